@@ -1,0 +1,106 @@
+//! Trouble at run time, told to the program once per kind and period; the library itself never prints.
+
+use std::fmt;
+use std::time::{Duration, Instant};
+
+/// What went wrong, and for which exporter. Received by [`Config::on_problem`](crate::Config::on_problem).
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Problem {
+    /// The exporter's id.
+    pub exporter: String,
+    /// The kind of trouble; each kind is reported once per period.
+    pub kind: ProblemKind,
+    /// In words, lower case, the cause after a colon; never a secret.
+    pub message: String,
+    /// How often this kind occurred since it was last reported, this time included.
+    pub occurrences: u64,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "exporter {}: {}", self.exporter, self.message)?;
+        if self.occurrences > 1 {
+            write!(f, " ({} times)", self.occurrences)?;
+        }
+        Ok(())
+    }
+}
+
+/// The kinds of trouble an exporter can have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ProblemKind {
+    /// The collector cannot be reached or asks for patience; the batch is kept and tried again.
+    Unavailable,
+    /// The collector refused a batch for good; its records are lost and counted.
+    Refused,
+    /// The collector took a batch but rejected some of its records, or had something to say about it.
+    PartialSuccess,
+    /// A batch could not be delivered in its time; its records are lost and counted.
+    GaveUp,
+    /// The queue was full; records are lost and counted.
+    QueueFull,
+    /// A single record was larger than a request may be; it is lost and counted.
+    TooLarge,
+    /// The worker panicked; the batch in its hands is lost and counted, and it goes on.
+    WorkerPanicked,
+}
+
+impl ProblemKind {
+    const COUNT: usize = 7;
+}
+
+/// Lets each kind of problem through once per period and counts what it holds back.
+#[derive(Debug)]
+pub(crate) struct Gate {
+    period: Duration,
+    kinds: [Held; ProblemKind::COUNT],
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Held {
+    last_told: Option<Instant>,
+    since: u64,
+}
+
+impl Gate {
+    pub(crate) fn new(period: Duration) -> Self {
+        Self { period, kinds: [Held::default(); ProblemKind::COUNT] }
+    }
+
+    /// Counts an occurrence; `Some(occurrences)` when it is time to tell.
+    pub(crate) fn pass(&mut self, kind: ProblemKind, now: Instant) -> Option<u64> {
+        let held = &mut self.kinds[kind as usize];
+        held.since += 1;
+        let due = held.last_told.is_none_or(|told| now.saturating_duration_since(told) >= self.period);
+        if !due {
+            return None;
+        }
+        held.last_told = Some(now);
+        Some(std::mem::take(&mut held.since))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kind_is_told_once_per_period_with_its_count() {
+        let start = Instant::now();
+        let mut gate = Gate::new(Duration::from_secs(60));
+        assert_eq!(gate.pass(ProblemKind::Refused, start), Some(1));
+        assert_eq!(gate.pass(ProblemKind::Refused, start + Duration::from_secs(1)), None);
+        assert_eq!(gate.pass(ProblemKind::Refused, start + Duration::from_secs(59)), None);
+        assert_eq!(gate.pass(ProblemKind::Refused, start + Duration::from_secs(60)), Some(3));
+    }
+
+    #[test]
+    fn kinds_do_not_hold_each_other_back() {
+        let now = Instant::now();
+        let mut gate = Gate::new(Duration::from_secs(60));
+        assert_eq!(gate.pass(ProblemKind::Refused, now), Some(1));
+        assert_eq!(gate.pass(ProblemKind::WorkerPanicked, now), Some(1));
+    }
+}

@@ -1,0 +1,45 @@
+//! How a batch leaves the program: a transport sends once and says what came of it.
+
+use std::time::{Duration, Instant};
+
+use crate::record::Signal;
+
+/// One request's worth of records.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Payload<'a> {
+    pub(crate) signal: Signal,
+    /// A whole `Export…ServiceRequest`, uncompressed.
+    pub(crate) body: &'a [u8],
+}
+
+/// What came of one attempt. Only `retry` decides what follows from it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Accepted,
+    /// Final: the collector took the rest. `rejected` may be 0, then the message is a warning.
+    AcceptedPartly {
+        rejected: u64,
+        message: String,
+    },
+    /// `after` is what the server asked for.
+    TryLater {
+        after: Option<Duration>,
+        reason: String,
+    },
+    /// The same records in a smaller request may be welcome.
+    TooLarge {
+        reason: String,
+    },
+    Refused {
+        reason: String,
+    },
+}
+
+/// Sends one request at a time; never retries by itself.
+pub(crate) trait Transport: Send {
+    /// Returns by `deadline` whatever the network does.
+    fn send(&mut self, payload: &Payload<'_>, deadline: Instant) -> Verdict;
+
+    /// Ends a `send` under way on another thread, and all later ones, at once.
+    fn interrupter(&self) -> Box<dyn Fn() + Send + Sync>;
+}
