@@ -1,5 +1,7 @@
 //! OTLP export for programs without an async runtime.
 
+mod context;
+mod fork;
 mod problem;
 mod record;
 #[allow(dead_code)]
