@@ -8,7 +8,7 @@ use self::generated::{Delay, ExportAnswer, RetryInfo, RpcStatus};
 
 // Kept as prost-build writes it, so that a test can compare it byte for byte.
 #[rustfmt::skip]
-#[allow(missing_docs, unreachable_pub)]
+#[allow(unreachable_pub)]
 mod generated;
 
 /// Long enough for any honest explanation, short enough for a log line.
