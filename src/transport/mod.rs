@@ -4,6 +4,9 @@ use std::time::{Duration, Instant};
 
 use crate::record::Signal;
 
+#[allow(dead_code)]
+mod answer;
+
 /// One request's worth of records.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Payload<'a> {
