@@ -12,7 +12,7 @@ use crate::pipeline::Blueprint;
 use crate::record::{Scope, Signal};
 use crate::stats::Ledger;
 use crate::tracer::Tracer;
-use crate::transport::{Http, Transport};
+use crate::transport::HttpPlan;
 
 /// How long a drop without a shutdown may take.
 const DROP_BUDGET: Duration = Duration::from_secs(2);
@@ -64,12 +64,21 @@ impl Telemetry {
     /// Every problem of the configuration at once. [`ConfigError::into_usable`] gives what can be
     /// started nevertheless.
     pub fn start(config: Config) -> Result<Self, ConfigError> {
-        let config = config.validated()?;
+        let config = config.validate()?;
         let resource = config.resource.clone().with_defaults().field();
-        let blueprints = config.exporters.iter().map(|exporter| blueprint(exporter, &config, &resource)).collect();
-        let plan = Arc::new(Plan { blueprints, limits: config.limits });
-        let outlet = Outlet::start(plan).map_err(|error| ConfigError::no_thread(&error, config))?;
-        Ok(Self { outlet: Arc::new(outlet), scopes: Mutex::default() })
+        let (blueprints, faults) = blueprints(&config, &resource);
+        if !faults.is_empty() {
+            return Err(ConfigError::at_start(faults, config));
+        }
+        let plan = Arc::new(Plan { blueprints, limits: config.span_limits });
+        match Outlet::start(plan) {
+            Ok(outlet) => Ok(Self { outlet: Arc::new(outlet), scopes: Mutex::default() }),
+            Err(error) => {
+                let ids = config.exporters.iter().map(|exporter| exporter.name().to_owned());
+                let faults = ids.map(|id| (id, format!("its thread cannot be started: {error}"))).collect();
+                Err(ConfigError::at_start(faults, config))
+            }
+        }
     }
 
     /// The tracer of a named part of the program, by convention the name of the crate.
@@ -136,17 +145,30 @@ fn deadline(budget: Duration) -> Instant {
     Instant::now() + budget
 }
 
-fn blueprint(exporter: &Exporter, config: &Config, resource: &[u8]) -> Blueprint {
-    let http = exporter.http_settings().clone();
+/// What an exporter's id is and why it cannot be started.
+type Fault = (String, String);
+
+fn blueprints(config: &Config, resource: &[u8]) -> (Vec<Blueprint>, Vec<Fault>) {
+    let (mut blueprints, mut faults) = (Vec::new(), Vec::new());
+    for exporter in &config.exporters {
+        match HttpPlan::new(&exporter.http) {
+            Ok(http) => blueprints.push(blueprint(exporter, http, config, resource)),
+            Err(fault) => faults.push((exporter.name().to_owned(), fault)),
+        }
+    }
+    (blueprints, faults)
+}
+
+fn blueprint(exporter: &Exporter, http: HttpPlan, config: &Config, resource: &[u8]) -> Blueprint {
     Blueprint {
         id: exporter.name().to_owned(),
         queue: exporter.queue,
         batch: exporter.batch,
         pace: exporter.pace,
         retry: exporter.retry,
-        attempt_timeout: http.timeout,
+        attempt_timeout: exporter.http.timeout,
         resource: resource.to_vec(),
         hook: config.on_problem.clone(),
-        transport: Box::new(move || Box::new(Http::new(&http)) as Box<dyn Transport>),
+        transport: Box::new(move || Box::new(http.open())),
     }
 }

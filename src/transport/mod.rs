@@ -4,8 +4,11 @@ use std::time::{Duration, Instant};
 
 use crate::record::Signal;
 
-#[allow(dead_code)]
 mod answer;
+mod http;
+mod retry_after;
+
+pub(crate) use http::HttpPlan;
 
 /// One request's worth of records.
 #[derive(Debug, Clone, Copy)]
