@@ -1,6 +1,8 @@
 //! OTLP export for programs without an async runtime.
 
 mod problem;
+#[cfg(feature = "receiver")]
+pub mod receiver;
 mod record;
 #[allow(dead_code)]
 mod transport;
