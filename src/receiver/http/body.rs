@@ -61,9 +61,7 @@ pub(in crate::receiver) fn read_body(
                     break;
                 }
                 append(reader, &mut body, size, limit)?;
-                if !(Lines { reader, left: 2 }).next()?.is_empty() {
-                    return Err(Refusal::new(400, "chunk longer than its size").into());
-                }
+                expect_chunk_end(reader)?;
             }
             skip_trailers(reader)?;
         }
@@ -90,6 +88,15 @@ fn read_chunk_size(reader: &mut impl BufRead) -> Result<u64, ReadError> {
         return Err(Refusal::new(400, "malformed chunk size").into());
     }
     u64::from_str_radix(digits, 16).map_err(|_| Refusal::new(400, "malformed chunk size").into())
+}
+
+fn expect_chunk_end(reader: &mut impl BufRead) -> Result<(), ReadError> {
+    let mut end = [0; 2];
+    reader.read_exact(&mut end)?;
+    match &end {
+        b"\r\n" => Ok(()),
+        _ => Err(Refusal::new(400, "chunk longer than its size").into()),
+    }
 }
 
 fn skip_trailers(reader: &mut impl BufRead) -> Result<(), ReadError> {
