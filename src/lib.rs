@@ -8,6 +8,8 @@ mod outlet;
 mod pipeline;
 mod problem;
 mod queue;
+#[cfg(feature = "receiver")]
+pub mod receiver;
 mod record;
 mod retry;
 mod stats;
