@@ -23,7 +23,10 @@ pub(crate) struct Backlog {
 pub(crate) enum Next {
     Batch(Batch),
     /// One record that no request can hold.
-    TooLarge { signal: Signal, bytes: usize },
+    TooLarge {
+        signal: Signal,
+        bytes: usize,
+    },
 }
 
 /// One request: its body and what is in it.
@@ -66,10 +69,9 @@ impl Backlog {
     /// Forgets everything; says what that was, by signal, records and bytes.
     pub(crate) fn write_off(&mut self) -> impl Iterator<Item = (Signal, u64, usize)> {
         self.chunks.drain(..).map(|chunk| {
-            let (records, bytes) = chunk
-                .runs()
-                .iter()
-                .fold((0, 0), |(records, bytes), run| (records + run.records as u64, bytes + run.end - run.start));
+            let (records, bytes) = chunk.runs().iter().fold((0, 0), |(records, bytes), run| {
+                (records + run.records as u64, bytes + run.end - run.start)
+            });
             (chunk.signal(), records, bytes)
         })
     }
@@ -166,7 +168,8 @@ impl Batch {
         source: impl Fn(&Piece) -> &'a [u8],
     ) -> Self {
         let scope_len = |group: &Group| group.scope.field().len() + group.bytes;
-        let resource_len = resource.len() + groups.iter().map(|group| field_len(scope_len(group))).sum::<usize>();
+        let resource_len =
+            resource.len() + groups.iter().map(|group| field_len(scope_len(group))).sum::<usize>();
         body.clear();
         body.reserve(field_len(resource_len));
         write_header(&mut body, RESOURCE_RECORDS, resource_len);

@@ -104,7 +104,8 @@ impl Outlet {
         fork::undisturbed(|| {
             self.heir.get_or_init(|| {
                 // a child that gets no thread goes on without those exporters, as emitting never fails
-                let started = self.plan.blueprints.iter().filter_map(|blueprint| Pipeline::start(blueprint).ok());
+                let started =
+                    self.plan.blueprints.iter().filter_map(|blueprint| Pipeline::start(blueprint).ok());
                 let pipelines = ManuallyDrop::new(started.collect());
                 Box::new(Self { plan: Arc::clone(&self.plan), generation, pipelines, heir: OnceLock::new() })
             })

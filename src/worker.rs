@@ -178,7 +178,9 @@ impl Worker {
             match self.next_batch() {
                 Some(Next::Batch(batch)) => self.deliver(batch),
                 Some(Next::TooLarge { signal, bytes }) => {
-                    self.teller.tell(ProblemKind::TooLarge, || format!("a record of {bytes} bytes is larger than a request may be"));
+                    self.teller.tell(ProblemKind::TooLarge, || {
+                        format!("a record of {bytes} bytes is larger than a request may be")
+                    });
                     self.settle(signal, Outcome::TooLarge, 1);
                     self.queue.release(1, bytes);
                 }
@@ -322,7 +324,9 @@ impl Worker {
         let (kind, reason) = match verdict {
             Verdict::Accepted => return,
             Verdict::AcceptedPartly { rejected: 0, message } => {
-                return self.teller.tell(ProblemKind::PartialSuccess, || format!("the collector warns: {message}"));
+                return self
+                    .teller
+                    .tell(ProblemKind::PartialSuccess, || format!("the collector warns: {message}"));
             }
             Verdict::AcceptedPartly { rejected, message } => {
                 return self

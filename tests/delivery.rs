@@ -44,7 +44,8 @@ fn a_burst_of_100_000_spans_arrives_whole_in_block_mode() {
 #[test]
 fn a_burst_of_100_000_spans_is_delivered_or_counted_in_lossy_mode() {
     let receiver = Receiver::start().unwrap();
-    let telemetry = start(Exporter::http(receiver.endpoint()).when_full(WhenFull::DropNewest).queue_records(1000));
+    let telemetry =
+        start(Exporter::http(receiver.endpoint()).when_full(WhenFull::DropNewest).queue_records(1000));
     let tracer = telemetry.tracer("shop");
     for number in 0..100_000 {
         tracer.span("burst").set("number", number);

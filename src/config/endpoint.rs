@@ -103,7 +103,10 @@ fn check_authority(authority: &str) -> Result<Option<u16>, Fault> {
             return Err(Fault::new("has an unclosed bracket", "write it like \"http://[::1]:4318\""));
         };
         if address.parse::<Ipv6Addr>().is_err() {
-            return Err(Fault::new("has no IPv6 address in its brackets", "write it like \"http://[::1]:4318\""));
+            return Err(Fault::new(
+                "has no IPv6 address in its brackets",
+                "write it like \"http://[::1]:4318\"",
+            ));
         }
         return match port.strip_prefix(':') {
             Some(port) => check_port(port).map(Some),
@@ -139,7 +142,8 @@ fn check_host(host: &str) -> Result<(), Fault> {
         return Err(Fault::new("has an invalid host", EXAMPLE));
     }
     // a name that ends in a number is an address to everyone else, so it must be one to us
-    let ends_in_number = name.rsplit('.').next().is_some_and(|label| label.bytes().all(|b| b.is_ascii_digit()));
+    let ends_in_number =
+        name.rsplit('.').next().is_some_and(|label| label.bytes().all(|b| b.is_ascii_digit()));
     if ends_in_number && name.parse::<Ipv4Addr>().is_err() {
         return Err(Fault::new("has an invalid IPv4 address", "write it like \"http://127.0.0.1:4318\""));
     }

@@ -167,7 +167,13 @@ mod tests {
     use super::*;
 
     fn finding(severity: Severity, location: Option<Location>, key: &str, fix: &str) -> Finding {
-        Finding { severity, location, key: key.to_owned(), what: "unknown key".to_owned(), fix: fix.to_owned() }
+        Finding {
+            severity,
+            location,
+            key: key.to_owned(),
+            what: "unknown key".to_owned(),
+            fix: fix.to_owned(),
+        }
     }
 
     #[test]
@@ -193,7 +199,13 @@ impl ConfigError {
     /// For what only shows when an exporter is put together; `usable` keeps the others.
     pub(crate) fn at_start(faults: Vec<(String, String)>, mut usable: Config) -> Self {
         usable.exporters.retain(|exporter| faults.iter().all(|(id, _)| id != exporter.name()));
-        let finding = |(id, what)| Finding { severity: Severity::Error, location: None, key: format!("exporter {id:?}"), what, fix: String::new() };
+        let finding = |(id, what)| Finding {
+            severity: Severity::Error,
+            location: None,
+            key: format!("exporter {id:?}"),
+            what,
+            fix: String::new(),
+        };
         Self::new(faults.into_iter().map(finding).collect(), usable)
     }
 }

@@ -51,8 +51,9 @@ impl Surroundings {
 
     /// A file named by the configuration, as bytes.
     pub(super) fn read(&self, path: &str) -> Result<Vec<u8>, Fault> {
-        read_bounded(&self.directory.join(path))
-            .map_err(|cause| Fault::new(format!("cannot read file {path:?}: {cause}"), "write the path of a readable file"))
+        read_bounded(&self.directory.join(path)).map_err(|cause| {
+            Fault::new(format!("cannot read file {path:?}: {cause}"), "write the path of a readable file")
+        })
     }
 
     fn look_up(&self, reference: &str) -> Result<String, Fault> {
@@ -64,7 +65,8 @@ impl Surroundings {
     }
 
     fn look_up_variable(&self, name: &str) -> Result<String, Fault> {
-        let fault = |state| Fault::new(format!("environment variable {name:?} is {state}"), "set it to the value");
+        let fault =
+            |state| Fault::new(format!("environment variable {name:?} is {state}"), "set it to the value");
         match self.variable(name) {
             Ok(text) if text.is_empty() => Err(fault("empty")),
             Ok(text) => Ok(text),

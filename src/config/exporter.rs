@@ -7,8 +7,8 @@ use std::time::Duration;
 use super::error::{Fault, Finding, Severity};
 use super::key::Key;
 use super::{
-    BatchSettings, Compression, HttpSettings, Level, PaceSettings, Proxy, QueueSettings, RetrySettings, Secret,
-    Setting, Source, WhenFull, duration, endpoint, header, size,
+    BatchSettings, Compression, HttpSettings, Level, PaceSettings, Proxy, QueueSettings, RetrySettings,
+    Secret, Setting, Source, WhenFull, duration, endpoint, header, size,
 };
 use crate::record::Signal;
 
@@ -212,7 +212,8 @@ impl Exporter {
     /// Every setting with its value and where that came from, always in the same order. Secrets are `***`; of
     /// headers the names are shown.
     pub fn effective(&self) -> Vec<Setting> {
-        let setting = |key: &Key| Setting { key: key.name(), value: self.shown(*key), source: self.source(*key) };
+        let setting =
+            |key: &Key| Setting { key: key.name(), value: self.shown(*key), source: self.source(*key) };
         Key::ALL.iter().map(setting).collect()
     }
 
@@ -290,7 +291,8 @@ impl Exporter {
             Key::Endpoint => http.shown_endpoint.clone(),
             Key::Headers if http.headers.is_empty() => "none".to_owned(),
             Key::Headers => {
-                let shown: Vec<String> = http.headers.iter().map(|(name, value)| format!("{name}: {value}")).collect();
+                let shown: Vec<String> =
+                    http.headers.iter().map(|(name, value)| format!("{name}: {value}")).collect();
                 shown.join(", ")
             }
             Key::Level => self.level.name().to_owned(),
@@ -315,9 +317,11 @@ impl Exporter {
                 Proxy::Off => "off".to_owned(),
             },
             Key::CaFile => http.tls.ca.as_deref().map_or_else(|| "bundled roots".to_owned(), pem),
-            Key::ClientCertificateFile => {
-                http.tls.client.as_ref().map_or_else(|| "none".to_owned(), |(certificate, _)| pem(certificate))
-            }
+            Key::ClientCertificateFile => http
+                .tls
+                .client
+                .as_ref()
+                .map_or_else(|| "none".to_owned(), |(certificate, _)| pem(certificate)),
             Key::ClientKeyFile => {
                 http.tls.client.as_ref().map_or_else(|| "none".to_owned(), |(_, key)| key.to_string())
             }

@@ -3,7 +3,8 @@
 use super::error::Fault;
 
 /// Headers that frame or describe the body; only the transport knows what to write there.
-const RESERVED: [&str; 5] = ["connection", "content-encoding", "content-length", "content-type", "transfer-encoding"];
+const RESERVED: [&str; 5] =
+    ["connection", "content-encoding", "content-length", "content-type", "transfer-encoding"];
 
 /// Splits `Name: value` at the first colon and trims both.
 pub(super) fn split(line: &str) -> Result<(&str, &str), Fault> {
@@ -31,10 +32,16 @@ pub(super) fn check(number: usize, name: &str, value: &str) -> Result<(), Fault>
         ));
     }
     if RESERVED.iter().any(|reserved| name.eq_ignore_ascii_case(reserved)) {
-        return Err(Fault::new(format!("header {name:?} is not yours to set"), "remove it: standpipe writes it"));
+        return Err(Fault::new(
+            format!("header {name:?} is not yours to set"),
+            "remove it: standpipe writes it",
+        ));
     }
     if value.is_empty() {
-        return Err(Fault::new(format!("header {name:?} has no value"), "write the value or remove the header"));
+        return Err(Fault::new(
+            format!("header {name:?} has no value"),
+            "write the value or remove the header",
+        ));
     }
     check_value(value).map_err(|problem| {
         Fault::new(format!("value of header {name:?} {problem}"), "write printable ASCII in one line")

@@ -177,7 +177,10 @@ impl fmt::Debug for TlsSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("TlsSettings")
             .field("ca_bytes", &self.ca.as_ref().map(Vec::len))
-            .field("client_certificate_bytes", &self.client.as_ref().map(|(certificate, _)| certificate.len()))
+            .field(
+                "client_certificate_bytes",
+                &self.client.as_ref().map(|(certificate, _)| certificate.len()),
+            )
             .finish()
     }
 }

@@ -23,7 +23,10 @@ pub(super) fn parse(text: &str) -> Result<u64, Fault> {
         "m" | "mb" => return Err(Fault::new("may mean 1000² or 1024²", "write MiB for 1024² bytes")),
         "g" | "gb" => return Err(Fault::new("may mean 1000³ or 1024³", "write GiB for 1024³ bytes")),
         _ if unit.starts_with(['.', ',']) => {
-            return Err(Fault::new("is a fraction", "write a whole number of a smaller unit, like \"1536 KiB\""));
+            return Err(Fault::new(
+                "is a fraction",
+                "write a whole number of a smaller unit, like \"1536 KiB\"",
+            ));
         }
         _ => return Err(Fault::new("has an unknown unit", EXAMPLE)),
     };

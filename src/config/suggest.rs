@@ -9,7 +9,8 @@ pub(super) fn nearest<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) 
     if letters.len() > LONGEST {
         return None;
     }
-    let (steps, best) = known.into_iter().map(|candidate| (distance(&letters, candidate), candidate)).min()?;
+    let (steps, best) =
+        known.into_iter().map(|candidate| (distance(&letters, candidate), candidate)).min()?;
     // a third of the letters may be wrong: enough for slips of the hand, too few for another word
     (steps <= letters.len().max(best.len()) / 3).then_some(best)
 }
@@ -24,8 +25,7 @@ fn distance(word: &[char], candidate: &str) -> usize {
         for (column, &wanted) in candidate.iter().enumerate() {
             let replaced = last[column] + usize::from(letter != wanted);
             let mut steps = replaced.min(last[column + 1] + 1).min(current[column] + 1);
-            let swapped =
-                row > 0 && column > 0 && letter == candidate[column - 1] && word[row - 1] == wanted;
+            let swapped = row > 0 && column > 0 && letter == candidate[column - 1] && word[row - 1] == wanted;
             if swapped {
                 steps = steps.min(before_last[column - 1] + 1);
             }

@@ -61,9 +61,15 @@ fn check(exporter: &Exporter, found: &mut Vec<Finding>) {
         found.push(exporter.finding(severity, key, &exporter.source(key), fault));
     };
     for (key, result) in [
-        (Key::QueueRecords, check_count(exporter.queue.records, QUEUE_RECORDS, "the most the queue can count")),
+        (
+            Key::QueueRecords,
+            check_count(exporter.queue.records, QUEUE_RECORDS, "the most the queue can count"),
+        ),
         (Key::QueueBytes, check_size(exporter.queue.bytes, QUEUE_BYTES, "the most the queue can count")),
-        (Key::BatchRecords, check_count(exporter.batch.records, BATCH_RECORDS, "the most the queue can count")),
+        (
+            Key::BatchRecords,
+            check_count(exporter.batch.records, BATCH_RECORDS, "the most the queue can count"),
+        ),
         (Key::BatchBytes, check_size(exporter.batch.bytes, BATCH_BYTES, "more than any collector takes")),
         (Key::Throttle, check_at_most(exporter.pace.throttle)),
         (Key::Linger, check_at_most(exporter.pace.linger)),
@@ -114,7 +120,12 @@ fn check_size(bytes: usize, range: RangeInclusive<u64>, why: &str) -> Result<(),
     check_range(bytes, range, why, size::show)
 }
 
-fn check_range(value: usize, range: RangeInclusive<u64>, why: &str, show: fn(u64) -> String) -> Result<(), Fault> {
+fn check_range(
+    value: usize,
+    range: RangeInclusive<u64>,
+    why: &str,
+    show: fn(u64) -> String,
+) -> Result<(), Fault> {
     let value = value as u64;
     if range.contains(&value) {
         return Ok(());
@@ -158,8 +169,9 @@ fn check_block_timeout(value: Option<Duration>) -> Result<(), Fault> {
 }
 
 fn check_endpoint(exporter: &Exporter) -> Result<(), Fault> {
-    let endpoint = Endpoint::parse(&exporter.http.endpoint)
-        .map_err(|fault| Fault::new(format!("{:?} {}", exporter.http.shown_endpoint, fault.what), fault.fix))?;
+    let endpoint = Endpoint::parse(&exporter.http.endpoint).map_err(|fault| {
+        Fault::new(format!("{:?} {}", exporter.http.shown_endpoint, fault.what), fault.fix)
+    })?;
     if endpoint.tls && !cfg!(feature = "tls") {
         return Err(Fault::new(
             "https needs TLS, which this build does not have",
@@ -188,14 +200,20 @@ fn check_client_certificate(exporter: &Exporter) -> Result<(), Fault> {
 }
 
 fn check_client_key(exporter: &Exporter) -> Result<(), Fault> {
-    exporter.http.tls.client.as_ref().map_or(Ok(()), |(_, key)| check_pem(key.expose().as_bytes(), "PRIVATE KEY"))
+    exporter
+        .http
+        .tls
+        .client
+        .as_ref()
+        .map_or(Ok(()), |(_, key)| check_pem(key.expose().as_bytes(), "PRIVATE KEY"))
 }
 
 /// Only that it is the right kind of file; what is in it is for the TLS library to judge.
 fn check_pem(pem: &[u8], kind: &str) -> Result<(), Fault> {
     let end_of_label = format!("{kind}-----");
-    let is_begin =
-        |line: &[u8]| line.starts_with(b"-----BEGIN ") && line.trim_ascii_end().ends_with(end_of_label.as_bytes());
+    let is_begin = |line: &[u8]| {
+        line.starts_with(b"-----BEGIN ") && line.trim_ascii_end().ends_with(end_of_label.as_bytes())
+    };
     if pem.split(|&byte| byte == b'\n').any(is_begin) {
         return Ok(());
     }

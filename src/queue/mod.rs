@@ -17,8 +17,8 @@ use crate::config::QueueSettings;
 use crate::record::{Chunk, Scope, Signal};
 use crate::stats::{Books, Refusal};
 use door::Door;
-use level::{Float, Level};
 pub(crate) use level::WakeAt;
+use level::{Float, Level};
 use shard::Shards;
 
 /// A chunk is handed over when the next record would make it larger than this.

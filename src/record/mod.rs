@@ -10,7 +10,7 @@ mod scope;
 mod span;
 
 pub use attribute::Value;
-pub(crate) use buffer::{frames, field_len};
+pub(crate) use buffer::{field_len, frames};
 pub(crate) use chunk::Chunk;
 pub(crate) use id::random;
 pub use id::{SpanId, TraceId};

@@ -68,9 +68,18 @@ mod tests {
 
     #[test]
     fn nonsense_is_ignored() {
-        for text in ["", "-5", "abc", "1e12", "2.5", "Sun, 06 Nov 1994 08:49:37", "Sun, 06 Nov 1994 25:49:37 GMT",
-            "Sun, 00 Nov 1994 08:49:37 GMT", "Sun, 06 Nuv 1994 08:49:37 GMT", "Sun, 06 Nov 0000 08:49:37 GMT"]
-        {
+        for text in [
+            "",
+            "-5",
+            "abc",
+            "1e12",
+            "2.5",
+            "Sun, 06 Nov 1994 08:49:37",
+            "Sun, 06 Nov 1994 25:49:37 GMT",
+            "Sun, 00 Nov 1994 08:49:37 GMT",
+            "Sun, 06 Nuv 1994 08:49:37 GMT",
+            "Sun, 06 Nov 0000 08:49:37 GMT",
+        ] {
             assert_eq!(parse(text, at(0)), None, "{text}");
         }
     }

@@ -19,7 +19,9 @@ pub(super) fn verdict(error: &ureq::Error, url: &str) -> Verdict {
         ureq::Error::ConnectionFailed | ureq::Error::BodyStalled => later("connection failed".to_owned()),
         ureq::Error::ConnectProxyFailed(why) => later(format!("proxy: {}", printable(why))),
         ureq::Error::LargeResponseHeader(..) => refused("the head of the answer is too long".to_owned()),
-        ureq::Error::Protocol(why) => refused(format!("the answer is not HTTP: {}", printable(&why.to_string()))),
+        ureq::Error::Protocol(why) => {
+            refused(format!("the answer is not HTTP: {}", printable(&why.to_string())))
+        }
         other => refused(lower_first(&printable(&other.to_string()))),
     }
 }

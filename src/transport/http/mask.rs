@@ -124,10 +124,12 @@ mod tests {
         let mut mask = Mask::default();
         let masked = mask.hide("authorization", "Bearer s3cret");
         assert_eq!(masked.len(), "Bearer s3cret".len());
-        let request = format!("POST / HTTP/1.1\r\nauthorization: {masked}\r\n\r\nauthorization: {masked}\r\n");
+        let request =
+            format!("POST / HTTP/1.1\r\nauthorization: {masked}\r\n\r\nauthorization: {masked}\r\n");
         let mut output = request.into_bytes();
         mask.lift(&mut output);
-        let expected = format!("POST / HTTP/1.1\r\nauthorization: Bearer s3cret\r\n\r\nauthorization: {masked}\r\n");
+        let expected =
+            format!("POST / HTTP/1.1\r\nauthorization: Bearer s3cret\r\n\r\nauthorization: {masked}\r\n");
         assert_eq!(String::from_utf8(output).unwrap(), expected);
     }
 

@@ -73,8 +73,11 @@ impl HttpPlan {
         for (name, value) in &settings.headers {
             let name = name.to_ascii_lowercase();
             let masked = mask.hide(&name, value.expose());
-            let header = HeaderName::from_bytes(name.as_bytes()).ok().zip(HeaderValue::from_str(&masked).ok());
-            headers.push(header.ok_or_else(|| format!("header {name}: its name or value is not allowed in HTTP"))?);
+            let header =
+                HeaderName::from_bytes(name.as_bytes()).ok().zip(HeaderValue::from_str(&masked).ok());
+            headers.push(
+                header.ok_or_else(|| format!("header {name}: its name or value is not allowed in HTTP"))?,
+            );
         }
         Ok(Self { config: config.build(), urls, headers, mask, compression: settings.compression })
     }
@@ -102,7 +105,8 @@ impl Transport for Http {
             return Verdict::TryLater { after: None, reason: format!("post {url}: no time left") };
         }
         let request = self.agent.post(url).config().timeout_global(Some(left)).build();
-        let request = self.plan.headers.iter().fold(request, |request, (name, value)| request.header(name, value));
+        let request =
+            self.plan.headers.iter().fold(request, |request, (name, value)| request.header(name, value));
         let request = request.header(header::CONTENT_TYPE, PROTOBUF);
         let answer = match self.plan.compression {
             Compression::None => request.send(payload.body),
@@ -225,7 +229,8 @@ fn error_text(answer: &mut Response<ureq::Body>) -> String {
     if content_type.starts_with(PROTOBUF) {
         return read_status(&body).map(|status| status.message).unwrap_or_default();
     }
-    let is_text = content_type.is_empty() || content_type.starts_with("text/plain") || content_type.contains("json");
+    let is_text =
+        content_type.is_empty() || content_type.starts_with("text/plain") || content_type.contains("json");
     if is_text { printable(&String::from_utf8_lossy(&body)) } else { String::new() }
 }
 
@@ -234,7 +239,9 @@ fn redirected(answer: &Response<ureq::Body>, url: &str) -> String {
     match header_text(answer, header::LOCATION) {
         Some(location) => {
             let location = printable(location);
-            format!("post {url}: {status} to {location}: redirects are not followed; set the endpoint to where it should go")
+            format!(
+                "post {url}: {status} to {location}: redirects are not followed; set the endpoint to where it should go"
+            )
         }
         None => format!("post {url}: {status}: redirects are not followed"),
     }
