@@ -33,7 +33,11 @@ impl Listener {
         let clients = Arc::new(Mutex::new(Vec::new()));
         let door = thread::Builder::new().name("standpipe-door".into()).spawn({
             let clients = clients.clone();
-            move || keep_door(&listener, &shared, &clients)
+            move || {
+                keep_door(&listener, &shared, &clients);
+                drop(listener);
+                shared.change(|state| state.listening = false);
+            }
         })?;
         Ok(Self { address, threads: Mutex::new(Some(Threads { door, clients })) })
     }
@@ -59,10 +63,10 @@ impl Listener {
         };
         shared.stop();
         shared.wait_until(PATIENCE, |state| state.open.is_empty());
-        // nothing but a client wakes a thread from `accept`
-        let woken = TcpStream::connect_timeout(&self.local_address(), PATIENCE);
-        // without a file descriptor to spare there is no such client; the door closes with the next one
-        if woken.is_ok() || threads.door.is_finished() {
+        // nothing but a client wakes a thread from `accept`. Without a file descriptor to spare there is no
+        // such client: then the door closes by itself when the next one comes
+        let _ = TcpStream::connect_timeout(&self.local_address(), PATIENCE);
+        if shared.wait_until(PATIENCE, |state| !state.listening) {
             let _ = threads.door.join();
         }
         let clients = std::mem::take(&mut *threads.clients.lock().unwrap_or_else(PoisonError::into_inner));
