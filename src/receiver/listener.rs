@@ -46,14 +46,9 @@ impl Listener {
         self.address
     }
 
-    /// An address that reaches the listener from this machine, also if it listens on all of them.
+    /// An address that reaches the listener from this machine.
     pub(super) fn local_address(&self) -> SocketAddr {
-        let ip = match self.address.ip() {
-            IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
-            IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
-            ip => ip,
-        };
-        SocketAddr::new(ip, self.address.port())
+        reachable(self.address)
     }
 
     /// Closes the door and all connections. The second time there is nothing left to do.
@@ -78,6 +73,16 @@ impl Listener {
             }
         }
     }
+}
+
+/// A listener on all addresses of the machine is reached on its loopback address, others on their own.
+fn reachable(listening: SocketAddr) -> SocketAddr {
+    let ip = match listening.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    };
+    SocketAddr::new(ip, listening.port())
 }
 
 fn keep_door(listener: &TcpListener, shared: &Arc<Shared>, clients: &Mutex<Vec<JoinHandle<()>>>) {
@@ -124,5 +129,23 @@ struct Guest {
 impl Drop for Guest {
     fn drop(&mut self) {
         self.shared.dismiss(self.number);
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_listener_on_all_addresses_is_reached_by_loopback() {
+        for (listening, expected) in [
+            ("127.0.0.1:4318", "127.0.0.1:4318"),
+            ("127.0.0.2:4318", "127.0.0.2:4318"),
+            ("0.0.0.0:4318", "127.0.0.1:4318"),
+            ("[::]:4318", "[::1]:4318"),
+        ] {
+            assert_eq!(reachable(listening.parse().unwrap()), expected.parse().unwrap());
+        }
     }
 }

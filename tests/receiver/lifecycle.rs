@@ -47,8 +47,6 @@ fn the_endpoint_is_the_address_as_a_url() {
     let receiver = Receiver::start().unwrap();
     assert!(receiver.address().ip().is_loopback());
     assert_eq!(receiver.endpoint(), format!("http://{}", receiver.address()));
-    let everywhere = Receiver::builder().address("0.0.0.0:0").start().unwrap();
-    assert_eq!(everywhere.endpoint(), format!("http://127.0.0.1:{}", everywhere.address().port()));
 }
 
 #[test]
