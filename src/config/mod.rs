@@ -30,7 +30,7 @@ pub(crate) use secret::Secret;
 pub(crate) use settings::{
     BatchSettings, HttpSettings, Level, PaceSettings, QueueSettings, RetrySettings, TlsSettings,
 };
-pub use settings::{Compression, Proxy, SpanLimits, WhenFull};
+pub use settings::{Compression, Proxy, WhenFull};
 pub use source::{Setting, Source};
 
 use crate::problem::Problem;
