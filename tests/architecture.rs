@@ -470,6 +470,7 @@ mod the_checker {
         let door = "//! Docs.\n#![deny(missing_docs)]\n\n#[cfg(feature = \"x\")]\npub mod a;\npub(crate) use a::{B, c::D};\n";
         assert_eq!(Source::read(door).first_logic(), None);
         assert_eq!(Source::read(&format!("{door}pub fn f() {{}}\n")).first_logic(), Some(7));
+        assert_eq!(Source::read(&format!("{door}mod m {{}}\n")).first_logic(), None);
         assert_eq!(Source::read(&format!("{door}mod m {{ fn f() {{}} }}\n")).first_logic(), Some(7));
         assert_eq!(Source::read(&format!("{door}#[test]\nconst X: u8 = 1;\n")).first_logic(), Some(8));
     }
