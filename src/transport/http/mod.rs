@@ -3,6 +3,7 @@
 mod failure;
 mod mask;
 mod proxy;
+mod socket;
 #[cfg(feature = "tls")]
 mod tls;
 
@@ -25,7 +26,7 @@ const ANSWER_BYTES: u64 = 64 << 10;
 const LONGEST_ANSWER: u64 = 4 << 20;
 /// Collectors' load balancers drop idle connections after a minute or more.
 const IDLE_AGE: Duration = Duration::from_secs(50);
-/// Writes are in pieces of this size, and the time that is left is looked at before each.
+/// Writes are in pieces of this size.
 const WRITE_BYTES: usize = 64 << 10;
 
 /// Everything needed to open an HTTP transport, checked.
