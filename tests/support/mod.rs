@@ -3,4 +3,6 @@
 #![allow(dead_code, reason = "each test file is a crate of its own and uses only a part of this")]
 
 pub(crate) mod memory;
+pub(crate) mod process;
+pub(crate) mod stubborn;
 pub(crate) mod tls;
