@@ -374,3 +374,6 @@ fn report_flushed(done: &Sender<()>) {
     // whoever asked may have stopped waiting
     let _ = done.try_send(());
 }
+
+#[cfg(test)]
+mod tests;
