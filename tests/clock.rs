@@ -2,6 +2,7 @@
 //! stopped for a while goes on as if nothing had happened.
 
 #![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::mpsc;
