@@ -22,34 +22,34 @@ fn start(exporter: Exporter) -> Telemetry {
 }
 
 /// Lets all producers emit at the same time, and calls `all_began` when they do; gives how far each had come when the
-/// first was done.
+/// first was done. Threads are not scoped: one that is stuck must fail the test, not hold it.
 fn produce(telemetry: &Telemetry, all_began: impl FnOnce()) -> Vec<u64> {
-    let progress: Vec<AtomicU64> = (0..PRODUCERS).map(|_| AtomicU64::new(0)).collect();
-    let begin = Barrier::new(PRODUCERS + 1);
+    let progress: Arc<Vec<AtomicU64>> = Arc::new((0..PRODUCERS).map(|_| AtomicU64::new(0)).collect());
+    let begin = Arc::new(Barrier::new(PRODUCERS));
     let (began, beginnings) = mpsc::channel();
-    let (done, first_done) = mpsc::channel();
-    thread::scope(|scope| {
-        for own_progress in &progress {
-            let (began, done, begin, progress) = (began.clone(), done.clone(), &begin, &progress);
-            let tracer = telemetry.tracer("shop");
-            scope.spawn(move || {
-                begin.wait();
-                began.send(()).unwrap();
-                for _ in 0..SPANS_EACH {
-                    tracer.span("checkout").end();
-                    own_progress.fetch_add(1, Ordering::Relaxed);
-                }
-                let all: Vec<u64> = progress.iter().map(|count| count.load(Ordering::Relaxed)).collect();
-                done.send(all).unwrap();
-            });
-        }
-        begin.wait();
-        for _ in 0..PRODUCERS {
-            beginnings.recv_timeout(PATIENCE).expect("every producer begins");
-        }
-        all_began();
-    });
-    first_done.recv_timeout(PATIENCE).unwrap()
+    let (done, ends) = mpsc::channel();
+    for number in 0..PRODUCERS {
+        let (began, done) = (began.clone(), done.clone());
+        let (begin, progress) = (Arc::clone(&begin), Arc::clone(&progress));
+        let tracer = telemetry.tracer("shop");
+        thread::spawn(move || {
+            begin.wait();
+            began.send(()).unwrap();
+            for _ in 0..SPANS_EACH {
+                tracer.span("checkout").end();
+                progress[number].fetch_add(1, Ordering::Relaxed);
+            }
+            let all: Vec<u64> = progress.iter().map(|count| count.load(Ordering::Relaxed)).collect();
+            done.send(all).unwrap();
+        });
+    }
+    (0..PRODUCERS).for_each(|_| beginnings.recv_timeout(PATIENCE).expect("every producer begins"));
+    all_began();
+    let mut ends =
+        (0..PRODUCERS).map(|_| ends.recv_timeout(PATIENCE).expect("every producer comes to its end"));
+    let first = ends.next().unwrap();
+    ends.for_each(drop);
+    first
 }
 
 #[test]
@@ -90,17 +90,19 @@ fn of_64_producers_that_do_not_wait_every_span_arrives_or_is_counted() {
 fn the_ledger_adds_up_at_every_moment() {
     let receiver = Receiver::builder().keep_bytes(0).start().unwrap();
     let exporter = Exporter::http(receiver.endpoint()).queue_records(PRODUCERS).throttle(Duration::ZERO);
-    let telemetry = start(exporter);
-    thread::scope(|scope| {
-        let producers = scope.spawn(|| produce(&telemetry, || ()));
-        while !producers.is_finished() {
-            let before = receiver.span_count();
-            let counts = telemetry.ledger().total();
-            let settled = counts.delivered + counts.rejected + counts.dropped.total();
-            assert_eq!(counts.accepted, settled + counts.in_flight, "{counts}");
-            assert!(counts.delivered + PRODUCERS as u64 >= before, "{counts} but {before} had arrived");
-        }
+    let telemetry = Arc::new(start(exporter));
+    let producers = thread::spawn({
+        let telemetry = Arc::clone(&telemetry);
+        move || produce(&telemetry, || ())
     });
+    while !producers.is_finished() {
+        let before = receiver.span_count();
+        let counts = telemetry.ledger().total();
+        let settled = counts.delivered + counts.rejected + counts.dropped.total();
+        assert_eq!(counts.accepted, settled + counts.in_flight, "{counts}");
+        assert!(counts.delivered + PRODUCERS as u64 >= before, "{counts} but {before} had arrived");
+    }
+    producers.join().unwrap();
     let ledger = telemetry.shutdown(PATIENCE);
     assert_eq!(ledger.total().delivered, ALL_SPANS, "{ledger}");
 }
