@@ -33,6 +33,7 @@ const HOUSE: &[Row] = &[
     // out of the program, and what follows from the answer
     row("transport",       &["record", "config"],                             &["prost"]),
     row("transport/http*", &["record", "config"],                             &["flate2", "ureq"]),
+    row("transport/http/tls*", &["config"],                                   &["rustls", "ureq"]),
     row("retry",           &["config", "transport::Verdict"],                 &[]),
     // the background thread
     row("worker",          &["record", "context", "problem", "stats", "config", "queue", "batch", "throttle",
