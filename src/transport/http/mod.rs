@@ -72,7 +72,7 @@ impl HttpPlan {
             // a redirect would carry telemetry and credentials to wherever it points
             .max_redirects(0)
             .max_redirects_will_error(false)
-            .proxy(proxy::choose(settings.proxy, &urls[0].masked, |name| std::env::var(name).ok()))
+            .proxy(proxy::choose(settings.proxy, &urls[0].masked, |name| std::env::var(name).ok())?)
             .max_idle_connections(1)
             .max_idle_connections_per_host(1)
             .max_idle_age(IDLE_AGE)
