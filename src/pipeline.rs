@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, Sender, TryRecvError, bounded, unbounded};
 
 use crate::config::{BatchSettings, PaceSettings, QueueSettings, RetrySettings};
+use crate::context;
 use crate::problem::{Hook, Teller};
 use crate::queue::Queue;
 use crate::record::{Scope, Signal};
@@ -121,7 +122,8 @@ impl Pipeline {
     /// Waits for the end of a stop that was started; what is not settled then is counted as lost.
     pub(crate) fn finish_stop(&self, deadline: Instant) {
         if !self.ended_by(deadline) {
-            (self.interrupt)();
+            // breaking a connection is logged, and a logger may want to make a record of it
+            context::quietly(|| (self.interrupt)());
             self.ended_by(Instant::now() + LAST_GRACE);
         }
         self.books.close(|| self.queue.accepted());

@@ -39,8 +39,8 @@ const HOUSE: &[Row] = &[
     row("worker",          &["record", "context", "problem", "stats", "config", "queue", "batch", "throttle",
                              "transport", "retry"],                           &["crossbeam_channel"]),
     // one exporter, put together and running
-    row("pipeline",        &["record", "problem", "stats", "config", "queue", "throttle", "transport", "worker"],
-                                                                              &["crossbeam_channel"]),
+    row("pipeline",        &["record", "context", "problem", "stats", "config", "queue", "throttle", "transport",
+                             "worker"],                                       &["crossbeam_channel"]),
     // the calling side
     row("outlet",          &["fork", "record", "stats", "pipeline"],          &[]),
     row("tracer",          &["fork", "record", "context", "outlet"],          &[]),
