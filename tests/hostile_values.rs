@@ -9,6 +9,8 @@ use standpipe::{Config, Exporter, Span, SpanContext, SpanLimits, Status, Telemet
 
 /// Longer than anything on loopback takes.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// So many arrays or maps in each other are sent.
+const DEEPEST: usize = 30;
 
 /// Exports a span that `fill` has filled, between two innocent ones in the same batch, and gives what arrived of it.
 fn arrived(fill: impl FnOnce(&mut Span)) -> ReceivedSpan {
@@ -335,16 +337,17 @@ fn values_are_cut_to_their_length_in_characters_not_bytes() {
     assert_eq!(span.span.status.as_ref().unwrap().message, "nor is a message");
 }
 
-/// Gives `use_it` a value with so many arrays, or maps, around a number.
+/// Gives `use_it` a number with so many arrays, or maps, around it.
 fn nested(depth: usize, maps: bool, use_it: &mut dyn FnMut(Value<'_>)) {
-    fn wrap(value: Value<'_>, left: usize, maps: bool, use_it: &mut dyn FnMut(Value<'_>)) {
-        match (left, maps) {
-            (0, _) => use_it(value),
-            (_, true) => wrap(Value::Map(&[("in", value)]), left - 1, maps, use_it),
-            (_, false) => wrap(Value::Array(&[value]), left - 1, maps, use_it),
-        }
+    wrapped(Value::Int(7), depth, maps, use_it);
+}
+
+fn wrapped(value: Value<'_>, depth: usize, maps: bool, use_it: &mut dyn FnMut(Value<'_>)) {
+    match (depth, maps) {
+        (0, _) => use_it(value),
+        (_, true) => wrapped(Value::Map(&[("in", value)]), depth - 1, maps, use_it),
+        (_, false) => wrapped(Value::Array(&[value]), depth - 1, maps, use_it),
     }
-    wrap(Value::Int(7), depth, maps, use_it);
 }
 
 fn depth(value: Option<&Received>) -> usize {
@@ -356,19 +359,43 @@ fn depth(value: Option<&Received>) -> usize {
     }
 }
 
+/// Decoders give up at a hundred messages in each other, and with them on the whole request: an array is two, a map
+/// three.
 #[test]
-fn a_deep_value_arrives_and_a_deeper_one_is_dropped_and_counted() {
+fn a_deep_value_arrives_and_one_that_decoders_would_refuse_is_dropped_and_counted() {
     for maps in [false, true] {
         let span = arrived(|span| {
-            nested(64, maps, &mut |value| _ = span.set("deep", value));
-            nested(65, maps, &mut |value| _ = span.set("too deep", value));
-            nested(1000, maps, &mut |value| _ = span.set("far too deep", value));
+            nested(DEEPEST, maps, &mut |value| _ = span.set("deep", value));
+            for too_deep in [DEEPEST + 1, 64, 65, 1000] {
+                nested(too_deep, maps, &mut |value| _ = span.set("too deep", value));
+            }
             let mut event = Some(span.event("seen"));
-            nested(64, maps, &mut |value| event = event.take().map(|event| event.set("deep", value)));
+            nested(DEEPEST, maps, &mut |value| event = event.take().map(|event| event.set("deep", value)));
         });
-        assert_eq!(depth(span.attribute("deep")), 64);
+        assert_eq!(depth(span.attribute("deep")), DEEPEST);
         assert_eq!(keys(&span.span.attributes), ["deep"]);
-        assert_eq!(span.span.dropped_attributes_count, 2);
-        assert_eq!(depth(span.span.events[0].attributes[0].value.as_ref().unwrap().value.as_ref()), 64);
+        assert_eq!(span.span.dropped_attributes_count, 4);
+        assert_eq!(depth(span.span.events[0].attributes[0].value.as_ref().unwrap().value.as_ref()), DEEPEST);
     }
+}
+
+#[test]
+fn the_deepest_value_may_end_in_a_list() {
+    let span = arrived(|span| {
+        let mut event = Some(span.event("seen"));
+        let bottom = [("in", Value::Strs(&["seven"]))];
+        wrapped(Value::Map(&bottom), DEEPEST - 1, true, &mut |value| {
+            event = event.take().map(|event| event.set("deep", value));
+        });
+    });
+    assert_eq!(span.span.events[0].attributes.len(), 1);
+}
+
+#[test]
+fn a_resource_that_decoders_would_refuse_spoils_no_batch() {
+    let mut config = Config::new().service_name("shop");
+    nested(65, true, &mut |value| config = config.clone().resource("too deep", value));
+    let span = arrived_with(config, |_| {});
+    assert_eq!(span.resource_attribute("service.name"), text("shop").as_ref());
+    assert_eq!(span.resource_attribute("too deep"), None);
 }
