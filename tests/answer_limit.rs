@@ -18,14 +18,14 @@ struct Outcome {
 
 /// Exports one span that gets this answer, and one more that gets an honest one.
 fn export(answer: Answer) -> Outcome {
-    let receiver = Receiver::start().unwrap();
+    let receiver = Receiver::start().expect("loopback has a free port");
     receiver.script([answer]);
     let (tell, told) = mpsc::channel();
     let exporter = Exporter::http(receiver.endpoint()).throttle(Duration::ZERO);
     let config = Config::new().exporter(exporter).on_problem(move |problem| {
         let _ = tell.send(problem.clone());
     });
-    let telemetry = Telemetry::start(config).unwrap();
+    let telemetry = Telemetry::start(config).expect("a sound configuration");
     for name in ["first", "second"] {
         telemetry.tracer("shop").span(name).end();
         assert_eq!(telemetry.flush(PATIENCE), Flushed::Complete);

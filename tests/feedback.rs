@@ -43,7 +43,7 @@ impl log::Log for IntoSpans {
             _ => {}
         }
         // no lock is held while the span is made: it may itself be logged about
-        let tracer = ROUTE.lock().unwrap().clone();
+        let tracer = ROUTE.lock().expect("nobody panics with it").clone();
         if let Some(tracer) = tracer {
             let mut span = tracer.span("log record");
             span.set("target", record.target()).set("text", &record.args().to_string());
@@ -63,7 +63,7 @@ impl Program {
     fn start(exporter: Exporter) -> Self {
         static LOGGER: Once = Once::new();
         LOGGER.call_once(|| {
-            log::set_logger(&IntoSpans).unwrap();
+            log::set_logger(&IntoSpans).expect("the first logger");
             log::set_max_level(log::LevelFilter::Trace);
         });
         let turn = TURN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -72,9 +72,9 @@ impl Program {
             .retry_delays(Duration::from_millis(1), Duration::from_millis(5));
         // a hook that logs is the likeliest feedback of all
         let config = Config::new().exporter(exporter).on_problem(|problem| log::warn!("{problem}"));
-        let telemetry = Telemetry::start(config).unwrap();
+        let telemetry = Telemetry::start(config).expect("a sound configuration");
         OWN.store(0, Ordering::SeqCst);
-        *ROUTE.lock().unwrap() = Some(telemetry.tracer("log"));
+        *ROUTE.lock().expect("nobody panics with it") = Some(telemetry.tracer("log"));
         Self { telemetry, _turn: turn }
     }
 
@@ -95,7 +95,7 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        *ROUTE.lock().unwrap() = None;
+        *ROUTE.lock().expect("nobody panics with it") = None;
     }
 }
 

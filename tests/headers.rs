@@ -17,7 +17,7 @@ fn refusal(exporter: Exporter) -> ConfigError {
 
 /// Exports one span and gives the one request it came in.
 fn request_of(receiver: &Receiver, exporter: Exporter) -> ReceivedRequest {
-    let telemetry = Telemetry::start(Config::new().exporter(exporter)).unwrap();
+    let telemetry = Telemetry::start(Config::new().exporter(exporter)).expect("a sound configuration");
     telemetry.tracer("shop").span("checkout").end();
     let ledger = telemetry.shutdown(PATIENCE);
     assert_eq!((ledger.total().delivered, ledger.lost()), (1, 0), "{ledger}");

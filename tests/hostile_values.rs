@@ -18,8 +18,9 @@ fn arrived(fill: impl FnOnce(&mut Span)) -> ReceivedSpan {
 }
 
 fn arrived_with(config: Config, fill: impl FnOnce(&mut Span)) -> ReceivedSpan {
-    let receiver = Receiver::start().unwrap();
-    let telemetry = Telemetry::start(config.exporter(Exporter::http(receiver.endpoint()))).unwrap();
+    let receiver = Receiver::start().expect("loopback has a free port");
+    let telemetry = Telemetry::start(config.exporter(Exporter::http(receiver.endpoint())))
+        .expect("a sound configuration");
     let tracer = telemetry.tracer("shop");
     // held back, so that all three go in one request
     receiver.pause();
@@ -37,7 +38,8 @@ fn arrived_with(config: Config, fill: impl FnOnce(&mut Span)) -> ReceivedSpan {
     assert_eq!(receiver.request_count(), 2, "they did not go together");
     let mut spans = receiver.spans();
     assert_eq!(spans.len(), 4);
-    spans.remove(spans.iter().position(|span| span.span.name == "hostile").unwrap())
+    spans.retain(|span| span.span.name == "hostile");
+    spans.remove(0)
 }
 
 fn keys(attributes: &[KeyValue]) -> Vec<&str> {
@@ -353,7 +355,9 @@ fn wrapped(value: Value<'_>, depth: usize, maps: bool, use_it: &mut dyn FnMut(Va
 fn depth(value: Option<&Received>) -> usize {
     match value {
         Some(Received::ArrayValue(array)) => 1 + depth(array.values[0].value.as_ref()),
-        Some(Received::KvlistValue(map)) => 1 + depth(map.values[0].value.as_ref().unwrap().value.as_ref()),
+        Some(Received::KvlistValue(map)) => {
+            1 + depth(map.values[0].value.as_ref().and_then(|value| value.value.as_ref()))
+        }
         Some(Received::IntValue(7)) => 0,
         other => panic!("{other:?}"),
     }

@@ -19,8 +19,9 @@ const IS_REMOTE: u32 = 0x200;
 
 /// Runs a program to its end and gives what arrived of it.
 fn spans_of(program: impl FnOnce(&Tracer)) -> Spans {
-    let receiver = Receiver::start().unwrap();
-    let telemetry = Telemetry::start(Config::new().exporter(Exporter::http(receiver.endpoint()))).unwrap();
+    let receiver = Receiver::start().expect("loopback has a free port");
+    let telemetry = Telemetry::start(Config::new().exporter(Exporter::http(receiver.endpoint())))
+        .expect("a sound configuration");
     program(&telemetry.tracer("shop"));
     let ledger = telemetry.shutdown(PATIENCE);
     assert_eq!(ledger.lost(), 0, "{ledger}");
@@ -64,7 +65,7 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 fn incoming(flags: &str) -> SpanContext {
-    SpanContext::from_traceparent(&format!("00-{TRACE}-{PARENT}-{flags}")).unwrap()
+    SpanContext::from_traceparent(&format!("00-{TRACE}-{PARENT}-{flags}")).expect("a sound header")
 }
 
 #[test]

@@ -92,13 +92,13 @@ impl log::Log for PrintedLog {
 
 /// Exports from a child process; gives the outcome and all that the child printed.
 fn export_in_child(endpoint: &str, environment: &[(&str, &str)]) -> (String, String) {
-    let mut child = Command::new(env::current_exe().unwrap());
+    let mut child = Command::new(env::current_exe().expect("a test knows its file"));
     child.args(["--exact", "a_span_is_exported_as_the_environment_says", "--nocapture", "--test-threads=1"]);
     for name in VARIABLES {
         child.env_remove(name);
     }
     child.env(ENDPOINT, endpoint).envs(environment.iter().copied());
-    let output = child.output().unwrap();
+    let output = child.output().expect("a test can be run again");
     let printed =
         format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{printed}");
@@ -116,8 +116,8 @@ struct TinyProxy {
 impl TinyProxy {
     /// Ends with the process.
     fn start(server: SocketAddr) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
+        let address = listener.local_addr().expect("a bound listener has an address");
         let heads = Arc::new(Mutex::new(Vec::new()));
         thread::spawn({
             let heads = Arc::clone(&heads);
@@ -137,7 +137,7 @@ impl TinyProxy {
     }
 
     fn heads(&self) -> Vec<String> {
-        self.heads.lock().unwrap().clone()
+        self.heads.lock().expect("nobody panics with it").clone()
     }
 }
 
@@ -149,7 +149,7 @@ fn serve(mut client: TcpStream, server: SocketAddr, heads: &Mutex<Vec<String>>) 
             return Ok(());
         }
     }
-    heads.lock().unwrap().push(head.clone());
+    heads.lock().expect("nobody panics with it").push(head.clone());
     if !head.starts_with("CONNECT ") {
         return client.write_all(b"HTTP/1.1 405 Method Not Allowed\r\ncontent-length: 0\r\n\r\n");
     }
@@ -168,7 +168,7 @@ fn serve(mut client: TcpStream, server: SocketAddr, heads: &Mutex<Vec<String>>) 
 
 /// A receiver and a proxy that leads to it.
 fn receiver_behind_proxy() -> (Receiver, TinyProxy) {
-    let receiver = Receiver::start().unwrap();
+    let receiver = Receiver::start().expect("loopback has a free port");
     let proxy = TinyProxy::start(receiver.address());
     (receiver, proxy)
 }

@@ -18,7 +18,7 @@ fn start(receiver: &Receiver) -> (Telemetry, mpsc::Receiver<Problem>) {
     let config = Config::new().exporter(exporter).on_problem(move |problem| {
         let _ = tell.send(problem.clone());
     });
-    (Telemetry::start(config).unwrap(), told)
+    (Telemetry::start(config).expect("a sound configuration"), told)
 }
 
 #[test]

@@ -32,7 +32,7 @@ impl log::Log for Capture {
 
     fn log(&self, record: &log::Record<'_>) {
         let line = format!("{} {} {}", record.level(), record.target(), record.args());
-        let mut log = LOG.lock().unwrap();
+        let mut log = LOG.lock().expect("nobody panics with it");
         log.get_or_insert_default().entry(thread::current().id()).or_default().push(line);
     }
 
@@ -43,14 +43,14 @@ impl log::Log for Capture {
 fn listen() {
     static LISTENING: Once = Once::new();
     LISTENING.call_once(|| {
-        log::set_logger(&Capture).unwrap();
+        log::set_logger(&Capture).expect("the first logger");
         log::set_max_level(log::LevelFilter::Trace);
     });
 }
 
 /// The log as it reads, and as what its hex dumps stand for.
 fn logged() -> String {
-    let log = LOG.lock().unwrap();
+    let log = LOG.lock().expect("nobody panics with it");
     let threads = log.iter().flat_map(HashMap::values);
     threads.map(|lines| format!("{}\n{}\n{}\n", lines.join("\n"), dumped(lines), pictured(lines))).collect()
 }
@@ -94,7 +94,7 @@ fn with_problems(config: Config) -> (Telemetry, mpsc::Receiver<Problem>) {
     let config = config.on_problem(move |problem| {
         let _ = tell.send(problem.clone());
     });
-    (Telemetry::start(config).unwrap(), told)
+    (Telemetry::start(config).expect("a sound configuration"), told)
 }
 
 #[test]

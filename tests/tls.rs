@@ -1,7 +1,8 @@
 //! Never an unverified connection: a certificate that is not right in every respect fails at once, with the reason.
 
-use std::net::{SocketAddr, TcpListener};
-use std::sync::mpsc;
+use std::io;
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -14,6 +15,8 @@ mod support;
 
 /// Longer than anything on loopback takes.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// More than any test here needs.
+const MOST_CONNECTIONS: usize = 16;
 
 struct Outcome {
     ledger: Ledger,
@@ -26,7 +29,7 @@ fn export(exporter: Exporter) -> Outcome {
     let config = Config::new().exporter(exporter).on_problem(move |problem| {
         let _ = tell.send(problem.clone());
     });
-    let telemetry = Telemetry::start(config).unwrap();
+    let telemetry = Telemetry::start(config).expect("a sound configuration");
     telemetry.tracer("shop").span("checkout").end();
     assert_eq!(telemetry.flush(PATIENCE), Flushed::Complete);
     Outcome { ledger: telemetry.shutdown(PATIENCE), problems: told.try_iter().collect() }
@@ -262,37 +265,40 @@ fn a_server_that_stalls_the_handshake_costs_no_more_than_the_time_of_an_attempt(
 /// Copies bytes to wherever it is told, so that one address can have two servers, one after the other.
 struct Relay {
     address: SocketAddr,
-    target: mpsc::Sender<SocketAddr>,
+    target: Arc<Mutex<SocketAddr>>,
 }
 
 impl Relay {
-    /// Leads one connection at a time; ends with the process.
+    /// Ends with the process.
     fn start(target: SocketAddr) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
-        let (lead, leads) = mpsc::channel();
-        thread::spawn(move || {
-            let mut target = target;
-            for client in listener.incoming().take(16).flatten() {
-                target = leads.try_iter().last().unwrap_or(target);
-                let Ok(server) = std::net::TcpStream::connect(target) else { continue };
-                let (mut client_in, mut server_out) =
-                    (client.try_clone().unwrap(), server.try_clone().unwrap());
-                thread::spawn(move || {
-                    let _ = std::io::copy(&mut client_in, &mut server_out);
-                    let _ = server_out.shutdown(std::net::Shutdown::Write);
-                });
-                let (mut server_in, mut client_out) = (server, client);
-                thread::spawn(move || {
-                    let _ = std::io::copy(&mut server_in, &mut client_out);
-                    let _ = client_out.shutdown(std::net::Shutdown::Write);
-                });
+        let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
+        let address = listener.local_addr().expect("a bound listener has an address");
+        let target = Arc::new(Mutex::new(target));
+        thread::spawn({
+            let target = Arc::clone(&target);
+            move || {
+                for client in listener.incoming().take(MOST_CONNECTIONS).flatten() {
+                    let target = *target.lock().expect("nobody panics with it");
+                    // a connection that breaks is for its ends to notice
+                    let _ = TcpStream::connect(target).and_then(|server| join(client, server));
+                }
             }
         });
-        Self { address, target: lead }
+        Self { address, target }
     }
 
     fn lead_to(&self, target: SocketAddr) {
-        self.target.send(target).unwrap();
+        *self.target.lock().expect("nobody panics with it") = target;
     }
+}
+
+fn join(client: TcpStream, server: TcpStream) -> io::Result<()> {
+    let (from_client, from_server) = (client.try_clone()?, server.try_clone()?);
+    for (mut from, mut to) in [(from_client, server), (from_server, client)] {
+        thread::spawn(move || {
+            let _ = io::copy(&mut from, &mut to);
+            let _ = to.shutdown(Shutdown::Write);
+        });
+    }
+    Ok(())
 }
