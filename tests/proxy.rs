@@ -24,6 +24,7 @@ const MOST_CONNECTIONS: usize = 16;
 const ENDPOINT: &str = "STANDPIPE_TEST_ENDPOINT";
 const CA: &str = "STANDPIPE_TEST_CA";
 const SWITCHED_OFF: &str = "STANDPIPE_TEST_PROXY_OFF";
+const GIVES_UP_SOON: &str = "STANDPIPE_TEST_GIVES_UP_SOON";
 /// What this process' own environment may say must not matter.
 const VARIABLES: [&str; 9] = [
     "HTTP_PROXY",
@@ -54,6 +55,9 @@ fn a_span_is_exported_as_the_environment_says() {
     if env::var(SWITCHED_OFF).is_ok() {
         exporter = exporter.proxy(Proxy::Off);
     }
+    if env::var(GIVES_UP_SOON).is_ok() {
+        exporter = exporter.give_up_after(Duration::from_millis(100));
+    }
     println!("outcome: {}", export(exporter));
 }
 
@@ -61,7 +65,6 @@ fn a_span_is_exported_as_the_environment_says() {
 fn export(exporter: Exporter) -> String {
     let exporter = exporter
         .header("x-tenant", "seven")
-        .give_up_after(Duration::from_millis(100))
         .retry_delays(Duration::from_millis(1), Duration::from_millis(20));
     let config = Config::new().exporter(exporter).on_problem(|problem| println!("problem: {problem}"));
     println!("config: {config:?}");
@@ -290,7 +293,8 @@ fn a_proxys_password_reaches_the_proxy_and_is_shown_nowhere() {
 #[test]
 fn a_proxy_that_is_down_is_not_bypassed() {
     let receiver = Receiver::start().unwrap();
-    let (outcome, printed) = export_in_child(&receiver.endpoint(), &[("HTTP_PROXY", "http://127.0.0.1:1")]);
+    let environment = [("HTTP_PROXY", "http://127.0.0.1:1"), (GIVES_UP_SOON, "1")];
+    let (outcome, printed) = export_in_child(&receiver.endpoint(), &environment);
     assert!(outcome.contains("0 delivered"), "{outcome}: {printed}");
     assert_eq!(receiver.connection_count(), 0);
 }
