@@ -173,7 +173,11 @@ impl SpanRecord {
     pub(crate) fn set_status(&mut self, status: Status<'_>) {
         match self.status {
             Some((_, true)) => return,
-            Some((at, false)) => self.remove(at),
+            Some((at, false)) => {
+                // there may be no room for the new one
+                self.status = None;
+                self.remove(at);
+            }
             None => {}
         }
         let (code, message) = match status {
