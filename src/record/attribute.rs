@@ -80,8 +80,9 @@ from! {
     &'a [(&'a str, Value<'a>)] => |entries| Value::Map(entries);
 }
 
-/// A value nested deeper than this is not written.
-const MAX_DEPTH: usize = 64;
+/// A value nested deeper than this is not written. Decoders stop at 100 nested messages and refuse the whole request;
+/// each map takes three of them, a list of strings at the bottom two, and what is around an event's attribute six.
+pub(super) const MAX_DEPTH: usize = 30;
 
 /// Field numbers of `AnyValue` and its parts, as tags.
 mod tag {
