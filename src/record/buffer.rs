@@ -195,3 +195,6 @@ fn first_field_len(bytes: &[u8]) -> Option<usize> {
     let body_len = usize::try_from(decode_varint(&mut behind).ok()?).ok()?;
     (bytes.len() - behind.len()).checked_add(body_len)
 }
+
+#[cfg(test)]
+mod tests;
