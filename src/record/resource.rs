@@ -6,6 +6,7 @@ use opentelemetry_proto::tonic::common::v1::{AnyValue, ArrayValue, KeyValue, Key
 use opentelemetry_proto::tonic::resource::v1 as proto;
 
 use super::Value;
+use super::attribute::is_too_deep;
 
 /// The attributes of the program itself; of a key set twice the last value counts.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -14,9 +15,10 @@ pub struct Resource {
 }
 
 impl Resource {
-    /// Sets one attribute; an empty key is ignored.
+    /// Sets one attribute. An empty key is ignored, and so is a value nested so deeply that collectors would refuse
+    /// every request for it.
     pub fn set(&mut self, key: &str, value: Value<'_>) {
-        if key.is_empty() {
+        if key.is_empty() || is_too_deep(&value) {
             return;
         }
         let value = Some(owned(value));
