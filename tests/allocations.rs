@@ -66,9 +66,9 @@ const WARM_UP: u64 = 2 * MEASURED;
 
 /// Allocations of 10,000 spans on the calling thread. `emit` ends `spans` spans at a time.
 fn steady_state(spans: u64, emit: impl Fn(&Tracer)) -> u64 {
-    let receiver = Receiver::start().unwrap();
+    let receiver = Receiver::start().expect("a receiver starts");
     let exporter = Exporter::http(receiver.endpoint()).throttle(Duration::ZERO);
-    let telemetry = Telemetry::start(Config::new().exporter(exporter)).unwrap();
+    let telemetry = Telemetry::start(Config::new().exporter(exporter)).expect("telemetry starts");
     let tracer = telemetry.tracer("shop");
     let mut sent = 0;
     let mut emit_many = |count: u64| {

@@ -8,8 +8,9 @@ use standpipe::{Config, Exporter, Telemetry};
 
 /// The string values of these resource attributes, as they arrive from a program with this configuration.
 fn arriving<const N: usize>(config: Config, keys: [&str; N]) -> [Option<String>; N] {
-    let receiver = Receiver::start().unwrap();
-    let telemetry = Telemetry::start(config.exporter(Exporter::http(receiver.endpoint()))).unwrap();
+    let receiver = Receiver::start().expect("a receiver starts");
+    let config = config.exporter(Exporter::http(receiver.endpoint()));
+    let telemetry = Telemetry::start(config).expect("telemetry starts");
     telemetry.tracer("shop").span("checkout").end();
     let ledger = telemetry.shutdown(Duration::from_secs(20));
     assert_eq!(ledger.total().delivered, 1, "{ledger}");
