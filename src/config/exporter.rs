@@ -208,17 +208,17 @@ impl Exporter {
         self.set_in_code(Key::UserAgent)
     }
 
+    /// The id that [`Exporter::id`] or the file gave it.
+    pub fn name(&self) -> &str {
+        &self.id
+    }
+
     /// Every setting with its value and where that came from, always in the same order. Secrets are `***`; of
     /// headers the names are shown.
     pub fn effective(&self) -> Vec<Setting> {
         let setting =
             |key: &Key| Setting { key: key.name(), value: self.shown(*key), source: self.source(*key) };
         Key::ALL.iter().map(setting).collect()
-    }
-
-    /// The id that [`id`](Self::id) or the file gave it, as the ledger and the problems name it.
-    pub fn name(&self) -> &str {
-        &self.id
     }
 
     /// `text` has its secrets put in; `written` is what the file says, if that is something else.
