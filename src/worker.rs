@@ -88,6 +88,10 @@ impl Worker {
     /// Sleeps until a round is due (true) or something else was asked for.
     fn rest(&mut self) -> bool {
         loop {
+            // first, or a queue that presses all the time would drown out stop and flush
+            if self.is_called() {
+                return false;
+            }
             let now = Instant::now();
             let (wake_at, until) = match self.waiting(now) {
                 None => (WakeAt::ANYTHING, None),
@@ -113,6 +117,13 @@ impl Worker {
             }
             return false;
         }
+    }
+
+    /// Whether a stop or a flush has come while the worker was busy; all flushes are served by one round.
+    fn is_called(&mut self) -> bool {
+        self.state.stop_by = self.calls.stop.try_recv().ok();
+        self.state.flushes.extend(self.calls.flush.try_iter());
+        self.state.stop_by.is_some() || !self.state.flushes.is_empty()
     }
 
     fn waiting(&mut self, now: Instant) -> Option<Waiting> {
