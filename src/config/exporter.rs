@@ -10,7 +10,6 @@ use super::{
     BatchSettings, Compression, HttpSettings, Level, PaceSettings, Proxy, QueueSettings, RetrySettings,
     Secret, Setting, Source, WhenFull, duration, endpoint, header, size,
 };
-use crate::record::Signal;
 
 /// Where telemetry goes, and at what pace: a collector's address with its queue, batches, retries and secrets.
 ///
@@ -209,22 +208,17 @@ impl Exporter {
         self.set_in_code(Key::UserAgent)
     }
 
+    /// The id that [`Exporter::id`] or the file gave it.
+    pub fn name(&self) -> &str {
+        &self.id
+    }
+
     /// Every setting with its value and where that came from, always in the same order. Secrets are `***`; of
     /// headers the names are shown.
     pub fn effective(&self) -> Vec<Setting> {
         let setting =
             |key: &Key| Setting { key: key.name(), value: self.shown(*key), source: self.source(*key) };
         Key::ALL.iter().map(setting).collect()
-    }
-
-    /// The full URL that a signal is posted to.
-    pub(crate) fn url(&self, signal: Signal) -> String {
-        self.http.url(signal)
-    }
-
-    /// The id, as [`Exporter::id`] or the file set it.
-    pub(crate) fn name(&self) -> &str {
-        &self.id
     }
 
     /// `text` has its secrets put in; `written` is what the file says, if that is something else.
