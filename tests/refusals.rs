@@ -84,10 +84,8 @@ fn a_batch_that_is_too_large_is_halved_down_to_the_one_record_that_is() {
         assert_eq!(sizes, [8, 4, 2, 1, 1, 2, 4], "{answer:?}");
         let distinct: HashSet<&Vec<Vec<u8>>> = requests.iter().collect();
         assert_eq!(distinct.len(), requests.len(), "{answer:?}: the same bytes were sent twice");
-        let mut arrived: Vec<Vec<u8>> = receiver.spans().iter().map(|r| r.span.span_id.clone()).collect();
-        assert_eq!(arrived, requests[0][1..], "{answer:?}: halving must keep the order");
-        arrived.dedup();
-        assert_eq!(arrived.len(), 7);
+        let arrived: Vec<Vec<u8>> = receiver.spans().iter().map(|r| r.span.span_id.clone()).collect();
+        assert_eq!(arrived, requests[0][1..], "{answer:?}: all the others, once and in their order");
     }
 }
 
