@@ -254,6 +254,10 @@ impl Books {
         ExporterLedger { id: id.to_owned(), traces, attempts: self.attempts.load(Ordering::Relaxed) }
     }
 
+    pub(crate) fn are_closed(&self) -> bool {
+        self.settled.lock().closed
+    }
+
     /// Closes the books: what is not settled by now is lost to the shutdown.
     pub(crate) fn close(&self, accepted: impl FnOnce() -> [u64; Signal::COUNT]) {
         let mut settled = self.settled.lock();

@@ -140,7 +140,8 @@ impl Worker {
     /// The level at which a whole request can be made, or waiting longer would be dangerous.
     fn full_batch(&self) -> WakeAt {
         let pressure = self.queue.pressure();
-        let (records, bytes) = (self.batch.records, self.batch.bytes);
+        let (records, bytes) =
+            (self.batch.records, self.batch.bytes.min(self.queue.most_bytes_of_a_request()));
         WakeAt { records: records.min(pressure.records), bytes: bytes.min(pressure.bytes) }
     }
 
@@ -202,7 +203,9 @@ impl Worker {
 
     fn next_batch(&mut self) -> Option<Next> {
         let body = std::mem::take(&mut self.state.body);
-        self.state.backlog.next(&self.batch, &self.resource, body, |chunk| self.queue.give_back(chunk))
+        let usual_bytes = self.queue.most_bytes_of_a_request();
+        let spare = |chunk| self.queue.give_back(chunk);
+        self.state.backlog.next(&self.batch, usual_bytes, &self.resource, body, spare)
     }
 
     /// Sends a batch until it is settled, in parts if the collector finds it too large.
@@ -382,3 +385,6 @@ fn report_flushed(done: &Sender<()>) {
     // whoever asked may have stopped waiting
     let _ = done.try_send(());
 }
+
+#[cfg(test)]
+mod tests;

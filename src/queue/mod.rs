@@ -125,6 +125,11 @@ impl Queue {
         WakeAt { records: (records / 4 * 3).max(1), bytes: (bytes / 4 * 3).max(1) }
     }
 
+    /// A quarter: a request is a second copy of what it holds, and must not double what the queue may take.
+    pub(crate) fn most_bytes_of_a_request(&self) -> usize {
+        self.level.capacity().1 / 4
+    }
+
     /// Moves all that is queued now to the worker.
     pub(crate) fn drain(&self, mut take: impl FnMut(Box<Chunk>)) {
         // the open chunks before the full ones are counted: one that changes hands in between is not missed
