@@ -98,21 +98,28 @@ impl Outlet {
         Ledger { exporters: self.running().iter().map(Pipeline::ledger).collect() }
     }
 
-    /// Gives every exporter until the deadline to empty itself, all at the same time.
+    /// Gives every exporter until the deadline to empty itself, all at the same time. Whoever comes while
+    /// another's stop is under way waits for its end, but does not cut it short.
     pub(crate) fn stop(&self, deadline: Instant) {
-        self.stopped.store(true, Ordering::Relaxed);
+        let is_first = !self.stopped.swap(true, Ordering::SeqCst);
         let running = self.running();
-        running.iter().for_each(|pipeline| pipeline.start_stop(deadline));
+        if is_first {
+            running.iter().for_each(|pipeline| pipeline.start_stop(deadline));
+        }
         // a worker that was left behind by an earlier stop is not waited for again
         let open = running.iter().filter(|pipeline| !pipeline.is_settled());
-        let late: Vec<_> = open.filter(|pipeline| !pipeline.ended_by(deadline)).collect();
+        let (ended, late): (Vec<_>, Vec<_>) = open.partition(|pipeline| pipeline.ended_by(deadline));
+        ended.iter().for_each(|pipeline| pipeline.finish_stop());
+        if !is_first {
+            return;
+        }
         late.iter().for_each(|pipeline| pipeline.interrupt());
         // one for all, or several exporters that are stuck would add theirs up
         let grace_ends = Instant::now() + LAST_GRACE;
         late.iter().for_each(|pipeline| {
             pipeline.ended_by(grace_ends);
         });
-        running.iter().for_each(Pipeline::finish_stop);
+        late.iter().for_each(|pipeline| pipeline.finish_stop());
     }
 
     #[inline]

@@ -112,7 +112,7 @@ impl Pipeline {
     /// Takes no more records and lets the worker send what it has until the deadline.
     pub(crate) fn start_stop(&self, deadline: Instant) {
         self.queue.close();
-        // the first stop counts
+        // a worker that is gone needs no word
         let _ = self.stop.try_send(deadline);
     }
 
