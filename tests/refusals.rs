@@ -1,9 +1,12 @@
 //! What a collector refuses is lost once, counted, and never in the way of what is behind it.
 
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex};
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::TcpListener;
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread;
 
-use scene::{LONG, Problems, emit, exporter, gathering, start};
+use scene::{LONG, Problems, emit, exporter, gathering, gathering_to, start};
 use standpipe::receiver::{Answer, Receiver};
 use standpipe::{Flushed, ProblemKind};
 
@@ -155,6 +158,44 @@ fn a_refusal_before_a_large_request_is_read_is_heard() {
     assert_eq!((ledger.total().delivered, ledger.lost()), (8, 0), "{ledger}");
     // 8 and 4 are too large; 2 fit
     assert_eq!(ledger.exporters[0].attempts, 3 + 4, "{ledger}");
+}
+
+#[test]
+fn a_refusal_is_heard_even_if_the_collector_hangs_up_on_the_rest_of_the_request() {
+    const LIMIT: usize = 1 << 20;
+    let collector = TcpListener::bind("127.0.0.1:0").unwrap();
+    let telemetry = start(gathering_to(&format!("http://{}", collector.local_addr().unwrap())));
+    let tracer = telemetry.tracer("shop");
+    let text = "x".repeat(400 << 10);
+    for _ in 0..8 {
+        tracer.span("large").set("text", text.as_str());
+    }
+    let (note, lengths) = mpsc::channel();
+    thread::spawn(move || (0..7).try_for_each(|_| note.send(take_or_hang_up(&collector, LIMIT))));
+    let ledger = telemetry.shutdown(LONG);
+    assert_eq!((ledger.total().delivered, ledger.lost()), (8, 0), "{ledger}");
+    let too_large = lengths.iter().filter(|length| *length > LIMIT).count();
+    assert_eq!(too_large, 3, "eight spans, and twice four");
+}
+
+/// One request on a connection of its own. What is above the limit is refused and not read: the client is still
+/// writing when the connection is reset.
+fn take_or_hang_up(collector: &TcpListener, limit: usize) -> usize {
+    let (socket, _) = collector.accept().unwrap();
+    socket.set_read_timeout(Some(LONG)).unwrap();
+    let mut reader = BufReader::new(&socket);
+    let mut length = 0;
+    for line in reader.by_ref().lines().map(Result::unwrap).take_while(|line| !line.is_empty()) {
+        if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length: ") {
+            length = value.parse().unwrap();
+        }
+    }
+    let status = if length > limit { "413 Content Too Large" } else { "200 OK" };
+    if length <= limit {
+        io::copy(&mut reader.take(length as u64), &mut io::sink()).unwrap();
+    }
+    write!(&socket, "HTTP/1.1 {status}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n").unwrap();
+    length
 }
 
 #[test]

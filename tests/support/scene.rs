@@ -32,7 +32,11 @@ pub(crate) fn exporter_to(endpoint: &str) -> Exporter {
 
 /// An exporter that sends only when it is flushed, shut down or has a full batch: until then it gathers one request.
 pub(crate) fn gathering(receiver: &Receiver) -> Exporter {
-    exporter(receiver).linger(FOR_EVER)
+    gathering_to(&receiver.endpoint())
+}
+
+pub(crate) fn gathering_to(endpoint: &str) -> Exporter {
+    exporter_to(endpoint).linger(FOR_EVER)
 }
 
 pub(crate) fn start(exporter: Exporter) -> Telemetry {
