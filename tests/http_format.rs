@@ -1,5 +1,7 @@
 //! What a request looks like on the wire.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
 use std::env;
 
 use scene::{A_WHILE, LONG, emit, exporter, exporter_to, gathering, start, start_with};

@@ -1,5 +1,7 @@
 //! Every record is accounted for, at every moment, and the receiver's count is the same.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc;

@@ -1,5 +1,7 @@
 //! What is tried again, when, and for how long.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
 use std::time::{Duration, Instant};
 
 use scene::{A_WHILE, FOR_EVER, LONG, Problems, emit, exporter, gathering, open_at, start};

@@ -1,5 +1,7 @@
 //! The pace of sending, and what may break it.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
 use std::time::{Duration, Instant};
 
 use scene::{A_WHILE, FOR_EVER, LONG, emit, exporter, start};

@@ -1,5 +1,7 @@
 //! What happens to a record that finds no room: its caller waits, or it is dropped; either way it is counted.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{self, Receiver as Progress, RecvTimeoutError};
 use std::thread::{self, JoinHandle};
