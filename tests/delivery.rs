@@ -330,6 +330,29 @@ fn a_flush_covers_all_that_was_emitted_before_it_while_others_emit() {
     });
 }
 
+#[test]
+fn a_flush_is_heard_while_callers_are_always_waiting_for_room() {
+    let receiver = Receiver::builder().keep_bytes(0).start().unwrap();
+    let telemetry = start(exporter(&receiver).queue_records(1));
+    let tracer = telemetry.tracer("shop");
+    let (callers, spans_each) = (16, 300);
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let _stop = SetWhenDropped(&stop);
+        for _ in 0..callers {
+            scope.spawn(|| {
+                (0..spans_each).filter(|_| !stop.load(Ordering::Relaxed)).for_each(|_| emit(&tracer, 1))
+            });
+        }
+        assert!(receiver.wait_for_spans(50, LONG));
+        assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+        assert!(
+            receiver.span_count() < callers * spans_each,
+            "it was not heard before the last caller had gone"
+        );
+    });
+}
+
 /// Lets threads go that a failed assertion would leave waiting.
 struct SetWhenDropped<'a>(&'a AtomicBool);
 
