@@ -1,4 +1,5 @@
-//! x
-fn main() {
-    println!("cli");
-}
+//! The `standpipe` command.
+
+mod cli;
+
+fn main() {}

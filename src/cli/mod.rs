@@ -1,0 +1,6 @@
+//! The command line.
+
+mod describe;
+mod paint;
+mod text;
+mod waterfall;
