@@ -1,5 +1,9 @@
-//! The `standpipe` command.
+//! The `standpipe` command: arguments → the library's public API → exit code.
 
 mod cli;
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    cli::run(std::env::args_os().skip(1))
+}

@@ -33,6 +33,14 @@ impl SpanView<'_> {
         (status.code() == StatusCode::Error).then_some(status.message.as_str())
     }
 
+    pub(crate) fn status(&self) -> &'static str {
+        match self.span.status.as_ref().map_or(StatusCode::Unset, |status| status.code()) {
+            StatusCode::Unset => "unset",
+            StatusCode::Ok => "ok",
+            StatusCode::Error => "error",
+        }
+    }
+
     pub(crate) fn kind(&self) -> &'static str {
         match self.span.kind() {
             SpanKind::Unspecified => "unspecified",

@@ -1,0 +1,143 @@
+//! `standpipe receive`: what arrives, as it arrives.
+
+use super::describe::{self, SpanView};
+use super::paint::{Ink, Look};
+
+const SERVICE: usize = 14;
+const NAME: usize = 28;
+const KIND: usize = 11;
+const DURATION: usize = 8;
+const STATUS: usize = 5;
+
+/// Draws one batch: a line over it, then a line for each span.
+///
+/// On a terminal the lines are cut to its width; elsewhere they are whole, so that they can be searched.
+pub(crate) fn draw(
+    spans: &[SpanView<'_>],
+    received_unix_nanos: u64,
+    whole_lines: bool,
+    look: &Look,
+) -> Vec<String> {
+    let mut lines = vec![heading(spans.len() as u64, received_unix_nanos, look)];
+    lines.extend(spans.iter().map(|view| row(view, whole_lines, look)));
+    lines
+}
+
+fn heading(spans: u64, received_unix_nanos: u64, look: &Look) -> String {
+    let mut line = look.line();
+    line.put(Ink::FAINT, &look.glyphs.rule.repeat(2)).space(1);
+    line.put(Ink::FAINT, &describe::time_of_day(received_unix_nanos)).space(1);
+    line.put(Ink::PLAIN.bold(), &describe::count(spans, "span")).space(1);
+    let rest = look.width.saturating_sub(line.width());
+    line.put(Ink::FAINT, &look.glyphs.rule.repeat(rest));
+    line.finish()
+}
+
+fn row(view: &SpanView<'_>, whole: bool, look: &Look) -> String {
+    let span = view.span;
+    let error = view.error();
+    let ink = if error.is_some() { Ink::BAD } else { Ink::PLAIN };
+    let mut line = look.line();
+    let mut column = 0;
+    let mut cell = |ink: Ink, text: &str, width: usize| {
+        if whole {
+            line.put(ink, text)
+        } else {
+            line.put_within(ink, text, width)
+        };
+        column += width + 2;
+        line.pad_to(column.max(line.width() + 2));
+    };
+    cell(Ink::FAINT, &describe::time_of_day(span.start_time_unix_nano), 13);
+    cell(Ink::of_service(0), view.service, SERVICE);
+    cell(ink.bold(), &span.name, NAME);
+    cell(Ink::FAINT, view.kind(), KIND);
+    cell(ink, &format!("{:>DURATION$}", describe::duration(view.nanos(), look)), DURATION);
+    cell(ink, view.status(), STATUS);
+    let ids = format!("{}/{}", describe::short_id(&span.trace_id), describe::short_id(&span.span_id));
+    cell(Ink::FAINT, &ids, 17);
+
+    let message = error.unwrap_or_default();
+    let attributes = describe::attributes(&span.attributes);
+    for (ink, text) in [(Ink::BAD, message), (Ink::FAINT, &attributes)] {
+        if !text.is_empty() {
+            if whole {
+                line.put(ink, text)
+            } else {
+                line.put_rest(ink, text)
+            };
+            line.space(2);
+        }
+    }
+    line.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use opentelemetry_proto::tonic::common::v1::any_value::Value;
+    use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
+    use opentelemetry_proto::tonic::trace::v1::{Span, Status};
+
+    use super::super::paint::plain_look;
+    use super::super::text;
+    use super::*;
+
+    const NOON: u64 = 1_700_049_600_000_000_000;
+
+    fn span(name: &str) -> Span {
+        let value = AnyValue { value: Some(Value::StringValue("/checkout".to_owned())) };
+        Span {
+            trace_id: vec![0xab; 16],
+            span_id: vec![0xcd; 8],
+            name: name.to_owned(),
+            kind: 2,
+            start_time_unix_nano: NOON,
+            end_time_unix_nano: NOON + 31_200_000,
+            attributes: vec![KeyValue {
+                key: "url.path".to_owned(),
+                value: Some(value),
+                ..KeyValue::default()
+            }],
+            ..Span::default()
+        }
+    }
+
+    fn drawn(span: &Span, whole: bool) -> Vec<String> {
+        draw(
+            &[SpanView { span, service: "storefront", scope: "shop" }],
+            NOON + 5_000_000,
+            whole,
+            &plain_look(130),
+        )
+    }
+
+    #[test]
+    fn a_batch_is_a_heading_and_a_line_for_each_span() {
+        let mut failed = span("POST /checkout");
+        failed.status = Some(Status { code: 2, message: "card declined".to_owned() });
+        let lines = drawn(&failed, true);
+        assert!(lines[0].starts_with("── 12:00:00.005Z 1 span ────"), "{}", lines[0]);
+        let expected = "12:00:00.000Z  storefront      POST /checkout                server        31.2 ms  error  \
+                        abababab/cdcdcdcd  card declined  url.path=/checkout";
+        assert_eq!(lines[1], expected);
+    }
+
+    #[test]
+    fn lines_are_cut_on_a_terminal_and_whole_elsewhere() {
+        let long = span(&"checkout ".repeat(40));
+        assert!(drawn(&long, false).iter().all(|line| text::width(line) <= 130));
+        let whole = &drawn(&long, true)[1];
+        assert!(whole.contains(&long.name) && whole.contains("url.path=/checkout"), "{whole}");
+    }
+
+    #[test]
+    fn a_hostile_batch_cannot_move_the_cursor() {
+        let mut hostile = span("\x1b[2J\x1b[H");
+        hostile.attributes[0].key = "a\r\nb\u{9b}".to_owned();
+        hostile.status = Some(Status { code: 2, message: "\x1b]0;owned\x07".to_owned() });
+        for whole in [true, false] {
+            let lines = drawn(&hostile, whole);
+            assert!(lines.concat().chars().all(|c| !c.is_control()), "{lines:?}");
+        }
+    }
+}
