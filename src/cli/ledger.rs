@@ -14,23 +14,22 @@ pub(crate) struct Account {
     pub(crate) delivered: u64,
     pub(crate) rejected: u64,
     /// After they were accepted, by reason.
-    pub(crate) dropped: Vec<(String, u64)>,
+    pub(crate) dropped: Vec<Loss>,
     pub(crate) in_flight: u64,
-    /// Never accepted, because the queue was full.
-    pub(crate) turned_away: u64,
+    /// Never accepted, by reason.
+    pub(crate) turned_away: Vec<Loss>,
 }
 
-impl Account {
-    fn all_dropped(&self) -> u64 {
-        self.dropped.iter().map(|(_, number)| number).sum()
-    }
+/// A reason, and how many records it cost.
+type Loss = (&'static str, u64);
 
+impl Account {
     fn lost(&self) -> u64 {
-        self.rejected + self.all_dropped() + self.turned_away
+        self.rejected + sum(&self.dropped) + sum(&self.turned_away)
     }
 
     fn counts(&self) -> [u64; COLUMNS.len()] {
-        [self.accepted, self.delivered, self.rejected, self.all_dropped(), self.in_flight]
+        [self.accepted, self.delivered, self.rejected, sum(&self.dropped), self.in_flight]
     }
 
     fn add(&mut self, other: &Self) {
@@ -38,12 +37,20 @@ impl Account {
         self.delivered += other.delivered;
         self.rejected += other.rejected;
         self.in_flight += other.in_flight;
-        self.turned_away += other.turned_away;
-        for (reason, number) in &other.dropped {
-            match self.dropped.iter_mut().find(|(known, _)| known == reason) {
-                Some((_, sum)) => *sum += number,
-                None => self.dropped.push((reason.clone(), *number)),
-            }
+        add_losses(&mut self.dropped, &other.dropped);
+        add_losses(&mut self.turned_away, &other.turned_away);
+    }
+}
+
+fn sum(losses: &[Loss]) -> u64 {
+    losses.iter().map(|(_, number)| number).sum()
+}
+
+fn add_losses(sums: &mut Vec<Loss>, losses: &[Loss]) {
+    for &(reason, number) in losses {
+        match sums.iter_mut().find(|(known, _)| *known == reason) {
+            Some((_, sum)) => *sum += number,
+            None => sums.push((reason, number)),
         }
     }
 }
@@ -68,11 +75,10 @@ pub(crate) fn draw(accounts: &[Account], look: &Look) -> Vec<String> {
     if accounts.len() > 1 {
         lines.push(row(&total, Ink::PLAIN.bold(), name_column, look));
     }
-    for (reason, number) in total.dropped.iter().filter(|(_, number)| *number > 0) {
-        lines.push(note(&format!("dropped: {reason} {number}"), look));
-    }
-    if total.turned_away > 0 {
-        lines.push(note(&format!("turned away before they were accepted: {}", total.turned_away), look));
+    for (what, losses) in [("dropped", &total.dropped), ("turned away", &total.turned_away)] {
+        for (reason, number) in losses.iter().filter(|(_, number)| *number > 0) {
+            lines.push(note(&format!("{what}: {number} {reason}"), look));
+        }
     }
     lines.push(verdict(&total, look));
     lines
@@ -104,7 +110,7 @@ fn row(account: &Account, ink: Ink, name_column: usize, look: &Look) -> String {
 
 fn note(text: &str, look: &Look) -> String {
     let mut line = look.line();
-    line.put_within(Ink::BAD, text, look.width);
+    line.put(Ink::BAD, text);
     line.finish()
 }
 
@@ -152,16 +158,16 @@ mod tests {
             accepted: 100,
             delivered: 90,
             rejected: 2,
-            dropped: vec![("gave up".to_owned(), 5), ("shutdown".to_owned(), 3), ("too large".to_owned(), 0)],
+            dropped: vec![("gave up", 5), ("shutdown", 3), ("too large", 0)],
             in_flight: 0,
-            turned_away: 7,
+            turned_away: vec![("queue full", 7)],
         };
         let expected = [
             "ledger       accepted  delivered   rejected    dropped  in flight",
             "shop              100         90          2          8          0",
-            "dropped: gave up 5",
-            "dropped: shutdown 3",
-            "turned away before they were accepted: 7",
+            "dropped: 5 gave up",
+            "dropped: 3 shutdown",
+            "turned away: 7 queue full",
             "✗ 17 records lost",
         ];
         assert_eq!(draw(&[lossy], &plain_look(100)), expected);

@@ -1,7 +1,7 @@
 //! The line a problem is in, with a caret under the column, and nothing in it that is secret.
 
 /// Keys whose values may be shown. Anything else could be a header or a misspelt one.
-const HARMLESS: [&str; 22] = [
+const HARMLESS: [&str; 25] = [
     "type",
     "enable",
     "enable.log-exporter",
@@ -21,6 +21,9 @@ const HARMLESS: [&str; 22] = [
     "compression",
     "proxy",
     "give-up-after",
+    "retry-first-delay",
+    "retry-max-delay",
+    "user-agent",
     "ca-file",
     "client-certificate-file",
     "client-key-file",
