@@ -1,11 +1,48 @@
 //! `standpipe check`: what a configuration comes to, and what is wrong with it.
 
-use super::describe;
+use std::fs;
+use std::path::Path;
+use std::process::ExitCode;
+
+use standpipe::{Config, Exporter, Finding, Setting, Severity, Source};
+
 use super::paint::{Ink, Look};
 use super::snippet::Snippet;
-use super::text;
+use super::{Failure, UNUSABLE, complain, describe, print, text};
 
 const GAP: usize = 2;
+
+/// Checks a file and prints what was found.
+pub(crate) fn run(file: &Path, look: &Look) -> Result<ExitCode, Failure> {
+    let (config, findings) = match Config::from_file(file) {
+        Ok(config) => {
+            let findings = config.findings().to_vec();
+            (config, findings)
+        }
+        Err(error) if error.is_unreadable() => {
+            complain(&error.to_string());
+            return Ok(ExitCode::from(UNUSABLE));
+        }
+        Err(error) => {
+            let findings = error.findings().to_vec();
+            (error.into_usable(), findings)
+        }
+    };
+    let report = Report {
+        file: file.display().to_string(),
+        text: quotable(file),
+        exporters: config.exporters().iter().map(Section::from).collect(),
+        problems: findings.iter().map(Problem::from).collect(),
+    };
+    print(&report.draw(look))?;
+    Ok(if report.count(Weight::Error) == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The file's text once more, to quote from; a pipe has been emptied and would only be waited for.
+fn quotable(file: &Path) -> String {
+    let is_file = fs::metadata(file).is_ok_and(|metadata| metadata.is_file());
+    if is_file { fs::read_to_string(file).unwrap_or_default() } else { String::new() }
+}
 
 /// Everything there is to say about one file.
 #[derive(Debug, Default)]
@@ -63,6 +100,34 @@ impl Weight {
             Self::Error => Ink::BAD.bold(),
             Self::Warning => Ink::WARNING.bold(),
             Self::Note => Ink::FAINT.bold(),
+        }
+    }
+}
+
+impl From<&Exporter> for Section {
+    fn from(exporter: &Exporter) -> Self {
+        let row = |setting: Setting| Row {
+            key: setting.key.to_owned(),
+            value: setting.value,
+            is_default: setting.source == Source::Default,
+            from: setting.source.to_string(),
+        };
+        Self { id: exporter.name().to_owned(), rows: exporter.effective().into_iter().map(row).collect() }
+    }
+}
+
+impl From<&Finding> for Problem {
+    fn from(finding: &Finding) -> Self {
+        Self {
+            weight: match finding.severity {
+                Severity::Error => Weight::Error,
+                Severity::Warning => Weight::Warning,
+                Severity::Note => Weight::Note,
+            },
+            place: finding.location.as_ref().map(|location| (location.line, location.column)),
+            key: finding.key.clone(),
+            what: finding.what.clone(),
+            fix: finding.fix.clone(),
         }
     }
 }

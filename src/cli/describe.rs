@@ -5,6 +5,7 @@ use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
 use opentelemetry_proto::tonic::trace::v1::Span;
 use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
 use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
+use standpipe::receiver::ReceivedSpan;
 
 use super::paint::Look;
 
@@ -19,6 +20,16 @@ pub(crate) struct SpanView<'a> {
     pub(crate) span: &'a Span,
     pub(crate) service: &'a str,
     pub(crate) scope: &'a str,
+}
+
+impl<'a> From<&'a ReceivedSpan> for SpanView<'a> {
+    fn from(received: &'a ReceivedSpan) -> Self {
+        let service = match received.resource_attribute("service.name") {
+            Some(Value::StringValue(name)) => name,
+            _ => "",
+        };
+        Self { span: &received.span, service, scope: &received.scope.name }
+    }
 }
 
 impl SpanView<'_> {
@@ -50,15 +61,6 @@ impl SpanView<'_> {
             SpanKind::Producer => "producer",
             SpanKind::Consumer => "consumer",
         }
-    }
-}
-
-/// The string an attribute holds, if it is there and holds one.
-pub(crate) fn string_attribute<'a>(attributes: &'a [KeyValue], key: &str) -> Option<&'a str> {
-    let value = attributes.iter().find(|attribute| attribute.key == key)?.value.as_ref()?;
-    match value.value.as_ref()? {
-        Value::StringValue(text) => Some(text),
-        _ => None,
     }
 }
 

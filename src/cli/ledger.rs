@@ -1,5 +1,7 @@
 //! The ledger as a table: what was accepted, and what became of it.
 
+use standpipe::Counts;
+
 use super::describe;
 use super::paint::{Ink, Look};
 
@@ -24,6 +26,30 @@ pub(crate) struct Account {
 type Loss = (&'static str, u64);
 
 impl Account {
+    /// What the library says of itself.
+    pub(crate) fn new(name: &str, counts: &Counts) -> Self {
+        let (dropped, turned_away) = (&counts.dropped, &counts.turned_away);
+        Self {
+            name: name.to_owned(),
+            accepted: counts.accepted,
+            delivered: counts.delivered,
+            rejected: counts.rejected,
+            dropped: vec![
+                ("refused", dropped.refused),
+                ("gave up", dropped.gave_up),
+                ("too large", dropped.too_large),
+                ("shutdown", dropped.shutdown),
+                ("worker panicked", dropped.worker_panicked),
+            ],
+            in_flight: counts.in_flight,
+            turned_away: vec![
+                ("queue full", turned_away.queue_full),
+                ("too large", turned_away.too_large),
+                ("after shutdown", turned_away.after_shutdown),
+            ],
+        }
+    }
+
     fn lost(&self) -> u64 {
         self.rejected + sum(&self.dropped) + sum(&self.turned_away)
     }

@@ -2,11 +2,13 @@
 
 mod arguments;
 mod check;
+mod demo;
 mod describe;
 mod help;
 mod ledger;
 mod paint;
 mod receive;
+mod shop;
 mod snippet;
 mod text;
 mod waterfall;
@@ -33,33 +35,50 @@ pub(crate) fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     let surroundings = Surroundings::of_stdout();
     let look = Look::decide(arguments.color, arguments.ascii, &surroundings);
     let outcome = match arguments.command {
-        Command::Help(topic) => print(&[topic.text().trim_end()]).map(|()| ExitCode::SUCCESS),
-        Command::Version => {
-            print(&[concat!("standpipe ", env!("CARGO_PKG_VERSION"))]).map(|()| ExitCode::SUCCESS)
-        }
-        _ => Ok(ExitCode::SUCCESS),
+        Command::Demo => demo::run(&look),
+        Command::Receive { address } => receive::run(address, !surroundings.is_terminal, &look),
+        Command::Check { file } => check::run(&file, &look),
+        Command::Help(topic) => say(topic.text().trim_end()),
+        Command::Version => say(concat!("standpipe ", env!("CARGO_PKG_VERSION"))),
     };
     match outcome {
         Ok(code) => code,
         // Whoever read has read enough: `standpipe receive | head`.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
-        Err(error) => {
-            complain(&error.to_string());
+        Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(Failure::Output(error)) => {
+            complain(&format!("standard output: {error}"));
+            ExitCode::FAILURE
+        }
+        Err(Failure::Message(message)) => {
+            complain(&message);
             ExitCode::FAILURE
         }
     }
 }
 
+/// Why a command could not do its work.
+#[derive(Debug)]
+enum Failure {
+    /// What it had to say could not be written.
+    Output(io::Error),
+    /// Anything else, in words.
+    Message(String),
+}
+
+fn say(text: &str) -> Result<ExitCode, Failure> {
+    print(&[text])?;
+    Ok(ExitCode::SUCCESS)
+}
+
 /// Writes lines to standard output, all at once.
-fn print(lines: &[impl AsRef<str>]) -> io::Result<()> {
+fn print(lines: &[impl AsRef<str>]) -> Result<(), Failure> {
     let mut text = String::new();
     for line in lines {
         text.push_str(line.as_ref());
         text.push('\n');
     }
     let mut stdout = io::stdout().lock();
-    stdout.write_all(text.as_bytes())?;
-    stdout.flush()
+    stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).map_err(Failure::Output)
 }
 
 /// Says on standard error what went wrong. If even that fails there is nobody left to tell.

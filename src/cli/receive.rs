@@ -1,13 +1,69 @@
 //! `standpipe receive`: what arrives, as it arrives.
 
+use std::io;
+use std::net::SocketAddr;
+use std::process::ExitCode;
+use std::sync::mpsc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use standpipe::receiver::{Batch, Receiver};
+
 use super::describe::{self, SpanView};
 use super::paint::{Ink, Look};
+use super::{Failure, print};
+
+/// Batches that wait to be printed; then the senders wait for their answers.
+const BACKLOG: usize = 16;
 
 const SERVICE: usize = 14;
 const NAME: usize = 28;
 const KIND: usize = 11;
 const DURATION: usize = 8;
 const STATUS: usize = 5;
+
+/// Prints what arrives until the process is stopped or nobody reads any more.
+pub(crate) fn run(address: SocketAddr, whole_lines: bool, look: &Look) -> Result<ExitCode, Failure> {
+    // Batches come on many threads; only this one prints, so that it can end the program.
+    let (arrive, arriving) = mpsc::sync_channel(BACKLOG);
+    let receiver = Receiver::builder()
+        .address(address)
+        .keep_bytes(0)
+        .on_batch(move |batch| {
+            // Fails only when the program is about to end.
+            let _ = arrive.send(batch.clone());
+        })
+        .start()
+        .map_err(|error| cannot_listen(address, &error))?;
+
+    print(&[greeting(&receiver.endpoint(), look)])?;
+    for batch in arriving {
+        print(&draw_batch(&batch, whole_lines, look))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn cannot_listen(address: SocketAddr, error: &io::Error) -> Failure {
+    Failure::Message(match error.kind() {
+        io::ErrorKind::AddrInUse => format!(
+            "{address}: address already in use; is a collector running? try --address {}",
+            SocketAddr::new(address.ip(), 0)
+        ),
+        _ => format!("{address}: {error}"),
+    })
+}
+
+fn greeting(endpoint: &str, look: &Look) -> String {
+    let mut line = look.line();
+    line.put(Ink::PLAIN, "listening on ").put(Ink::PLAIN.bold(), endpoint);
+    line.put(Ink::FAINT, "  (export OTEL_EXPORTER_OTLP_ENDPOINT to it; Ctrl-C stops)");
+    line.finish()
+}
+
+fn draw_batch(batch: &Batch, whole_lines: bool, look: &Look) -> Vec<String> {
+    let views: Vec<SpanView<'_>> = batch.spans.iter().map(SpanView::from).collect();
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    draw(&views, u64::try_from(now.as_nanos()).unwrap_or(u64::MAX), whole_lines, look)
+}
 
 /// Draws one batch: a line over it, then a line for each span.
 ///
