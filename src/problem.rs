@@ -1,7 +1,12 @@
 //! Trouble at run time, told to the program once per kind and period; the library itself never prints.
 
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+/// Each kind of problem is told once in so long.
+const PERIOD: Duration = Duration::from_secs(60);
 
 /// What went wrong, and for which exporter. Received by [`Config::on_problem`](crate::Config::on_problem).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -79,6 +84,31 @@ impl Gate {
         }
         held.last_told = Some(now);
         Some(std::mem::take(&mut held.since))
+    }
+}
+
+/// Tells the program's hook what it should know, on the worker's thread.
+pub(crate) struct Teller {
+    exporter: String,
+    hook: Option<Hook>,
+    gate: Gate,
+}
+
+/// What [`Config::on_problem`](crate::Config::on_problem) was given, shared by all workers.
+pub(crate) type Hook = Arc<dyn Fn(&Problem) + Send + Sync>;
+
+impl Teller {
+    pub(crate) fn new(exporter: &str, hook: Option<Hook>) -> Self {
+        Self { exporter: exporter.to_owned(), hook, gate: Gate::new(PERIOD) }
+    }
+
+    /// The message is only made when it is told.
+    pub(crate) fn tell(&mut self, kind: ProblemKind, message: impl FnOnce() -> String) {
+        let Some(hook) = &self.hook else { return };
+        let Some(occurrences) = self.gate.pass(kind, Instant::now()) else { return };
+        let problem = Problem { exporter: self.exporter.clone(), kind, message: message(), occurrences };
+        // a hook that panics must not cost a batch
+        let _ = catch_unwind(AssertUnwindSafe(|| hook(&problem)));
     }
 }
 

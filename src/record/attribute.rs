@@ -1,5 +1,9 @@
 //! Attribute values, and how they are written.
 
+use prost::encoding::encoded_len_varint;
+
+use super::buffer::{Writer, field_len};
+
 /// A borrowed attribute value: what [`Span::set`](crate::Span::set) takes, by way of `Into`.
 ///
 /// Strings, numbers, booleans and slices of them convert by themselves; arrays of mixed values and
@@ -74,4 +78,182 @@ from! {
     &'a [i64] => |values| Value::Ints(values);
     &'a [f64] => |values| Value::Floats(values);
     &'a [(&'a str, Value<'a>)] => |entries| Value::Map(entries);
+}
+
+/// A value nested deeper than this is not written.
+const MAX_DEPTH: usize = 64;
+
+/// Field numbers of `AnyValue` and its parts, as tags.
+mod tag {
+    pub(super) const STRING: u8 = 0x0a;
+    pub(super) const BOOL: u8 = 0x10;
+    pub(super) const INT: u8 = 0x18;
+    pub(super) const DOUBLE: u8 = 0x21;
+    pub(super) const ARRAY: u8 = 0x2a;
+    pub(super) const MAP: u8 = 0x32;
+    pub(super) const BYTES: u8 = 0x3a;
+    /// `ArrayValue.values` and `KeyValueList.values`.
+    pub(super) const ELEMENT: u8 = 0x0a;
+    pub(super) const KEY: u8 = 0x0a;
+    pub(super) const VALUE: u8 = 0x12;
+}
+
+/// An attribute as it will be written: sizes known, value cut to its limit while writing.
+#[derive(Clone, Copy)]
+pub(crate) struct Attribute<'a> {
+    key: &'a str,
+    value: Value<'a>,
+    longest: Longest,
+    value_len: usize,
+    body_len: usize,
+}
+
+/// The most characters a string may have.
+type Longest = Option<usize>;
+
+impl<'a> Attribute<'a> {
+    /// `None` for what must not be sent: an empty key, or a value nested too deeply.
+    #[inline]
+    pub(crate) fn new(key: &'a str, value: Value<'a>, longest: Longest) -> Option<Self> {
+        if key.is_empty() || !shallow(&value, MAX_DEPTH) {
+            return None;
+        }
+        let value_len = value_len(&value, longest);
+        let body_len = field_len(key.len()) + field_len(value_len);
+        Some(Self { key, value, longest, value_len, body_len })
+    }
+
+    /// Bytes of the whole field, its one-byte tag included.
+    #[inline]
+    pub(crate) fn field_len(&self) -> usize {
+        field_len(self.body_len)
+    }
+
+    #[inline]
+    pub(crate) fn write(&self, tag: u8, out: &mut Writer<'_>) {
+        out.byte(tag);
+        out.varint(self.body_len as u64);
+        out.field(tag::KEY, self.key.as_bytes());
+        out.byte(tag::VALUE);
+        out.varint(self.value_len as u64);
+        write_value(&self.value, self.longest, out);
+    }
+}
+
+/// Whether an attribute field written by [`Attribute::write`] has this key.
+#[inline]
+pub(crate) fn field_has_key(field: &[u8], key: &str) -> bool {
+    // tag, length of one byte or more, key tag, key length, key
+    let skipped = 1 + field[1..].iter().take_while(|byte| **byte & 0x80 != 0).count() + 1;
+    let mut expected = [0; 11];
+    let prefix = 1 + encoded_len_varint(key.len() as u64);
+    let mut out = Writer::over(&mut expected[..prefix]);
+    out.byte(tag::KEY);
+    out.varint(key.len() as u64);
+    let field = &field[skipped..];
+    field.starts_with(&expected[..prefix]) && field[prefix..].starts_with(key.as_bytes())
+}
+
+fn shallow(value: &Value<'_>, depth: usize) -> bool {
+    match value {
+        Value::Array(values) => depth > 0 && values.iter().all(|value| shallow(value, depth - 1)),
+        Value::Map(entries) => depth > 0 && entries.iter().all(|(_, value)| shallow(value, depth - 1)),
+        _ => true,
+    }
+}
+
+/// Bytes of the `AnyValue` message itself. In a oneof, zero values are written too: they are how a kind is told.
+#[inline]
+fn value_len(value: &Value<'_>, longest: Longest) -> usize {
+    match value {
+        Value::Str(text) => field_len(cut(text, longest).len()),
+        Value::Bool(_) => 2,
+        Value::Int(number) => 1 + encoded_len_varint(*number as u64),
+        Value::Float(_) => 9,
+        Value::Bytes(bytes) => field_len(bytes.len()),
+        composite => field_len(composite_len(composite, longest)),
+    }
+}
+
+#[inline]
+fn write_value(value: &Value<'_>, longest: Longest, out: &mut Writer<'_>) {
+    match value {
+        Value::Str(text) => out.field(tag::STRING, cut(text, longest).as_bytes()),
+        Value::Bool(truth) => out.put(&[tag::BOOL, u8::from(*truth)]),
+        Value::Int(number) => {
+            out.byte(tag::INT);
+            out.varint(*number as u64);
+        }
+        Value::Float(number) => {
+            out.byte(tag::DOUBLE);
+            out.fixed64(number.to_bits());
+        }
+        Value::Bytes(bytes) => out.field(tag::BYTES, bytes),
+        composite => {
+            out.byte(if matches!(composite, Value::Map(_)) { tag::MAP } else { tag::ARRAY });
+            out.varint(composite_len(composite, longest) as u64);
+            write_composite(composite, longest, out);
+        }
+    }
+}
+
+/// Bytes of the `ArrayValue` or `KeyValueList` message itself.
+fn composite_len(value: &Value<'_>, longest: Longest) -> usize {
+    let element = |value: Value<'_>| field_len(value_len(&value, longest));
+    match value {
+        Value::Array(values) => values.iter().map(|value| element(*value)).sum(),
+        Value::Strs(values) => values.iter().map(|text| element(Value::Str(text))).sum(),
+        Value::Bools(values) => values.iter().map(|truth| element(Value::Bool(*truth))).sum(),
+        Value::Ints(values) => values.iter().map(|number| element(Value::Int(*number))).sum(),
+        Value::Floats(values) => values.iter().map(|number| element(Value::Float(*number))).sum(),
+        Value::Map(entries) => last_of_each_key(entries)
+            .map(|(key, value)| field_len(field_len(key.len()) + field_len(value_len(value, longest))))
+            .sum(),
+        _ => 0,
+    }
+}
+
+fn write_composite(value: &Value<'_>, longest: Longest, out: &mut Writer<'_>) {
+    let mut element = |value: Value<'_>| {
+        out.byte(tag::ELEMENT);
+        out.varint(value_len(&value, longest) as u64);
+        write_value(&value, longest, out);
+    };
+    match value {
+        Value::Array(values) => values.iter().for_each(|value| element(*value)),
+        Value::Strs(values) => values.iter().for_each(|text| element(Value::Str(text))),
+        Value::Bools(values) => values.iter().for_each(|truth| element(Value::Bool(*truth))),
+        Value::Ints(values) => values.iter().for_each(|number| element(Value::Int(*number))),
+        Value::Floats(values) => values.iter().for_each(|number| element(Value::Float(*number))),
+        Value::Map(entries) => {
+            for (key, value) in last_of_each_key(entries) {
+                let value_len = value_len(value, longest);
+                let body_len = field_len(key.len()) + field_len(value_len);
+                Attribute { key, value: *value, longest, value_len, body_len }.write(tag::ELEMENT, out);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn last_of_each_key<'s, 'a>(
+    entries: &'s [(&'a str, Value<'a>)],
+) -> impl Iterator<Item = &'s (&'a str, Value<'a>)> {
+    entries
+        .iter()
+        .enumerate()
+        .filter(|(index, (key, _))| entries[index + 1..].iter().all(|(later, _)| later != key))
+        .map(|(_, entry)| entry)
+}
+
+#[inline]
+fn cut(text: &str, longest: Longest) -> &str {
+    match longest {
+        // as many bytes as characters allowed cannot be too many characters
+        Some(characters) if text.len() > characters => match text.char_indices().nth(characters) {
+            Some((end, _)) => &text[..end],
+            None => text,
+        },
+        _ => text,
+    }
 }

@@ -1,10 +1,24 @@
 //! What can be said, in wire format: each signal writes OTLP protobuf as the user speaks.
 
 mod attribute;
+mod buffer;
+mod chunk;
+mod id;
+mod limits;
 mod resource;
+mod scope;
+mod span;
 
 pub use attribute::Value;
+pub(crate) use buffer::{field_len, frames};
+pub(crate) use chunk::Chunk;
+pub(crate) use id::random;
+pub use id::{SpanId, TraceId};
+pub use limits::SpanLimits;
 pub use resource::Resource;
+pub(crate) use scope::Scope;
+pub(crate) use span::{LinkTarget, Part, SpanHead, SpanRecord};
+pub use span::{SpanKind, Status};
 
 /// The kinds of telemetry a record can be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -16,6 +30,9 @@ pub enum Signal {
 impl Signal {
     /// All signals, for iteration.
     pub const ALL: [Signal; 1] = [Signal::Traces];
+
+    /// How many signals there are.
+    pub(crate) const COUNT: usize = Self::ALL.len();
 
     /// The path that OTLP over HTTP appends to a base endpoint.
     pub fn path(self) -> &'static str {

@@ -3,6 +3,8 @@
 use opentelemetry_proto::tonic::common::v1::any_value::Value as ProtoValue;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, ArrayValue, KeyValue, KeyValueList};
 
+use opentelemetry_proto::tonic::resource::v1 as proto;
+
 use super::Value;
 
 /// The attributes of the program itself; of a key set twice the last value counts.
@@ -24,6 +26,25 @@ impl Resource {
         }
     }
 
+    /// Adds what OTLP expects of every program, where it is not set: a service name and who exports.
+    pub(crate) fn with_defaults(mut self) -> Self {
+        if self.get_str("service.name").is_none_or(str::is_empty) {
+            self.set("service.name", Value::Str(&unknown_service()));
+        }
+        self.set("telemetry.sdk.language", Value::Str("rust"));
+        self.set("telemetry.sdk.name", Value::Str("standpipe"));
+        self.set("telemetry.sdk.version", Value::Str(env!("CARGO_PKG_VERSION")));
+        self
+    }
+
+    /// The resource as field 1 of `ResourceSpans`.
+    pub(crate) fn field(&self) -> Vec<u8> {
+        let resource = proto::Resource { attributes: self.attributes.clone(), ..Default::default() };
+        let mut field = Vec::new();
+        prost::encoding::message::encode(1, &resource, &mut field);
+        field
+    }
+
     /// The value of a key, if it is set to a string.
     pub fn get_str(&self, key: &str) -> Option<&str> {
         let known = self.attributes.iter().find(|known| known.key == key)?;
@@ -31,6 +52,15 @@ impl Resource {
             ProtoValue::StringValue(text) => Some(text),
             _ => None,
         }
+    }
+}
+
+fn unknown_service() -> String {
+    let program = std::env::current_exe().ok();
+    let name = program.as_deref().and_then(|path| path.file_name());
+    match name {
+        Some(name) => format!("unknown_service:{}", name.to_string_lossy()),
+        None => "unknown_service".to_owned(),
     }
 }
 

@@ -4,6 +4,12 @@ use std::time::{Duration, Instant};
 
 use crate::record::Signal;
 
+mod answer;
+mod http;
+mod retry_after;
+
+pub(crate) use http::HttpPlan;
+
 /// One request's worth of records.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Payload<'a> {

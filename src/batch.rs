@@ -1,0 +1,232 @@
+//! Pure: which records make the next request, and its bytes.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use crate::config::BatchSettings;
+use crate::record::{Chunk, Scope, Signal, field_len, frames};
+
+/// Tag of `resource_spans` in a request, and of `scope_spans` in a resource; all signals alike.
+const RESOURCE_RECORDS: u8 = 0x0a;
+const SCOPE_RECORDS: u8 = 0x12;
+/// A tag and the longest length that a body below 4 GiB can have.
+const LONGEST_HEADER: usize = 6;
+
+/// Records that left the queue and wait for their turn in a request.
+#[derive(Debug, Default)]
+pub(crate) struct Backlog {
+    chunks: VecDeque<Box<Chunk>>,
+}
+
+/// What the backlog gives next.
+#[derive(Debug)]
+pub(crate) enum Next {
+    Batch(Batch),
+    /// One record that no request can hold.
+    TooLarge {
+        signal: Signal,
+        bytes: usize,
+    },
+}
+
+/// One request: its body and what is in it.
+#[derive(Debug)]
+pub(crate) struct Batch {
+    pub(crate) signal: Signal,
+    pub(crate) records: u64,
+    /// What the records took of the queue.
+    pub(crate) queued_bytes: usize,
+    /// A whole `Export…ServiceRequest`.
+    pub(crate) body: Vec<u8>,
+    groups: Vec<Group>,
+}
+
+/// All records of one scope in a request.
+#[derive(Debug)]
+struct Group {
+    scope: Arc<Scope>,
+    pieces: Vec<Piece>,
+    bytes: usize,
+}
+
+/// Framed records of one scope: `bytes[start..end]` of the chunk with this number, or of a body.
+#[derive(Debug, Clone, Copy)]
+struct Piece {
+    chunk: usize,
+    start: usize,
+    end: usize,
+}
+
+impl Backlog {
+    pub(crate) fn push(&mut self, chunk: Box<Chunk>) {
+        self.chunks.push_back(chunk);
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.chunks.is_empty()
+    }
+
+    /// Forgets everything; says what that was, by signal, records and bytes.
+    pub(crate) fn write_off(&mut self) -> impl Iterator<Item = (Signal, u64, usize)> {
+        self.chunks.drain(..).map(|chunk| {
+            let (records, bytes) = chunk.runs().iter().fold((0, 0), |(records, bytes), run| {
+                (records + run.records as u64, bytes + run.end - run.start)
+            });
+            (chunk.signal(), records, bytes)
+        })
+    }
+
+    /// Takes as many records as one request may hold. `body` is storage to reuse; emptied chunks go to `spare`.
+    pub(crate) fn next(
+        &mut self,
+        settings: &BatchSettings,
+        resource: &[u8],
+        body: Vec<u8>,
+        spare: impl FnMut(Box<Chunk>),
+    ) -> Option<Next> {
+        let signal = self.chunks.front()?.signal();
+        let mut plan = Plan::new(settings, resource.len());
+        for (number, chunk) in self.chunks.iter_mut().enumerate() {
+            if chunk.signal() != signal || !plan.take(number, chunk) {
+                break;
+            }
+        }
+        if plan.records == 0 {
+            let chunk = self.chunks.front_mut()?;
+            let bytes = chunk.first_record_len();
+            chunk.take_part(1, bytes);
+            self.retire(spare);
+            return Some(Next::TooLarge { signal, bytes });
+        }
+        let Plan { groups, records, .. } = plan;
+        let batch = Batch::assemble(signal, records as u64, groups, resource, body, |piece| {
+            self.chunks[piece.chunk].bytes(piece.start, piece.end)
+        });
+        self.retire(spare);
+        Some(Next::Batch(batch))
+    }
+
+    fn retire(&mut self, mut spare: impl FnMut(Box<Chunk>)) {
+        while self.chunks.front().is_some_and(|chunk| chunk.is_empty()) {
+            self.chunks.pop_front().into_iter().for_each(&mut spare);
+        }
+    }
+}
+
+/// A request while its records are being chosen.
+struct Plan {
+    groups: Vec<Group>,
+    records: usize,
+    most_records: usize,
+    /// What the body may still grow by.
+    room: usize,
+}
+
+impl Plan {
+    fn new(settings: &BatchSettings, resource_len: usize) -> Self {
+        let room = settings.bytes.saturating_sub(resource_len + LONGEST_HEADER);
+        Self { groups: Vec::new(), records: 0, most_records: settings.records, room }
+    }
+
+    /// Takes what fits; true if that was all of the chunk.
+    fn take(&mut self, number: usize, chunk: &mut Chunk) -> bool {
+        while let Some(run) = chunk.runs().first() {
+            let known = self.groups.iter().position(|group| Arc::ptr_eq(&group.scope, &run.scope));
+            let overhead = if known.is_some() { 0 } else { LONGEST_HEADER + run.scope.field().len() };
+            let most_records = self.most_records - self.records;
+            let (records, bytes) = chunk.fitting(run, most_records, self.room.saturating_sub(overhead));
+            if records == 0 {
+                return false;
+            }
+            let index = known.unwrap_or_else(|| {
+                self.groups.push(Group { scope: Arc::clone(&run.scope), pieces: Vec::new(), bytes: 0 });
+                self.groups.len() - 1
+            });
+            let piece = Piece { chunk: number, start: run.start, end: run.start + bytes };
+            self.groups[index].pieces.push(piece);
+            self.groups[index].bytes += bytes;
+            self.records += records;
+            self.room -= overhead + bytes;
+            let whole = records == run.records;
+            chunk.take_part(records, bytes);
+            if !whole {
+                return false;
+            }
+        }
+        true
+    }
+}
+
+impl Batch {
+    /// Writes the body; the groups' pieces then say where their records stand in it.
+    fn assemble<'a>(
+        signal: Signal,
+        records: u64,
+        mut groups: Vec<Group>,
+        resource: &[u8],
+        mut body: Vec<u8>,
+        source: impl Fn(&Piece) -> &'a [u8],
+    ) -> Self {
+        let scope_len = |group: &Group| group.scope.field().len() + group.bytes;
+        let resource_len =
+            resource.len() + groups.iter().map(|group| field_len(scope_len(group))).sum::<usize>();
+        body.clear();
+        body.reserve(field_len(resource_len));
+        write_header(&mut body, RESOURCE_RECORDS, resource_len);
+        body.extend_from_slice(resource);
+        let mut queued_bytes = 0;
+        for group in &mut groups {
+            write_header(&mut body, SCOPE_RECORDS, scope_len(group));
+            body.extend_from_slice(group.scope.field());
+            let start = body.len();
+            for piece in &group.pieces {
+                body.extend_from_slice(source(piece));
+            }
+            queued_bytes += group.bytes;
+            group.pieces.clear();
+            group.pieces.push(Piece { chunk: 0, start, end: body.len() });
+        }
+        Self { signal, records, queued_bytes, body, groups }
+    }
+
+    /// Two requests with half of the records each, for a collector that finds this one too large.
+    pub(crate) fn halve(self, resource: &[u8]) -> [Batch; 2] {
+        let first_half = self.records / 2;
+        let mut halves = [(0, Vec::new()), (0, Vec::new())];
+        let mut seen = 0;
+        for group in &self.groups {
+            for piece in &group.pieces {
+                let mut start = piece.start;
+                for frame in frames(&self.body[piece.start..piece.end]) {
+                    let (records, groups) = &mut halves[usize::from(seen >= first_half)];
+                    seen += 1;
+                    *records += 1;
+                    let end = start + frame.len();
+                    add_piece(groups, &group.scope, Piece { chunk: 0, start, end });
+                    start = end;
+                }
+            }
+        }
+        halves.map(|(records, groups)| {
+            Batch::assemble(self.signal, records, groups, resource, Vec::new(), |piece| {
+                &self.body[piece.start..piece.end]
+            })
+        })
+    }
+}
+
+fn add_piece(groups: &mut Vec<Group>, scope: &Arc<Scope>, piece: Piece) {
+    let bytes = piece.end - piece.start;
+    match groups.last_mut() {
+        Some(group) if Arc::ptr_eq(&group.scope, scope) => {
+            group.bytes += bytes;
+            group.pieces.push(piece);
+        }
+        _ => groups.push(Group { scope: Arc::clone(scope), pieces: vec![piece], bytes }),
+    }
+}
+
+fn write_header(body: &mut Vec<u8>, tag: u8, len: usize) {
+    body.push(tag);
+    prost::encoding::encode_varint(len as u64, body);
+}

@@ -1,0 +1,136 @@
+//! Durations as files spell them: one whole number and one unit.
+
+use std::time::Duration;
+
+use super::error::Fault;
+
+const EXAMPLE: &str = "write a whole number and one unit (d, h, m, s or ms), like \"90s\"";
+
+/// Reads `5s`, `5 S`, `100ms` or, as milliseconds, `250`. A fault's `what` continues "the value …".
+pub(super) fn parse(text: &str) -> Result<Duration, Fault> {
+    let text = text.trim();
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    if number.is_empty() {
+        let what = if unit.starts_with('-') { "is negative" } else { "is not a duration" };
+        return Err(Fault::new(what, EXAMPLE));
+    }
+    let unit = unit.trim_start();
+    let Some(millis_per_unit) = millis_per(unit) else {
+        return Err(unknown_unit(text, unit));
+    };
+    let millis = number.parse::<u64>().ok().and_then(|count| count.checked_mul(millis_per_unit));
+    millis.map(Duration::from_millis).ok_or_else(|| Fault::new("is too long", "write at most 365d"))
+}
+
+/// The shortest spelling that [`parse`] would read back; what is finer than a millisecond cannot be spelled.
+pub(super) fn show(duration: Duration) -> String {
+    let millis = duration.as_millis();
+    if Duration::from_millis(u64::try_from(millis).unwrap_or(u64::MAX)) != duration {
+        return format!("{duration:?}");
+    }
+    match millis {
+        0 => "0s".to_owned(),
+        _ if millis % 86_400_000 == 0 => format!("{}d", millis / 86_400_000),
+        _ if millis % 3_600_000 == 0 => format!("{}h", millis / 3_600_000),
+        _ if millis % 60_000 == 0 => format!("{}m", millis / 60_000),
+        _ if millis % 1_000 == 0 => format!("{}s", millis / 1_000),
+        _ => format!("{millis}ms"),
+    }
+}
+
+fn millis_per(unit: &str) -> Option<u64> {
+    match unit.to_ascii_lowercase().as_str() {
+        "" | "ms" => Some(1),
+        "s" => Some(1_000),
+        "m" => Some(60_000),
+        "h" => Some(3_600_000),
+        "d" => Some(86_400_000),
+        _ => None,
+    }
+}
+
+fn unknown_unit(text: &str, unit: &str) -> Fault {
+    if unit.starts_with(['.', ',']) {
+        return Fault::new("is a fraction", "write a whole number of a smaller unit, like \"1500ms\"");
+    }
+    match sum_of_parts(text) {
+        Some(total) => Fault::new("has more than one unit", format!("write \"{}\"", show(total))),
+        None => Fault::new("has an unknown unit", EXAMPLE),
+    }
+}
+
+/// What `1m30s` adds up to, for the advice only.
+fn sum_of_parts(text: &str) -> Option<Duration> {
+    let mut rest = text;
+    let mut total = Duration::ZERO;
+    while !rest.is_empty() {
+        let unit_at = rest.find(|c: char| !c.is_ascii_digit())?;
+        let after = &rest[unit_at..];
+        let next_number = after.find(|c: char| c.is_ascii_digit()).unwrap_or(after.len());
+        let unit = after[..next_number].trim();
+        if unit.is_empty() {
+            return None;
+        }
+        let count = rest[..unit_at].parse::<u64>().ok()?;
+        total = total.checked_add(Duration::from_millis(count.checked_mul(millis_per(unit)?)?))?;
+        rest = &after[next_number..];
+    }
+    Some(total)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_number_and_one_unit_in_any_case_is_a_duration() {
+        for (text, millis) in [
+            ("0", 0),
+            ("250", 250),
+            ("250ms", 250),
+            ("250 Ms", 250),
+            ("5s", 5_000),
+            ("5 S", 5_000),
+            ("2m", 120_000),
+            ("3H", 10_800_000),
+            ("1d", 86_400_000),
+            (" 007s ", 7_000),
+        ] {
+            assert_eq!(parse(text), Ok(Duration::from_millis(millis)), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn anything_else_is_refused_with_the_reason() {
+        for (text, what, fix) in [
+            ("1m30s", "has more than one unit", "write \"90s\""),
+            ("1h30m", "has more than one unit", "write \"90m\""),
+            ("1s 500ms", "has more than one unit", "write \"1500ms\""),
+            ("1.5s", "is a fraction", "write a whole number of a smaller unit, like \"1500ms\""),
+            ("-1s", "is negative", EXAMPLE),
+            ("", "is not a duration", EXAMPLE),
+            ("s", "is not a duration", EXAMPLE),
+            ("soon", "is not a duration", EXAMPLE),
+            ("5w", "has an unknown unit", EXAMPLE),
+            ("5us", "has an unknown unit", EXAMPLE),
+            ("5 ", "", ""),
+            ("99999999999999999999s", "is too long", "write at most 365d"),
+            ("18446744073709551615d", "is too long", "write at most 365d"),
+        ] {
+            match parse(text) {
+                Ok(_) => assert!(what.is_empty(), "{text:?} was read"),
+                Err(fault) => assert_eq!(fault, Fault::new(what, fix), "{text:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_shown_is_read_back_as_the_same() {
+        for millis in [0, 1, 999, 1_000, 1_500, 59_000, 60_000, 90_000, 3_600_000, 86_400_000, 129_600_000] {
+            let duration = Duration::from_millis(millis);
+            assert_eq!(parse(&show(duration)), Ok(duration), "{}", show(duration));
+        }
+        assert_eq!(show(Duration::from_micros(1_500)), "1.5ms");
+    }
+}

@@ -1,0 +1,277 @@
+//! Endpoints: a small, strict reader of the URLs that a collector can have.
+//!
+//! No message repeats the endpoint it is about: it may hold a secret.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use super::error::Fault;
+
+/// The port of OTLP over HTTP, for endpoints that name neither a port nor a scheme.
+const DEFAULT_PORT: u16 = 4318;
+
+/// An endpoint that has been understood.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Endpoint {
+    pub(super) tls: bool,
+    /// Host and, if it is not the scheme's own, port.
+    authority: String,
+    /// With its leading slash; empty when the signal's own path is to be used.
+    path: String,
+    /// With its leading question mark, or empty.
+    query: String,
+}
+
+impl Endpoint {
+    /// Reads a URL, `host:port` or `host`.
+    pub(super) fn parse(text: &str) -> Result<Self, Fault> {
+        if text.is_empty() {
+            return Err(Fault::new("is empty", "leave it out for \"http://localhost:4318\""));
+        }
+        if text.contains(|c: char| c.is_whitespace() || c.is_control()) {
+            return Err(Fault::new("holds white space", "write a URL like \"http://localhost:4318\""));
+        }
+        match text.split_once("://") {
+            Some((scheme, rest)) => Self::parse_url(scheme, rest),
+            None => Self::parse_address(text),
+        }
+    }
+
+    /// The full URL to post to; a path that was given is used as it is.
+    pub(super) fn url(&self, signal_path: &str) -> String {
+        let scheme = if self.tls { "https" } else { "http" };
+        let path = if self.path.is_empty() { signal_path } else { &self.path };
+        format!("{scheme}://{}{path}{}", self.authority, self.query)
+    }
+
+    fn parse_url(scheme: &str, rest: &str) -> Result<Self, Fault> {
+        let tls = match scheme.to_ascii_lowercase().as_str() {
+            "http" => false,
+            "https" => true,
+            _ => return Err(Fault::new("has an unknown scheme", "write http:// or https://")),
+        };
+        if rest.contains('#') {
+            return Err(Fault::new("has a fragment", "remove the # and what follows it"));
+        }
+        let (rest, query) = rest.split_at(rest.find('?').unwrap_or(rest.len()));
+        let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+        check_authority(authority)?;
+        check_path(path)?;
+        check_path(query)?;
+        let path = if path == "/" { "" } else { path };
+        Ok(Self { tls, authority: authority.to_owned(), path: path.to_owned(), query: query.to_owned() })
+    }
+
+    /// `host` or `host:port`: plain HTTP, at OTLP's own port if none is given.
+    fn parse_address(text: &str) -> Result<Self, Fault> {
+        // before the path: `user:password@host/path` should be told about its password first
+        if text.split('/').next().is_some_and(|authority| authority.contains('@')) {
+            return Err(user_info());
+        }
+        if text.contains(['/', '?', '#']) {
+            return Err(Fault::new(
+                "has a path but no scheme",
+                "write it in full, like \"http://localhost:4318/v1/traces\"",
+            ));
+        }
+        let port = check_authority(text)?;
+        let authority = if port.is_some() { text.to_owned() } else { format!("{text}:{DEFAULT_PORT}") };
+        Ok(Self { tls: false, authority, path: String::new(), query: String::new() })
+    }
+}
+
+/// The endpoint as it may be shown: without user info and query, where people put keys.
+pub(super) fn shown(text: &str) -> String {
+    let start = text.find("://").map_or(0, |at| at + 3);
+    let (scheme, rest) = text.split_at(start);
+    // a password may hold a ? or / that should have been encoded, so everything up to the last @ is hidden first
+    let (user, rest) = match rest.rfind('@') {
+        Some(at) => ("***", &rest[at..]),
+        None => ("", rest),
+    };
+    let (rest, query) = rest.split_at(rest.find(['?', '#']).unwrap_or(rest.len()));
+    let query = if query.is_empty() { "" } else { "?***" };
+    format!("{scheme}{user}{rest}{query}")
+}
+
+/// Checks `host` or `host:port`; returns the port, if there is one.
+fn check_authority(authority: &str) -> Result<Option<u16>, Fault> {
+    if authority.contains('@') {
+        return Err(user_info());
+    }
+    if let Some(rest) = authority.strip_prefix('[') {
+        let Some((address, port)) = rest.split_once(']') else {
+            return Err(Fault::new("has an unclosed bracket", "write it like \"http://[::1]:4318\""));
+        };
+        if address.parse::<Ipv6Addr>().is_err() {
+            return Err(Fault::new(
+                "has no IPv6 address in its brackets",
+                "write it like \"http://[::1]:4318\"",
+            ));
+        }
+        return match port.strip_prefix(':') {
+            Some(port) => check_port(port).map(Some),
+            None if port.is_empty() => Ok(None),
+            None => Err(Fault::new("has text after its brackets", "write it like \"http://[::1]:4318\"")),
+        };
+    }
+    match authority.split_once(':') {
+        Some((_, port)) if port.contains(':') => Err(Fault::new(
+            "has an IPv6 address without brackets, or two ports",
+            "write it like \"http://[::1]:4318\"",
+        )),
+        Some((host, port)) => check_host(host).and_then(|()| check_port(port)).map(Some),
+        None => check_host(authority).map(|()| None),
+    }
+}
+
+fn check_host(host: &str) -> Result<(), Fault> {
+    const EXAMPLE: &str = "write a name or address, like \"http://localhost:4318\"";
+    if host.is_empty() {
+        return Err(Fault::new("has no host", EXAMPLE));
+    }
+    if !host.is_ascii() {
+        return Err(Fault::new("has a host that is not ASCII", "write its xn-- form"));
+    }
+    let name = host.strip_suffix('.').unwrap_or(host);
+    let is_label = |label: &str| {
+        !label.is_empty()
+            && label.len() <= 63
+            && label.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_'))
+    };
+    if name.len() > 253 || !name.split('.').all(is_label) {
+        return Err(Fault::new("has an invalid host", EXAMPLE));
+    }
+    // a name that ends in a number is an address to everyone else, so it must be one to us
+    let ends_in_number =
+        name.rsplit('.').next().is_some_and(|label| label.bytes().all(|b| b.is_ascii_digit()));
+    if ends_in_number && name.parse::<Ipv4Addr>().is_err() {
+        return Err(Fault::new("has an invalid IPv4 address", "write it like \"http://127.0.0.1:4318\""));
+    }
+    Ok(())
+}
+
+fn check_port(port: &str) -> Result<u16, Fault> {
+    let digits = !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit());
+    match port.parse::<u16>() {
+        Ok(number) if digits && number > 0 => Ok(number),
+        _ => Err(Fault::new("has an invalid port", "write 1 to 65535, for OTLP over HTTP usually 4318")),
+    }
+}
+
+/// A path or a query: what may stand in one as it is.
+fn check_path(path: &str) -> Result<(), Fault> {
+    let mut rest = path.bytes();
+    while let Some(byte) = rest.next() {
+        let allowed = match byte {
+            b'%' => {
+                let mut hex_digit = || rest.next().is_some_and(|b| b.is_ascii_hexdigit());
+                hex_digit() && hex_digit()
+            }
+            b'"' | b'<' | b'>' | b'\\' | b'^' | b'`' | b'{' | b'|' | b'}' => false,
+            _ => byte.is_ascii_graphic(),
+        };
+        if !allowed {
+            return Err(Fault::new(
+                "has a character in its path that URLs cannot hold",
+                "percent-encode it, like %7B for {",
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn user_info() -> Fault {
+    Fault::new("holds a user name or password", "send them as a header: \"Authorization: Basic …\"")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_good_form_becomes_the_url_to_post_to() {
+        for (given, url) in [
+            ("localhost", "http://localhost:4318/v1/traces"),
+            ("localhost:9999", "http://localhost:9999/v1/traces"),
+            ("127.0.0.1", "http://127.0.0.1:4318/v1/traces"),
+            ("[::1]", "http://[::1]:4318/v1/traces"),
+            ("[::1]:80", "http://[::1]:80/v1/traces"),
+            ("http://localhost:4318", "http://localhost:4318/v1/traces"),
+            ("http://localhost:4318/", "http://localhost:4318/v1/traces"),
+            ("http://localhost", "http://localhost/v1/traces"),
+            ("HTTPS://Collector.test", "https://Collector.test/v1/traces"),
+            ("https://tracing.mydomain.test/v1/otel", "https://tracing.mydomain.test/v1/otel"),
+            ("http://a.test/v1/traces", "http://a.test/v1/traces"),
+            ("http://a.test/v1/", "http://a.test/v1/"),
+            ("http://a.test//", "http://a.test//"),
+            ("http://a.test/p%20q?key=1&b=%7B", "http://a.test/p%20q?key=1&b=%7B"),
+            ("http://a.test?key=1", "http://a.test/v1/traces?key=1"),
+            ("http://[2001:db8::1]:4318/x", "http://[2001:db8::1]:4318/x"),
+            ("http://my_host.test.:1", "http://my_host.test.:1/v1/traces"),
+            ("otel-collector", "http://otel-collector:4318/v1/traces"),
+        ] {
+            assert_eq!(Endpoint::parse(given).map(|e| e.url("/v1/traces")), Ok(url.to_owned()), "{given:?}");
+        }
+    }
+
+    #[test]
+    fn every_bad_form_is_refused_with_the_reason() {
+        for (given, what) in [
+            ("", "is empty"),
+            (" http://a.test", "holds white space"),
+            ("http://a.test/\r\nX: y", "holds white space"),
+            ("ftp://a.test", "has an unknown scheme"),
+            ("grpc://a.test", "has an unknown scheme"),
+            ("://a.test", "has an unknown scheme"),
+            ("http://user:password@a.test", "holds a user name or password"),
+            ("user@a.test", "holds a user name or password"),
+            ("user:pass@a.test/x", "holds a user name or password"),
+            ("::1", "has an IPv6 address without brackets, or two ports"),
+            ("http://::1:4318", "has an IPv6 address without brackets, or two ports"),
+            ("http://[::1", "has an unclosed bracket"),
+            ("http://[localhost]", "has no IPv6 address in its brackets"),
+            ("http://[fe80::1%25eth0]", "has no IPv6 address in its brackets"),
+            ("http://[::1]4318", "has text after its brackets"),
+            ("http://", "has no host"),
+            ("http:///v1/traces", "has no host"),
+            ("http://:4318", "has no host"),
+            ("http://bücher.test", "has a host that is not ASCII"),
+            ("http://a..test", "has an invalid host"),
+            ("http://a$b", "has an invalid host"),
+            ("http://1.2.3.456", "has an invalid IPv4 address"),
+            ("http://1.2.3", "has an invalid IPv4 address"),
+            ("localhost:", "has an invalid port"),
+            ("localhost:0", "has an invalid port"),
+            ("localhost:+80", "has an invalid port"),
+            ("localhost:65536", "has an invalid port"),
+            ("localhost:http", "has an invalid port"),
+            ("localhost/v1/traces", "has a path but no scheme"),
+            ("localhost:4318/v1/traces", "has a path but no scheme"),
+            ("http://a.test/x#y", "has a fragment"),
+            ("http://a.test/ü", "has a character in its path that URLs cannot hold"),
+            ("http://a.test/{id}", "has a character in its path that URLs cannot hold"),
+            ("http://a.test/%2", "has a character in its path that URLs cannot hold"),
+            ("http://a.test?q=%zz", "has a character in its path that URLs cannot hold"),
+        ] {
+            let fault = Endpoint::parse(given).expect_err(given);
+            assert_eq!(fault.what, what, "{given:?}");
+            assert!(!fault.fix.is_empty(), "{given:?}");
+        }
+    }
+
+    #[test]
+    fn what_may_be_a_secret_is_hidden_when_an_endpoint_is_shown() {
+        for (given, safe) in [
+            ("http://a.test:4318/v1", "http://a.test:4318/v1"),
+            ("http://user:hunter2@a.test/x", "http://***@a.test/x"),
+            ("http://user:hun/ter2@a.test/x", "http://***@a.test/x"),
+            ("http://user:hun?ter2@a.test/x", "http://***@a.test/x"),
+            ("user:hunter2@a.test", "***@a.test"),
+            ("http://a.test/x?key=hunter2", "http://a.test/x?***"),
+            ("http://a.test/x#hunter2", "http://a.test/x?***"),
+            ("localhost", "localhost"),
+        ] {
+            assert_eq!(shown(given), safe, "{given:?}");
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! What is wrong with a configuration: every problem, with its place, its key and the way out.
+
+use std::fmt;
+
+use super::Config;
+
+/// A configuration that cannot be used as it is, with everything that was found in it.
+///
+/// From [`Config::from_file`], [`Config::from_toml_str`] or `Telemetry::start`. It displays as one line
+/// per finding; warnings and notes among them say so at the start of their line.
+///
+/// ```
+/// use standpipe::Config;
+///
+/// let error = Config::from_toml_str("[tracer.otel]\ntype = 'otel'\ntransport = 'http'\ntimeout = '0s'").unwrap_err();
+/// assert_eq!(
+///     error.to_string(),
+///     "<toml>:4:11: tracer.otel.timeout: 0s is too short; write 1ms to 365d",
+/// );
+/// ```
+#[derive(Clone)]
+pub struct ConfigError {
+    // boxed, so that a `Result` of it stays small
+    details: Box<Details>,
+}
+
+#[derive(Clone)]
+struct Details {
+    findings: Vec<Finding>,
+    usable: Config,
+    unreadable: bool,
+}
+
+impl ConfigError {
+    /// `usable` is what remains when everything that is broken has been taken out.
+    pub(super) fn new(findings: Vec<Finding>, usable: Config) -> Self {
+        Self { details: Box::new(Details { findings, usable, unreadable: false }) }
+    }
+
+    /// For a file that could not be read at all, so that nothing is known of its contents.
+    pub(super) fn unreadable(finding: Finding) -> Self {
+        let details = Details { findings: vec![finding], usable: Config::new(), unreadable: true };
+        Self { details: Box::new(details) }
+    }
+
+    /// For what only shows when exporters are put together: their ids, and why not.
+    pub(crate) fn at_start(faults: Vec<(String, String)>, mut usable: Config) -> Self {
+        usable.exporters.retain(|exporter| faults.iter().all(|(id, _)| id != exporter.name()));
+        let finding = |(id, what)| Finding {
+            severity: Severity::Error,
+            location: None,
+            key: format!("exporter {id:?}"),
+            what,
+            fix: String::new(),
+        };
+        Self::new(faults.into_iter().map(finding).collect(), usable)
+    }
+
+    /// Everything that was found, warnings and notes included, in the order of the file.
+    pub fn findings(&self) -> &[Finding] {
+        &self.details.findings
+    }
+
+    /// The configuration without its broken exporters: one that is broken never disables another one.
+    ///
+    /// It may hold no exporter at all; then everything is a no-op, as with [`Config::new`].
+    pub fn into_usable(self) -> Config {
+        self.details.usable
+    }
+
+    /// Whether the file itself could not be read: missing, a directory, no permission, not UTF-8, too large.
+    pub fn is_unreadable(&self) -> bool {
+        self.details.unreadable
+    }
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, finding) in self.findings().iter().enumerate() {
+            if index > 0 {
+                f.write_str("\n")?;
+            }
+            finding.fmt(f)?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ConfigError").field("findings", &self.details.findings).finish_non_exhaustive()
+    }
+}
+
+impl std::error::Error for ConfigError {}
+
+/// One thing that was found in a configuration.
+///
+/// It displays as `file:line:column: key: what is wrong; what to write instead`, without the parts that are
+/// not known, and with `warning: ` or `note: ` in front if it is no error. It never shows a secret.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Finding {
+    /// How bad it is.
+    pub severity: Severity,
+    /// Where it is; `None` for values set in code.
+    pub location: Option<Location>,
+    /// The key in full, as `tracer.otel.endpoint` or `exporter "otlp".endpoint`; empty if it is not about one key.
+    pub key: String,
+    /// What is wrong.
+    pub what: String,
+    /// What to do instead; empty if there is nothing to do.
+    pub fix: String,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.severity {
+            Severity::Error => {}
+            Severity::Warning => f.write_str("warning: ")?,
+            Severity::Note => f.write_str("note: ")?,
+        }
+        if let Some(location) = &self.location {
+            write!(f, "{location}: ")?;
+        }
+        if !self.key.is_empty() {
+            write!(f, "{}: ", self.key)?;
+        }
+        f.write_str(&self.what)?;
+        if !self.fix.is_empty() {
+            write!(f, "; {}", self.fix)?;
+        }
+        Ok(())
+    }
+}
+
+/// How bad a [`Finding`] is; the worst comes last in the order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Severity {
+    /// Worth knowing, nothing to do.
+    Note,
+    /// Probably not what was meant, but it works.
+    Warning,
+    /// The exporter it belongs to cannot be started.
+    Error,
+}
+
+/// A place in a configuration file; line and column count from 1, the column in characters.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Location {
+    /// The file as it was named by the program, or `<toml>` for text.
+    pub file: String,
+    /// The line.
+    pub line: usize,
+    /// The character in the line.
+    pub column: usize,
+}
+
+impl fmt::Display for Location {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}:{}", self.file, self.line, self.column)
+    }
+}
+
+/// What is wrong with one value: the part of a [`Finding`] that does not depend on where the value came from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Fault {
+    pub(super) what: String,
+    pub(super) fix: String,
+}
+
+impl Fault {
+    pub(super) fn new(what: impl Into<String>, fix: impl Into<String>) -> Self {
+        Self { what: what.into(), fix: fix.into() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn finding(severity: Severity, location: Option<Location>, key: &str, fix: &str) -> Finding {
+        Finding {
+            severity,
+            location,
+            key: key.to_owned(),
+            what: "unknown key".to_owned(),
+            fix: fix.to_owned(),
+        }
+    }
+
+    #[test]
+    fn a_finding_says_severity_place_key_and_fix_and_leaves_out_what_it_does_not_know() {
+        let place = Location { file: "otlp.toml".to_owned(), line: 7, column: 1 };
+        let fix = "did you mean \"endpoint\"?";
+        let shown = finding(Severity::Error, Some(place.clone()), "tracer.otel.endpont", fix).to_string();
+        assert_eq!(shown, "otlp.toml:7:1: tracer.otel.endpont: unknown key; did you mean \"endpoint\"?");
+        let shown = finding(Severity::Warning, Some(place), "x", "").to_string();
+        assert_eq!(shown, "warning: otlp.toml:7:1: x: unknown key");
+        assert_eq!(finding(Severity::Note, None, "", "").to_string(), "note: unknown key");
+    }
+
+    #[test]
+    fn an_error_has_one_line_for_each_finding() {
+        let findings = vec![finding(Severity::Error, None, "a", ""), finding(Severity::Note, None, "b", "")];
+        let error = ConfigError::new(findings, Config::new());
+        assert_eq!(error.to_string(), "a: unknown key\nnote: b: unknown key");
+        assert!(!error.is_unreadable());
+    }
+}

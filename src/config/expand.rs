@@ -1,0 +1,175 @@
+//! `%{env:NAME}%` and `%{file:path}%` inside a value: secrets that live elsewhere.
+
+use std::env::VarError;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use super::error::Fault;
+
+/// No file that a configuration names, nor the configuration itself, may be larger than this.
+pub(super) const MAX_FILE_BYTES: u64 = 1 << 20;
+
+/// A value with its secrets put in.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Expanded {
+    pub(super) text: String,
+    /// Whether anything was put in: then the text must not be shown.
+    pub(super) is_secret: bool,
+}
+
+/// Where the secrets are looked up.
+pub(super) struct Surroundings {
+    /// Relative paths start here.
+    directory: PathBuf,
+    environment: fn(&str) -> Result<String, VarError>,
+}
+
+impl Surroundings {
+    /// The process' own environment; `directory` is the one of the configuration file.
+    pub(super) fn new(directory: impl Into<PathBuf>) -> Self {
+        Self { directory: directory.into(), environment: |name| std::env::var(name) }
+    }
+
+    /// Puts the secrets into a value. Text that came from elsewhere is not searched again.
+    pub(super) fn expand(&self, text: &str) -> Result<Expanded, Fault> {
+        let mut expanded = String::with_capacity(text.len());
+        let mut is_secret = false;
+        let mut rest = text;
+        while let Some((before, after)) = rest.split_once("%{") {
+            let Some((reference, after)) = after.split_once("}%") else {
+                return Err(Fault::new("unclosed %{", "close it with }%, like %{env:NAME}%"));
+            };
+            expanded.push_str(before);
+            expanded.push_str(&self.look_up(reference)?);
+            is_secret = true;
+            rest = after;
+        }
+        expanded.push_str(rest);
+        Ok(Expanded { text: expanded, is_secret })
+    }
+
+    /// A file named by the configuration, or why it cannot be read.
+    pub(super) fn read(&self, path: &str) -> Result<Vec<u8>, String> {
+        read_bounded(&self.directory.join(path))
+    }
+
+    fn look_up(&self, reference: &str) -> Result<String, Fault> {
+        match reference.split_once(':') {
+            Some(("env", name)) => self.look_up_variable(name.trim()),
+            Some(("file", path)) => self.look_up_file(path.trim()),
+            _ => Err(Fault::new("unknown kind of %{…}%", "write %{env:NAME}% or %{file:path}%")),
+        }
+    }
+
+    fn look_up_variable(&self, name: &str) -> Result<String, Fault> {
+        let fault =
+            |state| Fault::new(format!("environment variable {name:?} is {state}"), "set it to the value");
+        match self.variable(name) {
+            Ok(text) if text.is_empty() => Err(fault("empty")),
+            Ok(text) => Ok(text),
+            Err(VarError::NotPresent) => Err(fault("not set")),
+            Err(VarError::NotUnicode(_)) => Err(fault("not UTF-8")),
+        }
+    }
+
+    fn variable(&self, name: &str) -> Result<String, VarError> {
+        // such names make the standard library panic on some systems
+        if name.is_empty() || name.contains(['=', '\0']) {
+            return Err(VarError::NotPresent);
+        }
+        (self.environment)(name)
+    }
+
+    fn look_up_file(&self, path: &str) -> Result<String, Fault> {
+        let fault = |state| Fault::new(format!("file {path:?} is {state}"), "write the value into it");
+        let bytes = self.read(path).map_err(|cause| unreadable(path, &cause))?;
+        let text = String::from_utf8(bytes).map_err(|_| fault("not UTF-8"))?;
+        // editors end a file with a line break; no secret does
+        let text = text.trim_end_matches(['\r', '\n']);
+        if text.is_empty() { Err(fault("empty")) } else { Ok(text.to_owned()) }
+    }
+}
+
+/// Says that a file cannot be read; `path` is as the configuration spells it.
+pub(super) fn unreadable(path: &str, cause: &str) -> Fault {
+    Fault::new(format!("cannot read file {path:?}: {cause}"), "write the path of a readable file")
+}
+
+/// The whole file, or why not, in words.
+pub(super) fn read_bounded(path: &Path) -> Result<Vec<u8>, String> {
+    let in_words = |error: io::Error| match error.kind() {
+        io::ErrorKind::NotFound => "no such file".to_owned(),
+        kind => kind.to_string(),
+    };
+    let file = File::open(path).map_err(in_words)?;
+    if file.metadata().map_err(in_words)?.is_dir() {
+        return Err("is a directory".to_owned());
+    }
+    let mut bytes = Vec::new();
+    file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(in_words)?;
+    if bytes.len() as u64 > MAX_FILE_BYTES {
+        return Err("larger than 1 MiB".to_owned());
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsString;
+
+    use super::*;
+
+    fn surroundings() -> Surroundings {
+        Surroundings {
+            directory: Path::new(env!("CARGO_MANIFEST_DIR")).join("src"),
+            environment: |name| match name {
+                "TOKEN" => Ok("hunter2".to_owned()),
+                "NESTED" => Ok("%{env:TOKEN}%".to_owned()),
+                "EMPTY" => Ok(String::new()),
+                "LATIN" => Err(VarError::NotUnicode(OsString::new())),
+                _ => Err(VarError::NotPresent),
+            },
+        }
+    }
+
+    #[test]
+    fn references_are_replaced_wherever_they_stand() {
+        for (text, expanded) in [
+            ("Bearer %{env:TOKEN}%", "Bearer hunter2"),
+            ("%{env:TOKEN}%%{env: TOKEN }%!", "hunter2hunter2!"),
+            ("%{env:NESTED}%", "%{env:TOKEN}%"),
+        ] {
+            let expected = Expanded { text: expanded.to_owned(), is_secret: true };
+            assert_eq!(surroundings().expand(text), Ok(expected), "{text:?}");
+        }
+        for text in ["", "100%", "%7B{x}%", "{env:TOKEN}"] {
+            let expected = Expanded { text: text.to_owned(), is_secret: false };
+            assert_eq!(surroundings().expand(text), Ok(expected), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_file_is_found_beside_the_configuration_and_loses_its_last_line_break() {
+        let main = surroundings().expand("%{file:config/secret.rs}%").expect("this crate's own file");
+        assert!(main.is_secret && main.text.ends_with('}'), "{:?}", main.text);
+    }
+
+    #[test]
+    fn a_missing_secret_is_named() {
+        for (text, what) in [
+            ("%{env:MISSING}%", "environment variable \"MISSING\" is not set"),
+            ("%{env:EMPTY}%", "environment variable \"EMPTY\" is empty"),
+            ("%{env:LATIN}%", "environment variable \"LATIN\" is not UTF-8"),
+            ("%{env:}%", "environment variable \"\" is not set"),
+            ("%{env:A=B}%", "environment variable \"A=B\" is not set"),
+            ("%{file:no/such}%", "cannot read file \"no/such\": no such file"),
+            ("%{file:config}%", "cannot read file \"config\": is a directory"),
+            ("%{vault:x}%", "unknown kind of %{…}%"),
+            ("%{TOKEN}%", "unknown kind of %{…}%"),
+            ("%{env:TOKEN", "unclosed %{"),
+        ] {
+            assert_eq!(surroundings().expand(text).expect_err(text).what, what, "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,340 @@
+//! One destination and all that can be set about it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use super::error::{Fault, Finding, Severity};
+use super::key::Key;
+use super::{
+    BatchSettings, Compression, HttpSettings, Level, PaceSettings, Proxy, QueueSettings, RetrySettings,
+    Secret, Setting, Source, WhenFull, duration, endpoint, header, size,
+};
+
+/// Where telemetry goes, and at what pace: a collector's address with its queue, batches, retries and secrets.
+///
+/// Start with [`Exporter::http`]; every other method overrides one default. Nothing is checked here:
+/// `Telemetry::start` reports whatever is out of range, with the key that files use for the setting.
+///
+/// ```
+/// use std::time::Duration;
+/// use standpipe::{Exporter, WhenFull};
+///
+/// let exporter = Exporter::http("https://collector.example:4318")
+///     .header("Authorization", "Bearer hunter2")
+///     .when_full(WhenFull::DropNewest)
+///     .throttle(Duration::from_millis(200));
+/// assert!(!format!("{exporter:?}").contains("hunter2"));
+/// ```
+#[derive(Clone)]
+pub struct Exporter {
+    id: String,
+    /// Where the exporter as a whole was declared.
+    declared: Source,
+    pub(crate) queue: QueueSettings,
+    pub(crate) batch: BatchSettings,
+    pub(crate) pace: PaceSettings,
+    pub(crate) retry: RetrySettings,
+    pub(crate) http: HttpSettings,
+    pub(crate) level: Level,
+    origins: BTreeMap<Key, Origin>,
+    /// Beside `http.headers`, one for each.
+    header_sources: Vec<Source>,
+}
+
+/// How a setting got its value.
+#[derive(Debug, Clone)]
+struct Origin {
+    source: Source,
+    /// What to show instead of the value itself, such as the path it was read from.
+    shown: Option<String>,
+}
+
+impl Exporter {
+    /// An exporter that posts protobuf over HTTP. The endpoint is a URL, `host:port` or `host`.
+    ///
+    /// | given | posted to |
+    /// |---|---|
+    /// | `host`, `host:port` | `http://`, port 4318 if absent, path `/v1/traces` |
+    /// | a URL without a path | its port, or that of its scheme; path `/v1/traces` |
+    /// | a URL with a path | exactly there |
+    pub fn http(endpoint: impl Into<String>) -> Self {
+        let mut exporter = Self::declared_at("otlp", Source::Code);
+        exporter.set_endpoint(endpoint.into(), None, Source::Code);
+        exporter
+    }
+
+    /// All defaults; readers of files start here.
+    pub(super) fn declared_at(id: impl Into<String>, declared: Source) -> Self {
+        Self {
+            id: id.into(),
+            declared,
+            queue: QueueSettings::default(),
+            batch: BatchSettings::default(),
+            pace: PaceSettings::default(),
+            retry: RetrySettings::default(),
+            http: HttpSettings::default(),
+            level: Level::default(),
+            origins: BTreeMap::new(),
+            header_sources: Vec::new(),
+        }
+    }
+
+    /// Names the exporter in problems and statistics; `otlp` unless set. No two exporters may share an id.
+    #[must_use]
+    pub fn id(mut self, id: impl Into<String>) -> Self {
+        self.id = id.into();
+        self
+    }
+
+    /// Adds a header to every request. Its value is never shown; a line break in it is an error at start.
+    #[must_use]
+    pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.add_header(&name.into(), &value.into(), Source::Code);
+        self.set_in_code(Key::Headers)
+    }
+
+    /// Bounds one attempt, from the look-up of the name to the last byte of the answer; 10 s unless set.
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.http.timeout = timeout;
+        self.set_in_code(Key::Timeout)
+    }
+
+    /// Decides what happens to a record that finds the queue full; the caller waits unless set.
+    #[must_use]
+    pub fn when_full(mut self, when_full: WhenFull) -> Self {
+        self.queue.when_full = when_full;
+        self.set_in_code(Key::Lossy)
+    }
+
+    /// Bounds how long a caller waits for room in the queue, after which the record is dropped and counted;
+    /// unbounded unless set. Means nothing with [`WhenFull::DropNewest`].
+    #[must_use]
+    pub fn block_timeout(mut self, longest: Duration) -> Self {
+        self.queue.block_timeout = Some(longest);
+        self.set_in_code(Key::BlockTimeout)
+    }
+
+    /// Bounds the queue in records; 32,768 unless set, at most 16,777,215.
+    #[must_use]
+    pub fn queue_records(mut self, records: usize) -> Self {
+        self.queue.records = records;
+        self.set_in_code(Key::QueueRecords)
+    }
+
+    /// Bounds the queue in bytes; 16 MiB unless set, 1 KiB to 4 GiB.
+    #[must_use]
+    pub fn queue_bytes(mut self, bytes: usize) -> Self {
+        self.queue.bytes = bytes;
+        self.set_in_code(Key::QueueBytes)
+    }
+
+    /// Bounds one request in records; 8,192 unless set. More than the queue holds is fine: the smaller bound counts.
+    #[must_use]
+    pub fn batch_records(mut self, records: usize) -> Self {
+        self.batch.records = records;
+        self.set_in_code(Key::BatchRecords)
+    }
+
+    /// Bounds one uncompressed request in bytes; 4032 KiB unless set, 1 KiB to 64 MiB.
+    #[must_use]
+    pub fn batch_bytes(mut self, bytes: usize) -> Self {
+        self.batch.bytes = bytes;
+        self.set_in_code(Key::BatchBytes)
+    }
+
+    /// Sets the shortest time between the starts of two sending rounds; 1 s unless set, zero for none.
+    #[must_use]
+    pub fn throttle(mut self, throttle: Duration) -> Self {
+        self.pace.throttle = throttle;
+        self.set_in_code(Key::Throttle)
+    }
+
+    /// Sets how long an incomplete batch may wait for more records; zero unless set.
+    #[must_use]
+    pub fn linger(mut self, linger: Duration) -> Self {
+        self.pace.linger = linger;
+        self.set_in_code(Key::Linger)
+    }
+
+    /// Sets how request bodies are compressed; not at all unless set.
+    #[must_use]
+    pub fn compression(mut self, compression: Compression) -> Self {
+        self.http.compression = compression;
+        self.set_in_code(Key::Compression)
+    }
+
+    /// Trusts the certificate authorities in this PEM text instead of the bundled ones.
+    #[must_use]
+    pub fn ca_pem(mut self, pem: impl Into<Vec<u8>>) -> Self {
+        self.http.tls.ca = Some(pem.into());
+        self.set_in_code(Key::CaFile)
+    }
+
+    /// Presents a client certificate: a chain and its private key, both as PEM text. The key is never shown.
+    #[must_use]
+    pub fn client_pem(mut self, certificate: impl Into<Vec<u8>>, key: impl Into<String>) -> Self {
+        self.http.tls.client = Some((certificate.into(), Secret::new(key)));
+        self.set_in_code(Key::ClientCertificateFile).set_in_code(Key::ClientKeyFile)
+    }
+
+    /// Decides whether the proxies named by the environment are used; they are unless set.
+    #[must_use]
+    pub fn proxy(mut self, proxy: Proxy) -> Self {
+        self.http.proxy = proxy;
+        self.set_in_code(Key::Proxy)
+    }
+
+    /// Drops and counts a batch that could not be delivered for so long; 5 minutes unless set.
+    #[must_use]
+    pub fn give_up_after(mut self, longest: Duration) -> Self {
+        self.retry.give_up_after = longest;
+        self.set_in_code(Key::GiveUpAfter)
+    }
+
+    /// Sets the delay before the first retry and the longest one that doubling may reach; 250 ms and 30 s unless set.
+    #[must_use]
+    pub fn retry_delays(mut self, first: Duration, max: Duration) -> Self {
+        self.retry.first_delay = first;
+        self.retry.max_delay = max;
+        self.set_in_code(Key::RetryFirstDelay).set_in_code(Key::RetryMaxDelay)
+    }
+
+    /// Puts a product of your own, like `shop/1.2`, in front of `standpipe/<version>` in the `User-Agent`.
+    #[must_use]
+    pub fn user_agent(mut self, product: impl Into<String>) -> Self {
+        self.http.user_agent = Some(product.into());
+        self.set_in_code(Key::UserAgent)
+    }
+
+    /// Every setting with its value and where that came from, always in the same order. Secrets are `***`; of
+    /// headers the names are shown.
+    pub fn effective(&self) -> Vec<Setting> {
+        let setting =
+            |key: &Key| Setting { key: key.name(), value: self.shown(*key), source: self.source(*key) };
+        Key::ALL.iter().map(setting).collect()
+    }
+
+    /// The id that [`id`](Self::id) or the file gave it, as the ledger and the problems name it.
+    pub fn name(&self) -> &str {
+        &self.id
+    }
+
+    /// `text` has its secrets put in; `written` is what the file says, if that is something else.
+    pub(super) fn set_endpoint(&mut self, text: String, written: Option<&str>, source: Source) {
+        self.http.shown_endpoint = endpoint::shown(written.unwrap_or(&text));
+        self.http.endpoint = text;
+        self.record(Key::Endpoint, source, None);
+    }
+
+    pub(super) fn add_header(&mut self, name: &str, value: &str, source: Source) {
+        self.http.headers.push((header::trim(name).to_owned(), Secret::new(header::trim(value))));
+        self.header_sources.push(source);
+    }
+
+    /// Remembers where a value came from, and what to show for it if not the value.
+    pub(super) fn record(&mut self, key: Key, source: Source, shown: Option<String>) {
+        self.origins.insert(key, Origin { source, shown });
+    }
+
+    pub(super) fn source(&self, key: Key) -> Source {
+        self.origins.get(&key).map_or(Source::Default, |origin| origin.source.clone())
+    }
+
+    pub(super) fn header_source(&self, index: usize) -> &Source {
+        self.header_sources.get(index).unwrap_or(&Source::Default)
+    }
+
+    /// What is wrong with a setting, at the place the value came from or else where the exporter is declared.
+    pub(super) fn finding(&self, severity: Severity, key: Key, source: &Source, fault: Fault) -> Finding {
+        Finding {
+            severity,
+            location: source.location().or(self.declared.location()).cloned(),
+            key: format!("{}.{}", self.path(), key.name()),
+            what: fault.what,
+            fix: fault.fix,
+        }
+    }
+
+    /// The exporter in findings: as its file or its program knows it.
+    pub(super) fn path(&self) -> String {
+        match self.declared {
+            Source::File(_) => super::toml::tracer_path(&self.id),
+            Source::Code | Source::Default => format!("exporter {:?}", self.id),
+        }
+    }
+
+    pub(super) fn declared(&self) -> &Source {
+        &self.declared
+    }
+
+    fn set_in_code(mut self, key: Key) -> Self {
+        self.record(key, Source::Code, None);
+        self
+    }
+
+    fn shown(&self, key: Key) -> String {
+        if let Some(shown) = self.origins.get(&key).and_then(|origin| origin.shown.as_ref()) {
+            return shown.clone();
+        }
+        let http = &self.http;
+        let pem = |bytes: &[u8]| format!("{} bytes of PEM", bytes.len());
+        match key {
+            Key::Transport => "http".to_owned(),
+            Key::Endpoint => http.shown_endpoint.clone(),
+            Key::Headers if http.headers.is_empty() => "none".to_owned(),
+            Key::Headers => {
+                let shown: Vec<String> =
+                    http.headers.iter().map(|(name, value)| format!("{name}: {value}")).collect();
+                shown.join(", ")
+            }
+            Key::Level => self.level.name().to_owned(),
+            Key::Throttle => duration::show(self.pace.throttle),
+            Key::Linger => duration::show(self.pace.linger),
+            Key::Lossy => (self.queue.when_full == WhenFull::DropNewest).to_string(),
+            Key::BlockTimeout => self.queue.block_timeout.map_or_else(|| "none".to_owned(), duration::show),
+            Key::QueueRecords => self.queue.records.to_string(),
+            Key::QueueBytes => size::show(self.queue.bytes as u64),
+            Key::BatchRecords => self.batch.records.to_string(),
+            Key::BatchBytes => size::show(self.batch.bytes as u64),
+            Key::Timeout => duration::show(http.timeout),
+            Key::GiveUpAfter => duration::show(self.retry.give_up_after),
+            Key::RetryFirstDelay => duration::show(self.retry.first_delay),
+            Key::RetryMaxDelay => duration::show(self.retry.max_delay),
+            Key::Compression => match http.compression {
+                Compression::None => "none".to_owned(),
+                Compression::Gzip => "gzip".to_owned(),
+            },
+            Key::Proxy => match http.proxy {
+                Proxy::FromEnvironment => "env".to_owned(),
+                Proxy::Off => "off".to_owned(),
+            },
+            Key::CaFile => http.tls.ca.as_deref().map_or_else(|| "bundled roots".to_owned(), pem),
+            Key::ClientCertificateFile => http
+                .tls
+                .client
+                .as_ref()
+                .map_or_else(|| "none".to_owned(), |(certificate, _)| pem(certificate)),
+            Key::ClientKeyFile => {
+                http.tls.client.as_ref().map_or_else(|| "none".to_owned(), |(_, key)| key.to_string())
+            }
+            Key::UserAgent => match &http.user_agent {
+                Some(product) => format!("{product} standpipe/{}", env!("CARGO_PKG_VERSION")),
+                None => concat!("standpipe/", env!("CARGO_PKG_VERSION")).to_owned(),
+            },
+        }
+    }
+}
+
+/// As [`effective`](Exporter::effective): no secret is in it.
+impl fmt::Debug for Exporter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Exporter");
+        shown.field("id", &self.id);
+        for setting in self.effective() {
+            shown.field(setting.key, &format_args!("{}", setting.value));
+        }
+        shown.finish()
+    }
+}

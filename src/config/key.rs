@@ -1,0 +1,67 @@
+//! The names of all settings of an exporter, in the order in which they are shown.
+
+macro_rules! keys {
+    ($($variant:ident = $name:literal, $advice:literal;)*) => {
+        /// One setting of an exporter.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+        pub(crate) enum Key {
+            $($variant,)*
+        }
+
+        impl Key {
+            pub(crate) const ALL: &'static [Key] = &[$(Key::$variant,)*];
+
+            /// As files spell it.
+            pub(crate) fn name(self) -> &'static str {
+                match self {
+                    $(Key::$variant => $name,)*
+                }
+            }
+
+            /// What to write, for messages about a value of the wrong kind.
+            pub(crate) fn advice(self) -> &'static str {
+                match self {
+                    $(Key::$variant => $advice,)*
+                }
+            }
+        }
+    };
+}
+
+keys! {
+    Transport = "transport", "write \"http\"";
+    Endpoint = "endpoint", "write a URL like \"http://localhost:4318\"";
+    Headers = "headers", "write a list like [\"Name: value\"], one such string, or a table";
+    Level = "level", "write \"trace\", \"debug\", \"info\", \"warn\", \"error\" or \"disable\"";
+    Throttle = "throttle", "write a duration like \"1s\"";
+    Linger = "linger", "write a duration like \"200ms\"";
+    Lossy = "lossy", "write true or false, without quotes";
+    BlockTimeout = "block-timeout", "write a duration like \"5s\"";
+    QueueRecords = "queue-records", "write a whole number, without quotes";
+    QueueBytes = "queue-bytes", "write a size like \"16 MiB\" or a number of bytes";
+    BatchRecords = "batch-records", "write a whole number, without quotes";
+    BatchBytes = "batch-bytes", "write a size like \"4 MiB\" or a number of bytes";
+    Timeout = "timeout", "write a duration like \"10s\"";
+    GiveUpAfter = "give-up-after", "write a duration like \"5m\"";
+    RetryFirstDelay = "retry-first-delay", "write a duration like \"250ms\"";
+    RetryMaxDelay = "retry-max-delay", "write a duration like \"30s\"";
+    Compression = "compression", "write \"none\" or \"gzip\"";
+    Proxy = "proxy", "write \"env\" or \"off\"";
+    CaFile = "ca-file", "write the path of a PEM file";
+    ClientCertificateFile = "client-certificate-file", "write the path of a PEM file";
+    ClientKeyFile = "client-key-file", "write the path of a PEM file";
+    UserAgent = "user-agent", "write a product like \"shop/1.2\"";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_told_apart_by_their_names() {
+        let mut names: Vec<_> = Key::ALL.iter().map(|key| key.name()).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), Key::ALL.len());
+    }
+}

@@ -1,0 +1,244 @@
+//! The sections of an exporter, one for each room that uses it, with their defaults.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::Secret;
+use super::endpoint::Endpoint;
+use crate::record::Signal;
+
+/// What happens to a record that finds the queue full.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum WhenFull {
+    /// The caller waits until there is room: nothing is lost, callers slow down.
+    #[default]
+    Block,
+    /// The new record is dropped and counted: callers never wait.
+    DropNewest,
+}
+
+/// How a request body is compressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Compression {
+    /// Sent as it is.
+    #[default]
+    None,
+    /// `Content-Encoding: gzip`; needs the `gzip` feature.
+    Gzip,
+}
+
+/// Whether proxies named by the environment are used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Proxy {
+    /// `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY` are obeyed, except under CGI (`REQUEST_METHOD` is set).
+    #[default]
+    FromEnvironment,
+    /// Always connect directly.
+    Off,
+}
+
+/// The queue's section.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct QueueSettings {
+    pub(crate) records: usize,
+    pub(crate) bytes: usize,
+    pub(crate) when_full: WhenFull,
+    /// How long a blocked caller waits at most; `None` = until there is room.
+    pub(crate) block_timeout: Option<Duration>,
+}
+
+impl Default for QueueSettings {
+    fn default() -> Self {
+        Self { records: 32_768, bytes: 16 << 20, when_full: WhenFull::Block, block_timeout: None }
+    }
+}
+
+/// The batch's section: how large one request may become.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct BatchSettings {
+    pub(crate) records: usize,
+    /// Of the whole uncompressed request body.
+    pub(crate) bytes: usize,
+}
+
+impl Default for BatchSettings {
+    fn default() -> Self {
+        // collectors refuse more than 4 MiB by default; the 64 KiB below it are room for their own counting
+        Self { records: 8_192, bytes: (4 << 20) - (64 << 10) }
+    }
+}
+
+/// The throttle's section: when a round of sending may start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct PaceSettings {
+    /// The shortest time between the starts of two rounds.
+    pub(crate) throttle: Duration,
+    /// How long an incomplete batch may wait for more.
+    pub(crate) linger: Duration,
+}
+
+impl Default for PaceSettings {
+    fn default() -> Self {
+        Self { throttle: Duration::from_secs(1), linger: Duration::ZERO }
+    }
+}
+
+/// The retry's section.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct RetrySettings {
+    pub(crate) first_delay: Duration,
+    pub(crate) max_delay: Duration,
+    /// A server's `Retry-After` is honoured up to this.
+    pub(crate) max_retry_after: Duration,
+    /// A batch that could not be delivered for so long is dropped and counted.
+    pub(crate) give_up_after: Duration,
+}
+
+impl Default for RetrySettings {
+    fn default() -> Self {
+        Self {
+            first_delay: Duration::from_millis(250),
+            max_delay: Duration::from_secs(30),
+            max_retry_after: Duration::from_secs(60),
+            give_up_after: Duration::from_secs(300),
+        }
+    }
+}
+
+/// The HTTP transport's section.
+#[derive(Clone)]
+pub(crate) struct HttpSettings {
+    /// As given, secrets put in; [`url`](Self::url) is what it means.
+    pub(crate) endpoint: String,
+    /// The endpoint for messages: without what may be a secret.
+    pub(crate) shown_endpoint: String,
+    /// Names as given, values hidden from `Debug`.
+    pub(crate) headers: Vec<(String, Secret)>,
+    /// One attempt, from the look-up of the name to the last byte of the answer.
+    pub(crate) timeout: Duration,
+    pub(crate) compression: Compression,
+    pub(crate) proxy: Proxy,
+    pub(crate) tls: TlsSettings,
+    /// A token in front of `standpipe/<version>` in the `User-Agent`.
+    pub(crate) user_agent: Option<String>,
+}
+
+impl Default for HttpSettings {
+    fn default() -> Self {
+        Self {
+            endpoint: "http://localhost:4318".to_owned(),
+            shown_endpoint: "http://localhost:4318".to_owned(),
+            headers: Vec::new(),
+            timeout: Duration::from_secs(10),
+            compression: Compression::None,
+            proxy: Proxy::FromEnvironment,
+            tls: TlsSettings::default(),
+            user_agent: None,
+        }
+    }
+}
+
+impl HttpSettings {
+    /// The full URL that a signal is posted to.
+    ///
+    /// An endpoint that cannot be understood is returned as it is: validation has reported it before anything is sent.
+    pub(crate) fn url(&self, signal: Signal) -> String {
+        Endpoint::parse(&self.endpoint)
+            .map_or_else(|_| self.endpoint.clone(), |endpoint| endpoint.url(signal.path()))
+    }
+}
+
+// by hand: the endpoint may hold a secret
+impl fmt::Debug for HttpSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HttpSettings")
+            .field("endpoint", &self.shown_endpoint)
+            .field("headers", &self.headers)
+            .field("timeout", &self.timeout)
+            .field("compression", &self.compression)
+            .field("proxy", &self.proxy)
+            .field("tls", &self.tls)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Certificates, as PEM text.
+#[derive(Clone, Default)]
+pub(crate) struct TlsSettings {
+    /// Instead of the bundled roots.
+    pub(crate) ca: Option<Vec<u8>>,
+    /// Certificate chain and private key.
+    pub(crate) client: Option<(Vec<u8>, Secret)>,
+}
+
+// by hand: certificates are pages of numbers
+impl fmt::Debug for TlsSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TlsSettings")
+            .field("ca_bytes", &self.ca.as_ref().map(Vec::len))
+            .field(
+                "client_certificate_bytes",
+                &self.client.as_ref().map(|(certificate, _)| certificate.len()),
+            )
+            .finish()
+    }
+}
+
+/// The least severity of what is exported beside spans: log records and span events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub(crate) enum Level {
+    Trace,
+    Debug,
+    #[default]
+    Info,
+    Warn,
+    Error,
+    /// None of them.
+    Disable,
+}
+
+impl Level {
+    const NAMES: [(&'static str, Level); 6] = [
+        ("trace", Level::Trace),
+        ("debug", Level::Debug),
+        ("info", Level::Info),
+        ("warn", Level::Warn),
+        ("error", Level::Error),
+        ("disable", Level::Disable),
+    ];
+
+    /// In any case.
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        Self::NAMES.into_iter().find(|(name, _)| name.eq_ignore_ascii_case(text)).map(|(_, level)| level)
+    }
+
+    pub(super) fn name(self) -> &'static str {
+        // the table is in the order of the variants
+        Self::NAMES[self as usize].0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_level_is_known_by_its_name_in_any_case() {
+        for (name, level) in Level::NAMES {
+            assert_eq!(level.name(), name);
+            assert_eq!(Level::parse(&name.to_uppercase()), Some(level));
+        }
+        assert_eq!(Level::parse("verbose"), None);
+        assert_eq!(Level::parse(""), None);
+    }
+
+    #[test]
+    fn certificates_and_keys_are_not_printed() {
+        let client = (b"CERTIFICATE".to_vec(), Secret::new("hunter2"));
+        let tls = TlsSettings { ca: Some(b"ROOT".to_vec()), client: Some(client) };
+        assert_eq!(
+            format!("{tls:?}"),
+            "TlsSettings { ca_bytes: Some(4), client_certificate_bytes: Some(11) }"
+        );
+    }
+}

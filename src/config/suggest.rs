@@ -1,0 +1,66 @@
+//! "Did you mean": the known word that is nearest to an unknown one.
+
+/// Words longer than this are not compared: no known one is, and the comparison is quadratic.
+const LONGEST: usize = 40;
+
+/// The nearest of the known words, if a person could have meant it.
+pub(super) fn nearest<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
+    let letters: Vec<char> = word.chars().take(LONGEST + 1).map(|c| c.to_ascii_lowercase()).collect();
+    if letters.len() > LONGEST {
+        return None;
+    }
+    let (steps, best) =
+        known.into_iter().map(|candidate| (distance(&letters, candidate), candidate)).min()?;
+    // a third of the letters may be wrong: enough for slips of the hand, too few for another word
+    (steps <= letters.len().max(best.len()) / 3).then_some(best)
+}
+
+/// How many letters must be inserted, removed, replaced or swapped with their neighbour.
+fn distance(word: &[char], candidate: &str) -> usize {
+    let candidate: Vec<char> = candidate.chars().collect();
+    let mut before_last: Vec<usize> = Vec::new();
+    let mut last: Vec<usize> = (0..=candidate.len()).collect();
+    for (row, &letter) in word.iter().enumerate() {
+        let mut current = vec![row + 1];
+        for (column, &wanted) in candidate.iter().enumerate() {
+            let replaced = last[column] + usize::from(letter != wanted);
+            let mut steps = replaced.min(last[column + 1] + 1).min(current[column] + 1);
+            let swapped = row > 0 && column > 0 && letter == candidate[column - 1] && word[row - 1] == wanted;
+            if swapped {
+                steps = steps.min(before_last[column - 1] + 1);
+            }
+            current.push(steps);
+        }
+        before_last = std::mem::replace(&mut last, current);
+    }
+    last[candidate.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KNOWN: [&str; 5] = ["endpoint", "timeout", "throttle", "lossy", "enable.log-exporter"];
+
+    #[test]
+    fn slips_of_the_hand_are_recognised() {
+        for (word, meant) in [
+            ("endpont", "endpoint"),
+            ("endpiont", "endpoint"),
+            ("Timeout", "timeout"),
+            ("trottle", "throttle"),
+            ("losy", "lossy"),
+            ("enable-log-exporter", "enable.log-exporter"),
+        ] {
+            assert_eq!(nearest(word, KNOWN), Some(meant), "{word:?}");
+        }
+    }
+
+    #[test]
+    fn other_words_are_left_alone() {
+        for word in ["", "colour", "x", "url", &"e".repeat(1_000_000)] {
+            assert_eq!(nearest(word, KNOWN), None, "{:?}", word.get(..8));
+        }
+        assert_eq!(nearest("word", []), None);
+    }
+}

@@ -1,0 +1,363 @@
+//! The first walk over a TOML document, before the parser sees it.
+//!
+//! Three things that the parser does not do are done here, and every place in the document stays known:
+//!
+//! - `enable = true` beside `enable.log-exporter = true` is not TOML, but tracers are written that way. The
+//!   second key is handed on as `"enable.log-exporter"`, and a table called `enable` as `"enable."`. Only the
+//!   third part of a path that starts with `tracer` is ever renamed;
+//! - a line that is no statement would end the parser's work: it is reported and blanked, and the rest is read;
+//! - nesting is bounded, so that no document can exhaust the stack of those who walk it later.
+
+use std::ops::Range;
+
+use super::cursor::Cursor;
+use super::outline::{Malformed, Outline, Statement, Table, TableKind, decode, quote};
+
+/// The name under which a tracer's table `enable` is handed on.
+pub(super) const ENABLE_TABLE: &str = "enable.";
+
+/// Tables and arrays within each other; far more than any configuration needs.
+const MAX_DEPTH: usize = 32;
+
+const TOO_DEEP: (&str, &str) = ("nested deeper than 32 levels", "write it flatter");
+const NO_HEADER: (&str, &str) = ("malformed table header", "write it like [tracer.otel], alone in its line");
+const NO_KEY: (&str, &str) =
+    ("not a key", "write key = value; quote a key that holds more than letters, digits, - and _");
+const NO_VALUE: (&str, &str) = ("key without a value", "write key = value");
+
+/// Walks over the whole document.
+pub(super) fn scan(document: &str) -> Outline<'_> {
+    let mut scanner = Scanner { document, cursor: Cursor::new(document), outline: Outline::new(document) };
+    scanner.cursor.skip_blank();
+    // each statement takes at least its first character, so this ends
+    while let Some(first) = scanner.cursor.peek() {
+        if first == b'[' {
+            scanner.header()
+        } else {
+            scanner.assignment()
+        }
+        scanner.cursor.skip_blank();
+    }
+    scanner.outline
+}
+
+struct Scanner<'d> {
+    document: &'d str,
+    cursor: Cursor<'d>,
+    outline: Outline<'d>,
+}
+
+/// Why a value could not be walked over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Abandoned {
+    TooDeep,
+    /// It never ends; the parser will say so.
+    Unclosed,
+}
+
+impl Scanner<'_> {
+    fn header(&mut self) {
+        let start = self.cursor.at();
+        let is_element = self.cursor.take("[[");
+        if !is_element {
+            self.cursor.take("[");
+        }
+        let key = self.cursor.key();
+        let is_closed = key.is_whole && self.cursor.take(if is_element { "]]" } else { "]" });
+        let is_good = is_closed && self.cursor.line_is_over() && key.parts.len() <= MAX_DEPTH;
+        if is_good && !is_element {
+            self.rename_enable(&[], &key.parts, true);
+        }
+        self.cursor.skip_line();
+
+        let kind = match (is_good, is_element) {
+            (false, _) => TableKind::Malformed,
+            (true, true) => TableKind::Element,
+            (true, false) => TableKind::Plain,
+        };
+        let path = key.parts.iter().take(MAX_DEPTH).map(|part| self.decode(part)).collect();
+        self.outline.push_table(Table { path, kind });
+        self.push_statement(start, start..start, false);
+        if !is_good {
+            self.reject(start, if key.parts.len() > MAX_DEPTH { TOO_DEEP } else { NO_HEADER });
+        }
+    }
+
+    fn assignment(&mut self) {
+        let start = self.cursor.at();
+        let key = self.cursor.key();
+        let key_range = start..key.parts.last().map_or(start, |part| part.end);
+        if !key.is_whole || !self.cursor.take("=") {
+            self.cursor.skip_line();
+            self.push_statement(start, key_range, false);
+            return self.reject_assignment(start, if key.is_whole { NO_VALUE } else { NO_KEY });
+        }
+        self.cursor.skip_spaces();
+        let base = self.base_of_table();
+        let value_start = self.cursor.clone();
+        let outcome = self.named_value(base.as_deref(), &key.parts, 0);
+        if outcome == Err(Abandoned::TooDeep) {
+            self.cursor = value_start;
+            self.cursor.skip_nested();
+        }
+        self.cursor.skip_line();
+        self.push_statement(start, key_range, outcome == Err(Abandoned::Unclosed));
+        if outcome == Err(Abandoned::TooDeep) || self.is_lost() {
+            self.reject_assignment(start, TOO_DEEP);
+        }
+    }
+
+    /// The value of a key, which stands in a table with the path `base`, if that matters.
+    fn named_value(
+        &mut self,
+        base: Option<&[String]>,
+        key: &[Range<usize>],
+        depth: usize,
+    ) -> Result<(), Abandoned> {
+        let depth = depth + key.len();
+        if depth > MAX_DEPTH {
+            return Err(Abandoned::TooDeep);
+        }
+        let path = base.and_then(|base| {
+            self.rename_enable(base, key, self.cursor.peek() == Some(b'{'));
+            let path = base.iter().cloned().chain(key.iter().map(|part| self.decode(part))).collect();
+            Some(path).filter(|path: &Vec<String>| matters(path))
+        });
+        self.value(path.as_deref(), depth)
+    }
+
+    fn value(&mut self, path: Option<&[String]>, depth: usize) -> Result<(), Abandoned> {
+        match self.cursor.peek() {
+            Some(b'"' | b'\'') => self.cursor.string().then_some(()).ok_or(Abandoned::Unclosed),
+            Some(b'[' | b'{') if depth >= MAX_DEPTH => Err(Abandoned::TooDeep),
+            Some(b'[') => self.array(depth + 1),
+            Some(b'{') => self.inline_table(path, depth),
+            _ => {
+                self.cursor.scalar();
+                Ok(())
+            }
+        }
+    }
+
+    fn array(&mut self, depth: usize) -> Result<(), Abandoned> {
+        self.cursor.take("[");
+        loop {
+            self.cursor.skip_blank();
+            match self.cursor.peek() {
+                None => return Err(Abandoned::Unclosed),
+                Some(b']') => return Ok(self.cursor.skip_character()),
+                // also what cannot stand here: the parser will say so
+                Some(b',' | b'}') => self.cursor.skip_character(),
+                Some(_) => self.value(None, depth)?,
+            }
+        }
+    }
+
+    fn inline_table(&mut self, path: Option<&[String]>, depth: usize) -> Result<(), Abandoned> {
+        self.cursor.take("{");
+        loop {
+            self.cursor.skip_blank();
+            match self.cursor.peek() {
+                None => return Err(Abandoned::Unclosed),
+                Some(b'}') => return Ok(self.cursor.skip_character()),
+                Some(b',') => self.cursor.skip_character(),
+                Some(_) => {
+                    let start = self.cursor.at();
+                    let key = self.cursor.key();
+                    if self.cursor.take("=") {
+                        self.cursor.skip_blank();
+                        self.named_value(path, &key.parts, depth)?;
+                    } else if self.cursor.at() == start {
+                        self.cursor.skip_character();
+                    }
+                }
+            }
+        }
+    }
+
+    /// Renames `enable` where it would collide; `base` is the path of the table that the key stands in.
+    fn rename_enable(&mut self, base: &[String], key: &[Range<usize>], is_table: bool) {
+        let part = |index: usize| match base.get(index) {
+            Some(part) => Some(part.clone()),
+            None => key.get(index - base.len()).map(|range| self.decode(range)),
+        };
+        if part(0).as_deref() != Some("tracer") || part(2).as_deref() != Some("enable") {
+            return;
+        }
+        let leaf = part(3);
+        let Some(enable) = key.get(2 - base.len()) else { return };
+        match (leaf, key.get(3 - base.len())) {
+            (Some(leaf), Some(range)) => {
+                self.outline.replace(enable.start..range.end, quote(&format!("enable.{leaf}")));
+            }
+            _ if is_table => self.outline.replace(enable.clone(), quote(ENABLE_TABLE)),
+            _ => {}
+        }
+    }
+
+    /// The path of the table being filled, if a key in it could need renaming.
+    fn base_of_table(&self) -> Option<Vec<String>> {
+        let (_, table) = self.outline.last_table();
+        (table.kind == TableKind::Plain && matters(&table.path)).then(|| table.path.clone())
+    }
+
+    fn decode(&self, part: &Range<usize>) -> String {
+        decode(&self.document[part.clone()])
+    }
+
+    fn push_statement(&mut self, start: usize, key: Range<usize>, is_unclosed: bool) {
+        let (table, _) = self.outline.last_table();
+        self.outline.push_statement(Statement { start, key, table, is_unclosed });
+    }
+
+    /// Whether nobody knows which table is being filled.
+    fn is_lost(&self) -> bool {
+        self.outline.last_table().1.kind == TableKind::Malformed
+    }
+
+    /// As [`reject`](Self::reject), but silent below a header that has been reported.
+    fn reject_assignment(&mut self, start: usize, reason: (&'static str, &'static str)) {
+        if self.is_lost() {
+            self.outline.blank(start..self.cursor.at());
+        } else {
+            self.reject(start, reason);
+        }
+    }
+
+    /// Hides the statement that has just been walked over, and says why.
+    fn reject(&mut self, start: usize, (what, fix): (&'static str, &'static str)) {
+        self.outline.blank(start..self.cursor.at());
+        self.outline.push_malformed(Malformed { at: start, what, fix });
+    }
+}
+
+/// Whether the third part of a path can stand in a table of this path.
+fn matters(path: &[String]) -> bool {
+    path.len() <= 2 && path.first().is_none_or(|first| first == "tracer")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::toml::outline::Owner;
+
+    fn edited(document: &str) -> String {
+        scan(document).edited().0
+    }
+
+    #[test]
+    fn enable_is_renamed_wherever_a_tracer_may_say_it() {
+        for (document, expected) in [
+            ("[tracer.a]\nenable.x = true", "[tracer.a]\n\"enable.x\" = true"),
+            ("[tracer.a]\nenable . x=1", "[tracer.a]\n\"enable.x\"=1"),
+            ("[tracer.a]\n\"enable\".'x' = 1", "[tracer.a]\n\"enable.x\" = 1"),
+            ("[tracer.a]\n\"en\\u0061ble\".x = 1", "[tracer.a]\n\"enable.x\" = 1"),
+            ("[tracer.a]\nenable.\"x\\\"y\" = 1", "[tracer.a]\n\"enable.x\\\"y\" = 1"),
+            ("[tracer.a]\nenable.x.y = 1", "[tracer.a]\n\"enable.x\".y = 1"),
+            ("[tracer.a]\nenable = {x = 1}", "[tracer.a]\n\"enable.\" = {x = 1}"),
+            ("[tracer.a.enable]\nx = 1", "[tracer.a.\"enable.\"]\nx = 1"),
+            ("[ tracer . a . enable ] # why\nx = 1", "[ tracer . a . \"enable.\" ] # why\nx = 1"),
+            ("[tracer.a.enable.x]\ny = 1", "[tracer.a.\"enable.x\"]\ny = 1"),
+            ("[tracer]\na.enable.x = 1", "[tracer]\na.\"enable.x\" = 1"),
+            ("tracer.a.enable.x = 1", "tracer.a.\"enable.x\" = 1"),
+            ("tracer.a.enable = {}", "tracer.a.\"enable.\" = {}"),
+            ("tracer = {a = {enable.x = 1}}", "tracer = {a = {\"enable.x\" = 1}}"),
+            (
+                "tracer.a = {enable = true, # enable.x = 1\n enable.x = 1, enable = {}}",
+                "tracer.a = {enable = true, # enable.x = 1\n \"enable.x\" = 1, \"enable.\" = {}}",
+            ),
+            ("[\"tracer\".'a']\r\nenable.x = 1\r\n", "[\"tracer\".'a']\r\n\"enable.x\" = 1\r\n"),
+            ("[tracer.enable]\nenable.x = 1", "[tracer.enable]\n\"enable.x\" = 1"),
+            ("[tracer.enable.enable]", "[tracer.enable.\"enable.\"]"),
+        ] {
+            assert_eq!(edited(document), expected);
+        }
+    }
+
+    #[test]
+    fn nothing_else_is_renamed() {
+        for document in [
+            "[tracer.a]\nenable = true",
+            "[tracer.a]\n\"enable.x\" = true",
+            "[tracer.a]\nenable-x = true",
+            "[tracer.a]\nx.enable.y = true",
+            "[tracer.a]\nx = 'enable.x = 1'\n# enable.x = 1",
+            "[tracer.a]\nx = \"\"\"\nenable.x = 1\n[tracer.b.enable]\n\"\"\"",
+            "[tracer.a]\nx = '''\nenable.x = 1'''",
+            "[tracer.a]\nx = [\n{enable.x = 1},\n]",
+            "[tracer.a.headers]\nenable.x = 1",
+            "[tracer.enable]\nx = 1",
+            "[tracer]\nenable.x = 1",
+            "[tracer]\n\"a.enable\".x = 1",
+            "[tracer.\"a.enable\"]\nx = 1",
+            "[[tracer.a]]\nenable.x = 1",
+            "[server.a]\nenable.x = 1",
+            "[server]\ntracer.a.enable.x = 1",
+            "enable.x = 1\nenable.tracer.enable = 1",
+            "",
+        ] {
+            assert_eq!(edited(document), document);
+        }
+    }
+
+    #[test]
+    fn lines_that_are_no_statements_are_blanked_and_told() {
+        for (document, expected, what) in [
+            ("a 1\nb = 2", "   \nb = 2", "key without a value"),
+            ("!\nb = 2", " \nb = 2", "not a key"),
+            ("ü = 1\nb = 2", "      \nb = 2", "not a key"),
+            ("= 1\nb = 2", "   \nb = 2", "not a key"),
+            ("[a\nb = 2\nc\n[d]\ne = 1", "  \n     \n \n[d]\ne = 1", "malformed table header"),
+            ("[a] b = 1\n[d]", "         \n[d]", "malformed table header"),
+            ("[[a]\n[d]", "    \n[d]", "malformed table header"),
+        ] {
+            let outline = scan(document);
+            assert_eq!(outline.edited().0, expected);
+            let told: Vec<&str> = outline.malformed().iter().map(|malformed| malformed.what).collect();
+            assert_eq!(told, [what], "{document:?}");
+        }
+    }
+
+    #[test]
+    fn nesting_is_bounded_and_what_follows_is_read() {
+        let arrays = format!("a = {}{}\nb = 1", "[".repeat(33), "]".repeat(33));
+        let tables = format!("a = {}1{}\nb = 1", "{x = ".repeat(33), "}".repeat(33));
+        let dotted = format!("{}x = 1\nb = 1", "x.".repeat(32));
+        let mixed = format!("a = {{{}x = [[]]}}\nb = 1", "x.".repeat(30));
+        for document in [arrays, tables, dotted, mixed] {
+            let outline = scan(&document);
+            assert_eq!(outline.edited().0.trim(), "b = 1", "{document:?}");
+            assert_eq!(outline.malformed()[0].what, "nested deeper than 32 levels");
+        }
+        let header = format!("[{}x]\nb = 1", "x.".repeat(32));
+        assert_eq!(edited(&header).trim(), "");
+        let deepest = format!("a = {}{}", "[".repeat(31), "]".repeat(31));
+        assert_eq!(edited(&deepest), deepest);
+    }
+
+    #[test]
+    fn a_mistake_concerns_the_tracer_it_stands_in() {
+        let tracer = |id: &str| Owner::Tracer(id.to_owned());
+        for (document, owner) in [
+            ("[tracer.a]\nHERE", tracer("a")),
+            ("[tracer.\"a.b\"]\nx = 1\nHERE", tracer("a.b")),
+            ("[tracer.a.headers]\nHERE", tracer("a")),
+            ("[tracer.a.headers HERE", tracer("a")),
+            ("[tracer.a]\n[tracer.b HERE\nx = 1", tracer("b")),
+            ("tracer.a.x = HERE", tracer("a")),
+            ("[tracer]\na.x = HERE", tracer("a")),
+            ("[tracer.HERE", Owner::Tracer("HERE".to_owned())),
+            ("[tracer.a]\nx = \"\"\"HERE", Owner::Unknown),
+            ("[server]\nx = [HERE", Owner::Unknown),
+            ("tracer = HERE", Owner::Unknown),
+            ("HERE", Owner::Other),
+            ("!HERE", Owner::Unknown),
+            ("[!HERE", Owner::Unknown),
+            ("[server]\nHERE", Owner::Other),
+            ("# HERE", Owner::Unknown),
+        ] {
+            let place = document.find("HERE").expect(document);
+            assert_eq!(scan(document).owner_at(place), owner, "{document:?}");
+        }
+    }
+}

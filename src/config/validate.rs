@@ -1,0 +1,244 @@
+//! The rules that hold for every value, whoever set it.
+
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use super::endpoint::Endpoint;
+use super::error::{ConfigError, Fault, Finding, Severity};
+use super::key::Key;
+use super::{Compression, Config, Exporter, duration, header, size};
+
+/// The queue keeps its two counts in one word: 24 bits for records …
+const QUEUE_RECORDS: RangeInclusive<u64> = 1..=(1 << 24) - 1;
+/// … and 32 bits and one step for bytes.
+const QUEUE_BYTES: RangeInclusive<u64> = 1 << 10..=1 << 32;
+/// No batch can hold more than the queue can.
+const BATCH_RECORDS: RangeInclusive<u64> = QUEUE_RECORDS;
+const BATCH_BYTES: RangeInclusive<u64> = 1 << 10..=64 << 20;
+/// Every moment that is computed from a duration must be one that the clock can tell.
+const LONGEST: Duration = Duration::from_secs(365 * 86_400);
+
+/// Checks a configuration, of which a reader has already found some things and some exporters to be broken.
+///
+/// # Errors
+///
+/// All findings, if at least one is an error; with them the configuration without its broken exporters.
+pub(super) fn validate(
+    mut config: Config,
+    mut findings: Vec<Finding>,
+    broken_exporters: &[usize],
+) -> Result<Config, ConfigError> {
+    let mut broken: Vec<bool> = vec![false; config.exporters.len()];
+    for &index in broken_exporters {
+        broken[index] = true;
+    }
+    for (index, exporter) in config.exporters.iter().enumerate() {
+        let mut found = Vec::new();
+        check(exporter, &mut found);
+        if config.exporters[..index].iter().any(|earlier| earlier.name() == exporter.name()) {
+            found.push(whole(exporter, "another exporter has the same id", "give each its own with id"));
+        }
+        broken[index] |= found.iter().any(|finding| finding.severity == Severity::Error);
+        findings.append(&mut found);
+    }
+    let failed = findings.iter().any(|finding| finding.severity == Severity::Error);
+    findings.sort_by_key(|finding| finding.location.as_ref().map(|place| (place.line, place.column)));
+
+    let told = findings.iter().filter(|finding| finding.severity < Severity::Error);
+    // what is validated twice, after reading and at start, is told once
+    let new: Vec<Finding> = told.filter(|finding| !config.findings.contains(finding)).cloned().collect();
+    config.findings.extend(new);
+    if !failed {
+        return Ok(config);
+    }
+    let mut keep = broken.iter().map(|broken| !broken);
+    config.exporters.retain(|_| keep.next().unwrap_or(false));
+    Err(ConfigError::new(findings, config))
+}
+
+fn check(exporter: &Exporter, found: &mut Vec<Finding>) {
+    let mut report = |severity, key, fault| {
+        found.push(exporter.finding(severity, key, &exporter.source(key), fault));
+    };
+    for (key, result) in [
+        (
+            Key::QueueRecords,
+            check_count(exporter.queue.records, QUEUE_RECORDS, "the most the queue can count"),
+        ),
+        (Key::QueueBytes, check_size(exporter.queue.bytes, QUEUE_BYTES, "the most the queue can count")),
+        (
+            Key::BatchRecords,
+            check_count(exporter.batch.records, BATCH_RECORDS, "the most the queue can count"),
+        ),
+        (Key::BatchBytes, check_size(exporter.batch.bytes, BATCH_BYTES, "more than any collector takes")),
+        (Key::Throttle, check_at_most(exporter.pace.throttle)),
+        (Key::Linger, check_at_most(exporter.pace.linger)),
+        (Key::Timeout, check_positive(exporter.http.timeout)),
+        (Key::GiveUpAfter, check_positive(exporter.retry.give_up_after)),
+        (Key::RetryFirstDelay, check_positive(exporter.retry.first_delay)),
+        (Key::RetryMaxDelay, check_max_delay(exporter)),
+        (Key::BlockTimeout, check_block_timeout(exporter.queue.block_timeout)),
+        (Key::Endpoint, check_endpoint(exporter)),
+        (Key::Compression, check_compression(exporter.http.compression)),
+        (Key::CaFile, check_ca(exporter)),
+        (Key::ClientCertificateFile, check_client_certificate(exporter)),
+        (Key::ClientKeyFile, check_client_key(exporter)),
+        (Key::UserAgent, check_user_agent(exporter)),
+    ] {
+        if let Err(fault) = result {
+            report(Severity::Error, key, fault);
+        }
+    }
+    if let Some((key, fault)) = idle_certificates(exporter) {
+        report(Severity::Warning, key, fault);
+    }
+    for (index, (name, value)) in exporter.http.headers.iter().enumerate() {
+        if let Err(fault) = header::check(index + 1, name, value.expose()) {
+            found.push(exporter.finding(Severity::Error, Key::Headers, exporter.header_source(index), fault));
+        }
+    }
+    if exporter.name().is_empty() {
+        found.push(whole(exporter, "the id is empty", "leave it out for \"otlp\""));
+    }
+}
+
+fn whole(exporter: &Exporter, what: &str, fix: &str) -> Finding {
+    Finding {
+        severity: Severity::Error,
+        location: exporter.declared().location().cloned(),
+        key: exporter.path(),
+        what: what.to_owned(),
+        fix: fix.to_owned(),
+    }
+}
+
+fn check_count(count: usize, range: RangeInclusive<u64>, why: &str) -> Result<(), Fault> {
+    check_range(count, range, why, |count| count.to_string())
+}
+
+fn check_size(bytes: usize, range: RangeInclusive<u64>, why: &str) -> Result<(), Fault> {
+    check_range(bytes, range, why, size::show)
+}
+
+fn check_range(
+    value: usize,
+    range: RangeInclusive<u64>,
+    why: &str,
+    show: fn(u64) -> String,
+) -> Result<(), Fault> {
+    let value = value as u64;
+    if range.contains(&value) {
+        return Ok(());
+    }
+    let (least, most) = (show(*range.start()), show(*range.end()));
+    let problem = if value < *range.start() { "small".to_owned() } else { format!("large: {why} is {most}") };
+    Err(Fault::new(format!("{} is too {problem}", show(value)), format!("write {least} to {most}")))
+}
+
+fn check_at_most(value: Duration) -> Result<(), Fault> {
+    if value <= LONGEST {
+        return Ok(());
+    }
+    Err(Fault::new(format!("{} is too long", duration::show(value)), "write at most 365d"))
+}
+
+fn check_positive(value: Duration) -> Result<(), Fault> {
+    if value < Duration::from_millis(1) {
+        return Err(Fault::new(format!("{} is too short", duration::show(value)), "write 1ms to 365d"));
+    }
+    check_at_most(value)
+}
+
+fn check_max_delay(exporter: &Exporter) -> Result<(), Fault> {
+    let (first, max) = (exporter.retry.first_delay, exporter.retry.max_delay);
+    check_positive(max)?;
+    if max < first {
+        let (first, max) = (duration::show(first), duration::show(max));
+        let what = format!("{max} is shorter than retry-first-delay, {first}");
+        return Err(Fault::new(what, format!("write {first} or more")));
+    }
+    Ok(())
+}
+
+fn check_block_timeout(value: Option<Duration>) -> Result<(), Fault> {
+    match value {
+        Some(Duration::ZERO) => Err(Fault::new("0s means never to wait", "write lossy = true for that")),
+        Some(value) => check_positive(value),
+        None => Ok(()),
+    }
+}
+
+fn check_endpoint(exporter: &Exporter) -> Result<(), Fault> {
+    let endpoint = Endpoint::parse(&exporter.http.endpoint).map_err(|fault| {
+        Fault::new(format!("{:?} {}", exporter.http.shown_endpoint, fault.what), fault.fix)
+    })?;
+    if endpoint.tls && !cfg!(feature = "tls") {
+        return Err(Fault::new(
+            "https needs TLS, which this build does not have",
+            "build standpipe with its feature \"tls\"",
+        ));
+    }
+    Ok(())
+}
+
+fn check_compression(compression: Compression) -> Result<(), Fault> {
+    if compression == Compression::Gzip && !cfg!(feature = "gzip") {
+        return Err(Fault::new(
+            "this build cannot compress",
+            "build standpipe with its feature \"gzip\", or write \"none\"",
+        ));
+    }
+    Ok(())
+}
+
+fn check_ca(exporter: &Exporter) -> Result<(), Fault> {
+    exporter.http.tls.ca.as_ref().map_or(Ok(()), |pem| check_pem(pem, "CERTIFICATE"))
+}
+
+fn check_client_certificate(exporter: &Exporter) -> Result<(), Fault> {
+    exporter.http.tls.client.as_ref().map_or(Ok(()), |(certificate, _)| check_pem(certificate, "CERTIFICATE"))
+}
+
+fn check_client_key(exporter: &Exporter) -> Result<(), Fault> {
+    exporter
+        .http
+        .tls
+        .client
+        .as_ref()
+        .map_or(Ok(()), |(_, key)| check_pem(key.expose().as_bytes(), "PRIVATE KEY"))
+}
+
+/// Only that it is the right kind of file; what is in it is for the TLS library to judge.
+fn check_pem(pem: &[u8], kind: &str) -> Result<(), Fault> {
+    let end_of_label = format!("{kind}-----");
+    let is_begin = |line: &[u8]| {
+        line.starts_with(b"-----BEGIN ") && line.trim_ascii_end().ends_with(end_of_label.as_bytes())
+    };
+    if pem.split(|&byte| byte == b'\n').any(is_begin) {
+        return Ok(());
+    }
+    Err(Fault::new(format!("holds no PEM block \"{kind}\""), "name a file in PEM form"))
+}
+
+fn check_user_agent(exporter: &Exporter) -> Result<(), Fault> {
+    match &exporter.http.user_agent {
+        Some(product) if product.trim().is_empty() => Err(Fault::new("is empty", Key::UserAgent.advice())),
+        Some(product) => {
+            header::check_value(product).map_err(|problem| Fault::new(problem, Key::UserAgent.advice()))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Certificates that nothing will ever look at, because the endpoint is plain HTTP.
+fn idle_certificates(exporter: &Exporter) -> Option<(Key, Fault)> {
+    let tls = &exporter.http.tls;
+    let key = match (&tls.ca, &tls.client) {
+        (Some(_), _) => Key::CaFile,
+        (None, Some(_)) => Key::ClientCertificateFile,
+        (None, None) => return None,
+    };
+    let endpoint = Endpoint::parse(&exporter.http.endpoint).ok()?;
+    (!endpoint.tls)
+        .then(|| (key, Fault::new("has no effect: the endpoint is not https", "write https:// or remove it")))
+}

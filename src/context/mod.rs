@@ -1,0 +1,91 @@
+//! Trace context: which span this thread is in, and the W3C headers that carry it elsewhere.
+
+mod current;
+mod w3c;
+
+use std::fmt;
+use std::sync::Arc;
+
+pub(crate) use current::{Clock, Entered, current, enter, silence, silenced, unix_nanos};
+pub use w3c::ParseContextError;
+
+use crate::record::{SpanId, TraceId};
+
+/// Trace flag: the trace is recorded.
+const SAMPLED: u8 = 0x01;
+/// Trace flag: the trace id is random (level 2).
+const RANDOM: u8 = 0x02;
+
+/// What identifies a span to others: carried to another thread, another process, a link.
+///
+/// Got from [`Span::context`](crate::Span::context) or read from a `traceparent` header:
+///
+/// ```
+/// use standpipe::SpanContext;
+///
+/// let context = SpanContext::from_traceparent("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01").unwrap();
+/// assert_eq!(context.trace_id().to_string(), "4bf92f3577b34da6a3ce929d0e0e4736");
+/// assert!(context.is_remote() && context.is_sampled());
+/// assert_eq!(context.traceparent(), "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01");
+/// ```
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct SpanContext {
+    pub(crate) trace_id: TraceId,
+    pub(crate) span_id: SpanId,
+    pub(crate) flags: u8,
+    pub(crate) is_remote: bool,
+    state: Option<Arc<str>>,
+}
+
+impl SpanContext {
+    /// The context of a new root: a fresh trace, sampled, with a random id.
+    pub(crate) fn root() -> Self {
+        Self {
+            trace_id: TraceId::random(),
+            span_id: SpanId::random(),
+            flags: SAMPLED | RANDOM,
+            is_remote: false,
+            state: None,
+        }
+    }
+
+    /// A new span of the same trace.
+    pub(crate) fn child(&self) -> Self {
+        Self { span_id: SpanId::random(), is_remote: false, flags: self.flags | SAMPLED, ..self.clone() }
+    }
+
+    /// The trace this span belongs to.
+    pub fn trace_id(&self) -> TraceId {
+        self.trace_id
+    }
+
+    /// The span within its trace.
+    pub fn span_id(&self) -> SpanId {
+        self.span_id
+    }
+
+    /// Whether the trace is recorded where the context comes from.
+    pub fn is_sampled(&self) -> bool {
+        self.flags & SAMPLED != 0
+    }
+
+    /// Whether it came from another process.
+    pub fn is_remote(&self) -> bool {
+        self.is_remote
+    }
+
+    /// The vendors' part, as the `tracestate` header has it; empty if there is none.
+    pub fn tracestate(&self) -> &str {
+        self.state.as_deref().unwrap_or_default()
+    }
+}
+
+impl fmt::Debug for SpanContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SpanContext")
+            .field("traceparent", &format_args!("{}", self.traceparent()))
+            .field("tracestate", &self.tracestate())
+            .field("is_remote", &self.is_remote)
+            .finish()
+    }
+}

@@ -1,0 +1,179 @@
+//! W3C trace context, level 2: reading never panics, unknown versions and flags are safe.
+
+use std::fmt;
+
+use super::{RANDOM, SAMPLED, SpanContext};
+use crate::record::{SpanId, TraceId};
+
+/// Length of a `traceparent` of version 00.
+const LENGTH: usize = 55;
+/// Most bytes and members of a `tracestate` that is kept.
+const STATE_BYTES: usize = 512;
+const STATE_MEMBERS: usize = 32;
+
+/// A `traceparent` that cannot be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ParseContextError(&'static str);
+
+impl fmt::Display for ParseContextError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "traceparent: {}", self.0)
+    }
+}
+
+impl std::error::Error for ParseContextError {}
+
+impl SpanContext {
+    /// Reads a `traceparent` header.
+    ///
+    /// # Errors
+    /// When it is not of the W3C form, or names no trace or no span. A program then starts a new trace.
+    pub fn from_traceparent(header: &str) -> Result<Self, ParseContextError> {
+        let bytes = header.trim_matches([' ', '\t']).as_bytes();
+        let (head, tail) = bytes.split_at_checked(LENGTH).ok_or(ParseContextError("too short"))?;
+        if [head[2], head[35], head[52]] != [b'-'; 3] {
+            return Err(ParseContextError("dashes are not where they belong"));
+        }
+        let [version] = hex(&head[..2])?;
+        let trace_id = TraceId(hex(&head[3..35])?);
+        let span_id = SpanId(hex(&head[36..52])?);
+        let [flags] = hex(&head[53..])?;
+        match version {
+            0xff => return Err(ParseContextError("version ff is forbidden")),
+            0 if !tail.is_empty() => return Err(ParseContextError("too long for version 00")),
+            // a later version may add fields behind a dash
+            _ if !tail.is_empty() && tail[0] != b'-' => return Err(ParseContextError("too long")),
+            _ => {}
+        }
+        if !trace_id.is_valid() {
+            return Err(ParseContextError("trace id is all zero"));
+        }
+        if !span_id.is_valid() {
+            return Err(ParseContextError("parent id is all zero"));
+        }
+        // flags this version does not know are not passed on
+        let flags = flags & (SAMPLED | RANDOM);
+        Ok(Self { trace_id, span_id, flags, is_remote: true, state: None })
+    }
+
+    /// Adds what the `tracestate` header says; an invalid or oversized one is left out, as the standard asks.
+    #[must_use]
+    pub fn with_tracestate(mut self, header: &str) -> Self {
+        self.state = clean_state(header).map(Into::into);
+        self
+    }
+
+    /// The `traceparent` header that makes the receiver's spans children of this one.
+    pub fn traceparent(&self) -> String {
+        format!("00-{}-{}-{:02x}", self.trace_id, self.span_id, self.flags)
+    }
+}
+
+fn hex<const N: usize>(digits: &[u8]) -> Result<[u8; N], ParseContextError> {
+    let digit = |byte: u8| match byte {
+        b'0'..=b'9' => Ok(byte - b'0'),
+        // upper case is forbidden by the standard
+        b'a'..=b'f' => Ok(byte - b'a' + 10),
+        _ => Err(ParseContextError("not lower-case hexadecimal")),
+    };
+    let mut bytes = [0; N];
+    for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
+        *byte = digit(pair[0])? << 4 | digit(pair[1])?;
+    }
+    Ok(bytes)
+}
+
+/// The list in normal form, without empty members; `None` if there is nothing or something is wrong with it.
+fn clean_state(header: &str) -> Option<String> {
+    let mut members: Vec<&str> = Vec::new();
+    for member in header.split(',').map(|member| member.trim_matches([' ', '\t'])) {
+        if member.is_empty() {
+            continue;
+        }
+        let (key, value) = member.split_once('=')?;
+        let known = members.iter().any(|other| other.split_once('=').is_some_and(|(name, _)| name == key));
+        if known || !valid_key(key) || !valid_value(value) || members.len() == STATE_MEMBERS {
+            return None;
+        }
+        members.push(member);
+    }
+    let list = members.join(",");
+    (!list.is_empty() && list.len() <= STATE_BYTES).then_some(list)
+}
+
+fn valid_key(key: &str) -> bool {
+    let starts_well = key.starts_with(|c: char| c.is_ascii_lowercase() || c.is_ascii_digit());
+    let allowed = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_' | b'-' | b'*' | b'/' | b'@');
+    starts_well && key.len() <= 256 && key.bytes().all(allowed)
+}
+
+fn valid_value(value: &str) -> bool {
+    let printable = |byte: u8| matches!(byte, 0x20..=0x7e) && byte != b',' && byte != b'=';
+    !value.is_empty() && value.len() <= 256 && value.bytes().all(printable) && !value.ends_with(' ')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+
+    #[test]
+    fn a_traceparent_survives_the_round_trip() {
+        assert_eq!(SpanContext::from_traceparent(GOOD).unwrap().traceparent(), GOOD);
+    }
+
+    #[test]
+    fn unusable_traceparents_are_refused_with_a_reason() {
+        for (header, reason) in [
+            ("", "too short"),
+            ("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-0", "too short"),
+            ("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-", "too long for version 00"),
+            ("ff-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "version ff is forbidden"),
+            ("cc-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01x", "too long"),
+            ("00-4BF92F3577B34DA6A3CE929D0E0E4736-00f067aa0ba902b7-01", "not lower-case hexadecimal"),
+            ("00-00000000000000000000000000000000-00f067aa0ba902b7-01", "trace id is all zero"),
+            ("00-4bf92f3577b34da6a3ce929d0e0e4736-0000000000000000-01", "parent id is all zero"),
+            ("00_4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "dashes are not where they belong"),
+            ("00-4bf92f3577b34da6a3ce929d0e0e47é-00f067aa0ba902b7-01", "not lower-case hexadecimal"),
+        ] {
+            assert_eq!(SpanContext::from_traceparent(header), Err(ParseContextError(reason)), "{header}");
+        }
+    }
+
+    #[test]
+    fn a_later_version_and_unknown_flags_are_safe() {
+        let header = "cc-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-ff-what-comes-later";
+        let context = SpanContext::from_traceparent(header).unwrap();
+        assert_eq!(context.traceparent(), "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-03");
+    }
+
+    #[test]
+    fn tracestate_is_kept_in_normal_form_or_not_at_all() {
+        let context = SpanContext::from_traceparent(GOOD).unwrap();
+        let long = format!("a={}", "x".repeat(257));
+        let many = (0..33).map(|index| format!("k{index}=v")).collect::<Vec<_>>().join(",");
+        for (header, kept) in [
+            ("rojo=00f067aa0ba902b7,congo=t61rcWkgMzE", "rojo=00f067aa0ba902b7,congo=t61rcWkgMzE"),
+            (" a=1 ,, b=2\t", "a=1,b=2"),
+            ("tenant@system=x", "tenant@system=x"),
+            ("", ""),
+            ("a", ""),
+            ("a=1,a=2", ""),
+            ("A=1", ""),
+            ("a=ü", ""),
+            (&long, ""),
+            (&many, ""),
+        ] {
+            assert_eq!(context.clone().with_tracestate(header).tracestate(), kept, "{header}");
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn parsing_anything_never_panics(parent in ".{0,80}", state in ".{0,80}") {
+            let _ = SpanContext::from_traceparent(&parent);
+            let _ = SpanContext::from_traceparent(GOOD).unwrap().with_tracestate(&state);
+        }
+    }
+}

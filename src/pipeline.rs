@@ -1,0 +1,141 @@
+//! One exporter put together and running: queue, worker, transport, books.
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, Sender, TryRecvError, bounded, unbounded};
+
+use crate::config::{BatchSettings, PaceSettings, QueueSettings, RetrySettings};
+use crate::problem::{Hook, Teller};
+use crate::queue::Queue;
+use crate::record::{Scope, Signal};
+use crate::stats::{Books, ExporterLedger};
+use crate::throttle::Throttle;
+use crate::transport::Transport;
+use crate::worker::{Calls, State, Worker};
+
+/// How long an interrupted worker may take to come to its end.
+const LAST_GRACE: Duration = Duration::from_millis(30);
+/// What a request needs beside its records and the resource: headers of messages, rounded up.
+const FRAME_BYTES: usize = 16;
+
+/// Everything that is needed to start an exporter, in this process or in a forked child.
+pub(crate) struct Blueprint {
+    pub(crate) id: String,
+    pub(crate) queue: QueueSettings,
+    pub(crate) batch: BatchSettings,
+    pub(crate) pace: PaceSettings,
+    pub(crate) retry: RetrySettings,
+    pub(crate) attempt_timeout: Duration,
+    /// The resource as it stands in every request.
+    pub(crate) resource: Vec<u8>,
+    pub(crate) hook: Option<Hook>,
+    pub(crate) transport: Box<dyn Fn() -> Box<dyn Transport> + Send + Sync>,
+}
+
+impl Blueprint {
+    /// The largest record that this exporter can ever send.
+    pub(crate) fn largest_record(&self) -> usize {
+        self.batch.bytes.saturating_sub(self.resource.len() + FRAME_BYTES).min(self.queue.bytes)
+    }
+}
+
+/// A running exporter, as its callers and its owner see it.
+pub(crate) struct Pipeline {
+    id: String,
+    queue: Arc<Queue>,
+    books: Arc<Books>,
+    stop: Sender<Instant>,
+    flush: Sender<Sender<()>>,
+    /// Nothing is ever sent: it is disconnected when the worker has ended.
+    ended: Receiver<()>,
+    interrupt: Box<dyn Fn() + Send + Sync>,
+}
+
+impl Pipeline {
+    /// Starts the exporter's thread.
+    ///
+    /// # Errors
+    /// When the system has no thread to give.
+    pub(crate) fn start(blueprint: &Blueprint) -> io::Result<Self> {
+        let (wake, woken) = bounded(1);
+        let (stop, stopped) = bounded(1);
+        let (flush, flushes) = unbounded();
+        let (running, ended) = bounded(0);
+        let books = Arc::new(Books::default());
+        let queue = Queue::new(&blueprint.queue, blueprint.largest_record(), Arc::clone(&books), wake);
+        let queue = Arc::new(queue);
+        let transport = (blueprint.transport)();
+        let interrupt = transport.interrupter();
+        let worker = Worker {
+            queue: Arc::clone(&queue),
+            books: Arc::clone(&books),
+            transport,
+            throttle: Throttle::new(blueprint.pace),
+            batch: blueprint.batch,
+            retry: blueprint.retry,
+            attempt_timeout: blueprint.attempt_timeout,
+            resource: blueprint.resource.clone(),
+            teller: Teller::new(&blueprint.id, blueprint.hook.clone()),
+            calls: Calls { stop: stopped, flush: flushes, wake: woken },
+            state: State::default(),
+        };
+        thread::Builder::new().name(format!("standpipe-{}", blueprint.id)).spawn(move || {
+            worker.run();
+            drop(running);
+        })?;
+        Ok(Self { id: blueprint.id.clone(), queue, books, stop, flush, ended, interrupt })
+    }
+
+    #[inline]
+    pub(crate) fn push(&self, scope: &Arc<Scope>, record: &[u8]) {
+        self.queue.push(scope, record);
+    }
+
+    pub(crate) fn turn_away_too_large(&self, signal: Signal) {
+        self.queue.turn_away_too_large(signal);
+    }
+
+    pub(crate) fn ledger(&self) -> ExporterLedger {
+        self.books.read(&self.id, || self.queue.accepted())
+    }
+
+    /// Asks for a round; the receiver hears of its end, or is cut off if the worker ends first.
+    pub(crate) fn start_flush(&self) -> Receiver<()> {
+        let (done, flushed) = bounded(1);
+        // a worker that is gone cuts the receiver off at once
+        let _ = self.flush.send(done);
+        flushed
+    }
+
+    /// Takes no more records and lets the worker send what it has until the deadline.
+    pub(crate) fn start_stop(&self, deadline: Instant) {
+        self.queue.close();
+        // the first stop counts
+        let _ = self.stop.try_send(deadline);
+    }
+
+    /// Waits for the end of a stop that was started; what is not settled then is counted as lost.
+    pub(crate) fn finish_stop(&self, deadline: Instant) {
+        if !self.ended_by(deadline) {
+            (self.interrupt)();
+            self.ended_by(Instant::now() + LAST_GRACE);
+        }
+        self.books.close(|| self.queue.accepted());
+    }
+
+    fn ended_by(&self, deadline: Instant) -> bool {
+        // a deadline in the past must still see an end that has come
+        self.ended.recv_deadline(deadline).is_err_and(|error| error.is_disconnected())
+            || self.ended.try_recv() == Err(TryRecvError::Disconnected)
+    }
+}
+
+impl fmt::Debug for Pipeline {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pipeline").field("id", &self.id).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,303 @@
+//! What the receiver can be told to say, true or not.
+
+use std::time::Duration;
+
+use opentelemetry_proto::tonic::collector::trace::v1::{
+    ExportTracePartialSuccess, ExportTraceServiceResponse,
+};
+use prost::Message;
+
+/// An answer for the receiver to give instead of the honest one.
+///
+/// Queue answers with [`Receiver::script`](super::Receiver::script) or set one for good with
+/// [`Receiver::always`](super::Receiver::always). An answer starts as one of the constructors and is refined by the
+/// methods; what has no meaning for it (a header on [`Answer::hang`]) is ignored.
+///
+/// The spans of a request that is answered with a 2xx status count as accepted, however badly the answer
+/// is delivered; all other answers leave the counts of spans alone.
+///
+/// ```
+/// use std::time::Duration;
+/// use standpipe::receiver::Answer;
+///
+/// let busy = Answer::status(503).retry_after("2").message("try again later");
+/// let slow = Answer::ok().delay(Duration::from_millis(50));
+/// assert!(!busy.accepts());
+/// assert!(slow.accepts());
+/// ```
+#[derive(Debug, Clone)]
+pub struct Answer {
+    pub(super) manner: Manner,
+    pub(super) status: u16,
+    pub(super) headers: Vec<(String, String)>,
+    pub(super) header_padding: u64,
+    pub(super) body: Body,
+    pub(super) rejected: u64,
+    pub(super) delay: Duration,
+    pub(super) closes: bool,
+}
+
+/// How an answer is delivered, if at all.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Manner {
+    Whole,
+    SlowHead(Duration),
+    SlowBody(Duration),
+    CutShort,
+    Garbage(Vec<u8>),
+    Hang,
+    Close,
+    ResetAfterRequest,
+    Reset,
+    NeverRead,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Body {
+    Bytes(Vec<u8>),
+    /// So many bytes of nothing, made while they are sent.
+    Zeros(u64),
+    /// So many bytes once the client has unpacked them.
+    GzipBomb(u64),
+}
+
+impl Answer {
+    /// Success: 200 with an empty `ExportTraceServiceResponse`.
+    pub fn ok() -> Self {
+        Self::status(200)
+    }
+
+    /// Any status, with an empty body. A status that has no body by definition (204, 304) is sent without one
+    /// whatever is set.
+    pub fn status(status: u16) -> Self {
+        Self {
+            manner: Manner::Whole,
+            status,
+            headers: Vec::new(),
+            header_padding: 0,
+            body: Body::Bytes(Vec::new()),
+            rejected: 0,
+            delay: Duration::ZERO,
+            closes: false,
+        }
+    }
+
+    /// Success for all but the last `rejected` spans of the request, with a reason.
+    ///
+    /// With 0 rejected and a message it is a warning. More rejected than sent counts as nothing accepted.
+    pub fn partial(rejected: u64, message: impl Into<String>) -> Self {
+        let response = ExportTraceServiceResponse {
+            partial_success: Some(ExportTracePartialSuccess {
+                rejected_spans: i64::try_from(rejected).unwrap_or(i64::MAX),
+                error_message: message.into(),
+            }),
+        };
+        Self { rejected, ..Self::ok().body(response.encode_to_vec()) }
+    }
+
+    /// Success as the OpenTelemetry Collector says it: a partial success that is there and empty (`0a 00`).
+    pub fn empty_partial() -> Self {
+        Self::partial(0, "")
+    }
+
+    /// A redirect to `location`, which an exporter must not follow.
+    pub fn redirect(status: u16, location: impl Into<String>) -> Self {
+        Self::status(status).header("location", location)
+    }
+
+    /// 200 with a body of `bytes` bytes, made while they are sent.
+    pub fn oversized(bytes: u64) -> Self {
+        Self { body: Body::Zeros(bytes), ..Self::ok() }
+    }
+
+    /// 200 with at least `bytes` bytes of header fields before the empty body.
+    pub fn oversized_headers(bytes: u64) -> Self {
+        Self { header_padding: bytes, ..Self::ok() }
+    }
+
+    /// 200 with a small gzip body that unpacks to at least `bytes` bytes.
+    pub fn gzip_bomb(bytes: u64) -> Self {
+        Self { body: Body::GzipBomb(bytes), ..Self::ok().header("content-encoding", "gzip") }
+    }
+
+    /// Reads the request and never answers, until the client leaves or the receiver stops.
+    pub fn hang() -> Self {
+        Self::without_status(Manner::Hang)
+    }
+
+    /// Leaves the request unread, until the receiver stops.
+    ///
+    /// It is taken as soon as a request's first byte arrives, and what is not read is not counted as a request.
+    pub fn never_read() -> Self {
+        Self::without_status(Manner::NeverRead)
+    }
+
+    /// Resets the connection (RST) at a request's first byte, while the client is still writing.
+    ///
+    /// What is not read is not counted as a request.
+    pub fn reset() -> Self {
+        Self::without_status(Manner::Reset)
+    }
+
+    /// Reads the whole request, then resets the connection (RST) instead of answering.
+    pub fn reset_after_request() -> Self {
+        Self::without_status(Manner::ResetAfterRequest)
+    }
+
+    /// Reads the whole request, then closes the connection in good order (FIN) instead of answering.
+    pub fn close() -> Self {
+        Self::without_status(Manner::Close)
+    }
+
+    /// Answers with bytes that are not HTTP, then closes.
+    pub fn garbage(bytes: impl Into<Vec<u8>>) -> Self {
+        Self::without_status(Manner::Garbage(bytes.into()))
+    }
+
+    /// Adds a header field. One that the receiver would send by itself (`content-type`, `content-length`) is replaced.
+    pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.headers.push((name.into(), value.into()));
+        self
+    }
+
+    /// Adds `Retry-After`: seconds, a date, or nonsense.
+    pub fn retry_after(self, value: impl Into<String>) -> Self {
+        self.header("retry-after", value)
+    }
+
+    /// Sets the bytes of the body.
+    pub fn body(mut self, bytes: impl Into<Vec<u8>>) -> Self {
+        self.body = Body::Bytes(bytes.into());
+        self
+    }
+
+    /// Sets the body to a `google.rpc.Status` with this message, as OTLP asks of errors.
+    pub fn message(self, message: impl Into<String>) -> Self {
+        let body = encode_rpc_status(rpc_code(self.status), &message.into());
+        self.body(body)
+    }
+
+    /// Waits before answering. The request counts when it has arrived, its spans when they are answered.
+    pub fn delay(mut self, delay: Duration) -> Self {
+        self.delay = delay;
+        self
+    }
+
+    /// Sends the head one byte per `interval`.
+    pub fn slow_headers(mut self, interval: Duration) -> Self {
+        self.manner = Manner::SlowHead(interval);
+        self
+    }
+
+    /// Sends the body one byte per `interval`. An empty body is filled up with a field that decoders skip.
+    pub fn slow_body(mut self, interval: Duration) -> Self {
+        self.manner = Manner::SlowBody(interval);
+        if self.body == Body::Bytes(Vec::new()) {
+            self.body = Body::Bytes(skipped_field(SLOW_BODY_FILLING));
+        }
+        self
+    }
+
+    /// Announces a longer body than it sends, then closes.
+    pub fn cut_short(mut self) -> Self {
+        self.manner = Manner::CutShort;
+        self
+    }
+
+    /// Closes the connection after the answer without saying so in it, which leaves the client with a stale
+    /// connection.
+    pub fn then_close(mut self) -> Self {
+        self.closes = true;
+        self
+    }
+
+    /// Whether the spans of a request answered so count as accepted.
+    pub fn accepts(&self) -> bool {
+        (200..300).contains(&self.status)
+    }
+
+    fn without_status(manner: Manner) -> Self {
+        Self { manner, ..Self::status(NO_STATUS) }
+    }
+
+    /// The status that goes over the wire, if one does.
+    pub(super) fn status_sent(&self) -> Option<u16> {
+        (self.status != NO_STATUS).then_some(self.status)
+    }
+
+    /// How many of a request's spans are accepted.
+    pub(super) fn accepted_of(&self, spans: usize) -> usize {
+        match self.accepts() {
+            true => spans.saturating_sub(usize::try_from(self.rejected).unwrap_or(usize::MAX)),
+            false => 0,
+        }
+    }
+
+    /// Whether it must be known before the request is read.
+    pub(super) fn precedes_reading(&self) -> bool {
+        matches!(self.manner, Manner::NeverRead | Manner::Reset | Manner::ResetAfterRequest)
+    }
+}
+
+const NO_STATUS: u16 = 0;
+const SLOW_BODY_FILLING: usize = 1024;
+
+/// `google.rpc.Status`, which `opentelemetry-proto` does not have.
+fn encode_rpc_status(code: i32, message: &str) -> Vec<u8> {
+    let mut body = Vec::new();
+    prost::encoding::int32::encode(1, &code, &mut body);
+    prost::encoding::string::encode(2, &message.to_owned(), &mut body);
+    body
+}
+
+/// The gRPC code that goes with an HTTP status.
+fn rpc_code(status: u16) -> i32 {
+    match status {
+        200..300 => 0,
+        400 | 411..=415 | 417 | 431 => 3,
+        408 | 504 => 4,
+        404 => 5,
+        403 => 7,
+        429 => 8,
+        405 | 501 | 505 => 12,
+        500 => 13,
+        502 | 503 => 14,
+        401 => 16,
+        _ => 2,
+    }
+}
+
+/// A field that no OTLP message has.
+fn skipped_field(bytes: usize) -> Vec<u8> {
+    let mut body = Vec::new();
+    prost::encoding::bytes::encode(15, &vec![0; bytes], &mut body);
+    body
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_2xx_accepts_and_partial_success_accepts_the_rest() {
+        assert_eq!(Answer::ok().accepted_of(5), 5);
+        assert_eq!(Answer::status(204).accepted_of(5), 5);
+        assert_eq!(Answer::partial(2, "two").accepted_of(5), 3);
+        assert_eq!(Answer::partial(7, "all").accepted_of(5), 0);
+        for answer in [Answer::status(503), Answer::redirect(308, "/"), Answer::hang(), Answer::garbage("x")]
+        {
+            assert_eq!(answer.accepted_of(5), 0, "{answer:?}");
+        }
+    }
+
+    #[test]
+    fn bodies_are_the_bytes_of_the_specification() {
+        assert_eq!(Answer::empty_partial().body, Body::Bytes(vec![0x0a, 0x00]));
+        assert_eq!(Answer::status(503).message("no").body, Body::Bytes(vec![0x08, 14, 0x12, 2, b'n', b'o']));
+        let Body::Bytes(slow) = Answer::ok().slow_body(Duration::ZERO).body else { panic!("no bytes") };
+        assert!(slow.len() > SLOW_BODY_FILLING);
+        let decoded = ExportTraceServiceResponse::decode(&slow[..]).unwrap();
+        assert_eq!(decoded, ExportTraceServiceResponse::default());
+    }
+}

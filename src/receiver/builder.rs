@@ -1,0 +1,134 @@
+//! A receiver with other than the usual settings.
+
+use std::fmt;
+use std::io;
+use std::net::{TcpListener, ToSocketAddrs};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Receiver;
+use super::answer::Answer;
+use super::listener::Listener;
+use super::state::{Script, Settings, Shared};
+use super::store::{Batch, Store};
+
+const MIB: usize = 1024 * 1024;
+
+/// Settings for a [`Receiver`]. Get one from [`Receiver::builder`].
+///
+/// ```
+/// use standpipe::receiver::{Answer, Receiver};
+///
+/// let receiver = Receiver::builder()
+///     .on_batch(|batch| println!("{} spans", batch.spans.len()))
+///     .keep_bytes(0)
+///     .first_answers([Answer::status(503)])
+///     .start()?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[must_use]
+pub struct Builder {
+    address: io::Result<Vec<std::net::SocketAddr>>,
+    settings: Settings,
+    keep_bytes: usize,
+    script: Script,
+}
+
+impl Builder {
+    pub(super) fn new() -> Self {
+        Self {
+            address: Ok(vec![([127, 0, 0, 1], 0).into()]),
+            settings: Settings {
+                max_body_bytes: 64 * MIB,
+                max_header_bytes: 32 * 1024,
+                max_connections: 256,
+                read_timeout: Duration::from_secs(30),
+                on_batch: None,
+            },
+            keep_bytes: 256 * MIB,
+            script: Script::default(),
+        }
+    }
+
+    /// Where to listen; `127.0.0.1:0`, a free port of this machine, if not said.
+    ///
+    /// If a name stands for several addresses, the first that is free is taken. Anyone who can reach the address can
+    /// send: the receiver asks for no credentials.
+    pub fn address(mut self, address: impl ToSocketAddrs) -> Self {
+        self.address = address.to_socket_addrs().map(Iterator::collect);
+        self
+    }
+
+    /// The longest body, after decompression, that is not answered with 413; 64 MiB if not said.
+    ///
+    /// A shorter body of very many empty messages is refused likewise, when it would take sixteen times this in memory.
+    pub fn max_body_bytes(mut self, bytes: usize) -> Self {
+        self.settings.max_body_bytes = bytes;
+        self
+    }
+
+    /// The longest request head that is not answered with 431; 32 KiB if not said.
+    pub fn max_header_bytes(mut self, bytes: usize) -> Self {
+        self.settings.max_header_bytes = bytes;
+        self
+    }
+
+    /// How many connections may be open at a time; 256 if not said. Further ones are closed at once.
+    pub fn max_connections(mut self, connections: usize) -> Self {
+        self.settings.max_connections = connections;
+        self
+    }
+
+    /// How long a client may take to send a request, to take in an answer, and to stay silent between two
+    /// requests; 30 seconds if not said, and a millisecond at least.
+    pub fn read_timeout(mut self, timeout: Duration) -> Self {
+        self.settings.read_timeout = timeout.max(Duration::from_millis(1));
+        self
+    }
+
+    /// Shows every decoded request before it is counted and answered.
+    ///
+    /// It is called on the thread of the connection, so for several connections at a time; as long as it takes, the
+    /// client waits. If it panics, the connection is closed without an answer.
+    pub fn on_batch(mut self, show: impl Fn(&Batch) + Send + Sync + 'static) -> Self {
+        self.settings.on_batch = Some(Box::new(show));
+        self
+    }
+
+    /// How many bytes of memory the kept spans may take, and as many the kept requests; 256 MiB if not said, 0 keeps
+    /// nothing.
+    ///
+    /// Beyond it the oldest are forgotten. The counts stay exact.
+    pub fn keep_bytes(mut self, bytes: usize) -> Self {
+        self.keep_bytes = bytes;
+        self
+    }
+
+    /// Answers for the first requests, as by [`Receiver::script`].
+    pub fn first_answers(mut self, answers: impl IntoIterator<Item = Answer>) -> Self {
+        self.script.extend(answers);
+        self
+    }
+
+    /// Starts listening.
+    ///
+    /// # Errors
+    /// When the address cannot be resolved or is in use, or when no thread can be started.
+    pub fn start(self) -> io::Result<Receiver> {
+        let listener = TcpListener::bind(self.address?.as_slice())?;
+        let shared = Arc::new(Shared::new(self.settings, Store::new(self.keep_bytes), self.script));
+        let listener = Listener::start(listener, shared.clone())?;
+        Ok(Receiver { shared, listener })
+    }
+}
+
+impl fmt::Debug for Builder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Builder")
+            .field("address", &self.address)
+            .field("settings", &self.settings)
+            .field("keep_bytes", &self.keep_bytes)
+            .field("script", &self.script)
+            .finish()
+    }
+}

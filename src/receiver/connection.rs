@@ -1,0 +1,242 @@
+//! One client: its requests read and answered in turn, until one of the two has had enough.
+
+use std::io::{self, BufReader, Read};
+use std::net::{Shutdown, TcpStream};
+use std::time::{Duration, Instant};
+
+use super::answer::{Answer, Manner};
+use super::http::{Head, ReadError, Refusal, read_body, read_head, send, send_continue};
+use super::request::{Content, Plan};
+use super::state::Shared;
+use super::store::{Batch, ReceivedRequest};
+use super::wire::Wire;
+use crate::record::Signal;
+
+/// How long a refused client may go on sending before its socket is closed under it.
+const FAREWELL: Duration = Duration::from_secs(1);
+
+/// Serves a connection to its end. The caller closes the socket.
+pub(super) fn serve(shared: &Shared, socket: &TcpStream, number: u64) {
+    let mut connection =
+        Connection { shared, socket, number, reader: BufReader::with_capacity(64 * 1024, Wire::new(socket)) };
+    while connection.exchange().is_ok() {}
+}
+
+struct Connection<'a> {
+    shared: &'a Shared,
+    socket: &'a TcpStream,
+    number: u64,
+    reader: BufReader<Wire<'a>>,
+}
+
+/// The connection is over, for one reason or another.
+struct Over;
+
+impl From<io::Error> for Over {
+    fn from(_: io::Error) -> Self {
+        Over
+    }
+}
+
+/// A request that was read, as far as it was worth reading.
+struct Arrival {
+    request: ReceivedRequest,
+    content: Result<(Signal, Content), Refusal>,
+    keep_alive: bool,
+}
+
+impl Connection<'_> {
+    /// One request and its answer.
+    fn exchange(&mut self) -> Result<(), Over> {
+        self.wait_for_request()?;
+        let decided = self.shared.change(|state| state.script.take_preceding());
+        self.prepare(decided.as_ref())?;
+        match self.read_request()? {
+            Arrival { request, content: Ok((signal, content)), keep_alive } => {
+                self.answer(request, signal, content, keep_alive, decided)
+            }
+            Arrival { request, content: Err(refusal), keep_alive } => {
+                self.record_refused(request, &refusal);
+                self.refuse(&refusal, keep_alive)
+            }
+        }
+    }
+
+    /// Leaves the request in the socket, where an answer that precedes reading may want it.
+    fn wait_for_request(&mut self) -> Result<(), Over> {
+        let deadline = self.shared.read_deadline();
+        self.reader.get_mut().set_deadline(deadline);
+        if self.reader.buffer().is_empty() {
+            self.reader.get_ref().wait_for_byte()?;
+        }
+        // the clock of the request starts with its first byte
+        let deadline = self.shared.read_deadline();
+        self.reader.get_mut().set_deadline(deadline);
+        Ok(())
+    }
+
+    fn prepare(&mut self, decided: Option<&Answer>) -> Result<(), Over> {
+        match decided.map(|answer| &answer.manner) {
+            Some(Manner::NeverRead) => {
+                self.shared.rest_for_good();
+                Err(Over)
+            }
+            // there is unread data, so closing sends RST
+            Some(Manner::Reset) => Err(Over),
+            Some(Manner::ResetAfterRequest) => {
+                self.reader.get_mut().hold_back_last_byte();
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn read_request(&mut self) -> Result<Arrival, Over> {
+        let head = match read_head(&mut self.reader, self.shared.settings.max_header_bytes) {
+            Ok(head) => head,
+            Err(ReadError::Gone) => return Err(Over),
+            Err(ReadError::Refused(refusal)) => {
+                self.refuse(&refusal, false)?;
+                return Err(Over);
+            }
+        };
+        let limit = self.shared.settings.max_body_bytes;
+        let read = Plan::of(&head, limit).map_err(ReadError::from).and_then(|plan| {
+            if plan.expects_continue {
+                send_continue(&mut self.socket)?;
+            }
+            let body = read_body(&mut self.reader, plan.framing, limit)?;
+            Ok((plan, body))
+        });
+        let keep_alive = head.keeps_alive();
+        match read {
+            Ok((plan, body)) => {
+                let content = plan.decode(&body, limit).map(|content| (plan.signal, content));
+                Ok(Arrival { request: self.describe(head, body.len()), content, keep_alive })
+            }
+            Err(ReadError::Gone) => Err(Over),
+            // the rest of the body is still on its way: no second request can follow it
+            Err(ReadError::Refused(refusal)) => {
+                Ok(Arrival { request: self.describe(head, 0), content: Err(refusal), keep_alive: false })
+            }
+        }
+    }
+
+    fn describe(&self, head: Head, body_bytes: usize) -> ReceivedRequest {
+        ReceivedRequest {
+            connection: self.number,
+            method: head.method,
+            path: head.target,
+            headers: head.headers,
+            body_bytes,
+            decoded: false,
+            spans: 0,
+            status: None,
+            received_at: Instant::now(),
+        }
+    }
+
+    fn answer(
+        &mut self,
+        mut request: ReceivedRequest,
+        signal: Signal,
+        content: Content,
+        keep_alive: bool,
+        decided: Option<Answer>,
+    ) -> Result<(), Over> {
+        if !self.shared.pass_gate() {
+            return Err(Over);
+        }
+        let answer =
+            decided.or_else(|| self.shared.change(|state| state.script.take())).unwrap_or_else(Answer::ok);
+        request.decoded = true;
+        request.spans = content.spans.len();
+        request.status = answer.status_sent();
+        self.accept(request, signal, content, &answer)?;
+        self.deliver(&answer, keep_alive)
+    }
+
+    /// Shows the batch, counts it and waits out the answer's delay. All is counted before the client can know.
+    fn accept(
+        &self,
+        request: ReceivedRequest,
+        signal: Signal,
+        content: Content,
+        answer: &Answer,
+    ) -> Result<(), Over> {
+        let accepted = answer.accepted_of(content.spans.len());
+        let batch = Batch { signal, request, spans: content.spans, accepted };
+        if let Some(show) = &self.shared.settings.on_batch {
+            show(&batch);
+        }
+        let Batch { request, mut spans, .. } = batch;
+        self.shared.change(|state| state.store.add_request(request));
+        if !self.shared.rest(answer.delay) {
+            return Err(Over);
+        }
+        spans.truncate(accepted);
+        self.shared.change(|state| state.store.add_spans(spans, content.weight));
+        Ok(())
+    }
+
+    fn deliver(&mut self, answer: &Answer, keep_alive: bool) -> Result<(), Over> {
+        match answer.manner {
+            Manner::Hang | Manner::NeverRead => {
+                self.wait_until_client_leaves();
+                Err(Over)
+            }
+            Manner::Close | Manner::Reset | Manner::ResetAfterRequest => Err(Over),
+            Manner::Garbage(_) | Manner::CutShort => {
+                self.send(answer, true)?;
+                Err(Over)
+            }
+            Manner::Whole | Manner::SlowHead(_) | Manner::SlowBody(_) => {
+                self.send(answer, keep_alive)?;
+                if keep_alive && !answer.closes { Ok(()) } else { Err(Over) }
+            }
+        }
+    }
+
+    fn send(&mut self, answer: &Answer, keep_alive: bool) -> io::Result<()> {
+        send(&mut self.socket, answer, keep_alive, |interval| self.shared.rest(interval))
+    }
+
+    fn record_refused(&self, mut request: ReceivedRequest, refusal: &Refusal) {
+        request.status = Some(refusal.status);
+        self.shared.change(|state| state.store.add_request(request));
+    }
+
+    fn refuse(&mut self, refusal: &Refusal, keep_alive: bool) -> Result<(), Over> {
+        let mut answer = Answer::status(refusal.status).message(refusal.message.as_str());
+        if refusal.status == 405 {
+            answer = answer.header("allow", "POST");
+        }
+        self.send(&answer, keep_alive)?;
+        if keep_alive {
+            return Ok(());
+        }
+        self.take_leave();
+        Err(Over)
+    }
+
+    /// Lets the client read its answer: closing with unread data would reset the connection and tear the
+    /// answer out of the client's hands.
+    fn take_leave(&mut self) {
+        if self.socket.shutdown(Shutdown::Write).is_err() {
+            return;
+        }
+        self.reader.get_mut().set_deadline(Instant::now().checked_add(FAREWELL));
+        self.discard_input();
+    }
+
+    fn wait_until_client_leaves(&mut self) {
+        self.reader.get_mut().set_deadline(None);
+        self.discard_input();
+    }
+
+    /// Reads until the client leaves, the deadline passes or the receiver stops.
+    fn discard_input(&mut self) {
+        let mut sink = [0; 8 * 1024];
+        while matches!(self.reader.read(&mut sink), Ok(1..)) {}
+    }
+}

@@ -1,0 +1,214 @@
+//! The body of a request: how long it is, its bytes, and what was compressed into them.
+
+use std::io::{BufRead, Read};
+
+use flate2::read::MultiGzDecoder;
+
+use super::head::{Lines, Version};
+use super::{Head, ReadError, Refusal};
+
+/// A chunk's size line may carry extensions, which nobody sends and which must not be endless.
+const CHUNK_LINE_LIMIT: usize = 1024;
+
+/// How the end of a body is found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::receiver) enum Framing {
+    Length(u64),
+    Chunked,
+}
+
+impl Framing {
+    pub(in crate::receiver) fn of(head: &Head) -> Result<Self, Refusal> {
+        let length = head.single("content-length")?;
+        let Some(encoding) = head.single("transfer-encoding")? else {
+            return length.map_or(Ok(Framing::Length(0)), parse_length);
+        };
+        if length.is_some() {
+            // two readers that disagree on the length would see different requests
+            return Err(Refusal::new(400, "both content-length and transfer-encoding"));
+        }
+        if head.version == Version::Http10 {
+            return Err(Refusal::new(400, "transfer-encoding in http/1.0"));
+        }
+        if !encoding.eq_ignore_ascii_case("chunked") {
+            return Err(Refusal::new(501, "the only transfer-encoding known here is chunked"));
+        }
+        Ok(Framing::Chunked)
+    }
+}
+
+fn parse_length(text: &str) -> Result<Framing, Refusal> {
+    if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(Refusal::new(400, "malformed content-length"));
+    }
+    // more digits than a u64 holds is a length all the same, and too large whatever the limit
+    text.parse().map(Framing::Length).or(Ok(Framing::Length(u64::MAX)))
+}
+
+/// Reads a body of at most `limit` bytes. Memory grows with what arrives, never with what is announced.
+pub(in crate::receiver) fn read_body(
+    reader: &mut impl BufRead,
+    framing: Framing,
+    limit: usize,
+) -> Result<Vec<u8>, ReadError> {
+    let mut body = Vec::new();
+    match framing {
+        Framing::Length(length) => append(reader, &mut body, length, limit)?,
+        Framing::Chunked => {
+            loop {
+                let size = read_chunk_size(reader)?;
+                if size == 0 {
+                    break;
+                }
+                append(reader, &mut body, size, limit)?;
+                expect_chunk_end(reader)?;
+            }
+            skip_trailers(reader)?;
+        }
+    }
+    Ok(body)
+}
+
+fn append(reader: &mut impl BufRead, body: &mut Vec<u8>, length: u64, limit: usize) -> Result<(), ReadError> {
+    if length > (limit - body.len()) as u64 {
+        return Err(too_large(limit).into());
+    }
+    let read = reader.by_ref().take(length).read_to_end(body)?;
+    if (read as u64) < length {
+        return Err(ReadError::Gone);
+    }
+    Ok(())
+}
+
+fn read_chunk_size(reader: &mut impl BufRead) -> Result<u64, ReadError> {
+    let line = Lines { reader, left: CHUNK_LINE_LIMIT }.next()?;
+    let digits = line.split_once(';').map_or(line.as_str(), |(size, _extension)| size).trim_end();
+    // from_str_radix would take a sign
+    if digits.is_empty() || digits.len() > 16 || !digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return Err(Refusal::new(400, "malformed chunk size").into());
+    }
+    u64::from_str_radix(digits, 16).map_err(|_| Refusal::new(400, "malformed chunk size").into())
+}
+
+fn expect_chunk_end(reader: &mut impl BufRead) -> Result<(), ReadError> {
+    let mut end = [0; 2];
+    reader.read_exact(&mut end)?;
+    match &end {
+        b"\r\n" => Ok(()),
+        _ => Err(Refusal::new(400, "chunk longer than its size").into()),
+    }
+}
+
+fn skip_trailers(reader: &mut impl BufRead) -> Result<(), ReadError> {
+    let mut lines = Lines { reader, left: CHUNK_LINE_LIMIT };
+    while !lines.next()?.is_empty() {}
+    Ok(())
+}
+
+/// Decompresses, counting while it does: a bomb is defused at `limit` bytes.
+pub(in crate::receiver) fn gunzip(compressed: &[u8], limit: usize) -> Result<Vec<u8>, Refusal> {
+    let mut body = Vec::new();
+    let mut decoder = MultiGzDecoder::new(compressed).take(limit as u64 + 1);
+    decoder
+        .read_to_end(&mut body)
+        .map_err(|error| Refusal::new(400, format!("cannot decompress the body: {error}")))?;
+    if body.len() > limit {
+        return Err(too_large(limit));
+    }
+    Ok(body)
+}
+
+fn too_large(limit: usize) -> Refusal {
+    Refusal::new(413, format!("request body too large: the limit is {limit} bytes"))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::io::Write;
+
+    use flate2::Compression;
+    use flate2::write::GzEncoder;
+
+    use super::super::read_head;
+    use super::*;
+
+    fn framing(fields: &str) -> Result<Framing, u16> {
+        let text = format!("POST / HTTP/1.1\r\nHost: a\r\n{fields}\r\n");
+        let head = read_head(&mut text.as_bytes(), 4096).unwrap();
+        Framing::of(&head).map_err(|refusal| refusal.status)
+    }
+
+    fn chunked(text: &str, limit: usize) -> Result<Vec<u8>, ReadError> {
+        read_body(&mut text.as_bytes(), Framing::Chunked, limit)
+    }
+
+    fn status(result: Result<Vec<u8>, ReadError>) -> u16 {
+        match result {
+            Err(ReadError::Refused(refusal)) => refusal.status,
+            other => panic!("not refused: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_length_of_a_body_is_said_once_and_one_way() {
+        assert_eq!(framing(""), Ok(Framing::Length(0)));
+        assert_eq!(framing("Content-Length: 12\r\n"), Ok(Framing::Length(12)));
+        assert_eq!(framing("Transfer-Encoding: Chunked\r\n"), Ok(Framing::Chunked));
+        assert_eq!(framing("Content-Length: 1\r\nTransfer-Encoding: chunked\r\n"), Err(400));
+        assert_eq!(framing("Content-Length: 1\r\nContent-Length: 1\r\n"), Err(400));
+        assert_eq!(framing("Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n"), Err(400));
+        assert_eq!(framing("Transfer-Encoding: gzip, chunked\r\n"), Err(501));
+        for length in ["", "+1", "-1", "1, 1", "0x1", "1.0", "١"] {
+            assert_eq!(framing(&format!("Content-Length: {length}\r\n")), Err(400), "{length:?}");
+        }
+        assert_eq!(
+            framing(&format!("Content-Length: {}\r\n", "9".repeat(40))),
+            Ok(Framing::Length(u64::MAX))
+        );
+    }
+
+    #[test]
+    fn chunks_are_joined_and_trailers_skipped() {
+        let text = "4\r\nwiki\r\nA;name=value\r\npedia is a\r\n0\r\nTrailer: x\r\n\r\n";
+        assert_eq!(chunked(text, 100).unwrap(), b"wikipedia is a");
+    }
+
+    #[test]
+    fn bad_chunks_are_refused() {
+        for text in
+            ["\r\n", "x\r\n", "+1\r\na\r\n", "-1\r\n", "0x1\r\na\r\n", "1 1\r\n", "11111111111111111\r\n"]
+        {
+            assert_eq!(status(chunked(text, 100)), 400, "{text:?}");
+        }
+        assert_eq!(status(chunked("1\r\nab\r\n", 100)), 400);
+        assert_eq!(status(chunked(&format!("1;{}\r\n", "x".repeat(2000)), 100)), 431);
+    }
+
+    #[test]
+    fn a_body_above_the_limit_is_refused_before_it_is_read() {
+        let mut nothing: &[u8] = &[];
+        assert_eq!(status(read_body(&mut nothing, Framing::Length(101), 100)), 413);
+        assert_eq!(status(read_body(&mut nothing, Framing::Length(u64::MAX), 100)), 413);
+        assert_eq!(status(chunked("ffffffffffffffff\r\n", 100)), 413);
+        assert_eq!(status(chunked("2\r\nab\r\n2\r\n", 3)), 413);
+    }
+
+    #[test]
+    fn a_client_that_leaves_within_the_body_gets_no_answer() {
+        assert!(matches!(read_body(&mut &b"abc"[..], Framing::Length(4), 100), Err(ReadError::Gone)));
+        assert!(matches!(chunked("4\r\nab", 100), Err(ReadError::Gone)));
+        assert!(matches!(chunked("2\r\nab\r\n", 100), Err(ReadError::Gone)));
+    }
+
+    #[test]
+    fn decompression_stops_at_the_limit() {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+        encoder.write_all(&vec![0; 100_000]).unwrap();
+        let bomb = encoder.finish().unwrap();
+        assert_eq!(gunzip(&bomb, 100_000).unwrap().len(), 100_000);
+        assert_eq!(gunzip(&bomb, 99_999).unwrap_err().status, 413);
+        assert_eq!(gunzip(&bomb[..bomb.len() - 1], 100_000).unwrap_err().status, 400);
+        assert_eq!(gunzip(b"not gzip", 100).unwrap_err().status, 400);
+    }
+}

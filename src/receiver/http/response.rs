@@ -1,0 +1,239 @@
+//! Answers on their way out, whole, slow, cut short or far too large.
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use super::bomb::GzipBomb;
+use crate::receiver::answer::{Answer, Body, Manner};
+
+const PIECE: usize = 64 * 1024;
+/// How much more than it sends an answer announces that is cut short.
+const MISSING: u64 = 1024;
+
+/// The client may send the body it announced.
+pub(in crate::receiver) fn send_continue(out: &mut impl Write) -> io::Result<()> {
+    out.write_all(b"HTTP/1.1 100 Continue\r\n\r\n")
+}
+
+/// Sends `answer`. `pause` waits between the bytes of a slow one and says whether to go on.
+pub(in crate::receiver) fn send(
+    out: &mut impl Write,
+    answer: &Answer,
+    keep_alive: bool,
+    mut pause: impl FnMut(Duration) -> bool,
+) -> io::Result<()> {
+    if let Manner::Garbage(bytes) = &answer.manner {
+        return out.write_all(bytes);
+    }
+    let body = Sendable::of(answer);
+    let head = render_head(answer, keep_alive, body.len());
+    match (&answer.manner, body) {
+        (Manner::SlowHead(interval), body) => {
+            send_slowly(out, &head, *interval, &mut pause)?;
+            body.write_to(out)
+        }
+        (Manner::SlowBody(interval), Sendable::Bytes(bytes)) => {
+            out.write_all(&head)?;
+            send_slowly(out, bytes, *interval, &mut pause)
+        }
+        // one write for the usual answer: one packet, and a client sees all of it or nothing
+        (_, Sendable::Bytes(bytes)) if answer.header_padding == 0 => {
+            out.write_all(&[head.as_slice(), bytes].concat())
+        }
+        (_, body) => {
+            send_padded(out, &head, answer.header_padding)?;
+            body.write_to(out)
+        }
+    }
+}
+
+/// A body that knows its length before it is made.
+enum Sendable<'a> {
+    Bytes(&'a [u8]),
+    Zeros(u64),
+    Bomb(GzipBomb),
+}
+
+impl<'a> Sendable<'a> {
+    fn of(answer: &'a Answer) -> Self {
+        match &answer.body {
+            _ if has_no_body(answer.status) => Sendable::Bytes(&[]),
+            Body::Bytes(bytes) => Sendable::Bytes(bytes),
+            Body::Zeros(length) => Sendable::Zeros(*length),
+            Body::GzipBomb(unpacked) => Sendable::Bomb(GzipBomb::new(*unpacked)),
+        }
+    }
+
+    fn len(&self) -> u64 {
+        match self {
+            Sendable::Bytes(bytes) => bytes.len() as u64,
+            Sendable::Zeros(length) => *length,
+            Sendable::Bomb(bomb) => bomb.len(),
+        }
+    }
+
+    fn write_to(&self, out: &mut impl Write) -> io::Result<()> {
+        match self {
+            Sendable::Bytes(bytes) => out.write_all(bytes),
+            Sendable::Zeros(length) => send_repeated(out, &[0; PIECE], *length),
+            Sendable::Bomb(bomb) => bomb.write_to(out),
+        }
+    }
+}
+
+fn render_head(answer: &Answer, keep_alive: bool, body: u64) -> Vec<u8> {
+    let mut head = format!("HTTP/1.1 {} {}\r\n", answer.status, reason(answer.status));
+    let mut field = |name: &str, value: &str| {
+        for part in [name, ": ", value, "\r\n"] {
+            head.push_str(part);
+        }
+    };
+    let is_set = |name: &str| answer.headers.iter().any(|(n, _)| n.eq_ignore_ascii_case(name));
+    if !is_set("content-type") && !has_no_body(answer.status) {
+        field("content-type", "application/x-protobuf");
+    }
+    if !is_set("content-length") && !has_no_body(answer.status) {
+        let missing = if answer.manner == Manner::CutShort { MISSING } else { 0 };
+        field("content-length", &(body + missing).to_string());
+    }
+    if !keep_alive && !is_set("connection") {
+        field("connection", "close");
+    }
+    for (name, value) in &answer.headers {
+        field(name, value);
+    }
+    head.push_str("\r\n");
+    head.into_bytes()
+}
+
+fn send_slowly(
+    out: &mut impl Write,
+    bytes: &[u8],
+    interval: Duration,
+    pause: &mut impl FnMut(Duration) -> bool,
+) -> io::Result<()> {
+    for byte in bytes {
+        out.write_all(&[*byte])?;
+        if !pause(interval) {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
+    }
+    Ok(())
+}
+
+/// Sends a head with so many bytes of fields before its closing empty line.
+fn send_padded(out: &mut impl Write, head: &[u8], padding: u64) -> io::Result<()> {
+    let (fields, empty_line) = head.split_at(head.len() - 2);
+    let line = format!("x-padding: {}\r\n", "x".repeat(1000));
+    let lines = line.repeat(PIECE / line.len());
+    let whole_lines = padding.div_ceil(line.len() as u64) * line.len() as u64;
+    out.write_all(fields)?;
+    send_repeated(out, lines.as_bytes(), whole_lines)?;
+    out.write_all(empty_line)
+}
+
+fn send_repeated(out: &mut impl Write, piece: &[u8], total: u64) -> io::Result<()> {
+    let mut left = total;
+    while left > 0 {
+        let length = left.min(piece.len() as u64);
+        out.write_all(&piece[..length as usize])?;
+        left -= length;
+    }
+    Ok(())
+}
+
+fn has_no_body(status: u16) -> bool {
+    matches!(status, 100..200 | 204 | 304)
+}
+
+fn reason(status: u16) -> &'static str {
+    match status {
+        200 => "OK",
+        202 => "Accepted",
+        204 => "No Content",
+        301 => "Moved Permanently",
+        302 => "Found",
+        304 => "Not Modified",
+        307 => "Temporary Redirect",
+        308 => "Permanent Redirect",
+        400 => "Bad Request",
+        401 => "Unauthorized",
+        403 => "Forbidden",
+        404 => "Not Found",
+        405 => "Method Not Allowed",
+        408 => "Request Timeout",
+        413 => "Content Too Large",
+        415 => "Unsupported Media Type",
+        417 => "Expectation Failed",
+        429 => "Too Many Requests",
+        431 => "Request Header Fields Too Large",
+        500 => "Internal Server Error",
+        501 => "Not Implemented",
+        502 => "Bad Gateway",
+        503 => "Service Unavailable",
+        504 => "Gateway Timeout",
+        505 => "HTTP Version Not Supported",
+        _ => "Unnamed",
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn sent(answer: &Answer) -> String {
+        let mut out = Vec::new();
+        send(&mut out, answer, true, |_| true).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn an_answer_says_its_type_and_length() {
+        assert_eq!(
+            sent(&Answer::ok().body("ab")),
+            "HTTP/1.1 200 OK\r\ncontent-type: application/x-protobuf\r\ncontent-length: 2\r\n\r\nab"
+        );
+    }
+
+    #[test]
+    fn a_header_of_the_script_replaces_the_receivers_own() {
+        let text =
+            sent(&Answer::status(502).header("Content-Type", "text/html").retry_after("2").body("<p>"));
+        assert!(text.contains("Content-Type: text/html\r\n") && text.contains("retry-after: 2\r\n"));
+        assert!(!text.contains("protobuf"));
+    }
+
+    #[test]
+    fn an_answer_without_body_has_no_length() {
+        assert_eq!(sent(&Answer::status(204).body("ignored")), "HTTP/1.1 204 No Content\r\n\r\n");
+    }
+
+    #[test]
+    fn an_answer_cut_short_announces_more_than_it_sends() {
+        let text = sent(&Answer::ok().body("ab").cut_short());
+        assert!(text.contains("content-length: 1026\r\n") && text.ends_with("\r\n\r\nab"));
+    }
+
+    #[test]
+    fn padding_is_made_of_whole_fields() {
+        let text = sent(&Answer::oversized_headers(200_000));
+        assert!(text.len() >= 200_000 && text.len() < 202_000);
+        let (head, body) = text.split_once("\r\n\r\n").unwrap();
+        assert!(head.split("\r\n").skip(1).all(|line| line.contains(": ")));
+        assert_eq!(body, "");
+    }
+
+    #[test]
+    fn a_slow_answer_pauses_after_each_byte_and_ends_when_told() {
+        let interval = Duration::from_secs(7);
+        let mut pauses = Vec::new();
+        let mut out = Vec::new();
+        let result = send(&mut out, &Answer::ok().slow_headers(interval), true, |wait| {
+            pauses.push(wait);
+            pauses.len() < 3
+        });
+        assert!(result.is_err());
+        assert_eq!((out.as_slice(), pauses), (&b"HTT"[..], vec![interval; 3]));
+    }
+}

@@ -1,0 +1,151 @@
+//! The door: admits clients, gives each a thread, and closes for good when told.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use super::connection::serve;
+use super::state::Shared;
+
+/// How long to leave the door alone when the system refuses to open it (out of file descriptors, mostly).
+const ACCEPT_BACK_OFF: Duration = Duration::from_millis(10);
+/// How long stopping waits for threads that are busy in a callback of the user's.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// A thread that listens, and the threads of its clients.
+#[derive(Debug)]
+pub(super) struct Listener {
+    address: SocketAddr,
+    threads: Mutex<Option<Threads>>,
+}
+
+#[derive(Debug)]
+struct Threads {
+    door: JoinHandle<()>,
+    clients: Arc<Mutex<Vec<JoinHandle<()>>>>,
+}
+
+impl Listener {
+    pub(super) fn start(listener: TcpListener, shared: Arc<Shared>) -> io::Result<Self> {
+        let address = listener.local_addr()?;
+        let clients = Arc::new(Mutex::new(Vec::new()));
+        let door = thread::Builder::new().name("standpipe-door".into()).spawn({
+            let clients = clients.clone();
+            move || {
+                keep_door(&listener, &shared, &clients);
+                drop(listener);
+                shared.change(|state| state.listening = false);
+            }
+        })?;
+        Ok(Self { address, threads: Mutex::new(Some(Threads { door, clients })) })
+    }
+
+    pub(super) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// An address that reaches the listener from this machine.
+    pub(super) fn local_address(&self) -> SocketAddr {
+        reachable(self.address)
+    }
+
+    /// Closes the door and all connections. The second time there is nothing left to do.
+    pub(super) fn stop(&self, shared: &Shared) {
+        let Some(threads) = self.threads.lock().unwrap_or_else(PoisonError::into_inner).take() else {
+            return;
+        };
+        shared.stop();
+        shared.wait_until(PATIENCE, |state| state.open.is_empty());
+        // nothing but a client wakes a thread from `accept`. Without a file descriptor to spare there is no
+        // such client: then the door closes by itself when the next one comes
+        let _ = TcpStream::connect_timeout(&self.local_address(), PATIENCE);
+        if shared.wait_until(PATIENCE, |state| !state.listening) {
+            let _ = threads.door.join();
+        }
+        let clients = std::mem::take(&mut *threads.clients.lock().unwrap_or_else(PoisonError::into_inner));
+        let all_left = shared.read(|state| state.open.is_empty());
+        for client in clients {
+            if all_left || client.is_finished() {
+                // a panic in a callback was reported when it happened
+                let _ = client.join();
+            }
+        }
+    }
+}
+
+/// A listener on all addresses of the machine is reached on its loopback address, others on their own.
+fn reachable(listening: SocketAddr) -> SocketAddr {
+    let ip = match listening.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    };
+    SocketAddr::new(ip, listening.port())
+}
+
+fn keep_door(listener: &TcpListener, shared: &Arc<Shared>, clients: &Mutex<Vec<JoinHandle<()>>>) {
+    while !shared.read(|state| state.stopped) {
+        match listener.accept() {
+            Ok((socket, _)) => {
+                let client = admit(socket, shared);
+                let mut clients = clients.lock().unwrap_or_else(PoisonError::into_inner);
+                clients.retain(|client| !client.is_finished());
+                clients.extend(client);
+            }
+            Err(_) => {
+                shared.rest(ACCEPT_BACK_OFF);
+            }
+        }
+    }
+}
+
+/// Gives a client a thread of its own, or closes its connection at once.
+fn admit(socket: TcpStream, shared: &Arc<Shared>) -> Option<JoinHandle<()>> {
+    let timeout = shared.settings.read_timeout;
+    // an answer is written in one piece: waiting to fill a packet would only delay it
+    socket.set_nodelay(true).ok()?;
+    socket.set_write_timeout(Some(timeout)).ok()?;
+    let socket = Arc::new(socket);
+    let number = shared.admit(&socket)?;
+    let guest = Guest { shared: shared.clone(), number };
+    thread::Builder::new()
+        .name(format!("standpipe-in-{number}"))
+        .spawn(move || {
+            serve(&guest.shared, &socket, guest.number);
+            drop(socket);
+            drop(guest);
+        })
+        .ok()
+}
+
+/// A connection's place among the open ones, given up however its thread ends.
+struct Guest {
+    shared: Arc<Shared>,
+    number: u64,
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        self.shared.dismiss(self.number);
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_listener_on_all_addresses_is_reached_by_loopback() {
+        for (listening, expected) in [
+            ("127.0.0.1:4318", "127.0.0.1:4318"),
+            ("127.0.0.2:4318", "127.0.0.2:4318"),
+            ("0.0.0.0:4318", "127.0.0.1:4318"),
+            ("[::]:4318", "[::1]:4318"),
+        ] {
+            assert_eq!(reachable(listening.parse().unwrap()), expected.parse().unwrap());
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! An OTLP receiver to embed: a real server on a real socket, for tests and for looking at telemetry.
+//!
+//! It speaks OTLP over HTTP with protobuf bodies, compressed or not, keeps what it accepts, counts exactly, and can be
+//! told to misbehave in every way a network and a collector can. It has a thread per connection and
+//! no async runtime, and it stops, with all its threads, when it is dropped.
+//!
+//! ```
+//! use std::time::Duration;
+//! use standpipe::receiver::{Answer, Receiver};
+//!
+//! let receiver = Receiver::start()?;
+//! receiver.script([Answer::status(503).retry_after("1")]); // the first request fails, the next succeeds
+//!
+//! let endpoint = receiver.endpoint(); // where the program under test should send
+//! # drop(endpoint);
+//!
+//! if receiver.wait_for_spans(1, Duration::ZERO) {
+//!     println!("{}", receiver.spans()[0].span.name);
+//! }
+//! # Ok::<(), std::io::Error>(())
+//! ```
+//!
+//! ```text
+//! listener → connection → http (head, body) → request → traces      what the client said
+//!                └ script → answer → http (response)                what it hears
+//!                └ store                                            what you see
+//! ```
+
+mod answer;
+mod builder;
+mod connection;
+mod http;
+mod listener;
+mod request;
+mod state;
+mod store;
+mod traces;
+mod weight;
+mod wire;
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub use answer::Answer;
+pub use builder::Builder;
+/// The messages of the OpenTelemetry protocol, in the version that the received spans are made of.
+pub use opentelemetry_proto::tonic as proto;
+pub use store::{Batch, ReceivedRequest, ReceivedSpan};
+
+use listener::Listener;
+use state::Shared;
+
+/// A running OTLP receiver.
+///
+/// [`Receiver::start`] is all that most tests need; [`Receiver::builder`] changes address and limits.
+/// Dropping it closes the listener and all connections, and the port is free again.
+#[derive(Debug)]
+pub struct Receiver {
+    shared: Arc<Shared>,
+    listener: Listener,
+}
+
+impl Receiver {
+    /// Starts a receiver on a free port of 127.0.0.1.
+    ///
+    /// # Errors
+    /// When there is no free port or no thread can be started.
+    pub fn start() -> io::Result<Self> {
+        Self::builder().start()
+    }
+
+    /// A receiver with settings of your own.
+    pub fn builder() -> Builder {
+        Builder::new()
+    }
+
+    /// The base URL for an exporter on this machine, `http://127.0.0.1:43180` for instance, without a path.
+    pub fn endpoint(&self) -> String {
+        format!("http://{}", self.listener.local_address())
+    }
+
+    /// The address it listens on.
+    pub fn address(&self) -> SocketAddr {
+        self.listener.address()
+    }
+
+    /// All kept spans that were accepted with a 2xx answer, in the order they were.
+    pub fn spans(&self) -> Vec<ReceivedSpan> {
+        self.shared.read(|state| state.store.spans())
+    }
+
+    /// How many spans were ever accepted with a 2xx answer, kept or not.
+    ///
+    /// They are counted just before the answer is written: when a client has it, they are in.
+    pub fn span_count(&self) -> u64 {
+        self.shared.read(|state| state.store.span_count())
+    }
+
+    /// All kept requests, refused ones included, in the order they arrived.
+    ///
+    /// A request without a readable head, and one whose body never came to its end, is none.
+    pub fn requests(&self) -> Vec<ReceivedRequest> {
+        self.shared.read(|state| state.store.requests())
+    }
+
+    /// How many requests ever arrived, kept or not.
+    pub fn request_count(&self) -> u64 {
+        self.shared.read(|state| state.store.request_count())
+    }
+
+    /// How many connections were ever admitted.
+    pub fn connection_count(&self) -> u64 {
+        self.shared.read(|state| state.connection_count)
+    }
+
+    /// How many requests are being held by [`Receiver::pause`].
+    pub fn held_count(&self) -> u64 {
+        self.shared.read(|state| state.held)
+    }
+
+    /// The kept spans, which are then forgotten together with the kept requests. The counts go on.
+    pub fn take(&self) -> Vec<ReceivedSpan> {
+        self.shared.change(|state| state.store.take())
+    }
+
+    /// Waits until `count` spans were accepted since the start. Returns `false` if `timeout` passes first.
+    #[must_use]
+    pub fn wait_for_spans(&self, count: u64, timeout: Duration) -> bool {
+        self.shared.wait_until(timeout, |state| state.store.span_count() >= count)
+    }
+
+    /// Waits until `count` requests arrived since the start. Returns `false` if `timeout` passes first.
+    #[must_use]
+    pub fn wait_for_requests(&self, count: u64, timeout: Duration) -> bool {
+        self.shared.wait_until(timeout, |state| state.store.request_count() >= count)
+    }
+
+    /// Waits until `count` connections were admitted since the start. Returns `false` if `timeout` passes first.
+    #[must_use]
+    pub fn wait_for_connections(&self, count: u64, timeout: Duration) -> bool {
+        self.shared.wait_until(timeout, |state| state.connection_count >= count)
+    }
+
+    /// Waits until no client is connected. Returns `false` if `timeout` passes first.
+    #[must_use]
+    pub fn wait_for_disconnection(&self, timeout: Duration) -> bool {
+        self.shared.wait_until(timeout, |state| state.open.is_empty())
+    }
+
+    /// Waits until [`Receiver::pause`] holds `count` requests. Returns `false` if `timeout` passes first.
+    #[must_use]
+    pub fn wait_for_held(&self, count: u64, timeout: Duration) -> bool {
+        self.shared.wait_until(timeout, |state| state.held >= count)
+    }
+
+    /// Queues answers for the next requests, behind those already queued.
+    ///
+    /// Only a valid request uses one up: what must be refused (a wrong path, a body that is not OTLP) is refused as ever.
+    /// The exceptions are [`Answer::never_read`], [`Answer::reset`] and [`Answer::reset_after_request`], which are
+    /// taken at a request's first byte.
+    pub fn script(&self, answers: impl IntoIterator<Item = Answer>) {
+        let answers: Vec<Answer> = answers.into_iter().collect();
+        self.shared.change(|state| state.script.extend(answers));
+    }
+
+    /// Gives this answer whenever the script is empty.
+    pub fn always(&self, answer: Answer) {
+        self.shared.change(|state| state.script.set_always(answer));
+    }
+
+    /// Forgets the script and [`Receiver::always`]: answers are honest again.
+    pub fn behave(&self) {
+        self.shared.change(|state| state.script.clear());
+    }
+
+    /// From now on, requests are read and held: counted and answered only after [`Receiver::resume`].
+    pub fn pause(&self) {
+        self.shared.change(|state| state.paused = true);
+    }
+
+    /// Lets the requests go that were held by [`Receiver::pause`].
+    pub fn resume(&self) {
+        self.shared.change(|state| state.paused = false);
+    }
+
+    /// Closes the listener and all connections, as dropping does, and leaves what arrived to be read.
+    ///
+    /// A new receiver can listen on the same [`address`](Receiver::address) at once. A thread that is busy in
+    /// [`Builder::on_batch`] is waited for no longer than a tenth of a second.
+    pub fn stop_listening(&self) {
+        self.listener.stop(&self.shared);
+    }
+}
+
+impl Drop for Receiver {
+    fn drop(&mut self) {
+        self.stop_listening();
+    }
+}

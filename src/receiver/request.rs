@@ -1,0 +1,99 @@
+//! What an OTLP request must be before its body is worth reading, and what its body says.
+
+use super::http::{Framing, Head, Refusal, gunzip};
+use super::store::ReceivedSpan;
+use super::{traces, weight};
+use crate::record::Signal;
+
+/// How much more memory than the largest body a decoded one may take. Spans as programs make them take five times
+/// their length.
+const UNFOLDING: usize = 16;
+
+/// A head that passed.
+pub(super) struct Plan {
+    pub(super) signal: Signal,
+    pub(super) framing: Framing,
+    pub(super) expects_continue: bool,
+    coding: Coding,
+}
+
+enum Coding {
+    Identity,
+    Gzip,
+}
+
+/// The content of a body.
+pub(super) struct Content {
+    pub(super) spans: Vec<ReceivedSpan>,
+    /// The memory it takes.
+    pub(super) weight: usize,
+}
+
+impl Plan {
+    pub(super) fn of(head: &Head, max_body_bytes: usize) -> Result<Self, Refusal> {
+        let signal = Signal::ALL
+            .into_iter()
+            .find(|signal| signal.path() == head.path())
+            .ok_or_else(|| Refusal::new(404, "no such path: traces go to /v1/traces"))?;
+        if head.method != "POST" {
+            return Err(Refusal::new(405, "method not allowed: use POST"));
+        }
+        check_content_type(head)?;
+        let coding = content_coding(head)?;
+        let framing = Framing::of(head)?;
+        if matches!(framing, Framing::Length(length) if length > max_body_bytes as u64) {
+            return Err(Refusal::new(
+                413,
+                format!("request body too large: the limit is {max_body_bytes} bytes"),
+            ));
+        }
+        let expects_continue = match head.single("expect")? {
+            None => false,
+            Some(expectation) if expectation.eq_ignore_ascii_case("100-continue") => true,
+            Some(_) => return Err(Refusal::new(417, "the only expectation known here is 100-continue")),
+        };
+        Ok(Self { signal, framing, expects_continue, coding })
+    }
+
+    /// Decompresses and decodes a body that was read to its end.
+    pub(super) fn decode(&self, body: &[u8], max_body_bytes: usize) -> Result<Content, Refusal> {
+        match self.coding {
+            Coding::Identity => self.decode_message(body, max_body_bytes),
+            Coding::Gzip => self.decode_message(&gunzip(body, max_body_bytes)?, max_body_bytes),
+        }
+    }
+
+    fn decode_message(&self, message: &[u8], max_body_bytes: usize) -> Result<Content, Refusal> {
+        let weight = match self.signal {
+            Signal::Traces => weight::of_traces(message),
+        };
+        if weight > max_body_bytes.saturating_mul(UNFOLDING) {
+            return Err(Refusal::new(413, "request body too large: it unfolds to too many messages"));
+        }
+        let spans = match self.signal {
+            Signal::Traces => traces::decode(message),
+        };
+        let spans = spans.map_err(|error| Refusal::new(400, format!("cannot decode the body: {error}")))?;
+        Ok(Content { spans, weight })
+    }
+}
+
+fn check_content_type(head: &Head) -> Result<(), Refusal> {
+    let media_type = head.single("content-type")?.unwrap_or_default();
+    let essence = media_type.split(';').next().unwrap_or_default().trim();
+    match essence.eq_ignore_ascii_case("application/x-protobuf") {
+        true => Ok(()),
+        false => Err(Refusal::new(415, "unsupported content type: send application/x-protobuf")),
+    }
+}
+
+fn content_coding(head: &Head) -> Result<Coding, Refusal> {
+    let coding = head.single("content-encoding")?.unwrap_or("identity");
+    if coding.eq_ignore_ascii_case("identity") {
+        Ok(Coding::Identity)
+    } else if coding.eq_ignore_ascii_case("gzip") {
+        Ok(Coding::Gzip)
+    } else {
+        Err(Refusal::new(415, "unsupported content encoding: send gzip or identity"))
+    }
+}

@@ -1,0 +1,184 @@
+//! What all threads of a receiver share: one lock, one condition variable.
+
+use std::collections::{HashMap, VecDeque};
+use std::fmt;
+use std::net::{Shutdown, TcpStream};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::answer::Answer;
+use super::store::{Batch, Store};
+
+/// What the builder settled.
+pub(super) struct Settings {
+    pub(super) max_body_bytes: usize,
+    pub(super) max_header_bytes: usize,
+    pub(super) max_connections: usize,
+    pub(super) read_timeout: Duration,
+    pub(super) on_batch: Option<OnBatch>,
+}
+
+pub(super) type OnBatch = Box<dyn Fn(&Batch) + Send + Sync>;
+
+impl fmt::Debug for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Settings")
+            .field("max_body_bytes", &self.max_body_bytes)
+            .field("max_header_bytes", &self.max_header_bytes)
+            .field("max_connections", &self.max_connections)
+            .field("read_timeout", &self.read_timeout)
+            .finish_non_exhaustive()
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) settings: Settings,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug)]
+pub(super) struct State {
+    pub(super) store: Store,
+    pub(super) script: Script,
+    /// Whether the port is taken, which it still is for a moment after the receiver was stopped.
+    pub(super) listening: bool,
+    pub(super) stopped: bool,
+    pub(super) paused: bool,
+    /// Requests that wait for the pause to end.
+    pub(super) held: u64,
+    /// Connections ever admitted.
+    pub(super) connection_count: u64,
+    /// Those that are open, so that stopping can close them.
+    pub(super) open: HashMap<u64, Arc<TcpStream>>,
+}
+
+impl Shared {
+    pub(super) fn new(settings: Settings, store: Store, script: Script) -> Self {
+        let state = State {
+            store,
+            script,
+            listening: true,
+            stopped: false,
+            paused: false,
+            held: 0,
+            connection_count: 0,
+            open: HashMap::new(),
+        };
+        Self { settings, state: Mutex::new(state), changed: Condvar::new() }
+    }
+
+    /// Reads the state.
+    pub(super) fn read<T>(&self, look: impl FnOnce(&State) -> T) -> T {
+        look(&self.lock())
+    }
+
+    /// Changes the state and wakes whoever waits for a change.
+    pub(super) fn change<T>(&self, edit: impl FnOnce(&mut State) -> T) -> T {
+        let result = edit(&mut self.lock());
+        self.changed.notify_all();
+        result
+    }
+
+    /// Waits until `reached` or the end of `timeout`, and says whether it was reached.
+    pub(super) fn wait_until(&self, timeout: Duration, reached: impl Fn(&State) -> bool) -> bool {
+        let waited = self.changed.wait_timeout_while(self.lock(), timeout, |state| !reached(state));
+        let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        reached(&state)
+    }
+
+    /// Waits for `time`, and says whether to go on: `false` if the receiver was stopped.
+    pub(super) fn rest(&self, time: Duration) -> bool {
+        !self.wait_until(time, |state| state.stopped)
+    }
+
+    /// Waits until the receiver is stopped.
+    pub(super) fn rest_for_good(&self) {
+        let waited = self.changed.wait_while(self.lock(), |state| !state.stopped);
+        drop(waited.unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// Waits while the receiver is paused, and says whether to go on.
+    pub(super) fn pass_gate(&self) -> bool {
+        let mut state = self.lock();
+        if state.paused && !state.stopped {
+            state.held += 1;
+            self.changed.notify_all();
+            let waited = self.changed.wait_while(state, |state| state.paused && !state.stopped);
+            state = waited.unwrap_or_else(PoisonError::into_inner);
+            state.held -= 1;
+        }
+        !state.stopped
+    }
+
+    /// Lets a new connection in and gives it a number, unless there are too many or the receiver was stopped.
+    pub(super) fn admit(&self, socket: &Arc<TcpStream>) -> Option<u64> {
+        self.change(|state| {
+            if state.stopped || state.open.len() >= self.settings.max_connections {
+                return None;
+            }
+            state.connection_count += 1;
+            state.open.insert(state.connection_count, socket.clone());
+            Some(state.connection_count)
+        })
+    }
+
+    pub(super) fn dismiss(&self, connection: u64) {
+        // closed outside the lock, should this be its last handle
+        let socket = self.change(|state| state.open.remove(&connection));
+        drop(socket);
+    }
+
+    /// Ends all waits and all reads and writes under way.
+    pub(super) fn stop(&self) {
+        self.change(|state| {
+            state.stopped = true;
+            for socket in state.open.values() {
+                // an error means that the client was faster
+                let _ = socket.shutdown(Shutdown::Both);
+            }
+        });
+    }
+
+    /// The instant by which a request that starts now must be there.
+    pub(super) fn read_deadline(&self) -> Option<Instant> {
+        Instant::now().checked_add(self.settings.read_timeout)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // counts are changed in single steps, so a panicking callback elsewhere leaves nothing half done
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The answers to give instead of the honest one.
+#[derive(Debug, Default)]
+pub(super) struct Script {
+    next: VecDeque<Answer>,
+    always: Option<Answer>,
+}
+
+impl Script {
+    pub(super) fn extend(&mut self, answers: impl IntoIterator<Item = Answer>) {
+        self.next.extend(answers);
+    }
+
+    pub(super) fn set_always(&mut self, answer: Answer) {
+        self.always = Some(answer);
+    }
+
+    pub(super) fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    /// The next answer, if it is one that must be known before the request is read.
+    pub(super) fn take_preceding(&mut self) -> Option<Answer> {
+        let upcoming = self.next.front().or(self.always.as_ref())?;
+        if upcoming.precedes_reading() { self.take() } else { None }
+    }
+
+    pub(super) fn take(&mut self) -> Option<Answer> {
+        self.next.pop_front().or_else(|| self.always.clone())
+    }
+}

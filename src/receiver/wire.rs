@@ -1,0 +1,77 @@
+//! A client's socket, read against a deadline.
+
+use std::io::{self, Read};
+use std::net::TcpStream;
+use std::time::Instant;
+
+/// Reads from a socket until a deadline that covers all reads together: a client that sends one byte at a
+/// time gains nothing.
+pub(super) struct Wire<'a> {
+    socket: &'a TcpStream,
+    /// `None` waits as long as the connection lasts.
+    deadline: Option<Instant>,
+    tail: Tail,
+}
+
+/// What happens to the last byte of what was read.
+enum Tail {
+    Taken,
+    /// It stays in the kernel's buffer, because closing a socket with unread data resets the connection.
+    /// The flag says whether there is one.
+    HeldBack(bool),
+}
+
+impl<'a> Wire<'a> {
+    pub(super) fn new(socket: &'a TcpStream) -> Self {
+        Self { socket, deadline: None, tail: Tail::Taken }
+    }
+
+    pub(super) fn set_deadline(&mut self, deadline: Option<Instant>) {
+        self.deadline = deadline;
+    }
+
+    /// From now on, dropping the socket after reading resets the connection.
+    pub(super) fn hold_back_last_byte(&mut self) {
+        self.tail = Tail::HeldBack(false);
+    }
+
+    /// Waits until there is something to read, and leaves it there.
+    ///
+    /// # Errors
+    /// When the deadline passes first, or the connection fails or ends.
+    pub(super) fn wait_for_byte(&self) -> io::Result<()> {
+        self.arm()?;
+        match self.socket.peek(&mut [0])? {
+            0 => Err(io::ErrorKind::UnexpectedEof.into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Gives the next read the time that is left.
+    fn arm(&self) -> io::Result<()> {
+        let left = self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        match left {
+            Some(left) if left.is_zero() => Err(io::ErrorKind::TimedOut.into()),
+            left => self.socket.set_read_timeout(left),
+        }
+    }
+}
+
+impl Read for Wire<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.arm()?;
+        let Tail::HeldBack(held) = &mut self.tail else {
+            return self.socket.read(buffer);
+        };
+        if *held {
+            self.socket.read_exact(&mut [0])?;
+            *held = false;
+        }
+        let available = self.socket.peek(buffer)?;
+        if available > 0 {
+            self.socket.read_exact(&mut buffer[..available - 1])?;
+            *held = true;
+        }
+        Ok(available)
+    }
+}

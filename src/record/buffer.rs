@@ -1,0 +1,205 @@
+//! The bytes of one record: a growing, reusable buffer with room for the frame in front.
+
+use prost::encoding::encoded_len_varint;
+
+/// Field 2, length-delimited: `ScopeSpans.spans`, and the records of the other signals alike.
+const FRAME_TAG: u8 = 0x12;
+/// The frame is written last, right-aligned into this: a tag and at most five bytes of length.
+const HEADROOM: usize = 6;
+
+/// Bytes in wire format. The storage is always initialised, so that a write is one bounds check
+/// and a copy, and it is kept when the record is done.
+#[derive(Debug)]
+pub(crate) struct Buffer {
+    storage: Vec<u8>,
+    len: usize,
+    /// A record that outgrows this can never be sent: it stops growing and is given up at its end.
+    max_len: usize,
+    outgrown: bool,
+}
+
+impl Default for Buffer {
+    fn default() -> Self {
+        Self { storage: Vec::new(), len: HEADROOM, max_len: usize::MAX, outgrown: false }
+    }
+}
+
+impl Buffer {
+    /// Empties the buffer for a new record of at most `max_len` bytes.
+    pub(crate) fn reset(&mut self, max_len: usize) {
+        self.len = HEADROOM;
+        self.max_len = max_len.min(u32::MAX as usize);
+        self.outgrown = false;
+    }
+
+    /// Where the next byte goes.
+    pub(crate) fn position(&self) -> usize {
+        self.len
+    }
+
+    pub(crate) fn outgrown(&self) -> bool {
+        self.outgrown
+    }
+
+    pub(crate) fn capacity(&self) -> usize {
+        self.storage.len()
+    }
+
+    pub(crate) fn bytes(&self, from: usize) -> &[u8] {
+        &self.storage[from..self.len]
+    }
+
+    /// Appends `count` bytes and gives a writer over exactly them; `None` once the record has outgrown its limit.
+    #[inline]
+    pub(crate) fn claim(&mut self, count: usize) -> Option<Writer<'_>> {
+        let start = self.len;
+        let end = start + count;
+        if end > self.storage.len() && !self.grow(end) {
+            return None;
+        }
+        self.len = end;
+        Some(Writer { rest: &mut self.storage[start..end] })
+    }
+
+    #[cold]
+    fn grow(&mut self, needed: usize) -> bool {
+        if needed > self.max_len {
+            self.outgrown = true;
+            return false;
+        }
+        // doubling while small; a large value gets what it needs, not twice that
+        let roomy = if needed < 64 << 10 { needed.next_power_of_two().max(512) } else { needed + needed / 8 };
+        self.storage.resize(roomy.min(self.max_len.max(needed)), 0);
+        true
+    }
+
+    /// Starts a nested message whose length is not known yet.
+    #[inline]
+    pub(crate) fn open(&mut self, tag: u8) -> Option<Nested> {
+        let mut out = self.claim(2)?;
+        out.byte(tag);
+        out.byte(0);
+        Some(Nested { body: self.len })
+    }
+
+    /// Ends a nested message: its length goes in front, the body moves if that needs more than a byte.
+    pub(crate) fn close(&mut self, nested: &Nested) {
+        let body = nested.body;
+        let count = self.len - body;
+        let extra = encoded_len_varint(count as u64) - 1;
+        if extra > 0 {
+            if self.claim(extra).is_none() {
+                return;
+            }
+            self.storage.copy_within(body..body + count, body + extra);
+        }
+        Writer { rest: &mut self.storage[body - 1..body + extra] }.varint(count as u64);
+    }
+
+    /// Takes the length-delimited field at `at` (of a one-byte tag) out; gives how many bytes that was.
+    pub(crate) fn remove_field(&mut self, at: usize) -> usize {
+        let (prefix, body) = read_length(&self.storage[at + 1..self.len]);
+        let count = 1 + prefix + body;
+        self.storage.copy_within(at + count..self.len, at);
+        self.len -= count;
+        count
+    }
+
+    /// The finished record as a field of its scope: tag, length, bytes.
+    pub(crate) fn framed(&mut self) -> &[u8] {
+        if self.storage.is_empty() {
+            self.grow(HEADROOM);
+        }
+        let count = self.len - HEADROOM;
+        let start = HEADROOM - 1 - encoded_len_varint(count as u64);
+        let mut frame = Writer { rest: &mut self.storage[start..HEADROOM] };
+        frame.byte(FRAME_TAG);
+        frame.varint(count as u64);
+        &self.storage[start..self.len]
+    }
+}
+
+/// An open nested message, see [`Buffer::open`].
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Nested {
+    body: usize,
+}
+
+/// Fills a claimed stretch of bytes from front to back.
+pub(crate) struct Writer<'a> {
+    rest: &'a mut [u8],
+}
+
+impl<'a> Writer<'a> {
+    pub(crate) fn over(bytes: &'a mut [u8]) -> Self {
+        Self { rest: bytes }
+    }
+
+    #[inline]
+    pub(crate) fn byte(&mut self, byte: u8) {
+        self.put(&[byte]);
+    }
+
+    #[inline]
+    pub(crate) fn put(&mut self, bytes: &[u8]) {
+        let (head, tail) = std::mem::take(&mut self.rest).split_at_mut(bytes.len());
+        head.copy_from_slice(bytes);
+        self.rest = tail;
+    }
+
+    #[inline]
+    pub(crate) fn varint(&mut self, mut value: u64) {
+        while value >= 0x80 {
+            self.byte(value as u8 | 0x80);
+            value >>= 7;
+        }
+        self.byte(value as u8);
+    }
+
+    #[inline]
+    pub(crate) fn fixed64(&mut self, value: u64) {
+        self.put(&value.to_le_bytes());
+    }
+
+    #[inline]
+    pub(crate) fn fixed32(&mut self, value: u32) {
+        self.put(&value.to_le_bytes());
+    }
+
+    /// A string or bytes field with a one-byte tag.
+    #[inline]
+    pub(crate) fn field(&mut self, tag: u8, bytes: &[u8]) {
+        self.byte(tag);
+        self.varint(bytes.len() as u64);
+        self.put(bytes);
+    }
+}
+
+/// How many bytes a length-delimited field with a one-byte tag takes.
+#[inline]
+pub(crate) fn field_len(count: usize) -> usize {
+    1 + encoded_len_varint(count as u64) + count
+}
+
+/// Reads a length prefix that this crate wrote: (bytes of the prefix, the length).
+fn read_length(bytes: &[u8]) -> (usize, usize) {
+    let mut length = 0;
+    for (index, byte) in bytes.iter().take(10).enumerate() {
+        length |= usize::from(byte & 0x7f) << (7 * index);
+        if byte & 0x80 == 0 {
+            return (index + 1, length);
+        }
+    }
+    (bytes.len(), 0)
+}
+
+/// The framed records in `bytes`, one after the other, each with its frame.
+pub(crate) fn frames(mut bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+    std::iter::from_fn(move || {
+        let (prefix, body) = read_length(bytes.get(1..)?);
+        let (frame, rest) = bytes.split_at_checked(1 + prefix + body)?;
+        bytes = rest;
+        Some(frame)
+    })
+    .take_while(|frame| frame.len() > 1)
+}

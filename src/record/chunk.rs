@@ -1,0 +1,116 @@
+//! Many records of one signal, framed, in the order they came: what crosses the queue.
+
+use std::sync::Arc;
+
+use super::{Scope, Signal, frames};
+
+/// Framed records back to back, with a note of which scope each stretch belongs to.
+#[derive(Debug)]
+pub(crate) struct Chunk {
+    signal: Signal,
+    bytes: Vec<u8>,
+    runs: Vec<Run>,
+    /// Runs before this one are taken.
+    first: usize,
+}
+
+/// Consecutive records of one scope.
+#[derive(Debug, Clone)]
+pub(crate) struct Run {
+    pub(crate) scope: Arc<Scope>,
+    pub(crate) records: usize,
+    pub(crate) start: usize,
+    pub(crate) end: usize,
+}
+
+impl Chunk {
+    pub(crate) fn with_capacity(signal: Signal, bytes: usize) -> Self {
+        Self { signal, bytes: Vec::with_capacity(bytes), runs: Vec::with_capacity(4), first: 0 }
+    }
+
+    pub(crate) fn signal(&self) -> Signal {
+        self.signal
+    }
+
+    /// Whether the storage was never made larger than `bytes`.
+    pub(crate) fn fits_in(&self, bytes: usize) -> bool {
+        self.bytes.capacity() <= bytes
+    }
+
+    /// Forgets the records and keeps the storage.
+    pub(crate) fn recycle(&mut self, signal: Signal) {
+        self.signal = signal;
+        self.bytes.clear();
+        self.runs.clear();
+        self.first = 0;
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.first == self.runs.len()
+    }
+
+    /// Bytes of the records, taken ones included.
+    pub(crate) fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    #[inline]
+    pub(crate) fn append(&mut self, scope: &Arc<Scope>, record: &[u8]) {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(record);
+        let end = self.bytes.len();
+        match self.runs.last_mut() {
+            Some(run) if Arc::ptr_eq(&run.scope, scope) => {
+                run.records += 1;
+                run.end = end;
+            }
+            _ => self.runs.push(Run { scope: Arc::clone(scope), records: 1, start, end }),
+        }
+    }
+
+    /// The stretches that are still there.
+    pub(crate) fn runs(&self) -> &[Run] {
+        &self.runs[self.first..]
+    }
+
+    pub(crate) fn bytes(&self, start: usize, end: usize) -> &[u8] {
+        &self.bytes[start..end]
+    }
+
+    /// The first run without its scope is gone.
+    pub(crate) fn take_run(&mut self) {
+        self.first += 1;
+    }
+
+    /// How many of a run's records, and of how many bytes, fit into the given room.
+    pub(crate) fn fitting(&self, run: &Run, most_records: usize, most_bytes: usize) -> (usize, usize) {
+        if run.records <= most_records && run.end - run.start <= most_bytes {
+            return (run.records, run.end - run.start);
+        }
+        let (mut records, mut bytes) = (0, 0);
+        for frame in frames(&self.bytes[run.start..run.end]) {
+            if records == most_records || bytes + frame.len() > most_bytes {
+                break;
+            }
+            records += 1;
+            bytes += frame.len();
+        }
+        (records, bytes)
+    }
+
+    /// Takes the first records of the first run.
+    pub(crate) fn take_part(&mut self, records: usize, bytes: usize) {
+        let run = &mut self.runs[self.first];
+        run.records -= records;
+        run.start += bytes;
+        if run.records == 0 {
+            self.take_run();
+        }
+    }
+
+    /// Length of the first record that is still there.
+    pub(crate) fn first_record_len(&self) -> usize {
+        let Some(run) = self.runs.get(self.first) else { return 0 };
+        frames(&self.bytes[run.start..run.end]).next().map_or(0, <[u8]>::len)
+    }
+}

@@ -1,0 +1,353 @@
+//! A span, written as OTLP `Span` while it is open.
+
+use super::attribute::{Attribute, field_has_key};
+use super::buffer::{Buffer, Nested, field_len};
+use super::id::{SpanId, TraceId};
+use super::{SpanLimits, Value};
+
+/// Tags of `Span`.
+mod tag {
+    pub(super) const TRACE_ID: u8 = 0x0a;
+    pub(super) const SPAN_ID: u8 = 0x12;
+    pub(super) const TRACE_STATE: u8 = 0x1a;
+    pub(super) const PARENT_SPAN_ID: u8 = 0x22;
+    pub(super) const NAME: u8 = 0x2a;
+    pub(super) const KIND: u8 = 0x30;
+    pub(super) const START_TIME: u8 = 0x39;
+    pub(super) const END_TIME: u8 = 0x41;
+    pub(super) const ATTRIBUTE: u8 = 0x4a;
+    pub(super) const DROPPED_ATTRIBUTES: u8 = 0x50;
+    pub(super) const EVENT: u8 = 0x5a;
+    pub(super) const DROPPED_EVENTS: u8 = 0x60;
+    pub(super) const LINK: u8 = 0x6a;
+    pub(super) const DROPPED_LINKS: u8 = 0x70;
+    pub(super) const STATUS: u8 = 0x7a;
+    pub(super) const FLAGS: [u8; 2] = [0x85, 0x01];
+
+    pub(super) mod event {
+        pub(in super::super) const TIME: u8 = 0x09;
+        pub(in super::super) const NAME: u8 = 0x12;
+        pub(in super::super) const ATTRIBUTE: u8 = 0x1a;
+        pub(in super::super) const DROPPED_ATTRIBUTES: u8 = 0x20;
+    }
+
+    pub(super) mod link {
+        pub(in super::super) const TRACE_ID: u8 = 0x0a;
+        pub(in super::super) const SPAN_ID: u8 = 0x12;
+        pub(in super::super) const TRACE_STATE: u8 = 0x1a;
+        pub(in super::super) const ATTRIBUTE: u8 = 0x22;
+        pub(in super::super) const DROPPED_ATTRIBUTES: u8 = 0x28;
+        pub(in super::super) const FLAGS: u8 = 0x35;
+    }
+
+    pub(super) mod status {
+        pub(in super::super) const MESSAGE: u8 = 0x12;
+        pub(in super::super) const CODE: u8 = 0x18;
+    }
+}
+
+/// `SpanFlags`: whether a parent or linked context is remote is known, and that it is.
+const REMOTE_KNOWN: u32 = 0x100;
+const REMOTE: u32 = 0x200;
+
+/// The role of a span among its neighbours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum SpanKind {
+    /// Work inside the program.
+    #[default]
+    Internal = 1,
+    /// Handles a request from elsewhere.
+    Server = 2,
+    /// Makes a request and waits for its answer.
+    Client = 3,
+    /// Leaves a message for others.
+    Producer = 4,
+    /// Handles a message left by others.
+    Consumer = 5,
+}
+
+/// How a span ended. `Ok` is final; an error can be replaced by a later error or by `Ok`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Status<'a> {
+    /// The program says that it went well, whatever else was noted.
+    Ok,
+    /// It failed; the text says why.
+    Error(&'a str),
+}
+
+/// What is known when a span starts.
+pub(crate) struct SpanHead<'a> {
+    pub(crate) trace_id: TraceId,
+    pub(crate) span_id: SpanId,
+    pub(crate) parent: Option<SpanId>,
+    pub(crate) parent_is_remote: bool,
+    pub(crate) trace_flags: u8,
+    pub(crate) trace_state: &'a str,
+    pub(crate) name: &'a str,
+    pub(crate) start: u64,
+}
+
+/// What a link points at.
+pub(crate) struct LinkTarget<'a> {
+    pub(crate) trace_id: TraceId,
+    pub(crate) span_id: SpanId,
+    pub(crate) is_remote: bool,
+    pub(crate) trace_flags: u8,
+    pub(crate) trace_state: &'a str,
+}
+
+/// A span's bytes and what must be remembered until its end. Reused by [`begin`](SpanRecord::begin).
+#[derive(Debug, Default)]
+pub(crate) struct SpanRecord {
+    buffer: Buffer,
+    /// Of the span, then of the event or link that is open.
+    keys: Vec<KeySlot>,
+    limits: SpanLimits,
+    kind: SpanKind,
+    /// Where the status stands, and whether it is final.
+    status: Option<(usize, bool)>,
+    start: u64,
+    events: u32,
+    links: u32,
+    dropped_attributes: u32,
+    dropped_events: u32,
+    dropped_links: u32,
+}
+
+/// An attribute that is already written: a hash of its key and where it stands.
+#[derive(Debug, Clone, Copy)]
+struct KeySlot {
+    hash: u32,
+    at: u32,
+}
+
+impl SpanRecord {
+    /// Starts a new span in the old storage.
+    pub(crate) fn begin(&mut self, head: &SpanHead<'_>, limits: &SpanLimits, max_bytes: usize) {
+        self.buffer.reset(max_bytes);
+        self.keys.clear();
+        self.limits = *limits;
+        self.kind = SpanKind::Internal;
+        self.status = None;
+        self.start = head.start;
+        (self.events, self.links) = (0, 0);
+        (self.dropped_attributes, self.dropped_events, self.dropped_links) = (0, 0, 0);
+        self.write_head(head);
+    }
+
+    fn write_head(&mut self, head: &SpanHead<'_>) {
+        let parent_len = if head.parent.is_some() { 10 } else { 0 };
+        let state_len = if head.trace_state.is_empty() { 0 } else { field_len(head.trace_state.len()) };
+        let name_len = if head.name.is_empty() { 0 } else { field_len(head.name.len()) };
+        let Some(mut out) = self.buffer.claim(18 + 10 + parent_len + state_len + name_len + 9 + 6) else {
+            return;
+        };
+        out.field(tag::TRACE_ID, &head.trace_id.0);
+        out.field(tag::SPAN_ID, &head.span_id.0);
+        if let Some(parent) = head.parent {
+            out.field(tag::PARENT_SPAN_ID, &parent.0);
+        }
+        out.byte(tag::START_TIME);
+        out.fixed64(head.start);
+        out.put(&tag::FLAGS);
+        out.fixed32(flags(head.trace_flags, head.parent_is_remote));
+        if state_len > 0 {
+            out.field(tag::TRACE_STATE, head.trace_state.as_bytes());
+        }
+        if name_len > 0 {
+            out.field(tag::NAME, head.name.as_bytes());
+        }
+    }
+
+    #[inline]
+    pub(crate) fn set(&mut self, key: &str, value: Value<'_>) {
+        if !self.write_attribute(tag::ATTRIBUTE, 0, self.limits.attributes, key, value) {
+            self.dropped_attributes += 1;
+        }
+    }
+
+    pub(crate) fn set_kind(&mut self, kind: SpanKind) {
+        self.kind = kind;
+    }
+
+    pub(crate) fn set_status(&mut self, status: Status<'_>) {
+        match self.status {
+            Some((_, true)) => return,
+            Some((at, false)) => self.remove(at),
+            None => {}
+        }
+        let (code, message) = match status {
+            Status::Ok => (1, ""),
+            Status::Error(message) => (2, message),
+        };
+        let message_len = if message.is_empty() { 0 } else { field_len(message.len()) };
+        let at = self.buffer.position();
+        let Some(mut out) = self.buffer.claim(field_len(message_len + 2)) else { return };
+        out.byte(tag::STATUS);
+        out.varint(message_len as u64 + 2);
+        if message_len > 0 {
+            out.field(tag::status::MESSAGE, message.as_bytes());
+        }
+        out.put(&[tag::status::CODE, code]);
+        self.status = Some((at, status == Status::Ok));
+    }
+
+    /// Opens an event; `None` when the span has as many as it may.
+    pub(crate) fn open_event(&mut self, name: &str, time: u64) -> Option<Part> {
+        if self.events >= self.limits.events {
+            self.dropped_events += 1;
+            return None;
+        }
+        self.events += 1;
+        let nested = self.buffer.open(tag::EVENT)?;
+        let name_len = if name.is_empty() { 0 } else { field_len(name.len()) };
+        let mut out = self.buffer.claim(9 + name_len)?;
+        out.byte(tag::event::TIME);
+        out.fixed64(time);
+        if name_len > 0 {
+            out.field(tag::event::NAME, name.as_bytes());
+        }
+        Some(Part {
+            nested,
+            first_key: self.keys.len(),
+            most: self.limits.event_attributes,
+            attribute_tag: tag::event::ATTRIBUTE,
+            dropped_tag: tag::event::DROPPED_ATTRIBUTES,
+            dropped: 0,
+        })
+    }
+
+    /// Opens a link; `None` when the span has as many as it may.
+    pub(crate) fn open_link(&mut self, target: &LinkTarget<'_>) -> Option<Part> {
+        if self.links >= self.limits.links {
+            self.dropped_links += 1;
+            return None;
+        }
+        self.links += 1;
+        let nested = self.buffer.open(tag::LINK)?;
+        let state_len = if target.trace_state.is_empty() { 0 } else { field_len(target.trace_state.len()) };
+        let mut out = self.buffer.claim(18 + 10 + state_len + 5)?;
+        out.field(tag::link::TRACE_ID, &target.trace_id.0);
+        out.field(tag::link::SPAN_ID, &target.span_id.0);
+        if state_len > 0 {
+            out.field(tag::link::TRACE_STATE, target.trace_state.as_bytes());
+        }
+        out.byte(tag::link::FLAGS);
+        out.fixed32(flags(target.trace_flags, target.is_remote));
+        Some(Part {
+            nested,
+            first_key: self.keys.len(),
+            most: self.limits.link_attributes,
+            attribute_tag: tag::link::ATTRIBUTE,
+            dropped_tag: tag::link::DROPPED_ATTRIBUTES,
+            dropped: 0,
+        })
+    }
+
+    pub(crate) fn set_in(&mut self, part: &mut Part, key: &str, value: Value<'_>) {
+        if !self.write_attribute(part.attribute_tag, part.first_key, part.most, key, value) {
+            part.dropped += 1;
+        }
+    }
+
+    pub(crate) fn close(&mut self, part: &Part) {
+        self.keys.truncate(part.first_key);
+        self.write_count(part.dropped_tag, part.dropped);
+        self.buffer.close(&part.nested);
+    }
+
+    /// Ends the span and gives its framed bytes; `None` if it has outgrown what can ever be sent.
+    pub(crate) fn finish(&mut self, end: u64) -> Option<&[u8]> {
+        if let Some(mut out) = self.buffer.claim(11) {
+            out.put(&[tag::KIND, self.kind as u8]);
+            out.byte(tag::END_TIME);
+            // a clock set back must not make a span that collectors refuse
+            out.fixed64(end.max(self.start));
+        }
+        self.write_count(tag::DROPPED_ATTRIBUTES, self.dropped_attributes);
+        self.write_count(tag::DROPPED_EVENTS, self.dropped_events);
+        self.write_count(tag::DROPPED_LINKS, self.dropped_links);
+        if self.buffer.outgrown() { None } else { Some(self.buffer.framed()) }
+    }
+
+    /// How much storage the record holds on to.
+    pub(crate) fn capacity(&self) -> usize {
+        self.buffer.capacity() + self.keys.capacity() * size_of::<KeySlot>()
+    }
+
+    /// Writes an attribute whose key is looked for from `first_key` on; false if it had to be dropped.
+    #[inline]
+    fn write_attribute(&mut self, tag: u8, first_key: usize, most: u32, key: &str, value: Value<'_>) -> bool {
+        let Some(attribute) = Attribute::new(key, value, self.limits.value_length) else { return false };
+        let hash = hash(key.as_bytes());
+        if let Some(index) = self.find(first_key, hash, key) {
+            let at = self.keys.remove(index).at as usize;
+            self.remove(at);
+        } else if self.keys.len() - first_key >= most as usize {
+            return false;
+        }
+        let at = self.buffer.position();
+        let Some(mut out) = self.buffer.claim(attribute.field_len()) else { return false };
+        attribute.write(tag, &mut out);
+        self.keys.push(KeySlot { hash, at: at as u32 });
+        true
+    }
+
+    #[inline]
+    fn find(&self, first_key: usize, hash: u32, key: &str) -> Option<usize> {
+        let is_it =
+            |slot: &KeySlot| slot.hash == hash && field_has_key(self.buffer.bytes(slot.at as usize), key);
+        self.keys[first_key..].iter().position(is_it).map(|index| first_key + index)
+    }
+
+    /// Takes a field out; what stands behind it moves forward.
+    #[cold]
+    fn remove(&mut self, at: usize) {
+        let removed = self.buffer.remove_field(at);
+        for slot in self.keys.iter_mut().filter(|slot| slot.at as usize > at) {
+            slot.at -= removed as u32;
+        }
+        if let Some((status_at, _)) = &mut self.status {
+            if *status_at > at {
+                *status_at -= removed;
+            }
+        }
+    }
+
+    #[inline]
+    fn write_count(&mut self, tag: u8, count: u32) {
+        if count > 0 {
+            let count = u64::from(count);
+            if let Some(mut out) = self.buffer.claim(1 + prost::encoding::encoded_len_varint(count)) {
+                out.byte(tag);
+                out.varint(count);
+            }
+        }
+    }
+}
+
+/// An event or a link that is being written; ended by [`SpanRecord::close`].
+#[derive(Debug)]
+pub(crate) struct Part {
+    nested: Nested,
+    first_key: usize,
+    most: u32,
+    attribute_tag: u8,
+    dropped_tag: u8,
+    dropped: u32,
+}
+
+fn flags(trace_flags: u8, is_remote: bool) -> u32 {
+    u32::from(trace_flags) | REMOTE_KNOWN | if is_remote { REMOTE } else { 0 }
+}
+
+/// Tells most keys apart by their length and both ends; equal hashes are compared in full.
+#[inline]
+fn hash(key: &[u8]) -> u32 {
+    let (head, tail) = match (key.first_chunk::<8>(), key.last_chunk::<8>()) {
+        (Some(head), Some(tail)) => (u64::from_le_bytes(*head), u64::from_le_bytes(*tail)),
+        _ => (key.iter().fold(0, |bits, byte| bits << 8 | u64::from(*byte)), 0),
+    };
+    let mixed = (head ^ tail.rotate_left(29) ^ key.len() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (mixed >> 32) as u32
+}

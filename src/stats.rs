@@ -1,0 +1,267 @@
+//! The ledger: every record accounted for, by reason.
+//!
+//! At every moment accepted = delivered + rejected + dropped + in flight; what was turned away at the
+//! door stands beside it.
+
+use std::fmt;
+use std::ops::AddAssign;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+use serde::Serialize;
+
+use crate::record::Signal;
+
+/// What became of all records, exporter by exporter.
+///
+/// Returned by [`Telemetry::shutdown`](crate::Telemetry::shutdown) and, at any time, by
+/// [`Telemetry::ledger`](crate::Telemetry::ledger). A record that goes to two exporters is counted by both.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+#[non_exhaustive]
+pub struct Ledger {
+    /// One entry for each exporter, in the order of the configuration.
+    pub exporters: Vec<ExporterLedger>,
+}
+
+impl Ledger {
+    /// All exporters and signals added up.
+    pub fn total(&self) -> Counts {
+        let mut total = Counts::default();
+        self.exporters.iter().for_each(|exporter| total += exporter.traces);
+        total
+    }
+
+    /// Records that will never arrive: rejected, dropped or turned away.
+    pub fn lost(&self) -> u64 {
+        self.total().lost()
+    }
+}
+
+impl fmt::Display for Ledger {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, exporter) in self.exporters.iter().enumerate() {
+            let line_break = if index > 0 { "\n" } else { "" };
+            write!(f, "{line_break}{} {}: {}", exporter.id, Signal::Traces.name(), exporter.traces)?;
+        }
+        Ok(())
+    }
+}
+
+/// One exporter's part of the ledger.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+#[non_exhaustive]
+pub struct ExporterLedger {
+    /// The exporter's id.
+    pub id: String,
+    /// Its spans.
+    pub traces: Counts,
+    /// Requests that were attempted, retries included.
+    pub attempts: u64,
+}
+
+/// Counts of records; see the [module](self) for how they add up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[non_exhaustive]
+pub struct Counts {
+    /// Taken into the queue.
+    pub accepted: u64,
+    /// Confirmed by the collector.
+    pub delivered: u64,
+    /// Rejected one by one by a collector that took the rest of their batch.
+    pub rejected: u64,
+    /// Accepted, but lost on the way.
+    pub dropped: Dropped,
+    /// Queued or being sent.
+    pub in_flight: u64,
+    /// Never accepted.
+    pub turned_away: TurnedAway,
+}
+
+impl Counts {
+    /// Records that will never arrive: rejected, dropped or turned away.
+    pub fn lost(&self) -> u64 {
+        self.rejected + self.dropped.total() + self.turned_away.total()
+    }
+}
+
+impl AddAssign for Counts {
+    fn add_assign(&mut self, other: Self) {
+        self.accepted += other.accepted;
+        self.delivered += other.delivered;
+        self.rejected += other.rejected;
+        self.in_flight += other.in_flight;
+        self.dropped.refused += other.dropped.refused;
+        self.dropped.gave_up += other.dropped.gave_up;
+        self.dropped.too_large += other.dropped.too_large;
+        self.dropped.shutdown += other.dropped.shutdown;
+        self.dropped.worker_panicked += other.dropped.worker_panicked;
+        self.turned_away.queue_full += other.turned_away.queue_full;
+        self.turned_away.too_large += other.turned_away.too_large;
+        self.turned_away.after_shutdown += other.turned_away.after_shutdown;
+    }
+}
+
+impl fmt::Display for Counts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} accepted, {} delivered", self.accepted, self.delivered)?;
+        for (count, name) in [
+            (self.rejected, "rejected"),
+            (self.dropped.refused, "dropped: refused"),
+            (self.dropped.gave_up, "dropped: gave up"),
+            (self.dropped.too_large, "dropped: too large"),
+            (self.dropped.shutdown, "dropped: shutdown"),
+            (self.dropped.worker_panicked, "dropped: worker panicked"),
+            (self.in_flight, "in flight"),
+            (self.turned_away.queue_full, "turned away: queue full"),
+            (self.turned_away.too_large, "turned away: too large"),
+            (self.turned_away.after_shutdown, "turned away: after shutdown"),
+        ] {
+            if count > 0 {
+                write!(f, ", {count} {name}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Accepted records that were lost, by reason.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[non_exhaustive]
+pub struct Dropped {
+    /// The collector refused their batch for good.
+    pub refused: u64,
+    /// Their batch could not be delivered in its time.
+    pub gave_up: u64,
+    /// Even alone in a request they were too large for the collector.
+    pub too_large: u64,
+    /// Still there when the budget of the shutdown was used up.
+    pub shutdown: u64,
+    /// In the hands of the worker when it panicked.
+    pub worker_panicked: u64,
+}
+
+impl Dropped {
+    /// All reasons added up.
+    pub fn total(&self) -> u64 {
+        self.refused + self.gave_up + self.too_large + self.shutdown + self.worker_panicked
+    }
+}
+
+/// Records that were never accepted, by reason.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[non_exhaustive]
+pub struct TurnedAway {
+    /// The queue was full, and the caller was not to wait or had waited long enough.
+    pub queue_full: u64,
+    /// Larger than a request may be.
+    pub too_large: u64,
+    /// Emitted after the shutdown.
+    pub after_shutdown: u64,
+}
+
+impl TurnedAway {
+    /// All reasons added up.
+    pub fn total(&self) -> u64 {
+        self.queue_full + self.too_large + self.after_shutdown
+    }
+}
+
+/// How an accepted record ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    Delivered,
+    Rejected,
+    Refused,
+    GaveUp,
+    TooLarge,
+    WorkerPanicked,
+}
+
+/// Why a record was not accepted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    QueueFull,
+    TooLarge,
+    AfterShutdown,
+}
+
+impl Refusal {
+    const COUNT: usize = 3;
+}
+
+/// One exporter's books. Outcomes are entered by its worker; once closed, nothing is entered any more.
+#[derive(Debug, Default)]
+pub(crate) struct Books {
+    settled: Mutex<Settled>,
+    turned_away: [[AtomicU64; Refusal::COUNT]; Signal::COUNT],
+    attempts: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct Settled {
+    counts: [Counts; Signal::COUNT],
+    closed: bool,
+}
+
+impl Books {
+    pub(crate) fn settle(&self, signal: Signal, outcome: Outcome, records: u64) {
+        let mut settled = self.settled.lock();
+        if settled.closed {
+            return;
+        }
+        let counts = &mut settled.counts[signal as usize];
+        *match outcome {
+            Outcome::Delivered => &mut counts.delivered,
+            Outcome::Rejected => &mut counts.rejected,
+            Outcome::Refused => &mut counts.dropped.refused,
+            Outcome::GaveUp => &mut counts.dropped.gave_up,
+            Outcome::TooLarge => &mut counts.dropped.too_large,
+            Outcome::WorkerPanicked => &mut counts.dropped.worker_panicked,
+        } += records;
+    }
+
+    pub(crate) fn turn_away(&self, signal: Signal, refusal: Refusal) {
+        self.turned_away[signal as usize][refusal as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn attempted(&self) {
+        self.attempts.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// What was turned away so far for this reason, all signals together.
+    pub(crate) fn turned_away(&self, refusal: Refusal) -> u64 {
+        self.turned_away.iter().map(|counts| counts[refusal as usize].load(Ordering::Relaxed)).sum()
+    }
+
+    /// The books as they stand. `accepted` is asked after the outcomes are read, so that a record is
+    /// never seen as settled before it is seen as accepted.
+    pub(crate) fn read(&self, id: &str, accepted: impl FnOnce() -> [u64; Signal::COUNT]) -> ExporterLedger {
+        let settled = self.settled.lock();
+        let mut counts = settled.counts;
+        drop(settled);
+        for (signal, (counts, accepted)) in counts.iter_mut().zip(accepted()).enumerate() {
+            let refused = |refusal| self.turned_away[signal][refusal as usize].load(Ordering::Relaxed);
+            counts.turned_away = TurnedAway {
+                queue_full: refused(Refusal::QueueFull),
+                too_large: refused(Refusal::TooLarge),
+                after_shutdown: refused(Refusal::AfterShutdown),
+            };
+            counts.accepted = accepted;
+            counts.in_flight = accepted - counts.delivered - counts.rejected - counts.dropped.total();
+        }
+        let [traces] = counts;
+        ExporterLedger { id: id.to_owned(), traces, attempts: self.attempts.load(Ordering::Relaxed) }
+    }
+
+    /// Closes the books: what is not settled by now is lost to the shutdown.
+    pub(crate) fn close(&self, accepted: impl FnOnce() -> [u64; Signal::COUNT]) {
+        let mut settled = self.settled.lock();
+        if settled.closed {
+            return;
+        }
+        settled.closed = true;
+        for (counts, accepted) in settled.counts.iter_mut().zip(accepted()) {
+            counts.dropped.shutdown += accepted - counts.delivered - counts.rejected - counts.dropped.total();
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! Start, flush, shutdown: the one place where parts are put together.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+
+use crate::config::{Config, ConfigError, Exporter};
+use crate::outlet::{Outlet, Plan};
+use crate::pipeline::Blueprint;
+use crate::record::{Scope, Signal};
+use crate::stats::Ledger;
+use crate::tracer::Tracer;
+use crate::transport::HttpPlan;
+
+/// How long a drop without a shutdown may take.
+const DROP_BUDGET: Duration = Duration::from_secs(2);
+/// Scopes beyond this many are not remembered: their names are made up at run time.
+const MOST_SCOPES: usize = 1024;
+
+/// The program's telemetry: start it first, shut it down last.
+///
+/// ```
+/// use std::time::Duration;
+/// use standpipe::{Config, Exporter, Telemetry};
+///
+/// # let receiver = standpipe::receiver::Receiver::start().unwrap();
+/// # let endpoint = receiver.endpoint();
+/// let config = Config::new().service_name("shop").exporter(Exporter::http(endpoint));
+/// let telemetry = Telemetry::start(config)?;
+/// let tracer = telemetry.tracer("shop");
+/// tracer.span("checkout").set("order.id", 4711);
+/// let ledger = telemetry.shutdown(Duration::from_secs(2));
+/// assert_eq!(ledger.lost(), 0);
+/// # Ok::<(), standpipe::ConfigError>(())
+/// ```
+///
+/// Dropped without [`shutdown`](Self::shutdown) it shuts itself down with two seconds of time.
+#[derive(Debug)]
+#[must_use = "dropping it shuts the telemetry down"]
+pub struct Telemetry {
+    outlet: Arc<Outlet>,
+    scopes: Mutex<HashMap<(String, String), Arc<Scope>>>,
+}
+
+/// How a [`flush`](Telemetry::flush) ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub enum Flushed {
+    /// All that was accepted before the call is delivered, or counted as lost.
+    Complete,
+    /// The budget was used up first; so many records are still queued or being sent.
+    TimedOut {
+        /// Records that are still there, all exporters together.
+        left: u64,
+    },
+}
+
+impl Telemetry {
+    /// Starts one background thread for each exporter. No connection is made before there is something to send.
+    ///
+    /// # Errors
+    /// Every problem of the configuration at once. [`ConfigError::into_usable`] gives what can be
+    /// started nevertheless.
+    pub fn start(config: Config) -> Result<Self, ConfigError> {
+        let config = config.validate()?;
+        let resource = config.resource.clone().with_defaults().field();
+        let (blueprints, faults) = blueprints(&config, &resource);
+        if !faults.is_empty() {
+            return Err(ConfigError::at_start(faults, config));
+        }
+        let plan = Arc::new(Plan { blueprints, limits: config.span_limits });
+        match Outlet::start(plan) {
+            Ok(outlet) => Ok(Self { outlet: Arc::new(outlet), scopes: Mutex::default() }),
+            Err(error) => {
+                let ids = config.exporters.iter().map(|exporter| exporter.name().to_owned());
+                let faults = ids.map(|id| (id, format!("its thread cannot be started: {error}"))).collect();
+                Err(ConfigError::at_start(faults, config))
+            }
+        }
+    }
+
+    /// The tracer of a named part of the program, by convention the name of the crate.
+    pub fn tracer(&self, scope: &str) -> Tracer {
+        self.tracer_with_version(scope, "")
+    }
+
+    /// The tracer of a part of the program whose version is worth telling.
+    pub fn tracer_with_version(&self, scope: &str, version: &str) -> Tracer {
+        Tracer::new(Arc::clone(&self.outlet), self.scope(Signal::Traces, scope, version))
+    }
+
+    /// What became of all records until now.
+    pub fn ledger(&self) -> Ledger {
+        self.outlet.ledger()
+    }
+
+    /// Sends all that was accepted before the call, without waiting for throttle or linger.
+    pub fn flush(&self, budget: Duration) -> Flushed {
+        let deadline = deadline(budget);
+        let pending: Vec<_> = self.outlet.running().iter().map(|pipeline| pipeline.start_flush()).collect();
+        // a worker that ended has settled or counted everything
+        let timed_out = |done: &crossbeam_channel::Receiver<()>| {
+            done.recv_deadline(deadline).is_err_and(|error| error.is_timeout())
+        };
+        match pending.iter().filter(|done| timed_out(done)).count() {
+            0 => Flushed::Complete,
+            _ => Flushed::TimedOut { left: self.ledger().total().in_flight },
+        }
+    }
+
+    /// Sends what there is, ends the threads and gives the final ledger, within the budget plus 50 ms
+    /// whatever the network does. What could not be sent is in the ledger as lost to the shutdown.
+    ///
+    /// Later records are turned away and counted; a second shutdown only gives the ledger again.
+    pub fn shutdown(&self, budget: Duration) -> Ledger {
+        self.outlet.stop(deadline(budget));
+        self.ledger()
+    }
+
+    fn scope(&self, signal: Signal, name: &str, version: &str) -> Arc<Scope> {
+        let mut scopes = self.scopes.lock();
+        let key = (name.to_owned(), version.to_owned());
+        if let Some(scope) = scopes.get(&key) {
+            return Arc::clone(scope);
+        }
+        let scope = Arc::new(Scope::new(signal, name, version));
+        if scopes.len() < MOST_SCOPES {
+            scopes.insert(key, Arc::clone(&scope));
+        }
+        scope
+    }
+}
+
+impl Drop for Telemetry {
+    fn drop(&mut self) {
+        self.outlet.stop(deadline(DROP_BUDGET));
+    }
+}
+
+fn deadline(budget: Duration) -> Instant {
+    // a budget beyond the clock is as good as a year
+    let budget = budget.min(Duration::from_secs(365 * 24 * 3600));
+    Instant::now() + budget
+}
+
+/// What an exporter's id is and why it cannot be started.
+type Fault = (String, String);
+
+fn blueprints(config: &Config, resource: &[u8]) -> (Vec<Blueprint>, Vec<Fault>) {
+    let (mut blueprints, mut faults) = (Vec::new(), Vec::new());
+    for exporter in &config.exporters {
+        match HttpPlan::new(&exporter.http) {
+            Ok(http) => blueprints.push(blueprint(exporter, http, config, resource)),
+            Err(fault) => faults.push((exporter.name().to_owned(), fault)),
+        }
+    }
+    (blueprints, faults)
+}
+
+fn blueprint(exporter: &Exporter, http: HttpPlan, config: &Config, resource: &[u8]) -> Blueprint {
+    Blueprint {
+        id: exporter.name().to_owned(),
+        queue: exporter.queue,
+        batch: exporter.batch,
+        pace: exporter.pace,
+        retry: exporter.retry,
+        attempt_timeout: exporter.http.timeout,
+        resource: resource.to_vec(),
+        hook: config.on_problem.clone(),
+        transport: Box::new(move || Box::new(http.open())),
+    }
+}

@@ -1,0 +1,38 @@
+//! What it means when no answer came.
+
+use std::io;
+
+use super::printable;
+use crate::transport::Verdict;
+
+/// Trouble on the way is for trying again; trouble with certificates or with what speaks there is not.
+pub(super) fn verdict(error: &ureq::Error, url: &str) -> Verdict {
+    let later = |what: String| Verdict::TryLater { after: None, reason: format!("post {url}: {what}") };
+    let refused = |what: String| Verdict::Refused { reason: format!("post {url}: {what}") };
+    match error {
+        ureq::Error::Timeout(stage) => later(format!("no answer in time: {stage}")),
+        ureq::Error::Io(error) => match tls_fault(error) {
+            Some(fault) => refused(format!("tls: {fault}")),
+            None => later(lower_first(&printable(&error.to_string()))),
+        },
+        ureq::Error::HostNotFound => later("host not found".to_owned()),
+        ureq::Error::ConnectionFailed | ureq::Error::BodyStalled => later("connection failed".to_owned()),
+        ureq::Error::ConnectProxyFailed(why) => later(format!("proxy: {}", printable(why))),
+        ureq::Error::LargeResponseHeader(..) => refused("the head of the answer is too long".to_owned()),
+        ureq::Error::Protocol(why) => {
+            refused(format!("the answer is not HTTP: {}", printable(&why.to_string())))
+        }
+        other => refused(lower_first(&printable(&other.to_string()))),
+    }
+}
+
+/// rustls tells its faults as invalid data from the socket.
+fn tls_fault(error: &io::Error) -> Option<String> {
+    let cause = error.get_ref().filter(|_| error.kind() == io::ErrorKind::InvalidData)?;
+    Some(printable(&cause.to_string()))
+}
+
+fn lower_first(text: &str) -> String {
+    let mut characters = text.chars();
+    characters.next().map(|first| first.to_lowercase().chain(characters).collect()).unwrap_or_default()
+}

@@ -1,0 +1,265 @@
+//! OTLP over HTTP/1.1. This folder is the only place that knows ureq.
+
+mod failure;
+mod mask;
+mod proxy;
+#[cfg(feature = "tls")]
+mod tls;
+
+use std::io::{ErrorKind, Read};
+use std::time::{Duration, Instant, SystemTime};
+
+use ureq::Agent;
+use ureq::http::{HeaderName, HeaderValue, Response, StatusCode, header};
+
+use self::mask::Mask;
+use super::answer::{Answer, read_partial_success, read_status};
+use super::{Payload, Transport, Verdict, retry_after};
+use crate::config::{Compression, HttpSettings};
+use crate::record::Signal;
+
+const PROTOBUF: &str = "application/x-protobuf";
+/// What is read of an answer; the rest is skipped.
+const ANSWER_BYTES: u64 = 64 << 10;
+/// An answer longer than this is none.
+const LONGEST_ANSWER: u64 = 4 << 20;
+/// Collectors' load balancers drop idle connections after a minute or more.
+const IDLE_AGE: Duration = Duration::from_secs(50);
+/// Writes are in pieces of this size, and the time that is left is looked at before each.
+const WRITE_BYTES: usize = 64 << 10;
+
+/// Everything needed to open an HTTP transport, checked.
+#[derive(Debug, Clone)]
+pub(crate) struct HttpPlan {
+    config: ureq::config::Config,
+    urls: [String; Signal::COUNT],
+    headers: Vec<(HeaderName, HeaderValue)>,
+    mask: Mask,
+    compression: Compression,
+}
+
+impl HttpPlan {
+    /// Checks what only this transport can check: certificates and header text.
+    ///
+    /// # Errors
+    /// What is wrong, in words, without secrets.
+    pub(crate) fn new(settings: &HttpSettings) -> Result<Self, String> {
+        let own = concat!("standpipe/", env!("CARGO_PKG_VERSION"));
+        let user_agent = match &settings.user_agent {
+            Some(token) => format!("{token} {own}"),
+            None => own.to_owned(),
+        };
+        let urls = Signal::ALL.map(|signal| settings.url(signal));
+        let config = Agent::config_builder()
+            .user_agent(user_agent)
+            .accept(PROTOBUF)
+            // nothing that an answer could say is worth unpacking a bomb for
+            .accept_encoding("identity")
+            // an error's body has the reason
+            .http_status_as_error(false)
+            // a redirect would carry telemetry and credentials to wherever it points
+            .max_redirects(0)
+            .max_redirects_will_error(false)
+            .proxy(proxy::choose(settings.proxy, &urls[0], |name| std::env::var(name).ok()))
+            .max_idle_connections(1)
+            .max_idle_connections_per_host(1)
+            .max_idle_age(IDLE_AGE)
+            .output_buffer_size(WRITE_BYTES)
+            .input_buffer_size(16 << 10);
+        #[cfg(feature = "tls")]
+        let config = config.tls_config(tls::config(&settings.tls)?);
+        let mut mask = Mask::default();
+        let mut headers = Vec::new();
+        for (name, value) in &settings.headers {
+            let name = name.to_ascii_lowercase();
+            let masked = mask.hide(&name, value.expose());
+            let header =
+                HeaderName::from_bytes(name.as_bytes()).ok().zip(HeaderValue::from_str(&masked).ok());
+            headers.push(
+                header.ok_or_else(|| format!("header {name}: its name or value is not allowed in HTTP"))?,
+            );
+        }
+        Ok(Self { config: config.build(), urls, headers, mask, compression: settings.compression })
+    }
+
+    /// A transport of its own; no connection is made yet.
+    pub(crate) fn open(&self) -> Http {
+        let agent = mask::agent(self.config.clone(), self.mask.clone());
+        Http { plan: self.clone(), agent, compressed: Vec::new() }
+    }
+}
+
+/// Posts batches over one kept-alive connection.
+#[derive(Debug)]
+pub(crate) struct Http {
+    plan: HttpPlan,
+    agent: Agent,
+    compressed: Vec<u8>,
+}
+
+impl Transport for Http {
+    fn send(&mut self, payload: &Payload<'_>, deadline: Instant) -> Verdict {
+        let url = &self.plan.urls[payload.signal as usize];
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Verdict::TryLater { after: None, reason: format!("post {url}: no time left") };
+        }
+        let request = self.agent.post(url).config().timeout_global(Some(left)).build();
+        let request =
+            self.plan.headers.iter().fold(request, |request, (name, value)| request.header(name, value));
+        let request = request.header(header::CONTENT_TYPE, PROTOBUF);
+        let answer = match self.plan.compression {
+            Compression::None => request.send(payload.body),
+            Compression::Gzip => {
+                compress(payload.body, &mut self.compressed);
+                request.header(header::CONTENT_ENCODING, "gzip").send(&self.compressed[..])
+            }
+        };
+        match answer {
+            Ok(answer) => judge(answer, url),
+            Err(error) => failure::verdict(&error, url),
+        }
+    }
+
+    fn interrupter(&self) -> Box<dyn Fn() + Send + Sync> {
+        let agent = self.agent.clone();
+        Box::new(move || agent.clone().shutdown())
+    }
+}
+
+#[cfg(feature = "gzip")]
+fn compress(body: &[u8], compressed: &mut Vec<u8>) {
+    use std::io::Write;
+
+    compressed.clear();
+    // telemetry repeats itself so much that more effort than the least gains little
+    let mut encoder = flate2::write::GzEncoder::new(&mut *compressed, flate2::Compression::fast());
+    // writing to memory cannot fail
+    let _ = encoder.write_all(body);
+}
+
+#[cfg(not(feature = "gzip"))]
+fn compress(body: &[u8], compressed: &mut Vec<u8>) {
+    // start() refuses gzip without the feature
+    compressed.clear();
+    compressed.extend_from_slice(body);
+}
+
+/// What an answer means.
+fn judge(mut answer: Response<ureq::Body>, url: &str) -> Verdict {
+    let status = answer.status();
+    if status.is_success() {
+        return judge_success(&mut answer, url);
+    }
+    if status.is_redirection() {
+        return Verdict::Refused { reason: redirected(&answer, url) };
+    }
+    let after = header_text(&answer, header::RETRY_AFTER);
+    let after = after.and_then(|after| retry_after::parse(after, SystemTime::now()));
+    let said = error_text(&mut answer);
+    let reason = match said.is_empty() {
+        true => format!("post {url}: {}", status_text(status)),
+        false => format!("post {url}: {}: {said}", status_text(status)),
+    };
+    match status.as_u16() {
+        429 | 502 | 503 | 504 => Verdict::TryLater { after, reason },
+        413 => Verdict::TooLarge { reason },
+        // the official collector's way of saying 413
+        400 if said.to_ascii_lowercase().contains("too large") => Verdict::TooLarge { reason },
+        _ => Verdict::Refused { reason },
+    }
+}
+
+/// The collector has the batch, whatever becomes of the rest of its answer.
+fn judge_success(answer: &mut Response<ureq::Body>, url: &str) -> Verdict {
+    let content_type = header_text(answer, header::CONTENT_TYPE).unwrap_or_default().to_owned();
+    let warning = |message: String| Verdict::AcceptedPartly { rejected: 0, message };
+    let body = match read_body(answer) {
+        Body::Whole(body) => body,
+        Body::Cut => return warning(format!("post {url}: the answer was cut short")),
+        Body::TooLong => {
+            let reason = format!("post {url}: the answer is longer than {} MiB", LONGEST_ANSWER >> 20);
+            return Verdict::Refused { reason };
+        }
+    };
+    if !content_type.is_empty() && !content_type.starts_with(PROTOBUF) {
+        let content_type = printable(&content_type);
+        return warning(format!("post {url}: the answer is {content_type}; is this an OTLP endpoint?"));
+    }
+    match read_partial_success(&body) {
+        Answer::Accepted => Verdict::Accepted,
+        Answer::Partly { rejected, message } => Verdict::AcceptedPartly { rejected, message },
+        Answer::Unreadable => warning(format!("post {url}: the answer cannot be read")),
+    }
+}
+
+enum Body {
+    /// The first [`ANSWER_BYTES`] of it.
+    Whole(Vec<u8>),
+    Cut,
+    TooLong,
+}
+
+/// Reads an answer to its end, so that the connection can be used again, but keeps little of it.
+fn read_body(answer: &mut Response<ureq::Body>) -> Body {
+    let mut reader = answer.body_mut().as_reader();
+    let mut body = Vec::new();
+    if (&mut reader).take(ANSWER_BYTES).read_to_end(&mut body).is_err() {
+        return Body::Cut;
+    }
+    let mut skipped = body.len() as u64;
+    let mut scratch = [0; 4096];
+    while skipped <= LONGEST_ANSWER {
+        match reader.read(&mut scratch) {
+            Ok(0) => return Body::Whole(body),
+            Ok(count) => skipped += count as u64,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(_) => return Body::Cut,
+        }
+    }
+    Body::TooLong
+}
+
+/// What an error's body says: a `google.rpc.Status`, or plain text.
+fn error_text(answer: &mut Response<ureq::Body>) -> String {
+    let content_type = header_text(answer, header::CONTENT_TYPE).unwrap_or_default().to_owned();
+    let mut body = Vec::new();
+    // what was read before an error may still say why
+    let _ = answer.body_mut().as_reader().take(ANSWER_BYTES).read_to_end(&mut body);
+    if content_type.starts_with(PROTOBUF) {
+        return read_status(&body).map(|status| status.message).unwrap_or_default();
+    }
+    let is_text =
+        content_type.is_empty() || content_type.starts_with("text/plain") || content_type.contains("json");
+    if is_text { printable(&String::from_utf8_lossy(&body)) } else { String::new() }
+}
+
+fn redirected(answer: &Response<ureq::Body>, url: &str) -> String {
+    let status = status_text(answer.status());
+    match header_text(answer, header::LOCATION) {
+        Some(location) => {
+            let location = printable(location);
+            format!(
+                "post {url}: {status} to {location}: redirects are not followed; set the endpoint to where it should go"
+            )
+        }
+        None => format!("post {url}: {status}: redirects are not followed"),
+    }
+}
+
+fn status_text(status: StatusCode) -> String {
+    match status.canonical_reason() {
+        Some(reason) => format!("{} {reason}", status.as_u16()),
+        None => status.as_u16().to_string(),
+    }
+}
+
+fn header_text(answer: &Response<ureq::Body>, name: HeaderName) -> Option<&str> {
+    answer.headers().get(name)?.to_str().ok()
+}
+
+/// One line of at most 200 characters, nothing in it that could move a cursor.
+fn printable(text: &str) -> String {
+    let line = text.trim().chars().map(|c| if c.is_control() { ' ' } else { c });
+    line.take(200).collect()
+}

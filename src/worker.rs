@@ -1,0 +1,373 @@
+//! The loop: rest, gather what is queued, send it, account for it.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, Sender, select_biased};
+
+use crate::batch::{Backlog, Batch, Next};
+use crate::config::{BatchSettings, RetrySettings};
+use crate::context;
+use crate::problem::{ProblemKind, Teller};
+use crate::queue::{Queue, WakeAt};
+use crate::record::{Signal, random};
+use crate::retry::{self, Attempt, NextStep};
+use crate::stats::{Books, Outcome, Refusal};
+use crate::throttle::{NextRound, Throttle, Waiting};
+use crate::transport::{Payload, Transport, Verdict};
+
+/// An exporter that had nothing to do for so long gives memory back.
+const IDLE: Duration = Duration::from_secs(10);
+/// How long to wait for a caller that has taken its place in the queue but not filled it yet.
+const CALLER_IS_COMING: Duration = Duration::from_millis(1);
+/// While shutting down, every retry must have a chance within the budget.
+const LONGEST_PAUSE_AT_STOP: Duration = Duration::from_millis(250);
+
+/// One exporter's background thread.
+pub(crate) struct Worker {
+    pub(crate) queue: Arc<Queue>,
+    pub(crate) books: Arc<Books>,
+    pub(crate) transport: Box<dyn Transport>,
+    pub(crate) throttle: Throttle,
+    pub(crate) batch: BatchSettings,
+    pub(crate) retry: RetrySettings,
+    pub(crate) attempt_timeout: Duration,
+    /// The resource as it stands in every request.
+    pub(crate) resource: Vec<u8>,
+    pub(crate) teller: Teller,
+    pub(crate) calls: Calls,
+    pub(crate) state: State,
+}
+
+/// How the worker is spoken to. Stop outranks everything, so that a full queue cannot delay it.
+pub(crate) struct Calls {
+    /// With the moment by which all must be over.
+    pub(crate) stop: Receiver<Instant>,
+    /// With where to say that it is done.
+    pub(crate) flush: Receiver<Sender<()>>,
+    pub(crate) wake: Receiver<()>,
+}
+
+/// What the worker has in its hands.
+#[derive(Default)]
+pub(crate) struct State {
+    backlog: Backlog,
+    /// Storage for request bodies.
+    body: Vec<u8>,
+    /// The batch that is being sent: its signal, records and queued bytes that are not settled yet.
+    in_hand: Option<(Signal, u64, usize)>,
+    flushes: Vec<Sender<()>>,
+    waiting_since: Option<Instant>,
+    stop_by: Option<Instant>,
+    told_turned_away: [u64; 2],
+}
+
+enum Call {
+    Stop(Instant),
+    Flush(Sender<()>),
+    Awake,
+}
+
+impl Worker {
+    /// Works until it is stopped.
+    pub(crate) fn run(mut self) {
+        context::silence();
+        while self.state.stop_by.is_none() {
+            let flushes = std::mem::take(&mut self.state.flushes);
+            if flushes.is_empty() && !self.rest() {
+                continue;
+            }
+            self.round();
+            flushes.iter().for_each(report_flushed);
+        }
+        // what was accepted before the queue was closed
+        self.round();
+    }
+
+    /// Sleeps until a round is due (true) or something else was asked for.
+    fn rest(&mut self) -> bool {
+        loop {
+            let now = Instant::now();
+            let (wake_at, until) = match self.waiting(now) {
+                None => (WakeAt::ANYTHING, None),
+                Some(waiting) => match self.throttle.next_round(now, &waiting) {
+                    NextRound::Now => return true,
+                    NextRound::ThrottledUntil(then) => (self.queue.pressure(), Some(then)),
+                    NextRound::LingersUntil(then) => (self.full_batch(), Some(then)),
+                },
+            };
+            if self.queue.wake_at(wake_at) {
+                self.queue.wake_at(WakeAt::NEVER);
+                continue;
+            }
+            let call = match until {
+                Some(then) => self.listen(then),
+                None => self.listen_idly(now),
+            };
+            self.queue.wake_at(WakeAt::NEVER);
+            match call {
+                Call::Stop(by) => self.state.stop_by = Some(by),
+                Call::Flush(done) => self.state.flushes.push(done),
+                Call::Awake => continue,
+            }
+            return false;
+        }
+    }
+
+    fn waiting(&mut self, now: Instant) -> Option<Waiting> {
+        let level = self.queue.level();
+        if level.0 == 0 {
+            self.state.waiting_since = None;
+            return None;
+        }
+        let since = *self.state.waiting_since.get_or_insert(now);
+        let full_batch = self.full_batch().is_reached(level);
+        Some(Waiting { since, full_batch, pressing: self.queue.is_pressing() })
+    }
+
+    /// The level at which a whole request can be made, or waiting longer would be dangerous.
+    fn full_batch(&self) -> WakeAt {
+        let pressure = self.queue.pressure();
+        let (records, bytes) = (self.batch.records, self.batch.bytes);
+        WakeAt { records: records.min(pressure.records), bytes: bytes.min(pressure.bytes) }
+    }
+
+    fn listen(&self, until: Instant) -> Call {
+        select_biased! {
+            recv(self.calls.stop) -> by => stop(by.ok()),
+            recv(self.calls.flush) -> done => done.map_or(Call::Awake, Call::Flush),
+            recv(self.calls.wake) -> _ => Call::Awake,
+            default(until.saturating_duration_since(Instant::now())) => Call::Awake,
+        }
+    }
+
+    fn listen_idly(&self, now: Instant) -> Call {
+        let call = self.listen(now + IDLE);
+        if !matches!(call, Call::Awake) || self.queue.level().0 > 0 {
+            return call;
+        }
+        self.queue.trim();
+        select_biased! {
+            recv(self.calls.stop) -> by => stop(by.ok()),
+            recv(self.calls.flush) -> done => done.map_or(Call::Awake, Call::Flush),
+            recv(self.calls.wake) -> _ => Call::Awake,
+        }
+    }
+
+    /// Sends all that is queued now. A panic costs what was in hand, not the worker.
+    fn round(&mut self) {
+        if catch_unwind(AssertUnwindSafe(|| self.send_all())).is_err() {
+            self.write_off();
+        }
+    }
+
+    fn send_all(&mut self) {
+        let backlog = &mut self.state.backlog;
+        self.queue.drain(|chunk| backlog.push(chunk));
+        self.tell_turned_away();
+        if self.state.backlog.is_empty() {
+            if self.queue.level().0 > 0 && self.state.stop_by.is_none() {
+                self.pause(CALLER_IS_COMING, true);
+            }
+            return;
+        }
+        self.throttle.round_starts(Instant::now());
+        self.state.waiting_since = None;
+        while !self.is_out_of_time() {
+            match self.next_batch() {
+                Some(Next::Batch(batch)) => self.deliver(batch),
+                Some(Next::TooLarge { signal, bytes }) => {
+                    self.teller.tell(ProblemKind::TooLarge, || {
+                        format!("a record of {bytes} bytes is larger than a request may be")
+                    });
+                    self.settle(signal, Outcome::TooLarge, 1);
+                    self.queue.release(1, bytes);
+                }
+                None => break,
+            }
+        }
+    }
+
+    fn next_batch(&mut self) -> Option<Next> {
+        let body = std::mem::take(&mut self.state.body);
+        self.state.backlog.next(&self.batch, &self.resource, body, |chunk| self.queue.give_back(chunk))
+    }
+
+    /// Sends a batch until it is settled, in parts if the collector finds it too large.
+    fn deliver(&mut self, batch: Batch) {
+        self.state.in_hand = Some((batch.signal, batch.records, batch.queued_bytes));
+        let mut parts = vec![batch];
+        while let Some(part) = parts.pop() {
+            match self.send_until_settled(&part) {
+                Settled::Yes => self.state.body = part.body,
+                Settled::TooLarge => parts.extend(part.halve(&self.resource).into_iter().rev()),
+                // left to the closing of the books
+                Settled::OutOfTime => break,
+            }
+        }
+        self.state.in_hand = None;
+    }
+
+    fn send_until_settled(&mut self, batch: &Batch) -> Settled {
+        let give_up = Instant::now() + self.retry.give_up_after;
+        for number in 1.. {
+            let deadline = self.state.stop_by.map_or(give_up, |by| by.min(give_up));
+            let Some(verdict) = self.send(batch, deadline) else {
+                self.settle_batch(batch, Outcome::WorkerPanicked);
+                return Settled::Yes;
+            };
+            self.tell_verdict(&verdict);
+            let attempt = Attempt { number, records: batch.records, deadline, random: random() };
+            match retry::next_step(&self.retry_settings(), &attempt, &verdict, Instant::now()) {
+                NextStep::Done { rejected } => {
+                    self.settle(batch.signal, Outcome::Rejected, rejected);
+                    self.settle(batch.signal, Outcome::Delivered, batch.records - rejected);
+                    self.release(batch);
+                    return Settled::Yes;
+                }
+                NextStep::TryAgain { pause, asked_for } => self.pause(pause, asked_for),
+                NextStep::Halve => return Settled::TooLarge,
+                NextStep::DropTooLarge => return self.settle_batch(batch, Outcome::TooLarge),
+                NextStep::DropRefused => return self.settle_batch(batch, Outcome::Refused),
+                NextStep::GiveUp if self.state.stop_by.is_some() => return Settled::OutOfTime,
+                NextStep::GiveUp => {
+                    self.teller.tell(ProblemKind::GaveUp, || {
+                        format!("gave up {} records that could not be delivered in time", batch.records)
+                    });
+                    return self.settle_batch(batch, Outcome::GaveUp);
+                }
+            }
+        }
+        Settled::OutOfTime
+    }
+
+    /// One attempt; `None` if the transport panicked.
+    fn send(&mut self, batch: &Batch, deadline: Instant) -> Option<Verdict> {
+        self.books.attempted();
+        let payload = Payload { signal: batch.signal, body: &batch.body };
+        let deadline = deadline.min(Instant::now() + self.attempt_timeout);
+        let verdict = catch_unwind(AssertUnwindSafe(|| self.transport.send(&payload, deadline)));
+        verdict.map_err(|_| self.tell_panic()).ok()
+    }
+
+    fn retry_settings(&self) -> RetrySettings {
+        let mut settings = self.retry;
+        if self.state.stop_by.is_some() {
+            settings.max_delay = settings.max_delay.min(LONGEST_PAUSE_AT_STOP);
+        }
+        settings
+    }
+
+    /// Waits between attempts. A stop ends it; so does a flush, unless the server asked for the pause.
+    fn pause(&mut self, pause: Duration, asked_for: bool) {
+        let until = Instant::now() + pause;
+        // already stopping: no second stop can come
+        while self.state.stop_by.is_none() {
+            select_biased! {
+                recv(self.calls.stop) -> by => if let Call::Stop(by) = stop(by.ok()) {
+                    self.state.stop_by = Some(by);
+                    return;
+                },
+                recv(self.calls.flush) -> done => {
+                    self.state.flushes.extend(done);
+                    if !asked_for {
+                        return;
+                    }
+                }
+                default(until.saturating_duration_since(Instant::now())) => return,
+            }
+        }
+        std::thread::sleep(until.saturating_duration_since(Instant::now()));
+    }
+
+    fn is_out_of_time(&self) -> bool {
+        self.state.stop_by.is_some_and(|by| Instant::now() >= by)
+    }
+
+    fn settle_batch(&mut self, batch: &Batch, outcome: Outcome) -> Settled {
+        self.settle(batch.signal, outcome, batch.records);
+        self.release(batch);
+        Settled::Yes
+    }
+
+    fn settle(&mut self, signal: Signal, outcome: Outcome, records: u64) {
+        if records > 0 {
+            self.books.settle(signal, outcome, records);
+        }
+    }
+
+    /// Makes room for what was settled.
+    fn release(&mut self, batch: &Batch) {
+        if let Some((_, records, bytes)) = &mut self.state.in_hand {
+            *records -= batch.records;
+            *bytes -= batch.queued_bytes;
+        }
+        self.queue.release(batch.records as usize, batch.queued_bytes);
+    }
+
+    /// After a panic outside of the transport: all that left the queue is lost.
+    fn write_off(&mut self) {
+        self.tell_panic();
+        let lost = self.state.backlog.write_off().chain(self.state.in_hand.take()).collect::<Vec<_>>();
+        for (signal, records, bytes) in lost {
+            self.settle(signal, Outcome::WorkerPanicked, records);
+            self.queue.release(records as usize, bytes);
+        }
+    }
+
+    fn tell_panic(&mut self) {
+        self.teller.tell(ProblemKind::WorkerPanicked, || "the worker panicked; its batch is lost".to_owned());
+    }
+
+    fn tell_verdict(&mut self, verdict: &Verdict) {
+        let (kind, reason) = match verdict {
+            Verdict::Accepted => return,
+            Verdict::AcceptedPartly { rejected: 0, message } => {
+                return self
+                    .teller
+                    .tell(ProblemKind::PartialSuccess, || format!("the collector warns: {message}"));
+            }
+            Verdict::AcceptedPartly { rejected, message } => {
+                return self
+                    .teller
+                    .tell(ProblemKind::PartialSuccess, || format!("{rejected} records rejected: {message}"));
+            }
+            Verdict::TryLater { reason, .. } => (ProblemKind::Unavailable, reason),
+            Verdict::TooLarge { reason } => (ProblemKind::TooLarge, reason),
+            Verdict::Refused { reason } => (ProblemKind::Refused, reason),
+        };
+        self.teller.tell(kind, || reason.clone());
+    }
+
+    fn tell_turned_away(&mut self) {
+        let now = [Refusal::QueueFull, Refusal::TooLarge].map(|refusal| self.books.turned_away(refusal));
+        let before = std::mem::replace(&mut self.state.told_turned_away, now);
+        if now[0] > before[0] {
+            self.teller.tell(ProblemKind::QueueFull, || {
+                format!("the queue is full: {} records lost so far", now[0])
+            });
+        }
+        if now[1] > before[1] {
+            self.teller.tell(ProblemKind::TooLarge, || {
+                format!("{} records so far were larger than a request may be", now[1])
+            });
+        }
+    }
+}
+
+enum Settled {
+    Yes,
+    TooLarge,
+    OutOfTime,
+}
+
+/// A stop without a word means that nobody is left to wait for.
+fn stop(by: Option<Instant>) -> Call {
+    Call::Stop(by.unwrap_or_else(Instant::now))
+}
+
+fn report_flushed(done: &Sender<()>) {
+    // whoever asked may have stopped waiting
+    let _ = done.try_send(());
+}

@@ -1,0 +1,143 @@
+//! A client that writes what it likes and reads what it gets.
+
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use prost::Message;
+use standpipe::receiver::Receiver;
+use standpipe::receiver::proto::collector::trace::v1::ExportTraceServiceRequest;
+use standpipe::receiver::proto::common::v1::{AnyValue, InstrumentationScope, KeyValue, any_value};
+use standpipe::receiver::proto::resource::v1::Resource;
+use standpipe::receiver::proto::trace::v1::{ResourceSpans, ScopeSpans, Span};
+
+/// Long enough for any machine; a test that needs all of it fails.
+pub(crate) const SOON: Duration = Duration::from_secs(10);
+
+pub(crate) struct Client {
+    pub(crate) reader: BufReader<TcpStream>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Reply {
+    pub(crate) status: u16,
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) body: Vec<u8>,
+}
+
+impl Reply {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_str())
+    }
+}
+
+impl Client {
+    pub(crate) fn connect(receiver: &Receiver) -> Self {
+        let stream = TcpStream::connect(receiver.address()).unwrap();
+        stream.set_read_timeout(Some(SOON)).unwrap();
+        stream.set_write_timeout(Some(SOON)).unwrap();
+        stream.set_nodelay(true).unwrap();
+        Self { reader: BufReader::new(stream) }
+    }
+
+    pub(crate) fn stream(&self) -> &TcpStream {
+        self.reader.get_ref()
+    }
+
+    pub(crate) fn write(&mut self, bytes: &[u8]) {
+        self.reader.get_mut().write_all(bytes).unwrap();
+    }
+
+    pub(crate) fn reply(&mut self) -> io::Result<Reply> {
+        let status_line = self.line()?;
+        let status = status_line
+            .strip_prefix("HTTP/1.1 ")
+            .and_then(|rest| rest.get(..3)?.parse().ok())
+            .ok_or_else(|| io::Error::other(format!("not a status line: {status_line:?}")))?;
+        let mut headers = Vec::new();
+        loop {
+            let line = self.line()?;
+            if line.is_empty() {
+                break;
+            }
+            let (name, value) = line.split_once(": ").unwrap();
+            headers.push((name.to_owned(), value.to_owned()));
+        }
+        let mut reply = Reply { status, headers, body: Vec::new() };
+        let length = reply.header("content-length").map_or(0, |length| length.parse().unwrap());
+        reply.body.resize(length, 0);
+        self.reader.read_exact(&mut reply.body)?;
+        Ok(reply)
+    }
+
+    pub(crate) fn ask(&mut self, request: &[u8]) -> Reply {
+        self.write(request);
+        self.reply().unwrap()
+    }
+
+    /// Whatever comes until the receiver closes.
+    pub(crate) fn rest(&mut self) -> io::Result<Vec<u8>> {
+        let mut rest = Vec::new();
+        self.reader.read_to_end(&mut rest)?;
+        Ok(rest)
+    }
+
+    pub(crate) fn is_closed(&mut self) -> bool {
+        self.rest().unwrap().is_empty()
+    }
+
+    fn line(&mut self) -> io::Result<String> {
+        let mut line = String::new();
+        self.reader.read_line(&mut line)?;
+        match line.strip_suffix("\r\n") {
+            Some(line) => Ok(line.to_owned()),
+            None => Err(io::ErrorKind::UnexpectedEof.into()),
+        }
+    }
+}
+
+/// Asks once on a connection of its own.
+pub(crate) fn ask(receiver: &Receiver, request: &[u8]) -> Reply {
+    Client::connect(receiver).ask(request)
+}
+
+/// An `ExportTraceServiceRequest` with so many spans, named by their number.
+pub(crate) fn traces(spans: usize) -> Vec<u8> {
+    let text = |value: &str| AnyValue { value: Some(any_value::Value::StringValue(value.into())) };
+    let pair =
+        |key: &str, value: &str| KeyValue { key: key.into(), value: Some(text(value)), ..Default::default() };
+    let spans = (0..spans)
+        .map(|number| Span {
+            trace_id: vec![1; 16],
+            span_id: vec![2; 8],
+            name: format!("span {number}"),
+            attributes: vec![pair("order.id", "4711")],
+            ..Default::default()
+        })
+        .collect();
+    let scope = InstrumentationScope { name: "shop".into(), ..Default::default() };
+    let resource = Resource { attributes: vec![pair("service.name", "till")], ..Default::default() };
+    ExportTraceServiceRequest {
+        resource_spans: vec![ResourceSpans {
+            resource: Some(resource),
+            scope_spans: vec![ScopeSpans { scope: Some(scope), spans, ..Default::default() }],
+            ..Default::default()
+        }],
+    }
+    .encode_to_vec()
+}
+
+/// A well-formed request with this body.
+pub(crate) fn post(body: &[u8]) -> Vec<u8> {
+    post_with("", body)
+}
+
+/// A well-formed request with additional header lines, each ending in CRLF.
+pub(crate) fn post_with(headers: &str, body: &[u8]) -> Vec<u8> {
+    let head = format!(
+        "POST /v1/traces HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-protobuf\r\n\
+         Content-Length: {}\r\n{headers}\r\n",
+        body.len()
+    );
+    [head.as_bytes(), body].concat()
+}

@@ -1,0 +1,6 @@
+//! What several integration tests need.
+
+#![allow(dead_code, reason = "each test file is a crate of its own and uses only a part of this")]
+
+pub(crate) mod memory;
+pub(crate) mod tls;

@@ -1,0 +1,7 @@
+//! Certificates made on the spot, and a TLS front on loopback that hands what it decrypts to a plain server.
+
+mod certificate;
+mod front;
+
+pub(crate) use certificate::{Identity, TestCa};
+pub(crate) use front::TlsFront;

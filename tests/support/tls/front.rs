@@ -1,0 +1,237 @@
+//! The front itself. Two threads per connection, one for each direction, share the TLS state behind a mutex that
+//! neither holds while it waits for the network to speak.
+
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use rustls::crypto::{CryptoProvider, ring};
+use rustls::server::{NoClientAuth, WebPkiClientVerifier, danger::ClientCertVerifier};
+use rustls::{RootCertStore, ServerConfig, ServerConnection};
+
+use super::{Identity, TestCa};
+
+/// Connections at one time; what comes beyond them is closed at once.
+const MOST_CONNECTIONS: usize = 64;
+/// How long the front itself may wait for loopback.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// How much of a refused client's data is read away, so that the alert reaches it before a reset does.
+const MOST_DRAINED: u64 = 1 << 20;
+
+/// A TLS server at `https://localhost:PORT`; dropping it closes its connections and joins its threads.
+pub(crate) struct TlsFront {
+    address: SocketAddr,
+    stopping: Arc<AtomicBool>,
+    accepted: Arc<AtomicUsize>,
+    acceptor: Option<JoinHandle<()>>,
+}
+
+impl TlsFront {
+    /// Shows `identity`, asks the client for nothing, and forwards to `upstream`, which must be listening.
+    pub(crate) fn start(identity: &Identity, upstream: SocketAddr) -> Self {
+        let config = server_config(identity, Arc::new(NoClientAuth));
+        Self::listen(Conduct::Forward { config, upstream })
+    }
+
+    /// As [`start`](Self::start), but refuses a client that shows no certificate signed by `clients`.
+    pub(crate) fn requiring_client_certificate(
+        identity: &Identity,
+        clients: &TestCa,
+        upstream: SocketAddr,
+    ) -> Self {
+        let mut roots = RootCertStore::empty();
+        roots.add(clients.der()).expect("the authority is a certificate");
+        let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider())
+            .build()
+            .expect("there is an authority to trust");
+        let config = server_config(identity, verifier);
+        Self::listen(Conduct::Forward { config, upstream })
+    }
+
+    /// Accepts TCP connections, holds them open, and never answers the TLS hello.
+    pub(crate) fn stalling() -> Self {
+        Self::listen(Conduct::Stall)
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.address.port()
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("https://localhost:{}", self.port())
+    }
+
+    /// How many TCP connections came in so far: a client that retries shows here.
+    pub(crate) fn accepted(&self) -> usize {
+        self.accepted.load(Ordering::SeqCst)
+    }
+
+    fn listen(conduct: Conduct) -> Self {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("loopback has a free port");
+        let address = listener.local_addr().expect("a bound listener has an address");
+        let stopping = Arc::new(AtomicBool::new(false));
+        let accepted = Arc::new(AtomicUsize::new(0));
+        let acceptor = thread::spawn({
+            let (stopping, accepted) = (Arc::clone(&stopping), Arc::clone(&accepted));
+            move || accept(&listener, &conduct, &stopping, &accepted)
+        });
+        Self { address, stopping, accepted, acceptor: Some(acceptor) }
+    }
+}
+
+impl Drop for TlsFront {
+    fn drop(&mut self) {
+        self.stopping.store(true, Ordering::SeqCst);
+        // The acceptor waits for a connection; this one tells it to look at the flag.
+        let woken = TcpStream::connect_timeout(&self.address, PATIENCE).is_ok();
+        if let Some(acceptor) = self.acceptor.take().filter(|_| woken) {
+            let panicked = acceptor.join().is_err();
+            assert!(!panicked || thread::panicking(), "the TLS front panicked");
+        }
+    }
+}
+
+enum Conduct {
+    Forward { config: Arc<ServerConfig>, upstream: SocketAddr },
+    Stall,
+}
+
+/// A connection under way. Its sockets are kept to be shut when the front is dropped.
+struct Connection {
+    sockets: Vec<TcpStream>,
+    thread: Option<JoinHandle<()>>,
+}
+
+fn accept(listener: &TcpListener, conduct: &Conduct, stopping: &AtomicBool, accepted: &AtomicUsize) {
+    let mut connections: Vec<Connection> = Vec::new();
+    for client in listener.incoming() {
+        if stopping.load(Ordering::SeqCst) {
+            break;
+        }
+        accepted.fetch_add(1, Ordering::SeqCst);
+        connections.retain(|open| !open.thread.as_ref().is_some_and(JoinHandle::is_finished));
+        if connections.len() < MOST_CONNECTIONS {
+            connections.extend(client.and_then(|client| open(client, conduct)));
+        }
+    }
+    for connection in connections {
+        for socket in &connection.sockets {
+            let _ = socket.shutdown(Shutdown::Both);
+        }
+        if let Some(thread) = connection.thread {
+            thread.join().expect("a connection of the TLS front panicked");
+        }
+    }
+}
+
+fn open(client: TcpStream, conduct: &Conduct) -> io::Result<Connection> {
+    match conduct {
+        Conduct::Stall => Ok(Connection { sockets: vec![client], thread: None }),
+        Conduct::Forward { config, upstream } => {
+            let upstream = TcpStream::connect_timeout(upstream, PATIENCE)?;
+            let tls = ServerConnection::new(Arc::clone(config)).map_err(io::Error::other)?;
+            let sockets = vec![client.try_clone()?, upstream.try_clone()?];
+            let thread = thread::spawn(move || forward(tls, &client, &upstream));
+            Ok(Connection { sockets, thread: Some(thread) })
+        }
+    }
+}
+
+/// Both directions, until each has ended. Errors are how connections end here; the client is told by TLS.
+fn forward(mut tls: ServerConnection, client: &TcpStream, upstream: &TcpStream) {
+    tls.set_buffer_limit(None);
+    let tls = Mutex::new(tls);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let _ = encrypt(&tls, upstream, client);
+        });
+        if decrypt(&tls, client, upstream).is_err() {
+            let _ = upstream.shutdown(Shutdown::Both);
+            linger(client);
+        }
+        let _ = upstream.shutdown(Shutdown::Write);
+    });
+    let _ = client.shutdown(Shutdown::Both);
+}
+
+fn decrypt(
+    tls: &Mutex<ServerConnection>,
+    mut client: &TcpStream,
+    mut upstream: &TcpStream,
+) -> io::Result<()> {
+    let mut ciphertext = [0; 16 * 1024];
+    loop {
+        let length = client.read(&mut ciphertext)?;
+        if length == 0 {
+            return Ok(());
+        }
+        let mut plaintext = Vec::new();
+        {
+            let mut tls = tls.lock().expect("the other direction does not panic");
+            let mut unread = &ciphertext[..length];
+            while !unread.is_empty() {
+                tls.read_tls(&mut unread)?;
+                let state = tls.process_new_packets();
+                // The handshake's answer, or the alert that says what was wrong.
+                flush(&mut tls, client)?;
+                let ready = state.map_err(io::Error::other)?.plaintext_bytes_to_read();
+                let start = plaintext.len();
+                plaintext.resize(start + ready, 0);
+                tls.reader().read_exact(&mut plaintext[start..])?;
+            }
+        }
+        upstream.write_all(&plaintext)?;
+    }
+}
+
+fn encrypt(tls: &Mutex<ServerConnection>, mut upstream: &TcpStream, client: &TcpStream) -> io::Result<()> {
+    let mut plaintext = [0; 16 * 1024];
+    loop {
+        let length = upstream.read(&mut plaintext)?;
+        let mut tls = tls.lock().expect("the other direction does not panic");
+        match length {
+            0 => tls.send_close_notify(),
+            _ => tls.writer().write_all(&plaintext[..length])?,
+        }
+        flush(&mut tls, client)?;
+        if length == 0 {
+            return client.shutdown(Shutdown::Write);
+        }
+    }
+}
+
+fn flush(tls: &mut ServerConnection, mut client: &TcpStream) -> io::Result<()> {
+    while tls.wants_write() {
+        tls.write_tls(&mut client)?;
+    }
+    Ok(())
+}
+
+/// Ends the sending side, and reads on for a while what the client had already sent.
+fn linger(client: &TcpStream) {
+    let _ = client.shutdown(Shutdown::Write);
+    let _ = client.set_read_timeout(Some(PATIENCE));
+    let _ = io::copy(&mut client.take(MOST_DRAINED), &mut io::sink());
+}
+
+fn server_config(identity: &Identity, verifier: Arc<dyn ClientCertVerifier>) -> Arc<ServerConfig> {
+    let config = ServerConfig::builder_with_provider(provider())
+        .with_safe_default_protocol_versions()
+        .expect("the provider knows TLS 1.2 and 1.3")
+        .with_client_cert_verifier(verifier)
+        .with_single_cert(identity.chain(), identity.key())
+        .expect("certificate and key belong together");
+    Arc::new(config)
+}
+
+/// Named each time, so that no test depends on a process-wide default.
+fn provider() -> Arc<CryptoProvider> {
+    Arc::new(ring::default_provider())
+}
