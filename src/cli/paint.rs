@@ -110,7 +110,6 @@ pub(crate) struct Glyphs {
     pub(crate) ellipsis: &'static str,
     pub(crate) separator: &'static str,
     pub(crate) micro: &'static str,
-    pub(crate) minus: &'static str,
 }
 
 static UNICODE: Glyphs = Glyphs {
@@ -126,7 +125,6 @@ static UNICODE: Glyphs = Glyphs {
     ellipsis: "…",
     separator: " · ",
     micro: "µ",
-    minus: "−",
 };
 
 static ASCII: Glyphs = Glyphs {
@@ -142,7 +140,6 @@ static ASCII: Glyphs = Glyphs {
     ellipsis: "..",
     separator: ", ",
     micro: "u",
-    minus: "-",
 };
 
 /// What a piece of text is written with.
