@@ -20,6 +20,7 @@ pub(crate) fn run(look: &Look) -> Result<ExitCode, Failure> {
     let receiver = Receiver::builder().first_answers([Answer::status(503)]).start();
     let receiver = receiver.map_err(|error| Failure::Message(format!("start a receiver: {error}")))?;
     let shop = Shop::open(&receiver.endpoint()).map_err(|error| Failure::Message(error.to_string()))?;
+    print(&[greeting(&receiver.endpoint(), look), String::new()])?;
     shop.trade();
     let accounts = shop.close(BUDGET);
 
@@ -37,6 +38,13 @@ pub(crate) fn run(look: &Look) -> Result<ExitCode, Failure> {
     Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
+/// Said at once, since the shop takes a second.
+fn greeting(endpoint: &str, look: &Look) -> String {
+    let mut line = look.line();
+    line.put(Ink::FAINT, "a pretend shop exports its traces to ").put(Ink::PLAIN, endpoint);
+    line.finish()
+}
+
 /// What the receiver counted on its side of the wire.
 struct Arrived {
     spans: u64,
@@ -52,7 +60,7 @@ impl Arrived {
         let requests = describe::count(self.requests, "request");
         let mut line = look.line();
         line.put(ink.bold(), &format!("{mark} the receiver counted {spans}"));
-        line.put(Ink::PLAIN, &format!(" in {requests}, the first of which it turned down with a 503"));
+        line.put_rest(Ink::PLAIN, &format!(" in {requests}, the first turned down with a 503"));
         line.finish()
     }
 }

@@ -56,7 +56,7 @@ Starts a receiver on a free port of this machine, runs a pretend shop of three s
 export to it through this library, and draws the traces that arrived. Below them is the ledger:
 what the library accepted, delivered and lost, and what the receiver counted.
 
-The drawing is as wide as COLUMNS says, or 100 cells.
+The drawing is as wide as COLUMNS says, or the terminal, or 100 cells.
 
 exit code: 0 if all that was accepted arrived, 1 if not
 ";

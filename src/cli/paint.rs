@@ -1,12 +1,15 @@
 //! Whether to colour, which characters to draw with and how wide: decided once, pure given the surroundings.
 
 use std::env;
+use std::fs::File;
 use std::io::{IsTerminal, stdout};
+use std::process::{Command, Stdio};
 
 use super::text::{self, Charset};
 
 const DEFAULT_WIDTH: usize = 100;
-const NARROWEST: usize = 60;
+/// What the ledger needs; on a terminal narrower than this the lines wrap.
+const NARROWEST: usize = 66;
 const WIDEST: usize = 240;
 
 /// What `--color` asks for.
@@ -34,12 +37,13 @@ impl Surroundings {
     /// Those of this process's standard output.
     pub(crate) fn of_stdout() -> Self {
         let variable = |name| env::var(name).ok().filter(|value| !value.is_empty());
+        let is_terminal = stdout().is_terminal();
         Self {
-            is_terminal: stdout().is_terminal(),
+            is_terminal,
             no_color: variable("NO_COLOR"),
             term: variable("TERM"),
             locale: ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(variable),
-            columns: variable("COLUMNS"),
+            columns: variable("COLUMNS").or_else(|| is_terminal.then(terminal_columns).flatten()),
         }
     }
 
@@ -60,6 +64,15 @@ impl Surroundings {
         let columns = self.columns.as_deref().and_then(|columns| columns.parse().ok());
         columns.unwrap_or(DEFAULT_WIDTH).clamp(NARROWEST, WIDEST)
     }
+}
+
+/// What the terminal itself says, since few shells export `COLUMNS`; `None` where there is no `stty` to ask.
+fn terminal_columns() -> Option<String> {
+    let terminal = File::open("/dev/tty").ok()?;
+    let stty = Command::new("stty").arg("size").stdin(terminal).stderr(Stdio::null()).output().ok()?;
+    let rows_and_columns = String::from_utf8(stty.stdout).ok()?;
+    // A terminal that does not know its size says 0.
+    rows_and_columns.split_whitespace().nth(1).filter(|columns| *columns != "0").map(str::to_owned)
 }
 
 /// How everything is drawn.

@@ -55,7 +55,7 @@ impl Shop {
     /// The message that announces the order, if it was paid.
     fn checkout(&self, order: i64, card: Card) -> Option<SpanContext> {
         let mut span = self.storefront.tracer("http").build("POST /checkout").kind(SpanKind::Server).start();
-        span.set("http.request.method", "POST").set("url.path", "/checkout").set("order.id", order);
+        span.set("http.route", "/checkout").set("order.id", order);
         pass(4);
 
         self.load_cart();
@@ -78,7 +78,8 @@ impl Shop {
     }
 
     fn load_cart(&self) {
-        let _span = self.storefront.tracer("cart").span("load cart");
+        let mut span = self.storefront.tracer("cart").span("load cart");
+        span.set("cart.items", 3);
         pass(3);
         let mut query =
             self.storefront.tracer("postgres").build("SELECT carts").kind(SpanKind::Client).start();
@@ -88,7 +89,7 @@ impl Shop {
 
     fn price(&self, checkout: &SpanContext) {
         let mut span = self.storefront.tracer("cart").build("price order").parent(checkout).start();
-        span.set("order.items", 3);
+        span.set("currency", "EUR");
         pass(22);
         span.event("discount applied").set("code", "AUTUMN").set("percent", 10);
         pass(35);
@@ -108,7 +109,8 @@ impl Shop {
 
     fn reserve(&self, caller: &SpanContext) {
         let http = self.warehouse.tracer("http");
-        let span = http.build("POST /reservations").parent(caller).kind(SpanKind::Server).start();
+        let mut span = http.build("POST /reservations").parent(caller).kind(SpanKind::Server).start();
+        span.set("http.route", "/reservations").set("http.response.status_code", 201);
         let context = span.context().clone();
         thread::scope(|scope| {
             scope.spawn(|| self.take_from_stock("A7", 48, &context));
@@ -134,12 +136,17 @@ impl Shop {
         }
         pass(8);
         let caller = as_sent(span.context());
-        on_another_thread(|| self.charge(&caller, card))
+        let answer = on_another_thread(|| self.charge(&caller, card));
+        if let Err(declined) = answer {
+            span.status(Status::Error(declined));
+        }
+        answer
     }
 
     fn charge(&self, caller: &SpanContext, card: Card) -> Result<(), &'static str> {
         let http = self.payments.tracer("http");
         let mut span = http.build("POST /payments").parent(caller).kind(SpanKind::Server).start();
+        span.set("http.route", "/payments");
         pass(12);
         let mut bank = self.payments.tracer("bank").build("authorize card").kind(SpanKind::Client).start();
         bank.set("card.network", "debit");
@@ -149,10 +156,8 @@ impl Shop {
         match card {
             Card::Good => Ok(()),
             Card::Expired => {
-                let reason = "card declined: expired";
-                bank.event("exception")
-                    .set("exception.type", "bank::Declined")
-                    .set("exception.message", reason);
+                let reason = "card expired";
+                bank.event("exception").set("exception.type", "Declined").set("exception.message", reason);
                 bank.status(Status::Error(reason));
                 span.status(Status::Error(reason));
                 Err(reason)
@@ -175,13 +180,15 @@ impl Shop {
         span.link(message);
         span.set("messaging.destination.name", "order.paid");
         pass(5);
-        self.step("pick items", 64);
-        self.step("print label", 31);
-    }
-
-    fn step(&self, name: &str, millis: u64) {
-        let _span = self.warehouse.tracer("parcels").span(name);
-        pass(millis);
+        let parcels = self.warehouse.tracer("parcels");
+        {
+            let mut pick = parcels.span("pick items");
+            pick.set("items", 3);
+            pass(64);
+        }
+        let mut label = parcels.span("print label");
+        label.set("carrier", "bicycle");
+        pass(31);
     }
 }
 

