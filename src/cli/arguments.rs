@@ -101,7 +101,8 @@ impl Given {
         if self.help {
             return Ok(Command::Help(command.and_then(Topic::of).unwrap_or(Topic::Overview)));
         }
-        match (command, self.operand) {
+        // An empty word is most often a variable of the shell that was never set.
+        match (command, self.operand.filter(|word| !word.is_empty())) {
             (Some("check"), Some(file)) => Ok(Command::Check { file: file.into() }),
             (Some("check"), None) => Err(UsageError("check needs a FILE".to_owned())),
             (Some("help"), Some(topic)) => {
@@ -224,7 +225,7 @@ mod tests {
 
     #[test]
     fn mistakes_are_named_and_mended() {
-        let cases: [(&[&str], &str); 11] = [
+        let cases: [(&[&str], &str); 12] = [
             (&[], "no command given"),
             (&["recieve"], "unknown command \"recieve\"; did you mean \"receive\"?"),
             (&["frobnicate"], "unknown command \"frobnicate\""),
@@ -233,6 +234,7 @@ mod tests {
             (&["demo", "-x"], "unknown option \"-x\""),
             (&["demo", "now"], "unexpected argument \"now\""),
             (&["check"], "check needs a FILE"),
+            (&["check", ""], "check needs a FILE"),
             (&["check", "a", "b"], "unexpected argument \"b\""),
             (&["demo", "--color", "pink"], "--color \"pink\": write auto, always or never"),
             (

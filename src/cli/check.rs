@@ -3,8 +3,9 @@
 use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::Duration;
 
-use standpipe::{Config, Exporter, Finding, Setting, Severity, Source};
+use standpipe::{Config, ConfigError, Exporter, Finding, Setting, Severity, Source, Telemetry};
 
 use super::paint::{Ink, Look};
 use super::snippet::Snippet;
@@ -14,28 +15,44 @@ const GAP: usize = 2;
 
 /// Checks a file and prints what was found.
 pub(crate) fn run(file: &Path, look: &Look) -> Result<ExitCode, Failure> {
-    let (config, findings) = match Config::from_file(file) {
+    let name = file.display().to_string();
+    let (config, mut findings) = match Config::from_file(file) {
         Ok(config) => {
             let findings = config.findings().to_vec();
             (config, findings)
         }
         Err(error) if error.is_unreadable() => {
-            complain(&error.to_string());
+            let reasons: Vec<&str> = error.findings().iter().map(|finding| finding.what.as_str()).collect();
+            complain(&text::printable(&format!("{name}: {}", reasons.join("; ")), look.charset));
             return Ok(ExitCode::from(UNUSABLE));
         }
+        Err(error) => with_findings(error),
+    };
+    let config = match Telemetry::start(config.clone()) {
+        Ok(telemetry) => {
+            telemetry.shutdown(Duration::ZERO);
+            config
+        }
+        // What only shows when everything is put together: a certificate that is none, a thread too many.
         Err(error) => {
-            let findings = error.findings().to_vec();
-            (error.into_usable(), findings)
+            let (usable, more) = with_findings(error);
+            findings.extend(more);
+            usable
         }
     };
     let report = Report {
-        file: file.display().to_string(),
+        file: name,
         text: quotable(file),
         exporters: config.exporters().iter().map(Section::from).collect(),
         problems: findings.iter().map(Problem::from).collect(),
     };
     print(&report.draw(look))?;
     Ok(if report.count(Weight::Error) == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn with_findings(error: ConfigError) -> (Config, Vec<Finding>) {
+    let findings = error.findings().to_vec();
+    (error.into_usable(), findings)
 }
 
 /// The file's text once more, to quote from; a pipe has been emptied and would only be waited for.
@@ -154,7 +171,10 @@ impl Report {
     }
 
     fn summary(&self, look: &Look) -> String {
-        let mut parts = vec![describe::count(self.exporters.len() as u64, "usable exporter")];
+        let mut parts = vec![match self.exporters.len() {
+            0 => "no usable exporter".to_owned(),
+            exporters => describe::count(exporters as u64, "usable exporter"),
+        }];
         for weight in [Weight::Error, Weight::Warning, Weight::Note] {
             let count = self.count(weight);
             if count > 0 {
@@ -162,12 +182,17 @@ impl Report {
             }
         }
         let (ink, mark) = match self.count(Weight::Error) {
+            // Nothing is wrong with a file that exports nothing, but nobody should take it for one that does.
+            0 if self.exporters.is_empty() => (Ink::WARNING.bold(), look.glyphs.attention),
             0 => (Ink::GOOD.bold(), look.glyphs.check),
             _ => (Ink::BAD.bold(), look.glyphs.cross),
         };
         let mut line = look.line();
         line.put(ink, mark).space(1).put(Ink::PLAIN.bold(), &self.file).put(Ink::PLAIN, ": ");
         line.put(Ink::PLAIN, &parts.join(", "));
+        if self.exporters.is_empty() {
+            line.put(Ink::PLAIN, "; nothing would be sent");
+        }
         line.finish()
     }
 }
@@ -320,6 +345,12 @@ mod tests {
             "✗ otlp.toml: 1 usable exporter, 1 error, 1 warning, 1 note",
         ];
         assert_eq!(report.draw(&plain_look(100)), expected);
+    }
+
+    #[test]
+    fn a_file_without_exporters_is_not_taken_for_a_good_one() {
+        let report = Report { file: "otlp.toml".to_owned(), ..Report::default() };
+        assert_eq!(report.draw(&plain_look(80)), ["! otlp.toml: no usable exporter; nothing would be sent"]);
     }
 
     #[test]

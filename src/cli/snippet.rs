@@ -46,7 +46,9 @@ impl Snippet {
         let original = text.lines().nth(line.checked_sub(1)?)?;
         let shown = without_secrets(original).replace('\t', " ");
         let shown: String = shown.chars().take(LONGEST_LINE).collect();
-        let caret = column.saturating_sub(1).min(shown.chars().count());
+        // What is masked has no columns of its own.
+        let end = shown.strip_suffix(MASK).unwrap_or(&shown).chars().count();
+        let caret = column.saturating_sub(1).min(end);
         Some(Self { line: shown, caret })
     }
 }
@@ -105,6 +107,13 @@ mod tests {
         assert_eq!(snippet, Snippet { line: "  timeout = \"0s\"".to_owned(), caret: 12 });
         assert_eq!(Snippet::cut(text, 9, 1), None);
         assert_eq!(Snippet::cut(text, 0, 1), None);
+    }
+
+    #[test]
+    fn a_caret_within_a_masked_value_stands_at_its_beginning() {
+        let text = "headers = [\"Authorization: Bearer hunter2\", \"hunter2\"]";
+        let snippet = Snippet::cut(text, 1, 45).expect("a line");
+        assert_eq!(snippet, Snippet { line: "headers = ***".to_owned(), caret: 10 });
     }
 
     #[test]
