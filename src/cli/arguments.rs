@@ -61,9 +61,7 @@ pub(crate) fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Argumen
             Arg::Long("version") | Arg::Short('V') => given.version = true,
             Arg::Long("ascii") => given.ascii = true,
             Arg::Long("color") => given.color = color(&parser.value()?.string()?)?,
-            Arg::Long("address") if given.command.as_deref() == Some("receive") => {
-                given.address = Some(address(&parser.value()?.string()?)?);
-            }
+            Arg::Long("address") => given.address = Some(address(&parser.value()?.string()?)?),
             Arg::Value(word) if given.command.is_none() => given.command = Some(command(word)?),
             Arg::Value(word) if given.operand.is_none() => given.operand = Some(word),
             Arg::Value(word) => return Err(too_much(&word)),
@@ -100,6 +98,9 @@ impl Given {
         let command = self.command.as_deref();
         if self.help {
             return Ok(Command::Help(command.and_then(Topic::of).unwrap_or(Topic::Overview)));
+        }
+        if self.address.is_some() && command != Some("receive") {
+            return Err(UsageError("--address is an option of receive only".to_owned()));
         }
         // An empty word is most often a variable of the shell that was never set.
         match (command, self.operand.filter(|word| !word.is_empty())) {
@@ -196,7 +197,7 @@ mod tests {
         assert_eq!(command(&["receive"]), Ok(Command::Receive { address: DEFAULT_ADDRESS }));
         let zero = "127.0.0.1:0".parse().expect("an address");
         assert_eq!(command(&["receive", "--address", "localhost:0"]), Ok(Command::Receive { address: zero }));
-        assert_eq!(command(&["receive", "--address=127.0.0.1:0"]), Ok(Command::Receive { address: zero }));
+        assert_eq!(command(&["--address=127.0.0.1:0", "receive"]), Ok(Command::Receive { address: zero }));
         assert_eq!(command(&["check", "a.toml"]), Ok(Command::Check { file: "a.toml".into() }));
         assert_eq!(command(&["check", "--", "-a.toml"]), Ok(Command::Check { file: "-a.toml".into() }));
         assert_eq!(command(&["--version"]), Ok(Command::Version));
@@ -225,7 +226,7 @@ mod tests {
 
     #[test]
     fn mistakes_are_named_and_mended() {
-        let cases: [(&[&str], &str); 12] = [
+        let cases: [(&[&str], &str); 13] = [
             (&[], "no command given"),
             (&["recieve"], "unknown command \"recieve\"; did you mean \"receive\"?"),
             (&["frobnicate"], "unknown command \"frobnicate\""),
@@ -237,6 +238,7 @@ mod tests {
             (&["check", ""], "check needs a FILE"),
             (&["check", "a", "b"], "unexpected argument \"b\""),
             (&["demo", "--color", "pink"], "--color \"pink\": write auto, always or never"),
+            (&["demo", "--address", "127.0.0.1:0"], "--address is an option of receive only"),
             (
                 &["receive", "--address", "4318"],
                 "--address \"4318\": write an IP address and a port, as 127.0.0.1:4318",
@@ -245,7 +247,6 @@ mod tests {
         for (words, message) in cases {
             assert_eq!(command(words), Err(message.to_owned()), "{words:?}");
         }
-        assert!(command(&["demo", "--address", "127.0.0.1:1"]).is_err());
         assert!(command(&[&"x".repeat(1_000_000)]).is_err());
     }
 }

@@ -43,11 +43,17 @@ pub(crate) fn run(address: SocketAddr, whole_lines: bool, look: &Look) -> Result
 }
 
 fn cannot_listen(address: SocketAddr, error: &io::Error) -> Failure {
+    let free_port = SocketAddr::new(address.ip(), 0);
     Failure::Message(match error.kind() {
-        io::ErrorKind::AddrInUse => format!(
-            "{address}: address already in use; is a collector running? try --address {}",
-            SocketAddr::new(address.ip(), 0)
-        ),
+        io::ErrorKind::AddrInUse => {
+            format!("{address}: address already in use; is a collector running? try --address {free_port}")
+        }
+        io::ErrorKind::PermissionDenied => {
+            format!("{address}: permission denied; try a port above 1023, or --address {free_port}")
+        }
+        io::ErrorKind::AddrNotAvailable => {
+            format!("{address}: this machine has no such address; try --address 127.0.0.1:{}", address.port())
+        }
         _ => format!("{address}: {error}"),
     })
 }
@@ -55,7 +61,7 @@ fn cannot_listen(address: SocketAddr, error: &io::Error) -> Failure {
 fn greeting(endpoint: &str, look: &Look) -> String {
     let mut line = look.line();
     line.put(Ink::PLAIN, "listening on ").put(Ink::PLAIN.bold(), endpoint);
-    line.put(Ink::FAINT, "  (export OTEL_EXPORTER_OTLP_ENDPOINT to it; Ctrl-C stops)");
+    line.put(Ink::FAINT, "  (the endpoint for your exporters; Ctrl-C stops)");
     line.finish()
 }
 
