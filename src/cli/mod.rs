@@ -19,6 +19,7 @@ use std::process::ExitCode;
 
 use arguments::Command;
 use paint::{Look, Surroundings};
+use receive::Layout;
 
 /// What a command line that makes no sense exits with, and a file that cannot be read.
 const UNUSABLE: u8 = 2;
@@ -36,7 +37,10 @@ pub(crate) fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     let look = Look::decide(arguments.color, arguments.ascii, &surroundings);
     let outcome = match arguments.command {
         Command::Demo => demo::run(&look),
-        Command::Receive { address } => receive::run(address, !surroundings.is_terminal, &look),
+        Command::Receive { address } => {
+            let layout = if surroundings.is_terminal { Layout::Cut } else { Layout::Whole };
+            receive::run(address, layout, &look)
+        }
         Command::Check { file } => check::run(&file, &look),
         Command::Help(topic) => say(topic.text().trim_end()),
         Command::Version => say(concat!("standpipe ", env!("CARGO_PKG_VERSION"))),

@@ -187,6 +187,11 @@ impl Ink {
         Self::SERVICES[number % Self::SERVICES.len()]
     }
 
+    /// The same for the same name, where the number of services is anyone's choice.
+    pub(crate) fn of_name(service: &str) -> Self {
+        Self::of_service(service.bytes().map(usize::from).sum())
+    }
+
     pub(crate) const fn bold(self) -> Self {
         Self { bold: true, ..self }
     }
