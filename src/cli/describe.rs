@@ -1,11 +1,11 @@
 //! How the parts of a span read: durations, times of day, ids, kinds, attributes.
 
-use opentelemetry_proto::tonic::common::v1::any_value::Value;
-use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
-use opentelemetry_proto::tonic::trace::v1::Span;
-use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
-use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
 use standpipe::receiver::ReceivedSpan;
+use standpipe::receiver::proto::common::v1::any_value::Value;
+use standpipe::receiver::proto::common::v1::{AnyValue, KeyValue};
+use standpipe::receiver::proto::trace::v1::Span;
+use standpipe::receiver::proto::trace::v1::span::SpanKind;
+use standpipe::receiver::proto::trace::v1::status::StatusCode;
 
 use super::paint::Look;
 
@@ -181,7 +181,7 @@ fn nested_value(value: Option<&AnyValue>, depth: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use opentelemetry_proto::tonic::common::v1::ArrayValue;
+    use standpipe::receiver::proto::common::v1::ArrayValue;
 
     use super::super::paint::plain_look;
     use super::*;

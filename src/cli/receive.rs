@@ -75,7 +75,7 @@ fn cannot_listen(address: SocketAddr, error: &io::Error) -> Failure {
 fn greeting(endpoint: &str, look: &Look) -> String {
     let mut line = look.line();
     line.put(Ink::PLAIN, "listening on ").put(Ink::PLAIN.bold(), endpoint);
-    line.put(Ink::FAINT, "  (the endpoint for your exporters; Ctrl-C stops)");
+    line.put(Ink::FAINT, "  (your exporter's endpoint; Ctrl-C stops)");
     line.finish()
 }
 
@@ -176,9 +176,9 @@ fn details(view: &SpanView<'_>) -> Vec<(Ink, String)> {
 
 #[cfg(test)]
 mod tests {
-    use opentelemetry_proto::tonic::common::v1::any_value::Value;
-    use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
-    use opentelemetry_proto::tonic::trace::v1::{Span, Status};
+    use standpipe::receiver::proto::common::v1::any_value::Value;
+    use standpipe::receiver::proto::common::v1::{AnyValue, KeyValue};
+    use standpipe::receiver::proto::trace::v1::{Span, Status};
 
     use super::super::paint::plain_look;
     use super::super::text;

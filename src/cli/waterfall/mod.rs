@@ -7,7 +7,7 @@ mod tree;
 
 use std::collections::HashMap;
 
-use opentelemetry_proto::tonic::trace::v1::span::{Event, Link};
+use standpipe::receiver::proto::trace::v1::span::{Event, Link};
 
 use self::lane::{Bar, Scale};
 use self::tree::Node;

@@ -1,8 +1,8 @@
-use opentelemetry_proto::tonic::common::v1::any_value::Value;
-use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
-use opentelemetry_proto::tonic::trace::v1::span::{Event, Link, SpanKind};
-use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
-use opentelemetry_proto::tonic::trace::v1::{Span, Status};
+use standpipe::receiver::proto::common::v1::any_value::Value;
+use standpipe::receiver::proto::common::v1::{AnyValue, KeyValue};
+use standpipe::receiver::proto::trace::v1::span::{Event, Link, SpanKind};
+use standpipe::receiver::proto::trace::v1::status::StatusCode;
+use standpipe::receiver::proto::trace::v1::{Span, Status};
 
 use super::*;
 use crate::cli::paint::{ColorChoice, Surroundings, plain_look};
