@@ -24,16 +24,16 @@ pub(crate) fn run(look: &Look) -> Result<ExitCode, Failure> {
     shop.trade();
     let accounts = shop.close(BUDGET);
 
+    let total = ledger::total(&accounts);
+    let arrived = Arrived { spans: receiver.span_count(), requests: receiver.request_count() };
     let spans = receiver.spans();
     let views: Vec<SpanView<'_>> = spans.iter().map(SpanView::from).collect();
     let mut lines = waterfall::draw(&views, look);
     lines.push(String::new());
     lines.extend(ledger::draw(&accounts, look));
-    let arrived = Arrived { spans: receiver.span_count(), requests: receiver.request_count() };
-    lines.push(arrived.draw(&ledger::total(&accounts), look));
+    lines.push(arrived.draw(&total, look));
     print(&lines)?;
 
-    let total = ledger::total(&accounts);
     let is_whole = total.accepted == total.delivered && total.delivered == arrived.spans;
     Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
