@@ -50,7 +50,7 @@ const HOUSE: &[Row] = &[
     // the other end of the wire
     row("receiver",        &["record"],                                       &["opentelemetry_proto", "prost", "flate2"]),
     // the binary: the library is an outside crate to it
-    row("cli",             &[],                                               &["standpipe", "lexopt", "opentelemetry_proto"]),
+    row("cli",             &[],                                               &["standpipe", "lexopt"]),
     row("main",            &["cli"],                                          &["standpipe", "lexopt", "opentelemetry_proto"]),
 ];
 
