@@ -48,7 +48,7 @@ const HOUSE: &[Row] = &[
     row("telemetry",       &["fork", "record", "stats", "config", "transport", "pipeline", "outlet", "tracer"],
                                                                               &["crossbeam_channel"]),
     // the other end of the wire
-    row("receiver",        &["record"],                                       &["opentelemetry_proto", "prost", "flate2"]),
+    row("receiver",        &["record"],                                       &["opentelemetry_proto", "prost", "flate2", "parking_lot"]),
     // the binary: the library is an outside crate to it
     row("cli",             &[],                                               &["standpipe", "lexopt"]),
     row("main",            &["cli"],                                          &["standpipe", "lexopt", "opentelemetry_proto"]),
