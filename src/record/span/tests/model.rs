@@ -116,13 +116,14 @@ fn entry(key: &str, value: Value<'_>, longest: Option<usize>) -> KeyValue {
 }
 
 fn any_value(value: Value<'_>, longest: Option<usize>) -> AnyValue {
-    let text = |text: &str| text.chars().take(longest.unwrap_or(usize::MAX)).collect();
+    let most = longest.unwrap_or(usize::MAX);
+    let text = |text: &str| text.chars().take(most).collect();
     let value = match value {
         Value::Str(string) => ProtoValue::StringValue(text(string)),
         Value::Bool(truth) => ProtoValue::BoolValue(truth),
         Value::Int(number) => ProtoValue::IntValue(number),
         Value::Float(number) => ProtoValue::DoubleValue(number),
-        Value::Bytes(bytes) => ProtoValue::BytesValue(bytes.to_vec()),
+        Value::Bytes(bytes) => ProtoValue::BytesValue(bytes.iter().copied().take(most).collect()),
         Value::Array(values) => array(values, |value| any_value(value, longest)),
         Value::Strs(values) => array(values, |string| any_value(Value::Str(string), longest)),
         Value::Bools(values) => array(values, |truth| any_value(Value::Bool(truth), longest)),
