@@ -137,7 +137,8 @@ impl Exporter {
         self.set_in_code(Key::BatchRecords)
     }
 
-    /// Bounds one uncompressed request in bytes; 4032 KiB unless set, 1 KiB to 64 MiB.
+    /// Bounds one uncompressed request in bytes; 4032 KiB unless set, 1 KiB to 64 MiB. A request is a second copy
+    /// of its records, so several records together take no more than a quarter of the queue's bytes.
     #[must_use]
     pub fn batch_bytes(mut self, bytes: usize) -> Self {
         self.batch.bytes = bytes;

@@ -10,10 +10,9 @@ use std::sync::Arc;
 use ureq::Agent;
 use ureq::config::Config;
 use ureq::unversioned::resolver::DefaultResolver;
-use ureq::unversioned::transport::{
-    Buffers, ConnectionDetails, Connector, DefaultConnector, NextTimeout, Transport,
-};
+use ureq::unversioned::transport::{Buffers, ConnectionDetails, Connector, NextTimeout, Transport};
 
+use super::socket;
 use crate::record::random;
 
 /// Shorter words of a secret, such as `Basic` and `Bearer`, may be said.
@@ -115,7 +114,7 @@ fn find(text: &[u8], part: &[u8]) -> Option<usize> {
 
 /// An agent that sends what the mask hides.
 pub(super) fn agent(config: Config, mask: Mask) -> Agent {
-    Agent::with_parts(config, DefaultConnector::new().chain(mask), DefaultResolver::default())
+    Agent::with_parts(config, socket::connector().chain(mask), DefaultResolver::default())
 }
 
 impl<In: Transport> Connector<In> for Mask {

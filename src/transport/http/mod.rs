@@ -3,6 +3,7 @@
 mod failure;
 mod mask;
 mod proxy;
+mod socket;
 #[cfg(feature = "tls")]
 mod tls;
 
@@ -27,7 +28,9 @@ const LONGEST_ANSWER: u64 = 4 << 20;
 const IDLE_AGE: Duration = Duration::from_secs(50);
 /// All headers together; the head of a request must fit into one write, or secrets could not be put into it.
 const MOST_HEADERS: usize = 32 << 10;
-/// Writes are in pieces of this size, and the time that is left is looked at before each.
+/// Reads are in pieces of this size, and no answer's head is longer.
+const READ_BYTES: usize = 16 << 10;
+/// Writes are in pieces of this size.
 const WRITE_BYTES: usize = 64 << 10;
 
 /// Everything needed to open an HTTP transport, checked.
@@ -77,7 +80,9 @@ impl HttpPlan {
             .max_idle_connections_per_host(1)
             .max_idle_age(IDLE_AGE)
             .output_buffer_size(WRITE_BYTES)
-            .input_buffer_size(16 << 10);
+            .input_buffer_size(READ_BYTES)
+            // a head that fills the buffer would be taken for a connection that was closed, and tried again
+            .max_response_header_size(READ_BYTES - 1);
         #[cfg(feature = "tls")]
         let config = config.tls_config(tls::config(&settings.tls)?);
         let headers = headers(settings, &mut mask)?;

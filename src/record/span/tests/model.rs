@@ -116,14 +116,15 @@ fn entry(key: &str, value: Value<'_>, longest: Option<usize>) -> KeyValue {
 }
 
 fn any_value(value: Value<'_>, longest: Option<usize>) -> AnyValue {
-    let most = longest.unwrap_or(usize::MAX);
-    let text = |text: &str| text.chars().take(most).collect();
+    let text = |text: &str| text.chars().take(longest.unwrap_or(usize::MAX)).collect();
     let value = match value {
         Value::Str(string) => ProtoValue::StringValue(text(string)),
         Value::Bool(truth) => ProtoValue::BoolValue(truth),
         Value::Int(number) => ProtoValue::IntValue(number),
         Value::Float(number) => ProtoValue::DoubleValue(number),
-        Value::Bytes(bytes) => ProtoValue::BytesValue(bytes.iter().copied().take(most).collect()),
+        Value::Bytes(bytes) => {
+            ProtoValue::BytesValue(bytes[..bytes.len().min(longest.unwrap_or(usize::MAX))].to_vec())
+        }
         Value::Array(values) => array(values, |value| any_value(value, longest)),
         Value::Strs(values) => array(values, |string| any_value(Value::Str(string), longest)),
         Value::Bools(values) => array(values, |truth| any_value(Value::Bool(truth), longest)),
