@@ -1,5 +1,7 @@
 //! Values at the edge are refused with a message or well defined: never an overflow, never a huge allocation.
 
+#![allow(clippy::unwrap_used, reason = "a test ends where its scene cannot be set")]
+
 use std::time::Duration;
 
 use standpipe::receiver::{Answer, Receiver};
