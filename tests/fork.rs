@@ -2,7 +2,7 @@
 //!
 //! The forking is done by a process of its own, so that no other test's threads are copied into the children.
 
-#![allow(clippy::unwrap_used, reason = "a test ends where its scene cannot be set")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 #![cfg(unix)]
 
 use std::collections::{HashMap, HashSet};

@@ -3,7 +3,7 @@
 //! Each measurement has a process of its own, so that no other test is in the reading; the receiver stays here, in the
 //! parent, so that its memory is not either.
 
-#![allow(clippy::unwrap_used, reason = "a test ends where its scene cannot be set")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::time::Duration;
 

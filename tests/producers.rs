@@ -1,6 +1,6 @@
 //! Many producers: every span is accounted for, nobody starves; and a producer that panics harms nobody but itself.
 
-#![allow(clippy::unwrap_used, reason = "a test ends where its scene cannot be set")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,6 +1,6 @@
 //! An attempt ends at its time-out plus 100 ms, whatever the collector does or leaves undone.
 
-#![allow(clippy::unwrap_used, reason = "a test ends where its scene cannot be set")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::sync::mpsc;
 use std::thread;
