@@ -209,6 +209,23 @@ fn a_record_larger_than_the_queue_is_counted_and_its_caller_does_not_wait_for_ev
 }
 
 #[test]
+fn a_record_too_large_for_one_exporter_goes_to_the_other() {
+    let (small, large) = (Receiver::start().unwrap(), Receiver::start().unwrap());
+    let telemetry = start_with(
+        Config::new()
+            .exporter(exporter(&small).id("small").batch_bytes(2000))
+            .exporter(exporter(&large).id("large")),
+    );
+    let tracer = telemetry.tracer("shop");
+    emit_large_in_time(&tracer, 3000, 1);
+    emit_in_time(&tracer, 1);
+    let ledger = telemetry.shutdown(LONG);
+    let [of_small, of_large] = [&ledger.exporters[0].traces, &ledger.exporters[1].traces];
+    assert_eq!((of_small.delivered, of_small.turned_away.too_large), (1, 1), "{ledger}");
+    assert_eq!((of_large.delivered, of_large.lost()), (2, 0), "{ledger}");
+}
+
+#[test]
 fn a_shutdown_releases_callers_that_wait() {
     let receiver = shut_gate();
     let telemetry = start(exporter(&receiver).queue_records(4));
