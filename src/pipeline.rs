@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, Sender, TryRecvError, bounded, unbounded};
 
 use crate::config::{BatchSettings, PaceSettings, QueueSettings, RetrySettings};
+use crate::context;
 use crate::problem::{Hook, Teller};
 use crate::queue::Queue;
 use crate::record::{Scope, Signal};
@@ -118,7 +119,8 @@ impl Pipeline {
 
     /// Ends what the worker has under way, at once if the network allows.
     pub(crate) fn interrupt(&self) {
-        (self.interrupt)();
+        // breaking a connection is logged, and a logger may want to make a record of it
+        context::quietly(|| (self.interrupt)());
     }
 
     /// Whether a stop has come to its end.

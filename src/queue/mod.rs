@@ -186,3 +186,6 @@ impl Queue {
         self.full.0.try_send(chunk).err().map(crossbeam_channel::TrySendError::into_inner)
     }
 }
+
+#[cfg(test)]
+mod tests;

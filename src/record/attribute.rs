@@ -80,8 +80,9 @@ from! {
     &'a [(&'a str, Value<'a>)] => |entries| Value::Map(entries);
 }
 
-/// A value nested deeper than this is not written.
-const MAX_DEPTH: usize = 64;
+/// A value nested deeper than this is not written. Decoders stop at 100 nested messages and refuse the whole request;
+/// each map takes three of them, a list of strings at the bottom two, and what is around an event's attribute six.
+pub(super) const MAX_DEPTH: usize = 30;
 
 /// Field numbers of `AnyValue` and its parts, as tags.
 mod tag {
@@ -108,14 +109,14 @@ pub(crate) struct Attribute<'a> {
     body_len: usize,
 }
 
-/// The most characters a string may have.
+/// The most characters a string may have, and bytes a value of bytes.
 type Longest = Option<usize>;
 
 impl<'a> Attribute<'a> {
     /// `None` for what must not be sent: an empty key, or a value nested too deeply.
     #[inline]
     pub(crate) fn new(key: &'a str, value: Value<'a>, longest: Longest) -> Option<Self> {
-        if key.is_empty() || !shallow(&value, MAX_DEPTH) {
+        if key.is_empty() || is_too_deep(&value) {
             return None;
         }
         let value_len = value_len(&value, longest);
@@ -154,6 +155,12 @@ pub(crate) fn field_has_key(field: &[u8], key: &str) -> bool {
     field.starts_with(&expected[..prefix]) && field[prefix..].starts_with(key.as_bytes())
 }
 
+/// Whether a value is nested deeper than decoders read.
+#[inline]
+pub(super) fn is_too_deep(value: &Value<'_>) -> bool {
+    !shallow(value, MAX_DEPTH)
+}
+
 fn shallow(value: &Value<'_>, depth: usize) -> bool {
     match value {
         Value::Array(values) => depth > 0 && values.iter().all(|value| shallow(value, depth - 1)),
@@ -170,7 +177,7 @@ fn value_len(value: &Value<'_>, longest: Longest) -> usize {
         Value::Bool(_) => 2,
         Value::Int(number) => 1 + encoded_len_varint(*number as u64),
         Value::Float(_) => 9,
-        Value::Bytes(bytes) => field_len(bytes.len()),
+        Value::Bytes(bytes) => field_len(cut_bytes(bytes, longest).len()),
         composite => field_len(composite_len(composite, longest)),
     }
 }
@@ -188,7 +195,7 @@ fn write_value(value: &Value<'_>, longest: Longest, out: &mut Writer<'_>) {
             out.byte(tag::DOUBLE);
             out.fixed64(number.to_bits());
         }
-        Value::Bytes(bytes) => out.field(tag::BYTES, bytes),
+        Value::Bytes(bytes) => out.field(tag::BYTES, cut_bytes(bytes, longest)),
         composite => {
             out.byte(if matches!(composite, Value::Map(_)) { tag::MAP } else { tag::ARRAY });
             out.varint(composite_len(composite, longest) as u64);
@@ -256,4 +263,9 @@ fn cut(text: &str, longest: Longest) -> &str {
         },
         _ => text,
     }
+}
+
+#[inline]
+fn cut_bytes(bytes: &[u8], longest: Longest) -> &[u8] {
+    &bytes[..longest.map_or(bytes.len(), |longest| longest.min(bytes.len()))]
 }
