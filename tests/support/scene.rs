@@ -37,7 +37,8 @@ pub(crate) fn gathering(receiver: &Receiver) -> Exporter {
 }
 
 pub(crate) fn gathering_to(endpoint: &str) -> Exporter {
-    exporter_to(endpoint).linger(FOR_EVER)
+    // so large that a request's share of the queue is no bound
+    exporter_to(endpoint).linger(FOR_EVER).queue_bytes(64 << 20)
 }
 
 pub(crate) fn start(exporter: Exporter) -> Telemetry {
