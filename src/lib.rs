@@ -1,4 +1,58 @@
 //! OTLP export for programs without an async runtime.
+//!
+//! Spans leave a synchronous program through a bounded queue and one background thread, as protobuf over
+//! blocking HTTP. No tokio, no executor, and every record is accounted for.
+//!
+//! ```
+//! use std::time::Duration;
+//! use standpipe::{Config, Exporter, Status, Telemetry};
+//!
+//! # let receiver = standpipe::receiver::Receiver::start()?;
+//! # let endpoint = receiver.endpoint();
+//! # /*
+//! let endpoint = "http://localhost:4318";
+//! # */
+//! let telemetry = Telemetry::start(Config::new().service_name("shop").exporter(Exporter::http(endpoint)))?;
+//! let tracer = telemetry.tracer("shop");
+//! {
+//!     let mut checkout = tracer.span("checkout"); // this thread's current span until it is dropped
+//!     checkout.set("order.id", 4711);
+//!     let mut payment = tracer.span("payment"); // finds its parent by itself
+//!     payment.event("retry").set("attempt", 2);
+//!     payment.status(Status::Error("card declined"));
+//! }
+//! let ledger = telemetry.shutdown(Duration::from_secs(2)); // never takes longer
+//! assert_eq!(ledger.lost(), 0);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # The way of a record
+//!
+//! ```text
+//!  caller                    │ queue            │ worker
+//!  Span::set, event, link … ─┼─► chunk ► chunk ─┼─► batch ─► transport ─► verdict
+//!  (bytes in wire format)    │ (bounded)        │   ▲ throttle       retry ◄─┘
+//!                            │                  │   └─ ledger: every record, by reason
+//! ```
+//!
+//! A span is written as OTLP protobuf while it is open, into a buffer that its thread keeps. When it ends, the
+//! bytes are copied into the queue; the worker frames them into requests. Start at [`Telemetry`], which leads to
+//! [`Tracer`] and [`Span`]; [`Config`] and [`Exporter`] say where to; [`Ledger`] says what became of it all.
+//!
+//! # When the queue is full
+//!
+//! [`WhenFull::Block`], the default, makes the caller wait: nothing is lost. [`WhenFull::DropNewest`] drops the new
+//! record and counts it: the caller never waits. Neither ever waits on something dead: after a shutdown, in a panic,
+//! and on the worker's own thread a record is counted and the caller goes on.
+//!
+//! # Features
+//!
+//! | feature | default | what it gives |
+//! |---|---|---|
+//! | `tls` | yes | `https` endpoints, by rustls with bundled roots or your own CA; client certificates |
+//! | `gzip` | yes | compressed requests |
+//! | `receiver` | no | [`receiver`]: an OTLP receiver to test against |
+//! | `cli` | no | the `standpipe` command |
 
 mod batch;
 mod config;
@@ -19,10 +73,16 @@ mod tracer;
 mod transport;
 mod worker;
 
-pub use config::*;
+pub use config::{
+    Compression, Config, ConfigError, Exporter, Finding, Location, Proxy, Setting, Severity, Source, WhenFull,
+};
 pub use context::{ParseContextError, SpanContext};
 pub use problem::{Problem, ProblemKind};
-pub use record::{Resource, Signal, SpanId, SpanKind, Status, TraceId, Value};
+pub use record::{Resource, Signal, SpanId, SpanKind, SpanLimits, Status, TraceId, Value};
 pub use stats::{Counts, Dropped, ExporterLedger, Ledger, TurnedAway};
 pub use telemetry::{Flushed, Telemetry};
 pub use tracer::{Span, SpanBuilder, SpanPart, Tracer};
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

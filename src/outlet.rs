@@ -2,6 +2,7 @@
 
 use std::io;
 use std::mem::ManuallyDrop;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
@@ -19,6 +20,8 @@ pub(crate) struct Outlet {
     /// Not dropped in a forked child, where its locks and channels belong to threads that do not exist.
     pipelines: ManuallyDrop<Vec<Pipeline>>,
     heir: OnceLock<Box<Outlet>>,
+    /// A child of a program that had shut down starts nothing.
+    stopped: AtomicBool,
 }
 
 /// What the exporters are built from.
@@ -42,9 +45,18 @@ impl Outlet {
         fork::watch();
         fork::undisturbed(|| {
             let pipelines = plan.blueprints.iter().map(Pipeline::start).collect::<io::Result<Vec<_>>>()?;
-            let generation = fork::generation();
-            Ok(Self { plan, generation, pipelines: ManuallyDrop::new(pipelines), heir: OnceLock::new() })
+            Ok(Self::with(plan, pipelines))
         })
+    }
+
+    fn with(plan: Arc<Plan>, pipelines: Vec<Pipeline>) -> Self {
+        Self {
+            plan,
+            generation: fork::generation(),
+            pipelines: ManuallyDrop::new(pipelines),
+            heir: OnceLock::new(),
+            stopped: AtomicBool::new(false),
+        }
     }
 
     pub(crate) fn limits(&self) -> &SpanLimits {
@@ -85,6 +97,7 @@ impl Outlet {
 
     /// Gives every exporter until the deadline to empty itself, all at the same time.
     pub(crate) fn stop(&self, deadline: Instant) {
+        self.stopped.store(true, Ordering::Relaxed);
         let running = self.running();
         running.iter().for_each(|pipeline| pipeline.start_stop(deadline));
         running.iter().for_each(|pipeline| pipeline.finish_stop(deadline));
@@ -100,14 +113,15 @@ impl Outlet {
         if let Some(heir) = self.heir.get() {
             return heir.here();
         }
-        let generation = fork::generation();
+        let blueprints = match self.stopped.load(Ordering::Relaxed) {
+            true => &[],
+            false => &self.plan.blueprints[..],
+        };
         fork::undisturbed(|| {
             self.heir.get_or_init(|| {
                 // a child that gets no thread goes on without those exporters, as emitting never fails
-                let started =
-                    self.plan.blueprints.iter().filter_map(|blueprint| Pipeline::start(blueprint).ok());
-                let pipelines = ManuallyDrop::new(started.collect());
-                Box::new(Self { plan: Arc::clone(&self.plan), generation, pipelines, heir: OnceLock::new() })
+                let started = blueprints.iter().filter_map(|blueprint| Pipeline::start(blueprint).ok());
+                Box::new(Self::with(Arc::clone(&self.plan), started.collect()))
             })
         })
     }

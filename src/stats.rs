@@ -265,3 +265,6 @@ impl Books {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

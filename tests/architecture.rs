@@ -16,31 +16,36 @@ mod source;
 /// `room::Item` allows that one item.
 #[rustfmt::skip]
 const HOUSE: &[Row] = &[
-    // what can be said, in wire format
-    row("record",          &[],                                               &["prost", "opentelemetry_proto"]),
-    row("context",         &["record"],                                       &[]),
+    // what a forked child must know
     row("fork",            &[],                                               &["parking_lot"]),
+    // what can be said, in wire format
+    row("record",          &["fork"],                                         &["prost", "opentelemetry_proto"]),
+    row("context",         &["record"],                                       &[]),
+    // what went wrong, what became of every record, what was set
     row("problem",         &[],                                               &[]),
-    row("stats",           &["record", "problem"],                            &["serde"]),
-    row("config",          &["record", "problem"],                            &["serde", "toml"]),
+    row("stats",           &["record"],                                       &["parking_lot", "serde"]),
+    row("config",          &["record", "problem"],                            &["toml"]),
     // between the caller and the worker
     row("queue",           &["record", "context", "stats", "config"],         &["crossbeam_channel", "parking_lot"]),
     // pure: what to send, and when
     row("batch",           &["record", "config"],                             &["prost"]),
     row("throttle",        &["config"],                                       &[]),
     // out of the program, and what follows from the answer
-    row("transport",       &["record", "config"],                             &["flate2", "prost"]),
-    row("transport/http*", &["record", "config"],                             &["flate2", "prost", "ureq"]),
+    row("transport",       &["record", "config"],                             &["prost"]),
+    row("transport/http*", &["record", "config"],                             &["flate2", "ureq"]),
     row("retry",           &["config", "transport::Verdict"],                 &[]),
     // the background thread
     row("worker",          &["record", "context", "problem", "stats", "config", "queue", "batch", "throttle",
                              "transport", "retry"],                           &["crossbeam_channel"]),
+    // one exporter, put together and running
+    row("pipeline",        &["record", "problem", "stats", "config", "queue", "throttle", "transport", "worker"],
+                                                                              &["crossbeam_channel"]),
     // the calling side
-    row("outlet",          &["record", "context", "fork", "stats", "config", "queue"],           &[]),
-    row("tracer",          &["record", "context", "fork", "stats", "config", "queue", "outlet"], &[]),
-    // the one place where the parts are put together
-    row("telemetry",       &["record", "context", "fork", "problem", "stats", "config", "queue", "batch", "throttle",
-                             "transport", "retry", "worker", "outlet", "tracer"], &["crossbeam_channel", "parking_lot"]),
+    row("outlet",          &["fork", "record", "stats", "pipeline"],          &[]),
+    row("tracer",          &["fork", "record", "context", "outlet"],          &[]),
+    // start, flush, shutdown
+    row("telemetry",       &["record", "stats", "config", "transport", "pipeline", "outlet", "tracer"],
+                                                                              &["crossbeam_channel", "parking_lot"]),
     // the other end of the wire
     row("receiver",        &["record"],                                       &["opentelemetry_proto", "prost", "flate2"]),
     // the binary: the library is an outside crate to it
@@ -465,6 +470,7 @@ mod the_checker {
         let door = "//! Docs.\n#![deny(missing_docs)]\n\n#[cfg(feature = \"x\")]\npub mod a;\npub(crate) use a::{B, c::D};\n";
         assert_eq!(Source::read(door).first_logic(), None);
         assert_eq!(Source::read(&format!("{door}pub fn f() {{}}\n")).first_logic(), Some(7));
+        assert_eq!(Source::read(&format!("{door}mod m {{}}\n")).first_logic(), None);
         assert_eq!(Source::read(&format!("{door}mod m {{ fn f() {{}} }}\n")).first_logic(), Some(7));
         assert_eq!(Source::read(&format!("{door}#[test]\nconst X: u8 = 1;\n")).first_logic(), Some(8));
     }

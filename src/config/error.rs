@@ -43,6 +43,19 @@ impl ConfigError {
         Self { details: Box::new(details) }
     }
 
+    /// For what only shows when exporters are put together: their ids, and why not.
+    pub(crate) fn at_start(faults: Vec<(String, String)>, mut usable: Config) -> Self {
+        usable.exporters.retain(|exporter| faults.iter().all(|(id, _)| id != exporter.name()));
+        let finding = |(id, what)| Finding {
+            severity: Severity::Error,
+            location: None,
+            key: format!("exporter {id:?}"),
+            what,
+            fix: String::new(),
+        };
+        Self::new(faults.into_iter().map(finding).collect(), usable)
+    }
+
     /// Everything that was found, warnings and notes included, in the order of the file.
     pub fn findings(&self) -> &[Finding] {
         &self.details.findings
@@ -193,19 +206,5 @@ mod tests {
         let error = ConfigError::new(findings, Config::new());
         assert_eq!(error.to_string(), "a: unknown key\nnote: b: unknown key");
         assert!(!error.is_unreadable());
-    }
-}
-impl ConfigError {
-    /// For what only shows when an exporter is put together; `usable` keeps the others.
-    pub(crate) fn at_start(faults: Vec<(String, String)>, mut usable: Config) -> Self {
-        usable.exporters.retain(|exporter| faults.iter().all(|(id, _)| id != exporter.name()));
-        let finding = |(id, what)| Finding {
-            severity: Severity::Error,
-            location: None,
-            key: format!("exporter {id:?}"),
-            what,
-            fix: String::new(),
-        };
-        Self::new(faults.into_iter().map(finding).collect(), usable)
     }
 }

@@ -49,11 +49,9 @@ impl Surroundings {
         Ok(Expanded { text: expanded, is_secret })
     }
 
-    /// A file named by the configuration, as bytes.
-    pub(super) fn read(&self, path: &str) -> Result<Vec<u8>, Fault> {
-        read_bounded(&self.directory.join(path)).map_err(|cause| {
-            Fault::new(format!("cannot read file {path:?}: {cause}"), "write the path of a readable file")
-        })
+    /// A file named by the configuration, or why it cannot be read.
+    pub(super) fn read(&self, path: &str) -> Result<Vec<u8>, String> {
+        read_bounded(&self.directory.join(path))
     }
 
     fn look_up(&self, reference: &str) -> Result<String, Fault> {
@@ -85,12 +83,17 @@ impl Surroundings {
 
     fn look_up_file(&self, path: &str) -> Result<String, Fault> {
         let fault = |state| Fault::new(format!("file {path:?} is {state}"), "write the value into it");
-        let bytes = self.read(path)?;
+        let bytes = self.read(path).map_err(|cause| unreadable(path, &cause))?;
         let text = String::from_utf8(bytes).map_err(|_| fault("not UTF-8"))?;
         // editors end a file with a line break; no secret does
         let text = text.trim_end_matches(['\r', '\n']);
         if text.is_empty() { Err(fault("empty")) } else { Ok(text.to_owned()) }
     }
+}
+
+/// Says that a file cannot be read; `path` is as the configuration spells it.
+pub(super) fn unreadable(path: &str, cause: &str) -> Fault {
+    Fault::new(format!("cannot read file {path:?}: {cause}"), "write the path of a readable file")
 }
 
 /// The whole file, or why not, in words.

@@ -10,7 +10,6 @@ use super::{
     BatchSettings, Compression, HttpSettings, Level, PaceSettings, Proxy, QueueSettings, RetrySettings,
     Secret, Setting, Source, WhenFull, duration, endpoint, header, size,
 };
-use crate::record::Signal;
 
 /// Where telemetry goes, and at what pace: a collector's address with its queue, batches, retries and secrets.
 ///
@@ -217,13 +216,8 @@ impl Exporter {
         Key::ALL.iter().map(setting).collect()
     }
 
-    /// The full URL that a signal is posted to.
-    pub(crate) fn url(&self, signal: Signal) -> String {
-        self.http.url(signal)
-    }
-
-    /// The id, as [`Exporter::id`] or the file set it.
-    pub(crate) fn name(&self) -> &str {
+    /// The id that [`id`](Self::id) or the file gave it, as the ledger and the problems name it.
+    pub fn name(&self) -> &str {
         &self.id
     }
 

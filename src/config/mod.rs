@@ -30,14 +30,11 @@ pub(crate) use secret::Secret;
 pub(crate) use settings::{
     BatchSettings, HttpSettings, Level, PaceSettings, QueueSettings, RetrySettings, TlsSettings,
 };
-pub use settings::{Compression, Proxy, SpanLimits, WhenFull};
+pub use settings::{Compression, Proxy, WhenFull};
 pub use source::{Setting, Source};
 
-use crate::problem::Problem;
-use crate::record::{Resource, Value};
-
-/// The problem hook as it is stored: shared by all workers.
-pub(crate) type ProblemHook = Arc<dyn Fn(&Problem) + Send + Sync>;
+use crate::problem::{Hook, Problem};
+use crate::record::{Resource, SpanLimits, Value};
 
 /// Everything that `Telemetry::start` needs to know: who is speaking, and where it goes.
 ///
@@ -58,7 +55,7 @@ pub struct Config {
     pub(crate) resource: Resource,
     pub(crate) exporters: Vec<Exporter>,
     pub(crate) span_limits: SpanLimits,
-    pub(crate) on_problem: Option<ProblemHook>,
+    pub(crate) on_problem: Option<Hook>,
     findings: Vec<Finding>,
 }
 

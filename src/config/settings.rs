@@ -158,8 +158,7 @@ impl fmt::Debug for HttpSettings {
             .field("compression", &self.compression)
             .field("proxy", &self.proxy)
             .field("tls", &self.tls)
-            .field("user_agent", &self.user_agent)
-            .finish()
+            .finish_non_exhaustive()
     }
 }
 
@@ -219,7 +218,6 @@ impl Level {
     }
 }
 
-pub use crate::record::SpanLimits;
 #[cfg(test)]
 mod tests {
     use super::*;

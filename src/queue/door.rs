@@ -106,3 +106,6 @@ impl Door {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -127,10 +127,16 @@ impl Queue {
 
     /// Moves all that is queued now to the worker.
     pub(crate) fn drain(&self, mut take: impl FnMut(Box<Chunk>)) {
+        self.take_full(&mut take);
+        self.shards.take_open(&mut take);
+        // a chunk that was open at the beginning may have been handed over before its turn came
+        self.take_full(&mut take);
+    }
+
+    fn take_full(&self, take: impl FnMut(Box<Chunk>)) {
         // callers go on filling chunks meanwhile: those are for the next round
         let full = self.full.1.len();
-        self.full.1.try_iter().take(full).for_each(&mut take);
-        self.shards.take_open(take);
+        self.full.1.try_iter().take(full).for_each(take);
     }
 
     /// Gives an emptied chunk back to the callers.
@@ -179,3 +185,6 @@ impl Queue {
         self.full.0.try_send(chunk).err().map(crossbeam_channel::TrySendError::into_inner)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -60,6 +60,8 @@ impl Builder {
     }
 
     /// The longest body, after decompression, that is not answered with 413; 64 MiB if not said.
+    ///
+    /// A shorter body of very many empty messages is refused likewise, when it would take sixteen times this in memory.
     pub fn max_body_bytes(mut self, bytes: usize) -> Self {
         self.settings.max_body_bytes = bytes;
         self
@@ -93,7 +95,8 @@ impl Builder {
         self
     }
 
-    /// How many bytes of bodies, decompressed, and as many of request heads are kept; 256 MiB if not said, 0 keeps nothing.
+    /// How many bytes of memory the kept spans may take, and as many the kept requests; 256 MiB if not said, 0 keeps
+    /// nothing.
     ///
     /// Beyond it the oldest are forgotten. The counts stay exact.
     pub fn keep_bytes(mut self, bytes: usize) -> Self {

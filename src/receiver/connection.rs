@@ -175,7 +175,7 @@ impl Connection<'_> {
             return Err(Over);
         }
         spans.truncate(accepted);
-        self.shared.change(|state| state.store.add_spans(spans, content.bytes));
+        self.shared.change(|state| state.store.add_spans(spans, content.weight));
         Ok(())
     }
 

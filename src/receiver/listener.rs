@@ -33,7 +33,11 @@ impl Listener {
         let clients = Arc::new(Mutex::new(Vec::new()));
         let door = thread::Builder::new().name("standpipe-door".into()).spawn({
             let clients = clients.clone();
-            move || keep_door(&listener, &shared, &clients)
+            move || {
+                keep_door(&listener, &shared, &clients);
+                drop(listener);
+                shared.change(|state| state.listening = false);
+            }
         })?;
         Ok(Self { address, threads: Mutex::new(Some(Threads { door, clients })) })
     }
@@ -42,14 +46,9 @@ impl Listener {
         self.address
     }
 
-    /// An address that reaches the listener from this machine, also if it listens on all of them.
+    /// An address that reaches the listener from this machine.
     pub(super) fn local_address(&self) -> SocketAddr {
-        let ip = match self.address.ip() {
-            IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
-            IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
-            ip => ip,
-        };
-        SocketAddr::new(ip, self.address.port())
+        reachable(self.address)
     }
 
     /// Closes the door and all connections. The second time there is nothing left to do.
@@ -59,10 +58,10 @@ impl Listener {
         };
         shared.stop();
         shared.wait_until(PATIENCE, |state| state.open.is_empty());
-        // nothing but a client wakes a thread from `accept`
-        let woken = TcpStream::connect_timeout(&self.local_address(), PATIENCE);
-        // without a file descriptor to spare there is no such client; the door closes with the next one
-        if woken.is_ok() || threads.door.is_finished() {
+        // nothing but a client wakes a thread from `accept`. Without a file descriptor to spare there is no
+        // such client: then the door closes by itself when the next one comes
+        let _ = TcpStream::connect_timeout(&self.local_address(), PATIENCE);
+        if shared.wait_until(PATIENCE, |state| !state.listening) {
             let _ = threads.door.join();
         }
         let clients = std::mem::take(&mut *threads.clients.lock().unwrap_or_else(PoisonError::into_inner));
@@ -74,6 +73,16 @@ impl Listener {
             }
         }
     }
+}
+
+/// A listener on all addresses of the machine is reached on its loopback address, others on their own.
+fn reachable(listening: SocketAddr) -> SocketAddr {
+    let ip = match listening.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    };
+    SocketAddr::new(ip, listening.port())
 }
 
 fn keep_door(listener: &TcpListener, shared: &Arc<Shared>, clients: &Mutex<Vec<JoinHandle<()>>>) {
@@ -120,5 +129,23 @@ struct Guest {
 impl Drop for Guest {
     fn drop(&mut self) {
         self.shared.dismiss(self.number);
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_listener_on_all_addresses_is_reached_by_loopback() {
+        for (listening, expected) in [
+            ("127.0.0.1:4318", "127.0.0.1:4318"),
+            ("127.0.0.2:4318", "127.0.0.2:4318"),
+            ("0.0.0.0:4318", "127.0.0.1:4318"),
+            ("[::]:4318", "[::1]:4318"),
+        ] {
+            assert_eq!(reachable(listening.parse().unwrap()), expected.parse().unwrap());
+        }
     }
 }

@@ -35,6 +35,7 @@ mod request;
 mod state;
 mod store;
 mod traces;
+mod weight;
 mod wire;
 
 use std::io;
@@ -140,6 +141,12 @@ impl Receiver {
     #[must_use]
     pub fn wait_for_connections(&self, count: u64, timeout: Duration) -> bool {
         self.shared.wait_until(timeout, |state| state.connection_count >= count)
+    }
+
+    /// Waits until no client is connected. Returns `false` if `timeout` passes first.
+    #[must_use]
+    pub fn wait_for_disconnection(&self, timeout: Duration) -> bool {
+        self.shared.wait_until(timeout, |state| state.open.is_empty())
     }
 
     /// Waits until [`Receiver::pause`] holds `count` requests. Returns `false` if `timeout` passes first.

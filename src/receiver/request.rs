@@ -2,8 +2,12 @@
 
 use super::http::{Framing, Head, Refusal, gunzip};
 use super::store::ReceivedSpan;
-use super::traces;
+use super::{traces, weight};
 use crate::record::Signal;
+
+/// How much more memory than the largest body a decoded one may take. Spans as programs make them take five times
+/// their length.
+const UNFOLDING: usize = 16;
 
 /// A head that passed.
 pub(super) struct Plan {
@@ -21,8 +25,8 @@ enum Coding {
 /// The content of a body.
 pub(super) struct Content {
     pub(super) spans: Vec<ReceivedSpan>,
-    /// Length after decompression.
-    pub(super) bytes: usize,
+    /// The memory it takes.
+    pub(super) weight: usize,
 }
 
 impl Plan {
@@ -54,17 +58,23 @@ impl Plan {
     /// Decompresses and decodes a body that was read to its end.
     pub(super) fn decode(&self, body: &[u8], max_body_bytes: usize) -> Result<Content, Refusal> {
         match self.coding {
-            Coding::Identity => self.decode_message(body),
-            Coding::Gzip => self.decode_message(&gunzip(body, max_body_bytes)?),
+            Coding::Identity => self.decode_message(body, max_body_bytes),
+            Coding::Gzip => self.decode_message(&gunzip(body, max_body_bytes)?, max_body_bytes),
         }
     }
 
-    fn decode_message(&self, message: &[u8]) -> Result<Content, Refusal> {
+    fn decode_message(&self, message: &[u8], max_body_bytes: usize) -> Result<Content, Refusal> {
+        let weight = match self.signal {
+            Signal::Traces => weight::of_traces(message),
+        };
+        if weight > max_body_bytes.saturating_mul(UNFOLDING) {
+            return Err(Refusal::new(413, "request body too large: it unfolds to too many messages"));
+        }
         let spans = match self.signal {
             Signal::Traces => traces::decode(message),
         };
         let spans = spans.map_err(|error| Refusal::new(400, format!("cannot decode the body: {error}")))?;
-        Ok(Content { spans, bytes: message.len() })
+        Ok(Content { spans, weight })
     }
 }
 

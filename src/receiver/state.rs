@@ -15,8 +15,10 @@ pub(super) struct Settings {
     pub(super) max_header_bytes: usize,
     pub(super) max_connections: usize,
     pub(super) read_timeout: Duration,
-    pub(super) on_batch: Option<Box<dyn Fn(&Batch) + Send + Sync>>,
+    pub(super) on_batch: Option<OnBatch>,
 }
+
+pub(super) type OnBatch = Box<dyn Fn(&Batch) + Send + Sync>;
 
 impl fmt::Debug for Settings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -40,6 +42,8 @@ pub(super) struct Shared {
 pub(super) struct State {
     pub(super) store: Store,
     pub(super) script: Script,
+    /// Whether the port is taken, which it still is for a moment after the receiver was stopped.
+    pub(super) listening: bool,
     pub(super) stopped: bool,
     pub(super) paused: bool,
     /// Requests that wait for the pause to end.
@@ -55,6 +59,7 @@ impl Shared {
         let state = State {
             store,
             script,
+            listening: true,
             stopped: false,
             paused: false,
             held: 0,

@@ -75,7 +75,7 @@ impl ReceivedRequest {
         self.headers.iter().find(|(n, _)| n.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
     }
 
-    fn head_bytes(&self) -> usize {
+    fn weight(&self) -> usize {
         let headers: usize = self.headers.iter().map(|(name, value)| name.len() + value.len()).sum();
         size_of::<Self>() + self.method.len() + self.path.len() + headers
     }
@@ -122,21 +122,21 @@ pub(super) struct Store {
 }
 
 impl Store {
-    /// Keeps up to `budget` bytes of heads and as many of bodies.
+    /// Keeps up to `budget` bytes of requests and as many of spans.
     pub(super) fn new(budget: usize) -> Self {
         Self { request_count: 0, span_count: 0, requests: Kept::new(budget), spans: Kept::new(budget) }
     }
 
     pub(super) fn add_request(&mut self, request: ReceivedRequest) {
         self.request_count += 1;
-        self.requests.push(request.head_bytes(), request);
+        self.requests.push(request.weight(), request);
     }
 
-    /// `bytes` is the length of the body they were decoded from.
-    pub(super) fn add_spans(&mut self, spans: Vec<ReceivedSpan>, bytes: usize) {
+    /// `weight` is the memory they take.
+    pub(super) fn add_spans(&mut self, spans: Vec<ReceivedSpan>, weight: usize) {
         self.span_count += spans.len() as u64;
         if !spans.is_empty() {
-            self.spans.push(bytes, spans);
+            self.spans.push(weight, spans);
         }
     }
 

@@ -80,8 +80,9 @@ from! {
     &'a [(&'a str, Value<'a>)] => |entries| Value::Map(entries);
 }
 
-/// A value nested deeper than this is not written.
-const MAX_DEPTH: usize = 64;
+/// A value nested deeper than this is not written. Decoders stop at 100 nested messages and refuse the whole request;
+/// each map takes three of them, a list of strings at the bottom two, and what is around an event's attribute six.
+pub(super) const MAX_DEPTH: usize = 30;
 
 /// Field numbers of `AnyValue` and its parts, as tags.
 mod tag {
@@ -115,7 +116,7 @@ impl<'a> Attribute<'a> {
     /// `None` for what must not be sent: an empty key, or a value nested too deeply.
     #[inline]
     pub(crate) fn new(key: &'a str, value: Value<'a>, longest: Longest) -> Option<Self> {
-        if key.is_empty() || !shallow(&value, MAX_DEPTH) {
+        if key.is_empty() || is_too_deep(&value) {
             return None;
         }
         let value_len = value_len(&value, longest);
@@ -152,6 +153,12 @@ pub(crate) fn field_has_key(field: &[u8], key: &str) -> bool {
     out.varint(key.len() as u64);
     let field = &field[skipped..];
     field.starts_with(&expected[..prefix]) && field[prefix..].starts_with(key.as_bytes())
+}
+
+/// Whether a value is nested deeper than decoders read.
+#[inline]
+pub(super) fn is_too_deep(value: &Value<'_>) -> bool {
+    !shallow(value, MAX_DEPTH)
 }
 
 fn shallow(value: &Value<'_>, depth: usize) -> bool {

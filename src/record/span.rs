@@ -173,7 +173,11 @@ impl SpanRecord {
     pub(crate) fn set_status(&mut self, status: Status<'_>) {
         match self.status {
             Some((_, true)) => return,
-            Some((at, false)) => self.remove(at),
+            Some((at, false)) => {
+                // there may be no room for the new one
+                self.status = None;
+                self.remove(at);
+            }
             None => {}
         }
         let (code, message) = match status {
@@ -351,3 +355,6 @@ fn hash(key: &[u8]) -> u32 {
     let mixed = (head ^ tail.rotate_left(29) ^ key.len() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (mixed >> 32) as u32
 }
+
+#[cfg(test)]
+mod tests;

@@ -86,6 +86,11 @@ impl Source {
                 continue;
             }
             at = end_of_visibility(&self.tokens, at);
+            if [self.text(at), self.text(at + 2), self.text(at + 3)] == ["mod", "{", "}"] {
+                // an empty module only carries documentation
+                at += 4;
+                continue;
+            }
             let is_door = self.text(at) == "use" || (self.text(at) == "mod" && self.text(at + 2) == ";");
             if !is_door {
                 return Some(line);

@@ -1,5 +1,10 @@
 //! The embedded receiver over real sockets: it answers as OTLP asks, misbehaves as told, and survives what
 //! clients do to it.
 
+#![allow(clippy::unwrap_used)]
+
 mod answers;
 mod client;
+mod hostile;
+mod lifecycle;
+mod script;

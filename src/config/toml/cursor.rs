@@ -157,9 +157,10 @@ impl<'t> Cursor<'t> {
                 b']' | b'}' => depth = depth.saturating_sub(1),
                 _ => {}
             }
-            match byte {
-                b'"' | b'\'' => drop(self.string()),
-                _ => self.skip_character(),
+            if matches!(byte, b'"' | b'\'') {
+                self.string();
+            } else {
+                self.skip_character();
             }
             if depth == 0 {
                 return;
@@ -170,7 +171,72 @@ impl<'t> Cursor<'t> {
 
     fn skip_while(&mut self, wanted: impl Fn(u8) -> bool) {
         let rest = &self.text.as_bytes()[self.at..];
-        // stops at ASCII only, which is always a character of its own, or at the end
-        self.at += rest.iter().position(|&byte| byte.is_ascii() && !wanted(byte)).unwrap_or(rest.len());
+        // stays on a character boundary: what is wanted is either ASCII only, or includes all that is not ASCII
+        self.at += rest.iter().position(|&byte| !wanted(byte)).unwrap_or(rest.len());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rest_after(text: &str, walk: impl FnOnce(&mut Cursor<'_>)) -> &str {
+        let mut cursor = Cursor::new(text);
+        walk(&mut cursor);
+        &text[cursor.at()..]
+    }
+
+    #[test]
+    fn a_string_ends_at_its_own_quotes_only() {
+        for (text, rest) in [
+            (r#""a" b"#, " b"),
+            (r#""" b"#, " b"),
+            (r#""a\\"b"#, "b"),
+            (r#""a\"b" c"#, " c"),
+            (r"'a\' b", " b"),
+            ("'a\"' b", " b"),
+            ("\"\"\"a\n\"b\" \\\"\"\" '\"\"\" c", " c"),
+            ("\"\"\"a\"\"\"\"\" c", " c"),
+            ("\"\"\"a\\\n b\"\"\" c", " c"),
+            ("'''a\n''b''' c", " c"),
+            ("\"a\nb = 1", "\nb = 1"),
+            ("\"a\\\nb = 1", "\nb = 1"),
+            ("\"\"\"a\n", ""),
+            ("'ü'ü", "ü"),
+        ] {
+            assert_eq!(rest_after(text, |cursor| _ = cursor.string()), rest, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_key_is_read_in_parts() {
+        for (text, parts, is_whole) in [
+            ("a = 1", vec!["a"], true),
+            ("a.b-c . \"d.e\".'f' = 1", vec!["a", "b-c", "\"d.e\"", "'f'"], true),
+            ("a", vec!["a"], true),
+            ("a. = 1", vec!["a"], false),
+            (".a", vec![], false),
+            ("= 1", vec![], false),
+            ("\"a", vec![], false),
+            ("a.\"b", vec!["a"], false),
+            ("ä", vec![], false),
+            ("", vec![], false),
+        ] {
+            let key = Cursor::new(text).key();
+            let found: Vec<&str> = key.parts.iter().map(|part| &text[part.clone()]).collect();
+            assert_eq!((found, key.is_whole), (parts, is_whole), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn nesting_is_skipped_as_a_whole() {
+        for (text, rest) in [
+            ("[1, [2, ']'], {a = \"]\"}] x", " x"),
+            ("[ # ]\n] x", " x"),
+            ("{a = [\n{}]} x", " x"),
+            ("[[[", ""),
+        ] {
+            assert_eq!(rest_after(text, |cursor| cursor.skip_nested()), rest, "{text:?}");
+        }
     }
 }

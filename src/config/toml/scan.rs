@@ -1,259 +1,363 @@
-//! A first walk over a TOML document, before the parser sees it.
+//! The first walk over a TOML document, before the parser sees it.
 //!
-//! Three things that the parser cannot do are done here, without moving a position that is ever shown:
+//! Three things that the parser does not do are done here, and every place in the document stays known:
 //!
-//! - `enable = true` beside `enable.log-exporter = true` is not TOML, but it is what tracers are written
-//!   with: the second key becomes `"enable.log-exporter"`, and a table `enable` becomes `"enable."`;
+//! - `enable = true` beside `enable.log-exporter = true` is not TOML, but tracers are written that way. The
+//!   second key is handed on as `"enable.log-exporter"`, and a table called `enable` as `"enable."`. Only the
+//!   third part of a path that starts with `tracer` is ever renamed;
 //! - a line that is no statement would end the parser's work: it is reported and blanked, and the rest is read;
-//! - nesting is bounded, so that no document can exhaust the stack of whoever walks it.
+//! - nesting is bounded, so that no document can exhaust the stack of those who walk it later.
 
 use std::ops::Range;
 
-use toml::de::DeValue;
+use super::cursor::Cursor;
+use super::outline::{Malformed, Outline, Statement, Table, TableKind, decode, quote};
+
+/// The name under which a tracer's table `enable` is handed on.
+pub(super) const ENABLE_TABLE: &str = "enable.";
 
 /// Tables and arrays within each other; far more than any configuration needs.
 const MAX_DEPTH: usize = 32;
 
-/// The name under which a table `enable` of a tracer is handed on.
-pub(super) const ENABLE_TABLE: &str = "enable.";
+const TOO_DEEP: (&str, &str) = ("nested deeper than 32 levels", "write it flatter");
+const NO_HEADER: (&str, &str) = ("malformed table header", "write it like [tracer.otel], alone in its line");
+const NO_KEY: (&str, &str) =
+    ("not a key", "write key = value; quote a key that holds more than letters, digits, - and _");
+const NO_VALUE: (&str, &str) = ("key without a value", "write key = value");
 
-/// What the walk found out.
-#[derive(Debug, Default)]
-pub(super) struct Outline {
-    /// What the parser is to read instead of the document.
-    pub(super) text: String,
-    /// Lines that were blanked.
-    pub(super) malformed: Vec<Malformed>,
-    edits: Vec<Edit>,
-    statements: Vec<Statement>,
-    tables: Vec<Table>,
-}
-
-/// A line that is no TOML statement.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Malformed {
-    /// Offset in the document.
-    pub(super) at: usize,
-    pub(super) what: &'static str,
-    pub(super) fix: &'static str,
-}
-
-/// Whose setting a place in the document belongs to.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Owner {
-    Tracer(String),
-    /// A section that is not ours.
-    Other,
-    /// It could be anybody's.
-    Unknown,
-}
-
-#[derive(Debug)]
-struct Statement {
-    start: usize,
-    /// Of the key, without the table it stands in.
-    key: Range<usize>,
-    table: usize,
-    /// Whether it swallowed the rest of the document.
-    unclosed: bool,
-}
-
-#[derive(Debug, Default)]
-struct Table {
-    path: Vec<String>,
-    kind: TableKind,
-}
-
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-enum TableKind {
-    #[default]
-    Plain,
-    /// An element of an array, `[[…]]`: it has no name of its own.
-    Element,
-    /// Its header could not be read; what stands in it is not handed on.
-    Malformed,
-}
-
-#[derive(Debug)]
-struct Edit {
-    /// In the document.
-    range: Range<usize>,
-    replacement: String,
-    /// Where the replacement starts in the edited text.
-    lands_at: usize,
-}
-
-impl Outline {
-    pub(super) fn of(document: &str) -> Self {
-        Scanner::new(document).run()
-    }
-
-    /// The offset in the document of an offset in the edited text.
-    pub(super) fn original(&self, edited: usize) -> usize {
-        let after = self.edits.partition_point(|edit| edit.lands_at <= edited);
-        let Some(edit) = after.checked_sub(1).and_then(|index| self.edits.get(index)) else {
-            return edited;
-        };
-        let within = edited - edit.lands_at;
-        match within.checked_sub(edit.replacement.len()) {
-            Some(beyond) => edit.range.end + beyond,
-            // inside a replacement only one of the same length has a counterpart for every byte
-            None if edit.replacement.len() == edit.range.len() => edit.range.start + within,
-            None => edit.range.start,
+/// Walks over the whole document.
+pub(super) fn scan(document: &str) -> Outline<'_> {
+    let mut scanner = Scanner { document, cursor: Cursor::new(document), outline: Outline::new(document) };
+    scanner.cursor.skip_blank();
+    // each statement takes at least its first character, so this ends
+    while let Some(first) = scanner.cursor.peek() {
+        if first == b'[' {
+            scanner.header()
+        } else {
+            scanner.assignment()
         }
+        scanner.cursor.skip_blank();
     }
-
-    /// The statement that a place in the document belongs to, as a number to compare.
-    pub(super) fn statement_at(&self, original: usize) -> Option<usize> {
-        self.statements.partition_point(|statement| statement.start <= original).checked_sub(1)
-    }
-
-    /// The whole key of the statement at a place; empty if none could be read.
-    pub(super) fn path_at(&self, document: &str, original: usize) -> Vec<String> {
-        let Some(statement) = self.statement_at(original).map(|index| &self.statements[index]) else {
-            return Vec::new();
-        };
-        let mut path = self.tables[statement.table].path.clone();
-        let key = &document[statement.key.clone()];
-        path.extend(Scanner::new(key).key().parts.into_iter().map(|part| decode(&key[part])));
-        path
-    }
-
-    pub(super) fn owner_at(&self, document: &str, original: usize) -> Owner {
-        let unclosed = self.statement_at(original).is_some_and(|index| self.statements[index].unclosed);
-        let mut path = self.path_at(document, original).into_iter();
-        match (path.next().as_deref(), path.next()) {
-            _ if unclosed => Owner::Unknown,
-            (Some("tracer"), Some(id)) => Owner::Tracer(id),
-            (Some("tracer"), None) | (None, _) => Owner::Unknown,
-            (Some(_), _) => Owner::Other,
-        }
-    }
-
-    /// An earlier statement in the same table that sets the same key.
-    pub(super) fn earlier_twin(&self, document: &str, original: usize) -> Option<usize> {
-        let index = self.statement_at(original)?;
-        let path = self.path_at(document, original);
-        let table = self.statements[index].table;
-        let twin = self.statements[..index].iter().rev().take_while(|earlier| earlier.table == table);
-        // bounded: a document with thousands of duplicates needs no thousand searches of thousands
-        let twin = twin.take(1_000).find(|earlier| self.path_at(document, earlier.start) == path)?;
-        Some(twin.start)
-    }
+    scanner.outline
 }
 
-/// The parts of a dotted key.
-#[derive(Debug, Default)]
-struct DottedKey {
-    parts: Vec<Range<usize>>,
-    /// Whether it ended as a key does, and not at something strange.
-    whole: bool,
+struct Scanner<'d> {
+    document: &'d str,
+    cursor: Cursor<'d>,
+    outline: Outline<'d>,
 }
 
-/// Nesting went deeper than [`MAX_DEPTH`].
-struct TooDeep;
-
-struct Scanner<'t> {
-    text: &'t str,
-    at: usize,
-    outline: Outline,
+/// Why a value could not be walked over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Abandoned {
+    TooDeep,
+    /// It never ends; the parser will say so.
+    Unclosed,
 }
 
-impl<'t> Scanner<'t> {
-    fn new(text: &'t str) -> Self {
-        let outline = Outline { tables: vec![Table::default()], ..Outline::default() };
-        Self { text, at: 0, outline }
-    }
-
-    /// Every statement takes its first byte and the rest of its last line, so this ends.
-    fn run(mut self) -> Outline {
-        self.skip_blank();
-        while self.peek().is_some() {
-            if self.peek() == Some(b'[') {
-                self.header();
-            } else {
-                self.key_and_value();
-            }
-            self.skip_blank();
-        }
-        self.outline.text = self.edited();
-        self.outline
-    }
-
+impl Scanner<'_> {
     fn header(&mut self) {
-        let start = self.at;
-        let is_array = self.rest().starts_with("[[");
-        self.at += if is_array { 2 } else { 1 };
-        let key_start = self.at;
-        let key = self.key();
-        let closed = key.whole && self.take(if is_array { "]]" } else { "]" });
-        let key_end = key.parts.last().map_or(key_start, |part| part.end);
-        let path: Vec<String> = key.parts.iter().map(|part| decode(&self.text[part.clone()])).collect();
-        let too_deep = path.len() > MAX_DEPTH;
-        let kind = match (closed && self.line_is_over() && !too_deep, is_array) {
-            (true, false) => TableKind::Plain,
-            (true, true) => TableKind::Element,
-            (false, _) => TableKind::Malformed,
-        };
-        if kind == TableKind::Plain {
+        let start = self.cursor.at();
+        let is_element = self.cursor.take("[[");
+        if !is_element {
+            self.cursor.take("[");
+        }
+        let key = self.cursor.key();
+        let is_closed = key.is_whole && self.cursor.take(if is_element { "]]" } else { "]" });
+        let is_good = is_closed && self.cursor.line_is_over() && key.parts.len() <= MAX_DEPTH;
+        if is_good && !is_element {
             self.rename_enable(&[], &key.parts, true);
         }
-        self.skip_line();
-        // only the two parts that tell a tracer are known for sure of a header that is cut off
-        let path = if too_deep { path.into_iter().take(2).collect() } else { path };
-        self.outline.tables.push(Table { path, kind });
-        self.push_statement(start, key_end..key_end);
-        if kind == TableKind::Malformed {
-            self.blank(start);
-            self.malformed(start, if too_deep { TOO_DEEP } else { BAD_HEADER });
+        self.cursor.skip_line();
+
+        let kind = match (is_good, is_element) {
+            (false, _) => TableKind::Malformed,
+            (true, true) => TableKind::Element,
+            (true, false) => TableKind::Plain,
+        };
+        let path = key.parts.iter().take(MAX_DEPTH).map(|part| self.decode(part)).collect();
+        self.outline.push_table(Table { path, kind });
+        self.push_statement(start, start..start, false);
+        if !is_good {
+            self.reject(start, if key.parts.len() > MAX_DEPTH { TOO_DEEP } else { NO_HEADER });
         }
     }
 
-    fn key_and_value(&mut self) {
-        let start = self.at;
-        let edits = self.outline.edits.len();
-        let table = self.outline.tables.len() - 1;
-        let key = self.key();
-        let key_end = key.parts.last().map_or(start, |part| part.end);
-        self.push_statement(start, start..key_end);
-        let in_malformed_table = self.outline.tables[table].kind == TableKind::Malformed;
-        if !key.whole || !self.take("=") {
-            self.skip_line();
-            self.blank(start);
-            if !in_malformed_table {
-                self.malformed(start, if key.whole { NO_VALUE } else { BAD_KEY });
+    fn assignment(&mut self) {
+        let start = self.cursor.at();
+        let key = self.cursor.key();
+        let key_range = start..key.parts.last().map_or(start, |part| part.end);
+        if !key.is_whole || !self.cursor.take("=") {
+            self.cursor.skip_line();
+            self.push_statement(start, key_range, false);
+            return self.reject_assignment(start, if key.is_whole { NO_VALUE } else { NO_KEY });
+        }
+        self.cursor.skip_spaces();
+        let base = self.base_of_table();
+        let value_start = self.cursor.clone();
+        let outcome = self.named_value(base.as_deref(), &key.parts, 0);
+        if outcome == Err(Abandoned::TooDeep) {
+            self.cursor = value_start;
+            self.cursor.skip_nested();
+        }
+        self.cursor.skip_line();
+        self.push_statement(start, key_range, outcome == Err(Abandoned::Unclosed));
+        if outcome == Err(Abandoned::TooDeep) || self.is_lost() {
+            self.reject_assignment(start, TOO_DEEP);
+        }
+    }
+
+    /// The value of a key, which stands in a table with the path `base`, if that matters.
+    fn named_value(
+        &mut self,
+        base: Option<&[String]>,
+        key: &[Range<usize>],
+        depth: usize,
+    ) -> Result<(), Abandoned> {
+        let depth = depth + key.len();
+        if depth > MAX_DEPTH {
+            return Err(Abandoned::TooDeep);
+        }
+        let path = base.and_then(|base| {
+            self.rename_enable(base, key, self.cursor.peek() == Some(b'{'));
+            let path = base.iter().cloned().chain(key.iter().map(|part| self.decode(part))).collect();
+            Some(path).filter(|path: &Vec<String>| matters(path))
+        });
+        self.value(path.as_deref(), depth)
+    }
+
+    fn value(&mut self, path: Option<&[String]>, depth: usize) -> Result<(), Abandoned> {
+        match self.cursor.peek() {
+            Some(b'"' | b'\'') => self.cursor.string().then_some(()).ok_or(Abandoned::Unclosed),
+            Some(b'[' | b'{') if depth >= MAX_DEPTH => Err(Abandoned::TooDeep),
+            Some(b'[') => self.array(depth + 1),
+            Some(b'{') => self.inline_table(path, depth),
+            _ => {
+                self.cursor.scalar();
+                Ok(())
             }
+        }
+    }
+
+    fn array(&mut self, depth: usize) -> Result<(), Abandoned> {
+        self.cursor.take("[");
+        loop {
+            self.cursor.skip_blank();
+            match self.cursor.peek() {
+                None => return Err(Abandoned::Unclosed),
+                Some(b']') => return Ok(self.cursor.skip_character()),
+                // also what cannot stand here: the parser will say so
+                Some(b',' | b'}') => self.cursor.skip_character(),
+                Some(_) => self.value(None, depth)?,
+            }
+        }
+    }
+
+    fn inline_table(&mut self, path: Option<&[String]>, depth: usize) -> Result<(), Abandoned> {
+        self.cursor.take("{");
+        loop {
+            self.cursor.skip_blank();
+            match self.cursor.peek() {
+                None => return Err(Abandoned::Unclosed),
+                Some(b'}') => return Ok(self.cursor.skip_character()),
+                Some(b',') => self.cursor.skip_character(),
+                Some(_) => {
+                    let start = self.cursor.at();
+                    let key = self.cursor.key();
+                    if self.cursor.take("=") {
+                        self.cursor.skip_blank();
+                        self.named_value(path, &key.parts, depth)?;
+                    } else if self.cursor.at() == start {
+                        self.cursor.skip_character();
+                    }
+                }
+            }
+        }
+    }
+
+    /// Renames `enable` where it would collide; `base` is the path of the table that the key stands in.
+    fn rename_enable(&mut self, base: &[String], key: &[Range<usize>], is_table: bool) {
+        let part = |index: usize| match base.get(index) {
+            Some(part) => Some(part.clone()),
+            None => key.get(index - base.len()).map(|range| self.decode(range)),
+        };
+        if part(0).as_deref() != Some("tracer") || part(2).as_deref() != Some("enable") {
             return;
         }
-        self.skip_spaces();
-        let value_start = self.at;
-        let base = self.renamable_base(table);
-        let outcome = match self.descend(base.as_deref(), &key.parts, 0) {
-            Ok(inner) => self.value(inner.as_deref(), key.parts.len()),
-            Err(too_deep) => Err(too_deep),
-        };
-        if outcome.is_err() {
-            self.at = value_start;
-            self.skip_nested();
+        let leaf = part(3);
+        let Some(enable) = key.get(2 - base.len()) else { return };
+        match (leaf, key.get(3 - base.len())) {
+            (Some(leaf), Some(range)) => {
+                self.outline.replace(enable.start..range.end, quote(&format!("enable.{leaf}")));
+            }
+            _ if is_table => self.outline.replace(enable.clone(), quote(ENABLE_TABLE)),
+            _ => {}
         }
-        let unclosed = self.at >= self.text.len() && self.has_open_end(value_start);
-        self.skip_line();
-        if let Some(statement) = self.outline.statements.last_mut() {
-            statement.unclosed = unclosed;
+    }
+
+    /// The path of the table being filled, if a key in it could need renaming.
+    fn base_of_table(&self) -> Option<Vec<String>> {
+        let (_, table) = self.outline.last_table();
+        (table.kind == TableKind::Plain && matters(&table.path)).then(|| table.path.clone())
+    }
+
+    fn decode(&self, part: &Range<usize>) -> String {
+        decode(&self.document[part.clone()])
+    }
+
+    fn push_statement(&mut self, start: usize, key: Range<usize>, is_unclosed: bool) {
+        let (table, _) = self.outline.last_table();
+        self.outline.push_statement(Statement { start, key, table, is_unclosed });
+    }
+
+    /// Whether nobody knows which table is being filled.
+    fn is_lost(&self) -> bool {
+        self.outline.last_table().1.kind == TableKind::Malformed
+    }
+
+    /// As [`reject`](Self::reject), but silent below a header that has been reported.
+    fn reject_assignment(&mut self, start: usize, reason: (&'static str, &'static str)) {
+        if self.is_lost() {
+            self.outline.blank(start..self.cursor.at());
+        } else {
+            self.reject(start, reason);
         }
-        if outcome.is_err() || in_malformed_table {
-            self.outline.edits.truncate(edits);
-            self.blank(start);
-        }
-        if outcome.is_err() && !in_malformed_table {
-            self.malformed(start, TOO_DEEP);
-        }
+    }
+
+    /// Hides the statement that has just been walked over, and says why.
+    fn reject(&mut self, start: usize, (what, fix): (&'static str, &'static str)) {
+        self.outline.blank(start..self.cursor.at());
+        self.outline.push_malformed(Malformed { at: start, what, fix });
     }
 }
 
-type Reason = (&'static str, &'static str);
+/// Whether the third part of a path can stand in a table of this path.
+fn matters(path: &[String]) -> bool {
+    path.len() <= 2 && path.first().is_none_or(|first| first == "tracer")
+}
 
-const TOO_DEEP: Reason = ("nested deeper than 32 levels", "write it flatter");
-const BAD_HEADER: Reason = ("malformed table header", "write it like [tracer.otel], alone in its line");
-const BAD_KEY: Reason = ("not a key", "write it like key = \"value\"; quote keys with other than letters, digits, - and _");
-const NO_VALUE: Reason = ("key without a value", "write it like key = \"value\"");
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::toml::outline::Owner;
+
+    fn edited(document: &str) -> String {
+        scan(document).edited().0
+    }
+
+    #[test]
+    fn enable_is_renamed_wherever_a_tracer_may_say_it() {
+        for (document, expected) in [
+            ("[tracer.a]\nenable.x = true", "[tracer.a]\n\"enable.x\" = true"),
+            ("[tracer.a]\nenable . x=1", "[tracer.a]\n\"enable.x\"=1"),
+            ("[tracer.a]\n\"enable\".'x' = 1", "[tracer.a]\n\"enable.x\" = 1"),
+            ("[tracer.a]\n\"en\\u0061ble\".x = 1", "[tracer.a]\n\"enable.x\" = 1"),
+            ("[tracer.a]\nenable.\"x\\\"y\" = 1", "[tracer.a]\n\"enable.x\\\"y\" = 1"),
+            ("[tracer.a]\nenable.x.y = 1", "[tracer.a]\n\"enable.x\".y = 1"),
+            ("[tracer.a]\nenable = {x = 1}", "[tracer.a]\n\"enable.\" = {x = 1}"),
+            ("[tracer.a.enable]\nx = 1", "[tracer.a.\"enable.\"]\nx = 1"),
+            ("[ tracer . a . enable ] # why\nx = 1", "[ tracer . a . \"enable.\" ] # why\nx = 1"),
+            ("[tracer.a.enable.x]\ny = 1", "[tracer.a.\"enable.x\"]\ny = 1"),
+            ("[tracer]\na.enable.x = 1", "[tracer]\na.\"enable.x\" = 1"),
+            ("tracer.a.enable.x = 1", "tracer.a.\"enable.x\" = 1"),
+            ("tracer.a.enable = {}", "tracer.a.\"enable.\" = {}"),
+            ("tracer = {a = {enable.x = 1}}", "tracer = {a = {\"enable.x\" = 1}}"),
+            (
+                "tracer.a = {enable = true, # enable.x = 1\n enable.x = 1, enable = {}}",
+                "tracer.a = {enable = true, # enable.x = 1\n \"enable.x\" = 1, \"enable.\" = {}}",
+            ),
+            ("[\"tracer\".'a']\r\nenable.x = 1\r\n", "[\"tracer\".'a']\r\n\"enable.x\" = 1\r\n"),
+            ("[tracer.enable]\nenable.x = 1", "[tracer.enable]\n\"enable.x\" = 1"),
+            ("[tracer.enable.enable]", "[tracer.enable.\"enable.\"]"),
+        ] {
+            assert_eq!(edited(document), expected);
+        }
+    }
+
+    #[test]
+    fn nothing_else_is_renamed() {
+        for document in [
+            "[tracer.a]\nenable = true",
+            "[tracer.a]\n\"enable.x\" = true",
+            "[tracer.a]\nenable-x = true",
+            "[tracer.a]\nx.enable.y = true",
+            "[tracer.a]\nx = 'enable.x = 1'\n# enable.x = 1",
+            "[tracer.a]\nx = \"\"\"\nenable.x = 1\n[tracer.b.enable]\n\"\"\"",
+            "[tracer.a]\nx = '''\nenable.x = 1'''",
+            "[tracer.a]\nx = [\n{enable.x = 1},\n]",
+            "[tracer.a.headers]\nenable.x = 1",
+            "[tracer.enable]\nx = 1",
+            "[tracer]\nenable.x = 1",
+            "[tracer]\n\"a.enable\".x = 1",
+            "[tracer.\"a.enable\"]\nx = 1",
+            "[[tracer.a]]\nenable.x = 1",
+            "[server.a]\nenable.x = 1",
+            "[server]\ntracer.a.enable.x = 1",
+            "enable.x = 1\nenable.tracer.enable = 1",
+            "",
+        ] {
+            assert_eq!(edited(document), document);
+        }
+    }
+
+    #[test]
+    fn lines_that_are_no_statements_are_blanked_and_told() {
+        for (document, expected, what) in [
+            ("a 1\nb = 2", "   \nb = 2", "key without a value"),
+            ("!\nb = 2", " \nb = 2", "not a key"),
+            ("ü = 1\nb = 2", "      \nb = 2", "not a key"),
+            ("= 1\nb = 2", "   \nb = 2", "not a key"),
+            ("[a\nb = 2\nc\n[d]\ne = 1", "  \n     \n \n[d]\ne = 1", "malformed table header"),
+            ("[a] b = 1\n[d]", "         \n[d]", "malformed table header"),
+            ("[[a]\n[d]", "    \n[d]", "malformed table header"),
+        ] {
+            let outline = scan(document);
+            assert_eq!(outline.edited().0, expected);
+            let told: Vec<&str> = outline.malformed().iter().map(|malformed| malformed.what).collect();
+            assert_eq!(told, [what], "{document:?}");
+        }
+    }
+
+    #[test]
+    fn nesting_is_bounded_and_what_follows_is_read() {
+        let arrays = format!("a = {}{}\nb = 1", "[".repeat(33), "]".repeat(33));
+        let tables = format!("a = {}1{}\nb = 1", "{x = ".repeat(33), "}".repeat(33));
+        let dotted = format!("{}x = 1\nb = 1", "x.".repeat(32));
+        let mixed = format!("a = {{{}x = [[]]}}\nb = 1", "x.".repeat(30));
+        for document in [arrays, tables, dotted, mixed] {
+            let outline = scan(&document);
+            assert_eq!(outline.edited().0.trim(), "b = 1", "{document:?}");
+            assert_eq!(outline.malformed()[0].what, "nested deeper than 32 levels");
+        }
+        let header = format!("[{}x]\nb = 1", "x.".repeat(32));
+        assert_eq!(edited(&header).trim(), "");
+        let deepest = format!("a = {}{}", "[".repeat(31), "]".repeat(31));
+        assert_eq!(edited(&deepest), deepest);
+    }
+
+    #[test]
+    fn a_mistake_concerns_the_tracer_it_stands_in() {
+        let tracer = |id: &str| Owner::Tracer(id.to_owned());
+        for (document, owner) in [
+            ("[tracer.a]\nHERE", tracer("a")),
+            ("[tracer.\"a.b\"]\nx = 1\nHERE", tracer("a.b")),
+            ("[tracer.a.headers]\nHERE", tracer("a")),
+            ("[tracer.a.headers HERE", tracer("a")),
+            ("[tracer.a]\n[tracer.b HERE\nx = 1", tracer("b")),
+            ("tracer.a.x = HERE", tracer("a")),
+            ("[tracer]\na.x = HERE", tracer("a")),
+            ("[tracer.HERE", Owner::Tracer("HERE".to_owned())),
+            ("[tracer.a]\nx = \"\"\"HERE", Owner::Unknown),
+            ("[server]\nx = [HERE", Owner::Unknown),
+            ("tracer = HERE", Owner::Unknown),
+            ("HERE", Owner::Other),
+            ("!HERE", Owner::Unknown),
+            ("[!HERE", Owner::Unknown),
+            ("[server]\nHERE", Owner::Other),
+            ("# HERE", Owner::Unknown),
+        ] {
+            let place = document.find("HERE").expect(document);
+            assert_eq!(scan(document).owner_at(place), owner, "{document:?}");
+        }
+    }
+}

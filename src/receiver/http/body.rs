@@ -123,6 +123,7 @@ fn too_large(limit: usize) -> Refusal {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use std::io::Write;
 

@@ -52,6 +52,7 @@ impl GzipBomb {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use std::io::Read;
 

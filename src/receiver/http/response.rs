@@ -178,6 +178,7 @@ fn reason(status: u16) -> &'static str {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

@@ -1,0 +1,144 @@
+//! Collects what is found in a document, and who is broken by it.
+
+use std::collections::BTreeSet;
+
+use toml::Spanned;
+use toml::de::DeValue;
+
+use super::document::{Document, Mistake};
+use super::outline::Owner;
+use crate::config::error::{Finding, Location, Severity};
+
+/// More findings are only counted: nobody reads them, and a hostile file must not cost more than it weighs.
+const MAX_FINDINGS: usize = 200;
+
+pub(super) struct Report<'d> {
+    document: &'d Document<'d>,
+    findings: Vec<Finding>,
+    left_out: usize,
+    broken: BTreeSet<String>,
+    /// Something is wrong that could concern anybody.
+    all_broken: bool,
+    /// Statements with a mistake in their TOML: what was read of them is not worth another word.
+    spoilt: BTreeSet<usize>,
+}
+
+impl<'d> Report<'d> {
+    pub(super) fn new(document: &'d Document<'d>, mistakes: Vec<Mistake>) -> Self {
+        let mut report = Self {
+            document,
+            findings: Vec::new(),
+            left_out: 0,
+            broken: BTreeSet::new(),
+            all_broken: false,
+            spoilt: BTreeSet::new(),
+        };
+        for mistake in mistakes {
+            match mistake.owner {
+                Owner::Tracer(id) => report.broken.extend([id]),
+                Owner::Unknown => report.all_broken = true,
+                Owner::Other => {}
+            }
+            report.spoilt.extend(mistake.statement);
+            report.findings.push(mistake.finding);
+        }
+        report
+    }
+
+    /// An error that keeps a tracer from starting, or all of them.
+    pub(super) fn error(
+        &mut self,
+        tracer: Option<&str>,
+        at: usize,
+        key: impl Into<String>,
+        what: impl Into<String>,
+        fix: impl Into<String>,
+    ) {
+        match tracer {
+            Some(id) => self.broken.extend([id.to_owned()]),
+            None => self.all_broken = true,
+        }
+        self.push(Severity::Error, at, key.into(), what.into(), fix.into());
+    }
+
+    pub(super) fn warning(
+        &mut self,
+        at: usize,
+        key: impl Into<String>,
+        what: impl Into<String>,
+        fix: impl Into<String>,
+    ) {
+        self.push(Severity::Warning, at, key.into(), what.into(), fix.into());
+    }
+
+    pub(super) fn note(
+        &mut self,
+        at: usize,
+        key: impl Into<String>,
+        what: impl Into<String>,
+        fix: impl Into<String>,
+    ) {
+        self.push(Severity::Note, at, key.into(), what.into(), fix.into());
+    }
+
+    /// A value of another type than the key has.
+    pub(super) fn wrong_type(
+        &mut self,
+        tracer: Option<&str>,
+        key: impl Into<String>,
+        value: &Spanned<DeValue<'_>>,
+        fix: &str,
+    ) {
+        let found = match value.get_ref() {
+            DeValue::String(_) => "a string",
+            DeValue::Integer(_) => "an integer",
+            DeValue::Float(_) => "a float",
+            DeValue::Boolean(_) => "a boolean",
+            DeValue::Datetime(_) => "a date",
+            DeValue::Array(_) => "an array",
+            DeValue::Table(_) => "a table",
+        };
+        self.error(tracer, value.span().start, key, format!("found {found}"), fix);
+    }
+
+    /// Whether another finding would still be shown; what is costly to word can be left out if not.
+    pub(super) fn has_room(&self) -> bool {
+        self.findings.len() < MAX_FINDINGS
+    }
+
+    pub(super) fn location(&self, at: usize) -> Location {
+        self.document.location(at)
+    }
+
+    pub(super) fn is_broken(&self, tracer: &str) -> bool {
+        self.all_broken || self.broken.contains(tracer)
+    }
+
+    pub(super) fn into_findings(mut self) -> Vec<Finding> {
+        if self.left_out > 0 {
+            let severity =
+                if self.all_broken || !self.broken.is_empty() { Severity::Error } else { Severity::Warning };
+            let what = format!("{} more findings are not shown", self.left_out);
+            self.findings.push(Finding {
+                severity,
+                location: None,
+                key: String::new(),
+                what,
+                fix: String::new(),
+            });
+        }
+        self.findings
+    }
+
+    fn push(&mut self, severity: Severity, at: usize, key: String, what: String, fix: String) {
+        if self.document.statement_at(at).is_some_and(|statement| self.spoilt.contains(&statement)) {
+            return;
+        }
+        if !self.has_room() {
+            self.left_out += 1;
+            return;
+        }
+        let location = Some(self.document.location(at));
+        self.findings.push(Finding { severity, location, key, what, fix });
+    }
+}
