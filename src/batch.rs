@@ -76,16 +76,18 @@ impl Backlog {
         })
     }
 
-    /// Takes as many records as one request may hold. `body` is storage to reuse; emptied chunks go to `spare`.
+    /// Takes as many records as one request may hold, up to `usual_bytes` unless a single one is larger.
+    /// `body` is storage to reuse; emptied chunks go to `spare`.
     pub(crate) fn next(
         &mut self,
         settings: &BatchSettings,
+        usual_bytes: usize,
         resource: &[u8],
         body: Vec<u8>,
         spare: impl FnMut(Box<Chunk>),
     ) -> Option<Next> {
         let signal = self.chunks.front()?.signal();
-        let mut plan = Plan::new(settings, resource.len());
+        let mut plan = Plan::new(settings, usual_bytes, resource.len());
         for (number, chunk) in self.chunks.iter_mut().enumerate() {
             if chunk.signal() != signal || !plan.take(number, chunk) {
                 break;
@@ -120,12 +122,15 @@ struct Plan {
     most_records: usize,
     /// What the body may still grow by.
     room: usize,
+    /// What it may grow by for its first record.
+    first_room: usize,
 }
 
 impl Plan {
-    fn new(settings: &BatchSettings, resource_len: usize) -> Self {
-        let room = settings.bytes.saturating_sub(resource_len + LONGEST_HEADER);
-        Self { groups: Vec::new(), records: 0, most_records: settings.records, room }
+    fn new(settings: &BatchSettings, usual_bytes: usize, resource_len: usize) -> Self {
+        let first_room = settings.bytes.saturating_sub(resource_len + LONGEST_HEADER);
+        let room = first_room.min(usual_bytes);
+        Self { groups: Vec::new(), records: 0, most_records: settings.records, room, first_room }
     }
 
     /// Takes what fits; true if that was all of the chunk.
@@ -134,7 +139,11 @@ impl Plan {
             let known = self.groups.iter().position(|group| Arc::ptr_eq(&group.scope, &run.scope));
             let overhead = if known.is_some() { 0 } else { LONGEST_HEADER + run.scope.field().len() };
             let most_records = self.most_records - self.records;
-            let (records, bytes) = chunk.fitting(run, most_records, self.room.saturating_sub(overhead));
+            let mut fitting = chunk.fitting(run, most_records, self.room.saturating_sub(overhead));
+            if fitting.0 == 0 && self.records == 0 {
+                fitting = chunk.fitting(run, 1, self.first_room.saturating_sub(overhead));
+            }
+            let (records, bytes) = fitting;
             if records == 0 {
                 return false;
             }
@@ -146,7 +155,7 @@ impl Plan {
             self.groups[index].pieces.push(piece);
             self.groups[index].bytes += bytes;
             self.records += records;
-            self.room -= overhead + bytes;
+            self.room = self.room.saturating_sub(overhead + bytes);
             let whole = records == run.records;
             chunk.take_part(records, bytes);
             if !whole {

@@ -4,12 +4,15 @@ use std::io;
 use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::fork;
 use crate::pipeline::{Blueprint, Pipeline};
 use crate::record::{Scope, Signal, SpanLimits};
 use crate::stats::Ledger;
+
+/// How long interrupted workers may take to come to their end.
+const LAST_GRACE: Duration = Duration::from_millis(30);
 
 /// The exporters of one process. In a forked child it gives way to an heir, which starts exporters of
 /// its own at the child's first record; what the child inherited is the parent's to send.
@@ -95,12 +98,28 @@ impl Outlet {
         Ledger { exporters: self.running().iter().map(Pipeline::ledger).collect() }
     }
 
-    /// Gives every exporter until the deadline to empty itself, all at the same time.
+    /// Gives every exporter until the deadline to empty itself, all at the same time. Whoever comes while
+    /// another's stop is under way waits for its end, but does not cut it short.
     pub(crate) fn stop(&self, deadline: Instant) {
-        self.stopped.store(true, Ordering::Relaxed);
+        let is_first = !self.stopped.swap(true, Ordering::SeqCst);
         let running = self.running();
-        running.iter().for_each(|pipeline| pipeline.start_stop(deadline));
-        running.iter().for_each(|pipeline| pipeline.finish_stop(deadline));
+        if is_first {
+            running.iter().for_each(|pipeline| pipeline.start_stop(deadline));
+        }
+        // a worker that was left behind by an earlier stop is not waited for again
+        let open = running.iter().filter(|pipeline| !pipeline.is_settled());
+        let (ended, late): (Vec<_>, Vec<_>) = open.partition(|pipeline| pipeline.ended_by(deadline));
+        ended.iter().for_each(|pipeline| pipeline.finish_stop());
+        if !is_first {
+            return;
+        }
+        late.iter().for_each(|pipeline| pipeline.interrupt());
+        // one for all, or several exporters that are stuck would add theirs up
+        let grace_ends = Instant::now() + LAST_GRACE;
+        late.iter().for_each(|pipeline| {
+            pipeline.ended_by(grace_ends);
+        });
+        late.iter().for_each(|pipeline| pipeline.finish_stop());
     }
 
     #[inline]

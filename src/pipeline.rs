@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, Sender, TryRecvError, bounded, unbounded};
 
 use crate::config::{BatchSettings, PaceSettings, QueueSettings, RetrySettings};
+use crate::context;
 use crate::problem::{Hook, Teller};
 use crate::queue::Queue;
 use crate::record::{Scope, Signal};
@@ -17,8 +18,6 @@ use crate::throttle::Throttle;
 use crate::transport::Transport;
 use crate::worker::{Calls, State, Worker};
 
-/// How long an interrupted worker may take to come to its end.
-const LAST_GRACE: Duration = Duration::from_millis(30);
 /// What a request needs beside its records and the resource: headers of messages, rounded up.
 const FRAME_BYTES: usize = 16;
 
@@ -114,20 +113,28 @@ impl Pipeline {
     /// Takes no more records and lets the worker send what it has until the deadline.
     pub(crate) fn start_stop(&self, deadline: Instant) {
         self.queue.close();
-        // the first stop counts
+        // a worker that is gone needs no word
         let _ = self.stop.try_send(deadline);
     }
 
-    /// Waits for the end of a stop that was started; what is not settled then is counted as lost.
-    pub(crate) fn finish_stop(&self, deadline: Instant) {
-        if !self.ended_by(deadline) {
-            (self.interrupt)();
-            self.ended_by(Instant::now() + LAST_GRACE);
-        }
+    /// Ends what the worker has under way, at once if the network allows.
+    pub(crate) fn interrupt(&self) {
+        // breaking a connection is logged, and a logger may want to make a record of it
+        context::quietly(|| (self.interrupt)());
+    }
+
+    /// Whether a stop has come to its end.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.books.are_closed()
+    }
+
+    /// Counts what is not settled as lost to the stop.
+    pub(crate) fn finish_stop(&self) {
         self.books.close(|| self.queue.accepted());
     }
 
-    fn ended_by(&self, deadline: Instant) -> bool {
+    /// Waits for the end of the worker; false if it has not come by then.
+    pub(crate) fn ended_by(&self, deadline: Instant) -> bool {
         // a deadline in the past must still see an end that has come
         self.ended.recv_deadline(deadline).is_err_and(|error| error.is_disconnected())
             || self.ended.try_recv() == Err(TryRecvError::Disconnected)

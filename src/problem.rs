@@ -107,8 +107,10 @@ impl Teller {
         let Some(hook) = &self.hook else { return };
         let Some(occurrences) = self.gate.pass(kind, Instant::now()) else { return };
         let problem = Problem { exporter: self.exporter.clone(), kind, message: message(), occurrences };
-        // a hook that panics must not cost a batch
-        let _ = catch_unwind(AssertUnwindSafe(|| hook(&problem)));
+        // a hook that panics must not cost a batch, nor may what its panic carries when it is dropped
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| hook(&problem))) {
+            std::mem::forget(payload);
+        }
     }
 }
 

@@ -236,9 +236,9 @@ impl Books {
     /// The books as they stand. `accepted` is asked after the outcomes are read, so that a record is
     /// never seen as settled before it is seen as accepted.
     pub(crate) fn read(&self, id: &str, accepted: impl FnOnce() -> [u64; Signal::COUNT]) -> ExporterLedger {
+        // held to the end: what is accepted while others settle would be seen as more in flight than fits
         let settled = self.settled.lock();
         let mut counts = settled.counts;
-        drop(settled);
         for (signal, (counts, accepted)) in counts.iter_mut().zip(accepted()).enumerate() {
             let refused = |refusal| self.turned_away[signal][refusal as usize].load(Ordering::Relaxed);
             counts.turned_away = TurnedAway {
@@ -249,8 +249,13 @@ impl Books {
             counts.accepted = accepted;
             counts.in_flight = accepted - counts.delivered - counts.rejected - counts.dropped.total();
         }
+        drop(settled);
         let [traces] = counts;
         ExporterLedger { id: id.to_owned(), traces, attempts: self.attempts.load(Ordering::Relaxed) }
+    }
+
+    pub(crate) fn are_closed(&self) -> bool {
+        self.settled.lock().closed
     }
 
     /// Closes the books: what is not settled by now is lost to the shutdown.

@@ -88,6 +88,10 @@ impl Worker {
     /// Sleeps until a round is due (true) or something else was asked for.
     fn rest(&mut self) -> bool {
         loop {
+            // first, or a queue that presses all the time would drown out stop and flush
+            if self.is_called() {
+                return false;
+            }
             let now = Instant::now();
             let (wake_at, until) = match self.waiting(now) {
                 None => (WakeAt::ANYTHING, None),
@@ -115,6 +119,13 @@ impl Worker {
         }
     }
 
+    /// Whether a stop or a flush has come while the worker was busy; all flushes are served by one round.
+    fn is_called(&mut self) -> bool {
+        self.state.stop_by = self.calls.stop.try_recv().ok();
+        self.state.flushes.extend(self.calls.flush.try_iter());
+        self.state.stop_by.is_some() || !self.state.flushes.is_empty()
+    }
+
     fn waiting(&mut self, now: Instant) -> Option<Waiting> {
         let level = self.queue.level();
         if level.0 == 0 {
@@ -129,7 +140,8 @@ impl Worker {
     /// The level at which a whole request can be made, or waiting longer would be dangerous.
     fn full_batch(&self) -> WakeAt {
         let pressure = self.queue.pressure();
-        let (records, bytes) = (self.batch.records, self.batch.bytes);
+        let (records, bytes) =
+            (self.batch.records, self.batch.bytes.min(self.queue.most_bytes_of_a_request()));
         WakeAt { records: records.min(pressure.records), bytes: bytes.min(pressure.bytes) }
     }
 
@@ -191,7 +203,9 @@ impl Worker {
 
     fn next_batch(&mut self) -> Option<Next> {
         let body = std::mem::take(&mut self.state.body);
-        self.state.backlog.next(&self.batch, &self.resource, body, |chunk| self.queue.give_back(chunk))
+        let usual_bytes = self.queue.most_bytes_of_a_request();
+        let spare = |chunk| self.queue.give_back(chunk);
+        self.state.backlog.next(&self.batch, usual_bytes, &self.resource, body, spare)
     }
 
     /// Sends a batch until it is settled, in parts if the collector finds it too large.
@@ -371,3 +385,6 @@ fn report_flushed(done: &Sender<()>) {
     // whoever asked may have stopped waiting
     let _ = done.try_send(());
 }
+
+#[cfg(test)]
+mod tests;

@@ -46,7 +46,7 @@ impl World {
     }
 
     fn next(&mut self, settings: &BatchSettings) -> Option<Next> {
-        self.backlog.next(settings, &self.resource, Vec::new(), drop)
+        self.backlog.next(settings, usize::MAX, &self.resource, Vec::new(), drop)
     }
 
     /// The one batch that holds everything.
@@ -120,7 +120,7 @@ proptest! {
         let (mut sent, mut spares, mut rounds) = (Vec::new(), 0, 0);
         let mut too_large = Vec::new();
         let mut body = Vec::new();
-        while let Some(next) = world.backlog.next(&settings, &world.resource, body, |_| spares += 1) {
+        while let Some(next) = world.backlog.next(&settings, usize::MAX, &world.resource, body, |_| spares += 1) {
             rounds += 1;
             prop_assert!(rounds <= world.expected.len(), "every round takes at least one record");
             body = match next {
@@ -229,7 +229,8 @@ fn the_storage_of_an_earlier_body_is_used_again() {
     let settings = BatchSettings { records: 1, bytes: 1000 };
     let old = Vec::with_capacity(4096);
     let storage = old.as_ptr();
-    let Some(Next::Batch(batch)) = world.backlog.next(&settings, &world.resource, old, drop) else {
+    let Some(Next::Batch(batch)) = world.backlog.next(&settings, usize::MAX, &world.resource, old, drop)
+    else {
         panic!("one record fits");
     };
     assert_eq!(batch.body.as_ptr(), storage);

@@ -137,7 +137,8 @@ impl Exporter {
         self.set_in_code(Key::BatchRecords)
     }
 
-    /// Bounds one uncompressed request in bytes; 4032 KiB unless set, 1 KiB to 64 MiB.
+    /// Bounds one uncompressed request in bytes; 4032 KiB unless set, 1 KiB to 64 MiB. A request is a second copy
+    /// of its records, so several records together take no more than a quarter of the queue's bytes.
     #[must_use]
     pub fn batch_bytes(mut self, bytes: usize) -> Self {
         self.batch.bytes = bytes;
@@ -208,17 +209,17 @@ impl Exporter {
         self.set_in_code(Key::UserAgent)
     }
 
+    /// The id that [`Exporter::id`] or the file gave it.
+    pub fn name(&self) -> &str {
+        &self.id
+    }
+
     /// Every setting with its value and where that came from, always in the same order. Secrets are `***`; of
     /// headers the names are shown.
     pub fn effective(&self) -> Vec<Setting> {
         let setting =
             |key: &Key| Setting { key: key.name(), value: self.shown(*key), source: self.source(*key) };
         Key::ALL.iter().map(setting).collect()
-    }
-
-    /// The id that [`id`](Self::id) or the file gave it, as the ledger and the problems name it.
-    pub fn name(&self) -> &str {
-        &self.id
     }
 
     /// `text` has its secrets put in; `written` is what the file says, if that is something else.

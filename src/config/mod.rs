@@ -68,8 +68,36 @@ impl Config {
     /// Reads the tracers of a file: every `[tracer.<id>]` whose type is `open-telemetry` or `otel` becomes an
     /// [`Exporter`] of that id. Other sections are not looked at.
     ///
-    /// Paths in the file start at the directory of the file. [`findings`](Self::findings) tells what was
-    /// noticed without being an error, such as an unknown key.
+    /// | key | default | meaning |
+    /// |---|---|---|
+    /// | `type` | – | `open-telemetry` or `otel`; others are left alone |
+    /// | `enable` | `true` | `false`: nothing of it is read or started |
+    /// | `enable.log-exporter` | `false` | accepted with a warning: this version sends no logs |
+    /// | `enable.span-exporter` | `true` | whether spans are sent |
+    /// | `transport` | – | `http` (or `https`, the same); `disable`: off |
+    /// | `endpoint` | `http://localhost:4318` | as for [`Exporter::http`] |
+    /// | `headers` | none | a list of `Name: value`, one such string, or a table |
+    /// | `level` | `info` | least severity of what goes with spans, `trace` to `error` or `disable` |
+    /// | `throttle` | `1s` | shortest time between two sending rounds |
+    /// | `linger` | `0s` | how long an incomplete batch may wait |
+    /// | `lossy` | `false` | full queue: `true` drops the new record, `false` lets the caller wait |
+    /// | `block-timeout` | none | longest such wait |
+    /// | `queue-records`, `queue-bytes` | 32768, 16 MiB | bounds of the queue |
+    /// | `batch-records`, `batch-bytes` | 8192, 4032 KiB | bounds of one request |
+    /// | `timeout` | `10s` | one attempt |
+    /// | `give-up-after` | `5m` | longest time to try to deliver a batch |
+    /// | `retry-first-delay`, `retry-max-delay` | `250ms`, `30s` | between attempts |
+    /// | `compression` | `none` | or `gzip` |
+    /// | `proxy` | `env` | as the environment says, or `off` |
+    /// | `ca-file` | bundled roots | PEM file of the authorities to trust |
+    /// | `client-certificate-file`, `client-key-file` | none | PEM files to present |
+    /// | `user-agent` | – | product in front of `standpipe/<version>` |
+    ///
+    /// Durations are one whole number and one unit of `d h m s ms`, sizes a number of bytes or a string like
+    /// `"16 MiB"` (`KB` and `MB` are ambiguous and refused). `%{env:NAME}%` and `%{file:path}%` in any string
+    /// are replaced by what they name, which is never shown. Paths start at the directory of the file.
+    ///
+    /// [`findings`](Self::findings) tells what was noticed without being an error, such as an unknown key.
     ///
     /// # Errors
     ///

@@ -1,5 +1,6 @@
 //! The rules that hold for every value, whoever set it.
 
+use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
@@ -28,6 +29,7 @@ pub(super) fn validate(
     mut findings: Vec<Finding>,
     broken_exporters: &[usize],
 ) -> Result<Config, ConfigError> {
+    let mut ids = BTreeSet::new();
     let mut broken: Vec<bool> = vec![false; config.exporters.len()];
     for &index in broken_exporters {
         broken[index] = true;
@@ -35,7 +37,7 @@ pub(super) fn validate(
     for (index, exporter) in config.exporters.iter().enumerate() {
         let mut found = Vec::new();
         check(exporter, &mut found);
-        if config.exporters[..index].iter().any(|earlier| earlier.name() == exporter.name()) {
+        if !ids.insert(exporter.name()) {
             found.push(whole(exporter, "another exporter has the same id", "give each its own with id"));
         }
         broken[index] |= found.iter().any(|finding| finding.severity == Severity::Error);
@@ -70,7 +72,7 @@ fn check(exporter: &Exporter, found: &mut Vec<Finding>) {
             Key::BatchRecords,
             check_count(exporter.batch.records, BATCH_RECORDS, "the most the queue can count"),
         ),
-        (Key::BatchBytes, check_size(exporter.batch.bytes, BATCH_BYTES, "more than any collector takes")),
+        (Key::BatchBytes, check_size(exporter.batch.bytes, BATCH_BYTES, "the most a request may hold")),
         (Key::Throttle, check_at_most(exporter.pace.throttle)),
         (Key::Linger, check_at_most(exporter.pace.linger)),
         (Key::Timeout, check_positive(exporter.http.timeout)),
@@ -78,8 +80,8 @@ fn check(exporter: &Exporter, found: &mut Vec<Finding>) {
         (Key::RetryFirstDelay, check_positive(exporter.retry.first_delay)),
         (Key::RetryMaxDelay, check_max_delay(exporter)),
         (Key::BlockTimeout, check_block_timeout(exporter.queue.block_timeout)),
-        (Key::Endpoint, check_endpoint(exporter)),
-        (Key::Compression, check_compression(exporter.http.compression)),
+        (Key::Endpoint, check_endpoint(exporter, cfg!(feature = "tls"))),
+        (Key::Compression, check_compression(exporter.http.compression, cfg!(feature = "gzip"))),
         (Key::CaFile, check_ca(exporter)),
         (Key::ClientCertificateFile, check_client_certificate(exporter)),
         (Key::ClientKeyFile, check_client_key(exporter)),
@@ -168,11 +170,11 @@ fn check_block_timeout(value: Option<Duration>) -> Result<(), Fault> {
     }
 }
 
-fn check_endpoint(exporter: &Exporter) -> Result<(), Fault> {
+fn check_endpoint(exporter: &Exporter, can_encrypt: bool) -> Result<(), Fault> {
     let endpoint = Endpoint::parse(&exporter.http.endpoint).map_err(|fault| {
         Fault::new(format!("{:?} {}", exporter.http.shown_endpoint, fault.what), fault.fix)
     })?;
-    if endpoint.tls && !cfg!(feature = "tls") {
+    if endpoint.tls && !can_encrypt {
         return Err(Fault::new(
             "https needs TLS, which this build does not have",
             "build standpipe with its feature \"tls\"",
@@ -181,8 +183,8 @@ fn check_endpoint(exporter: &Exporter) -> Result<(), Fault> {
     Ok(())
 }
 
-fn check_compression(compression: Compression) -> Result<(), Fault> {
-    if compression == Compression::Gzip && !cfg!(feature = "gzip") {
+fn check_compression(compression: Compression, can_compress: bool) -> Result<(), Fault> {
+    if compression == Compression::Gzip && !can_compress {
         return Err(Fault::new(
             "this build cannot compress",
             "build standpipe with its feature \"gzip\", or write \"none\"",
@@ -241,4 +243,154 @@ fn idle_certificates(exporter: &Exporter) -> Option<(Key, Fault)> {
     let endpoint = Endpoint::parse(&exporter.http.endpoint).ok()?;
     (!endpoint.tls)
         .then(|| (key, Fault::new("has no effect: the endpoint is not https", "write https:// or remove it")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(exporter: Exporter) -> String {
+        Config::new().exporter(exporter).validate().expect_err("out of range").to_string()
+    }
+
+    fn exporter() -> Exporter {
+        Exporter::http("http://localhost:4318")
+    }
+
+    #[test]
+    fn sizes_that_the_queue_cannot_count_are_refused_by_name() {
+        const MOST: &str = "is too large: the most the queue can count is";
+        let huge = usize::MAX;
+        for (exporter, message) in [
+            (exporter().queue_records(0), "queue-records: 0 is too small; write 1 to 16777215".to_owned()),
+            (
+                exporter().queue_records(huge),
+                format!("queue-records: {huge} {MOST} 16777215; write 1 to 16777215"),
+            ),
+            (exporter().queue_bytes(0), "queue-bytes: 0 is too small; write 1 KiB to 4 GiB".to_owned()),
+            (exporter().queue_bytes(huge), format!("queue-bytes: {huge} {MOST} 4 GiB; write 1 KiB to 4 GiB")),
+            (exporter().batch_records(0), "batch-records: 0 is too small; write 1 to 16777215".to_owned()),
+            (
+                exporter().batch_bytes(huge),
+                format!(
+                    "batch-bytes: {huge} is too large: the most a request may hold is 64 MiB; write 1 KiB to 64 MiB"
+                ),
+            ),
+        ] {
+            assert_eq!(refused(exporter), format!("exporter \"otlp\".{message}"));
+        }
+    }
+
+    #[test]
+    fn the_ends_of_every_range_are_allowed() {
+        let exporter = exporter()
+            .queue_records(1)
+            .queue_bytes(1 << 10)
+            .batch_records((1 << 24) - 1)
+            .batch_bytes(64 << 20)
+            .throttle(Duration::ZERO)
+            .linger(LONGEST)
+            .timeout(Duration::from_millis(1));
+        assert!(Config::new().exporter(exporter).validate().is_ok());
+    }
+
+    #[test]
+    fn durations_that_no_clock_can_add_are_refused() {
+        for exporter in [
+            exporter().timeout(Duration::MAX),
+            exporter().throttle(Duration::MAX),
+            exporter().linger(Duration::MAX),
+            exporter().block_timeout(Duration::MAX),
+            exporter().give_up_after(Duration::MAX),
+            exporter().retry_delays(Duration::from_secs(1), Duration::MAX),
+        ] {
+            let message = refused(exporter);
+            assert!(message.ends_with("is too long; write at most 365d"), "{message}");
+        }
+        assert_eq!(
+            refused(exporter().timeout(Duration::ZERO)),
+            "exporter \"otlp\".timeout: 0s is too short; write 1ms to 365d"
+        );
+    }
+
+    #[test]
+    fn a_second_exporter_of_the_same_id_is_refused_and_the_first_one_kept() {
+        let config = Config::new().exporter(exporter()).exporter(exporter().linger(LONGEST));
+        let error = config.validate().expect_err("the same id");
+        assert_eq!(
+            error.to_string(),
+            "exporter \"otlp\": another exporter has the same id; give each its own with id"
+        );
+        let usable = error.into_usable();
+        assert_eq!(usable.exporters().len(), 1);
+        assert_eq!(usable.exporters()[0].pace.linger, Duration::ZERO);
+        assert!(usable.validate().is_ok());
+    }
+
+    #[test]
+    fn all_errors_of_all_exporters_come_at_once() {
+        let config = Config::new()
+            .exporter(exporter().id("a").queue_records(0).timeout(Duration::ZERO))
+            .exporter(exporter().id("b"))
+            .exporter(Exporter::http("ftp://x").id("c").header("Bad Name", "hunter2"));
+        let error = config.validate().expect_err("four errors");
+        let keys: Vec<&str> = error.findings().iter().map(|finding| finding.key.as_str()).collect();
+        assert_eq!(
+            keys,
+            [
+                "exporter \"a\".queue-records",
+                "exporter \"a\".timeout",
+                "exporter \"c\".endpoint",
+                "exporter \"c\".headers"
+            ]
+        );
+        assert_eq!(error.into_usable().exporters()[0].name(), "b");
+    }
+
+    #[test]
+    fn certificates_without_https_are_a_warning_told_once() {
+        let config = Config::new().exporter(exporter().ca_pem("-----BEGIN CERTIFICATE-----\n"));
+        let twice = config.validate().and_then(Config::validate).expect("only a warning");
+        let [finding] = twice.findings() else { panic!("{:?}", twice.findings()) };
+        assert_eq!(
+            finding.to_string(),
+            "warning: exporter \"otlp\".ca-file: has no effect: the endpoint is not https; write https:// or remove it"
+        );
+    }
+
+    #[test]
+    fn what_is_not_pem_is_refused() {
+        let secure = || Exporter::http("https://localhost");
+        assert_eq!(
+            refused(secure().ca_pem("\u{1}\u{2}")),
+            "exporter \"otlp\".ca-file: holds no PEM block \"CERTIFICATE\"; name a file in PEM form"
+        );
+        let certificate = "junk\n-----BEGIN CERTIFICATE-----\r\nAAAA\r\n-----END CERTIFICATE-----\r\n";
+        assert_eq!(
+            refused(secure().client_pem(certificate, certificate)),
+            "exporter \"otlp\".client-key-file: holds no PEM block \"PRIVATE KEY\"; name a file in PEM form"
+        );
+        let key = "-----BEGIN RSA PRIVATE KEY-----\n";
+        assert!(Config::new().exporter(secure().client_pem(certificate, key)).validate().is_ok());
+    }
+
+    #[test]
+    fn an_empty_id_or_product_is_refused() {
+        assert_eq!(refused(exporter().id("")), "exporter \"\": the id is empty; leave it out for \"otlp\"");
+        assert_eq!(
+            refused(exporter().user_agent(" ")),
+            "exporter \"otlp\".user-agent: is empty; write a product like \"shop/1.2\""
+        );
+    }
+
+    #[test]
+    fn what_a_build_cannot_do_is_refused() {
+        let secure = Exporter::http("https://localhost");
+        let fault = check_endpoint(&secure, false).expect_err("no TLS");
+        assert_eq!(fault.what, "https needs TLS, which this build does not have");
+        assert!(check_endpoint(&exporter(), false).is_ok());
+        let fault = check_compression(Compression::Gzip, false).expect_err("no gzip");
+        assert_eq!(fault.what, "this build cannot compress");
+        assert!(check_compression(Compression::None, false).is_ok());
+    }
 }

@@ -111,6 +111,18 @@ pub(crate) fn silence() {
     SILENCED.set(true);
 }
 
+/// As [`silence`], for as long as `work` takes: for what a caller's own thread does to an exporter.
+pub(crate) fn quietly<T>(work: impl FnOnce() -> T) -> T {
+    struct Before(bool);
+    impl Drop for Before {
+        fn drop(&mut self) {
+            SILENCED.set(self.0);
+        }
+    }
+    let _before = Before(SILENCED.replace(true));
+    work()
+}
+
 #[inline]
 pub(crate) fn silenced() -> bool {
     SILENCED.get()

@@ -125,18 +125,19 @@ impl Queue {
         WakeAt { records: (records / 4 * 3).max(1), bytes: (bytes / 4 * 3).max(1) }
     }
 
-    /// Moves all that is queued now to the worker.
-    pub(crate) fn drain(&self, mut take: impl FnMut(Box<Chunk>)) {
-        self.take_full(&mut take);
-        self.shards.take_open(&mut take);
-        // a chunk that was open at the beginning may have been handed over before its turn came
-        self.take_full(&mut take);
+    /// A quarter: a request is a second copy of what it holds, and must not double what the queue may take.
+    pub(crate) fn most_bytes_of_a_request(&self) -> usize {
+        self.level.capacity().1 / 4
     }
 
-    fn take_full(&self, take: impl FnMut(Box<Chunk>)) {
+    /// Moves all that is queued now to the worker.
+    pub(crate) fn drain(&self, mut take: impl FnMut(Box<Chunk>)) {
+        // the open chunks before the full ones are counted: one that changes hands in between is not missed
+        let mut open = Vec::with_capacity(self.shards.count());
+        self.shards.take_open(|chunk| open.push(chunk));
         // callers go on filling chunks meanwhile: those are for the next round
         let full = self.full.1.len();
-        self.full.1.try_iter().take(full).for_each(take);
+        self.full.1.try_iter().take(full).chain(open).for_each(&mut take);
     }
 
     /// Gives an emptied chunk back to the callers.

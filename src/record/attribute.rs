@@ -109,7 +109,7 @@ pub(crate) struct Attribute<'a> {
     body_len: usize,
 }
 
-/// The most characters a string may have.
+/// The most characters a string may have, and bytes a value of bytes.
 type Longest = Option<usize>;
 
 impl<'a> Attribute<'a> {
@@ -177,7 +177,7 @@ fn value_len(value: &Value<'_>, longest: Longest) -> usize {
         Value::Bool(_) => 2,
         Value::Int(number) => 1 + encoded_len_varint(*number as u64),
         Value::Float(_) => 9,
-        Value::Bytes(bytes) => field_len(bytes.len()),
+        Value::Bytes(bytes) => field_len(cut_bytes(bytes, longest).len()),
         composite => field_len(composite_len(composite, longest)),
     }
 }
@@ -195,7 +195,7 @@ fn write_value(value: &Value<'_>, longest: Longest, out: &mut Writer<'_>) {
             out.byte(tag::DOUBLE);
             out.fixed64(number.to_bits());
         }
-        Value::Bytes(bytes) => out.field(tag::BYTES, bytes),
+        Value::Bytes(bytes) => out.field(tag::BYTES, cut_bytes(bytes, longest)),
         composite => {
             out.byte(if matches!(composite, Value::Map(_)) { tag::MAP } else { tag::ARRAY });
             out.varint(composite_len(composite, longest) as u64);
@@ -263,4 +263,9 @@ fn cut(text: &str, longest: Longest) -> &str {
         },
         _ => text,
     }
+}
+
+#[inline]
+fn cut_bytes(bytes: &[u8], longest: Longest) -> &[u8] {
+    &bytes[..longest.map_or(bytes.len(), |longest| longest.min(bytes.len()))]
 }

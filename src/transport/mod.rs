@@ -6,6 +6,8 @@ use crate::record::Signal;
 
 mod answer;
 mod http;
+#[cfg(test)]
+pub(crate) mod memory;
 mod retry_after;
 
 pub(crate) use http::HttpPlan;

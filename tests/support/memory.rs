@@ -12,6 +12,11 @@ pub(crate) fn resident_peak() -> Option<u64> {
     status_field("VmHWM")
 }
 
+/// Lets [`resident_peak`] start anew from what is held now; false where the kernel does not do that.
+pub(crate) fn forget_peak() -> bool {
+    fs::write("/proc/self/clear_refs", "5").is_ok()
+}
+
 fn status_field(name: &str) -> Option<u64> {
     read_field(&fs::read_to_string("/proc/self/status").ok()?, name)
 }

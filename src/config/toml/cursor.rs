@@ -2,6 +2,12 @@
 
 use std::ops::Range;
 
+/// Tables, arrays and parts of a key within each other; far more than any configuration needs.
+pub(super) const MAX_DEPTH: usize = 32;
+
+/// A longer key is none, so that naming it in messages stays cheap.
+const MAX_KEY_BYTES: usize = 4_096;
+
 /// A place in a document that only moves forward.
 #[derive(Debug, Clone)]
 pub(super) struct Cursor<'t> {
@@ -12,6 +18,7 @@ pub(super) struct Cursor<'t> {
 /// The parts of a dotted key, as they stand in the text.
 #[derive(Debug, Default)]
 pub(super) struct DottedKey {
+    /// At most one more than [`MAX_DEPTH`]: then the key is too deep, however long it is.
     pub(super) parts: Vec<Range<usize>>,
     /// Whether it ended after a part; otherwise it stopped at something that no key can hold.
     pub(super) is_whole: bool,
@@ -68,6 +75,10 @@ impl<'t> Cursor<'t> {
         self.skip_while(|byte| byte != b'\n');
     }
 
+    pub(super) fn skip_all(&mut self) {
+        self.at = self.text.len();
+    }
+
     /// Whether nothing but white space and a comment remains of the line.
     pub(super) fn line_is_over(&self) -> bool {
         let mut rest = self.clone();
@@ -78,6 +89,7 @@ impl<'t> Cursor<'t> {
     /// Reads a key and the spaces after it.
     pub(super) fn key(&mut self) -> DottedKey {
         let mut key = DottedKey::default();
+        let key_start = self.at;
         loop {
             self.skip_spaces();
             let start = self.at;
@@ -89,10 +101,12 @@ impl<'t> Cursor<'t> {
                 }
                 _ => self.skip_while(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_')),
             }
-            if self.at == start {
+            if self.at == start || self.at - key_start > MAX_KEY_BYTES {
                 return key;
             }
-            key.parts.push(start..self.at);
+            if key.parts.len() <= MAX_DEPTH {
+                key.parts.push(start..self.at);
+            }
             self.skip_spaces();
             if !self.take(".") {
                 key.is_whole = true;

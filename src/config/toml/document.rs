@@ -1,14 +1,17 @@
 //! A document and the places in it.
 
+use std::borrow::Cow;
+
 use toml::Spanned;
 use toml::de::DeTable;
 
 use super::outline::{Malformed, Outline, Owner, WayBack, encode};
 use super::scan::scan;
 use crate::config::error::{Finding, Location, Severity};
+use crate::config::key::Key;
 
 /// More are only counted: a file with so many is no configuration.
-const MAX_MISTAKES: usize = 100;
+const MAX_MISTAKES: usize = 101;
 
 /// A document that has been scanned; its edited text is handed to the parser by [`Document::parse`].
 pub(super) struct Document<'d> {
@@ -68,12 +71,11 @@ impl<'d> Document<'d> {
         let mut mistakes: Vec<Mistake> =
             found.iter().take(MAX_MISTAKES).map(|(place, reason)| self.mistake(*place, reason)).collect();
         if let Some((place, _)) = found.get(MAX_MISTAKES) {
-            let what = format!("{} more mistakes from here on", found.len() - MAX_MISTAKES);
             let finding = Finding {
                 severity: Severity::Error,
                 location: Some(self.location_of(*place)),
                 key: String::new(),
-                what,
+                what: format!("{} more mistakes from here on", found.len() - MAX_MISTAKES),
                 fix: "is this a TOML file?".to_owned(),
             };
             mistakes.push(Mistake { owner: Owner::Unknown, finding, statement: None });
@@ -114,17 +116,26 @@ impl<'d> Document<'d> {
             );
             return (message.to_owned(), fix);
         }
-        if message.starts_with("string values must be quoted") {
-            return (
-                "not a value".to_owned(),
-                "write text in \"quotes\", or true, false or a number".to_owned(),
-            );
+        let is_word = self.text[place..].starts_with(|c: char| c.is_ascii_alphabetic());
+        // the parser takes `info` for a misspelt `inf`, and `yes` for text without quotes
+        if message.starts_with("string values must be quoted") || is_word && message.starts_with("invalid ") {
+            return ("not a value".to_owned(), self.advice_at(place));
         }
         match message.split_once(", expected ") {
             Some((what, "nothing")) => (what.to_owned(), String::new()),
             Some((what, expected)) => (what.to_owned(), format!("expected {expected}")),
             None => (message.to_owned(), String::new()),
         }
+    }
+
+    /// What to write at a place where no value could be read.
+    fn advice_at(&self, place: usize) -> String {
+        let path = self.outline.path_at(place);
+        let key = match path.as_slice() {
+            [first, _, name] if first == "tracer" => Key::ALL.iter().find(|key| key.name() == name),
+            _ => None,
+        };
+        key.map_or("write text in \"quotes\", or true, false or a number", |key| key.advice()).to_owned()
     }
 
     fn location_of(&self, place: usize) -> Location {
@@ -137,10 +148,19 @@ impl<'d> Document<'d> {
     }
 }
 
-/// A path as it would be written in a file.
+/// A path as it would be written in a file, with endless parts cut.
 pub(super) fn dotted<'p>(path: impl IntoIterator<Item = &'p str>) -> String {
-    let parts: Vec<String> = path.into_iter().map(encode).collect();
+    let parts: Vec<String> = path.into_iter().map(|part| encode(&shortened(part))).collect();
     parts.join(".")
+}
+
+/// Text for a message: what is very long helps nobody.
+pub(super) fn shortened(text: &str) -> Cow<'_, str> {
+    const LONGEST: usize = 60;
+    match text.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{}…", &text[..end]).into(),
+        None => text.into(),
+    }
 }
 
 /// Marks every start of a line and, so that no search is long, places within long lines.

@@ -98,12 +98,22 @@ impl<'d> Outline<'d> {
 
     /// Hides a part of the document from the parser, together with all edits in it.
     pub(super) fn blank(&mut self, range: Range<usize>) {
-        while self.edits.last().is_some_and(|edit| edit.range.start >= range.start) {
-            self.edits.pop();
-        }
+        self.forget_edits(range.start);
         let keep_line_breaks = |byte| if byte == b'\n' { '\n' } else { ' ' };
         let replacement = self.document[range.clone()].bytes().map(keep_line_breaks).collect();
         self.replace(range, replacement);
+    }
+
+    /// Lets the document end here.
+    pub(super) fn cut(&mut self, start: usize) {
+        self.forget_edits(start);
+        self.replace(start..self.document.len(), String::new());
+    }
+
+    fn forget_edits(&mut self, start: usize) {
+        while self.edits.last().is_some_and(|edit| edit.range.start >= start) {
+            self.edits.pop();
+        }
     }
 
     /// Statements that the parser does not see.
@@ -155,10 +165,11 @@ impl<'d> Outline<'d> {
     /// Where the key of the statement at a place was set before.
     pub(super) fn earlier_twin(&self, place: usize) -> Option<usize> {
         let number = self.statement_at(place)?;
-        let path = self.path_of(&self.statements[number]);
+        // joined, because one switch may be written as one part or as two
+        let path = self.path_of(&self.statements[number]).join(".");
         // bounded: many duplicates must not cost a search through the whole document each
-        let mut earlier = self.statements[..number].iter().rev().take(1_000);
-        earlier.find(|earlier| self.path_of(earlier) == path).map(|earlier| earlier.start)
+        let mut earlier = self.statements[..number].iter().rev().take(200);
+        earlier.find(|earlier| self.path_of(earlier).join(".") == path).map(|earlier| earlier.start)
     }
 
     fn path_of(&self, statement: &Statement) -> Vec<String> {

@@ -10,31 +10,39 @@
 
 use std::ops::Range;
 
-use super::cursor::Cursor;
+use super::cursor::{Cursor, MAX_DEPTH};
 use super::outline::{Malformed, Outline, Statement, Table, TableKind, decode, quote};
 
 /// The name under which a tracer's table `enable` is handed on.
 pub(super) const ENABLE_TABLE: &str = "enable.";
 
-/// Tables and arrays within each other; far more than any configuration needs.
-const MAX_DEPTH: usize = 32;
+/// After so many lines that are no statements a document is not read any further …
+const MAX_MALFORMED: usize = 100;
+/// … nor after so many headers and values: a large configuration has hundreds.
+const MAX_VALUES: usize = 20_000;
 
 const TOO_DEEP: (&str, &str) = ("nested deeper than 32 levels", "write it flatter");
 const NO_HEADER: (&str, &str) = ("malformed table header", "write it like [tracer.otel], alone in its line");
 const NO_KEY: (&str, &str) =
     ("not a key", "write key = value; quote a key that holds more than letters, digits, - and _");
+const NO_TOML: (&str, &str) = ("too many mistakes, nothing is read from here on", "is this a TOML file?");
+const TOO_LONG: (&str, &str) =
+    ("more than 20000 values, nothing is read from here on", "write a shorter file");
 const NO_VALUE: (&str, &str) = ("key without a value", "write key = value");
 
 /// Walks over the whole document.
 pub(super) fn scan(document: &str) -> Outline<'_> {
-    let mut scanner = Scanner { document, cursor: Cursor::new(document), outline: Outline::new(document) };
+    let mut scanner =
+        Scanner { document, cursor: Cursor::new(document), values: 0, outline: Outline::new(document) };
     scanner.cursor.skip_blank();
     // each statement takes at least its first character, so this ends
     while let Some(first) = scanner.cursor.peek() {
-        if first == b'[' {
-            scanner.header()
+        if scanner.outline.malformed().len() >= MAX_MALFORMED {
+            scanner.give_up(scanner.cursor.at(), NO_TOML);
+        } else if first == b'[' {
+            scanner.header();
         } else {
-            scanner.assignment()
+            scanner.assignment();
         }
         scanner.cursor.skip_blank();
     }
@@ -44,6 +52,8 @@ pub(super) fn scan(document: &str) -> Outline<'_> {
 struct Scanner<'d> {
     document: &'d str,
     cursor: Cursor<'d>,
+    /// Headers and values so far.
+    values: usize,
     outline: Outline<'d>,
 }
 
@@ -51,6 +61,8 @@ struct Scanner<'d> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Abandoned {
     TooDeep,
+    /// There were too many values, in it and before it.
+    TooLong,
     /// It never ends; the parser will say so.
     Unclosed,
 }
@@ -58,6 +70,10 @@ enum Abandoned {
 impl Scanner<'_> {
     fn header(&mut self) {
         let start = self.cursor.at();
+        self.values += 1;
+        if self.values > MAX_VALUES {
+            return self.give_up(start, TOO_LONG);
+        }
         let is_element = self.cursor.take("[[");
         if !is_element {
             self.cursor.take("[");
@@ -100,6 +116,9 @@ impl Scanner<'_> {
             self.cursor = value_start;
             self.cursor.skip_nested();
         }
+        if outcome == Err(Abandoned::TooLong) {
+            return self.give_up(start, TOO_LONG);
+        }
         self.cursor.skip_line();
         self.push_statement(start, key_range, outcome == Err(Abandoned::Unclosed));
         if outcome == Err(Abandoned::TooDeep) || self.is_lost() {
@@ -127,7 +146,9 @@ impl Scanner<'_> {
     }
 
     fn value(&mut self, path: Option<&[String]>, depth: usize) -> Result<(), Abandoned> {
+        self.values += 1;
         match self.cursor.peek() {
+            _ if self.values > MAX_VALUES => Err(Abandoned::TooLong),
             Some(b'"' | b'\'') => self.cursor.string().then_some(()).ok_or(Abandoned::Unclosed),
             Some(b'[' | b'{') if depth >= MAX_DEPTH => Err(Abandoned::TooDeep),
             Some(b'[') => self.array(depth + 1),
@@ -145,12 +166,14 @@ impl Scanner<'_> {
             self.cursor.skip_blank();
             match self.cursor.peek() {
                 None => return Err(Abandoned::Unclosed),
-                Some(b']') => return Ok(self.cursor.skip_character()),
+                Some(b']') => break,
                 // also what cannot stand here: the parser will say so
                 Some(b',' | b'}') => self.cursor.skip_character(),
                 Some(_) => self.value(None, depth)?,
             }
         }
+        self.cursor.take("]");
+        Ok(())
     }
 
     fn inline_table(&mut self, path: Option<&[String]>, depth: usize) -> Result<(), Abandoned> {
@@ -159,12 +182,12 @@ impl Scanner<'_> {
             self.cursor.skip_blank();
             match self.cursor.peek() {
                 None => return Err(Abandoned::Unclosed),
-                Some(b'}') => return Ok(self.cursor.skip_character()),
+                Some(b'}') => break,
                 Some(b',') => self.cursor.skip_character(),
                 Some(_) => {
                     let start = self.cursor.at();
                     let key = self.cursor.key();
-                    if self.cursor.take("=") {
+                    if key.is_whole && self.cursor.take("=") {
                         self.cursor.skip_blank();
                         self.named_value(path, &key.parts, depth)?;
                     } else if self.cursor.at() == start {
@@ -173,6 +196,8 @@ impl Scanner<'_> {
                 }
             }
         }
+        self.cursor.take("}");
+        Ok(())
     }
 
     /// Renames `enable` where it would collide; `base` is the path of the table that the key stands in.
@@ -224,6 +249,14 @@ impl Scanner<'_> {
         }
     }
 
+    /// Cuts off all that is left.
+    fn give_up(&mut self, start: usize, (what, fix): (&'static str, &'static str)) {
+        self.cursor.skip_all();
+        self.push_statement(start, start..start, true);
+        self.outline.cut(start);
+        self.outline.push_malformed(Malformed { at: start, what, fix });
+    }
+
     /// Hides the statement that has just been walked over, and says why.
     fn reject(&mut self, start: usize, (what, fix): (&'static str, &'static str)) {
         self.outline.blank(start..self.cursor.at());
@@ -238,6 +271,9 @@ fn matters(path: &[String]) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+    use toml::de::DeTable;
+
     use super::*;
     use crate::config::toml::outline::Owner;
 
@@ -336,6 +372,25 @@ mod tests {
     }
 
     #[test]
+    fn a_document_with_too_much_in_it_is_cut_off_and_told() {
+        let values = format!("[tracer.a]\nenable.x = 1\nenable.y = [{}]\nb = 1", "1,".repeat(20_000));
+        let statements = "a=1\n".repeat(20_001);
+        for (document, kept) in
+            [(values, "[tracer.a]\n\"enable.x\" = 1\n".to_owned()), (statements, "a=1\n".repeat(20_000))]
+        {
+            let outline = scan(&document);
+            assert!(outline.edited().0 == kept, "cut at the wrong place");
+            let [told] = outline.malformed() else { panic!("{:?}", outline.malformed()) };
+            assert_eq!(told.what, "more than 20000 values, nothing is read from here on");
+            assert_eq!(outline.owner_at(told.at), Owner::Unknown);
+        }
+        let garbage = "!\n".repeat(1_000);
+        let outline = scan(&garbage);
+        assert_eq!(outline.malformed().len(), 101);
+        assert_eq!(outline.malformed()[100].what, "too many mistakes, nothing is read from here on");
+    }
+
+    #[test]
     fn a_mistake_concerns_the_tracer_it_stands_in() {
         let tracer = |id: &str| Owner::Tracer(id.to_owned());
         for (document, owner) in [
@@ -358,6 +413,26 @@ mod tests {
         ] {
             let place = document.find("HERE").expect(document);
             assert_eq!(scan(document).owner_at(place), owner, "{document:?}");
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn what_the_parser_takes_is_never_held_back_from_it(
+            pieces in prop::collection::vec(prop::sample::select(vec![
+                "a", "b.c", "'d'", "\"e.#\"", " = ", "=", "1", "true", "'x#'", "\"y\\\"\"", "\"\"\"\nz = '\"\"\"",
+                "'''\"\n'''", "[", "]", "[[", "]]", "{", "}", ", ", "\n", "\n", "# '\n", "[f]\n", "g = 1\n",
+                "h.i = [\n1]\n", "j = {k = 1}\n",
+            ]), 0..12)
+        ) {
+            let document: String = pieces.concat();
+            if DeTable::parse(&document).is_ok() {
+                let outline = scan(&document);
+                prop_assert_eq!(outline.malformed(), &[]);
+                prop_assert_eq!(outline.edited().0, document);
+            }
         }
     }
 }

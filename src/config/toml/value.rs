@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use toml::de::{DeInteger, DeValue};
 
+use super::document::shortened;
 use crate::config::error::Fault;
 use crate::config::expand::Surroundings;
 use crate::config::{duration, size};
@@ -33,7 +34,7 @@ pub(super) struct Text<'v> {
 impl Text<'_> {
     /// Says something of the text, without showing what was put in.
     pub(super) fn fault(&self, fault: Fault) -> Fault {
-        Fault::new(format!("{} {}", quoted(self.written), fault.what), fault.fix)
+        Fault::new(format!("{:?} {}", shortened(self.written), fault.what), fault.fix)
     }
 }
 
@@ -93,16 +94,4 @@ fn whole(number: &DeInteger<'_>) -> Result<u64, Fault> {
 /// What does not fit is far above every bound, and stays so.
 fn pinned(number: u64) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
-}
-
-fn quoted(text: &str) -> String {
-    format!("{:?}", shortened(text))
-}
-
-fn shortened(text: &str) -> String {
-    const LONGEST: usize = 60;
-    match text.char_indices().nth(LONGEST) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
-    }
 }

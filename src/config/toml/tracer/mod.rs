@@ -1,18 +1,20 @@
 //! One `[tracer.<id>]`: from its keys to an exporter.
 
+mod keys;
+
 use std::borrow::Cow;
 
 use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue};
 
-use super::document::dotted;
+use super::document::{dotted, shortened};
 use super::report::Report;
 use super::scan::ENABLE_TABLE;
-use super::value::{self, Text, Unusable};
+use super::value::{self, Unusable};
 use crate::config::error::Fault;
-use crate::config::expand::{self, Surroundings};
+use crate::config::expand::Surroundings;
 use crate::config::key::Key;
-use crate::config::{Compression, Exporter, Level, Proxy, Secret, Source, WhenFull, header, suggest};
+use crate::config::{Exporter, Source, suggest};
 
 /// The keys that decide whether there is an exporter at all.
 const TYPE: &str = "type";
@@ -41,13 +43,6 @@ struct Entry<'t> {
     value: &'t Spanned<DeValue<'t>>,
 }
 
-/// The two files of a client certificate, as far as they have been read.
-#[derive(Default)]
-struct ClientFiles {
-    certificate: Option<Vec<u8>>,
-    key: Option<String>,
-}
-
 impl<'r, 'd> TracerReader<'r, 'd> {
     pub(super) fn new(
         id: &'r Spanned<DeString<'r>>,
@@ -72,11 +67,7 @@ impl<'r, 'd> TracerReader<'r, 'd> {
         let exports = self.exports(&entries);
         let source = Source::File(self.report.location(self.declared_at));
         let mut exporter = Exporter::declared_at(self.id, source);
-        let mut client = ClientFiles::default();
-        for entry in &entries {
-            self.apply(entry, &mut exporter, &mut client);
-        }
-        self.pair_client_files(&entries, client, &mut exporter);
+        self.apply(&entries, &mut exporter);
         exports.then_some(exporter)
     }
 
@@ -147,7 +138,7 @@ impl<'r, 'd> TracerReader<'r, 'd> {
         if TYPES.contains(&text.text.as_str()) {
             return true;
         }
-        let what = format!("not started: {:?} is not a type of OpenTelemetry", text.written);
+        let what = format!("not started: {:?} is not a type of OpenTelemetry", shortened(text.written));
         match suggest::nearest(&text.text, TYPES) {
             Some(meant) => self.report.warning(at, self.path(TYPE), what, format!("did you mean {meant:?}?")),
             None => self.report.note(at, self.path(TYPE), what, ""),
@@ -213,159 +204,6 @@ impl<'r, 'd> TracerReader<'r, 'd> {
                 None
             }
         }
-    }
-
-    fn apply(&mut self, entry: &Entry<'_>, exporter: &mut Exporter, client: &mut ClientFiles) {
-        if SWITCHES.contains(&entry.name.as_ref()) {
-            return;
-        }
-        let Some(key) = Key::ALL.iter().copied().find(|key| key.name() == entry.name) else {
-            return self.unknown(entry);
-        };
-        match self.set(key, entry, exporter, client) {
-            Ok(shown) => exporter.record(key, self.source(entry.value), shown),
-            Err(unusable) => self.refuse(entry, key.advice(), unusable),
-        }
-    }
-
-    /// Takes one value over; returns what to show instead of it, if it should not be shown itself.
-    fn set(
-        &mut self,
-        key: Key,
-        entry: &Entry<'_>,
-        exporter: &mut Exporter,
-        client: &mut ClientFiles,
-    ) -> Result<Option<String>, Unusable> {
-        let (given, surroundings, advice) = (entry.value.get_ref(), self.surroundings, key.advice());
-        let time = || value::span_of_time(given, surroundings);
-        match key {
-            // has been read before all others
-            Key::Transport => {}
-            Key::Endpoint => {
-                let Text { written, text, is_secret } = value::text(given, surroundings)?;
-                exporter.set_endpoint(text, is_secret.then_some(written), self.source(entry.value));
-            }
-            Key::Headers => self.headers(entry.value, exporter)?,
-            Key::Level => exporter.level = value::word(given, surroundings, advice, Level::parse)?,
-            Key::Throttle => exporter.pace.throttle = time()?,
-            Key::Linger => exporter.pace.linger = time()?,
-            Key::Lossy => {
-                let lossy = value::truth(given)?;
-                exporter.queue.when_full = if lossy { WhenFull::DropNewest } else { WhenFull::Block };
-            }
-            Key::BlockTimeout => exporter.queue.block_timeout = Some(time()?),
-            Key::QueueRecords => exporter.queue.records = value::count(given)?,
-            Key::QueueBytes => exporter.queue.bytes = value::bytes(given, surroundings)?,
-            Key::BatchRecords => exporter.batch.records = value::count(given)?,
-            Key::BatchBytes => exporter.batch.bytes = value::bytes(given, surroundings)?,
-            Key::Timeout => exporter.http.timeout = time()?,
-            Key::GiveUpAfter => exporter.retry.give_up_after = time()?,
-            Key::RetryFirstDelay => exporter.retry.first_delay = time()?,
-            Key::RetryMaxDelay => exporter.retry.max_delay = time()?,
-            Key::Compression => {
-                exporter.http.compression = value::word(given, surroundings, advice, |word| match word {
-                    "none" => Some(Compression::None),
-                    "gzip" => Some(Compression::Gzip),
-                    _ => None,
-                })?;
-            }
-            Key::Proxy => {
-                exporter.http.proxy = value::word(given, surroundings, advice, |word| match word {
-                    "env" => Some(Proxy::FromEnvironment),
-                    "off" => Some(Proxy::Off),
-                    _ => None,
-                })?;
-            }
-            Key::CaFile => {
-                let (path, pem) = self.file(given)?;
-                exporter.http.tls.ca = Some(pem);
-                return Ok(Some(path));
-            }
-            Key::ClientCertificateFile => {
-                let (path, pem) = self.file(given)?;
-                client.certificate = Some(pem);
-                return Ok(Some(path));
-            }
-            Key::ClientKeyFile => {
-                let (path, pem) = self.file(given)?;
-                // what is not even text holds no key: the rule for PEM will say so
-                client.key = Some(String::from_utf8(pem).unwrap_or_default());
-                return Ok(Some(path));
-            }
-            Key::UserAgent => {
-                let Text { text, is_secret, .. } = value::text(given, surroundings)?;
-                exporter.http.user_agent = Some(text);
-                return Ok(is_secret.then(|| "***".to_owned()));
-            }
-        }
-        Ok(None)
-    }
-
-    /// Reads a list of lines, one line, or a table of names and values.
-    fn headers(&mut self, headers: &Spanned<DeValue<'_>>, exporter: &mut Exporter) -> Result<(), Unusable> {
-        match headers.get_ref() {
-            DeValue::String(_) => self.header_line(headers, exporter),
-            DeValue::Array(lines) => lines.iter().for_each(|line| self.header_line(line, exporter)),
-            DeValue::Table(table) => {
-                let mut fields: Vec<_> = table.iter().collect();
-                fields.sort_by_key(|(name, _)| name.span().start);
-                for (name, value) in fields {
-                    match value::text(value.get_ref(), self.surroundings) {
-                        Ok(text) => exporter.add_header(name.get_ref(), &text.text, self.source(value)),
-                        Err(unusable) => self.refuse_header(value, unusable),
-                    }
-                }
-            }
-            _ => return Err(Unusable::WrongType),
-        }
-        Ok(())
-    }
-
-    fn header_line(&mut self, line: &Spanned<DeValue<'_>>, exporter: &mut Exporter) {
-        let text = match value::text(line.get_ref(), self.surroundings) {
-            Ok(text) => text,
-            Err(unusable) => return self.refuse_header(line, unusable),
-        };
-        match header::split(&text.text) {
-            Ok((name, value)) => exporter.add_header(name, value, self.source(line)),
-            Err(fault) => self.refuse_header(line, fault.into()),
-        }
-    }
-
-    fn refuse_header(&mut self, value: &Spanned<DeValue<'_>>, unusable: Unusable) {
-        self.refuse_at(value, Key::Headers.name(), Key::Headers.advice(), unusable);
-    }
-
-    /// A file that a key names: its path for display, and its contents.
-    fn file(&self, value: &DeValue<'_>) -> Result<(String, Vec<u8>), Unusable> {
-        let path = value::text(value, self.surroundings)?;
-        let contents =
-            self.surroundings.read(&path.text).map_err(|cause| expand::unreadable(path.written, &cause))?;
-        Ok((path.written.to_owned(), contents))
-    }
-
-    fn pair_client_files(&mut self, entries: &[Entry<'_>], client: ClientFiles, exporter: &mut Exporter) {
-        let names = (Key::ClientCertificateFile.name(), Key::ClientKeyFile.name());
-        let (given, missing) = match (find(entries, names.0), find(entries, names.1)) {
-            (Some(given), None) => (given, names.1),
-            (None, Some(given)) => (given, names.0),
-            (Some(_), Some(_)) => {
-                let pair = client.certificate.zip(client.key.map(Secret::new));
-                exporter.http.tls.client = pair;
-                return;
-            }
-            (None, None) => return,
-        };
-        let what = format!("missing beside {}", given.name);
-        let at = given.value.span().start;
-        self.report.error(Some(self.id), at, self.path(missing), what, "write both or neither");
-    }
-
-    fn unknown(&mut self, entry: &Entry<'_>) {
-        let known = Key::ALL.iter().map(|key| key.name()).chain(SWITCHES);
-        let meant = if self.report.has_room() { suggest::nearest(&entry.name, known) } else { None };
-        let fix = meant.map_or_else(|| "remove it".to_owned(), |meant| format!("did you mean {meant:?}?"));
-        self.report.warning(entry.key_at, self.path(&entry.name), "unknown key", fix);
     }
 
     fn refuse(&mut self, entry: &Entry<'_>, advice: &str, unusable: Unusable) {

@@ -1,0 +1,166 @@
+//! The TCP connection under ureq.
+//!
+//! ureq's own gives each write of a piece the whole time that was left before the piece: a collector that
+//! reads a little now and then, or just stops, stretches an attempt to twice its time and more. This one
+//! keeps the deadline, whatever it takes to write a piece.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use ureq::unversioned::transport::time::{Duration as UreqDuration, Instant as UreqInstant};
+use ureq::unversioned::transport::{
+    Buffers, ConnectProxyConnector, ConnectionDetails, Connector, Either, LazyBuffers, NextTimeout,
+    ShutdownHandle, Transport,
+};
+use ureq::{ProxyProtocol, Timeout};
+
+/// Connections by way of a proxy or directly, with TLS if the URL asks for it and the build has it.
+pub(super) fn connector() -> impl Connector<(), Out = impl Transport> {
+    let connector = ().chain(ConnectProxyConnector::default()).chain(SocketConnector);
+    #[cfg(feature = "tls")]
+    let connector = connector.chain(ureq::unversioned::transport::RustlsConnector::default());
+    connector
+}
+
+#[derive(Debug)]
+struct SocketConnector;
+
+impl<In: Transport> Connector<In> for SocketConnector {
+    type Out = Either<In, Socket>;
+
+    fn connect(
+        &self,
+        details: &ConnectionDetails<'_>,
+        chained: Option<In>,
+    ) -> Result<Option<Self::Out>, ureq::Error> {
+        if let Some(through_proxy) = chained {
+            return Ok(Some(Either::A(through_proxy)));
+        }
+        let is_http =
+            |proxy: &ureq::Proxy| matches!(proxy.protocol(), ProxyProtocol::Http | ProxyProtocol::Https);
+        // never past a proxy that cannot be spoken to
+        if details.config.proxy().is_some_and(|proxy| !is_http(proxy) && !proxy.is_no_proxy(details.uri)) {
+            return Err(ureq::Error::ConnectProxyFailed("SOCKS is not supported".to_owned()));
+        }
+        let begun = match details.now {
+            UreqInstant::Exact(begun) => begun,
+            UreqInstant::AlreadyHappened | UreqInstant::NotHappening => Instant::now(),
+        };
+        let stream = Arc::new(connect(&details.addrs, deadline(begun, details.timeout), details.timeout)?);
+        // one write is one piece: waiting to fill a packet would only delay its end
+        stream.set_nodelay(true)?;
+        let handle: Weak<dyn ShutdownHandle> =
+            Arc::downgrade(&(Arc::clone(&stream) as Arc<dyn ShutdownHandle>));
+        (details.register_shutdown)(handle)?;
+        let (input, output) = (details.config.input_buffer_size(), details.config.output_buffer_size());
+        Ok(Some(Either::B(Socket { stream, buffers: LazyBuffers::new(input, output), is_hung_up: false })))
+    }
+}
+
+/// The first address that answers. Those not tried yet share the time that is left.
+fn connect(
+    addresses: &[SocketAddr],
+    deadline: Option<Instant>,
+    timeout: NextTimeout,
+) -> Result<TcpStream, ureq::Error> {
+    let mut failure = ureq::Error::HostNotFound;
+    for (index, address) in addresses.iter().enumerate() {
+        let connected = match time_left(deadline, timeout)? {
+            Some(left) => TcpStream::connect_timeout(address, left / (addresses.len() - index) as u32),
+            None => TcpStream::connect(address),
+        };
+        failure = match connected {
+            Ok(stream) => return Ok(stream),
+            Err(error) if error.kind() == ErrorKind::TimedOut => ureq::Error::Timeout(Timeout::Connect),
+            Err(error) => error.into(),
+        };
+    }
+    Err(failure)
+}
+
+#[derive(Debug)]
+struct Socket {
+    stream: Arc<TcpStream>,
+    buffers: LazyBuffers,
+    /// The peer reads no more. It may have said why before it hung up: what is left of a request is not
+    /// written, and then its answer is read.
+    is_hung_up: bool,
+}
+
+impl Transport for Socket {
+    fn buffers(&mut self) -> &mut dyn Buffers {
+        &mut self.buffers
+    }
+
+    fn transmit_output(&mut self, amount: usize, timeout: NextTimeout) -> Result<(), ureq::Error> {
+        let timeout = timeout.for_write();
+        let deadline = deadline(Instant::now(), timeout);
+        let mut output = &self.buffers.output()[..amount];
+        while !output.is_empty() && !self.is_hung_up {
+            self.stream.set_write_timeout(time_left(deadline, timeout)?)?;
+            match (&*self.stream).write(output) {
+                Ok(0) => return Err(io::Error::from(ErrorKind::WriteZero).into()),
+                Ok(written) => output = &output[written..],
+                Err(error) if is_hang_up(&error) => self.is_hung_up = true,
+                Err(error) => tolerate(error)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn await_input(&mut self, timeout: NextTimeout) -> Result<bool, ureq::Error> {
+        let timeout = timeout.for_read();
+        let deadline = deadline(Instant::now(), timeout);
+        loop {
+            self.stream.set_read_timeout(time_left(deadline, timeout)?)?;
+            match (&*self.stream).read(self.buffers.input_append_buf()) {
+                Ok(count) => {
+                    self.buffers.input_appended(count);
+                    return Ok(count > 0);
+                }
+                Err(error) => tolerate(error)?,
+            }
+        }
+    }
+
+    fn is_open(&mut self) -> bool {
+        // an idle connection has nothing to say: a byte is out of turn, an end is one
+        let quiet = |stream: &TcpStream| -> io::Result<bool> {
+            stream.set_nonblocking(true)?;
+            let peeked = stream.peek(&mut [0]);
+            stream.set_nonblocking(false)?;
+            Ok(peeked.is_err_and(|error| error.kind() == ErrorKind::WouldBlock))
+        };
+        !self.is_hung_up && quiet(&self.stream).unwrap_or(false)
+    }
+}
+
+/// A time-out or a signal is no end by itself: only the deadline is.
+fn tolerate(error: io::Error) -> io::Result<()> {
+    match error.kind() {
+        ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted => Ok(()),
+        _ => Err(error),
+    }
+}
+
+fn is_hang_up(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset)
+}
+
+fn deadline(begun: Instant, timeout: NextTimeout) -> Option<Instant> {
+    match timeout.after {
+        UreqDuration::Exact(after) => begun.checked_add(after),
+        UreqDuration::NotHappening => None,
+    }
+}
+
+/// Never zero, which sockets would take for no limit at all; `None` if there is no deadline.
+fn time_left(deadline: Option<Instant>, timeout: NextTimeout) -> Result<Option<Duration>, ureq::Error> {
+    let Some(deadline) = deadline else { return Ok(None) };
+    match deadline.checked_duration_since(Instant::now()) {
+        Some(left) if !left.is_zero() => Ok(Some(left)),
+        _ => Err(ureq::Error::Timeout(timeout.reason)),
+    }
+}

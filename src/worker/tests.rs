@@ -1,0 +1,304 @@
+use std::sync::mpsc;
+use std::thread;
+
+use crossbeam_channel::bounded;
+
+use super::*;
+use crate::config::{PaceSettings, QueueSettings, WhenFull};
+use crate::pipeline::{Blueprint, Pipeline};
+use crate::record::{Scope, frames};
+use crate::stats::Counts;
+use crate::transport::memory::Gate;
+
+/// How long a test waits for what must happen.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+fn blueprint(gate: &Gate) -> Blueprint {
+    let gate = gate.clone();
+    let throttle = Duration::ZERO;
+    Blueprint {
+        id: "memory".to_owned(),
+        queue: QueueSettings::default(),
+        batch: BatchSettings::default(),
+        pace: PaceSettings { throttle, linger: Duration::ZERO },
+        retry: RetrySettings { first_delay: Duration::from_millis(1), ..RetrySettings::default() },
+        attempt_timeout: PATIENCE,
+        resource: Vec::new(),
+        hook: None,
+        transport: Box::new(move || gate.open_transport()),
+    }
+}
+
+fn scope() -> Arc<Scope> {
+    Arc::new(Scope::new(Signal::Traces, "shop", ""))
+}
+
+/// A framed record of five bytes that can be told from others.
+fn record(number: u8) -> [u8; 5] {
+    [0x12, 3, 0x0a, 1, number]
+}
+
+fn push(pipeline: &Pipeline, numbers: impl IntoIterator<Item = u8>) {
+    let scope = scope();
+    numbers.into_iter().for_each(|number| pipeline.push(&scope, &record(number)));
+}
+
+/// The numbers of the records in a request, in their order.
+fn numbers(body: &[u8]) -> Vec<u8> {
+    // the request, the resource and the scope, each with a header of two bytes here, then the scope's name
+    let scope_records = &body[2..];
+    let records = &scope_records[2 + scope().field().len()..];
+    frames(records).map(|frame| frame[frame.len() - 1]).collect()
+}
+
+fn counts(pipeline: &Pipeline) -> Counts {
+    pipeline.ledger().traces
+}
+
+fn flush(pipeline: &Pipeline) {
+    let _ = pipeline.start_flush().recv_timeout(PATIENCE).expect("the flush never ended");
+}
+
+fn stop(pipeline: &Pipeline) -> Counts {
+    let deadline = Instant::now() + PATIENCE;
+    pipeline.start_stop(deadline);
+    assert!(pipeline.ended_by(deadline), "the worker did not end");
+    pipeline.finish_stop();
+    counts(pipeline)
+}
+
+fn later() -> Verdict {
+    Verdict::TryLater { after: None, reason: "busy".to_owned() }
+}
+
+#[test]
+fn a_panic_in_the_transport_costs_its_batch_and_not_the_worker() {
+    let gate = Gate::default();
+    let (told, problems) = mpsc::channel();
+    let mut blueprint = blueprint(&gate);
+    blueprint.hook = Some(Arc::new(move |problem| {
+        let _ = told.send(problem.kind);
+    }));
+    let pipeline = Pipeline::start(&blueprint).unwrap();
+    push(&pipeline, [1]);
+    gate.panic();
+    flush(&pipeline);
+    push(&pipeline, [2]);
+    assert_eq!(numbers(&gate.answer(Verdict::Accepted).body), [2]);
+    let counts = stop(&pipeline);
+    assert_eq!((counts.accepted, counts.delivered, counts.dropped.worker_panicked), (2, 1, 1), "{counts}");
+    assert_eq!(problems.try_iter().collect::<Vec<_>>(), [ProblemKind::WorkerPanicked]);
+}
+
+#[test]
+fn a_caller_that_waits_behind_a_panicking_batch_gets_its_room() {
+    let gate = Gate::default();
+    let mut blueprint = blueprint(&gate);
+    blueprint.queue = QueueSettings { records: 1, when_full: WhenFull::Block, ..blueprint.queue };
+    let pipeline = Pipeline::start(&blueprint).unwrap();
+    push(&pipeline, [1]);
+    gate.next();
+    thread::scope(|scope| {
+        scope.spawn(|| push(&pipeline, [2]));
+        gate.panic();
+        assert_eq!(numbers(&gate.answer(Verdict::Accepted).body), [2]);
+    });
+    let counts = stop(&pipeline);
+    assert_eq!((counts.delivered, counts.dropped.worker_panicked), (1, 1), "{counts}");
+}
+
+#[test]
+fn a_worker_survives_any_number_of_panics() {
+    let gate = Gate::default();
+    let pipeline = Pipeline::start(&blueprint(&gate)).unwrap();
+    for number in 0..50 {
+        push(&pipeline, [number]);
+        gate.panic();
+        flush(&pipeline);
+    }
+    let counts = stop(&pipeline);
+    assert_eq!((counts.accepted, counts.dropped.worker_panicked), (50, 50), "{counts}");
+}
+
+#[test]
+fn a_panic_during_shutdown_does_not_keep_it_from_its_end() {
+    let gate = Gate::default();
+    let pipeline = Pipeline::start(&blueprint(&gate)).unwrap();
+    push(&pipeline, [1]);
+    gate.next();
+    thread::scope(|scope| {
+        let stopped = scope.spawn(|| stop(&pipeline));
+        gate.panic();
+        let counts = stopped.join().unwrap();
+        assert_eq!((counts.accepted, counts.dropped.worker_panicked), (1, 1), "{counts}");
+    });
+}
+
+#[test]
+fn after_a_panic_of_its_own_the_worker_writes_off_all_that_had_left_the_queue() {
+    let gate = Gate::default();
+    let books = Arc::new(Books::default());
+    let (wake, woken) = bounded(1);
+    let queue = Arc::new(Queue::new(&QueueSettings::default(), 1024, Arc::clone(&books), wake));
+    let plan = blueprint(&gate);
+    let mut worker = Worker {
+        queue: Arc::clone(&queue),
+        books: Arc::clone(&books),
+        transport: gate.open_transport(),
+        throttle: Throttle::new(plan.pace),
+        batch: BatchSettings { records: 2, ..plan.batch },
+        retry: plan.retry,
+        attempt_timeout: PATIENCE,
+        resource: Vec::new(),
+        teller: Teller::new("memory", None),
+        calls: Calls { stop: bounded(1).1, flush: bounded(1).1, wake: woken },
+        state: State::default(),
+    };
+    let scope = scope();
+    (0..5).for_each(|number| queue.push(&scope, &record(number)));
+    let backlog = &mut worker.state.backlog;
+    queue.drain(|chunk| backlog.push(chunk));
+    let Some(Next::Batch(batch)) = worker.next_batch() else { panic!("there is a batch") };
+    worker.state.in_hand = Some((batch.signal, batch.records, batch.queued_bytes));
+    // one that came meanwhile is still in the queue
+    queue.push(&scope, &record(5));
+    worker.write_off();
+    let counts = books.read("memory", || queue.accepted()).traces;
+    assert_eq!((counts.accepted, counts.dropped.worker_panicked, counts.in_flight), (6, 5, 1), "{counts}");
+    assert_eq!(queue.level(), (1, record(5).len()));
+}
+
+#[test]
+fn what_the_transport_refuses_is_dropped_and_the_next_batch_goes() {
+    let gate = Gate::default();
+    let pipeline = Pipeline::start(&blueprint(&gate)).unwrap();
+    push(&pipeline, [1]);
+    gate.answer(Verdict::Refused { reason: "no".to_owned() });
+    push(&pipeline, [2]);
+    assert_eq!(numbers(&gate.answer(Verdict::Accepted).body), [2]);
+    let counts = stop(&pipeline);
+    assert_eq!((counts.delivered, counts.dropped.refused), (1, 1), "{counts}");
+}
+
+#[test]
+fn a_batch_is_sent_again_until_it_is_taken() {
+    let gate = Gate::default();
+    let pipeline = Pipeline::start(&blueprint(&gate)).unwrap();
+    push(&pipeline, [1]);
+    let first = gate.answer(later());
+    gate.answer(later());
+    assert_eq!(gate.answer(Verdict::Accepted).body, first.body);
+    flush(&pipeline);
+    assert_eq!(pipeline.ledger().attempts, 3);
+    assert_eq!(stop(&pipeline).delivered, 1);
+}
+
+#[test]
+fn a_batch_that_is_too_large_is_halved_in_order_and_never_sent_whole_again() {
+    let gate = Gate::default();
+    let too_large = || Verdict::TooLarge { reason: "413".to_owned() };
+    let pipeline = Pipeline::start(&blueprint(&gate)).unwrap();
+    push(&pipeline, [0]);
+    gate.next();
+    // these four wait for each other behind the gate
+    push(&pipeline, [1, 2, 3, 4]);
+    gate.answer(Verdict::Accepted);
+    let mut taken = Vec::new();
+    for (verdict, expected) in [
+        (too_large(), vec![1, 2, 3, 4]),
+        (too_large(), vec![1, 2]),
+        (Verdict::Accepted, vec![1]),
+        (too_large(), vec![2]),
+        (Verdict::Accepted, vec![3, 4]),
+    ] {
+        let accepted = verdict == Verdict::Accepted;
+        let sent = numbers(&gate.answer(verdict).body);
+        assert_eq!(sent, expected);
+        if accepted {
+            taken.extend(sent);
+        }
+    }
+    assert_eq!(taken, [1, 3, 4]);
+    let counts = stop(&pipeline);
+    assert_eq!((counts.delivered, counts.dropped.too_large), (4, 1), "{counts}");
+}
+
+#[test]
+fn an_attempt_has_its_time_out_or_what_is_left_of_the_batch_if_that_is_less() {
+    let gate = Gate::default();
+    let mut blueprint = blueprint(&gate);
+    blueprint.attempt_timeout = Duration::from_secs(3);
+    let pipeline = Pipeline::start(&blueprint).unwrap();
+    push(&pipeline, [1]);
+    let sent = gate.answer(Verdict::Accepted);
+    let left = sent.deadline.saturating_duration_since(Instant::now());
+    assert!(left > Duration::from_secs(1) && left <= Duration::from_secs(3), "{left:?}");
+    stop(&pipeline);
+
+    blueprint.retry.give_up_after = Duration::from_secs(1);
+    let pipeline = Pipeline::start(&blueprint).unwrap();
+    push(&pipeline, [1]);
+    let sent = gate.answer(Verdict::Accepted);
+    assert!(sent.deadline <= Instant::now() + Duration::from_secs(1));
+}
+
+#[test]
+fn a_batch_whose_time_is_up_is_given_up_and_the_next_one_goes() {
+    let gate = Gate::default();
+    let mut blueprint = blueprint(&gate);
+    blueprint.retry.give_up_after = Duration::from_millis(50);
+    let pipeline = Pipeline::start(&blueprint).unwrap();
+    push(&pipeline, [1]);
+    // the gate stays shut until the time is up
+    flush(&pipeline);
+    assert_eq!(counts(&pipeline).dropped.gave_up, 1);
+    push(&pipeline, [2]);
+    assert_eq!(numbers(&gate.answer(Verdict::Accepted).body), [2]);
+    assert_eq!(stop(&pipeline).delivered, 1);
+}
+
+#[test]
+fn a_send_that_is_interrupted_at_shutdown_is_counted_as_lost_to_it() {
+    let gate = Gate::default();
+    let pipeline = Pipeline::start(&blueprint(&gate)).unwrap();
+    push(&pipeline, [1, 2, 3]);
+    gate.next();
+    let deadline = Instant::now();
+    pipeline.start_stop(deadline);
+    assert!(!pipeline.ended_by(deadline));
+    pipeline.interrupt();
+    assert!(pipeline.ended_by(Instant::now() + PATIENCE), "the worker was not interrupted");
+    pipeline.finish_stop();
+    let counts = counts(&pipeline);
+    assert_eq!((counts.accepted, counts.dropped.shutdown, counts.in_flight), (3, 3, 0), "{counts}");
+}
+
+#[test]
+fn what_is_settled_after_the_books_are_closed_changes_nothing() {
+    let gate = Gate::default();
+    let pipeline = Pipeline::start(&blueprint(&gate)).unwrap();
+    push(&pipeline, [1]);
+    gate.next();
+    pipeline.start_stop(Instant::now());
+    pipeline.finish_stop();
+    let closed = counts(&pipeline);
+    gate.answer(Verdict::Accepted);
+    assert!(pipeline.ended_by(Instant::now() + PATIENCE));
+    assert_eq!(counts(&pipeline), closed);
+    assert_eq!((closed.delivered, closed.dropped.shutdown), (0, 1), "{closed}");
+}
+
+#[test]
+fn a_worker_whose_owner_is_gone_ends() {
+    let gate = Gate::default();
+    let (running, ended) = bounded::<()>(0);
+    let mut blueprint = blueprint(&gate);
+    // lives as long as the worker, which owns the hook
+    blueprint.hook = Some(Arc::new(move |_| {
+        let _ = &running;
+    }));
+    let pipeline = Pipeline::start(&blueprint).unwrap();
+    drop(blueprint);
+    drop(pipeline);
+    assert!(ended.recv_timeout(PATIENCE).is_err_and(|error| error.is_disconnected()), "the worker lives on");
+}

@@ -1,0 +1,345 @@
+//! All mistakes at once, each at its place; no secret in any of it; nothing a file can do hurts.
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::LazyLock;
+use std::time::{Duration, Instant};
+
+use proptest::prelude::*;
+use standpipe::{Config, ConfigError, Exporter, Severity};
+
+const GOOD: &str = "[tracer.good]\ntype = 'otel'\ntransport = 'http'\n";
+
+/// A directory of its own for each test, removed with it.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str) -> Self {
+        let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
+        fs::create_dir_all(&path).expect("a scratch directory");
+        Self(path)
+    }
+
+    fn write(&self, name: &str, contents: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.0.join(name);
+        fs::write(&path, contents).expect("a scratch file");
+        path
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // what is left behind is in the target directory and hurts nobody
+        _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn refused(text: &str) -> ConfigError {
+    Config::from_toml_str(text).expect_err(text)
+}
+
+fn usable(error: ConfigError) -> usize {
+    error.into_usable().exporters().len()
+}
+
+const TEN_MISTAKES: &str = r#"# ten mistakes and one good exporter
+[tracer.first]
+type = "otel"
+transport = "http"
+endpont = "http://localhost:4318"
+timeout = "1m30s"
+lossy = "yes"
+headers = ["Authorization: %{env:STANDPIPE_NOT_SET}%", "no colon"]
+
+[tracer.second]
+type = "open-telemetry"
+transport = "carrier-pigeon"
+queue-records = 0
+   endpoint = "http://ä.test"
+batch-bytes 4096
+
+[tracer.good]
+type = "otel"
+transport = "http"
+linger = "1s"
+
+[tracer.third]
+type = "otel"
+transport = "http"
+level = info
+level = "info"
+"#;
+
+#[test]
+fn ten_mistakes_are_told_at_once_each_at_its_place() {
+    let scratch = Scratch::new("ten");
+    let path = scratch.write("otlp.toml", TEN_MISTAKES);
+    let error = Config::from_file(&path).expect_err("ten mistakes");
+    let shown = error.to_string().replace(path.to_str().expect("UTF-8"), "otlp.toml");
+    let expected = [
+        "warning: otlp.toml:5:1: tracer.first.endpont: unknown key; did you mean \"endpoint\"?",
+        "otlp.toml:6:11: tracer.first.timeout: \"1m30s\" has more than one unit; write \"90s\"",
+        "otlp.toml:7:9: tracer.first.lossy: found a string; write true or false, without quotes",
+        "otlp.toml:8:12: tracer.first.headers: environment variable \"STANDPIPE_NOT_SET\" is not set; \
+         set it to the value",
+        "otlp.toml:8:56: tracer.first.headers: header without a colon; write it like \"Name: value\"",
+        "otlp.toml:12:13: tracer.second.transport: \"carrier-pigeon\" is not known; write \"http\"",
+        "otlp.toml:13:17: tracer.second.queue-records: 0 is too small; write 1 to 16777215",
+        "otlp.toml:14:15: tracer.second.endpoint: \"http://ä.test\" has a host that is not ASCII; \
+         write its xn-- form",
+        "otlp.toml:15:1: tracer.second.batch-bytes: key without a value; write key = value",
+        "otlp.toml:25:9: tracer.third.level: not a value; \
+         write \"trace\", \"debug\", \"info\", \"warn\", \"error\" or \"disable\"",
+        "otlp.toml:26:1: tracer.third.level: duplicate key; it is already set in line 25; remove one of the two",
+    ];
+    assert_eq!(shown.lines().collect::<Vec<_>>(), expected);
+
+    let location = error.findings()[1].location.clone().expect("a place in the file");
+    assert_eq!((location.line, location.column), (6, 11));
+    let usable = error.into_usable();
+    let [good] = usable.exporters() else { panic!("{usable:?}") };
+    assert_eq!(good.name(), "good");
+    assert_eq!(usable.findings().len(), 1, "the warning stays");
+}
+
+#[test]
+fn a_broken_exporter_never_disables_another_one() {
+    for broken in [
+        "[tracer.bad]\ntype = 'otel'\ntransport = 'http'\ntimeout = 0",
+        "[tracer.bad]\ntype = 'otel'\ntransport = 'http'\nendpoint \"x\"",
+        "[tracer.bad]\ntype = 'otel'\ntransport = 'http'\nendpoint = \"x",
+        "[tracer.bad]\ntype = 'otel'\ntransport = 'http'\n!!!",
+        "[tracer.bad]\ntype = 'otel'\n[tracer.bad]\ntransport = 'http'",
+        "[tracer.bad.headers\nAuthorization = 'x'",
+        "[tracer.bad]\ntype = 'otel'\ntransport = 'http'\nheaders = ['A: 1' 'B: 2']",
+        "[tracer.bad]\ntype = 5",
+        "[tracer]\nbad = 5",
+        "[[tracer.bad]]\ntype = 'otel'",
+    ] {
+        for text in [format!("{broken}\n{GOOD}"), format!("{GOOD}{broken}\n")] {
+            let error = refused(&text);
+            assert_eq!(usable(error), 1, "{text}");
+        }
+    }
+}
+
+#[test]
+fn an_exporter_does_not_start_without_what_stood_below_a_broken_header() {
+    let text = format!("{GOOD}[tracer.good.headers\nAuthorization = 'hunter2'\n");
+    let error = refused(&text);
+    assert_eq!(
+        error.to_string(),
+        "<toml>:4:1: tracer.good.headers: malformed table header; write it like [tracer.otel], alone in its line"
+    );
+    assert_eq!(usable(error), 0);
+}
+
+#[test]
+fn a_mistake_that_could_be_anybodys_starts_nobody() {
+    for mistake in ["[\nAuthorization = 'x'", "x = \"\"\"", "x = [1,", "[tracer", "!!!"] {
+        for text in [format!("{GOOD}[server]\n{mistake}"), format!("[server]\n{mistake}\n{GOOD}")] {
+            let Err(error) = Config::from_toml_str(&text) else {
+                // a line that is no statement, in a section that nobody here reads
+                assert_eq!(mistake, "!!!");
+                continue;
+            };
+            assert_eq!(usable(error), 0, "{text}");
+        }
+    }
+}
+
+#[test]
+fn files_that_cannot_be_read_are_told_apart() {
+    let scratch = Scratch::new("unreadable");
+    let latin = scratch.write("latin.toml", b"[tracer.a]\n# caf\xe9\n");
+    let large = scratch.write("large.toml", "#".repeat((1 << 20) + 1));
+    let full = scratch.write("full.toml", "#".repeat(1 << 20));
+    for (path, what) in [
+        (scratch.0.join("missing.toml"), "cannot read: no such file"),
+        (scratch.0.clone(), "cannot read: is a directory"),
+        (latin, "not UTF-8 in line 2"),
+        (large, "cannot read: larger than 1 MiB"),
+    ] {
+        let error = Config::from_file(&path).expect_err(what);
+        assert!(error.is_unreadable(), "{what}");
+        assert_eq!(error.findings()[0].what, what);
+        assert!(error.to_string().starts_with(&path.display().to_string()), "{error}");
+        assert_eq!(usable(error), 0);
+    }
+    assert!(Config::from_file(full).is_ok(), "exactly 1 MiB");
+    let text = "#".repeat((1 << 20) + 1);
+    assert!(Config::from_toml_str(&text).expect_err("too large").is_unreadable());
+    assert!(!refused("[tracer.a").is_unreadable());
+}
+
+#[test]
+fn no_output_holds_a_secret() {
+    const SECRET: &str = "hunter2";
+    let scratch = Scratch::new("secrets");
+    scratch.write("token", format!("{SECRET}\r\n"));
+    scratch.write("key.pem", format!("-----BEGIN PRIVATE KEY-----\n{SECRET}\n-----END PRIVATE KEY-----\n"));
+    scratch.write("bad-key.pem", SECRET);
+    scratch.write("cert.pem", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n");
+    let client = "client-certificate-file = 'cert.pem'\nclient-key-file";
+    for keys in [
+        format!("headers = ['Authorization: {SECRET}']"),
+        format!("headers = {{ Authorization = '{SECRET}' }}"),
+        "headers = ['Authorization: Bearer %{file:token}%']".to_owned(),
+        "headers = '%{file:token}%'".to_owned(),
+        "headers = ['%{file:token}% x: y']".to_owned(),
+        format!("headers = ['{SECRET}']"),
+        format!("headers = [\"Authorization: {SECRET}\\r\\nX: y\"]"),
+        format!("headers = ['Authorization {SECRET}: x']"),
+        format!("headers = ['Authorization: {SECRET}"),
+        format!("headers = ['Authorization: {SECRET}' 'x']"),
+        format!("headers = [['{SECRET}']]"),
+        format!("endpoint = 'http://user:{SECRET}@a.test'"),
+        format!("endpoint = 'http://user:?{SECRET}@a.test'"),
+        format!("endpoint = 'http://a.test/?key={SECRET}'"),
+        "endpoint = 'http://a.test/%{file:token}%'".to_owned(),
+        "endpoint = 'ftp://%{file:token}%'".to_owned(),
+        "endpoint = '%{file:token}%:::'".to_owned(),
+        "timeout = '%{file:token}%'".to_owned(),
+        "queue-bytes = '%{file:token}%'".to_owned(),
+        "level = '%{file:token}%'".to_owned(),
+        "compression = '%{file:token}%'".to_owned(),
+        "ca-file = '%{file:token}%'".to_owned(),
+        "ca-file = 'bad-key.pem'".to_owned(),
+        "user-agent = '%{file:token}%'".to_owned(),
+        "transport = '%{file:token}%'".to_owned(),
+        "type = '%{file:token}%'".to_owned(),
+        format!("endpoint = 'https://a.test'\n{client} = 'key.pem'"),
+        format!("endpoint = 'https://a.test'\n{client} = 'bad-key.pem'"),
+    ] {
+        let mut text = "[tracer.otel]\n".to_owned();
+        if !keys.starts_with("type") {
+            text += "type = 'otel'\n";
+        }
+        if !keys.starts_with("transport") {
+            text += "transport = 'http'\n";
+        }
+        let path = scratch.write("otlp.toml", text + &keys);
+        let mut output = String::new();
+        let config = Config::from_file(path).unwrap_or_else(|error| {
+            output += &format!("{error}\n{error:?}\n{:?}\n", error.findings());
+            error.into_usable()
+        });
+        output += &format!("{config:?}\n{:?}\n", config.findings());
+        for exporter in config.exporters() {
+            output += &format!("{exporter:?}\n{:?}\n", exporter.effective());
+        }
+        assert!(!output.contains(SECRET), "{keys}: {output}");
+    }
+    let exporter = Exporter::http(format!("http://u:{SECRET}@a.test/?{SECRET}"))
+        .header("Authorization", SECRET)
+        .client_pem("", SECRET);
+    let output =
+        format!("{exporter:?} {:?} {:?}", exporter.effective(), Config::new().exporter(exporter.clone()));
+    assert!(!output.contains(SECRET), "{output}");
+}
+
+#[test]
+fn a_secret_in_a_file_beside_the_configuration_is_found_from_anywhere() {
+    let scratch = Scratch::new("beside");
+    scratch.write("host", "127.0.0.1\n");
+    scratch.write("ca.pem", "-----BEGIN CERTIFICATE-----\n");
+    let text = format!("{GOOD}endpoint = 'https://%{{file:host}}%:4318'\nca-file = 'ca.pem'\n");
+    let config = Config::from_file(scratch.write("otlp.toml", text)).expect("both files are there");
+    let shown: Vec<String> =
+        config.exporters()[0].effective().iter().map(|setting| setting.value.clone()).collect();
+    assert!(shown.contains(&"ca.pem".to_owned()), "{shown:?}");
+}
+
+/// What this thread has used up: other processes on the machine do not count.
+fn processor_time() -> Duration {
+    let spent = fs::read_to_string("/proc/thread-self/schedstat").ok();
+    let nanoseconds = spent.and_then(|spent| spent.split(' ').next()?.parse().ok());
+    nanoseconds.map_or_else(|| START.elapsed(), Duration::from_nanos)
+}
+
+static START: LazyLock<Instant> = LazyLock::new(Instant::now);
+
+#[test]
+fn hostile_documents_are_refused_quickly_and_without_harm() {
+    // the promise is for the largest file and optimised code; without it the same is tried with less of it
+    const SIZE: usize = if cfg!(debug_assertions) { 1 << 17 } else { 1 << 20 };
+    const LONGEST: Duration = Duration::from_millis(if cfg!(debug_assertions) { 1_000 } else { 100 });
+    let fill = |text: &str| text.repeat(SIZE / text.len());
+    for (name, text) in [
+        ("arrays in arrays", fill("[").replacen("[[[", "x=[", 1)),
+        ("tables in tables", format!("x={}", "{a=".repeat(SIZE / 3 - 1))),
+        ("mixed", format!("x={}", "[{a=".repeat(SIZE / 4 - 1))),
+        ("a long key", format!("{}a=1", "a.".repeat(SIZE / 2 - 3))),
+        ("a long header", format!("[{}a]", "a.".repeat(SIZE / 2 - 3))),
+        ("a long key in a tracer", format!("[tracer.a]\nx={{{}a=1}}", "a.".repeat(SIZE / 2 - 20))),
+        ("garbage", fill("!\n")),
+        ("equals signs", fill("=\n")),
+        ("headers", fill("[\n")),
+        ("quotes", fill("\"")),
+        ("duplicates", fill("a=1\n")),
+        ("duplicates in a tracer", format!("[tracer.a]\n{}", "a=1\n".repeat(SIZE / 4 - 3))),
+        ("headers of a tracer", format!("{GOOD}headers=[{}]", "'',".repeat(SIZE / 3 - 30))),
+        ("numbers", format!("x=[{}]\ny", fill("1,").get(8..).expect("long enough"))),
+        (
+            "unknown keys",
+            format!("{GOOD}{}", (0..SIZE / 10 - 10).map(|key| format!("{key:x}=1\n")).collect::<String>()),
+        ),
+        ("tracers", (0..SIZE / 32).map(|id| format!("[tracer.{id:x}]\ntype = 'otel'\n")).collect()),
+        ("a long id", format!("[tracer.{}]\n{}", "a".repeat(SIZE / 2), "b=1\n".repeat(SIZE / 8 - 10))),
+    ] {
+        assert!(text.len() <= SIZE, "{name}");
+        let start = processor_time();
+        let outcome = Config::from_toml_str(&text);
+        let took = processor_time() - start;
+        let told = match outcome {
+            Ok(config) => config.findings().len(),
+            Err(error) => error.findings().len(),
+        };
+        assert!((1..=202).contains(&told), "{name}: {told} findings");
+        assert!(took < LONGEST, "{name}: {took:?}");
+    }
+}
+
+#[test]
+fn a_document_of_unknown_keys_is_cut_short() {
+    let keys: String = (0..15_000).map(|number| format!("endpont{number} = 1\n")).collect();
+    let config = Config::from_toml_str(&format!("{GOOD}{keys}")).expect("only warnings");
+    let findings = config.findings();
+    assert_eq!(findings.len(), 201);
+    let last = findings.iter().find(|finding| finding.location.is_none()).expect("a summary");
+    assert_eq!(last.to_string(), "warning: 14800 more findings are not shown");
+    assert_eq!(config.exporters().len(), 1);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Pieces that are likely to confuse a reader, in any order.
+    #[test]
+    fn no_text_makes_it_panic_and_every_place_is_in_the_text(
+        pieces in prop::collection::vec(prop::sample::select(vec![
+            "[tracer.a]\n", "[tracer.a.enable]", "[[tracer.b]]", "tracer", ".", "enable", "=", " ", "\n", "\r\n", "\"",
+            "'", "\"\"\"", "'''", "{", "}", "[", "]", ",", "#", "\\", "true", "type = 'otel'\n", "transport = 'http'\n",
+            "enable.log-exporter = true\n", "headers = ", "'A: 1'", "%{env:X}%", "1s", "ü", "\u{feff}", "\0", "-1",
+        ]), 0..40)
+    ) {
+        let text: String = pieces.concat();
+        let findings = match Config::from_toml_str(&text) {
+            Ok(config) => {
+                prop_assert!(config.findings().iter().all(|finding| finding.severity < Severity::Error));
+                config.findings().to_vec()
+            }
+            Err(error) => {
+                prop_assert!(error.findings().iter().any(|finding| finding.severity == Severity::Error));
+                prop_assert!(!error.to_string().contains(['\r', '\0']));
+                error.findings().to_vec()
+            }
+        };
+        let lines: Vec<&str> = text.split('\n').collect();
+        for place in findings.iter().filter_map(|finding| finding.location.as_ref()) {
+            prop_assert!(place.line >= 1 && place.line <= lines.len(), "{}", place);
+            let width = lines[place.line - 1].chars().count();
+            prop_assert!(place.column >= 1 && place.column <= width + 1, "{} of {}", place, width);
+        }
+    }
+}

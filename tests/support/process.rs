@@ -1,0 +1,96 @@
+//! A test that needs a process to itself runs itself again, as a child that knows its task.
+
+use std::io::{BufRead, BufReader};
+use std::process::{self, ChildStdout, Command, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+const TASK: &str = "STANDPIPE_TEST_TASK";
+/// Tells reports from what the test harness prints around them.
+const REPORT: &str = "report> ";
+/// No child of any test may live longer.
+const LONGEST_LIFE: Duration = Duration::from_secs(60);
+
+/// What this process was started for; `None` if it is not a child.
+pub(crate) fn task() -> Option<String> {
+    std::env::var(TASK).ok()
+}
+
+/// Tells the parent.
+pub(crate) fn report(text: impl std::fmt::Display) {
+    println!("{REPORT}{text}");
+}
+
+/// Runs the test called `name` in a process of its own and gives what it reported. Panics if it fails.
+pub(crate) fn run(name: &str, task: &str) -> Vec<String> {
+    Child::start(name, task).finish()
+}
+
+/// A running child; killed when it is dropped.
+pub(crate) struct Child {
+    process: process::Child,
+    reports: mpsc::Receiver<String>,
+    deadline: Instant,
+}
+
+impl Child {
+    pub(crate) fn start(name: &str, task: &str) -> Self {
+        let mut process = Command::new(std::env::current_exe().expect("a test knows its own program"))
+            .args([name, "--exact", "--nocapture", "--test-threads=1"])
+            .env(TASK, task)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("a test can be started again");
+        let stdout = process.stdout.take().expect("it is piped");
+        let (sender, reports) = mpsc::channel();
+        thread::spawn(move || pass_on(stdout, &sender));
+        Self { process, reports, deadline: Instant::now() + LONGEST_LIFE }
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// The next report. Panics if the child ends without one.
+    pub(crate) fn next_report(&mut self) -> String {
+        match self.reports.recv_timeout(self.deadline.saturating_duration_since(Instant::now())) {
+            Ok(report) => report,
+            Err(error) => panic!("no report from the child: {error}"),
+        }
+    }
+
+    /// Waits for the child's end and gives what it has reported since the last look.
+    pub(crate) fn finish(mut self) -> Vec<String> {
+        let mut reports = Vec::new();
+        loop {
+            match self.reports.recv_timeout(self.deadline.saturating_duration_since(Instant::now())) {
+                Ok(report) => reports.push(report),
+                // its output has ended, and with it the child
+                Err(RecvTimeoutError::Disconnected) => break,
+                Err(RecvTimeoutError::Timeout) => panic!("the child is not done; so far: {reports:?}"),
+            }
+        }
+        let status = self.process.wait().expect("a child can be waited for");
+        assert!(status.success(), "the child failed: {status}; its reports: {reports:?}");
+        reports
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        // of a child that has ended already this is no news
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn pass_on(stdout: ChildStdout, reports: &mpsc::Sender<String>) {
+    for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+        if let Some((_, report)) = line.split_once(REPORT) {
+            // a parent that has given up needs no reports
+            let _ = reports.send(report.to_owned());
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! Peers that are there and of no use: one that never completes a connection, one that reads a sip at a time.
+
+use std::io::Read;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsRawFd;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+/// A port that answers neither yes nor no: its listener's queue is full, so the system leaves further connects waiting.
+pub(crate) struct Unanswered {
+    address: SocketAddr,
+    /// The listener, and who stands in its queue.
+    _held: (TcpListener, Vec<TcpStream>),
+}
+
+impl Unanswered {
+    pub(crate) fn start() -> Self {
+        let (listener, address) = listen();
+        shorten_queue(&listener);
+        let mut queue = Vec::new();
+        // a queue of none holds one or two, depending on the system
+        for _ in 0..8 {
+            match TcpStream::connect_timeout(&address, Duration::from_millis(50)) {
+                Ok(stream) => queue.push(stream),
+                Err(_) => return Self { address, _held: (listener, queue) },
+            }
+        }
+        panic!("a listener that accepts nothing has let {} in", queue.len());
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+}
+
+#[allow(unsafe_code)]
+fn shorten_queue(listener: &TcpListener) {
+    // SAFETY: the descriptor is a listening socket that `listener` keeps open; listening again only sets the length.
+    let result = unsafe { libc::listen(listener.as_raw_fd(), 0) };
+    assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
+}
+
+/// A server that reads a little, rests, reads a little more, and never answers.
+pub(crate) struct SlowReader {
+    address: SocketAddr,
+    stop: Option<mpsc::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl SlowReader {
+    pub(crate) fn start(sip: usize, rest: Duration) -> Self {
+        let (listener, address) = listen();
+        let (stop, stopped) = mpsc::channel();
+        let thread = thread::spawn(move || sip_at(&listener, sip, rest, &stopped));
+        Self { address, stop: Some(stop), thread: Some(thread) }
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+}
+
+impl Drop for SlowReader {
+    fn drop(&mut self) {
+        self.stop = None;
+        // wakes it, should it still wait for a client
+        let _ = TcpStream::connect(self.address);
+        if let Some(thread) = self.thread.take() {
+            let panicked = thread.join().is_err();
+            assert!(!panicked || thread::panicking(), "the slow reader panicked");
+        }
+    }
+}
+
+/// Serves the first client only; others wait in the system's queue.
+fn sip_at(listener: &TcpListener, sip: usize, rest: Duration, stopped: &mpsc::Receiver<()>) {
+    let Ok((mut client, _)) = listener.accept() else { return };
+    let mut sink = vec![0; sip];
+    while stopped.recv_timeout(rest) == Err(RecvTimeoutError::Timeout) {
+        if !matches!(client.read(&mut sink), Ok(1..)) {
+            return;
+        }
+    }
+}
+
+fn listen() -> (TcpListener, SocketAddr) {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("loopback has a free port");
+    let address = listener.local_addr().expect("a bound listener has an address");
+    (listener, address)
+}
