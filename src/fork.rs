@@ -4,15 +4,21 @@
 //! half-changed by threads that no longer exist, so the child must not touch them: everything that
 //! owns a thread or a socket remembers the generation it was made in and is made anew in a later one.
 
-use std::sync::Once;
+use std::cell::RefCell;
 use std::sync::atomic::{AtomicU32, Ordering};
-
-use parking_lot::lock_api::RawMutex as _;
+use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 
 static GENERATION: AtomicU32 = AtomicU32::new(0);
-/// Held across every fork, so that no child is born while a pipeline is half started.
-static STARTING: parking_lot::RawMutex = parking_lot::RawMutex::INIT;
+/// Held across every fork, so that no child is born while a pipeline is half started. Like all locks that a
+/// child may touch it is std's, which keep their state in themselves: a table of waiting threads, as
+/// `parking_lot` has it, may be locked for ever in a child.
+static STARTING: Mutex<()> = Mutex::new(());
 static WATCH: Once = Once::new();
+
+thread_local! {
+    /// What the forking thread holds during the fork.
+    static HELD: RefCell<Option<MutexGuard<'static, ()>>> = const { RefCell::new(None) };
+}
 
 /// How many forks lie between the first process and this one.
 #[inline]
@@ -25,19 +31,14 @@ pub(crate) fn watch() {
     WATCH.call_once(register);
 }
 
-/// Runs `start` while no fork can happen.
-pub(crate) fn undisturbed<T>(start: impl FnOnce() -> T) -> T {
-    struct Held;
-    impl Drop for Held {
-        #[allow(unsafe_code)]
-        fn drop(&mut self) {
-            // SAFETY: `undisturbed` locked it on this thread, and only the guard's end unlocks it.
-            unsafe { STARTING.unlock() }
-        }
-    }
-    STARTING.lock();
-    let _held = Held;
-    start()
+/// Runs `work` while no fork can happen. It must not fork, nor come here again.
+pub(crate) fn undisturbed<T>(work: impl FnOnce() -> T) -> T {
+    let _held = lock();
+    work()
+}
+
+fn lock() -> MutexGuard<'static, ()> {
+    STARTING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(unix)]
@@ -50,21 +51,21 @@ fn register() {
         fn pthread_atfork(prepare: Handler, parent: Handler, child: Handler) -> c_int;
     }
 
+    // a thread that forks while its locals are being destroyed goes on unprotected
     extern "C" fn before() {
-        STARTING.lock();
+        let _ = HELD.try_with(|held| held.replace(Some(lock())));
     }
     extern "C" fn in_parent() {
-        // SAFETY: `before` locked it on this very thread.
-        unsafe { STARTING.unlock() }
+        let _ = HELD.try_with(RefCell::take);
     }
     extern "C" fn in_child() {
         GENERATION.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: `before` locked it on the thread that forked, the only one that exists here.
-        unsafe { STARTING.unlock() }
+        let _ = HELD.try_with(RefCell::take);
     }
 
-    // SAFETY: the handlers are functions for the life of the process and touch only atomics and one
-    // raw lock. A failure (no memory) leaves forks unnoticed, which is no worse than not asking.
+    // SAFETY: the handlers are functions for the life of the process; they touch an atomic, a local of the
+    // thread that forks and a lock that needs nothing but itself. A failure (no memory) leaves forks
+    // unnoticed, which is no worse than not asking.
     unsafe { pthread_atfork(Some(before), Some(in_parent), Some(in_child)) };
 }
 

@@ -66,9 +66,9 @@ impl Outlet {
         &self.plan.limits
     }
 
-    /// The largest record that any exporter can send; 0 if there is none to send it.
-    pub(crate) fn largest_record(&self) -> usize {
-        self.plan.blueprints.iter().map(Blueprint::largest_record).max().unwrap_or(0)
+    /// The largest record that any exporter can send; `None` if there is no exporter.
+    pub(crate) fn largest_record(&self) -> Option<usize> {
+        self.plan.blueprints.iter().map(Blueprint::largest_record).max()
     }
 
     /// Hands a framed record to every exporter.

@@ -6,8 +6,8 @@
 use std::fmt;
 use std::ops::AddAssign;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use parking_lot::Mutex;
 use serde::Serialize;
 
 use crate::record::Signal;
@@ -205,7 +205,7 @@ struct Settled {
 
 impl Books {
     pub(crate) fn settle(&self, signal: Signal, outcome: Outcome, records: u64) {
-        let mut settled = self.settled.lock();
+        let mut settled = self.settled();
         if settled.closed {
             return;
         }
@@ -237,7 +237,7 @@ impl Books {
     /// never seen as settled before it is seen as accepted.
     pub(crate) fn read(&self, id: &str, accepted: impl FnOnce() -> [u64; Signal::COUNT]) -> ExporterLedger {
         // held to the end: what is accepted while others settle would be seen as more in flight than fits
-        let settled = self.settled.lock();
+        let settled = self.settled();
         let mut counts = settled.counts;
         for (signal, (counts, accepted)) in counts.iter_mut().zip(accepted()).enumerate() {
             let refused = |refusal| self.turned_away[signal][refusal as usize].load(Ordering::Relaxed);
@@ -254,13 +254,18 @@ impl Books {
         ExporterLedger { id: id.to_owned(), traces, attempts: self.attempts.load(Ordering::Relaxed) }
     }
 
+    fn settled(&self) -> MutexGuard<'_, Settled> {
+        // whoever panicked had added whole numbers
+        self.settled.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub(crate) fn are_closed(&self) -> bool {
-        self.settled.lock().closed
+        self.settled().closed
     }
 
     /// Closes the books: what is not settled by now is lost to the shutdown.
     pub(crate) fn close(&self, accepted: impl FnOnce() -> [u64; Signal::COUNT]) {
-        let mut settled = self.settled.lock();
+        let mut settled = self.settled();
         if settled.closed {
             return;
         }

@@ -1,12 +1,11 @@
 //! Start, flush, shutdown: the one place where parts are put together.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
-
 use crate::config::{Config, ConfigError, Exporter};
+use crate::fork;
 use crate::outlet::{Outlet, Plan};
 use crate::pipeline::Blueprint;
 use crate::record::{Scope, Signal};
@@ -121,16 +120,19 @@ impl Telemetry {
     }
 
     fn scope(&self, signal: Signal, name: &str, version: &str) -> Arc<Scope> {
-        let mut scopes = self.scopes.lock();
-        let key = (name.to_owned(), version.to_owned());
-        if let Some(scope) = scopes.get(&key) {
-            return Arc::clone(scope);
-        }
-        let scope = Arc::new(Scope::new(signal, name, version));
-        if scopes.len() < MOST_SCOPES {
-            scopes.insert(key, Arc::clone(&scope));
-        }
-        scope
+        // a child born while another thread holds the lock would find it locked for ever
+        fork::undisturbed(|| {
+            let mut scopes = self.scopes.lock().unwrap_or_else(PoisonError::into_inner);
+            let key = (name.to_owned(), version.to_owned());
+            if let Some(scope) = scopes.get(&key) {
+                return Arc::clone(scope);
+            }
+            let scope = Arc::new(Scope::new(signal, name, version));
+            if scopes.len() < MOST_SCOPES {
+                scopes.insert(key, Arc::clone(&scope));
+            }
+            scope
+        })
     }
 }
 

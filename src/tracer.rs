@@ -301,10 +301,7 @@ thread_local! {
 impl OpenSpan {
     /// `None` if there is no exporter to send it.
     fn begin(source: &Arc<Source>, head: &SpanHead<'_>, kind: SpanKind) -> Option<Box<Self>> {
-        let largest = source.outlet.largest_record();
-        if largest == 0 {
-            return None;
-        }
+        let largest = source.outlet.largest_record()?;
         let pooled = POOL.try_with(|pool| pool.try_borrow_mut().ok()?.pop()).ok().flatten();
         let mut open = pooled.unwrap_or_else(|| {
             Box::new(Self { record: SpanRecord::default(), source: Arc::clone(source), generation: 0 })

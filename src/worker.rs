@@ -276,7 +276,6 @@ impl Worker {
     /// Waits between attempts. A stop ends it; so does a flush, unless the server asked for the pause.
     fn pause(&mut self, pause: Duration, asked_for: bool) {
         let until = Instant::now() + pause;
-        // already stopping: no second stop can come
         while self.state.stop_by.is_none() {
             select_biased! {
                 recv(self.calls.stop) -> by => if let Call::Stop(by) = stop(by.ok()) {
@@ -292,7 +291,8 @@ impl Worker {
                 default(until.saturating_duration_since(Instant::now())) => return,
             }
         }
-        std::thread::sleep(until.saturating_duration_since(Instant::now()));
+        // stopping already: only the end itself could come
+        let _ = self.calls.stop.recv_timeout(until.saturating_duration_since(Instant::now()));
     }
 
     fn is_out_of_time(&self) -> bool {

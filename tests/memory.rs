@@ -163,3 +163,20 @@ fn a_flood_at_a_collector_that_hangs_stays_within_the_queues_bytes() {
     // sixteen records of a mebibyte and a little do not fit into sixteen mebibytes
     assert_eq!(lost, 15);
 }
+
+#[test]
+fn the_largest_queue_is_not_allocated_before_it_is_needed() {
+    if let Some(endpoint) = process::task() {
+        let exporter = Exporter::http(endpoint).queue_records((1 << 24) - 1).queue_bytes(1 << 32);
+        let (telemetry, rise) = rise_during(|| Telemetry::start(Config::new().exporter(exporter)).unwrap());
+        telemetry.tracer("shop").span("checkout").end();
+        assert_eq!(telemetry.shutdown(PATIENCE).total().delivered, 1);
+        return process::report(rise);
+    }
+    let receiver = Receiver::start().unwrap();
+    let name = "the_largest_queue_is_not_allocated_before_it_is_needed";
+    let reports = process::run(name, &receiver.endpoint());
+    let rise: u64 = reports[0].parse().unwrap();
+    println!("memory rose by {} KiB", rise / 1024);
+    assert!(rise <= 16 * MIB, "memory rose by {rise} bytes");
+}

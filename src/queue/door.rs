@@ -1,9 +1,10 @@
 //! What happens to a caller that finds the queue full.
 
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
-
-use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::config::WhenFull;
 use crate::context;
@@ -14,22 +15,21 @@ use crate::context;
 pub(super) struct Door {
     when_full: WhenFull,
     timeout: Option<Duration>,
-    line: Mutex<()>,
+    line: Mutex<Line>,
     in_line: AtomicUsize,
-    room: Mutex<()>,
-    made: Condvar,
 }
+
+#[derive(Debug, Default)]
+struct Line {
+    waiting: VecDeque<(Ticket, Thread)>,
+    next: Ticket,
+}
+
+type Ticket = u64;
 
 impl Door {
     pub(super) fn new(when_full: WhenFull, timeout: Option<Duration>) -> Self {
-        Self {
-            when_full,
-            timeout,
-            line: Mutex::new(()),
-            in_line: AtomicUsize::new(0),
-            room: Mutex::new(()),
-            made: Condvar::new(),
-        }
+        Self { when_full, timeout, line: Mutex::default(), in_line: AtomicUsize::new(0) }
     }
 
     #[inline]
@@ -46,63 +46,77 @@ impl Door {
         closed: impl Fn() -> bool,
     ) -> Option<T> {
         // the worker would wait for itself, and a thread that panics must get to its end
-        let must_not_wait = context::silenced() || std::thread::panicking();
+        let must_not_wait = context::silenced() || thread::panicking();
         if self.when_full == WhenFull::DropNewest || must_not_wait {
             press();
             return enter();
         }
         let deadline = self.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-        // in line before pressing: a worker about to sleep sees the one or the other
-        self.in_line.fetch_add(1, Ordering::SeqCst);
+        let ticket = self.line_up();
         press();
-        let entered = self.wait_in_line(deadline, enter, closed);
-        self.in_line.fetch_sub(1, Ordering::SeqCst);
+        let entered = self.wait_in_line(ticket, deadline, enter, closed);
+        self.leave(ticket);
         entered
     }
 
     fn wait_in_line<T>(
         &self,
+        ticket: Ticket,
         deadline: Option<Instant>,
         enter: impl Fn() -> Option<T>,
         closed: impl Fn() -> bool,
     ) -> Option<T> {
-        let line = match deadline {
-            Some(deadline) => self.line.try_lock_until(deadline)?,
-            None => self.line.lock(),
-        };
-        let entered = self.wait_at_head(deadline, enter, closed);
-        MutexGuard::unlock_fair(line);
-        entered
-    }
-
-    fn wait_at_head<T>(
-        &self,
-        deadline: Option<Instant>,
-        enter: impl Fn() -> Option<T>,
-        closed: impl Fn() -> bool,
-    ) -> Option<T> {
-        let mut room = self.room.lock();
         loop {
-            // asked while holding `room`, which whoever makes room takes before ringing
-            if let Some(entered) = enter() {
-                return Some(entered);
+            // asked while in line: whoever makes room from now on, or leaves the head, wakes this thread
+            let entered = if self.is_head(ticket) { enter() } else { None };
+            if entered.is_some() || closed() {
+                return entered;
             }
-            if closed() {
-                return None;
-            }
-            match deadline {
-                None => self.made.wait(&mut room),
-                Some(deadline) if self.made.wait_until(&mut room, deadline).timed_out() => return enter(),
-                Some(_) => {}
+            match deadline.map(|deadline| deadline.saturating_duration_since(Instant::now())) {
+                None => thread::park(),
+                Some(Duration::ZERO) => return None,
+                Some(left) => thread::park_timeout(left),
             }
         }
     }
 
+    fn line_up(&self) -> Ticket {
+        let mut line = self.lock();
+        let ticket = line.next;
+        line.next += 1;
+        line.waiting.push_back((ticket, thread::current()));
+        // before pressing: a worker about to sleep sees the one or the other
+        self.in_line.fetch_add(1, Ordering::SeqCst);
+        ticket
+    }
+
+    fn leave(&self, ticket: Ticket) {
+        let mut line = self.lock();
+        line.waiting.retain(|(other, _)| *other != ticket);
+        self.in_line.fetch_sub(1, Ordering::SeqCst);
+        line.wake_head();
+    }
+
+    fn is_head(&self, ticket: Ticket) -> bool {
+        self.lock().waiting.front().is_some_and(|(head, _)| *head == ticket)
+    }
+
     /// To be called after room was made or the queue was closed.
     pub(super) fn room_made(&self) {
-        if self.in_line.load(Ordering::SeqCst) > 0 {
-            drop(self.room.lock());
-            self.made.notify_one();
+        if self.is_queued_up() {
+            self.lock().wake_head();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Line> {
+        self.line.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Line {
+    fn wake_head(&self) {
+        if let Some((_, head)) = self.waiting.front() {
+            head.unpark();
         }
     }
 }

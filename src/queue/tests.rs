@@ -30,8 +30,9 @@ fn lossy(records: usize, bytes: usize) -> Fixture {
     fixture(QueueSettings { records, bytes, when_full: WhenFull::DropNewest, block_timeout: None })
 }
 
+/// Callers wait long, not for ever: a test that fails ends, too.
 fn blocking(records: usize, bytes: usize) -> Fixture {
-    fixture(QueueSettings { records, bytes, when_full: WhenFull::Block, block_timeout: None })
+    fixture(QueueSettings { records, bytes, when_full: WhenFull::Block, block_timeout: Some(LONG) })
 }
 
 impl Fixture {
@@ -110,6 +111,29 @@ fn room_comes_back_when_records_are_settled_not_when_they_are_taken() {
     fixture.release(&taken);
     fixture.push(3, 20);
     assert_eq!((fixture.counts().accepted, fixture.queue.level()), (3, (1, 20)));
+}
+
+#[test]
+fn a_drain_takes_all_that_was_queued_when_it_began_though_callers_go_on() {
+    let fixture = lossy(100_000, 16 << 20);
+    let full = |fixture: &Fixture| fixture.queue.full.1.len();
+    let before = (0..1000).find(|number| {
+        fixture.push(*number, 100);
+        full(&fixture) == 1
+    });
+    let mut taken = Vec::new();
+    fixture.queue.drain(|chunk| {
+        if taken.is_empty() {
+            // the chunk that was open is handed over while the worker looks at the first one
+            (1000..2000).find(|number| {
+                fixture.push(*number, 100);
+                full(&fixture) == 1
+            });
+        }
+        taken.extend(contents(&chunk).into_iter().map(|(number, _)| number));
+    });
+    let missed = (0..=before.expect("a full chunk")).filter(|number| !taken.contains(number)).count();
+    assert_eq!(missed, 0);
 }
 
 #[test]

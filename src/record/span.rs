@@ -106,6 +106,8 @@ pub(crate) struct SpanRecord {
     kind: SpanKind,
     /// Where the status stands, and whether it is final.
     status: Option<(usize, bool)>,
+    /// The event or link that is open, and its first key.
+    open: Option<(Nested, usize)>,
     start: u64,
     events: u32,
     links: u32,
@@ -129,6 +131,7 @@ impl SpanRecord {
         self.limits = *limits;
         self.kind = SpanKind::Internal;
         self.status = None;
+        self.open = None;
         self.start = head.start;
         (self.events, self.links) = (0, 0);
         (self.dropped_attributes, self.dropped_events, self.dropped_links) = (0, 0, 0);
@@ -161,6 +164,7 @@ impl SpanRecord {
 
     #[inline]
     pub(crate) fn set(&mut self, key: &str, value: Value<'_>) {
+        self.close_forgotten();
         if !self.write_attribute(tag::ATTRIBUTE, 0, self.limits.attributes, key, value) {
             self.dropped_attributes += 1;
         }
@@ -171,6 +175,7 @@ impl SpanRecord {
     }
 
     pub(crate) fn set_status(&mut self, status: Status<'_>) {
+        self.close_forgotten();
         match self.status {
             Some((_, true)) => return,
             Some((at, false)) => {
@@ -198,6 +203,7 @@ impl SpanRecord {
 
     /// Opens an event; `None` when the span has as many as it may.
     pub(crate) fn open_event(&mut self, name: &str, time: u64) -> Option<Part> {
+        self.close_forgotten();
         if self.events >= self.limits.events {
             self.dropped_events += 1;
             return None;
@@ -211,6 +217,7 @@ impl SpanRecord {
         if name_len > 0 {
             out.field(tag::event::NAME, name.as_bytes());
         }
+        self.open = Some((nested, self.keys.len()));
         Some(Part {
             nested,
             first_key: self.keys.len(),
@@ -223,6 +230,7 @@ impl SpanRecord {
 
     /// Opens a link; `None` when the span has as many as it may.
     pub(crate) fn open_link(&mut self, target: &LinkTarget<'_>) -> Option<Part> {
+        self.close_forgotten();
         if self.links >= self.limits.links {
             self.dropped_links += 1;
             return None;
@@ -238,6 +246,7 @@ impl SpanRecord {
         }
         out.byte(tag::link::FLAGS);
         out.fixed32(flags(target.trace_flags, target.is_remote));
+        self.open = Some((nested, self.keys.len()));
         Some(Part {
             nested,
             first_key: self.keys.len(),
@@ -255,6 +264,7 @@ impl SpanRecord {
     }
 
     pub(crate) fn close(&mut self, part: &Part) {
+        self.open = None;
         self.keys.truncate(part.first_key);
         self.write_count(part.dropped_tag, part.dropped);
         self.buffer.close(&part.nested);
@@ -262,6 +272,7 @@ impl SpanRecord {
 
     /// Ends the span and gives its framed bytes; `None` if it has outgrown what can ever be sent.
     pub(crate) fn finish(&mut self, end: u64) -> Option<&[u8]> {
+        self.close_forgotten();
         if let Some(mut out) = self.buffer.claim(11) {
             out.put(&[tag::KIND, self.kind as u8]);
             out.byte(tag::END_TIME);
@@ -272,6 +283,16 @@ impl SpanRecord {
         self.write_count(tag::DROPPED_EVENTS, self.dropped_events);
         self.write_count(tag::DROPPED_LINKS, self.dropped_links);
         if self.buffer.outgrown() { None } else { Some(self.buffer.framed()) }
+    }
+
+    /// A part whose guard was leaked would make its whole request unreadable: it ends where something else begins.
+    #[inline]
+    fn close_forgotten(&mut self) {
+        if let Some((nested, first_key)) = self.open {
+            self.open = None;
+            self.keys.truncate(first_key);
+            self.buffer.close(&nested);
+        }
     }
 
     /// How much storage the record holds on to.

@@ -36,18 +36,18 @@ fn who_waited_first_enters_first() {
         scope.spawn(|| {
             let enter = || {
                 asked.send(()).unwrap();
-                open.load(Ordering::SeqCst).then(|| order.lock().push("first"))
+                open.load(Ordering::SeqCst).then(|| order.lock().unwrap().push("first"))
             };
             door.wait(|| {}, enter, || false)
         });
         asks.recv_timeout(LONG).expect("the first is at the head of the line");
-        scope.spawn(|| door.wait(|| {}, || Some(order.lock().push("second")), || false));
+        scope.spawn(|| door.wait(|| {}, || Some(order.lock().unwrap().push("second")), || false));
         until_in_line(&door, 2);
-        assert!(order.lock().is_empty(), "there is room for the second, but it is not its turn");
+        assert!(order.lock().unwrap().is_empty(), "there is room for the second, but it is not its turn");
         open.store(true, Ordering::SeqCst);
         door.room_made();
     });
-    assert_eq!(*order.lock(), ["first", "second"]);
+    assert_eq!(*order.lock().unwrap(), ["first", "second"]);
     assert!(!door.is_queued_up());
 }
 
@@ -157,7 +157,7 @@ fn a_thread_that_panics_does_not_wait() {
     struct TriesWhenDropped<'a>(&'a Mutex<Option<(usize, usize)>>);
     impl Drop for TriesWhenDropped<'_> {
         fn drop(&mut self) {
-            *self.0.lock() = Some(tries(&blocking()));
+            *self.0.lock().unwrap() = Some(tries(&blocking()));
         }
     }
     let tried = Mutex::new(None);
@@ -166,5 +166,5 @@ fn a_thread_that_panics_does_not_wait() {
         std::panic::resume_unwind(Box::new("quietly"));
     }));
     assert!(unwound.is_err());
-    assert_eq!(*tried.lock(), Some((1, 1)));
+    assert_eq!(*tried.lock().unwrap(), Some((1, 1)));
 }

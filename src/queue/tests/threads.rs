@@ -57,8 +57,10 @@ fn blocked_callers_lose_nothing_and_the_worker_misses_no_call() {
     let limits = (7, 400);
     let fixture = blocking(limits.0, limits.1);
     let mut arrived = Vec::new();
+    let deadline = Instant::now() + LONG;
     with_callers(&fixture, |_| {
         while arrived.len() < (CALLERS * EACH) as usize {
+            assert!(Instant::now() < deadline, "only {} have arrived", arrived.len());
             arrived.extend(round(&fixture, true, limits));
         }
     });

@@ -192,6 +192,27 @@ fn in_array(value: Value<'static>) -> Value<'static> {
 }
 
 #[test]
+fn a_part_that_is_never_closed_ends_where_something_else_begins() {
+    let mut record = begun(&SpanLimits::default(), AMPLE);
+    let forget_an_event = |record: &mut SpanRecord| {
+        let mut event = record.open_event("forgotten", 1).unwrap();
+        record.set_in(&mut event, "key", Value::Str(&"long".repeat(50)));
+    };
+    record.set("key", Value::Int(1));
+    record.set_status(Status::Error("replaced"));
+    forget_an_event(&mut record);
+    record.set("key", Value::Int(2));
+    forget_an_event(&mut record);
+    record.set_status(Status::Error("last"));
+    forget_an_event(&mut record);
+    forget_an_event(&mut record);
+    let span = finished(&mut record);
+    assert_eq!((span.name.as_str(), span.end_time_unix_nano), ("a name", 2000));
+    assert_eq!((span.attributes.len(), span.status.unwrap().message.as_str()), (1, "last"));
+    assert_eq!(span.events.iter().map(|event| event.attributes.len()).collect::<Vec<_>>(), [1; 4]);
+}
+
+#[test]
 fn a_large_record_gives_its_storage_back_to_be_weighed() {
     let mut record = begun(&SpanLimits::default(), AMPLE);
     let before = record.capacity();

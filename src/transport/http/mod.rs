@@ -6,6 +6,7 @@ mod proxy;
 mod socket;
 #[cfg(feature = "tls")]
 mod tls;
+mod warm_up;
 
 use std::io::{ErrorKind, Read};
 use std::time::{Duration, Instant, SystemTime};
@@ -14,6 +15,7 @@ use ureq::Agent;
 use ureq::http::{HeaderName, HeaderValue, Response, StatusCode, header};
 
 use self::mask::Mask;
+use self::warm_up::warm_up;
 use super::answer::{Answer, read_partial_success, read_status};
 use super::{Payload, Transport, Verdict, retry_after};
 use crate::config::{Compression, HttpSettings};
@@ -91,6 +93,7 @@ impl HttpPlan {
 
     /// A transport of its own; no connection is made yet.
     pub(crate) fn open(&self) -> Http {
+        warm_up();
         let agent = mask::agent(self.config.clone(), self.mask.clone());
         Http { plan: self.clone(), agent, compressed: Vec::new() }
     }

@@ -122,7 +122,9 @@ fn any_value(value: Value<'_>, longest: Option<usize>) -> AnyValue {
         Value::Bool(truth) => ProtoValue::BoolValue(truth),
         Value::Int(number) => ProtoValue::IntValue(number),
         Value::Float(number) => ProtoValue::DoubleValue(number),
-        Value::Bytes(bytes) => ProtoValue::BytesValue(bytes.to_vec()),
+        Value::Bytes(bytes) => {
+            ProtoValue::BytesValue(bytes[..bytes.len().min(longest.unwrap_or(usize::MAX))].to_vec())
+        }
         Value::Array(values) => array(values, |value| any_value(value, longest)),
         Value::Strs(values) => array(values, |string| any_value(Value::Str(string), longest)),
         Value::Bools(values) => array(values, |truth| any_value(Value::Bool(truth), longest)),

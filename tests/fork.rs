@@ -1,0 +1,247 @@
+//! After a fork, parent and child each go on by themselves: nothing is sent twice, no id is used twice, nobody hangs.
+//!
+//! The forking is done by a process of its own, so that no other test's threads are copied into the children.
+
+#![cfg(unix)]
+
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use standpipe::receiver::{ReceivedSpan, Receiver};
+use standpipe::{Config, Exporter, Telemetry, Tracer};
+use support::process;
+
+mod support;
+
+const CHILDREN: u64 = 8;
+const SPANS_PER_CHILD: u64 = 200;
+/// Threads that emit in the parent while it forks.
+const LOAD: usize = 4;
+/// How long a test waits for what must happen.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// After so many seconds a child that hangs is ended by the system.
+const LONGEST_LIFE: u32 = 20;
+
+/// Runs `work` in a forked child, and gives its process id to the parent. The child ends when `work` does.
+#[allow(unsafe_code)]
+fn fork(work: impl FnOnce() -> bool) -> libc::pid_t {
+    // SAFETY: whether a child of a program with threads can use this library is the very question; everything
+    // else it does is in `work`, and it leaves without running what the parent had registered for its own end.
+    match unsafe { libc::fork() } {
+        0 => {
+            // SAFETY: only sets a timer whose signal ends this process.
+            unsafe { libc::alarm(LONGEST_LIFE) };
+            // a panic would unwind into the copy of the parent's stack
+            let good = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).unwrap_or(false);
+            // SAFETY: ends this process at once.
+            unsafe { libc::_exit(if good { 0 } else { 1 }) }
+        }
+        -1 => panic!("cannot fork: {}", std::io::Error::last_os_error()),
+        child => child,
+    }
+}
+
+/// Waits for a child's end and says whether all was good there.
+#[allow(unsafe_code)]
+fn reap(child: libc::pid_t) -> bool {
+    let mut status = 0;
+    // SAFETY: the child is ours and has not been waited for; `status` outlives the call. The child's alarm bounds it.
+    let reaped = unsafe { libc::waitpid(child, &mut status, 0) };
+    assert_eq!(reaped, child, "{}", std::io::Error::last_os_error());
+    if libc::WIFSIGNALED(status) {
+        process::report(format!("child {child} was ended by signal {}", libc::WTERMSIG(status)));
+    }
+    libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0
+}
+
+fn start(exporter: Exporter) -> Telemetry {
+    Telemetry::start(Config::new().exporter(exporter)).unwrap()
+}
+
+fn emit(tracer: &Tracer, name: &str, spans: u64) {
+    (0..spans).for_each(|_| tracer.span(name).end());
+}
+
+/// How many spans of each name arrived, none of them twice.
+fn received_once(receiver: &Receiver) -> HashMap<String, u64> {
+    let spans = receiver.spans();
+    let ids: HashSet<_> = spans.iter().map(|received| received.span.span_id.clone()).collect();
+    assert_eq!(ids.len(), spans.len(), "an id was used twice, or a span was sent twice");
+    let mut counts = HashMap::new();
+    for ReceivedSpan { span, .. } in spans {
+        *counts.entry(span.name.clone()).or_insert(0) += 1;
+    }
+    counts
+}
+
+/// Emits in the background, through tracers old and new, as long as `work` runs; gives how many spans that were.
+fn under_load<T>(telemetry: &Telemetry, work: impl FnOnce() -> T) -> (T, u64) {
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let load = |_| {
+            scope.spawn(|| {
+                let mut spans = 0;
+                while !stop.load(Ordering::Relaxed) {
+                    emit(&telemetry.tracer("load"), "load", 10);
+                    spans += 10;
+                }
+                spans
+            })
+        };
+        let threads: Vec<_> = (0..LOAD).map(load).collect();
+        let result = work();
+        stop.store(true, Ordering::Relaxed);
+        (result, threads.into_iter().map(|thread| thread.join().unwrap()).sum())
+    })
+}
+
+/// A child's work: emits from two threads and shuts down; true if all of it was delivered.
+fn child_emits(telemetry: &Telemetry) -> bool {
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| emit(&telemetry.tracer("shop"), "child", SPANS_PER_CHILD / 2));
+        }
+    });
+    let counts = telemetry.shutdown(PATIENCE).total();
+    (counts.accepted, counts.delivered, counts.lost()) == (SPANS_PER_CHILD, SPANS_PER_CHILD, 0)
+}
+
+#[test]
+fn eight_children_forked_under_load_send_their_own_and_nothing_twice() {
+    let Some(endpoint) = process::task() else {
+        let receiver = Receiver::start().unwrap();
+        let name = "eight_children_forked_under_load_send_their_own_and_nothing_twice";
+        let reports = process::run(name, &receiver.endpoint());
+        let [load] = &reports[..] else { panic!("{reports:?}") };
+        let received = received_once(&receiver);
+        assert_eq!(received["child"], CHILDREN * SPANS_PER_CHILD);
+        assert_eq!(received["load"].to_string(), *load);
+        return assert_eq!(received["across"], 1);
+    };
+    // a queue that is full most of the time: forks fall into every state of the callers and the worker
+    let telemetry = start(Exporter::http(endpoint).queue_records(32).throttle(Duration::ZERO));
+    let across = telemetry.tracer("shop").span("across");
+    let (all_good, load) = under_load(&telemetry, || {
+        let children: Vec<_> = (0..CHILDREN).map(|_| fork(|| child_emits(&telemetry))).collect();
+        children.into_iter().map(reap).filter(|good| !good).count() == 0
+    });
+    drop(across);
+    let counts = telemetry.shutdown(PATIENCE).total();
+    assert!(all_good, "a child failed");
+    assert_eq!((counts.accepted, counts.delivered, counts.lost()), (load + 1, load + 1, 0), "{counts}");
+    process::report(load);
+}
+
+#[test]
+fn a_child_does_not_send_what_the_parent_had_queued() {
+    let Some(endpoint) = process::task() else {
+        let receiver = Receiver::start().unwrap();
+        process::run("a_child_does_not_send_what_the_parent_had_queued", &receiver.endpoint());
+        let received = received_once(&receiver);
+        assert_eq!((received["queued"], received["child"]), (100, SPANS_PER_CHILD));
+        return assert_eq!(received["first"], 1);
+    };
+    // the first record goes at once, all others wait for the end
+    let telemetry = start(Exporter::http(endpoint).throttle(Duration::from_secs(600)));
+    let tracer = telemetry.tracer("shop");
+    emit(&tracer, "first", 1);
+    let _ = telemetry.flush(PATIENCE);
+    emit(&tracer, "queued", 100);
+    assert!(reap(fork(|| child_emits(&telemetry))), "the child failed");
+    assert_eq!(telemetry.ledger().total().in_flight, 100);
+    assert_eq!(telemetry.shutdown(PATIENCE).total().delivered, 101);
+}
+
+#[test]
+fn a_span_open_across_a_fork_is_sent_by_the_parent_alone_and_is_the_parent_of_both_sides() {
+    let Some(endpoint) = process::task() else {
+        let receiver = Receiver::start().unwrap();
+        let name = "a_span_open_across_a_fork_is_sent_by_the_parent_alone_and_is_the_parent_of_both_sides";
+        process::run(name, &receiver.endpoint());
+        let received = received_once(&receiver);
+        assert_eq!((received["across"], received["in the child"], received["in the parent"]), (1, 1, 1));
+        let spans = receiver.spans();
+        let named = |name: &str| &spans.iter().find(|received| received.span.name == name).unwrap().span;
+        let across = named("across");
+        for side in ["in the child", "in the parent"] {
+            assert_eq!(
+                (&named(side).trace_id, &named(side).parent_span_id),
+                (&across.trace_id, &across.span_id)
+            );
+        }
+        return;
+    };
+    let telemetry = start(Exporter::http(endpoint));
+    let tracer = telemetry.tracer("shop");
+    let mut across = Some(tracer.span("across"));
+    let child = fork(|| {
+        tracer.span("in the child").end();
+        across.take().map(standpipe::Span::end);
+        telemetry.shutdown(PATIENCE).total().delivered == 1
+    });
+    tracer.span("in the parent").end();
+    assert!(reap(child), "the child failed");
+    drop(across);
+    assert_eq!(telemetry.shutdown(PATIENCE).total().delivered, 2);
+}
+
+#[test]
+fn a_child_that_emits_nothing_shuts_down_at_once_with_an_empty_ledger() {
+    let Some(endpoint) = process::task() else {
+        let receiver = Receiver::start().unwrap();
+        let name = "a_child_that_emits_nothing_shuts_down_at_once_with_an_empty_ledger";
+        process::run(name, &receiver.endpoint());
+        return assert_eq!(received_once(&receiver)["queued"], 10);
+    };
+    let telemetry = start(Exporter::http(endpoint).throttle(Duration::from_secs(600)));
+    emit(&telemetry.tracer("shop"), "queued", 10);
+    let child = fork(|| {
+        let flushed = telemetry.flush(PATIENCE) == standpipe::Flushed::Complete;
+        let counts = telemetry.shutdown(PATIENCE).total();
+        flushed && (counts.accepted, counts.in_flight, counts.lost()) == (0, 0, 0)
+    });
+    assert!(reap(child), "the child failed");
+    assert_eq!(telemetry.shutdown(PATIENCE).total().delivered, 10);
+}
+
+#[test]
+fn a_grandchild_sends_its_own_too() {
+    let Some(endpoint) = process::task() else {
+        let receiver = Receiver::start().unwrap();
+        process::run("a_grandchild_sends_its_own_too", &receiver.endpoint());
+        let received = received_once(&receiver);
+        return assert_eq!(
+            (received["parent"], received["between"], received["child"]),
+            (1, 1, SPANS_PER_CHILD)
+        );
+    };
+    let telemetry = start(Exporter::http(endpoint));
+    emit(&telemetry.tracer("shop"), "parent", 1);
+    let child = fork(|| {
+        emit(&telemetry.tracer("shop"), "between", 1);
+        let grandchild = fork(|| child_emits(&telemetry));
+        reap(grandchild) && telemetry.shutdown(PATIENCE).total().delivered == 1
+    });
+    assert!(reap(child), "the child failed");
+    assert_eq!(telemetry.shutdown(PATIENCE).total().delivered, 1);
+}
+
+#[test]
+fn a_child_of_a_program_that_has_shut_down_starts_nothing() {
+    let Some(endpoint) = process::task() else {
+        let receiver = Receiver::start().unwrap();
+        process::run("a_child_of_a_program_that_has_shut_down_starts_nothing", &receiver.endpoint());
+        return assert_eq!(received_once(&receiver), HashMap::from([("parent".to_owned(), 1)]));
+    };
+    let telemetry = start(Exporter::http(endpoint));
+    let tracer = telemetry.tracer("shop");
+    emit(&tracer, "parent", 1);
+    assert_eq!(telemetry.shutdown(PATIENCE).total().delivered, 1);
+    let child = fork(|| {
+        emit(&tracer, "child", 10);
+        telemetry.shutdown(PATIENCE).total().accepted == 0
+    });
+    assert!(reap(child), "the child failed");
+}
