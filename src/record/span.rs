@@ -145,18 +145,21 @@ impl SpanRecord {
         let parent_len = if head.parent.is_some() { 10 } else { 0 };
         let state_len = if head.trace_state.is_empty() { 0 } else { field_len(head.trace_state.len()) };
         let name_len = if head.name.is_empty() { 0 } else { field_len(head.name.len()) };
-        let Some(mut out) = self.buffer.claim(18 + 10 + parent_len + state_len + name_len + 9 + 6) else {
-            return;
-        };
-        out.field(tag::TRACE_ID, &head.trace_id.0);
-        out.field(tag::SPAN_ID, &head.span_id.0);
+        let Some(mut out) = self.buffer.claim(43 + parent_len + state_len + name_len) else { return };
+        let fixed: &mut [u8; 43] = out.chunk();
+        fixed[..2].copy_from_slice(&[tag::TRACE_ID, 16]);
+        fixed[2..18].copy_from_slice(&head.trace_id.0);
+        fixed[18..20].copy_from_slice(&[tag::SPAN_ID, 8]);
+        fixed[20..28].copy_from_slice(&head.span_id.0);
+        fixed[28] = tag::START_TIME;
+        fixed[29..37].copy_from_slice(&head.start.to_le_bytes());
+        fixed[37..39].copy_from_slice(&tag::FLAGS);
+        fixed[39..].copy_from_slice(&flags(head.trace_flags, head.parent_is_remote).to_le_bytes());
         if let Some(parent) = head.parent {
-            out.field(tag::PARENT_SPAN_ID, &parent.0);
+            let field: &mut [u8; 10] = out.chunk();
+            field[..2].copy_from_slice(&[tag::PARENT_SPAN_ID, 8]);
+            field[2..].copy_from_slice(&parent.0);
         }
-        out.byte(tag::START_TIME);
-        out.fixed64(head.start);
-        out.put(&tag::FLAGS);
-        out.fixed32(flags(head.trace_flags, head.parent_is_remote));
         if state_len > 0 {
             out.field(tag::TRACE_STATE, head.trace_state.as_bytes());
         }
@@ -335,8 +338,7 @@ impl SpanRecord {
     pub(crate) fn finish(&mut self, end: u64) -> Option<&[u8]> {
         self.close_forgotten();
         if let Some(mut out) = self.buffer.claim(11) {
-            out.put(&[tag::KIND, self.kind as u8]);
-            out.byte(tag::END_TIME);
+            out.put(&[tag::KIND, self.kind as u8, tag::END_TIME]);
             // a clock set back must not make a span that collectors refuse
             out.fixed64(end.max(self.start));
         }
