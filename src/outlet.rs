@@ -19,6 +19,7 @@ const LAST_GRACE: Duration = Duration::from_millis(30);
 #[derive(Debug)]
 pub(crate) struct Outlet {
     plan: Arc<Plan>,
+    largest_record: Option<usize>,
     generation: u32,
     /// Not dropped in a forked child, where its locks and channels belong to threads that do not exist.
     pipelines: ManuallyDrop<Vec<Pipeline>>,
@@ -54,6 +55,7 @@ impl Outlet {
 
     fn with(plan: Arc<Plan>, pipelines: Vec<Pipeline>) -> Self {
         Self {
+            largest_record: plan.blueprints.iter().map(Blueprint::largest_record).max(),
             plan,
             generation: fork::generation(),
             pipelines: ManuallyDrop::new(pipelines),
@@ -68,7 +70,7 @@ impl Outlet {
 
     /// The largest record that any exporter can send; `None` if there is no exporter.
     pub(crate) fn largest_record(&self) -> Option<usize> {
-        self.plan.blueprints.iter().map(Blueprint::largest_record).max()
+        self.largest_record
     }
 
     /// Hands a framed record to every exporter.

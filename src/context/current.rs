@@ -97,8 +97,9 @@ impl Entered {
     pub(crate) fn leave(self) {
         let _ = STACK.try_with(|stack| {
             if let Ok(mut stack) = stack.try_borrow_mut() {
-                if let Some(index) = stack.frames.iter().rposition(|frame| frame.id == self.0) {
-                    stack.frames.remove(index);
+                match stack.frames.last() {
+                    Some(frame) if frame.id == self.0 => drop(stack.frames.pop()),
+                    _ => stack.frames.retain(|frame| frame.id != self.0),
                 }
             }
         });

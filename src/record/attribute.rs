@@ -141,8 +141,76 @@ impl<'a> Attribute<'a> {
     }
 }
 
-/// Whether an attribute field written by [`Attribute::write`] has this key.
+/// A value that can be written without looking into it. All its lengths must fit into one byte, which whoever
+/// writes it makes sure of by its [`field_len`](ShortValue::field_len).
+pub(super) trait ShortValue: Copy {
+    /// Bytes of the whole `value` field of a `KeyValue`.
+    fn field_len(self) -> usize;
+
+    /// Writes that field.
+    fn write(self, out: &mut Writer<'_>);
+}
+
+impl ShortValue for &str {
+    #[inline]
+    fn field_len(self) -> usize {
+        4 + self.len()
+    }
+
+    #[inline]
+    fn write(self, out: &mut Writer<'_>) {
+        let len = self.len() as u8;
+        out.put(&[tag::VALUE, len + 2, tag::STRING, len]);
+        out.put(self.as_bytes());
+    }
+}
+
+impl ShortValue for bool {
+    #[inline]
+    fn field_len(self) -> usize {
+        4
+    }
+
+    #[inline]
+    fn write(self, out: &mut Writer<'_>) {
+        out.put(&[tag::VALUE, 2, tag::BOOL, u8::from(self)]);
+    }
+}
+
+impl ShortValue for i64 {
+    #[inline]
+    fn field_len(self) -> usize {
+        3 + encoded_len_varint(self as u64)
+    }
+
+    #[inline]
+    fn write(self, out: &mut Writer<'_>) {
+        out.put(&[tag::VALUE, self.field_len() as u8 - 2, tag::INT]);
+        out.varint(self as u64);
+    }
+}
+
+impl ShortValue for f64 {
+    #[inline]
+    fn field_len(self) -> usize {
+        11
+    }
+
+    #[inline]
+    fn write(self, out: &mut Writer<'_>) {
+        out.put(&[tag::VALUE, 9, tag::DOUBLE]);
+        out.fixed64(self.to_bits());
+    }
+}
+
+/// Starts an attribute whose lengths all fit into one byte; its value follows.
 #[inline]
+pub(super) fn write_short_key(tag: u8, body_len: usize, key: &str, out: &mut Writer<'_>) {
+    out.put(&[tag, body_len as u8, tag::KEY, key.len() as u8]);
+    out.put(key.as_bytes());
+}
+
+/// Whether an attribute field written by [`Attribute::write`] has this key.
 pub(crate) fn field_has_key(field: &[u8], key: &str) -> bool {
     // tag, length of one byte or more, key tag, key length, key
     let skipped = 1 + field[1..].iter().take_while(|byte| **byte & 0x80 != 0).count() + 1;
@@ -158,7 +226,7 @@ pub(crate) fn field_has_key(field: &[u8], key: &str) -> bool {
 /// Whether a value is nested deeper than decoders read.
 #[inline]
 pub(super) fn is_too_deep(value: &Value<'_>) -> bool {
-    !shallow(value, MAX_DEPTH)
+    matches!(value, Value::Array(_) | Value::Map(_)) && !shallow(value, MAX_DEPTH)
 }
 
 fn shallow(value: &Value<'_>, depth: usize) -> bool {

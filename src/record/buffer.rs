@@ -110,11 +110,26 @@ impl Buffer {
             self.grow(HEADROOM);
         }
         let count = self.len - HEADROOM;
+        let start = match count {
+            // nearly every record: two bytes of length
+            0x80..0x4000 => {
+                let frame = [FRAME_TAG, count as u8 | 0x80, (count >> 7) as u8];
+                self.storage[HEADROOM - 3..HEADROOM].copy_from_slice(&frame);
+                HEADROOM - 3
+            }
+            _ => self.write_frame(count),
+        };
+        &self.storage[start..self.len]
+    }
+
+    /// Writes the frame of any record; gives where it starts.
+    #[cold]
+    fn write_frame(&mut self, count: usize) -> usize {
         let start = HEADROOM - 1 - encoded_len_varint(count as u64);
         let mut frame = Writer { rest: &mut self.storage[start..HEADROOM] };
         frame.byte(FRAME_TAG);
         frame.varint(count as u64);
-        &self.storage[start..self.len]
+        start
     }
 }
 
@@ -144,6 +159,14 @@ impl<'a> Writer<'a> {
         let (head, tail) = std::mem::take(&mut self.rest).split_at_mut(bytes.len());
         head.copy_from_slice(bytes);
         self.rest = tail;
+    }
+
+    /// The next bytes, to be filled by their places.
+    #[inline]
+    pub(crate) fn chunk<const COUNT: usize>(&mut self) -> &mut [u8; COUNT] {
+        let (head, tail) = std::mem::take(&mut self.rest).split_first_chunk_mut().expect("they were claimed");
+        self.rest = tail;
+        head
     }
 
     #[inline]
