@@ -239,3 +239,6 @@ fn write_header(body: &mut Vec<u8>, tag: u8, len: usize) {
     body.push(tag);
     prost::encoding::encode_varint(len as u64, body);
 }
+
+#[cfg(test)]
+mod tests;

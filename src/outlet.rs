@@ -19,6 +19,7 @@ const LAST_GRACE: Duration = Duration::from_millis(30);
 #[derive(Debug)]
 pub(crate) struct Outlet {
     plan: Arc<Plan>,
+    largest_record: Option<usize>,
     generation: u32,
     /// Not dropped in a forked child, where its locks and channels belong to threads that do not exist.
     pipelines: ManuallyDrop<Vec<Pipeline>>,
@@ -54,6 +55,7 @@ impl Outlet {
 
     fn with(plan: Arc<Plan>, pipelines: Vec<Pipeline>) -> Self {
         Self {
+            largest_record: plan.blueprints.iter().map(Blueprint::largest_record).max(),
             plan,
             generation: fork::generation(),
             pipelines: ManuallyDrop::new(pipelines),
@@ -68,7 +70,7 @@ impl Outlet {
 
     /// The largest record that any exporter can send; `None` if there is no exporter.
     pub(crate) fn largest_record(&self) -> Option<usize> {
-        self.plan.blueprints.iter().map(Blueprint::largest_record).max()
+        self.largest_record
     }
 
     /// Hands a framed record to every exporter.
@@ -98,21 +100,28 @@ impl Outlet {
         Ledger { exporters: self.running().iter().map(Pipeline::ledger).collect() }
     }
 
-    /// Gives every exporter until the deadline to empty itself, all at the same time.
+    /// Gives every exporter until the deadline to empty itself, all at the same time. Whoever comes while
+    /// another's stop is under way waits for its end, but does not cut it short.
     pub(crate) fn stop(&self, deadline: Instant) {
-        self.stopped.store(true, Ordering::Relaxed);
+        let is_first = !self.stopped.swap(true, Ordering::SeqCst);
         let running = self.running();
-        running.iter().for_each(|pipeline| pipeline.start_stop(deadline));
+        if is_first {
+            running.iter().for_each(|pipeline| pipeline.start_stop(deadline));
+        }
         // a worker that was left behind by an earlier stop is not waited for again
         let open = running.iter().filter(|pipeline| !pipeline.is_settled());
-        let late: Vec<_> = open.filter(|pipeline| !pipeline.ended_by(deadline)).collect();
+        let (ended, late): (Vec<_>, Vec<_>) = open.partition(|pipeline| pipeline.ended_by(deadline));
+        ended.iter().for_each(|pipeline| pipeline.finish_stop());
+        if !is_first {
+            return;
+        }
         late.iter().for_each(|pipeline| pipeline.interrupt());
         // one for all, or several exporters that are stuck would add theirs up
         let grace_ends = Instant::now() + LAST_GRACE;
         late.iter().for_each(|pipeline| {
             pipeline.ended_by(grace_ends);
         });
-        running.iter().for_each(Pipeline::finish_stop);
+        late.iter().for_each(|pipeline| pipeline.finish_stop());
     }
 
     #[inline]

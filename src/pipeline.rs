@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, Sender, TryRecvError, bounded, unbounded};
 
 use crate::config::{BatchSettings, PaceSettings, QueueSettings, RetrySettings};
+use crate::context;
 use crate::problem::{Hook, Teller};
 use crate::queue::Queue;
 use crate::record::{Scope, Signal};
@@ -66,7 +67,8 @@ impl Pipeline {
         let books = Arc::new(Books::default());
         let queue = Queue::new(&blueprint.queue, blueprint.largest_record(), Arc::clone(&books), wake);
         let queue = Arc::new(queue);
-        let transport = (blueprint.transport)();
+        // what it logs is no record of the program
+        let transport = context::quietly(|| (blueprint.transport)());
         let interrupt = transport.interrupter();
         let worker = Worker {
             queue: Arc::clone(&queue),
@@ -112,13 +114,14 @@ impl Pipeline {
     /// Takes no more records and lets the worker send what it has until the deadline.
     pub(crate) fn start_stop(&self, deadline: Instant) {
         self.queue.close();
-        // the first stop counts
+        // a worker that is gone needs no word
         let _ = self.stop.try_send(deadline);
     }
 
     /// Ends what the worker has under way, at once if the network allows.
     pub(crate) fn interrupt(&self) {
-        (self.interrupt)();
+        // breaking a connection is logged, and a logger may want to make a record of it
+        context::quietly(|| (self.interrupt)());
     }
 
     /// Whether a stop has come to its end.

@@ -59,7 +59,7 @@ pub struct ExporterLedger {
     pub attempts: u64,
 }
 
-/// Counts of records; see the [module](self) for how they add up.
+/// Counts of records: accepted = delivered + rejected + dropped + in flight, exactly and at every moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[non_exhaustive]
 pub struct Counts {
@@ -236,9 +236,9 @@ impl Books {
     /// The books as they stand. `accepted` is asked after the outcomes are read, so that a record is
     /// never seen as settled before it is seen as accepted.
     pub(crate) fn read(&self, id: &str, accepted: impl FnOnce() -> [u64; Signal::COUNT]) -> ExporterLedger {
+        // held to the end: what is accepted while others settle would be seen as more in flight than fits
         let settled = self.settled();
         let mut counts = settled.counts;
-        drop(settled);
         for (signal, (counts, accepted)) in counts.iter_mut().zip(accepted()).enumerate() {
             let refused = |refusal| self.turned_away[signal][refusal as usize].load(Ordering::Relaxed);
             counts.turned_away = TurnedAway {
@@ -249,6 +249,7 @@ impl Books {
             counts.accepted = accepted;
             counts.in_flight = accepted - counts.delivered - counts.rejected - counts.dropped.total();
         }
+        drop(settled);
         let [traces] = counts;
         ExporterLedger { id: id.to_owned(), traces, attempts: self.attempts.load(Ordering::Relaxed) }
     }
@@ -274,3 +275,6 @@ impl Books {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

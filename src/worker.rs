@@ -88,6 +88,10 @@ impl Worker {
     /// Sleeps until a round is due (true) or something else was asked for.
     fn rest(&mut self) -> bool {
         loop {
+            // first, or a queue that presses all the time would drown out stop and flush
+            if self.is_called() {
+                return false;
+            }
             let now = Instant::now();
             let (wake_at, until) = match self.waiting(now) {
                 None => (WakeAt::ANYTHING, None),
@@ -113,6 +117,13 @@ impl Worker {
             }
             return false;
         }
+    }
+
+    /// Whether a stop or a flush has come while the worker was busy; all flushes are served by one round.
+    fn is_called(&mut self) -> bool {
+        self.state.stop_by = self.calls.stop.try_recv().ok();
+        self.state.flushes.extend(self.calls.flush.try_iter());
+        self.state.stop_by.is_some() || !self.state.flushes.is_empty()
     }
 
     fn waiting(&mut self, now: Instant) -> Option<Waiting> {
@@ -265,7 +276,6 @@ impl Worker {
     /// Waits between attempts. A stop ends it; so does a flush, unless the server asked for the pause.
     fn pause(&mut self, pause: Duration, asked_for: bool) {
         let until = Instant::now() + pause;
-        // already stopping: no second stop can come
         while self.state.stop_by.is_none() {
             select_biased! {
                 recv(self.calls.stop) -> by => if let Call::Stop(by) = stop(by.ok()) {
@@ -281,7 +291,8 @@ impl Worker {
                 default(until.saturating_duration_since(Instant::now())) => return,
             }
         }
-        std::thread::sleep(until.saturating_duration_since(Instant::now()));
+        // stopping already: only the end itself could come
+        let _ = self.calls.stop.recv_timeout(until.saturating_duration_since(Instant::now()));
     }
 
     fn is_out_of_time(&self) -> bool {

@@ -33,13 +33,14 @@ const HOUSE: &[Row] = &[
     // out of the program, and what follows from the answer
     row("transport",       &["record", "config"],                             &["prost"]),
     row("transport/http*", &["record", "config"],                             &["flate2", "ureq"]),
+    row("transport/http/tls*", &["config"],                                   &["rustls", "ureq"]),
     row("retry",           &["config", "transport::Verdict"],                 &[]),
     // the background thread
     row("worker",          &["record", "context", "problem", "stats", "config", "queue", "batch", "throttle",
                              "transport", "retry"],                           &["crossbeam_channel"]),
     // one exporter, put together and running
-    row("pipeline",        &["record", "problem", "stats", "config", "queue", "throttle", "transport", "worker"],
-                                                                              &["crossbeam_channel"]),
+    row("pipeline",        &["record", "context", "problem", "stats", "config", "queue", "throttle", "transport",
+                             "worker"],                                       &["crossbeam_channel"]),
     // the calling side
     row("outlet",          &["fork", "record", "stats", "pipeline"],          &[]),
     row("tracer",          &["fork", "record", "context", "outlet"],          &[]),
@@ -47,9 +48,9 @@ const HOUSE: &[Row] = &[
     row("telemetry",       &["fork", "record", "stats", "config", "transport", "pipeline", "outlet", "tracer"],
                                                                               &["crossbeam_channel"]),
     // the other end of the wire
-    row("receiver",        &["record"],                                       &["opentelemetry_proto", "prost", "flate2"]),
+    row("receiver",        &["record"],                                       &["opentelemetry_proto", "prost", "flate2", "parking_lot"]),
     // the binary: the library is an outside crate to it
-    row("cli",             &[],                                               &["standpipe", "lexopt", "opentelemetry_proto"]),
+    row("cli",             &[],                                               &["standpipe", "lexopt"]),
     row("main",            &["cli"],                                          &["standpipe", "lexopt", "opentelemetry_proto"]),
 ];
 

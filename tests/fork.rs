@@ -2,8 +2,8 @@
 //!
 //! The forking is done by a process of its own, so that no other test's threads are copied into the children.
 
-#![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![cfg(unix)]
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};

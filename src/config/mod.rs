@@ -27,9 +27,9 @@ use std::sync::Arc;
 pub use error::{ConfigError, Finding, Location, Severity};
 pub use exporter::Exporter;
 pub(crate) use secret::Secret;
-pub(crate) use settings::{
-    BatchSettings, HttpSettings, Level, PaceSettings, QueueSettings, RetrySettings, TlsSettings,
-};
+#[cfg(feature = "tls")]
+pub(crate) use settings::TlsSettings;
+pub(crate) use settings::{BatchSettings, HttpSettings, Level, PaceSettings, QueueSettings, RetrySettings};
 pub use settings::{Compression, Proxy, WhenFull};
 pub use source::{Setting, Source};
 

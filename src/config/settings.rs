@@ -146,6 +146,15 @@ impl HttpSettings {
         Endpoint::parse(&self.endpoint)
             .map_or_else(|_| self.endpoint.clone(), |endpoint| endpoint.url(signal.path()))
     }
+
+    /// The same for messages: without what may be a secret.
+    pub(crate) fn shown_url(&self, signal: Signal) -> String {
+        if self.endpoint == self.shown_endpoint {
+            return self.url(signal);
+        }
+        Endpoint::parse(&self.shown_endpoint)
+            .map_or_else(|_| self.shown_endpoint.clone(), |endpoint| endpoint.url(signal.path()))
+    }
 }
 
 // by hand: the endpoint may hold a secret

@@ -97,8 +97,9 @@ impl Entered {
     pub(crate) fn leave(self) {
         let _ = STACK.try_with(|stack| {
             if let Ok(mut stack) = stack.try_borrow_mut() {
-                if let Some(index) = stack.frames.iter().rposition(|frame| frame.id == self.0) {
-                    stack.frames.remove(index);
+                match stack.frames.last() {
+                    Some(frame) if frame.id == self.0 => drop(stack.frames.pop()),
+                    _ => stack.frames.retain(|frame| frame.id != self.0),
                 }
             }
         });
@@ -109,6 +110,18 @@ impl Entered {
 /// it calls would record about sending would be sent in turn, for ever.
 pub(crate) fn silence() {
     SILENCED.set(true);
+}
+
+/// As [`silence`], for as long as `work` takes: for what a caller's own thread does to an exporter.
+pub(crate) fn quietly<T>(work: impl FnOnce() -> T) -> T {
+    struct Before(bool);
+    impl Drop for Before {
+        fn drop(&mut self) {
+            SILENCED.set(self.0);
+        }
+    }
+    let _before = Before(SILENCED.replace(true));
+    work()
 }
 
 #[inline]

@@ -6,7 +6,7 @@ mod w3c;
 use std::fmt;
 use std::sync::Arc;
 
-pub(crate) use current::{Clock, Entered, current, enter, silence, silenced, unix_nanos};
+pub(crate) use current::{Clock, Entered, current, enter, quietly, silence, silenced, unix_nanos};
 pub use w3c::ParseContextError;
 
 use crate::record::{SpanId, TraceId};

@@ -120,3 +120,6 @@ impl Line {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -135,3 +135,120 @@ impl Float {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Barrier;
+    use std::thread;
+
+    use crossbeam_channel::{Receiver, bounded};
+
+    use super::*;
+
+    fn float() -> (Float, Receiver<()>) {
+        // room for more rings than one, so that a second one would be seen
+        let (bell, rings) = bounded(100);
+        (Float::new(bell), rings)
+    }
+
+    fn raised(records: usize, bytes: usize) -> Raised {
+        Raised { records, bytes }
+    }
+
+    #[test]
+    fn both_limits_are_kept_to_the_record_and_to_the_byte() {
+        let level = Level::new(3, 100);
+        assert!(level.rise(40).is_some() && level.rise(61).is_none() && level.rise(60).is_some());
+        assert!(level.rise(1).is_none());
+        assert!(level.rise(0).is_some(), "an empty record takes no byte");
+        assert!(level.rise(0).is_none(), "but a place");
+        assert_eq!(level.read(), (3, 100));
+        level.fall(1, 40);
+        assert_eq!(level.read(), (2, 60));
+        assert!(level.rise(40).is_some());
+    }
+
+    #[test]
+    fn the_largest_level_does_not_overflow() {
+        let level = Level::new(usize::MAX, usize::MAX);
+        let (records, bytes) = level.capacity();
+        assert_eq!((records, bytes), (MOST_RECORDS, (1 << 40) - 1));
+        assert!(level.rise(bytes).is_some() && level.rise(1).is_none());
+        assert_eq!(level.read(), (1, bytes));
+        level.fall(1, bytes);
+        assert_eq!(level.read(), (0, 0));
+    }
+
+    #[test]
+    fn threads_never_raise_the_level_above_its_limits() {
+        let level = Level::new(3, 100);
+        thread::scope(|scope| {
+            for bytes in [10, 30, 50, 100] {
+                let level = &level;
+                scope.spawn(move || {
+                    for _ in 0..20_000 {
+                        if let Some(raised) = level.rise(bytes) {
+                            assert!(raised.records <= 3 && raised.bytes <= 100, "{raised:?}");
+                            level.fall(1, bytes);
+                        }
+                    }
+                });
+            }
+        });
+        assert_eq!(level.read(), (0, 0));
+    }
+
+    #[test]
+    fn a_float_rings_once_when_records_or_bytes_reach_its_mark() {
+        for below_and_at in [[raised(4, 99), raised(5, 0)], [raised(4, 99), raised(1, 100)]] {
+            let (float, rings) = float();
+            float.set(WakeAt { records: 5, bytes: 100 });
+            float.lift(below_and_at[0]);
+            assert_eq!(rings.len(), 0, "{below_and_at:?}");
+            float.lift(below_and_at[1]);
+            float.lift(below_and_at[1]);
+            float.press();
+            assert_eq!(rings.len(), 1, "{below_and_at:?}");
+            float.set(WakeAt::ANYTHING);
+            float.lift(raised(1, 1));
+            assert_eq!(rings.len(), 2, "armed again, it rings again");
+        }
+    }
+
+    #[test]
+    fn a_float_that_nobody_waits_for_is_silent() {
+        let (float, rings) = float();
+        float.press();
+        float.set(WakeAt::NEVER);
+        float.press();
+        float.lift(raised(1000, 1000));
+        assert_eq!(rings.len(), 0);
+    }
+
+    #[test]
+    fn of_many_threads_at_the_mark_one_rings() {
+        const THREADS: usize = 4;
+        let (float, rings) = float();
+        let start = Barrier::new(THREADS + 1);
+        let end = Barrier::new(THREADS + 1);
+        thread::scope(|scope| {
+            for _ in 0..THREADS {
+                scope.spawn(|| {
+                    for _ in 0..200 {
+                        start.wait();
+                        float.lift(raised(1, 1));
+                        end.wait();
+                    }
+                });
+            }
+            let mut counts = Vec::new();
+            for _ in 0..200 {
+                float.set(WakeAt::ANYTHING);
+                start.wait();
+                end.wait();
+                counts.push(rings.try_iter().count());
+            }
+            assert_eq!(counts, [1; 200]);
+        });
+    }
+}

@@ -133,10 +133,12 @@ impl Queue {
 
     /// Moves all that is queued now to the worker.
     pub(crate) fn drain(&self, mut take: impl FnMut(Box<Chunk>)) {
+        // the open chunks before the full ones are counted: one that changes hands in between is not missed
+        let mut open = Vec::with_capacity(self.shards.count());
+        self.shards.take_open(|chunk| open.push(chunk));
         // callers go on filling chunks meanwhile: those are for the next round
         let full = self.full.1.len();
-        self.full.1.try_iter().take(full).for_each(&mut take);
-        self.shards.take_open(take);
+        self.full.1.try_iter().take(full).chain(open).for_each(&mut take);
     }
 
     /// Gives an emptied chunk back to the callers.
@@ -185,3 +187,6 @@ impl Queue {
         self.full.0.try_send(chunk).err().map(crossbeam_channel::TrySendError::into_inner)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,9 +2,11 @@
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 use super::connection::serve;
 use super::state::Shared;
@@ -53,7 +55,7 @@ impl Listener {
 
     /// Closes the door and all connections. The second time there is nothing left to do.
     pub(super) fn stop(&self, shared: &Shared) {
-        let Some(threads) = self.threads.lock().unwrap_or_else(PoisonError::into_inner).take() else {
+        let Some(threads) = self.threads.lock().take() else {
             return;
         };
         shared.stop();
@@ -64,7 +66,7 @@ impl Listener {
         if shared.wait_until(PATIENCE, |state| !state.listening) {
             let _ = threads.door.join();
         }
-        let clients = std::mem::take(&mut *threads.clients.lock().unwrap_or_else(PoisonError::into_inner));
+        let clients = std::mem::take(&mut *threads.clients.lock());
         let all_left = shared.read(|state| state.open.is_empty());
         for client in clients {
             if all_left || client.is_finished() {
@@ -90,7 +92,7 @@ fn keep_door(listener: &TcpListener, shared: &Arc<Shared>, clients: &Mutex<Vec<J
         match listener.accept() {
             Ok((socket, _)) => {
                 let client = admit(socket, shared);
-                let mut clients = clients.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut clients = clients.lock();
                 clients.retain(|client| !client.is_finished());
                 clients.extend(client);
             }

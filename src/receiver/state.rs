@@ -3,8 +3,10 @@
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::net::{Shutdown, TcpStream};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
 
 use super::answer::Answer;
 use super::store::{Batch, Store};
@@ -71,20 +73,20 @@ impl Shared {
 
     /// Reads the state.
     pub(super) fn read<T>(&self, look: impl FnOnce(&State) -> T) -> T {
-        look(&self.lock())
+        look(&self.state.lock())
     }
 
     /// Changes the state and wakes whoever waits for a change.
     pub(super) fn change<T>(&self, edit: impl FnOnce(&mut State) -> T) -> T {
-        let result = edit(&mut self.lock());
+        let result = edit(&mut self.state.lock());
         self.changed.notify_all();
         result
     }
 
     /// Waits until `reached` or the end of `timeout`, and says whether it was reached.
     pub(super) fn wait_until(&self, timeout: Duration, reached: impl Fn(&State) -> bool) -> bool {
-        let waited = self.changed.wait_timeout_while(self.lock(), timeout, |state| !reached(state));
-        let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
+        self.changed.wait_while_for(&mut state, |state| !reached(state), timeout);
         reached(&state)
     }
 
@@ -95,18 +97,16 @@ impl Shared {
 
     /// Waits until the receiver is stopped.
     pub(super) fn rest_for_good(&self) {
-        let waited = self.changed.wait_while(self.lock(), |state| !state.stopped);
-        drop(waited.unwrap_or_else(PoisonError::into_inner));
+        self.changed.wait_while(&mut self.state.lock(), |state| !state.stopped);
     }
 
     /// Waits while the receiver is paused, and says whether to go on.
     pub(super) fn pass_gate(&self) -> bool {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if state.paused && !state.stopped {
             state.held += 1;
             self.changed.notify_all();
-            let waited = self.changed.wait_while(state, |state| state.paused && !state.stopped);
-            state = waited.unwrap_or_else(PoisonError::into_inner);
+            self.changed.wait_while(&mut state, |state| state.paused && !state.stopped);
             state.held -= 1;
         }
         !state.stopped
@@ -144,11 +144,6 @@ impl Shared {
     /// The instant by which a request that starts now must be there.
     pub(super) fn read_deadline(&self) -> Option<Instant> {
         Instant::now().checked_add(self.settings.read_timeout)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        // counts are changed in single steps, so a panicking callback elsewhere leaves nothing half done
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -80,8 +80,9 @@ from! {
     &'a [(&'a str, Value<'a>)] => |entries| Value::Map(entries);
 }
 
-/// A value nested deeper than this is not written.
-const MAX_DEPTH: usize = 64;
+/// A value nested deeper than this is not written. Decoders stop at 100 nested messages and refuse the whole request;
+/// each map takes three of them, a list of strings at the bottom two, and what is around an event's attribute six.
+pub(super) const MAX_DEPTH: usize = 30;
 
 /// Field numbers of `AnyValue` and its parts, as tags.
 mod tag {
@@ -108,14 +109,14 @@ pub(crate) struct Attribute<'a> {
     body_len: usize,
 }
 
-/// The most characters a string may have.
+/// The most characters a string may have, and bytes a value of bytes.
 type Longest = Option<usize>;
 
 impl<'a> Attribute<'a> {
     /// `None` for what must not be sent: an empty key, or a value nested too deeply.
     #[inline]
     pub(crate) fn new(key: &'a str, value: Value<'a>, longest: Longest) -> Option<Self> {
-        if key.is_empty() || !shallow(&value, MAX_DEPTH) {
+        if key.is_empty() || is_too_deep(&value) {
             return None;
         }
         let value_len = value_len(&value, longest);
@@ -140,8 +141,76 @@ impl<'a> Attribute<'a> {
     }
 }
 
-/// Whether an attribute field written by [`Attribute::write`] has this key.
+/// A value that can be written without looking into it. All its lengths must fit into one byte, which whoever
+/// writes it makes sure of by its [`field_len`](ShortValue::field_len).
+pub(super) trait ShortValue: Copy {
+    /// Bytes of the whole `value` field of a `KeyValue`.
+    fn field_len(self) -> usize;
+
+    /// Writes that field.
+    fn write(self, out: &mut Writer<'_>);
+}
+
+impl ShortValue for &str {
+    #[inline]
+    fn field_len(self) -> usize {
+        4 + self.len()
+    }
+
+    #[inline]
+    fn write(self, out: &mut Writer<'_>) {
+        let len = self.len() as u8;
+        out.put(&[tag::VALUE, len + 2, tag::STRING, len]);
+        out.put(self.as_bytes());
+    }
+}
+
+impl ShortValue for bool {
+    #[inline]
+    fn field_len(self) -> usize {
+        4
+    }
+
+    #[inline]
+    fn write(self, out: &mut Writer<'_>) {
+        out.put(&[tag::VALUE, 2, tag::BOOL, u8::from(self)]);
+    }
+}
+
+impl ShortValue for i64 {
+    #[inline]
+    fn field_len(self) -> usize {
+        3 + encoded_len_varint(self as u64)
+    }
+
+    #[inline]
+    fn write(self, out: &mut Writer<'_>) {
+        out.put(&[tag::VALUE, self.field_len() as u8 - 2, tag::INT]);
+        out.varint(self as u64);
+    }
+}
+
+impl ShortValue for f64 {
+    #[inline]
+    fn field_len(self) -> usize {
+        11
+    }
+
+    #[inline]
+    fn write(self, out: &mut Writer<'_>) {
+        out.put(&[tag::VALUE, 9, tag::DOUBLE]);
+        out.fixed64(self.to_bits());
+    }
+}
+
+/// Starts an attribute whose lengths all fit into one byte; its value follows.
 #[inline]
+pub(super) fn write_short_key(tag: u8, body_len: usize, key: &str, out: &mut Writer<'_>) {
+    out.put(&[tag, body_len as u8, tag::KEY, key.len() as u8]);
+    out.put(key.as_bytes());
+}
+
+/// Whether an attribute field written by [`Attribute::write`] has this key.
 pub(crate) fn field_has_key(field: &[u8], key: &str) -> bool {
     // tag, length of one byte or more, key tag, key length, key
     let skipped = 1 + field[1..].iter().take_while(|byte| **byte & 0x80 != 0).count() + 1;
@@ -152,6 +221,12 @@ pub(crate) fn field_has_key(field: &[u8], key: &str) -> bool {
     out.varint(key.len() as u64);
     let field = &field[skipped..];
     field.starts_with(&expected[..prefix]) && field[prefix..].starts_with(key.as_bytes())
+}
+
+/// Whether a value is nested deeper than decoders read.
+#[inline]
+pub(super) fn is_too_deep(value: &Value<'_>) -> bool {
+    matches!(value, Value::Array(_) | Value::Map(_)) && !shallow(value, MAX_DEPTH)
 }
 
 fn shallow(value: &Value<'_>, depth: usize) -> bool {
@@ -170,7 +245,7 @@ fn value_len(value: &Value<'_>, longest: Longest) -> usize {
         Value::Bool(_) => 2,
         Value::Int(number) => 1 + encoded_len_varint(*number as u64),
         Value::Float(_) => 9,
-        Value::Bytes(bytes) => field_len(bytes.len()),
+        Value::Bytes(bytes) => field_len(cut_bytes(bytes, longest).len()),
         composite => field_len(composite_len(composite, longest)),
     }
 }
@@ -188,7 +263,7 @@ fn write_value(value: &Value<'_>, longest: Longest, out: &mut Writer<'_>) {
             out.byte(tag::DOUBLE);
             out.fixed64(number.to_bits());
         }
-        Value::Bytes(bytes) => out.field(tag::BYTES, bytes),
+        Value::Bytes(bytes) => out.field(tag::BYTES, cut_bytes(bytes, longest)),
         composite => {
             out.byte(if matches!(composite, Value::Map(_)) { tag::MAP } else { tag::ARRAY });
             out.varint(composite_len(composite, longest) as u64);
@@ -256,4 +331,9 @@ fn cut(text: &str, longest: Longest) -> &str {
         },
         _ => text,
     }
+}
+
+#[inline]
+fn cut_bytes(bytes: &[u8], longest: Longest) -> &[u8] {
+    &bytes[..longest.map_or(bytes.len(), |longest| longest.min(bytes.len()))]
 }

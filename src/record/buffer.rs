@@ -1,6 +1,6 @@
 //! The bytes of one record: a growing, reusable buffer with room for the frame in front.
 
-use prost::encoding::encoded_len_varint;
+use prost::encoding::{decode_varint, encoded_len_varint};
 
 /// Field 2, length-delimited: `ScopeSpans.spans`, and the records of the other signals alike.
 const FRAME_TAG: u8 = 0x12;
@@ -98,8 +98,7 @@ impl Buffer {
 
     /// Takes the length-delimited field at `at` (of a one-byte tag) out; gives how many bytes that was.
     pub(crate) fn remove_field(&mut self, at: usize) -> usize {
-        let (prefix, body) = read_length(&self.storage[at + 1..self.len]);
-        let count = 1 + prefix + body;
+        let Some(count) = first_field_len(self.bytes(at)) else { return 0 };
         self.storage.copy_within(at + count..self.len, at);
         self.len -= count;
         count
@@ -111,11 +110,26 @@ impl Buffer {
             self.grow(HEADROOM);
         }
         let count = self.len - HEADROOM;
+        let start = match count {
+            // nearly every record: two bytes of length
+            0x80..0x4000 => {
+                let frame = [FRAME_TAG, count as u8 | 0x80, (count >> 7) as u8];
+                self.storage[HEADROOM - 3..HEADROOM].copy_from_slice(&frame);
+                HEADROOM - 3
+            }
+            _ => self.write_frame(count),
+        };
+        &self.storage[start..self.len]
+    }
+
+    /// Writes the frame of any record; gives where it starts.
+    #[cold]
+    fn write_frame(&mut self, count: usize) -> usize {
         let start = HEADROOM - 1 - encoded_len_varint(count as u64);
         let mut frame = Writer { rest: &mut self.storage[start..HEADROOM] };
         frame.byte(FRAME_TAG);
         frame.varint(count as u64);
-        &self.storage[start..self.len]
+        start
     }
 }
 
@@ -145,6 +159,14 @@ impl<'a> Writer<'a> {
         let (head, tail) = std::mem::take(&mut self.rest).split_at_mut(bytes.len());
         head.copy_from_slice(bytes);
         self.rest = tail;
+    }
+
+    /// The next bytes, to be filled by their places.
+    #[inline]
+    pub(crate) fn chunk<const COUNT: usize>(&mut self) -> &mut [u8; COUNT] {
+        let (head, tail) = std::mem::take(&mut self.rest).split_first_chunk_mut().expect("they were claimed");
+        self.rest = tail;
+        head
     }
 
     #[inline]
@@ -181,25 +203,21 @@ pub(crate) fn field_len(count: usize) -> usize {
     1 + encoded_len_varint(count as u64) + count
 }
 
-/// Reads a length prefix that this crate wrote: (bytes of the prefix, the length).
-fn read_length(bytes: &[u8]) -> (usize, usize) {
-    let mut length = 0;
-    for (index, byte) in bytes.iter().take(10).enumerate() {
-        length |= usize::from(byte & 0x7f) << (7 * index);
-        if byte & 0x80 == 0 {
-            return (index + 1, length);
-        }
-    }
-    (bytes.len(), 0)
-}
-
-/// The framed records in `bytes`, one after the other, each with its frame.
+/// The framed records in `bytes`, one after the other, each with its frame; a frame that is cut short ends them.
 pub(crate) fn frames(mut bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     std::iter::from_fn(move || {
-        let (prefix, body) = read_length(bytes.get(1..)?);
-        let (frame, rest) = bytes.split_at_checked(1 + prefix + body)?;
+        let (frame, rest) = bytes.split_at_checked(first_field_len(bytes)?)?;
         bytes = rest;
         Some(frame)
     })
-    .take_while(|frame| frame.len() > 1)
 }
+
+/// Bytes of the length-delimited field with a one-byte tag at the front, by what its length says.
+fn first_field_len(bytes: &[u8]) -> Option<usize> {
+    let mut behind = bytes.get(1..)?;
+    let body_len = usize::try_from(decode_varint(&mut behind).ok()?).ok()?;
+    (bytes.len() - behind.len()).checked_add(body_len)
+}
+
+#[cfg(test)]
+mod tests;

@@ -114,3 +114,6 @@ impl Chunk {
         frames(&self.bytes[run.start..run.end]).next().map_or(0, <[u8]>::len)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -13,7 +13,7 @@ pub struct SpanLimits {
     pub event_attributes: u32,
     /// Attributes of one link.
     pub link_attributes: u32,
-    /// Longest string value, in characters; `None` = any.
+    /// Longest string value in characters, and longest value of bytes; `None` = any.
     pub value_length: Option<usize>,
 }
 

@@ -6,6 +6,7 @@ use opentelemetry_proto::tonic::common::v1::{AnyValue, ArrayValue, KeyValue, Key
 use opentelemetry_proto::tonic::resource::v1 as proto;
 
 use super::Value;
+use super::attribute::is_too_deep;
 
 /// The attributes of the program itself; of a key set twice the last value counts.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -14,9 +15,10 @@ pub struct Resource {
 }
 
 impl Resource {
-    /// Sets one attribute; an empty key is ignored.
+    /// Sets one attribute. An empty key is ignored, and so is a value nested so deeply that collectors would refuse
+    /// every request for it.
     pub fn set(&mut self, key: &str, value: Value<'_>) {
-        if key.is_empty() {
+        if key.is_empty() || is_too_deep(&value) {
             return;
         }
         let value = Some(owned(value));
@@ -96,4 +98,65 @@ fn owned(value: Value<'_>) -> AnyValue {
         }
     };
     AnyValue { value: Some(value) }
+}
+
+#[cfg(test)]
+mod tests {
+    use prost::Message;
+
+    use super::*;
+    use crate::record::attribute::MAX_DEPTH;
+
+    /// What the field says, read back.
+    fn decoded(resource: &Resource) -> Vec<KeyValue> {
+        let field = resource.field();
+        assert_eq!(field[0], 0x0a, "the tag of ResourceSpans.resource");
+        proto::Resource::decode_length_delimited(&field[1..]).unwrap().attributes
+    }
+
+    fn keys(resource: &Resource) -> Vec<String> {
+        decoded(resource).into_iter().map(|attribute| attribute.key).collect()
+    }
+
+    #[test]
+    fn of_a_key_set_twice_the_last_value_counts() {
+        let mut resource = Resource::default();
+        resource.set("a", Value::Int(1));
+        resource.set("b", Value::Bool(true));
+        resource.set("a", Value::Str("last"));
+        assert_eq!((keys(&resource), resource.get_str("a")), (vec!["a".into(), "b".into()], Some("last")));
+    }
+
+    #[test]
+    fn values_that_would_spoil_every_request_are_ignored() {
+        let mut resource = Resource::default();
+        let deepest = (0..MAX_DEPTH).fold(Value::Int(1), |value, _| Value::Array(vec![value].leak()));
+        resource.set("deepest", deepest);
+        resource.set("too deep", Value::Array(&[deepest]));
+        resource.set("", Value::Int(1));
+        assert_eq!(keys(&resource), ["deepest"]);
+    }
+
+    #[test]
+    fn every_kind_of_value_is_kept() {
+        let mut resource = Resource::default();
+        let inner = [("k", Value::Int(1)), ("k", Value::Floats(&[0.5, f64::INFINITY]))];
+        resource.set("map", Value::Map(&inner));
+        resource.set("array", Value::Array(&[Value::Bytes(&[0, 255]), Value::Bools(&[true, false])]));
+        resource.set("strings", Value::Strs(&["", "é"]));
+        resource.set("integers", Value::Ints(&[i64::MIN, i64::MAX]));
+        let any = |value| AnyValue { value: Some(value) };
+        let list = |values| ProtoValue::ArrayValue(ArrayValue { values });
+        let floats = [0.5, f64::INFINITY].map(|float| any(ProtoValue::DoubleValue(float)));
+        let entry = KeyValue { key: "k".into(), value: Some(any(list(floats.into()))), ..Default::default() };
+        let bools = [true, false].map(|truth| any(ProtoValue::BoolValue(truth)));
+        let expected = [
+            ProtoValue::KvlistValue(KeyValueList { values: vec![entry] }),
+            list(vec![any(ProtoValue::BytesValue(vec![0, 255])), any(list(bools.into()))]),
+            list(["", "é"].map(|text| any(ProtoValue::StringValue(text.into()))).into()),
+            list([i64::MIN, i64::MAX].map(|number| any(ProtoValue::IntValue(number))).into()),
+        ];
+        let values: Vec<_> = decoded(&resource).into_iter().filter_map(|entry| entry.value?.value).collect();
+        assert_eq!(values, expected);
+    }
 }

@@ -1,6 +1,6 @@
 //! A span, written as OTLP `Span` while it is open.
 
-use super::attribute::{Attribute, field_has_key};
+use super::attribute::{Attribute, ShortValue, field_has_key, write_short_key};
 use super::buffer::{Buffer, Nested, field_len};
 use super::id::{SpanId, TraceId};
 use super::{SpanLimits, Value};
@@ -102,10 +102,14 @@ pub(crate) struct SpanRecord {
     buffer: Buffer,
     /// Of the span, then of the event or link that is open.
     keys: Vec<KeySlot>,
+    /// A bit for the hash of each of them: a key whose bit is not set is new.
+    seen: u64,
     limits: SpanLimits,
     kind: SpanKind,
     /// Where the status stands, and whether it is final.
     status: Option<(usize, bool)>,
+    /// The event or link that is open, and its first key.
+    open: Option<(Nested, usize)>,
     start: u64,
     events: u32,
     links: u32,
@@ -126,9 +130,11 @@ impl SpanRecord {
     pub(crate) fn begin(&mut self, head: &SpanHead<'_>, limits: &SpanLimits, max_bytes: usize) {
         self.buffer.reset(max_bytes);
         self.keys.clear();
+        self.seen = 0;
         self.limits = *limits;
         self.kind = SpanKind::Internal;
         self.status = None;
+        self.open = None;
         self.start = head.start;
         (self.events, self.links) = (0, 0);
         (self.dropped_attributes, self.dropped_events, self.dropped_links) = (0, 0, 0);
@@ -139,18 +145,21 @@ impl SpanRecord {
         let parent_len = if head.parent.is_some() { 10 } else { 0 };
         let state_len = if head.trace_state.is_empty() { 0 } else { field_len(head.trace_state.len()) };
         let name_len = if head.name.is_empty() { 0 } else { field_len(head.name.len()) };
-        let Some(mut out) = self.buffer.claim(18 + 10 + parent_len + state_len + name_len + 9 + 6) else {
-            return;
-        };
-        out.field(tag::TRACE_ID, &head.trace_id.0);
-        out.field(tag::SPAN_ID, &head.span_id.0);
+        let Some(mut out) = self.buffer.claim(43 + parent_len + state_len + name_len) else { return };
+        let fixed: &mut [u8; 43] = out.chunk();
+        fixed[..2].copy_from_slice(&[tag::TRACE_ID, 16]);
+        fixed[2..18].copy_from_slice(&head.trace_id.0);
+        fixed[18..20].copy_from_slice(&[tag::SPAN_ID, 8]);
+        fixed[20..28].copy_from_slice(&head.span_id.0);
+        fixed[28] = tag::START_TIME;
+        fixed[29..37].copy_from_slice(&head.start.to_le_bytes());
+        fixed[37..39].copy_from_slice(&tag::FLAGS);
+        fixed[39..].copy_from_slice(&flags(head.trace_flags, head.parent_is_remote).to_le_bytes());
         if let Some(parent) = head.parent {
-            out.field(tag::PARENT_SPAN_ID, &parent.0);
+            let field: &mut [u8; 10] = out.chunk();
+            field[..2].copy_from_slice(&[tag::PARENT_SPAN_ID, 8]);
+            field[2..].copy_from_slice(&parent.0);
         }
-        out.byte(tag::START_TIME);
-        out.fixed64(head.start);
-        out.put(&tag::FLAGS);
-        out.fixed32(flags(head.trace_flags, head.parent_is_remote));
         if state_len > 0 {
             out.field(tag::TRACE_STATE, head.trace_state.as_bytes());
         }
@@ -159,9 +168,67 @@ impl SpanRecord {
         }
     }
 
-    #[inline]
+    // where it is inlined, the kind of the value is known, and the hash of a literal key is a constant
+    #[inline(always)]
     pub(crate) fn set(&mut self, key: &str, value: Value<'_>) {
-        if !self.write_attribute(tag::ATTRIBUTE, 0, self.limits.attributes, key, value) {
+        let hash = hash(key.as_bytes());
+        match value {
+            Value::Str(text) => self.set_text(key, hash, text),
+            Value::Int(number) => self.set_int(key, hash, number),
+            Value::Float(number) => self.set_float(key, hash, number),
+            Value::Bool(truth) => self.set_bool(key, hash, truth),
+            other => self.set_any(key, hash, other),
+        }
+    }
+
+    fn set_text(&mut self, key: &str, hash: u32, text: &str) {
+        let is_whole = self.limits.value_length.is_none_or(|longest| text.len() <= longest);
+        if !is_whole || !self.set_short(key, hash, text) {
+            self.set_any(key, hash, Value::Str(text));
+        }
+    }
+
+    fn set_int(&mut self, key: &str, hash: u32, number: i64) {
+        if !self.set_short(key, hash, number) {
+            self.set_any(key, hash, Value::Int(number));
+        }
+    }
+
+    fn set_float(&mut self, key: &str, hash: u32, number: f64) {
+        if !self.set_short(key, hash, number) {
+            self.set_any(key, hash, Value::Float(number));
+        }
+    }
+
+    fn set_bool(&mut self, key: &str, hash: u32, truth: bool) {
+        if !self.set_short(key, hash, truth) {
+            self.set_any(key, hash, Value::Bool(truth));
+        }
+    }
+
+    /// The way of nearly all attributes: the key is new, every length fits into one byte and no part is open.
+    /// False if not.
+    #[inline]
+    fn set_short(&mut self, key: &str, hash: u32, value: impl ShortValue) -> bool {
+        let body_len = 2 + key.len() + value.field_len();
+        let is_welcome = self.open.is_none() && self.keys.len() < self.limits.attributes as usize;
+        if key.is_empty() || body_len >= 0x80 || !is_welcome || !self.is_new(0, hash) {
+            return false;
+        }
+        let at = self.buffer.position();
+        let Some(mut out) = self.buffer.claim(2 + body_len) else { return false };
+        // noted before the bytes are copied: less must be remembered across the copying
+        self.seen |= bit(hash);
+        self.keys.push(KeySlot { hash, at: at as u32 });
+        write_short_key(tag::ATTRIBUTE, body_len, key, &mut out);
+        value.write(&mut out);
+        true
+    }
+
+    #[inline(never)]
+    fn set_any(&mut self, key: &str, hash: u32, value: Value<'_>) {
+        self.close_forgotten();
+        if !self.write_attribute(tag::ATTRIBUTE, 0, self.limits.attributes, (key, hash), value) {
             self.dropped_attributes += 1;
         }
     }
@@ -171,9 +238,14 @@ impl SpanRecord {
     }
 
     pub(crate) fn set_status(&mut self, status: Status<'_>) {
+        self.close_forgotten();
         match self.status {
             Some((_, true)) => return,
-            Some((at, false)) => self.remove(at),
+            Some((at, false)) => {
+                // there may be no room for the new one
+                self.status = None;
+                self.remove(at);
+            }
             None => {}
         }
         let (code, message) = match status {
@@ -194,6 +266,7 @@ impl SpanRecord {
 
     /// Opens an event; `None` when the span has as many as it may.
     pub(crate) fn open_event(&mut self, name: &str, time: u64) -> Option<Part> {
+        self.close_forgotten();
         if self.events >= self.limits.events {
             self.dropped_events += 1;
             return None;
@@ -207,6 +280,7 @@ impl SpanRecord {
         if name_len > 0 {
             out.field(tag::event::NAME, name.as_bytes());
         }
+        self.open = Some((nested, self.keys.len()));
         Some(Part {
             nested,
             first_key: self.keys.len(),
@@ -219,6 +293,7 @@ impl SpanRecord {
 
     /// Opens a link; `None` when the span has as many as it may.
     pub(crate) fn open_link(&mut self, target: &LinkTarget<'_>) -> Option<Part> {
+        self.close_forgotten();
         if self.links >= self.limits.links {
             self.dropped_links += 1;
             return None;
@@ -234,6 +309,7 @@ impl SpanRecord {
         }
         out.byte(tag::link::FLAGS);
         out.fixed32(flags(target.trace_flags, target.is_remote));
+        self.open = Some((nested, self.keys.len()));
         Some(Part {
             nested,
             first_key: self.keys.len(),
@@ -245,12 +321,14 @@ impl SpanRecord {
     }
 
     pub(crate) fn set_in(&mut self, part: &mut Part, key: &str, value: Value<'_>) {
+        let key = (key, hash(key.as_bytes()));
         if !self.write_attribute(part.attribute_tag, part.first_key, part.most, key, value) {
             part.dropped += 1;
         }
     }
 
     pub(crate) fn close(&mut self, part: &Part) {
+        self.open = None;
         self.keys.truncate(part.first_key);
         self.write_count(part.dropped_tag, part.dropped);
         self.buffer.close(&part.nested);
@@ -258,9 +336,9 @@ impl SpanRecord {
 
     /// Ends the span and gives its framed bytes; `None` if it has outgrown what can ever be sent.
     pub(crate) fn finish(&mut self, end: u64) -> Option<&[u8]> {
+        self.close_forgotten();
         if let Some(mut out) = self.buffer.claim(11) {
-            out.put(&[tag::KIND, self.kind as u8]);
-            out.byte(tag::END_TIME);
+            out.put(&[tag::KIND, self.kind as u8, tag::END_TIME]);
             // a clock set back must not make a span that collectors refuse
             out.fixed64(end.max(self.start));
         }
@@ -270,16 +348,31 @@ impl SpanRecord {
         if self.buffer.outgrown() { None } else { Some(self.buffer.framed()) }
     }
 
+    /// A part whose guard was leaked would make its whole request unreadable: it ends where something else begins.
+    #[inline]
+    fn close_forgotten(&mut self) {
+        if let Some((nested, first_key)) = self.open {
+            self.open = None;
+            self.keys.truncate(first_key);
+            self.buffer.close(&nested);
+        }
+    }
+
     /// How much storage the record holds on to.
     pub(crate) fn capacity(&self) -> usize {
         self.buffer.capacity() + self.keys.capacity() * size_of::<KeySlot>()
     }
 
     /// Writes an attribute whose key is looked for from `first_key` on; false if it had to be dropped.
-    #[inline]
-    fn write_attribute(&mut self, tag: u8, first_key: usize, most: u32, key: &str, value: Value<'_>) -> bool {
+    fn write_attribute(
+        &mut self,
+        tag: u8,
+        first_key: usize,
+        most: u32,
+        (key, hash): (&str, u32),
+        value: Value<'_>,
+    ) -> bool {
         let Some(attribute) = Attribute::new(key, value, self.limits.value_length) else { return false };
-        let hash = hash(key.as_bytes());
         if let Some(index) = self.find(first_key, hash, key) {
             let at = self.keys.remove(index).at as usize;
             self.remove(at);
@@ -289,12 +382,21 @@ impl SpanRecord {
         let at = self.buffer.position();
         let Some(mut out) = self.buffer.claim(attribute.field_len()) else { return false };
         attribute.write(tag, &mut out);
+        self.seen |= bit(hash);
         self.keys.push(KeySlot { hash, at: at as u32 });
         true
     }
 
+    /// Whether no key from `first_key` on can be the one with this hash.
     #[inline]
+    fn is_new(&self, first_key: usize, hash: u32) -> bool {
+        self.seen & bit(hash) == 0 || self.keys[first_key..].iter().all(|slot| slot.hash != hash)
+    }
+
     fn find(&self, first_key: usize, hash: u32, key: &str) -> Option<usize> {
+        if self.is_new(first_key, hash) {
+            return None;
+        }
         let is_it =
             |slot: &KeySlot| slot.hash == hash && field_has_key(self.buffer.bytes(slot.at as usize), key);
         self.keys[first_key..].iter().position(is_it).map(|index| first_key + index)
@@ -341,6 +443,12 @@ fn flags(trace_flags: u8, is_remote: bool) -> u32 {
     u32::from(trace_flags) | REMOTE_KNOWN | if is_remote { REMOTE } else { 0 }
 }
 
+#[inline]
+fn bit(hash: u32) -> u64 {
+    // the upper bits are mixed best
+    1 << (hash >> 26)
+}
+
 /// Tells most keys apart by their length and both ends; equal hashes are compared in full.
 #[inline]
 fn hash(key: &[u8]) -> u32 {
@@ -351,3 +459,6 @@ fn hash(key: &[u8]) -> u32 {
     let mixed = (head ^ tail.rotate_left(29) ^ key.len() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (mixed >> 32) as u32
 }
+
+#[cfg(test)]
+mod tests;

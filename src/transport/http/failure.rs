@@ -1,8 +1,8 @@
 //! What it means when no answer came.
 
-use std::io;
-
 use super::printable;
+#[cfg(feature = "tls")]
+use super::tls::fault as tls_fault;
 use crate::transport::Verdict;
 
 /// Trouble on the way is for trying again; trouble with certificates or with what speaks there is not.
@@ -12,7 +12,7 @@ pub(super) fn verdict(error: &ureq::Error, url: &str) -> Verdict {
     match error {
         ureq::Error::Timeout(stage) => later(format!("no answer in time: {stage}")),
         ureq::Error::Io(error) => match tls_fault(error) {
-            Some(fault) => refused(format!("tls: {fault}")),
+            Some(fault) => refused(format!("tls: {}", printable(&fault))),
             None => later(lower_first(&printable(&error.to_string()))),
         },
         ureq::Error::HostNotFound => later("host not found".to_owned()),
@@ -26,13 +26,12 @@ pub(super) fn verdict(error: &ureq::Error, url: &str) -> Verdict {
     }
 }
 
-/// rustls tells its faults as invalid data from the socket.
-fn tls_fault(error: &io::Error) -> Option<String> {
-    let cause = error.get_ref().filter(|_| error.kind() == io::ErrorKind::InvalidData)?;
-    Some(printable(&cause.to_string()))
-}
-
 fn lower_first(text: &str) -> String {
     let mut characters = text.chars();
     characters.next().map(|first| first.to_lowercase().chain(characters).collect()).unwrap_or_default()
+}
+
+#[cfg(not(feature = "tls"))]
+fn tls_fault(_: &std::io::Error) -> Option<String> {
+    None
 }

@@ -1,9 +1,10 @@
-//! Keeps header values out of the log.
+//! Keeps secrets out of the log and out of messages.
 //!
 //! ureq writes what it sends to the `log` crate, whoever listens there. So it is given stand-ins of the
 //! same length, and the true values are put in their place on the way from its buffer to the socket.
 
 use std::fmt;
+use std::iter;
 use std::sync::Arc;
 
 use ureq::Agent;
@@ -14,53 +15,96 @@ use ureq::unversioned::transport::{Buffers, ConnectionDetails, Connector, NextTi
 use super::socket;
 use crate::record::random;
 
-/// Lines of a request's head and what they are to be.
+/// Shorter words of a secret, such as `Basic` and `Bearer`, may be said.
+const SECRET_WORD: usize = 8;
+/// So much of a longer word is concealed, too, where a message was cut.
+const SECRET_PART: usize = 3;
+
+/// What a request's head must not show before it is sent.
 #[derive(Clone, Default)]
 pub(super) struct Mask {
-    lines: Arc<Vec<Line>>,
+    hidden: Arc<Vec<Hidden>>,
 }
 
-struct Line {
-    /// `\r\nname: stand-in\r\n`
-    masked: Vec<u8>,
-    value: Vec<u8>,
+/// A secret that stands in a line of the head: behind `before`, up to a space or the line's end.
+#[derive(Clone)]
+struct Hidden {
+    before: String,
+    stand_in: String,
+    value: String,
 }
 
 impl Mask {
-    /// Notes a value and gives what ureq may see of it: random letters of the same length.
-    pub(super) fn hide(&mut self, name: &str, value: &str) -> String {
-        let letter = |_| char::from(b'a' + (random() % 26) as u8);
-        let masked: String = (0..value.len()).map(letter).collect();
-        let line = Line { masked: format!("\r\n{name}: {masked}\r\n").into_bytes(), value: value.into() };
-        Arc::make_mut(&mut self.lines).push(line);
-        masked
+    /// Notes a header's value and gives what ureq may see of it: random letters of the same length, behind a tab. No
+    /// value begins with one, so that a value is never taken for a stand-in.
+    pub(super) fn hide_header(&mut self, name: &str, value: &str) -> String {
+        self.hide(format!("{name}: "), '\t', value)
     }
 
-    /// Puts the values into a request's head.
+    /// Notes a path with its query, and gives a path that ureq may see.
+    pub(super) fn hide_target(&mut self, target: &str) -> String {
+        self.hide("POST ".to_owned(), '/', target)
+    }
+
+    fn hide(&mut self, before: String, first: char, value: &str) -> String {
+        let letters = value.bytes().skip(1).map(|_| char::from(b'a' + (random() % 26) as u8));
+        let stand_in: String = iter::once(first).chain(letters).collect();
+        let hidden = Hidden { before, stand_in: stand_in.clone(), value: value.to_owned() };
+        Arc::make_mut(&mut self.hidden).push(hidden);
+        stand_in
+    }
+
+    /// Puts the secrets into a request's head.
     fn lift(&self, output: &mut [u8]) {
         if !output.starts_with(b"POST ") {
             return;
         }
-        let end = find(output, b"\r\n\r\n").map_or(output.len(), |end| end + 4);
-        let head = &mut output[..end];
-        for line in self.lines.iter() {
-            if let Some(at) = find(head, &line.masked) {
-                let end = at + line.masked.len() - 2;
-                head[end - line.value.len()..end].copy_from_slice(&line.value);
+        let end = find(output, b"\r\n\r\n").unwrap_or(output.len());
+        // each is lifted once, in order: short values of one name may have the same stand-in
+        let mut waiting: Vec<&Hidden> = self.hidden.iter().collect();
+        for line in output[..end].split_mut(|byte| *byte == b'\n') {
+            if let Some(index) = waiting.iter().position(|hidden| hidden.is_in(line)) {
+                waiting.remove(index).lift(line);
             }
         }
     }
+
+    /// The text without the secrets, which a server may have repeated.
+    pub(super) fn conceal(&self, text: String) -> String {
+        let words = self.hidden.iter().flat_map(Hidden::words);
+        words.filter(|word| word.len() >= SECRET_WORD).fold(text, |text, word| {
+            let mut text = text.replace(word, "***");
+            // a message that was cut to its length may end within a word
+            let mut parts = (SECRET_PART..word.len()).rev();
+            if let Some(length) = parts.find(|length| text.ends_with(&word[..*length])) {
+                text.replace_range(text.len() - length.., "***");
+            }
+            text
+        })
+    }
 }
 
-impl Clone for Line {
-    fn clone(&self) -> Self {
-        Self { masked: self.masked.clone(), value: self.value.clone() }
+impl Hidden {
+    fn is_in(&self, line: &[u8]) -> bool {
+        let stand_in = line.strip_prefix(self.before.as_bytes());
+        let after = stand_in.and_then(|rest| rest.strip_prefix(self.stand_in.as_bytes()));
+        after.is_some_and(|after| after.is_empty() || after[0] == b'\r' || after[0] == b' ')
+    }
+
+    /// What a server could repeat: a token, or a single value of a query or a cookie.
+    fn words(&self) -> impl Iterator<Item = &str> {
+        self.value.split_ascii_whitespace().chain(self.value.split([' ', '\t', '/', '?', '&', ';', '=']))
+    }
+
+    fn lift(&self, line: &mut [u8]) {
+        let start = self.before.len();
+        line[start..start + self.value.len()].copy_from_slice(self.value.as_bytes());
     }
 }
 
 impl fmt::Debug for Mask {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Mask").field("lines", &self.lines.len()).finish()
+        f.debug_struct("Mask").field("hidden", &self.hidden.len()).finish()
     }
 }
 
@@ -118,27 +162,66 @@ impl<In: Transport> Transport for Unmasked<In> {
 mod tests {
     use super::*;
 
+    fn lifted(mask: &Mask, request: String) -> String {
+        let mut output = request.into_bytes();
+        mask.lift(&mut output);
+        String::from_utf8(output).unwrap()
+    }
+
     #[test]
     fn the_values_stand_in_the_head_and_nowhere_else() {
         let mut mask = Mask::default();
-        let masked = mask.hide("authorization", "Bearer s3cret");
+        let masked = mask.hide_header("authorization", "Bearer s3cret");
         assert_eq!(masked.len(), "Bearer s3cret".len());
         let request =
             format!("POST / HTTP/1.1\r\nauthorization: {masked}\r\n\r\nauthorization: {masked}\r\n");
-        let mut output = request.into_bytes();
-        mask.lift(&mut output);
         let expected =
             format!("POST / HTTP/1.1\r\nauthorization: Bearer s3cret\r\n\r\nauthorization: {masked}\r\n");
-        assert_eq!(String::from_utf8(output).unwrap(), expected);
+        assert_eq!(lifted(&mask, request), expected);
     }
 
     #[test]
     fn a_body_is_left_alone() {
         let mut mask = Mask::default();
-        let masked = mask.hide("a", "b");
-        let body = format!("\r\na: {masked}\r\n").into_bytes();
-        let mut output = body.clone();
-        mask.lift(&mut output);
-        assert_eq!(output, body);
+        let masked = mask.hide_header("a", "b");
+        let body = format!("\r\na: {masked}\r\n");
+        assert_eq!(lifted(&mask, body.clone()), body);
+    }
+
+    #[test]
+    fn a_target_is_hidden_and_lifted() {
+        let mut mask = Mask::default();
+        let masked = mask.hide_target("/v1/traces?key=s3cret");
+        assert!(masked.starts_with('/') && !masked.contains('?'));
+        let request = format!("POST {masked} HTTP/1.1\r\nhost: a\r\n\r\n");
+        assert_eq!(lifted(&mask, request), "POST /v1/traces?key=s3cret HTTP/1.1\r\nhost: a\r\n\r\n");
+    }
+
+    #[test]
+    fn equal_stand_ins_are_lifted_in_their_order_and_once() {
+        let mut mask = Mask::default();
+        let lines: String =
+            ["b", "a", "a", "b"].map(|value| format!("x: {}\r\n", mask.hide_header("x", value))).concat();
+        let once = lifted(&mask, format!("POST / HTTP/1.1\r\n{lines}\r\n"));
+        assert_eq!(once, "POST / HTTP/1.1\r\nx: b\r\nx: a\r\nx: a\r\nx: b\r\n\r\n");
+        // behind a proxy there are two masks, one after the other
+        assert_eq!(lifted(&mask, once.clone()), once);
+    }
+
+    #[test]
+    fn a_secret_that_a_server_repeats_is_concealed_whole_or_cut() {
+        let mut mask = Mask::default();
+        mask.hide_header("authorization", "Bearer s3cret-and-long");
+        for (said, shown) in [
+            ("bad token s3cret-and-long.", "bad token ***."),
+            ("Bearer s3cret-and-long", "Bearer ***"),
+            ("who is s3cret-and", "who is ***"),
+            ("who is s3c", "who is ***"),
+            ("nothing to hide", "nothing to hide"),
+        ] {
+            assert_eq!(mask.conceal(said.to_owned()), shown);
+        }
+        mask.hide_target("/v1/traces?key=of-the-kingdom");
+        assert_eq!(mask.conceal("no such key: of-the-kingdom".to_owned()), "no such key: ***");
     }
 }

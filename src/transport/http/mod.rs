@@ -28,6 +28,8 @@ const ANSWER_BYTES: u64 = 64 << 10;
 const LONGEST_ANSWER: u64 = 4 << 20;
 /// Collectors' load balancers drop idle connections after a minute or more.
 const IDLE_AGE: Duration = Duration::from_secs(50);
+/// All headers together; the head of a request must fit into one write, or secrets could not be put into it.
+const MOST_HEADERS: usize = 32 << 10;
 /// Reads are in pieces of this size, and no answer's head is longer.
 const READ_BYTES: usize = 16 << 10;
 /// Writes are in pieces of this size.
@@ -37,10 +39,19 @@ const WRITE_BYTES: usize = 64 << 10;
 #[derive(Debug, Clone)]
 pub(crate) struct HttpPlan {
     config: ureq::config::Config,
-    urls: [String; Signal::COUNT],
+    urls: [Url; Signal::COUNT],
     headers: Vec<(HeaderName, HeaderValue)>,
     mask: Mask,
     compression: Compression,
+}
+
+/// Where a signal is posted to.
+#[derive(Debug, Clone)]
+struct Url {
+    /// With a stand-in for what may be a secret.
+    masked: String,
+    /// For messages: without it.
+    shown: String,
 }
 
 impl HttpPlan {
@@ -54,7 +65,8 @@ impl HttpPlan {
             Some(token) => format!("{token} {own}"),
             None => own.to_owned(),
         };
-        let urls = Signal::ALL.map(|signal| settings.url(signal));
+        let mut mask = Mask::default();
+        let urls = Signal::ALL.map(|signal| url(settings, signal, &mut mask));
         let config = Agent::config_builder()
             .user_agent(user_agent)
             .accept(PROTOBUF)
@@ -65,7 +77,7 @@ impl HttpPlan {
             // a redirect would carry telemetry and credentials to wherever it points
             .max_redirects(0)
             .max_redirects_will_error(false)
-            .proxy(proxy::choose(settings.proxy, &urls[0], |name| std::env::var(name).ok()))
+            .proxy(proxy::choose(settings.proxy, &urls[0].masked, |name| std::env::var(name).ok())?)
             .max_idle_connections(1)
             .max_idle_connections_per_host(1)
             .max_idle_age(IDLE_AGE)
@@ -75,17 +87,7 @@ impl HttpPlan {
             .max_response_header_size(READ_BYTES - 1);
         #[cfg(feature = "tls")]
         let config = config.tls_config(tls::config(&settings.tls)?);
-        let mut mask = Mask::default();
-        let mut headers = Vec::new();
-        for (name, value) in &settings.headers {
-            let name = name.to_ascii_lowercase();
-            let masked = mask.hide(&name, value.expose());
-            let header =
-                HeaderName::from_bytes(name.as_bytes()).ok().zip(HeaderValue::from_str(&masked).ok());
-            headers.push(
-                header.ok_or_else(|| format!("header {name}: its name or value is not allowed in HTTP"))?,
-            );
-        }
+        let headers = headers(settings, &mut mask)?;
         Ok(Self { config: config.build(), urls, headers, mask, compression: settings.compression })
     }
 
@@ -95,6 +97,34 @@ impl HttpPlan {
         let agent = mask::agent(self.config.clone(), self.mask.clone());
         Http { plan: self.clone(), agent, compressed: Vec::new() }
     }
+}
+
+/// What a signal is posted to; a target that the user would not have shown is hidden from the log, too.
+fn url(settings: &HttpSettings, signal: Signal, mask: &mut Mask) -> Url {
+    let (url, shown) = (settings.url(signal), settings.shown_url(signal));
+    if url == shown {
+        return Url { masked: url, shown };
+    }
+    let authority = url.find("://").map_or(0, |at| at + 3);
+    let target = url[authority..].find('/').map_or(url.len(), |at| authority + at);
+    let masked = format!("{}{}", &url[..target], mask.hide_target(&url[target..]));
+    Url { masked, shown }
+}
+
+fn headers(settings: &HttpSettings, mask: &mut Mask) -> Result<Vec<(HeaderName, HeaderValue)>, String> {
+    let bytes: usize = settings.headers.iter().map(|(name, value)| name.len() + value.expose().len()).sum();
+    if bytes > MOST_HEADERS {
+        return Err(format!("headers of {bytes} bytes: a request can carry {MOST_HEADERS}"));
+    }
+    let mut headers = Vec::new();
+    for (name, value) in &settings.headers {
+        let name = name.to_ascii_lowercase();
+        let masked = mask.hide_header(&name, value.expose());
+        let header = HeaderName::from_bytes(name.as_bytes()).ok().zip(HeaderValue::from_str(&masked).ok());
+        headers
+            .push(header.ok_or_else(|| format!("header {name}: its name or value is not allowed in HTTP"))?);
+    }
+    Ok(headers)
 }
 
 /// Posts batches over one kept-alive connection.
@@ -110,9 +140,9 @@ impl Transport for Http {
         let url = &self.plan.urls[payload.signal as usize];
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
-            return Verdict::TryLater { after: None, reason: format!("post {url}: no time left") };
+            return Verdict::TryLater { after: None, reason: format!("post {}: no time left", url.shown) };
         }
-        let request = self.agent.post(url).config().timeout_global(Some(left)).build();
+        let request = self.agent.post(&url.masked).config().timeout_global(Some(left)).build();
         let request =
             self.plan.headers.iter().fold(request, |request, (name, value)| request.header(name, value));
         let request = request.header(header::CONTENT_TYPE, PROTOBUF);
@@ -123,10 +153,11 @@ impl Transport for Http {
                 request.header(header::CONTENT_ENCODING, "gzip").send(&self.compressed[..])
             }
         };
-        match answer {
-            Ok(answer) => judge(answer, url),
-            Err(error) => failure::verdict(&error, url),
-        }
+        let verdict = match answer {
+            Ok(answer) => judge(answer, &url.shown),
+            Err(error) => failure::verdict(&error, &url.shown),
+        };
+        concealed(verdict, &self.plan.mask)
     }
 
     fn interrupter(&self) -> Box<dyn Fn() + Send + Sync> {
@@ -151,6 +182,19 @@ fn compress(body: &[u8], compressed: &mut Vec<u8>) {
     // start() refuses gzip without the feature
     compressed.clear();
     compressed.extend_from_slice(body);
+}
+
+/// The verdict, without what a server may have repeated of our secrets.
+fn concealed(verdict: Verdict, mask: &Mask) -> Verdict {
+    match verdict {
+        Verdict::Accepted => Verdict::Accepted,
+        Verdict::AcceptedPartly { rejected, message } => {
+            Verdict::AcceptedPartly { rejected, message: mask.conceal(message) }
+        }
+        Verdict::TryLater { after, reason } => Verdict::TryLater { after, reason: mask.conceal(reason) },
+        Verdict::TooLarge { reason } => Verdict::TooLarge { reason: mask.conceal(reason) },
+        Verdict::Refused { reason } => Verdict::Refused { reason: mask.conceal(reason) },
+    }
 }
 
 /// What an answer means.

@@ -55,7 +55,7 @@ impl<In: Transport> Connector<In> for SocketConnector {
             Arc::downgrade(&(Arc::clone(&stream) as Arc<dyn ShutdownHandle>));
         (details.register_shutdown)(handle)?;
         let (input, output) = (details.config.input_buffer_size(), details.config.output_buffer_size());
-        Ok(Some(Either::B(Socket { stream, buffers: LazyBuffers::new(input, output) })))
+        Ok(Some(Either::B(Socket { stream, buffers: LazyBuffers::new(input, output), is_hung_up: false })))
     }
 }
 
@@ -84,6 +84,9 @@ fn connect(
 struct Socket {
     stream: Arc<TcpStream>,
     buffers: LazyBuffers,
+    /// The peer reads no more. It may have said why before it hung up: what is left of a request is not
+    /// written, and then its answer is read.
+    is_hung_up: bool,
 }
 
 impl Transport for Socket {
@@ -95,11 +98,12 @@ impl Transport for Socket {
         let timeout = timeout.for_write();
         let deadline = deadline(Instant::now(), timeout);
         let mut output = &self.buffers.output()[..amount];
-        while !output.is_empty() {
+        while !output.is_empty() && !self.is_hung_up {
             self.stream.set_write_timeout(time_left(deadline, timeout)?)?;
             match (&*self.stream).write(output) {
                 Ok(0) => return Err(io::Error::from(ErrorKind::WriteZero).into()),
                 Ok(written) => output = &output[written..],
+                Err(error) if is_hang_up(&error) => self.is_hung_up = true,
                 Err(error) => tolerate(error)?,
             }
         }
@@ -129,7 +133,7 @@ impl Transport for Socket {
             stream.set_nonblocking(false)?;
             Ok(peeked.is_err_and(|error| error.kind() == ErrorKind::WouldBlock))
         };
-        quiet(&self.stream).unwrap_or(false)
+        !self.is_hung_up && quiet(&self.stream).unwrap_or(false)
     }
 }
 
@@ -139,6 +143,10 @@ fn tolerate(error: io::Error) -> io::Result<()> {
         ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted => Ok(()),
         _ => Err(error),
     }
+}
+
+fn is_hang_up(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset)
 }
 
 fn deadline(begun: Instant, timeout: NextTimeout) -> Option<Instant> {

@@ -1,0 +1,181 @@
+//! What a span costs the thread that makes it: time, allocations, instructions.
+//!
+//! `cargo bench --bench emit`, with `-- --smoke` for a run that only shows that everything works.
+
+mod support;
+
+use std::time::{Duration, Instant};
+
+use standpipe::receiver::Receiver;
+use standpipe::{Exporter, Flushed, Telemetry, WhenFull};
+use support::allocations::{self, CountingAllocator};
+use support::arguments::{Part, Task};
+use support::callgrind::{self, Instructions};
+use support::table::{Table, hundredths, whole};
+use support::workload::{self, ATTRIBUTES, PATIENCE, TRACE, Workload};
+use support::{Error, child};
+
+#[global_allocator]
+static ALLOCATOR: CountingAllocator = CountingAllocator;
+
+/// Spans are made in bursts that stay in the queue, and are sent while nobody looks at the clock.
+const BURST: u64 = 256 * TRACE;
+/// Attributes of the spans whose growth is shown.
+const GROWTH: [u64; 4] = [0, 1, 5, 20];
+
+struct Sizes {
+    rounds: usize,
+    /// The short and the long run of which the difference is taken.
+    instructions: (u64, u64),
+    lossy: u64,
+}
+
+fn main() -> Result<(), Error> {
+    match Task::from_command_line()? {
+        Task::Play(part) => play(&part),
+        Task::Measure { smoke: true } => {
+            measure(&Sizes { rounds: 3, instructions: (64 * TRACE, 128 * TRACE), lossy: 512 * TRACE })
+        }
+        Task::Measure { smoke: false } => {
+            measure(&Sizes { rounds: 200, instructions: (50_000, 150_000), lossy: 400_000 })
+        }
+    }
+}
+
+fn measure(sizes: &Sizes) -> Result<(), Error> {
+    let receiver = Receiver::builder().keep_bytes(0).start()?;
+    let bursts = bursts(&receiver, sizes.rounds)?;
+    let lossy = lossy_calls(&receiver, sizes.lossy)?;
+    let mut table = Table::new(["caller, for each span", "standpipe", "target"]);
+    for burst in &bursts {
+        let measure = |what: &str| format!("{what}, {} attributes", burst.attributes);
+        let is_the_workload = burst.attributes == ATTRIBUTES;
+        table.row([measure("time"), format!("{} ns", whole(burst.best)), String::new()]);
+        let target = if is_the_workload { "0" } else { "" };
+        table.row([measure("allocations"), hundredths(burst.allocations), target.to_owned()]);
+    }
+    match callgrind::unavailable() {
+        Some(reason) => table.row(["instructions".to_owned(), "SKIPPED".to_owned(), reason]),
+        None => count_instructions(&receiver, sizes.instructions, &mut table)?,
+    }
+    for (name, time) in [("p50", lossy.at(0.5)), ("p99", lossy.at(0.99)), ("max", lossy.at(1.0))] {
+        let target = if name == "p99" { "no more than fastrace's in the same run" } else { "" };
+        table.row([format!("lossy, tight loop, {name}"), format!("{} ns", whole(time)), target.to_owned()]);
+    }
+    table.print("emit: traces of 16 spans, a root below a remote parent and 15 children");
+    Ok(())
+}
+
+/// How spans with so many attributes fared.
+struct Burst {
+    attributes: u64,
+    /// Nanoseconds for each span in the best round.
+    best: f64,
+    /// For each span, over all rounds.
+    allocations: f64,
+}
+
+/// One program with a parked worker for each number of attributes, all in turn, round after round.
+fn bursts(receiver: &Receiver, rounds: usize) -> Result<Vec<Burst>, Error> {
+    let before = receiver.span_count();
+    let mut programs = Vec::new();
+    for attributes in GROWTH {
+        let telemetry = workload::start(workload::parked(&receiver.endpoint()))?;
+        let workload = Workload::new(&telemetry, attributes)?;
+        programs.push((telemetry, workload, Burst { attributes, best: f64::INFINITY, allocations: 0.0 }));
+    }
+    for round in 0..=rounds {
+        for (telemetry, workload, burst) in &mut programs {
+            let (time, allocations) = one_burst(telemetry, workload)?;
+            // the first round is for the storage that later ones reuse
+            if round > 0 {
+                burst.best = burst.best.min(time.as_nanos() as f64 / BURST as f64);
+                burst.allocations += allocations as f64 / (BURST * rounds as u64) as f64;
+            }
+        }
+    }
+    let sent = BURST * (rounds as u64 + 1);
+    for (telemetry, ..) in &programs {
+        workload::finish(telemetry, sent)?;
+    }
+    must_have_arrived(receiver, before, sent * GROWTH.len() as u64)?;
+    Ok(programs.into_iter().map(|(.., burst)| burst).collect())
+}
+
+fn one_burst(telemetry: &Telemetry, workload: &Workload) -> Result<(Duration, u64), Error> {
+    let (begun, before) = (Instant::now(), allocations::of_this_thread());
+    workload.emit(BURST);
+    let (time, allocations) = (begun.elapsed(), allocations::of_this_thread() - before);
+    match telemetry.flush(PATIENCE) {
+        Flushed::Complete => Ok((time, allocations)),
+        other => Err(format!("flush: {other:?}").into()),
+    }
+}
+
+/// The times of single calls, in order.
+struct Calls(Vec<u32>);
+
+impl Calls {
+    fn at(&self, share: f64) -> f64 {
+        let index = ((self.0.len() - 1) as f64 * share) as usize;
+        f64::from(self.0[index])
+    }
+}
+
+/// Spans in a tight loop with a default queue that may drop them, each from its start to its end.
+fn lossy_calls(receiver: &Receiver, spans: u64) -> Result<Calls, Error> {
+    let before = receiver.span_count();
+    let telemetry = workload::start(Exporter::http(receiver.endpoint()).when_full(WhenFull::DropNewest))?;
+    let workload = Workload::new(&telemetry, ATTRIBUTES)?;
+    workload.emit(BURST);
+    let mut times = Vec::with_capacity(spans as usize);
+    for _ in 0..spans {
+        let begun = Instant::now();
+        workload.emit_child();
+        times.push(begun.elapsed().as_nanos().try_into().unwrap_or(u32::MAX));
+    }
+    let ledger = telemetry.shutdown(PATIENCE);
+    let total = ledger.total();
+    let accounted_for = total.delivered + total.turned_away.queue_full;
+    if accounted_for != BURST + spans || receiver.span_count() - before != total.delivered {
+        return Err(format!("{} spans were emitted, but {ledger}", BURST + spans).into());
+    }
+    times.sort_unstable();
+    Ok(Calls(times))
+}
+
+fn count_instructions(receiver: &Receiver, sizes: (u64, u64), table: &mut Table) -> Result<(), Error> {
+    for attributes in GROWTH {
+        let before = receiver.span_count();
+        let endpoint = receiver.endpoint();
+        let Instructions { caller, others } =
+            callgrind::per_span("emit", &[("endpoint", &endpoint), ("attributes", &attributes)], sizes)?;
+        must_have_arrived(receiver, before, sizes.0 / TRACE * TRACE + sizes.1 / TRACE * TRACE)?;
+        let is_the_workload = attributes == ATTRIBUTES;
+        for (name, count, target) in
+            [("caller", caller, "≤ 900"), ("worker", others, ""), ("process", caller + others, "≤ 1,700")]
+        {
+            let target = if is_the_workload { target } else { "" };
+            let measure = format!("instructions, {name}, {attributes} attributes");
+            table.row([measure, whole(count), target.to_owned()]);
+        }
+    }
+    Ok(())
+}
+
+/// The program whose instructions are counted: everything as it is by default.
+fn play(part: &Part) -> Result<(), Error> {
+    let spans = part.number("spans")? / TRACE * TRACE;
+    let telemetry = workload::start(Exporter::http(part.text("endpoint")?))?;
+    Workload::new(&telemetry, part.number("attributes")?)?.emit(spans);
+    workload::finish(&telemetry, spans)?;
+    child::tell("sent", spans);
+    Ok(())
+}
+
+fn must_have_arrived(receiver: &Receiver, before: u64, sent: u64) -> Result<(), Error> {
+    match receiver.span_count() - before {
+        arrived if arrived == sent => Ok(()),
+        arrived => Err(format!("{sent} spans were sent, {arrived} arrived").into()),
+    }
+}

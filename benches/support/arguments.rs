@@ -1,0 +1,61 @@
+//! How a benchmark was started.
+
+use std::env;
+
+use super::Error;
+
+/// What this process is to do.
+pub(crate) enum Task {
+    /// Measure and print the table; a smoke run only shows that everything works.
+    Measure { smoke: bool },
+    /// Be the program that is measured.
+    Play(Part),
+}
+
+/// The part of a child, with its settings.
+pub(crate) struct Part {
+    pub(crate) name: String,
+    settings: Vec<String>,
+}
+
+impl Task {
+    /// Reads the command line. Without cargo's `--bench`, as in `cargo test --benches`, it is a smoke run.
+    ///
+    /// # Errors
+    /// When there is an argument that means nothing.
+    pub(crate) fn from_command_line() -> Result<Self, Error> {
+        let mut arguments = env::args().skip(1);
+        let (mut bench, mut smoke) = (false, false);
+        while let Some(argument) = arguments.next() {
+            match argument.as_str() {
+                "--bench" => bench = true,
+                "--smoke" => smoke = true,
+                "--play" => {
+                    let name = arguments.next().ok_or("--play: which part?")?;
+                    return Ok(Self::Play(Part { name, settings: arguments.collect() }));
+                }
+                unknown => return Err(format!("{unknown}: unknown argument; there is only --smoke").into()),
+            }
+        }
+        Ok(Self::Measure { smoke: smoke || !bench })
+    }
+}
+
+impl Part {
+    /// The text after `key=`.
+    ///
+    /// # Errors
+    /// When the setting is not there.
+    pub(crate) fn text(&self, key: &str) -> Result<&str, Error> {
+        let value = self.settings.iter().find_map(|setting| setting.strip_prefix(key)?.strip_prefix('='));
+        value.ok_or_else(|| format!("part {}: {key} is not set", self.name).into())
+    }
+
+    /// The number after `key=`.
+    ///
+    /// # Errors
+    /// When the setting is not there or is no number.
+    pub(crate) fn number(&self, key: &str) -> Result<u64, Error> {
+        Ok(self.text(key)?.parse()?)
+    }
+}

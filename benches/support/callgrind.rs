@@ -1,0 +1,102 @@
+//! Counts instructions, which are the same on a busy machine: a long run less a short one, so that start
+//! and end cancel out.
+
+use std::fmt::Display;
+use std::path::{Path, PathBuf};
+use std::process::{self, Command, Stdio};
+use std::{fs, io};
+
+use super::{Error, child};
+
+/// Instructions for each span.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Instructions {
+    /// Of the main thread, which emits the spans.
+    pub(crate) caller: f64,
+    /// Of all other threads.
+    pub(crate) others: f64,
+}
+
+impl Instructions {
+    pub(crate) fn process(&self) -> f64 {
+        self.caller + self.others
+    }
+}
+
+/// Why instructions cannot be counted here; `None` if they can.
+pub(crate) fn unavailable() -> Option<String> {
+    let version =
+        Command::new("valgrind").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    match version {
+        Ok(status) if status.success() => None,
+        Ok(status) => Some(format!("valgrind does not run: {status}")),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Some("valgrind is not installed".to_owned()),
+        Err(error) => Some(format!("valgrind does not run: {error}")),
+    }
+}
+
+/// Lets a child play its part with `short` and then with `long` spans, which it finds in its setting `spans`.
+///
+/// # Errors
+/// When a run fails or valgrind's files cannot be read.
+pub(crate) fn per_span(
+    part: &str,
+    settings: &[(&str, &dyn Display)],
+    (short, long): (u64, u64),
+) -> Result<Instructions, Error> {
+    let (of_short, of_long) = (count(part, settings, short)?, count(part, settings, long)?);
+    let each = |short_run: u64, long_run: u64| (long_run as f64 - short_run as f64) / (long - short) as f64;
+    Ok(Instructions { caller: each(of_short.0, of_long.0), others: each(of_short.1, of_long.1) })
+}
+
+/// Instructions of the main thread and of all others in one run.
+fn count(part: &str, settings: &[(&str, &dyn Display)], spans: u64) -> Result<(u64, u64), Error> {
+    let folder = Folder::new()?;
+    let wrapper = [
+        "valgrind".to_owned(),
+        "--tool=callgrind".to_owned(),
+        "--separate-threads=yes".to_owned(),
+        format!("--callgrind-out-file={}", folder.0.join("out").display()),
+    ];
+    let mut settings = settings.to_vec();
+    settings.push(("spans", &spans));
+    child::play(&wrapper, part, &settings)?;
+    let (mut caller, mut others) = (0, 0);
+    for entry in fs::read_dir(&folder.0)? {
+        let entry = entry?;
+        // one file for each thread, in the order of their start
+        match entry.file_name().to_string_lossy().strip_prefix("out-") {
+            Some("01") => caller += total(&entry.path())?,
+            Some(_) => others += total(&entry.path())?,
+            None => {}
+        }
+    }
+    if caller == 0 {
+        return Err("valgrind counted nothing".into());
+    }
+    Ok((caller, others))
+}
+
+fn total(path: &Path) -> Result<u64, Error> {
+    let text = fs::read_to_string(path)?;
+    let total = text.lines().rev().find_map(|line| line.strip_prefix("totals: "));
+    Ok(total.ok_or("no total in valgrind's file")?.trim().parse()?)
+}
+
+/// A folder that is gone afterwards.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> io::Result<Self> {
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("callgrind-{}", process::id()));
+        fs::create_dir_all(&path)?;
+        Ok(Self(path))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // what cannot be removed is only clutter below `target`
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}

@@ -1,0 +1,53 @@
+//! This program again, as the one that is measured: it says what it found in lines of `key=value`.
+
+use std::process::{Command, Stdio};
+use std::{env, fmt};
+
+use super::Error;
+
+/// What a child said.
+pub(crate) struct Findings(String);
+
+/// Starts this program in a part of its own and waits for what it says. `wrapper` is put in front of the
+/// command, as `valgrind --tool=callgrind` would be on a command line.
+///
+/// # Errors
+/// When it cannot be started or does not succeed.
+pub(crate) fn play(
+    wrapper: &[String],
+    part: &str,
+    settings: &[(&str, &dyn fmt::Display)],
+) -> Result<Findings, Error> {
+    let program = env::current_exe()?;
+    let mut command = match wrapper.split_first() {
+        Some((first, rest)) => {
+            let mut command = Command::new(first);
+            command.args(rest).arg(program);
+            command
+        }
+        None => Command::new(program),
+    };
+    command.args(["--play", part]).args(settings.iter().map(|(key, value)| format!("{key}={value}")));
+    let output = command.stdin(Stdio::null()).output()?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        return Err(format!("{part}: {}\n{}", output.status, said.trim_end()).into());
+    }
+    Ok(Findings(String::from_utf8(output.stdout)?))
+}
+
+/// Says something to the parent.
+pub(crate) fn tell(key: &str, value: impl fmt::Display) {
+    println!("{key}={value}");
+}
+
+impl Findings {
+    /// The number that was told under this key.
+    ///
+    /// # Errors
+    /// When nothing was, or no number.
+    pub(crate) fn number(&self, key: &str) -> Result<u64, Error> {
+        let value = self.0.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('='));
+        Ok(value.ok_or_else(|| format!("the child did not tell {key}"))?.parse()?)
+    }
+}

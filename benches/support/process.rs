@@ -1,0 +1,62 @@
+//! What the system says about this process.
+
+use std::time::Duration;
+use std::{fs, io};
+
+use super::Error;
+
+/// Processor time of the whole process so far, in user and kernel mode.
+///
+/// # Errors
+/// When the system does not say.
+#[allow(unsafe_code)]
+pub(crate) fn cpu_time() -> io::Result<Duration> {
+    // SAFETY: all-zero is a valid `rusage`, and the call writes nothing else.
+    let usage = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        if libc::getrusage(libc::RUSAGE_SELF, &raw mut usage) != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        usage
+    };
+    let duration = |time: libc::timeval| {
+        Duration::from_secs(time.tv_sec as u64) + Duration::from_micros(time.tv_usec as u64)
+    };
+    Ok(duration(usage.ru_utime) + duration(usage.ru_stime))
+}
+
+/// Processor time of this thread so far.
+///
+/// # Errors
+/// When the system does not say.
+#[allow(unsafe_code)]
+pub(crate) fn thread_cpu_time() -> io::Result<Duration> {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is valid for the call, which writes nothing else.
+    if unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(Duration::new(time.tv_sec as u64, time.tv_nsec as u32))
+}
+
+/// Bytes of memory held now.
+///
+/// # Errors
+/// Anywhere but on Linux.
+pub(crate) fn resident() -> Result<u64, Error> {
+    status_field("VmRSS:")
+}
+
+/// The most bytes ever held at once.
+///
+/// # Errors
+/// Anywhere but on Linux.
+pub(crate) fn resident_peak() -> Result<u64, Error> {
+    status_field("VmHWM:")
+}
+
+fn status_field(name: &str) -> Result<u64, Error> {
+    let status = fs::read_to_string("/proc/self/status")?;
+    let kibibytes = status.lines().find_map(|line| line.strip_prefix(name)?.strip_suffix("kB"));
+    Ok(kibibytes.ok_or_else(|| format!("the kernel does not tell {name}"))?.trim().parse::<u64>()? * 1024)
+}

@@ -1,0 +1,237 @@
+use std::collections::HashMap;
+
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, Span};
+use proptest::prelude::*;
+use prost::Message;
+
+use super::*;
+use crate::record::{Resource, Value};
+
+/// A record to be queued: which of the scopes it belongs to, and how much its name is padded.
+type Queued = (usize, usize);
+
+/// Everything a test pushes into a backlog, and what must come out again.
+struct World {
+    scopes: Vec<Arc<Scope>>,
+    resource: Vec<u8>,
+    /// By the span's unique name: its scope's name and its framed length. In the order they were pushed.
+    expected: Vec<(String, String, usize)>,
+    backlog: Backlog,
+}
+
+impl World {
+    fn new(chunks: &[Vec<Queued>]) -> Self {
+        let mut resource = Resource::default();
+        resource.set("service.name", Value::Str("shop"));
+        let names = ["a", "", "the scope with the long name"];
+        let mut world = Self {
+            scopes: names.map(|name| Arc::new(Scope::new(Signal::Traces, name, "1.0"))).into(),
+            resource: resource.field(),
+            expected: Vec::new(),
+            backlog: Backlog::default(),
+        };
+        for records in chunks {
+            let mut chunk = Chunk::with_capacity(Signal::Traces, 64);
+            for (scope, padding) in records {
+                let name = format!("{}:{}", world.expected.len(), "x".repeat(*padding));
+                let scope = &world.scopes[*scope];
+                let record = framed(&Span { name: name.clone(), ..Default::default() });
+                chunk.append(scope, &record);
+                world.expected.push((name, scope.name.clone(), record.len()));
+            }
+            world.backlog.push(Box::new(chunk));
+        }
+        world
+    }
+
+    fn next(&mut self, settings: &BatchSettings) -> Option<Next> {
+        self.backlog.next(settings, usize::MAX, &self.resource, Vec::new(), drop)
+    }
+
+    /// The one batch that holds everything.
+    fn whole(&mut self) -> Batch {
+        match self.next(&BatchSettings { records: usize::MAX, bytes: usize::MAX }) {
+            Some(Next::Batch(batch)) => batch,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Reads a batch back and checks all that it says of itself; gives its spans by (name, scope).
+    fn read(&self, batch: &Batch) -> Vec<(String, String)> {
+        let request = ExportTraceServiceRequest::decode(&*batch.body).unwrap();
+        assert_eq!(batch.body.len(), request.encoded_len(), "nothing unknown, twice or longer than needed");
+        let [ResourceSpans { resource, scope_spans, .. }] = &request.resource_spans[..] else {
+            panic!("one resource for a request: {request:?}");
+        };
+        let attributes = &resource.as_ref().unwrap().attributes;
+        assert_eq!((attributes.len(), attributes[0].key.as_str()), (1, "service.name"));
+        let scopes: Vec<_> = scope_spans.iter().map(|group| group.scope.clone().unwrap()).collect();
+        let once = scopes.iter().enumerate().all(|(index, scope)| !scopes[..index].contains(scope));
+        assert!(once, "each scope stands once in a request: {scopes:?}");
+        let spans: Vec<_> = scope_spans
+            .iter()
+            .zip(scopes)
+            .flat_map(|(group, scope)| group.spans.iter().map(move |span| (span, scope.name.clone())))
+            .collect();
+        let lengths = spans.iter().map(|(span, _)| framed(span).len()).sum::<usize>();
+        assert_eq!((batch.records, batch.queued_bytes), (spans.len() as u64, lengths));
+        spans.into_iter().map(|(span, scope)| (span.name.clone(), scope)).collect()
+    }
+
+    fn expected_spans(&self) -> Vec<(String, String)> {
+        self.expected.iter().map(|(name, scope, _)| (name.clone(), scope.clone())).collect()
+    }
+}
+
+fn framed(span: &Span) -> Vec<u8> {
+    let mut record = Vec::new();
+    prost::encoding::message::encode(2, span, &mut record);
+    record
+}
+
+/// Scopes keep the order of their records, whatever lies between them.
+fn by_scope(spans: &[(String, String)]) -> HashMap<&str, Vec<&str>> {
+    let mut scopes: HashMap<&str, Vec<&str>> = HashMap::new();
+    for (name, scope) in spans {
+        scopes.entry(scope).or_default().push(name);
+    }
+    scopes
+}
+
+fn any_chunks() -> impl Strategy<Value = Vec<Vec<Queued>>> {
+    let padding = prop_oneof![6 => 0usize..20, 2 => 100usize..200, 1 => 300usize..2000];
+    prop::collection::vec(prop::collection::vec((0usize..3, padding), 1..12), 0..8)
+}
+
+fn any_settings() -> impl Strategy<Value = BatchSettings> {
+    let records = prop_oneof![3 => 1usize..20, 1 => Just(usize::MAX)];
+    let bytes = prop_oneof![4 => 0usize..2500, 1 => Just(usize::MAX)];
+    (records, bytes).prop_map(|(records, bytes)| BatchSettings { records, bytes })
+}
+
+proptest! {
+    #[test]
+    fn every_record_goes_into_one_request_within_the_limits(
+        chunks in any_chunks(),
+        settings in any_settings(),
+    ) {
+        let mut world = World::new(&chunks);
+        let (mut sent, mut spares, mut rounds) = (Vec::new(), 0, 0);
+        let mut too_large = Vec::new();
+        let mut body = Vec::new();
+        while let Some(next) = world.backlog.next(&settings, usize::MAX, &world.resource, body, |_| spares += 1) {
+            rounds += 1;
+            prop_assert!(rounds <= world.expected.len(), "every round takes at least one record");
+            body = match next {
+                Next::Batch(batch) => {
+                    prop_assert!(batch.records >= 1 && batch.records <= settings.records as u64);
+                    prop_assert!(batch.body.len() <= settings.bytes);
+                    sent.extend(world.read(&batch));
+                    batch.body
+                }
+                Next::TooLarge { bytes, .. } => {
+                    too_large.push(bytes);
+                    Vec::new()
+                }
+            };
+        }
+        prop_assert!(world.backlog.is_empty());
+        prop_assert_eq!(spares, chunks.len());
+        // alone in a request with all its headers, such a record would not fit
+        let fits = |(_, scope, bytes): &(String, String, usize)| {
+            let scope = world.scopes.iter().find(|known| known.name == *scope).unwrap();
+            let around = world.resource.len() + scope.field().len() + 2 * LONGEST_HEADER;
+            settings.bytes >= around && *bytes <= settings.bytes - around
+        };
+        let (fitting, refused): (Vec<_>, Vec<_>) = world.expected.iter().cloned().partition(fits);
+        prop_assert_eq!(too_large, refused.iter().map(|(.., bytes)| *bytes).collect::<Vec<_>>());
+        let fitting: Vec<_> = fitting.into_iter().map(|(name, scope, _)| (name, scope)).collect();
+        prop_assert_eq!(by_scope(&sent), by_scope(&fitting));
+        prop_assert_eq!(sent.len(), fitting.len());
+    }
+
+    #[test]
+    fn halves_hold_everything_and_nothing_twice(chunks in any_chunks()) {
+        prop_assume!(!chunks.is_empty());
+        let mut world = World::new(&chunks);
+        let mut batches = vec![world.whole()];
+        let mut singles = Vec::new();
+        while let Some(batch) = batches.pop() {
+            if batch.records == 1 {
+                singles.extend(world.read(&batch));
+                continue;
+            }
+            let (records, bytes, spans) = (batch.records, batch.queued_bytes, world.read(&batch));
+            let [first, second] = batch.halve(&world.resource);
+            prop_assert_eq!([first.records, second.records], [records / 2, records - records / 2]);
+            prop_assert_eq!(first.queued_bytes + second.queued_bytes, bytes);
+            prop_assert_eq!([world.read(&first), world.read(&second)].concat(), spans);
+            batches.extend([second, first]);
+        }
+        let expected = world.expected_spans();
+        prop_assert_eq!(by_scope(&singles), by_scope(&expected));
+        prop_assert_eq!(singles.len(), world.expected.len());
+    }
+
+    #[test]
+    fn a_write_off_counts_exactly_what_was_not_taken(chunks in any_chunks(), settings in any_settings()) {
+        let mut world = World::new(&chunks);
+        let (taken, taken_bytes) = match world.next(&settings) {
+            Some(Next::Batch(batch)) => (batch.records, batch.queued_bytes),
+            Some(Next::TooLarge { bytes, .. }) => (1, bytes),
+            None => (0, 0),
+        };
+        let lost = world.backlog.write_off().fold((0, 0), |sum, (_, records, bytes)| (sum.0 + records, sum.1 + bytes));
+        let all_bytes: usize = world.expected.iter().map(|(.., bytes)| bytes).sum();
+        prop_assert_eq!((taken + lost.0, taken_bytes + lost.1), (world.expected.len() as u64, all_bytes));
+        prop_assert!(world.backlog.is_empty() && world.next(&settings).is_none());
+    }
+}
+
+#[test]
+fn records_of_a_scope_are_grouped_over_all_chunks_of_a_request() {
+    let mut world = World::new(&[vec![(0, 0), (1, 0), (0, 0)], vec![(1, 0), (0, 0)]]);
+    let batch = world.whole();
+    let names: Vec<_> = world.read(&batch).into_iter().map(|(name, _)| name).collect();
+    assert_eq!(names, ["0:", "2:", "4:", "1:", "3:"]);
+}
+
+#[test]
+fn a_record_that_no_request_can_hold_is_told_and_does_not_block_the_next() {
+    let mut world = World::new(&[vec![(0, 10), (0, 1000), (0, 10)]]);
+    let settings = BatchSettings { records: 10, bytes: 500 };
+    let told: Vec<_> = std::iter::from_fn(|| world.next(&settings))
+        .take(10)
+        .map(|next| match next {
+            Next::Batch(batch) => Ok(batch.records),
+            Next::TooLarge { bytes, .. } => Err(bytes),
+        })
+        .collect();
+    assert_eq!(told, [Ok(1), Err(world.expected[1].2), Ok(1)]);
+}
+
+#[test]
+fn a_request_that_fits_to_the_byte_is_one_request() {
+    let mut world = World::new(&[vec![(0, 50), (0, 50)]]);
+    let bytes: usize = world.expected.iter().map(|(.., bytes)| bytes).sum();
+    let around = world.resource.len() + world.scopes[0].field().len() + 2 * LONGEST_HEADER;
+    let one_less = BatchSettings { records: 10, bytes: around + bytes - 1 };
+    assert!(matches!(world.next(&one_less), Some(Next::Batch(batch)) if batch.records == 1));
+    let mut world = World::new(&[vec![(0, 50), (0, 50)]]);
+    let exact = BatchSettings { records: 10, bytes: around + bytes };
+    assert!(matches!(world.next(&exact), Some(Next::Batch(batch)) if batch.records == 2));
+}
+
+#[test]
+fn the_storage_of_an_earlier_body_is_used_again() {
+    let mut world = World::new(&[vec![(0, 10)], vec![(0, 10)]]);
+    let settings = BatchSettings { records: 1, bytes: 1000 };
+    let old = Vec::with_capacity(4096);
+    let storage = old.as_ptr();
+    let Some(Next::Batch(batch)) = world.backlog.next(&settings, usize::MAX, &world.resource, old, drop)
+    else {
+        panic!("one record fits");
+    };
+    assert_eq!(batch.body.as_ptr(), storage);
+}

@@ -1,0 +1,240 @@
+//! How the parts of a span read: durations, times of day, ids, kinds, attributes.
+
+use standpipe::receiver::ReceivedSpan;
+use standpipe::receiver::proto::common::v1::any_value::Value;
+use standpipe::receiver::proto::common::v1::{AnyValue, KeyValue};
+use standpipe::receiver::proto::trace::v1::Span;
+use standpipe::receiver::proto::trace::v1::span::SpanKind;
+use standpipe::receiver::proto::trace::v1::status::StatusCode;
+
+use super::paint::Look;
+
+/// Characters of one attribute's value that are shown.
+const LONGEST_VALUE: usize = 256;
+/// Lists in lists beyond this are not opened.
+const DEEPEST_VALUE: usize = 3;
+
+/// A span with the names of those who made it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SpanView<'a> {
+    pub(crate) span: &'a Span,
+    pub(crate) service: &'a str,
+    pub(crate) scope: &'a str,
+}
+
+impl<'a> From<&'a ReceivedSpan> for SpanView<'a> {
+    fn from(received: &'a ReceivedSpan) -> Self {
+        let service = match received.resource_attribute("service.name") {
+            Some(Value::StringValue(name)) => name,
+            _ => "",
+        };
+        Self { span: &received.span, service, scope: &received.scope.name }
+    }
+}
+
+impl SpanView<'_> {
+    /// Zero for a span that ends before it starts.
+    pub(crate) fn nanos(&self) -> u64 {
+        self.span.end_time_unix_nano.saturating_sub(self.span.start_time_unix_nano)
+    }
+
+    /// The message of a span with an error, which may be empty.
+    pub(crate) fn error(&self) -> Option<&str> {
+        let status = self.span.status.as_ref()?;
+        (status.code() == StatusCode::Error).then_some(status.message.as_str())
+    }
+
+    pub(crate) fn status(&self) -> &'static str {
+        match self.span.status.as_ref().map_or(StatusCode::Unset, |status| status.code()) {
+            StatusCode::Unset => "unset",
+            StatusCode::Ok => "ok",
+            StatusCode::Error => "error",
+        }
+    }
+
+    pub(crate) fn kind(&self) -> &'static str {
+        match self.span.kind() {
+            SpanKind::Unspecified => "unspecified",
+            SpanKind::Internal => "internal",
+            SpanKind::Server => "server",
+            SpanKind::Client => "client",
+            SpanKind::Producer => "producer",
+            SpanKind::Consumer => "consumer",
+        }
+    }
+}
+
+/// Three digits and a unit: `1.24 s`, `31.2 ms`, `850 µs`.
+pub(crate) fn duration(nanos: u64, look: &Look) -> String {
+    let minutes = nanos / 60_000_000_000;
+    if minutes >= 60 {
+        return format!("{} h {:02} min", minutes / 60, minutes % 60);
+    }
+    if minutes >= 1 {
+        return format!("{minutes} min {:02} s", nanos / 1_000_000_000 % 60);
+    }
+    let micro = format!("{}s", look.glyphs.micro);
+    let mut number = nanos as f64;
+    for unit in ["ns", &micro, "ms"] {
+        if number < 999.5 {
+            return format!("{} {unit}", three_digits(number, unit == "ns"));
+        }
+        number /= 1000.0;
+    }
+    format!("{} s", three_digits(number, false))
+}
+
+/// Like [`duration`], without the digits that a round number does not need: `200 ms`, `1.5 s`.
+pub(crate) fn round_duration(nanos: u64, look: &Look) -> String {
+    let exact = duration(nanos, look);
+    match exact.split_once(' ') {
+        Some((number, unit)) if number.contains('.') => {
+            format!("{} {unit}", number.trim_end_matches('0').trim_end_matches('.'))
+        }
+        _ => exact,
+    }
+}
+
+fn three_digits(number: f64, whole: bool) -> String {
+    let digits = match number {
+        _ if whole || number == 0.0 => 0,
+        n if n < 9.995 => 2,
+        n if n < 99.95 => 1,
+        _ => 0,
+    };
+    format!("{number:.digits$}")
+}
+
+/// The time of day in UTC, to the millisecond.
+pub(crate) fn time_of_day(unix_nanos: u64) -> String {
+    let millis = unix_nanos / 1_000_000;
+    let seconds = millis / 1000;
+    format!("{:02}:{:02}:{:02}.{:03}Z", seconds / 3600 % 24, seconds / 60 % 60, seconds % 60, millis % 1000)
+}
+
+/// An id in hexadecimal.
+pub(crate) fn id(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The first eight digits of an id: enough to find it again.
+pub(crate) fn short_id(bytes: &[u8]) -> String {
+    id(&bytes[..bytes.len().min(4)])
+}
+
+/// `3 spans`, `1 span`.
+pub(crate) fn count(number: u64, one: &str) -> String {
+    match number {
+        1 => format!("1 {one}"),
+        _ => format!("{number} {one}s"),
+    }
+}
+
+/// `key=value` for each attribute, two spaces between.
+pub(crate) fn attributes(attributes: &[KeyValue]) -> String {
+    let each: Vec<String> =
+        attributes.iter().map(|a| format!("{}={}", a.key, value(a.value.as_ref()))).collect();
+    each.join("  ")
+}
+
+/// An attribute's value; a text with blanks in it is quoted.
+pub(crate) fn value(value: Option<&AnyValue>) -> String {
+    let text = nested_value(value, 0);
+    match text.char_indices().nth(LONGEST_VALUE) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text,
+    }
+}
+
+fn nested_value(value: Option<&AnyValue>, depth: usize) -> String {
+    let Some(value) = value.and_then(|value| value.value.as_ref()) else { return "null".to_owned() };
+    match value {
+        // Only profiles may point into a table of strings; elsewhere it counts as absent.
+        Value::StringValueStrindex(_) => "null".to_owned(),
+        Value::StringValue(text) if text.is_empty() || text.contains(char::is_whitespace) => {
+            format!("\"{text}\"")
+        }
+        Value::StringValue(text) => text.clone(),
+        Value::BoolValue(flag) => flag.to_string(),
+        Value::IntValue(number) => number.to_string(),
+        Value::DoubleValue(number) => number.to_string(),
+        Value::BytesValue(bytes) => format!("<{}>", count(bytes.len() as u64, "byte")),
+        Value::ArrayValue(_) | Value::KvlistValue(_) if depth == DEEPEST_VALUE => "...".to_owned(),
+        Value::ArrayValue(list) => {
+            let items: Vec<String> = list
+                .values
+                .iter()
+                .take(LONGEST_VALUE)
+                .map(|item| nested_value(Some(item), depth + 1))
+                .collect();
+            format!("[{}]", items.join(","))
+        }
+        Value::KvlistValue(list) => {
+            let items = list.values.iter().take(LONGEST_VALUE);
+            let items: Vec<String> = items
+                .map(|item| format!("{}={}", item.key, nested_value(item.value.as_ref(), depth + 1)))
+                .collect();
+            format!("{{{}}}", items.join(","))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use standpipe::receiver::proto::common::v1::ArrayValue;
+
+    use super::super::paint::plain_look;
+    use super::*;
+
+    fn any(value: Value) -> AnyValue {
+        AnyValue { value: Some(value) }
+    }
+
+    #[test]
+    fn durations_keep_three_digits_across_the_units() {
+        let look = plain_look(80);
+        let cases = [
+            (0, "0 ns"),
+            (850, "850 ns"),
+            (1_234, "1.23 µs"),
+            (31_249_000, "31.2 ms"),
+            (412_400_000, "412 ms"),
+            (999_600_000, "1.00 s"),
+            (9_996_000_000, "10.0 s"),
+            (65_000_000_000, "1 min 05 s"),
+            (7_320_000_000_000, "2 h 02 min"),
+        ];
+        for (nanos, text) in cases {
+            assert_eq!(duration(nanos, &look), text);
+        }
+        assert!(duration(u64::MAX, &look).ends_with("min"));
+    }
+
+    #[test]
+    fn times_of_day_are_utc() {
+        assert_eq!(time_of_day(1_700_000_000_123_456_789), "22:13:20.123Z");
+    }
+
+    #[test]
+    fn values_of_every_type_read_as_one_word() {
+        assert_eq!(value(Some(&any(Value::StringValue("card".into())))), "card");
+        assert_eq!(value(Some(&any(Value::StringValue("no funds".into())))), "\"no funds\"");
+        assert_eq!(value(Some(&any(Value::BytesValue(vec![0; 3])))), "<3 bytes>");
+        assert_eq!(value(None), "null");
+        let list = ArrayValue { values: vec![any(Value::IntValue(1)), any(Value::BoolValue(true))] };
+        assert_eq!(value(Some(&any(Value::ArrayValue(list)))), "[1,true]");
+    }
+
+    #[test]
+    fn a_huge_or_deep_value_is_cut() {
+        assert_eq!(
+            value(Some(&any(Value::StringValue("é".repeat(10_000))))).chars().count(),
+            LONGEST_VALUE + 3
+        );
+        let mut nested = any(Value::BoolValue(true));
+        for _ in 0..50 {
+            nested = any(Value::ArrayValue(ArrayValue { values: vec![nested] }));
+        }
+        assert_eq!(value(Some(&nested)), "[[[...]]]");
+    }
+}

@@ -1,0 +1,363 @@
+//! Whether to colour, which characters to draw with and how wide: decided once, pure given the surroundings.
+
+use std::env;
+use std::fs::File;
+use std::io::{IsTerminal, stdout};
+use std::process::{Command, Stdio};
+
+use super::text::{self, Charset};
+
+const DEFAULT_WIDTH: usize = 100;
+/// What the ledger needs; on a terminal narrower than this the lines wrap.
+const NARROWEST: usize = 66;
+const WIDEST: usize = 240;
+
+/// What `--color` asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum ColorChoice {
+    /// Colours on a terminal, unless `NO_COLOR` says otherwise.
+    #[default]
+    Auto,
+    Always,
+    Never,
+}
+
+/// What the environment says about the place the output goes to.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Surroundings {
+    pub(crate) is_terminal: bool,
+    pub(crate) no_color: Option<String>,
+    pub(crate) term: Option<String>,
+    /// The value that decides the character set: `LC_ALL`, else `LC_CTYPE`, else `LANG`.
+    pub(crate) locale: Option<String>,
+    pub(crate) columns: Option<String>,
+}
+
+impl Surroundings {
+    /// Those of this process's standard output.
+    pub(crate) fn of_stdout() -> Self {
+        let variable = |name| env::var(name).ok().filter(|value| !value.is_empty());
+        let is_terminal = stdout().is_terminal();
+        Self {
+            is_terminal,
+            no_color: variable("NO_COLOR"),
+            term: variable("TERM"),
+            locale: ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(variable),
+            columns: variable("COLUMNS").or_else(|| is_terminal.then(terminal_columns).flatten()),
+        }
+    }
+
+    fn wants_color(&self) -> bool {
+        self.is_terminal && self.no_color.is_none() && self.term.as_deref() != Some("dumb")
+    }
+
+    fn charset(&self) -> Charset {
+        let locale = self.locale.as_deref().unwrap_or("C").to_ascii_lowercase();
+        if locale.contains("utf-8") || locale.contains("utf8") || cfg!(windows) {
+            Charset::Unicode
+        } else {
+            Charset::Ascii
+        }
+    }
+
+    fn width(&self) -> usize {
+        let columns = self.columns.as_deref().and_then(|columns| columns.parse().ok());
+        columns.unwrap_or(DEFAULT_WIDTH).clamp(NARROWEST, WIDEST)
+    }
+}
+
+/// What the terminal itself says, since few shells export `COLUMNS`; `None` where there is no `stty` to ask.
+fn terminal_columns() -> Option<String> {
+    let terminal = File::open("/dev/tty").ok()?;
+    let stty = Command::new("stty").arg("size").stdin(terminal).stderr(Stdio::null()).output().ok()?;
+    let rows_and_columns = String::from_utf8(stty.stdout).ok()?;
+    // A terminal that does not know its size says 0.
+    rows_and_columns.split_whitespace().nth(1).filter(|columns| *columns != "0").map(str::to_owned)
+}
+
+/// How everything is drawn.
+#[derive(Debug, Clone)]
+pub(crate) struct Look {
+    pub(crate) color: bool,
+    pub(crate) charset: Charset,
+    /// Cells in a line.
+    pub(crate) width: usize,
+    pub(crate) glyphs: &'static Glyphs,
+}
+
+impl Look {
+    /// The user's wish first, the surroundings after it.
+    pub(crate) fn decide(choice: ColorChoice, ascii: bool, surroundings: &Surroundings) -> Self {
+        let color = match choice {
+            ColorChoice::Auto => surroundings.wants_color(),
+            ColorChoice::Always => true,
+            ColorChoice::Never => false,
+        };
+        let charset = if ascii { Charset::Ascii } else { surroundings.charset() };
+        let glyphs = match charset {
+            Charset::Unicode => &UNICODE,
+            Charset::Ascii => &ASCII,
+        };
+        Self { color, charset, width: surroundings.width(), glyphs }
+    }
+
+    /// An empty line to write on.
+    pub(crate) fn line(&self) -> Line<'_> {
+        Line { look: self, text: String::new(), width: 0, gap: 0 }
+    }
+}
+
+/// The shapes of one character set.
+#[derive(Debug)]
+pub(crate) struct Glyphs {
+    /// A branch with siblings below it, the last branch, and the trunk between branches.
+    pub(crate) branch: &'static str,
+    pub(crate) last_branch: &'static str,
+    pub(crate) trunk: &'static str,
+    pub(crate) rule: &'static str,
+    pub(crate) tick: &'static str,
+    pub(crate) event: &'static str,
+    pub(crate) link: &'static str,
+    pub(crate) cross: &'static str,
+    pub(crate) check: &'static str,
+    pub(crate) attention: &'static str,
+    pub(crate) ellipsis: &'static str,
+    pub(crate) separator: &'static str,
+    pub(crate) micro: &'static str,
+}
+
+static UNICODE: Glyphs = Glyphs {
+    branch: "├─ ",
+    last_branch: "╰─ ",
+    trunk: "│  ",
+    rule: "─",
+    tick: "╷",
+    event: "◆",
+    link: "↗",
+    cross: "✗",
+    check: "✓",
+    attention: "!",
+    ellipsis: "…",
+    separator: " · ",
+    micro: "µ",
+};
+
+static ASCII: Glyphs = Glyphs {
+    branch: "|- ",
+    last_branch: "`- ",
+    trunk: "|  ",
+    rule: "-",
+    tick: "|",
+    event: "*",
+    link: "->",
+    cross: "x",
+    check: "ok",
+    attention: "!",
+    ellipsis: "..",
+    separator: ", ",
+    micro: "u",
+};
+
+/// What a piece of text is written with.
+///
+/// The colours are from the middle of the 256-colour cube: about as far from white as from black,
+/// so that they can be read on a light and on a dark background.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Ink {
+    foreground: Option<u8>,
+    background: Option<u8>,
+    bold: bool,
+    reversed: bool,
+}
+
+impl Ink {
+    pub(crate) const PLAIN: Self = Self { foreground: None, background: None, bold: false, reversed: false };
+    pub(crate) const FAINT: Self = Self::colored(244);
+    pub(crate) const GOOD: Self = Self::colored(28);
+    pub(crate) const WARNING: Self = Self::colored(136);
+    pub(crate) const BAD: Self = Self::colored(167);
+    /// One for each service, in the order they appear; after the last they start again.
+    const SERVICES: [Self; 4] = [Self::colored(67), Self::colored(30), Self::colored(97), Self::colored(130)];
+
+    const fn colored(color: u8) -> Self {
+        Self { foreground: Some(color), ..Self::PLAIN }
+    }
+
+    pub(crate) fn of_service(number: usize) -> Self {
+        Self::SERVICES[number % Self::SERVICES.len()]
+    }
+
+    /// The same for the same name, where the number of services is anyone's choice.
+    pub(crate) fn of_name(service: &str) -> Self {
+        Self::of_service(service.bytes().map(usize::from).sum())
+    }
+
+    pub(crate) const fn bold(self) -> Self {
+        Self { bold: true, ..self }
+    }
+
+    /// The ground in this ink's colour, the shape cut out of it.
+    pub(crate) const fn reversed(self) -> Self {
+        Self { reversed: true, ..self }
+    }
+
+    /// White on this ink's colour.
+    pub(crate) const fn as_ground(self) -> Self {
+        Self { foreground: Some(231), background: self.foreground, ..self }
+    }
+
+    fn wrap(self, text: &str, out: &mut String) {
+        let mut codes = Vec::new();
+        codes.extend(self.bold.then(|| "1".to_owned()));
+        codes.extend(self.reversed.then(|| "7".to_owned()));
+        codes.extend(self.foreground.map(|color| format!("38;5;{color}")));
+        codes.extend(self.background.map(|color| format!("48;5;{color}")));
+        if codes.is_empty() {
+            out.push_str(text);
+        } else {
+            out.push_str(&format!("\x1b[{}m{text}\x1b[0m", codes.join(";")));
+        }
+    }
+}
+
+/// A line being written from left to right, which knows its width.
+///
+/// All text goes through here, so this is where foreign characters are made harmless.
+#[derive(Debug)]
+pub(crate) struct Line<'a> {
+    look: &'a Look,
+    text: String,
+    width: usize,
+    /// Spaces owed before the next piece, so that no line ends in spaces.
+    gap: usize,
+}
+
+impl Line<'_> {
+    pub(crate) fn put(&mut self, ink: Ink, text: &str) -> &mut Self {
+        let text = text::printable(text, self.look.charset);
+        self.write(ink, &text);
+        self
+    }
+
+    /// Puts what fits into `room` cells.
+    pub(crate) fn put_within(&mut self, ink: Ink, text: &str, room: usize) -> &mut Self {
+        let text = text::printable(text, self.look.charset);
+        self.write(ink, &text::cut(&text, room, self.look.glyphs.ellipsis));
+        self
+    }
+
+    /// Puts `text` so that it ends where `column` begins.
+    pub(crate) fn put_right(&mut self, ink: Ink, text: &str, column: usize) -> &mut Self {
+        let width = text::width(&text::printable(text, self.look.charset));
+        self.pad_to(column.saturating_sub(width)).put(ink, text)
+    }
+
+    /// Puts what fits into the rest of the line.
+    pub(crate) fn put_rest(&mut self, ink: Ink, text: &str) -> &mut Self {
+        let room = self.look.width.saturating_sub(self.width);
+        self.put_within(ink, text, room)
+    }
+
+    pub(crate) fn space(&mut self, cells: usize) -> &mut Self {
+        self.gap += cells;
+        self.width += cells;
+        self
+    }
+
+    pub(crate) fn pad_to(&mut self, column: usize) -> &mut Self {
+        self.space(column.saturating_sub(self.width))
+    }
+
+    pub(crate) fn width(&self) -> usize {
+        self.width
+    }
+
+    pub(crate) fn finish(self) -> String {
+        self.text
+    }
+
+    fn write(&mut self, ink: Ink, text: &str) {
+        if text.is_empty() {
+            return;
+        }
+        self.text.extend(std::iter::repeat_n(' ', std::mem::take(&mut self.gap)));
+        self.width += text::width(text);
+        if self.look.color {
+            ink.wrap(text, &mut self.text);
+        } else {
+            self.text.push_str(text);
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) fn plain_look(width: usize) -> Look {
+    Look { color: false, charset: Charset::Unicode, width, glyphs: &UNICODE }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn terminal() -> Surroundings {
+        Surroundings {
+            is_terminal: true,
+            locale: Some("sv_SE.UTF-8".to_owned()),
+            term: Some("xterm-256color".to_owned()),
+            ..Surroundings::default()
+        }
+    }
+
+    #[test]
+    fn colors_are_for_terminals_that_did_not_refuse_them() {
+        let colored =
+            |surroundings: &Surroundings| Look::decide(ColorChoice::Auto, false, surroundings).color;
+        assert!(colored(&terminal()));
+        assert!(!colored(&Surroundings { is_terminal: false, ..terminal() }));
+        assert!(!colored(&Surroundings { no_color: Some("1".to_owned()), ..terminal() }));
+        assert!(!colored(&Surroundings { term: Some("dumb".to_owned()), ..terminal() }));
+    }
+
+    #[test]
+    fn the_option_outranks_the_surroundings() {
+        let refused = Surroundings { no_color: Some("1".to_owned()), is_terminal: false, ..terminal() };
+        assert!(Look::decide(ColorChoice::Always, false, &refused).color);
+        assert!(!Look::decide(ColorChoice::Never, false, &terminal()).color);
+    }
+
+    #[test]
+    fn a_locale_that_is_not_utf_8_gets_ascii() {
+        let charset = |locale: Option<&str>, ascii| {
+            let surroundings = Surroundings { locale: locale.map(str::to_owned), ..terminal() };
+            Look::decide(ColorChoice::Auto, ascii, &surroundings).charset
+        };
+        assert_eq!(charset(Some("C.utf8"), false), Charset::Unicode);
+        assert_eq!(charset(Some("C.utf8"), true), Charset::Ascii);
+        if cfg!(not(windows)) {
+            assert_eq!(charset(Some("de_DE.ISO-8859-1"), false), Charset::Ascii);
+            assert_eq!(charset(None, false), Charset::Ascii);
+        }
+    }
+
+    #[test]
+    fn an_absurd_width_is_brought_within_bounds() {
+        let width = |columns: Option<&str>| {
+            let surroundings = Surroundings { columns: columns.map(str::to_owned), ..terminal() };
+            Look::decide(ColorChoice::Auto, false, &surroundings).width
+        };
+        assert_eq!(width(Some("132")), 132);
+        assert_eq!(width(Some("3")), NARROWEST);
+        assert_eq!(width(Some("99999")), WIDEST);
+        assert_eq!(width(Some("wide")), DEFAULT_WIDTH);
+        assert_eq!(width(None), DEFAULT_WIDTH);
+    }
+
+    #[test]
+    fn a_line_knows_its_width_without_the_colors() {
+        let look = Look { color: true, ..plain_look(80) };
+        let mut line = look.line();
+        line.put(Ink::BAD.bold(), "no").pad_to(6).put_right(Ink::PLAIN, "12", 10).space(3);
+        assert_eq!(line.width(), 13);
+        assert_eq!(line.finish(), "\x1b[1;38;5;167mno\x1b[0m      12");
+    }
+}

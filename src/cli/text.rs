@@ -1,0 +1,132 @@
+//! Strings made fit for a terminal: nothing in them can move the cursor, and their width is known.
+
+use std::borrow::Cow;
+
+/// The characters the terminal can show.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Charset {
+    /// Everything.
+    Unicode,
+    /// Printable ASCII; the rest is escaped.
+    Ascii,
+}
+
+/// `text` with every character escaped that could do more than show itself.
+///
+/// Escape sequences, line ends, and the invisible characters that reorder or hide text all arrive
+/// from the network; a span name must not be able to rewrite the line above it.
+pub(crate) fn printable(text: &str, charset: Charset) -> Cow<'_, str> {
+    let shows_itself = |c: char| match charset {
+        Charset::Unicode => !c.is_control() && !is_invisible(c),
+        Charset::Ascii => c == ' ' || c.is_ascii_graphic(),
+    };
+    if text.chars().all(shows_itself) {
+        return Cow::Borrowed(text);
+    }
+    let mut escaped = String::with_capacity(text.len() + 8);
+    for c in text.chars() {
+        if shows_itself(c) {
+            escaped.push(c);
+        } else {
+            escaped.extend(c.escape_default());
+        }
+    }
+    Cow::Owned(escaped)
+}
+
+/// Formatting characters without a shape of their own: joiners, direction marks, tags.
+fn is_invisible(c: char) -> bool {
+    matches!(c,
+        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+        | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}')
+}
+
+/// How many terminal cells `text` takes.
+pub(crate) fn width(text: &str) -> usize {
+    text.chars().map(cells).sum()
+}
+
+/// The longest beginning of `text` that fits into `room` cells, ended by `ellipsis` if something is left out.
+pub(crate) fn cut<'a>(text: &'a str, room: usize, ellipsis: &str) -> Cow<'a, str> {
+    if fits(text, room) {
+        return Cow::Borrowed(text);
+    }
+    let Some(room) = room.checked_sub(width(ellipsis)) else { return Cow::Borrowed("") };
+    let mut taken = 0;
+    let mut kept = String::new();
+    // A character of no width takes a cell here, so that a name of a thousand accents is cut as well.
+    for c in text.chars() {
+        taken += cells(c).max(1);
+        if taken > room {
+            break;
+        }
+        kept.push(c);
+    }
+    kept.push_str(ellipsis);
+    Cow::Owned(kept)
+}
+
+fn fits(text: &str, room: usize) -> bool {
+    let mut taken = 0;
+    text.chars().all(|c| {
+        taken += cells(c).max(1);
+        taken <= room
+    })
+}
+
+/// The cells of one character: the common blocks of the Unicode width tables, not all of them.
+fn cells(c: char) -> usize {
+    match c {
+        '\u{300}'..='\u{36f}'
+        | '\u{1ab0}'..='\u{1aff}'
+        | '\u{20d0}'..='\u{20ff}'
+        | '\u{fe00}'..='\u{fe0f}' => 0,
+        '\u{1100}'..='\u{115f}'
+        | '\u{2e80}'..='\u{303e}'
+        | '\u{3041}'..='\u{4dbf}'
+        | '\u{4e00}'..='\u{a4cf}'
+        | '\u{ac00}'..='\u{d7a3}'
+        | '\u{f900}'..='\u{faff}'
+        | '\u{fe30}'..='\u{fe6f}'
+        | '\u{ff00}'..='\u{ff60}'
+        | '\u{ffe0}'..='\u{ffe6}'
+        | '\u{1f300}'..='\u{1f64f}'
+        | '\u{1f680}'..='\u{1f6ff}'
+        | '\u{1f900}'..='\u{1f9ff}'
+        | '\u{20000}'..='\u{3fffd}' => 2,
+        _ => 1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_moves_the_cursor_is_escaped() {
+        assert_eq!(
+            printable("a\x1b[2Jb\r\n\tc\u{9b}1A", Charset::Unicode),
+            "a\\u{1b}[2Jb\\r\\n\\tc\\u{9b}1A"
+        );
+    }
+
+    #[test]
+    fn what_hides_or_reorders_text_is_escaped() {
+        assert_eq!(printable("pay\u{202e}100\u{200b}", Charset::Unicode), "pay\\u{202e}100\\u{200b}");
+    }
+
+    #[test]
+    fn ascii_shows_no_byte_above_it() {
+        assert_eq!(printable("smörgås", Charset::Ascii), "sm\\u{f6}rg\\u{e5}s");
+        assert_eq!(printable("smörgås", Charset::Unicode), "smörgås");
+    }
+
+    #[test]
+    fn a_cut_text_fits_and_says_that_it_was_cut() {
+        assert_eq!(cut("checkout", 8, "…"), "checkout");
+        assert_eq!(cut("checkout", 7, "…"), "checko…");
+        assert_eq!(cut("注文を送る", 6, "…"), "注文…");
+        assert_eq!(cut("checkout", 1, ".."), "");
+        assert!(cut(&"e\u{301}".repeat(1000), 10, "…").chars().count() <= 10);
+    }
+}

@@ -1,0 +1,143 @@
+//! Who called whom: spans in the order of a tree, each with the guides to its left.
+
+use std::collections::{HashMap, HashSet};
+
+use crate::cli::describe::SpanView;
+
+/// Deeper spans are drawn at this depth, so that a long chain of calls leaves room for the names.
+const DEEPEST_INDENT: usize = 10;
+
+/// One span's place in the tree.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Node {
+    /// Which of the spans it is.
+    pub(super) index: usize,
+    /// For each level below the root down to this span: whether a sibling follows further down.
+    pub(super) trunks: Vec<bool>,
+    pub(super) has_children: bool,
+    /// Drawn as a root because the span that it names as its parent is not here.
+    pub(super) is_orphan: bool,
+}
+
+/// The spans of one trace from the roots down, children by their start.
+///
+/// Every span comes exactly once, also when ids are repeated or parents go round in a circle.
+pub(super) fn grow(spans: &[SpanView<'_>]) -> Vec<Node> {
+    let ids: HashSet<&[u8]> = spans.iter().map(|view| view.span.span_id.as_slice()).collect();
+    let mut by_start: Vec<usize> = (0..spans.len()).collect();
+    by_start.sort_by_key(|&index| spans[index].span.start_time_unix_nano);
+
+    let mut children: HashMap<&[u8], Vec<usize>> = HashMap::new();
+    let mut roots = Vec::new();
+    for &index in &by_start {
+        let parent = spans[index].span.parent_span_id.as_slice();
+        if ids.contains(parent) {
+            children.entry(parent).or_default().push(index);
+        } else {
+            roots.push((index, !parent.is_empty()));
+        }
+    }
+    // A circle has no root; its earliest span is as good as any.
+    roots.extend(by_start.iter().map(|&index| (index, false)));
+
+    let mut nodes = Vec::with_capacity(spans.len());
+    let mut is_planted = vec![false; spans.len()];
+    for (root, is_orphan) in roots {
+        // A stack of our own: the depth of a trace is chosen by whoever sent it.
+        let mut waiting = vec![(root, Vec::new(), is_orphan)];
+        while let Some((index, trunks, is_orphan)) = waiting.pop() {
+            if std::mem::replace(&mut is_planted[index], true) {
+                continue;
+            }
+            // Taken out, so that of two spans with one id only the first has the children.
+            let mut below = children.remove(spans[index].span.span_id.as_slice()).unwrap_or_default();
+            below.retain(|&child| !is_planted[child]);
+            for (position, &child) in below.iter().enumerate().rev() {
+                waiting.push((child, one_deeper(&trunks, position + 1 < below.len()), false));
+            }
+            nodes.push(Node { index, trunks, has_children: !below.is_empty(), is_orphan });
+        }
+    }
+    nodes
+}
+
+fn one_deeper(trunks: &[bool], has_sibling_below: bool) -> Vec<bool> {
+    let mut deeper = trunks[..trunks.len().min(DEEPEST_INDENT - 1)].to_vec();
+    deeper.push(has_sibling_below);
+    deeper
+}
+
+#[cfg(test)]
+mod tests {
+    use standpipe::receiver::proto::trace::v1::Span;
+
+    use super::*;
+
+    /// A span for each (id, parent, start); 0 is no parent.
+    fn spans(family: &[(u8, u8, u64)]) -> Vec<Span> {
+        let span = |&(id, parent, start): &(u8, u8, u64)| Span {
+            span_id: vec![id],
+            parent_span_id: if parent == 0 { Vec::new() } else { vec![parent] },
+            start_time_unix_nano: start,
+            ..Span::default()
+        };
+        family.iter().map(span).collect()
+    }
+
+    fn grown(family: &[(u8, u8, u64)]) -> Vec<Node> {
+        let spans = spans(family);
+        let views: Vec<SpanView<'_>> =
+            spans.iter().map(|span| SpanView { span, service: "", scope: "" }).collect();
+        grow(&views)
+    }
+
+    fn order(family: &[(u8, u8, u64)]) -> Vec<u8> {
+        grown(family).iter().map(|node| family[node.index].0).collect()
+    }
+
+    #[test]
+    fn children_follow_their_parent_by_start() {
+        assert_eq!(order(&[(4, 2, 9), (3, 1, 5), (2, 1, 4), (1, 0, 1)]), [1, 2, 4, 3]);
+    }
+
+    #[test]
+    fn guides_go_on_while_siblings_follow() {
+        let nodes = grown(&[(1, 0, 1), (2, 1, 2), (3, 2, 3), (4, 1, 4)]);
+        let trunks: Vec<&[bool]> = nodes.iter().map(|node| node.trunks.as_slice()).collect();
+        assert_eq!(trunks, [&[][..], &[true][..], &[true, false][..], &[false][..]]);
+        assert_eq!(
+            nodes.iter().map(|node| node.has_children).collect::<Vec<_>>(),
+            [true, true, false, false]
+        );
+    }
+
+    #[test]
+    fn a_span_whose_parent_is_missing_is_a_root_and_says_so() {
+        let nodes = grown(&[(2, 9, 2), (3, 2, 3)]);
+        assert_eq!(nodes.iter().map(|node| node.is_orphan).collect::<Vec<_>>(), [true, false]);
+    }
+
+    #[test]
+    fn circles_and_repeated_ids_show_every_span_once() {
+        assert_eq!(order(&[(1, 1, 1)]), [1]);
+        assert_eq!(order(&[(1, 2, 1), (2, 1, 2), (3, 2, 3)]), [1, 2, 3]);
+        assert_eq!(order(&[(1, 0, 1), (1, 0, 1), (2, 1, 2)]), [1, 2, 1]);
+    }
+
+    #[test]
+    fn a_long_chain_neither_overflows_nor_runs_off_the_page() {
+        let chain: Vec<Span> = (0..100_000u32)
+            .map(|number| Span {
+                span_id: (number + 1).to_be_bytes().to_vec(),
+                parent_span_id: if number == 0 { Vec::new() } else { number.to_be_bytes().to_vec() },
+                start_time_unix_nano: number.into(),
+                ..Span::default()
+            })
+            .collect();
+        let views: Vec<SpanView<'_>> =
+            chain.iter().map(|span| SpanView { span, service: "", scope: "" }).collect();
+        let nodes = grow(&views);
+        assert_eq!(nodes.len(), chain.len());
+        assert!(nodes.iter().all(|node| node.trunks.len() <= DEEPEST_INDENT));
+    }
+}

@@ -1,0 +1,247 @@
+mod model;
+mod threads;
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::*;
+use crate::config::WhenFull;
+use crate::record::frames;
+use crate::stats::Counts;
+
+const LONG: Duration = Duration::from_secs(20);
+
+/// A queue, the bell that wakes its worker, and its books.
+struct Fixture {
+    queue: Queue,
+    woken: Receiver<()>,
+    books: Arc<Books>,
+    scope: Arc<Scope>,
+}
+
+fn fixture(settings: QueueSettings) -> Fixture {
+    let (wake, woken) = bounded(1);
+    let books = Arc::new(Books::default());
+    let queue = Queue::new(&settings, usize::MAX, Arc::clone(&books), wake);
+    Fixture { queue, woken, books, scope: Arc::new(Scope::new(Signal::Traces, "shop", "")) }
+}
+
+fn lossy(records: usize, bytes: usize) -> Fixture {
+    fixture(QueueSettings { records, bytes, when_full: WhenFull::DropNewest, block_timeout: None })
+}
+
+/// Callers wait long, not for ever: a test that fails ends, too.
+fn blocking(records: usize, bytes: usize) -> Fixture {
+    fixture(QueueSettings { records, bytes, when_full: WhenFull::Block, block_timeout: Some(LONG) })
+}
+
+impl Fixture {
+    fn push(&self, number: u64, len: usize) {
+        self.queue.push(&self.scope, &record(number, len));
+    }
+
+    /// Takes all out, as the worker does; gives the numbers of the records and their bytes.
+    fn drain(&self) -> Vec<(u64, usize)> {
+        let mut records = Vec::new();
+        self.queue.drain(|chunk| {
+            records.extend(contents(&chunk));
+            self.queue.give_back(chunk);
+        });
+        records
+    }
+
+    fn release(&self, records: &[(u64, usize)]) {
+        self.queue.release(records.len(), records.iter().map(|(_, len)| len).sum());
+    }
+
+    fn counts(&self) -> Counts {
+        self.books.read("test", || self.queue.accepted()).traces
+    }
+
+    fn until_queued_up(&self) {
+        let deadline = Instant::now() + LONG;
+        while !self.queue.door.is_queued_up() {
+            assert!(Instant::now() < deadline, "no caller waits");
+            thread::yield_now();
+        }
+    }
+}
+
+/// A framed record of `len` bytes that carries a number. Its length is written in three bytes, needed or not.
+fn record(number: u64, len: usize) -> Vec<u8> {
+    let body = len - 4;
+    let mut record = vec![0x12, body as u8 | 0x80, (body >> 7) as u8 | 0x80, (body >> 14) as u8];
+    record.extend_from_slice(&number.to_le_bytes());
+    record.resize(len, b'x');
+    record
+}
+
+fn contents(chunk: &Chunk) -> Vec<(u64, usize)> {
+    let number = |frame: &[u8]| u64::from_le_bytes(frame[4..12].try_into().expect("eight bytes"));
+    let frames = chunk.runs().iter().flat_map(|run| frames(chunk.bytes(run.start, run.end)));
+    frames.map(|frame| (number(frame), frame.len())).collect()
+}
+
+#[test]
+fn a_full_queue_drops_the_newest_and_counts_it() {
+    let fixture = lossy(5, 1 << 20);
+    (0..8).for_each(|number| fixture.push(number, 20));
+    assert_eq!(fixture.queue.level(), (5, 100));
+    let kept: Vec<_> = fixture.drain().into_iter().map(|(number, _)| number).collect();
+    assert_eq!(kept, [0, 1, 2, 3, 4]);
+    assert_eq!((fixture.counts().accepted, fixture.counts().turned_away.queue_full), (5, 3));
+}
+
+#[test]
+fn the_bytes_of_a_queue_are_kept_to_the_byte() {
+    for (bytes, accepted) in [(59, 2), (60, 3), (61, 3)] {
+        let fixture = lossy(100, bytes);
+        (0..5).for_each(|number| fixture.push(number, 20));
+        assert_eq!(fixture.counts().accepted, accepted, "{bytes}");
+    }
+}
+
+#[test]
+fn room_comes_back_when_records_are_settled_not_when_they_are_taken() {
+    let fixture = lossy(2, 1 << 20);
+    (0..2).for_each(|number| fixture.push(number, 20));
+    let taken = fixture.drain();
+    fixture.push(2, 20);
+    assert_eq!(fixture.counts().turned_away.queue_full, 1, "in the worker's hands they still count");
+    fixture.release(&taken);
+    fixture.push(3, 20);
+    assert_eq!((fixture.counts().accepted, fixture.queue.level()), (3, (1, 20)));
+}
+
+#[test]
+fn a_drain_takes_all_that_was_queued_when_it_began_though_callers_go_on() {
+    let fixture = lossy(100_000, 16 << 20);
+    let full = |fixture: &Fixture| fixture.queue.full.1.len();
+    let before = (0..1000).find(|number| {
+        fixture.push(*number, 100);
+        full(&fixture) == 1
+    });
+    let mut taken = Vec::new();
+    fixture.queue.drain(|chunk| {
+        if taken.is_empty() {
+            // the chunk that was open is handed over while the worker looks at the first one
+            (1000..2000).find(|number| {
+                fixture.push(*number, 100);
+                full(&fixture) == 1
+            });
+        }
+        taken.extend(contents(&chunk).into_iter().map(|(number, _)| number));
+    });
+    let missed = (0..=before.expect("a full chunk")).filter(|number| !taken.contains(number)).count();
+    assert_eq!(missed, 0);
+}
+
+#[test]
+fn a_record_that_the_queue_can_never_hold_is_turned_away_even_by_a_blocking_one() {
+    let fixture = blocking(10, 100);
+    fixture.push(0, 101);
+    fixture.push(1, 100);
+    assert_eq!((fixture.counts().turned_away.too_large, fixture.queue.level()), (1, (1, 100)));
+}
+
+#[test]
+fn the_worker_is_woken_once_at_the_level_it_asked_for() {
+    let fixture = lossy(100, 1 << 20);
+    assert!(!fixture.queue.wake_at(WakeAt { records: 3, bytes: 1000 }));
+    let rings = [0, 1, 2, 3].map(|number| {
+        fixture.push(number, 20);
+        fixture.woken.try_iter().count()
+    });
+    assert_eq!(rings, [0, 0, 1, 0]);
+    assert!(fixture.queue.wake_at(WakeAt { records: 100, bytes: 80 }), "it is there already");
+}
+
+#[test]
+fn a_full_queue_wakes_the_worker_whatever_it_asked_for() {
+    let fixture = lossy(2, 1 << 20);
+    fixture.queue.wake_at(WakeAt { records: 100, bytes: usize::MAX });
+    (0..2).for_each(|number| fixture.push(number, 20));
+    assert!(fixture.woken.is_empty());
+    fixture.push(2, 20);
+    assert_eq!(fixture.woken.len(), 1);
+}
+
+#[test]
+fn three_quarters_full_is_pressing() {
+    for (capacity, pressing) in [(1, 1), (2, 1), (3, 1), (4, 3), (8, 6), (100, 75)] {
+        let fixture = lossy(capacity, 1 << 20);
+        let level = (0..capacity).find(|number| {
+            assert!(!fixture.queue.is_pressing() || *number >= pressing);
+            fixture.push(*number as u64, 20);
+            fixture.queue.is_pressing()
+        });
+        assert_eq!(level.map(|number| number + 1), Some(pressing), "of {capacity}");
+    }
+}
+
+#[test]
+fn a_waiting_caller_is_pressing() {
+    let fixture = blocking(100, 100);
+    fixture.push(0, 40);
+    thread::scope(|scope| {
+        scope.spawn(|| fixture.push(1, 80));
+        fixture.until_queued_up();
+        let asked = [fixture.queue.is_pressing(), fixture.queue.wake_at(WakeAt::NEVER)];
+        fixture.release(&fixture.drain());
+        assert_eq!(asked, [true, true]);
+    });
+    assert_eq!(fixture.queue.level(), (1, 80));
+}
+
+#[test]
+fn a_blocked_caller_gives_up_after_its_time_and_is_counted() {
+    let block_timeout = Some(Duration::from_millis(20));
+    let settings = QueueSettings { records: 1, bytes: 1000, when_full: WhenFull::Block, block_timeout };
+    let fixture = fixture(settings);
+    let begun = Instant::now();
+    (0..2).for_each(|number| fixture.push(number, 20));
+    assert!(begun.elapsed() >= Duration::from_millis(20));
+    assert_eq!((fixture.counts().accepted, fixture.counts().turned_away.queue_full), (1, 1));
+}
+
+#[test]
+fn a_closed_queue_sends_blocked_callers_on_and_turns_new_ones_away() {
+    let fixture = blocking(1, 1000);
+    fixture.push(0, 20);
+    thread::scope(|scope| {
+        scope.spawn(|| fixture.push(1, 20));
+        fixture.until_queued_up();
+        fixture.queue.close();
+    });
+    fixture.release(&fixture.drain());
+    fixture.push(2, 20);
+    let counts = fixture.counts();
+    assert_eq!((counts.accepted, counts.turned_away.after_shutdown), (1, 2));
+    assert_eq!(fixture.queue.level(), (0, 0), "who is turned away takes no room");
+    assert!(fixture.drain().is_empty());
+}
+
+#[test]
+fn an_idle_queue_keeps_few_of_a_bursts_chunks() {
+    let fixture = lossy(100_000, 16 << 20);
+    (0..4000).for_each(|number| fixture.push(number, 100));
+    fixture.drain();
+    let burst = fixture.queue.spare.1.len();
+    assert!(burst > 10, "{burst}");
+    fixture.queue.trim();
+    assert_eq!(fixture.queue.spare.1.len(), IDLE_SPARES);
+    fixture.queue.trim();
+    assert_eq!(fixture.queue.spare.1.len(), IDLE_SPARES);
+}
+
+#[test]
+fn chunks_are_used_again_unless_they_grew() {
+    let fixture = lossy(100, 1 << 20);
+    fixture.push(0, 20);
+    fixture.drain();
+    assert_eq!(fixture.queue.spare.1.len(), 1);
+    fixture.push(1, CHUNK_BYTES + 1);
+    assert_eq!(fixture.queue.spare.1.len(), 0, "taken from the spares");
+    fixture.drain();
+    assert_eq!(fixture.queue.spare.1.len(), 0, "too large to be kept");
+}

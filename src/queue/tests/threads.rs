@@ -1,0 +1,107 @@
+//! Many callers and a worker that sleeps until it is woken, as the real one does.
+
+use std::collections::HashSet;
+use std::sync::atomic::AtomicUsize;
+
+use super::*;
+
+const CALLERS: u64 = 4;
+const EACH: u64 = 2000;
+
+/// Runs callers that push `EACH` records each, and beside them `work` until they are done.
+fn with_callers(fixture: &Fixture, work: impl FnOnce(&dyn Fn() -> bool)) {
+    let running = AtomicUsize::new(CALLERS as usize);
+    thread::scope(|scope| {
+        for caller in 0..CALLERS {
+            let running = &running;
+            scope.spawn(move || {
+                for number in 0..EACH {
+                    fixture.push(caller * EACH + number, 16 + (number % 50) as usize);
+                }
+                running.fetch_sub(1, Ordering::SeqCst);
+            });
+        }
+        // no caller waits for a worker that has failed
+        let _closes = CloseAtEnd(&fixture.queue);
+        work(&|| running.load(Ordering::SeqCst) == 0);
+    });
+}
+
+struct CloseAtEnd<'a>(&'a Queue);
+
+impl Drop for CloseAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
+/// One round of the worker: sleeps until there is something, if it may, and settles it.
+fn round(fixture: &Fixture, may_sleep: bool, limits: (usize, usize)) -> Vec<(u64, usize)> {
+    if !fixture.queue.wake_at(WakeAt::ANYTHING) && may_sleep {
+        fixture.woken.recv_timeout(LONG).expect("a record or a waiting caller wakes the worker");
+    }
+    fixture.queue.wake_at(WakeAt::NEVER);
+    let taken = fixture.drain();
+    let (records, bytes) = fixture.queue.level();
+    assert!(records <= limits.0 && bytes <= limits.1, "{records} records and {bytes} bytes");
+    fixture.release(&taken);
+    taken
+}
+
+fn distinct(records: &[(u64, usize)]) -> usize {
+    records.iter().map(|(number, _)| number).collect::<HashSet<_>>().len()
+}
+
+#[test]
+fn blocked_callers_lose_nothing_and_the_worker_misses_no_call() {
+    let limits = (7, 400);
+    let fixture = blocking(limits.0, limits.1);
+    let mut arrived = Vec::new();
+    let deadline = Instant::now() + LONG;
+    with_callers(&fixture, |_| {
+        while arrived.len() < (CALLERS * EACH) as usize {
+            assert!(Instant::now() < deadline, "only {} have arrived", arrived.len());
+            arrived.extend(round(&fixture, true, limits));
+        }
+    });
+    assert_eq!(distinct(&arrived) as u64, CALLERS * EACH);
+    let counts = fixture.counts();
+    assert_eq!((counts.accepted, counts.turned_away.total()), (CALLERS * EACH, 0));
+    assert_eq!(fixture.queue.level(), (0, 0));
+}
+
+#[test]
+fn lossy_callers_lose_exactly_what_is_counted() {
+    let limits = (7, 400);
+    let fixture = lossy(limits.0, limits.1);
+    let mut arrived = Vec::new();
+    with_callers(&fixture, |done| {
+        while !done() {
+            arrived.extend(round(&fixture, false, limits));
+        }
+    });
+    arrived.extend(fixture.drain());
+    let counts = fixture.counts();
+    assert_eq!(distinct(&arrived), arrived.len(), "nothing twice");
+    assert_eq!(arrived.len() as u64, counts.accepted);
+    assert_eq!(counts.accepted + counts.turned_away.queue_full, CALLERS * EACH);
+}
+
+#[test]
+fn what_was_accepted_before_the_closing_is_seen_by_the_last_look() {
+    for round in 0..40 {
+        let fixture = lossy(1 << 20, 16 << 20);
+        let mut seen = 0;
+        with_callers(&fixture, |_| {
+            while fixture.queue.level().0 < round * 10 {
+                thread::yield_now();
+            }
+            fixture.queue.close();
+            seen = fixture.drain().len() as u64;
+        });
+        let counts = fixture.counts();
+        assert_eq!(counts.accepted, seen, "none came in behind the last look");
+        assert_eq!(counts.accepted + counts.turned_away.after_shutdown, CALLERS * EACH);
+        assert_eq!(fixture.queue.level().0 as u64, seen);
+    }
+}

@@ -1,0 +1,243 @@
+//! What is written, read back by the protocol's own messages and compared with a plain model of a span.
+
+mod model;
+mod story;
+
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use opentelemetry_proto::tonic::common::v1::any_value::Value as ProtoValue;
+use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
+use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span};
+use proptest::prelude::*;
+use prost::Message;
+
+use super::*;
+use crate::record::attribute::MAX_DEPTH;
+use crate::record::frames;
+use story::{Story, any_limits, any_story};
+
+/// More than any story here needs.
+const AMPLE: usize = 1 << 20;
+
+/// The message in a frame; the frame itself is checked on the way.
+fn unframed(framed: &[u8]) -> &[u8] {
+    let mut rest = framed;
+    assert_eq!(prost::encoding::decode_varint(&mut rest).unwrap(), 0x12, "the tag of ScopeSpans.spans");
+    let length = prost::encoding::decode_varint(&mut rest).unwrap();
+    assert_eq!(length, rest.len() as u64);
+    rest
+}
+
+fn begun(limits: &SpanLimits, max_bytes: usize) -> SpanRecord {
+    let mut record = SpanRecord::default();
+    record.begin(&head("a name"), limits, max_bytes);
+    record
+}
+
+fn head(name: &str) -> SpanHead<'_> {
+    SpanHead {
+        trace_id: TraceId([1; 16]),
+        span_id: SpanId([2; 8]),
+        parent: None,
+        parent_is_remote: false,
+        trace_flags: 1,
+        trace_state: "",
+        name,
+        start: 1000,
+    }
+}
+
+fn finished(record: &mut SpanRecord) -> Span {
+    Span::decode(unframed(record.finish(2000).expect("not outgrown"))).unwrap()
+}
+
+/// The shortest encoding, but with times of 0 in it: they are written before it is worth knowing that they are 0.
+fn shortest_len(span: &Span) -> usize {
+    let mut span = span.clone();
+    let event_times = span.events.iter_mut().map(|event| &mut event.time_unix_nano);
+    for time in event_times.chain([&mut span.start_time_unix_nano, &mut span.end_time_unix_nano]) {
+        *time = (*time).max(1);
+    }
+    span.encoded_len()
+}
+
+/// An empty key in a map is written, too, where the shortest encoding would leave it out.
+fn has_empty_keys(attributes: &[KeyValue]) -> bool {
+    fn within(value: Option<&AnyValue>) -> bool {
+        match value.and_then(|value| value.value.as_ref()) {
+            Some(ProtoValue::ArrayValue(array)) => array.values.iter().any(|value| within(Some(value))),
+            Some(ProtoValue::KvlistValue(list)) => has_empty_keys(&list.values),
+            _ => false,
+        }
+    }
+    attributes.iter().any(|attribute| attribute.key.is_empty() || within(attribute.value.as_ref()))
+}
+
+/// Compared as bytes, which tells NaN from NaN and −0 from 0, and shown as messages.
+fn assert_same(written: &Span, expected: &Span) -> Result<(), TestCaseError> {
+    let same = written.encode_to_vec() == expected.encode_to_vec();
+    prop_assert!(same, "written: {written:#?}\nexpected: {expected:#?}");
+    Ok(())
+}
+
+proptest! {
+    // each is long: half as many as usual
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
+    #[test]
+    fn any_span_is_read_back_as_it_was_told(
+        stories in prop::collection::vec((any_story(), any_limits()), 1..3),
+    ) {
+        // one record for all of them, as the pool reuses it: nothing of a span may be left in the next
+        let mut record = SpanRecord::default();
+        let mut wire = Vec::new();
+        for (story, limits) in &stories {
+            wire.extend_from_slice(story.tell(&mut record, limits, AMPLE).expect("not outgrown"));
+        }
+        let framed: Vec<_> = frames(&wire).collect();
+        prop_assert_eq!(framed.len(), stories.len());
+        for (framed, (story, limits)) in framed.into_iter().zip(&stories) {
+            let message = unframed(framed);
+            let written = Span::decode(message).unwrap();
+            assert_same(&written, &model::span(story, limits))?;
+            let attributes = written.events.iter().map(|event| &event.attributes);
+            let attributes = attributes.chain(written.links.iter().map(|link| &link.attributes));
+            if !attributes.chain([&written.attributes]).any(|attributes| has_empty_keys(attributes)) {
+                // nothing unknown, nothing twice, no length longer than needed
+                prop_assert_eq!(message.len(), shortest_len(&written));
+            }
+        }
+    }
+
+    #[test]
+    fn a_span_with_too_little_room_is_whole_or_given_up(
+        story in any_story(),
+        next in any_story(),
+        limits in any_limits(),
+        max_bytes in 0usize..2000,
+    ) {
+        let mut record = SpanRecord::default();
+        let expected = model::span(&story, &limits);
+        match story.tell(&mut record, &limits, max_bytes) {
+            Some(framed) => {
+                prop_assert!(framed.len() <= max_bytes && story.most_room(&limits) <= max_bytes);
+                assert_same(&Span::decode(unframed(framed)).unwrap(), &expected)?;
+            }
+            None => prop_assert!(story.most_room(&limits) > max_bytes),
+        }
+        let framed = next.tell(&mut record, &limits, AMPLE).expect("the old limit is forgotten");
+        assert_same(&Span::decode(unframed(framed)).unwrap(), &model::span(&next, &limits))?;
+    }
+}
+
+#[test]
+fn a_status_that_found_no_room_can_be_followed_by_another() {
+    let mut record = begun(&SpanLimits::default(), 200);
+    record.set_status(Status::Error("short"));
+    record.set_status(Status::Error(&"long".repeat(200)));
+    record.set_status(Status::Error("short"));
+    record.set_status(Status::Ok);
+    assert!(record.finish(2000).is_none(), "a part of it was lost");
+}
+
+#[test]
+fn a_nan_keeps_its_bits() {
+    let odd = f64::from_bits(0x7ff0_dead_beef_0001);
+    let mut record = begun(&SpanLimits::default(), AMPLE);
+    record.set("odd", Value::Float(odd));
+    match finished(&mut record).attributes[0].value.as_ref().unwrap().value {
+        Some(ProtoValue::DoubleValue(read)) => assert_eq!(read.to_bits(), odd.to_bits()),
+        ref other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_span_that_ends_before_it_starts_ends_at_its_start() {
+    let mut record = begun(&SpanLimits::default(), AMPLE);
+    let span = Span::decode(unframed(record.finish(999).unwrap())).unwrap();
+    assert_eq!((span.start_time_unix_nano, span.end_time_unix_nano), (1000, 1000));
+}
+
+#[test]
+fn keys_that_differ_only_in_the_middle_are_told_apart() {
+    let mut record = begun(&SpanLimits::default(), AMPLE);
+    for middle in ["one", "two", "one"] {
+        record.set(&format!("same head {middle} same tail"), Value::Str(middle));
+    }
+    let keys: Vec<_> = finished(&mut record).attributes.into_iter().map(|attribute| attribute.key).collect();
+    assert_eq!(keys, ["same head two same tail", "same head one same tail"]);
+}
+
+#[test]
+fn the_deepest_value_that_is_written_can_be_read_in_a_whole_request() {
+    for nest in [in_map as fn(Value<'static>) -> Value<'static>, in_array] {
+        let deepest = (0..MAX_DEPTH).fold(Value::Strs(&["leaf"]), |value, _| nest(value));
+        let mut record = begun(&SpanLimits::default(), AMPLE);
+        let mut event = record.open_event("the place with most messages around it", 1).unwrap();
+        record.set_in(&mut event, "deep", deepest);
+        record.set_in(&mut event, "too deep", nest(deepest));
+        record.close(&event);
+        let span = finished(&mut record);
+        let keys: Vec<_> = span.events[0].attributes.iter().map(|attribute| attribute.key.as_str()).collect();
+        assert_eq!((keys, span.events[0].dropped_attributes_count), (vec!["deep"], 1));
+        let scope_spans = vec![ScopeSpans { spans: vec![span], ..Default::default() }];
+        let resource_spans = vec![ResourceSpans { scope_spans, ..Default::default() }];
+        let request = ExportTraceServiceRequest { resource_spans }.encode_to_vec();
+        ExportTraceServiceRequest::decode(&*request).expect("decoders stop at 100 nested messages");
+    }
+}
+
+fn in_map(value: Value<'static>) -> Value<'static> {
+    Value::Map(vec![("key", value)].leak())
+}
+
+fn in_array(value: Value<'static>) -> Value<'static> {
+    Value::Array(vec![value].leak())
+}
+
+#[test]
+fn a_part_that_is_never_closed_ends_where_something_else_begins() {
+    let mut record = begun(&SpanLimits::default(), AMPLE);
+    let forget_an_event = |record: &mut SpanRecord| {
+        let mut event = record.open_event("forgotten", 1).unwrap();
+        record.set_in(&mut event, "key", Value::Str(&"long".repeat(50)));
+    };
+    record.set("key", Value::Int(1));
+    record.set_status(Status::Error("replaced"));
+    forget_an_event(&mut record);
+    record.set("key", Value::Int(2));
+    forget_an_event(&mut record);
+    record.set_status(Status::Error("last"));
+    forget_an_event(&mut record);
+    forget_an_event(&mut record);
+    let span = finished(&mut record);
+    assert_eq!((span.name.as_str(), span.end_time_unix_nano), ("a name", 2000));
+    assert_eq!((span.attributes.len(), span.status.unwrap().message.as_str()), (1, "last"));
+    assert_eq!(span.events.iter().map(|event| event.attributes.len()).collect::<Vec<_>>(), [1; 4]);
+}
+
+#[test]
+fn a_large_record_gives_its_storage_back_to_be_weighed() {
+    let mut record = begun(&SpanLimits::default(), AMPLE);
+    let before = record.capacity();
+    record.set("large", Value::Str(&"x".repeat(100_000)));
+    assert!(before < 2048 && record.capacity() > 100_000, "{before} then {}", record.capacity());
+}
+
+#[test]
+fn numbers_that_otlp_cannot_hold_are_pinned() {
+    assert_eq!(Value::from(u64::MAX), Value::Int(i64::MAX));
+    assert_eq!(Value::from(u64::from(u32::MAX)), Value::Int(i64::from(u32::MAX)));
+    assert_eq!(Value::from(usize::MAX), Value::Int(i64::MAX));
+}
+
+#[test]
+fn two_parts_with_the_same_keys_do_not_touch_each_other() {
+    let story = Story::with_equal_keys_everywhere();
+    let mut record = SpanRecord::default();
+    let limits = SpanLimits::default();
+    let framed = story.tell(&mut record, &limits, AMPLE).unwrap();
+    let span = Span::decode(unframed(framed)).unwrap();
+    let counts = [&span.attributes, &span.events[0].attributes, &span.events[1].attributes];
+    assert_eq!(counts.map(Vec::len), [1, 1, 1]);
+    assert_eq!(span.links[0].attributes.len(), 1);
+}

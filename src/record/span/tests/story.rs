@@ -1,0 +1,274 @@
+//! Any span, as a sequence of what a caller may do to it.
+
+use proptest::prelude::*;
+
+use super::super::*;
+
+/// A whole span: how it starts, what is done to it, when it ends.
+#[derive(Debug, Clone)]
+pub(super) struct Story {
+    pub(super) trace_id: [u8; 16],
+    pub(super) span_id: [u8; 8],
+    pub(super) parent: Option<[u8; 8]>,
+    pub(super) parent_is_remote: bool,
+    pub(super) trace_flags: u8,
+    pub(super) trace_state: String,
+    pub(super) name: String,
+    pub(super) start: u64,
+    pub(super) steps: Vec<Step>,
+    pub(super) end: u64,
+}
+
+#[derive(Debug, Clone)]
+pub(super) enum Step {
+    Set(Setting),
+    Kind(SpanKind),
+    Ok,
+    Error(String),
+    Event { name: String, time: u64, settings: Vec<Setting> },
+    Link { target: Target, settings: Vec<Setting> },
+}
+
+/// A key and a value. Values borrow, so those made here are leaked: they are few and the tests are short.
+pub(super) type Setting = (String, Value<'static>);
+
+#[derive(Debug, Clone)]
+pub(super) struct Target {
+    pub(super) trace_id: [u8; 16],
+    pub(super) span_id: [u8; 8],
+    pub(super) is_remote: bool,
+    pub(super) trace_flags: u8,
+    pub(super) trace_state: String,
+}
+
+impl Story {
+    /// Does it all; gives what [`SpanRecord::finish`] gives.
+    pub(super) fn tell<'r>(
+        &self,
+        record: &'r mut SpanRecord,
+        limits: &SpanLimits,
+        max_bytes: usize,
+    ) -> Option<&'r [u8]> {
+        self.tell_watched(record, limits, max_bytes, &mut |_| {});
+        record.finish(self.end)
+    }
+
+    /// The most bytes that the buffer ever holds, headroom included: values that are replaced later count too.
+    pub(super) fn most_room(&self, limits: &SpanLimits) -> usize {
+        let mut record = SpanRecord::default();
+        let mut most = 0;
+        self.tell_watched(&mut record, limits, usize::MAX, &mut |record| {
+            most = most.max(record.buffer.position());
+        });
+        record.finish(self.end);
+        most.max(record.buffer.position())
+    }
+
+    fn tell_watched(
+        &self,
+        record: &mut SpanRecord,
+        limits: &SpanLimits,
+        max_bytes: usize,
+        watch: &mut dyn FnMut(&SpanRecord),
+    ) {
+        let head = SpanHead {
+            trace_id: TraceId(self.trace_id),
+            span_id: SpanId(self.span_id),
+            parent: self.parent.map(SpanId),
+            parent_is_remote: self.parent_is_remote,
+            trace_flags: self.trace_flags,
+            trace_state: &self.trace_state,
+            name: &self.name,
+            start: self.start,
+        };
+        record.begin(&head, limits, max_bytes);
+        for step in &self.steps {
+            match step {
+                Step::Set((key, value)) => record.set(key, *value),
+                Step::Kind(kind) => record.set_kind(*kind),
+                Step::Ok => record.set_status(Status::Ok),
+                Step::Error(message) => record.set_status(Status::Error(message)),
+                Step::Event { name, time, settings } => {
+                    let event = record.open_event(name, *time);
+                    fill(record, event, settings, watch);
+                }
+                Step::Link { target, settings } => {
+                    let link = record.open_link(&target.borrow());
+                    fill(record, link, settings, watch);
+                }
+            }
+            watch(record);
+        }
+    }
+
+    /// The same key twice in the span, in two events and in a link.
+    pub(super) fn with_equal_keys_everywhere() -> Self {
+        let setting = |number| ("key".to_owned(), Value::Int(number));
+        let settings = vec![setting(1), setting(2)];
+        let event = Step::Event { name: String::new(), time: 1, settings: settings.clone() };
+        let target = Target {
+            trace_id: [3; 16],
+            span_id: [4; 8],
+            is_remote: true,
+            trace_flags: 0,
+            trace_state: String::new(),
+        };
+        let link = Step::Link { target, settings };
+        let steps = vec![Step::Set(setting(1)), event.clone(), link, event, Step::Set(setting(2))];
+        Self {
+            trace_id: [1; 16],
+            span_id: [2; 8],
+            parent: None,
+            parent_is_remote: false,
+            trace_flags: 0,
+            trace_state: String::new(),
+            name: String::new(),
+            start: 1,
+            steps,
+            end: 2,
+        }
+    }
+}
+
+impl Target {
+    fn borrow(&self) -> LinkTarget<'_> {
+        LinkTarget {
+            trace_id: TraceId(self.trace_id),
+            span_id: SpanId(self.span_id),
+            is_remote: self.is_remote,
+            trace_flags: self.trace_flags,
+            trace_state: &self.trace_state,
+        }
+    }
+}
+
+fn fill(
+    record: &mut SpanRecord,
+    part: Option<Part>,
+    settings: &[Setting],
+    watch: &mut dyn FnMut(&SpanRecord),
+) {
+    let Some(mut part) = part else { return };
+    for (key, value) in settings {
+        record.set_in(&mut part, key, *value);
+        watch(record);
+    }
+    record.close(&part);
+}
+
+pub(super) fn any_story() -> impl Strategy<Value = Story> {
+    let ids = (any::<[u8; 16]>(), any::<[u8; 8]>(), any::<Option<[u8; 8]>>());
+    let flags = (any::<bool>(), any::<u8>(), any_text());
+    let steps = prop::collection::vec(any_step(), 0..16);
+    (ids, flags, any_text(), any_time(), steps, any_time()).prop_map(
+        |((trace_id, span_id, parent), flags, name, start, steps, end)| {
+            let (parent_is_remote, trace_flags, trace_state) = flags;
+            Story {
+                trace_id,
+                span_id,
+                parent,
+                parent_is_remote,
+                trace_flags,
+                trace_state,
+                name,
+                start,
+                steps,
+                end,
+            }
+        },
+    )
+}
+
+/// Small ones are reached by the stories, large ones are not.
+pub(super) fn any_limits() -> impl Strategy<Value = SpanLimits> {
+    let count = || prop_oneof![0u32..4, Just(128), Just(u32::MAX)];
+    let counts = (count(), count(), count(), count(), count());
+    (counts, prop::option::of(0usize..12)).prop_map(|(counts, value_length)| {
+        let (attributes, events, links, event_attributes, link_attributes) = counts;
+        SpanLimits { attributes, events, links, event_attributes, link_attributes, value_length }
+    })
+}
+
+fn any_step() -> impl Strategy<Value = Step> {
+    let settings = || prop::collection::vec(any_setting(), 0..6);
+    let event = (any_text(), any_time(), settings());
+    let link = (any_target(), settings());
+    prop_oneof![
+        6 => any_setting().prop_map(Step::Set),
+        1 => any_kind().prop_map(Step::Kind),
+        1 => Just(Step::Ok),
+        3 => any_text().prop_map(Step::Error),
+        2 => event.prop_map(|(name, time, settings)| Step::Event { name, time, settings }),
+        2 => link.prop_map(|(target, settings)| Step::Link { target, settings }),
+    ]
+}
+
+fn any_kind() -> impl Strategy<Value = SpanKind> {
+    use SpanKind::{Client, Consumer, Internal, Producer, Server};
+    prop::sample::select(vec![Internal, Server, Client, Producer, Consumer])
+}
+
+fn any_target() -> impl Strategy<Value = Target> {
+    (any::<[u8; 16]>(), any::<[u8; 8]>(), any::<bool>(), any::<u8>(), any_text()).prop_map(
+        |(trace_id, span_id, is_remote, trace_flags, trace_state)| Target {
+            trace_id,
+            span_id,
+            is_remote,
+            trace_flags,
+            trace_state,
+        },
+    )
+}
+
+fn any_setting() -> impl Strategy<Value = Setting> {
+    (any_key(), any_value())
+}
+
+/// Few, so that they repeat; of the long ones some differ only where the hash does not look.
+fn any_key() -> impl Strategy<Value = String> {
+    let keys = ["", "a", "b", "é", "http.route", "same head 1 same tail", "same head 2 same tail"];
+    let mut keys: Vec<String> = keys.map(str::to_owned).into();
+    keys.extend(["x", "y"].map(|middle| format!("same head {} same tail", middle.repeat(120))));
+    prop::sample::select(keys)
+}
+
+/// Empty, short, with characters of several bytes, and long enough for lengths of two bytes.
+fn any_text() -> impl Strategy<Value = String> {
+    prop_oneof![
+        2 => Just(String::new()),
+        4 => "[a-zé水🚰]{0,12}",
+        1 => any::<String>(),
+        1 => (100usize..300).prop_map(|length| "ä".repeat(length)),
+    ]
+}
+
+fn any_time() -> impl Strategy<Value = u64> {
+    prop_oneof![1 => Just(0), 1 => Just(u64::MAX), 8 => any::<u64>()]
+}
+
+fn any_value() -> impl Strategy<Value = Value<'static>> {
+    fn list<T: std::fmt::Debug + 'static>(
+        element: impl Strategy<Value = T>,
+    ) -> impl Strategy<Value = &'static [T]> {
+        prop::collection::vec(element, 0..5).prop_map(|list| &*list.leak())
+    }
+    let text = || any_text().prop_map(|text| &*text.leak());
+    let float = || prop::num::f64::ANY;
+    let leaf = prop_oneof![
+        4 => text().prop_map(Value::Str),
+        2 => any::<bool>().prop_map(Value::Bool),
+        2 => any::<i64>().prop_map(Value::Int),
+        1 => (-2i64..200).prop_map(Value::Int),
+        2 => float().prop_map(Value::Float),
+        1 => list(any::<u8>()).prop_map(Value::Bytes),
+        1 => list(text()).prop_map(Value::Strs),
+        1 => list(any::<bool>()).prop_map(Value::Bools),
+        1 => list(any::<i64>()).prop_map(Value::Ints),
+        1 => list(float()).prop_map(Value::Floats),
+    ];
+    leaf.prop_recursive(4, 24, 5, move |inner| {
+        // keys of a map repeat as well
+        let key = any_key().prop_map(|key| &*key.leak());
+        prop_oneof![list(inner.clone()).prop_map(Value::Array), list((key, inner)).prop_map(Value::Map),]
+    })
+}

@@ -1,0 +1,190 @@
+use std::thread;
+
+use proptest::prelude::*;
+
+use super::*;
+
+const OUTCOMES: [Outcome; 6] = [
+    Outcome::Delivered,
+    Outcome::Rejected,
+    Outcome::Refused,
+    Outcome::GaveUp,
+    Outcome::TooLarge,
+    Outcome::WorkerPanicked,
+];
+const REFUSALS: [Refusal; Refusal::COUNT] = [Refusal::QueueFull, Refusal::TooLarge, Refusal::AfterShutdown];
+
+fn read(books: &Books, accepted: u64) -> Counts {
+    books.read("test", || [accepted]).traces
+}
+
+/// Each outcome's count, in the order of [`OUTCOMES`].
+fn outcomes(counts: &Counts) -> [u64; OUTCOMES.len()] {
+    let dropped = counts.dropped;
+    [
+        counts.delivered,
+        counts.rejected,
+        dropped.refused,
+        dropped.gave_up,
+        dropped.too_large,
+        dropped.worker_panicked,
+    ]
+}
+
+fn adds_up(counts: &Counts) -> bool {
+    counts.accepted == counts.delivered + counts.rejected + counts.dropped.total() + counts.in_flight
+}
+
+/// Every count a different power of two, so that two that are mixed up or left out show; all of them so many times.
+fn all_different(times: u64) -> Counts {
+    let mut next = times;
+    let mut count = || {
+        next *= 2;
+        next / 2
+    };
+    Counts {
+        accepted: count(),
+        delivered: count(),
+        rejected: count(),
+        in_flight: count(),
+        dropped: Dropped {
+            refused: count(),
+            gave_up: count(),
+            too_large: count(),
+            shutdown: count(),
+            worker_panicked: count(),
+        },
+        turned_away: TurnedAway { queue_full: count(), too_large: count(), after_shutdown: count() },
+    }
+}
+
+#[test]
+fn each_outcome_has_its_own_place() {
+    for (index, outcome) in OUTCOMES.into_iter().enumerate() {
+        let books = Books::default();
+        books.settle(Signal::Traces, outcome, 3);
+        let mut expected = [0; OUTCOMES.len()];
+        expected[index] = 3;
+        let counts = read(&books, 5);
+        assert_eq!((outcomes(&counts), counts.in_flight), (expected, 2), "{outcome:?}");
+    }
+}
+
+#[test]
+fn each_refusal_has_its_own_place_beside_the_accepted() {
+    for (index, refusal) in REFUSALS.into_iter().enumerate() {
+        let books = Books::default();
+        books.turn_away(Signal::Traces, refusal);
+        let counts = read(&books, 0);
+        let turned_away = counts.turned_away;
+        let mut expected = [0; REFUSALS.len()];
+        expected[index] = 1;
+        assert_eq!([turned_away.queue_full, turned_away.too_large, turned_away.after_shutdown], expected);
+        assert_eq!(REFUSALS.map(|refusal| books.turned_away(refusal)), expected);
+        assert_eq!((counts.accepted, counts.in_flight, counts.lost()), (0, 0, 1));
+    }
+}
+
+#[test]
+fn closing_puts_what_is_left_to_the_shutdown_and_ignores_what_comes_late() {
+    let books = Books::default();
+    books.settle(Signal::Traces, Outcome::Delivered, 4);
+    books.close(|| [10]);
+    let closed = read(&books, 10);
+    assert_eq!((closed.delivered, closed.dropped.shutdown, closed.in_flight), (4, 6, 0));
+    for outcome in OUTCOMES {
+        books.settle(Signal::Traces, outcome, 6);
+    }
+    books.close(|| [1000]);
+    assert_eq!(read(&books, 10), closed, "no late settlement, no second closing");
+    books.turn_away(Signal::Traces, Refusal::AfterShutdown);
+    assert_eq!(read(&books, 10).turned_away.after_shutdown, 1, "who comes late is still counted");
+}
+
+#[test]
+fn a_closed_ledger_adds_up_while_a_worker_goes_on_settling() {
+    for _ in 0..200 {
+        let books = Books::default();
+        thread::scope(|scope| {
+            scope.spawn(|| (0..100).for_each(|_| books.settle(Signal::Traces, Outcome::Delivered, 1)));
+            books.close(|| [100]);
+            let closed = read(&books, 100);
+            assert!(adds_up(&closed) && closed.in_flight == 0, "{closed}");
+        });
+        let later = read(&books, 100);
+        assert_eq!(later.delivered + later.dropped.shutdown, 100);
+    }
+}
+
+#[test]
+fn a_record_is_never_seen_as_settled_before_it_is_seen_as_accepted() {
+    let books = Books::default();
+    let accepted = AtomicU64::new(0);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            for _ in 0..20_000 {
+                accepted.fetch_add(1, Ordering::SeqCst);
+                books.settle(Signal::Traces, Outcome::Delivered, 1);
+            }
+        });
+        for _ in 0..2_000 {
+            // would underflow, and panic, if the two were read the other way round
+            let counts = books.read("test", || [accepted.load(Ordering::SeqCst)]).traces;
+            assert!(adds_up(&counts), "{counts}");
+        }
+    });
+}
+
+#[test]
+fn totals_add_up_every_count_of_every_exporter() {
+    let exporter = ExporterLedger { id: "one".to_owned(), traces: all_different(1), attempts: 1 };
+    let ledger = Ledger { exporters: vec![exporter.clone(), exporter] };
+    let total = ledger.total();
+    assert_eq!(total, all_different(2));
+    assert_eq!(total.dropped.total(), 2 * (16 + 32 + 64 + 128 + 256));
+    assert_eq!(total.turned_away.total(), 2 * (512 + 1024 + 2048));
+    assert_eq!(ledger.lost(), 2 * 4 + total.dropped.total() + total.turned_away.total());
+}
+
+#[test]
+fn a_ledger_tells_each_count_that_is_not_zero() {
+    let exporter = ExporterLedger { id: "one".to_owned(), traces: all_different(1), attempts: 1 };
+    let told = Ledger { exporters: vec![exporter.clone(), exporter] }.to_string();
+    assert_eq!(told.lines().count(), 2);
+    for count in (0..12).map(|power| 1 << power) {
+        assert!(told.contains(&format!(" {count} ")), "{count} in {told}");
+    }
+    let quiet = Counts { accepted: 3, delivered: 3, ..Default::default() }.to_string();
+    assert_eq!(quiet, "3 accepted, 3 delivered");
+}
+
+#[test]
+fn attempts_are_counted() {
+    let books = Books::default();
+    (0..3).for_each(|_| books.attempted());
+    assert_eq!(books.read("test", || [0]).attempts, 3);
+}
+
+proptest! {
+    #[test]
+    fn the_books_add_up_at_every_moment(
+        entries in prop::collection::vec((0..OUTCOMES.len(), 0u64..1000), 0..30),
+        in_flight in 0u64..1000,
+    ) {
+        let books = Books::default();
+        let accepted = in_flight + entries.iter().map(|(_, records)| records).sum::<u64>();
+        let mut expected = [0; OUTCOMES.len()];
+        for (outcome, records) in entries {
+            books.settle(Signal::Traces, OUTCOMES[outcome], records);
+            expected[outcome] += records;
+            prop_assert!(adds_up(&read(&books, accepted)));
+        }
+        let open = read(&books, accepted);
+        prop_assert_eq!((outcomes(&open), open.in_flight), (expected, in_flight));
+        books.close(|| [accepted]);
+        let closed = read(&books, accepted);
+        prop_assert_eq!((outcomes(&closed), closed.in_flight), (expected, 0));
+        prop_assert_eq!(closed.dropped.shutdown, in_flight);
+        prop_assert!(adds_up(&closed));
+    }
+}

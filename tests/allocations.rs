@@ -1,0 +1,162 @@
+//! In the steady state a span costs its caller no heap allocation, whatever the worker does meanwhile.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::time::Duration;
+
+use standpipe::receiver::Receiver;
+use standpipe::{Config, Exporter, SpanContext, Status, Telemetry, Tracer};
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// The system's allocator, with a count of allocations for each thread: the other tests and the workers have their own.
+struct Counting;
+
+thread_local! {
+    // without a destructor, so that counting never allocates
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+// SAFETY: every call goes to `System` as it came; beside it a thread-local number is changed, which cannot unwind.
+#[allow(unsafe_code)]
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count();
+        // SAFETY: the caller's promises are passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        count();
+        // SAFETY: the caller's promises are passed on.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        count();
+        // SAFETY: the caller's promises are passed on.
+        unsafe { System.realloc(memory, layout, size) }
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promises are passed on.
+        unsafe { System.dealloc(memory, layout) }
+    }
+}
+
+fn count() {
+    let _ = ALLOCATIONS.try_with(|allocations| allocations.set(allocations.get() + 1));
+}
+
+/// Allocations of this thread while `work` runs.
+fn allocations(work: impl FnOnce()) -> u64 {
+    let before = ALLOCATIONS.get();
+    work();
+    ALLOCATIONS.get() - before
+}
+
+const LONG: Duration = Duration::from_secs(30);
+const MEASURED: u64 = 10_000;
+/// Measured in turns, each begun when the last has arrived, so that the worker has something to send in every one.
+const TURNS: u64 = 10;
+/// Twice as many, queued while the collector does not answer: chunks enough for the measured ones, however slow the
+/// worker may then be.
+const WARM_UP: u64 = 2 * MEASURED;
+
+/// Allocations of 10,000 spans on the calling thread. `emit` ends `spans` spans at a time.
+fn steady_state(spans: u64, emit: impl Fn(&Tracer)) -> u64 {
+    let receiver = Receiver::start().expect("a receiver starts");
+    let exporter = Exporter::http(receiver.endpoint()).throttle(Duration::ZERO);
+    let telemetry = Telemetry::start(Config::new().exporter(exporter)).expect("telemetry starts");
+    let tracer = telemetry.tracer("shop");
+    let mut sent = 0;
+    let mut emit_many = |count: u64| {
+        for _ in 0..count.div_ceil(spans) {
+            emit(&tracer);
+            sent += spans;
+        }
+        sent
+    };
+
+    receiver.pause();
+    emit_many(1);
+    assert!(receiver.wait_for_held(1, LONG));
+    let sent = emit_many(WARM_UP);
+    receiver.resume();
+    assert!(receiver.wait_for_spans(sent, LONG));
+
+    let requests = receiver.request_count();
+    let mut counted = 0;
+    for _ in 0..TURNS {
+        let mut sent = 0;
+        counted += allocations(|| sent = emit_many(MEASURED / TURNS));
+        assert!(receiver.wait_for_spans(sent, LONG));
+    }
+    assert!(receiver.request_count() >= requests + TURNS, "the worker sent in every turn");
+    let ledger = telemetry.shutdown(LONG);
+    assert_eq!((ledger.total().delivered, ledger.lost()), (receiver.span_count(), 0), "{ledger}");
+    counted
+}
+
+/// A span with five attributes: two strings, an integer, a truth value and a double.
+fn checkout(tracer: &Tracer) {
+    let mut span = tracer.span("checkout");
+    span.set("http.route", "/orders/{id}").set("customer.name", "Åsa Öberg");
+    span.set("order.id", 4711).set("order.express", true).set("order.amount", 12.5);
+}
+
+#[test]
+fn the_count_notices_an_allocation() {
+    assert_eq!(allocations(|| drop(std::hint::black_box(Box::new(7)))), 1);
+    assert_eq!(allocations(|| drop(std::hint::black_box(vec![0u8; 100]))), 1);
+}
+
+#[test]
+fn a_span_with_five_attributes_allocates_nothing() {
+    assert_eq!(steady_state(1, checkout), 0);
+}
+
+#[test]
+fn a_span_with_an_event_and_a_link_allocates_nothing() {
+    let header = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    let linked = SpanContext::from_traceparent(header).unwrap().with_tracestate("vendor=value");
+    let emit = |tracer: &Tracer| {
+        let mut span = tracer.span("checkout");
+        span.set("http.route", "/orders/{id}").set("order.id", 4711).set("order.id", 4712);
+        span.event("cache miss").set("key", "order").set("size", 3);
+        span.link(&linked).set("why", "batch");
+        span.status(Status::Error("out of stock")).status(Status::Ok);
+    };
+    assert_eq!(steady_state(1, emit), 0);
+}
+
+#[test]
+fn spans_three_deep_allocate_nothing() {
+    let emit = |tracer: &Tracer| {
+        let _request = tracer.span("request");
+        let _handler = tracer.span("handler");
+        checkout(tracer);
+    };
+    assert_eq!(steady_state(3, emit), 0);
+}
+
+#[test]
+fn children_of_a_remote_parent_allocate_nothing() {
+    let header = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    let remote = SpanContext::from_traceparent(header).unwrap().with_tracestate("vendor=value");
+    let emit = |tracer: &Tracer| {
+        let _request = tracer.build("GET /orders").parent(&remote).start();
+        checkout(tracer);
+    };
+    assert_eq!(steady_state(2, emit), 0);
+}
+
+#[test]
+fn a_span_that_no_exporter_wants_allocates_nothing() {
+    let telemetry = Telemetry::start(Config::new()).unwrap();
+    let tracer = telemetry.tracer("shop");
+    let emit_many = || (0..MEASURED).for_each(|_| checkout(&tracer));
+    emit_many();
+    assert_eq!(allocations(emit_many), 0);
+}

@@ -1,0 +1,77 @@
+//! An answer has a limit of 4 MiB and is never unpacked: what is longer is no answer.
+
+use std::sync::mpsc;
+use std::time::Duration;
+
+use standpipe::receiver::{Answer, Receiver};
+use standpipe::{Config, Exporter, Flushed, Ledger, Problem, ProblemKind, Telemetry};
+
+/// Longer than anything on loopback takes.
+const PATIENCE: Duration = Duration::from_secs(20);
+const LIMIT: u64 = 4 << 20;
+
+struct Outcome {
+    ledger: Ledger,
+    problems: Vec<Problem>,
+    receiver: Receiver,
+}
+
+/// Exports one span that gets this answer, and one more that gets an honest one.
+fn export(answer: Answer) -> Outcome {
+    let receiver = Receiver::start().expect("loopback has a free port");
+    receiver.script([answer]);
+    let (tell, told) = mpsc::channel();
+    let exporter = Exporter::http(receiver.endpoint()).throttle(Duration::ZERO);
+    let config = Config::new().exporter(exporter).on_problem(move |problem| {
+        let _ = tell.send(problem.clone());
+    });
+    let telemetry = Telemetry::start(config).expect("a sound configuration");
+    for name in ["first", "second"] {
+        telemetry.tracer("shop").span(name).end();
+        assert_eq!(telemetry.flush(PATIENCE), Flushed::Complete);
+    }
+    let ledger = telemetry.shutdown(PATIENCE);
+    assert_eq!(receiver.request_count(), 2, "one attempt each: {ledger}");
+    Outcome { ledger, problems: told.try_iter().collect(), receiver }
+}
+
+#[test]
+fn an_answer_up_to_the_limit_is_taken_and_its_connection_used_again() {
+    for bytes in [0, 1, 64 << 10, (64 << 10) + 1, LIMIT] {
+        let outcome = export(Answer::oversized(bytes));
+        let total = outcome.ledger.total();
+        assert_eq!((total.delivered, outcome.ledger.lost()), (2, 0), "{bytes}: {}", outcome.ledger);
+        assert_eq!(outcome.receiver.connection_count(), 1, "{bytes}");
+    }
+}
+
+#[test]
+fn a_longer_answer_is_refused_once_and_reported() {
+    let outcome = export(Answer::oversized(LIMIT + 1));
+    let total = outcome.ledger.total();
+    assert_eq!((total.delivered, total.dropped.refused), (1, 1), "{}", outcome.ledger);
+    let [problem] = &outcome.problems[..] else { panic!("{:?}", outcome.problems) };
+    assert_eq!(problem.kind, ProblemKind::Refused);
+    assert!(problem.message.contains("4 MiB"), "{problem}");
+}
+
+#[test]
+fn the_status_of_a_longer_error_is_what_counts() {
+    let long = vec![b'x'; 5 << 20];
+    let outcome = export(Answer::status(400).header("content-type", "text/plain").body(long));
+    let total = outcome.ledger.total();
+    assert_eq!((total.delivered, total.dropped.refused), (1, 1), "{}", outcome.ledger);
+    let message = &outcome.problems[0].message;
+    assert!(message.contains("400") && message.contains("xxx"), "{message}");
+    assert!(message.len() < 500, "{} bytes of message", message.len());
+}
+
+/// Unpacked it would be far longer than the limit, which counts what there is after unpacking.
+#[test]
+fn a_packed_answer_is_not_asked_for_and_not_unpacked() {
+    let outcome = export(Answer::gzip_bomb(1 << 30));
+    assert_eq!((outcome.ledger.total().delivered, outcome.ledger.lost()), (2, 0), "{}", outcome.ledger);
+    for request in outcome.receiver.requests() {
+        assert_eq!(request.header("accept-encoding"), Some("identity"));
+    }
+}

@@ -1,0 +1,324 @@
+//! The `standpipe` command as a user meets it: what it prints, where, and its exit code.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
+use std::time::Duration;
+
+use standpipe::{Config, Exporter, Proxy, Telemetry};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+#[test]
+fn the_demo_delivers_everything_and_says_so() {
+    let output = run(&["demo"]);
+    let text = stdout(&output);
+    assert_eq!(output.status.code(), Some(0), "{text}{}", stderr(&output));
+
+    let total = text.lines().find(|line| line.starts_with("total ")).expect("the ledger has a total");
+    let counts: Vec<u64> =
+        total.split_whitespace().skip(1).map(|word| word.parse().expect("a count")).collect();
+    let spans = counts[0];
+    assert!(spans > 10, "{total}");
+    assert_eq!(counts, [spans, spans, 0, 0, 0], "{total}");
+    assert!(text.contains(&format!("✓ nothing lost: {spans} accepted = {spans} delivered")), "{text}");
+    assert!(text.contains(&format!("✓ the receiver counted {spans} spans")), "{text}");
+}
+
+#[test]
+fn the_demo_shows_services_errors_events_and_links() {
+    let text = stdout(&run(&["demo"]));
+    assert_eq!(text.lines().filter(|line| line.starts_with("trace ")).count(), 3, "{text}");
+    for expected in [
+        "POST /checkout ",
+        "storefront",
+        "warehouse",
+        "payments",
+        "✗ card expired",
+        "◆ exception",
+        "◆ retry",
+        "↗ publish order.paid",
+    ] {
+        assert!(text.contains(expected), "no {expected:?} in\n{text}");
+    }
+}
+
+#[test]
+fn colors_are_only_for_those_who_want_them() {
+    assert!(!stdout(&run(&["demo"])).contains('\x1b'), "standard output is no terminal");
+    assert!(stdout(&run(&["demo", "--color", "always"])).contains("\x1b["));
+    let refused = finish(standpipe(&["demo"]).env("NO_COLOR", "1"));
+    assert!(!stdout(&refused).contains('\x1b'));
+}
+
+#[test]
+fn a_locale_without_utf_8_gets_ascii() {
+    let output = finish(standpipe(&["demo"]).env("LC_ALL", "C"));
+    assert_eq!(output.status.code(), Some(0));
+    assert!(stdout(&output).is_ascii());
+    assert!(stdout(&run(&["demo", "--ascii"])).is_ascii());
+}
+
+#[test]
+fn the_drawing_is_as_wide_as_the_terminal() {
+    let output = finish(standpipe(&["demo"]).env("COLUMNS", "72"));
+    let widest = stdout(&output).lines().map(|line| line.chars().count()).max();
+    assert_eq!(widest, Some(72));
+}
+
+#[test]
+fn receive_prints_what_is_sent_to_it() {
+    let mut listening = Listening::start();
+    send(&listening.endpoint, "POST /checkout");
+    let line = listening.line_with("POST /checkout");
+    assert!(line.contains("shop") && line.contains("internal") && line.contains("order.id=4711"), "{line}");
+}
+
+#[test]
+fn receive_lets_no_span_move_the_cursor() {
+    let mut listening = Listening::start();
+    send(&listening.endpoint, "\x1b[2J\r\nfake");
+    let line = listening.line_with("fake");
+    assert!(line.contains("\\u{1b}[2J\\r\\nfake"), "{line:?}");
+    assert!(!line.chars().any(char::is_control), "{line:?}");
+}
+
+#[test]
+fn receive_says_so_when_the_port_is_taken() {
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = taken.local_addr().expect("its address");
+    let output = run(&["receive", "--address", &address.to_string()]);
+    assert_eq!(output.status.code(), Some(1));
+    let expected = format!(
+        "standpipe: {address}: address already in use; is a collector running? try --address 127.0.0.1:0\n"
+    );
+    assert_eq!(stderr(&output), expected);
+}
+
+#[test]
+fn receive_ends_quietly_when_nobody_reads_any_more() {
+    let mut listening = Listening::start();
+    listening.stop_reading();
+    // On a thread of its own: it may end before it has answered, and then the sender goes on trying.
+    let endpoint = listening.endpoint.clone();
+    thread::spawn(move || send(&endpoint, "unread"));
+    let complaints = listening.complaints.recv_timeout(PATIENCE).expect("it ends");
+    assert_eq!(complaints, "");
+    assert!(listening.process.wait().expect("it has ended").success());
+}
+
+#[test]
+fn other_commands_end_quietly_too_when_nobody_reads() {
+    for arguments in [&["demo"][..], &["--help"]] {
+        let mut command = standpipe(arguments);
+        let mut process =
+            command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary runs");
+        drop(process.stdout.take());
+        let output = process.wait_with_output().expect("it ends");
+        assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(0), ""), "{arguments:?}");
+    }
+}
+
+#[test]
+fn check_accepts_a_usable_file() {
+    let file =
+        config("usable.toml", "[tracer.otel]\ntype = \"otel\"\ntransport = \"http\"\nthrottle = \"2s\"\n");
+    let output = run(&["check", &file]);
+    let text = stdout(&output);
+    assert_eq!(output.status.code(), Some(0), "{text}{}", stderr(&output));
+    let row = |key: &str| {
+        text.lines().find(|line| line.trim_start().starts_with(key)).unwrap_or_default().to_owned()
+    };
+    assert!(row("throttle ").ends_with(&format!("{file}:4:12")), "{text}");
+    assert!(row("timeout ").ends_with("default"), "{text}");
+    assert!(text.contains("1 usable exporter"), "{text}");
+}
+
+#[test]
+fn check_accepts_a_file_with_warnings() {
+    let file = config(
+        "warnings.toml",
+        "[tracer.otel]\ntype = \"otel\"\ntransport = \"http\"\nendpont = \"http://localhost:4318\"\n",
+    );
+    let output = run(&["check", &file]);
+    let text = stdout(&output);
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    assert!(text.contains("did you mean \"endpoint\"?"), "{text}");
+}
+
+#[test]
+fn check_points_at_every_mistake_and_shows_no_secret() {
+    let file = config(
+        "mistakes.toml",
+        "[tracer.otel]\ntype = \"otel\"\ntransport = \"http\"\ntimeout = \"0s\"\nlossy = \"perhaps\"\n\
+         headers = [\"Authorization: Bearer hunter2\", \"hunter2\"]\n",
+    );
+    let output = run(&["check", &file]);
+    let text = stdout(&output);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains(" 4 | timeout = \"0s\"\n   |           ^\n"), "{text}");
+    assert!(text.contains(" 5 | lossy = \"perhaps\"\n   |         ^\n"), "{text}");
+    assert!(!text.contains("hunter2"), "{text}");
+}
+
+#[test]
+fn check_finds_what_only_shows_at_the_start() {
+    config("broken.pem", "-----BEGIN CERTIFICATE-----\n!!!!\n-----END CERTIFICATE-----\n");
+    let file = config(
+        "broken_ca.toml",
+        "[tracer.otel]\ntype = \"otel\"\ntransport = \"http\"\nendpoint = \"https://localhost\"\n\
+         ca-file = \"broken.pem\"\n",
+    );
+    let output = run(&["check", &file]);
+    let text = stdout(&output);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("error: ") && text.contains("no usable exporter"), "{text}");
+}
+
+#[test]
+fn check_says_why_it_cannot_read_a_file() {
+    let binary = config("binary.toml", "");
+    fs::write(&binary, [0xff, 0xfe]).expect("the place is writable");
+    let cases = [
+        ("no/such/file.toml", "cannot read: no such file"),
+        (env!("CARGO_TARGET_TMPDIR"), "cannot read: is a directory"),
+        (&binary, "not UTF-8 in line 1"),
+    ];
+    for (file, reason) in cases {
+        let output = run(&["check", file]);
+        assert_eq!(output.status.code(), Some(2), "{file}");
+        assert_eq!(stdout(&output), "", "{file}");
+        assert_eq!(stderr(&output), format!("standpipe: {file}: {reason}\n"));
+    }
+}
+
+#[test]
+fn usage_mistakes_go_to_standard_error_with_code_2() {
+    let cases: [(&[&str], &str); 4] = [
+        (&["recieve"], "did you mean \"receive\"?"),
+        (&["demo", "--colour=never"], "did you mean \"--color\"?"),
+        (&["check"], "check needs a FILE"),
+        (&[], "no command given"),
+    ];
+    for (arguments, expected) in cases {
+        let output = run(arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert_eq!(stdout(&output), "", "{arguments:?}");
+        assert!(stderr(&output).contains(expected), "{}", stderr(&output));
+    }
+}
+
+#[test]
+fn help_and_version_go_to_standard_output() {
+    for arguments in [&["--help"][..], &["help", "receive"], &["check", "--help"]] {
+        let output = run(arguments);
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}");
+        assert!(stdout(&output).contains("usage: standpipe"), "{}", stdout(&output));
+    }
+    assert_eq!(stdout(&run(&["--version"])), concat!("standpipe ", env!("CARGO_PKG_VERSION"), "\n"));
+}
+
+/// The command in surroundings that do not depend on who runs the test.
+fn standpipe(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_standpipe"));
+    command.args(arguments).stdin(Stdio::null()).env("LC_ALL", "C.UTF-8");
+    for variable in ["NO_COLOR", "COLUMNS"] {
+        command.env_remove(variable);
+    }
+    command
+}
+
+fn run(arguments: &[&str]) -> Output {
+    finish(&mut standpipe(arguments))
+}
+
+fn finish(command: &mut Command) -> Output {
+    command.output().expect("the binary runs")
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).expect("it prints UTF-8")
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).expect("it complains in UTF-8")
+}
+
+/// A configuration file in the place cargo keeps for the files of tests.
+fn config(name: &str, text: &str) -> String {
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+    fs::write(&path, text).expect("the place is writable");
+    path.to_str().expect("its path is UTF-8").to_owned()
+}
+
+/// Sends one span through the library.
+fn send(endpoint: &str, name: &str) {
+    let exporter = Exporter::http(endpoint).proxy(Proxy::Off);
+    let config = Config::new().service_name("shop").exporter(exporter);
+    let telemetry = Telemetry::start(config).expect("the endpoint is right");
+    telemetry.tracer("tests").span(name).set("order.id", 4711);
+    telemetry.shutdown(PATIENCE);
+}
+
+/// `standpipe receive` on a free port, stopped at the end of the test.
+struct Listening {
+    process: Child,
+    endpoint: String,
+    lines: Option<Receiver<String>>,
+    /// All of standard error, once it has ended.
+    complaints: Receiver<String>,
+    unread: Option<BufReader<ChildStdout>>,
+}
+
+impl Listening {
+    fn start() -> Self {
+        let mut command = standpipe(&["receive", "--address", "127.0.0.1:0"]);
+        let mut process =
+            command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary runs");
+        let mut unread = BufReader::new(process.stdout.take().expect("it is piped"));
+        let mut greeting = String::new();
+        unread.read_line(&mut greeting).expect("it greets");
+        let endpoint = greeting.split_whitespace().find(|word| word.starts_with("http://"));
+        let endpoint = endpoint.expect("the greeting names the endpoint").to_owned();
+
+        let mut errors = process.stderr.take().expect("it is piped");
+        let (said, complaints) = mpsc::channel();
+        thread::spawn(move || {
+            let mut text = String::new();
+            let _ = errors.read_to_string(&mut text);
+            let _ = said.send(text);
+        });
+        Self { process, endpoint, lines: None, complaints, unread: Some(unread) }
+    }
+
+    /// The first line from here on with `part` in it.
+    fn line_with(&mut self, part: &str) -> String {
+        if let Some(unread) = self.unread.take() {
+            let (read, lines) = mpsc::channel();
+            thread::spawn(move || unread.lines().map_while(Result::ok).try_for_each(|line| read.send(line)));
+            self.lines = Some(lines);
+        }
+        let lines = self.lines.as_ref().expect("it is being read");
+        loop {
+            let line = lines.recv_timeout(PATIENCE).expect("a line comes in time");
+            if line.contains(part) {
+                return line;
+            }
+        }
+    }
+
+    fn stop_reading(&mut self) {
+        self.unread = None;
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}

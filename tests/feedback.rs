@@ -1,0 +1,173 @@
+//! Logs routed into the exporter make no record of the exporter's own making, whatever it is doing.
+//!
+//! The logger of this process turns every record of the `log` crate into a span, at the finest level. Each test
+//! has a tracer of its own; its spans are counted where they arrive.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, Once};
+use std::thread;
+use std::time::Duration;
+
+use standpipe::receiver::{Answer, Receiver};
+use standpipe::{Config, Exporter, Flushed, Telemetry, Tracer};
+
+use support::tls::{TestCa, TlsFront};
+
+mod support;
+
+/// Longer than anything on loopback takes.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// An exporter without a throttle sends at once what it has; this is many times longer.
+const QUIET: Duration = Duration::from_millis(200);
+const ROUNDS: u64 = 5;
+
+/// Where log records become spans now.
+static ROUTE: Mutex<Option<Tracer>> = Mutex::new(None);
+/// Records that came from a thread of the exporter.
+static OWN: AtomicU64 = AtomicU64::new(0);
+/// The process has one logger, so one test at a time.
+static TURN: Mutex<()> = Mutex::new(());
+
+struct IntoSpans;
+
+impl log::Log for IntoSpans {
+    fn enabled(&self, _: &log::Metadata<'_>) -> bool {
+        true
+    }
+
+    fn log(&self, record: &log::Record<'_>) {
+        match thread::current().name() {
+            Some(name) if name.starts_with("standpipe-") => _ = OWN.fetch_add(1, Ordering::SeqCst),
+            // the other end of TLS is in this process, too
+            None if record.target().starts_with("rustls") => return,
+            _ => {}
+        }
+        // no lock is held while the span is made: it may itself be logged about
+        let tracer = ROUTE.lock().expect("nobody panics with it").clone();
+        if let Some(tracer) = tracer {
+            let mut span = tracer.span("log record");
+            span.set("target", record.target()).set("text", &record.args().to_string());
+        }
+    }
+
+    fn flush(&self) {}
+}
+
+/// A program whose logs go into its own telemetry, until it is dropped.
+struct Program {
+    telemetry: Telemetry,
+    _turn: MutexGuard<'static, ()>,
+}
+
+impl Program {
+    fn start(exporter: Exporter) -> Self {
+        static LOGGER: Once = Once::new();
+        LOGGER.call_once(|| {
+            log::set_logger(&IntoSpans).expect("the first logger");
+            log::set_max_level(log::LevelFilter::Trace);
+        });
+        let turn = TURN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let exporter = exporter
+            .throttle(Duration::ZERO)
+            .retry_delays(Duration::from_millis(1), Duration::from_millis(5));
+        // a hook that logs is the likeliest feedback of all
+        let config = Config::new().exporter(exporter).on_problem(|problem| log::warn!("{problem}"));
+        let telemetry = Telemetry::start(config).expect("a sound configuration");
+        OWN.store(0, Ordering::SeqCst);
+        *ROUTE.lock().expect("nobody panics with it") = Some(telemetry.tracer("log"));
+        Self { telemetry, _turn: turn }
+    }
+
+    /// Logs once on this thread, and waits until that is settled.
+    fn log_once(&self) {
+        log::info!("a customer came in");
+        assert_eq!(self.telemetry.flush(PATIENCE), Flushed::Complete);
+    }
+
+    /// The exporter was logged about, and yet there are only the records of the program.
+    #[track_caller]
+    fn assert_only(&self, records: u64) {
+        let total = self.telemetry.ledger().total();
+        assert_eq!((total.accepted, total.turned_away.total()), (records, 0), "{total}");
+        assert!(OWN.load(Ordering::SeqCst) > 0, "exporting is not logged any more: this test proves nothing");
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        *ROUTE.lock().expect("nobody panics with it") = None;
+    }
+}
+
+#[test]
+fn after_one_record_of_the_program_the_exporter_falls_silent() {
+    let receiver = Receiver::start().unwrap();
+    let program = Program::start(Exporter::http(receiver.endpoint()));
+    for round in 1..=ROUNDS {
+        program.log_once();
+        assert!(!receiver.wait_for_requests(round + 1, QUIET), "round {round}: a request nobody asked for");
+        assert_eq!(receiver.span_count(), round);
+        program.assert_only(round);
+    }
+    let ledger = program.telemetry.shutdown(PATIENCE);
+    assert_eq!((ledger.total().delivered, ledger.lost()), (ROUNDS, 0), "{ledger}");
+}
+
+#[test]
+fn looking_up_a_name_and_tls_make_no_record_either() {
+    let (ca, receiver) = (TestCa::new(), Receiver::start().unwrap());
+    let front = TlsFront::start(&ca.leaf("localhost"), receiver.address());
+    let program = Program::start(Exporter::http(front.url()).ca_pem(ca.pem()));
+    for round in 1..=ROUNDS {
+        // a new connection each time
+        receiver.script([Answer::ok().header("connection", "close").then_close()]);
+        program.log_once();
+        program.assert_only(round);
+    }
+    assert!(!receiver.wait_for_requests(ROUNDS + 1, QUIET), "a request nobody asked for");
+}
+
+#[test]
+fn failures_retries_and_their_reports_make_no_record_either() {
+    let receiver = Receiver::start().unwrap();
+    receiver.script([
+        Answer::status(503).retry_after("0"),
+        Answer::reset_after_request(),
+        Answer::ok(),
+        Answer::status(400).message("no"),
+        Answer::partial(1, "one was bad"),
+        Answer::redirect(308, "http://127.0.0.1:1/"),
+        Answer::garbage("nothing of HTTP"),
+    ]);
+    let program = Program::start(Exporter::http(receiver.endpoint()));
+    for round in 1..=ROUNDS {
+        program.log_once();
+        program.assert_only(round);
+    }
+    assert!(!receiver.wait_for_requests(8, QUIET), "a request nobody asked for");
+}
+
+#[test]
+fn a_shutdown_that_has_to_break_a_connection_makes_no_record_either() {
+    let receiver = Receiver::start().unwrap();
+    receiver.always(Answer::hang());
+    let program = Program::start(Exporter::http(receiver.endpoint()));
+    log::info!("a customer came in");
+    assert!(receiver.wait_for_requests(1, PATIENCE));
+    let ledger = program.telemetry.shutdown(Duration::from_millis(50));
+    assert_eq!(ledger.total().dropped.shutdown, 1, "{ledger}");
+    program.assert_only(1);
+}
+
+#[test]
+fn the_end_of_an_exporter_makes_no_record_at_another() {
+    let (receiver, other) = (Receiver::start().unwrap(), Receiver::start().unwrap());
+    let program = Program::start(Exporter::http(receiver.endpoint()));
+    let telemetry = Telemetry::start(Config::new().exporter(Exporter::http(other.endpoint()))).unwrap();
+    telemetry.tracer("shop").span("checkout").end();
+    assert_eq!(telemetry.flush(PATIENCE), Flushed::Complete);
+    drop(telemetry);
+    program.log_once();
+    assert_eq!(receiver.span_count(), 1);
+    program.assert_only(1);
+}

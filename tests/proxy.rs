@@ -1,0 +1,311 @@
+//! The environment's proxies are used as it says, never for an attacker, and not at all if the program says so.
+//!
+//! Variables belong to a whole process, so each test exports from a child process with an environment of its own.
+
+use std::io::{self, BufRead, BufReader, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::process::Command;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use std::{env, thread};
+
+use standpipe::receiver::Receiver;
+use standpipe::{Config, Exporter, Proxy, Telemetry};
+
+use support::tls::{TestCa, TlsFront};
+
+mod support;
+
+/// Longer than anything on loopback takes.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// More than any test here needs.
+const MOST_CONNECTIONS: usize = 16;
+/// What a child is told.
+const ENDPOINT: &str = "STANDPIPE_TEST_ENDPOINT";
+const CA: &str = "STANDPIPE_TEST_CA";
+const SWITCHED_OFF: &str = "STANDPIPE_TEST_PROXY_OFF";
+const GIVES_UP_SOON: &str = "STANDPIPE_TEST_GIVES_UP_SOON";
+/// What this process' own environment may say must not matter.
+const VARIABLES: [&str; 9] = [
+    "HTTP_PROXY",
+    "http_proxy",
+    "HTTPS_PROXY",
+    "https_proxy",
+    "ALL_PROXY",
+    "all_proxy",
+    "NO_PROXY",
+    "no_proxy",
+    "REQUEST_METHOD",
+];
+
+/// What the other tests run in a process of its own; here, it exports past all proxies to a receiver of its own.
+#[test]
+fn a_span_is_exported_as_the_environment_says() {
+    let Ok(endpoint) = env::var(ENDPOINT) else {
+        let receiver = Receiver::start().unwrap();
+        assert!(export(Exporter::http(receiver.endpoint()).proxy(Proxy::Off)).starts_with("delivered"));
+        return;
+    };
+    log::set_logger(&PrintedLog).unwrap();
+    log::set_max_level(log::LevelFilter::Trace);
+    let mut exporter = Exporter::http(endpoint);
+    if let Ok(pem) = env::var(CA) {
+        exporter = exporter.ca_pem(pem);
+    }
+    if env::var(SWITCHED_OFF).is_ok() {
+        exporter = exporter.proxy(Proxy::Off);
+    }
+    if env::var(GIVES_UP_SOON).is_ok() {
+        exporter = exporter.give_up_after(Duration::from_millis(100));
+    }
+    println!("outcome: {}", export(exporter));
+}
+
+/// Exports one span and says what became of it.
+fn export(exporter: Exporter) -> String {
+    let exporter = exporter
+        .header("x-tenant", "seven")
+        .retry_delays(Duration::from_millis(1), Duration::from_millis(20));
+    let config = Config::new().exporter(exporter).on_problem(|problem| println!("problem: {problem}"));
+    println!("config: {config:?}");
+    let telemetry = match Telemetry::start(config) {
+        Ok(telemetry) => telemetry,
+        Err(error) => return format!("not started: {error}"),
+    };
+    println!("telemetry: {telemetry:?}");
+    telemetry.tracer("shop").span("checkout").end();
+    let ledger = telemetry.shutdown(PATIENCE);
+    if ledger.total().delivered == 1 { "delivered".to_owned() } else { ledger.to_string() }
+}
+
+/// So that the parent can search it.
+struct PrintedLog;
+
+impl log::Log for PrintedLog {
+    fn enabled(&self, _: &log::Metadata<'_>) -> bool {
+        true
+    }
+
+    fn log(&self, record: &log::Record<'_>) {
+        println!("log: {}", record.args());
+    }
+
+    fn flush(&self) {}
+}
+
+/// Exports from a child process; gives the outcome and all that the child printed.
+fn export_in_child(endpoint: &str, environment: &[(&str, &str)]) -> (String, String) {
+    let mut child = Command::new(env::current_exe().expect("a test knows its file"));
+    child.args(["--exact", "a_span_is_exported_as_the_environment_says", "--nocapture", "--test-threads=1"]);
+    for name in VARIABLES {
+        child.env_remove(name);
+    }
+    child.env(ENDPOINT, endpoint).envs(environment.iter().copied());
+    let output = child.output().expect("a test can be run again");
+    let printed =
+        format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{printed}");
+    let outcome = printed.split_once("outcome: ").and_then(|(_, rest)| rest.lines().next());
+    (outcome.unwrap_or_else(|| panic!("no outcome: {printed}")).to_owned(), printed)
+}
+
+/// An HTTP proxy that leads every tunnel to one server, whatever its client asked for, and notes what it asked.
+struct TinyProxy {
+    address: SocketAddr,
+    /// The heads of all requests.
+    heads: Arc<Mutex<Vec<String>>>,
+}
+
+impl TinyProxy {
+    /// Ends with the process.
+    fn start(server: SocketAddr) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
+        let address = listener.local_addr().expect("a bound listener has an address");
+        let heads = Arc::new(Mutex::new(Vec::new()));
+        thread::spawn({
+            let heads = Arc::clone(&heads);
+            move || {
+                for client in listener.incoming().take(MOST_CONNECTIONS).flatten() {
+                    let heads = Arc::clone(&heads);
+                    // an error ends the connection, and the client has to cope
+                    thread::spawn(move || serve(client, server, &heads));
+                }
+            }
+        });
+        Self { address, heads }
+    }
+
+    fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    fn heads(&self) -> Vec<String> {
+        self.heads.lock().expect("nobody panics with it").clone()
+    }
+}
+
+fn serve(mut client: TcpStream, server: SocketAddr, heads: &Mutex<Vec<String>>) -> io::Result<()> {
+    let mut reader = BufReader::new(client.try_clone()?);
+    let mut head = String::new();
+    while !head.ends_with("\r\n\r\n") && head.len() < 16 << 10 {
+        if reader.read_line(&mut head)? == 0 {
+            return Ok(());
+        }
+    }
+    heads.lock().expect("nobody panics with it").push(head.clone());
+    if !head.starts_with("CONNECT ") {
+        return client.write_all(b"HTTP/1.1 405 Method Not Allowed\r\ncontent-length: 0\r\n\r\n");
+    }
+    let mut upstream = TcpStream::connect(server)?;
+    client.write_all(b"HTTP/1.1 200 Connected\r\n\r\n")?;
+    let (mut from_upstream, mut to_client) = (upstream.try_clone()?, client);
+    let back = thread::spawn(move || {
+        let _ = io::copy(&mut from_upstream, &mut to_client);
+        let _ = to_client.shutdown(Shutdown::Write);
+    });
+    let _ = io::copy(&mut reader, &mut upstream);
+    let _ = upstream.shutdown(Shutdown::Write);
+    let _ = back.join();
+    Ok(())
+}
+
+/// A receiver and a proxy that leads to it.
+fn receiver_behind_proxy() -> (Receiver, TinyProxy) {
+    let receiver = Receiver::start().expect("loopback has a free port");
+    let proxy = TinyProxy::start(receiver.address());
+    (receiver, proxy)
+}
+
+#[test]
+fn http_proxy_is_obeyed_and_resolves_the_name() {
+    for name in ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"] {
+        let (receiver, proxy) = receiver_behind_proxy();
+        let (outcome, printed) = export_in_child("http://collector.invalid:4318", &[(name, &proxy.url())]);
+        assert_eq!(outcome, "delivered", "{name}: {printed}");
+        let heads = proxy.heads();
+        assert_eq!(heads.len(), 1, "{name}: {heads:?}");
+        assert!(heads[0].starts_with("CONNECT collector.invalid:4318 HTTP/1.1\r\n"), "{name}: {heads:?}");
+        assert!(!heads[0].contains("x-tenant"), "{name}: the proxy needs no header of ours: {heads:?}");
+        assert_eq!(receiver.span_count(), 1, "{name}");
+        assert_eq!(receiver.requests()[0].header("x-tenant"), Some("seven"), "{name}");
+    }
+}
+
+#[test]
+fn http_proxy_is_ignored_where_a_request_can_set_it() {
+    for method in ["GET", "POST", ""] {
+        let (receiver, attacker) = receiver_behind_proxy();
+        let environment = [("HTTP_PROXY", attacker.url()), ("REQUEST_METHOD", method.to_owned())];
+        let environment = environment.each_ref().map(|(name, value)| (*name, value.as_str()));
+        let (outcome, printed) = export_in_child(&receiver.endpoint(), &environment);
+        assert_eq!(outcome, "delivered", "{method:?}: {printed}");
+        assert_eq!(attacker.heads(), [""; 0], "{method:?}: the attacker was asked");
+        assert_eq!(receiver.span_count(), 1);
+    }
+}
+
+/// A request's header can only become a variable in capitals.
+#[test]
+fn the_variable_in_small_letters_is_obeyed_even_there() {
+    let (_receiver, proxy) = receiver_behind_proxy();
+    let environment = [("http_proxy", proxy.url()), ("REQUEST_METHOD", "GET".to_owned())];
+    let environment = environment.each_ref().map(|(name, value)| (*name, value.as_str()));
+    let (outcome, printed) = export_in_child("http://collector.invalid:4318", &environment);
+    assert_eq!(outcome, "delivered", "{printed}");
+    assert_eq!(proxy.heads().len(), 1);
+}
+
+#[test]
+fn proxies_that_are_switched_off_are_not_used() {
+    let (receiver, proxy) = receiver_behind_proxy();
+    let url = proxy.url();
+    let mut environment: Vec<(&str, &str)> =
+        VARIABLES[..6].iter().map(|name| (*name, url.as_str())).collect();
+    environment.push((SWITCHED_OFF, "1"));
+    let (outcome, printed) = export_in_child(&receiver.endpoint(), &environment);
+    assert_eq!(outcome, "delivered", "{printed}");
+    assert_eq!(proxy.heads(), [""; 0]);
+}
+
+#[test]
+fn no_proxy_is_respected() {
+    for (name, exceptions) in
+        [("NO_PROXY", "127.0.0.1"), ("no_proxy", "elsewhere.invalid, 127.0.0.1"), ("NO_PROXY", "*")]
+    {
+        let (receiver, proxy) = receiver_behind_proxy();
+        let (outcome, printed) =
+            export_in_child(&receiver.endpoint(), &[("HTTP_PROXY", &proxy.url()), (name, exceptions)]);
+        assert_eq!(outcome, "delivered", "{exceptions}: {printed}");
+        assert_eq!(proxy.heads(), [""; 0], "{exceptions}: the proxy was asked");
+        assert_eq!(receiver.span_count(), 1);
+    }
+}
+
+#[test]
+fn hosts_that_no_proxy_does_not_name_go_through_the_proxy() {
+    let (receiver, proxy) = receiver_behind_proxy();
+    let environment = [("HTTP_PROXY", proxy.url()), ("NO_PROXY", "elsewhere.invalid,127.0.0.11".to_owned())];
+    let environment = environment.each_ref().map(|(name, value)| (*name, value.as_str()));
+    let (outcome, printed) = export_in_child(&receiver.endpoint(), &environment);
+    assert_eq!(outcome, "delivered", "{printed}");
+    assert!(proxy.heads()[0].starts_with(&format!("CONNECT {} ", receiver.address())), "{:?}", proxy.heads());
+}
+
+#[test]
+fn https_goes_through_its_own_proxy_and_is_verified_from_end_to_end() {
+    let (ca, receiver) = (TestCa::new(), Receiver::start().unwrap());
+    let front = TlsFront::start(&ca.leaf("collector.invalid"), receiver.address());
+    let (plain, secure) = (TinyProxy::start(receiver.address()), TinyProxy::start(front.address()));
+    let environment = [("HTTP_PROXY", plain.url()), ("HTTPS_PROXY", secure.url()), (CA, ca.pem())];
+    let environment = environment.each_ref().map(|(name, value)| (*name, value.as_str()));
+    let (outcome, printed) = export_in_child("https://collector.invalid", &environment);
+    assert_eq!(outcome, "delivered", "{printed}");
+    assert_eq!(plain.heads(), [""; 0]);
+    assert!(secure.heads()[0].starts_with("CONNECT collector.invalid:443 "), "{:?}", secure.heads());
+
+    let impostor = TlsFront::start(&ca.leaf("elsewhere.invalid"), receiver.address());
+    let misled = TinyProxy::start(impostor.address());
+    let (outcome, printed) =
+        export_in_child("https://collector.invalid", &[("HTTPS_PROXY", &misled.url()), (CA, &ca.pem())]);
+    assert!(outcome.contains("refused"), "{outcome}: {printed}");
+    assert!(printed.contains("not valid for host collector.invalid"), "{printed}");
+}
+
+#[test]
+fn a_proxys_password_reaches_the_proxy_and_is_shown_nowhere() {
+    const PASSWORD: &str = "Wq7ZkR4vXt9N";
+    const ENCODED: &str = "c2hvcDpXcTdaa1I0dlh0OU4=";
+    let (_receiver, proxy) = receiver_behind_proxy();
+    let url = format!("http://shop:{PASSWORD}@{}", proxy.address);
+    let (outcome, printed) = export_in_child("http://collector.invalid:4318", &[("HTTP_PROXY", &url)]);
+    assert_eq!(outcome, "delivered", "{printed}");
+    assert!(
+        proxy.heads()[0].contains(&format!("Proxy-Authorization: Basic {ENCODED}\r\n")),
+        "{:?}",
+        proxy.heads()
+    );
+    assert!(printed.contains("log: "), "the child does not log any more");
+    for secret in [PASSWORD, &ENCODED[8..20]] {
+        assert!(!printed.contains(secret), "{printed}");
+    }
+}
+
+#[test]
+fn a_proxy_that_is_down_is_not_bypassed() {
+    let receiver = Receiver::start().unwrap();
+    let environment = [("HTTP_PROXY", "http://127.0.0.1:1"), (GIVES_UP_SOON, "1")];
+    let (outcome, printed) = export_in_child(&receiver.endpoint(), &environment);
+    assert!(outcome.contains("0 delivered"), "{outcome}: {printed}");
+    assert_eq!(receiver.connection_count(), 0);
+}
+
+#[test]
+fn a_proxy_that_cannot_be_used_is_an_error_at_start_and_is_not_bypassed() {
+    let receiver = Receiver::start().unwrap();
+    for address in ["socks5://shop:hunter2@127.0.0.1:1080", "http://", "gopher://hunter2@127.0.0.1"] {
+        let (outcome, printed) = export_in_child(&receiver.endpoint(), &[("ALL_PROXY", address)]);
+        assert!(outcome.starts_with("not started") && outcome.contains("ALL_PROXY"), "{printed}");
+        assert!(!printed.contains("hunter2"), "{printed}");
+    }
+    assert_eq!(receiver.connection_count(), 0);
+}

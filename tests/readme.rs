@@ -1,0 +1,29 @@
+//! What the README says of the defaults is so.
+
+use standpipe::Config;
+
+#[test]
+fn the_table_of_settings_has_every_setting_with_its_default() {
+    let config = Config::from_toml_str("[tracer.otel]\ntype = 'otel'\ntransport = 'http'\n").unwrap();
+    let readme = include_str!("../README.md");
+    for setting in config.exporters()[0].effective() {
+        let default = match setting.key {
+            "transport" => "–".to_owned(),
+            _ => format!("`{}`", setting.value),
+        };
+        let row = format!("| `{}` | {default} | ", setting.key);
+        assert!(readme.contains(&row), "the README has no row {row:?}");
+    }
+}
+
+#[test]
+fn the_limits_are_those_of_the_defaults() {
+    let readme = include_str!("../README.md");
+    let limits = standpipe::SpanLimits::default();
+    let span = format!(
+        "| span | {} attributes, events and links, {} attributes each",
+        limits.attributes, limits.event_attributes
+    );
+    assert!(readme.contains(&span), "the README does not say {span:?}");
+    assert_eq!([limits.events, limits.links, limits.link_attributes], [limits.attributes; 3]);
+}

@@ -1,0 +1,125 @@
+//! The usual scene of a delivery test: a program with an exporter, and someone who listens to its problems.
+
+#![allow(dead_code, reason = "each test file is a crate of its own and uses only a part of this")]
+
+use std::io::ErrorKind;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use standpipe::receiver::Receiver;
+use standpipe::{Config, Exporter, Problem, ProblemKind, Proxy, Telemetry, Tracer};
+
+/// Long enough for any machine; a test that needs all of it fails.
+pub(crate) const LONG: Duration = Duration::from_secs(60);
+/// How long a test looks whether something happens that must not.
+pub(crate) const A_WHILE: Duration = Duration::from_millis(100);
+/// A wait that no test lives to see the end of, so that whatever ends it is the proof.
+pub(crate) const FOR_EVER: Duration = Duration::from_secs(200 * 24 * 3600);
+
+/// An exporter that hurries: nothing holds a test up but what the test asks for.
+pub(crate) fn exporter(receiver: &Receiver) -> Exporter {
+    exporter_to(&receiver.endpoint())
+}
+
+pub(crate) fn exporter_to(endpoint: &str) -> Exporter {
+    Exporter::http(endpoint)
+        .proxy(Proxy::Off)
+        .throttle(Duration::ZERO)
+        .retry_delays(Duration::from_millis(1), Duration::from_millis(20))
+}
+
+/// An exporter that sends only when it is flushed, shut down or has a full batch: until then it gathers one request.
+pub(crate) fn gathering(receiver: &Receiver) -> Exporter {
+    gathering_to(&receiver.endpoint())
+}
+
+pub(crate) fn gathering_to(endpoint: &str) -> Exporter {
+    // so large that a request's share of the queue is no bound
+    exporter_to(endpoint).linger(FOR_EVER).queue_bytes(64 << 20)
+}
+
+pub(crate) fn start(exporter: Exporter) -> Telemetry {
+    start_with(Config::new().service_name("shop").exporter(exporter))
+}
+
+pub(crate) fn start_with(config: Config) -> Telemetry {
+    Telemetry::start(config).unwrap()
+}
+
+/// Emits so many spans, numbered from 0 by their attribute `number`.
+pub(crate) fn emit(tracer: &Tracer, spans: u64) {
+    for number in 0..spans {
+        tracer.span("work").set("number", number as i64);
+    }
+}
+
+/// As [`emit`], for callers that may have to wait: if they are never let go the test fails, and does not hang.
+pub(crate) fn emit_in_time(tracer: &Tracer, spans: u64) {
+    let (done, ended) = mpsc::channel();
+    let tracer = tracer.clone();
+    thread::spawn(move || {
+        emit(&tracer, spans);
+        done.send(())
+    });
+    assert_eq!(ended.recv_timeout(LONG), Ok(()), "the caller was not let go");
+}
+
+/// An address where nobody listens, and [`open_at`] can.
+pub(crate) fn closed_address() -> SocketAddr {
+    let receiver = Receiver::start().unwrap();
+    receiver.address()
+}
+
+/// A receiver at an address where one listened before. Another test's connection may hold the port for a moment.
+pub(crate) fn open_at(address: SocketAddr) -> Receiver {
+    let deadline = Instant::now() + LONG;
+    loop {
+        match Receiver::builder().address(address).start() {
+            Err(error) if error.kind() == ErrorKind::AddrInUse && Instant::now() < deadline => {
+                thread::yield_now();
+            }
+            opened => return opened.unwrap(),
+        }
+    }
+}
+
+/// What the program's hook was told.
+#[derive(Clone, Default)]
+pub(crate) struct Problems(Arc<(Mutex<Vec<Problem>>, Condvar)>);
+
+impl Problems {
+    /// Starts a program whose problems are heard here.
+    pub(crate) fn start(&self, exporter: Exporter) -> Telemetry {
+        let hear = self.clone();
+        start_with(Config::new().service_name("shop").exporter(exporter).on_problem(move |problem| {
+            let (told, changed) = &*hear.0;
+            told.lock().unwrap().push(problem.clone());
+            changed.notify_all();
+        }))
+    }
+
+    pub(crate) fn told(&self) -> Vec<Problem> {
+        self.0.0.lock().unwrap().clone()
+    }
+
+    /// Waits for the first problem of this kind.
+    pub(crate) fn wait_for(&self, kind: ProblemKind) -> Problem {
+        let (told, changed) = &*self.0;
+        let of_kind = |told: &[Problem]| told.iter().find(|problem| problem.kind == kind).cloned();
+        let (told, _) =
+            changed.wait_timeout_while(told.lock().unwrap(), LONG, |told| of_kind(told).is_none()).unwrap();
+        of_kind(&told).unwrap_or_else(|| panic!("no {kind:?} among {told:?}"))
+    }
+}
+
+/// Ends the loops of other threads, also when a failed assertion leaves theirs.
+pub(crate) struct SetWhenDropped<'a>(pub(crate) &'a AtomicBool);
+
+impl Drop for SetWhenDropped<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}

@@ -1,0 +1,304 @@
+//! Never an unverified connection: a certificate that is not right in every respect fails at once, with the reason.
+
+use std::io;
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use standpipe::receiver::Receiver;
+use standpipe::{Compression, Config, Exporter, Flushed, Ledger, Problem, ProblemKind, Telemetry};
+
+use support::tls::{Identity, TestCa, TlsFront};
+
+mod support;
+
+/// Longer than anything on loopback takes.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// More than any test here needs.
+const MOST_CONNECTIONS: usize = 16;
+
+struct Outcome {
+    ledger: Ledger,
+    problems: Vec<Problem>,
+}
+
+/// Exports one span, and waits for nothing but what becomes of it.
+fn export(exporter: Exporter) -> Outcome {
+    let (tell, told) = mpsc::channel();
+    let config = Config::new().exporter(exporter).on_problem(move |problem| {
+        let _ = tell.send(problem.clone());
+    });
+    let telemetry = Telemetry::start(config).expect("a sound configuration");
+    telemetry.tracer("shop").span("checkout").end();
+    assert_eq!(telemetry.flush(PATIENCE), Flushed::Complete);
+    Outcome { ledger: telemetry.shutdown(PATIENCE), problems: told.try_iter().collect() }
+}
+
+/// The span was refused after one attempt on one connection, and the problem says why.
+#[track_caller]
+fn assert_refused_at_once(outcome: &Outcome, front: &TlsFront, receiver: &Receiver, why: &str) {
+    let Outcome { ledger, problems } = outcome;
+    let traces = ledger.exporters[0].traces;
+    assert_eq!((traces.delivered, traces.dropped.refused), (0, 1), "{why}: {ledger}");
+    assert_eq!((ledger.exporters[0].attempts, front.accepted()), (1, 1), "{why}: it was tried again");
+    assert_eq!(receiver.request_count(), 0, "{why}: something came through");
+    let [problem] = &problems[..] else { panic!("{why}: one problem should be told: {problems:?}") };
+    assert_eq!(problem.kind, ProblemKind::Refused, "{problem}");
+    assert!(problem.message.contains(why), "it should say {why:?}: {problem}");
+    assert!(problem.message.contains(&front.url()), "it should say where: {problem}");
+}
+
+#[test]
+fn every_bad_certificate_is_refused_at_once_for_its_own_reason() {
+    let ca = TestCa::new();
+    let bad: [(Identity, &str); 5] = [
+        (TestCa::new().leaf("localhost"), "unknown issuer"),
+        (ca.expired(), "has expired"),
+        (ca.not_yet_valid(), "not valid yet"),
+        (ca.wrong_host(), "not valid for host localhost"),
+        (ca.ca_as_leaf(), "of an authority, not of a server"),
+    ];
+    for (identity, why) in &bad {
+        let receiver = Receiver::start().unwrap();
+        let front = TlsFront::start(identity, receiver.address());
+        let outcome = export(Exporter::http(front.url()).ca_pem(ca.pem()));
+        assert_refused_at_once(&outcome, &front, &receiver, why);
+    }
+}
+
+#[test]
+fn a_certificate_for_a_name_is_not_good_for_another_address() {
+    let (ca, receiver) = (TestCa::new(), Receiver::start().unwrap());
+    let front = TlsFront::start(&ca.leaf("localhost"), receiver.address());
+    // 127.0.0.1 is in the certificate, [::1] is not listened on: only the address in the URL counts
+    let good = export(Exporter::http(format!("https://127.0.0.1:{}", front.port())).ca_pem(ca.pem()));
+    assert_eq!(good.ledger.total().delivered, 1, "{}", good.ledger);
+
+    let front = TlsFront::start(&ca.wrong_host(), receiver.address());
+    let bad = export(Exporter::http(format!("https://127.0.0.1:{}", front.port())).ca_pem(ca.pem()));
+    assert_eq!(bad.ledger.total().dropped.refused, 1, "{}", bad.ledger);
+    assert!(bad.problems[0].message.contains("not valid for host 127.0.0.1"), "{:?}", bad.problems);
+}
+
+#[test]
+fn without_the_client_certificate_that_a_server_asks_for_nothing_is_sent() {
+    let (ca, receiver) = (TestCa::new(), Receiver::start().unwrap());
+    let front = TlsFront::requiring_client_certificate(&ca.leaf("localhost"), &ca, receiver.address());
+    let outcome = export(Exporter::http(front.url()).ca_pem(ca.pem()));
+    assert_refused_at_once(&outcome, &front, &receiver, "client certificate required");
+}
+
+#[test]
+fn a_client_certificate_that_the_server_does_not_trust_is_refused_at_once() {
+    let (ca, receiver) = (TestCa::new(), Receiver::start().unwrap());
+    let stranger = TestCa::new().client("shop.example");
+    let front = TlsFront::requiring_client_certificate(&ca.leaf("localhost"), &ca, receiver.address());
+    let exporter = Exporter::http(front.url())
+        .ca_pem(ca.pem())
+        .client_pem(stranger.certificate_pem.as_str(), stranger.key_pem.as_str());
+    let outcome = export(exporter);
+    assert_refused_at_once(&outcome, &front, &receiver, "refuses the client certificate");
+}
+
+#[test]
+fn the_bundled_roots_do_not_know_an_authority_of_our_own() {
+    let (ca, receiver) = (TestCa::new(), Receiver::start().unwrap());
+    let front = TlsFront::start(&ca.leaf("localhost"), receiver.address());
+    let outcome = export(Exporter::http(front.url()));
+    assert_refused_at_once(&outcome, &front, &receiver, "unknown issuer");
+}
+
+#[test]
+fn a_server_that_does_not_speak_tls_is_refused_with_a_word_about_it() {
+    let receiver = Receiver::start().unwrap();
+    let outcome =
+        export(Exporter::http(format!("https://{}", receiver.address())).ca_pem(TestCa::new().pem()));
+    assert_eq!(outcome.ledger.total().dropped.refused, 1, "{}", outcome.ledger);
+    assert!(outcome.problems[0].message.contains("does not speak TLS"), "{:?}", outcome.problems);
+    assert_eq!((receiver.connection_count(), receiver.request_count()), (1, 0));
+}
+
+#[test]
+fn spans_arrive_through_tls_with_an_authority_of_our_own() {
+    for compression in [Compression::None, Compression::Gzip] {
+        let (ca, receiver) = (TestCa::new(), Receiver::start().unwrap());
+        let front = TlsFront::start(&ca.leaf("localhost"), receiver.address());
+        let exporter =
+            Exporter::http(front.url()).ca_pem(ca.pem()).compression(compression).header("x-tenant", "seven");
+        let telemetry = Telemetry::start(Config::new().service_name("shop").exporter(exporter)).unwrap();
+        let tracer = telemetry.tracer("shop");
+        // more than one TLS record and more than one write
+        let picture = "0123456789abcdef".repeat(1024);
+        for number in 0..20 {
+            tracer.span("checkout").set("number", number).set("picture", &picture);
+        }
+        let ledger = telemetry.shutdown(PATIENCE);
+        assert_eq!((ledger.total().delivered, ledger.lost()), (20, 0), "{ledger}");
+        assert_eq!(receiver.span_count(), 20);
+        let request = &receiver.requests()[0];
+        assert_eq!(request.header("x-tenant"), Some("seven"));
+        let encoding = (compression == Compression::Gzip).then_some("gzip");
+        assert_eq!(request.header("content-encoding"), encoding);
+    }
+}
+
+#[test]
+fn one_tls_connection_carries_many_requests() {
+    let (ca, receiver) = (TestCa::new(), Receiver::start().unwrap());
+    let front = TlsFront::start(&ca.leaf("localhost"), receiver.address());
+    let exporter = Exporter::http(front.url()).ca_pem(ca.pem()).throttle(Duration::ZERO);
+    let telemetry = Telemetry::start(Config::new().exporter(exporter)).unwrap();
+    let tracer = telemetry.tracer("shop");
+    for _ in 0..5 {
+        tracer.span("checkout").end();
+        assert_eq!(telemetry.flush(PATIENCE), Flushed::Complete);
+    }
+    assert_eq!(telemetry.shutdown(PATIENCE).total().delivered, 5);
+    assert_eq!((receiver.request_count(), front.accepted()), (5, 1));
+}
+
+#[test]
+fn spans_arrive_where_a_client_certificate_is_asked_for_and_shown() {
+    let (ca, receiver) = (TestCa::new(), Receiver::start().unwrap());
+    let client = ca.client("shop.example");
+    let front = TlsFront::requiring_client_certificate(&ca.leaf("localhost"), &ca, receiver.address());
+    let exporter = Exporter::http(front.url())
+        .ca_pem(ca.pem())
+        .client_pem(client.certificate_pem.as_str(), client.key_pem.as_str());
+    let outcome = export(exporter);
+    assert_eq!(outcome.ledger.total().delivered, 1, "{} {:?}", outcome.ledger, outcome.problems);
+    assert_eq!(receiver.spans()[0].span.name, "checkout");
+}
+
+#[test]
+fn several_authorities_in_one_file_are_all_trusted() {
+    let (first, second) = (TestCa::new(), TestCa::new());
+    let both = format!("# two of them\n{}\n{}", first.pem(), second.pem());
+    for ca in [first, second] {
+        let receiver = Receiver::start().unwrap();
+        let front = TlsFront::start(&ca.leaf("localhost"), receiver.address());
+        let outcome = export(Exporter::http(front.url()).ca_pem(both.as_str()));
+        assert_eq!(outcome.ledger.total().delivered, 1, "{} {:?}", outcome.ledger, outcome.problems);
+    }
+}
+
+/// The collector is restarted with a renewed certificate: what waits must go, nobody restarts the program.
+#[test]
+fn after_a_bad_certificate_the_next_batch_is_delivered_to_a_good_one() {
+    let (ca, receiver) = (TestCa::new(), Receiver::start().unwrap());
+    let expired = TlsFront::start(&ca.expired(), receiver.address());
+    let relay = Relay::start(expired.address());
+    let exporter = Exporter::http(format!("https://localhost:{}", relay.address.port()))
+        .ca_pem(ca.pem())
+        .throttle(Duration::ZERO);
+    let telemetry = Telemetry::start(Config::new().exporter(exporter)).unwrap();
+    let tracer = telemetry.tracer("shop");
+    tracer.span("lost").end();
+    assert_eq!(telemetry.flush(PATIENCE), Flushed::Complete);
+    assert_eq!(telemetry.ledger().total().dropped.refused, 1, "{}", telemetry.ledger());
+
+    let renewed = TlsFront::start(&ca.leaf("localhost"), receiver.address());
+    relay.lead_to(renewed.address());
+    tracer.span("delivered").end();
+    let ledger = telemetry.shutdown(PATIENCE);
+    assert_eq!((ledger.total().delivered, ledger.lost()), (1, 1), "{ledger}");
+    assert_eq!(receiver.spans()[0].span.name, "delivered");
+}
+
+#[test]
+fn bad_certificate_files_are_errors_at_start_that_say_what_is_wrong() {
+    let ca = TestCa::new();
+    let (client, other) = (ca.client("shop.example"), ca.client("other.example"));
+    let here = || Exporter::http("https://127.0.0.1:1");
+    let framed =
+        |label: &str, text: &str| format!("-----BEGIN {label}-----\n{text}\n-----END {label}-----\n");
+    let unended = ca.pem().replace("END", "EDN");
+    for (what, exporter, said) in [
+        ("no PEM", here().ca_pem("not a certificate"), "CERTIFICATE"),
+        ("empty", here().ca_pem(""), "CERTIFICATE"),
+        ("a key for a CA", here().ca_pem(client.key_pem.as_str()), "CERTIFICATE"),
+        ("no base64", here().ca_pem(framed("CERTIFICATE", "!!!!")), "CA"),
+        ("no end", here().ca_pem(unended.as_str()), "CA"),
+        ("no certificate inside", here().ca_pem(framed("CERTIFICATE", "AAAA")), "CA"),
+        ("no key", here().client_pem(client.certificate_pem.as_str(), ""), "PRIVATE KEY"),
+        (
+            "a certificate for a key",
+            here().client_pem(client.certificate_pem.as_str(), ca.pem()),
+            "PRIVATE KEY",
+        ),
+        (
+            "no key inside",
+            here().client_pem(client.certificate_pem.as_str(), framed("PRIVATE KEY", "AAAA")),
+            "client key",
+        ),
+        (
+            "no certificate of the client inside",
+            here().client_pem(framed("CERTIFICATE", "AAAA"), client.key_pem.as_str()),
+            "client",
+        ),
+        (
+            "another's key",
+            here().client_pem(client.certificate_pem.as_str(), other.key_pem.as_str()),
+            "does not belong",
+        ),
+    ] {
+        let error = Telemetry::start(Config::new().exporter(exporter)).expect_err(what);
+        assert!(error.to_string().contains(said), "{what}: it should mention {said:?}: {error}");
+        assert_eq!(error.into_usable().exporters().len(), 0, "{what}");
+    }
+}
+
+#[test]
+fn a_server_that_stalls_the_handshake_costs_no_more_than_the_time_of_an_attempt() {
+    let (ca, front) = (TestCa::new(), TlsFront::stalling());
+    let exporter = Exporter::http(front.url())
+        .ca_pem(ca.pem())
+        .timeout(Duration::from_millis(200))
+        .give_up_after(Duration::from_millis(1));
+    let start = Instant::now();
+    let outcome = export(exporter);
+    assert!(start.elapsed() < Duration::from_secs(5), "it took {:?}", start.elapsed());
+    assert_eq!(outcome.ledger.total().dropped.gave_up, 1, "{}", outcome.ledger);
+}
+
+/// Copies bytes to wherever it is told, so that one address can have two servers, one after the other.
+struct Relay {
+    address: SocketAddr,
+    target: Arc<Mutex<SocketAddr>>,
+}
+
+impl Relay {
+    /// Ends with the process.
+    fn start(target: SocketAddr) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
+        let address = listener.local_addr().expect("a bound listener has an address");
+        let target = Arc::new(Mutex::new(target));
+        thread::spawn({
+            let target = Arc::clone(&target);
+            move || {
+                for client in listener.incoming().take(MOST_CONNECTIONS).flatten() {
+                    let target = *target.lock().expect("nobody panics with it");
+                    // a connection that breaks is for its ends to notice
+                    let _ = TcpStream::connect(target).and_then(|server| join(client, server));
+                }
+            }
+        });
+        Self { address, target }
+    }
+
+    fn lead_to(&self, target: SocketAddr) {
+        *self.target.lock().expect("nobody panics with it") = target;
+    }
+}
+
+fn join(client: TcpStream, server: TcpStream) -> io::Result<()> {
+    let (from_client, from_server) = (client.try_clone()?, server.try_clone()?);
+    for (mut from, mut to) in [(from_client, server), (from_server, client)] {
+        thread::spawn(move || {
+            let _ = io::copy(&mut from, &mut to);
+            let _ = to.shutdown(Shutdown::Write);
+        });
+    }
+    Ok(())
+}
