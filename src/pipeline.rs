@@ -67,7 +67,8 @@ impl Pipeline {
         let books = Arc::new(Books::default());
         let queue = Queue::new(&blueprint.queue, blueprint.largest_record(), Arc::clone(&books), wake);
         let queue = Arc::new(queue);
-        let transport = (blueprint.transport)();
+        // what it logs is no record of the program
+        let transport = context::quietly(|| (blueprint.transport)());
         let interrupt = transport.interrupter();
         let worker = Worker {
             queue: Arc::clone(&queue),

@@ -59,7 +59,7 @@ pub struct ExporterLedger {
     pub attempts: u64,
 }
 
-/// Counts of records; see the [module](self) for how they add up.
+/// Counts of records: accepted = delivered + rejected + dropped + in flight, exactly and at every moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[non_exhaustive]
 pub struct Counts {

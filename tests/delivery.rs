@@ -8,7 +8,8 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 
 use scene::{
-    A_WHILE, LONG, Problems, closed_address, emit, exporter, exporter_to, open_at, start, start_with,
+    A_WHILE, FOR_EVER, LONG, Problems, SetWhenDropped, closed_address, emit, emit_in_time, exporter,
+    exporter_to, open_at, start, start_with,
 };
 use standpipe::receiver::proto::common::v1::any_value::Value;
 use standpipe::receiver::{Answer, Batch, ReceivedSpan, Receiver};
@@ -42,7 +43,7 @@ fn distinct(numbers: &[u64]) -> u64 {
 fn a_burst_of_100_000_spans_arrives_whole_and_once_when_callers_wait() {
     let (receiver, numbers) = counting_receiver();
     let telemetry = start(exporter(&receiver).queue_records(10_000));
-    emit(&telemetry.tracer("shop"), BURST);
+    emit_in_time(&telemetry.tracer("shop"), BURST);
     let ledger = telemetry.shutdown(LONG);
     assert_eq!((ledger.total().delivered, ledger.lost()), (BURST, 0), "{ledger}");
     assert_eq!(receiver.span_count(), BURST);
@@ -57,9 +58,9 @@ fn a_burst_of_100_000_spans_is_delivered_or_counted_when_the_queue_is_lossy() {
     // held for a part of the burst, so that some of it is certain to be lost
     receiver.pause();
     let tracer = telemetry.tracer("shop");
-    emit(&tracer, BURST / 2);
+    emit_in_time(&tracer, BURST / 2);
     receiver.resume();
-    emit(&tracer, BURST / 2);
+    emit_in_time(&tracer, BURST / 2);
     let ledger = telemetry.shutdown(LONG);
     let total = ledger.total();
     assert!(total.turned_away.queue_full >= BURST / 2 - 1000, "{ledger}");
@@ -105,7 +106,7 @@ fn losses_are_counted_exactly_while_the_collector_is_down_and_the_queue_lossy() 
     let problems = Problems::default();
     let lossy = exporter_to(&format!("http://{address}")).queue_records(100).when_full(WhenFull::DropNewest);
     let telemetry = problems.start(lossy);
-    emit(&telemetry.tracer("shop"), 300);
+    emit_in_time(&telemetry.tracer("shop"), 300);
     problems.wait_for(ProblemKind::Unavailable);
     let total = telemetry.ledger().total();
     assert_eq!((total.accepted, total.in_flight, total.turned_away.queue_full), (100, 100, 200));
@@ -280,7 +281,7 @@ fn spans_of_a_request_are_grouped_by_scope() {
         })
         .start()
         .unwrap();
-    let telemetry = start(exporter(&receiver).linger(LONG).batch_records(300));
+    let telemetry = start(exporter(&receiver).linger(FOR_EVER).batch_records(300));
     let tracers = ["cart", "till", "stock"].map(|scope| telemetry.tracer(scope));
     for number in 0..300 {
         tracers[number % 3].span("work").set("number", number as i64);
@@ -333,9 +334,10 @@ fn a_flush_covers_all_that_was_emitted_before_it_while_others_emit() {
 #[test]
 fn a_flush_is_heard_while_callers_are_always_waiting_for_room() {
     let receiver = Receiver::builder().keep_bytes(0).start().unwrap();
-    let telemetry = start(exporter(&receiver).queue_records(1));
+    // several requests a round: the callers fill the room that the first makes while the last is sent
+    let telemetry = start(exporter(&receiver).queue_records(64).batch_records(8));
     let tracer = telemetry.tracer("shop");
-    let (callers, spans_each) = (16, 300);
+    let (callers, spans_each) = (16, 500);
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
         let _stop = SetWhenDropped(&stop);
@@ -351,13 +353,4 @@ fn a_flush_is_heard_while_callers_are_always_waiting_for_room() {
             "it was not heard before the last caller had gone"
         );
     });
-}
-
-/// Lets threads go that a failed assertion would leave waiting.
-struct SetWhenDropped<'a>(&'a AtomicBool);
-
-impl Drop for SetWhenDropped<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
 }

@@ -194,7 +194,7 @@ fn an_attribute_without_a_key_is_not_sent_but_counted() {
 
 #[test]
 fn huge_keys_and_values_arrive_whole() {
-    let (key, value) = ("k".repeat(300_000), "v".repeat(1_000_000));
+    let (key, value) = ("k".repeat(300_000), "v".repeat(500_000));
     let span = arrived(|span| {
         span.set(&key, value.as_str()).set("small", 1);
         span.event("seen").set(&key, value.as_str());

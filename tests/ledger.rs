@@ -8,7 +8,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use scene::{A_WHILE, LONG, emit, exporter, gathering, start, start_with};
+use scene::{A_WHILE, LONG, SetWhenDropped, emit, exporter, gathering, start, start_with};
 use standpipe::receiver::{Answer, Receiver};
 use standpipe::{Config, Counts, Flushed, Ledger, WhenFull};
 
@@ -80,6 +80,7 @@ fn the_ledger_balances_while(when_full: WhenFull) {
             }
             samples
         });
+        let sampled_enough = SetWhenDropped(&over);
         let producers: Vec<_> = (0..PRODUCERS)
             .map(|_| {
                 let tracer = telemetry.tracer("shop");
@@ -94,9 +95,8 @@ fn the_ledger_balances_while(when_full: WhenFull) {
             })
             .collect();
         producers.into_iter().for_each(|producer| producer.join().unwrap());
-        let flushed = telemetry.flush(LONG);
-        over.store(true, Ordering::SeqCst);
-        assert_eq!(flushed, Flushed::Complete);
+        assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+        drop(sampled_enough);
         sampler.join().unwrap()
     });
     assert!(samples > 10, "{samples}");

@@ -1,5 +1,7 @@
 //! Values at the edge are refused with a message or well defined: never an overflow, never a huge allocation.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
 use std::time::Duration;
 
 use standpipe::receiver::{Answer, Receiver};
@@ -141,7 +143,7 @@ fn batches_of_one_record_pass_everything_one_by_one() {
 }
 
 #[test]
-fn several_records_together_take_a_quarter_of_the_queue_and_a_larger_one_goes_alone() {
+fn several_records_together_take_an_eighth_of_the_queue_and_a_larger_one_goes_alone() {
     const QUEUE: usize = 1 << 20;
     let receiver = Receiver::start().unwrap();
     receiver.pause();
@@ -162,10 +164,10 @@ fn several_records_together_take_a_quarter_of_the_queue_and_a_larger_one_goes_al
     let sizes: Vec<(usize, usize)> =
         receiver.requests().iter().map(|request| (request.spans, request.body_bytes)).collect();
     for (spans, bytes) in &sizes {
-        assert!(*spans == 1 || *bytes <= QUEUE / 4, "{sizes:?}");
+        assert!(*spans == 1 || *bytes <= QUEUE / 8, "{sizes:?}");
     }
     assert!(sizes.iter().any(|(spans, _)| *spans > 1), "nothing went together: {sizes:?}");
-    assert!(sizes.iter().any(|(spans, bytes)| *spans == 1 && *bytes > QUEUE / 4), "{sizes:?}");
+    assert!(sizes.iter().any(|(spans, bytes)| *spans == 1 && *bytes > QUEUE / 8), "{sizes:?}");
 }
 
 #[test]

@@ -3,6 +3,8 @@
 //! Each measurement has a process of its own, so that no other test is in the reading; the receiver stays here, in the
 //! parent, so that its memory is not either.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
 use std::time::Duration;
 
 use standpipe::receiver::{Answer, Receiver};

@@ -8,7 +8,7 @@ use std::net::TcpListener;
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 
-use scene::{LONG, Problems, emit, exporter, gathering, gathering_to, start};
+use scene::{LONG, Problems, emit, emit_in_time, exporter, gathering, gathering_to, start};
 use standpipe::receiver::{Answer, Receiver};
 use standpipe::{Flushed, ProblemKind};
 
@@ -65,7 +65,7 @@ fn a_refused_batch_makes_room_for_callers() {
     let receiver = Receiver::start().unwrap();
     receiver.always(Answer::status(400));
     let telemetry = start(exporter(&receiver).queue_records(10));
-    emit(&telemetry.tracer("shop"), 200);
+    emit_in_time(&telemetry.tracer("shop"), 200);
     let ledger = telemetry.shutdown(LONG);
     assert_eq!((ledger.total().dropped.refused, ledger.lost()), (200, 200), "{ledger}");
 }

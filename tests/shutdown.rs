@@ -1,5 +1,7 @@
 //! Shutdown returns within its budget plus 50 ms whatever the network does, and tells the truth about what was left.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
 use std::net::TcpListener;
 use std::sync::mpsc;
 use std::thread;

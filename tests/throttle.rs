@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use scene::{A_WHILE, FOR_EVER, LONG, emit, exporter, start};
+use scene::{A_WHILE, FOR_EVER, LONG, emit, emit_in_time, exporter, start};
 use standpipe::receiver::Receiver;
 use standpipe::{Exporter, Flushed, Telemetry};
 
@@ -122,7 +122,7 @@ fn a_queue_three_quarters_full_of_bytes_cuts_throttle_and_linger_short() {
 fn callers_that_wait_for_room_do_not_wait_for_the_throttle() {
     let receiver = Receiver::start().unwrap();
     let telemetry = start(exporter(&receiver).throttle(FOR_EVER).linger(FOR_EVER).queue_records(1));
-    emit(&telemetry.tracer("shop"), 20);
+    emit_in_time(&telemetry.tracer("shop"), 20);
     let ledger = telemetry.shutdown(LONG);
     assert_eq!((ledger.total().delivered, ledger.lost()), (20, 0), "{ledger}");
 }

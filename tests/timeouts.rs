@@ -1,5 +1,7 @@
 //! An attempt ends at its time-out plus 100 ms, whatever the collector does or leaves undone.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};

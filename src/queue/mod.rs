@@ -125,9 +125,10 @@ impl Queue {
         WakeAt { records: (records / 4 * 3).max(1), bytes: (bytes / 4 * 3).max(1) }
     }
 
-    /// A quarter: a request is a second copy of what it holds, and must not double what the queue may take.
+    /// What several records together may take in a request, which is a second copy of them: an eighth, or
+    /// with the record that a caller is writing, memory would rise too far above what the queue may take.
     pub(crate) fn most_bytes_of_a_request(&self) -> usize {
-        self.level.capacity().1 / 4
+        (self.level.capacity().1 / 8).max(CHUNK_BYTES)
     }
 
     /// Moves all that is queued now to the worker.

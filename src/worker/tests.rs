@@ -56,7 +56,7 @@ fn counts(pipeline: &Pipeline) -> Counts {
 }
 
 fn flush(pipeline: &Pipeline) {
-    let _ = pipeline.start_flush().recv_timeout(PATIENCE).expect("the flush never ended");
+    pipeline.start_flush().recv_timeout(PATIENCE).expect("the flush never ended");
 }
 
 fn stop(pipeline: &Pipeline) -> Counts {

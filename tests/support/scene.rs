@@ -4,7 +4,8 @@
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -12,7 +13,7 @@ use standpipe::receiver::Receiver;
 use standpipe::{Config, Exporter, Problem, ProblemKind, Proxy, Telemetry, Tracer};
 
 /// Long enough for any machine; a test that needs all of it fails.
-pub(crate) const LONG: Duration = Duration::from_secs(20);
+pub(crate) const LONG: Duration = Duration::from_secs(60);
 /// How long a test looks whether something happens that must not.
 pub(crate) const A_WHILE: Duration = Duration::from_millis(100);
 /// A wait that no test lives to see the end of, so that whatever ends it is the proof.
@@ -36,7 +37,8 @@ pub(crate) fn gathering(receiver: &Receiver) -> Exporter {
 }
 
 pub(crate) fn gathering_to(endpoint: &str) -> Exporter {
-    exporter_to(endpoint).linger(FOR_EVER)
+    // so large that a request's share of the queue is no bound
+    exporter_to(endpoint).linger(FOR_EVER).queue_bytes(64 << 20)
 }
 
 pub(crate) fn start(exporter: Exporter) -> Telemetry {
@@ -52,6 +54,17 @@ pub(crate) fn emit(tracer: &Tracer, spans: u64) {
     for number in 0..spans {
         tracer.span("work").set("number", number as i64);
     }
+}
+
+/// As [`emit`], for callers that may have to wait: if they are never let go the test fails, and does not hang.
+pub(crate) fn emit_in_time(tracer: &Tracer, spans: u64) {
+    let (done, ended) = mpsc::channel();
+    let tracer = tracer.clone();
+    thread::spawn(move || {
+        emit(&tracer, spans);
+        done.send(())
+    });
+    assert_eq!(ended.recv_timeout(LONG), Ok(()), "the caller was not let go");
 }
 
 /// An address where nobody listens, and [`open_at`] can.
@@ -99,5 +112,14 @@ impl Problems {
         let (told, _) =
             changed.wait_timeout_while(told.lock().unwrap(), LONG, |told| of_kind(told).is_none()).unwrap();
         of_kind(&told).unwrap_or_else(|| panic!("no {kind:?} among {told:?}"))
+    }
+}
+
+/// Ends the loops of other threads, also when a failed assertion leaves theirs.
+pub(crate) struct SetWhenDropped<'a>(pub(crate) &'a AtomicBool);
+
+impl Drop for SetWhenDropped<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
     }
 }

@@ -41,7 +41,13 @@ fn who_waited_first_enters_first() {
             door.wait(|| {}, enter, || false)
         });
         asks.recv_timeout(LONG).expect("the first is at the head of the line");
-        scope.spawn(|| door.wait(|| {}, || Some(order.lock().unwrap().push("second")), || false));
+        scope.spawn(|| {
+            let enter = || {
+                order.lock().unwrap().push("second");
+                Some(())
+            };
+            door.wait(|| {}, enter, || false)
+        });
         until_in_line(&door, 2);
         assert!(order.lock().unwrap().is_empty(), "there is room for the second, but it is not its turn");
         open.store(true, Ordering::SeqCst);

@@ -64,6 +64,9 @@ impl Model {
 }
 
 proptest! {
+    // each is long: half as many as usual
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
     #[test]
     fn one_caller_and_one_worker_see_what_the_model_says(
         steps in prop::collection::vec(any_step(), 0..200),

@@ -80,6 +80,9 @@ fn assert_same(written: &Span, expected: &Span) -> Result<(), TestCaseError> {
 }
 
 proptest! {
+    // each is long: half as many as usual
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
     #[test]
     fn any_span_is_read_back_as_it_was_told(
         stories in prop::collection::vec((any_story(), any_limits()), 1..3),

@@ -12,7 +12,7 @@ use ureq::unversioned::transport::NextTimeout;
 pub(super) fn warm_up() {
     let agent = Agent::with_parts(Config::default(), (), Nowhere);
     // that it fails is the point of it
-    let _ = agent.get("http://nowhere.invalid/").call();
+    let _ = agent.get("http://standpipe-warm-up.invalid/").call();
 }
 
 #[derive(Debug)]
