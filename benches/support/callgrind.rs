@@ -17,12 +17,6 @@ pub(crate) struct Instructions {
     pub(crate) others: f64,
 }
 
-impl Instructions {
-    pub(crate) fn process(&self) -> f64 {
-        self.caller + self.others
-    }
-}
-
 /// Why instructions cannot be counted here; `None` if they can.
 pub(crate) fn unavailable() -> Option<String> {
     let version =
