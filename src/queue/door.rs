@@ -10,7 +10,7 @@ use crate::config::WhenFull;
 use crate::context;
 
 /// Callers line up here, first come first served: whoever is at the head waits for room, the others
-/// wait for the head, and newcomers do not slip past them.
+/// wait for the head. Newcomers do not take their room away, see [`Queue::push`](super::Queue::push).
 #[derive(Debug)]
 pub(super) struct Door {
     when_full: WhenFull,
@@ -25,7 +25,7 @@ struct Line {
     next: Ticket,
 }
 
-type Ticket = u64;
+pub(super) type Ticket = u64;
 
 impl Door {
     pub(super) fn new(when_full: WhenFull, timeout: Option<Duration>) -> Self {
@@ -34,7 +34,13 @@ impl Door {
 
     #[inline]
     pub(super) fn is_queued_up(&self) -> bool {
-        self.in_line.load(Ordering::SeqCst) > 0
+        self.in_line() > 0
+    }
+
+    /// How many callers wait.
+    #[inline]
+    pub(super) fn in_line(&self) -> usize {
+        self.in_line.load(Ordering::SeqCst)
     }
 
     /// Wakes the worker by `press`, and tries to `enter` until it succeeds, the queue is `closed` or the
@@ -80,7 +86,7 @@ impl Door {
         }
     }
 
-    fn line_up(&self) -> Ticket {
+    pub(super) fn line_up(&self) -> Ticket {
         let mut line = self.lock();
         let ticket = line.next;
         line.next += 1;

@@ -42,6 +42,12 @@ impl Level {
         unpack(self.now.load(Ordering::SeqCst))
     }
 
+    /// Whether so many records of so many bytes together would be let in now.
+    pub(super) fn has_room(&self, records: usize, bytes: usize) -> bool {
+        let now = self.read();
+        now.0.saturating_add(records) <= self.records && now.1.saturating_add(bytes) <= self.bytes
+    }
+
     /// Makes room for one record; `None` if there is not enough.
     #[inline]
     pub(super) fn rise(&self, by: usize) -> Option<Raised> {

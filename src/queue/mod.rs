@@ -71,7 +71,7 @@ impl Queue {
         if record.len() > self.largest_record {
             return self.books.turn_away(scope.signal, Refusal::TooLarge);
         }
-        let raised = match self.door.is_queued_up() {
+        let raised = match self.door.is_queued_up() && self.must_line_up(record.len()) {
             false => self.level.rise(record.len()),
             true => None,
         };
@@ -86,6 +86,13 @@ impl Queue {
             None if self.is_closed() => self.books.turn_away(scope.signal, Refusal::AfterShutdown),
             None => self.books.turn_away(scope.signal, Refusal::QueueFull),
         }
+    }
+
+    /// Whether a record could take the room of one that is in line. If not, its caller goes ahead: everyone in
+    /// line is only waking up, and a line that newcomers join would go on for ever, with a wake-up for each record.
+    #[cold]
+    fn must_line_up(&self, bytes: usize) -> bool {
+        !self.level.has_room(self.door.in_line() + 1, self.largest_record.saturating_add(bytes))
     }
 
     /// Counts a record that was too large to be finished.

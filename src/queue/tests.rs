@@ -194,6 +194,21 @@ fn a_waiting_caller_is_pressing() {
 }
 
 #[test]
+fn a_newcomer_passes_a_line_only_if_that_takes_no_room_from_it() {
+    let (wake, _woken) = bounded(1);
+    let books = Arc::new(Books::default());
+    let block_timeout = Some(Duration::from_millis(1));
+    let settings = QueueSettings { records: 10, bytes: 200, when_full: WhenFull::Block, block_timeout };
+    let queue = Queue::new(&settings, 100, Arc::clone(&books), wake);
+    let scope = Arc::new(Scope::new(Signal::Traces, "shop", ""));
+    queue.door.line_up();
+    (0..8).for_each(|number| queue.push(&scope, &record(number, 20)));
+    // 100 bytes are left for whoever is in line, however large its record is
+    assert_eq!(queue.level(), (5, 100));
+    assert_eq!(books.read("test", || queue.accepted()).traces.turned_away.queue_full, 3);
+}
+
+#[test]
 fn a_blocked_caller_gives_up_after_its_time_and_is_counted() {
     let block_timeout = Some(Duration::from_millis(20));
     let settings = QueueSettings { records: 1, bytes: 1000, when_full: WhenFull::Block, block_timeout };
