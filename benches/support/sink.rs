@@ -6,6 +6,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
+use std::time::Duration;
 
 const ACCEPTED: &[u8] =
     b"HTTP/1.1 200 OK\r\ncontent-type: application/x-protobuf\r\ncontent-length: 0\r\n\r\n";
@@ -22,9 +23,11 @@ pub(crate) struct Sink {
 }
 
 impl Sink {
+    /// Starts one that takes so long for each answer.
+    ///
     /// # Errors
     /// When there is no free port or no thread.
-    pub(crate) fn start() -> io::Result<Self> {
+    pub(crate) fn start(delay: Duration) -> io::Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", 0))?;
         let address = listener.local_addr()?;
         let spans = Arc::new(AtomicU64::new(0));
@@ -33,7 +36,7 @@ impl Sink {
             for socket in listener.incoming().flatten() {
                 let counter = Arc::clone(&counter);
                 // a client that leaves or talks nonsense is only its own trouble: its spans are missed in the count
-                thread::spawn(move || serve(&socket, &counter));
+                thread::spawn(move || serve(&socket, delay, &counter));
             }
         })?;
         Ok(Self { address, spans })
@@ -48,7 +51,7 @@ impl Sink {
     }
 }
 
-fn serve(socket: &TcpStream, counter: &AtomicU64) -> io::Result<()> {
+fn serve(socket: &TcpStream, delay: Duration, counter: &AtomicU64) -> io::Result<()> {
     socket.set_nodelay(true)?;
     let mut reader = BufReader::with_capacity(64 << 10, socket);
     let mut body = Vec::new();
@@ -57,6 +60,7 @@ fn serve(socket: &TcpStream, counter: &AtomicU64) -> io::Result<()> {
         reader.read_exact(&mut body)?;
         let spans = count_spans(&body).ok_or(io::ErrorKind::InvalidData)?;
         counter.fetch_add(spans, Ordering::SeqCst);
+        thread::sleep(delay);
         (&mut &*socket).write_all(ACCEPTED)?;
     }
     Ok(())
