@@ -67,6 +67,7 @@ enum Call {
     Stop(Instant),
     Flush(Sender<()>),
     Awake,
+    TimeIsUp,
 }
 
 impl Worker {
@@ -113,7 +114,7 @@ impl Worker {
             match call {
                 Call::Stop(by) => self.state.stop_by = Some(by),
                 Call::Flush(done) => self.state.flushes.push(done),
-                Call::Awake => continue,
+                Call::Awake | Call::TimeIsUp => continue,
             }
             return false;
         }
@@ -150,13 +151,14 @@ impl Worker {
             recv(self.calls.stop) -> by => stop(by.ok()),
             recv(self.calls.flush) -> done => done.map_or(Call::Awake, Call::Flush),
             recv(self.calls.wake) -> _ => Call::Awake,
-            default(until.saturating_duration_since(Instant::now())) => Call::Awake,
+            default(until.saturating_duration_since(Instant::now())) => Call::TimeIsUp,
         }
     }
 
     fn listen_idly(&self, now: Instant) -> Call {
         let call = self.listen(now + IDLE);
-        if !matches!(call, Call::Awake) || self.queue.level().0 > 0 {
+        // a bell may ring late, for a record that is sent already: whoever hears it must ask for the next one
+        if !matches!(call, Call::TimeIsUp) {
             return call;
         }
         self.queue.trim();

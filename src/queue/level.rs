@@ -51,7 +51,8 @@ impl Level {
     /// Makes room for one record; `None` if there is not enough.
     #[inline]
     pub(super) fn rise(&self, by: usize) -> Option<Raised> {
-        let mut now = self.now.load(Ordering::Relaxed);
+        // as strict as the rest: a caller in line that still sees no room is certain to be woken for it
+        let mut now = self.now.load(Ordering::SeqCst);
         loop {
             let (records, bytes) = unpack(now);
             let (records, bytes) = (records + 1, bytes + by);
@@ -63,7 +64,7 @@ impl Level {
                 now,
                 pack(records, bytes),
                 Ordering::SeqCst,
-                Ordering::Relaxed,
+                Ordering::SeqCst,
             ) {
                 Ok(_) => return Some(Raised { records, bytes }),
                 Err(changed) => now = changed,

@@ -29,6 +29,24 @@ fn blueprint(gate: &Gate) -> Blueprint {
     }
 }
 
+/// A worker that is not running, with two records to a batch.
+fn worker(gate: &Gate, queue: &Arc<Queue>, books: &Arc<Books>, calls: Calls) -> Worker {
+    let plan = blueprint(gate);
+    Worker {
+        queue: Arc::clone(queue),
+        books: Arc::clone(books),
+        transport: gate.open_transport(),
+        throttle: Throttle::new(plan.pace),
+        batch: BatchSettings { records: 2, ..plan.batch },
+        retry: plan.retry,
+        attempt_timeout: PATIENCE,
+        resource: Vec::new(),
+        teller: Teller::new("memory", None),
+        calls,
+        state: State::default(),
+    }
+}
+
 fn scope() -> Arc<Scope> {
     Arc::new(Scope::new(Signal::Traces, "shop", ""))
 }
@@ -140,20 +158,8 @@ fn after_a_panic_of_its_own_the_worker_writes_off_all_that_had_left_the_queue() 
     let books = Arc::new(Books::default());
     let (wake, woken) = bounded(1);
     let queue = Arc::new(Queue::new(&QueueSettings::default(), 1024, Arc::clone(&books), wake));
-    let plan = blueprint(&gate);
-    let mut worker = Worker {
-        queue: Arc::clone(&queue),
-        books: Arc::clone(&books),
-        transport: gate.open_transport(),
-        throttle: Throttle::new(plan.pace),
-        batch: BatchSettings { records: 2, ..plan.batch },
-        retry: plan.retry,
-        attempt_timeout: PATIENCE,
-        resource: Vec::new(),
-        teller: Teller::new("memory", None),
-        calls: Calls { stop: bounded(1).1, flush: bounded(1).1, wake: woken },
-        state: State::default(),
-    };
+    let calls = Calls { stop: bounded(1).1, flush: bounded(1).1, wake: woken };
+    let mut worker = worker(&gate, &queue, &books, calls);
     let scope = scope();
     (0..5).for_each(|number| queue.push(&scope, &record(number)));
     let backlog = &mut worker.state.backlog;
@@ -301,4 +307,17 @@ fn a_worker_whose_owner_is_gone_ends() {
     drop(blueprint);
     drop(pipeline);
     assert!(ended.recv_timeout(PATIENCE).is_err_and(|error| error.is_disconnected()), "the worker lives on");
+}
+
+#[test]
+fn a_bell_that_rings_after_its_record_was_sent_does_not_deafen_an_idle_worker() {
+    let books = Arc::new(Books::default());
+    let (wake, woken) = bounded(1);
+    let queue = Arc::new(Queue::new(&QueueSettings::default(), 1024, Arc::clone(&books), wake.clone()));
+    let ((_stop, stop), (_flush, flush)) = (bounded(1), bounded(1));
+    let worker = worker(&Gate::default(), &queue, &books, Calls { stop, flush, wake: woken });
+    wake.send(()).unwrap();
+    let (done, heard) = mpsc::channel();
+    thread::spawn(move || done.send(matches!(worker.listen_idly(Instant::now()), Call::Awake)));
+    assert_eq!(heard.recv_timeout(PATIENCE), Ok(true), "it went back to sleep without asking for a bell");
 }
