@@ -1,59 +1,22 @@
 //! In the steady state a span costs its caller no heap allocation, whatever the worker does meanwhile.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::time::Duration;
 
+use allocations::CountingAllocator;
 use standpipe::receiver::Receiver;
 use standpipe::{Config, Exporter, SpanContext, Status, Telemetry, Tracer};
 
+#[path = "../benches/support/allocations.rs"]
+mod allocations;
+
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
-
-/// The system's allocator, with a count of allocations for each thread: the other tests and the workers have their own.
-struct Counting;
-
-thread_local! {
-    // without a destructor, so that counting never allocates
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-}
-
-// SAFETY: every call goes to `System` as it came; beside it a thread-local number is changed, which cannot unwind.
-#[allow(unsafe_code)]
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count();
-        // SAFETY: the caller's promises are passed on.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        count();
-        // SAFETY: the caller's promises are passed on.
-        unsafe { System.alloc_zeroed(layout) }
-    }
-
-    unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        count();
-        // SAFETY: the caller's promises are passed on.
-        unsafe { System.realloc(memory, layout, size) }
-    }
-
-    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promises are passed on.
-        unsafe { System.dealloc(memory, layout) }
-    }
-}
-
-fn count() {
-    let _ = ALLOCATIONS.try_with(|allocations| allocations.set(allocations.get() + 1));
-}
+static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 /// Allocations of this thread while `work` runs.
 fn allocations(work: impl FnOnce()) -> u64 {
-    let before = ALLOCATIONS.get();
+    let before = allocations::of_this_thread();
     work();
-    ALLOCATIONS.get() - before
+    allocations::of_this_thread() - before
 }
 
 const LONG: Duration = Duration::from_secs(30);
