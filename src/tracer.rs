@@ -9,7 +9,7 @@ use std::time::SystemTime;
 use crate::context::{self, Clock, Entered, SpanContext, unix_nanos};
 use crate::fork;
 use crate::outlet::Outlet;
-use crate::record::{LinkTarget, Part, Scope, Signal, SpanHead, SpanKind, SpanRecord, Status, Value};
+use crate::record::{LinkTarget, Scope, Signal, SpanHead, SpanKind, SpanRecord, Status, Value};
 
 /// A thread keeps so many finished spans' storage, each up to so many bytes.
 const POOLED: usize = 16;
@@ -256,21 +256,19 @@ impl fmt::Debug for Span {
 
 /// An event or a link of a span that takes attributes; it is complete when it is dropped.
 #[derive(Debug)]
-pub struct SpanPart<'a>(Option<(&'a mut SpanRecord, Part)>);
+pub struct SpanPart<'a>(Option<&'a mut SpanRecord>);
 
 impl<'a> SpanPart<'a> {
-    fn open(open: Option<&'a mut OpenSpan>, write: impl FnOnce(&mut SpanRecord) -> Option<Part>) -> Self {
-        Self(open.and_then(|open| {
-            let part = write(&mut open.record)?;
-            Some((&mut open.record, part))
-        }))
+    fn open(open: Option<&'a mut OpenSpan>, write: impl FnOnce(&mut SpanRecord) -> bool) -> Self {
+        let record = open.map(|open| &mut open.record);
+        Self(record.and_then(|record| write(record).then_some(record)))
     }
 
     /// Sets an attribute; the last value of a key counts.
     #[allow(clippy::return_self_not_must_use)]
     pub fn set<'v>(mut self, key: &str, value: impl Into<Value<'v>>) -> Self {
-        if let Some((record, part)) = &mut self.0 {
-            record.set_in(part, key, value.into());
+        if let Some(record) = &mut self.0 {
+            record.set_in_part(key, value.into());
         }
         self
     }
@@ -278,8 +276,8 @@ impl<'a> SpanPart<'a> {
 
 impl Drop for SpanPart<'_> {
     fn drop(&mut self) {
-        if let Some((record, part)) = self.0.take() {
-            record.close(&part);
+        if let Some(record) = &mut self.0 {
+            record.close_part();
         }
     }
 }

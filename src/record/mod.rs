@@ -17,7 +17,7 @@ pub use id::{SpanId, TraceId};
 pub use limits::SpanLimits;
 pub use resource::Resource;
 pub(crate) use scope::Scope;
-pub(crate) use span::{LinkTarget, Part, SpanHead, SpanRecord};
+pub(crate) use span::{LinkTarget, SpanHead, SpanRecord};
 pub use span::{SpanKind, Status};
 
 /// The kinds of telemetry a record can be.

@@ -108,8 +108,8 @@ pub(crate) struct SpanRecord {
     kind: SpanKind,
     /// Where the status stands, and whether it is final.
     status: Option<(usize, bool)>,
-    /// The event or link that is open, and its first key.
-    open: Option<(Nested, usize)>,
+    /// The event or link that is being written.
+    open: Option<Part>,
     start: u64,
     events: u32,
     links: u32,
@@ -227,7 +227,7 @@ impl SpanRecord {
 
     #[inline(never)]
     fn set_any(&mut self, key: &str, hash: u32, value: Value<'_>) {
-        self.close_forgotten();
+        self.close_part();
         if !self.write_attribute(tag::ATTRIBUTE, 0, self.limits.attributes, (key, hash), value) {
             self.dropped_attributes += 1;
         }
@@ -238,7 +238,7 @@ impl SpanRecord {
     }
 
     pub(crate) fn set_status(&mut self, status: Status<'_>) {
-        self.close_forgotten();
+        self.close_part();
         match self.status {
             Some((_, true)) => return,
             Some((at, false)) => {
@@ -264,14 +264,20 @@ impl SpanRecord {
         self.status = Some((at, status == Status::Ok));
     }
 
-    /// Opens an event; `None` when the span has as many as it may.
-    pub(crate) fn open_event(&mut self, name: &str, time: u64) -> Option<Part> {
-        self.close_forgotten();
+    /// Opens an event; false when the span has as many as it may.
+    pub(crate) fn open_event(&mut self, name: &str, time: u64) -> bool {
+        self.close_part();
         if self.events >= self.limits.events {
             self.dropped_events += 1;
-            return None;
+            return false;
         }
         self.events += 1;
+        self.open = self.write_event(name, time);
+        self.open.is_some()
+    }
+
+    /// `None` if there is no room for it.
+    fn write_event(&mut self, name: &str, time: u64) -> Option<Part> {
         let nested = self.buffer.open(tag::EVENT)?;
         let name_len = if name.is_empty() { 0 } else { field_len(name.len()) };
         let mut out = self.buffer.claim(9 + name_len)?;
@@ -280,7 +286,6 @@ impl SpanRecord {
         if name_len > 0 {
             out.field(tag::event::NAME, name.as_bytes());
         }
-        self.open = Some((nested, self.keys.len()));
         Some(Part {
             nested,
             first_key: self.keys.len(),
@@ -291,14 +296,20 @@ impl SpanRecord {
         })
     }
 
-    /// Opens a link; `None` when the span has as many as it may.
-    pub(crate) fn open_link(&mut self, target: &LinkTarget<'_>) -> Option<Part> {
-        self.close_forgotten();
+    /// Opens a link; false when the span has as many as it may.
+    pub(crate) fn open_link(&mut self, target: &LinkTarget<'_>) -> bool {
+        self.close_part();
         if self.links >= self.limits.links {
             self.dropped_links += 1;
-            return None;
+            return false;
         }
         self.links += 1;
+        self.open = self.write_link(target);
+        self.open.is_some()
+    }
+
+    /// `None` if there is no room for it.
+    fn write_link(&mut self, target: &LinkTarget<'_>) -> Option<Part> {
         let nested = self.buffer.open(tag::LINK)?;
         let state_len = if target.trace_state.is_empty() { 0 } else { field_len(target.trace_state.len()) };
         let mut out = self.buffer.claim(18 + 10 + state_len + 5)?;
@@ -309,7 +320,6 @@ impl SpanRecord {
         }
         out.byte(tag::link::FLAGS);
         out.fixed32(flags(target.trace_flags, target.is_remote));
-        self.open = Some((nested, self.keys.len()));
         Some(Part {
             nested,
             first_key: self.keys.len(),
@@ -320,23 +330,30 @@ impl SpanRecord {
         })
     }
 
-    pub(crate) fn set_in(&mut self, part: &mut Part, key: &str, value: Value<'_>) {
+    /// Sets an attribute of the event or link that is open.
+    pub(crate) fn set_in_part(&mut self, key: &str, value: Value<'_>) {
+        let Some(mut part) = self.open else { return };
         let key = (key, hash(key.as_bytes()));
         if !self.write_attribute(part.attribute_tag, part.first_key, part.most, key, value) {
             part.dropped += 1;
+            self.open = Some(part);
         }
     }
 
-    pub(crate) fn close(&mut self, part: &Part) {
-        self.open = None;
-        self.keys.truncate(part.first_key);
-        self.write_count(part.dropped_tag, part.dropped);
-        self.buffer.close(&part.nested);
+    /// Ends the event or link that is open. Whatever else is written asks for it first: a part whose guard was
+    /// leaked would make the whole request unreadable.
+    #[inline]
+    pub(crate) fn close_part(&mut self) {
+        if let Some(part) = self.open.take() {
+            self.keys.truncate(part.first_key);
+            self.write_count(part.dropped_tag, part.dropped);
+            self.buffer.close(&part.nested);
+        }
     }
 
     /// Ends the span and gives its framed bytes; `None` if it has outgrown what can ever be sent.
     pub(crate) fn finish(&mut self, end: u64) -> Option<&[u8]> {
-        self.close_forgotten();
+        self.close_part();
         if let Some(mut out) = self.buffer.claim(11) {
             out.put(&[tag::KIND, self.kind as u8, tag::END_TIME]);
             // a clock set back must not make a span that collectors refuse
@@ -346,16 +363,6 @@ impl SpanRecord {
         self.write_count(tag::DROPPED_EVENTS, self.dropped_events);
         self.write_count(tag::DROPPED_LINKS, self.dropped_links);
         if self.buffer.outgrown() { None } else { Some(self.buffer.framed()) }
-    }
-
-    /// A part whose guard was leaked would make its whole request unreadable: it ends where something else begins.
-    #[inline]
-    fn close_forgotten(&mut self) {
-        if let Some((nested, first_key)) = self.open {
-            self.open = None;
-            self.keys.truncate(first_key);
-            self.buffer.close(&nested);
-        }
     }
 
     /// How much storage the record holds on to.
@@ -428,9 +435,9 @@ impl SpanRecord {
     }
 }
 
-/// An event or a link that is being written; ended by [`SpanRecord::close`].
-#[derive(Debug)]
-pub(crate) struct Part {
+/// An event or a link that is being written; ended by [`SpanRecord::close_part`].
+#[derive(Debug, Clone, Copy)]
+struct Part {
     nested: Nested,
     first_key: usize,
     most: u32,

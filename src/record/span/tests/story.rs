@@ -89,12 +89,14 @@ impl Story {
                 Step::Ok => record.set_status(Status::Ok),
                 Step::Error(message) => record.set_status(Status::Error(message)),
                 Step::Event { name, time, settings } => {
-                    let event = record.open_event(name, *time);
-                    fill(record, event, settings, watch);
+                    if record.open_event(name, *time) {
+                        fill_part(record, settings, watch);
+                    }
                 }
                 Step::Link { target, settings } => {
-                    let link = record.open_link(&target.borrow());
-                    fill(record, link, settings, watch);
+                    if record.open_link(&target.borrow()) {
+                        fill_part(record, settings, watch);
+                    }
                 }
             }
             watch(record);
@@ -142,18 +144,12 @@ impl Target {
     }
 }
 
-fn fill(
-    record: &mut SpanRecord,
-    part: Option<Part>,
-    settings: &[Setting],
-    watch: &mut dyn FnMut(&SpanRecord),
-) {
-    let Some(mut part) = part else { return };
+fn fill_part(record: &mut SpanRecord, settings: &[Setting], watch: &mut dyn FnMut(&SpanRecord)) {
     for (key, value) in settings {
-        record.set_in(&mut part, key, *value);
+        record.set_in_part(key, *value);
         watch(record);
     }
-    record.close(&part);
+    record.close_part();
 }
 
 pub(super) fn any_story() -> impl Strategy<Value = Story> {
