@@ -229,7 +229,10 @@ fn add_piece(groups: &mut Vec<Group>, scope: &Arc<Scope>, piece: Piece) {
     match groups.last_mut() {
         Some(group) if Arc::ptr_eq(&group.scope, scope) => {
             group.bytes += bytes;
-            group.pieces.push(piece);
+            match group.pieces.last_mut() {
+                Some(last) if last.end == piece.start => last.end = piece.end,
+                _ => group.pieces.push(piece),
+            }
         }
         _ => groups.push(Group { scope: Arc::clone(scope), pieces: vec![piece], bytes }),
     }
