@@ -230,8 +230,7 @@ impl Worker {
         for number in 1.. {
             let deadline = self.state.stop_by.map_or(give_up, |by| by.min(give_up));
             let Some(verdict) = self.send(batch, deadline) else {
-                self.settle_batch(batch, Outcome::WorkerPanicked);
-                return Settled::Yes;
+                return self.settle_batch(batch, Outcome::WorkerPanicked);
             };
             self.tell_verdict(&verdict);
             let attempt = Attempt { number, records: batch.records, deadline, random: random() };

@@ -28,7 +28,7 @@ impl Resource {
         }
     }
 
-    /// Adds what OTLP expects of every program, where it is not set: a service name and who exports.
+    /// Adds what OTLP expects of every program: a service name, if it has none, and who exports.
     pub(crate) fn with_defaults(mut self) -> Self {
         if self.get_str("service.name").is_none_or(str::is_empty) {
             self.set("service.name", Value::Str(&unknown_service()));
