@@ -74,11 +74,12 @@ mod transport;
 mod worker;
 
 pub use config::{
-    Compression, Config, ConfigError, Exporter, Finding, Location, Proxy, Setting, Severity, Source, WhenFull,
+    Compression, Config, ConfigError, Exporter, Finding, FindingSeverity, Histograms, Location, Proxy,
+    Setting, Source, Temporality, WhenFull,
 };
 pub use context::{ParseContextError, SpanContext};
 pub use problem::{Problem, ProblemKind};
-pub use record::{Resource, Signal, SpanId, SpanKind, SpanLimits, Status, TraceId, Value};
+pub use record::{Resource, Severity, Signal, SpanId, SpanKind, SpanLimits, Status, TraceId, Value};
 pub use stats::{Counts, Dropped, ExporterLedger, Ledger, TurnedAway};
 pub use telemetry::{Flushed, Telemetry};
 pub use tracer::{Span, SpanBuilder, SpanPart, Tracer};

@@ -1,6 +1,6 @@
 //! The ledger: every record accounted for, by reason.
 //!
-//! At every moment accepted = delivered + rejected + dropped + in flight; what was turned away at the
+//! At every moment accepted = delivered + rejected + dropped + replaced + in flight; what was turned away at the
 //! door stands beside it.
 
 use std::fmt;
@@ -27,7 +27,9 @@ impl Ledger {
     /// All exporters and signals added up.
     pub fn total(&self) -> Counts {
         let mut total = Counts::default();
-        self.exporters.iter().for_each(|exporter| total += exporter.traces);
+        for exporter in &self.exporters {
+            exporter.by_signal().into_iter().for_each(|(_, counts)| total += counts);
+        }
         total
     }
 
@@ -39,9 +41,15 @@ impl Ledger {
 
 impl fmt::Display for Ledger {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, exporter) in self.exporters.iter().enumerate() {
-            let line_break = if index > 0 { "\n" } else { "" };
-            write!(f, "{line_break}{} {}: {}", exporter.id, Signal::Traces.name(), exporter.traces)?;
+        let mut line_break = "";
+        for exporter in &self.exporters {
+            for (signal, counts) in exporter.by_signal() {
+                // what was never used is not worth a line, unless there would be none
+                if counts != Counts::default() || (signal == Signal::Traces && exporter.is_unused()) {
+                    write!(f, "{line_break}{} {}: {counts}", exporter.id, signal.name())?;
+                    line_break = "\n";
+                }
+            }
         }
         Ok(())
     }
@@ -55,11 +63,26 @@ pub struct ExporterLedger {
     pub id: String,
     /// Its spans.
     pub traces: Counts,
+    /// Its log records.
+    pub logs: Counts,
+    /// Its data points of metrics.
+    pub metrics: Counts,
     /// Requests that were attempted, retries included.
     pub attempts: u64,
 }
 
-/// Counts of records: accepted = delivered + rejected + dropped + in flight, exactly and at every moment.
+impl ExporterLedger {
+    /// The counts of each signal.
+    pub fn by_signal(&self) -> [(Signal, Counts); 3] {
+        [(Signal::Traces, self.traces), (Signal::Logs, self.logs), (Signal::Metrics, self.metrics)]
+    }
+
+    fn is_unused(&self) -> bool {
+        self.by_signal().into_iter().all(|(_, counts)| counts == Counts::default())
+    }
+}
+
+/// Counts of records: accepted = delivered + rejected + dropped + replaced + in flight, exactly and at every moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[non_exhaustive]
 pub struct Counts {
@@ -71,6 +94,9 @@ pub struct Counts {
     pub rejected: u64,
     /// Accepted, but lost on the way.
     pub dropped: Dropped,
+    /// Data points that could not be delivered before newer ones of the same series said all that they had to say;
+    /// only cumulative metrics can be replaced, and nothing is lost by it.
+    pub replaced: u64,
     /// Queued or being sent.
     pub in_flight: u64,
     /// Never accepted.
@@ -82,6 +108,11 @@ impl Counts {
     pub fn lost(&self) -> u64 {
         self.rejected + self.dropped.total() + self.turned_away.total()
     }
+
+    /// Accepted records that have come to an end.
+    fn settled(&self) -> u64 {
+        self.delivered + self.rejected + self.dropped.total() + self.replaced
+    }
 }
 
 impl AddAssign for Counts {
@@ -89,6 +120,7 @@ impl AddAssign for Counts {
         self.accepted += other.accepted;
         self.delivered += other.delivered;
         self.rejected += other.rejected;
+        self.replaced += other.replaced;
         self.in_flight += other.in_flight;
         self.dropped.refused += other.dropped.refused;
         self.dropped.gave_up += other.dropped.gave_up;
@@ -111,6 +143,7 @@ impl fmt::Display for Counts {
             (self.dropped.too_large, "dropped: too large"),
             (self.dropped.shutdown, "dropped: shutdown"),
             (self.dropped.worker_panicked, "dropped: worker panicked"),
+            (self.replaced, "replaced"),
             (self.in_flight, "in flight"),
             (self.turned_away.queue_full, "turned away: queue full"),
             (self.turned_away.too_large, "turned away: too large"),
@@ -175,6 +208,7 @@ pub(crate) enum Outcome {
     GaveUp,
     TooLarge,
     WorkerPanicked,
+    Replaced,
 }
 
 /// Why a record was not accepted.
@@ -217,6 +251,7 @@ impl Books {
             Outcome::GaveUp => &mut counts.dropped.gave_up,
             Outcome::TooLarge => &mut counts.dropped.too_large,
             Outcome::WorkerPanicked => &mut counts.dropped.worker_panicked,
+            Outcome::Replaced => &mut counts.replaced,
         } += records;
     }
 
@@ -247,11 +282,12 @@ impl Books {
                 after_shutdown: refused(Refusal::AfterShutdown),
             };
             counts.accepted = accepted;
-            counts.in_flight = accepted - counts.delivered - counts.rejected - counts.dropped.total();
+            counts.in_flight = accepted - counts.settled();
         }
         drop(settled);
-        let [traces] = counts;
-        ExporterLedger { id: id.to_owned(), traces, attempts: self.attempts.load(Ordering::Relaxed) }
+        let [traces, logs, metrics] = counts;
+        let attempts = self.attempts.load(Ordering::Relaxed);
+        ExporterLedger { id: id.to_owned(), traces, logs, metrics, attempts }
     }
 
     fn settled(&self) -> MutexGuard<'_, Settled> {
@@ -271,7 +307,7 @@ impl Books {
         }
         settled.closed = true;
         for (counts, accepted) in settled.counts.iter_mut().zip(accepted()) {
-            counts.dropped.shutdown += accepted - counts.delivered - counts.rejected - counts.dropped.total();
+            counts.dropped.shutdown += accepted - counts.settled();
         }
     }
 }

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use standpipe::{Compression, Config, ConfigError, Exporter, Proxy, Severity, Source, SpanLimits, WhenFull};
+use standpipe::{
+    Compression, Config, ConfigError, Exporter, FindingSeverity, Proxy, Source, SpanLimits, WhenFull,
+};
 
 /// A tracer that works, with more keys below.
 fn tracer(keys: &str) -> String {
@@ -540,5 +542,7 @@ fn a_configuration_in_code_keeps_what_it_is_told() {
 
 #[test]
 fn severities_are_in_order() {
-    assert!(Severity::Note < Severity::Warning && Severity::Warning < Severity::Error);
+    assert!(
+        FindingSeverity::Note < FindingSeverity::Warning && FindingSeverity::Warning < FindingSeverity::Error
+    );
 }

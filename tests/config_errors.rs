@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
-use standpipe::{Config, ConfigError, Exporter, Severity};
+use standpipe::{Config, ConfigError, Exporter, FindingSeverity};
 
 const GOOD: &str = "[tracer.good]\ntype = 'otel'\ntransport = 'http'\n";
 
@@ -326,11 +326,11 @@ proptest! {
         let text: String = pieces.concat();
         let findings = match Config::from_toml_str(&text) {
             Ok(config) => {
-                prop_assert!(config.findings().iter().all(|finding| finding.severity < Severity::Error));
+                prop_assert!(config.findings().iter().all(|finding| finding.severity < FindingSeverity::Error));
                 config.findings().to_vec()
             }
             Err(error) => {
-                prop_assert!(error.findings().iter().any(|finding| finding.severity == Severity::Error));
+                prop_assert!(error.findings().iter().any(|finding| finding.severity == FindingSeverity::Error));
                 prop_assert!(!error.to_string().contains(['\r', '\0']));
                 error.findings().to_vec()
             }

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use standpipe::{Config, ConfigError, Exporter, Finding, Setting, Severity, Source, Telemetry};
+use standpipe::{Config, ConfigError, Exporter, Finding, FindingSeverity, Setting, Source, Telemetry};
 
 use super::paint::{Ink, Look};
 use super::snippet::Snippet;
@@ -137,9 +137,9 @@ impl From<&Finding> for Problem {
     fn from(finding: &Finding) -> Self {
         Self {
             weight: match finding.severity {
-                Severity::Error => Weight::Error,
-                Severity::Warning => Weight::Warning,
-                Severity::Note => Weight::Note,
+                FindingSeverity::Error => Weight::Error,
+                FindingSeverity::Warning => Weight::Warning,
+                FindingSeverity::Note => Weight::Note,
             },
             place: finding.location.as_ref().map(|location| (location.line, location.column)),
             key: finding.key.clone(),

@@ -47,7 +47,7 @@ impl ConfigError {
     pub(crate) fn at_start(faults: Vec<(String, String)>, mut usable: Config) -> Self {
         usable.exporters.retain(|exporter| faults.iter().all(|(id, _)| id != exporter.name()));
         let finding = |(id, what)| Finding {
-            severity: Severity::Error,
+            severity: FindingSeverity::Error,
             location: None,
             key: format!("exporter {id:?}"),
             what,
@@ -102,7 +102,7 @@ impl std::error::Error for ConfigError {}
 #[non_exhaustive]
 pub struct Finding {
     /// How bad it is.
-    pub severity: Severity,
+    pub severity: FindingSeverity,
     /// Where it is; `None` for values set in code.
     pub location: Option<Location>,
     /// The key in full, as `tracer.otel.endpoint` or `exporter "otlp".endpoint`; empty if it is not about one key.
@@ -116,9 +116,9 @@ pub struct Finding {
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.severity {
-            Severity::Error => {}
-            Severity::Warning => f.write_str("warning: ")?,
-            Severity::Note => f.write_str("note: ")?,
+            FindingSeverity::Error => {}
+            FindingSeverity::Warning => f.write_str("warning: ")?,
+            FindingSeverity::Note => f.write_str("note: ")?,
         }
         if let Some(location) = &self.location {
             write!(f, "{location}: ")?;
@@ -136,7 +136,7 @@ impl fmt::Display for Finding {
 
 /// How bad a [`Finding`] is; the worst comes last in the order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Severity {
+pub enum FindingSeverity {
     /// Worth knowing, nothing to do.
     Note,
     /// Probably not what was meant, but it works.
@@ -179,7 +179,7 @@ impl Fault {
 mod tests {
     use super::*;
 
-    fn finding(severity: Severity, location: Option<Location>, key: &str, fix: &str) -> Finding {
+    fn finding(severity: FindingSeverity, location: Option<Location>, key: &str, fix: &str) -> Finding {
         Finding {
             severity,
             location,
@@ -193,16 +193,20 @@ mod tests {
     fn a_finding_says_severity_place_key_and_fix_and_leaves_out_what_it_does_not_know() {
         let place = Location { file: "otlp.toml".to_owned(), line: 7, column: 1 };
         let fix = "did you mean \"endpoint\"?";
-        let shown = finding(Severity::Error, Some(place.clone()), "tracer.otel.endpont", fix).to_string();
+        let shown =
+            finding(FindingSeverity::Error, Some(place.clone()), "tracer.otel.endpont", fix).to_string();
         assert_eq!(shown, "otlp.toml:7:1: tracer.otel.endpont: unknown key; did you mean \"endpoint\"?");
-        let shown = finding(Severity::Warning, Some(place), "x", "").to_string();
+        let shown = finding(FindingSeverity::Warning, Some(place), "x", "").to_string();
         assert_eq!(shown, "warning: otlp.toml:7:1: x: unknown key");
-        assert_eq!(finding(Severity::Note, None, "", "").to_string(), "note: unknown key");
+        assert_eq!(finding(FindingSeverity::Note, None, "", "").to_string(), "note: unknown key");
     }
 
     #[test]
     fn an_error_has_one_line_for_each_finding() {
-        let findings = vec![finding(Severity::Error, None, "a", ""), finding(Severity::Note, None, "b", "")];
+        let findings = vec![
+            finding(FindingSeverity::Error, None, "a", ""),
+            finding(FindingSeverity::Note, None, "b", ""),
+        ];
         let error = ConfigError::new(findings, Config::new());
         assert_eq!(error.to_string(), "a: unknown key\nnote: b: unknown key");
         assert!(!error.is_unreadable());

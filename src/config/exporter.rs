@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use super::error::{Fault, Finding, Severity};
+use super::error::{Fault, Finding, FindingSeverity};
 use super::key::Key;
 use super::{
-    BatchSettings, Compression, HttpSettings, Level, PaceSettings, Proxy, QueueSettings, RetrySettings,
-    Secret, Setting, Source, WhenFull, duration, endpoint, header, size,
+    BatchSettings, Compression, HttpSettings, Level, PaceSettings, Proxy, PushSettings, QueueSettings,
+    RetrySettings, Secret, Setting, Signals, Source, WhenFull, duration, endpoint, header, size,
 };
 
 /// Where telemetry goes, and at what pace: a collector's address with its queue, batches, retries and secrets.
@@ -37,6 +37,8 @@ pub struct Exporter {
     pub(crate) retry: RetrySettings,
     pub(crate) http: HttpSettings,
     pub(crate) level: Level,
+    pub(crate) signals: Signals,
+    pub(crate) push: PushSettings,
     origins: BTreeMap<Key, Origin>,
     /// Beside `http.headers`, one for each.
     header_sources: Vec<Source>,
@@ -75,6 +77,8 @@ impl Exporter {
             retry: RetrySettings::default(),
             http: HttpSettings::default(),
             level: Level::default(),
+            signals: Signals::ALL,
+            push: PushSettings::default(),
             origins: BTreeMap::new(),
             header_sources: Vec::new(),
         }
@@ -248,7 +252,13 @@ impl Exporter {
     }
 
     /// What is wrong with a setting, at the place the value came from or else where the exporter is declared.
-    pub(super) fn finding(&self, severity: Severity, key: Key, source: &Source, fault: Fault) -> Finding {
+    pub(super) fn finding(
+        &self,
+        severity: FindingSeverity,
+        key: Key,
+        source: &Source,
+        fault: Fault,
+    ) -> Finding {
         Finding {
             severity,
             location: source.location().or(self.declared.location()).cloned(),

@@ -24,13 +24,15 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-pub use error::{ConfigError, Finding, Location, Severity};
+pub use error::{ConfigError, Finding, FindingSeverity, Location};
 pub use exporter::Exporter;
 pub(crate) use secret::Secret;
 #[cfg(feature = "tls")]
 pub(crate) use settings::TlsSettings;
-pub(crate) use settings::{BatchSettings, HttpSettings, Level, PaceSettings, QueueSettings, RetrySettings};
-pub use settings::{Compression, Proxy, WhenFull};
+pub(crate) use settings::{
+    BatchSettings, HttpSettings, Level, PaceSettings, PushSettings, QueueSettings, RetrySettings, Signals,
+};
+pub use settings::{Compression, Histograms, Proxy, Temporality, WhenFull};
 pub use source::{Setting, Source};
 
 use crate::problem::{Hook, Problem};

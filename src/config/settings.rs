@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::Secret;
 use super::endpoint::Endpoint;
-use crate::record::Signal;
+use crate::record::{Severity, Signal};
 
 /// What happens to a record that finds the queue full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -102,6 +102,64 @@ impl Default for RetrySettings {
             max_retry_after: Duration::from_secs(60),
             give_up_after: Duration::from_secs(300),
         }
+    }
+}
+
+/// Over which stretch of time the sums of metrics go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Temporality {
+    /// Since the start of the program: a push that is lost is made good by the next.
+    #[default]
+    Cumulative,
+    /// Since the last push, for counters and histograms; up-down counters stay cumulative.
+    Delta,
+    /// As [`Delta`](Self::Delta) for counters and histograms that the program updates; what callbacks observe
+    /// stays cumulative, so that nothing must be remembered between two pushes.
+    LowMemory,
+}
+
+/// How histograms divide their values, unless an instrument has bounds of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Histograms {
+    /// Fifteen bounds from 0 to 10,000.
+    #[default]
+    Explicit,
+    /// At most 160 buckets of equal ratio, as fine as the values allow.
+    Exponential,
+}
+
+/// The section of metrics: when they are pushed, and in what form.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct PushSettings {
+    pub(crate) interval: Duration,
+    pub(crate) temporality: Temporality,
+    pub(crate) histograms: Histograms,
+}
+
+impl Default for PushSettings {
+    fn default() -> Self {
+        Self {
+            interval: Duration::from_secs(60),
+            temporality: Temporality::default(),
+            histograms: Histograms::default(),
+        }
+    }
+}
+
+/// Which signals an exporter sends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Signals([bool; Signal::COUNT]);
+
+impl Signals {
+    pub(crate) const ALL: Self = Self([true; Signal::COUNT]);
+
+    pub(crate) fn of(signals: &[Signal]) -> Self {
+        Self(Signal::ALL.map(|signal| signals.contains(&signal)))
+    }
+
+    #[inline]
+    pub(crate) fn contain(self, signal: Signal) -> bool {
+        self.0[signal as usize]
     }
 }
 
@@ -219,6 +277,18 @@ impl Level {
     /// In any case.
     pub(super) fn parse(text: &str) -> Option<Self> {
         Self::NAMES.into_iter().find(|(name, _)| name.eq_ignore_ascii_case(text)).map(|(_, level)| level)
+    }
+
+    /// The least number of a severity that passes.
+    pub(crate) fn least_severity(self) -> u8 {
+        match self {
+            Level::Trace => Severity::Trace.number(),
+            Level::Debug => Severity::Debug.number(),
+            Level::Info => Severity::Info.number(),
+            Level::Warn => Severity::Warn.number(),
+            Level::Error => Severity::Error.number(),
+            Level::Disable => u8::MAX,
+        }
     }
 
     pub(super) fn name(self) -> &'static str {

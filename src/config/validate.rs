@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use super::endpoint::Endpoint;
-use super::error::{ConfigError, Fault, Finding, Severity};
+use super::error::{ConfigError, Fault, Finding, FindingSeverity};
 use super::key::Key;
 use super::{Compression, Config, Exporter, duration, header, size};
 
@@ -40,13 +40,13 @@ pub(super) fn validate(
         if !ids.insert(exporter.name()) {
             found.push(whole(exporter, "another exporter has the same id", "give each its own with id"));
         }
-        broken[index] |= found.iter().any(|finding| finding.severity == Severity::Error);
+        broken[index] |= found.iter().any(|finding| finding.severity == FindingSeverity::Error);
         findings.append(&mut found);
     }
-    let failed = findings.iter().any(|finding| finding.severity == Severity::Error);
+    let failed = findings.iter().any(|finding| finding.severity == FindingSeverity::Error);
     findings.sort_by_key(|finding| finding.location.as_ref().map(|place| (place.line, place.column)));
 
-    let told = findings.iter().filter(|finding| finding.severity < Severity::Error);
+    let told = findings.iter().filter(|finding| finding.severity < FindingSeverity::Error);
     // what is validated twice, after reading and at start, is told once
     let new: Vec<Finding> = told.filter(|finding| !config.findings.contains(finding)).cloned().collect();
     config.findings.extend(new);
@@ -88,15 +88,20 @@ fn check(exporter: &Exporter, found: &mut Vec<Finding>) {
         (Key::UserAgent, check_user_agent(exporter)),
     ] {
         if let Err(fault) = result {
-            report(Severity::Error, key, fault);
+            report(FindingSeverity::Error, key, fault);
         }
     }
     if let Some((key, fault)) = idle_certificates(exporter) {
-        report(Severity::Warning, key, fault);
+        report(FindingSeverity::Warning, key, fault);
     }
     for (index, (name, value)) in exporter.http.headers.iter().enumerate() {
         if let Err(fault) = header::check(index + 1, name, value.expose()) {
-            found.push(exporter.finding(Severity::Error, Key::Headers, exporter.header_source(index), fault));
+            found.push(exporter.finding(
+                FindingSeverity::Error,
+                Key::Headers,
+                exporter.header_source(index),
+                fault,
+            ));
         }
     }
     if exporter.name().is_empty() {
@@ -106,7 +111,7 @@ fn check(exporter: &Exporter, found: &mut Vec<Finding>) {
 
 fn whole(exporter: &Exporter, what: &str, fix: &str) -> Finding {
     Finding {
-        severity: Severity::Error,
+        severity: FindingSeverity::Error,
         location: exporter.declared().location().cloned(),
         key: exporter.path(),
         what: what.to_owned(),

@@ -31,9 +31,8 @@ pub(super) struct Content {
 
 impl Plan {
     pub(super) fn of(head: &Head, max_body_bytes: usize) -> Result<Self, Refusal> {
-        let signal = Signal::ALL
-            .into_iter()
-            .find(|signal| signal.path() == head.path())
+        let signal = Some(Signal::Traces)
+            .filter(|signal| signal.path() == head.path())
             .ok_or_else(|| Refusal::new(404, "no such path: traces go to /v1/traces"))?;
         if head.method != "POST" {
             return Err(Refusal::new(405, "method not allowed: use POST"));
@@ -64,16 +63,12 @@ impl Plan {
     }
 
     fn decode_message(&self, message: &[u8], max_body_bytes: usize) -> Result<Content, Refusal> {
-        let weight = match self.signal {
-            Signal::Traces => weight::of_traces(message),
-        };
+        let weight = weight::of_traces(message);
         if weight > max_body_bytes.saturating_mul(UNFOLDING) {
             return Err(Refusal::new(413, "request body too large: it unfolds to too many messages"));
         }
-        let spans = match self.signal {
-            Signal::Traces => traces::decode(message),
-        };
-        let spans = spans.map_err(|error| Refusal::new(400, format!("cannot decode the body: {error}")))?;
+        let spans = traces::decode(message)
+            .map_err(|error| Refusal::new(400, format!("cannot decode the body: {error}")))?;
         Ok(Content { spans, weight })
     }
 }

@@ -7,6 +7,7 @@ mod id;
 mod limits;
 mod resource;
 mod scope;
+mod severity;
 mod span;
 
 pub use attribute::Value;
@@ -17,6 +18,7 @@ pub use id::{SpanId, TraceId};
 pub use limits::SpanLimits;
 pub use resource::Resource;
 pub(crate) use scope::Scope;
+pub use severity::Severity;
 pub(crate) use span::{LinkTarget, SpanHead, SpanRecord};
 pub use span::{SpanKind, Status};
 
@@ -25,11 +27,15 @@ pub use span::{SpanKind, Status};
 pub enum Signal {
     /// Spans, to `/v1/traces`.
     Traces,
+    /// Log records, to `/v1/logs`.
+    Logs,
+    /// Data points of metrics, to `/v1/metrics`.
+    Metrics,
 }
 
 impl Signal {
     /// All signals, for iteration.
-    pub const ALL: [Signal; 1] = [Signal::Traces];
+    pub const ALL: [Signal; 3] = [Signal::Traces, Signal::Logs, Signal::Metrics];
 
     /// How many signals there are.
     pub(crate) const COUNT: usize = Self::ALL.len();
@@ -38,6 +44,8 @@ impl Signal {
     pub fn path(self) -> &'static str {
         match self {
             Signal::Traces => "/v1/traces",
+            Signal::Logs => "/v1/logs",
+            Signal::Metrics => "/v1/metrics",
         }
     }
 
@@ -45,6 +53,8 @@ impl Signal {
     pub fn name(self) -> &'static str {
         match self {
             Signal::Traces => "traces",
+            Signal::Logs => "logs",
+            Signal::Metrics => "metrics",
         }
     }
 }

@@ -4,18 +4,19 @@ use proptest::prelude::*;
 
 use super::*;
 
-const OUTCOMES: [Outcome; 6] = [
+const OUTCOMES: [Outcome; 7] = [
     Outcome::Delivered,
     Outcome::Rejected,
     Outcome::Refused,
     Outcome::GaveUp,
     Outcome::TooLarge,
     Outcome::WorkerPanicked,
+    Outcome::Replaced,
 ];
 const REFUSALS: [Refusal; Refusal::COUNT] = [Refusal::QueueFull, Refusal::TooLarge, Refusal::AfterShutdown];
 
 fn read(books: &Books, accepted: u64) -> Counts {
-    books.read("test", || [accepted]).traces
+    books.read("test", || [accepted, 0, 0]).traces
 }
 
 /// Each outcome's count, in the order of [`OUTCOMES`].
@@ -28,11 +29,13 @@ fn outcomes(counts: &Counts) -> [u64; OUTCOMES.len()] {
         dropped.gave_up,
         dropped.too_large,
         dropped.worker_panicked,
+        counts.replaced,
     ]
 }
 
 fn adds_up(counts: &Counts) -> bool {
-    counts.accepted == counts.delivered + counts.rejected + counts.dropped.total() + counts.in_flight
+    counts.accepted
+        == counts.delivered + counts.rejected + counts.dropped.total() + counts.replaced + counts.in_flight
 }
 
 /// Every count a different power of two, so that two that are mixed up or left out show; all of them so many times.
@@ -55,7 +58,13 @@ fn all_different(times: u64) -> Counts {
             worker_panicked: count(),
         },
         turned_away: TurnedAway { queue_full: count(), too_large: count(), after_shutdown: count() },
+        replaced: count(),
     }
+}
+
+fn busy_exporter() -> ExporterLedger {
+    let counts = all_different(1);
+    ExporterLedger { id: "one".to_owned(), traces: counts, logs: counts, metrics: counts, attempts: 1 }
 }
 
 #[test]
@@ -89,13 +98,13 @@ fn each_refusal_has_its_own_place_beside_the_accepted() {
 fn closing_puts_what_is_left_to_the_shutdown_and_ignores_what_comes_late() {
     let books = Books::default();
     books.settle(Signal::Traces, Outcome::Delivered, 4);
-    books.close(|| [10]);
+    books.close(|| [10, 0, 0]);
     let closed = read(&books, 10);
     assert_eq!((closed.delivered, closed.dropped.shutdown, closed.in_flight), (4, 6, 0));
     for outcome in OUTCOMES {
         books.settle(Signal::Traces, outcome, 6);
     }
-    books.close(|| [1000]);
+    books.close(|| [1000, 0, 0]);
     assert_eq!(read(&books, 10), closed, "no late settlement, no second closing");
     books.turn_away(Signal::Traces, Refusal::AfterShutdown);
     assert_eq!(read(&books, 10).turned_away.after_shutdown, 1, "who comes late is still counted");
@@ -107,7 +116,7 @@ fn a_closed_ledger_adds_up_while_a_worker_goes_on_settling() {
         let books = Books::default();
         thread::scope(|scope| {
             scope.spawn(|| (0..100).for_each(|_| books.settle(Signal::Traces, Outcome::Delivered, 1)));
-            books.close(|| [100]);
+            books.close(|| [100, 0, 0]);
             let closed = read(&books, 100);
             assert!(adds_up(&closed) && closed.in_flight == 0, "{closed}");
         });
@@ -129,7 +138,7 @@ fn a_record_is_never_seen_as_settled_before_it_is_seen_as_accepted() {
         });
         for _ in 0..2_000 {
             // would underflow, and panic, if the two were read the other way round
-            let counts = books.read("test", || [accepted.load(Ordering::SeqCst)]).traces;
+            let counts = books.read("test", || [accepted.load(Ordering::SeqCst), 0, 0]).traces;
             assert!(adds_up(&counts), "{counts}");
         }
     });
@@ -137,21 +146,21 @@ fn a_record_is_never_seen_as_settled_before_it_is_seen_as_accepted() {
 
 #[test]
 fn totals_add_up_every_count_of_every_exporter() {
-    let exporter = ExporterLedger { id: "one".to_owned(), traces: all_different(1), attempts: 1 };
-    let ledger = Ledger { exporters: vec![exporter.clone(), exporter] };
+    let ledger = Ledger { exporters: vec![busy_exporter(), busy_exporter()] };
     let total = ledger.total();
-    assert_eq!(total, all_different(2));
-    assert_eq!(total.dropped.total(), 2 * (16 + 32 + 64 + 128 + 256));
-    assert_eq!(total.turned_away.total(), 2 * (512 + 1024 + 2048));
-    assert_eq!(ledger.lost(), 2 * 4 + total.dropped.total() + total.turned_away.total());
+    assert_eq!(total, all_different(6));
+    assert_eq!(total.dropped.total(), 6 * (16 + 32 + 64 + 128 + 256));
+    assert_eq!(total.turned_away.total(), 6 * (512 + 1024 + 2048));
+    assert_eq!(ledger.lost(), 6 * 4 + total.dropped.total() + total.turned_away.total());
 }
 
 #[test]
 fn a_ledger_tells_each_count_that_is_not_zero() {
-    let exporter = ExporterLedger { id: "one".to_owned(), traces: all_different(1), attempts: 1 };
-    let told = Ledger { exporters: vec![exporter.clone(), exporter] }.to_string();
-    assert_eq!(told.lines().count(), 2);
-    for count in (0..12).map(|power| 1 << power) {
+    let idle = ExporterLedger { id: "two".to_owned(), ..Default::default() };
+    let told = Ledger { exporters: vec![busy_exporter(), idle] }.to_string();
+    let starts: Vec<_> = told.lines().map(|line| line.split(':').next().unwrap_or_default()).collect();
+    assert_eq!(starts, ["one traces", "one logs", "one metrics", "two traces"]);
+    for count in (0..13).map(|power| 1 << power) {
         assert!(told.contains(&format!(" {count} ")), "{count} in {told}");
     }
     let quiet = Counts { accepted: 3, delivered: 3, ..Default::default() }.to_string();
@@ -162,7 +171,7 @@ fn a_ledger_tells_each_count_that_is_not_zero() {
 fn attempts_are_counted() {
     let books = Books::default();
     (0..3).for_each(|_| books.attempted());
-    assert_eq!(books.read("test", || [0]).attempts, 3);
+    assert_eq!(books.read("test", || [0, 0, 0]).attempts, 3);
 }
 
 proptest! {
@@ -181,7 +190,7 @@ proptest! {
         }
         let open = read(&books, accepted);
         prop_assert_eq!((outcomes(&open), open.in_flight), (expected, in_flight));
-        books.close(|| [accepted]);
+        books.close(|| [accepted, 0, 0]);
         let closed = read(&books, accepted);
         prop_assert_eq!((outcomes(&closed), closed.in_flight), (expected, 0));
         prop_assert_eq!(closed.dropped.shutdown, in_flight);

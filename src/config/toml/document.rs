@@ -7,7 +7,7 @@ use toml::de::DeTable;
 
 use super::outline::{Malformed, Outline, Owner, WayBack, encode};
 use super::scan::scan;
-use crate::config::error::{Finding, Location, Severity};
+use crate::config::error::{Finding, FindingSeverity, Location};
 use crate::config::key::Key;
 
 /// More are only counted: a file with so many is no configuration.
@@ -72,7 +72,7 @@ impl<'d> Document<'d> {
             found.iter().take(MAX_MISTAKES).map(|(place, reason)| self.mistake(*place, reason)).collect();
         if let Some((place, _)) = found.get(MAX_MISTAKES) {
             let finding = Finding {
-                severity: Severity::Error,
+                severity: FindingSeverity::Error,
                 location: Some(self.location_of(*place)),
                 key: String::new(),
                 what: format!("{} more mistakes from here on", found.len() - MAX_MISTAKES),
@@ -100,7 +100,7 @@ impl<'d> Document<'d> {
         };
         let owner = self.outline.owner_at(place);
         // what nobody here reads can break nothing
-        let severity = if owner == Owner::Other { Severity::Warning } else { Severity::Error };
+        let severity = if owner == Owner::Other { FindingSeverity::Warning } else { FindingSeverity::Error };
         let key = dotted(self.outline.path_at(place).iter().map(String::as_str));
         let finding = Finding { severity, location: Some(self.location_of(place)), key, what, fix };
         Mistake { owner, finding, statement: self.outline.statement_at(place) }

@@ -21,7 +21,7 @@ use toml::de::{DeTable, DeValue};
 use self::document::{Document, dotted};
 use self::report::Report;
 use self::tracer::TracerReader;
-use super::error::{ConfigError, Finding, Location, Severity};
+use super::error::{ConfigError, Finding, FindingSeverity, Location};
 use super::expand::{MAX_FILE_BYTES, Surroundings, read_bounded};
 use super::{Config, Exporter, validate};
 
@@ -97,5 +97,11 @@ fn note_metrics(root: &DeTable<'_>, report: &mut Report<'_>) {
 fn unreadable(file: &str, what: String) -> ConfigError {
     let location = Some(Location { file: file.to_owned(), line: 1, column: 1 });
     let fix = "name a readable file of TOML, at most 1 MiB".to_owned();
-    ConfigError::unreadable(Finding { severity: Severity::Error, location, key: String::new(), what, fix })
+    ConfigError::unreadable(Finding {
+        severity: FindingSeverity::Error,
+        location,
+        key: String::new(),
+        what,
+        fix,
+    })
 }

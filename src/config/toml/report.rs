@@ -7,7 +7,7 @@ use toml::de::DeValue;
 
 use super::document::{Document, Mistake};
 use super::outline::Owner;
-use crate::config::error::{Finding, Location, Severity};
+use crate::config::error::{Finding, FindingSeverity, Location};
 
 /// More findings are only counted: nobody reads them, and a hostile file must not cost more than it weighs.
 const MAX_FINDINGS: usize = 200;
@@ -58,7 +58,7 @@ impl<'d> Report<'d> {
             Some(id) => self.broken.extend([id.to_owned()]),
             None => self.all_broken = true,
         }
-        self.push(Severity::Error, at, key.into(), what.into(), fix.into());
+        self.push(FindingSeverity::Error, at, key.into(), what.into(), fix.into());
     }
 
     pub(super) fn warning(
@@ -68,7 +68,7 @@ impl<'d> Report<'d> {
         what: impl Into<String>,
         fix: impl Into<String>,
     ) {
-        self.push(Severity::Warning, at, key.into(), what.into(), fix.into());
+        self.push(FindingSeverity::Warning, at, key.into(), what.into(), fix.into());
     }
 
     pub(super) fn note(
@@ -78,7 +78,7 @@ impl<'d> Report<'d> {
         what: impl Into<String>,
         fix: impl Into<String>,
     ) {
-        self.push(Severity::Note, at, key.into(), what.into(), fix.into());
+        self.push(FindingSeverity::Note, at, key.into(), what.into(), fix.into());
     }
 
     /// A value of another type than the key has.
@@ -116,8 +116,11 @@ impl<'d> Report<'d> {
 
     pub(super) fn into_findings(mut self) -> Vec<Finding> {
         if self.left_out > 0 {
-            let severity =
-                if self.all_broken || !self.broken.is_empty() { Severity::Error } else { Severity::Warning };
+            let severity = if self.all_broken || !self.broken.is_empty() {
+                FindingSeverity::Error
+            } else {
+                FindingSeverity::Warning
+            };
             let what = format!("{} more findings are not shown", self.left_out);
             self.findings.push(Finding {
                 severity,
@@ -130,7 +133,7 @@ impl<'d> Report<'d> {
         self.findings
     }
 
-    fn push(&mut self, severity: Severity, at: usize, key: String, what: String, fix: String) {
+    fn push(&mut self, severity: FindingSeverity, at: usize, key: String, what: String, fix: String) {
         if self.document.statement_at(at).is_some_and(|statement| self.spoilt.contains(&statement)) {
             return;
         }
