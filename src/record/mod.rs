@@ -1,21 +1,27 @@
 //! What can be said, in wire format: each signal writes OTLP protobuf as the user speaks.
 
 mod attribute;
+mod attribute_set;
 mod buffer;
 mod chunk;
 mod id;
 mod limits;
+mod metric;
+mod point;
 mod resource;
 mod scope;
 mod severity;
 mod span;
 
 pub use attribute::Value;
+pub(crate) use attribute_set::AttributeSet;
 pub(crate) use buffer::{field_len, frames};
 pub(crate) use chunk::Chunk;
 pub(crate) use id::random;
 pub use id::{SpanId, TraceId};
 pub use limits::SpanLimits;
+pub(crate) use metric::{MetricHead, MetricRecord, Shape, Stretch, points_in};
+pub(crate) use point::{BucketsView, ExponentialPoint, HistogramPoint, Number, Period};
 pub use resource::Resource;
 pub(crate) use scope::Scope;
 pub use severity::Severity;

@@ -1,0 +1,254 @@
+//! The attributes that tell one series of a metric from another: a canonical set, encoded once.
+
+use super::Value;
+use super::attribute::Attribute;
+use super::buffer::{Writer, field_len};
+
+/// Tags of `AnyValue` for the values that are compared and hashed without being encoded first.
+mod tag {
+    pub(super) const STRING: u8 = 0x0a;
+    pub(super) const BOOL: u8 = 0x10;
+    pub(super) const INT: u8 = 0x18;
+    pub(super) const DOUBLE: u8 = 0x21;
+}
+
+/// Stands in the stored bytes where the tag goes that a set is written under.
+const ANY_TAG: u8 = 0;
+
+/// Attributes sorted by key, each key once, in wire format.
+///
+/// Two sets are equal if and only if they would be the same series to a collector.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct AttributeSet {
+    /// `KeyValue` fields, one behind the other.
+    bytes: Box<[u8]>,
+    entries: Box<[Entry]>,
+}
+
+/// Where the parts of one attribute begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Entry {
+    field: u32,
+    key: u32,
+    key_end: u32,
+    /// The `AnyValue` message, without its length.
+    value: u32,
+    end: u32,
+}
+
+impl AttributeSet {
+    /// Of pairs with the same key the last one counts. An empty key and a value nested too deeply are left out: they
+    /// must not be sent.
+    pub(crate) fn new<'a>(pairs: impl IntoIterator<Item = (&'a str, Value<'a>)>) -> Self {
+        let mut attributes: Vec<_> = pairs
+            .into_iter()
+            .filter_map(|(key, value)| Some((key, Attribute::new(key, value, None)?)))
+            .collect();
+        // later ones first, so that they are the ones that stay
+        attributes.reverse();
+        attributes.sort_by_key(|(key, _)| *key);
+        attributes.dedup_by_key(|(key, _)| *key);
+        let mut bytes =
+            Vec::with_capacity(attributes.iter().map(|(_, attribute)| attribute.field_len()).sum());
+        let mut entries = Vec::with_capacity(attributes.len());
+        for (key, attribute) in &attributes {
+            let start = bytes.len();
+            let end = start + attribute.field_len();
+            // beyond this nothing could be sent
+            let Ok(_) = u32::try_from(end) else { break };
+            bytes.resize(end, 0);
+            attribute.write(ANY_TAG, &mut Writer::over(&mut bytes[start..]));
+            entries.push(Entry::of_field(&bytes[start..], start, key.len()));
+        }
+        Self { bytes: bytes.into(), entries: entries.into() }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Bytes of all the fields that [`write`](Self::write) writes.
+    pub(super) fn encoded_len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Writes the attributes as `KeyValue` fields with this one-byte tag.
+    pub(super) fn write(&self, tag: u8, out: &mut Writer<'_>) {
+        for entry in &self.entries {
+            out.byte(tag);
+            out.put(&self.bytes[entry.field as usize + 1..entry.end as usize]);
+        }
+    }
+
+    /// Whether these pairs, in any order, make this set. Pairs with a key that is there twice are never found equal:
+    /// who wants to know about them makes a set of them first.
+    pub(crate) fn equals(&self, pairs: &[(&str, Value<'_>)]) -> bool {
+        // stored keys are all different: if each finds its pair, and there are no more pairs, it is one to one
+        let count = pairs.iter().filter(|(key, value)| is_welcome(key, value)).count();
+        let is_met = |index: usize, entry: &Entry| {
+            let is_it = |(key, value): &(&str, Value<'_>)| {
+                self.key(entry) == key.as_bytes() && is_same(self.value(entry), value)
+            };
+            // most callers give them in the same order every time
+            pairs.get(index).is_some_and(is_it) || pairs.iter().any(is_it)
+        };
+        count == self.len() && self.entries.iter().enumerate().all(|(index, entry)| is_met(index, entry))
+    }
+
+    /// The same for the same pairs in any order. It agrees with [`hash_of`](Self::hash_of) for the set made of them,
+    /// unless a key is there twice.
+    pub(crate) fn hash(pairs: &[(&str, Value<'_>)], seed: u64) -> u64 {
+        let welcome = pairs.iter().filter(|(key, value)| is_welcome(key, value));
+        let hashes = welcome.map(|(key, value)| match value {
+            Value::Str(text) => hash_pair(key.as_bytes(), tag::STRING, text.as_bytes(), seed),
+            other => with_encoded(other, |body| hash_pair(key.as_bytes(), body[0], &body[1..], seed)),
+        });
+        hash_all(hashes, seed)
+    }
+
+    /// The hash of this set, see [`hash`](Self::hash).
+    pub(crate) fn hash_of(&self, seed: u64) -> u64 {
+        let hashes = self.entries.iter().map(|entry| {
+            let (key, body) = (self.key(entry), self.value(entry));
+            let content = if body[0] == tag::STRING { text_of(body) } else { &body[1..] };
+            hash_pair(key, body[0], content, seed)
+        });
+        hash_all(hashes, seed)
+    }
+
+    fn key(&self, entry: &Entry) -> &[u8] {
+        &self.bytes[entry.key as usize..entry.key_end as usize]
+    }
+
+    fn value(&self, entry: &Entry) -> &[u8] {
+        &self.bytes[entry.value as usize..entry.end as usize]
+    }
+}
+
+impl Entry {
+    /// Of a field that stands at `start`; it fits into 32 bits with all that is before it.
+    fn of_field(field: &[u8], start: usize, key_len: usize) -> Self {
+        let after_length = |at: usize| at + varint_len(&field[at..]);
+        // tag, length, key tag, key length, key, value tag, value length, value
+        let key = after_length(after_length(1) + 1);
+        let value = after_length(key + key_len + 1);
+        let place = |at: usize| (start + at) as u32;
+        Self {
+            field: place(0),
+            key: place(key),
+            key_end: place(key + key_len),
+            value: place(value),
+            end: place(field.len()),
+        }
+    }
+}
+
+/// Whether a pair may be in a set.
+#[inline]
+fn is_welcome(key: &str, value: &Value<'_>) -> bool {
+    !key.is_empty() && !super::attribute::is_too_deep(value)
+}
+
+/// Whether a stored `AnyValue` message is this value; doubles are compared by their bits.
+#[inline]
+fn is_same(body: &[u8], value: &Value<'_>) -> bool {
+    match value {
+        Value::Str(text) => {
+            body[0] == tag::STRING && body.len() == field_len(text.len()) && body.ends_with(text.as_bytes())
+        }
+        other => with_encoded(other, |encoded| body == encoded),
+    }
+}
+
+/// The text in an `AnyValue` message that is one.
+fn text_of(body: &[u8]) -> &[u8] {
+    &body[1 + varint_len(&body[1..])..]
+}
+
+/// Bytes of the varint at the front.
+fn varint_len(bytes: &[u8]) -> usize {
+    bytes.iter().take_while(|byte| **byte & 0x80 != 0).count() + 1
+}
+
+/// Gives the value as an `AnyValue` message: on the stack if it is a plain number or truth value.
+#[inline]
+fn with_encoded<T>(value: &Value<'_>, then: impl FnOnce(&[u8]) -> T) -> T {
+    let mut plain = [0; 11];
+    let length = match value {
+        Value::Bool(truth) => {
+            plain[..2].copy_from_slice(&[tag::BOOL, u8::from(*truth)]);
+            2
+        }
+        Value::Int(number) => {
+            plain[0] = tag::INT;
+            let mut out = Writer::over(&mut plain[1..]);
+            out.varint(*number as u64);
+            1 + varint_len(&plain[1..])
+        }
+        Value::Float(number) => {
+            plain[0] = tag::DOUBLE;
+            plain[1..9].copy_from_slice(&number.to_le_bytes());
+            9
+        }
+        _ => return then(&encode(value)),
+    };
+    then(&plain[..length])
+}
+
+/// The `AnyValue` message of a value that is not nested too deeply.
+#[cold]
+fn encode(value: &Value<'_>) -> Vec<u8> {
+    let set = AttributeSet::new([("value", *value)]);
+    set.entries.first().map_or_else(Vec::new, |entry| set.value(entry).to_vec())
+}
+
+fn hash_all(hashes: impl Iterator<Item = u64>, seed: u64) -> u64 {
+    // a sum does not know the order of its parts
+    fold(hashes.fold(0, u64::wrapping_add) ^ seed, SPREAD[0])
+}
+
+/// Odd, and with about as many ones as zeros: what words are multiplied by.
+const SPREAD: [u64; 3] = [0x9e37_79b9_7f4a_7c15, 0xd6e8_feb8_6659_fd93, 0xa076_1d64_78bd_642f];
+
+#[inline]
+fn hash_pair(key: &[u8], kind: u8, value: &[u8], seed: u64) -> u64 {
+    let state = absorb(seed ^ SPREAD[1], key);
+    fold(absorb(state.wrapping_add(u64::from(kind)), value), SPREAD[2])
+}
+
+/// Eight bytes at a time; the last ones may overlap, the length tells where they end.
+#[inline]
+fn absorb(state: u64, bytes: &[u8]) -> u64 {
+    let mut state = fold(state ^ bytes.len() as u64, SPREAD[0]);
+    let mut rest = bytes;
+    while let Some((word, behind)) = rest.split_first_chunk::<8>() {
+        state = fold(state ^ u64::from_le_bytes(*word), SPREAD[1]);
+        rest = behind;
+    }
+    if rest.is_empty() { state } else { fold(state ^ last_word(rest), SPREAD[2]) }
+}
+
+/// Up to seven bytes as one word; of more than three, two halves that may overlap.
+#[inline]
+fn last_word(bytes: &[u8]) -> u64 {
+    match (bytes.first_chunk::<4>(), bytes.last_chunk::<4>()) {
+        (Some(head), Some(tail)) => {
+            u64::from(u32::from_le_bytes(*head)) | u64::from(u32::from_le_bytes(*tail)) << 32
+        }
+        _ => bytes.iter().fold(0, |word, byte| word << 8 | u64::from(*byte)),
+    }
+}
+
+/// Both halves of the product, so that every bit of the input reaches every bit of the result.
+#[inline]
+fn fold(word: u64, by: u64) -> u64 {
+    let product = u128::from(word) * u128::from(by);
+    product as u64 ^ (product >> 64) as u64
+}
+
+#[cfg(test)]
+pub(super) mod tests;

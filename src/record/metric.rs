@@ -1,0 +1,250 @@
+//! A metric's data points, written as one OTLP `Metric` after the other.
+
+use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_field};
+
+use super::AttributeSet;
+use super::buffer::{Buffer, Nested, Writer, field_len};
+use super::point::{self, ExponentialPoint, HistogramPoint, Number, Period, Point};
+
+/// Tags of `Metric` and of the kinds of data in it.
+mod tag {
+    pub(super) const NAME: u8 = 0x0a;
+    pub(super) const DESCRIPTION: u8 = 0x12;
+    pub(super) const UNIT: u8 = 0x1a;
+    pub(super) const GAUGE: u8 = 0x2a;
+    pub(super) const SUM: u8 = 0x3a;
+    pub(super) const HISTOGRAM: u8 = 0x4a;
+    pub(super) const EXPONENTIAL_HISTOGRAM: u8 = 0x52;
+
+    /// In all of them.
+    pub(super) const DATA_POINT: u8 = 0x0a;
+    pub(super) const AGGREGATION_TEMPORALITY: u8 = 0x10;
+    pub(super) const IS_MONOTONIC: u8 = 0x18;
+}
+
+/// What all points of a metric have in common.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct MetricHead<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) description: &'a str,
+    pub(crate) unit: &'a str,
+    pub(crate) shape: Shape,
+}
+
+/// Which kind of points a metric has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Shape {
+    Gauge,
+    Sum { monotonic: bool, stretch: Stretch },
+    Histogram { stretch: Stretch },
+    ExponentialHistogram { stretch: Stretch },
+}
+
+/// Since when a point counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stretch {
+    /// Cumulative: since the series began.
+    SinceStart,
+    /// Delta: since the point before.
+    SinceLast,
+}
+
+/// The bytes of one `Metric`. Reused by [`begin`](MetricRecord::begin).
+#[derive(Debug, Default)]
+pub(crate) struct MetricRecord {
+    buffer: Buffer,
+    shape: Option<Shape>,
+    /// The data field, while points may still come.
+    data: Option<Nested>,
+    /// Bytes before the data field, and in it.
+    head_len: usize,
+    data_len: usize,
+    points: u64,
+    max_bytes: usize,
+}
+
+impl MetricRecord {
+    /// Starts a new metric in the old storage, of at most `max_bytes` with its frame.
+    pub(crate) fn begin(&mut self, head: &MetricHead<'_>, max_bytes: usize) {
+        // the largest message that decoders read
+        self.max_bytes = max_bytes.min(i32::MAX as usize);
+        self.buffer.reset(usize::MAX);
+        self.shape = Some(head.shape);
+        self.head_len = head.len();
+        self.data_len = head.shape.settings_len();
+        self.points = 0;
+        self.data = if self.has_room(0) { self.write_head(head) } else { None };
+    }
+
+    fn write_head(&mut self, head: &MetricHead<'_>) -> Option<Nested> {
+        head.write(&mut self.buffer.claim(self.head_len)?);
+        let data = self.buffer.open(head.shape.tag())?;
+        head.shape.write_settings(&mut self.buffer.claim(self.data_len)?);
+        Some(data)
+    }
+
+    /// Adds a point to a gauge or a sum. Like the others, false if it does not fit beside what is there (or is of
+    /// another kind than the metric): then nothing was written.
+    pub(crate) fn number(&mut self, attributes: &AttributeSet, period: Period, value: Number) -> bool {
+        let is_right = matches!(self.shape, Some(Shape::Gauge | Shape::Sum { .. }));
+        is_right && self.append(attributes, period, &value)
+    }
+
+    /// Adds a point to a histogram.
+    pub(crate) fn histogram(
+        &mut self,
+        attributes: &AttributeSet,
+        period: Period,
+        point: &HistogramPoint<'_>,
+    ) -> bool {
+        let is_right = matches!(self.shape, Some(Shape::Histogram { .. }));
+        is_right && self.append(attributes, period, point)
+    }
+
+    /// Adds a point to an exponential histogram.
+    pub(crate) fn exponential(
+        &mut self,
+        attributes: &AttributeSet,
+        period: Period,
+        point: &ExponentialPoint<'_>,
+    ) -> bool {
+        let is_right = matches!(self.shape, Some(Shape::ExponentialHistogram { .. }));
+        is_right && self.append(attributes, period, point)
+    }
+
+    fn append(&mut self, attributes: &AttributeSet, period: Period, point: &impl Point) -> bool {
+        let body_len = point::len(point, attributes, period);
+        let count = field_len(body_len);
+        if self.data.is_none() || !self.has_room(count) {
+            return false;
+        }
+        let Some(mut out) = self.buffer.claim(count) else { return false };
+        out.byte(tag::DATA_POINT);
+        out.varint(body_len as u64);
+        point::write(point, attributes, period, &mut out);
+        self.data_len += count;
+        self.points += 1;
+        true
+    }
+
+    /// Whether so many more bytes of data leave the framed metric within its limit.
+    fn has_room(&self, count: usize) -> bool {
+        field_len(self.head_len + field_len(self.data_len + count)) <= self.max_bytes
+    }
+
+    /// How many points were added since the metric was begun.
+    pub(crate) fn points(&self) -> u64 {
+        self.points
+    }
+
+    /// Ends the metric and gives its framed bytes; none at all if it has no points.
+    pub(crate) fn finish(&mut self) -> &[u8] {
+        if let Some(data) = self.data.take() {
+            self.buffer.close(&data);
+        }
+        if self.points == 0 { &[] } else { self.buffer.framed() }
+    }
+}
+
+impl MetricHead<'_> {
+    /// The fields that are there, by their tags.
+    fn fields(&self) -> impl Iterator<Item = (u8, &str)> {
+        let fields = [(tag::NAME, self.name), (tag::DESCRIPTION, self.description), (tag::UNIT, self.unit)];
+        fields.into_iter().filter(|(_, text)| !text.is_empty())
+    }
+
+    fn len(&self) -> usize {
+        self.fields().map(|(_, text)| field_len(text.len())).sum()
+    }
+
+    fn write(&self, out: &mut Writer<'_>) {
+        self.fields().for_each(|(tag, text)| out.field(tag, text.as_bytes()));
+    }
+}
+
+impl Shape {
+    fn tag(self) -> u8 {
+        match self {
+            Shape::Gauge => tag::GAUGE,
+            Shape::Sum { .. } => tag::SUM,
+            Shape::Histogram { .. } => tag::HISTOGRAM,
+            Shape::ExponentialHistogram { .. } => tag::EXPONENTIAL_HISTOGRAM,
+        }
+    }
+
+    fn stretch(self) -> Option<Stretch> {
+        match self {
+            Shape::Gauge => None,
+            Shape::Sum { stretch, .. }
+            | Shape::Histogram { stretch }
+            | Shape::ExponentialHistogram { stretch } => Some(stretch),
+        }
+    }
+
+    fn is_monotonic(self) -> bool {
+        matches!(self, Shape::Sum { monotonic: true, .. })
+    }
+
+    /// Bytes of what is said about all points.
+    fn settings_len(self) -> usize {
+        2 * usize::from(self.stretch().is_some()) + 2 * usize::from(self.is_monotonic())
+    }
+
+    fn write_settings(self, out: &mut Writer<'_>) {
+        if let Some(stretch) = self.stretch() {
+            let temporality = match stretch {
+                Stretch::SinceLast => 1,
+                Stretch::SinceStart => 2,
+            };
+            out.put(&[tag::AGGREGATION_TEMPORALITY, temporality]);
+        }
+        if self.is_monotonic() {
+            out.put(&[tag::IS_MONOTONIC, 1]);
+        }
+    }
+}
+
+/// How many data points a framed metric has, or several of them back to back; 0 for bytes that are none.
+pub(crate) fn points_in(framed: &[u8]) -> u64 {
+    let mut points = 0;
+    let counted = each_message(framed, |number, metric| {
+        if number != FRAME {
+            return None;
+        }
+        each_message(metric, |number, data| {
+            if !DATA.contains(&number) {
+                return Some(());
+            }
+            each_message(data, |number, _| {
+                points += u64::from(number == DATA_POINT);
+                Some(())
+            })
+        })
+    });
+    counted.map_or(0, |()| points)
+}
+
+/// Field numbers: of a metric in its scope, of the kinds of data in a metric (the last is the summary, which others
+/// may send), and of a point in any of them.
+const FRAME: u32 = 2;
+const DATA: [u32; 5] = [5, 7, 9, 10, 11];
+const DATA_POINT: u32 = 1;
+
+/// Shows all length-delimited fields of a message with their numbers; `None` if they cannot be read, or shown.
+fn each_message(mut bytes: &[u8], mut show: impl FnMut(u32, &[u8]) -> Option<()>) -> Option<()> {
+    while !bytes.is_empty() {
+        let (number, wire_type) = decode_key(&mut bytes).ok()?;
+        if wire_type == WireType::LengthDelimited {
+            let length = usize::try_from(decode_varint(&mut bytes).ok()?).ok()?;
+            let (body, rest) = bytes.split_at_checked(length)?;
+            bytes = rest;
+            show(number, body)?;
+        } else {
+            skip_field(wire_type, number, &mut bytes, DecodeContext::default()).ok()?;
+        }
+    }
+    Some(())
+}
+
+#[cfg(test)]
+mod tests;

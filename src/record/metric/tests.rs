@@ -1,0 +1,204 @@
+//! What is written, read back by the protocol's own messages and compared with a plain model of a metric.
+
+mod model;
+
+use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
+use opentelemetry_proto::tonic::metrics::v1::{Metric, ResourceMetrics, ScopeMetrics};
+use proptest::prelude::*;
+use prost::Message;
+
+use super::*;
+use crate::record::attribute::MAX_DEPTH;
+use crate::record::{Value, frames};
+use model::any_story;
+
+/// More than any story here needs.
+const AMPLE: usize = 1 << 20;
+
+/// The message in a frame; the frame itself is checked on the way.
+fn unframed(framed: &[u8]) -> &[u8] {
+    let mut rest = framed;
+    assert_eq!(decode_varint(&mut rest).unwrap(), 0x12, "the tag of ScopeMetrics.metrics");
+    let length = decode_varint(&mut rest).unwrap();
+    assert_eq!(length, rest.len() as u64);
+    rest
+}
+
+/// Compared as bytes, which tells NaN from NaN and −0 from 0, and shown as messages.
+fn assert_same(written: &Metric, expected: &Metric) -> Result<(), TestCaseError> {
+    let same = written.encode_to_vec() == expected.encode_to_vec();
+    prop_assert!(same, "written: {written:#?}\nexpected: {expected:#?}");
+    Ok(())
+}
+
+fn gauge(name: &str) -> MetricHead<'_> {
+    MetricHead { name, description: "", unit: "", shape: Shape::Gauge }
+}
+
+const NOW: Period = Period { start: 0, time: 1 };
+
+proptest! {
+    // each is long: half as many as usual
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
+    #[test]
+    fn any_metric_is_read_back_as_it_was_told(stories in prop::collection::vec(any_story(), 1..4)) {
+        // one record for all of them, as a collection reuses it: nothing of a metric may be left in the next
+        let mut record = MetricRecord::default();
+        for story in &stories {
+            story.begin(&mut record, AMPLE);
+            for index in 0..story.points.len() {
+                prop_assert!(story.add(index, &mut record));
+            }
+            prop_assert_eq!(record.points(), story.points.len() as u64);
+            if story.points.is_empty() {
+                prop_assert!(record.finish().is_empty());
+                continue;
+            }
+            let message = unframed(record.finish()).to_vec();
+            let written = Metric::decode(&*message).unwrap();
+            assert_same(&written, &story.metric(0..story.points.len()))?;
+            // nothing unknown, nothing twice, no length longer than needed
+            prop_assert_eq!(message.len(), written.encoded_len());
+        }
+    }
+
+    #[test]
+    fn points_that_do_not_fit_go_into_the_next_metric_and_none_is_lost(
+        story in any_story(),
+        max_bytes in 0usize..1500,
+    ) {
+        let mut record = MetricRecord::default();
+        let (mut first, mut next) = (0, 0);
+        while next < story.points.len() {
+            story.begin(&mut record, max_bytes);
+            while next < story.points.len() && story.add(next, &mut record) {
+                next += 1;
+            }
+            prop_assert_eq!(record.points(), (next - first) as u64);
+            let framed = record.finish();
+            prop_assert_eq!(points_in(framed), (next - first) as u64);
+            if next < story.points.len() {
+                // it stopped for want of room, not sooner
+                let with_one_more = story.metric(first..next + 1).encoded_len();
+                prop_assert!(field_len(with_one_more) > max_bytes);
+            }
+            if next == first {
+                prop_assert!(framed.is_empty());
+                // this one fits nowhere
+                next += 1;
+            } else {
+                prop_assert!(framed.len() <= max_bytes);
+                assert_same(&Metric::decode(unframed(framed)).unwrap(), &story.metric(first..next))?;
+            }
+            first = next;
+        }
+    }
+
+    #[test]
+    fn points_are_counted_in_one_frame_and_in_many(stories in prop::collection::vec(any_story(), 0..4)) {
+        let mut record = MetricRecord::default();
+        let mut wire = Vec::new();
+        let mut points = 0;
+        for story in &stories {
+            story.tell(&mut record);
+            points += record.points();
+            wire.extend_from_slice(record.finish());
+        }
+        prop_assert_eq!(points_in(&wire), points);
+        prop_assert_eq!(frames(&wire).map(points_in).sum::<u64>(), points);
+    }
+
+    #[test]
+    fn points_in_hostile_bytes_are_none_or_what_a_decoder_reads(
+        story in any_story(),
+        at in any::<prop::sample::Index>(),
+        byte in prop_oneof![Just(0xff), Just(0x00), Just(0x0b), any::<u8>()],
+        cut in any::<prop::sample::Index>(),
+        noise in prop::collection::vec(any::<u8>(), 0..60),
+    ) {
+        points_in(&noise);
+        let mut record = MetricRecord::default();
+        story.tell(&mut record);
+        let mut framed = record.finish().to_vec();
+        prop_assume!(!framed.is_empty());
+        let kept = cut.index(framed.len());
+        prop_assert!(kept == 0 || points_in(&framed[..kept]) == 0, "cut short");
+        *at.get_mut(&mut framed) = byte;
+        let points = points_in(&framed);
+        if let Ok(scope) = ScopeMetrics::decode(&*framed) {
+            let read: u64 = scope.metrics.iter().map(model::points).sum();
+            // of two kinds of data in one metric decoders keep the last
+            prop_assert!(points >= read || points == 0, "{points} {read}");
+        }
+    }
+}
+
+#[test]
+fn a_metric_without_points_is_nothing_to_send() {
+    let mut record = MetricRecord::default();
+    assert!(record.finish().is_empty(), "never begun");
+    record.begin(&gauge("empty"), AMPLE);
+    assert_eq!((record.points(), record.finish()), (0, [].as_slice()));
+}
+
+#[test]
+fn a_head_that_does_not_fit_takes_no_points_and_no_memory() {
+    let mut record = MetricRecord::default();
+    let name = "n".repeat(1 << 20);
+    record.begin(&gauge(&name), 1000);
+    assert!(!record.number(&AttributeSet::default(), NOW, Number::Int(1)));
+    assert!(record.finish().is_empty() && record.buffer.capacity() < 1000);
+}
+
+#[test]
+fn a_point_of_another_kind_is_not_written() {
+    let mut record = MetricRecord::default();
+    let none = AttributeSet::default();
+    let histogram = HistogramPoint { count: 1, sum: 1.0, min: 1.0, max: 1.0, bounds: &[], counts: &[1] };
+    record.begin(&gauge("g"), AMPLE);
+    assert!(!record.histogram(&none, NOW, &histogram));
+    let shape = Shape::Histogram { stretch: Stretch::SinceLast };
+    record.begin(&MetricHead { shape, ..gauge("h") }, AMPLE);
+    assert!(!record.number(&none, NOW, Number::Int(1)));
+    assert!(record.histogram(&none, NOW, &histogram));
+    let metric = Metric::decode(unframed(record.finish())).unwrap();
+    assert_eq!(model::points(&metric), 1);
+}
+
+#[test]
+fn nothing_is_added_to_a_finished_metric() {
+    let mut record = MetricRecord::default();
+    record.begin(&gauge("g"), AMPLE);
+    assert!(record.number(&AttributeSet::default(), NOW, Number::Float(f64::NAN)));
+    let first = record.finish().to_vec();
+    assert!(!record.number(&AttributeSet::default(), NOW, Number::Int(1)));
+    assert_eq!(record.finish(), first);
+}
+
+#[test]
+fn other_frames_have_no_points() {
+    assert_eq!(points_in(&[]), 0);
+    // a frame of another field
+    let mut record = MetricRecord::default();
+    record.begin(&gauge("g"), AMPLE);
+    assert!(record.number(&AttributeSet::default(), NOW, Number::Int(1)));
+    let mut framed = record.finish().to_vec();
+    assert_eq!(points_in(&framed), 1);
+    framed[0] = 0x0a;
+    assert_eq!(points_in(&framed), 0);
+}
+
+#[test]
+fn the_deepest_attribute_can_be_read_in_a_whole_request() {
+    let deepest =
+        (0..MAX_DEPTH).fold(Value::Strs(&["leaf"]), |value, _| Value::Map(vec![("key", value)].leak()));
+    let mut record = MetricRecord::default();
+    record.begin(&gauge("deep"), AMPLE);
+    assert!(record.number(&AttributeSet::new([("deep", deepest)]), NOW, Number::Int(1)));
+    let metrics = vec![Metric::decode(unframed(record.finish())).unwrap()];
+    let scope_metrics = vec![ScopeMetrics { metrics, ..Default::default() }];
+    let resource_metrics = vec![ResourceMetrics { scope_metrics, ..Default::default() }];
+    let request = ExportMetricsServiceRequest { resource_metrics }.encode_to_vec();
+    ExportMetricsServiceRequest::decode(&*request).expect("decoders stop at 100 nested messages");
+}
