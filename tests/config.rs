@@ -305,14 +305,18 @@ fn what_is_odd_but_works_is_a_warning_or_a_note() {
             "warning: <toml>:4:1: tracer.otel.enable.log-exproter: unknown key; did you mean \"enable.log-exporter\"?",
         ),
         (
-            tracer("enable.log-exporter = true"),
-            "warning: <toml>:4:23: tracer.otel.enable.log-exporter: this version sends no logs; \
-             spans are sent; remove the key until a version sends logs",
+            tracer("enable.span-exporter = false"),
+            "warning: <toml>:4:24: tracer.otel.enable.span-exporter: not started: neither spans nor logs would be sent; \
+             write true, or enable = false",
         ),
         (
-            tracer("enable.span-exporter = false"),
-            "warning: <toml>:4:24: tracer.otel.enable.span-exporter: not started: this version sends nothing but spans; \
-             write true, or enable = false",
+            tracer("interval = '1m'"),
+            "warning: <toml>:4:1: tracer.otel.interval: has no effect here; write it in [metrics.open-telemetry]",
+        ),
+        (
+            tracer("signals = ['logs']"),
+            "warning: <toml>:4:1: tracer.otel.signals: has no effect here; \
+             write enable.span-exporter and enable.log-exporter",
         ),
         (
             "[tracer.otel]\ntransport = 'http'".to_owned(),
@@ -334,10 +338,6 @@ fn what_is_odd_but_works_is_a_warning_or_a_note() {
         (
             "[tracer.otel]\ntype = 'otel'\ntransport = 'disable'\nnonsense = 1".to_owned(),
             "note: <toml>:3:13: tracer.otel.transport: not started: its transport is disabled",
-        ),
-        (
-            "[metrics.open-telemetry]\ntransport = 'http'".to_owned(),
-            "note: <toml>:2:13: metrics.open-telemetry: not read: this version sends no metrics",
         ),
         (
             "[server]\nlistener = \"0.0.0.0:25".to_owned(),
@@ -392,12 +392,8 @@ fn enable_may_be_a_value_and_a_table_at_once_in_every_form() {
     let before = format!("[tracer.otel.enable]\nlog-exporter = true\n{}", tracer("enable = true"));
     for text in after.iter().chain([&before]) {
         let config = Config::from_toml_str(text).unwrap_or_else(|error| panic!("{text}: {error}"));
-        assert_eq!(config.exporters().len(), 1, "{text}");
-        let [told] = findings(&config).try_into().expect(text);
-        assert!(
-            told.contains("tracer.otel.enable.log-exporter: this version sends no logs"),
-            "{text}: {told}"
-        );
+        assert_eq!(findings(&config), [""; 0], "{text}");
+        assert_eq!(value(&config, "signals"), "traces, logs", "{text}");
     }
     // false beside it switches the whole tracer off
     for form in forms {
@@ -527,49 +523,6 @@ fn every_builder_method_sets_its_setting() {
         .map(|setting| (setting.key, setting.value.as_str(), setting.source.clone()))
         .collect();
     assert_eq!(effective, expected);
-}
-
-#[test]
-fn an_exporter_in_code_sends_every_signal_with_the_recommended_settings() {
-    let config = Config::new().exporter(Exporter::http("localhost"));
-    for (key, default) in [
-        ("signals", "traces, logs, metrics"),
-        ("level", "info"),
-        ("interval", "1m"),
-        ("temporality", "cumulative"),
-        ("histograms", "explicit"),
-    ] {
-        assert_eq!(value(&config, key), default, "{key}");
-    }
-}
-
-#[test]
-fn only_settings_that_make_a_difference_to_the_signals_are_shown() {
-    const OF_LOGS: [&str; 1] = ["level"];
-    const OF_METRICS: [&str; 3] = ["interval", "temporality", "histograms"];
-    const OF_RECORDS: [&str; 4] = ["throttle", "linger", "lossy", "block-timeout"];
-    let all = OF_LOGS.len() + OF_METRICS.len() + OF_RECORDS.len();
-    for (signals, shown) in [
-        (vec![Signal::Traces], OF_RECORDS.to_vec()),
-        (vec![Signal::Logs], [&OF_LOGS[..], &OF_RECORDS].concat()),
-        (vec![Signal::Metrics, Signal::Metrics], OF_METRICS.to_vec()),
-        (vec![Signal::Metrics, Signal::Traces], [&OF_METRICS[..], &OF_RECORDS].concat()),
-    ] {
-        let every = Exporter::http("localhost").effective().len();
-        let settings = Exporter::http("localhost").signals(signals.clone()).effective();
-        assert_eq!(settings.len(), every - all + shown.len(), "{signals:?}");
-        for key in shown {
-            assert!(settings.iter().any(|setting| setting.key == key), "{signals:?}: {key}");
-        }
-    }
-}
-
-#[test]
-fn a_level_may_be_any_severity_or_none() {
-    let level = |exporter| value(&Config::new().exporter(exporter), "level");
-    assert_eq!(level(Exporter::http("localhost").level(Severity::Trace)), "trace");
-    assert_eq!(level(Exporter::http("localhost").level(Some(Severity::Fatal4))), "fatal4");
-    assert_eq!(level(Exporter::http("localhost").level(None)), "disable");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::error::{Fault, Finding, FindingSeverity};
 use super::key::Key;
 use super::{
-    BatchSettings, Compression, Histograms, HttpSettings, Level, PaceSettings, Proxy, PushSettings,
+    BatchSettings, Compression, Histograms, HttpSettings, Level, Location, PaceSettings, Proxy, PushSettings,
     QueueSettings, RetrySettings, Secret, Setting, Signals, Source, Temporality, WhenFull, duration,
     endpoint, header, size,
 };
@@ -31,8 +31,8 @@ use crate::record::{Severity, Signal};
 #[derive(Clone)]
 pub struct Exporter {
     id: String,
-    /// Where the exporter as a whole was declared.
-    declared: Source,
+    /// What describes it in a file; `None` for one made in code.
+    table: Option<Table>,
     pub(crate) queue: QueueSettings,
     pub(crate) batch: BatchSettings,
     pub(crate) pace: PaceSettings,
@@ -44,6 +44,14 @@ pub struct Exporter {
     origins: BTreeMap<Key, Origin>,
     /// Beside `http.headers`, one for each.
     header_sources: Vec<Source>,
+}
+
+/// A table of a file.
+#[derive(Debug, Clone)]
+struct Table {
+    /// As findings name it.
+    path: String,
+    location: Location,
 }
 
 /// How a setting got its value.
@@ -64,16 +72,20 @@ impl Exporter {
     /// | a URL without a path | its port, or that of its scheme; path as above |
     /// | a URL with a path | exactly there, whatever the signal |
     pub fn http(endpoint: impl Into<String>) -> Self {
-        let mut exporter = Self::declared_at("otlp", Source::Code);
+        let mut exporter = Self::new("otlp".to_owned(), None);
         exporter.set_endpoint(endpoint.into(), None, Source::Code);
         exporter
     }
 
-    /// All defaults; readers of files start here.
-    pub(super) fn declared_at(id: impl Into<String>, declared: Source) -> Self {
+    /// All defaults; readers of files start here. `path` is what findings call the table.
+    pub(super) fn of_table(id: String, path: String, location: Location) -> Self {
+        Self::new(id, Some(Table { path, location }))
+    }
+
+    fn new(id: String, table: Option<Table>) -> Self {
         Self {
-            id: id.into(),
-            declared,
+            id,
+            table,
             queue: QueueSettings::default(),
             batch: BatchSettings::default(),
             pace: PaceSettings::default(),
@@ -318,7 +330,7 @@ impl Exporter {
     ) -> Finding {
         Finding {
             severity,
-            location: source.location().or(self.declared.location()).cloned(),
+            location: source.location().or(self.location()).cloned(),
             key: format!("{}.{}", self.path(), key.name()),
             what: fault.what,
             fix: fault.fix,
@@ -327,14 +339,12 @@ impl Exporter {
 
     /// The exporter in findings: as its file or its program knows it.
     pub(super) fn path(&self) -> String {
-        match self.declared {
-            Source::File(_) => super::toml::tracer_path(&self.id),
-            Source::Code | Source::Default => format!("exporter {:?}", self.id),
-        }
+        self.table.as_ref().map_or_else(|| format!("exporter {:?}", self.id), |table| table.path.clone())
     }
 
-    pub(super) fn declared(&self) -> &Source {
-        &self.declared
+    /// Where the exporter as a whole is described, if that is in a file.
+    pub(super) fn location(&self) -> Option<&Location> {
+        self.table.as_ref().map(|table| &table.location)
     }
 
     fn set_in_code(mut self, key: Key) -> Self {

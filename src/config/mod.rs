@@ -58,6 +58,7 @@ pub struct Config {
     pub(crate) exporters: Vec<Exporter>,
     pub(crate) span_limits: SpanLimits,
     pub(crate) self_observation: bool,
+    self_observation_source: Source,
     pub(crate) on_problem: Option<Hook>,
     findings: Vec<Finding>,
 }
@@ -167,7 +168,7 @@ impl Config {
     /// unless set.
     #[must_use]
     pub fn self_observation(mut self, on: bool) -> Self {
-        self.self_observation = on;
+        self.set_self_observation(on, Source::Code);
         self
     }
 
@@ -192,9 +193,23 @@ impl Config {
         &self.exporters
     }
 
+    /// The settings that are not of one exporter, with their values and where these came from: `self-observation`.
+    pub fn effective(&self) -> Vec<Setting> {
+        vec![Setting {
+            key: "self-observation",
+            value: self.self_observation.to_string(),
+            source: self.self_observation_source.clone(),
+        }]
+    }
+
     /// Warnings and notes: what was noticed in the file and did not stop it.
     pub fn findings(&self) -> &[Finding] {
         &self.findings
+    }
+
+    fn set_self_observation(&mut self, on: bool, source: Source) {
+        self.self_observation = on;
+        self.self_observation_source = source;
     }
 
     /// The last word before anything is started: every rule, for values of any source.

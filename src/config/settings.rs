@@ -129,23 +129,34 @@ pub enum Histograms {
 }
 
 impl Temporality {
+    const NAMES: [(&'static str, Self); 3] =
+        [("cumulative", Self::Cumulative), ("delta", Self::Delta), ("lowmemory", Self::LowMemory)];
+
+    /// In any case.
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        parse(&Self::NAMES, text)
+    }
+
     /// As files spell it.
     pub(super) fn name(self) -> &'static str {
-        match self {
-            Temporality::Cumulative => "cumulative",
-            Temporality::Delta => "delta",
-            Temporality::LowMemory => "lowmemory",
-        }
+        // the table is in the order of the variants
+        Self::NAMES[self as usize].0
     }
 }
 
 impl Histograms {
+    const NAMES: [(&'static str, Self); 2] =
+        [("explicit", Self::Explicit), ("exponential", Self::Exponential)];
+
+    /// In any case.
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        parse(&Self::NAMES, text)
+    }
+
     /// As files spell it.
     pub(super) fn name(self) -> &'static str {
-        match self {
-            Histograms::Explicit => "explicit",
-            Histograms::Exponential => "exponential",
-        }
+        // the table is in the order of the variants
+        Self::NAMES[self as usize].0
     }
 }
 
@@ -303,7 +314,7 @@ impl Level {
 
     /// In any case.
     pub(super) fn parse(text: &str) -> Option<Self> {
-        Self::NAMES.into_iter().find(|(name, _)| name.eq_ignore_ascii_case(text)).map(|(_, level)| level)
+        parse(&Self::NAMES, text)
     }
 
     /// The least number of a severity that passes.
@@ -314,6 +325,10 @@ impl Level {
     pub(super) fn name(self) -> String {
         self.0.map_or_else(|| "disable".to_owned(), |severity| severity.name().to_ascii_lowercase())
     }
+}
+
+fn parse<T: Copy>(names: &[(&str, T)], text: &str) -> Option<T> {
+    names.iter().find(|(name, _)| name.eq_ignore_ascii_case(text)).map(|(_, meaning)| *meaning)
 }
 
 #[cfg(test)]
@@ -328,6 +343,19 @@ mod tests {
         }
         assert_eq!(Level::parse("verbose"), None);
         assert_eq!(Level::parse(""), None);
+    }
+
+    #[test]
+    fn forms_of_metrics_are_known_by_their_names_in_any_case() {
+        for (name, temporality) in Temporality::NAMES {
+            assert_eq!(temporality.name(), name);
+            assert_eq!(Temporality::parse(&name.to_uppercase()), Some(temporality));
+        }
+        for (name, histograms) in Histograms::NAMES {
+            assert_eq!(histograms.name(), name);
+            assert_eq!(Histograms::parse(&name.to_uppercase()), Some(histograms));
+        }
+        assert_eq!(Temporality::parse("low-memory"), None);
     }
 
     #[test]

@@ -8,6 +8,7 @@ use super::endpoint::Endpoint;
 use super::error::{ConfigError, Fault, Finding, FindingSeverity};
 use super::key::Key;
 use super::{Compression, Config, Exporter, duration, header, size};
+use crate::record::Signal;
 
 /// The queue keeps its two counts in one word: 24 bits for records …
 const QUEUE_RECORDS: RangeInclusive<u64> = 1..=(1 << 24) - 1;
@@ -93,7 +94,7 @@ fn check(exporter: &Exporter, found: &mut Vec<Finding>) {
             report(FindingSeverity::Error, key, fault);
         }
     }
-    if let Some((key, fault)) = idle_certificates(exporter) {
+    for (key, fault) in [idle_certificates(exporter), shared_path(exporter)].into_iter().flatten() {
         report(FindingSeverity::Warning, key, fault);
     }
     for (index, (name, value)) in exporter.http.headers.iter().enumerate() {
@@ -114,7 +115,7 @@ fn check(exporter: &Exporter, found: &mut Vec<Finding>) {
 fn whole(exporter: &Exporter, what: &str, fix: &str) -> Finding {
     Finding {
         severity: FindingSeverity::Error,
-        location: exporter.declared().location().cloned(),
+        location: exporter.location().cloned(),
         key: exporter.path(),
         what: what.to_owned(),
         fix: fix.to_owned(),
@@ -259,6 +260,19 @@ fn idle_certificates(exporter: &Exporter) -> Option<(Key, Fault)> {
         .then(|| (key, Fault::new("has no effect: the endpoint is not https", "write https:// or remove it")))
 }
 
+/// A path is used as it is, so it is the same for every signal.
+fn shared_path(exporter: &Exporter) -> Option<(Key, Fault)> {
+    let signals: Vec<&str> = exporter.signals.iter().map(Signal::name).collect();
+    let endpoint = Endpoint::parse(&exporter.http.endpoint).ok()?;
+    let (last, others) = signals.split_last().filter(|(_, others)| !others.is_empty())?;
+    let what = format!("{} and {last} are posted to the same path", others.join(", "));
+    let fix = match exporter.location() {
+        Some(_) => "leave the path out, or write one table for each",
+        None => "leave the path out, or make one exporter for each",
+    };
+    endpoint.has_path().then(|| (Key::Endpoint, Fault::new(what, fix)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -384,6 +398,25 @@ mod tests {
             finding.to_string(),
             "warning: exporter \"otlp\".ca-file: has no effect: the endpoint is not https; write https:// or remove it"
         );
+    }
+
+    #[test]
+    fn signals_that_share_a_path_are_a_warning() {
+        let told = |exporter| {
+            let config = Config::new().exporter(exporter).validate().expect("only a warning");
+            config.findings().iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        let to_a_path = || Exporter::http("http://localhost:4318/v1/otel");
+        let warning = |signals: &str| {
+            format!(
+                "warning: exporter \"otlp\".endpoint: {signals} are posted to the same path; \
+                 leave the path out, or make one exporter for each"
+            )
+        };
+        assert_eq!(told(to_a_path()), [warning("traces, logs and metrics")]);
+        assert_eq!(told(to_a_path().signals([Signal::Logs, Signal::Traces])), [warning("traces and logs")]);
+        assert_eq!(told(to_a_path().signals([Signal::Logs])), [""; 0]);
+        assert_eq!(told(Exporter::http("http://localhost:4318/?key=1")), [""; 0]);
     }
 
     #[test]
