@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use standpipe::{
-    Compression, Config, ConfigError, Exporter, FindingSeverity, Proxy, Source, SpanLimits, WhenFull,
+    Compression, Config, ConfigError, Exporter, FindingSeverity, Histograms, Proxy, Severity, Signal, Source,
+    SpanLimits, Temporality, WhenFull,
 };
 
 /// A tracer that works, with more keys below.
@@ -52,7 +53,6 @@ fn the_documented_http_example_loads_without_a_word() {
     assert_eq!(ids(&config), ["otel"]);
     assert_eq!(value(&config, "endpoint"), "https://tracing.mydomain.test/v1/otel");
     assert_eq!(value(&config, "headers"), "Authorization: ***");
-    assert_eq!(value(&config, "level"), "debug");
     assert_eq!(value(&config, "throttle"), "1s");
     assert_eq!(value(&config, "lossy"), "false");
 }
@@ -74,7 +74,6 @@ fn every_good_value_becomes_the_effective_one() {
         ("", "transport", "http"),
         ("", "endpoint", "http://localhost:4318"),
         ("", "headers", "none"),
-        ("", "level", "info"),
         ("", "throttle", "1s"),
         ("", "linger", "0s"),
         ("", "lossy", "false"),
@@ -101,8 +100,6 @@ fn every_good_value_becomes_the_effective_one() {
         ("headers = { b = '1', A = '2' }", "headers", "b: ***, A: ***"),
         ("headers.X-One = '1'\nheaders.X-Two = '2'", "headers", "X-One: ***, X-Two: ***"),
         ("[tracer.otel.headers]\nAuthorization = 'x'", "headers", "Authorization: ***"),
-        ("level = 'WARN'", "level", "warn"),
-        ("level = 'disable'", "level", "disable"),
         ("throttle = '0'", "throttle", "0s"),
         ("throttle = 250", "throttle", "250ms"),
         ("throttle = '5 S'", "throttle", "5s"),
@@ -308,14 +305,18 @@ fn what_is_odd_but_works_is_a_warning_or_a_note() {
             "warning: <toml>:4:1: tracer.otel.enable.log-exproter: unknown key; did you mean \"enable.log-exporter\"?",
         ),
         (
-            tracer("enable.log-exporter = true"),
-            "warning: <toml>:4:23: tracer.otel.enable.log-exporter: this version sends no logs; \
-             spans are sent; remove the key until a version sends logs",
+            tracer("enable.span-exporter = false"),
+            "warning: <toml>:4:24: tracer.otel.enable.span-exporter: not started: neither spans nor logs would be sent; \
+             write true, or enable = false",
         ),
         (
-            tracer("enable.span-exporter = false"),
-            "warning: <toml>:4:24: tracer.otel.enable.span-exporter: not started: this version sends nothing but spans; \
-             write true, or enable = false",
+            tracer("interval = '1m'"),
+            "warning: <toml>:4:1: tracer.otel.interval: has no effect here; write it in [metrics.open-telemetry]",
+        ),
+        (
+            tracer("signals = ['logs']"),
+            "warning: <toml>:4:1: tracer.otel.signals: has no effect here; \
+             write enable.span-exporter and enable.log-exporter",
         ),
         (
             "[tracer.otel]\ntransport = 'http'".to_owned(),
@@ -337,10 +338,6 @@ fn what_is_odd_but_works_is_a_warning_or_a_note() {
         (
             "[tracer.otel]\ntype = 'otel'\ntransport = 'disable'\nnonsense = 1".to_owned(),
             "note: <toml>:3:13: tracer.otel.transport: not started: its transport is disabled",
-        ),
-        (
-            "[metrics.open-telemetry]\ntransport = 'http'".to_owned(),
-            "note: <toml>:2:13: metrics.open-telemetry: not read: this version sends no metrics",
         ),
         (
             "[server]\nlistener = \"0.0.0.0:25".to_owned(),
@@ -395,12 +392,8 @@ fn enable_may_be_a_value_and_a_table_at_once_in_every_form() {
     let before = format!("[tracer.otel.enable]\nlog-exporter = true\n{}", tracer("enable = true"));
     for text in after.iter().chain([&before]) {
         let config = Config::from_toml_str(text).unwrap_or_else(|error| panic!("{text}: {error}"));
-        assert_eq!(config.exporters().len(), 1, "{text}");
-        let [told] = findings(&config).try_into().expect(text);
-        assert!(
-            told.contains("tracer.otel.enable.log-exporter: this version sends no logs"),
-            "{text}: {told}"
-        );
+        assert_eq!(findings(&config), [""; 0], "{text}");
+        assert_eq!(value(&config, "signals"), "traces, logs", "{text}");
     }
     // false beside it switches the whole tracer off
     for form in forms {
@@ -489,13 +482,22 @@ fn every_builder_method_sets_its_setting() {
         .proxy(Proxy::Off)
         .give_up_after(seconds(10))
         .retry_delays(seconds(11), seconds(12))
-        .user_agent("shop/1.2");
+        .user_agent("shop/1.2")
+        .signals(Signal::ALL)
+        .level(Severity::Warn2)
+        .interval(seconds(13))
+        .temporality(Temporality::LowMemory)
+        .histograms(Histograms::Exponential);
     let version = env!("CARGO_PKG_VERSION");
     let expected = [
         ("transport", "http", Source::Default),
         ("endpoint", "http://127.0.0.1:4318", Source::Code),
         ("headers", "Authorization: ***", Source::Code),
-        ("level", "info", Source::Default),
+        ("signals", "traces, logs, metrics", Source::Code),
+        ("level", "warn2", Source::Code),
+        ("interval", "13s", Source::Code),
+        ("temporality", "lowmemory", Source::Code),
+        ("histograms", "exponential", Source::Code),
         ("throttle", "7s", Source::Code),
         ("linger", "8s", Source::Code),
         ("lossy", "true", Source::Code),
@@ -530,11 +532,12 @@ fn a_configuration_in_code_keeps_what_it_is_told() {
         .resource("host.cpus", 2)
         .span_limits(SpanLimits { links: 7, ..SpanLimits::default() })
         .on_problem(|_| ())
+        .self_observation(true)
         .exporter(Exporter::http("localhost").id("one"))
         .exporter(Exporter::http("localhost").id("two"));
     assert_eq!(ids(&config), ["one", "two"]);
     let shown = format!("{config:?}");
-    for told in ["shop", "host.cpus", "links: 7"] {
+    for told in ["shop", "host.cpus", "links: 7", "self_observation: true"] {
         assert!(shown.contains(told), "{told}: {shown}");
     }
     assert!(Config::new().exporters().is_empty());

@@ -43,6 +43,11 @@ impl Endpoint {
         format!("{scheme}://{}{path}{}", self.authority, self.query)
     }
 
+    /// Whether it names a path, which then is that of every signal.
+    pub(super) fn has_path(&self) -> bool {
+        !self.path.is_empty()
+    }
+
     fn parse_url(scheme: &str, rest: &str) -> Result<Self, Fault> {
         let tls = match scheme.to_ascii_lowercase().as_str() {
             "http" => false,

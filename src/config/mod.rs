@@ -57,6 +57,8 @@ pub struct Config {
     pub(crate) resource: Resource,
     pub(crate) exporters: Vec<Exporter>,
     pub(crate) span_limits: SpanLimits,
+    pub(crate) self_observation: bool,
+    self_observation_source: Source,
     pub(crate) on_problem: Option<Hook>,
     findings: Vec<Finding>,
 }
@@ -162,6 +164,14 @@ impl Config {
         self
     }
 
+    /// Exports the [`Ledger`](crate::Ledger) as `otel.sdk.*` metrics, through every exporter that sends metrics; not
+    /// unless set.
+    #[must_use]
+    pub fn self_observation(mut self, on: bool) -> Self {
+        self.set_self_observation(on, Source::Code);
+        self
+    }
+
     /// Is told of trouble at run time, once per kind and period; the library itself never prints.
     ///
     /// It is called on a worker thread, so it should return soon. The last one set counts.
@@ -183,9 +193,23 @@ impl Config {
         &self.exporters
     }
 
+    /// The settings that are not of one exporter, with their values and where these came from: `self-observation`.
+    pub fn effective(&self) -> Vec<Setting> {
+        vec![Setting {
+            key: "self-observation",
+            value: self.self_observation.to_string(),
+            source: self.self_observation_source.clone(),
+        }]
+    }
+
     /// Warnings and notes: what was noticed in the file and did not stop it.
     pub fn findings(&self) -> &[Finding] {
         &self.findings
+    }
+
+    fn set_self_observation(&mut self, on: bool, source: Source) {
+        self.self_observation = on;
+        self.self_observation_source = source;
     }
 
     /// The last word before anything is started: every rule, for values of any source.
@@ -204,6 +228,7 @@ impl fmt::Debug for Config {
             .field("resource", &self.resource)
             .field("exporters", &self.exporters)
             .field("span_limits", &self.span_limits)
+            .field("self_observation", &self.self_observation)
             .field("findings", &self.findings)
             .finish_non_exhaustive()
     }

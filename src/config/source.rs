@@ -5,12 +5,13 @@ use std::fmt;
 use super::Location;
 
 /// Where the value of a [`Setting`] came from.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Source {
     /// Nobody set it.
+    #[default]
     Default,
-    /// The program set it with a method of [`Exporter`](crate::Exporter).
+    /// The program set it with a method of [`Exporter`](crate::Exporter) or [`Config`](crate::Config).
     Code,
     /// A configuration file set it; the place is that of the value.
     File(Location),
@@ -36,7 +37,8 @@ impl fmt::Display for Source {
     }
 }
 
-/// One setting of an exporter as it will be used; from [`Exporter::effective`](crate::Exporter::effective).
+/// One setting as it will be used; from [`Exporter::effective`](crate::Exporter::effective) or
+/// [`Config::effective`](crate::Config::effective).
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Setting {

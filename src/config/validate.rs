@@ -8,6 +8,7 @@ use super::endpoint::Endpoint;
 use super::error::{ConfigError, Fault, Finding, FindingSeverity};
 use super::key::Key;
 use super::{Compression, Config, Exporter, duration, header, size};
+use crate::record::Signal;
 
 /// The queue keeps its two counts in one word: 24 bits for records …
 const QUEUE_RECORDS: RangeInclusive<u64> = 1..=(1 << 24) - 1;
@@ -73,6 +74,8 @@ fn check(exporter: &Exporter, found: &mut Vec<Finding>) {
             check_count(exporter.batch.records, BATCH_RECORDS, "the most the queue can count"),
         ),
         (Key::BatchBytes, check_size(exporter.batch.bytes, BATCH_BYTES, "the most a request may hold")),
+        (Key::Signals, check_signals(exporter)),
+        (Key::Interval, check_positive(exporter.push.interval)),
         (Key::Throttle, check_at_most(exporter.pace.throttle)),
         (Key::Linger, check_at_most(exporter.pace.linger)),
         (Key::Timeout, check_positive(exporter.http.timeout)),
@@ -91,7 +94,7 @@ fn check(exporter: &Exporter, found: &mut Vec<Finding>) {
             report(FindingSeverity::Error, key, fault);
         }
     }
-    if let Some((key, fault)) = idle_certificates(exporter) {
+    for (key, fault) in [idle_certificates(exporter), shared_path(exporter)].into_iter().flatten() {
         report(FindingSeverity::Warning, key, fault);
     }
     for (index, (name, value)) in exporter.http.headers.iter().enumerate() {
@@ -112,10 +115,17 @@ fn check(exporter: &Exporter, found: &mut Vec<Finding>) {
 fn whole(exporter: &Exporter, what: &str, fix: &str) -> Finding {
     Finding {
         severity: FindingSeverity::Error,
-        location: exporter.declared().location().cloned(),
+        location: exporter.location().cloned(),
         key: exporter.path(),
         what: what.to_owned(),
         fix: fix.to_owned(),
+    }
+}
+
+fn check_signals(exporter: &Exporter) -> Result<(), Fault> {
+    match exporter.signals.iter().next() {
+        Some(_) => Ok(()),
+        None => Err(Fault::new("there is none, so nothing would be sent", Key::Signals.advice())),
     }
 }
 
@@ -250,6 +260,19 @@ fn idle_certificates(exporter: &Exporter) -> Option<(Key, Fault)> {
         .then(|| (key, Fault::new("has no effect: the endpoint is not https", "write https:// or remove it")))
 }
 
+/// A path is used as it is, so it is the same for every signal.
+fn shared_path(exporter: &Exporter) -> Option<(Key, Fault)> {
+    let signals: Vec<&str> = exporter.signals.iter().map(Signal::name).collect();
+    let endpoint = Endpoint::parse(&exporter.http.endpoint).ok()?;
+    let (last, others) = signals.split_last().filter(|(_, others)| !others.is_empty())?;
+    let what = format!("{} and {last} are posted to the same path", others.join(", "));
+    let fix = match exporter.location() {
+        Some(_) => "leave the path out, or write one table for each",
+        None => "leave the path out, or make one exporter for each",
+    };
+    endpoint.has_path().then(|| (Key::Endpoint, Fault::new(what, fix)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -304,6 +327,7 @@ mod tests {
         for exporter in [
             exporter().timeout(Duration::MAX),
             exporter().throttle(Duration::MAX),
+            exporter().interval(Duration::MAX),
             exporter().linger(Duration::MAX),
             exporter().block_timeout(Duration::MAX),
             exporter().give_up_after(Duration::MAX),
@@ -315,6 +339,19 @@ mod tests {
         assert_eq!(
             refused(exporter().timeout(Duration::ZERO)),
             "exporter \"otlp\".timeout: 0s is too short; write 1ms to 365d"
+        );
+        assert_eq!(
+            refused(exporter().interval(Duration::ZERO)),
+            "exporter \"otlp\".interval: 0s is too short; write 1ms to 365d"
+        );
+    }
+
+    #[test]
+    fn an_exporter_that_sends_no_signal_is_refused() {
+        assert_eq!(
+            refused(exporter().signals([])),
+            "exporter \"otlp\".signals: there is none, so nothing would be sent; \
+             name at least one of traces, logs and metrics"
         );
     }
 
@@ -361,6 +398,25 @@ mod tests {
             finding.to_string(),
             "warning: exporter \"otlp\".ca-file: has no effect: the endpoint is not https; write https:// or remove it"
         );
+    }
+
+    #[test]
+    fn signals_that_share_a_path_are_a_warning() {
+        let told = |exporter| {
+            let config = Config::new().exporter(exporter).validate().expect("only a warning");
+            config.findings().iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        let to_a_path = || Exporter::http("http://localhost:4318/v1/otel");
+        let warning = |signals: &str| {
+            format!(
+                "warning: exporter \"otlp\".endpoint: {signals} are posted to the same path; \
+                 leave the path out, or make one exporter for each"
+            )
+        };
+        assert_eq!(told(to_a_path()), [warning("traces, logs and metrics")]);
+        assert_eq!(told(to_a_path().signals([Signal::Logs, Signal::Traces])), [warning("traces and logs")]);
+        assert_eq!(told(to_a_path().signals([Signal::Logs])), [""; 0]);
+        assert_eq!(told(Exporter::http("http://localhost:4318/?key=1")), [""; 0]);
     }
 
     #[test]

@@ -7,8 +7,8 @@ use toml::de::DeTable;
 
 use super::outline::{Malformed, Outline, Owner, WayBack, encode};
 use super::scan::scan;
+use super::section::Section;
 use crate::config::error::{Finding, FindingSeverity, Location};
-use crate::config::key::Key;
 
 /// More are only counted: a file with so many is no configuration.
 const MAX_MISTAKES: usize = 101;
@@ -132,7 +132,7 @@ impl<'d> Document<'d> {
     fn advice_at(&self, place: usize) -> String {
         let path = self.outline.path_at(place);
         let key = match path.as_slice() {
-            [first, _, name] if first == "tracer" => Key::ALL.iter().find(|key| key.name() == name),
+            [_, _, name] => Section::at(&path).and_then(|section| section.key(name)),
             _ => None,
         };
         key.map_or("write text in \"quotes\", or true, false or a number", |key| key.advice()).to_owned()

@@ -1,29 +1,33 @@
-//! Reads TOML: Stalwart's `[tracer.<id>]`.
+//! Reads TOML: Stalwart's `[tracer.<id>]` and `[metrics.open-telemetry]`.
 //!
 //! ```text
-//! text → scan → parser → tracer → Exporter
-//!          └──────┴─────────┴───→ findings, each with its place
+//! text → scan → parser → tracer, metrics → Exporter
+//!          └──────┴──────────┴─────→ findings, each with its place
 //! ```
 
 mod cursor;
 mod document;
+mod metrics;
 mod outline;
+mod reader;
 mod report;
 mod scan;
+mod section;
 mod tracer;
 mod value;
 
 use std::path::Path;
 
 use toml::Spanned;
-use toml::de::{DeTable, DeValue};
+use toml::de::{DeString, DeTable};
 
-use self::document::{Document, dotted};
+use self::document::Document;
+use self::reader::SectionReader;
 use self::report::Report;
-use self::tracer::TracerReader;
+use self::section::Section;
 use super::error::{ConfigError, Finding, FindingSeverity, Location};
 use super::expand::{MAX_FILE_BYTES, Surroundings, read_bounded};
-use super::{Config, Exporter, validate};
+use super::{Config, Exporter, Source, validate};
 
 /// Reads a file; paths in it start at its directory.
 pub(super) fn read_file(path: &Path) -> Result<Config, ConfigError> {
@@ -46,52 +50,64 @@ pub(super) fn read_str(text: &str) -> Result<Config, ConfigError> {
     read(NAME, text, &Surroundings::new(""))
 }
 
-/// How a tracer is called in findings.
-pub(super) fn tracer_path(id: &str) -> String {
-    dotted(["tracer", id])
-}
-
 fn read(file: &str, text: &str, surroundings: &Surroundings) -> Result<Config, ConfigError> {
     let document = Document::new(file, text);
     let (root, mistakes) = document.parse();
-    let mut report = Report::new(&document, mistakes);
-    let exporters = read_tracers(root.get_ref(), surroundings, &mut report);
-    note_metrics(root.get_ref(), &mut report);
+    let mut found = Found { surroundings, report: Report::new(&document, mistakes), exporters: Vec::new() };
+    found.read_tracers(root.get_ref());
+    let self_observation = found.read_metrics(root.get_ref());
+    found.exporters.sort_by_key(|(at, ..)| *at);
 
-    let broken: Vec<usize> =
-        (0..exporters.len()).filter(|&index| report.is_broken(exporters[index].name())).collect();
-    let config = Config { exporters, ..Config::new() };
+    let Found { report, exporters, .. } = found;
+    let is_broken = |index: &usize| report.is_broken(&exporters[*index].1);
+    let broken: Vec<usize> = (0..exporters.len()).filter(is_broken).collect();
+    let mut config = Config::new();
+    config.exporters = exporters.into_iter().map(|(_, _, exporter)| exporter).collect();
+    if let Some((on, source)) = self_observation {
+        config.set_self_observation(on, source);
+    }
     validate::validate(config, report.into_findings(), &broken)
 }
 
-fn read_tracers(root: &DeTable<'_>, surroundings: &Surroundings, report: &mut Report<'_>) -> Vec<Exporter> {
-    let Some(tracers) = root.get("tracer") else {
-        return Vec::new();
-    };
-    let Some(table) = tracers.get_ref().as_table() else {
-        report.wrong_type(None, "tracer", tracers, "write tables like [tracer.otel]");
-        return Vec::new();
-    };
-    let mut tracers: Vec<_> = table.iter().collect();
-    tracers.sort_by_key(|(id, _)| id.span().start);
-    let read = |(id, tracer)| TracerReader::new(id, tracer, surroundings, report).read();
-    tracers.into_iter().filter_map(read).collect()
+/// What has been found in a document so far.
+struct Found<'r, 'd> {
+    surroundings: &'r Surroundings,
+    report: Report<'d>,
+    /// With their places and sections.
+    exporters: Vec<(usize, Section, Exporter)>,
 }
 
-/// Metrics are configured in the same file, but nothing sends them yet.
-fn note_metrics(root: &DeTable<'_>, report: &mut Report<'_>) {
-    fn child<'t, 'd>(value: &'t Spanned<DeValue<'d>>, key: &str) -> Option<&'t Spanned<DeValue<'d>>> {
-        value.get_ref().as_table()?.get(key)
+impl<'d> Found<'_, 'd> {
+    fn reader<'f>(&'f mut self, section: &'f Section, key: &Spanned<DeString<'_>>) -> SectionReader<'f, 'd> {
+        SectionReader::new(section, key, self.surroundings, &mut self.report)
     }
-    let metrics = root.get("metrics").and_then(|metrics| child(metrics, "open-telemetry"));
-    let Some(transport) = metrics.and_then(|section| child(section, "transport")) else {
-        return;
-    };
-    if matches!(transport.get_ref().as_str(), Some("disable" | "disabled")) {
-        return;
+
+    fn read_tracers(&mut self, root: &DeTable<'_>) {
+        let Some(tracers) = root.get("tracer") else {
+            return;
+        };
+        let Some(table) = tracers.get_ref().as_table() else {
+            return self.report.wrong_type(None, "tracer", tracers, "write tables like [tracer.otel]");
+        };
+        let mut tracers: Vec<_> = table.iter().collect();
+        tracers.sort_by_key(|(id, _)| id.span().start);
+        for (id, tracer) in tracers {
+            let section = Section::Tracer(id.get_ref().to_string());
+            if let Some(exporter) = tracer::read(self.reader(&section, id), tracer) {
+                self.exporters.push((id.span().start, section, exporter));
+            }
+        }
     }
-    let key = "metrics.open-telemetry".to_owned();
-    report.note(transport.span().start, key, "not read: this version sends no metrics", "");
+
+    /// The rest of `metrics` is somebody else's. Returns whether the ledger is to be exported, if that is said.
+    fn read_metrics(&mut self, root: &DeTable<'_>) -> Option<(bool, Source)> {
+        let section = Section::Metrics;
+        let [first, second] = section.path();
+        let (key, table) = root.get(first)?.get_ref().as_table()?.get_key_value(second)?;
+        let metrics = metrics::read(self.reader(&section, key), table)?;
+        self.exporters.push((key.span().start, Section::Metrics, metrics.exporter));
+        metrics.self_observation
+    }
 }
 
 fn unreadable(file: &str, what: String) -> ConfigError {

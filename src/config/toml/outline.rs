@@ -5,6 +5,7 @@ use std::ops::Range;
 use toml::de::DeValue;
 
 use super::cursor::Cursor;
+use super::section::Section;
 
 /// The statements of a document, and the text that is handed to the parser in its place.
 #[derive(Debug, Default)]
@@ -27,8 +28,8 @@ pub(super) struct Malformed {
 /// Whose setting a place in the document belongs to.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Owner {
-    Tracer(String),
-    /// A section that is not ours.
+    Section(Section),
+    /// Nobody here.
     Other,
     /// It could be anybody's.
     Unknown,
@@ -152,13 +153,15 @@ impl<'d> Outline<'d> {
         let Some(statement) = self.statement_at(place).map(|number| &self.statements[number]) else {
             return Owner::Unknown;
         };
-        let mut path = self.path_of(statement).into_iter();
-        match (path.next().as_deref(), path.next()) {
+        let path = self.path_of(statement);
+        match (Section::at(&path), path.first().map(String::as_str)) {
             // it may have swallowed anything
             _ if statement.is_unclosed => Owner::Unknown,
-            (Some("tracer"), Some(id)) => Owner::Tracer(id),
-            (Some("tracer") | None, _) => Owner::Unknown,
-            (Some(_), _) => Owner::Other,
+            (Some(section), _) => Owner::Section(section),
+            (None, Some("tracer") | None) => Owner::Unknown,
+            // all of `metrics`, of which only one table is ours
+            (None, Some("metrics")) if path.len() == 1 => Owner::Section(Section::Metrics),
+            (None, Some(_)) => Owner::Other,
         }
     }
 

@@ -7,6 +7,7 @@ use toml::de::DeValue;
 
 use super::document::{Document, Mistake};
 use super::outline::Owner;
+use super::section::Section;
 use crate::config::error::{Finding, FindingSeverity, Location};
 
 /// More findings are only counted: nobody reads them, and a hostile file must not cost more than it weighs.
@@ -16,7 +17,7 @@ pub(super) struct Report<'d> {
     document: &'d Document<'d>,
     findings: Vec<Finding>,
     left_out: usize,
-    broken: BTreeSet<String>,
+    broken: BTreeSet<Section>,
     /// Something is wrong that could concern anybody.
     all_broken: bool,
     /// Statements with a mistake in their TOML: what was read of them is not worth another word.
@@ -35,7 +36,7 @@ impl<'d> Report<'d> {
         };
         for mistake in mistakes {
             match mistake.owner {
-                Owner::Tracer(id) => report.broken.extend([id]),
+                Owner::Section(section) => report.broken.extend([section]),
                 Owner::Unknown => report.all_broken = true,
                 Owner::Other => {}
             }
@@ -45,17 +46,17 @@ impl<'d> Report<'d> {
         report
     }
 
-    /// An error that keeps a tracer from starting, or all of them.
+    /// An error that keeps a section from being started, or all of them.
     pub(super) fn error(
         &mut self,
-        tracer: Option<&str>,
+        section: Option<&Section>,
         at: usize,
         key: impl Into<String>,
         what: impl Into<String>,
         fix: impl Into<String>,
     ) {
-        match tracer {
-            Some(id) => self.broken.extend([id.to_owned()]),
+        match section {
+            Some(section) => self.broken.extend([section.clone()]),
             None => self.all_broken = true,
         }
         self.push(FindingSeverity::Error, at, key.into(), what.into(), fix.into());
@@ -84,7 +85,7 @@ impl<'d> Report<'d> {
     /// A value of another type than the key has.
     pub(super) fn wrong_type(
         &mut self,
-        tracer: Option<&str>,
+        section: Option<&Section>,
         key: impl Into<String>,
         value: &Spanned<DeValue<'_>>,
         fix: &str,
@@ -98,7 +99,7 @@ impl<'d> Report<'d> {
             DeValue::Array(_) => "an array",
             DeValue::Table(_) => "a table",
         };
-        self.error(tracer, value.span().start, key, format!("found {found}"), fix);
+        self.error(section, value.span().start, key, format!("found {found}"), fix);
     }
 
     /// Whether another finding would still be shown; what is costly to word can be left out if not.
@@ -110,8 +111,8 @@ impl<'d> Report<'d> {
         self.document.location(at)
     }
 
-    pub(super) fn is_broken(&self, tracer: &str) -> bool {
-        self.all_broken || self.broken.contains(tracer)
+    pub(super) fn is_broken(&self, section: &Section) -> bool {
+        self.all_broken || self.broken.contains(section)
     }
 
     pub(super) fn into_findings(mut self) -> Vec<Finding> {

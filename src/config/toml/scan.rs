@@ -276,6 +276,7 @@ mod tests {
 
     use super::*;
     use crate::config::toml::outline::Owner;
+    use crate::config::toml::section::Section;
 
     fn edited(document: &str) -> String {
         scan(document).edited().0
@@ -391,8 +392,9 @@ mod tests {
     }
 
     #[test]
-    fn a_mistake_concerns_the_tracer_it_stands_in() {
-        let tracer = |id: &str| Owner::Tracer(id.to_owned());
+    fn a_mistake_concerns_the_section_it_stands_in() {
+        let tracer = |id: &str| Owner::Section(Section::Tracer(id.to_owned()));
+        let metrics = || Owner::Section(Section::Metrics);
         for (document, owner) in [
             ("[tracer.a]\nHERE", tracer("a")),
             ("[tracer.\"a.b\"]\nx = 1\nHERE", tracer("a.b")),
@@ -401,7 +403,18 @@ mod tests {
             ("[tracer.a]\n[tracer.b HERE\nx = 1", tracer("b")),
             ("tracer.a.x = HERE", tracer("a")),
             ("[tracer]\na.x = HERE", tracer("a")),
-            ("[tracer.HERE", Owner::Tracer("HERE".to_owned())),
+            ("[tracer.HERE", tracer("HERE")),
+            ("[metrics.open-telemetry]\nHERE", metrics()),
+            ("[metrics.'open-telemetry'.headers]\nHERE", metrics()),
+            ("[metrics.open-telemetry HERE", metrics()),
+            ("metrics.open-telemetry.x = HERE", metrics()),
+            ("[metrics]\nopen-telemetry = HERE", metrics()),
+            ("metrics = {open-telemetry = {x = HERE", Owner::Unknown),
+            ("metrics = {open-telemetry = {x = HERE}}", metrics()),
+            ("[metrics HERE", metrics()),
+            ("[metrics]\nHERE", Owner::Other),
+            ("[metrics.prometheus]\nHERE", Owner::Other),
+            ("[server]\nmetrics.open-telemetry.x = HERE", Owner::Other),
             ("[tracer.a]\nx = \"\"\"HERE", Owner::Unknown),
             ("[server]\nx = [HERE", Owner::Unknown),
             ("tracer = HERE", Owner::Unknown),

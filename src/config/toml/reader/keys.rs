@@ -1,14 +1,17 @@
-//! The settings of a tracer: each key to its place in the exporter.
+//! The settings of a section: each key to its place in the exporter.
 
 use toml::Spanned;
 use toml::de::DeValue;
 
-use super::{Entry, SWITCHES, TracerReader, find};
+use super::{Entries, Entry, SectionReader};
 use crate::config::error::Fault;
 use crate::config::expand;
 use crate::config::key::Key;
+use crate::config::toml::section::is_known_somewhere;
 use crate::config::toml::value::{self, Text, Unusable};
-use crate::config::{Compression, Exporter, Level, Proxy, Secret, WhenFull, header, suggest};
+use crate::config::{
+    Compression, Exporter, Histograms, Level, Proxy, Secret, Temporality, WhenFull, header, suggest,
+};
 
 /// No collector wants more, and a request must stay one that servers take.
 const MAX_HEADERS: usize = 128;
@@ -20,17 +23,17 @@ struct ClientFiles {
     key: Option<String>,
 }
 
-impl TracerReader<'_, '_> {
+impl SectionReader<'_, '_> {
     /// Takes over everything that can be; what cannot is reported.
-    pub(super) fn apply(&mut self, entries: &[Entry<'_>], exporter: &mut Exporter) {
+    pub(super) fn apply(&mut self, entries: &Entries<'_>, exporter: &mut Exporter) {
         let mut client = ClientFiles::default();
-        for entry in entries.iter().filter(|entry| !SWITCHES.contains(&entry.name.as_ref())) {
-            let Some(key) = Key::ALL.iter().copied().find(|key| key.name() == entry.name) else {
+        for entry in entries.0.iter().filter(|entry| !self.section.has_switch(&entry.name)) {
+            let Some(key) = self.section.key(&entry.name) else {
                 self.unknown(entry);
                 continue;
             };
             match self.set(key, entry, exporter, &mut client) {
-                Ok(shown) => exporter.record(key, self.source(entry.value), shown),
+                Ok(shown) => exporter.record(key, self.source(entry.value_at()), shown),
                 Err(unusable) => self.refuse(entry, key.advice(), unusable),
             }
         }
@@ -50,12 +53,21 @@ impl TracerReader<'_, '_> {
         match key {
             // has been read before all others
             Key::Transport => {}
+            // no section has it
+            Key::Signals => {}
             Key::Endpoint => {
                 let Text { written, text, is_secret } = value::text(given, surroundings)?;
-                exporter.set_endpoint(text, is_secret.then_some(written), self.source(entry.value));
+                exporter.set_endpoint(text, is_secret.then_some(written), self.source(entry.value_at()));
             }
             Key::Headers => self.headers(entry.value, exporter)?,
             Key::Level => exporter.level = value::word(given, surroundings, advice, Level::parse)?,
+            Key::Interval => exporter.push.interval = time()?,
+            Key::Temporality => {
+                exporter.push.temporality = value::word(given, surroundings, advice, Temporality::parse)?;
+            }
+            Key::Histograms => {
+                exporter.push.histograms = value::word(given, surroundings, advice, Histograms::parse)?;
+            }
             Key::Throttle => exporter.pace.throttle = time()?,
             Key::Linger => exporter.pace.linger = time()?,
             Key::Lossy => {
@@ -128,7 +140,9 @@ impl TracerReader<'_, '_> {
                 fields.sort_by_key(|(name, _)| name.span().start);
                 for (name, value) in fields {
                     match value::text(value.get_ref(), self.surroundings) {
-                        Ok(text) => exporter.add_header(name.get_ref(), &text.text, self.source(value)),
+                        Ok(text) => {
+                            exporter.add_header(name.get_ref(), &text.text, self.source(value.span().start))
+                        }
                         Err(unusable) => self.refuse_header(value, unusable),
                     }
                 }
@@ -144,7 +158,7 @@ impl TracerReader<'_, '_> {
             Err(unusable) => return self.refuse_header(line, unusable),
         };
         match header::split(&text.text) {
-            Ok((name, value)) => exporter.add_header(name, value, self.source(line)),
+            Ok((name, value)) => exporter.add_header(name, value, self.source(line.span().start)),
             Err(fault) => self.refuse_header(line, fault.into()),
         }
     }
@@ -161,9 +175,9 @@ impl TracerReader<'_, '_> {
         Ok((path.written.to_owned(), contents))
     }
 
-    fn pair_client_files(&mut self, entries: &[Entry<'_>], client: ClientFiles, exporter: &mut Exporter) {
+    fn pair_client_files(&mut self, entries: &Entries<'_>, client: ClientFiles, exporter: &mut Exporter) {
         let names = (Key::ClientCertificateFile.name(), Key::ClientKeyFile.name());
-        let (given, missing) = match (find(entries, names.0), find(entries, names.1)) {
+        let (given, missing) = match (entries.find(names.0), entries.find(names.1)) {
             (Some(given), None) => (given, names.1),
             (None, Some(given)) => (given, names.0),
             (Some(_), Some(_)) => {
@@ -174,14 +188,19 @@ impl TracerReader<'_, '_> {
             (None, None) => return,
         };
         let what = format!("missing beside {}", given.name);
-        let at = given.value.span().start;
-        self.report.error(Some(self.id), at, self.path(missing), what, "write both or neither");
+        let at = given.value_at();
+        self.report.error(Some(self.section), at, self.path(missing), what, "write both or neither");
     }
 
     fn unknown(&mut self, entry: &Entry<'_>) {
-        let known = Key::ALL.iter().map(|key| key.name()).chain(SWITCHES);
+        let path = self.path(&entry.name);
+        if is_known_somewhere(&entry.name) {
+            let fix = self.section.advice_on_misplaced(&entry.name);
+            return self.report.warning(entry.key_at, path, "has no effect here", fix);
+        }
+        let known = self.section.names();
         let meant = if self.report.has_room() { suggest::nearest(&entry.name, known) } else { None };
         let fix = meant.map_or_else(|| "remove it".to_owned(), |meant| format!("did you mean {meant:?}?"));
-        self.report.warning(entry.key_at, self.path(&entry.name), "unknown key", fix);
+        self.report.warning(entry.key_at, path, "unknown key", fix);
     }
 }

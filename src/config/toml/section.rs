@@ -1,0 +1,134 @@
+//! The sections of a file that become exporters, and the keys that each of them has.
+
+use super::document::dotted;
+use crate::config::key::Key;
+use crate::record::Signal;
+
+/// The keys of a tracer that decide whether there is an exporter at all, and of what.
+pub(super) const TYPE: &str = "type";
+pub(super) const ENABLE: &str = "enable";
+pub(super) const ENABLE_LOGS: &str = "enable.log-exporter";
+pub(super) const ENABLE_SPANS: &str = "enable.span-exporter";
+/// The key of metrics that is about all exporters.
+pub(super) const SELF_OBSERVATION: &str = "self-observation";
+
+const OF_TRACERS: [&str; 4] = [TYPE, ENABLE, ENABLE_LOGS, ENABLE_SPANS];
+const OF_METRICS: [&str; 1] = [SELF_OBSERVATION];
+
+/// A table that may become an exporter.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Section {
+    /// `[tracer.<id>]`: spans and logs.
+    Tracer(String),
+    /// `[metrics.open-telemetry]`.
+    Metrics,
+}
+
+impl Section {
+    /// The section that a path leads into.
+    pub(super) fn at(path: &[String]) -> Option<Self> {
+        match path {
+            [first, id, ..] if first == "tracer" => Some(Self::Tracer(id.clone())),
+            [first, second, ..] if [first, second] == Self::Metrics.path() => Some(Self::Metrics),
+            _ => None,
+        }
+    }
+
+    pub(super) fn path(&self) -> [&str; 2] {
+        match self {
+            Self::Tracer(id) => ["tracer", id],
+            Self::Metrics => ["metrics", "open-telemetry"],
+        }
+    }
+
+    /// The exporter in problems and in the ledger.
+    pub(super) fn exporter_id(&self) -> String {
+        match self {
+            Self::Tracer(id) => id.clone(),
+            Self::Metrics => dotted(self.path()),
+        }
+    }
+
+    /// What to write instead of something that is no table.
+    pub(super) fn example(&self) -> &'static str {
+        match self {
+            Self::Tracer(_) => "write a table like [tracer.otel]",
+            Self::Metrics => "write a table like [metrics.open-telemetry]",
+        }
+    }
+
+    /// The setting of this name, if the section has it.
+    pub(super) fn key(&self, name: &str) -> Option<Key> {
+        self.keys().find(|key| key.name() == name)
+    }
+
+    /// Whether this is a key of the section that is no setting of an exporter.
+    pub(super) fn has_switch(&self, name: &str) -> bool {
+        self.switches().contains(&name)
+    }
+
+    /// The name of everything that may stand in it.
+    pub(super) fn names(&self) -> impl Iterator<Item = &'static str> {
+        self.keys().map(Key::name).chain(self.switches().iter().copied())
+    }
+
+    /// What to do about a key that only another section has.
+    pub(super) fn advice_on_misplaced(&self, name: &str) -> &'static str {
+        match (self, name) {
+            (Self::Tracer(_), "signals") => "write enable.span-exporter and enable.log-exporter",
+            (Self::Tracer(_), _) => "write it in [metrics.open-telemetry]",
+            (Self::Metrics, ENABLE) => "write transport = \"disable\" to switch metrics off",
+            (Self::Metrics, _) => "remove it",
+        }
+    }
+
+    fn keys(&self) -> impl Iterator<Item = Key> {
+        let sent: &[Signal] = match self {
+            Self::Tracer(_) => &[Signal::Traces, Signal::Logs],
+            Self::Metrics => &[Signal::Metrics],
+        };
+        // which signals are sent is decided by the section itself
+        let is_written = |key: &Key| *key != Key::Signals;
+        let matters = |key: &Key| key.signals().iter().any(|signal| sent.contains(signal));
+        Key::ALL.iter().copied().filter(is_written).filter(matters)
+    }
+
+    fn switches(&self) -> &'static [&'static str] {
+        match self {
+            Self::Tracer(_) => &OF_TRACERS,
+            Self::Metrics => &OF_METRICS,
+        }
+    }
+}
+
+/// Whether some section has a key of this name, or code has.
+pub(super) fn is_known_somewhere(name: &str) -> bool {
+    let switches = || OF_TRACERS.into_iter().chain(OF_METRICS);
+    Key::ALL.iter().any(|key| key.name() == name) || switches().any(|switch| switch == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_key_that_files_can_set_is_of_a_section() {
+        let tracer = Section::Tracer("otel".to_owned());
+        for key in Key::ALL.iter().filter(|key| **key != Key::Signals) {
+            assert!(tracer.key(key.name()).or(Section::Metrics.key(key.name())).is_some(), "{key:?}");
+        }
+        for (name, of_tracers, of_metrics) in [
+            ("endpoint", true, true),
+            ("level", true, false),
+            ("throttle", true, false),
+            ("interval", false, true),
+            ("signals", false, false),
+            ("type", false, false),
+        ] {
+            let found = (tracer.key(name).is_some(), Section::Metrics.key(name).is_some());
+            assert_eq!(found, (of_tracers, of_metrics), "{name}");
+            assert!(is_known_somewhere(name), "{name}");
+        }
+        assert!(!is_known_somewhere("endpont"));
+    }
+}
