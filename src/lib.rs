@@ -54,6 +54,7 @@
 //! | `receiver` | no | [`receiver`]: an OTLP receiver to test against |
 //! | `cli` | no | the `standpipe` command |
 
+mod aggregate;
 mod batch;
 mod config;
 mod context;

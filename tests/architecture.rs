@@ -21,6 +21,8 @@ const HOUSE: &[Row] = &[
     // what can be said, in wire format
     row("record",          &["fork"],                                         &["prost", "opentelemetry_proto"]),
     row("context",         &["record"],                                       &[]),
+    // pure: many measurements as one point
+    row("aggregate",       &["record"],                                       &[]),
     // what went wrong, what became of every record, what was set
     row("problem",         &[],                                               &[]),
     row("stats",           &["record"],                                       &["serde"]),

@@ -1,0 +1,264 @@
+//! A histogram that finds its bounds by itself: powers of a base that is as small as the values allow.
+
+use super::totals::Totals;
+use crate::record::{BucketsView, ExponentialPoint};
+
+/// The most buckets of either sign.
+const MOST_BUCKETS: i32 = 160;
+/// Where every histogram starts: neighbouring bounds differ by less than a millionth. It never falls below -4, where
+/// a bucket reaches over 16 powers of two and all doubles have their place in 132 of them.
+const FINEST_SCALE: i32 = 20;
+
+/// Counts values by buckets of base `2^(2^-scale)`: bucket `i` reaches from `base^i`, which does not belong to it, to
+/// `base^(i+1)`, which does. Negative values have buckets of their own, by their size; zeros have one.
+#[derive(Debug, Clone)]
+pub(crate) struct ExponentialHistogram {
+    scale: i32,
+    zeros: u64,
+    positive: Buckets,
+    negative: Buckets,
+    totals: Totals,
+}
+
+impl Default for ExponentialHistogram {
+    fn default() -> Self {
+        Self {
+            scale: FINEST_SCALE,
+            zeros: 0,
+            positive: Buckets::default(),
+            negative: Buckets::default(),
+            totals: Totals::default(),
+        }
+    }
+}
+
+impl ExponentialHistogram {
+    /// Counts a value; false, and nothing is counted, if it is not finite.
+    #[inline]
+    pub(crate) fn record(&mut self, value: f64) -> bool {
+        if !value.is_finite() {
+            return false;
+        }
+        self.totals.record(value);
+        if value == 0.0 {
+            self.zeros += 1;
+            return true;
+        }
+        let mut index = index(value.abs(), self.scale);
+        let buckets = if value > 0.0 { &mut self.positive } else { &mut self.negative };
+        let coarser = Range::one(index).joined(buckets.range()).steps_to_fit();
+        if coarser > 0 {
+            self.coarsen(coarser);
+            index >>= coarser;
+        }
+        let buckets = if value > 0.0 { &mut self.positive } else { &mut self.negative };
+        buckets.add(index, 1);
+        true
+    }
+
+    /// Counts all that the other one has counted.
+    pub(crate) fn merge(&mut self, other: &Self) {
+        let scale = self.scale.min(other.scale);
+        let joined = |mine: &Buckets, theirs: &Buckets| {
+            let mine = mine.range().map(|range| range.coarser(self.scale - scale));
+            let theirs = theirs.range().map(|range| range.coarser(other.scale - scale));
+            mine.map_or(theirs, |range| Some(range.joined(theirs)))
+        };
+        let sides = [joined(&self.positive, &other.positive), joined(&self.negative, &other.negative)];
+        let steps = sides.into_iter().flatten().map(Range::steps_to_fit).max().unwrap_or(0);
+        self.coarsen(self.scale - scale + steps);
+        let coarser = other.scale - self.scale;
+        self.positive.merge(&other.positive, coarser);
+        self.negative.merge(&other.negative, coarser);
+        self.zeros += other.zeros;
+        self.totals.merge(&other.totals);
+    }
+
+    /// Gives what was counted so far and starts anew.
+    pub(crate) fn take(&mut self) -> Self {
+        std::mem::take(self)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.totals.count == 0
+    }
+
+    /// What was counted, to be written.
+    pub(crate) fn point(&self) -> ExponentialPoint<'_> {
+        let Totals { count, sum, min, max } = self.totals;
+        ExponentialPoint {
+            count,
+            sum: sum.value(),
+            min,
+            max,
+            scale: self.scale,
+            zero_count: self.zeros,
+            positive: self.positive.view(),
+            negative: self.negative.view(),
+        }
+    }
+
+    /// Lowers the scale: each step makes one bucket of two.
+    fn coarsen(&mut self, steps: i32) {
+        self.scale -= steps;
+        self.positive.coarsen(steps);
+        self.negative.coarsen(steps);
+    }
+}
+
+/// Neighbouring buckets of one sign; the first and the last are never empty.
+#[derive(Debug, Clone, Default)]
+struct Buckets {
+    /// The index of the first.
+    offset: i32,
+    counts: Vec<u64>,
+}
+
+impl Buckets {
+    /// `None` if there are none.
+    #[inline]
+    fn range(&self) -> Option<Range> {
+        let count = self.counts.len() as i32;
+        (count > 0).then(|| Range { first: self.offset, last: self.offset + count - 1 })
+    }
+
+    fn view(&self) -> BucketsView<'_> {
+        BucketsView { offset: self.offset, counts: &self.counts }
+    }
+
+    /// Adds to a bucket that fits beside those that are there.
+    #[inline]
+    fn add(&mut self, index: i32, count: u64) {
+        if self.range().is_none_or(|range| !range.holds(index)) {
+            self.reach(index);
+        }
+        self.counts[(index - self.offset) as usize] += count;
+    }
+
+    /// Makes room for a bucket, and for those between it and the others.
+    #[cold]
+    fn reach(&mut self, index: i32) {
+        let range = Range::one(index).joined(self.range());
+        let count = range.count() as usize;
+        let missing = count - self.counts.len();
+        if count > self.counts.capacity() {
+            // doubled, but never more than the most there can be
+            let roomy = (2 * count).min(MOST_BUCKETS as usize).max(count);
+            self.counts.reserve_exact(roomy - self.counts.len());
+        }
+        let was_empty = self.counts.is_empty();
+        self.counts.resize(count, 0);
+        if !was_empty && range.first < self.offset {
+            self.counts.rotate_right(missing);
+        }
+        self.offset = range.first;
+    }
+
+    /// Makes one bucket of every `2^steps`.
+    fn coarsen(&mut self, steps: i32) {
+        if steps == 0 || self.counts.is_empty() {
+            return;
+        }
+        let offset = self.offset >> steps;
+        let mut kept = 0;
+        for from in 0..self.counts.len() {
+            let to = (((self.offset + from as i32) >> steps) - offset) as usize;
+            let count = std::mem::take(&mut self.counts[from]);
+            self.counts[to] += count;
+            kept = to + 1;
+        }
+        self.counts.truncate(kept);
+        self.offset = offset;
+    }
+
+    /// Adds buckets of a scale that is finer by so many steps; they fit.
+    fn merge(&mut self, other: &Self, finer: i32) {
+        for (index, count) in (other.offset..).zip(&other.counts).filter(|(_, count)| **count > 0) {
+            self.add(index >> finer, *count);
+        }
+    }
+}
+
+/// The indices of buckets from the first to the last.
+#[derive(Debug, Clone, Copy)]
+struct Range {
+    first: i32,
+    last: i32,
+}
+
+impl Range {
+    #[inline]
+    fn one(index: i32) -> Self {
+        Self { first: index, last: index }
+    }
+
+    #[inline]
+    fn joined(self, other: Option<Self>) -> Self {
+        match other {
+            Some(other) => Self { first: self.first.min(other.first), last: self.last.max(other.last) },
+            None => self,
+        }
+    }
+
+    #[inline]
+    fn holds(self, index: i32) -> bool {
+        (self.first..=self.last).contains(&index)
+    }
+
+    /// From the smallest double to the largest it is more than 32 bits can say.
+    #[inline]
+    fn count(self) -> i64 {
+        i64::from(self.last) - i64::from(self.first) + 1
+    }
+
+    fn coarser(self, steps: i32) -> Self {
+        Self { first: self.first >> steps, last: self.last >> steps }
+    }
+
+    /// By how much the scale must fall until the range is no wider than it may be.
+    #[inline]
+    fn steps_to_fit(self) -> i32 {
+        let mut steps = 0;
+        while self.coarser(steps).count() > i64::from(MOST_BUCKETS) {
+            steps += 1;
+        }
+        steps
+    }
+}
+
+/// The bucket of a positive, finite value.
+#[inline]
+fn index(value: f64, scale: i32) -> i32 {
+    let (exponent, mantissa) = split(value);
+    if scale <= 0 {
+        // a power of two is the upper end of its bucket
+        return (exponent - i32::from(mantissa == 1.0)) >> -scale;
+    }
+    // always by the finest scale, so that a value is found where it would be after coarsening
+    let steps = f64::from(1 << FINEST_SCALE);
+    let within = if mantissa == 1.0 {
+        -1
+    } else {
+        // rounding must not push it out of its power of two
+        (mantissa.log2() * steps).ceil().clamp(1.0, steps) as i32 - 1
+    };
+    ((exponent << FINEST_SCALE) + within) >> (FINEST_SCALE - scale)
+}
+
+/// A positive, finite value as `mantissa * 2^exponent` with a mantissa of at least 1 and below 2.
+#[inline]
+fn split(value: f64) -> (i32, f64) {
+    const FRACTION_BITS: u32 = f64::MANTISSA_DIGITS - 1;
+    const BIAS: i32 = f64::MAX_EXP - 1;
+    // subnormal numbers have no leading one; scaled up they have, and no bit is lost
+    const UP: i32 = 54;
+    let (value, shift) =
+        if value < f64::MIN_POSITIVE { (value * (1u64 << UP) as f64, UP) } else { (value, 0) };
+    let bits = value.to_bits();
+    let exponent = (bits >> FRACTION_BITS) as i32 - BIAS;
+    let fraction = bits & ((1 << FRACTION_BITS) - 1);
+    (exponent - shift, f64::from_bits(fraction | (BIAS as u64) << FRACTION_BITS))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,12 @@
+//! What becomes of many measurements: sums and histograms as plain state, without locks and without a clock.
+
+mod exponential;
+mod histogram;
+#[cfg(test)]
+mod reference;
+mod sum;
+mod totals;
+
+pub(crate) use exponential::ExponentialHistogram;
+pub(crate) use histogram::{DEFAULT_BOUNDS, ExplicitHistogram, check_bounds};
+pub(crate) use sum::Compensated;

@@ -1,0 +1,54 @@
+//! Slow and plain computations that the aggregates are compared with.
+
+/// The sum of finite values, rounded once. Keeps parts that do not overlap, so that no bit is dropped on the way.
+pub(super) fn exact_sum(values: &[f64]) -> f64 {
+    let mut parts: Vec<f64> = Vec::new();
+    for value in values {
+        let mut carried = *value;
+        let mut kept = Vec::new();
+        for part in parts {
+            let (large, small) = if carried.abs() >= part.abs() { (carried, part) } else { (part, carried) };
+            let sum = large + small;
+            let dropped = small - (sum - large);
+            if dropped != 0.0 {
+                kept.push(dropped);
+            }
+            carried = sum;
+        }
+        kept.push(carried);
+        parts = kept;
+    }
+    parts.iter().sum()
+}
+
+/// Any finite double: of every size, with many round ones among them.
+pub(super) fn any_finite() -> impl proptest::strategy::Strategy<Value = f64> {
+    use proptest::prelude::*;
+    let sizes = [5e-324, f64::MIN_POSITIVE, f64::MAX, f64::MAX.sqrt(), 0.0, 1.0, 5.0, 250.0, 10_000.0, 0.1];
+    let round = prop::sample::select(sizes.to_vec());
+    let power = (-1074i32..1024).prop_map(|exponent| 2.0f64.powi(exponent));
+    let size = prop_oneof![
+        3 => prop::num::f64::POSITIVE | prop::num::f64::NORMAL | prop::num::f64::SUBNORMAL,
+        2 => round,
+        1 => power,
+        3 => 0.0..20_000.0f64,
+        1 => 0.99..1.01f64,
+    ];
+    (size, any::<bool>()).prop_map(|(size, is_negative)| if is_negative { -size } else { size })
+}
+
+/// Least and greatest.
+pub(super) fn extremes(values: &[f64]) -> (f64, f64) {
+    let bounds = (f64::INFINITY, f64::NEG_INFINITY);
+    values.iter().fold(bounds, |(min, max), value| (min.min(*value), max.max(*value)))
+}
+
+/// Whether a sum of values of any size is near enough to the exact one. Where parts may overflow on the way, it may
+/// end anywhere.
+pub(super) fn is_near(sum: f64, values: &[f64]) -> bool {
+    // made smaller, so that nothing overflows here
+    let scaled: Vec<_> = values.iter().map(|value| value / 1024.0).collect();
+    let size: f64 = scaled.iter().map(|value| value.abs()).sum();
+    let may_overflow = size > f64::MAX / 2048.0;
+    may_overflow || (sum / 1024.0 - exact_sum(&scaled)).abs() <= 1e-12 * size + f64::MIN_POSITIVE
+}

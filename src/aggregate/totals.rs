@@ -1,0 +1,37 @@
+//! What both kinds of histograms know beside their buckets.
+
+use super::Compensated;
+
+/// Count, sum, least and greatest value.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Totals {
+    pub(super) count: u64,
+    pub(super) sum: Compensated,
+    /// Without values, infinite: above all of them, as `max` is below.
+    pub(super) min: f64,
+    pub(super) max: f64,
+}
+
+impl Default for Totals {
+    fn default() -> Self {
+        Self { count: 0, sum: Compensated::default(), min: f64::INFINITY, max: f64::NEG_INFINITY }
+    }
+}
+
+impl Totals {
+    /// Counts a finite value.
+    #[inline]
+    pub(super) fn record(&mut self, value: f64) {
+        self.count += 1;
+        self.sum.add(value);
+        self.min = self.min.min(value);
+        self.max = self.max.max(value);
+    }
+
+    pub(super) fn merge(&mut self, other: &Self) {
+        self.count += other.count;
+        self.sum.merge(&other.sum);
+        self.min = self.min.min(other.min);
+        self.max = self.max.max(other.max);
+    }
+}
