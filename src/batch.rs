@@ -4,13 +4,15 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::config::BatchSettings;
-use crate::record::{Chunk, Scope, Signal, field_len, frames};
+use crate::record::{Chunk, Scope, Signal, field_len, frames, records_in};
 
 /// Tag of `resource_spans` in a request, and of `scope_spans` in a resource; all signals alike.
 const RESOURCE_RECORDS: u8 = 0x0a;
 const SCOPE_RECORDS: u8 = 0x12;
 /// A tag and the longest length that a body below 4 GiB can have.
 const LONGEST_HEADER: usize = 6;
+/// What the worker makes itself is gathered in chunks of this size.
+const CHUNK_BYTES: usize = 32 << 10;
 
 /// Records that left the queue and wait for their turn in a request.
 #[derive(Debug, Default)]
@@ -22,9 +24,10 @@ pub(crate) struct Backlog {
 #[derive(Debug)]
 pub(crate) enum Next {
     Batch(Batch),
-    /// One record that no request can hold.
+    /// What no request can hold: one record, or a metric with its points.
     TooLarge {
         signal: Signal,
+        records: u64,
         bytes: usize,
     },
 }
@@ -62,18 +65,38 @@ impl Backlog {
         self.chunks.push_back(chunk);
     }
 
+    /// Adds a framed record that the worker has made itself.
+    pub(crate) fn append(&mut self, scope: &Arc<Scope>, frame: &[u8], records: usize) {
+        let has_room =
+            |chunk: &Chunk| chunk.signal() == scope.signal && chunk.len() + frame.len() <= CHUNK_BYTES;
+        if !self.chunks.back().is_some_and(|chunk| has_room(chunk)) {
+            self.push(Box::new(Chunk::with_capacity(scope.signal, frame.len().max(CHUNK_BYTES))));
+        }
+        if let Some(chunk) = self.chunks.back_mut() {
+            chunk.append_frame(scope, frame, records);
+        }
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.chunks.is_empty()
     }
 
+    /// Bytes of the records that are there.
+    pub(crate) fn bytes(&self) -> usize {
+        self.chunks.iter().flat_map(|chunk| chunk.runs()).map(|run| run.end - run.start).sum()
+    }
+
     /// Forgets everything; says what that was, by signal, records and bytes.
-    pub(crate) fn write_off(&mut self) -> impl Iterator<Item = (Signal, u64, usize)> {
-        self.chunks.drain(..).map(|chunk| {
-            let (records, bytes) = chunk.runs().iter().fold((0, 0), |(records, bytes), run| {
-                (records + run.records as u64, bytes + run.end - run.start)
-            });
-            (chunk.signal(), records, bytes)
-        })
+    pub(crate) fn write_off(&mut self) -> Vec<(Signal, u64, usize)> {
+        self.chunks.drain(..).map(|chunk| contents(&chunk)).collect()
+    }
+
+    /// The same for one signal.
+    pub(crate) fn write_off_signal(&mut self, signal: Signal) -> Vec<(Signal, u64, usize)> {
+        let (gone, kept) =
+            self.chunks.drain(..).partition::<VecDeque<_>, _>(|chunk| chunk.signal() == signal);
+        self.chunks = kept;
+        gone.iter().map(|chunk| contents(chunk)).collect()
     }
 
     /// Takes as many records as one request may hold, up to `usual_bytes` unless a single one is larger.
@@ -95,10 +118,10 @@ impl Backlog {
         }
         if plan.records == 0 {
             let chunk = self.chunks.front_mut()?;
-            let bytes = chunk.first_record_len();
-            chunk.take_part(1, bytes);
+            let (records, bytes) = chunk.first_frame();
+            chunk.take_part(records, bytes);
             self.retire(spare);
-            return Some(Next::TooLarge { signal, bytes });
+            return Some(Next::TooLarge { signal, records: records as u64, bytes });
         }
         let Plan { groups, records, .. } = plan;
         let batch = Batch::assemble(signal, records as u64, groups, resource, body, |piece| {
@@ -113,6 +136,15 @@ impl Backlog {
             self.chunks.pop_front().into_iter().for_each(&mut spare);
         }
     }
+}
+
+/// What a chunk still holds: signal, records and bytes.
+fn contents(chunk: &Chunk) -> (Signal, u64, usize) {
+    let (records, bytes) = chunk
+        .runs()
+        .iter()
+        .fold((0, 0), |(records, bytes), run| (records + run.records as u64, bytes + run.end - run.start));
+    (chunk.signal(), records, bytes)
 }
 
 /// A request while its records are being chosen.
@@ -141,7 +173,8 @@ impl Plan {
             let most_records = self.most_records - self.records;
             let mut fitting = chunk.fitting(run, most_records, self.room.saturating_sub(overhead));
             if fitting.0 == 0 && self.records == 0 {
-                fitting = chunk.fitting(run, 1, self.first_room.saturating_sub(overhead));
+                let alone = chunk.first_frame().0.min(most_records);
+                fitting = chunk.fitting(run, alone, self.first_room.saturating_sub(overhead));
             }
             let (records, bytes) = fitting;
             if records == 0 {
@@ -198,18 +231,26 @@ impl Batch {
         Self { signal, records, queued_bytes, body, groups }
     }
 
-    /// Two requests with half of the records each, for a collector that finds this one too large.
+    /// Whether there is more than one frame in it.
+    pub(crate) fn is_divisible(&self) -> bool {
+        let pieces = self.groups.iter().flat_map(|group| &group.pieces);
+        pieces.flat_map(|piece| frames(&self.body[piece.start..piece.end])).nth(1).is_some()
+    }
+
+    /// Two requests with about half of the records each, for a collector that finds this one too large.
     pub(crate) fn halve(self, resource: &[u8]) -> [Batch; 2] {
-        let first_half = self.records / 2;
         let mut halves = [(0, Vec::new()), (0, Vec::new())];
-        let mut seen = 0;
         for group in &self.groups {
             for piece in &group.pieces {
                 let mut start = piece.start;
                 for frame in frames(&self.body[piece.start..piece.end]) {
-                    let (records, groups) = &mut halves[usize::from(seen >= first_half)];
-                    seen += 1;
-                    *records += 1;
+                    let more = records_in(self.signal, frame) as u64;
+                    // the first frame goes into the first half however large it is, the last into the second
+                    let is_last = start + frame.len() == self.body.len();
+                    let is_second = halves[1].0 > 0
+                        || halves[0].0 > 0 && (is_last || halves[0].0 + more > self.records / 2);
+                    let (records, groups) = &mut halves[usize::from(is_second)];
+                    *records += more;
                     let end = start + frame.len();
                     add_piece(groups, &group.scope, Piece { chunk: 0, start, end });
                     start = end;

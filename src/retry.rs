@@ -28,6 +28,8 @@ pub(crate) struct Attempt {
     /// How many attempts there were, this one included.
     pub(crate) number: u32,
     pub(crate) records: u64,
+    /// Whether it could be sent in smaller requests.
+    pub(crate) is_divisible: bool,
     /// When the batch's time is up.
     pub(crate) deadline: Instant,
     /// Even bits for the jitter.
@@ -46,7 +48,7 @@ pub(crate) fn next_step(
             return NextStep::Done { rejected: (*rejected).min(attempt.records) };
         }
         Verdict::Refused { .. } => return NextStep::DropRefused,
-        Verdict::TooLarge { .. } if attempt.records > 1 => return NextStep::Halve,
+        Verdict::TooLarge { .. } if attempt.is_divisible => return NextStep::Halve,
         Verdict::TooLarge { .. } => return NextStep::DropTooLarge,
         Verdict::TryLater { after: Some(after), .. } => ((*after).min(settings.max_retry_after), true),
         Verdict::TryLater { after: None, .. } => (back_off(settings, attempt), false),
@@ -71,7 +73,13 @@ mod tests {
     use super::*;
 
     fn attempt(number: u32, now: Instant) -> Attempt {
-        Attempt { number, records: 10, deadline: now + Duration::from_secs(300), random: u64::MAX }
+        Attempt {
+            number,
+            records: 10,
+            is_divisible: true,
+            deadline: now + Duration::from_secs(300),
+            random: u64::MAX,
+        }
     }
 
     fn later(after: Option<Duration>) -> Verdict {
@@ -109,7 +117,7 @@ mod tests {
         let now = Instant::now();
         let too_large = Verdict::TooLarge { reason: String::new() };
         assert_eq!(step(&attempt(1, now), &too_large, now), NextStep::Halve);
-        let single = Attempt { records: 1, ..attempt(1, now) };
+        let single = Attempt { records: 1, is_divisible: false, ..attempt(1, now) };
         assert_eq!(step(&single, &too_large, now), NextStep::DropTooLarge);
     }
 

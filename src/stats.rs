@@ -74,7 +74,16 @@ pub struct ExporterLedger {
 impl ExporterLedger {
     /// The counts of each signal.
     pub fn by_signal(&self) -> [(Signal, Counts); 3] {
-        [(Signal::Traces, self.traces), (Signal::Logs, self.logs), (Signal::Metrics, self.metrics)]
+        Signal::ALL.map(|signal| (signal, self.of(signal)))
+    }
+
+    /// The counts of one signal.
+    pub fn of(&self, signal: Signal) -> Counts {
+        match signal {
+            Signal::Traces => self.traces,
+            Signal::Logs => self.logs,
+            Signal::Metrics => self.metrics,
+        }
     }
 
     fn is_unused(&self) -> bool {
@@ -256,7 +265,11 @@ impl Books {
     }
 
     pub(crate) fn turn_away(&self, signal: Signal, refusal: Refusal) {
-        self.turned_away[signal as usize][refusal as usize].fetch_add(1, Ordering::Relaxed);
+        self.turn_away_all(signal, refusal, 1);
+    }
+
+    pub(crate) fn turn_away_all(&self, signal: Signal, refusal: Refusal, records: u64) {
+        self.turned_away[signal as usize][refusal as usize].fetch_add(records, Ordering::Relaxed);
     }
 
     pub(crate) fn attempted(&self) {

@@ -182,7 +182,7 @@ proptest! {
             Some(Next::TooLarge { bytes, .. }) => (1, bytes),
             None => (0, 0),
         };
-        let lost = world.backlog.write_off().fold((0, 0), |sum, (_, records, bytes)| (sum.0 + records, sum.1 + bytes));
+        let lost = world.backlog.write_off().into_iter().fold((0, 0), |sum, (_, records, bytes)| (sum.0 + records, sum.1 + bytes));
         let all_bytes: usize = world.expected.iter().map(|(.., bytes)| bytes).sum();
         prop_assert_eq!((taken + lost.0, taken_bytes + lost.1), (world.expected.len() as u64, all_bytes));
         prop_assert!(world.backlog.is_empty() && world.next(&settings).is_none());

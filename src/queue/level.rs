@@ -51,11 +51,17 @@ impl Level {
     /// Makes room for one record; `None` if there is not enough.
     #[inline]
     pub(super) fn rise(&self, by: usize) -> Option<Raised> {
+        self.rise_by(1, by)
+    }
+
+    /// Makes room for what counts as several.
+    #[inline]
+    pub(super) fn rise_by(&self, more: usize, by: usize) -> Option<Raised> {
         // as strict as the rest: a caller in line that still sees no room is certain to be woken for it
         let mut now = self.now.load(Ordering::SeqCst);
         loop {
             let (records, bytes) = unpack(now);
-            let (records, bytes) = (records + 1, bytes + by);
+            let (records, bytes) = (records + more, bytes + by);
             if records > self.records || bytes > self.bytes {
                 return None;
             }

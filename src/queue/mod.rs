@@ -9,7 +9,7 @@ mod level;
 mod shard;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
@@ -37,6 +37,8 @@ pub(crate) struct Queue {
     spare: (Sender<Box<Chunk>>, Receiver<Box<Chunk>>),
     largest_record: usize,
     closed: AtomicBool,
+    /// Accepted from the worker, by signal.
+    admitted: [AtomicU64; Signal::COUNT],
     books: Arc<Books>,
 }
 
@@ -61,6 +63,7 @@ impl Queue {
             spare: bounded(most_chunks),
             largest_record: largest_record.min(settings.bytes),
             closed: AtomicBool::new(false),
+            admitted: Default::default(),
             books,
         }
     }
@@ -95,6 +98,15 @@ impl Queue {
         !self.level.has_room(self.door.in_line() + 1, self.largest_record.saturating_add(bytes))
     }
 
+    /// Accepts what the worker has made itself and keeps itself, if there is room: it cannot wait for itself.
+    pub(crate) fn admit(&self, signal: Signal, records: usize, bytes: usize) -> bool {
+        let has_room = self.level.rise_by(records, bytes).is_some();
+        if has_room {
+            self.admitted[signal as usize].fetch_add(records as u64, Ordering::SeqCst);
+        }
+        has_room
+    }
+
     /// Counts a record that was too large to be finished.
     pub(crate) fn turn_away_too_large(&self, signal: Signal) {
         self.books.turn_away(signal, Refusal::TooLarge);
@@ -107,7 +119,11 @@ impl Queue {
 
     /// All records that were accepted, by signal.
     pub(crate) fn accepted(&self) -> [u64; Signal::COUNT] {
-        self.shards.accepted()
+        let mut accepted = self.shards.accepted();
+        for (accepted, admitted) in accepted.iter_mut().zip(&self.admitted) {
+            *accepted += admitted.load(Ordering::SeqCst);
+        }
+        accepted
     }
 
     /// Records and bytes that are queued or in the worker's hands.
@@ -130,6 +146,11 @@ impl Queue {
     pub(crate) fn pressure(&self) -> WakeAt {
         let (records, bytes) = self.level.capacity();
         WakeAt { records: (records / 4 * 3).max(1), bytes: (bytes / 4 * 3).max(1) }
+    }
+
+    /// The most records that can be queued.
+    pub(crate) fn most_records(&self) -> usize {
+        self.level.capacity().0
     }
 
     /// What several records together may take in a request, which is a second copy of them: an eighth, or

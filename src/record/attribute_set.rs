@@ -18,7 +18,7 @@ const ANY_TAG: u8 = 0;
 /// Attributes sorted by key, each key once, in wire format.
 ///
 /// Two sets are equal if and only if they would be the same series to a collector.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub(crate) struct AttributeSet {
     /// `KeyValue` fields, one behind the other.
     bytes: Box<[u8]>,
@@ -26,7 +26,7 @@ pub(crate) struct AttributeSet {
 }
 
 /// Where the parts of one attribute begin.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Entry {
     field: u32,
     key: u32,

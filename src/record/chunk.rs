@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Scope, Signal, frames};
+use super::{Scope, Signal, frames, metric};
 
 /// Framed records back to back, with a note of which scope each stretch belongs to.
 #[derive(Debug)]
@@ -18,6 +18,7 @@ pub(crate) struct Chunk {
 #[derive(Debug, Clone)]
 pub(crate) struct Run {
     pub(crate) scope: Arc<Scope>,
+    /// As the ledger counts them: a metric is as many as it has data points.
     pub(crate) records: usize,
     pub(crate) start: usize,
     pub(crate) end: usize,
@@ -56,15 +57,21 @@ impl Chunk {
 
     #[inline]
     pub(crate) fn append(&mut self, scope: &Arc<Scope>, record: &[u8]) {
+        self.append_frame(scope, record, 1);
+    }
+
+    /// Appends what is framed as one and counts as several.
+    #[inline]
+    pub(crate) fn append_frame(&mut self, scope: &Arc<Scope>, record: &[u8], records: usize) {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(record);
         let end = self.bytes.len();
         match self.runs.last_mut() {
             Some(run) if Arc::ptr_eq(&run.scope, scope) => {
-                run.records += 1;
+                run.records += records;
                 run.end = end;
             }
-            _ => self.runs.push(Run { scope: Arc::clone(scope), records: 1, start, end }),
+            _ => self.runs.push(Run { scope: Arc::clone(scope), records, start, end }),
         }
     }
 
@@ -89,10 +96,11 @@ impl Chunk {
         }
         let (mut records, mut bytes) = (0, 0);
         for frame in frames(&self.bytes[run.start..run.end]) {
-            if records == most_records || bytes + frame.len() > most_bytes {
+            let more = records_in(self.signal, frame);
+            if records + more > most_records || bytes + frame.len() > most_bytes {
                 break;
             }
-            records += 1;
+            records += more;
             bytes += frame.len();
         }
         (records, bytes)
@@ -108,10 +116,19 @@ impl Chunk {
         }
     }
 
-    /// Length of the first record that is still there.
-    pub(crate) fn first_record_len(&self) -> usize {
-        let Some(run) = self.runs.get(self.first) else { return 0 };
-        frames(&self.bytes[run.start..run.end]).next().map_or(0, <[u8]>::len)
+    /// What stands in the first frame that is still there: records and bytes.
+    pub(crate) fn first_frame(&self) -> (usize, usize) {
+        let Some(run) = self.runs.get(self.first) else { return (0, 0) };
+        let first = frames(&self.bytes[run.start..run.end]).next();
+        first.map_or((0, 0), |frame| (records_in(self.signal, frame), frame.len()))
+    }
+}
+
+/// How many records the ledger counts for a framed one.
+pub(crate) fn records_in(signal: Signal, frame: &[u8]) -> usize {
+    match signal {
+        Signal::Traces | Signal::Logs => 1,
+        Signal::Metrics => metric::points_in(frame) as usize,
     }
 }
 

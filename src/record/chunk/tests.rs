@@ -58,13 +58,13 @@ fn records_are_taken_from_the_front_until_none_is_left() {
     let mut chunk = chunk_of(&[(&a, 10), (&a, 20), (&b, 30)]);
     let mut left = Vec::new();
     for count in [10, 20, 30] {
-        assert_eq!(chunk.first_record_len(), count);
+        assert_eq!(chunk.first_frame().1, count);
         chunk.take_part(1, count);
         left.push(chunk.runs().iter().map(|run| run.records).sum::<usize>());
     }
     assert_eq!(left, [2, 1, 0]);
     assert!(chunk.is_empty());
-    assert_eq!((chunk.first_record_len(), chunk.len()), (0, 60), "the bytes stay until it is recycled");
+    assert_eq!((chunk.first_frame().1, chunk.len()), (0, 60), "the bytes stay until it is recycled");
 }
 
 #[test]
