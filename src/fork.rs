@@ -6,7 +6,7 @@
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, MutexGuard, Once, PoisonError};
+use std::sync::{Mutex, MutexGuard, Once, OnceLock, PoisonError};
 
 static GENERATION: AtomicU32 = AtomicU32::new(0);
 /// Held across every fork, so that no child is born while a pipeline is half started. Like all locks that a
@@ -35,6 +35,41 @@ pub(crate) fn watch() {
 pub(crate) fn undisturbed<T>(work: impl FnOnce() -> T) -> T {
     let _held = lock();
     work()
+}
+
+/// Something that every process makes for itself: a child starts with a fresh one, whatever its parent's was in the
+/// middle of.
+#[derive(Debug)]
+pub(crate) struct PerProcess<T> {
+    value: T,
+    generation: u32,
+    heir: OnceLock<Box<PerProcess<T>>>,
+}
+
+impl<T> PerProcess<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Self { value, generation: generation(), heir: OnceLock::new() }
+    }
+
+    /// This process's own, if it has one already.
+    #[inline]
+    pub(crate) fn get(&self) -> Option<&T> {
+        match self.generation == generation() {
+            true => Some(&self.value),
+            false => self.heir.get()?.get(),
+        }
+    }
+
+    /// This process's own, made by `fresh` if need be.
+    pub(crate) fn get_or_renew(&self, fresh: impl FnOnce() -> T) -> &T {
+        if self.generation == generation() {
+            return &self.value;
+        }
+        match self.heir.get() {
+            Some(heir) => heir.get_or_renew(fresh),
+            None => &undisturbed(|| self.heir.get_or_init(|| Box::new(Self::new(fresh())))).value,
+        }
+    }
 }
 
 fn lock() -> MutexGuard<'static, ()> {

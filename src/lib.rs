@@ -59,6 +59,7 @@ mod batch;
 mod config;
 mod context;
 mod fork;
+mod meter;
 mod outlet;
 mod pipeline;
 mod problem;
@@ -67,6 +68,7 @@ mod queue;
 pub mod receiver;
 mod record;
 mod retry;
+mod self_observation;
 mod stats;
 mod telemetry;
 mod throttle;
@@ -79,6 +81,10 @@ pub use config::{
     Setting, Source, Temporality, WhenFull,
 };
 pub use context::{ParseContextError, SpanContext};
+pub use meter::{
+    Attributes, BoundCounter, BoundGauge, BoundHistogram, BoundUpDownCounter, Counter, Gauge, Histogram,
+    InstrumentBuilder, Measure, Meter, Observation, Observer, UpDownCounter,
+};
 pub use problem::{Problem, ProblemKind};
 pub use record::{Resource, Severity, Signal, SpanId, SpanKind, SpanLimits, Status, TraceId, Value};
 pub use stats::{Counts, Dropped, ExporterLedger, Ledger, TurnedAway};

@@ -81,6 +81,11 @@ impl Outlet {
         }
     }
 
+    /// Starts the exporters of a forked child that has something to send.
+    pub(crate) fn start_in_child(&self) {
+        self.here();
+    }
+
     /// Counts a record that has outgrown what can be sent.
     pub(crate) fn turn_away_too_large(&self, signal: Signal) {
         for pipeline in &*self.here().pipelines {

@@ -10,13 +10,14 @@ use crossbeam_channel::{Receiver, Sender, TryRecvError, bounded, unbounded};
 
 use crate::config::{BatchSettings, PaceSettings, QueueSettings, RetrySettings};
 use crate::context;
+use crate::meter::Reader;
 use crate::problem::{Hook, Teller};
 use crate::queue::Queue;
 use crate::record::{Scope, Signal};
 use crate::stats::{Books, ExporterLedger};
 use crate::throttle::Throttle;
 use crate::transport::Transport;
-use crate::worker::{Calls, State, Worker};
+use crate::worker::{Calls, Push, State, Worker};
 
 /// What a request needs beside its records and the resource: headers of messages, rounded up.
 const FRAME_BYTES: usize = 16;
@@ -31,6 +32,8 @@ pub(crate) struct Blueprint {
     pub(crate) attempt_timeout: Duration,
     /// The resource as it stands in every request.
     pub(crate) resource: Vec<u8>,
+    /// Where its metrics come from, and how often they go; `None` if it sends none.
+    pub(crate) metrics: Option<(Reader, Duration)>,
     pub(crate) hook: Option<Hook>,
     pub(crate) transport: Box<dyn Fn() -> Box<dyn Transport> + Send + Sync>,
 }
@@ -39,6 +42,11 @@ impl Blueprint {
     /// The largest record that this exporter can ever send.
     pub(crate) fn largest_record(&self) -> usize {
         self.batch.bytes.saturating_sub(self.resource.len() + FRAME_BYTES).min(self.queue.bytes)
+    }
+
+    fn push(&self) -> Option<Push> {
+        let (reader, interval) = self.metrics.clone()?;
+        Some(Push { reader, interval, largest_record: self.largest_record() })
     }
 }
 
@@ -79,6 +87,7 @@ impl Pipeline {
             retry: blueprint.retry,
             attempt_timeout: blueprint.attempt_timeout,
             resource: blueprint.resource.clone(),
+            push: blueprint.push(),
             teller: Teller::new(&blueprint.id, blueprint.hook.clone()),
             calls: Calls { stop: stopped, flush: flushes, wake: woken },
             state: State::default(),

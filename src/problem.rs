@@ -50,10 +50,16 @@ pub enum ProblemKind {
     TooLarge,
     /// The worker panicked; the batch in its hands is lost and counted, and it goes on.
     WorkerPanicked,
+    /// A callback of a metric panicked; what it had observed before is sent, and so is everything else.
+    CallbackPanicked,
+    /// A metric is called, divided or used in a way that it should not be; the message says which and why.
+    Instrument,
+    /// A metric has more sets of attributes than it may have; the rest is put together.
+    CardinalityLimit,
 }
 
 impl ProblemKind {
-    const COUNT: usize = 7;
+    const COUNT: usize = 10;
 }
 
 /// Lets each kind of problem through once per period and counts what it holds back.

@@ -4,11 +4,13 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::config::{Config, ConfigError, Exporter};
+use crate::config::{Config, ConfigError, Exporter, PushSettings};
 use crate::fork;
+use crate::meter::{Meter, Reader, Registry};
 use crate::outlet::{Outlet, Plan};
 use crate::pipeline::Blueprint;
 use crate::record::{Scope, Signal};
+use crate::self_observation;
 use crate::stats::Ledger;
 use crate::tracer::Tracer;
 use crate::transport::HttpPlan;
@@ -40,7 +42,8 @@ const MOST_SCOPES: usize = 1024;
 #[must_use = "dropping it shuts the telemetry down"]
 pub struct Telemetry {
     outlet: Arc<Outlet>,
-    scopes: Mutex<HashMap<(String, String), Arc<Scope>>>,
+    registry: Arc<Registry>,
+    scopes: Mutex<HashMap<(Signal, String, String), Arc<Scope>>>,
 }
 
 /// How a [`flush`](Telemetry::flush) ended.
@@ -65,19 +68,34 @@ impl Telemetry {
     pub fn start(config: Config) -> Result<Self, ConfigError> {
         let config = config.validate()?;
         let resource = config.resource.clone().with_defaults().field();
-        let (blueprints, faults) = blueprints(&config, &resource);
+        let registry = Arc::new(Registry::new(pushes(&config)));
+        let (blueprints, faults) = blueprints(&config, &resource, &registry);
         if !faults.is_empty() {
             return Err(ConfigError::at_start(faults, config));
         }
         let plan = Arc::new(Plan { blueprints, limits: config.span_limits });
         match Outlet::start(plan) {
-            Ok(outlet) => Ok(Self { outlet: Arc::new(outlet), scopes: Mutex::default() }),
+            Ok(outlet) => Ok(Self::run(outlet, registry, &config)),
             Err(error) => {
                 let ids = config.exporters.iter().map(|exporter| exporter.name().to_owned());
                 let faults = ids.map(|id| (id, format!("its thread cannot be started: {error}"))).collect();
                 Err(ConfigError::at_start(faults, config))
             }
         }
+    }
+
+    fn run(outlet: Outlet, registry: Arc<Registry>, config: &Config) -> Self {
+        let outlet = Arc::new(outlet);
+        let of_child = Arc::downgrade(&outlet);
+        registry.start_in_child_by(move || {
+            of_child.upgrade().iter().for_each(|outlet| outlet.start_in_child());
+        });
+        let telemetry = Self { outlet, registry, scopes: Mutex::default() };
+        if config.self_observation {
+            let own = telemetry.meter_with_version(self_observation::SCOPE, env!("CARGO_PKG_VERSION"));
+            self_observation::observe(&Arc::downgrade(&telemetry.outlet), &own, capacities(config));
+        }
+        telemetry
     }
 
     /// The tracer of a named part of the program, by convention the name of the crate.
@@ -88,6 +106,16 @@ impl Telemetry {
     /// The tracer of a part of the program whose version is worth telling.
     pub fn tracer_with_version(&self, scope: &str, version: &str) -> Tracer {
         Tracer::new(Arc::clone(&self.outlet), self.scope(Signal::Traces, scope, version))
+    }
+
+    /// The meter of a named part of the program, by convention the name of the crate.
+    pub fn meter(&self, scope: &str) -> Meter {
+        self.meter_with_version(scope, "")
+    }
+
+    /// The meter of a part of the program whose version is worth telling.
+    pub fn meter_with_version(&self, scope: &str, version: &str) -> Meter {
+        Meter::new(Arc::clone(&self.registry), self.scope(Signal::Metrics, scope, version))
     }
 
     /// What became of all records until now.
@@ -123,7 +151,7 @@ impl Telemetry {
         // a child born while another thread holds the lock would find it locked for ever
         fork::undisturbed(|| {
             let mut scopes = self.scopes.lock().unwrap_or_else(PoisonError::into_inner);
-            let key = (name.to_owned(), version.to_owned());
+            let key = (signal, name.to_owned(), version.to_owned());
             if let Some(scope) = scopes.get(&key) {
                 return Arc::clone(scope);
             }
@@ -151,18 +179,37 @@ fn deadline(budget: Duration) -> Instant {
 /// What an exporter's id is and why it cannot be started.
 type Fault = (String, String);
 
-fn blueprints(config: &Config, resource: &[u8]) -> (Vec<Blueprint>, Vec<Fault>) {
+/// How many records the queue of each exporter can hold.
+fn capacities(config: &Config) -> Vec<(String, usize)> {
+    config.exporters.iter().map(|exporter| (exporter.name().to_owned(), exporter.queue.records)).collect()
+}
+
+/// The settings of all exporters that send metrics.
+fn pushes(config: &Config) -> Vec<PushSettings> {
+    let sends_metrics = |exporter: &&Exporter| exporter.signals.contain(Signal::Metrics);
+    config.exporters.iter().filter(sends_metrics).map(|exporter| exporter.push).collect()
+}
+
+fn blueprints(config: &Config, resource: &[u8], registry: &Arc<Registry>) -> (Vec<Blueprint>, Vec<Fault>) {
     let (mut blueprints, mut faults) = (Vec::new(), Vec::new());
+    let mut readers = (0..).map(|number| Reader::new(Arc::clone(registry), number));
     for exporter in &config.exporters {
+        let reader = exporter.signals.contain(Signal::Metrics).then(|| readers.next()).flatten();
         match HttpPlan::new(&exporter.http) {
-            Ok(http) => blueprints.push(blueprint(exporter, http, config, resource)),
+            Ok(http) => blueprints.push(blueprint(exporter, http, config, resource, reader)),
             Err(fault) => faults.push((exporter.name().to_owned(), fault)),
         }
     }
     (blueprints, faults)
 }
 
-fn blueprint(exporter: &Exporter, http: HttpPlan, config: &Config, resource: &[u8]) -> Blueprint {
+fn blueprint(
+    exporter: &Exporter,
+    http: HttpPlan,
+    config: &Config,
+    resource: &[u8],
+    reader: Option<Reader>,
+) -> Blueprint {
     Blueprint {
         id: exporter.name().to_owned(),
         queue: exporter.queue,
@@ -171,6 +218,7 @@ fn blueprint(exporter: &Exporter, http: HttpPlan, config: &Config, resource: &[u
         retry: exporter.retry,
         attempt_timeout: exporter.http.timeout,
         resource: resource.to_vec(),
+        metrics: reader.map(|reader| (reader, exporter.push.interval)),
         hook: config.on_problem.clone(),
         transport: Box::new(move || Box::new(http.open())),
     }

@@ -1,5 +1,7 @@
 //! The loop: rest, gather what is queued, send it, account for it.
 
+mod push;
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,6 +18,8 @@ use crate::retry::{self, Attempt, NextStep};
 use crate::stats::{Books, Outcome, Refusal};
 use crate::throttle::{NextRound, Throttle, Waiting};
 use crate::transport::{Payload, Transport, Verdict};
+pub(crate) use push::Push;
+use push::PushState;
 
 /// An exporter that had nothing to do for so long gives memory back.
 const IDLE: Duration = Duration::from_secs(10);
@@ -35,6 +39,8 @@ pub(crate) struct Worker {
     pub(crate) attempt_timeout: Duration,
     /// The resource as it stands in every request.
     pub(crate) resource: Vec<u8>,
+    /// `None` for an exporter without metrics.
+    pub(crate) push: Option<Push>,
     pub(crate) teller: Teller,
     pub(crate) calls: Calls,
     pub(crate) state: State,
@@ -60,6 +66,7 @@ pub(crate) struct State {
     flushes: Vec<Sender<()>>,
     waiting_since: Option<Instant>,
     stop_by: Option<Instant>,
+    push: PushState,
     told_turned_away: [u64; 2],
 }
 
@@ -70,34 +77,53 @@ enum Call {
     TimeIsUp,
 }
 
+/// What a rest ended with.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Rested {
+    RoundIsDue,
+    PushIsDue,
+    Called,
+}
+
 impl Worker {
     /// Works until it is stopped.
     pub(crate) fn run(mut self) {
         context::silence();
+        self.schedule_first_push();
         while self.state.stop_by.is_none() {
             let flushes = std::mem::take(&mut self.state.flushes);
-            if flushes.is_empty() && !self.rest() {
+            if !flushes.is_empty() {
+                self.round();
+                self.push_metrics();
+                flushes.iter().for_each(report_flushed);
                 continue;
             }
-            self.round();
-            flushes.iter().for_each(report_flushed);
+            match self.rest() {
+                Rested::RoundIsDue => self.round(),
+                Rested::PushIsDue => self.push_metrics(),
+                Rested::Called => {}
+            }
         }
-        // what was accepted before the queue was closed
+        // what was accepted before the queue was closed, and the last word of the metrics
         self.round();
+        self.push_metrics();
     }
 
-    /// Sleeps until a round is due (true) or something else was asked for.
-    fn rest(&mut self) -> bool {
+    /// Sleeps until something is to be done.
+    fn rest(&mut self) -> Rested {
         loop {
             // first, or a queue that presses all the time would drown out stop and flush
             if self.is_called() {
-                return false;
+                return Rested::Called;
             }
             let now = Instant::now();
+            if self.push_is_due(now) {
+                return Rested::PushIsDue;
+            }
             let (wake_at, until) = match self.waiting(now) {
                 None => (WakeAt::ANYTHING, None),
                 Some(waiting) => match self.throttle.next_round(now, &waiting) {
-                    NextRound::Now => return true,
+                    NextRound::Now => return Rested::RoundIsDue,
                     NextRound::ThrottledUntil(then) => (self.queue.pressure(), Some(then)),
                     NextRound::LingersUntil(then) => (self.full_batch(), Some(then)),
                 },
@@ -106,6 +132,7 @@ impl Worker {
                 self.queue.wake_at(WakeAt::NEVER);
                 continue;
             }
+            let until = until.into_iter().chain(self.state.push.next).min();
             let call = match until {
                 Some(then) => self.listen(then),
                 None => self.listen_idly(now),
@@ -116,7 +143,7 @@ impl Worker {
                 Call::Flush(done) => self.state.flushes.push(done),
                 Call::Awake | Call::TimeIsUp => continue,
             }
-            return false;
+            return Rested::Called;
         }
     }
 
@@ -188,15 +215,20 @@ impl Worker {
         }
         self.throttle.round_starts(Instant::now());
         self.state.waiting_since = None;
+        self.send_backlog();
+    }
+
+    /// Sends all that the worker has in its hands, in as many requests as it needs.
+    fn send_backlog(&mut self) {
         while !self.is_out_of_time() {
             match self.next_batch() {
                 Some(Next::Batch(batch)) => self.deliver(batch),
-                Some(Next::TooLarge { signal, bytes }) => {
+                Some(Next::TooLarge { signal, records, bytes }) => {
                     self.teller.tell(ProblemKind::TooLarge, || {
                         format!("a record of {bytes} bytes is larger than a request may be")
                     });
-                    self.settle(signal, Outcome::TooLarge, 1);
-                    self.queue.release(1, bytes);
+                    self.settle(signal, Outcome::TooLarge, records);
+                    self.queue.release(records as usize, bytes);
                 }
                 None => break,
             }
@@ -217,6 +249,7 @@ impl Worker {
         while let Some(part) = parts.pop() {
             match self.send_until_settled(&part) {
                 Settled::Yes => self.state.body = part.body,
+                Settled::Replaced => parts.drain(..).for_each(|part| self.replace(&part)),
                 Settled::TooLarge => parts.extend(part.halve(&self.resource).into_iter().rev()),
                 // left to the closing of the books
                 Settled::OutOfTime => break,
@@ -227,21 +260,31 @@ impl Worker {
 
     fn send_until_settled(&mut self, batch: &Batch) -> Settled {
         let give_up = Instant::now() + self.retry.give_up_after;
-        for number in 1.. {
+        for number in 1 + self.earlier_failures(batch).. {
             let deadline = self.state.stop_by.map_or(give_up, |by| by.min(give_up));
             let Some(verdict) = self.send(batch, deadline) else {
                 return self.settle_batch(batch, Outcome::WorkerPanicked);
             };
             self.tell_verdict(&verdict);
-            let attempt = Attempt { number, records: batch.records, deadline, random: random() };
+            let is_divisible = batch.is_divisible();
+            let attempt =
+                Attempt { number, records: batch.records, is_divisible, deadline, random: random() };
             match retry::next_step(&self.retry_settings(), &attempt, &verdict, Instant::now()) {
                 NextStep::Done { rejected } => {
+                    self.push_went(batch, true);
                     self.settle(batch.signal, Outcome::Rejected, rejected);
                     self.settle(batch.signal, Outcome::Delivered, batch.records - rejected);
                     self.release(batch);
                     return Settled::Yes;
                 }
-                NextStep::TryAgain { pause, asked_for } => self.pause(pause, asked_for),
+                NextStep::TryAgain { pause, asked_for } => {
+                    self.push_went(batch, false);
+                    self.pause(pause, asked_for);
+                    if self.is_outdated(batch) {
+                        self.replace(batch);
+                        return Settled::Replaced;
+                    }
+                }
                 NextStep::Halve => return Settled::TooLarge,
                 NextStep::DropTooLarge => return self.settle_batch(batch, Outcome::TooLarge),
                 NextStep::DropRefused => return self.settle_batch(batch, Outcome::Refused),
@@ -324,8 +367,8 @@ impl Worker {
     /// After a panic outside of the transport: all that left the queue is lost.
     fn write_off(&mut self) {
         self.tell_panic();
-        let lost = self.state.backlog.write_off().chain(self.state.in_hand.take()).collect::<Vec<_>>();
-        for (signal, records, bytes) in lost {
+        let lost = self.state.backlog.write_off();
+        for (signal, records, bytes) in lost.into_iter().chain(self.state.in_hand.take()) {
             self.settle(signal, Outcome::WorkerPanicked, records);
             self.queue.release(records as usize, bytes);
         }
@@ -373,6 +416,8 @@ impl Worker {
 
 enum Settled {
     Yes,
+    /// By a newer snapshot of the same metrics.
+    Replaced,
     TooLarge,
     OutOfTime,
 }

@@ -27,6 +27,8 @@ const HOUSE: &[Row] = &[
     row("problem",         &[],                                               &[]),
     row("stats",           &["record"],                                       &["serde"]),
     row("config",          &["record", "problem"],                            &["toml"]),
+    // instruments, and what they remember until the worker asks
+    row("meter",           &["fork", "record", "aggregate", "context", "problem", "config"], &[]),
     // between the caller and the worker
     row("queue",           &["record", "context", "stats", "config"],         &["crossbeam_channel"]),
     // pure: what to send, and when
@@ -38,16 +40,18 @@ const HOUSE: &[Row] = &[
     row("transport/http/tls*", &["config"],                                   &["rustls", "ureq"]),
     row("retry",           &["config", "transport::Verdict"],                 &[]),
     // the background thread
-    row("worker",          &["record", "context", "problem", "stats", "config", "queue", "batch", "throttle",
+    row("worker",          &["record", "context", "problem", "stats", "config", "meter", "queue", "batch", "throttle",
                              "transport", "retry"],                           &["crossbeam_channel"]),
     // one exporter, put together and running
-    row("pipeline",        &["record", "context", "problem", "stats", "config", "queue", "throttle", "transport",
-                             "worker"],                                       &["crossbeam_channel"]),
+    row("pipeline",        &["record", "context", "problem", "stats", "config", "meter", "queue", "throttle",
+                             "transport", "worker"],                                       &["crossbeam_channel"]),
     // the calling side
     row("outlet",          &["fork", "record", "stats", "pipeline"],          &[]),
     row("tracer",          &["fork", "record", "context", "outlet"],          &[]),
+    row("self_observation", &["record", "stats", "meter", "outlet"],           &[]),
     // start, flush, shutdown
-    row("telemetry",       &["fork", "record", "stats", "config", "transport", "pipeline", "outlet", "tracer"],
+    row("telemetry",       &["fork", "record", "stats", "config", "meter", "transport", "pipeline", "outlet", "tracer",
+                             "self_observation"],
                                                                               &["crossbeam_channel"]),
     // the other end of the wire
     row("receiver",        &["record"],                                       &["opentelemetry_proto", "prost", "flate2", "parking_lot"]),

@@ -47,12 +47,15 @@ impl Gate {
 
     /// Waits for the next send; it stays at the gate.
     pub(crate) fn next(&self) -> Sent {
-        let waited = self
-            .shared
-            .changed
-            .wait_timeout_while(self.shared.lock(), PATIENCE, |state| state.waiting.is_none());
+        self.next_within(PATIENCE).expect("nothing was sent")
+    }
+
+    /// The next send, if there is one by then; it stays at the gate.
+    pub(crate) fn next_within(&self, time: Duration) -> Option<Sent> {
+        let waited =
+            self.shared.changed.wait_timeout_while(self.shared.lock(), time, |state| state.waiting.is_none());
         let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        state.waiting.clone().expect("nothing was sent")
+        state.waiting.clone()
     }
 
     /// Waits for the next send and lets it return this.

@@ -24,6 +24,7 @@ fn blueprint(gate: &Gate) -> Blueprint {
         retry: RetrySettings { first_delay: Duration::from_millis(1), ..RetrySettings::default() },
         attempt_timeout: PATIENCE,
         resource: Vec::new(),
+        metrics: None,
         hook: None,
         transport: Box::new(move || gate.open_transport()),
     }
@@ -41,6 +42,7 @@ fn worker(gate: &Gate, queue: &Arc<Queue>, books: &Arc<Books>, calls: Calls) -> 
         retry: plan.retry,
         attempt_timeout: PATIENCE,
         resource: Vec::new(),
+        push: None,
         teller: Teller::new("memory", None),
         calls,
         state: State::default(),

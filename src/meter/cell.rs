@@ -1,0 +1,263 @@
+//! What one series of an instrument remembers between two collections.
+
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
+
+use crate::aggregate::{Compensated, ExplicitHistogram, ExponentialHistogram};
+use crate::record::Number;
+
+/// How a series adds its measurements up.
+#[derive(Debug, Clone)]
+pub(super) enum Form {
+    IntSum,
+    FloatSum,
+    IntGauge,
+    FloatGauge,
+    Explicit(Arc<[f64]>),
+    Exponential,
+}
+
+/// The state of one series. Integers are one atomic step; the rest is behind a lock that callers share only if
+/// they meet, see [`Striped`].
+#[derive(Debug)]
+pub(super) enum Cell {
+    IntSum(AtomicI64),
+    FloatSum(Striped<Compensated>),
+    IntGauge(Latest),
+    FloatGauge(Latest),
+    Explicit(Striped<ExplicitHistogram>),
+    Exponential(Striped<ExponentialHistogram>),
+}
+
+/// What a cell held when it was looked at.
+#[derive(Debug)]
+pub(super) enum Reading {
+    Number(Number),
+    Explicit(ExplicitHistogram),
+    Exponential(ExponentialHistogram),
+}
+
+impl Cell {
+    pub(super) fn new(form: &Form) -> Self {
+        match form {
+            Form::IntSum => Self::IntSum(AtomicI64::new(0)),
+            Form::FloatSum => Self::FloatSum(Striped::new(Compensated::default())),
+            Form::IntGauge => Self::IntGauge(Latest::default()),
+            Form::FloatGauge => Self::FloatGauge(Latest::default()),
+            Form::Explicit(bounds) => {
+                Self::Explicit(Striped::new(ExplicitHistogram::new(Arc::clone(bounds))))
+            }
+            Form::Exponential => Self::Exponential(Striped::new(ExponentialHistogram::default())),
+        }
+    }
+
+    #[inline]
+    pub(super) fn update(&self, number: Number) {
+        match (self, number) {
+            (Self::IntSum(sum), Number::Int(value)) => add(sum, value),
+            (Self::IntGauge(latest), Number::Int(value)) => latest.set(value as u64),
+            (cell, number) => cell.update_float(as_float(number)),
+        }
+    }
+
+    fn update_float(&self, value: f64) {
+        match self {
+            Self::FloatSum(sum) => sum.with(|sum| sum.add(value)),
+            Self::FloatGauge(latest) => latest.set(value.to_bits()),
+            Self::Explicit(histogram) => histogram.with(|histogram| _ = histogram.record(value)),
+            Self::Exponential(histogram) => histogram.with(|histogram| _ = histogram.record(value)),
+            // an instrument measures in one type only
+            Self::IntSum(_) | Self::IntGauge(_) => {}
+        }
+    }
+
+    /// Whether there is nothing that [`take`](Self::take) would give.
+    pub(super) fn is_empty(&self) -> bool {
+        match self {
+            Self::IntSum(sum) => sum.load(Ordering::Relaxed) == 0,
+            Self::FloatSum(sum) => sum.sum_up(|part| part.clone()).value() == 0.0,
+            Self::IntGauge(latest) | Self::FloatGauge(latest) => latest.read().is_none(),
+            Self::Explicit(histogram) => histogram.sum_up(|part| part.clone()).is_empty(),
+            Self::Exponential(histogram) => histogram.sum_up(|part| part.clone()).is_empty(),
+        }
+    }
+
+    /// What there is to tell; `None` if nothing was measured.
+    pub(super) fn read(&self) -> Option<Reading> {
+        match self {
+            Self::IntSum(sum) => Some(Reading::Number(Number::Int(sum.load(Ordering::Relaxed)))),
+            Self::FloatSum(sum) => {
+                Some(Reading::Number(Number::Float(sum.sum_up(|part| part.clone()).value())))
+            }
+            Self::IntGauge(latest) => Some(int(latest.read()?)),
+            Self::FloatGauge(latest) => Some(float(latest.read()?)),
+            Self::Explicit(histogram) => some_explicit(histogram.sum_up(|part| part.clone())),
+            Self::Exponential(histogram) => some_exponential(histogram.sum_up(|part| part.clone())),
+        }
+    }
+
+    /// The same, and starts anew: every measurement is told exactly once.
+    pub(super) fn take(&self) -> Option<Reading> {
+        match self {
+            Self::IntSum(sum) => {
+                let taken = sum.swap(0, Ordering::Relaxed);
+                (taken != 0).then_some(Reading::Number(Number::Int(taken)))
+            }
+            Self::FloatSum(sum) => {
+                let taken = sum.sum_up(Mergeable::take).value();
+                (taken != 0.0).then_some(Reading::Number(Number::Float(taken)))
+            }
+            Self::IntGauge(latest) => Some(int(latest.take()?)),
+            Self::FloatGauge(latest) => Some(float(latest.take()?)),
+            Self::Explicit(histogram) => some_explicit(histogram.sum_up(Mergeable::take)),
+            Self::Exponential(histogram) => some_exponential(histogram.sum_up(Mergeable::take)),
+        }
+    }
+}
+
+fn int(bits: u64) -> Reading {
+    Reading::Number(Number::Int(bits as i64))
+}
+
+fn float(bits: u64) -> Reading {
+    Reading::Number(Number::Float(f64::from_bits(bits)))
+}
+
+fn some_explicit(histogram: ExplicitHistogram) -> Option<Reading> {
+    (!histogram.is_empty()).then_some(Reading::Explicit(histogram))
+}
+
+fn some_exponential(histogram: ExponentialHistogram) -> Option<Reading> {
+    (!histogram.is_empty()).then_some(Reading::Exponential(histogram))
+}
+
+fn as_float(number: Number) -> f64 {
+    match number {
+        Number::Int(value) => value as f64,
+        Number::Float(value) => value,
+    }
+}
+
+#[inline]
+fn add(sum: &AtomicI64, value: i64) {
+    let before = sum.fetch_add(value, Ordering::Relaxed);
+    if before.checked_add(value).is_none() {
+        // at the end of the scale it stays there
+        sum.store(if value < 0 { i64::MIN } else { i64::MAX }, Ordering::Relaxed);
+    }
+}
+
+/// The last value that was set.
+#[derive(Debug, Default)]
+pub(super) struct Latest {
+    bits: AtomicU64,
+    is_set: AtomicBool,
+}
+
+impl Latest {
+    #[inline]
+    fn set(&self, bits: u64) {
+        self.bits.store(bits, Ordering::Relaxed);
+        self.is_set.store(true, Ordering::Release);
+    }
+
+    fn read(&self) -> Option<u64> {
+        self.is_set.load(Ordering::Acquire).then(|| self.bits.load(Ordering::Relaxed))
+    }
+
+    fn take(&self) -> Option<u64> {
+        self.is_set.swap(false, Ordering::Acquire).then(|| self.bits.load(Ordering::Relaxed))
+    }
+}
+
+/// Something that can be kept in several parts and summed up when it is asked for.
+pub(super) trait Mergeable: Clone {
+    fn merge(&mut self, other: &Self);
+    /// Everything that is in it, which is then empty.
+    fn take(&mut self) -> Self;
+}
+
+impl Mergeable for Compensated {
+    fn merge(&mut self, other: &Self) {
+        Compensated::merge(self, other);
+    }
+
+    fn take(&mut self) -> Self {
+        std::mem::take(self)
+    }
+}
+
+impl Mergeable for ExplicitHistogram {
+    fn merge(&mut self, other: &Self) {
+        ExplicitHistogram::merge(self, other);
+    }
+
+    fn take(&mut self) -> Self {
+        ExplicitHistogram::take(self)
+    }
+}
+
+impl Mergeable for ExponentialHistogram {
+    fn merge(&mut self, other: &Self) {
+        ExponentialHistogram::merge(self, other);
+    }
+
+    fn take(&mut self) -> Self {
+        ExponentialHistogram::take(self)
+    }
+}
+
+/// A caller that finds the first part taken goes to another one, so that callers hardly ever wait for each other.
+#[derive(Debug)]
+pub(super) struct Striped<T> {
+    first: Mutex<T>,
+    others: [OnceLock<Box<Mutex<T>>>; 7],
+}
+
+impl<T: Mergeable> Striped<T> {
+    fn new(first: T) -> Self {
+        Self { first: Mutex::new(first), others: [const { OnceLock::new() }; 7] }
+    }
+
+    #[inline]
+    fn with(&self, update: impl FnOnce(&mut T)) {
+        match self.first.try_lock() {
+            Ok(mut part) => update(&mut part),
+            Err(TryLockError::Poisoned(poisoned)) => update(&mut poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => self.elsewhere(update),
+        }
+    }
+
+    #[cold]
+    fn elsewhere(&self, update: impl FnOnce(&mut T)) {
+        for stripe in &self.others {
+            let stripe = stripe.get_or_init(|| Box::new(Mutex::new(self.empty_part())));
+            match stripe.try_lock() {
+                Ok(mut part) => return update(&mut part),
+                Err(TryLockError::Poisoned(poisoned)) => return update(&mut poisoned.into_inner()),
+                Err(TryLockError::WouldBlock) => {}
+            }
+        }
+        update(&mut lock(&self.first));
+    }
+
+    /// A part of the same form.
+    fn empty_part(&self) -> T {
+        let mut part = lock(&self.first).clone();
+        part.take();
+        part
+    }
+
+    /// All parts, each as `get` gives it.
+    fn sum_up(&self, get: impl Fn(&mut T) -> T) -> T {
+        let mut sum = get(&mut lock(&self.first));
+        for part in self.others.iter().filter_map(OnceLock::get) {
+            sum.merge(&get(&mut lock(part)));
+        }
+        sum
+    }
+}
+
+fn lock<T>(part: &Mutex<T>) -> MutexGuard<'_, T> {
+    part.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,189 @@
+//! What programs hold in their hands: counters, gauges and histograms.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use super::attributes::Attributes;
+use super::instrument::Instrument;
+use super::number::{Measure, is_negative};
+use super::series::Series;
+use crate::fork;
+use crate::record::Number;
+
+/// A sum that only rises: requests, bytes, orders. From [`Meter::counter`](crate::Meter::counter).
+///
+/// ```
+/// # let telemetry = standpipe::Telemetry::start(standpipe::Config::new()).unwrap();
+/// let orders = telemetry.meter("shop").counter("orders");
+/// orders.add(1, &[("shop.country", "SE")]);
+/// ```
+#[derive(Debug)]
+pub struct Counter<N = u64>(Handle<N>);
+
+/// A sum that rises and falls: open connections, items in a queue. From
+/// [`Meter::up_down_counter`](crate::Meter::up_down_counter).
+#[derive(Debug)]
+pub struct UpDownCounter<N = i64>(Handle<N>);
+
+/// A value that is what it is: a temperature, a setting. The last one counts. From [`Meter::gauge`](crate::Meter::gauge).
+#[derive(Debug)]
+pub struct Gauge<N = f64>(Handle<N>);
+
+/// Values of which the distribution matters: durations, sizes. From [`Meter::histogram`](crate::Meter::histogram).
+#[derive(Debug)]
+pub struct Histogram<N = f64>(Handle<N>);
+
+/// A [`Counter`] with its attributes set once and for all, for the hottest of places.
+#[derive(Debug)]
+pub struct BoundCounter<N = u64>(Bound<N>);
+
+/// An [`UpDownCounter`] with its attributes set once and for all.
+#[derive(Debug)]
+pub struct BoundUpDownCounter<N = i64>(Bound<N>);
+
+/// A [`Gauge`] with its attributes set once and for all.
+#[derive(Debug)]
+pub struct BoundGauge<N = f64>(Bound<N>);
+
+/// A [`Histogram`] with its attributes set once and for all.
+#[derive(Debug)]
+pub struct BoundHistogram<N = f64>(Bound<N>);
+
+macro_rules! handles {
+    ($($handle:ident $bound:ident $verb:ident $check:ident $doc:literal)*) => {
+        $(
+            impl<N: Measure> $handle<N> {
+                pub(super) fn new(instrument: Arc<Instrument>) -> Self {
+                    Self(Handle { instrument, measure: PhantomData })
+                }
+
+                #[doc = $doc]
+                #[inline]
+                pub fn $verb(&self, value: N, attributes: impl Attributes) {
+                    if let Some(number) = self.0.$check(value) {
+                        attributes.with(|pairs| self.0.instrument.update(number, pairs));
+                    }
+                }
+
+                /// The same instrument with these attributes, which need not be looked up any more.
+                pub fn with(&self, attributes: impl Attributes) -> $bound<N> {
+                    $bound(self.0.bind(attributes))
+                }
+            }
+
+            impl<N: Measure> $bound<N> {
+                #[doc = $doc]
+                #[inline]
+                pub fn $verb(&self, value: N) {
+                    if let Some(number) = self.0.handle.$check(value) {
+                        self.0.update(number);
+                    }
+                }
+            }
+
+            impl<N> Clone for $handle<N> {
+                fn clone(&self) -> Self {
+                    Self(Handle { instrument: Arc::clone(&self.0.instrument), measure: PhantomData })
+                }
+            }
+        )*
+    };
+}
+
+handles! {
+    Counter BoundCounter add rising
+        "Adds to the sum. What is negative, NaN or infinite is not added, and told to [`Config::on_problem`](crate::Config::on_problem)."
+    UpDownCounter BoundUpDownCounter add any
+        "Adds to the sum, or takes from it. What is NaN or infinite is not added, and told to [`Config::on_problem`](crate::Config::on_problem)."
+    Gauge BoundGauge record any
+        "Sets the value. NaN and infinities are not taken, and told to [`Config::on_problem`](crate::Config::on_problem)."
+    Histogram BoundHistogram record any
+        "Takes a value in. NaN and infinities are not taken, and told to [`Config::on_problem`](crate::Config::on_problem)."
+}
+
+struct Handle<N> {
+    instrument: Arc<Instrument>,
+    measure: PhantomData<fn(N)>,
+}
+
+impl<N: Measure> Handle<N> {
+    #[inline]
+    fn any(&self, value: N) -> Option<Number> {
+        let number = value.number();
+        if number.is_none() {
+            self.refuse("NaN or infinite");
+        }
+        number
+    }
+
+    #[inline]
+    fn rising(&self, value: N) -> Option<Number> {
+        let number = self.any(value)?;
+        if is_negative(number) {
+            self.refuse("negative");
+            return None;
+        }
+        Some(number)
+    }
+
+    #[cold]
+    fn refuse(&self, what: &str) {
+        let name = &self.instrument.description.name;
+        let kind = self.instrument.description.kind_name();
+        self.instrument.ground.complain(format!("metric {name:?}: {what} is no value for {kind}: left out"));
+    }
+
+    fn bind(&self, attributes: impl Attributes) -> Bound<N> {
+        attributes.with(|pairs| Bound {
+            series: self.instrument.bind(pairs),
+            generation: fork::generation(),
+            handle: Handle { instrument: Arc::clone(&self.instrument), measure: PhantomData },
+        })
+    }
+}
+
+impl<N> fmt::Debug for Handle<N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Handle").field(&self.instrument.description.name).finish()
+    }
+}
+
+struct Bound<N> {
+    /// One for each exporter of metrics.
+    series: Box<[Arc<Series>]>,
+    generation: u32,
+    handle: Handle<N>,
+}
+
+impl<N> Bound<N> {
+    #[inline]
+    fn update(&self, number: Number) {
+        if self.generation != fork::generation() {
+            return self.update_in_child(number);
+        }
+        for series in &self.series {
+            series.cell.update(number);
+        }
+    }
+
+    /// Its series are the parent's; a child looks its own up.
+    #[cold]
+    fn update_in_child(&self, number: Number) {
+        if let Some(series) = self.series.first() {
+            self.handle.instrument.update_set(number, &series.attributes);
+        }
+    }
+}
+
+impl<N> Drop for Bound<N> {
+    fn drop(&mut self) {
+        self.series.iter().for_each(|series| series.unbind());
+    }
+}
+
+impl<N> fmt::Debug for Bound<N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.handle.fmt(f)
+    }
+}

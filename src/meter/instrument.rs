@@ -1,0 +1,168 @@
+//! An instrument behind its handles: what it is called, and where its measurements go.
+
+use std::sync::Arc;
+
+use super::attributes::sealed::Pair;
+use super::cell::Form;
+use super::ground::Ground;
+use super::series::Series;
+use super::store::Store;
+use crate::aggregate::DEFAULT_BOUNDS;
+use crate::config::{Histograms, PushSettings, Temporality};
+use crate::fork::PerProcess;
+use crate::record::{AttributeSet, Number, Scope, Shape, Stretch};
+
+/// What an instrument is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Counter,
+    UpDownCounter,
+    Gauge,
+    Histogram,
+}
+
+/// Whether an instrument measures in whole numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Measured {
+    Int,
+    Float,
+}
+
+/// How the values of a histogram are divided, if the instrument says it.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Division {
+    Explicit(Arc<[f64]>),
+    Exponential,
+}
+
+/// Everything that is said about an instrument when it is made.
+#[derive(Debug, Clone)]
+pub(super) struct Description {
+    pub(super) name: String,
+    pub(super) description: String,
+    pub(super) unit: String,
+    pub(super) kind: Kind,
+    pub(super) measured: Measured,
+    pub(super) division: Option<Division>,
+    /// The most series it may have.
+    pub(super) limit: usize,
+}
+
+impl Description {
+    /// The stretch of time that an exporter with this preference is told of.
+    pub(super) fn stretch(&self, temporality: Temporality, is_observed: bool) -> Stretch {
+        match (self.kind, temporality) {
+            (_, Temporality::Cumulative) | (Kind::UpDownCounter, _) => Stretch::SinceStart,
+            (_, Temporality::LowMemory) if is_observed => Stretch::SinceStart,
+            _ => Stretch::SinceLast,
+        }
+    }
+
+    pub(super) fn form(&self, histograms: Histograms) -> Form {
+        match (self.kind, self.measured) {
+            (Kind::Counter | Kind::UpDownCounter, Measured::Int) => Form::IntSum,
+            (Kind::Counter | Kind::UpDownCounter, Measured::Float) => Form::FloatSum,
+            (Kind::Gauge, Measured::Int) => Form::IntGauge,
+            (Kind::Gauge, Measured::Float) => Form::FloatGauge,
+            (Kind::Histogram, _) => match (&self.division, histograms) {
+                (Some(Division::Explicit(bounds)), _) => Form::Explicit(Arc::clone(bounds)),
+                (Some(Division::Exponential), _) | (None, Histograms::Exponential) => Form::Exponential,
+                (None, Histograms::Explicit) => Form::Explicit(DEFAULT_BOUNDS.into()),
+            },
+        }
+    }
+
+    /// In words, for messages.
+    pub(super) fn kind_name(&self) -> &'static str {
+        match (self.kind, self.measured) {
+            (Kind::Counter, Measured::Int) => "a counter",
+            (Kind::Counter, Measured::Float) => "a counter of floats",
+            (Kind::UpDownCounter, Measured::Int) => "an up-down counter",
+            (Kind::UpDownCounter, Measured::Float) => "an up-down counter of floats",
+            (Kind::Gauge, Measured::Int) => "a gauge of integers",
+            (Kind::Gauge, Measured::Float) => "a gauge",
+            (Kind::Histogram, Measured::Int) => "a histogram of integers",
+            (Kind::Histogram, Measured::Float) => "a histogram",
+        }
+    }
+
+    pub(super) fn shape(&self, form: &Form, stretch: Stretch) -> Shape {
+        match (self.kind, form) {
+            (Kind::Gauge, _) => Shape::Gauge,
+            (Kind::Histogram, Form::Exponential) => Shape::ExponentialHistogram { stretch },
+            (Kind::Histogram, _) => Shape::Histogram { stretch },
+            (kind, _) => Shape::Sum { monotonic: kind == Kind::Counter, stretch },
+        }
+    }
+}
+
+/// An instrument that the program measures with.
+#[derive(Debug)]
+pub(super) struct Instrument {
+    pub(super) description: Description,
+    pub(super) scope: Arc<Scope>,
+    pub(super) ground: Arc<Ground>,
+    /// One for each exporter of metrics. What was measured before a fork is the parent's to tell.
+    stores: PerProcess<Box<[Store]>>,
+}
+
+impl Instrument {
+    pub(super) fn new(description: Description, scope: Arc<Scope>, ground: Arc<Ground>) -> Self {
+        let stores = PerProcess::new(fresh_stores(&description, &ground));
+        Self { description, scope, ground, stores }
+    }
+
+    #[inline]
+    pub(super) fn update(&self, number: Number, pairs: &[Pair<'_>]) {
+        let stores = self.stores();
+        if stores.is_empty() {
+            return;
+        }
+        let hash = self.hash(pairs);
+        for store in stores {
+            store.update(pairs, hash, number);
+        }
+    }
+
+    /// The same for attributes that are put together already.
+    pub(super) fn update_set(&self, number: Number, attributes: &AttributeSet) {
+        self.stores().iter().for_each(|store| store.update_set(attributes, number));
+    }
+
+    /// The series of these attributes, one for each exporter.
+    pub(super) fn bind(&self, pairs: &[Pair<'_>]) -> Box<[Arc<Series>]> {
+        let hash = self.hash(pairs);
+        self.stores().iter().map(|store| store.bind(pairs, hash)).collect()
+    }
+
+    #[inline]
+    fn hash(&self, pairs: &[Pair<'_>]) -> u64 {
+        if pairs.is_empty() { 0 } else { AttributeSet::hash(pairs, self.ground.seed) }
+    }
+
+    /// This process's stores, in the order of the exporters.
+    #[inline]
+    pub(super) fn stores(&self) -> &[Store] {
+        match self.stores.get() {
+            Some(stores) => stores,
+            None => self.stores_of_child(),
+        }
+    }
+
+    #[cold]
+    fn stores_of_child(&self) -> &[Store] {
+        let stores = self.stores.get_or_renew(|| fresh_stores(&self.description, &self.ground));
+        // a child that only measures needs its exporters, too
+        self.ground.measured_in_child();
+        stores
+    }
+}
+
+fn fresh_stores(description: &Description, ground: &Ground) -> Box<[Store]> {
+    let now = ground.now();
+    let store = |push: &PushSettings| {
+        let stretch = description.stretch(push.temporality, false);
+        Store::new(description.form(push.histograms), stretch, description.limit, ground.seed, now)
+    };
+    ground.pushes.iter().map(store).collect()
+}

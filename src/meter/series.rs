@@ -1,0 +1,203 @@
+//! The series of one instrument: one for each set of attributes, found without a lock.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use super::attributes::sealed::Pair;
+use super::cell::{Cell, Form};
+use crate::record::AttributeSet;
+
+/// A chain is this long when the table is as full as it may be.
+const LONGEST_CHAIN: usize = 8;
+const MOST_BUCKETS: usize = 1 << 16;
+
+/// One set of attributes and what was measured under it.
+#[derive(Debug)]
+pub(super) struct Series {
+    pub(super) attributes: AttributeSet,
+    pub(super) cell: Cell,
+    hash: u64,
+    /// Handles that are bound to it: as long as there are any it is not forgotten.
+    bound: AtomicU32,
+}
+
+impl Series {
+    fn new(attributes: AttributeSet, hash: u64, form: &Form) -> Arc<Self> {
+        Arc::new(Self { attributes, cell: Cell::new(form), hash, bound: AtomicU32::new(0) })
+    }
+
+    pub(super) fn bind(&self) {
+        self.bound.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn unbind(&self) {
+        self.bound.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_bound(&self) -> bool {
+        self.bound.load(Ordering::Relaxed) > 0
+    }
+}
+
+/// A hash table that only grows: a lookup follows a chain of nodes that are never changed, so it needs no lock.
+#[derive(Debug)]
+pub(super) struct Table {
+    form: Form,
+    /// The most series there may be, the one for all the rest included.
+    limit: usize,
+    seed: u64,
+    /// The series without attributes, which most instruments have alone.
+    bare: OnceLock<Arc<Series>>,
+    /// Made with the first series that has attributes.
+    buckets: OnceLock<Box<[Slot]>>,
+    /// Takes what comes beyond the limit.
+    overflow: OnceLock<Arc<Series>>,
+    /// All series in the order they came. Held while one is added.
+    all: Mutex<Vec<Arc<Series>>>,
+}
+
+/// The attributes of everything beyond the limit.
+pub(super) fn overflow() -> AttributeSet {
+    AttributeSet::new([("otel.metric.overflow", true.into())])
+}
+
+type Slot = OnceLock<Box<Node>>;
+
+#[derive(Debug)]
+struct Node {
+    series: Arc<Series>,
+    next: Slot,
+}
+
+impl Table {
+    pub(super) fn new(form: Form, limit: usize, seed: u64) -> Self {
+        Self {
+            form,
+            limit: limit.max(1),
+            seed,
+            bare: OnceLock::new(),
+            buckets: OnceLock::new(),
+            overflow: OnceLock::new(),
+            all: Mutex::default(),
+        }
+    }
+
+    /// The same table without the series that nothing was measured under and nobody is bound to.
+    pub(super) fn without_idle(&self) -> Self {
+        let fresh = Self::new(self.form.clone(), self.limit, self.seed);
+        let mut kept = fresh.lock();
+        for series in self.lock().iter().filter(|series| series.is_bound() || !series.cell.is_empty()) {
+            kept.push(Arc::clone(series));
+            match self.overflow.get().is_some_and(|overflow| Arc::ptr_eq(overflow, series)) {
+                true => _ = fresh.overflow.set(Arc::clone(series)),
+                false => _ = fresh.place(series),
+            }
+        }
+        drop(kept);
+        fresh
+    }
+
+    pub(super) fn is_half_full(&self) -> bool {
+        self.lock().len() > self.limit / 2
+    }
+
+    /// The series of these attributes; `hash` is theirs by the table's seed.
+    #[inline]
+    pub(super) fn series(&self, pairs: &[Pair<'_>], hash: u64) -> &Arc<Series> {
+        match self.find(pairs, hash) {
+            Some(series) => series,
+            None => self.series_of(AttributeSet::new(pairs.iter().copied())),
+        }
+    }
+
+    #[inline]
+    fn find(&self, pairs: &[Pair<'_>], hash: u64) -> Option<&Arc<Series>> {
+        if pairs.is_empty() {
+            return self.bare.get();
+        }
+        let mut slot = self.bucket(hash)?;
+        while let Some(node) = slot.get() {
+            if node.series.hash == hash && node.series.attributes.equals(pairs) {
+                return Some(&node.series);
+            }
+            slot = &node.next;
+        }
+        None
+    }
+
+    #[inline]
+    fn bucket(&self, hash: u64) -> Option<&Slot> {
+        let buckets = self.buckets.get()?;
+        // a power of two; the upper bits are mixed best
+        Some(&buckets[(hash >> 32) as usize & (buckets.len() - 1)])
+    }
+
+    /// The slow way, once for each set: without duplicate keys and in order.
+    #[cold]
+    pub(super) fn series_of(&self, attributes: AttributeSet) -> &Arc<Series> {
+        let hash = attributes.hash_of(self.seed);
+        let mut all = self.lock();
+        // by another thread meanwhile, or given in another form
+        if let Some(series) = self.find_set(&attributes, hash) {
+            return series;
+        }
+        // one place is kept for the rest
+        if all.len() + 1 >= self.limit {
+            return self.overflow.get_or_init(|| {
+                let overflow = Series::new(overflow(), 0, &self.form);
+                all.push(Arc::clone(&overflow));
+                overflow
+            });
+        }
+        let series = Series::new(attributes, hash, &self.form);
+        all.push(Arc::clone(&series));
+        self.place(&series)
+    }
+
+    fn find_set(&self, attributes: &AttributeSet, hash: u64) -> Option<&Arc<Series>> {
+        if attributes.is_empty() {
+            return self.bare.get();
+        }
+        let mut slot = self.bucket(hash)?;
+        while let Some(node) = slot.get() {
+            if node.series.hash == hash && node.series.attributes == *attributes {
+                return Some(&node.series);
+            }
+            slot = &node.next;
+        }
+        None
+    }
+
+    /// Puts a series where it will be found. `all` must be held.
+    fn place(&self, series: &Arc<Series>) -> &Arc<Series> {
+        if series.attributes.is_empty() {
+            return self.bare.get_or_init(|| Arc::clone(series));
+        }
+        self.buckets.get_or_init(|| {
+            let count = (self.limit / LONGEST_CHAIN).next_power_of_two().min(MOST_BUCKETS);
+            (0..count).map(|_| Slot::new()).collect()
+        });
+        let mut slot = self.bucket(series.hash).expect("the buckets were made above");
+        while let Some(node) = slot.get() {
+            slot = &node.next;
+        }
+        &slot.get_or_init(|| Box::new(Node { series: Arc::clone(series), next: Slot::new() })).series
+    }
+
+    /// All series, in the order they came.
+    pub(super) fn all(&self) -> Vec<Arc<Series>> {
+        self.lock().clone()
+    }
+
+    /// Whether measurements had to be put together because there were too many sets of attributes.
+    pub(super) fn is_overflowing(&self) -> bool {
+        self.overflow.get().is_some()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Arc<Series>>> {
+        self.all.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests;

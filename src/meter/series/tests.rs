@@ -1,0 +1,93 @@
+use std::thread;
+
+use super::*;
+use crate::record::Number;
+
+const SEED: u64 = 7;
+
+fn table(limit: usize) -> Table {
+    Table::new(Form::IntSum, limit, SEED)
+}
+
+fn add(table: &Table, pairs: &[Pair<'_>], value: i64) {
+    let hash = if pairs.is_empty() { 0 } else { AttributeSet::hash(pairs, SEED) };
+    table.series(pairs, hash).cell.update(Number::Int(value));
+}
+
+/// The sums of all series, in the order they came.
+fn sums(table: &Table) -> Vec<i64> {
+    let sum = |series: &Arc<Series>| match series.cell.read() {
+        Some(super::super::cell::Reading::Number(Number::Int(sum))) => sum,
+        other => panic!("{other:?}"),
+    };
+    table.all().iter().map(sum).collect()
+}
+
+#[test]
+fn the_same_attributes_in_any_order_are_one_series() {
+    let table = table(2000);
+    add(&table, &[("a", 1.into()), ("b", "x".into())], 1);
+    add(&table, &[("b", "x".into()), ("a", 1.into())], 2);
+    add(&table, &[("a", 9.into()), ("b", "x".into()), ("a", 1.into())], 4);
+    add(&table, &[("a", 2.into()), ("b", "x".into())], 8);
+    add(&table, &[], 16);
+    add(&table, &[("", 1.into())], 32);
+    assert_eq!(sums(&table), [7, 8, 48]);
+}
+
+#[test]
+fn what_comes_beyond_the_limit_is_put_together() {
+    let table = table(4);
+    for number in 0..10 {
+        add(&table, &[("n", number.into())], 1);
+    }
+    add(&table, &[("n", 0.into())], 1);
+    assert_eq!(sums(&table), [2, 1, 1, 7]);
+    assert!(table.is_overflowing());
+    assert_eq!(table.all()[3].attributes, overflow());
+}
+
+#[test]
+fn a_limit_of_one_leaves_nothing_but_the_overflow() {
+    let table = table(0);
+    add(&table, &[], 1);
+    add(&table, &[("a", 1.into())], 1);
+    assert_eq!(sums(&table), [2]);
+}
+
+#[test]
+fn threads_that_meet_at_a_new_series_share_it() {
+    let table = table(2000);
+    thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                for number in 0..500 {
+                    add(&table, &[("n", (number % 250).into())], 1);
+                }
+            });
+        }
+    });
+    assert_eq!(sums(&table), [16; 250]);
+}
+
+#[test]
+fn only_idle_series_are_forgotten() {
+    let table = table(5);
+    for number in 0..6 {
+        add(&table, &[("n", number.into())], 1);
+    }
+    let bound = Arc::clone(&table.all()[0]);
+    bound.bind();
+    table.all().iter().skip(1).for_each(|series| _ = series.cell.take());
+    add(&table, &[("n", 2.into())], 5);
+    add(&table, &[("n", 99.into())], 7);
+
+    let renewed = table.without_idle();
+    assert_eq!(sums(&renewed), [1, 5, 7]);
+    assert!(renewed.is_overflowing(), "there was something in it");
+    add(&renewed, &[("n", 0.into())], 1);
+    assert_eq!(sums(&renewed)[0], 2, "a handle that is bound goes on with the same series");
+    bound.unbind();
+    table.all().iter().for_each(|series| _ = series.cell.take());
+    assert_eq!(table.without_idle().all().len(), 0);
+}

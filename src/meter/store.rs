@@ -1,0 +1,105 @@
+//! One instrument's series as one exporter sees them.
+
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use super::attributes::sealed::Pair;
+use super::cell::{Form, Reading};
+use super::series::{Series, Table};
+use crate::record::{AttributeSet, Number, Period, Stretch};
+
+/// The series of an instrument for one exporter, and the stretch of time they tell of.
+#[derive(Debug)]
+pub(super) struct Store {
+    series: Kept,
+    /// Where the next period begins: at the start of the instrument, or at the last collection.
+    since: Mutex<u64>,
+}
+
+#[derive(Debug)]
+enum Kept {
+    /// Told again and again, from the start; found without a lock.
+    Forever(Table),
+    /// Told once. Those that nobody uses any more are forgotten, which needs a moment without callers.
+    UntilTold(RwLock<Table>),
+}
+
+impl Store {
+    pub(super) fn new(form: Form, stretch: Stretch, limit: usize, seed: u64, now: u64) -> Self {
+        let table = Table::new(form, limit, seed);
+        let series = match stretch {
+            Stretch::SinceStart => Kept::Forever(table),
+            Stretch::SinceLast => Kept::UntilTold(RwLock::new(table)),
+        };
+        Self { series, since: Mutex::new(now) }
+    }
+
+    #[inline]
+    pub(super) fn update(&self, pairs: &[Pair<'_>], hash: u64, number: Number) {
+        self.with_series(pairs, hash, |series| series.cell.update(number));
+    }
+
+    pub(super) fn update_set(&self, attributes: &AttributeSet, number: Number) {
+        match &self.series {
+            Kept::Forever(table) => table.series_of(attributes.clone()).cell.update(number),
+            Kept::UntilTold(table) => {
+                let table = table.read().unwrap_or_else(PoisonError::into_inner);
+                table.series_of(attributes.clone()).cell.update(number);
+            }
+        }
+    }
+
+    pub(super) fn bind(&self, pairs: &[Pair<'_>], hash: u64) -> Arc<Series> {
+        self.with_series(pairs, hash, |series| {
+            // before the table can be renewed
+            series.bind();
+            Arc::clone(series)
+        })
+    }
+
+    #[inline]
+    fn with_series<R>(&self, pairs: &[Pair<'_>], hash: u64, use_it: impl FnOnce(&Arc<Series>) -> R) -> R {
+        match &self.series {
+            Kept::Forever(table) => use_it(table.series(pairs, hash)),
+            Kept::UntilTold(table) => {
+                use_it(table.read().unwrap_or_else(PoisonError::into_inner).series(pairs, hash))
+            }
+        }
+    }
+
+    /// Hands over everything that is to be told at `now`, series by series.
+    pub(super) fn collect(&self, now: u64, mut tell: impl FnMut(&Series, Period, &Reading)) {
+        let start = *self.since.lock().unwrap_or_else(PoisonError::into_inner);
+        // a clock that was set back must not make a period that ends before it begins
+        let period = Period { start, time: now.max(start) };
+        match &self.series {
+            Kept::Forever(table) => {
+                for series in table.all() {
+                    series.cell.read().iter().for_each(|reading| tell(&series, period, reading));
+                }
+            }
+            Kept::UntilTold(table) => {
+                let all = table.read().unwrap_or_else(PoisonError::into_inner).all();
+                for series in all {
+                    series.cell.take().iter().for_each(|reading| tell(&series, period, reading));
+                }
+                *self.since.lock().unwrap_or_else(PoisonError::into_inner) = period.time;
+                renew(table);
+            }
+        }
+    }
+
+    pub(super) fn is_overflowing(&self) -> bool {
+        match &self.series {
+            Kept::Forever(table) => table.is_overflowing(),
+            Kept::UntilTold(table) => table.read().unwrap_or_else(PoisonError::into_inner).is_overflowing(),
+        }
+    }
+}
+
+/// Makes room for new sets of attributes, before they run into the limit.
+fn renew(table: &RwLock<Table>) {
+    if table.read().unwrap_or_else(PoisonError::into_inner).is_half_full() {
+        let mut table = table.write().unwrap_or_else(PoisonError::into_inner);
+        *table = table.without_idle();
+    }
+}

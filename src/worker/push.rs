@@ -1,0 +1,142 @@
+//! Metrics: collected by the worker itself once per interval, and sent like everything else.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::Worker;
+use crate::batch::Batch;
+use crate::meter::{Collected, FrameLimits, Reader};
+use crate::record::{Scope, Signal};
+use crate::stats::{Outcome, Refusal};
+
+/// A metric with more than this is framed in parts, so that a collector that finds a request too large can be sent less.
+const MOST_FRAME_BYTES: usize = 64 << 10;
+/// What is beyond the clock is as good as never.
+const LONGEST_INTERVAL: Duration = Duration::from_secs(365 * 24 * 3600);
+
+/// An exporter's metrics: where they come from, and how often they go.
+#[derive(Debug, Clone)]
+pub(crate) struct Push {
+    pub(crate) reader: Reader,
+    pub(crate) interval: Duration,
+    /// The largest record that a request can hold.
+    pub(crate) largest_record: usize,
+}
+
+/// How far the pushing has come.
+#[derive(Debug, Default)]
+pub(super) struct PushState {
+    /// When the next one is due; the first comes after one interval.
+    pub(super) next: Option<Instant>,
+    /// Attempts since the last one that succeeded: a newer snapshot goes on where the older one was.
+    failures: u32,
+    /// The snapshot that is being sent is worth nothing any more.
+    is_outdated: bool,
+    /// Nothing newer will come.
+    is_last: bool,
+}
+
+impl Worker {
+    pub(super) fn schedule_first_push(&mut self) {
+        self.state.push.next =
+            self.push.as_ref().map(|push| Instant::now() + push.interval.min(LONGEST_INTERVAL));
+    }
+
+    pub(super) fn push_is_due(&self, now: Instant) -> bool {
+        self.state.push.next.is_some_and(|next| next <= now)
+    }
+
+    /// Collects all metrics and sends them. A panic costs what was in hand, not the worker.
+    pub(super) fn push_metrics(&mut self) {
+        let Some(push) = self.push.clone() else { return };
+        if self.is_out_of_time() {
+            return;
+        }
+        self.queue.trim();
+        self.state.push.next = Some(Instant::now() + push.interval.min(LONGEST_INTERVAL));
+        self.state.push.is_outdated = false;
+        self.state.push.is_last = self.state.stop_by.is_some();
+        if catch_unwind(AssertUnwindSafe(|| self.collect_and_send(&push))).is_err() {
+            self.write_off();
+        }
+    }
+
+    fn collect_and_send(&mut self, push: &Push) {
+        let limits = FrameLimits {
+            bytes: push.largest_record.min(MOST_FRAME_BYTES),
+            points: self.batch.records.min(self.queue.most_records()) as u64,
+        };
+        push.reader.collect(limits, &mut |collected| {
+            match collected {
+                Collected::Frame { scope, bytes, points } => self.take_in(scope, bytes, points),
+                Collected::TooLarge { points } => {
+                    self.books.turn_away_all(Signal::Metrics, Refusal::TooLarge, points)
+                }
+                Collected::Problem(kind, what) => self.teller.tell(kind, || what),
+            }
+            !self.state.push.is_outdated && !self.is_out_of_time()
+        });
+        self.send_backlog();
+    }
+
+    /// Puts a framed metric beside the others, within the limits of the queue: what is there already goes first.
+    fn take_in(&mut self, scope: &Arc<Scope>, frame: &[u8], points: u64) {
+        let records = points as usize;
+        if !self.queue.admit(Signal::Metrics, records, frame.len()) {
+            // the queue is full of something else, or of what was collected before
+            let backlog = &mut self.state.backlog;
+            self.queue.drain(|chunk| backlog.push(chunk));
+            self.send_backlog();
+            if self.state.push.is_outdated {
+                return;
+            }
+            if !self.queue.admit(Signal::Metrics, records, frame.len()) {
+                return self.books.turn_away_all(Signal::Metrics, Refusal::QueueFull, points);
+            }
+        }
+        self.state.backlog.append(scope, frame, records);
+        if self.state.backlog.bytes() >= self.queue.most_bytes_of_a_request() {
+            self.send_backlog();
+        }
+    }
+
+    /// How many attempts to count before the first one of this batch, so that a newer snapshot does not start to
+    /// knock anew.
+    pub(super) fn earlier_failures(&self, batch: &Batch) -> u32 {
+        if self.is_replaceable(batch) { self.state.push.failures } else { 0 }
+    }
+
+    pub(super) fn push_went(&mut self, batch: &Batch, well: bool) {
+        if batch.signal == Signal::Metrics {
+            self.state.push.failures = if well { 0 } else { self.state.push.failures.saturating_add(1) };
+        }
+    }
+
+    /// Whether a newer snapshot should go instead of this batch.
+    pub(super) fn is_outdated(&self, batch: &Batch) -> bool {
+        let is_newer_wanted = self.push_is_due(Instant::now())
+            || !self.state.flushes.is_empty()
+            || self.state.stop_by.is_some();
+        self.is_replaceable(batch) && !self.state.push.is_last && is_newer_wanted
+    }
+
+    /// Makes way for the newer snapshot: this batch and all behind it of the same snapshot.
+    pub(super) fn replace(&mut self, batch: &Batch) {
+        self.settle_batch(batch, Outcome::Replaced);
+        for (signal, records, bytes) in self.state.backlog.write_off_signal(Signal::Metrics) {
+            self.settle(signal, Outcome::Replaced, records);
+            self.queue.release(records as usize, bytes);
+        }
+        self.state.push.is_outdated = true;
+        // also if it was wanted for another reason than the time
+        self.state.push.next = Some(Instant::now());
+    }
+
+    fn is_replaceable(&self, batch: &Batch) -> bool {
+        batch.signal == Signal::Metrics && self.push.as_ref().is_some_and(|push| push.reader.is_cumulative())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,267 @@
+use std::time::Duration;
+
+use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
+use opentelemetry_proto::tonic::metrics::v1::metric::Data;
+use opentelemetry_proto::tonic::metrics::v1::number_data_point::Value;
+use prost::Message;
+
+use super::*;
+use crate::config::{
+    BatchSettings, PaceSettings, PushSettings, QueueSettings, RetrySettings, Temporality, WhenFull,
+};
+use crate::meter::{Meter, Registry};
+use crate::pipeline::{Blueprint, Pipeline};
+use crate::stats::Counts;
+use crate::transport::Verdict;
+use crate::transport::memory::{Gate, Sent};
+
+const PATIENCE: Duration = Duration::from_secs(10);
+/// As good as never.
+const LONG: Duration = Duration::from_secs(3600);
+
+/// An exporter of metrics whose every request stops at a gate.
+struct World {
+    gate: Gate,
+    meter: Meter,
+    pipeline: Pipeline,
+}
+
+impl World {
+    fn new(temporality: Temporality, interval: Duration) -> Self {
+        Self::with(temporality, interval, |_| {})
+    }
+
+    fn with(temporality: Temporality, interval: Duration, adjust: impl Fn(&mut Blueprint)) -> Self {
+        let gate = Gate::default();
+        let push = PushSettings { interval, temporality, ..PushSettings::default() };
+        let registry = Arc::new(Registry::new(vec![push]));
+        let transport = gate.clone();
+        let mut blueprint = Blueprint {
+            id: "memory".to_owned(),
+            queue: QueueSettings::default(),
+            batch: BatchSettings::default(),
+            pace: PaceSettings { throttle: LONG, linger: Duration::ZERO },
+            retry: RetrySettings { first_delay: Duration::from_millis(1), ..RetrySettings::default() },
+            attempt_timeout: PATIENCE,
+            resource: Vec::new(),
+            metrics: Some((Reader::new(Arc::clone(&registry), 0), interval)),
+            hook: None,
+            transport: Box::new(move || transport.open_transport()),
+        };
+        adjust(&mut blueprint);
+        let scope = Arc::new(Scope::new(Signal::Metrics, "shop", ""));
+        let meter = Meter::new(registry, scope);
+        Self { gate, meter, pipeline: Pipeline::start(&blueprint).unwrap() }
+    }
+
+    fn accept(&self) -> Vec<(String, i64)> {
+        sums(&self.gate.answer(Verdict::Accepted))
+    }
+
+    fn counts(&self) -> Counts {
+        self.pipeline.ledger().metrics
+    }
+
+    /// Stops the worker while `at_the_gate` answers its last request.
+    fn stop(&self, at_the_gate: impl FnOnce()) -> Counts {
+        let deadline = Instant::now() + PATIENCE;
+        self.pipeline.start_stop(deadline);
+        at_the_gate();
+        assert!(self.pipeline.ended_by(deadline), "the worker did not end");
+        self.pipeline.finish_stop();
+        let counts = self.counts();
+        assert_eq!(counts.in_flight, 0);
+        counts
+    }
+}
+
+/// Names and integer values of all sums in a request.
+fn sums(sent: &Sent) -> Vec<(String, i64)> {
+    let request = ExportMetricsServiceRequest::decode(&*sent.body).expect("a request");
+    let metrics = request.resource_metrics.into_iter().flat_map(|resource| resource.scope_metrics);
+    let mut sums = Vec::new();
+    for metric in metrics.flat_map(|scope| scope.metrics) {
+        let Some(Data::Sum(sum)) = metric.data else { panic!("{metric:?}") };
+        for point in sum.data_points {
+            let Some(Value::AsInt(value)) = point.value else { panic!("{point:?}") };
+            sums.push((metric.name.clone(), value));
+        }
+    }
+    sums
+}
+
+fn orders(value: i64) -> Vec<(String, i64)> {
+    vec![("orders".to_owned(), value)]
+}
+
+fn later() -> Verdict {
+    Verdict::TryLater { after: None, reason: "busy".to_owned() }
+}
+
+#[test]
+fn the_first_push_comes_after_one_interval_and_then_one_each() {
+    let interval = Duration::from_millis(200);
+    let begun = Instant::now();
+    let world = World::new(Temporality::Cumulative, interval);
+    let counter = world.meter.counter("orders");
+    counter.add(1, ());
+    assert_eq!(world.accept(), orders(1));
+    assert!(begun.elapsed() >= interval, "{:?}", begun.elapsed());
+    counter.add(1, ());
+    assert_eq!(world.accept(), orders(2));
+    assert!(begun.elapsed() >= 2 * interval, "{:?}", begun.elapsed());
+}
+
+#[test]
+fn flush_and_stop_push_without_waiting_for_the_interval() {
+    let world = World::new(Temporality::Cumulative, LONG);
+    let counter = world.meter.counter("orders");
+    counter.add(1, ());
+    let flushed = world.pipeline.start_flush();
+    assert_eq!(world.accept(), orders(1));
+    flushed.recv_timeout(PATIENCE).unwrap();
+    counter.add(2, ());
+    let counts = world.stop(|| assert_eq!(world.accept(), orders(3)));
+    assert_eq!((counts.accepted, counts.delivered), (2, 2));
+}
+
+#[test]
+fn nothing_is_sent_when_there_is_nothing_to_say() {
+    let world = World::new(Temporality::Delta, LONG);
+    world.meter.histogram("unused");
+    world.meter.gauge("unset").with(&[("a", 1)]);
+    world.pipeline.start_flush().recv_timeout(PATIENCE).unwrap();
+    assert_eq!(world.stop(|| {}), Counts::default());
+}
+
+#[test]
+fn a_newer_snapshot_replaces_one_that_could_not_be_delivered() {
+    let world = World::new(Temporality::Cumulative, Duration::from_millis(1));
+    let counter = world.meter.counter("orders");
+    counter.add(1, ());
+    assert_eq!(sums(&world.gate.next()), orders(1));
+    counter.add(1, ());
+    // after the next interval, whichever attempt that is
+    let newer = (0..100).map(|_| sums(&world.gate.answer(later()))).find(|sums| *sums != orders(1));
+    assert_eq!(newer, Some(orders(2)));
+    let counts = world.counts();
+    assert!(counts.replaced > 0 && counts.in_flight <= 1, "they do not pile up: {counts}");
+    assert_eq!(counts.lost(), 0, "{counts}");
+}
+
+#[test]
+fn a_flush_sends_the_newest_snapshot_instead_of_the_one_that_failed() {
+    let world = World::new(Temporality::Cumulative, LONG);
+    let counter = world.meter.counter("orders");
+    counter.add(1, ());
+    let first = world.pipeline.start_flush();
+    world.gate.next();
+    counter.add(1, ());
+    let second = world.pipeline.start_flush();
+    world.gate.answer(later());
+    assert_eq!(world.accept(), orders(2));
+    first.recv_timeout(PATIENCE).unwrap();
+    second.recv_timeout(PATIENCE).unwrap();
+    let counts = world.counts();
+    assert_eq!((counts.accepted, counts.delivered, counts.replaced), (2, 1, 1), "{counts}");
+}
+
+#[test]
+fn what_changed_since_the_last_push_is_sent_until_it_is_delivered() {
+    let world = World::new(Temporality::Delta, Duration::from_millis(1));
+    let counter = world.meter.counter("orders");
+    counter.add(5, ());
+    for _ in 0..5 {
+        assert_eq!(sums(&world.gate.answer(later())), orders(5));
+        counter.add(1, ());
+    }
+    assert_eq!(world.accept(), orders(5));
+    assert_eq!(world.accept(), orders(5), "the five that came meanwhile");
+    let counts = world.stop(|| {});
+    assert_eq!((counts.accepted, counts.delivered, counts.replaced), (2, 2, 0), "{counts}");
+}
+
+#[test]
+fn a_stop_sends_the_newest_snapshot_instead_of_the_one_that_failed() {
+    let world = World::with(Temporality::Cumulative, LONG, |blueprint| {
+        blueprint.retry.first_delay = LONG;
+        blueprint.retry.max_delay = LONG;
+        blueprint.retry.give_up_after = 10 * LONG;
+    });
+    let counter = world.meter.counter("orders");
+    counter.add(1, ());
+    let flushed = world.pipeline.start_flush();
+    world.gate.answer(later());
+    counter.add(1, ());
+    let counts = world.stop(|| assert_eq!(world.accept(), orders(2)));
+    assert!(flushed.try_recv().is_ok(), "the flush is over as well");
+    assert_eq!((counts.accepted, counts.delivered, counts.replaced), (2, 1, 1), "{counts}");
+}
+
+#[test]
+fn a_metric_of_many_series_is_sent_in_parts_within_the_limits() {
+    let world = World::with(Temporality::Cumulative, LONG, |blueprint| {
+        blueprint.batch = BatchSettings { records: 100, bytes: 4096 };
+        blueprint.queue =
+            QueueSettings { records: 150, bytes: 64 << 10, when_full: WhenFull::Block, block_timeout: None };
+    });
+    let counter = world.meter.counter("orders");
+    for number in 0..1000 {
+        counter.add(1, &[("customer", number)]);
+    }
+    let flushed = world.pipeline.start_flush();
+    let mut arrived = 0;
+    while arrived < 1000 {
+        let sent = world.gate.answer(Verdict::Accepted);
+        assert!(sent.body.len() <= 4096, "{}", sent.body.len());
+        let points = sums(&sent);
+        assert!(points.len() <= 100, "{}", points.len());
+        arrived += points.len();
+        assert!(world.counts().in_flight <= 150);
+    }
+    flushed.recv_timeout(PATIENCE).unwrap();
+    assert_eq!((arrived, world.counts().delivered, world.counts().lost()), (1000, 1000, 0));
+}
+
+#[test]
+fn a_collector_that_finds_metrics_too_large_is_sent_fewer_at_once() {
+    let world = World::with(Temporality::Cumulative, LONG, |blueprint| {
+        blueprint.batch = BatchSettings { records: 100, bytes: 64 << 10 };
+    });
+    let counter = world.meter.counter("orders");
+    for number in 0..400 {
+        counter.add(1, &[("customer", number)]);
+    }
+    world.meter.counter("parcels").add(7, ());
+    let flushed = world.pipeline.start_flush();
+    let mut delivered = 0;
+    while flushed.try_recv().is_err() {
+        let Some(sent) = world.gate.next_within(Duration::from_millis(5)) else { continue };
+        let points = sums(&sent).len();
+        let is_small = sent.body.len() < 3000;
+        delivered += if is_small { points } else { 0 };
+        let too_large = Verdict::TooLarge { reason: "too large".to_owned() };
+        world.gate.answer(if is_small { Verdict::Accepted } else { too_large });
+    }
+    let counts = world.counts();
+    assert_eq!(counts.accepted, 401, "{counts}");
+    assert_eq!(counts.delivered + counts.dropped.too_large, 401, "{counts}");
+    assert_eq!(counts.delivered, delivered as u64);
+    assert!(counts.delivered >= 1, "{counts}");
+}
+
+#[test]
+fn spans_keep_their_throttle_while_metrics_are_pushed() {
+    let world = World::new(Temporality::Cumulative, Duration::from_millis(20));
+    let scope = Arc::new(Scope::new(Signal::Traces, "shop", ""));
+    let span = [0x12, 3, 0x0a, 1, 1];
+    world.pipeline.push(&scope, &span);
+    world.gate.answer(Verdict::Accepted);
+    // the throttle lets the next span go in an hour
+    world.pipeline.push(&scope, &span);
+    world.meter.counter("orders").add(1, ());
+    for _ in 0..5 {
+        assert_eq!(world.accept(), orders(1));
+    }
+    assert_eq!(world.pipeline.ledger().traces.in_flight, 1);
+}
