@@ -26,7 +26,7 @@ fn rows(file: &str, transport: &str) -> Vec<(&'static str, String)> {
 
 #[test]
 fn the_table_of_tracers_has_every_setting_with_its_default() {
-    let table = part("[tracer.otel]", "[metrics.open-telemetry]");
+    let table = part("## Configuration", "Metrics have one table");
     let file = "[tracer.otel]\ntype = 'otel'\ntransport = 'http'\nenable.log-exporter = true\n";
     for (_, row) in rows(file, "–") {
         assert!(table.contains(&row), "the README has no row {row:?}");
@@ -35,8 +35,8 @@ fn the_table_of_tracers_has_every_setting_with_its_default() {
 
 #[test]
 fn the_table_of_metrics_has_every_setting_with_its_default_or_sends_to_that_of_tracers() {
-    let tracers = part("[tracer.otel]", "[metrics.open-telemetry]");
-    let metrics = part("[metrics.open-telemetry]", "And as above:");
+    let tracers = part("## Configuration", "Metrics have one table");
+    let metrics = part("Metrics have one table", "And as above:");
     let as_above = part("And as above:", "Durations are");
     for (key, row) in rows("[metrics.open-telemetry]\ntransport = 'http'\n", "`disable`") {
         let is_above = as_above.contains(&format!("`{key}`")) && tracers.contains(&row);
