@@ -12,7 +12,7 @@ fn part(from: &str, to: &str) -> &'static str {
 
 /// The rows of all settings that a file can have, up to their defaults.
 fn rows(file: &str, transport: &str) -> Vec<(&'static str, String)> {
-    let config = Config::from_toml_str(file).unwrap();
+    let config = Config::from_toml_str(file).expect(file);
     let settings = config.exporters()[0].effective();
     // which signals are sent is decided by the table
     let settings = settings.into_iter().filter(|setting| setting.key != "signals");
