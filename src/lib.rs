@@ -66,6 +66,7 @@ mod queue;
 pub mod receiver;
 mod record;
 mod retry;
+mod sample;
 mod stats;
 mod telemetry;
 mod throttle;
@@ -80,6 +81,7 @@ pub use config::{
 pub use context::{ParseContextError, SpanContext};
 pub use problem::{Problem, ProblemKind};
 pub use record::{Resource, Severity, Signal, SpanId, SpanKind, SpanLimits, Status, TraceId, Value};
+pub use sample::Sampler;
 pub use stats::{Counts, Dropped, ExporterLedger, Ledger, TurnedAway};
 pub use telemetry::{Flushed, Telemetry};
 pub use tracer::{Span, SpanBuilder, SpanPart, Tracer};

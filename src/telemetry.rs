@@ -69,7 +69,7 @@ impl Telemetry {
         if !faults.is_empty() {
             return Err(ConfigError::at_start(faults, config));
         }
-        let plan = Arc::new(Plan { blueprints, limits: config.span_limits });
+        let plan = Arc::new(Plan { blueprints, limits: config.span_limits, sampler: config.sampler });
         match Outlet::start(plan) {
             Ok(outlet) => Ok(Self { outlet: Arc::new(outlet), scopes: Mutex::default() }),
             Err(error) => {

@@ -21,10 +21,12 @@ const HOUSE: &[Row] = &[
     // what can be said, in wire format
     row("record",          &["fork"],                                         &["prost", "opentelemetry_proto"]),
     row("context",         &["record"],                                       &[]),
+    // pure: which traces are kept
+    row("sample",          &["record"],                                       &[]),
     // what went wrong, what became of every record, what was set
     row("problem",         &[],                                               &[]),
     row("stats",           &["record"],                                       &["serde"]),
-    row("config",          &["record", "problem"],                            &["toml"]),
+    row("config",          &["record", "problem", "sample"],                  &["toml"]),
     // between the caller and the worker
     row("queue",           &["record", "context", "stats", "config"],         &["crossbeam_channel"]),
     // pure: what to send, and when
@@ -42,8 +44,8 @@ const HOUSE: &[Row] = &[
     row("pipeline",        &["record", "context", "problem", "stats", "config", "queue", "throttle", "transport",
                              "worker"],                                       &["crossbeam_channel"]),
     // the calling side
-    row("outlet",          &["fork", "record", "stats", "pipeline"],          &[]),
-    row("tracer",          &["fork", "record", "context", "outlet"],          &[]),
+    row("outlet",          &["fork", "record", "sample", "stats", "pipeline"], &[]),
+    row("tracer",          &["fork", "record", "context", "sample", "outlet"], &[]),
     // start, flush, shutdown
     row("telemetry",       &["fork", "record", "stats", "config", "transport", "pipeline", "outlet", "tracer"],
                                                                               &["crossbeam_channel"]),
