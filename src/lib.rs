@@ -68,6 +68,7 @@ mod queue;
 pub mod receiver;
 mod record;
 mod retry;
+mod sample;
 mod self_observation;
 mod stats;
 mod telemetry;
@@ -87,6 +88,7 @@ pub use meter::{
 };
 pub use problem::{Problem, ProblemKind};
 pub use record::{Resource, Severity, Signal, SpanId, SpanKind, SpanLimits, Status, TraceId, Value};
+pub use sample::Sampler;
 pub use stats::{Counts, Dropped, ExporterLedger, Ledger, TurnedAway};
 pub use telemetry::{Flushed, Telemetry};
 pub use tracer::{Span, SpanBuilder, SpanPart, Tracer};

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use crate::fork;
 use crate::pipeline::{Blueprint, Pipeline};
 use crate::record::{Scope, Signal, SpanLimits};
+use crate::sample::Sampler;
 use crate::stats::Ledger;
 
 /// How long interrupted workers may take to come to their end.
@@ -32,6 +33,7 @@ pub(crate) struct Outlet {
 pub(crate) struct Plan {
     pub(crate) blueprints: Vec<Blueprint>,
     pub(crate) limits: SpanLimits,
+    pub(crate) sampler: Sampler,
 }
 
 impl std::fmt::Debug for Plan {
@@ -66,6 +68,10 @@ impl Outlet {
 
     pub(crate) fn limits(&self) -> &SpanLimits {
         &self.plan.limits
+    }
+
+    pub(crate) fn sampler(&self) -> Sampler {
+        self.plan.sampler
     }
 
     /// The largest record that any exporter can send; `None` if there is no exporter.

@@ -73,7 +73,7 @@ impl Telemetry {
         if !faults.is_empty() {
             return Err(ConfigError::at_start(faults, config));
         }
-        let plan = Arc::new(Plan { blueprints, limits: config.span_limits });
+        let plan = Arc::new(Plan { blueprints, limits: config.span_limits, sampler: config.sampler });
         match Outlet::start(plan) {
             Ok(outlet) => Ok(Self::run(outlet, registry, &config)),
             Err(error) => {

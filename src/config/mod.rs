@@ -40,6 +40,7 @@ pub use source::{Setting, Source};
 
 use crate::problem::{Hook, Problem};
 use crate::record::{Resource, SpanLimits, Value};
+use crate::sample::Sampler;
 
 /// Everything that `Telemetry::start` needs to know: who is speaking, and where it goes.
 ///
@@ -60,6 +61,7 @@ pub struct Config {
     pub(crate) resource: Resource,
     pub(crate) exporters: Vec<Exporter>,
     pub(crate) span_limits: SpanLimits,
+    pub(crate) sampler: Sampler,
     pub(crate) self_observation: bool,
     self_observation_source: Source,
     pub(crate) on_problem: Option<Hook>,
@@ -186,6 +188,21 @@ impl Config {
         self
     }
 
+    /// Sets which traces are recorded; by default those that the parent's process records, and all that begin here.
+    ///
+    /// ```
+    /// use standpipe::{Config, Sampler};
+    ///
+    /// // one in a hundred of the traces that begin here
+    /// let config = Config::new().sampler(Sampler::trace_id_ratio(0.01).parent_based());
+    /// # let _ = config;
+    /// ```
+    #[must_use]
+    pub fn sampler(mut self, sampler: Sampler) -> Self {
+        self.sampler = sampler;
+        self
+    }
+
     /// Is told of trouble at run time, once per kind and period; the library itself never prints.
     ///
     /// It is called on a worker thread, so it should return soon. The last one set counts.
@@ -242,6 +259,7 @@ impl fmt::Debug for Config {
             .field("resource", &self.resource)
             .field("exporters", &self.exporters)
             .field("span_limits", &self.span_limits)
+            .field("sampler", &self.sampler)
             .field("self_observation", &self.self_observation)
             .field("findings", &self.findings)
             .finish_non_exhaustive()
