@@ -4,6 +4,7 @@ mod attribute;
 mod buffer;
 mod chunk;
 mod id;
+mod keyed;
 mod limits;
 mod resource;
 mod scope;
