@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use standpipe::{
-    Compression, Config, ConfigError, Exporter, FindingSeverity, Proxy, Source, SpanLimits, WhenFull,
+    Compression, Config, ConfigError, Exporter, FindingSeverity, Histograms, Proxy, Severity, Signal, Source,
+    SpanLimits, Temporality, WhenFull,
 };
 
 /// A tracer that works, with more keys below.
@@ -52,7 +53,6 @@ fn the_documented_http_example_loads_without_a_word() {
     assert_eq!(ids(&config), ["otel"]);
     assert_eq!(value(&config, "endpoint"), "https://tracing.mydomain.test/v1/otel");
     assert_eq!(value(&config, "headers"), "Authorization: ***");
-    assert_eq!(value(&config, "level"), "debug");
     assert_eq!(value(&config, "throttle"), "1s");
     assert_eq!(value(&config, "lossy"), "false");
 }
@@ -74,7 +74,6 @@ fn every_good_value_becomes_the_effective_one() {
         ("", "transport", "http"),
         ("", "endpoint", "http://localhost:4318"),
         ("", "headers", "none"),
-        ("", "level", "info"),
         ("", "throttle", "1s"),
         ("", "linger", "0s"),
         ("", "lossy", "false"),
@@ -101,8 +100,6 @@ fn every_good_value_becomes_the_effective_one() {
         ("headers = { b = '1', A = '2' }", "headers", "b: ***, A: ***"),
         ("headers.X-One = '1'\nheaders.X-Two = '2'", "headers", "X-One: ***, X-Two: ***"),
         ("[tracer.otel.headers]\nAuthorization = 'x'", "headers", "Authorization: ***"),
-        ("level = 'WARN'", "level", "warn"),
-        ("level = 'disable'", "level", "disable"),
         ("throttle = '0'", "throttle", "0s"),
         ("throttle = 250", "throttle", "250ms"),
         ("throttle = '5 S'", "throttle", "5s"),
@@ -489,13 +486,22 @@ fn every_builder_method_sets_its_setting() {
         .proxy(Proxy::Off)
         .give_up_after(seconds(10))
         .retry_delays(seconds(11), seconds(12))
-        .user_agent("shop/1.2");
+        .user_agent("shop/1.2")
+        .signals(Signal::ALL)
+        .level(Severity::Warn2)
+        .interval(seconds(13))
+        .temporality(Temporality::LowMemory)
+        .histograms(Histograms::Exponential);
     let version = env!("CARGO_PKG_VERSION");
     let expected = [
         ("transport", "http", Source::Default),
         ("endpoint", "http://127.0.0.1:4318", Source::Code),
         ("headers", "Authorization: ***", Source::Code),
-        ("level", "info", Source::Default),
+        ("signals", "traces, logs, metrics", Source::Code),
+        ("level", "warn2", Source::Code),
+        ("interval", "13s", Source::Code),
+        ("temporality", "lowmemory", Source::Code),
+        ("histograms", "exponential", Source::Code),
         ("throttle", "7s", Source::Code),
         ("linger", "8s", Source::Code),
         ("lossy", "true", Source::Code),
@@ -524,17 +530,61 @@ fn every_builder_method_sets_its_setting() {
 }
 
 #[test]
+fn an_exporter_in_code_sends_every_signal_with_the_recommended_settings() {
+    let config = Config::new().exporter(Exporter::http("localhost"));
+    for (key, default) in [
+        ("signals", "traces, logs, metrics"),
+        ("level", "info"),
+        ("interval", "1m"),
+        ("temporality", "cumulative"),
+        ("histograms", "explicit"),
+    ] {
+        assert_eq!(value(&config, key), default, "{key}");
+    }
+}
+
+#[test]
+fn only_settings_that_make_a_difference_to_the_signals_are_shown() {
+    const OF_LOGS: [&str; 1] = ["level"];
+    const OF_METRICS: [&str; 3] = ["interval", "temporality", "histograms"];
+    const OF_RECORDS: [&str; 4] = ["throttle", "linger", "lossy", "block-timeout"];
+    let all = OF_LOGS.len() + OF_METRICS.len() + OF_RECORDS.len();
+    for (signals, shown) in [
+        (vec![Signal::Traces], OF_RECORDS.to_vec()),
+        (vec![Signal::Logs], [&OF_LOGS[..], &OF_RECORDS].concat()),
+        (vec![Signal::Metrics, Signal::Metrics], OF_METRICS.to_vec()),
+        (vec![Signal::Metrics, Signal::Traces], [&OF_METRICS[..], &OF_RECORDS].concat()),
+    ] {
+        let every = Exporter::http("localhost").effective().len();
+        let settings = Exporter::http("localhost").signals(signals.clone()).effective();
+        assert_eq!(settings.len(), every - all + shown.len(), "{signals:?}");
+        for key in shown {
+            assert!(settings.iter().any(|setting| setting.key == key), "{signals:?}: {key}");
+        }
+    }
+}
+
+#[test]
+fn a_level_may_be_any_severity_or_none() {
+    let level = |exporter| value(&Config::new().exporter(exporter), "level");
+    assert_eq!(level(Exporter::http("localhost").level(Severity::Trace)), "trace");
+    assert_eq!(level(Exporter::http("localhost").level(Some(Severity::Fatal4))), "fatal4");
+    assert_eq!(level(Exporter::http("localhost").level(None)), "disable");
+}
+
+#[test]
 fn a_configuration_in_code_keeps_what_it_is_told() {
     let config = Config::new()
         .service_name("shop")
         .resource("host.cpus", 2)
         .span_limits(SpanLimits { links: 7, ..SpanLimits::default() })
         .on_problem(|_| ())
+        .self_observation(true)
         .exporter(Exporter::http("localhost").id("one"))
         .exporter(Exporter::http("localhost").id("two"));
     assert_eq!(ids(&config), ["one", "two"]);
     let shown = format!("{config:?}");
-    for told in ["shop", "host.cpus", "links: 7"] {
+    for told in ["shop", "host.cpus", "links: 7", "self_observation: true"] {
         assert!(shown.contains(told), "{told}: {shown}");
     }
     assert!(Config::new().exporters().is_empty());

@@ -7,9 +7,11 @@ use std::time::Duration;
 use super::error::{Fault, Finding, FindingSeverity};
 use super::key::Key;
 use super::{
-    BatchSettings, Compression, HttpSettings, Level, PaceSettings, Proxy, PushSettings, QueueSettings,
-    RetrySettings, Secret, Setting, Signals, Source, WhenFull, duration, endpoint, header, size,
+    BatchSettings, Compression, Histograms, HttpSettings, Level, PaceSettings, Proxy, PushSettings,
+    QueueSettings, RetrySettings, Secret, Setting, Signals, Source, Temporality, WhenFull, duration,
+    endpoint, header, size,
 };
+use crate::record::{Severity, Signal};
 
 /// Where telemetry goes, and at what pace: a collector's address with its queue, batches, retries and secrets.
 ///
@@ -53,13 +55,14 @@ struct Origin {
 }
 
 impl Exporter {
-    /// An exporter that posts protobuf over HTTP. The endpoint is a URL, `host:port` or `host`.
+    /// An exporter that posts all [signals](Self::signals) as protobuf over HTTP. The endpoint is a URL,
+    /// `host:port` or `host`.
     ///
     /// | given | posted to |
     /// |---|---|
-    /// | `host`, `host:port` | `http://`, port 4318 if absent, path `/v1/traces` |
-    /// | a URL without a path | its port, or that of its scheme; path `/v1/traces` |
-    /// | a URL with a path | exactly there |
+    /// | `host`, `host:port` | `http://`, port 4318 if absent, path `/v1/traces`, `/v1/logs` or `/v1/metrics` |
+    /// | a URL without a path | its port, or that of its scheme; path as above |
+    /// | a URL with a path | exactly there, whatever the signal |
     pub fn http(endpoint: impl Into<String>) -> Self {
         let mut exporter = Self::declared_at("otlp", Source::Code);
         exporter.set_endpoint(endpoint.into(), None, Source::Code);
@@ -89,6 +92,59 @@ impl Exporter {
     pub fn id(mut self, id: impl Into<String>) -> Self {
         self.id = id.into();
         self
+    }
+
+    /// Chooses what is sent; all three signals unless set. None at all is an error at start.
+    ///
+    /// ```
+    /// use standpipe::{Exporter, Signal};
+    ///
+    /// let traces = Exporter::http("http://localhost:4318/v1/traces").signals([Signal::Traces]);
+    /// # let _ = traces;
+    /// ```
+    #[must_use]
+    pub fn signals(mut self, signals: impl IntoIterator<Item = Signal>) -> Self {
+        self.signals = Signals::of(&signals.into_iter().collect::<Vec<_>>());
+        self.set_in_code(Key::Signals)
+    }
+
+    /// Sets the least severity of the log records that are sent, [`Severity::Info`] unless set; with `None` not one
+    /// is. Spans are not touched by it.
+    ///
+    /// ```
+    /// use standpipe::{Exporter, Severity};
+    ///
+    /// let exporter = Exporter::http("http://localhost:4318");
+    /// let loud = exporter.clone().level(Severity::Warn);
+    /// let silent = exporter.level(None);
+    /// # let _ = (loud, silent);
+    /// ```
+    #[must_use]
+    pub fn level(mut self, least: impl Into<Option<Severity>>) -> Self {
+        self.level = Level(least.into());
+        self.set_in_code(Key::Level)
+    }
+
+    /// Sets the time between two pushes of metrics; 1 minute unless set, 1 ms to 365 days. The first push comes
+    /// after one interval, the last one at shutdown.
+    #[must_use]
+    pub fn interval(mut self, interval: Duration) -> Self {
+        self.push.interval = interval;
+        self.set_in_code(Key::Interval)
+    }
+
+    /// Sets over which stretch of time the sums of metrics go; since the start of the program unless set.
+    #[must_use]
+    pub fn temporality(mut self, temporality: Temporality) -> Self {
+        self.push.temporality = temporality;
+        self.set_in_code(Key::Temporality)
+    }
+
+    /// Sets how histograms without bounds of their own divide their values; by fifteen fixed bounds unless set.
+    #[must_use]
+    pub fn histograms(mut self, histograms: Histograms) -> Self {
+        self.push.histograms = histograms;
+        self.set_in_code(Key::Histograms)
     }
 
     /// Adds a header to every request. Its value is never shown; a line break in it is an error at start.
@@ -218,12 +274,13 @@ impl Exporter {
         &self.id
     }
 
-    /// Every setting with its value and where that came from, always in the same order. Secrets are `***`; of
-    /// headers the names are shown.
+    /// Every setting that makes a difference to what is sent, with its value and where that came from, always in
+    /// the same order. Secrets are `***`; of headers the names are shown.
     pub fn effective(&self) -> Vec<Setting> {
+        let matters = |key: &&Key| key.signals().iter().any(|&signal| self.signals.contain(signal));
         let setting =
             |key: &Key| Setting { key: key.name(), value: self.shown(*key), source: self.source(*key) };
-        Key::ALL.iter().map(setting).collect()
+        Key::ALL.iter().filter(matters).map(setting).collect()
     }
 
     /// `text` has its secrets put in; `written` is what the file says, if that is something else.
@@ -300,7 +357,14 @@ impl Exporter {
                     http.headers.iter().map(|(name, value)| format!("{name}: {value}")).collect();
                 shown.join(", ")
             }
-            Key::Level => self.level.name().to_owned(),
+            Key::Signals => {
+                let names: Vec<&str> = self.signals.iter().map(Signal::name).collect();
+                names.join(", ")
+            }
+            Key::Level => self.level.name(),
+            Key::Interval => duration::show(self.push.interval),
+            Key::Temporality => self.push.temporality.name().to_owned(),
+            Key::Histograms => self.push.histograms.name().to_owned(),
             Key::Throttle => duration::show(self.pace.throttle),
             Key::Linger => duration::show(self.pace.linger),
             Key::Lossy => (self.queue.when_full == WhenFull::DropNewest).to_string(),

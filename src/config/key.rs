@@ -1,5 +1,7 @@
 //! The names of all settings of an exporter, in the order in which they are shown.
 
+use crate::record::Signal;
+
 macro_rules! keys {
     ($($variant:ident = $name:literal, $advice:literal;)*) => {
         /// One setting of an exporter.
@@ -28,11 +30,28 @@ macro_rules! keys {
     };
 }
 
+impl Key {
+    /// The signals that the setting makes a difference to.
+    pub(crate) fn signals(self) -> &'static [Signal] {
+        match self {
+            Key::Level => &[Signal::Logs],
+            Key::Interval | Key::Temporality | Key::Histograms => &[Signal::Metrics],
+            // the worker collects metrics itself: nobody waits for room, and the interval is the pace
+            Key::Throttle | Key::Linger | Key::Lossy | Key::BlockTimeout => &[Signal::Traces, Signal::Logs],
+            _ => &Signal::ALL,
+        }
+    }
+}
+
 keys! {
     Transport = "transport", "write \"http\"";
     Endpoint = "endpoint", "write a URL like \"http://localhost:4318\"";
     Headers = "headers", "write a list like [\"Name: value\"], one such string, or a table";
+    Signals = "signals", "name at least one of traces, logs and metrics";
     Level = "level", "write \"trace\", \"debug\", \"info\", \"warn\", \"error\" or \"disable\"";
+    Interval = "interval", "write a duration like \"1m\"";
+    Temporality = "temporality", "write \"cumulative\", \"delta\" or \"lowmemory\"";
+    Histograms = "histograms", "write \"explicit\" or \"exponential\"";
     Throttle = "throttle", "write a duration like \"1s\"";
     Linger = "linger", "write a duration like \"200ms\"";
     Lossy = "lossy", "write true or false, without quotes";

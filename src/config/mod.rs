@@ -57,6 +57,7 @@ pub struct Config {
     pub(crate) resource: Resource,
     pub(crate) exporters: Vec<Exporter>,
     pub(crate) span_limits: SpanLimits,
+    pub(crate) self_observation: bool,
     pub(crate) on_problem: Option<Hook>,
     findings: Vec<Finding>,
 }
@@ -162,6 +163,14 @@ impl Config {
         self
     }
 
+    /// Exports the [`Ledger`](crate::Ledger) as `otel.sdk.*` metrics, through every exporter that sends metrics; not
+    /// unless set.
+    #[must_use]
+    pub fn self_observation(mut self, on: bool) -> Self {
+        self.self_observation = on;
+        self
+    }
+
     /// Is told of trouble at run time, once per kind and period; the library itself never prints.
     ///
     /// It is called on a worker thread, so it should return soon. The last one set counts.
@@ -204,6 +213,7 @@ impl fmt::Debug for Config {
             .field("resource", &self.resource)
             .field("exporters", &self.exporters)
             .field("span_limits", &self.span_limits)
+            .field("self_observation", &self.self_observation)
             .field("findings", &self.findings)
             .finish_non_exhaustive()
     }

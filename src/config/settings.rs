@@ -128,6 +128,27 @@ pub enum Histograms {
     Exponential,
 }
 
+impl Temporality {
+    /// As files spell it.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Temporality::Cumulative => "cumulative",
+            Temporality::Delta => "delta",
+            Temporality::LowMemory => "lowmemory",
+        }
+    }
+}
+
+impl Histograms {
+    /// As files spell it.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Histograms::Explicit => "explicit",
+            Histograms::Exponential => "exponential",
+        }
+    }
+}
+
 /// The section of metrics: when they are pushed, and in what form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PushSettings {
@@ -160,6 +181,11 @@ impl Signals {
     #[inline]
     pub(crate) fn contain(self, signal: Signal) -> bool {
         self.0[signal as usize]
+    }
+
+    /// Those that are sent, always in the same order.
+    pub(super) fn iter(self) -> impl Iterator<Item = Signal> {
+        Signal::ALL.into_iter().filter(move |&signal| self.contain(signal))
     }
 }
 
@@ -251,27 +277,28 @@ impl fmt::Debug for TlsSettings {
     }
 }
 
-/// The least severity of what is exported beside spans: log records and span events.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub(crate) enum Level {
-    Trace,
-    Debug,
-    #[default]
-    Info,
-    Warn,
-    Error,
-    /// None of them.
-    Disable,
+/// The least severity of the log records that are exported; `None` lets none pass.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Level(pub(super) Option<Severity>);
+
+impl Default for Level {
+    fn default() -> Self {
+        Self(Some(Severity::Info))
+    }
 }
 
 impl Level {
+    /// What lets no log record pass.
+    pub(super) const DISABLE: Self = Self(None);
+
+    /// The words of files; code may also name the steps between them.
     const NAMES: [(&'static str, Level); 6] = [
-        ("trace", Level::Trace),
-        ("debug", Level::Debug),
-        ("info", Level::Info),
-        ("warn", Level::Warn),
-        ("error", Level::Error),
-        ("disable", Level::Disable),
+        ("trace", Level(Some(Severity::Trace))),
+        ("debug", Level(Some(Severity::Debug))),
+        ("info", Level(Some(Severity::Info))),
+        ("warn", Level(Some(Severity::Warn))),
+        ("error", Level(Some(Severity::Error))),
+        ("disable", Level::DISABLE),
     ];
 
     /// In any case.
@@ -281,19 +308,11 @@ impl Level {
 
     /// The least number of a severity that passes.
     pub(crate) fn least_severity(self) -> u8 {
-        match self {
-            Level::Trace => Severity::Trace.number(),
-            Level::Debug => Severity::Debug.number(),
-            Level::Info => Severity::Info.number(),
-            Level::Warn => Severity::Warn.number(),
-            Level::Error => Severity::Error.number(),
-            Level::Disable => u8::MAX,
-        }
+        self.0.map_or(u8::MAX, Severity::number)
     }
 
-    pub(super) fn name(self) -> &'static str {
-        // the table is in the order of the variants
-        Self::NAMES[self as usize].0
+    pub(super) fn name(self) -> String {
+        self.0.map_or_else(|| "disable".to_owned(), |severity| severity.name().to_ascii_lowercase())
     }
 }
 
@@ -309,6 +328,14 @@ mod tests {
         }
         assert_eq!(Level::parse("verbose"), None);
         assert_eq!(Level::parse(""), None);
+    }
+
+    #[test]
+    fn a_level_lets_its_own_severity_pass_and_all_above() {
+        assert_eq!(Level::default().least_severity(), 9);
+        assert_eq!(Level(Some(Severity::Warn2)).least_severity(), 14);
+        assert_eq!(Level(Some(Severity::Warn2)).name(), "warn2");
+        assert!(Level::DISABLE.least_severity() > Severity::Fatal4.number());
     }
 
     #[test]

@@ -73,6 +73,8 @@ fn check(exporter: &Exporter, found: &mut Vec<Finding>) {
             check_count(exporter.batch.records, BATCH_RECORDS, "the most the queue can count"),
         ),
         (Key::BatchBytes, check_size(exporter.batch.bytes, BATCH_BYTES, "the most a request may hold")),
+        (Key::Signals, check_signals(exporter)),
+        (Key::Interval, check_positive(exporter.push.interval)),
         (Key::Throttle, check_at_most(exporter.pace.throttle)),
         (Key::Linger, check_at_most(exporter.pace.linger)),
         (Key::Timeout, check_positive(exporter.http.timeout)),
@@ -116,6 +118,13 @@ fn whole(exporter: &Exporter, what: &str, fix: &str) -> Finding {
         key: exporter.path(),
         what: what.to_owned(),
         fix: fix.to_owned(),
+    }
+}
+
+fn check_signals(exporter: &Exporter) -> Result<(), Fault> {
+    match exporter.signals.iter().next() {
+        Some(_) => Ok(()),
+        None => Err(Fault::new("there is none, so nothing would be sent", Key::Signals.advice())),
     }
 }
 
@@ -304,6 +313,7 @@ mod tests {
         for exporter in [
             exporter().timeout(Duration::MAX),
             exporter().throttle(Duration::MAX),
+            exporter().interval(Duration::MAX),
             exporter().linger(Duration::MAX),
             exporter().block_timeout(Duration::MAX),
             exporter().give_up_after(Duration::MAX),
@@ -315,6 +325,19 @@ mod tests {
         assert_eq!(
             refused(exporter().timeout(Duration::ZERO)),
             "exporter \"otlp\".timeout: 0s is too short; write 1ms to 365d"
+        );
+        assert_eq!(
+            refused(exporter().interval(Duration::ZERO)),
+            "exporter \"otlp\".interval: 0s is too short; write 1ms to 365d"
+        );
+    }
+
+    #[test]
+    fn an_exporter_that_sends_no_signal_is_refused() {
+        assert_eq!(
+            refused(exporter().signals([])),
+            "exporter \"otlp\".signals: there is none, so nothing would be sent; \
+             name at least one of traces, logs and metrics"
         );
     }
 

@@ -9,6 +9,7 @@ use crate::config::expand;
 use crate::config::key::Key;
 use crate::config::toml::value::{self, Text, Unusable};
 use crate::config::{Compression, Exporter, Level, Proxy, Secret, WhenFull, header, suggest};
+use crate::record::Signal;
 
 /// No collector wants more, and a request must stay one that servers take.
 const MAX_HEADERS: usize = 128;
@@ -25,7 +26,9 @@ impl TracerReader<'_, '_> {
     pub(super) fn apply(&mut self, entries: &[Entry<'_>], exporter: &mut Exporter) {
         let mut client = ClientFiles::default();
         for entry in entries.iter().filter(|entry| !SWITCHES.contains(&entry.name.as_ref())) {
-            let Some(key) = Key::ALL.iter().copied().find(|key| key.name() == entry.name) else {
+            let Some(key) =
+                Key::ALL.iter().copied().find(|key| is_of_tracers(*key) && key.name() == entry.name)
+            else {
                 self.unknown(entry);
                 continue;
             };
@@ -50,6 +53,8 @@ impl TracerReader<'_, '_> {
         match key {
             // has been read before all others
             Key::Transport => {}
+            // of no tracer
+            Key::Signals | Key::Interval | Key::Temporality | Key::Histograms => {}
             Key::Endpoint => {
                 let Text { written, text, is_secret } = value::text(given, surroundings)?;
                 exporter.set_endpoint(text, is_secret.then_some(written), self.source(entry.value));
@@ -179,9 +184,15 @@ impl TracerReader<'_, '_> {
     }
 
     fn unknown(&mut self, entry: &Entry<'_>) {
-        let known = Key::ALL.iter().map(|key| key.name()).chain(SWITCHES);
+        let keys = Key::ALL.iter().filter(|key| is_of_tracers(**key));
+        let known = keys.map(|key| key.name()).chain(SWITCHES);
         let meant = if self.report.has_room() { suggest::nearest(&entry.name, known) } else { None };
         let fix = meant.map_or_else(|| "remove it".to_owned(), |meant| format!("did you mean {meant:?}?"));
         self.report.warning(entry.key_at, self.path(&entry.name), "unknown key", fix);
     }
+}
+
+/// Which signals a tracer sends is decided by its switches, and metrics are none of them.
+fn is_of_tracers(key: Key) -> bool {
+    key != Key::Signals && key.signals() != [Signal::Metrics]
 }

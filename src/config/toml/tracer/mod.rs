@@ -14,7 +14,8 @@ use super::value::{self, Unusable};
 use crate::config::error::Fault;
 use crate::config::expand::Surroundings;
 use crate::config::key::Key;
-use crate::config::{Exporter, Source, suggest};
+use crate::config::{Exporter, Signals, Source, suggest};
+use crate::record::Signal;
 
 /// The keys that decide whether there is an exporter at all.
 const TYPE: &str = "type";
@@ -67,6 +68,7 @@ impl<'r, 'd> TracerReader<'r, 'd> {
         let exports = self.exports(&entries);
         let source = Source::File(self.report.location(self.declared_at));
         let mut exporter = Exporter::declared_at(self.id, source);
+        exporter.signals = Signals::of(&[Signal::Traces]);
         self.apply(&entries, &mut exporter);
         exports.then_some(exporter)
     }
