@@ -58,6 +58,7 @@ mod batch;
 mod config;
 mod context;
 mod fork;
+mod logger;
 mod outlet;
 mod pipeline;
 mod problem;
@@ -78,8 +79,11 @@ pub use config::{
     Setting, Source, Temporality, WhenFull,
 };
 pub use context::{ParseContextError, SpanContext};
+pub use logger::{Log, Logger};
 pub use problem::{Problem, ProblemKind};
-pub use record::{Resource, Severity, Signal, SpanId, SpanKind, SpanLimits, Status, TraceId, Value};
+pub use record::{
+    LogLimits, Resource, Severity, Signal, SpanId, SpanKind, SpanLimits, Status, TraceId, Value,
+};
 pub use stats::{Counts, Dropped, ExporterLedger, Ledger, TurnedAway};
 pub use telemetry::{Flushed, Telemetry};
 pub use tracer::{Span, SpanBuilder, SpanPart, Tracer};

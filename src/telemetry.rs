@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 
 use crate::config::{Config, ConfigError, Exporter};
 use crate::fork;
+use crate::logger::Logger;
 use crate::outlet::{Outlet, Plan};
-use crate::pipeline::Blueprint;
+use crate::pipeline::{Blueprint, Intake};
 use crate::record::{Scope, Signal};
 use crate::stats::Ledger;
 use crate::tracer::Tracer;
@@ -40,7 +41,7 @@ const MOST_SCOPES: usize = 1024;
 #[must_use = "dropping it shuts the telemetry down"]
 pub struct Telemetry {
     outlet: Arc<Outlet>,
-    scopes: Mutex<HashMap<(String, String), Arc<Scope>>>,
+    scopes: Mutex<HashMap<(Signal, String, String), Arc<Scope>>>,
 }
 
 /// How a [`flush`](Telemetry::flush) ended.
@@ -69,7 +70,7 @@ impl Telemetry {
         if !faults.is_empty() {
             return Err(ConfigError::at_start(faults, config));
         }
-        let plan = Arc::new(Plan { blueprints, limits: config.span_limits });
+        let plan = Arc::new(Plan { blueprints, limits: config.span_limits, log_limits: config.log_limits });
         match Outlet::start(plan) {
             Ok(outlet) => Ok(Self { outlet: Arc::new(outlet), scopes: Mutex::default() }),
             Err(error) => {
@@ -88,6 +89,22 @@ impl Telemetry {
     /// The tracer of a part of the program whose version is worth telling.
     pub fn tracer_with_version(&self, scope: &str, version: &str) -> Tracer {
         Tracer::new(Arc::clone(&self.outlet), self.scope(Signal::Traces, scope, version))
+    }
+
+    /// The logger of a named part of the program, by convention the name of the crate. Keep it: asking again for
+    /// each record costs more than the record.
+    ///
+    /// ```
+    /// # let telemetry = standpipe::Telemetry::start(standpipe::Config::new()).unwrap();
+    /// telemetry.logger("shop").info("paid").set("amount", 12.5).emit();
+    /// ```
+    pub fn logger(&self, scope: &str) -> Logger {
+        self.logger_with_version(scope, "")
+    }
+
+    /// The logger of a part of the program whose version is worth telling.
+    pub fn logger_with_version(&self, scope: &str, version: &str) -> Logger {
+        Logger::new(Arc::clone(&self.outlet), self.scope(Signal::Logs, scope, version))
     }
 
     /// What became of all records until now.
@@ -123,7 +140,7 @@ impl Telemetry {
         // a child born while another thread holds the lock would find it locked for ever
         fork::undisturbed(|| {
             let mut scopes = self.scopes.lock().unwrap_or_else(PoisonError::into_inner);
-            let key = (name.to_owned(), version.to_owned());
+            let key = (signal, name.to_owned(), version.to_owned());
             if let Some(scope) = scopes.get(&key) {
                 return Arc::clone(scope);
             }
@@ -165,6 +182,7 @@ fn blueprints(config: &Config, resource: &[u8]) -> (Vec<Blueprint>, Vec<Fault>) 
 fn blueprint(exporter: &Exporter, http: HttpPlan, config: &Config, resource: &[u8]) -> Blueprint {
     Blueprint {
         id: exporter.name().to_owned(),
+        intake: Intake { signals: exporter.signals, level: exporter.level },
         queue: exporter.queue,
         batch: exporter.batch,
         pace: exporter.pace,

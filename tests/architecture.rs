@@ -22,7 +22,7 @@ const HOUSE: &[Row] = &[
     row("record",          &["fork"],                                         &["prost", "opentelemetry_proto"]),
     row("context",         &["record"],                                       &[]),
     // what went wrong, what became of every record, what was set
-    row("problem",         &[],                                               &[]),
+    row("problem",         &["record"],                                       &[]),
     row("stats",           &["record"],                                       &["serde"]),
     row("config",          &["record", "problem"],                            &["toml"]),
     // between the caller and the worker
@@ -44,9 +44,10 @@ const HOUSE: &[Row] = &[
     // the calling side
     row("outlet",          &["fork", "record", "stats", "pipeline"],          &[]),
     row("tracer",          &["fork", "record", "context", "outlet"],          &[]),
+    row("logger",          &["fork", "record", "context", "outlet"],          &[]),
     // start, flush, shutdown
-    row("telemetry",       &["fork", "record", "stats", "config", "transport", "pipeline", "outlet", "tracer"],
-                                                                              &["crossbeam_channel"]),
+    row("telemetry",       &["fork", "record", "stats", "config", "transport", "pipeline", "outlet", "tracer",
+                             "logger"],                                       &["crossbeam_channel"]),
     // the other end of the wire
     row("receiver",        &["record"],                                       &["opentelemetry_proto", "prost", "flate2", "parking_lot"]),
     // the binary: the library is an outside crate to it

@@ -105,7 +105,7 @@ impl Keyed {
     #[inline(never)]
     fn set_any(&mut self, key: &str, hash: u32, value: Value<'_>) {
         if !self.write(self.rules.tag, 0, self.rules.most, (key, hash), value) {
-            self.dropped += 1;
+            self.drop_one();
         }
     }
 
@@ -144,6 +144,11 @@ impl Keyed {
         true
     }
 
+    /// Counts an attribute, or what counts as one, that was dropped.
+    pub(super) fn drop_one(&mut self) {
+        self.dropped += 1;
+    }
+
     /// Attributes that were dropped.
     #[inline]
     pub(super) fn dropped(&self) -> u32 {
@@ -171,6 +176,12 @@ impl Keyed {
         let out = self.buffer.claim(field_len)?;
         self.replaceable[place] = at;
         Some(out)
+    }
+
+    /// Whether there is a field at this place.
+    #[inline]
+    pub(super) fn has(&self, place: usize) -> bool {
+        self.replaceable[place] > 0
     }
 
     /// Writes a count, unless it is 0.

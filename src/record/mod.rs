@@ -6,6 +6,7 @@ mod chunk;
 mod id;
 mod keyed;
 mod limits;
+mod log;
 mod resource;
 mod scope;
 mod severity;
@@ -16,7 +17,8 @@ pub(crate) use buffer::{field_len, frames};
 pub(crate) use chunk::Chunk;
 pub(crate) use id::random;
 pub use id::{SpanId, TraceId};
-pub use limits::SpanLimits;
+pub use limits::{LogLimits, SpanLimits};
+pub(crate) use log::{LogEnd, LogRecord, SpanRef};
 pub use resource::Resource;
 pub(crate) use scope::Scope;
 pub use severity::Severity;
@@ -59,3 +61,6 @@ impl Signal {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
