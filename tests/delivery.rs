@@ -155,7 +155,7 @@ fn no_request_holds_more_records_than_it_may() {
     receiver.resume();
     let ledger = telemetry.shutdown(LONG);
     assert_eq!((ledger.total().delivered, ledger.lost()), (201, 0), "{ledger}");
-    let sizes: Vec<usize> = receiver.requests().iter().map(|request| request.spans).collect();
+    let sizes: Vec<usize> = receiver.requests().iter().map(|request| request.records).collect();
     assert_eq!(sizes, [1, 64, 64, 64, 8]);
 }
 

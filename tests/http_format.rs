@@ -167,7 +167,7 @@ fn no_request_is_ever_empty() {
     let _ = telemetry.shutdown(LONG);
     let requests = receiver.requests();
     assert!(requests.len() > 9, "{}", requests.len());
-    assert!(requests.iter().all(|request| request.spans > 0 && request.body_bytes > 0), "{requests:?}");
+    assert!(requests.iter().all(|request| request.records > 0 && request.body_bytes > 0), "{requests:?}");
 }
 
 #[test]

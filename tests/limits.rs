@@ -162,7 +162,7 @@ fn several_records_together_take_an_eighth_of_the_queue_and_a_larger_one_goes_al
     let ledger = telemetry.shutdown(PATIENCE);
     assert_eq!((ledger.total().delivered, ledger.lost()), (10, 0), "{ledger}");
     let sizes: Vec<(usize, usize)> =
-        receiver.requests().iter().map(|request| (request.spans, request.body_bytes)).collect();
+        receiver.requests().iter().map(|request| (request.records, request.body_bytes)).collect();
     for (spans, bytes) in &sizes {
         assert!(*spans == 1 || *bytes <= QUEUE / 8, "{sizes:?}");
     }

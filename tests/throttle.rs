@@ -53,7 +53,7 @@ fn a_round_sends_all_that_was_gathered_meanwhile() {
     emit(&telemetry.tracer("shop"), 100);
     assert!(!receiver.wait_for_requests(2, A_WHILE), "a full batch must not break the throttle");
     assert_eq!(telemetry.flush(LONG), Flushed::Complete);
-    let sizes: Vec<usize> = receiver.requests().iter().map(|request| request.spans).collect();
+    let sizes: Vec<usize> = receiver.requests().iter().map(|request| request.records).collect();
     assert_eq!(sizes, [1, 40, 40, 20]);
 }
 

@@ -13,8 +13,8 @@ use prost::Message;
 /// [`Receiver::always`](super::Receiver::always). An answer starts as one of the constructors and is refined by the
 /// methods; what has no meaning for it (a header on [`Answer::hang`]) is ignored.
 ///
-/// The spans of a request that is answered with a 2xx status count as accepted, however badly the answer
-/// is delivered; all other answers leave the counts of spans alone.
+/// The records of a request that is answered with a 2xx status count as accepted, however badly the answer
+/// is delivered; all other answers leave the counts of records alone.
 ///
 /// ```
 /// use std::time::Duration;
@@ -62,7 +62,7 @@ pub(super) enum Body {
 }
 
 impl Answer {
-    /// Success: 200 with an empty `ExportTraceServiceResponse`.
+    /// Success: 200 with an empty response message.
     pub fn ok() -> Self {
         Self::status(200)
     }
@@ -82,10 +82,11 @@ impl Answer {
         }
     }
 
-    /// Success for all but the last `rejected` spans of the request, with a reason.
+    /// Success for all but the last `rejected` spans, log records or data points of the request, with a reason.
     ///
     /// With 0 rejected and a message it is a warning. More rejected than sent counts as nothing accepted.
     pub fn partial(rejected: u64, message: impl Into<String>) -> Self {
+        // the partial success of a log or metrics request has the same fields under other names
         let response = ExportTraceServiceResponse {
             partial_success: Some(ExportTracePartialSuccess {
                 rejected_spans: i64::try_from(rejected).unwrap_or(i64::MAX),
@@ -177,7 +178,7 @@ impl Answer {
         self.body(body)
     }
 
-    /// Waits before answering. The request counts when it has arrived, its spans when they are answered.
+    /// Waits before answering. The request counts when it has arrived, its records when they are answered.
     pub fn delay(mut self, delay: Duration) -> Self {
         self.delay = delay;
         self
@@ -211,7 +212,7 @@ impl Answer {
         self
     }
 
-    /// Whether the spans of a request answered so count as accepted.
+    /// Whether the records of a request answered so count as accepted.
     pub fn accepts(&self) -> bool {
         (200..300).contains(&self.status)
     }
@@ -225,10 +226,10 @@ impl Answer {
         (self.status != NO_STATUS).then_some(self.status)
     }
 
-    /// How many of a request's spans are accepted.
-    pub(super) fn accepted_of(&self, spans: usize) -> usize {
+    /// How many of a request's records are accepted.
+    pub(super) fn accepted_of(&self, records: usize) -> usize {
         match self.accepts() {
-            true => spans.saturating_sub(usize::try_from(self.rejected).unwrap_or(usize::MAX)),
+            true => records.saturating_sub(usize::try_from(self.rejected).unwrap_or(usize::MAX)),
             false => 0,
         }
     }
@@ -277,6 +278,9 @@ fn skipped_field(bytes: usize) -> Vec<u8> {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceResponse;
+    use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceResponse;
+
     use super::*;
 
     #[test]
@@ -289,6 +293,17 @@ mod tests {
         {
             assert_eq!(answer.accepted_of(5), 0, "{answer:?}");
         }
+    }
+
+    #[test]
+    fn a_partial_success_reads_the_same_for_every_signal() {
+        let Body::Bytes(body) = Answer::partial(2, "too old").body else { panic!("no bytes") };
+        let traces = ExportTraceServiceResponse::decode(&body[..]).unwrap().partial_success.unwrap();
+        let logs = ExportLogsServiceResponse::decode(&body[..]).unwrap().partial_success.unwrap();
+        let metrics = ExportMetricsServiceResponse::decode(&body[..]).unwrap().partial_success.unwrap();
+        assert_eq!((traces.rejected_spans, traces.error_message.as_str()), (2, "too old"));
+        assert_eq!((logs.rejected_log_records, logs.error_message.as_str()), (2, "too old"));
+        assert_eq!((metrics.rejected_data_points, metrics.error_message.as_str()), (2, "too old"));
     }
 
     #[test]

@@ -9,7 +9,8 @@ use std::time::Duration;
 use super::Receiver;
 use super::answer::Answer;
 use super::listener::Listener;
-use super::state::{Script, Settings, Shared};
+use super::script::Script;
+use super::state::{Settings, Shared};
 use super::store::{Batch, Store};
 
 const MIB: usize = 1024 * 1024;
@@ -20,7 +21,7 @@ const MIB: usize = 1024 * 1024;
 /// use standpipe::receiver::{Answer, Receiver};
 ///
 /// let receiver = Receiver::builder()
-///     .on_batch(|batch| println!("{} spans", batch.spans.len()))
+///     .on_batch(|batch| println!("{}: {}", batch.signal.name(), batch.record_count()))
 ///     .keep_bytes(0)
 ///     .first_answers([Answer::status(503)])
 ///     .start()?;
@@ -95,8 +96,8 @@ impl Builder {
         self
     }
 
-    /// How many bytes of memory the kept spans may take, and as many the kept requests; 256 MiB if not said, 0 keeps
-    /// nothing.
+    /// How many bytes of memory the kept spans, log records and metrics may take together, and as many the kept
+    /// requests; 256 MiB if not said, 0 keeps nothing.
     ///
     /// Beyond it the oldest are forgotten. The counts stay exact.
     pub fn keep_bytes(mut self, bytes: usize) -> Self {

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use super::answer::{Answer, Manner};
 use super::http::{Head, ReadError, Refusal, read_body, read_head, send, send_continue};
-use super::request::{Content, Plan};
+use super::records::Records;
+use super::request::{Content, Plan, signal_of};
 use super::state::Shared;
 use super::store::{Batch, ReceivedRequest};
 use super::wire::Wire;
@@ -125,12 +126,13 @@ impl Connection<'_> {
     fn describe(&self, head: Head, body_bytes: usize) -> ReceivedRequest {
         ReceivedRequest {
             connection: self.number,
+            signal: signal_of(&head),
             method: head.method,
             path: head.target,
             headers: head.headers,
             body_bytes,
             decoded: false,
-            spans: 0,
+            records: 0,
             status: None,
             received_at: Instant::now(),
         }
@@ -147,10 +149,11 @@ impl Connection<'_> {
         if !self.shared.pass_gate() {
             return Err(Over);
         }
-        let answer =
-            decided.or_else(|| self.shared.change(|state| state.script.take())).unwrap_or_else(Answer::ok);
+        let answer = decided
+            .or_else(|| self.shared.change(|state| state.script.take(signal)))
+            .unwrap_or_else(Answer::ok);
         request.decoded = true;
-        request.spans = content.spans.len();
+        request.records = content.records.count();
         request.status = answer.status_sent();
         self.accept(request, signal, content, &answer)?;
         self.deliver(&answer, keep_alive)
@@ -164,18 +167,22 @@ impl Connection<'_> {
         content: Content,
         answer: &Answer,
     ) -> Result<(), Over> {
-        let accepted = answer.accepted_of(content.spans.len());
-        let batch = Batch { signal, request, spans: content.spans, accepted };
+        let accepted = answer.accepted_of(request.records);
+        let Records { spans, logs, metrics } = content.records;
+        let batch = Batch { signal, request, spans, logs, metrics, accepted };
         if let Some(show) = &self.shared.settings.on_batch {
             show(&batch);
         }
-        let Batch { request, mut spans, .. } = batch;
+        let Batch { request, spans, logs, metrics, .. } = batch;
         self.shared.change(|state| state.store.add_request(request));
         if !self.shared.rest(answer.delay) {
             return Err(Over);
         }
-        spans.truncate(accepted);
-        self.shared.change(|state| state.store.add_spans(spans, content.weight));
+        if answer.accepts() {
+            let mut records = Records { spans, logs, metrics };
+            records.keep_first(accepted);
+            self.shared.change(|state| state.store.add_records(signal, records, content.weight));
+        }
         Ok(())
     }
 

@@ -1,7 +1,7 @@
 //! An OTLP receiver to embed: a real server on a real socket, for tests and for looking at telemetry.
 //!
-//! It speaks OTLP over HTTP with protobuf bodies, compressed or not, keeps what it accepts, counts exactly, and can be
-//! told to misbehave in every way a network and a collector can. It has a thread per connection and
+//! It takes traces, logs and metrics by OTLP over HTTP with protobuf bodies, compressed or not, keeps what it accepts,
+//! counts exactly, and can be told to misbehave in every way a network and a collector can. It has a thread per connection and
 //! no async runtime, and it stops, with all its threads, when it is dropped.
 //!
 //! ```
@@ -21,9 +21,9 @@
 //! ```
 //!
 //! ```text
-//! listener → connection → http (head, body) → request → traces      what the client said
-//!                └ script → answer → http (response)                what it hears
-//!                └ store                                            what you see
+//! listener → connection → http (head, body) → request → traces, logs, metrics      what the client said
+//!                └ script → answer → http (response)                               what it hears
+//!                └ store                                                           what you see
 //! ```
 
 mod answer;
@@ -31,7 +31,11 @@ mod builder;
 mod connection;
 mod http;
 mod listener;
+mod logs;
+mod metrics;
+mod records;
 mod request;
+mod script;
 mod state;
 mod store;
 mod traces;
@@ -45,12 +49,17 @@ use std::time::Duration;
 
 pub use answer::Answer;
 pub use builder::Builder;
-/// The messages of the OpenTelemetry protocol, in the version that the received spans are made of.
+pub use logs::ReceivedLog;
+pub use metrics::ReceivedMetric;
+/// The messages of the OpenTelemetry protocol, in the version that the received records are made of.
 pub use opentelemetry_proto::tonic as proto;
-pub use store::{Batch, ReceivedRequest, ReceivedSpan};
+pub use store::{Batch, ReceivedRequest};
+pub use traces::ReceivedSpan;
 
 use listener::Listener;
 use state::Shared;
+
+use crate::record::Signal;
 
 /// A running OTLP receiver.
 ///
@@ -91,11 +100,32 @@ impl Receiver {
         self.shared.read(|state| state.store.spans())
     }
 
+    /// All kept log records that were accepted with a 2xx answer, in the order they were.
+    pub fn logs(&self) -> Vec<ReceivedLog> {
+        self.shared.read(|state| state.store.logs())
+    }
+
+    /// All kept metrics that were accepted with a 2xx answer, in the order they were. A metric that is sent again
+    /// is there again.
+    pub fn metrics(&self) -> Vec<ReceivedMetric> {
+        self.shared.read(|state| state.store.metrics())
+    }
+
     /// How many spans were ever accepted with a 2xx answer, kept or not.
     ///
     /// They are counted just before the answer is written: when a client has it, they are in.
     pub fn span_count(&self) -> u64 {
-        self.shared.read(|state| state.store.span_count())
+        self.record_count(Signal::Traces)
+    }
+
+    /// How many log records were ever accepted, counted as spans are.
+    pub fn log_count(&self) -> u64 {
+        self.record_count(Signal::Logs)
+    }
+
+    /// How many data points of metrics were ever accepted, counted as spans are.
+    pub fn point_count(&self) -> u64 {
+        self.record_count(Signal::Metrics)
     }
 
     /// All kept requests, refused ones included, in the order they arrived.
@@ -120,7 +150,7 @@ impl Receiver {
         self.shared.read(|state| state.held)
     }
 
-    /// The kept spans, which are then forgotten together with the kept requests. The counts go on.
+    /// The kept spans, which are then forgotten together with everything else that was kept. The counts go on.
     pub fn take(&self) -> Vec<ReceivedSpan> {
         self.shared.change(|state| state.store.take())
     }
@@ -128,7 +158,19 @@ impl Receiver {
     /// Waits until `count` spans were accepted since the start. Returns `false` if `timeout` passes first.
     #[must_use]
     pub fn wait_for_spans(&self, count: u64, timeout: Duration) -> bool {
-        self.shared.wait_until(timeout, |state| state.store.span_count() >= count)
+        self.wait_for_records(Signal::Traces, count, timeout)
+    }
+
+    /// Waits until `count` log records were accepted since the start. Returns `false` if `timeout` passes first.
+    #[must_use]
+    pub fn wait_for_logs(&self, count: u64, timeout: Duration) -> bool {
+        self.wait_for_records(Signal::Logs, count, timeout)
+    }
+
+    /// Waits until `count` data points were accepted since the start. Returns `false` if `timeout` passes first.
+    #[must_use]
+    pub fn wait_for_points(&self, count: u64, timeout: Duration) -> bool {
+        self.wait_for_records(Signal::Metrics, count, timeout)
     }
 
     /// Waits until `count` requests arrived since the start. Returns `false` if `timeout` passes first.
@@ -170,7 +212,32 @@ impl Receiver {
         self.shared.change(|state| state.script.set_always(answer));
     }
 
-    /// Forgets the script and [`Receiver::always`]: answers are honest again.
+    /// Queues answers for the next requests of one signal. They go before all that is ordered without a signal.
+    ///
+    /// Which signal a request has is known when it was read. That is too late for the answers that are taken at a
+    /// request's first byte: here, [`Answer::never_read`] hangs, and [`Answer::reset`] and
+    /// [`Answer::reset_after_request`] close in good order.
+    pub fn script_for(&self, signal: Signal, answers: impl IntoIterator<Item = Answer>) {
+        let answers: Vec<Answer> = answers.into_iter().collect();
+        self.shared.change(|state| state.script.extend_for(signal, answers));
+    }
+
+    /// Gives this answer to every request of one signal for which [`Receiver::script_for`] has none left. It goes
+    /// before all that is ordered without a signal.
+    ///
+    /// ```
+    /// use standpipe::Signal;
+    /// use standpipe::receiver::{Answer, Receiver};
+    ///
+    /// let receiver = Receiver::start()?;
+    /// receiver.always_for(Signal::Logs, Answer::status(404)); // it takes everything but logs
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn always_for(&self, signal: Signal, answer: Answer) {
+        self.shared.change(|state| state.script.set_always_for(signal, answer));
+    }
+
+    /// Forgets all answers that were ordered, for a signal or for all: answers are honest again.
     pub fn behave(&self) {
         self.shared.change(|state| state.script.clear());
     }
@@ -191,6 +258,14 @@ impl Receiver {
     /// [`Builder::on_batch`] is waited for no longer than a tenth of a second.
     pub fn stop_listening(&self) {
         self.listener.stop(&self.shared);
+    }
+
+    fn record_count(&self, signal: Signal) -> u64 {
+        self.shared.read(|state| state.store.record_count(signal))
+    }
+
+    fn wait_for_records(&self, signal: Signal, count: u64, timeout: Duration) -> bool {
+        self.shared.wait_until(timeout, |state| state.store.record_count(signal) >= count)
     }
 }
 

@@ -1,8 +1,8 @@
 //! What an OTLP request must be before its body is worth reading, and what its body says.
 
 use super::http::{Framing, Head, Refusal, gunzip};
-use super::store::ReceivedSpan;
-use super::{traces, weight};
+use super::records::Records;
+use super::weight;
 use crate::record::Signal;
 
 /// How much more memory than the largest body a decoded one may take. Spans as programs make them take five times
@@ -24,16 +24,14 @@ enum Coding {
 
 /// The content of a body.
 pub(super) struct Content {
-    pub(super) spans: Vec<ReceivedSpan>,
+    pub(super) records: Records,
     /// The memory it takes.
     pub(super) weight: usize,
 }
 
 impl Plan {
     pub(super) fn of(head: &Head, max_body_bytes: usize) -> Result<Self, Refusal> {
-        let signal = Some(Signal::Traces)
-            .filter(|signal| signal.path() == head.path())
-            .ok_or_else(|| Refusal::new(404, "no such path: traces go to /v1/traces"))?;
+        let signal = signal_of(head).ok_or_else(|| Refusal::new(404, no_such_path()))?;
         if head.method != "POST" {
             return Err(Refusal::new(405, "method not allowed: use POST"));
         }
@@ -63,14 +61,24 @@ impl Plan {
     }
 
     fn decode_message(&self, message: &[u8], max_body_bytes: usize) -> Result<Content, Refusal> {
-        let weight = weight::of_traces(message);
+        let weight = weight::of(self.signal, message);
         if weight > max_body_bytes.saturating_mul(UNFOLDING) {
             return Err(Refusal::new(413, "request body too large: it unfolds to too many messages"));
         }
-        let spans = traces::decode(message)
+        let records = Records::decode(self.signal, message)
             .map_err(|error| Refusal::new(400, format!("cannot decode the body: {error}")))?;
-        Ok(Content { spans, weight })
+        Ok(Content { records, weight })
     }
+}
+
+/// What goes to the path of this head.
+pub(super) fn signal_of(head: &Head) -> Option<Signal> {
+    Signal::ALL.into_iter().find(|signal| signal.path() == head.path())
+}
+
+fn no_such_path() -> String {
+    let places = Signal::ALL.map(|signal| format!("{} go to {}", signal.name(), signal.path()));
+    format!("no such path: {}", places.join(", "))
 }
 
 fn check_content_type(head: &Head) -> Result<(), Refusal> {

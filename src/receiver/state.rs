@@ -1,6 +1,6 @@
 //! What all threads of a receiver share: one lock, one condition variable.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::fmt;
 use std::net::{Shutdown, TcpStream};
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
-use super::answer::Answer;
+use super::script::Script;
 use super::store::{Batch, Store};
 
 /// What the builder settled.
@@ -144,36 +144,5 @@ impl Shared {
     /// The instant by which a request that starts now must be there.
     pub(super) fn read_deadline(&self) -> Option<Instant> {
         Instant::now().checked_add(self.settings.read_timeout)
-    }
-}
-
-/// The answers to give instead of the honest one.
-#[derive(Debug, Default)]
-pub(super) struct Script {
-    next: VecDeque<Answer>,
-    always: Option<Answer>,
-}
-
-impl Script {
-    pub(super) fn extend(&mut self, answers: impl IntoIterator<Item = Answer>) {
-        self.next.extend(answers);
-    }
-
-    pub(super) fn set_always(&mut self, answer: Answer) {
-        self.always = Some(answer);
-    }
-
-    pub(super) fn clear(&mut self) {
-        *self = Self::default();
-    }
-
-    /// The next answer, if it is one that must be known before the request is read.
-    pub(super) fn take_preceding(&mut self) -> Option<Answer> {
-        let upcoming = self.next.front().or(self.always.as_ref())?;
-        if upcoming.precedes_reading() { self.take() } else { None }
-    }
-
-    pub(super) fn take(&mut self) -> Option<Answer> {
-        self.next.pop_front().or_else(|| self.always.clone())
     }
 }

@@ -2,45 +2,13 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::sync::Arc;
 use std::time::Instant;
 
-use opentelemetry_proto::tonic::common::v1::any_value::Value;
-use opentelemetry_proto::tonic::common::v1::{InstrumentationScope, KeyValue};
-use opentelemetry_proto::tonic::resource::v1::Resource;
-use opentelemetry_proto::tonic::trace::v1::Span;
-
+use super::logs::ReceivedLog;
+use super::metrics::ReceivedMetric;
+use super::records::{self, Records};
+use super::traces::ReceivedSpan;
 use crate::record::Signal;
-
-/// A span that was accepted, with where it came from. Clones are cheap.
-///
-/// Get them from [`Receiver::spans`](super::Receiver::spans) or in a [`Batch`].
-#[derive(Debug, Clone, PartialEq)]
-#[non_exhaustive]
-pub struct ReceivedSpan {
-    /// The span as it was decoded.
-    pub span: Arc<Span>,
-    /// Its resource, shared with the other spans of the resource; empty if the sender gave none.
-    pub resource: Arc<Resource>,
-    /// Its instrumentation scope, shared likewise; empty if the sender gave none.
-    pub scope: Arc<InstrumentationScope>,
-}
-
-impl ReceivedSpan {
-    /// The value of the span's attribute `key`.
-    pub fn attribute(&self, key: &str) -> Option<&Value> {
-        find(&self.span.attributes, key)
-    }
-
-    /// The value of the resource's attribute `key`.
-    pub fn resource_attribute(&self, key: &str) -> Option<&Value> {
-        find(&self.resource.attributes, key)
-    }
-}
-
-fn find<'a>(attributes: &'a [KeyValue], key: &str) -> Option<&'a Value> {
-    attributes.iter().find(|attribute| attribute.key == key)?.value.as_ref()?.value.as_ref()
-}
 
 /// A request that arrived, whatever became of it.
 ///
@@ -61,8 +29,10 @@ pub struct ReceivedRequest {
     pub body_bytes: usize,
     /// Whether the body was a valid OTLP message.
     pub decoded: bool,
-    /// How many spans were in it.
-    pub spans: usize,
+    /// What kind of telemetry goes to its path. `None` for a path that takes none.
+    pub signal: Option<Signal>,
+    /// How many spans, log records or data points were in it.
+    pub records: usize,
     /// The status it was answered with. `None` if it got none (see [`Answer::hang`](super::Answer::hang)).
     pub status: Option<u16>,
     /// When its last byte had been read.
@@ -91,7 +61,8 @@ impl fmt::Debug for ReceivedRequest {
             .field("headers", &names)
             .field("body_bytes", &self.body_bytes)
             .field("decoded", &self.decoded)
-            .field("spans", &self.spans)
+            .field("signal", &self.signal)
+            .field("records", &self.records)
             .field("status", &self.status)
             .field("received_at", &self.received_at)
             .finish()
@@ -106,25 +77,41 @@ pub struct Batch {
     pub signal: Signal,
     /// The request it came in.
     pub request: ReceivedRequest,
-    /// All its spans, accepted or not.
+    /// All its spans, accepted or not; empty for another signal.
     pub spans: Vec<ReceivedSpan>,
-    /// How many of them, from the front, are accepted by the answer.
+    /// All its log records, accepted or not; empty for another signal.
+    pub logs: Vec<ReceivedLog>,
+    /// All its metrics, accepted or not; empty for another signal.
+    pub metrics: Vec<ReceivedMetric>,
+    /// How many of its records, from the front, are accepted by the answer. See [`Batch::record_count`].
     pub accepted: usize,
+}
+
+impl Batch {
+    /// How many spans, log records or data points are in it.
+    pub fn record_count(&self) -> usize {
+        records::count(&self.spans, &self.logs, &self.metrics)
+    }
 }
 
 /// Exact counts, and as much of the content as the budget holds.
 #[derive(Debug)]
 pub(super) struct Store {
     request_count: u64,
-    span_count: u64,
+    record_counts: [u64; Signal::COUNT],
     requests: Kept<ReceivedRequest>,
-    spans: Kept<Vec<ReceivedSpan>>,
+    records: Kept<Records>,
 }
 
 impl Store {
-    /// Keeps up to `budget` bytes of requests and as many of spans.
+    /// Keeps up to `budget` bytes of requests and as many of records.
     pub(super) fn new(budget: usize) -> Self {
-        Self { request_count: 0, span_count: 0, requests: Kept::new(budget), spans: Kept::new(budget) }
+        Self {
+            request_count: 0,
+            record_counts: [0; Signal::COUNT],
+            requests: Kept::new(budget),
+            records: Kept::new(budget),
+        }
     }
 
     pub(super) fn add_request(&mut self, request: ReceivedRequest) {
@@ -133,10 +120,10 @@ impl Store {
     }
 
     /// `weight` is the memory they take.
-    pub(super) fn add_spans(&mut self, spans: Vec<ReceivedSpan>, weight: usize) {
-        self.span_count += spans.len() as u64;
-        if !spans.is_empty() {
-            self.spans.push(weight, spans);
+    pub(super) fn add_records(&mut self, signal: Signal, records: Records, weight: usize) {
+        self.record_counts[signal as usize] += records.count() as u64;
+        if !records.is_empty() {
+            self.records.push(weight, records);
         }
     }
 
@@ -144,8 +131,8 @@ impl Store {
         self.request_count
     }
 
-    pub(super) fn span_count(&self) -> u64 {
-        self.span_count
+    pub(super) fn record_count(&self, signal: Signal) -> u64 {
+        self.record_counts[signal as usize]
     }
 
     pub(super) fn requests(&self) -> Vec<ReceivedRequest> {
@@ -153,14 +140,22 @@ impl Store {
     }
 
     pub(super) fn spans(&self) -> Vec<ReceivedSpan> {
-        self.spans.iter().flatten().cloned().collect()
+        self.records.iter().flat_map(|records| &records.spans).cloned().collect()
     }
 
-    /// Hands out the spans and forgets them and the requests. The counts go on.
+    pub(super) fn logs(&self) -> Vec<ReceivedLog> {
+        self.records.iter().flat_map(|records| &records.logs).cloned().collect()
+    }
+
+    pub(super) fn metrics(&self) -> Vec<ReceivedMetric> {
+        self.records.iter().flat_map(|records| &records.metrics).cloned().collect()
+    }
+
+    /// Hands out the spans and forgets everything. The counts go on.
     pub(super) fn take(&mut self) -> Vec<ReceivedSpan> {
-        self.requests.clear();
         let spans = self.spans();
-        self.spans.clear();
+        self.requests.clear();
+        self.records.clear();
         spans
     }
 }
@@ -199,38 +194,50 @@ impl<T> Kept<T> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
 
-    fn span() -> ReceivedSpan {
-        ReceivedSpan { span: Arc::default(), resource: Arc::default(), scope: Arc::default() }
+    fn spans(count: usize) -> Records {
+        let span = ReceivedSpan { span: Arc::default(), resource: Arc::default(), scope: Arc::default() };
+        Records { spans: vec![span; count], ..Records::default() }
+    }
+
+    fn logs(count: usize) -> Records {
+        let log = ReceivedLog { log: Arc::default(), resource: Arc::default(), scope: Arc::default() };
+        Records { logs: vec![log; count], ..Records::default() }
     }
 
     #[test]
     fn counts_stay_exact_when_the_oldest_is_forgotten() {
         let mut store = Store::new(100);
-        store.add_spans(vec![span(); 3], 60);
-        store.add_spans(vec![span(); 2], 40);
-        assert_eq!(store.spans().len(), 5);
-        store.add_spans(vec![span()], 1);
-        assert_eq!((store.spans().len(), store.span_count()), (3, 6));
-        store.add_spans(vec![span()], 101);
-        assert_eq!((store.spans().len(), store.span_count()), (0, 7));
+        store.add_records(Signal::Traces, spans(3), 60);
+        store.add_records(Signal::Logs, logs(2), 40);
+        assert_eq!((store.spans().len(), store.logs().len()), (3, 2));
+        store.add_records(Signal::Traces, spans(1), 1);
+        assert_eq!((store.spans().len(), store.logs().len()), (1, 2));
+        store.add_records(Signal::Logs, logs(1), 101);
+        assert_eq!((store.spans().len(), store.logs().len()), (0, 0));
+        let counts = Signal::ALL.map(|signal| store.record_count(signal));
+        assert_eq!(counts, [4, 3, 0]);
     }
 
     #[test]
     fn nothing_is_kept_without_a_budget() {
         let mut store = Store::new(0);
-        store.add_spans(vec![span(); 3], 1);
-        assert_eq!((store.spans().len(), store.span_count()), (0, 3));
+        store.add_records(Signal::Traces, spans(3), 1);
+        assert_eq!((store.spans().len(), store.record_count(Signal::Traces)), (0, 3));
     }
 
     #[test]
     fn taking_empties_the_store_and_leaves_the_counts() {
         let mut store = Store::new(100);
-        store.add_spans(vec![span(); 3], 60);
+        store.add_records(Signal::Traces, spans(3), 60);
+        store.add_records(Signal::Logs, logs(1), 10);
         assert_eq!(store.take().len(), 3);
-        assert_eq!((store.take().len(), store.span_count()), (0, 3));
-        store.add_spans(vec![span()], 100);
+        assert_eq!((store.take().len(), store.logs().len()), (0, 0));
+        assert_eq!((store.record_count(Signal::Traces), store.record_count(Signal::Logs)), (3, 1));
+        store.add_records(Signal::Traces, spans(1), 100);
         assert_eq!(store.spans().len(), 1);
     }
 
@@ -243,7 +250,8 @@ mod tests {
             headers: vec![("authorization".into(), "hunter2".into())],
             body_bytes: 0,
             decoded: true,
-            spans: 0,
+            signal: Some(Signal::Traces),
+            records: 0,
             status: Some(200),
             received_at: Instant::now(),
         };

@@ -3,9 +3,39 @@
 use std::sync::Arc;
 
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use opentelemetry_proto::tonic::common::v1::InstrumentationScope;
+use opentelemetry_proto::tonic::common::v1::any_value::Value;
+use opentelemetry_proto::tonic::resource::v1::Resource;
+use opentelemetry_proto::tonic::trace::v1::Span;
 use prost::{DecodeError, Message};
 
-use super::store::ReceivedSpan;
+use super::records::find;
+
+/// A span that was accepted, with where it came from. Clones are cheap.
+///
+/// Get them from [`Receiver::spans`](super::Receiver::spans) or in a [`Batch`](super::Batch).
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct ReceivedSpan {
+    /// The span as it was decoded.
+    pub span: Arc<Span>,
+    /// Its resource, shared with the other spans of the resource; empty if the sender gave none.
+    pub resource: Arc<Resource>,
+    /// Its instrumentation scope, shared likewise; empty if the sender gave none.
+    pub scope: Arc<InstrumentationScope>,
+}
+
+impl ReceivedSpan {
+    /// The value of the span's attribute `key`.
+    pub fn attribute(&self, key: &str) -> Option<&Value> {
+        find(&self.span.attributes, key)
+    }
+
+    /// The value of the resource's attribute `key`.
+    pub fn resource_attribute(&self, key: &str) -> Option<&Value> {
+        find(&self.resource.attributes, key)
+    }
+}
 
 /// Decodes an `ExportTraceServiceRequest`.
 pub(super) fn decode(body: &[u8]) -> Result<Vec<ReceivedSpan>, DecodeError> {

@@ -60,7 +60,7 @@ fn requests_are_remembered_as_they_came() {
     assert_eq!(requests.len(), 1);
     let request = &requests[0];
     assert_eq!((request.method.as_str(), request.path.as_str()), ("POST", "/v1/traces"));
-    assert_eq!((request.body_bytes, request.spans, request.status), (body.len(), 1, Some(200)));
+    assert_eq!((request.body_bytes, request.records, request.status), (body.len(), 1, Some(200)));
     assert!(request.decoded);
     assert_eq!(request.header("X-Tenant"), Some("blue"));
     assert!(request.headers.iter().any(|(name, value)| name == "x-tenant" && value == "blue"));
@@ -94,8 +94,8 @@ fn wrong_requests_get_the_right_status() {
     let good = String::from_utf8(post(b"")).unwrap();
     let too_large = traces(100);
     let table: &[(u16, Vec<u8>)] = &[
-        (404, good.replace("/v1/traces", "/v1/logs").into()),
-        (404, good.replace("/v1/traces", "/v1/metrics").into()),
+        (404, good.replace("/v1/traces", "/v1/profiles").into()),
+        (404, good.replace("/v1/traces", "/v1/logs/").into()),
         (404, good.replace("/v1/traces", "/").into()),
         (405, good.replace("POST", "GET").into()),
         (405, good.replace("POST", "PUT").into()),

@@ -5,9 +5,16 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use prost::Message;
+use standpipe::Signal;
 use standpipe::receiver::Receiver;
+use standpipe::receiver::proto::collector::logs::v1::ExportLogsServiceRequest;
+use standpipe::receiver::proto::collector::metrics::v1::ExportMetricsServiceRequest;
 use standpipe::receiver::proto::collector::trace::v1::ExportTraceServiceRequest;
 use standpipe::receiver::proto::common::v1::{AnyValue, InstrumentationScope, KeyValue, any_value};
+use standpipe::receiver::proto::logs::v1::{LogRecord, ResourceLogs, ScopeLogs};
+use standpipe::receiver::proto::metrics::v1::{
+    Metric, NumberDataPoint, ResourceMetrics, ScopeMetrics, Sum, metric, number_data_point,
+};
 use standpipe::receiver::proto::resource::v1::Resource;
 use standpipe::receiver::proto::trace::v1::{ResourceSpans, ScopeSpans, Span};
 
@@ -103,9 +110,6 @@ pub(crate) fn ask(receiver: &Receiver, request: &[u8]) -> Reply {
 
 /// An `ExportTraceServiceRequest` with so many spans, named by their number.
 pub(crate) fn traces(spans: usize) -> Vec<u8> {
-    let text = |value: &str| AnyValue { value: Some(any_value::Value::StringValue(value.into())) };
-    let pair =
-        |key: &str, value: &str| KeyValue { key: key.into(), value: Some(text(value)), ..Default::default() };
     let spans = (0..spans)
         .map(|number| Span {
             trace_id: vec![1; 16],
@@ -115,16 +119,79 @@ pub(crate) fn traces(spans: usize) -> Vec<u8> {
             ..Default::default()
         })
         .collect();
-    let scope = InstrumentationScope { name: "shop".into(), ..Default::default() };
-    let resource = Resource { attributes: vec![pair("service.name", "till")], ..Default::default() };
     ExportTraceServiceRequest {
         resource_spans: vec![ResourceSpans {
-            resource: Some(resource),
-            scope_spans: vec![ScopeSpans { scope: Some(scope), spans, ..Default::default() }],
+            resource: Some(till()),
+            scope_spans: vec![ScopeSpans { scope: Some(shop()), spans, ..Default::default() }],
             ..Default::default()
         }],
     }
     .encode_to_vec()
+}
+
+/// An `ExportLogsServiceRequest` with so many log records, whose bodies are their numbers.
+pub(crate) fn logs(records: usize) -> Vec<u8> {
+    let log_records = (0..records)
+        .map(|number| LogRecord {
+            body: Some(text(&format!("log {number}"))),
+            attributes: vec![pair("order.id", "4711")],
+            ..Default::default()
+        })
+        .collect();
+    ExportLogsServiceRequest {
+        resource_logs: vec![ResourceLogs {
+            resource: Some(till()),
+            scope_logs: vec![ScopeLogs { scope: Some(shop()), log_records, ..Default::default() }],
+            ..Default::default()
+        }],
+    }
+    .encode_to_vec()
+}
+
+/// An `ExportMetricsServiceRequest` with a sum for each number here, which has so many points, counted from 0.
+pub(crate) fn metrics(points: &[usize]) -> Vec<u8> {
+    let sum = |points| Sum {
+        data_points: (0..points)
+            .map(|number| NumberDataPoint {
+                value: Some(number_data_point::Value::AsInt(number as i64)),
+                ..Default::default()
+            })
+            .collect(),
+        ..Default::default()
+    };
+    let metrics = points
+        .iter()
+        .enumerate()
+        .map(|(number, points)| Metric {
+            name: format!("metric {number}"),
+            data: Some(metric::Data::Sum(sum(*points))),
+            ..Default::default()
+        })
+        .collect();
+    ExportMetricsServiceRequest {
+        resource_metrics: vec![ResourceMetrics {
+            resource: Some(till()),
+            scope_metrics: vec![ScopeMetrics { scope: Some(shop()), metrics, ..Default::default() }],
+            ..Default::default()
+        }],
+    }
+    .encode_to_vec()
+}
+
+fn text(value: &str) -> AnyValue {
+    AnyValue { value: Some(any_value::Value::StringValue(value.into())) }
+}
+
+fn pair(key: &str, value: &str) -> KeyValue {
+    KeyValue { key: key.into(), value: Some(text(value)), ..Default::default() }
+}
+
+fn till() -> Resource {
+    Resource { attributes: vec![pair("service.name", "till")], ..Default::default() }
+}
+
+fn shop() -> InstrumentationScope {
+    InstrumentationScope { name: "shop".into(), ..Default::default() }
 }
 
 /// A well-formed request with this body.
@@ -132,11 +199,21 @@ pub(crate) fn post(body: &[u8]) -> Vec<u8> {
     post_with("", body)
 }
 
+/// A well-formed request of this signal.
+pub(crate) fn post_to(signal: Signal, body: &[u8]) -> Vec<u8> {
+    request(signal, "", body)
+}
+
 /// A well-formed request with additional header lines, each ending in CRLF.
 pub(crate) fn post_with(headers: &str, body: &[u8]) -> Vec<u8> {
+    request(Signal::Traces, headers, body)
+}
+
+fn request(signal: Signal, headers: &str, body: &[u8]) -> Vec<u8> {
     let head = format!(
-        "POST /v1/traces HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-protobuf\r\n\
+        "POST {} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-protobuf\r\n\
          Content-Length: {}\r\n{headers}\r\n",
+        signal.path(),
         body.len()
     );
     [head.as_bytes(), body].concat()

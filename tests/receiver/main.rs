@@ -8,3 +8,4 @@ mod client;
 mod hostile;
 mod lifecycle;
 mod script;
+mod signals;

@@ -69,7 +69,7 @@ fn partial_success_accepts_all_but_the_rejected() {
     let partial = ExportTraceServiceResponse::decode(&reply.body[..]).unwrap().partial_success.unwrap();
     assert_eq!((partial.rejected_spans, partial.error_message.as_str()), (2, "too old"));
     assert_eq!((receiver.span_count(), receiver.spans().len()), (3, 3));
-    assert_eq!(receiver.requests()[0].spans, 5);
+    assert_eq!(receiver.requests()[0].records, 5);
 }
 
 #[test]
