@@ -37,6 +37,7 @@ struct KeySlot {
 
 impl Keyed {
     /// Starts a new record of at most `max_bytes` in the old storage.
+    #[inline]
     pub(super) fn begin(&mut self, rules: Rules, max_bytes: usize) {
         self.buffer.reset(max_bytes);
         self.keys.clear();

@@ -118,6 +118,7 @@ pub(crate) struct SpanRecord {
 
 impl SpanRecord {
     /// Starts a new span in the old storage.
+    #[inline]
     pub(crate) fn begin(&mut self, head: &SpanHead<'_>, limits: &SpanLimits, max_bytes: usize) {
         let rules = Rules { tag: tag::ATTRIBUTE, most: limits.attributes, value_length: limits.value_length };
         self.keyed.begin(rules, max_bytes);
@@ -131,6 +132,7 @@ impl SpanRecord {
         self.write_head(head);
     }
 
+    #[inline]
     fn write_head(&mut self, head: &SpanHead<'_>) {
         let parent_len = if head.parent.is_some() { 10 } else { 0 };
         let state_len = if head.trace_state.is_empty() { 0 } else { field_len(head.trace_state.len()) };
@@ -281,6 +283,7 @@ impl SpanRecord {
     }
 
     /// Ends the span and gives its framed bytes; `None` if it has outgrown what can ever be sent.
+    #[inline]
     pub(crate) fn finish(&mut self, end: u64) -> Option<&[u8]> {
         self.close_part();
         if let Some(mut out) = self.keyed.buffer.claim(11) {
