@@ -26,7 +26,7 @@ const HOUSE: &[Row] = &[
     // pure: which traces are kept
     row("sample",          &["record"],                                       &[]),
     // what went wrong, what became of every record, what was set
-    row("problem",         &[],                                               &[]),
+    row("problem",         &["record"],                                       &[]),
     row("stats",           &["record"],                                       &["serde"]),
     row("config",          &["record", "problem", "sample"],                  &["toml"]),
     // instruments, and what they remember until the worker asks
@@ -50,11 +50,11 @@ const HOUSE: &[Row] = &[
     // the calling side
     row("outlet",          &["fork", "record", "sample", "stats", "pipeline"], &[]),
     row("tracer",          &["fork", "record", "context", "sample", "outlet"], &[]),
+    row("logger",          &["fork", "record", "context", "outlet"],          &[]),
     row("self_observation", &["record", "stats", "meter", "outlet"],          &[]),
     // start, flush, shutdown
     row("telemetry",       &["fork", "record", "stats", "config", "meter", "transport", "pipeline", "outlet", "tracer",
-                             "self_observation"],
-                                                                              &["crossbeam_channel"]),
+                             "logger", "self_observation"],                   &["crossbeam_channel"]),
     // the other end of the wire
     row("receiver",        &["record"],                                       &["opentelemetry_proto", "prost", "flate2", "parking_lot"]),
     // the binary: the library is an outside crate to it

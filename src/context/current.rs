@@ -5,6 +5,7 @@ use std::num::NonZeroU64;
 use std::time::{Duration, Instant, SystemTime};
 
 use super::SpanContext;
+use crate::record::SpanRef;
 
 /// A trace keeps its first span's clock so long; then the wall clock is asked again, as it may have been set.
 const CLOCK_AGE: Duration = Duration::from_secs(60);
@@ -53,6 +54,7 @@ impl Clock {
     }
 
     /// The same clock or, where it has become too old, a new one; and the time it shows now.
+    #[inline]
     pub(crate) fn go_on(self) -> (Self, u64) {
         let elapsed = self.moment.elapsed();
         match elapsed < CLOCK_AGE {
@@ -80,6 +82,7 @@ pub(crate) fn unix_nanos(time: SystemTime) -> u64 {
 }
 
 /// The innermost span of this thread, and its clock.
+#[inline]
 pub(crate) fn current() -> Option<(SpanContext, Option<Clock>)> {
     STACK
         .try_with(|stack| {
@@ -91,11 +94,27 @@ pub(crate) fn current() -> Option<(SpanContext, Option<Clock>)> {
         .flatten()
 }
 
+/// The innermost span of this thread, if there is one, and the time: of its clock, so that it agrees with the span's.
+#[inline]
+pub(crate) fn span_and_time() -> (Option<SpanRef>, u64) {
+    let current = STACK.try_with(|stack| {
+        let stack = stack.try_borrow().ok()?;
+        let frame = stack.frames.last()?;
+        let now = frame.clock.map_or_else(|| unix_nanos(SystemTime::now()), |clock| clock.go_on().1);
+        Some((frame.context.span_ref(), now))
+    });
+    match current.ok().flatten() {
+        Some((span, now)) => (Some(span), now),
+        None => (None, unix_nanos(SystemTime::now())),
+    }
+}
+
 /// Proof that a span is on this thread's stack; give it back to [`Entered::leave`].
 #[derive(Debug)]
 pub(crate) struct Entered(NonZeroU64);
 
 /// Makes a span the thread's current one.
+#[inline]
 pub(crate) fn enter(context: &SpanContext, clock: Option<Clock>) -> Option<Entered> {
     STACK
         .try_with(|stack| {

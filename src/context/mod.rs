@@ -7,11 +7,11 @@ use std::fmt;
 use std::sync::Arc;
 
 pub(crate) use current::{
-    Clock, Entered, current, enter, enter_unsampled, quietly, silence, silenced, unix_nanos,
+    Clock, Entered, current, enter, enter_unsampled, quietly, silence, silenced, span_and_time, unix_nanos,
 };
 pub use w3c::ParseContextError;
 
-use crate::record::{SpanId, TraceId};
+use crate::record::{SpanId, SpanRef, TraceId};
 
 /// Trace flag: the trace is recorded.
 const SAMPLED: u8 = 0x01;
@@ -50,6 +50,12 @@ impl SpanContext {
     pub(crate) fn child(&self, sampled: bool) -> Self {
         let flags = with_sampled(self.flags, sampled);
         Self { span_id: SpanId::random(), is_remote: false, flags, ..self.clone() }
+    }
+
+    /// What a log record that belongs to this span says of it.
+    #[inline]
+    pub(crate) fn span_ref(&self) -> SpanRef {
+        SpanRef { trace_id: self.trace_id, span_id: self.span_id, trace_flags: self.flags }
     }
 
     /// The trace this span belongs to.

@@ -35,7 +35,7 @@ impl OpenSpan {
         kind: SpanKind,
         clock: Clock,
     ) -> Option<Box<Self>> {
-        let largest = source.outlet.largest_record()?;
+        let largest = source.outlet.largest_record(Signal::Traces)?;
         let pooled = POOL.try_with(|pool| pool.try_borrow_mut().ok()?.pop()).ok().flatten();
         let mut open = pooled.unwrap_or_else(|| {
             Box::new(Self { record: SpanRecord::default(), clock, source: Arc::clone(source), generation: 0 })
@@ -59,8 +59,8 @@ impl OpenSpan {
         // a span that was open across a fork is the parent's to send
         if self.generation == fork::generation() {
             match self.record.finish(end) {
-                Some(record) => self.source.outlet.push(&self.source.scope, record),
-                None => self.source.outlet.turn_away_too_large(Signal::Traces),
+                Some(record) => self.source.outlet.push_span(&self.source.scope, record),
+                None => self.source.outlet.turn_away_large_span(),
             }
         }
         if self.record.capacity() > POOLED_BYTES {
