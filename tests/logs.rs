@@ -11,7 +11,8 @@ use scene::{A_WHILE, LONG, Problems, emit, exporter, gathering, start, start_wit
 use standpipe::receiver::proto::common::v1::any_value::Value as Received;
 use standpipe::receiver::{Answer, ReceivedLog, Receiver};
 use standpipe::{
-    Config, Flushed, LogLimits, Logger, ProblemKind, Severity, Signal, SpanContext, Telemetry, Value, WhenFull,
+    Config, Flushed, LogLimits, Logger, ProblemKind, Severity, Signal, SpanContext, Telemetry, Value,
+    WhenFull,
 };
 
 #[path = "support/scene.rs"]
@@ -184,7 +185,10 @@ fn a_body_can_be_any_value() {
         logger.info("").emit();
     });
     let bodies: Vec<_> = logs.iter().map(body).collect();
-    assert_eq!(bodies[..3], [&Received::IntValue(4711), &Received::DoubleValue(12.5), &Received::BoolValue(true)]);
+    assert_eq!(
+        bodies[..3],
+        [&Received::IntValue(4711), &Received::DoubleValue(12.5), &Received::BoolValue(true)]
+    );
     assert_eq!(bodies[3], &Received::BytesValue(vec![0, 255]));
     assert!(matches!(bodies[4], Received::ArrayValue(array) if array.values.len() == 2));
     assert!(matches!(bodies[5], Received::KvlistValue(list) if list.values[0].key == "order"));
@@ -234,7 +238,11 @@ fn records_of_a_thread_arrive_in_their_order_with_spans_between_them() {
     }
     let ledger = telemetry.shutdown(LONG);
     let counts = &ledger.exporters[0];
-    assert_eq!((counts.logs.delivered, counts.traces.delivered), (RECORDS as u64, RECORDS as u64), "{ledger}");
+    assert_eq!(
+        (counts.logs.delivered, counts.traces.delivered),
+        (RECORDS as u64, RECORDS as u64),
+        "{ledger}"
+    );
     let number = |value: Option<&Received>| match value {
         Some(Received::IntValue(number)) => *number,
         other => panic!("{other:?}"),
@@ -296,7 +304,8 @@ fn each_exporter_gets_only_the_signals_that_it_sends() {
     let ledger = telemetry.shutdown(LONG);
     assert_eq!((spans.span_count(), spans.log_count()), (3, 0));
     assert_eq!((logs.span_count(), logs.log_count()), (0, 5));
-    let accepted = |index: usize| (ledger.exporters[index].traces.accepted, ledger.exporters[index].logs.accepted);
+    let accepted =
+        |index: usize| (ledger.exporters[index].traces.accepted, ledger.exporters[index].logs.accepted);
     assert_eq!((accepted(0), accepted(1)), ((3, 0), (0, 5)), "{ledger}");
 }
 
