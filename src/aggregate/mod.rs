@@ -2,9 +2,9 @@
 
 mod exponential;
 mod histogram;
-#[cfg(test)]
-mod reference;
 mod sum;
+#[cfg(test)]
+mod tests;
 mod totals;
 
 pub(crate) use exponential::ExponentialHistogram;
