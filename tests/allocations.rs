@@ -1,10 +1,14 @@
-//! In the steady state a span or a log record costs its caller no heap allocation, whatever the worker does meanwhile.
+//! In the steady state a span, a log record or a measurement costs its caller no heap allocation, whatever the worker
+//! does meanwhile.
 
 use std::time::Duration;
 
 use allocations::CountingAllocator;
 use standpipe::receiver::Receiver;
-use standpipe::{Config, Exporter, Logger, Severity, Signal, SpanContext, Status, Telemetry, Tracer, Value};
+use standpipe::{
+    Config, Exporter, Flushed, Logger, Severity, Signal, SpanContext, Status, Telemetry, Temporality, Tracer,
+    Value,
+};
 
 #[path = "../benches/support/allocations.rs"]
 mod allocations;
@@ -186,4 +190,44 @@ fn a_log_record_that_is_filtered_allocates_nothing() {
     // not even the first one
     assert_eq!(allocations(emit_many), 0);
     assert_eq!(telemetry.shutdown(LONG).total(), standpipe::Ledger::default().total());
+}
+
+#[test]
+fn a_measurement_under_attributes_that_were_seen_before_allocates_nothing() {
+    let receiver = Receiver::start().unwrap();
+    let one = Exporter::http(receiver.endpoint()).id("one").interval(LONG);
+    let other = Exporter::http(receiver.endpoint()).id("other").interval(LONG);
+    let config = Config::new().exporter(one).exporter(other.temporality(Temporality::Delta));
+    let telemetry = Telemetry::start(config).unwrap();
+    let meter = telemetry.meter("shop");
+    let (orders, revenue) = (meter.counter("orders"), meter.build("revenue").counter_f64());
+    let (level, open) = (meter.gauge("level"), meter.up_down_counter("open"));
+    let (size, time) = (meter.histogram("size"), meter.build("time").exponential().histogram());
+    let bound = (orders.with(&[("bound", 1)]), size.with(&[("bound", 1)]), time.with(&[("bound", 1)]));
+    let five = [
+        ("http.route", Value::from("/orders/{id}")),
+        ("customer.name", "Åsa Öberg".into()),
+        ("order.id", 4711.into()),
+        ("order.express", true.into()),
+        ("order.amount", 12.5.into()),
+    ];
+    let measure = |value: u64| {
+        orders.add(value, ());
+        orders.add(value, &[("country", "SE")]);
+        orders.add(value, &five);
+        revenue.add(value as f64, &five);
+        level.record(value as f64, &five);
+        open.add(-1, &[("express", true)]);
+        size.record(value as f64, &five);
+        time.record(value as f64, ());
+        bound.0.add(1);
+        bound.1.record(value as f64);
+        bound.2.record(value as f64);
+    };
+    let measure_many = || (0..MEASURED).for_each(measure);
+    measure_many();
+    // the next ones start from nothing for the exporter of deltas
+    assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+    assert_eq!(allocations(measure_many), 0);
+    assert_eq!(telemetry.shutdown(LONG).lost(), 0);
 }
