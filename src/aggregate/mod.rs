@@ -10,3 +10,6 @@ mod totals;
 pub(crate) use exponential::ExponentialHistogram;
 pub(crate) use histogram::{DEFAULT_BOUNDS, ExplicitHistogram, check_bounds};
 pub(crate) use sum::Compensated;
+
+#[cfg(test)]
+mod tests;

@@ -55,6 +55,13 @@ fn small_values_are_not_lost_beside_large_ones() {
 }
 
 #[test]
+fn small_values_of_a_part_are_not_lost_either() {
+    let mut merged = sum_of(&[1.0, 1e100]);
+    merged.merge(&sum_of(&[1.0, -1e100]));
+    assert_eq!(merged.value(), 2.0);
+}
+
+#[test]
 fn an_overflow_stays_at_the_largest_double() {
     assert_eq!(sum_of(&[f64::MAX, f64::MAX, 1.0]).value(), f64::MAX);
     assert_eq!(sum_of(&[f64::MIN, f64::MIN, -1.0]).value(), f64::MIN);
