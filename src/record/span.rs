@@ -127,6 +127,7 @@ struct KeySlot {
 
 impl SpanRecord {
     /// Starts a new span in the old storage.
+    #[inline]
     pub(crate) fn begin(&mut self, head: &SpanHead<'_>, limits: &SpanLimits, max_bytes: usize) {
         self.buffer.reset(max_bytes);
         self.keys.clear();
@@ -141,6 +142,7 @@ impl SpanRecord {
         self.write_head(head);
     }
 
+    #[inline]
     fn write_head(&mut self, head: &SpanHead<'_>) {
         let parent_len = if head.parent.is_some() { 10 } else { 0 };
         let state_len = if head.trace_state.is_empty() { 0 } else { field_len(head.trace_state.len()) };
@@ -352,6 +354,7 @@ impl SpanRecord {
     }
 
     /// Ends the span and gives its framed bytes; `None` if it has outgrown what can ever be sent.
+    #[inline]
     pub(crate) fn finish(&mut self, end: u64) -> Option<&[u8]> {
         self.close_part();
         if let Some(mut out) = self.buffer.claim(11) {
