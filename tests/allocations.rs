@@ -6,8 +6,8 @@ use std::time::Duration;
 use allocations::CountingAllocator;
 use standpipe::receiver::Receiver;
 use standpipe::{
-    Config, Exporter, Flushed, Logger, Severity, Signal, SpanContext, Status, Telemetry, Temporality, Tracer,
-    Value,
+    Config, Exporter, Flushed, Logger, Sampler, Severity, Signal, SpanContext, Status, Telemetry,
+    Temporality, Tracer, Value,
 };
 
 #[path = "../benches/support/allocations.rs"]
@@ -140,6 +140,33 @@ fn children_of_a_remote_parent_allocate_nothing() {
         checkout(tracer);
     };
     assert_eq!(steady_state(2, emit), 0);
+}
+
+#[test]
+fn unsampled_spans_allocate_nothing() {
+    let receiver = Receiver::start().unwrap();
+    let header = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00";
+    let remote = SpanContext::from_traceparent(header).unwrap().with_tracestate("vendor=value");
+    for sampler in [Sampler::always_off(), Sampler::trace_id_ratio(0.0), Sampler::always_off().parent_based()]
+    {
+        let exporter = Exporter::http(receiver.endpoint());
+        let telemetry = Telemetry::start(Config::new().sampler(sampler).exporter(exporter)).unwrap();
+        let tracer = telemetry.tracer("shop");
+        let emit_many = || {
+            for _ in 0..MEASURED {
+                let mut root = tracer.span("root");
+                root.event("unseen").set("a", 1);
+                checkout(&tracer);
+                let server = tracer.build("server").parent(&remote).start();
+                assert!(!tracer.span("child").context().is_sampled());
+                drop((root, server));
+            }
+        };
+        emit_many();
+        assert_eq!(allocations(emit_many), 0, "{sampler}");
+        assert_eq!(telemetry.shutdown(LONG).total().accepted, 0);
+    }
+    assert_eq!(receiver.request_count(), 0);
 }
 
 #[test]

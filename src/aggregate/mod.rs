@@ -3,8 +3,6 @@
 mod exponential;
 mod histogram;
 mod sum;
-#[cfg(test)]
-mod tests;
 mod totals;
 
 pub(crate) use exponential::ExponentialHistogram;
