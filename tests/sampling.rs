@@ -384,9 +384,9 @@ proptest::proptest! {
                     continue;
                 }
             };
+            // asked through another span, so that this one may still have to look its context up when it ends
             let context = tracer.span("to be asked").context().clone();
-            assert_eq!(context.trace_id(), span.context().trace_id());
-            open.push((span, if context.is_sampled() { context } else { tracer.span("again").context().clone() }));
+            open.push((span, context));
         }
     }
 }
