@@ -384,7 +384,7 @@ proptest::proptest! {
                     continue;
                 }
             };
-            // asked through another span, so that this one may still have to look its context up when it ends
+            // of a span inside it: the same trace, and the very same context if that is unsampled
             let context = tracer.span("to be asked").context().clone();
             open.push((span, context));
         }
