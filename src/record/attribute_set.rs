@@ -2,7 +2,7 @@
 
 use super::Value;
 use super::attribute::Attribute;
-use super::buffer::{Writer, field_len};
+use super::buffer::Writer;
 
 /// Tags of `AnyValue` for the values that are compared and hashed without being encoded first.
 mod tag {
@@ -33,6 +33,8 @@ struct Entry {
     key_end: u32,
     /// The `AnyValue` message, without its length.
     value: u32,
+    /// The text in it; beyond the end if it is none.
+    text: u32,
     end: u32,
 }
 
@@ -86,26 +88,39 @@ impl AttributeSet {
 
     /// Whether these pairs, in any order, make this set. Pairs with a key that is there twice are never found equal:
     /// who wants to know about them makes a set of them first.
+    #[inline]
     pub(crate) fn equals(&self, pairs: &[(&str, Value<'_>)]) -> bool {
+        // most callers give them in the same order every time
+        let are_met = || self.entries.iter().zip(pairs).all(|(entry, pair)| self.is_pair(entry, pair));
+        pairs.len() == self.len() && are_met() || self.equals_in_any_order(pairs)
+    }
+
+    #[cold]
+    fn equals_in_any_order(&self, pairs: &[(&str, Value<'_>)]) -> bool {
         // stored keys are all different: if each finds its pair, and there are no more pairs, it is one to one
         let count = pairs.iter().filter(|(key, value)| is_welcome(key, value)).count();
-        let is_met = |index: usize, entry: &Entry| {
-            let is_it = |(key, value): &(&str, Value<'_>)| {
-                self.key(entry) == key.as_bytes() && is_same(self.value(entry), value)
-            };
-            // most callers give them in the same order every time
-            pairs.get(index).is_some_and(is_it) || pairs.iter().any(is_it)
-        };
-        count == self.len() && self.entries.iter().enumerate().all(|(index, entry)| is_met(index, entry))
+        let is_met = |entry: &Entry| pairs.iter().any(|pair| self.is_pair(entry, pair));
+        count == self.len() && self.entries.iter().all(is_met)
+    }
+
+    #[inline]
+    fn is_pair(&self, entry: &Entry, (key, value): &(&str, Value<'_>)) -> bool {
+        is_equal(self.key(entry), key.as_bytes())
+            && match value {
+                Value::Str(text) => self.text(entry).is_some_and(|stored| is_equal(stored, text.as_bytes())),
+                other => with_encoded(other, |encoded| self.value(entry) == encoded),
+            }
     }
 
     /// The same for the same pairs in any order. It agrees with [`hash_of`](Self::hash_of) for the set made of them,
     /// unless a key is there twice.
+    #[inline]
     pub(crate) fn hash(pairs: &[(&str, Value<'_>)], seed: u64) -> u64 {
-        let welcome = pairs.iter().filter(|(key, value)| is_welcome(key, value));
-        let hashes = welcome.map(|(key, value)| match value {
-            Value::Str(text) => hash_pair(key.as_bytes(), tag::STRING, text.as_bytes(), seed),
-            other => with_encoded(other, |body| hash_pair(key.as_bytes(), body[0], &body[1..], seed)),
+        let hashes = pairs.iter().map(|(key, value)| match value {
+            Value::Str(text) if !key.is_empty() => {
+                hash_pair(key.as_bytes(), tag::STRING, text.as_bytes(), seed)
+            }
+            other => hash_other(key, other, seed),
         });
         hash_all(hashes, seed)
     }
@@ -114,18 +129,24 @@ impl AttributeSet {
     pub(crate) fn hash_of(&self, seed: u64) -> u64 {
         let hashes = self.entries.iter().map(|entry| {
             let (key, body) = (self.key(entry), self.value(entry));
-            let content = if body[0] == tag::STRING { text_of(body) } else { &body[1..] };
-            hash_pair(key, body[0], content, seed)
+            hash_pair(key, body[0], self.text(entry).unwrap_or(&body[1..]), seed)
         });
         hash_all(hashes, seed)
     }
 
+    #[inline]
     fn key(&self, entry: &Entry) -> &[u8] {
         &self.bytes[entry.key as usize..entry.key_end as usize]
     }
 
     fn value(&self, entry: &Entry) -> &[u8] {
         &self.bytes[entry.value as usize..entry.end as usize]
+    }
+
+    /// The value, if it is text.
+    #[inline]
+    fn text(&self, entry: &Entry) -> Option<&[u8]> {
+        self.bytes.get(entry.text as usize..entry.end as usize)
     }
 }
 
@@ -142,6 +163,7 @@ impl Entry {
             key: place(key),
             key_end: place(key + key_len),
             value: place(value),
+            text: if field[value] == tag::STRING { place(after_length(value + 1)) } else { u32::MAX },
             end: place(field.len()),
         }
     }
@@ -151,22 +173,6 @@ impl Entry {
 #[inline]
 fn is_welcome(key: &str, value: &Value<'_>) -> bool {
     !key.is_empty() && !super::attribute::is_too_deep(value)
-}
-
-/// Whether a stored `AnyValue` message is this value; doubles are compared by their bits.
-#[inline]
-fn is_same(body: &[u8], value: &Value<'_>) -> bool {
-    match value {
-        Value::Str(text) => {
-            body[0] == tag::STRING && body.len() == field_len(text.len()) && body.ends_with(text.as_bytes())
-        }
-        other => with_encoded(other, |encoded| body == encoded),
-    }
-}
-
-/// The text in an `AnyValue` message that is one.
-fn text_of(body: &[u8]) -> &[u8] {
-    &body[1 + varint_len(&body[1..])..]
 }
 
 /// Bytes of the varint at the front.
@@ -214,33 +220,69 @@ fn hash_all(hashes: impl Iterator<Item = u64>, seed: u64) -> u64 {
 /// Odd, and with about as many ones as zeros: what words are multiplied by.
 const SPREAD: [u64; 3] = [0x9e37_79b9_7f4a_7c15, 0xd6e8_feb8_6659_fd93, 0xa076_1d64_78bd_642f];
 
+/// The hash of a pair whose value is not text, or that is no pair at all.
+fn hash_other(key: &str, value: &Value<'_>, seed: u64) -> u64 {
+    match is_welcome(key, value) {
+        true => with_encoded(value, |body| hash_pair(key.as_bytes(), body[0], &body[1..], seed)),
+        false => 0,
+    }
+}
+
 #[inline]
 fn hash_pair(key: &[u8], kind: u8, value: &[u8], seed: u64) -> u64 {
-    let state = absorb(seed ^ SPREAD[1], key);
-    fold(absorb(state.wrapping_add(u64::from(kind)), value), SPREAD[2])
+    absorb(absorb(seed ^ SPREAD[1], key).wrapping_add(u64::from(kind)), value)
 }
 
-/// Eight bytes at a time; the last ones may overlap, the length tells where they end.
 #[inline]
 fn absorb(state: u64, bytes: &[u8]) -> u64 {
-    let mut state = fold(state ^ bytes.len() as u64, SPREAD[0]);
-    let mut rest = bytes;
-    while let Some((word, behind)) = rest.split_first_chunk::<8>() {
-        state = fold(state ^ u64::from_le_bytes(*word), SPREAD[1]);
-        rest = behind;
+    match words(bytes) {
+        Some((low, high)) => fold(state ^ low, high ^ SPREAD[2].wrapping_add(bytes.len() as u64)),
+        None => absorb_long(state, bytes),
     }
-    if rest.is_empty() { state } else { fold(state ^ last_word(rest), SPREAD[2]) }
 }
 
-/// Up to seven bytes as one word; of more than three, two halves that may overlap.
-#[inline]
-fn last_word(bytes: &[u8]) -> u64 {
-    match (bytes.first_chunk::<4>(), bytes.last_chunk::<4>()) {
-        (Some(head), Some(tail)) => {
-            u64::from(u32::from_le_bytes(*head)) | u64::from(u32::from_le_bytes(*tail)) << 32
-        }
-        _ => bytes.iter().fold(0, |word, byte| word << 8 | u64::from(*byte)),
+/// Sixteen bytes at a time; the last ones may overlap, the length tells where they end.
+fn absorb_long(state: u64, bytes: &[u8]) -> u64 {
+    let mut state = fold(state, SPREAD[0] ^ bytes.len() as u64);
+    let last = bytes.last_chunk::<16>().map_or(&[][..], |chunk| chunk);
+    for chunk in bytes.chunks_exact(16).chain([last]) {
+        let (low, high) = words(chunk).unwrap_or_default();
+        state = fold(state ^ low, high ^ SPREAD[2]);
     }
+    state
+}
+
+/// Up to sixteen bytes as two words, different for different bytes of the same length.
+#[inline]
+fn words(bytes: &[u8]) -> Option<(u64, u64)> {
+    match bytes.len() {
+        9..=16 => {
+            let (head, tail) = bytes.first_chunk::<8>().zip(bytes.last_chunk::<8>())?;
+            Some((u64::from_le_bytes(*head), u64::from_le_bytes(*tail)))
+        }
+        4..=8 => {
+            let (head, tail) = bytes.first_chunk::<4>().zip(bytes.last_chunk::<4>())?;
+            Some((u32::from_le_bytes(*head).into(), u32::from_le_bytes(*tail).into()))
+        }
+        0 => Some((0, 0)),
+        1..=3 => Some((
+            u64::from(bytes[0])
+                | u64::from(bytes[bytes.len() / 2]) << 8
+                | u64::from(bytes[bytes.len() - 1]) << 16,
+            0,
+        )),
+        _ => None,
+    }
+}
+
+/// Short ones without a call.
+#[inline]
+fn is_equal(one: &[u8], other: &[u8]) -> bool {
+    one.len() == other.len()
+        && match (words(one), words(other)) {
+            (Some(one), Some(other)) => one == other,
+            _ => one == other,
+        }
 }
 
 /// Both halves of the product, so that every bit of the input reaches every bit of the result.
