@@ -1,14 +1,23 @@
 //! The `standpipe` command as a user meets it: what it prints, where, and its exit code.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read};
-use std::net::TcpListener;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::Duration;
 
+use prost::Message;
+use standpipe::receiver::proto::collector::logs::v1::ExportLogsServiceRequest;
+use standpipe::receiver::proto::collector::metrics::v1::ExportMetricsServiceRequest;
+use standpipe::receiver::proto::logs::v1::{LogRecord, ResourceLogs, ScopeLogs};
+use standpipe::receiver::proto::metrics::v1::metric::Data;
+use standpipe::receiver::proto::metrics::v1::number_data_point::Value::AsInt;
+use standpipe::receiver::proto::metrics::v1::{
+    Gauge, Metric, NumberDataPoint, ResourceMetrics, ScopeMetrics,
+};
 use standpipe::{Config, Exporter, Proxy, Telemetry};
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -84,6 +93,34 @@ fn receive_lets_no_span_move_the_cursor() {
     send(&listening.endpoint, "\x1b[2J\r\nfake");
     let line = listening.line_with("fake");
     assert!(line.contains("\\u{1b}[2J\\r\\nfake"), "{line:?}");
+    assert!(!line.chars().any(char::is_control), "{line:?}");
+}
+
+#[test]
+fn receive_prints_logs_and_metrics_too() {
+    let mut listening = Listening::start();
+    let log = LogRecord { severity_number: 13, event_name: "card.declined".to_owned(), ..Default::default() };
+    let scope_logs = vec![ScopeLogs { log_records: vec![log; 3], ..Default::default() }];
+    let resource_logs = vec![ResourceLogs { scope_logs, ..Default::default() }];
+    post(&listening.endpoint, "/v1/logs", &ExportLogsServiceRequest { resource_logs }.encode_to_vec());
+    listening.line_with("3 log records");
+    let line = listening.line_with("card.declined");
+    assert!(line.contains("WARN"), "{line}");
+
+    let point = NumberDataPoint { value: Some(AsInt(4711)), ..Default::default() };
+    let data = Some(Data::Gauge(Gauge { data_points: vec![point; 2] }));
+    let metric =
+        Metric { name: "carts\x1b[2J".to_owned(), unit: "By".to_owned(), data, ..Default::default() };
+    let scope_metrics = vec![ScopeMetrics { metrics: vec![metric], ..Default::default() }];
+    let resource_metrics = vec![ResourceMetrics { scope_metrics, ..Default::default() }];
+    post(
+        &listening.endpoint,
+        "/v1/metrics",
+        &ExportMetricsServiceRequest { resource_metrics }.encode_to_vec(),
+    );
+    listening.line_with("2 data points in 1 metric ");
+    let line = listening.line_with("carts");
+    assert!(line.contains("gauge") && line.contains("4711 By"), "{line}");
     assert!(!line.chars().any(char::is_control), "{line:?}");
 }
 
@@ -262,6 +299,21 @@ fn send(endpoint: &str, name: &str) {
     let telemetry = Telemetry::start(config).expect("the endpoint is right");
     telemetry.tracer("tests").span(name).set("order.id", 4711);
     telemetry.shutdown(PATIENCE);
+}
+
+/// Sends a body that the library has not made.
+fn post(endpoint: &str, path: &str, body: &[u8]) {
+    let authority = endpoint.strip_prefix("http://").expect("it is plain HTTP");
+    let mut socket = TcpStream::connect(authority).expect("someone listens");
+    let head = format!(
+        "POST {path} HTTP/1.1\r\nHost: {authority}\r\nContent-Type: application/x-protobuf\r\n\
+         Connection: close\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    );
+    socket.write_all(&[head.as_bytes(), body].concat()).expect("it is read");
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer).expect("it is answered");
+    assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
 }
 
 /// `standpipe receive` on a free port, stopped at the end of the test.

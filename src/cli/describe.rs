@@ -1,4 +1,4 @@
-//! How the parts of a span read: durations, times of day, ids, kinds, attributes.
+//! How the parts of a span read, and what all signals share: durations, times of day, ids, kinds, attributes.
 
 use standpipe::receiver::ReceivedSpan;
 use standpipe::receiver::proto::common::v1::any_value::Value;
@@ -24,10 +24,7 @@ pub(crate) struct SpanView<'a> {
 
 impl<'a> From<&'a ReceivedSpan> for SpanView<'a> {
     fn from(received: &'a ReceivedSpan) -> Self {
-        let service = match received.resource_attribute("service.name") {
-            Some(Value::StringValue(name)) => name,
-            _ => "",
-        };
+        let service = text(received.resource_attribute("service.name"));
         Self { span: &received.span, service, scope: &received.scope.name }
     }
 }
@@ -130,6 +127,14 @@ pub(crate) fn count(number: u64, one: &str) -> String {
     }
 }
 
+/// A value that is a text, or nothing.
+pub(crate) fn text(value: Option<&Value>) -> &str {
+    match value {
+        Some(Value::StringValue(text)) => text,
+        _ => "",
+    }
+}
+
 /// `key=value` for each attribute, two spaces between.
 pub(crate) fn attributes(attributes: &[KeyValue]) -> String {
     let each: Vec<String> =
@@ -137,13 +142,18 @@ pub(crate) fn attributes(attributes: &[KeyValue]) -> String {
     each.join("  ")
 }
 
-/// An attribute's value; a text with blanks in it is quoted.
+/// The beginning of an attribute's value; a text with blanks in it is quoted.
 pub(crate) fn value(value: Option<&AnyValue>) -> String {
-    let text = nested_value(value, 0);
+    let text = whole_value(value);
     match text.char_indices().nth(LONGEST_VALUE) {
         Some((end, _)) => format!("{}...", &text[..end]),
         None => text,
     }
+}
+
+/// Like [`value`], however long it is.
+pub(crate) fn whole_value(value: Option<&AnyValue>) -> String {
+    nested_value(value, 0)
 }
 
 fn nested_value(value: Option<&AnyValue>, depth: usize) -> String {

@@ -38,7 +38,7 @@ usage: standpipe COMMAND [OPTIONS]
 
 commands:
   demo         send the traces of a small pretend shop to a receiver of its own and draw them
-  receive      listen for OTLP over HTTP and print what arrives
+  receive      listen for OTLP over HTTP and print the traces, logs and metrics that arrive
   check FILE   show what a configuration file comes to, and what is wrong with it
   help [COMMAND]
 
@@ -64,8 +64,9 @@ exit code: 0 if all that was accepted arrived, 1 if not
 const RECEIVE: &str = "\
 usage: standpipe receive [--address ADDRESS] [--color WHEN] [--ascii]
 
-Listens for OTLP over HTTP (POST /v1/traces, protobuf, gzip or not) and prints each batch as it
-arrives, one line for each span. Ctrl-C ends it.
+Listens for OTLP over HTTP (POST to /v1/traces, /v1/logs and /v1/metrics, protobuf, gzip or not)
+and prints each batch as it arrives: an entry for each span, log record or data point. On a
+terminal lines are cut to its width; elsewhere an entry is one line, however long. Ctrl-C ends it.
 
 options:
   --address ADDRESS   where to listen; 127.0.0.1:4318 if not given, port 0 takes a free one

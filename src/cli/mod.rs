@@ -6,10 +6,13 @@ mod demo;
 mod describe;
 mod help;
 mod ledger;
+mod logs;
 mod paint;
+mod points;
 mod receive;
 mod shop;
 mod snippet;
+mod spark;
 mod text;
 mod waterfall;
 

@@ -1,0 +1,304 @@
+//! How a data point reads: its kind, its value with the unit, the shape of its buckets.
+
+use standpipe::receiver::ReceivedMetric;
+use standpipe::receiver::proto::common::v1::KeyValue;
+use standpipe::receiver::proto::metrics::v1::metric::Data;
+use standpipe::receiver::proto::metrics::v1::number_data_point::Value;
+use standpipe::receiver::proto::metrics::v1::{
+    AggregationTemporality, ExponentialHistogramDataPoint, HistogramDataPoint, Metric, NumberDataPoint,
+    SummaryDataPoint,
+};
+
+use super::describe;
+
+/// A data point with its metric and the name of the service that measured it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PointView<'a> {
+    pub(crate) metric: &'a Metric,
+    pub(crate) service: &'a str,
+    pub(crate) point: Point<'a>,
+}
+
+/// The point, of whichever kind.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Point<'a> {
+    Number(&'a NumberDataPoint),
+    Histogram(&'a HistogramDataPoint),
+    Exponential(&'a ExponentialHistogramDataPoint),
+    Summary(&'a SummaryDataPoint),
+    /// A metric without data points is shown as well.
+    Missing,
+}
+
+/// The points of a metric, in their order.
+pub(crate) fn of_received(received: &ReceivedMetric) -> Vec<PointView<'_>> {
+    of(&received.metric, describe::text(received.resource_attribute("service.name")))
+}
+
+pub(crate) fn of<'a>(metric: &'a Metric, service: &'a str) -> Vec<PointView<'a>> {
+    let mut points: Vec<Point<'_>> = match &metric.data {
+        None => Vec::new(),
+        Some(Data::Gauge(gauge)) => gauge.data_points.iter().map(Point::Number).collect(),
+        Some(Data::Sum(sum)) => sum.data_points.iter().map(Point::Number).collect(),
+        Some(Data::Histogram(histogram)) => histogram.data_points.iter().map(Point::Histogram).collect(),
+        Some(Data::ExponentialHistogram(histogram)) => {
+            histogram.data_points.iter().map(Point::Exponential).collect()
+        }
+        Some(Data::Summary(summary)) => summary.data_points.iter().map(Point::Summary).collect(),
+    };
+    if points.is_empty() {
+        points.push(Point::Missing);
+    }
+    points.into_iter().map(|point| PointView { metric, service, point }).collect()
+}
+
+impl<'a> PointView<'a> {
+    pub(crate) fn unix_nanos(&self) -> Option<u64> {
+        match self.point {
+            Point::Number(point) => Some(point.time_unix_nano),
+            Point::Histogram(point) => Some(point.time_unix_nano),
+            Point::Exponential(point) => Some(point.time_unix_nano),
+            Point::Summary(point) => Some(point.time_unix_nano),
+            Point::Missing => None,
+        }
+    }
+
+    pub(crate) fn attributes(&self) -> &'a [KeyValue] {
+        match self.point {
+            Point::Number(point) => &point.attributes,
+            Point::Histogram(point) => &point.attributes,
+            Point::Exponential(point) => &point.attributes,
+            Point::Summary(point) => &point.attributes,
+            Point::Missing => &[],
+        }
+    }
+
+    /// `counter`, `up-down delta`.
+    pub(crate) fn kind(&self) -> String {
+        let (kind, temporality) = match &self.metric.data {
+            None => ("unset", AggregationTemporality::Unspecified),
+            Some(Data::Gauge(_)) => ("gauge", AggregationTemporality::Unspecified),
+            Some(Data::Sum(sum)) if sum.is_monotonic => ("counter", sum.aggregation_temporality()),
+            Some(Data::Sum(sum)) => ("up-down", sum.aggregation_temporality()),
+            Some(Data::Histogram(histogram)) => ("histogram", histogram.aggregation_temporality()),
+            Some(Data::ExponentialHistogram(histogram)) => {
+                ("exp. histogram", histogram.aggregation_temporality())
+            }
+            Some(Data::Summary(_)) => ("summary", AggregationTemporality::Unspecified),
+        };
+        match temporality {
+            AggregationTemporality::Delta => format!("{kind} delta"),
+            _ => kind.to_owned(),
+        }
+    }
+
+    /// The value of a number with its unit; what is known about many values otherwise.
+    pub(crate) fn value(&self) -> String {
+        let value = match self.point {
+            Point::Number(point) => match point.value {
+                None => return "no value".to_owned(),
+                Some(Value::AsInt(value)) => value.to_string(),
+                Some(Value::AsDouble(value)) => number(value),
+            },
+            Point::Histogram(point) => {
+                measures(point.count, &[("sum", point.sum), ("min", point.min), ("max", point.max)])
+            }
+            Point::Exponential(point) => {
+                let measured = [("sum", point.sum), ("min", point.min), ("max", point.max)];
+                format!("scale={} {}", point.scale, measures(point.count, &measured))
+            }
+            Point::Summary(point) => {
+                let quantiles = point.quantile_values.iter();
+                let quantiles = quantiles.map(|at| format!(" q{}={}", number(at.quantile), number(at.value)));
+                measures(point.count, &[("sum", Some(point.sum))]) + &quantiles.collect::<String>()
+            }
+            Point::Missing => return "no data points".to_owned(),
+        };
+        match unit(&self.metric.unit) {
+            "" => value,
+            unit => format!("{value} {unit}"),
+        }
+    }
+
+    /// How many values are in each bucket, from the lowest to the highest; empty for what has no buckets.
+    pub(crate) fn buckets(&self) -> Vec<f64> {
+        match self.point {
+            Point::Histogram(point) => counts(&point.bucket_counts).collect(),
+            Point::Exponential(point) => exponential_buckets(point),
+            Point::Number(_) | Point::Summary(_) | Point::Missing => Vec::new(),
+        }
+    }
+}
+
+/// Below zero the first bucket is the one nearest to zero.
+fn exponential_buckets(point: &ExponentialHistogramDataPoint) -> Vec<f64> {
+    let below = point.negative.as_ref().map_or(&[][..], |buckets| &buckets.bucket_counts);
+    let above = point.positive.as_ref().map_or(&[][..], |buckets| &buckets.bucket_counts);
+    let zero = Some(point.zero_count as f64).filter(|zero| *zero > 0.0 || !below.is_empty());
+    counts(below).rev().chain(zero).chain(counts(above)).collect()
+}
+
+fn counts(buckets: &[u64]) -> impl DoubleEndedIterator<Item = f64> + '_ {
+    buckets.iter().map(|count| *count as f64)
+}
+
+/// `count=3 sum=12.5`, of what there is.
+fn measures(count: u64, measured: &[(&str, Option<f64>)]) -> String {
+    let known = measured.iter().filter_map(|(name, value)| Some(format!(" {name}={}", number((*value)?))));
+    format!("count={count}{}", known.collect::<String>())
+}
+
+/// A number in as few digits as it needs, which for the very large and the very small ones takes an exponent.
+pub(crate) fn number(value: f64) -> String {
+    match value.abs() {
+        size if size.is_finite() && size != 0.0 && !(1e-5..1e15).contains(&size) => format!("{value:e}"),
+        _ => value.to_string(),
+    }
+}
+
+/// A unit as people write it: `{request}` is a name and no unit, and `1` is none at all.
+pub(crate) fn unit(unit: &str) -> &str {
+    let name = unit.strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
+    match name.unwrap_or(unit) {
+        "1" => "",
+        unit => unit,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use standpipe::receiver::proto::metrics::v1::exponential_histogram_data_point::Buckets;
+    use standpipe::receiver::proto::metrics::v1::summary_data_point::ValueAtQuantile;
+    use standpipe::receiver::proto::metrics::v1::{ExponentialHistogram, Gauge, Histogram, Sum, Summary};
+
+    use super::*;
+
+    fn metric(unit: &str, data: Data) -> Metric {
+        Metric { unit: unit.to_owned(), data: Some(data), ..Metric::default() }
+    }
+
+    fn gauge(unit: &str, value: Option<Value>) -> Metric {
+        metric(
+            unit,
+            Data::Gauge(Gauge { data_points: vec![NumberDataPoint { value, ..Default::default() }] }),
+        )
+    }
+
+    fn value(metric: &Metric) -> String {
+        of(metric, "")[0].value()
+    }
+
+    #[test]
+    fn a_number_is_shown_with_its_unit() {
+        assert_eq!(value(&gauge("ms", Some(Value::AsInt(-3)))), "-3 ms");
+        assert_eq!(value(&gauge("", Some(Value::AsDouble(0.25)))), "0.25");
+        assert_eq!(value(&gauge("1", Some(Value::AsDouble(0.25)))), "0.25");
+        assert_eq!(value(&gauge("{request}", Some(Value::AsInt(7)))), "7 request");
+        assert_eq!(value(&gauge("By", Some(Value::AsInt(i64::MIN)))), "-9223372036854775808 By");
+        assert_eq!(value(&gauge("ms", None)), "no value");
+    }
+
+    #[test]
+    fn numbers_are_short_however_large_or_small() {
+        let cases = [
+            (0.0, "0"),
+            (12.5, "12.5"),
+            (1e14, "100000000000000"),
+            (1e300, "1e300"),
+            (-5e-324, "-5e-324"),
+            (f64::NAN, "NaN"),
+            (f64::INFINITY, "inf"),
+        ];
+        for (value, text) in cases {
+            assert_eq!(number(value), text);
+        }
+    }
+
+    #[test]
+    fn every_kind_has_a_name_and_delta_is_marked() {
+        let delta = AggregationTemporality::Delta as i32;
+        let cumulative = AggregationTemporality::Cumulative as i32;
+        let sum = |is_monotonic, aggregation_temporality| {
+            Data::Sum(Sum { is_monotonic, aggregation_temporality, ..Default::default() })
+        };
+        let histogram = |aggregation_temporality| {
+            Data::Histogram(Histogram { aggregation_temporality, ..Default::default() })
+        };
+        let exponential = |aggregation_temporality| {
+            Data::ExponentialHistogram(ExponentialHistogram { aggregation_temporality, ..Default::default() })
+        };
+        let cases = [
+            (Data::Gauge(Gauge::default()), "gauge"),
+            (sum(true, cumulative), "counter"),
+            (sum(true, delta), "counter delta"),
+            (sum(false, cumulative), "up-down"),
+            (sum(false, delta), "up-down delta"),
+            (histogram(cumulative), "histogram"),
+            (histogram(delta), "histogram delta"),
+            (exponential(cumulative), "exp. histogram"),
+            (exponential(delta), "exp. histogram delta"),
+            (Data::Summary(Summary::default()), "summary"),
+        ];
+        for (data, kind) in cases {
+            let metric = metric("", data);
+            let views = of(&metric, "");
+            assert_eq!((views[0].kind().as_str(), views[0].value().as_str()), (kind, "no data points"));
+        }
+    }
+
+    #[test]
+    fn a_histogram_tells_what_it_knows_and_shows_its_buckets() {
+        let point = HistogramDataPoint {
+            count: 3,
+            sum: Some(30.5),
+            min: Some(0.5),
+            max: Some(20.0),
+            bucket_counts: vec![1, 0, 2],
+            ..Default::default()
+        };
+        let little = HistogramDataPoint { count: 3, ..Default::default() };
+        let metric = metric(
+            "ms",
+            Data::Histogram(Histogram { data_points: vec![point, little], ..Default::default() }),
+        );
+        let views = of(&metric, "");
+        assert_eq!(views[0].value(), "count=3 sum=30.5 min=0.5 max=20 ms");
+        assert_eq!(views[0].buckets(), [1.0, 0.0, 2.0]);
+        assert_eq!((views[1].value().as_str(), views[1].buckets().len()), ("count=3 ms", 0));
+    }
+
+    #[test]
+    fn exponential_buckets_are_in_the_order_of_their_values() {
+        let buckets = |bucket_counts: &[u64]| {
+            Some(Buckets { bucket_counts: bucket_counts.to_vec(), ..Default::default() })
+        };
+        let mut point = ExponentialHistogramDataPoint {
+            count: 21,
+            scale: -2,
+            zero_count: 3,
+            negative: buckets(&[2, 1]),
+            positive: buckets(&[4, 5, 6]),
+            ..Default::default()
+        };
+        let buckets = |point: &ExponentialHistogramDataPoint| {
+            let points = vec![point.clone()];
+            let data = ExponentialHistogram { data_points: points, ..Default::default() };
+            let metric = metric("", Data::ExponentialHistogram(data));
+            assert_eq!(of(&metric, "")[0].value(), "scale=-2 count=21");
+            of(&metric, "")[0].buckets()
+        };
+        assert_eq!(buckets(&point), [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+        point.negative = None;
+        assert_eq!(buckets(&point), [3.0, 4.0, 5.0, 6.0]);
+        point.zero_count = 0;
+        assert_eq!(buckets(&point), [4.0, 5.0, 6.0]);
+    }
+
+    #[test]
+    fn a_summary_tells_its_quantiles() {
+        let quantile_values = vec![ValueAtQuantile { quantile: 0.99, value: 12.0 }];
+        let point = SummaryDataPoint { count: 2, sum: 13.5, quantile_values, ..Default::default() };
+        let metric = metric("s", Data::Summary(Summary { data_points: vec![point] }));
+        assert_eq!(value(&metric), "count=2 sum=13.5 q0.99=12 s");
+    }
+}

@@ -1,0 +1,120 @@
+//! Spans as rows.
+
+use standpipe::receiver::Batch;
+
+use super::super::describe::{self, SpanView};
+use super::super::paint::{Ink, Look};
+use super::Layout;
+use super::row::{Cell, GAP, Row, SERVICE, TIME, name_width};
+
+const KIND: usize = 8;
+const DURATION: usize = 8;
+const STATUS: usize = 5;
+/// All columns but the name.
+const BESIDE_NAME: usize = TIME + SERVICE + KIND + DURATION + STATUS + 5 * GAP;
+
+/// What a batch holds, in words and as rows.
+pub(super) fn list(batch: &Batch, layout: Layout, look: &Look) -> (String, Vec<Row>) {
+    let rows = batch.spans.iter().map(|received| row(&received.into(), layout, look)).collect();
+    (describe::count(batch.record_count() as u64, "span"), rows)
+}
+
+fn row(view: &SpanView<'_>, layout: Layout, look: &Look) -> Row {
+    let ink = if view.error().is_some() { Ink::BAD } else { Ink::PLAIN };
+    let status_ink = if view.error().is_some() { Ink::BAD.bold() } else { Ink::FAINT };
+    let duration = format!("{:>DURATION$}", describe::duration(view.nanos(), look));
+    let cells = vec![
+        Cell::new(Ink::FAINT, describe::time_of_day(view.span.start_time_unix_nano), TIME),
+        Cell::new(Ink::of_name(view.service), view.service, SERVICE),
+        Cell::new(ink.bold(), &view.span.name, name_width(BESIDE_NAME, layout, look)),
+        Cell::new(Ink::FAINT, view.kind(), KIND),
+        Cell::new(ink, duration, DURATION),
+        Cell::new(status_ink, view.status(), STATUS),
+    ];
+    let ids =
+        format!("{}/{}", describe::short_id(&view.span.trace_id), describe::short_id(&view.span.span_id));
+    let details = vec![
+        (Ink::FAINT, ids),
+        (Ink::BAD, view.error().unwrap_or_default().to_owned()),
+        (Ink::FAINT, describe::attributes(&view.span.attributes)),
+    ];
+    Row { cells, details }
+}
+
+#[cfg(test)]
+mod tests {
+    use standpipe::receiver::proto::common::v1::any_value::Value;
+    use standpipe::receiver::proto::common::v1::{AnyValue, KeyValue};
+    use standpipe::receiver::proto::trace::v1::{Span, Status};
+
+    use super::super::super::paint::plain_look;
+    use super::super::super::text;
+    use super::*;
+
+    const NOON: u64 = 1_700_049_600_000_000_000;
+
+    fn span(name: &str) -> Span {
+        let value = AnyValue { value: Some(Value::StringValue("/checkout".to_owned())) };
+        Span {
+            trace_id: vec![0xab; 16],
+            span_id: vec![0xcd; 8],
+            name: name.to_owned(),
+            kind: 2,
+            start_time_unix_nano: NOON,
+            end_time_unix_nano: NOON + 31_200_000,
+            attributes: vec![KeyValue {
+                key: "url.path".to_owned(),
+                value: Some(value),
+                ..KeyValue::default()
+            }],
+            ..Span::default()
+        }
+    }
+
+    fn drawn(span: &Span, layout: Layout, width: usize) -> Vec<String> {
+        let look = plain_look(width);
+        row(&SpanView { span, service: "storefront", scope: "shop" }, layout, &look).draw(layout, &look)
+    }
+
+    fn failed(name: &str, message: &str) -> Span {
+        Span { status: Some(Status { code: 2, message: message.to_owned() }), ..span(name) }
+    }
+
+    #[test]
+    fn a_span_is_one_line_where_lines_are_whole() {
+        let lines = drawn(&failed("POST /checkout", "card declined"), Layout::Whole, 100);
+        let expected = "12:00:00.000Z  storefront    POST /checkout                server     31.2 ms  error  \
+                        abababab/cdcdcdcd  card declined  url.path=/checkout";
+        assert_eq!(lines, [expected]);
+    }
+
+    #[test]
+    fn on_a_narrow_terminal_the_details_have_a_line_of_their_own() {
+        let lines = drawn(&failed("POST /checkout", "card declined"), Layout::Cut, 80);
+        let expected = [
+            "12:00:00.000Z  storefront    POST /checkout            server     31.2 ms  error",
+            "               abababab/cdcdcdcd  card declined  url.path=/checkout",
+        ];
+        assert_eq!(lines, expected);
+    }
+
+    #[test]
+    fn lines_are_cut_on_a_terminal_and_whole_elsewhere() {
+        let long = failed(&"checkout ".repeat(40), &"declined ".repeat(40));
+        for width in [66, 80, 100, 200] {
+            assert!(drawn(&long, Layout::Cut, width).iter().all(|line| text::width(line) <= width));
+        }
+        let whole = &drawn(&long, Layout::Whole, 80)[0];
+        assert!(whole.contains(&long.name) && whole.contains("url.path=/checkout"), "{whole}");
+    }
+
+    #[test]
+    fn a_hostile_span_cannot_move_the_cursor() {
+        let mut hostile = failed("\x1b[2J\x1b[H", "\x1b]0;owned\x07");
+        hostile.attributes[0].key = "a\r\nb\u{9b}".to_owned();
+        for layout in [Layout::Whole, Layout::Cut] {
+            let lines = drawn(&hostile, layout, 100);
+            assert!(lines.concat().chars().all(|c| !c.is_control()), "{lines:?}");
+        }
+    }
+}
