@@ -7,12 +7,12 @@ mod support;
 use std::time::{Duration, Instant};
 
 use standpipe::receiver::Receiver;
-use standpipe::{Exporter, Flushed, Telemetry, WhenFull};
+use standpipe::{Config, Exporter, Flushed, Proxy, Sampler, Telemetry, WhenFull};
 use support::allocations::{self, CountingAllocator};
 use support::arguments::{Part, Task};
 use support::callgrind::{self, Instructions};
 use support::table::{Table, hundredths, whole};
-use support::workload::{self, ATTRIBUTES, PATIENCE, TRACE, Workload};
+use support::workload::{self, ATTRIBUTES, PATIENCE, TRACE, Workload, text};
 use support::{Error, child};
 
 #[global_allocator]
@@ -22,6 +22,9 @@ static ALLOCATOR: CountingAllocator = CountingAllocator;
 const BURST: u64 = 256 * TRACE;
 /// Attributes of the spans whose growth is shown.
 const GROWTH: [u64; 4] = [0, 1, 5, 20];
+/// Parts of the program whose spans nobody records.
+const UNSAMPLED_CHILD: &str = "unsampled-child";
+const UNSAMPLED_ROOT: &str = "unsampled-root";
 
 struct Sizes {
     rounds: usize,
@@ -161,17 +164,49 @@ fn count_instructions(receiver: &Receiver, sizes: (u64, u64), table: &mut Table)
             table.row([measure, whole(count), target.to_owned()]);
         }
     }
+    // these are so cheap that a short run would show little but chance
+    let sizes = (16 * sizes.0, 16 * sizes.1);
+    for (part, measure, target) in [
+        (UNSAMPLED_CHILD, "instructions, caller, unsampled child, 5 attributes", "≤ 40"),
+        (UNSAMPLED_ROOT, "instructions, caller, unsampled root, 5 attributes", ""),
+    ] {
+        let before = receiver.span_count();
+        let counted = callgrind::per_span(part, &[("endpoint", &receiver.endpoint())], sizes)?;
+        must_have_arrived(receiver, before, 0)?;
+        table.row([measure.to_owned(), whole(counted.caller), target.to_owned()]);
+    }
     Ok(())
 }
 
-/// The program whose instructions are counted: everything as it is by default.
 fn play(part: &Part) -> Result<(), Error> {
+    match part.name.as_str() {
+        UNSAMPLED_CHILD | UNSAMPLED_ROOT => play_unsampled(part),
+        _ => play_sampled(part),
+    }
+}
+
+/// The program whose instructions are counted: everything as it is by default.
+fn play_sampled(part: &Part) -> Result<(), Error> {
     let spans = part.number("spans")? / TRACE * TRACE;
     let telemetry = workload::start(Exporter::http(part.text("endpoint")?))?;
     Workload::new(&telemetry, part.number("attributes")?)?.emit(spans);
     workload::finish(&telemetry, spans)?;
     child::tell("sent", spans);
     Ok(())
+}
+
+/// The same with a sampler that keeps nothing.
+fn play_unsampled(part: &Part) -> Result<(), Error> {
+    let exporter = Exporter::http(part.text("endpoint")?).proxy(Proxy::Off);
+    let sampler = Sampler::always_off().parent_based();
+    let telemetry = Telemetry::start(Config::new().sampler(sampler).exporter(exporter))?;
+    let workload = Workload::new(&telemetry, ATTRIBUTES)?;
+    let root = (part.name == UNSAMPLED_CHILD).then(|| telemetry.tracer(text::SCOPE).span(text::ROOT));
+    for _ in 0..part.number("spans")? {
+        workload.emit_child();
+    }
+    drop(root);
+    workload::finish(&telemetry, 0)
 }
 
 fn must_have_arrived(receiver: &Receiver, before: u64, sent: u64) -> Result<(), Error> {

@@ -1,19 +1,19 @@
 //! Spans at the call site: who makes them, and the guard that is one.
 
-use std::cell::RefCell;
+mod open;
+
+use std::cell::OnceCell;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use crate::context::{self, Clock, Entered, SpanContext, unix_nanos};
-use crate::fork;
-use crate::outlet::Outlet;
-use crate::record::{LinkTarget, Scope, Signal, SpanHead, SpanKind, SpanRecord, Status, Value};
+use open::OpenSpan;
 
-/// A thread keeps so many finished spans' storage, each up to so many bytes.
-const POOLED: usize = 16;
-const POOLED_BYTES: usize = 16 << 10;
+use crate::context::{self, Clock, Entered, SpanContext, unix_nanos};
+use crate::outlet::Outlet;
+use crate::record::{LinkTarget, Scope, SpanHead, SpanKind, SpanRecord, Status, TraceId, Value};
+use crate::sample::Sampler;
 
 /// Makes spans of one scope. Got from [`Telemetry::tracer`](crate::Telemetry::tracer); cheap to clone and to share.
 ///
@@ -36,11 +36,16 @@ pub struct Tracer {
 struct Source {
     outlet: Arc<Outlet>,
     scope: Arc<Scope>,
+    sampler: Sampler,
+    /// The sampler need not be asked about what is inside an unsampled span.
+    skips_below_unsampled: bool,
 }
 
 impl Tracer {
     pub(crate) fn new(outlet: Arc<Outlet>, scope: Arc<Scope>) -> Self {
-        Self { source: Arc::new(Source { outlet, scope }) }
+        let sampler = outlet.sampler();
+        let skips_below_unsampled = sampler.keeps_nothing_below_unsampled();
+        Self { source: Arc::new(Source { outlet, scope, sampler, skips_below_unsampled }) }
     }
 
     /// Starts a span, a child of this thread's current one, and makes it current until it is dropped.
@@ -50,6 +55,7 @@ impl Tracer {
     }
 
     /// Starts a span step by step: with another parent, another start, not as the current one.
+    #[inline]
     pub fn build<'a>(&'a self, name: &'a str) -> SpanBuilder<'a> {
         SpanBuilder { tracer: self, name, parent: Parent::Current, kind: SpanKind::Internal, start: None }
     }
@@ -90,55 +96,90 @@ enum Parent<'a> {
 
 impl<'a> SpanBuilder<'a> {
     /// A child of this context instead of the thread's current span.
+    #[inline]
     pub fn parent(mut self, parent: &'a SpanContext) -> Self {
         self.parent = Parent::Given(parent);
         self
     }
 
     /// The first span of a new trace.
+    #[inline]
     pub fn root(mut self) -> Self {
         self.parent = Parent::None;
         self
     }
 
     /// The role of the span among its neighbours; internal unless set.
+    #[inline]
     pub fn kind(mut self, kind: SpanKind) -> Self {
         self.kind = kind;
         self
     }
 
     /// When it started, if not now.
+    #[inline]
     pub fn start_time(mut self, time: SystemTime) -> Self {
         self.start = Some(time);
         self
     }
 
-    /// Starts the span and makes it the thread's current one until it is dropped.
+    /// Starts the span and makes it the thread's current one until it is dropped. Whether it is recorded is the
+    /// [`Sampler`]'s decision.
+    #[inline]
     pub fn start(self) -> Span {
-        let current = context::current();
-        let (clock, now) = current.as_ref().map_or_else(Clock::start, |(_, clock, now)| (*clock, *now));
+        if matches!(self.parent, Parent::Current) && self.tracer.source.skips_below_unsampled {
+            if let Some(entered) = context::enter_unsampled() {
+                return Span::unsampled(entered);
+            }
+        }
+        self.ask_sampler()
+    }
+
+    fn ask_sampler(self) -> Span {
+        let sampler = &self.tracer.source.sampler;
+        let (current, clock) =
+            context::current().map_or((None, None), |(context, clock)| (Some(context), clock));
+        let is_in_current = matches!(self.parent, Parent::Current);
         let parent = match self.parent {
-            Parent::Current => current.map(|(context, ..)| context),
+            Parent::Current => current,
             Parent::Given(parent) => Some(parent.clone()),
             Parent::None => None,
         };
-        let context = parent.as_ref().map_or_else(SpanContext::root, SpanContext::child);
-        let start = self.start.map_or(now, unix_nanos);
-        let open = (!context::silenced()).then(|| {
-            let head = SpanHead {
-                trace_id: context.trace_id,
-                span_id: context.span_id,
-                parent: parent.as_ref().map(|parent| parent.span_id),
-                parent_is_remote: parent.as_ref().is_some_and(|parent| parent.is_remote),
-                trace_flags: context.flags,
-                trace_state: context.tracestate(),
-                name: self.name,
-                start,
-            };
-            OpenSpan::begin(&self.tracer.source, &head, self.kind)
-        });
-        let entered = context::enter(&context, clock);
-        Span { open: open.flatten(), context, clock, entered, end: None, not_send: PhantomData }
+        let trace_id = parent.as_ref().map_or_else(TraceId::random, |parent| parent.trace_id);
+        let sampled = sampler.keeps(trace_id, parent.as_ref().map(SpanContext::is_sampled));
+        if !sampled && is_in_current {
+            if let Some(entered) = context::enter_unsampled() {
+                return Span::unsampled(entered);
+            }
+        }
+        let context = match &parent {
+            Some(parent) => parent.child(sampled),
+            None => SpanContext::root(trace_id, sampled),
+        };
+        let open =
+            if sampled && !context::silenced() { self.open(&context, parent.as_ref(), clock) } else { None };
+        let entered = context::enter(&context, open.as_ref().map(|open| open.clock));
+        Span { open, context: context.into(), entered, not_send: PhantomData }
+    }
+
+    fn open(
+        &self,
+        context: &SpanContext,
+        parent: Option<&SpanContext>,
+        clock: Option<Clock>,
+    ) -> Option<Box<OpenSpan>> {
+        let (clock, now) = clock.map_or_else(Clock::start, Clock::go_on);
+        let head = SpanHead {
+            trace_id: context.trace_id,
+            span_id: context.span_id,
+            parent: parent.map(|parent| parent.span_id),
+            parent_is_remote: parent.is_some_and(|parent| parent.is_remote),
+            trace_flags: context.flags,
+            trace_state: context.tracestate(),
+            name: self.name,
+            start: self.start.map_or(now, unix_nanos),
+        };
+        OpenSpan::begin(&self.tracer.source, &head, self.kind, clock)
     }
 }
 
@@ -162,15 +203,37 @@ impl<'a> SpanBuilder<'a> {
 pub struct Span {
     /// `None` where nothing is recorded; the context is carried all the same.
     open: Option<Box<OpenSpan>>,
-    context: SpanContext,
-    clock: Clock,
+    /// Empty where it is the one of the unsampled span around, until somebody asks.
+    context: OnceCell<SpanContext>,
     entered: Option<Entered>,
-    end: Option<u64>,
     /// It is on this thread's stack of spans.
     not_send: PhantomData<*const ()>,
 }
 
 impl Span {
+    /// One that shares its context with the unsampled span around it.
+    #[inline]
+    fn unsampled(entered: Entered) -> Self {
+        Self { open: None, context: OnceCell::new(), entered: Some(entered), not_send: PhantomData }
+    }
+
+    /// Whether what is set here goes anywhere: not if the sampler left the span out, nor without an exporter.
+    /// Saves the work for attributes that are costly to make:
+    ///
+    /// ```
+    /// # let telemetry = standpipe::Telemetry::start(standpipe::Config::new()).unwrap();
+    /// # let tracer = telemetry.tracer("shop");
+    /// # let basket = ["tea", "milk"];
+    /// let mut span = tracer.span("checkout");
+    /// if span.is_recording() {
+    ///     span.set("basket", basket.join(", ").as_str());
+    /// }
+    /// ```
+    #[inline]
+    pub fn is_recording(&self) -> bool {
+        self.open.is_some()
+    }
+
     /// Sets an attribute. The last value of a key counts; above the limit an attribute is dropped and counted.
     #[inline]
     pub fn set<'v>(&mut self, key: &str, value: impl Into<Value<'v>>) -> &mut Self {
@@ -182,17 +245,12 @@ impl Span {
 
     /// Notes that something happened, now: `span.event("cache miss").set("key", "a")`.
     pub fn event(&mut self, name: &str) -> SpanPart<'_> {
-        let time = self.clock.now();
-        self.event_at(name, time)
+        SpanPart::open(self.open.as_deref_mut(), |open| open.record.open_event(name, open.clock.now()))
     }
 
     /// Notes that something happened, then.
     pub fn event_with_time(&mut self, name: &str, time: SystemTime) -> SpanPart<'_> {
-        self.event_at(name, unix_nanos(time))
-    }
-
-    fn event_at(&mut self, name: &str, time: u64) -> SpanPart<'_> {
-        SpanPart::open(self.open.as_deref_mut(), |record| record.open_event(name, time))
+        SpanPart::open(self.open.as_deref_mut(), |open| open.record.open_event(name, unix_nanos(time)))
     }
 
     /// Points at another span that has to do with this one: `span.link(&context).set("why", "batch")`.
@@ -204,7 +262,7 @@ impl Span {
             trace_flags: context.flags,
             trace_state: context.tracestate(),
         };
-        SpanPart::open(self.open.as_deref_mut(), |record| record.open_link(&target))
+        SpanPart::open(self.open.as_deref_mut(), |open| open.record.open_link(&target))
     }
 
     /// Says how it went. `Ok` is final; an error can be replaced by a later one.
@@ -223,34 +281,47 @@ impl Span {
         self
     }
 
-    /// What identifies the span to others.
+    /// What identifies the span to others. An unsampled span directly inside another one has the context of that:
+    /// neither is recorded, so nobody will miss an id.
     pub fn context(&self) -> &SpanContext {
-        &self.context
+        self.context.get_or_init(|| {
+            let shared = self.entered.as_ref().and_then(Entered::context);
+            shared.unwrap_or_else(|| SpanContext::root(TraceId::random(), false))
+        })
     }
 
     /// Ends the span at a time of its own; one before its start counts as its start.
     pub fn end_at(mut self, time: SystemTime) {
-        self.end = Some(unix_nanos(time));
+        if let Some(open) = self.close() {
+            open.finish(unix_nanos(time));
+        }
     }
 
     /// Ends the span now, as dropping it does.
     pub fn end(self) {}
-}
 
-impl Drop for Span {
-    fn drop(&mut self) {
+    /// Leaves the thread's stack and gives the record that is to be finished.
+    #[inline]
+    fn close(&mut self) -> Option<Box<OpenSpan>> {
         if let Some(entered) = self.entered.take() {
             entered.leave();
         }
-        if let Some(open) = self.open.take() {
-            open.finish(self.end.unwrap_or_else(|| self.clock.now()));
+        self.open.take()
+    }
+}
+
+impl Drop for Span {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(open) = self.close() {
+            open.finish_now();
         }
     }
 }
 
 impl fmt::Debug for Span {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Span").field("context", &self.context).finish_non_exhaustive()
+        f.debug_struct("Span").field("context", self.context()).finish_non_exhaustive()
     }
 }
 
@@ -259,9 +330,8 @@ impl fmt::Debug for Span {
 pub struct SpanPart<'a>(Option<&'a mut SpanRecord>);
 
 impl<'a> SpanPart<'a> {
-    fn open(open: Option<&'a mut OpenSpan>, write: impl FnOnce(&mut SpanRecord) -> bool) -> Self {
-        let record = open.map(|open| &mut open.record);
-        Self(record.and_then(|record| write(record).then_some(record)))
+    fn open(open: Option<&'a mut OpenSpan>, write: impl FnOnce(&mut OpenSpan) -> bool) -> Self {
+        Self(open.and_then(|open| write(open).then_some(&mut open.record)))
     }
 
     /// Sets an attribute; the last value of a key counts.
@@ -279,57 +349,5 @@ impl Drop for SpanPart<'_> {
         if let Some(record) = &mut self.0 {
             record.close_part();
         }
-    }
-}
-
-/// A span's record and where it goes. Reused on its thread, tracer and all: starting a span of the same
-/// tracer again touches no shared counter.
-struct OpenSpan {
-    record: SpanRecord,
-    source: Arc<Source>,
-    generation: u32,
-}
-
-thread_local! {
-    // boxed, as spans are moved about while they are open
-    #[allow(clippy::vec_box)]
-    static POOL: RefCell<Vec<Box<OpenSpan>>> = const { RefCell::new(Vec::new()) };
-}
-
-impl OpenSpan {
-    /// `None` if there is no exporter to send it.
-    fn begin(source: &Arc<Source>, head: &SpanHead<'_>, kind: SpanKind) -> Option<Box<Self>> {
-        let largest = source.outlet.largest_record()?;
-        let pooled = POOL.try_with(|pool| pool.try_borrow_mut().ok()?.pop()).ok().flatten();
-        let mut open = pooled.unwrap_or_else(|| {
-            Box::new(Self { record: SpanRecord::default(), source: Arc::clone(source), generation: 0 })
-        });
-        if !Arc::ptr_eq(&open.source, source) {
-            open.source = Arc::clone(source);
-        }
-        open.generation = fork::generation();
-        open.record.begin(head, source.outlet.limits(), largest);
-        open.record.set_kind(kind);
-        Some(open)
-    }
-
-    fn finish(mut self: Box<Self>, end: u64) {
-        // a span that was open across a fork is the parent's to send
-        if self.generation == fork::generation() {
-            match self.record.finish(end) {
-                Some(record) => self.source.outlet.push(&self.source.scope, record),
-                None => self.source.outlet.turn_away_too_large(Signal::Traces),
-            }
-        }
-        if self.record.capacity() > POOLED_BYTES {
-            return;
-        }
-        let _ = POOL.try_with(|pool| {
-            if let Ok(mut pool) = pool.try_borrow_mut() {
-                if pool.len() < POOLED {
-                    pool.push(self);
-                }
-            }
-        });
     }
 }

@@ -23,10 +23,12 @@ const HOUSE: &[Row] = &[
     row("context",         &["record"],                                       &[]),
     // pure: many measurements as one point
     row("aggregate",       &["record"],                                       &[]),
+    // pure: which traces are kept
+    row("sample",          &["record"],                                       &[]),
     // what went wrong, what became of every record, what was set
-    row("problem",         &[],                                               &[]),
+    row("problem",         &["record"],                                       &[]),
     row("stats",           &["record"],                                       &["serde"]),
-    row("config",          &["record", "problem"],                            &["toml"]),
+    row("config",          &["record", "problem", "sample"],                  &["toml"]),
     // instruments, and what they remember until the worker asks
     row("meter",           &["fork", "record", "aggregate", "context", "problem", "config"], &[]),
     // between the caller and the worker
@@ -46,13 +48,13 @@ const HOUSE: &[Row] = &[
     row("pipeline",        &["record", "context", "problem", "stats", "config", "meter", "queue", "throttle",
                              "transport", "worker"],                                       &["crossbeam_channel"]),
     // the calling side
-    row("outlet",          &["fork", "record", "stats", "pipeline"],          &[]),
-    row("tracer",          &["fork", "record", "context", "outlet"],          &[]),
-    row("self_observation", &["record", "stats", "meter", "outlet"],           &[]),
+    row("outlet",          &["fork", "record", "sample", "stats", "pipeline"], &[]),
+    row("tracer",          &["fork", "record", "context", "sample", "outlet"], &[]),
+    row("logger",          &["fork", "record", "context", "outlet"],          &[]),
+    row("self_observation", &["record", "stats", "meter", "outlet"],          &[]),
     // start, flush, shutdown
     row("telemetry",       &["fork", "record", "stats", "config", "meter", "transport", "pipeline", "outlet", "tracer",
-                             "self_observation"],
-                                                                              &["crossbeam_channel"]),
+                             "logger", "self_observation"],                   &["crossbeam_channel"]),
     // the other end of the wire
     row("receiver",        &["record"],                                       &["opentelemetry_proto", "prost", "flate2", "parking_lot"]),
     // the binary: the library is an outside crate to it

@@ -176,6 +176,31 @@ fn check_accepts_a_usable_file() {
 }
 
 #[test]
+fn check_shows_what_each_exporter_sends() {
+    let file = config(
+        "signals.toml",
+        "[tracer.otel]\ntype = \"otel\"\ntransport = \"http\"\nenable.log-exporter = true\n\
+         [metrics.open-telemetry]\ntransport = \"http\"\ninterval = \"30s\"\nself-observation = true\n",
+    );
+    let output = run(&["check", &file]);
+    let text = stdout(&output);
+    assert_eq!(output.status.code(), Some(0), "{text}{}", stderr(&output));
+    let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
+    for row in [
+        &["self-observation", "true", &format!("{file}:8:20")][..],
+        &["exporter", "otel"],
+        &["signals", "traces,", "logs", &format!("{file}:4:23")],
+        &["level", "info", "default"],
+        &["exporter", "metrics.open-telemetry"],
+        &["signals", "metrics", &format!("{file}:5:10")],
+        &["interval", "30s", &format!("{file}:7:12")],
+    ] {
+        assert!(rows.iter().any(|shown| shown == row), "{row:?}: {text}");
+    }
+    assert!(text.contains("2 usable exporters"), "{text}");
+}
+
+#[test]
 fn check_accepts_a_file_with_warnings() {
     let file = config(
         "warnings.toml",

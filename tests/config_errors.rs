@@ -1,7 +1,7 @@
 //! All mistakes at once, each at its place; no secret in any of it; nothing a file can do hurts.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
@@ -172,6 +172,20 @@ fn files_that_cannot_be_read_are_told_apart() {
     assert!(!refused("[tracer.a").is_unreadable());
 }
 
+/// All that the library shows of a file, whichever way it is asked.
+fn everything_said_of(path: &Path) -> String {
+    let mut output = String::new();
+    let config = Config::from_file(path).unwrap_or_else(|error| {
+        output += &format!("{error}\n{error:?}\n{:?}\n", error.findings());
+        error.into_usable()
+    });
+    output += &format!("{config:?}\n{:?}\n{:?}\n", config.findings(), config.effective());
+    for exporter in config.exporters() {
+        output += &format!("{exporter:?}\n{:?}\n", exporter.effective());
+    }
+    output
+}
+
 #[test]
 fn no_output_holds_a_secret() {
     const SECRET: &str = "hunter2";
@@ -203,6 +217,10 @@ fn no_output_holds_a_secret() {
         "queue-bytes = '%{file:token}%'".to_owned(),
         "level = '%{file:token}%'".to_owned(),
         "compression = '%{file:token}%'".to_owned(),
+        "interval = '%{file:token}%'".to_owned(),
+        "temporality = '%{file:token}%'".to_owned(),
+        "histograms = '%{file:token}%'".to_owned(),
+        "self-observation = '%{file:token}%'".to_owned(),
         "ca-file = '%{file:token}%'".to_owned(),
         "ca-file = 'bad-key.pem'".to_owned(),
         "user-agent = '%{file:token}%'".to_owned(),
@@ -211,24 +229,14 @@ fn no_output_holds_a_secret() {
         format!("endpoint = 'https://a.test'\n{client} = 'key.pem'"),
         format!("endpoint = 'https://a.test'\n{client} = 'bad-key.pem'"),
     ] {
-        let mut text = "[tracer.otel]\n".to_owned();
-        if !keys.starts_with("type") {
-            text += "type = 'otel'\n";
+        let has = |key: &str| keys.starts_with(key);
+        let transport = if has("transport") { "" } else { "transport = 'http'\n" };
+        let kind = if has("type") { "" } else { "type = 'otel'\n" };
+        for table in [format!("[tracer.otel]\n{kind}"), "[metrics.open-telemetry]\n".to_owned()] {
+            let path = scratch.write("otlp.toml", table + transport + &keys);
+            let output = everything_said_of(&path);
+            assert!(!output.contains(SECRET), "{keys}: {output}");
         }
-        if !keys.starts_with("transport") {
-            text += "transport = 'http'\n";
-        }
-        let path = scratch.write("otlp.toml", text + &keys);
-        let mut output = String::new();
-        let config = Config::from_file(path).unwrap_or_else(|error| {
-            output += &format!("{error}\n{error:?}\n{:?}\n", error.findings());
-            error.into_usable()
-        });
-        output += &format!("{config:?}\n{:?}\n", config.findings());
-        for exporter in config.exporters() {
-            output += &format!("{exporter:?}\n{:?}\n", exporter.effective());
-        }
-        assert!(!output.contains(SECRET), "{keys}: {output}");
     }
     let exporter = Exporter::http(format!("http://u:{SECRET}@a.test/?{SECRET}"))
         .header("Authorization", SECRET)
@@ -278,6 +286,13 @@ fn hostile_documents_are_refused_quickly_and_without_harm() {
         ("quotes", fill("\"")),
         ("duplicates", fill("a=1\n")),
         ("duplicates in a tracer", format!("[tracer.a]\n{}", "a=1\n".repeat(SIZE / 4 - 3))),
+        (
+            "unknown keys of metrics",
+            format!(
+                "[metrics.open-telemetry]\ntransport='http'\n{}",
+                (0..SIZE / 10 - 10).map(|key| format!("{key:x}=1\n")).collect::<String>()
+            ),
+        ),
         ("headers of a tracer", format!("{GOOD}headers=[{}]", "'',".repeat(SIZE / 3 - 30))),
         ("numbers", format!("x=[{}]\ny", fill("1,").get(8..).expect("long enough"))),
         (
@@ -318,7 +333,7 @@ proptest! {
     #[test]
     fn no_text_makes_it_panic_and_every_place_is_in_the_text(
         pieces in prop::collection::vec(prop::sample::select(vec![
-            "[tracer.a]\n", "[tracer.a.enable]", "[[tracer.b]]", "tracer", ".", "enable", "=", " ", "\n", "\r\n", "\"",
+            "[tracer.a]\n", "[tracer.a.enable]", "[[tracer.b]]", "[metrics.open-telemetry]\n", "metrics", "open-telemetry", "tracer", ".", "enable", "=", " ", "\n", "\r\n", "\"",
             "'", "\"\"\"", "'''", "{", "}", "[", "]", ",", "#", "\\", "true", "type = 'otel'\n", "transport = 'http'\n",
             "enable.log-exporter = true\n", "headers = ", "'A: 1'", "%{env:X}%", "1s", "ü", "\u{feff}", "\0", "-1",
         ]), 0..40)

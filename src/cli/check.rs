@@ -43,6 +43,7 @@ pub(crate) fn run(file: &Path, look: &Look) -> Result<ExitCode, Failure> {
     let report = Report {
         file: name,
         text: quotable(file),
+        general: config.effective().into_iter().filter(is_set).map(Row::from).collect(),
         exporters: config.exporters().iter().map(Section::from).collect(),
         problems: findings.iter().map(Problem::from).collect(),
     };
@@ -67,6 +68,8 @@ pub(crate) struct Report {
     pub(crate) file: String,
     /// As it is on the disk, for the lines around problems; empty if it cannot be read.
     pub(crate) text: String,
+    /// What was set that is not of one exporter.
+    pub(crate) general: Vec<Row>,
     pub(crate) exporters: Vec<Section>,
     pub(crate) problems: Vec<Problem>,
 }
@@ -123,14 +126,24 @@ impl Weight {
 
 impl From<&Exporter> for Section {
     fn from(exporter: &Exporter) -> Self {
-        let row = |setting: Setting| Row {
-            key: setting.key.to_owned(),
-            value: setting.value,
-            is_default: setting.source == Source::Default,
-            from: setting.source.to_string(),
-        };
-        Self { id: exporter.name().to_owned(), rows: exporter.effective().into_iter().map(row).collect() }
+        let rows = exporter.effective().into_iter().map(Row::from).collect();
+        Self { id: exporter.name().to_owned(), rows }
     }
+}
+
+impl From<Setting> for Row {
+    fn from(setting: Setting) -> Self {
+        Self {
+            key: setting.key.to_owned(),
+            is_default: !is_set(&setting),
+            value: setting.value,
+            from: setting.source.to_string(),
+        }
+    }
+}
+
+fn is_set(setting: &Setting) -> bool {
+    setting.source != Source::Default
 }
 
 impl From<&Finding> for Problem {
@@ -154,10 +167,17 @@ impl Report {
         self.problems.iter().filter(|problem| problem.weight == weight).count() as u64
     }
 
-    /// The table of each exporter, then each problem, then the sum.
+    /// What is set for all exporters, the table of each, then each problem, then the sum.
     pub(crate) fn draw(&self, look: &Look) -> Vec<String> {
         let mut lines = Vec::new();
-        let columns = Columns::for_all(&self.exporters, look);
+        let columns = Columns::for_all(self, look);
+        if !self.general.is_empty() {
+            let mut title = look.line();
+            title.put(Ink::FAINT, "all exporters");
+            lines.push(title.finish());
+            lines.extend(table(&self.general, &columns, look));
+            lines.push(String::new());
+        }
         for section in &self.exporters {
             lines.extend(section.draw(&columns, look));
             lines.push(String::new());
@@ -204,9 +224,9 @@ struct Columns {
 }
 
 impl Columns {
-    fn for_all(sections: &[Section], look: &Look) -> Self {
+    fn for_all(report: &Report, look: &Look) -> Self {
         let widest = |cell: fn(&Row) -> &str| {
-            let rows = sections.iter().flat_map(|section| &section.rows);
+            let rows = report.general.iter().chain(report.exporters.iter().flat_map(|section| &section.rows));
             rows.map(|row| text::width(&text::printable(cell(row), look.charset))).max().unwrap_or(0)
         };
         let value = GAP + widest(|row| &row.key).max("key".len()) + GAP;
@@ -220,14 +240,20 @@ impl Section {
         let mut title = look.line();
         title.put(Ink::FAINT, "exporter ").put(Ink::PLAIN.bold(), &self.id);
         let mut lines = vec![title.finish()];
-        lines.push(cells([(Ink::FAINT, "key"), (Ink::FAINT, "value"), (Ink::FAINT, "from")], columns, look));
-        for row in &self.rows {
-            let ink = if row.is_default { Ink::FAINT } else { Ink::PLAIN };
-            let shown = [(Ink::PLAIN, row.key.as_str()), (ink, &row.value), (Ink::FAINT, &row.from)];
-            lines.push(cells(shown, columns, look));
-        }
+        lines.extend(table(&self.rows, columns, look));
         lines
     }
+}
+
+fn table(rows: &[Row], columns: &Columns, look: &Look) -> Vec<String> {
+    let mut lines =
+        vec![cells([(Ink::FAINT, "key"), (Ink::FAINT, "value"), (Ink::FAINT, "from")], columns, look)];
+    for row in rows {
+        let ink = if row.is_default { Ink::FAINT } else { Ink::PLAIN };
+        let shown = [(Ink::PLAIN, row.key.as_str()), (ink, &row.value), (Ink::FAINT, &row.from)];
+        lines.push(cells(shown, columns, look));
+    }
+    lines
 }
 
 fn cells([key, value, from]: [(Ink, &str); 3], columns: &Columns, look: &Look) -> String {
@@ -304,6 +330,7 @@ mod tests {
         let report = Report {
             file: "otlp.toml".to_owned(),
             text: "[tracer.otel]\ntype = \"otel\"\nendpont = \"x\"\ntimeout = \"0s\"\n".to_owned(),
+            general: vec![row("self-observation", "true", "otlp.toml:9:20")],
             exporters: vec![Section {
                 id: "otel".to_owned(),
                 rows: vec![
@@ -324,10 +351,14 @@ mod tests {
             ],
         };
         let expected = [
+            "all exporters",
+            "  key               value                  from",
+            "  self-observation  true                   otlp.toml:9:20",
+            "",
             "exporter otel",
-            "  key       value                  from",
-            "  endpoint  http://localhost:4318  default",
-            "  lossy     true                   otlp.toml:7:9",
+            "  key               value                  from",
+            "  endpoint          http://localhost:4318  default",
+            "  lossy             true                   otlp.toml:7:9",
             "",
             "warning: tracer.otel.endpont: unknown key",
             " --> otlp.toml:3:1",

@@ -1,7 +1,7 @@
 //! The line a problem is in, with a caret under the column, and nothing in it that is secret.
 
 /// Keys whose values may be shown. Anything else could be a header or a misspelt one.
-const HARMLESS: [&str; 25] = [
+const HARMLESS: [&str; 29] = [
     "type",
     "enable",
     "enable.log-exporter",
@@ -9,6 +9,10 @@ const HARMLESS: [&str; 25] = [
     "transport",
     "endpoint",
     "level",
+    "interval",
+    "temporality",
+    "histograms",
+    "self-observation",
     "throttle",
     "lossy",
     "timeout",
@@ -123,9 +127,14 @@ mod tests {
 
     #[test]
     fn harmless_values_are_shown_as_written() {
-        for line in
-            ["[tracer.otel]", "timeout = '0s'", "\"queue-records\" = 0", "endpoint = \"http://localhost\""]
-        {
+        for line in [
+            "[tracer.otel]",
+            "[metrics.open-telemetry]",
+            "interval = '0s'",
+            "timeout = '0s'",
+            "\"queue-records\" = 0",
+            "endpoint = \"http://localhost\"",
+        ] {
             assert_eq!(shown(line), line);
         }
     }

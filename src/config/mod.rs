@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! code ──────────────→ Exporter ─→ Config ─→ validate ─→ Telemetry::start
-//! file → toml → tracer ────┘          error: every finding, and what is usable without the broken
+//! file → toml ─────────────┘          error: every finding, and what is usable without the broken
 //! ```
 
 mod duration;
@@ -12,6 +12,7 @@ mod expand;
 mod exporter;
 mod header;
 mod key;
+mod push;
 mod secret;
 mod settings;
 mod size;
@@ -26,17 +27,20 @@ use std::sync::Arc;
 
 pub use error::{ConfigError, Finding, FindingSeverity, Location};
 pub use exporter::Exporter;
+pub(crate) use push::PushSettings;
+pub use push::{Histograms, Temporality};
 pub(crate) use secret::Secret;
 #[cfg(feature = "tls")]
 pub(crate) use settings::TlsSettings;
 pub(crate) use settings::{
-    BatchSettings, HttpSettings, Level, PaceSettings, PushSettings, QueueSettings, RetrySettings, Signals,
+    BatchSettings, HttpSettings, Level, PaceSettings, QueueSettings, RetrySettings, Signals,
 };
-pub use settings::{Compression, Histograms, Proxy, Temporality, WhenFull};
+pub use settings::{Compression, Proxy, WhenFull};
 pub use source::{Setting, Source};
 
 use crate::problem::{Hook, Problem};
-use crate::record::{Resource, SpanLimits, Value};
+use crate::record::{LogLimits, Resource, SpanLimits, Value};
+use crate::sample::Sampler;
 
 /// Everything that `Telemetry::start` needs to know: who is speaking, and where it goes.
 ///
@@ -57,6 +61,8 @@ pub struct Config {
     pub(crate) resource: Resource,
     pub(crate) exporters: Vec<Exporter>,
     pub(crate) span_limits: SpanLimits,
+    pub(crate) log_limits: LogLimits,
+    pub(crate) sampler: Sampler,
     pub(crate) self_observation: bool,
     self_observation_source: Source,
     pub(crate) on_problem: Option<Hook>,
@@ -69,19 +75,20 @@ impl Config {
         Self::default()
     }
 
-    /// Reads the tracers of a file: every `[tracer.<id>]` whose type is `open-telemetry` or `otel` becomes an
-    /// [`Exporter`] of that id. Other sections are not looked at.
+    /// Reads a file: every `[tracer.<id>]` whose type is `open-telemetry` or `otel` becomes an [`Exporter`] of that
+    /// id for spans and logs, and `[metrics.open-telemetry]` one of that name for metrics. Other sections are not
+    /// looked at.
     ///
     /// | key | default | meaning |
     /// |---|---|---|
     /// | `type` | – | `open-telemetry` or `otel`; others are left alone |
     /// | `enable` | `true` | `false`: nothing of it is read or started |
-    /// | `enable.log-exporter` | `false` | accepted with a warning: this version sends no logs |
-    /// | `enable.span-exporter` | `true` | whether spans are sent |
+    /// | `enable.log-exporter` | `false` | whether logs are sent |
+    /// | `enable.span-exporter` | `true` | whether spans are sent; neither: not started, with a warning |
     /// | `transport` | – | `http` (or `https`, the same); `disable`: off |
     /// | `endpoint` | `http://localhost:4318` | as for [`Exporter::http`] |
     /// | `headers` | none | a list of `Name: value`, one such string, or a table |
-    /// | `level` | `info` | least severity of what goes with spans, `trace` to `error` or `disable` |
+    /// | `level` | `info` | least severity of logs, `trace` to `error` or `disable` |
     /// | `throttle` | `1s` | shortest time between two sending rounds |
     /// | `linger` | `0s` | how long an incomplete batch may wait |
     /// | `lossy` | `false` | full queue: `true` drops the new record, `false` lets the caller wait |
@@ -96,6 +103,16 @@ impl Config {
     /// | `ca-file` | bundled roots | PEM file of the authorities to trust |
     /// | `client-certificate-file`, `client-key-file` | none | PEM files to present |
     /// | `user-agent` | – | product in front of `standpipe/<version>` |
+    ///
+    /// Of these, `[metrics.open-telemetry]` has `transport` (`disable` unless set: nothing else is read), `endpoint`,
+    /// `headers` and all from `queue-records` on, and its own:
+    ///
+    /// | key | default | meaning |
+    /// |---|---|---|
+    /// | `interval` | `1m` | time between two pushes |
+    /// | `temporality` | `cumulative` | or `delta` or `lowmemory`, see [`Temporality`] |
+    /// | `histograms` | `explicit` | or `exponential`, see [`Histograms`] |
+    /// | `self-observation` | `false` | as [`self_observation`](Self::self_observation) |
     ///
     /// Durations are one whole number and one unit of `d h m s ms`, sizes a number of bytes or a string like
     /// `"16 MiB"` (`KB` and `MB` are ambiguous and refused). `%{env:NAME}%` and `%{file:path}%` in any string
@@ -172,6 +189,28 @@ impl Config {
         self
     }
 
+    /// Sets which traces are recorded; by default those that the parent's process records, and all that begin here.
+    ///
+    /// ```
+    /// use standpipe::{Config, Sampler};
+    ///
+    /// // one in a hundred of the traces that begin here
+    /// let config = Config::new().sampler(Sampler::trace_id_ratio(0.01).parent_based());
+    /// # let _ = config;
+    /// ```
+    #[must_use]
+    pub fn sampler(mut self, sampler: Sampler) -> Self {
+        self.sampler = sampler;
+        self
+    }
+
+    /// Sets how much one log record may carry.
+    #[must_use]
+    pub fn log_limits(mut self, limits: LogLimits) -> Self {
+        self.log_limits = limits;
+        self
+    }
+
     /// Is told of trouble at run time, once per kind and period; the library itself never prints.
     ///
     /// It is called on a worker thread, so it should return soon. The last one set counts.
@@ -228,6 +267,8 @@ impl fmt::Debug for Config {
             .field("resource", &self.resource)
             .field("exporters", &self.exporters)
             .field("span_limits", &self.span_limits)
+            .field("log_limits", &self.log_limits)
+            .field("sampler", &self.sampler)
             .field("self_observation", &self.self_observation)
             .field("findings", &self.findings)
             .finish_non_exhaustive()

@@ -1,27 +1,41 @@
 //! What a thread knows: the spans it is in, their clock, and whether it must keep quiet.
 
 use std::cell::{Cell, RefCell};
+use std::num::NonZeroU64;
 use std::time::{Duration, Instant, SystemTime};
 
 use super::SpanContext;
+use crate::record::SpanRef;
 
 /// A trace keeps its first span's clock so long; then the wall clock is asked again, as it may have been set.
 const CLOCK_AGE: Duration = Duration::from_secs(60);
 
 thread_local! {
-    static STACK: RefCell<Stack> = const { RefCell::new(Stack { frames: Vec::new(), next_id: 0 }) };
+    static STACK: RefCell<Stack> = const { RefCell::new(Stack { frames: Vec::new(), entered: 0 }) };
+    /// The top of the stack, if that is an unsampled span: at hand for all the spans inside it.
+    static UNSAMPLED: Cell<Option<Unsampled>> = const { Cell::new(None) };
     static SILENCED: Cell<bool> = const { Cell::new(false) };
 }
 
 struct Stack {
     frames: Vec<Frame>,
-    next_id: u64,
+    /// How many frames there have been.
+    entered: u64,
 }
 
 struct Frame {
-    id: u64,
+    id: NonZeroU64,
     context: SpanContext,
-    clock: Clock,
+    /// Only a span that is recorded has one.
+    clock: Option<Clock>,
+    /// The span itself and those that share its context; if it is at hand as [`UNSAMPLED`], that one counts.
+    spans: u64,
+}
+
+#[derive(Clone, Copy)]
+struct Unsampled {
+    frame: NonZeroU64,
+    spans: u64,
 }
 
 /// A wall-clock time and the monotonic moment it was read: all times of a trace are counted from it,
@@ -37,6 +51,16 @@ impl Clock {
     pub(crate) fn start() -> (Self, u64) {
         let clock = Self { wall: unix_nanos(SystemTime::now()), moment: Instant::now() };
         (clock, clock.wall)
+    }
+
+    /// The same clock or, where it has become too old, a new one; and the time it shows now.
+    #[inline]
+    pub(crate) fn go_on(self) -> (Self, u64) {
+        let elapsed = self.moment.elapsed();
+        match elapsed < CLOCK_AGE {
+            true => (self, self.after(elapsed)),
+            false => Self::start(),
+        }
     }
 
     /// This moment in nanoseconds since 1970.
@@ -57,52 +81,127 @@ pub(crate) fn unix_nanos(time: SystemTime) -> u64 {
     u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// The innermost span of this thread, and its clock with the time it shows now.
-pub(crate) fn current() -> Option<(SpanContext, Clock, u64)> {
+/// The innermost span of this thread, and its clock.
+#[inline]
+pub(crate) fn current() -> Option<(SpanContext, Option<Clock>)> {
     STACK
         .try_with(|stack| {
             let stack = stack.try_borrow().ok()?;
             let frame = stack.frames.last()?;
-            let elapsed = frame.clock.moment.elapsed();
-            let (clock, now) = match elapsed < CLOCK_AGE {
-                true => (frame.clock, frame.clock.after(elapsed)),
-                false => Clock::start(),
-            };
-            Some((frame.context.clone(), clock, now))
+            Some((frame.context.clone(), frame.clock))
         })
         .ok()
         .flatten()
 }
 
+/// The innermost span of this thread, if there is one, and the time: of its clock, so that it agrees with the span's.
+#[inline]
+pub(crate) fn span_and_time() -> (Option<SpanRef>, u64) {
+    let current = STACK.try_with(|stack| {
+        let stack = stack.try_borrow().ok()?;
+        let frame = stack.frames.last()?;
+        let now = frame.clock.map_or_else(|| unix_nanos(SystemTime::now()), |clock| clock.go_on().1);
+        Some((frame.context.span_ref(), now))
+    });
+    match current.ok().flatten() {
+        Some((span, now)) => (Some(span), now),
+        None => (None, unix_nanos(SystemTime::now())),
+    }
+}
+
 /// Proof that a span is on this thread's stack; give it back to [`Entered::leave`].
 #[derive(Debug)]
-pub(crate) struct Entered(u64);
+pub(crate) struct Entered(NonZeroU64);
 
 /// Makes a span the thread's current one.
-pub(crate) fn enter(context: &SpanContext, clock: Clock) -> Option<Entered> {
+#[inline]
+pub(crate) fn enter(context: &SpanContext, clock: Option<Clock>) -> Option<Entered> {
     STACK
         .try_with(|stack| {
             let mut stack = stack.try_borrow_mut().ok()?;
-            let id = stack.next_id;
-            stack.next_id += 1;
-            stack.frames.push(Frame { id, context: context.clone(), clock });
+            stack.put_unsampled_back();
+            stack.entered += 1;
+            let id = NonZeroU64::new(stack.entered)?;
+            stack.frames.push(Frame { id, context: context.clone(), clock, spans: 1 });
+            stack.take_unsampled_out();
             Some(Entered(id))
         })
         .ok()
         .flatten()
 }
 
+/// Makes another span one with the thread's current one, if that is unsampled: nobody will see either of them, so
+/// they may share a context. It stays current until all of them have left.
+#[inline]
+pub(crate) fn enter_unsampled() -> Option<Entered> {
+    let Unsampled { frame, spans } = UNSAMPLED.get()?;
+    UNSAMPLED.set(Some(Unsampled { frame, spans: spans + 1 }));
+    Some(Entered(frame))
+}
+
 impl Entered {
     /// Takes the span off the stack, wherever it stands: guards may end in any order.
+    #[inline]
     pub(crate) fn leave(self) {
+        match UNSAMPLED.get() {
+            Some(Unsampled { frame, spans }) if frame == self.0 && spans > 1 => {
+                UNSAMPLED.set(Some(Unsampled { frame, spans: spans - 1 }));
+            }
+            _ => self.leave_stack(),
+        }
+    }
+
+    fn leave_stack(self) {
         let _ = STACK.try_with(|stack| {
             if let Ok(mut stack) = stack.try_borrow_mut() {
-                match stack.frames.last() {
-                    Some(frame) if frame.id == self.0 => drop(stack.frames.pop()),
-                    _ => stack.frames.retain(|frame| frame.id != self.0),
-                }
+                stack.put_unsampled_back();
+                stack.leave(self.0);
+                stack.take_unsampled_out();
             }
         });
+    }
+
+    /// What the span shares with the others in its place; `None` only while the thread ends.
+    pub(crate) fn context(&self) -> Option<SpanContext> {
+        STACK
+            .try_with(|stack| {
+                let stack = stack.try_borrow().ok()?;
+                stack.frames.iter().rfind(|frame| frame.id == self.0).map(|frame| frame.context.clone())
+            })
+            .ok()
+            .flatten()
+    }
+}
+
+impl Stack {
+    fn leave(&mut self, id: NonZeroU64) {
+        match self.frames.last_mut() {
+            Some(frame) if frame.id == id && frame.spans == 1 => drop(self.frames.pop()),
+            _ => self.frames.retain_mut(|frame| {
+                frame.spans -= u64::from(frame.id == id);
+                frame.spans > 0
+            }),
+        }
+    }
+
+    /// Before the stack changes.
+    #[inline]
+    fn put_unsampled_back(&mut self) {
+        if let Some(unsampled) = UNSAMPLED.take() {
+            if let Some(frame) = self.frames.last_mut() {
+                frame.spans = unsampled.spans;
+            }
+        }
+    }
+
+    /// After the stack has changed.
+    #[inline]
+    fn take_unsampled_out(&self) {
+        if let Some(frame) = self.frames.last() {
+            if !frame.context.is_sampled() {
+                UNSAMPLED.set(Some(Unsampled { frame: frame.id, spans: frame.spans }));
+            }
+        }
     }
 }
 

@@ -6,10 +6,12 @@ mod w3c;
 use std::fmt;
 use std::sync::Arc;
 
-pub(crate) use current::{Clock, Entered, current, enter, quietly, silence, silenced, unix_nanos};
+pub(crate) use current::{
+    Clock, Entered, current, enter, enter_unsampled, quietly, silence, silenced, span_and_time, unix_nanos,
+};
 pub use w3c::ParseContextError;
 
-use crate::record::{SpanId, TraceId};
+use crate::record::{SpanId, SpanRef, TraceId};
 
 /// Trace flag: the trace is recorded.
 const SAMPLED: u8 = 0x01;
@@ -38,20 +40,22 @@ pub struct SpanContext {
 }
 
 impl SpanContext {
-    /// The context of a new root: a fresh trace, sampled, with a random id.
-    pub(crate) fn root() -> Self {
-        Self {
-            trace_id: TraceId::random(),
-            span_id: SpanId::random(),
-            flags: SAMPLED | RANDOM,
-            is_remote: false,
-            state: None,
-        }
+    /// The context of a new root: the first span of a trace with a random id.
+    pub(crate) fn root(trace_id: TraceId, sampled: bool) -> Self {
+        let flags = with_sampled(RANDOM, sampled);
+        Self { trace_id, span_id: SpanId::random(), flags, is_remote: false, state: None }
     }
 
-    /// A new span of the same trace.
-    pub(crate) fn child(&self) -> Self {
-        Self { span_id: SpanId::random(), is_remote: false, flags: self.flags | SAMPLED, ..self.clone() }
+    /// A new span of the same trace, which may be recorded where its parent is not, and the other way round.
+    pub(crate) fn child(&self, sampled: bool) -> Self {
+        let flags = with_sampled(self.flags, sampled);
+        Self { span_id: SpanId::random(), is_remote: false, flags, ..self.clone() }
+    }
+
+    /// What a log record that belongs to this span says of it.
+    #[inline]
+    pub(crate) fn span_ref(&self) -> SpanRef {
+        SpanRef { trace_id: self.trace_id, span_id: self.span_id, trace_flags: self.flags }
     }
 
     /// The trace this span belongs to.
@@ -64,7 +68,8 @@ impl SpanContext {
         self.span_id
     }
 
-    /// Whether the trace is recorded where the context comes from.
+    /// Whether the span is recorded where the context comes from.
+    #[inline]
     pub fn is_sampled(&self) -> bool {
         self.flags & SAMPLED != 0
     }
@@ -78,6 +83,11 @@ impl SpanContext {
     pub fn tracestate(&self) -> &str {
         self.state.as_deref().unwrap_or_default()
     }
+}
+
+#[inline]
+fn with_sampled(flags: u8, sampled: bool) -> u8 {
+    flags & !SAMPLED | if sampled { SAMPLED } else { 0 }
 }
 
 impl fmt::Debug for SpanContext {

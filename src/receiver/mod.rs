@@ -1,8 +1,8 @@
 //! An OTLP receiver to embed: a real server on a real socket, for tests and for looking at telemetry.
 //!
 //! It takes traces, logs and metrics by OTLP over HTTP with protobuf bodies, compressed or not, keeps what it accepts,
-//! counts exactly, and can be told to misbehave in every way a network and a collector can. It has a thread per connection and
-//! no async runtime, and it stops, with all its threads, when it is dropped.
+//! counts exactly, and can be told to misbehave in every way a network and a collector can. It has a thread per
+//! connection and no async runtime, and it stops, with all its threads, when it is dropped.
 //!
 //! ```
 //! use std::time::Duration;

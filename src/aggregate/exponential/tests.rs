@@ -153,9 +153,10 @@ fn a_power_of_two_is_the_upper_end_of_its_bucket_at_every_scale() {
         };
         for scale in 0..=20 {
             assert_eq!(index(value, scale), (exponent << scale) - 1, "2^{exponent} at {scale}");
-            if value < f64::MAX / 2.0 && exponent >= -1022 {
-                let next = f64::from_bits(value.to_bits() + 1);
-                assert_eq!(index(next, scale), exponent << scale, "above 2^{exponent} at {scale}");
+            if exponent > -1022 {
+                let [below, above] = [value.to_bits() - 1, value.to_bits() + 1].map(f64::from_bits);
+                assert_eq!(index(below, scale), (exponent << scale) - 1, "below 2^{exponent} at {scale}");
+                assert_eq!(index(above, scale), exponent << scale, "above 2^{exponent} at {scale}");
             }
         }
     }
@@ -163,9 +164,8 @@ fn a_power_of_two_is_the_upper_end_of_its_bucket_at_every_scale() {
 
 #[test]
 fn equal_values_keep_the_finest_scale_in_one_bucket() {
-    let point_of = |value| histogram_of(&[value; 1000]);
     for value in [1.0, 1234.5, 5e-324, f64::MIN_POSITIVE, f64::MAX, -0.1] {
-        let histogram = point_of(value);
+        let histogram = histogram_of(&[value; 1000]);
         let point = histogram.point();
         let counts = if value > 0.0 { point.positive.counts } else { point.negative.counts };
         assert_eq!((point.scale, counts), (20, [1000].as_slice()), "{value:e}");
@@ -187,7 +187,7 @@ fn the_smallest_and_the_largest_double_fit_side_by_side() {
 
 #[test]
 fn a_hundred_and_sixty_buckets_fit_and_one_more_does_not() {
-    // at scale 0 each power of two has a bucket of its own, once a wide pair has brought the scale there
+    // at scale 0 each power of two has a bucket of its own
     let powers = |count: i32| -> Vec<f64> { (0..count).map(|exponent| 2.0f64.powi(exponent)).collect() };
     assert_eq!(histogram_of(&powers(160)).point().scale, 0);
     assert_eq!(histogram_of(&powers(161)).point().scale, -1);

@@ -1,0 +1,14 @@
+//! Metrics end to end: what is measured is what arrives.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+#[path = "../support/scene.rs"]
+mod scene;
+
+mod callbacks;
+mod exactness;
+mod instruments;
+mod limits;
+mod outage;
+mod points;
+mod self_observation;

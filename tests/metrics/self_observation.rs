@@ -1,0 +1,68 @@
+//! The ledger as metrics.
+
+use standpipe::receiver::{Answer, Receiver};
+use standpipe::{Config, Flushed, Signal};
+
+use crate::points::{attributes, int, named, newest, numbers};
+use crate::scene::{FOR_EVER, LONG, emit, exporter, start, start_with};
+
+#[test]
+fn the_ledger_is_exported_only_if_asked_for() {
+    let receiver = Receiver::start().unwrap();
+    let telemetry = start(exporter(&receiver).interval(FOR_EVER));
+    emit(&telemetry.tracer("shop"), 1);
+    assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+    assert!(receiver.metrics().is_empty());
+}
+
+#[test]
+fn the_ledger_is_exported_by_the_names_that_opentelemetry_has_for_it() {
+    let receiver = Receiver::start().unwrap();
+    let config = Config::new()
+        .self_observation(true)
+        .exporter(exporter(&receiver).id("main").interval(FOR_EVER).queue_records(1000));
+    let telemetry = start_with(config);
+    emit(&telemetry.tracer("shop"), 10);
+    assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+    receiver.always_for(Signal::Traces, Answer::status(400));
+    emit(&telemetry.tracer("shop"), 4);
+    assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+
+    let values = |name: &str| -> Vec<_> {
+        newest(&receiver, name).iter().map(|p| (attributes(&p.attributes), int(p))).collect()
+    };
+    let exporter = "otel.component.name=main,otel.component.type=otlp_http_exporter";
+    let refused = format!("error.type=refused,{exporter}");
+    assert_eq!(values("otel.sdk.exporter.span.exported"), [(exporter.to_owned(), 10), (refused, 4)]);
+    let processor = "otel.component.name=main,otel.component.type=batching_processor".to_owned();
+    assert_eq!(values("otel.sdk.processor.span.processed"), [(processor.clone(), 14)]);
+    assert_eq!(values("otel.sdk.processor.span.queue.size"), [(processor.clone(), 0)]);
+    assert_eq!(values("otel.sdk.processor.span.queue.capacity"), [(processor, 1000)]);
+    for name in ["otel.sdk.exporter.log.exported", "otel.sdk.exporter.metric_data_point.exported"] {
+        assert!(!named(&receiver, name).is_empty(), "{name}");
+    }
+    let units: Vec<_> = receiver.metrics().iter().map(|received| received.metric.unit.clone()).collect();
+    assert!(units.contains(&"{span}".to_owned()) && units.contains(&"{data_point}".to_owned()));
+    let received = &receiver.metrics()[0];
+    assert_eq!(
+        (received.scope.name.as_str(), received.scope.version.as_str()),
+        ("standpipe", env!("CARGO_PKG_VERSION"))
+    );
+}
+
+#[test]
+fn what_was_turned_away_is_told_by_its_reason() {
+    let (spans, metrics) = (Receiver::start().unwrap(), Receiver::start().unwrap());
+    let config = Config::new()
+        .self_observation(true)
+        .exporter(exporter(&spans).id("spans").signals([Signal::Traces]).batch_bytes(1024))
+        .exporter(exporter(&metrics).id("metrics").signals([Signal::Metrics]).interval(FOR_EVER));
+    let telemetry = start_with(config);
+    telemetry.tracer("shop").span(&"x".repeat(5000)).end();
+    assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+    let processed = numbers(&named(&metrics, "otel.sdk.processor.span.processed").pop().unwrap());
+    let too_large =
+        processed.iter().find(|point| attributes(&point.attributes).contains("error.type=too_large"));
+    assert_eq!(too_large.map(int), Some(1), "{processed:?}");
+    assert!(spans.metrics().is_empty());
+}
