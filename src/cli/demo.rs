@@ -117,3 +117,23 @@ impl Count {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::paint::plain_look;
+    use super::*;
+
+    fn arrived(points: u64) -> Arrived {
+        let count = |what, received, delivered| Count { what, received, delivered };
+        let records = [count("span", 1, 1), count("log record", 2, 2), count("data point", points, 30)];
+        Arrived { records, requests: 4 }
+    }
+
+    #[test]
+    fn what_is_missing_at_the_receiver_is_said_by_signal() {
+        assert!(arrived(30).is_all() && !arrived(29).is_all());
+        let line = |points| arrived(points).draw(&plain_look(100))[0].clone();
+        assert_eq!(line(30), "✓ received: 1 span, 2 log records, 30 data points");
+        assert_eq!(line(29), "✗ received: 1 span, 2 log records, 29 data points instead of 30");
+    }
+}

@@ -4,7 +4,8 @@
 
 mod measures;
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::convert::Infallible;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -49,15 +50,16 @@ impl Shop {
     /// Two customers, while others look around: one pays and gets a parcel, the other's card is declined.
     pub(crate) fn trade(&self) {
         self.storefront.logger("shop").info("open for business").emit();
-        let is_open = AtomicBool::new(true);
-        thread::scope(|scope| {
-            scope.spawn(|| self.welcome_visitors(&is_open));
+        let (door, closed) = mpsc::channel();
+        thread::scope(move |scope| {
+            // the visitors leave when it is dropped, whatever happens to the customers
+            let _door: Sender<Infallible> = door;
+            scope.spawn(move || self.welcome_visitors(&closed));
             let order = self.checkout(4711, Card::Good);
             if let Some(order) = order {
                 on_another_thread(|| self.ship(&order));
             }
             self.checkout(4712, Card::Expired);
-            is_open.store(false, Ordering::Relaxed);
         });
     }
 
@@ -74,19 +76,18 @@ impl Shop {
     }
 
     /// Those who only look are counted and measured; a span for each of them would be too much.
-    fn welcome_visitors(&self, is_open: &AtomicBool) {
+    fn welcome_visitors(&self, closed: &Receiver<Infallible>) {
         let mut visitor: u64 = 0;
-        while is_open.load(Ordering::Relaxed) {
+        // they come in waves
+        while closed.recv_timeout(Duration::from_millis(visitor % 20 / 4)) == Err(RecvTimeoutError::Timeout) {
             let begun = Instant::now();
             thread::sleep(Duration::from_micros(1500 + visitor * 137 % 2500 + visitor * 591 % 2500));
             let page = if visitor % 3 == 0 { "/" } else { "/tea" };
             self.sales.page_views.add(1, &[("page", page)]);
             self.sales.render.record(millis(begun), ());
-            // for a while they put something into their carts, then they think better of it
+            // some put something into a cart, others think better of it
             let change = if visitor / 20 % 2 == 0 { 1 } else { -1 };
             self.sales.open_carts.add(change, ());
-            // the more carts are open, the fewer look around
-            pass(visitor % 20 / 4);
             visitor += 1;
         }
     }
