@@ -1,7 +1,7 @@
 //! OTLP export for programs without an async runtime.
 //!
-//! Spans leave a synchronous program through a bounded queue and one background thread, as protobuf over
-//! blocking HTTP. No tokio, no executor, and every record is accounted for.
+//! Traces, logs and metrics leave a synchronous program through a bounded queue and one background thread, as protobuf
+//! over blocking HTTP. No tokio, no executor, and every record is accounted for.
 //!
 //! ```
 //! use std::time::Duration;
@@ -19,10 +19,13 @@
 //!     checkout.set("order.id", 4711);
 //!     let mut payment = tracer.span("payment"); // finds its parent by itself
 //!     payment.event("retry").set("attempt", 2);
+//!     telemetry.logger("shop").warn("declined").set("amount", 12.5).emit(); // carries the ids of payment
 //!     payment.status(Status::Error("card declined"));
 //! }
+//! telemetry.meter("shop").counter("orders").add(1, &[("shop.country", "SE")]);
 //! let ledger = telemetry.shutdown(Duration::from_secs(2)); // never takes longer
 //! assert_eq!(ledger.lost(), 0);
+//! # assert_eq!((receiver.span_count(), receiver.log_count(), receiver.point_count()), (2, 1, 1));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
@@ -30,14 +33,17 @@
 //!
 //! ```text
 //!  caller                    │ queue            │ worker
-//!  Span::set, event, link … ─┼─► chunk ► chunk ─┼─► batch ─► transport ─► verdict
+//!  Span::set, Log::set … ────┼─► chunk ► chunk ─┼─► batch ─► transport ─► verdict
 //!  (bytes in wire format)    │ (bounded)        │   ▲ throttle       retry ◄─┘
-//!                            │                  │   └─ ledger: every record, by reason
+//!  Counter::add … ─► series ─┼──────────────────┼───┘ once per interval
+//!                            │                  │     ledger: every record, by reason
 //! ```
 //!
-//! A span is written as OTLP protobuf while it is open, into a buffer that its thread keeps. When it ends, the
-//! bytes are copied into the queue; the worker frames them into requests. Start at [`Telemetry`], which leads to
-//! [`Tracer`] and [`Span`]; [`Config`] and [`Exporter`] say where to; [`Ledger`] says what became of it all.
+//! A span is written as OTLP protobuf while it is open, a log record until it is emitted, into a buffer that its
+//! thread keeps. When it ends, the bytes are copied into the queue; the worker frames them into requests. A measurement
+//! is added up where it is made, and the worker collects the sums. Start at [`Telemetry`], which leads to [`Tracer`] and
+//! [`Span`], [`Logger`] and [`Log`], [`Meter`] and its instruments; [`Config`] and [`Exporter`] say where to; [`Ledger`]
+//! says what became of it all.
 //!
 //! # When the queue is full
 //!

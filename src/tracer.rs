@@ -127,7 +127,11 @@ impl<'a> SpanBuilder<'a> {
     /// [`Sampler`]'s decision.
     #[inline]
     pub fn start(self) -> Span {
-        if matches!(self.parent, Parent::Current) && self.tracer.source.skips_below_unsampled {
+        // the first question is the cheapest, and its answer is mostly no
+        if context::is_unsampled()
+            && matches!(self.parent, Parent::Current)
+            && self.tracer.source.skips_below_unsampled
+        {
             if let Some(entered) = context::enter_unsampled() {
                 return Span::unsampled(entered);
             }
@@ -136,32 +140,31 @@ impl<'a> SpanBuilder<'a> {
     }
 
     fn ask_sampler(self) -> Span {
-        let sampler = &self.tracer.source.sampler;
-        let (current, clock) =
-            context::current().map_or((None, None), |(context, clock)| (Some(context), clock));
-        let is_in_current = matches!(self.parent, Parent::Current);
+        let current = context::current();
+        let clock = current.as_ref().and_then(|(_, clock)| *clock);
         let parent = match self.parent {
-            Parent::Current => current,
-            Parent::Given(parent) => Some(parent.clone()),
+            Parent::Current => current.as_ref().map(|(context, _)| context),
+            Parent::Given(parent) => Some(parent),
             Parent::None => None,
         };
-        let trace_id = parent.as_ref().map_or_else(TraceId::random, |parent| parent.trace_id);
-        let sampled = sampler.keeps(trace_id, parent.as_ref().map(SpanContext::is_sampled));
-        if !sampled && is_in_current {
+        let trace_id = parent.map_or_else(TraceId::random, |parent| parent.trace_id);
+        let sampled = self.tracer.source.sampler.keeps(trace_id, parent.map(SpanContext::is_sampled));
+        if !sampled && matches!(self.parent, Parent::Current) {
             if let Some(entered) = context::enter_unsampled() {
                 return Span::unsampled(entered);
             }
         }
-        let context = match &parent {
+        let context = match parent {
             Some(parent) => parent.child(sampled),
             None => SpanContext::root(trace_id, sampled),
         };
-        let open =
-            if sampled && !context::silenced() { self.open(&context, parent.as_ref(), clock) } else { None };
-        let entered = context::enter(&context, open.as_ref().map(|open| open.clock));
+        let open = if sampled && !context::silenced() { self.open(&context, parent, clock) } else { None };
+        let clock = open.as_ref().map_or(clock, |open| Some(open.clock));
+        let entered = context::enter(&context, clock);
         Span { open, context: context.into(), entered, not_send: PhantomData }
     }
 
+    #[inline]
     fn open(
         &self,
         context: &SpanContext,
@@ -292,30 +295,30 @@ impl Span {
 
     /// Ends the span at a time of its own; one before its start counts as its start.
     pub fn end_at(mut self, time: SystemTime) {
-        if let Some(open) = self.close() {
-            open.finish(unix_nanos(time));
-        }
+        self.finish(Some(unix_nanos(time)));
     }
 
     /// Ends the span now, as dropping it does.
     pub fn end(self) {}
 
-    /// Leaves the thread's stack and gives the record that is to be finished.
-    #[inline]
-    fn close(&mut self) -> Option<Box<OpenSpan>> {
+    fn finish(&mut self, end: Option<u64>) {
         if let Some(entered) = self.entered.take() {
             entered.leave();
         }
-        self.open.take()
+        if let Some(open) = self.open.take() {
+            let end = end.unwrap_or_else(|| open.clock.now());
+            open.finish(end);
+        }
     }
 }
 
 impl Drop for Span {
     #[inline]
     fn drop(&mut self) {
-        if let Some(open) = self.close() {
-            open.finish_now();
+        if self.open.is_none() && self.entered.as_ref().is_some_and(Entered::leave_to_others) {
+            return;
         }
+        self.finish(None);
     }
 }
 

@@ -10,7 +10,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use standpipe::receiver::{ReceivedSpan, Receiver};
+use standpipe::receiver::proto::common::v1::any_value::Value;
+use standpipe::receiver::proto::metrics::v1::metric::Data;
+use standpipe::receiver::proto::metrics::v1::number_data_point;
+use standpipe::receiver::{ReceivedLog, ReceivedSpan, Receiver};
 use standpipe::{Config, Exporter, Telemetry, Tracer};
 use support::process;
 
@@ -186,6 +189,98 @@ fn a_span_open_across_a_fork_is_sent_by_the_parent_alone_and_is_the_parent_of_bo
     assert!(reap(child), "the child failed");
     drop(across);
     assert_eq!(telemetry.shutdown(PATIENCE).total().delivered, 2);
+}
+
+#[test]
+fn a_child_logs_for_itself_and_leaves_what_was_begun_before_the_fork_to_the_parent() {
+    let Some(endpoint) = process::task() else {
+        let receiver = Receiver::start().unwrap();
+        let name = "a_child_logs_for_itself_and_leaves_what_was_begun_before_the_fork_to_the_parent";
+        process::run(name, &receiver.endpoint());
+        let body = |log: ReceivedLog| log.log.body.clone().unwrap().value.unwrap();
+        let text = |text: &str| Value::StringValue(text.to_owned());
+        let bodies: Vec<_> = receiver.logs().into_iter().map(body).collect();
+        assert_eq!(bodies.len(), 3, "{bodies:?}");
+        assert!(["queued", "across", "in the child"].iter().all(|body| bodies.contains(&text(body))));
+        return;
+    };
+    let telemetry = start(Exporter::http(endpoint).linger(Duration::from_secs(600)));
+    let logger = telemetry.logger("shop");
+    logger.info("queued").emit();
+    let mut across = Some(logger.info("across"));
+    let child = fork(|| {
+        logger.info("in the child").emit();
+        across.take().unwrap().emit();
+        telemetry.shutdown(PATIENCE).total().delivered == 1
+    });
+    assert!(reap(child), "the child failed");
+    across.unwrap().emit();
+    assert_eq!(telemetry.shutdown(PATIENCE).total().delivered, 2);
+}
+
+/// The sums of a counter in the order they arrived, and when each began.
+fn received_sums(receiver: &Receiver, name: &str) -> Vec<(i64, u64)> {
+    let mut sums = Vec::new();
+    for received in receiver.metrics().iter().filter(|received| received.metric.name == name) {
+        let Some(Data::Sum(sum)) = &received.metric.data else { panic!("{received:?}") };
+        for point in &sum.data_points {
+            let Some(number_data_point::Value::AsInt(value)) = point.value else { panic!("{point:?}") };
+            sums.push((value, point.start_time_unix_nano));
+        }
+    }
+    sums
+}
+
+#[test]
+fn children_that_only_measure_start_from_zero_and_push_for_themselves() {
+    let Some(endpoint) = process::task() else {
+        let receiver = Receiver::start().unwrap();
+        let name = "children_that_only_measure_start_from_zero_and_push_for_themselves";
+        process::run(name, &receiver.endpoint());
+        let sums = received_sums(&receiver, "orders");
+        let of_children: Vec<_> = sums.iter().filter(|(value, _)| *value == 3).collect();
+        let of_parent: Vec<_> = sums.iter().filter(|(value, _)| *value == 105).collect();
+        assert_eq!(
+            (of_children.len(), of_parent.len(), sums.len()),
+            (CHILDREN as usize, 1, CHILDREN as usize + 1)
+        );
+        let start = of_parent[0].1;
+        assert!(of_children.iter().all(|(_, child)| *child > start), "{sums:?}");
+        assert_eq!(received_sums(&receiver, "asked").len(), CHILDREN as usize + 1);
+        return;
+    };
+    let telemetry = start(Exporter::http(endpoint).interval(Duration::from_secs(600)));
+    let meter = telemetry.meter("shop");
+    let orders = meter.counter("orders");
+    let bound = orders.with(());
+    meter.build("asked").observe_counter(|observer| observer.observe(7, ()));
+    orders.add(100, ());
+    let stop = AtomicBool::new(false);
+    let all_good = thread::scope(|scope| {
+        // new series and new instruments all the time: forks fall into every state of their locks
+        for _ in 0..LOAD {
+            scope.spawn(|| {
+                for number in (0..1_000_000).take_while(|_| !stop.load(Ordering::Relaxed)) {
+                    meter.counter("load").add(1, &[("number", number % 5_000)]);
+                    meter.histogram("load.size").record(1.0, &[("number", number % 100)]);
+                }
+            });
+        }
+        let child = || {
+            orders.add(1, ());
+            bound.add(2);
+            meter.histogram("of child").record(1.0, &[("new", true)]);
+            let ledger = telemetry.shutdown(PATIENCE);
+            ledger.lost() == 0 && ledger.total().delivered == 3
+        };
+        let children: Vec<_> = (0..CHILDREN).map(|_| fork(child)).collect();
+        let failed = children.into_iter().map(reap).filter(|good| !good).count();
+        stop.store(true, Ordering::Relaxed);
+        failed == 0
+    });
+    assert!(all_good, "a child failed");
+    bound.add(5);
+    assert_eq!(telemetry.shutdown(PATIENCE).lost(), 0);
 }
 
 #[test]

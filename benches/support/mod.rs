@@ -9,6 +9,7 @@ pub(crate) mod allocations;
 pub(crate) mod arguments;
 pub(crate) mod callgrind;
 pub(crate) mod child;
+pub(crate) mod logs;
 pub(crate) mod process;
 pub(crate) mod sink;
 pub(crate) mod table;

@@ -74,9 +74,10 @@ impl ExponentialHistogram {
         self.totals.merge(&other.totals);
     }
 
-    /// Gives what was counted so far and starts anew.
+    /// Gives what was counted so far and starts anew, with as much room as before: whoever counts on need not ask for it.
     pub(crate) fn take(&mut self) -> Self {
-        std::mem::take(self)
+        let (positive, negative) = (self.positive.emptied(), self.negative.emptied());
+        std::mem::replace(self, Self { positive, negative, ..Self::default() })
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -120,6 +121,11 @@ impl Buckets {
     fn range(&self) -> Option<Range> {
         let count = self.counts.len() as i32;
         (count > 0).then(|| Range { first: self.offset, last: self.offset + count - 1 })
+    }
+
+    /// None, with the same room.
+    fn emptied(&self) -> Self {
+        Self { offset: 0, counts: Vec::with_capacity(self.counts.capacity()) }
     }
 
     fn view(&self) -> BucketsView<'_> {

@@ -2,11 +2,12 @@
 
 mod exponential;
 mod histogram;
-#[cfg(test)]
-mod reference;
 mod sum;
 mod totals;
 
 pub(crate) use exponential::ExponentialHistogram;
 pub(crate) use histogram::{DEFAULT_BOUNDS, ExplicitHistogram, check_bounds};
 pub(crate) use sum::Compensated;
+
+#[cfg(test)]
+mod tests;

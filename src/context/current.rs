@@ -26,7 +26,7 @@ struct Stack {
 struct Frame {
     id: NonZeroU64,
     context: SpanContext,
-    /// Only a span that is recorded has one.
+    /// Of the nearest recorded span, itself included; a trace that nobody records needs none.
     clock: Option<Clock>,
     /// The span itself and those that share its context; if it is at hand as [`UNSAMPLED`], that one counts.
     spans: u64,
@@ -123,11 +123,19 @@ pub(crate) fn enter(context: &SpanContext, clock: Option<Clock>) -> Option<Enter
             stack.entered += 1;
             let id = NonZeroU64::new(stack.entered)?;
             stack.frames.push(Frame { id, context: context.clone(), clock, spans: 1 });
-            stack.take_unsampled_out();
+            if !context.is_sampled() {
+                UNSAMPLED.set(Some(Unsampled { frame: id, spans: 1 }));
+            }
             Some(Entered(id))
         })
         .ok()
         .flatten()
+}
+
+/// Whether the thread's current span is unsampled.
+#[inline]
+pub(crate) fn is_unsampled() -> bool {
+    UNSAMPLED.get().is_some()
 }
 
 /// Makes another span one with the thread's current one, if that is unsampled: nobody will see either of them, so
@@ -140,23 +148,25 @@ pub(crate) fn enter_unsampled() -> Option<Entered> {
 }
 
 impl Entered {
-    /// Takes the span off the stack, wherever it stands: guards may end in any order.
+    /// Ends the span's part in what it shares, if there are others left to share it; otherwise it must leave the stack.
     #[inline]
-    pub(crate) fn leave(self) {
+    pub(crate) fn leave_to_others(&self) -> bool {
         match UNSAMPLED.get() {
             Some(Unsampled { frame, spans }) if frame == self.0 && spans > 1 => {
                 UNSAMPLED.set(Some(Unsampled { frame, spans: spans - 1 }));
+                true
             }
-            _ => self.leave_stack(),
+            _ => false,
         }
     }
 
-    fn leave_stack(self) {
+    /// Takes the span off the stack, wherever it stands: guards may end in any order.
+    #[inline]
+    pub(crate) fn leave(self) {
         let _ = STACK.try_with(|stack| {
             if let Ok(mut stack) = stack.try_borrow_mut() {
                 stack.put_unsampled_back();
                 stack.leave(self.0);
-                stack.take_unsampled_out();
             }
         });
     }
@@ -174,32 +184,35 @@ impl Entered {
 }
 
 impl Stack {
+    #[inline]
     fn leave(&mut self, id: NonZeroU64) {
-        match self.frames.last_mut() {
+        match self.frames.last() {
             Some(frame) if frame.id == id && frame.spans == 1 => drop(self.frames.pop()),
-            _ => self.frames.retain_mut(|frame| {
-                frame.spans -= u64::from(frame.id == id);
-                frame.spans > 0
-            }),
+            _ => self.leave_below(id),
         }
+        match self.frames.last() {
+            Some(frame) if !frame.context.is_sampled() => {
+                UNSAMPLED.set(Some(Unsampled { frame: frame.id, spans: frame.spans }));
+            }
+            _ => {}
+        }
+    }
+
+    #[cold]
+    fn leave_below(&mut self, id: NonZeroU64) {
+        self.frames.retain_mut(|frame| {
+            frame.spans -= u64::from(frame.id == id);
+            frame.spans > 0
+        });
     }
 
     /// Before the stack changes.
     #[inline]
     fn put_unsampled_back(&mut self) {
-        if let Some(unsampled) = UNSAMPLED.take() {
+        if let Some(unsampled) = UNSAMPLED.get() {
+            UNSAMPLED.set(None);
             if let Some(frame) = self.frames.last_mut() {
                 frame.spans = unsampled.spans;
-            }
-        }
-    }
-
-    /// After the stack has changed.
-    #[inline]
-    fn take_unsampled_out(&self) {
-        if let Some(frame) = self.frames.last() {
-            if !frame.context.is_sampled() {
-                UNSAMPLED.set(Some(Unsampled { frame: frame.id, spans: frame.spans }));
             }
         }
     }

@@ -7,7 +7,8 @@ use std::fmt;
 use std::sync::Arc;
 
 pub(crate) use current::{
-    Clock, Entered, current, enter, enter_unsampled, quietly, silence, silenced, span_and_time, unix_nanos,
+    Clock, Entered, current, enter, enter_unsampled, is_unsampled, quietly, silence, silenced, span_and_time,
+    unix_nanos,
 };
 pub use w3c::ParseContextError;
 

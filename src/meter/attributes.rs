@@ -2,7 +2,7 @@
 
 use crate::record::Value;
 
-/// The attributes of a measurement: an array of pairs, or `()` for none.
+/// The attributes of a measurement: a borrowed array of pairs, or `()` for none.
 ///
 /// All values of an array have one type; for a mix of types spell out [`Value`]s. The order of the pairs does not
 /// matter, and of a key that is given twice the last value counts.
@@ -48,16 +48,9 @@ impl<'a> Pairs for &[Pair<'a>] {
     }
 }
 
-impl<'a, V: Into<Value<'a>>, const COUNT: usize> Pairs for [(&'a str, V); COUNT] {
-    #[inline]
-    fn with<R>(self, take: impl FnOnce(&[Pair<'_>]) -> R) -> R {
-        take(&self.map(|(key, value)| (key, value.into())))
-    }
-}
-
 impl<'a, V: Copy + Into<Value<'a>>, const COUNT: usize> Pairs for &[(&'a str, V); COUNT] {
     #[inline]
     fn with<R>(self, take: impl FnOnce(&[Pair<'_>]) -> R) -> R {
-        (*self).with(take)
+        take(&self.map(|(key, value)| (key, value.into())))
     }
 }

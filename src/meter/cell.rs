@@ -75,7 +75,7 @@ impl Cell {
     pub(super) fn is_empty(&self) -> bool {
         match self {
             Self::IntSum(sum) => sum.load(Ordering::Relaxed) == 0,
-            Self::FloatSum(sum) => sum.sum_up(|part| part.clone()).value() == 0.0,
+            Self::FloatSum(sum) => sum.sum_up(|part| *part).value() == 0.0,
             Self::IntGauge(latest) | Self::FloatGauge(latest) => latest.read().is_none(),
             Self::Explicit(histogram) => histogram.sum_up(|part| part.clone()).is_empty(),
             Self::Exponential(histogram) => histogram.sum_up(|part| part.clone()).is_empty(),
@@ -86,9 +86,7 @@ impl Cell {
     pub(super) fn read(&self) -> Option<Reading> {
         match self {
             Self::IntSum(sum) => Some(Reading::Number(Number::Int(sum.load(Ordering::Relaxed)))),
-            Self::FloatSum(sum) => {
-                Some(Reading::Number(Number::Float(sum.sum_up(|part| part.clone()).value())))
-            }
+            Self::FloatSum(sum) => Some(Reading::Number(Number::Float(sum.sum_up(|part| *part).value()))),
             Self::IntGauge(latest) => Some(int(latest.read()?)),
             Self::FloatGauge(latest) => Some(float(latest.read()?)),
             Self::Explicit(histogram) => some_explicit(histogram.sum_up(|part| part.clone())),

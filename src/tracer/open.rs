@@ -29,6 +29,7 @@ thread_local! {
 
 impl OpenSpan {
     /// `None` if there is no exporter to send it.
+    #[inline]
     pub(super) fn begin(
         source: &Arc<Source>,
         head: &SpanHead<'_>,
@@ -50,11 +51,7 @@ impl OpenSpan {
         Some(open)
     }
 
-    pub(super) fn finish_now(self: Box<Self>) {
-        let now = self.clock.now();
-        self.finish(now);
-    }
-
+    #[inline]
     pub(super) fn finish(mut self: Box<Self>, end: u64) {
         // a span that was open across a fork is the parent's to send
         if self.generation == fork::generation() {

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::aggregate::reference::exact_sum;
+use crate::aggregate::tests::exact_sum;
 
 fn sum_of(values: &[f64]) -> Compensated {
     let mut sum = Compensated::default();
@@ -52,6 +52,13 @@ fn small_values_are_not_lost_beside_large_ones() {
     assert_eq!(sum_of(&[1.0, 1e100, 1.0, -1e100]).value(), 2.0);
     assert_eq!(sum_of(&[0.1; 10]).value(), 1.0);
     assert_eq!(sum_of(&vec![0.1; 1_000_000]).value(), 100_000.0);
+}
+
+#[test]
+fn small_values_of_a_part_are_not_lost_either() {
+    let mut merged = sum_of(&[1.0, 1e100]);
+    merged.merge(&sum_of(&[1.0, -1e100]));
+    assert_eq!(merged.value(), 2.0);
 }
 
 #[test]

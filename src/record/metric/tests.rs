@@ -152,6 +152,22 @@ fn a_head_that_does_not_fit_takes_no_points_and_no_memory() {
 }
 
 #[test]
+fn a_metric_fits_into_exactly_its_own_length() {
+    // around the lengths at which the length of the data, or of the metric, needs another byte
+    for length in (1..200).chain(16_200..16_400) {
+        let text = "t".repeat(length);
+        let attributes = AttributeSet::new([("key", Value::Str(&text))]);
+        let mut record = MetricRecord::default();
+        let mut fits = |max_bytes| {
+            record.begin(&gauge("g"), max_bytes);
+            record.number(&attributes, NOW, Number::Int(1)).then(|| record.finish().len())
+        };
+        let whole = fits(AMPLE).unwrap();
+        assert_eq!((fits(whole), fits(whole - 1)), (Some(whole), None), "{length}");
+    }
+}
+
+#[test]
 fn a_point_of_another_kind_is_not_written() {
     let mut record = MetricRecord::default();
     let none = AttributeSet::default();

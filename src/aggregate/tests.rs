@@ -1,5 +1,7 @@
 //! Slow and plain computations that the aggregates are compared with.
 
+use proptest::prelude::*;
+
 /// The sum of finite values, rounded once. Keeps parts that do not overlap, so that no bit is dropped on the way.
 pub(super) fn exact_sum(values: &[f64]) -> f64 {
     let mut parts: Vec<f64> = Vec::new();
@@ -22,8 +24,7 @@ pub(super) fn exact_sum(values: &[f64]) -> f64 {
 }
 
 /// Any finite double: of every size, with many round ones among them.
-pub(super) fn any_finite() -> impl proptest::strategy::Strategy<Value = f64> {
-    use proptest::prelude::*;
+pub(super) fn any_finite() -> impl Strategy<Value = f64> {
     let sizes = [5e-324, f64::MIN_POSITIVE, f64::MAX, f64::MAX.sqrt(), 0.0, 1.0, 5.0, 250.0, 10_000.0, 0.1];
     let round = prop::sample::select(sizes.to_vec());
     let power = (-1074i32..1024).prop_map(|exponent| 2.0f64.powi(exponent));
