@@ -271,6 +271,14 @@ mod tests {
     }
 
     #[test]
+    fn only_what_was_delivered_or_replaced_is_whole() {
+        let whole = total(&shop());
+        assert!(whole.is_whole());
+        assert!(!Account { accepted: whole.accepted + 1, in_flight: 1, ..whole.clone() }.is_whole());
+        assert!(!Account { turned_away: vec![("queue full", 1)], ..whole }.is_whole());
+    }
+
+    #[test]
     fn every_loss_is_shown_with_its_reason() {
         let lossy = Account {
             name: "shop".to_owned(),

@@ -153,13 +153,15 @@ fn the_color_of_a_log_record_is_that_of_its_severity() {
 fn what_was_logged_outside_of_the_spans_comes_after_the_traces() {
     let elsewhere = log(0xa1, 9, 13, "not in a span of this trace", 2_000);
     let nowhere = LogRecord { trace_id: Vec::new(), span_id: Vec::new(), ..log(0, 0, 9, "open", 1_000) };
-    let drawing = drawn_with_logs(&shop(), &[elsewhere, nowhere], &plain_look(70));
+    let later = LogRecord { time_unix_nano: START + 3_000_000, ..nowhere.clone() };
+    let drawing = drawn_with_logs(&shop(), &[elsewhere, nowhere, later], &plain_look(70));
     let expected = [
         "   2 attributes above the limits, dropped",
         "",
-        "logs outside of these spans ──────────────────────────── 2 log records",
+        "logs outside of these spans ──────────────────────────── 3 log records",
         "22:13:20.001Z  payments  INFO   open",
         "22:13:20.002Z  payments  WARN   not in a span of this trace",
+        "22:13:20.003Z  payments  INFO   open",
     ];
     assert!(drawing.ends_with(&expected.join("\n")), "{drawing}");
     let only_logs = drawn_with_logs(&[], &[log(0xa1, 9, 9, "", 1_000)], &plain_look(70));
