@@ -17,54 +17,6 @@ const SEVERITY: usize = 5;
 /// A piece of text, what it is written with, and the cells that it takes at least.
 pub(super) type Piece = (Ink, String, usize);
 
-/// Writes the pieces that are not empty, two cells of air between them.
-pub(super) fn put_pieces(pieces: &[Piece], line: &mut Line<'_>) {
-    for (ink, text, width) in pieces.iter().filter(|(_, text, _)| !text.is_empty()) {
-        let end = line.width() + width;
-        line.put_rest(*ink, text).pad_to(end).space(2);
-    }
-}
-
-/// What a log record says: how severe it is, and its body.
-pub(super) fn log_pieces(view: &LogView<'_>) -> [Piece; 3] {
-    let ink = if view.is_error() { Ink::BAD } else { Ink::PLAIN };
-    [
-        (view.ink(), view.severity(), SEVERITY),
-        (ink.bold(), view.log.event_name.clone(), 0),
-        (ink, view.body(), 0),
-    ]
-}
-
-/// Something that happened while a span was open.
-enum Moment<'a> {
-    Event(&'a Event),
-    Log(LogView<'a>),
-}
-
-impl Moment<'_> {
-    fn unix_nanos(&self) -> u64 {
-        match self {
-            Self::Event(event) => event.time_unix_nano,
-            Self::Log(view) => view.unix_nanos(),
-        }
-    }
-
-    fn pieces(&self, span_start: u64, look: &Look) -> Vec<Piece> {
-        let offset = (Ink::FAINT, offset(self.unix_nanos(), span_start, look), 0);
-        match self {
-            Self::Event(event) => {
-                let ink = if event.name == "exception" { Ink::BAD } else { Ink::PLAIN };
-                let name = (ink, format!("{} {}", look.glyphs.event, event.name), 0);
-                vec![name, offset, (Ink::FAINT, attributes(&event.attributes), 0)]
-            }
-            Self::Log(view) => {
-                let attributes = (Ink::FAINT, attributes(&view.log.attributes), 0);
-                log_pieces(view).into_iter().chain([offset, attributes]).collect()
-            }
-        }
-    }
-}
-
 impl<'a> Drawing<'_, 'a> {
     pub(super) fn details(&self, node: &Node, view: &SpanView<'a>, lines: &mut Vec<String>) {
         let span = view.span;
@@ -121,6 +73,36 @@ impl<'a> Drawing<'_, 'a> {
     }
 }
 
+/// Something that happened while a span was open.
+enum Moment<'a> {
+    Event(&'a Event),
+    Log(LogView<'a>),
+}
+
+impl Moment<'_> {
+    fn unix_nanos(&self) -> u64 {
+        match self {
+            Self::Event(event) => event.time_unix_nano,
+            Self::Log(view) => view.unix_nanos(),
+        }
+    }
+
+    fn pieces(&self, span_start: u64, look: &Look) -> Vec<Piece> {
+        let offset = (Ink::FAINT, offset(self.unix_nanos(), span_start, look), 0);
+        match self {
+            Self::Event(event) => {
+                let ink = if event.name == "exception" { Ink::BAD } else { Ink::PLAIN };
+                let name = (ink, format!("{} {}", look.glyphs.event, event.name), 0);
+                vec![name, offset, (Ink::FAINT, attributes(&event.attributes), 0)]
+            }
+            Self::Log(view) => {
+                let attributes = (Ink::FAINT, attributes(&view.log.attributes), 0);
+                log_pieces(view).into_iter().chain([offset, attributes]).collect()
+            }
+        }
+    }
+}
+
 /// The first events and the first log records, in the order of time.
 fn moments<'a>(events: &'a [Event], logs: &[LogView<'a>]) -> Vec<Moment<'a>> {
     let events = events.iter().take(MOST_LISTED).map(Moment::Event);
@@ -151,4 +133,22 @@ fn counts(counts: &[(u64, &str)]) -> Option<String> {
         .map(|(number, what)| describe::count(*number, what))
         .collect();
     (!some.is_empty()).then(|| some.join(", "))
+}
+
+/// Writes the pieces that are not empty, two cells of air between them.
+pub(super) fn put_pieces(pieces: &[Piece], line: &mut Line<'_>) {
+    for (ink, text, width) in pieces.iter().filter(|(_, text, _)| !text.is_empty()) {
+        let end = line.width() + width;
+        line.put_rest(*ink, text).pad_to(end).space(2);
+    }
+}
+
+/// What a log record says: how severe it is, and its body.
+pub(super) fn log_pieces(view: &LogView<'_>) -> [Piece; 3] {
+    let ink = if view.is_error() { Ink::BAD } else { Ink::PLAIN };
+    [
+        (view.ink(), view.severity(), SEVERITY),
+        (ink.bold(), view.log.event_name.clone(), 0),
+        (ink, view.body(), 0),
+    ]
 }
