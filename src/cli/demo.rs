@@ -3,64 +3,137 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
+use standpipe::Signal;
 use standpipe::receiver::{Answer, Receiver};
 
 use super::describe::{self, SpanView};
 use super::ledger::{self, Account};
-use super::paint::{Ink, Look};
+use super::logs::LogView;
+use super::paint::{Ink, Look, Palette};
+use super::points::{self, PointView};
 use super::shop::Shop;
-use super::{Failure, print, waterfall};
+use super::{Failure, metrics_table, print, waterfall};
 
 /// How long the services may take to deliver what they still have.
 const BUDGET: Duration = Duration::from_secs(5);
 
 /// Runs the shop and draws what arrived; a failure if it is not what was sent.
 pub(crate) fn run(look: &Look) -> Result<ExitCode, Failure> {
-    // The first request is turned down, to show that it comes again.
-    let receiver = Receiver::builder().first_answers([Answer::status(503)]).start();
+    let receiver = Receiver::start();
     let receiver = receiver.map_err(|error| Failure::Message(format!("start a receiver: {error}")))?;
+    // The first request with spans is turned down, to show that it comes again.
+    receiver.script_for(Signal::Traces, [Answer::status(503)]);
     let shop = Shop::open(&receiver.endpoint()).map_err(|error| Failure::Message(error.to_string()))?;
     print(&[greeting(&receiver.endpoint(), look), String::new()])?;
     shop.trade();
-    let accounts = shop.close(BUDGET);
+    let books = shop.close(BUDGET);
 
-    let total = ledger::total(&accounts);
-    let arrived = Arrived { spans: receiver.span_count(), requests: receiver.request_count() };
-    let spans = receiver.spans();
-    let views: Vec<SpanView<'_>> = spans.iter().map(SpanView::from).collect();
-    let mut lines = waterfall::draw(&views, look);
+    let arrived = Arrived::new(&receiver, &books);
+    let accounts: Vec<Account> = books.into_iter().map(|(_, account)| account).collect();
+    let mut lines = draw(&receiver, look);
     lines.push(String::new());
     lines.extend(ledger::draw(&accounts, look));
-    lines.push(arrived.draw(&total, look));
+    lines.extend(arrived.draw(look));
     print(&lines)?;
 
-    let is_whole = total.accepted == total.delivered && total.delivered == arrived.spans;
+    let is_whole = ledger::total(&accounts).is_whole() && arrived.is_all();
     Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// Said at once, since the shop takes a second.
 fn greeting(endpoint: &str, look: &Look) -> String {
     let mut line = look.line();
-    line.put(Ink::FAINT, "a pretend shop exports its traces to ").put(Ink::PLAIN, endpoint);
+    line.put_rest(Ink::FAINT, "a pretend shop exports to ");
+    line.put_rest(Ink::PLAIN, endpoint);
     line.finish()
 }
 
-/// What the receiver counted on its side of the wire.
+/// Everything that arrived: the traces with their logs, then the metrics.
+fn draw(receiver: &Receiver, look: &Look) -> Vec<String> {
+    let (spans, logs, metrics) = (receiver.spans(), receiver.logs(), receiver.metrics());
+    let spans: Vec<SpanView<'_>> = spans.iter().map(SpanView::from).collect();
+    let logs: Vec<LogView<'_>> = logs.iter().map(LogView::from).collect();
+    let points: Vec<PointView<'_>> = metrics.iter().flat_map(points::of_received).collect();
+    let mut palette = Palette::default();
+    let mut lines = waterfall::draw(&spans, &logs, &mut palette, look);
+    lines.push(String::new());
+    lines.extend(metrics_table::draw(&points, &mut palette, look));
+    lines
+}
+
+/// What the receiver counted on its side of the wire, beside what the services say they delivered.
 struct Arrived {
-    spans: u64,
+    records: [Count; 3],
     requests: u64,
 }
 
+struct Count {
+    what: &'static str,
+    received: u64,
+    delivered: u64,
+}
+
 impl Arrived {
-    fn draw(&self, total: &Account, look: &Look) -> String {
-        let is_equal = self.spans == total.delivered;
+    fn new(receiver: &Receiver, books: &[(Signal, Account)]) -> Self {
+        let count = |signal: Signal, what, received| {
+            let of_signal = books.iter().filter(|(of, _)| *of == signal);
+            Count { what, received, delivered: of_signal.map(|(_, account)| account.delivered).sum() }
+        };
+        Self {
+            records: [
+                count(Signal::Traces, "span", receiver.span_count()),
+                count(Signal::Logs, "log record", receiver.log_count()),
+                count(Signal::Metrics, "data point", receiver.point_count()),
+            ],
+            requests: receiver.request_count(),
+        }
+    }
+
+    fn is_all(&self) -> bool {
+        self.records.iter().all(|count| count.received == count.delivered)
+    }
+
+    fn draw(&self, look: &Look) -> [String; 2] {
         let (ink, mark) =
-            if is_equal { (Ink::GOOD, look.glyphs.check) } else { (Ink::BAD, look.glyphs.cross) };
-        let spans = describe::count(self.spans, "span");
+            if self.is_all() { (Ink::GOOD, look.glyphs.check) } else { (Ink::BAD, look.glyphs.cross) };
+        let records = self.records.iter().map(Count::text).collect::<Vec<_>>().join(", ");
         let requests = describe::count(self.requests, "request");
         let mut line = look.line();
-        line.put(ink.bold(), &format!("{mark} the receiver counted {spans}"));
-        line.put_rest(Ink::PLAIN, &format!(" in {requests}, the first turned down with a 503"));
-        line.finish()
+        line.put(ink.bold(), &format!("{mark} received")).put_rest(Ink::PLAIN, &format!(": {records}"));
+        let mut beneath = look.line();
+        let remark = format!("in {requests}; one was answered 503 and came again");
+        beneath.space(look.width_of(mark) + 1).put_rest(Ink::FAINT, &remark);
+        [line.finish(), beneath.finish()]
+    }
+}
+
+impl Count {
+    fn text(&self) -> String {
+        let received = describe::count(self.received, self.what);
+        if self.received == self.delivered {
+            received
+        } else {
+            format!("{received} instead of {}", self.delivered)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::paint::plain_look;
+    use super::*;
+
+    fn arrived(points: u64) -> Arrived {
+        let count = |what, received, delivered| Count { what, received, delivered };
+        let records = [count("span", 1, 1), count("log record", 2, 2), count("data point", points, 30)];
+        Arrived { records, requests: 4 }
+    }
+
+    #[test]
+    fn what_is_missing_at_the_receiver_is_said_by_signal() {
+        assert!(arrived(30).is_all() && !arrived(29).is_all());
+        let line = |points| arrived(points).draw(&plain_look(100))[0].clone();
+        assert_eq!(line(30), "✓ received: 1 span, 2 log records, 30 data points");
+        assert_eq!(line(29), "✗ received: 1 span, 2 log records, 29 data points instead of 30");
     }
 }

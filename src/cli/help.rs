@@ -37,7 +37,8 @@ standpipe: OTLP export for programs without an async runtime
 usage: standpipe COMMAND [OPTIONS]
 
 commands:
-  demo         send the traces of a small pretend shop to a receiver of its own and draw them
+  demo         send the traces, logs and metrics of a small pretend shop to a receiver of its own
+               and draw them
   receive      listen for OTLP over HTTP and print the traces, logs and metrics that arrive
   check FILE   show what a configuration file comes to, and what is wrong with it
   help [COMMAND]
@@ -53,7 +54,9 @@ const DEMO: &str = "\
 usage: standpipe demo [--color WHEN] [--ascii]
 
 Starts a receiver on a free port of this machine, runs a pretend shop of three services that
-export to it through this library, and draws the traces that arrived. Below them is the ledger:
+export to it through this library, and draws what arrived: the traces, with the logs in their
+spans, and a table of the metrics. The small lines in it are the buckets of a histogram, the rise
+of a counter from push to push, or what anything else was with each push. Below is the ledger:
 what the library accepted, delivered and lost, and what the receiver counted.
 
 The drawing is as wide as COLUMNS says, or the terminal, or 100 cells.

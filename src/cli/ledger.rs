@@ -5,15 +5,22 @@ use standpipe::Counts;
 use super::describe;
 use super::paint::{Ink, Look};
 
-const COLUMNS: [&str; 5] = ["accepted", "delivered", "rejected", "dropped", "in flight"];
-const COLUMN: usize = 11;
+const COLUMNS: [&str; 5] = ["accepted", "delivered", "replaced", "lost", "in flight"];
+/// Those that are shown also where they are empty and there is little room.
+const NEEDED: [&str; 2] = ["accepted", "delivered"];
+const GAP: usize = 2;
+const SHORTEST_NAME: usize = 10;
 
 /// One row of the table, in records.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Account {
     pub(crate) name: String,
+    /// What the records are.
+    pub(crate) records: &'static str,
     pub(crate) accepted: u64,
     pub(crate) delivered: u64,
+    /// Newer ones were delivered instead.
+    pub(crate) replaced: u64,
     pub(crate) rejected: u64,
     /// After they were accepted, by reason.
     pub(crate) dropped: Vec<Loss>,
@@ -27,12 +34,14 @@ type Loss = (&'static str, u64);
 
 impl Account {
     /// What the library says of itself.
-    pub(crate) fn new(name: &str, counts: &Counts) -> Self {
+    pub(crate) fn new(name: &str, records: &'static str, counts: &Counts) -> Self {
         let (dropped, turned_away) = (&counts.dropped, &counts.turned_away);
         Self {
             name: name.to_owned(),
+            records,
             accepted: counts.accepted,
             delivered: counts.delivered,
+            replaced: counts.replaced,
             rejected: counts.rejected,
             dropped: vec![
                 ("refused", dropped.refused),
@@ -50,17 +59,28 @@ impl Account {
         }
     }
 
-    fn lost(&self) -> u64 {
-        self.rejected + sum(&self.dropped) + sum(&self.turned_away)
+    /// Nothing lost, nothing left.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.lost() == 0 && self.accepted == self.delivered + self.replaced
     }
 
+    fn lost(&self) -> u64 {
+        self.lost_on_the_way() + sum(&self.turned_away)
+    }
+
+    fn lost_on_the_way(&self) -> u64 {
+        self.rejected + sum(&self.dropped)
+    }
+
+    /// The first is the sum of the others.
     fn counts(&self) -> [u64; COLUMNS.len()] {
-        [self.accepted, self.delivered, self.rejected, sum(&self.dropped), self.in_flight]
+        [self.accepted, self.delivered, self.replaced, self.lost_on_the_way(), self.in_flight]
     }
 
     fn add(&mut self, other: &Self) {
         self.accepted += other.accepted;
         self.delivered += other.delivered;
+        self.replaced += other.replaced;
         self.rejected += other.rejected;
         self.in_flight += other.in_flight;
         add_losses(&mut self.dropped, &other.dropped);
@@ -93,15 +113,22 @@ pub(crate) fn total(accounts: &[Account]) -> Account {
 /// Draws the accounts, their sum, and in one line what it means.
 pub(crate) fn draw(accounts: &[Account], look: &Look) -> Vec<String> {
     let total = total(accounts);
-    let longest = accounts.iter().map(|account| account.name.chars().count()).max().unwrap_or(0);
-    let name_column = longest.clamp(10, look.width.saturating_sub(COLUMN * COLUMNS.len()).max(10));
-
-    let mut lines = vec![heading(name_column, look)];
-    lines.extend(accounts.iter().map(|account| row(account, Ink::PLAIN, name_column, look)));
-    if accounts.len() > 1 {
-        lines.push(row(&total, Ink::PLAIN.bold(), name_column, look));
+    let table = Table::new(accounts, &total, look);
+    let mut lines = vec![table.heading()];
+    let mut above = "";
+    for account in accounts {
+        // a name is not said again in each of its rows
+        let name = if account.name == above { "" } else { &account.name };
+        lines.push(table.row(name, account, Ink::PLAIN));
+        above = &account.name;
     }
-    for (what, losses) in [("dropped", &total.dropped), ("turned away", &total.turned_away)] {
+    if accounts.len() > 1 {
+        lines.push(table.row(&total.name, &total, Ink::PLAIN.bold()));
+    }
+    let rejected = [("by the collector", total.rejected)];
+    let losses: [(&str, &[Loss]); 3] =
+        [("rejected", &rejected), ("dropped", &total.dropped), ("turned away", &total.turned_away)];
+    for (what, losses) in losses {
         for (reason, number) in losses.iter().filter(|(_, number)| *number > 0) {
             lines.push(note(&format!("{what}: {number} {reason}"), look));
         }
@@ -110,28 +137,65 @@ pub(crate) fn draw(accounts: &[Account], look: &Look) -> Vec<String> {
     lines
 }
 
-fn heading(name_column: usize, look: &Look) -> String {
-    let mut line = look.line();
-    line.put(Ink::FAINT, "ledger");
-    for (index, title) in COLUMNS.iter().enumerate() {
-        line.put_right(Ink::FAINT, title, name_column + COLUMN * (index + 1));
-    }
-    line.finish()
+/// How the rows are divided.
+struct Table<'a> {
+    look: &'a Look,
+    name: usize,
+    records: usize,
+    /// Which columns are shown, and where each ends.
+    columns: Vec<(usize, usize)>,
 }
 
-fn row(account: &Account, ink: Ink, name_column: usize, look: &Look) -> String {
-    let mut line = look.line();
-    line.put_within(ink, &account.name, name_column);
-    for (index, count) in account.counts().into_iter().enumerate() {
-        let is_loss = matches!(COLUMNS[index], "rejected" | "dropped");
-        let ink = match count {
-            0 => Ink::FAINT,
-            _ if is_loss => Ink::BAD.bold(),
-            _ => ink,
+impl<'a> Table<'a> {
+    fn new(accounts: &[Account], total: &Account, look: &'a Look) -> Self {
+        let name = accounts.iter().map(|account| look.width_of(&account.name)).max().unwrap_or(0);
+        let name = name.clamp(SHORTEST_NAME, SHORTEST_NAME.max(look.width / 4));
+        let records = accounts.iter().map(|account| account.records.len()).max().unwrap_or(0);
+        let start = if records == 0 { name } else { name + GAP + records };
+
+        let all: Vec<usize> = (0..COLUMNS.len()).collect();
+        let counts = total.counts();
+        let needed = all.iter().copied().filter(|&n| counts[n] > 0 || NEEDED.contains(&COLUMNS[n])).collect();
+        let place = |shown: Vec<usize>| {
+            let mut end = start;
+            let place = |number: usize| {
+                end += GAP + COLUMNS[number].len();
+                (number, end)
+            };
+            shown.into_iter().map(place).collect::<Vec<_>>()
         };
-        line.put_right(ink, &count.to_string(), name_column + COLUMN * (index + 1));
+        let mut columns = place(all);
+        if columns.last().is_some_and(|(_, end)| *end > look.width) {
+            columns = place(needed);
+        }
+        columns.retain(|(_, end)| *end <= look.width);
+        Self { look, name, records, columns }
     }
-    line.finish()
+
+    fn heading(&self) -> String {
+        let mut line = self.look.line();
+        line.put(Ink::FAINT, "ledger");
+        for &(number, end) in &self.columns {
+            line.put_right(Ink::FAINT, COLUMNS[number], end);
+        }
+        line.finish()
+    }
+
+    fn row(&self, name: &str, account: &Account, ink: Ink) -> String {
+        let mut line = self.look.line();
+        line.put_within(ink, name, self.name).pad_to(self.name + GAP);
+        line.put_within(ink, account.records, self.records);
+        let counts = account.counts();
+        for &(number, end) in &self.columns {
+            let ink = match counts[number] {
+                0 => Ink::FAINT,
+                _ if COLUMNS[number] == "lost" => Ink::BAD.bold(),
+                _ => ink,
+            };
+            line.put_right(ink, &counts[number].to_string(), end);
+        }
+        line.finish()
+    }
 }
 
 fn note(text: &str, look: &Look) -> String {
@@ -151,7 +215,12 @@ fn verdict(total: &Account, look: &Look) -> String {
     } else {
         let check = look.glyphs.check;
         line.put(Ink::GOOD.bold(), &format!("{check} nothing lost"));
-        line.put(Ink::PLAIN, &format!(": {} accepted = {} delivered", total.accepted, total.delivered));
+        let replaced = match total.replaced {
+            0 => String::new(),
+            replaced => format!(" + {replaced} replaced by newer ones"),
+        };
+        let sum = format!(": {} accepted = {} delivered{replaced}", total.accepted, total.delivered);
+        line.put_rest(Ink::PLAIN, &sum);
     }
     line.finish()
 }
@@ -159,38 +228,73 @@ fn verdict(total: &Account, look: &Look) -> String {
 #[cfg(test)]
 mod tests {
     use super::super::paint::plain_look;
+    use super::super::text;
     use super::*;
 
-    fn account(name: &str, delivered: u64) -> Account {
-        Account { name: name.to_owned(), accepted: delivered, delivered, ..Account::default() }
+    fn account(name: &str, records: &'static str, delivered: u64) -> Account {
+        Account { name: name.to_owned(), records, accepted: delivered, delivered, ..Account::default() }
+    }
+
+    fn shop() -> [Account; 3] {
+        let points = Account { accepted: 120, replaced: 6, ..account("storefront", "points", 114) };
+        [account("storefront", "spans", 14), points, account("payments", "spans", 4)]
     }
 
     #[test]
     fn what_was_delivered_whole_is_summed_up_as_nothing_lost() {
         let expected = [
-            "ledger       accepted  delivered   rejected    dropped  in flight",
-            "storefront         14         14          0          0          0",
-            "payments          120        120          0          0          0",
-            "total             134        134          0          0          0",
-            "✓ nothing lost: 134 accepted = 134 delivered",
+            "ledger              accepted  delivered  replaced  lost  in flight",
+            "storefront  spans         14         14         0     0          0",
+            "            points       120        114         6     0          0",
+            "payments    spans          4          4         0     0          0",
+            "total                    138        132         6     0          0",
+            "✓ nothing lost: 138 accepted = 132 delivered + 6 replaced by newer ones",
         ];
-        assert_eq!(draw(&[account("storefront", 14), account("payments", 120)], &plain_look(100)), expected);
+        assert_eq!(draw(&shop(), &plain_look(100)), expected);
+    }
+
+    #[test]
+    fn empty_columns_make_room_on_a_narrow_terminal() {
+        let expected = [
+            "ledger              accepted  delivered  replaced",
+            "storefront  spans         14         14         0",
+            "            points       120        114         6",
+            "payments    spans          4          4         0",
+            "total                    138        132         6",
+            "✓ nothing lost: 138 accepted = 132 delivered + 6 replaced b…",
+        ];
+        assert_eq!(draw(&shop(), &plain_look(60)), expected);
+        for width in [44, 50, 65] {
+            let lines = draw(&shop(), &plain_look(width));
+            assert!(lines.iter().all(|line| text::width(line) <= width), "{lines:#?}");
+        }
+    }
+
+    #[test]
+    fn only_what_was_delivered_or_replaced_is_whole() {
+        let whole = total(&shop());
+        assert!(whole.is_whole());
+        assert!(!Account { accepted: whole.accepted + 1, in_flight: 1, ..whole.clone() }.is_whole());
+        assert!(!Account { turned_away: vec![("queue full", 1)], ..whole }.is_whole());
     }
 
     #[test]
     fn every_loss_is_shown_with_its_reason() {
         let lossy = Account {
             name: "shop".to_owned(),
+            records: "logs",
             accepted: 100,
             delivered: 90,
+            replaced: 0,
             rejected: 2,
             dropped: vec![("gave up", 5), ("shutdown", 3), ("too large", 0)],
             in_flight: 0,
             turned_away: vec![("queue full", 7)],
         };
         let expected = [
-            "ledger       accepted  delivered   rejected    dropped  in flight",
-            "shop              100         90          2          8          0",
+            "ledger            accepted  delivered  replaced  lost  in flight",
+            "shop        logs       100         90         0    10          0",
+            "rejected: 2 by the collector",
             "dropped: 5 gave up",
             "dropped: 3 shutdown",
             "turned away: 7 queue full",
@@ -201,7 +305,7 @@ mod tests {
 
     #[test]
     fn what_is_still_under_way_is_not_called_delivered() {
-        let busy = Account { accepted: 3, delivered: 2, in_flight: 1, ..account("shop", 0) };
+        let busy = Account { accepted: 3, delivered: 2, in_flight: 1, ..account("shop", "spans", 0) };
         let lines = draw(&[busy], &plain_look(100));
         assert_eq!(lines.last().map(String::as_str), Some("nothing lost so far, 1 record in flight"));
     }

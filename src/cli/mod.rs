@@ -7,6 +7,7 @@ mod describe;
 mod help;
 mod ledger;
 mod logs;
+mod metrics_table;
 mod paint;
 mod points;
 mod receive;

@@ -8,8 +8,8 @@ use std::process::{Command, Stdio};
 use super::text::{self, Charset};
 
 const DEFAULT_WIDTH: usize = 100;
-/// What the ledger needs; on a terminal narrower than this the lines wrap.
-const NARROWEST: usize = 66;
+/// What a waterfall needs without its bars; on a terminal narrower than this the lines wrap.
+const NARROWEST: usize = 44;
 const WIDEST: usize = 240;
 
 /// What `--color` asks for.
@@ -99,6 +99,11 @@ impl Look {
             Charset::Ascii => &ASCII,
         };
         Self { color, charset, width: surroundings.width(), glyphs }
+    }
+
+    /// How many cells `text` takes once its characters are made harmless.
+    pub(crate) fn width_of(&self, text: &str) -> usize {
+        text::width(&text::printable(text, self.charset))
     }
 
     /// An empty line to write on.
@@ -220,6 +225,29 @@ impl Ink {
     }
 }
 
+/// The colours of the services of one drawing, in the order they are met.
+#[derive(Debug, Default)]
+pub(crate) struct Palette<'a> {
+    services: Vec<&'a str>,
+}
+
+impl<'a> Palette<'a> {
+    pub(crate) fn meet(&mut self, service: &'a str) {
+        if self.place(service).is_none() {
+            self.services.push(service);
+        }
+    }
+
+    /// Which of the services it is, if it was met.
+    pub(crate) fn place(&self, service: &str) -> Option<usize> {
+        self.services.iter().position(|known| *known == service)
+    }
+
+    pub(crate) fn ink(&self, service: &str) -> Ink {
+        self.place(service).map_or(Ink::PLAIN, Ink::of_service)
+    }
+}
+
 /// A line being written from left to right, which knows its width.
 ///
 /// All text goes through here, so this is where foreign characters are made harmless.
@@ -248,7 +276,7 @@ impl Line<'_> {
 
     /// Puts `text` so that it ends where `column` begins.
     pub(crate) fn put_right(&mut self, ink: Ink, text: &str, column: usize) -> &mut Self {
-        let width = text::width(&text::printable(text, self.look.charset));
+        let width = self.look.width_of(text);
         self.pad_to(column.saturating_sub(width)).put(ink, text)
     }
 

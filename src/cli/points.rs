@@ -82,7 +82,7 @@ impl<'a> PointView<'a> {
             Some(Data::Sum(sum)) => ("up-down", sum.aggregation_temporality()),
             Some(Data::Histogram(histogram)) => ("histogram", histogram.aggregation_temporality()),
             Some(Data::ExponentialHistogram(histogram)) => {
-                ("exp. histogram", histogram.aggregation_temporality())
+                ("exponential", histogram.aggregation_temporality())
             }
             Some(Data::Summary(_)) => ("summary", AggregationTemporality::Unspecified),
         };
@@ -235,8 +235,8 @@ mod tests {
             (sum(false, delta), "up-down delta"),
             (histogram(cumulative), "histogram"),
             (histogram(delta), "histogram delta"),
-            (exponential(cumulative), "exp. histogram"),
-            (exponential(delta), "exp. histogram delta"),
+            (exponential(cumulative), "exponential"),
+            (exponential(delta), "exponential delta"),
             (Data::Summary(Summary::default()), "summary"),
         ];
         for (data, kind) in cases {

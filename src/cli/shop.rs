@@ -2,18 +2,32 @@
 //!
 //! It is written as a program that uses the library would be; only the work is pretended, by sleeping.
 
+mod measures;
+
+use std::convert::Infallible;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use standpipe::{Config, ConfigError, Exporter, Proxy, SpanContext, SpanKind, Status, Telemetry};
+use standpipe::{Config, ConfigError, Exporter, Proxy, Signal, SpanContext, SpanKind, Status, Telemetry};
 
+use self::measures::{Sales, Stock};
 use super::ledger::Account;
+
+/// A shop would push once a minute; this one is not open for so long.
+const INTERVAL: Duration = Duration::from_millis(50);
+/// What is on a shelf when somebody should be told.
+const LOW_STOCK: i64 = 4;
+/// What every order comes to.
+const TOTAL: f64 = 49.5;
 
 /// The shop, open for business.
 pub(crate) struct Shop {
     storefront: Telemetry,
     payments: Telemetry,
     warehouse: Telemetry,
+    sales: Sales,
+    stock: Stock,
 }
 
 impl Shop {
@@ -24,38 +38,66 @@ impl Shop {
     pub(crate) fn open(endpoint: &str) -> Result<Self, ConfigError> {
         let start = |service: &str| {
             // The receiver is on this machine, so whatever proxy the environment names must not be asked.
-            let exporter = Exporter::http(endpoint).proxy(Proxy::Off);
+            let exporter = Exporter::http(endpoint).proxy(Proxy::Off).interval(INTERVAL);
             Telemetry::start(Config::new().service_name(service).exporter(exporter))
         };
-        Ok(Self {
-            storefront: start("storefront")?,
-            payments: start("payments")?,
-            warehouse: start("warehouse")?,
-        })
+        let (storefront, payments, warehouse) =
+            (start("storefront")?, start("payments")?, start("warehouse")?);
+        let (sales, stock) = (Sales::new(&storefront), Stock::new(&warehouse));
+        Ok(Self { storefront, payments, warehouse, sales, stock })
     }
 
-    /// Two customers: one pays and gets a parcel, the other's card is declined.
+    /// Two customers, while others look around: one pays and gets a parcel, the other's card is declined.
     pub(crate) fn trade(&self) {
-        let order = self.checkout(4711, Card::Good);
-        if let Some(order) = order {
-            on_another_thread(|| self.ship(&order));
-        }
-        self.checkout(4712, Card::Expired);
+        self.storefront.logger("shop").info("open for business").emit();
+        let (door, closed) = mpsc::channel();
+        thread::scope(move |scope| {
+            // the visitors leave when it is dropped, whatever happens to the customers
+            let _door: Sender<Infallible> = door;
+            scope.spawn(move || self.welcome_visitors(&closed));
+            let order = self.checkout(4711, Card::Good);
+            if let Some(order) = order {
+                on_another_thread(|| self.ship(&order));
+            }
+            self.checkout(4712, Card::Expired);
+        });
     }
 
-    /// Closes the services and gives the books of each.
-    pub(crate) fn close(self, budget: Duration) -> Vec<Account> {
+    /// Closes the services and gives the books of each, signal by signal.
+    pub(crate) fn close(self, budget: Duration) -> Vec<(Signal, Account)> {
         let services =
             [("storefront", self.storefront), ("payments", self.payments), ("warehouse", self.warehouse)];
-        let close =
-            |(name, telemetry): (&str, Telemetry)| Account::new(name, &telemetry.shutdown(budget).total());
-        services.into_iter().map(close).collect()
+        let close = |(name, telemetry): (&'static str, Telemetry)| {
+            let exporters = telemetry.shutdown(budget).exporters;
+            let by_signal = exporters.into_iter().flat_map(|exporter| exporter.by_signal());
+            by_signal.map(move |(signal, counts)| (signal, Account::new(name, records_of(signal), &counts)))
+        };
+        services.into_iter().flat_map(close).collect()
+    }
+
+    /// Those who only look are counted and measured; a span for each of them would be too much.
+    fn welcome_visitors(&self, closed: &Receiver<Infallible>) {
+        let mut visitor: u64 = 0;
+        // they come in waves
+        while closed.recv_timeout(Duration::from_millis(visitor % 20 / 4)) == Err(RecvTimeoutError::Timeout) {
+            let begun = Instant::now();
+            thread::sleep(Duration::from_micros(1500 + visitor * 137 % 2500 + visitor * 591 % 2500));
+            let page = if visitor % 3 == 0 { "/" } else { "/tea" };
+            self.sales.page_views.add(1, &[("page", page)]);
+            self.sales.render.record(millis(begun), ());
+            // some put something into a cart, others think better of it
+            let change = if visitor / 20 % 2 == 0 { 1 } else { -1 };
+            self.sales.open_carts.add(change, ());
+            visitor += 1;
+        }
     }
 
     /// The message that announces the order, if it was paid.
     fn checkout(&self, order: i64, card: Card) -> Option<SpanContext> {
+        let (begun, logger) = (Instant::now(), self.storefront.logger("checkout"));
         let mut span = self.storefront.tracer("http").build("POST /checkout").kind(SpanKind::Server).start();
         span.set("http.route", "/checkout").set("order.id", order);
+        logger.info("order received").set("items", 3).emit();
         pass(4);
 
         self.load_cart();
@@ -64,9 +106,14 @@ impl Shop {
             scope.spawn(|| self.price(&context));
             self.call("POST /reservations", |caller| self.reserve(caller));
         });
-        match self.pay(card) {
+        let paid = self.pay(card);
+        let outcome = if paid.is_ok() { "paid" } else { "declined" };
+        self.sales.orders.add(1, &[("outcome", outcome)]);
+        let message = match paid {
             Ok(()) => {
                 span.set("http.response.status_code", 200);
+                self.sales.revenue.add(TOTAL, ());
+                logger.info("thank you").event_name("order.paid").set("amount", TOTAL).emit();
                 Some(self.announce(order))
             }
             Err(declined) => {
@@ -74,7 +121,9 @@ impl Shop {
                 span.status(Status::Error(declined));
                 None
             }
-        }
+        };
+        self.sales.checkout.record(millis(begun), ());
+        message
     }
 
     fn load_cart(&self) {
@@ -93,7 +142,7 @@ impl Shop {
         pass(22);
         span.event("discount applied").set("code", "AUTUMN").set("percent", 10);
         pass(35);
-        span.set("order.total", 49.5);
+        span.set("order.total", TOTAL);
     }
 
     /// Calls another service, which goes on in a thread of its own with what the request's header says.
@@ -124,6 +173,10 @@ impl Shop {
         let mut update = postgres.build("UPDATE stock").parent(reservation).kind(SpanKind::Client).start();
         update.set("db.system.name", "postgresql").set("shelf", shelf);
         pass(millis);
+        let left = self.stock.take(shelf, 2);
+        if left < LOW_STOCK {
+            self.warehouse.logger("stock").warn("running low").set("left", left).emit();
+        }
     }
 
     fn pay(&self, card: Card) -> Result<(), &'static str> {
@@ -153,11 +206,17 @@ impl Shop {
         pass(30);
         bank.event("3-D Secure").set("result", "passed");
         pass(55);
+        let charges = self.payments.meter("bank").counter("charges");
         match card {
-            Card::Good => Ok(()),
+            Card::Good => {
+                charges.add(1, &[("outcome", "paid")]);
+                Ok(())
+            }
             Card::Expired => {
                 let reason = "card expired";
+                charges.add(1, &[("outcome", "declined")]);
                 bank.event("exception").set("exception.type", "Declined").set("exception.message", reason);
+                self.payments.logger("bank").error("card declined").set("reason", reason).emit();
                 bank.status(Status::Error(reason));
                 span.status(Status::Error(reason));
                 Err(reason)
@@ -189,6 +248,7 @@ impl Shop {
         let mut label = parcels.span("print label");
         label.set("carrier", "bicycle");
         pass(31);
+        self.warehouse.logger("parcels").info("on its way").event_name("parcel.sent").emit();
     }
 }
 
@@ -197,6 +257,19 @@ impl Shop {
 enum Card {
     Good,
     Expired,
+}
+
+/// What the ledger calls the records of a signal.
+fn records_of(signal: Signal) -> &'static str {
+    match signal {
+        Signal::Traces => "spans",
+        Signal::Logs => "logs",
+        Signal::Metrics => "points",
+    }
+}
+
+fn millis(since: Instant) -> f64 {
+    since.elapsed().as_secs_f64() * 1000.0
 }
 
 /// The work.

@@ -137,7 +137,7 @@ mod tests {
         let metric = Metric { data: Some(Data::ExponentialHistogram(data)), ..Default::default() };
         for width in [66, 80, 100] {
             let line = &drawn(&metric, Layout::Cut, width)[0];
-            assert!(line.ends_with("  exp. histogram delta  █████"), "{line}");
+            assert!(line.ends_with("  exponential delta  ████████"), "{line}");
         }
     }
 

@@ -1,34 +1,43 @@
-//! Traces drawn as waterfalls: the tree of spans on the left, their bars over time on the right.
+//! Traces drawn as waterfalls: the tree of spans on the left, their bars over time on the right, and what was logged
+//! beneath the span that it was logged in.
 //!
-//! Pure: spans and a [`Look`] in, lines out.
+//! Pure: spans, log records and a [`Look`] in, lines out.
 
+mod details;
 mod lane;
+mod strays;
 mod tree;
 
 use std::collections::HashMap;
 
-use standpipe::receiver::proto::trace::v1::span::{Event, Link};
-
 use self::lane::{Bar, Scale};
 use self::tree::Node;
 use super::describe::{self, SpanView};
-use super::paint::{Ink, Line, Look};
-use super::text;
+use super::logs::LogView;
+use super::paint::{Ink, Line, Look, Palette};
 
 /// The columns between the name and the duration have two cells of air.
 const GAP: usize = 2;
+/// Only hours take more.
 const DURATION: usize = 8;
 const LONGEST_SERVICE: usize = 14;
 /// A trace id has 32 digits; one that came malformed may have any number.
 const LONGEST_ID: usize = 32;
 const SHORTEST_NAME: usize = 16;
-/// Events and links listed beneath a span; the rest is counted.
-const MOST_LISTED: usize = 6;
 
-/// Draws every trace among `spans`, the earliest first.
-pub(crate) fn draw(spans: &[SpanView<'_>], look: &Look) -> Vec<String> {
+/// Draws every trace among `spans`, the earliest first, and after them the log records that belong to none of the
+/// spans. Services that are met here get their colours.
+pub(crate) fn draw<'a>(
+    spans: &[SpanView<'a>],
+    logs: &[LogView<'a>],
+    palette: &mut Palette<'a>,
+    look: &Look,
+) -> Vec<String> {
     let traces = by_trace(spans);
-    let drawing = Drawing::new(&traces, look);
+    traces.iter().flat_map(Trace::in_order).for_each(|(_, view)| palette.meet(view.service));
+    logs.iter().for_each(|view| palette.meet(view.service));
+    let mut drawing = Drawing::new(&traces, palette, look);
+    let strays = drawing.place(logs);
     let mut lines = Vec::new();
     for trace in &traces {
         if !lines.is_empty() {
@@ -36,8 +45,17 @@ pub(crate) fn draw(spans: &[SpanView<'_>], look: &Look) -> Vec<String> {
         }
         drawing.trace(trace, &mut lines);
     }
+    if !strays.is_empty() {
+        if !lines.is_empty() {
+            lines.push(String::new());
+        }
+        drawing.strays(&strays, &mut lines);
+    }
     lines
 }
+
+/// A span is known by the id of its trace and its own.
+type SpanKey<'a> = (&'a [u8], &'a [u8]);
 
 /// One trace: its spans as a tree, and the time they took together.
 struct Trace<'a> {
@@ -75,38 +93,52 @@ impl<'a> Trace<'a> {
 }
 
 /// What all traces of one drawing share: the columns, and who is who.
-struct Drawing<'a> {
-    look: &'a Look,
+struct Drawing<'d, 'a> {
+    look: &'d Look,
+    palette: &'d Palette<'a>,
     /// Where the services, the bars and the durations begin; the last one ends the line.
     service_column: usize,
     lane_column: usize,
     lane_cells: usize,
-    /// Services in the order they appear, which gives each its colour.
-    services: HashMap<&'a str, usize>,
     /// What a link can be resolved to.
-    names: HashMap<(&'a [u8], &'a [u8]), &'a str>,
+    names: HashMap<SpanKey<'a>, &'a str>,
+    /// What was logged in each span, in the order of time.
+    logs: HashMap<SpanKey<'a>, Vec<LogView<'a>>>,
 }
 
-impl<'a> Drawing<'a> {
-    fn new(traces: &[Trace<'a>], look: &'a Look) -> Self {
-        let mut services = HashMap::new();
+impl<'d, 'a> Drawing<'d, 'a> {
+    fn new(traces: &[Trace<'a>], palette: &'d Palette<'a>, look: &'d Look) -> Self {
         let mut names = HashMap::new();
         let mut longest_name = SHORTEST_NAME;
         let mut longest_service = 0;
+        let mut longest_duration = DURATION;
         for (node, view) in traces.iter().flat_map(Trace::in_order) {
-            let next = services.len();
-            services.entry(view.service).or_insert(next);
-            names.insert(
-                (view.span.trace_id.as_slice(), view.span.span_id.as_slice()),
-                view.span.name.as_str(),
-            );
-            longest_name = longest_name.max(node.trunks.len() * 3 + shown_width(&view.span.name, look));
-            longest_service = longest_service.max(shown_width(view.service, look));
+            names.insert(key_of(view), view.span.name.as_str());
+            longest_name = longest_name.max(node.trunks.len() * 3 + look.width_of(&view.span.name));
+            longest_service = longest_service.max(look.width_of(view.service));
+            longest_duration = longest_duration.max(look.width_of(&describe::duration(view.nanos(), look)));
         }
         let service_column = longest_name.min(look.width * 2 / 5) + GAP;
         let lane_column = service_column + longest_service.min(LONGEST_SERVICE) + GAP;
-        let lane_cells = look.width.saturating_sub(lane_column + GAP + DURATION);
-        Self { look, service_column, lane_column, lane_cells, services, names }
+        let lane_cells = look.width.saturating_sub(lane_column + GAP + longest_duration);
+        let logs = HashMap::new();
+        Self { look, palette, service_column, lane_column, lane_cells, names, logs }
+    }
+
+    /// Puts each log record where its span is. Returns those without one, in the order of time.
+    fn place(&mut self, logs: &[LogView<'a>]) -> Vec<LogView<'a>> {
+        let mut by_time = logs.to_vec();
+        by_time.sort_by_key(LogView::unix_nanos);
+        let mut strays = Vec::new();
+        for view in by_time {
+            let key = (view.log.trace_id.as_slice(), view.log.span_id.as_slice());
+            if self.names.contains_key(&key) {
+                self.logs.entry(key).or_default().push(view);
+            } else {
+                strays.push(view);
+            }
+        }
+        strays
     }
 
     fn trace(&self, trace: &Trace<'a>, lines: &mut Vec<String>) {
@@ -129,7 +161,7 @@ impl<'a> Drawing<'a> {
         let separator = self.look.glyphs.separator;
         let facts = format!(" {spans}{separator}{duration}{separator}");
         let errors_text = if errors == 0 { "no errors".to_owned() } else { describe::count(errors, "error") };
-        let facts_width = shown_width(&facts, self.look) + errors_text.len();
+        let facts_width = self.look.width_of(&facts) + errors_text.len();
 
         let mut line = self.look.line();
         line.put(Ink::FAINT, "trace ");
@@ -143,7 +175,7 @@ impl<'a> Drawing<'a> {
 
     fn row(&self, node: &Node, view: &SpanView<'a>, scale: &Scale) -> String {
         let is_error = view.error().is_some();
-        let service = Ink::of_service(self.services.get(view.service).copied().unwrap_or(0));
+        let service = self.palette.ink(view.service);
         let events: Vec<u64> = view.span.events.iter().map(|event| event.time_unix_nano).collect();
         let bar = Bar {
             ink: if is_error { Ink::BAD } else { service },
@@ -165,64 +197,9 @@ impl<'a> Drawing<'a> {
         line.pad_to(self.lane_column);
         bar.draw(scale, self.look, &mut line);
         let duration = describe::duration(view.nanos(), self.look);
-        line.put_right(if is_error { Ink::BAD } else { Ink::PLAIN }, &duration, self.look.width);
+        line.pad_to(self.look.width.saturating_sub(self.look.width_of(&duration)));
+        line.put_rest(if is_error { Ink::BAD } else { Ink::PLAIN }, &duration);
         line.finish()
-    }
-
-    /// What is known of a span beyond its name and its time, beneath it.
-    fn details(&self, node: &Node, view: &SpanView<'a>, lines: &mut Vec<String>) {
-        let span = view.span;
-        let glyphs = self.look.glyphs;
-        let mut add = |mark: (Ink, &str), text: &[(Ink, &str)]| {
-            let mut line = self.look.line();
-            self.guides(&node.trunks, &mut line);
-            self.guides(&[node.has_children], &mut line);
-            if !mark.1.is_empty() {
-                line.put(mark.0, mark.1).space(1);
-            }
-            for (ink, text) in text.iter().filter(|(_, text)| !text.is_empty()) {
-                line.put_rest(*ink, text).space(2);
-            }
-            lines.push(line.finish());
-        };
-        const NO_MARK: (Ink, &str) = (Ink::PLAIN, "");
-
-        let origin = [view.kind(), view.scope].into_iter().filter(|part| !part.is_empty());
-        let origin = origin.collect::<Vec<_>>().join(glyphs.separator);
-        let attributes = describe::attributes(&span.attributes);
-        add(NO_MARK, &[(Ink::FAINT, &origin), (Ink::FAINT, &attributes)]);
-
-        if let Some(message) = view.error() {
-            let message = if message.is_empty() { "error" } else { message };
-            add((Ink::BAD, glyphs.cross), &[(Ink::BAD, message)]);
-        }
-        for event in span.events.iter().take(MOST_LISTED) {
-            let after = event_offset(event, span.start_time_unix_nano, self.look);
-            let ink = if event.name == "exception" { Ink::BAD } else { Ink::PLAIN };
-            let attributes = event_attributes(event);
-            add((ink, glyphs.event), &[(ink, &event.name), (Ink::FAINT, &after), (Ink::FAINT, &attributes)]);
-        }
-        for link in span.links.iter().take(MOST_LISTED) {
-            let trace = format!("in trace {}", describe::short_id(&link.trace_id));
-            add((Ink::PLAIN, glyphs.link), &[(Ink::PLAIN, &self.target(link)), (Ink::FAINT, &trace)]);
-        }
-        let unlisted = [(span.events.len(), "event"), (span.links.len(), "link")];
-        let unlisted = unlisted.map(|(number, what)| (number.saturating_sub(MOST_LISTED) as u64, what));
-        if let Some(rest) = counts(&unlisted) {
-            add(NO_MARK, &[(Ink::FAINT, &format!("and {rest} more"))]);
-        }
-        let dropped = [
-            (u64::from(span.dropped_attributes_count), "attribute"),
-            (u64::from(span.dropped_events_count), "event"),
-            (u64::from(span.dropped_links_count), "link"),
-        ];
-        if let Some(dropped) = counts(&dropped) {
-            add(NO_MARK, &[(Ink::WARNING, &format!("{dropped} above the limits, dropped"))]);
-        }
-        if node.is_orphan {
-            let parent = describe::short_id(&span.parent_span_id);
-            add(NO_MARK, &[(Ink::FAINT, &format!("its parent {parent} is not here"))]);
-        }
     }
 
     fn guides(&self, trunks: &[bool], line: &mut Line<'_>) {
@@ -234,41 +211,10 @@ impl<'a> Drawing<'a> {
             }
         }
     }
-
-    /// The name of the span a link points to, or its id if it is not here.
-    fn target(&self, link: &Link) -> String {
-        match self.names.get(&(link.trace_id.as_slice(), link.span_id.as_slice())) {
-            Some(name) => (*name).to_owned(),
-            None => format!("span {}", describe::short_id(&link.span_id)),
-        }
-    }
 }
 
-fn shown_width(text: &str, look: &Look) -> usize {
-    text::width(&text::printable(text, look.charset))
-}
-
-fn event_offset(event: &Event, span_start: u64, look: &Look) -> String {
-    match event.time_unix_nano.checked_sub(span_start) {
-        Some(after) => format!("at {}", describe::duration(after, look)),
-        None => "before it began".to_owned(),
-    }
-}
-
-/// All but the stack trace, which would push everything else off the line.
-fn event_attributes(event: &Event) -> String {
-    let shown = event.attributes.iter().filter(|attribute| attribute.key != "exception.stacktrace").cloned();
-    describe::attributes(&shown.collect::<Vec<_>>())
-}
-
-/// `2 events, 1 link`, or nothing if there are none.
-fn counts(counts: &[(u64, &str)]) -> Option<String> {
-    let some: Vec<String> = counts
-        .iter()
-        .filter(|(number, _)| *number > 0)
-        .map(|(number, what)| describe::count(*number, what))
-        .collect();
-    (!some.is_empty()).then(|| some.join(", "))
+fn key_of<'a>(view: &SpanView<'a>) -> SpanKey<'a> {
+    (view.span.trace_id.as_slice(), view.span.span_id.as_slice())
 }
 
 #[cfg(test)]

@@ -1,11 +1,13 @@
 use standpipe::receiver::proto::common::v1::any_value::Value;
 use standpipe::receiver::proto::common::v1::{AnyValue, KeyValue};
+use standpipe::receiver::proto::logs::v1::LogRecord;
 use standpipe::receiver::proto::trace::v1::span::{Event, Link, SpanKind};
 use standpipe::receiver::proto::trace::v1::status::StatusCode;
 use standpipe::receiver::proto::trace::v1::{Span, Status};
 
 use super::*;
 use crate::cli::paint::{ColorChoice, Surroundings, plain_look};
+use crate::cli::text;
 
 const START: u64 = 1_700_000_000_000_000_000;
 
@@ -30,6 +32,18 @@ fn set(key: &str, value: &str) -> KeyValue {
 
 fn event(name: &str, at: u64, attributes: Vec<KeyValue>) -> Event {
     Event { time_unix_nano: START + at * 1000, name: name.to_owned(), attributes, ..Event::default() }
+}
+
+/// A log record of a span, `at` so many microseconds.
+fn log(trace: u8, span: u8, severity: i32, body: &str, at: u64) -> LogRecord {
+    LogRecord {
+        time_unix_nano: START + at * 1000,
+        severity_number: severity,
+        body: Some(AnyValue { value: Some(Value::StringValue(body.to_owned())) }),
+        trace_id: vec![trace; 16],
+        span_id: vec![span; 8],
+        ..LogRecord::default()
+    }
 }
 
 fn shop() -> Vec<(&'static str, Span)> {
@@ -64,11 +78,16 @@ fn shop() -> Vec<(&'static str, Span)> {
 }
 
 fn drawn(spans: &[(&str, Span)], look: &Look) -> String {
+    drawn_with_logs(spans, &[], look)
+}
+
+fn drawn_with_logs(spans: &[(&str, Span)], logs: &[LogRecord], look: &Look) -> String {
     let view = |(service, span): &'_ (&'_ str, Span)| (service.to_string(), span.clone());
     let owned: Vec<(String, Span)> = spans.iter().map(view).collect();
     let views: Vec<SpanView<'_>> =
         owned.iter().map(|(service, span)| SpanView { span, service, scope: "shop" }).collect();
-    draw(&views, look).join("\n")
+    let logs: Vec<LogView<'_>> = logs.iter().map(|log| LogView { log, service: "payments" }).collect();
+    draw(&views, &logs, &mut Palette::default(), look).join("\n")
 }
 
 #[test]
@@ -102,9 +121,69 @@ fn the_shop_is_drawn_as_it_happened() {
 }
 
 #[test]
+fn what_was_logged_in_a_span_is_beneath_it_in_the_order_of_time() {
+    let mut declined = log(0xa1, 5, 17, "card declined", 380_000);
+    declined.attributes = vec![set("reason", "no funds")];
+    let mut asked = log(0xa1, 5, 9, "asked the bank", 230_000);
+    asked.event_name = "bank.asked".to_owned();
+    let seen = LogRecord { time_unix_nano: 0, observed_time_unix_nano: START, ..log(0xa1, 5, 14, "odd", 0) };
+    let drawing = drawn_with_logs(&shop(), &[declined, asked, seen], &plain_look(90));
+    let expected = [
+        "         ✗ card declined",
+        "         WARN2  odd  before it began",
+        "         INFO   bank.asked  asked the bank  at 15.0 ms",
+        "         ◆ exception  at 145 ms  exception.type=Declined",
+        "         ERROR  card declined  at 165 ms  reason=\"no funds\"",
+        "",
+    ];
+    assert!(drawing.contains(&expected.join("\n")), "{drawing}");
+}
+
+#[test]
+fn the_color_of_a_log_record_is_that_of_its_severity() {
+    let logs = [log(0xa1, 1, 9, "fine", 1), log(0xa1, 1, 13, "hm", 2), log(0xa1, 1, 17, "no", 3)];
+    let drawing = drawn_with_logs(&shop(), &logs, &Look { color: true, ..plain_look(100) });
+    for colored in ["\x1b[38;5;28mINFO\x1b[0m", "\x1b[1;38;5;136mWARN\x1b[0m", "\x1b[1;38;5;167mERROR\x1b[0m"]
+    {
+        assert!(drawing.contains(colored), "{drawing}");
+    }
+}
+
+#[test]
+fn what_was_logged_outside_of_the_spans_comes_after_the_traces() {
+    let elsewhere = log(0xa1, 9, 13, "not in a span of this trace", 2_000);
+    let nowhere = LogRecord { trace_id: Vec::new(), span_id: Vec::new(), ..log(0, 0, 9, "open", 1_000) };
+    let later = LogRecord { time_unix_nano: START + 3_000_000, ..nowhere.clone() };
+    let drawing = drawn_with_logs(&shop(), &[elsewhere, nowhere, later], &plain_look(70));
+    let expected = [
+        "   2 attributes above the limits, dropped",
+        "",
+        "logs outside of these spans ──────────────────────────── 3 log records",
+        "22:13:20.001Z  payments  INFO   open",
+        "22:13:20.002Z  payments  WARN   not in a span of this trace",
+        "22:13:20.003Z  payments  INFO   open",
+    ];
+    assert!(drawing.ends_with(&expected.join("\n")), "{drawing}");
+    let only_logs = drawn_with_logs(&[], &[log(0xa1, 9, 9, "", 1_000)], &plain_look(70));
+    assert_eq!(only_logs.lines().last(), Some("22:13:20.001Z  payments  INFO"));
+}
+
+#[test]
+fn many_log_records_are_counted_instead_of_listed() {
+    let many = |span| (0..100).map(move |number| log(0xa1, span, 9, "again", number)).collect::<Vec<_>>();
+    let drawing = drawn_with_logs(&shop(), &many(4), &plain_look(90));
+    assert_eq!(drawing.matches("again").count(), 6);
+    assert!(drawing.contains("   │  and 94 log records more\n"), "{drawing}");
+    let drawing = drawn_with_logs(&shop(), &many(9), &plain_look(90));
+    assert_eq!(drawing.matches("again").count(), 12);
+    assert!(drawing.ends_with("\nand 88 more"), "{drawing}");
+}
+
+#[test]
 fn ascii_draws_the_same_tree() {
     let look = Look::decide(ColorChoice::Never, true, &Surroundings::default());
-    let drawing = drawn(&shop(), &look);
+    let logs = [log(0xa1, 1, 9, "smörgås", 1), log(0xa1, 9, 9, "smörgås", 1)];
+    let drawing = drawn_with_logs(&shop(), &logs, &look);
     assert!(drawing.is_ascii(), "{drawing}");
     assert!(drawing.contains("|  `- SELECT carts  storefront  -===="), "{drawing}");
 }
@@ -117,13 +196,15 @@ fn no_line_is_wider_than_the_terminal() {
     wide.attributes = vec![set("note", &"注文".repeat(100))];
     wide.events = (0..20).map(|number| event(&name, 300_000 + number, Vec::new())).collect();
     spans.push(("a service with a long name of its own", wide));
-    for width in [66, 67, 100, 240] {
-        let drawing = drawn(&spans, &plain_look(width));
+    spans.push(("storefront", span(0xa1, 9, 0, "never ends", SpanKind::Internal, 0, u64::MAX / 2_000)));
+    let logs: Vec<LogRecord> = (0..30).map(|number| log(0xa1, 7 + number % 2, 21, &name, 1)).collect();
+    for width in [44, 45, 59, 66, 67, 100, 240] {
+        let drawing = drawn_with_logs(&spans, &logs, &plain_look(width));
         for line in drawing.lines() {
             assert!(text::width(line) <= width, "{} > {width}: {line}", text::width(line));
             assert!(!line.ends_with(' '), "{line:?}");
         }
-        assert!(drawing.contains("and 14 events more"), "{drawing}");
+        assert!(drawing.contains("and 14 events"), "{drawing}");
     }
 }
 
@@ -133,11 +214,17 @@ fn a_hostile_span_cannot_move_the_cursor() {
     hostile.attributes = vec![set("\x1b]0;title\x07", "\r")];
     hostile.events = vec![event("\u{9b}1A", 5, Vec::new())];
     hostile.status = Some(Status { code: StatusCode::Error.into(), message: "\x08\x08".to_owned() });
-    let drawing = drawn(&[("\x1b[1m", hostile)], &plain_look(100));
+    let mut logs = [log(0xa1, 1, 0, "\x1b[2J\r\n", 1), log(0xa1, 2, 0, "\x1b[2J\r\n", 1)];
+    for log in &mut logs {
+        log.severity_text = "\x1b[1m".to_owned();
+        log.event_name = "\u{9b}1A".to_owned();
+        log.attributes = vec![set("\x1b]0;title\x07", "\r")];
+    }
+    let drawing = drawn_with_logs(&[("\x1b[1m", hostile)], &logs, &plain_look(100));
     assert!(drawing.chars().all(|c| c == '\n' || !c.is_control()), "{drawing:?}");
 }
 
 #[test]
 fn nothing_received_draws_nothing() {
-    assert!(draw(&[], &plain_look(100)).is_empty());
+    assert!(draw(&[], &[], &mut Palette::default(), &plain_look(100)).is_empty());
 }

@@ -1,0 +1,202 @@
+//! Data points of successive pushes, put together as series.
+
+use std::collections::HashMap;
+
+use standpipe::receiver::proto::metrics::v1::metric::Data;
+use standpipe::receiver::proto::metrics::v1::number_data_point::Value;
+use standpipe::receiver::proto::metrics::v1::{AggregationTemporality, NumberDataPoint};
+
+use crate::cli::describe;
+use crate::cli::points::{self, Point, PointView};
+
+/// One service's metric with one set of attributes.
+#[derive(Debug)]
+pub(super) struct Series<'a> {
+    pub(super) service: &'a str,
+    pub(super) name: &'a str,
+    pub(super) unit: &'a str,
+    pub(super) kind: String,
+    pub(super) attributes: String,
+    /// One for each push that it was in, the newest last.
+    points: Vec<PointView<'a>>,
+    /// How many pushes of its service came in all.
+    pushes: usize,
+}
+
+/// The series among `points`, in no order.
+pub(super) fn gather<'a>(points: &[PointView<'a>]) -> Vec<Series<'a>> {
+    let mut by_time: Vec<PointView<'a>> = points.to_vec();
+    by_time.retain(|view| !matches!(view.point, Point::Missing));
+    by_time.sort_by_key(|view| view.unix_nanos());
+
+    let mut found: HashMap<(&str, &str, String, String), Series<'a>> = HashMap::new();
+    for view in by_time {
+        let (name, kind) = (view.metric.name.as_str(), view.kind());
+        let attributes = describe::attributes(view.attributes());
+        let key = (view.service, name, kind.clone(), attributes.clone());
+        let series = found.entry(key).or_insert_with(|| Series {
+            service: view.service,
+            name,
+            unit: points::unit(&view.metric.unit),
+            kind,
+            attributes,
+            points: Vec::new(),
+            pushes: 0,
+        });
+        series.points.push(view);
+    }
+
+    let mut all: Vec<Series<'a>> = found.into_values().collect();
+    let mut most: HashMap<&str, usize> = HashMap::new();
+    for series in &all {
+        let pushes = most.entry(series.service).or_default();
+        *pushes = series.points.len().max(*pushes);
+    }
+    for series in &mut all {
+        series.pushes = most[series.service];
+    }
+    all
+}
+
+impl<'a> Series<'a> {
+    /// What its service's series are ordered by.
+    pub(super) fn label(&self) -> (&'a str, String, String) {
+        (self.name, self.kind.clone(), self.attributes.clone())
+    }
+
+    /// The newest value of a number, the mean of many.
+    pub(super) fn newest(&self) -> String {
+        match self.last() {
+            Some(Point::Number(point)) => match point.value {
+                None => "no value".to_owned(),
+                Some(Value::AsInt(value)) => value.to_string(),
+                Some(Value::AsDouble(value)) => points::number(value),
+            },
+            _ => match self.measures() {
+                Some(Measures { count, sum: Some(sum), .. }) if count > 0 => {
+                    format!("mean {}", rounded(sum / count as f64))
+                }
+                _ => "no mean".to_owned(),
+            },
+        }
+    }
+
+    /// What else is known of many values: how many they are, the least and the greatest.
+    pub(super) fn spread(&self) -> String {
+        let Some(measures) = self.measures() else { return String::new() };
+        let count = format!("n={}", measures.count);
+        match (measures.min, measures.max) {
+            (Some(min), Some(max)) => format!("{count}, {}..{}", rounded(min), rounded(max)),
+            _ => count,
+        }
+    }
+
+    /// What is drawn as a line: the buckets of a histogram; the rise of a counter with each push, and what it was with
+    /// each push for everything else.
+    pub(super) fn line(&self) -> Vec<f64> {
+        if let Some(newest) = self.points.last().filter(|view| !matches!(view.point, Point::Number(_))) {
+            return newest.buckets();
+        }
+        let values: Vec<f64> = self.points.iter().filter_map(number).collect();
+        let line = if self.is_rising_total() { rises(&values) } else { values };
+        // what is measured later than the rest ends together with it
+        let missing = self.pushes.saturating_sub(line.len());
+        std::iter::repeat_n(0.0, missing).chain(line).collect()
+    }
+
+    pub(super) fn point_count(&self) -> usize {
+        self.points.len()
+    }
+
+    fn last(&self) -> Option<Point<'_>> {
+        self.points.last().map(|view| view.point)
+    }
+
+    fn is_rising_total(&self) -> bool {
+        let data = self.points.last().and_then(|view| view.metric.data.as_ref());
+        matches!(data, Some(Data::Sum(sum))
+            if sum.is_monotonic && sum.aggregation_temporality() != AggregationTemporality::Delta)
+    }
+
+    fn measures(&self) -> Option<Measures> {
+        match self.last()? {
+            Point::Histogram(point) => {
+                Some(Measures { count: point.count, sum: point.sum, min: point.min, max: point.max })
+            }
+            Point::Exponential(point) => {
+                Some(Measures { count: point.count, sum: point.sum, min: point.min, max: point.max })
+            }
+            Point::Summary(point) => {
+                Some(Measures { count: point.count, sum: Some(point.sum), min: None, max: None })
+            }
+            Point::Number(_) | Point::Missing => None,
+        }
+    }
+}
+
+/// What histograms and summaries have in common.
+struct Measures {
+    count: u64,
+    sum: Option<f64>,
+    min: Option<f64>,
+    max: Option<f64>,
+}
+
+fn number(view: &PointView<'_>) -> Option<f64> {
+    match view.point {
+        Point::Number(NumberDataPoint { value: Some(Value::AsInt(value)), .. }) => Some(*value as f64),
+        Point::Number(NumberDataPoint { value: Some(Value::AsDouble(value)), .. }) => Some(*value),
+        _ => None,
+    }
+}
+
+/// How much each total is above the one before; one that is below was begun anew.
+fn rises(totals: &[f64]) -> Vec<f64> {
+    let before = std::iter::once(&0.0).chain(totals);
+    totals.iter().zip(before).map(|(now, before)| if now < before { *now } else { now - before }).collect()
+}
+
+/// Three digits are enough for what was measured; whole numbers stay whole.
+fn rounded(value: f64) -> String {
+    let digits = match value.abs() {
+        size if !size.is_finite() || size >= 1e15 || (size > 0.0 && size < 1e-3) => {
+            return points::number(value);
+        }
+        size if size >= 99.95 || value.fract() == 0.0 => 0,
+        size if size >= 9.995 => 1,
+        size if size >= 0.9995 => 2,
+        _ => 3,
+    };
+    format!("{value:.digits$}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_counter_that_begins_anew_rises_by_all_it_has() {
+        assert_eq!(rises(&[2.0, 2.0, 5.0, 1.0, 4.0]), [2.0, 0.0, 3.0, 1.0, 3.0]);
+        assert!(rises(&[]).is_empty());
+    }
+
+    #[test]
+    fn measured_values_keep_three_digits() {
+        let cases = [
+            (0.0, "0"),
+            (2.0, "2"),
+            (-7.0, "-7"),
+            (0.0123, "0.012"),
+            (3.456, "3.46"),
+            (34.56, "34.6"),
+            (345.6, "346"),
+            (12_345.6, "12346"),
+            (1e-9, "1e-9"),
+            (1e300, "1e300"),
+            (f64::NAN, "NaN"),
+        ];
+        for (value, text) in cases {
+            assert_eq!(rounded(value), text);
+        }
+    }
+}

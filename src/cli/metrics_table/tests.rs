@@ -1,0 +1,204 @@
+use standpipe::receiver::proto::common::v1::any_value::Value as Any;
+use standpipe::receiver::proto::common::v1::{AnyValue, KeyValue};
+use standpipe::receiver::proto::metrics::v1::exponential_histogram_data_point::Buckets;
+use standpipe::receiver::proto::metrics::v1::metric::Data;
+use standpipe::receiver::proto::metrics::v1::number_data_point::Value;
+use standpipe::receiver::proto::metrics::v1::{
+    AggregationTemporality, ExponentialHistogram, ExponentialHistogramDataPoint, Gauge, Histogram,
+    HistogramDataPoint, Metric, NumberDataPoint, Sum,
+};
+
+use super::*;
+use crate::cli::paint::{ColorChoice, Surroundings, plain_look};
+use crate::cli::{points, text};
+
+const START: u64 = 1_700_000_000_000_000_000;
+
+fn set(key: &str, value: &str) -> Vec<KeyValue> {
+    let value = AnyValue { value: Some(Any::StringValue(value.to_owned())) };
+    vec![KeyValue { key: key.to_owned(), value: Some(value), ..KeyValue::default() }]
+}
+
+fn metric(name: &str, unit: &str, data: Data) -> Metric {
+    Metric { name: name.to_owned(), unit: unit.to_owned(), data: Some(data), ..Metric::default() }
+}
+
+/// A point of push number `push`.
+fn point(push: u64, value: Value, attributes: &[KeyValue]) -> NumberDataPoint {
+    NumberDataPoint {
+        time_unix_nano: START + push,
+        value: Some(value),
+        attributes: attributes.to_vec(),
+        ..NumberDataPoint::default()
+    }
+}
+
+fn sum(points: Vec<NumberDataPoint>, is_monotonic: bool, temporality: AggregationTemporality) -> Data {
+    Data::Sum(Sum { data_points: points, is_monotonic, aggregation_temporality: temporality.into() })
+}
+
+fn counter(name: &str, push: u64, values: &[(&str, i64)]) -> Metric {
+    let points =
+        values.iter().map(|(outcome, value)| point(push, Value::AsInt(*value), &set("outcome", outcome)));
+    metric(name, "", sum(points.collect(), true, AggregationTemporality::Cumulative))
+}
+
+fn gauge(name: &str, push: u64, value: f64) -> Metric {
+    let data_points = vec![point(push, Value::AsDouble(value), &[])];
+    metric(name, "Cel", Data::Gauge(Gauge { data_points }))
+}
+
+fn histogram(push: u64, bucket_counts: &[u64]) -> Metric {
+    let point = HistogramDataPoint {
+        time_unix_nano: START + push,
+        count: bucket_counts.iter().sum(),
+        sum: Some(1234.5),
+        min: Some(3.0),
+        max: Some(412.345),
+        bucket_counts: bucket_counts.to_vec(),
+        ..HistogramDataPoint::default()
+    };
+    let data = Data::Histogram(Histogram { data_points: vec![point], ..Histogram::default() });
+    metric("checkout.duration", "ms", data)
+}
+
+fn exponential(push: u64) -> Metric {
+    let buckets = Buckets { bucket_counts: (0..80).collect(), ..Buckets::default() };
+    let point = ExponentialHistogramDataPoint {
+        time_unix_nano: START + push,
+        count: 3160,
+        sum: Some(31_600.0),
+        positive: Some(buckets),
+        ..ExponentialHistogramDataPoint::default()
+    };
+    let data = ExponentialHistogram { data_points: vec![point], ..ExponentialHistogram::default() };
+    metric("page.render", "ms", Data::ExponentialHistogram(data))
+}
+
+/// Four pushes of one service, one of another.
+fn shop() -> Vec<(&'static str, Metric)> {
+    let carts = |push, value| {
+        let points = vec![point(push, Value::AsInt(value), &[])];
+        metric("carts.open", "", sum(points, false, AggregationTemporality::Cumulative))
+    };
+    vec![
+        // not in the order of time, as they may arrive
+        ("storefront", counter("orders", 4, &[("paid", 9), ("declined", 1)])),
+        ("storefront", counter("orders", 1, &[("paid", 1)])),
+        ("storefront", counter("orders", 2, &[("paid", 1)])),
+        ("storefront", counter("orders", 3, &[("paid", 8)])),
+        ("storefront", carts(1, 2)),
+        ("storefront", carts(2, 4)),
+        ("storefront", carts(3, 1)),
+        ("storefront", carts(4, 0)),
+        ("storefront", histogram(3, &[1, 0, 0])),
+        ("storefront", histogram(4, &[1, 0, 7])),
+        ("storefront", exponential(4)),
+        ("warehouse", gauge("temperature", 4, 21.5)),
+    ]
+}
+
+fn drawn(metrics: &[(&str, Metric)], look: &Look) -> Vec<String> {
+    let points: Vec<PointView<'_>> =
+        metrics.iter().flat_map(|(service, metric)| points::of(metric, service)).collect();
+    draw(&points, &mut Palette::default(), look)
+}
+
+#[test]
+fn every_series_has_a_row_with_its_newest_value_and_a_line() {
+    let expected = [
+        "metrics ────────────────────────────────────────────────────────────────── 6 series · 13 data points",
+        "storefront  carts.open                up-down      ▅█▃▁              0",
+        "storefront  checkout.duration ms      histogram    ▂▁█               mean 154  n=8, 3..412",
+        "storefront  orders  outcome=declined  counter      ▁▁▁█              1",
+        "storefront  orders  outcome=paid      counter      ▂▁█▂              9",
+        "storefront  page.render ms            exponential  ▂▂▂▃▃▃▄▄▅▅▆▆▇▇██  mean 10   n=3160",
+        "warehouse   temperature Cel           gauge        █                 21.5",
+    ];
+    assert_eq!(drawn(&shop(), &plain_look(100)), expected);
+}
+
+#[test]
+fn where_a_row_has_no_room_it_has_a_second_line() {
+    let expected = [
+        "metrics ────────────────────────── 6 series · 13 data points",
+        "storefront  carts.open            ▅█▃▁          0",
+        "            up-down",
+        "storefront  checkout.duration ms  ▂▁█           mean 154",
+        "            histogram  n=8, 3..412",
+        "storefront  orders                ▁▁▁█          1",
+        "            counter  outcome=declined",
+        "storefront  orders                ▂▁█▂          9",
+        "            counter  outcome=paid",
+        "storefront  page.render ms        ▂▂▂▃▄▄▅▆▆▇▇█  mean 10",
+        "            exponential  n=3160",
+        "warehouse   temperature Cel       █             21.5",
+        "            gauge",
+    ];
+    assert_eq!(drawn(&shop(), &plain_look(60)), expected);
+}
+
+#[test]
+fn a_counter_is_drawn_by_its_rises_whether_it_sends_them_or_its_total() {
+    let delta = |push, value| {
+        let points = vec![point(push, Value::AsInt(value), &[])];
+        metric("orders", "", sum(points, true, AggregationTemporality::Delta))
+    };
+    let line = |metrics: &[(&str, Metric)]| {
+        let lines = drawn(metrics, &plain_look(100));
+        lines[1].chars().filter(|c| ('▁'..='█').contains(c)).collect::<String>()
+    };
+    assert_eq!(line(&[("shop", delta(1, 1)), ("shop", delta(2, 0)), ("shop", delta(3, 7))]), "▂▁█");
+    let totals =
+        [(1, 1), (2, 1), (3, 8)].map(|(push, total)| ("shop", counter("orders", push, &[("", total)])));
+    assert_eq!(line(&totals), "▂▁█");
+}
+
+#[test]
+fn ascii_draws_the_same_table() {
+    let look = Look::decide(ColorChoice::Never, true, &Surroundings::default());
+    let lines = drawn(&shop(), &look);
+    assert!(lines.iter().all(|line| line.is_ascii()), "{lines:#?}");
+    assert!(lines[1].contains("=#-_"), "{lines:#?}");
+}
+
+#[test]
+fn no_line_is_wider_than_the_terminal() {
+    let long = "a.name.of.a.metric.that.nobody.should.choose.".repeat(4);
+    let mut metrics = shop();
+    metrics.push(("a service with a long name of its own", gauge(&long, 1, 1e-300)));
+    metrics.push(("注文", metric(&long, &long, exponential(1).data.expect("it has data"))));
+    metrics.push(("storefront", counter(&"注文".repeat(20), 1, &[(&long, i64::MIN)])));
+    for width in [44, 59, 66, 80, 100, 140, 240] {
+        for line in drawn(&metrics, &plain_look(width)) {
+            assert!(text::width(&line) <= width, "{} > {width}: {line}", text::width(&line));
+            assert!(!line.ends_with(' '), "{line:?}");
+        }
+    }
+}
+
+#[test]
+fn thousands_of_series_are_not_all_listed() {
+    let many: Vec<_> = (0..2000).map(|number| ("shop", gauge(&format!("gauge.{number}"), 1, 1.0))).collect();
+    let lines = drawn(&many, &plain_look(100));
+    assert_eq!(lines.len(), MOST_LISTED + 2);
+    assert_eq!(lines.last().map(String::as_str), Some("and 1960 more series"));
+}
+
+#[test]
+fn a_hostile_metric_cannot_move_the_cursor() {
+    let hostile = "\x1b[2J\r\n\u{9b}";
+    let mut metric = counter(hostile, 1, &[(hostile, 1)]);
+    metric.unit = hostile.to_owned();
+    for width in [44, 100, 200] {
+        let lines = drawn(&[(hostile, metric.clone())], &plain_look(width));
+        assert!(lines.concat().chars().all(|c| !c.is_control()), "{lines:?}");
+    }
+}
+
+#[test]
+fn nothing_measured_draws_nothing() {
+    assert!(draw(&[], &mut Palette::default(), &plain_look(100)).is_empty());
+    let empty = Metric { name: "orders".to_owned(), ..Metric::default() };
+    assert!(drawn(&[("shop", empty)], &plain_look(100)).is_empty());
+}
