@@ -60,6 +60,7 @@ impl Cell {
         }
     }
 
+    #[inline(never)]
     fn update_float(&self, value: f64) {
         match self {
             Self::FloatSum(sum) => sum.with(|sum| sum.add(value)),

@@ -114,14 +114,23 @@ impl Instrument {
 
     #[inline]
     pub(super) fn update(&self, number: Number, pairs: &[Pair<'_>]) {
+        match pairs {
+            [] => self.update_bare(number),
+            pairs => self.update_under(pairs, number),
+        }
+    }
+
+    fn update_bare(&self, number: Number) {
+        self.stores().iter().for_each(|store| store.update(&[], 0, number));
+    }
+
+    fn update_under(&self, pairs: &[Pair<'_>], number: Number) {
         let stores = self.stores();
         if stores.is_empty() {
             return;
         }
-        let hash = self.hash(pairs);
-        for store in stores {
-            store.update(pairs, hash, number);
-        }
+        let hash = AttributeSet::hash(pairs, self.ground.seed);
+        stores.iter().for_each(|store| store.update(pairs, hash, number));
     }
 
     /// The same for attributes that are put together already.
@@ -131,13 +140,8 @@ impl Instrument {
 
     /// The series of these attributes, one for each exporter.
     pub(super) fn bind(&self, pairs: &[Pair<'_>]) -> Box<[Arc<Series>]> {
-        let hash = self.hash(pairs);
+        let hash = AttributeSet::hash(pairs, self.ground.seed);
         self.stores().iter().map(|store| store.bind(pairs, hash)).collect()
-    }
-
-    #[inline]
-    fn hash(&self, pairs: &[Pair<'_>]) -> u64 {
-        if pairs.is_empty() { 0 } else { AttributeSet::hash(pairs, self.ground.seed) }
     }
 
     /// This process's stores, in the order of the exporters.

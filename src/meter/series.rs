@@ -106,8 +106,13 @@ impl Table {
     pub(super) fn series(&self, pairs: &[Pair<'_>], hash: u64) -> &Arc<Series> {
         match self.find(pairs, hash) {
             Some(series) => series,
-            None => self.series_of(AttributeSet::new(pairs.iter().copied())),
+            None => self.new_series(pairs),
         }
+    }
+
+    #[cold]
+    fn new_series(&self, pairs: &[Pair<'_>]) -> &Arc<Series> {
+        self.series_of(AttributeSet::new(pairs.iter().copied()))
     }
 
     #[inline]
@@ -133,7 +138,6 @@ impl Table {
     }
 
     /// The slow way, once for each set: without duplicate keys and in order.
-    #[cold]
     pub(super) fn series_of(&self, attributes: AttributeSet) -> &Arc<Series> {
         let hash = attributes.hash_of(self.seed);
         let mut all = self.lock();

@@ -35,7 +35,10 @@ impl Store {
 
     #[inline]
     pub(super) fn update(&self, pairs: &[Pair<'_>], hash: u64, number: Number) {
-        self.with_series(pairs, hash, |series| series.cell.update(number));
+        match &self.series {
+            Kept::Forever(table) => table.series(pairs, hash).cell.update(number),
+            Kept::UntilTold(table) => update_held(table, pairs, hash, number),
+        }
     }
 
     pub(super) fn update_set(&self, attributes: &AttributeSet, number: Number) {
@@ -49,20 +52,15 @@ impl Store {
     }
 
     pub(super) fn bind(&self, pairs: &[Pair<'_>], hash: u64) -> Arc<Series> {
-        self.with_series(pairs, hash, |series| {
-            // before the table can be renewed
+        let bind = |table: &Table| {
+            let series = table.series(pairs, hash);
             series.bind();
             Arc::clone(series)
-        })
-    }
-
-    #[inline]
-    fn with_series<R>(&self, pairs: &[Pair<'_>], hash: u64, use_it: impl FnOnce(&Arc<Series>) -> R) -> R {
+        };
         match &self.series {
-            Kept::Forever(table) => use_it(table.series(pairs, hash)),
-            Kept::UntilTold(table) => {
-                use_it(table.read().unwrap_or_else(PoisonError::into_inner).series(pairs, hash))
-            }
+            Kept::Forever(table) => bind(table),
+            // while it is held, so that the series is not forgotten before it is bound
+            Kept::UntilTold(table) => bind(&table.read().unwrap_or_else(PoisonError::into_inner)),
         }
     }
 
@@ -94,6 +92,12 @@ impl Store {
             Kept::UntilTold(table) => table.read().unwrap_or_else(PoisonError::into_inner).is_overflowing(),
         }
     }
+}
+
+/// The table cannot be renewed while it is held.
+#[inline(never)]
+fn update_held(table: &RwLock<Table>, pairs: &[Pair<'_>], hash: u64, number: Number) {
+    table.read().unwrap_or_else(PoisonError::into_inner).series(pairs, hash).cell.update(number);
 }
 
 /// Makes room for new sets of attributes, before they run into the limit.

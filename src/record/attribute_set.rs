@@ -235,54 +235,49 @@ fn hash_pair(key: &[u8], kind: u8, value: &[u8], seed: u64) -> u64 {
 
 #[inline]
 fn absorb(state: u64, bytes: &[u8]) -> u64 {
-    match words(bytes) {
-        Some((low, high)) => fold(state ^ low, high ^ SPREAD[2].wrapping_add(bytes.len() as u64)),
-        None => absorb_long(state, bytes),
+    if bytes.len() > SHORT {
+        return absorb_long(state, bytes);
     }
+    let (low, high) = words(bytes);
+    fold(state ^ low, high ^ SPREAD[2].wrapping_add(bytes.len() as u64))
 }
 
 /// Sixteen bytes at a time; the last ones may overlap, the length tells where they end.
 fn absorb_long(state: u64, bytes: &[u8]) -> u64 {
-    let mut state = fold(state, SPREAD[0] ^ bytes.len() as u64);
-    let last = bytes.last_chunk::<16>().map_or(&[][..], |chunk| chunk);
-    for chunk in bytes.chunks_exact(16).chain([last]) {
-        let (low, high) = words(chunk).unwrap_or_default();
-        state = fold(state ^ low, high ^ SPREAD[2]);
-    }
-    state
+    let state = fold(state, SPREAD[0] ^ bytes.len() as u64);
+    let last = &bytes[bytes.len() - SHORT..];
+    bytes.chunks_exact(SHORT).chain([last]).fold(state, |state, chunk| {
+        let (low, high) = words(chunk);
+        fold(state ^ low, high ^ SPREAD[2])
+    })
 }
 
-/// Up to sixteen bytes as two words, different for different bytes of the same length.
+/// What [`words`] can hold.
+const SHORT: usize = 16;
+
+/// Short bytes as two words, different for different bytes of the same length. Of more than [`SHORT`] only the ends.
 #[inline]
-fn words(bytes: &[u8]) -> Option<(u64, u64)> {
-    match bytes.len() {
-        9..=16 => {
-            let (head, tail) = bytes.first_chunk::<8>().zip(bytes.last_chunk::<8>())?;
-            Some((u64::from_le_bytes(*head), u64::from_le_bytes(*tail)))
-        }
-        4..=8 => {
-            let (head, tail) = bytes.first_chunk::<4>().zip(bytes.last_chunk::<4>())?;
-            Some((u32::from_le_bytes(*head).into(), u32::from_le_bytes(*tail).into()))
-        }
-        0 => Some((0, 0)),
-        1..=3 => Some((
-            u64::from(bytes[0])
-                | u64::from(bytes[bytes.len() / 2]) << 8
-                | u64::from(bytes[bytes.len() - 1]) << 16,
-            0,
-        )),
-        _ => None,
+fn words(bytes: &[u8]) -> (u64, u64) {
+    if let (Some(head), Some(tail)) = (bytes.first_chunk(), bytes.last_chunk()) {
+        return (u64::from_le_bytes(*head), u64::from_le_bytes(*tail));
+    }
+    if let (Some(head), Some(tail)) = (bytes.first_chunk(), bytes.last_chunk()) {
+        return (u32::from_le_bytes(*head).into(), u32::from_le_bytes(*tail).into());
+    }
+    match bytes {
+        [] => (0, 0),
+        [one] => (u64::from(*one), 0),
+        [first, .., last] => (u64::from(*first) << 8 | u64::from(*last), u64::from(bytes[1])),
     }
 }
 
 /// Short ones without a call.
 #[inline]
 fn is_equal(one: &[u8], other: &[u8]) -> bool {
-    one.len() == other.len()
-        && match (words(one), words(other)) {
-            (Some(one), Some(other)) => one == other,
-            _ => one == other,
-        }
+    if one.len() != other.len() || one.len() > SHORT {
+        return one == other;
+    }
+    words(one) == words(&other[..one.len()])
 }
 
 /// Both halves of the product, so that every bit of the input reaches every bit of the result.
