@@ -287,7 +287,8 @@ impl Books {
         // held to the end: what is accepted while others settle would be seen as more in flight than fits
         let settled = self.settled();
         let mut counts = settled.counts;
-        for (signal, (counts, accepted)) in counts.iter_mut().zip(accepted()).enumerate() {
+        let accepted = if settled.closed { counts.map(|counts| counts.accepted) } else { accepted() };
+        for (signal, (counts, accepted)) in counts.iter_mut().zip(accepted).enumerate() {
             let refused = |refusal| self.turned_away[signal][refusal as usize].load(Ordering::Relaxed);
             counts.turned_away = TurnedAway {
                 queue_full: refused(Refusal::QueueFull),
@@ -320,6 +321,8 @@ impl Books {
         }
         settled.closed = true;
         for (counts, accepted) in settled.counts.iter_mut().zip(accepted()) {
+            // what a worker that was left behind still makes of its metrics is not in them
+            counts.accepted = accepted;
             counts.dropped.shutdown += accepted - counts.settled();
         }
     }

@@ -68,6 +68,10 @@ impl Worker {
             points: self.batch.records.min(self.queue.most_records()) as u64,
         };
         push.reader.collect(limits, &mut |collected| {
+            // a callback may have taken all the time there was
+            if self.is_out_of_time() {
+                return false;
+            }
             match collected {
                 Collected::Frame { scope, bytes, points } => self.take_in(scope, bytes, points),
                 Collected::TooLarge { points } => {
@@ -75,7 +79,7 @@ impl Worker {
                 }
                 Collected::Problem(kind, what) => self.teller.tell(kind, || what),
             }
-            !self.state.push.is_outdated && !self.is_out_of_time()
+            !self.state.push.is_outdated
         });
         self.send_backlog();
     }
