@@ -1,7 +1,8 @@
 //! The ledger as metrics, by the names that OpenTelemetry has for an SDK's own health.
 
-use std::sync::Weak;
+use std::sync::{Arc, Weak};
 
+use crate::config::Signals;
 use crate::meter::{Meter, Observer};
 use crate::outlet::Outlet;
 use crate::record::Signal;
@@ -10,135 +11,178 @@ use crate::stats::Counts;
 /// The scope of what is observed here.
 pub(crate) const SCOPE: &str = "standpipe";
 
-const PROCESSOR_TYPE: &str = "batching_processor";
-const EXPORTER_TYPE: &str = "otlp_http_exporter";
+/// What is to be known of an exporter beside its ledger.
+#[derive(Debug)]
+pub(crate) struct Observed {
+    pub(crate) id: String,
+    pub(crate) signals: Signals,
+    /// Records that its queue can hold.
+    pub(crate) capacity: usize,
+}
 
-/// Observes the exporters of `outlet`, as long as it lives. `capacities` are those of their queues, by id.
-pub(crate) fn observe(outlet: &Weak<Outlet>, meter: &Meter, capacities: Vec<(String, usize)>) {
+/// Observes the exporters of `outlet`, as long as it lives.
+pub(crate) fn observe(outlet: &Weak<Outlet>, meter: &Meter, exporters: Vec<Observed>) {
+    let exporters: Arc<[Observed]> = exporters.into();
     for signal in Signal::ALL {
-        observe_exported(outlet, meter, signal);
+        let watch = Watch { outlet: outlet.clone(), exporters: Arc::clone(&exporters), signal };
+        watch.exported(meter);
         // data points are collected when they are sent: they pass no queue
         if signal != Signal::Metrics {
-            observe_processed(outlet, meter, signal);
-            observe_queue(outlet, meter, signal, capacities.clone());
+            watch.processed(meter);
+            watch.queue_size(meter);
+            watch.queue_capacity(meter);
         }
     }
 }
 
-/// What left the queue, and what never got into it.
-fn observe_processed(outlet: &Weak<Outlet>, meter: &Meter, signal: Signal) {
-    let name = format!("otel.sdk.processor.{}.processed", singular(signal));
-    let description = "records that were handed to the exporter, or turned away";
-    let outlet = outlet.clone();
-    meter.build(&name).unit(unit(signal)).description(description).observe_counter(move |observer| {
-        for_each_exporter(&outlet, signal, |id, counts| {
-            let turned_away = counts.turned_away;
-            let note = Note { id, component: PROCESSOR_TYPE };
-            note.success(observer, counts.accepted - counts.in_flight);
-            note.failures(
-                observer,
-                &[
-                    ("queue_full", turned_away.queue_full),
-                    ("too_large", turned_away.too_large),
-                    ("already_shutdown", turned_away.after_shutdown),
-                ],
-            );
-        });
-    });
+/// One signal of all exporters that send it.
+#[derive(Clone)]
+struct Watch {
+    outlet: Weak<Outlet>,
+    exporters: Arc<[Observed]>,
+    signal: Signal,
 }
 
-/// What arrived, and what did not.
-fn observe_exported(outlet: &Weak<Outlet>, meter: &Meter, signal: Signal) {
-    let name = format!("otel.sdk.exporter.{}.exported", singular(signal));
-    let description = "records that the collector has, or that are lost";
-    let outlet = outlet.clone();
-    meter.build(&name).unit(unit(signal)).description(description).observe_counter(move |observer| {
-        for_each_exporter(&outlet, signal, |id, counts| {
-            let dropped = counts.dropped;
-            let note = Note { id, component: EXPORTER_TYPE };
-            note.success(observer, counts.delivered);
-            note.failures(
-                observer,
-                &[
-                    ("rejected", counts.rejected),
-                    ("refused", dropped.refused),
-                    ("timeout", dropped.gave_up),
-                    ("too_large", dropped.too_large),
-                    ("shutdown", dropped.shutdown),
-                    ("panic", dropped.worker_panicked),
-                ],
-            );
-        });
-    });
-}
+impl Watch {
+    /// What arrived, and what did not.
+    fn exported(&self, meter: &Meter) {
+        let name = format!("otel.sdk.exporter.{}.exported", self.words().record);
+        let description = "records that the collector has, or that are lost";
+        let watch = self.clone();
+        meter.build(&name).unit(self.words().unit).description(description).observe_counter(
+            move |observer| {
+                watch.for_each_exporter(|id, counts| {
+                    let dropped = counts.dropped;
+                    let note = Note { name: id, kind: watch.words().exporter };
+                    note.success(observer, counts.delivered);
+                    let failures = [
+                        ("rejected", counts.rejected),
+                        ("refused", dropped.refused),
+                        ("timeout", dropped.gave_up),
+                        ("too_large", dropped.too_large),
+                        ("shutdown", dropped.shutdown),
+                        ("panic", dropped.worker_panicked),
+                    ];
+                    note.failures(observer, &failures);
+                });
+            },
+        );
+    }
 
-/// How full the queue is, and how full it can be.
-fn observe_queue(outlet: &Weak<Outlet>, meter: &Meter, signal: Signal, capacities: Vec<(String, usize)>) {
-    let name = format!("otel.sdk.processor.{}.queue", singular(signal));
-    let outlet = outlet.clone();
-    let size = format!("{name}.size");
-    let description = "records that are queued or being sent";
-    meter.build(&size).unit(unit(signal)).description(description).observe_up_down_counter(move |observer| {
-        for_each_exporter(&outlet, signal, |id, counts| {
-            let in_flight = i64::try_from(counts.in_flight).unwrap_or(i64::MAX);
-            observer.observe(in_flight, &component(id, PROCESSOR_TYPE));
+    /// What left the queue, and what never got into it.
+    fn processed(&self, meter: &Meter) {
+        let name = format!("otel.sdk.processor.{}.processed", self.words().record);
+        let description = "records that were handed to the exporter, or turned away";
+        let watch = self.clone();
+        meter.build(&name).unit(self.words().unit).description(description).observe_counter(
+            move |observer| {
+                watch.for_each_exporter(|id, counts| {
+                    let turned_away = counts.turned_away;
+                    let note = Note { name: id, kind: watch.words().processor };
+                    note.success(observer, counts.accepted - counts.in_flight);
+                    let failures = [
+                        ("queue_full", turned_away.queue_full),
+                        ("too_large", turned_away.too_large),
+                        ("already_shutdown", turned_away.after_shutdown),
+                    ];
+                    note.failures(observer, &failures);
+                });
+            },
+        );
+    }
+
+    fn queue_size(&self, meter: &Meter) {
+        let name = format!("otel.sdk.processor.{}.queue.size", self.words().record);
+        let description = "records that are queued or being sent";
+        let watch = self.clone();
+        let size = meter.build(&name).unit(self.words().unit).description(description);
+        size.observe_up_down_counter(move |observer| {
+            watch.for_each_exporter(|id, counts| {
+                let in_flight = i64::try_from(counts.in_flight).unwrap_or(i64::MAX);
+                observer.observe(in_flight, &component(id, watch.words().processor));
+            });
         });
-    });
-    let capacity = format!("{name}.capacity");
-    let description = "records that the queue can hold, of all signals together";
-    meter.build(&capacity).unit(unit(signal)).description(description).observe_up_down_counter(
-        move |observer| {
-            for (id, records) in &capacities {
-                let records = i64::try_from(*records).unwrap_or(i64::MAX);
-                observer.observe(records, &component(id, PROCESSOR_TYPE));
+    }
+
+    fn queue_capacity(&self, meter: &Meter) {
+        let name = format!("otel.sdk.processor.{}.queue.capacity", self.words().record);
+        let description = "records that the queue can hold, of all signals together";
+        let watch = self.clone();
+        let capacity = meter.build(&name).unit(self.words().unit).description(description);
+        capacity.observe_up_down_counter(move |observer| {
+            for exporter in watch.exporters() {
+                let records = i64::try_from(exporter.capacity).unwrap_or(i64::MAX);
+                observer.observe(records, &component(&exporter.id, watch.words().processor));
             }
-        },
-    );
-}
+        });
+    }
 
-fn for_each_exporter(outlet: &Weak<Outlet>, signal: Signal, mut look: impl FnMut(&str, Counts)) {
-    let Some(outlet) = outlet.upgrade() else { return };
-    for exporter in outlet.ledger().exporters {
-        look(&exporter.id, exporter.of(signal));
+    /// Those that send the signal.
+    fn exporters(&self) -> impl Iterator<Item = &Observed> {
+        self.exporters.iter().filter(|exporter| exporter.signals.contain(self.signal))
+    }
+
+    fn for_each_exporter(&self, mut look: impl FnMut(&str, Counts)) {
+        let Some(outlet) = self.outlet.upgrade() else { return };
+        for ledger in outlet.ledger().exporters {
+            if self.exporters().any(|exporter| exporter.id == ledger.id) {
+                look(&ledger.id, ledger.of(self.signal));
+            }
+        }
+    }
+
+    fn words(&self) -> Words {
+        match self.signal {
+            Signal::Traces => Words {
+                record: "span",
+                unit: "{span}",
+                processor: "batching_span_processor",
+                exporter: "otlp_http_span_exporter",
+            },
+            Signal::Logs => Words {
+                record: "log",
+                unit: "{log_record}",
+                processor: "batching_log_processor",
+                exporter: "otlp_http_log_exporter",
+            },
+            Signal::Metrics => Words {
+                record: "metric_data_point",
+                unit: "{data_point}",
+                processor: "periodic_metric_reader",
+                exporter: "otlp_http_metric_exporter",
+            },
+        }
     }
 }
 
-fn component<'a>(id: &'a str, kind: &'a str) -> [(&'static str, &'a str); 2] {
-    [("otel.component.name", id), ("otel.component.type", kind)]
+/// How OpenTelemetry calls what has to do with a signal.
+struct Words {
+    record: &'static str,
+    unit: &'static str,
+    processor: &'static str,
+    exporter: &'static str,
+}
+
+fn component<'a>(name: &'a str, kind: &'a str) -> [(&'static str, &'a str); 2] {
+    [("otel.component.name", name), ("otel.component.type", kind)]
 }
 
 /// Whose counts are noted.
 struct Note<'a> {
-    id: &'a str,
-    component: &'a str,
+    name: &'a str,
+    kind: &'a str,
 }
 
 impl Note<'_> {
     fn success(&self, observer: &mut Observer<'_, u64>, count: u64) {
-        observer.observe(count, &component(self.id, self.component));
+        observer.observe(count, &component(self.name, self.kind));
     }
 
     /// Only what has happened.
     fn failures(&self, observer: &mut Observer<'_, u64>, failures: &[(&str, u64)]) {
-        let [name, kind] = component(self.id, self.component);
+        let [name, kind] = component(self.name, self.kind);
         for (reason, count) in failures.iter().filter(|(_, count)| *count > 0) {
             observer.observe(*count, &[name, kind, ("error.type", reason)]);
         }
-    }
-}
-
-fn singular(signal: Signal) -> &'static str {
-    match signal {
-        Signal::Traces => "span",
-        Signal::Logs => "log",
-        Signal::Metrics => "metric_data_point",
-    }
-}
-
-fn unit(signal: Signal) -> &'static str {
-    match signal {
-        Signal::Traces => "{span}",
-        Signal::Logs => "{log_record}",
-        Signal::Metrics => "{data_point}",
     }
 }

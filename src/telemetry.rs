@@ -11,7 +11,7 @@ use crate::meter::{Meter, Reader, Registry};
 use crate::outlet::{Outlet, Plan};
 use crate::pipeline::{Blueprint, Intake};
 use crate::record::{Scope, Signal};
-use crate::self_observation;
+use crate::self_observation::{self, Observed};
 use crate::stats::Ledger;
 use crate::tracer::Tracer;
 use crate::transport::HttpPlan;
@@ -99,7 +99,7 @@ impl Telemetry {
         let telemetry = Self { outlet, registry, scopes: Mutex::default() };
         if config.self_observation {
             let own = telemetry.meter_with_version(self_observation::SCOPE, env!("CARGO_PKG_VERSION"));
-            self_observation::observe(&Arc::downgrade(&telemetry.outlet), &own, capacities(config));
+            self_observation::observe(&Arc::downgrade(&telemetry.outlet), &own, observed(config));
         }
         telemetry
     }
@@ -201,9 +201,13 @@ fn deadline(budget: Duration) -> Instant {
 /// What an exporter's id is and why it cannot be started.
 type Fault = (String, String);
 
-/// How many records the queue of each exporter can hold.
-fn capacities(config: &Config) -> Vec<(String, usize)> {
-    config.exporters.iter().map(|exporter| (exporter.name().to_owned(), exporter.queue.records)).collect()
+fn observed(config: &Config) -> Vec<Observed> {
+    let observed = |exporter: &Exporter| Observed {
+        id: exporter.name().to_owned(),
+        signals: exporter.signals,
+        capacity: exporter.queue.records,
+    };
+    config.exporters.iter().map(observed).collect()
 }
 
 /// The settings of all exporters that send metrics.

@@ -51,7 +51,7 @@ const HOUSE: &[Row] = &[
     row("outlet",          &["fork", "record", "sample", "stats", "pipeline"], &[]),
     row("tracer",          &["fork", "record", "context", "sample", "outlet"], &[]),
     row("logger",          &["fork", "record", "context", "outlet"],          &[]),
-    row("self_observation", &["record", "stats", "meter", "outlet"],          &[]),
+    row("self_observation", &["record", "stats", "config", "meter", "outlet"], &[]),
     // start, flush, shutdown
     row("telemetry",       &["fork", "record", "stats", "config", "meter", "transport", "pipeline", "outlet", "tracer",
                              "logger", "self_observation"],                   &["crossbeam_channel"]),
