@@ -4,8 +4,11 @@
 
 #[path = "../support/scene.rs"]
 mod scene;
+#[path = "../support/mod.rs"]
+mod support;
 
 mod callbacks;
+mod disabled;
 mod exactness;
 mod instruments;
 mod limits;
