@@ -51,7 +51,20 @@ impl Tracer {
     /// Starts a span, a child of this thread's current one, and makes it current until it is dropped.
     #[inline]
     pub fn span(&self, name: &str) -> Span {
-        self.build(name).start()
+        match self.enter_unsampled() {
+            Some(entered) => Span::unsampled(entered),
+            None => self.build(name).ask_sampler(),
+        }
+    }
+
+    /// A part in the unsampled span around, if there is one and the sampler would leave out what is inside it.
+    #[inline]
+    fn enter_unsampled(&self) -> Option<Entered> {
+        // the first question is the cheapest, and its answer is mostly no
+        if context::is_unsampled() && self.source.skips_below_unsampled {
+            return context::enter_unsampled();
+        }
+        None
     }
 
     /// Starts a span step by step: with another parent, another start, not as the current one.
@@ -127,16 +140,12 @@ impl<'a> SpanBuilder<'a> {
     /// [`Sampler`]'s decision.
     #[inline]
     pub fn start(self) -> Span {
-        // the first question is the cheapest, and its answer is mostly no
-        if context::is_unsampled()
-            && matches!(self.parent, Parent::Current)
-            && self.tracer.source.skips_below_unsampled
-        {
-            if let Some(entered) = context::enter_unsampled() {
-                return Span::unsampled(entered);
-            }
+        let shared =
+            if matches!(self.parent, Parent::Current) { self.tracer.enter_unsampled() } else { None };
+        match shared {
+            Some(entered) => Span::unsampled(entered),
+            None => self.ask_sampler(),
         }
-        self.ask_sampler()
     }
 
     fn ask_sampler(self) -> Span {
