@@ -59,6 +59,7 @@ mod batch;
 mod config;
 mod context;
 mod fork;
+mod logger;
 mod meter;
 mod outlet;
 mod pipeline;
@@ -81,12 +82,15 @@ pub use config::{
     Setting, Source, Temporality, WhenFull,
 };
 pub use context::{ParseContextError, SpanContext};
+pub use logger::{Log, Logger};
 pub use meter::{
     Attributes, BoundCounter, BoundGauge, BoundHistogram, BoundUpDownCounter, Counter, Gauge, Histogram,
     InstrumentBuilder, Measure, Meter, Observation, Observer, UpDownCounter,
 };
 pub use problem::{Problem, ProblemKind};
-pub use record::{Resource, Severity, Signal, SpanId, SpanKind, SpanLimits, Status, TraceId, Value};
+pub use record::{
+    LogLimits, Resource, Severity, Signal, SpanId, SpanKind, SpanLimits, Status, TraceId, Value,
+};
 pub use stats::{Counts, Dropped, ExporterLedger, Ledger, TurnedAway};
 pub use telemetry::{Flushed, Telemetry};
 pub use tracer::{Span, SpanBuilder, SpanPart, Tracer};

@@ -7,8 +7,8 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use crate::fork;
-use crate::pipeline::{Blueprint, Pipeline};
-use crate::record::{Scope, Signal, SpanLimits};
+use crate::pipeline::{Blueprint, Intake, Pipeline};
+use crate::record::{LogLimits, Scope, Severity, Signal, SpanLimits};
 use crate::stats::Ledger;
 
 /// How long interrupted workers may take to come to their end.
@@ -19,7 +19,10 @@ const LAST_GRACE: Duration = Duration::from_millis(30);
 #[derive(Debug)]
 pub(crate) struct Outlet {
     plan: Arc<Plan>,
-    largest_record: Option<usize>,
+    /// Of each signal.
+    largest_record: [Option<usize>; Signal::COUNT],
+    /// Of the log records that at least one exporter takes, by number.
+    least_severity: u8,
     generation: u32,
     /// Not dropped in a forked child, where its locks and channels belong to threads that do not exist.
     pipelines: ManuallyDrop<Vec<Pipeline>>,
@@ -32,6 +35,7 @@ pub(crate) struct Outlet {
 pub(crate) struct Plan {
     pub(crate) blueprints: Vec<Blueprint>,
     pub(crate) limits: SpanLimits,
+    pub(crate) log_limits: LogLimits,
 }
 
 impl std::fmt::Debug for Plan {
@@ -54,8 +58,14 @@ impl Outlet {
     }
 
     fn with(plan: Arc<Plan>, pipelines: Vec<Pipeline>) -> Self {
+        let largest_of = |signal| {
+            let takers = plan.blueprints.iter().filter(|blueprint| blueprint.intake.takes(signal));
+            takers.map(Blueprint::largest_record).max()
+        };
+        let least_severities = plan.blueprints.iter().map(|blueprint| blueprint.intake.least_severity());
         Self {
-            largest_record: plan.blueprints.iter().map(Blueprint::largest_record).max(),
+            largest_record: Signal::ALL.map(largest_of),
+            least_severity: least_severities.min().unwrap_or(u8::MAX),
             plan,
             generation: fork::generation(),
             pipelines: ManuallyDrop::new(pipelines),
@@ -68,15 +78,33 @@ impl Outlet {
         &self.plan.limits
     }
 
-    /// The largest record that any exporter can send; `None` if there is no exporter.
-    pub(crate) fn largest_record(&self) -> Option<usize> {
-        self.largest_record
+    pub(crate) fn log_limits(&self) -> &LogLimits {
+        &self.plan.log_limits
     }
 
-    /// Hands a framed record to every exporter.
+    /// The largest record of a signal that any exporter can send; `None` if no exporter takes the signal.
+    pub(crate) fn largest_record(&self, signal: Signal) -> Option<usize> {
+        self.largest_record[signal as usize]
+    }
+
+    /// Whether any exporter takes a log record of this severity.
     #[inline]
-    pub(crate) fn push(&self, scope: &Arc<Scope>, record: &[u8]) {
-        for pipeline in &*self.here().pipelines {
+    pub(crate) fn takes_log(&self, severity: Severity) -> bool {
+        severity.number() >= self.least_severity
+    }
+
+    /// Hands a framed span to every exporter that takes spans.
+    #[inline]
+    pub(crate) fn push_span(&self, scope: &Arc<Scope>, record: &[u8]) {
+        for pipeline in self.takers(|intake| intake.takes(Signal::Traces)) {
+            pipeline.push(scope, record);
+        }
+    }
+
+    /// Hands a framed log record to every exporter whose level lets it pass.
+    #[inline]
+    pub(crate) fn push_log(&self, scope: &Arc<Scope>, severity: Severity, record: &[u8]) {
+        for pipeline in self.takers(|intake| intake.takes_log(severity)) {
             pipeline.push(scope, record);
         }
     }
@@ -86,11 +114,21 @@ impl Outlet {
         self.here();
     }
 
-    /// Counts a record that has outgrown what can be sent.
-    pub(crate) fn turn_away_too_large(&self, signal: Signal) {
-        for pipeline in &*self.here().pipelines {
-            pipeline.turn_away_too_large(signal);
-        }
+    /// Counts a span that has outgrown what can be sent.
+    pub(crate) fn turn_away_large_span(&self) {
+        self.takers(|intake| intake.takes(Signal::Traces))
+            .for_each(|pipeline| pipeline.turn_away_too_large(Signal::Traces));
+    }
+
+    /// Counts a log record that has outgrown what can be sent.
+    pub(crate) fn turn_away_large_log(&self, severity: Severity) {
+        self.takers(|intake| intake.takes_log(severity))
+            .for_each(|pipeline| pipeline.turn_away_too_large(Signal::Logs));
+    }
+
+    #[inline]
+    fn takers(&self, takes: impl Fn(Intake) -> bool) -> impl Iterator<Item = &Pipeline> {
+        self.here().pipelines.iter().filter(move |pipeline| takes(pipeline.intake()))
     }
 
     /// The exporters of this process; in a child that has sent nothing yet, none.

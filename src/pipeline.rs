@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, TryRecvError, bounded, unbounded};
 
-use crate::config::{BatchSettings, PaceSettings, QueueSettings, RetrySettings};
+use crate::config::{BatchSettings, Level, PaceSettings, QueueSettings, RetrySettings, Signals};
 use crate::context;
 use crate::meter::Reader;
 use crate::problem::{Hook, Teller};
 use crate::queue::Queue;
-use crate::record::{Scope, Signal};
+use crate::record::{Scope, Severity, Signal};
 use crate::stats::{Books, ExporterLedger};
 use crate::throttle::Throttle;
 use crate::transport::Transport;
@@ -25,6 +25,7 @@ const FRAME_BYTES: usize = 16;
 /// Everything that is needed to start an exporter, in this process or in a forked child.
 pub(crate) struct Blueprint {
     pub(crate) id: String,
+    pub(crate) intake: Intake,
     pub(crate) queue: QueueSettings,
     pub(crate) batch: BatchSettings,
     pub(crate) pace: PaceSettings,
@@ -50,9 +51,34 @@ impl Blueprint {
     }
 }
 
+/// Which records are for an exporter.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Intake {
+    pub(crate) signals: Signals,
+    pub(crate) level: Level,
+}
+
+impl Intake {
+    #[inline]
+    pub(crate) fn takes(self, signal: Signal) -> bool {
+        self.signals.contain(signal)
+    }
+
+    /// The least severity of a log record, by number; one that no record has if it takes none.
+    pub(crate) fn least_severity(self) -> u8 {
+        if self.takes(Signal::Logs) { self.level.least_severity() } else { u8::MAX }
+    }
+
+    #[inline]
+    pub(crate) fn takes_log(self, severity: Severity) -> bool {
+        severity.number() >= self.least_severity()
+    }
+}
+
 /// A running exporter, as its callers and its owner see it.
 pub(crate) struct Pipeline {
     id: String,
+    intake: Intake,
     queue: Arc<Queue>,
     books: Arc<Books>,
     stop: Sender<Instant>,
@@ -96,7 +122,14 @@ impl Pipeline {
             worker.run();
             drop(running);
         })?;
-        Ok(Self { id: blueprint.id.clone(), queue, books, stop, flush, ended, interrupt })
+        let (id, intake) = (blueprint.id.clone(), blueprint.intake);
+        Ok(Self { id, intake, queue, books, stop, flush, ended, interrupt })
+    }
+
+    /// Which records are for it.
+    #[inline]
+    pub(crate) fn intake(&self) -> Intake {
+        self.intake
     }
 
     #[inline]

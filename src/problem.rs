@@ -5,6 +5,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::record::Signal;
+
 /// Each kind of problem is told once in so long.
 const PERIOD: Duration = Duration::from_secs(60);
 
@@ -14,7 +16,7 @@ const PERIOD: Duration = Duration::from_secs(60);
 pub struct Problem {
     /// The exporter's id.
     pub exporter: String,
-    /// The kind of trouble; each kind is reported once per period.
+    /// The kind of trouble; each kind is reported once per period, or less often if it says so.
     pub kind: ProblemKind,
     /// In words, lower case, the cause after a colon; never a secret.
     pub message: String,
@@ -40,6 +42,9 @@ pub enum ProblemKind {
     Unavailable,
     /// The collector refused a batch for good; its records are lost and counted.
     Refused,
+    /// The collector has no place for a signal, such as logs; they are lost and counted, the other signals are not
+    /// touched. Reported once for each signal, and again only after the signal had been taken in between.
+    NotTaken,
     /// The collector took a batch but rejected some of its records, or had something to say about it.
     PartialSuccess,
     /// A batch could not be delivered in its time; its records are lost and counted.
@@ -59,7 +64,7 @@ pub enum ProblemKind {
 }
 
 impl ProblemKind {
-    const COUNT: usize = 10;
+    const COUNT: usize = 11;
 }
 
 /// Lets each kind of problem through once per period and counts what it holds back.
@@ -98,6 +103,8 @@ pub(crate) struct Teller {
     exporter: String,
     hook: Option<Hook>,
     gate: Gate,
+    /// Signals that the collector does not take, which was told.
+    not_taken: [bool; Signal::COUNT],
 }
 
 /// What [`Config::on_problem`](crate::Config::on_problem) was given, shared by all workers.
@@ -105,14 +112,38 @@ pub(crate) type Hook = Arc<dyn Fn(&Problem) + Send + Sync>;
 
 impl Teller {
     pub(crate) fn new(exporter: &str, hook: Option<Hook>) -> Self {
-        Self { exporter: exporter.to_owned(), hook, gate: Gate::new(PERIOD) }
+        let not_taken = [false; Signal::COUNT];
+        Self { exporter: exporter.to_owned(), hook, gate: Gate::new(PERIOD), not_taken }
     }
 
     /// The message is only made when it is told.
     pub(crate) fn tell(&mut self, kind: ProblemKind, message: impl FnOnce() -> String) {
+        if self.hook.is_none() {
+            return;
+        }
+        if let Some(occurrences) = self.gate.pass(kind, Instant::now()) {
+            self.call_hook(kind, message(), occurrences);
+        }
+    }
+
+    /// Tells that the collector does not take a signal, once: it is a matter of configuration, and will not change by
+    /// itself.
+    pub(crate) fn tell_not_taken(&mut self, signal: Signal, reason: &str) {
+        if !std::mem::replace(&mut self.not_taken[signal as usize], true) {
+            let name = signal.name();
+            let advice = format!("correct the endpoint or switch {name} off for this exporter");
+            self.call_hook(ProblemKind::NotTaken, format!("no {name} are taken here, {advice}: {reason}"), 1);
+        }
+    }
+
+    /// The collector takes the signal: if that ends, it is news again.
+    pub(crate) fn note_taken(&mut self, signal: Signal) {
+        self.not_taken[signal as usize] = false;
+    }
+
+    fn call_hook(&self, kind: ProblemKind, message: String, occurrences: u64) {
         let Some(hook) = &self.hook else { return };
-        let Some(occurrences) = self.gate.pass(kind, Instant::now()) else { return };
-        let problem = Problem { exporter: self.exporter.clone(), kind, message: message(), occurrences };
+        let problem = Problem { exporter: self.exporter.clone(), kind, message, occurrences };
         // a hook that panics must not cost a batch, nor may what its panic carries when it is dropped
         if let Err(payload) = catch_unwind(AssertUnwindSafe(|| hook(&problem))) {
             std::mem::forget(payload);
@@ -140,5 +171,25 @@ mod tests {
         let mut gate = Gate::new(Duration::from_secs(60));
         assert_eq!(gate.pass(ProblemKind::Refused, now), Some(1));
         assert_eq!(gate.pass(ProblemKind::WorkerPanicked, now), Some(1));
+    }
+
+    #[test]
+    fn that_a_signal_is_not_taken_is_told_once_until_it_was_taken() {
+        let (tell, told) = std::sync::mpsc::channel();
+        let hook: Hook = Arc::new(move |problem| tell.send(problem.to_string()).unwrap());
+        let mut teller = Teller::new("otlp", Some(hook));
+        let reason = "post http://localhost/v1/logs: 404 Not Found";
+        let logs = "exporter otlp: no logs are taken here, correct the endpoint or switch logs off for this exporter: \
+                    post http://localhost/v1/logs: 404 Not Found";
+        for _ in 0..3 {
+            teller.tell_not_taken(Signal::Logs, reason);
+            teller.note_taken(Signal::Traces);
+        }
+        assert_eq!(told.try_iter().collect::<Vec<_>>(), [logs]);
+        teller.tell_not_taken(Signal::Metrics, reason);
+        assert!(told.try_recv().unwrap().contains("no metrics"));
+        teller.note_taken(Signal::Logs);
+        teller.tell_not_taken(Signal::Logs, reason);
+        assert_eq!(told.try_iter().collect::<Vec<_>>(), [logs]);
     }
 }

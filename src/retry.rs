@@ -47,7 +47,7 @@ pub(crate) fn next_step(
         Verdict::AcceptedPartly { rejected, .. } => {
             return NextStep::Done { rejected: (*rejected).min(attempt.records) };
         }
-        Verdict::Refused { .. } => return NextStep::DropRefused,
+        Verdict::Refused { .. } | Verdict::NotTaken { .. } => return NextStep::DropRefused,
         Verdict::TooLarge { .. } if attempt.is_divisible => return NextStep::Halve,
         Verdict::TooLarge { .. } => return NextStep::DropTooLarge,
         Verdict::TryLater { after: Some(after), .. } => ((*after).min(settings.max_retry_after), true),
@@ -110,6 +110,8 @@ mod tests {
         let now = Instant::now();
         let refused = Verdict::Refused { reason: String::new() };
         assert_eq!(step(&attempt(1, now), &refused, now), NextStep::DropRefused);
+        let not_taken = Verdict::NotTaken { reason: String::new() };
+        assert_eq!(step(&attempt(1, now), &not_taken, now), NextStep::DropRefused);
     }
 
     #[test]

@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 
 use crate::config::{Config, ConfigError, Exporter, PushSettings};
 use crate::fork;
+use crate::logger::Logger;
 use crate::meter::{Meter, Reader, Registry};
 use crate::outlet::{Outlet, Plan};
-use crate::pipeline::Blueprint;
+use crate::pipeline::{Blueprint, Intake};
 use crate::record::{Scope, Signal};
 use crate::self_observation;
 use crate::stats::Ledger;
@@ -73,7 +74,7 @@ impl Telemetry {
         if !faults.is_empty() {
             return Err(ConfigError::at_start(faults, config));
         }
-        let plan = Arc::new(Plan { blueprints, limits: config.span_limits });
+        let plan = Arc::new(Plan { blueprints, limits: config.span_limits, log_limits: config.log_limits });
         match Outlet::start(plan) {
             Ok(outlet) => Ok(Self::run(outlet, registry, &config)),
             Err(error) => {
@@ -106,6 +107,22 @@ impl Telemetry {
     /// The tracer of a part of the program whose version is worth telling.
     pub fn tracer_with_version(&self, scope: &str, version: &str) -> Tracer {
         Tracer::new(Arc::clone(&self.outlet), self.scope(Signal::Traces, scope, version))
+    }
+
+    /// The logger of a named part of the program, by convention the name of the crate. Keep it: asking again for
+    /// each record costs more than the record.
+    ///
+    /// ```
+    /// # let telemetry = standpipe::Telemetry::start(standpipe::Config::new()).unwrap();
+    /// telemetry.logger("shop").info("paid").set("amount", 12.5).emit();
+    /// ```
+    pub fn logger(&self, scope: &str) -> Logger {
+        self.logger_with_version(scope, "")
+    }
+
+    /// The logger of a part of the program whose version is worth telling.
+    pub fn logger_with_version(&self, scope: &str, version: &str) -> Logger {
+        Logger::new(Arc::clone(&self.outlet), self.scope(Signal::Logs, scope, version))
     }
 
     /// The meter of a named part of the program, by convention the name of the crate.
@@ -212,6 +229,7 @@ fn blueprint(
 ) -> Blueprint {
     Blueprint {
         id: exporter.name().to_owned(),
+        intake: Intake { signals: exporter.signals, level: exporter.level },
         queue: exporter.queue,
         batch: exporter.batch,
         pace: exporter.pace,

@@ -299,7 +299,7 @@ thread_local! {
 impl OpenSpan {
     /// `None` if there is no exporter to send it.
     fn begin(source: &Arc<Source>, head: &SpanHead<'_>, kind: SpanKind) -> Option<Box<Self>> {
-        let largest = source.outlet.largest_record()?;
+        let largest = source.outlet.largest_record(Signal::Traces)?;
         let pooled = POOL.try_with(|pool| pool.try_borrow_mut().ok()?.pop()).ok().flatten();
         let mut open = pooled.unwrap_or_else(|| {
             Box::new(Self { record: SpanRecord::default(), source: Arc::clone(source), generation: 0 })
@@ -317,8 +317,8 @@ impl OpenSpan {
         // a span that was open across a fork is the parent's to send
         if self.generation == fork::generation() {
             match self.record.finish(end) {
-                Some(record) => self.source.outlet.push(&self.source.scope, record),
-                None => self.source.outlet.turn_away_too_large(Signal::Traces),
+                Some(record) => self.source.outlet.push_span(&self.source.scope, record),
+                None => self.source.outlet.turn_away_large_span(),
             }
         }
         if self.record.capacity() > POOLED_BYTES {

@@ -265,7 +265,7 @@ impl Worker {
             let Some(verdict) = self.send(batch, deadline) else {
                 return self.settle_batch(batch, Outcome::WorkerPanicked);
             };
-            self.tell_verdict(&verdict);
+            self.tell_verdict(batch.signal, &verdict);
             let is_divisible = batch.is_divisible();
             let attempt =
                 Attempt { number, records: batch.records, is_divisible, deadline, random: random() };
@@ -378,7 +378,10 @@ impl Worker {
         self.teller.tell(ProblemKind::WorkerPanicked, || "the worker panicked; its batch is lost".to_owned());
     }
 
-    fn tell_verdict(&mut self, verdict: &Verdict) {
+    fn tell_verdict(&mut self, signal: Signal, verdict: &Verdict) {
+        if matches!(verdict, Verdict::Accepted | Verdict::AcceptedPartly { .. }) {
+            self.teller.note_taken(signal);
+        }
         let (kind, reason) = match verdict {
             Verdict::Accepted => return,
             Verdict::AcceptedPartly { rejected: 0, message } => {
@@ -393,6 +396,7 @@ impl Worker {
             }
             Verdict::TryLater { reason, .. } => (ProblemKind::Unavailable, reason),
             Verdict::TooLarge { reason } => (ProblemKind::TooLarge, reason),
+            Verdict::NotTaken { reason } => return self.teller.tell_not_taken(signal, reason),
             Verdict::Refused { reason } => (ProblemKind::Refused, reason),
         };
         self.teller.tell(kind, || reason.clone());

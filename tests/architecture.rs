@@ -24,7 +24,7 @@ const HOUSE: &[Row] = &[
     // pure: many measurements as one point
     row("aggregate",       &["record"],                                       &[]),
     // what went wrong, what became of every record, what was set
-    row("problem",         &[],                                               &[]),
+    row("problem",         &["record"],                                       &[]),
     row("stats",           &["record"],                                       &["serde"]),
     row("config",          &["record", "problem"],                            &["toml"]),
     // instruments, and what they remember until the worker asks
@@ -48,10 +48,11 @@ const HOUSE: &[Row] = &[
     // the calling side
     row("outlet",          &["fork", "record", "stats", "pipeline"],          &[]),
     row("tracer",          &["fork", "record", "context", "outlet"],          &[]),
+    row("logger",          &["fork", "record", "context", "outlet"],          &[]),
     row("self_observation", &["record", "stats", "meter", "outlet"],           &[]),
     // start, flush, shutdown
     row("telemetry",       &["fork", "record", "stats", "config", "meter", "transport", "pipeline", "outlet", "tracer",
-                             "self_observation"],
+                             "logger", "self_observation"],
                                                                               &["crossbeam_channel"]),
     // the other end of the wire
     row("receiver",        &["record"],                                       &["opentelemetry_proto", "prost", "flate2", "parking_lot"]),

@@ -36,7 +36,7 @@ pub use settings::{Compression, Histograms, Proxy, Temporality, WhenFull};
 pub use source::{Setting, Source};
 
 use crate::problem::{Hook, Problem};
-use crate::record::{Resource, SpanLimits, Value};
+use crate::record::{LogLimits, Resource, SpanLimits, Value};
 
 /// Everything that `Telemetry::start` needs to know: who is speaking, and where it goes.
 ///
@@ -57,6 +57,7 @@ pub struct Config {
     pub(crate) resource: Resource,
     pub(crate) exporters: Vec<Exporter>,
     pub(crate) span_limits: SpanLimits,
+    pub(crate) log_limits: LogLimits,
     pub(crate) self_observation: bool,
     self_observation_source: Source,
     pub(crate) on_problem: Option<Hook>,
@@ -172,6 +173,13 @@ impl Config {
         self
     }
 
+    /// Sets how much one log record may carry.
+    #[must_use]
+    pub fn log_limits(mut self, limits: LogLimits) -> Self {
+        self.log_limits = limits;
+        self
+    }
+
     /// Is told of trouble at run time, once per kind and period; the library itself never prints.
     ///
     /// It is called on a worker thread, so it should return soon. The last one set counts.
@@ -228,6 +236,7 @@ impl fmt::Debug for Config {
             .field("resource", &self.resource)
             .field("exporters", &self.exporters)
             .field("span_limits", &self.span_limits)
+            .field("log_limits", &self.log_limits)
             .field("self_observation", &self.self_observation)
             .field("findings", &self.findings)
             .finish_non_exhaustive()

@@ -4,6 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::time::{Duration, Instant, SystemTime};
 
 use super::SpanContext;
+use crate::record::SpanRef;
 
 /// A trace keeps its first span's clock so long; then the wall clock is asked again, as it may have been set.
 const CLOCK_AGE: Duration = Duration::from_secs(60);
@@ -22,6 +23,18 @@ struct Frame {
     id: u64,
     context: SpanContext,
     clock: Clock,
+}
+
+impl Frame {
+    /// Its clock, or a new one if that is too old, and the time it shows now.
+    #[inline]
+    fn clock_and_time(&self) -> (Clock, u64) {
+        let elapsed = self.clock.moment.elapsed();
+        match elapsed < CLOCK_AGE {
+            true => (self.clock, self.clock.after(elapsed)),
+            false => Clock::start(),
+        }
+    }
 }
 
 /// A wall-clock time and the monotonic moment it was read: all times of a trace are counted from it,
@@ -63,15 +76,24 @@ pub(crate) fn current() -> Option<(SpanContext, Clock, u64)> {
         .try_with(|stack| {
             let stack = stack.try_borrow().ok()?;
             let frame = stack.frames.last()?;
-            let elapsed = frame.clock.moment.elapsed();
-            let (clock, now) = match elapsed < CLOCK_AGE {
-                true => (frame.clock, frame.clock.after(elapsed)),
-                false => Clock::start(),
-            };
+            let (clock, now) = frame.clock_and_time();
             Some((frame.context.clone(), clock, now))
         })
         .ok()
         .flatten()
+}
+
+/// The innermost span of this thread, if there is one, and the time: of its clock, so that it agrees with the span's.
+pub(crate) fn span_and_time() -> (Option<SpanRef>, u64) {
+    let current = STACK.try_with(|stack| {
+        let stack = stack.try_borrow().ok()?;
+        let frame = stack.frames.last()?;
+        Some((frame.context.span_ref(), frame.clock_and_time().1))
+    });
+    match current.ok().flatten() {
+        Some((span, now)) => (Some(span), now),
+        None => (None, unix_nanos(SystemTime::now())),
+    }
 }
 
 /// Proof that a span is on this thread's stack; give it back to [`Entered::leave`].

@@ -6,10 +6,12 @@ mod w3c;
 use std::fmt;
 use std::sync::Arc;
 
-pub(crate) use current::{Clock, Entered, current, enter, quietly, silence, silenced, unix_nanos};
+pub(crate) use current::{
+    Clock, Entered, current, enter, quietly, silence, silenced, span_and_time, unix_nanos,
+};
 pub use w3c::ParseContextError;
 
-use crate::record::{SpanId, TraceId};
+use crate::record::{SpanId, SpanRef, TraceId};
 
 /// Trace flag: the trace is recorded.
 const SAMPLED: u8 = 0x01;
@@ -52,6 +54,12 @@ impl SpanContext {
     /// A new span of the same trace.
     pub(crate) fn child(&self) -> Self {
         Self { span_id: SpanId::random(), is_remote: false, flags: self.flags | SAMPLED, ..self.clone() }
+    }
+
+    /// What a log record that belongs to this span says of it.
+    #[inline]
+    pub(crate) fn span_ref(&self) -> SpanRef {
+        SpanRef { trace_id: self.trace_id, span_id: self.span_id, trace_flags: self.flags }
     }
 
     /// The trace this span belongs to.

@@ -4,7 +4,8 @@ use prost::encoding::encoded_len_varint;
 
 use super::buffer::{Writer, field_len};
 
-/// A borrowed attribute value: what [`Span::set`](crate::Span::set) takes, by way of `Into`.
+/// A borrowed attribute value: what [`Span::set`](crate::Span::set) and [`Log::set`](crate::Log::set) take, by way
+/// of `Into`.
 ///
 /// Strings, numbers, booleans and slices of them convert by themselves; arrays of mixed values and
 /// nested maps are spelled out:
@@ -138,6 +139,37 @@ impl<'a> Attribute<'a> {
         out.byte(tag::VALUE);
         out.varint(self.value_len as u64);
         write_value(&self.value, self.longest, out);
+    }
+}
+
+/// A value that is a field by itself, such as the body of a log record. It is not cut.
+#[derive(Clone, Copy)]
+pub(super) struct AnyValue<'a> {
+    value: Value<'a>,
+    len: usize,
+}
+
+impl<'a> AnyValue<'a> {
+    /// `None` for a value nested too deeply.
+    #[inline]
+    pub(super) fn new(value: Value<'a>) -> Option<Self> {
+        if is_too_deep(&value) {
+            return None;
+        }
+        Some(Self { value, len: value_len(&value, None) })
+    }
+
+    /// Bytes of the whole field, its one-byte tag included.
+    #[inline]
+    pub(super) fn field_len(&self) -> usize {
+        field_len(self.len)
+    }
+
+    #[inline]
+    pub(super) fn write(&self, tag: u8, out: &mut Writer<'_>) {
+        out.byte(tag);
+        out.varint(self.len as u64);
+        write_value(&self.value, None, out);
     }
 }
 

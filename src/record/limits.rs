@@ -1,4 +1,4 @@
-//! How much one span may carry.
+//! How much one record may carry.
 
 /// How much one span may carry; what is above is dropped and its count sent along.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,5 +27,21 @@ impl Default for SpanLimits {
             link_attributes: 128,
             value_length: None,
         }
+    }
+}
+
+/// How much one log record may carry beside its body; what is above is dropped and its count sent along.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LogLimits {
+    /// Attributes of a log record.
+    pub attributes: u32,
+    /// Longest string value of an attribute in characters, and longest value of bytes; `None` = any. The body is not
+    /// an attribute and is never cut.
+    pub value_length: Option<usize>,
+}
+
+impl Default for LogLimits {
+    fn default() -> Self {
+        Self { attributes: 128, value_length: None }
     }
 }

@@ -5,7 +5,9 @@ mod attribute_set;
 mod buffer;
 mod chunk;
 mod id;
+mod keyed;
 mod limits;
+mod log;
 mod metric;
 mod point;
 mod resource;
@@ -19,7 +21,8 @@ pub(crate) use buffer::{field_len, frames};
 pub(crate) use chunk::{Chunk, records_in};
 pub(crate) use id::random;
 pub use id::{SpanId, TraceId};
-pub use limits::SpanLimits;
+pub use limits::{LogLimits, SpanLimits};
+pub(crate) use log::{LogEnd, LogRecord, SpanRef};
 pub(crate) use metric::{MetricHead, MetricRecord, Shape, Stretch};
 pub(crate) use point::{BucketsView, ExponentialPoint, HistogramPoint, Number, Period};
 pub use resource::Resource;
@@ -64,3 +67,6 @@ impl Signal {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,8 +1,8 @@
 //! A span, written as OTLP `Span` while it is open.
 
-use super::attribute::{Attribute, ShortValue, field_has_key, write_short_key};
-use super::buffer::{Buffer, Nested, field_len};
+use super::buffer::{Nested, field_len};
 use super::id::{SpanId, TraceId};
+use super::keyed::{Keyed, Rules};
 use super::{SpanLimits, Value};
 
 /// Tags of `Span`.
@@ -49,6 +49,9 @@ mod tag {
 /// `SpanFlags`: whether a parent or linked context is remote is known, and that it is.
 const REMOTE_KNOWN: u32 = 0x100;
 const REMOTE: u32 = 0x200;
+
+/// The one field of a span that can be replaced.
+const STATUS: usize = 0;
 
 /// The role of a span among its neighbours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -99,45 +102,32 @@ pub(crate) struct LinkTarget<'a> {
 /// A span's bytes and what must be remembered until its end. Reused by [`begin`](SpanRecord::begin).
 #[derive(Debug, Default)]
 pub(crate) struct SpanRecord {
-    buffer: Buffer,
-    /// Of the span, then of the event or link that is open.
-    keys: Vec<KeySlot>,
-    /// A bit for the hash of each of them: a key whose bit is not set is new.
-    seen: u64,
+    keyed: Keyed,
     limits: SpanLimits,
     kind: SpanKind,
-    /// Where the status stands, and whether it is final.
-    status: Option<(usize, bool)>,
+    /// The status is final.
+    is_ok: bool,
     /// The event or link that is being written.
     open: Option<Part>,
     start: u64,
     events: u32,
     links: u32,
-    dropped_attributes: u32,
     dropped_events: u32,
     dropped_links: u32,
-}
-
-/// An attribute that is already written: a hash of its key and where it stands.
-#[derive(Debug, Clone, Copy)]
-struct KeySlot {
-    hash: u32,
-    at: u32,
 }
 
 impl SpanRecord {
     /// Starts a new span in the old storage.
     pub(crate) fn begin(&mut self, head: &SpanHead<'_>, limits: &SpanLimits, max_bytes: usize) {
-        self.buffer.reset(max_bytes);
-        self.keys.clear();
-        self.seen = 0;
+        let rules = Rules { tag: tag::ATTRIBUTE, most: limits.attributes, value_length: limits.value_length };
+        self.keyed.begin(rules, max_bytes);
         self.limits = *limits;
         self.kind = SpanKind::Internal;
-        self.status = None;
+        self.is_ok = false;
         self.open = None;
         self.start = head.start;
         (self.events, self.links) = (0, 0);
-        (self.dropped_attributes, self.dropped_events, self.dropped_links) = (0, 0, 0);
+        (self.dropped_events, self.dropped_links) = (0, 0);
         self.write_head(head);
     }
 
@@ -145,7 +135,7 @@ impl SpanRecord {
         let parent_len = if head.parent.is_some() { 10 } else { 0 };
         let state_len = if head.trace_state.is_empty() { 0 } else { field_len(head.trace_state.len()) };
         let name_len = if head.name.is_empty() { 0 } else { field_len(head.name.len()) };
-        let Some(mut out) = self.buffer.claim(43 + parent_len + state_len + name_len) else { return };
+        let Some(mut out) = self.keyed.buffer.claim(43 + parent_len + state_len + name_len) else { return };
         let fixed: &mut [u8; 43] = out.chunk();
         fixed[..2].copy_from_slice(&[tag::TRACE_ID, 16]);
         fixed[2..18].copy_from_slice(&head.trace_id.0);
@@ -168,69 +158,10 @@ impl SpanRecord {
         }
     }
 
-    // where it is inlined, the kind of the value is known, and the hash of a literal key is a constant
     #[inline(always)]
     pub(crate) fn set(&mut self, key: &str, value: Value<'_>) {
-        let hash = hash(key.as_bytes());
-        match value {
-            Value::Str(text) => self.set_text(key, hash, text),
-            Value::Int(number) => self.set_int(key, hash, number),
-            Value::Float(number) => self.set_float(key, hash, number),
-            Value::Bool(truth) => self.set_bool(key, hash, truth),
-            other => self.set_any(key, hash, other),
-        }
-    }
-
-    fn set_text(&mut self, key: &str, hash: u32, text: &str) {
-        let is_whole = self.limits.value_length.is_none_or(|longest| text.len() <= longest);
-        if !is_whole || !self.set_short(key, hash, text) {
-            self.set_any(key, hash, Value::Str(text));
-        }
-    }
-
-    fn set_int(&mut self, key: &str, hash: u32, number: i64) {
-        if !self.set_short(key, hash, number) {
-            self.set_any(key, hash, Value::Int(number));
-        }
-    }
-
-    fn set_float(&mut self, key: &str, hash: u32, number: f64) {
-        if !self.set_short(key, hash, number) {
-            self.set_any(key, hash, Value::Float(number));
-        }
-    }
-
-    fn set_bool(&mut self, key: &str, hash: u32, truth: bool) {
-        if !self.set_short(key, hash, truth) {
-            self.set_any(key, hash, Value::Bool(truth));
-        }
-    }
-
-    /// The way of nearly all attributes: the key is new, every length fits into one byte and no part is open.
-    /// False if not.
-    #[inline]
-    fn set_short(&mut self, key: &str, hash: u32, value: impl ShortValue) -> bool {
-        let body_len = 2 + key.len() + value.field_len();
-        let is_welcome = self.open.is_none() && self.keys.len() < self.limits.attributes as usize;
-        if key.is_empty() || body_len >= 0x80 || !is_welcome || !self.is_new(0, hash) {
-            return false;
-        }
-        let at = self.buffer.position();
-        let Some(mut out) = self.buffer.claim(2 + body_len) else { return false };
-        // noted before the bytes are copied: less must be remembered across the copying
-        self.seen |= bit(hash);
-        self.keys.push(KeySlot { hash, at: at as u32 });
-        write_short_key(tag::ATTRIBUTE, body_len, key, &mut out);
-        value.write(&mut out);
-        true
-    }
-
-    #[inline(never)]
-    fn set_any(&mut self, key: &str, hash: u32, value: Value<'_>) {
         self.close_part();
-        if !self.write_attribute(tag::ATTRIBUTE, 0, self.limits.attributes, (key, hash), value) {
-            self.dropped_attributes += 1;
-        }
+        self.keyed.set(key, value);
     }
 
     pub(crate) fn set_kind(&mut self, kind: SpanKind) {
@@ -239,29 +170,22 @@ impl SpanRecord {
 
     pub(crate) fn set_status(&mut self, status: Status<'_>) {
         self.close_part();
-        match self.status {
-            Some((_, true)) => return,
-            Some((at, false)) => {
-                // there may be no room for the new one
-                self.status = None;
-                self.remove(at);
-            }
-            None => {}
+        if self.is_ok {
+            return;
         }
         let (code, message) = match status {
             Status::Ok => (1, ""),
             Status::Error(message) => (2, message),
         };
         let message_len = if message.is_empty() { 0 } else { field_len(message.len()) };
-        let at = self.buffer.position();
-        let Some(mut out) = self.buffer.claim(field_len(message_len + 2)) else { return };
+        let Some(mut out) = self.keyed.replace(STATUS, field_len(message_len + 2)) else { return };
         out.byte(tag::STATUS);
         out.varint(message_len as u64 + 2);
         if message_len > 0 {
             out.field(tag::status::MESSAGE, message.as_bytes());
         }
         out.put(&[tag::status::CODE, code]);
-        self.status = Some((at, status == Status::Ok));
+        self.is_ok = status == Status::Ok;
     }
 
     /// Opens an event; false when the span has as many as it may.
@@ -278,9 +202,9 @@ impl SpanRecord {
 
     /// `None` if there is no room for it.
     fn write_event(&mut self, name: &str, time: u64) -> Option<Part> {
-        let nested = self.buffer.open(tag::EVENT)?;
+        let nested = self.keyed.buffer.open(tag::EVENT)?;
         let name_len = if name.is_empty() { 0 } else { field_len(name.len()) };
-        let mut out = self.buffer.claim(9 + name_len)?;
+        let mut out = self.keyed.buffer.claim(9 + name_len)?;
         out.byte(tag::event::TIME);
         out.fixed64(time);
         if name_len > 0 {
@@ -288,7 +212,7 @@ impl SpanRecord {
         }
         Some(Part {
             nested,
-            first_key: self.keys.len(),
+            first_key: self.keyed.key_count(),
             most: self.limits.event_attributes,
             attribute_tag: tag::event::ATTRIBUTE,
             dropped_tag: tag::event::DROPPED_ATTRIBUTES,
@@ -310,9 +234,9 @@ impl SpanRecord {
 
     /// `None` if there is no room for it.
     fn write_link(&mut self, target: &LinkTarget<'_>) -> Option<Part> {
-        let nested = self.buffer.open(tag::LINK)?;
+        let nested = self.keyed.buffer.open(tag::LINK)?;
         let state_len = if target.trace_state.is_empty() { 0 } else { field_len(target.trace_state.len()) };
-        let mut out = self.buffer.claim(18 + 10 + state_len + 5)?;
+        let mut out = self.keyed.buffer.claim(18 + 10 + state_len + 5)?;
         out.field(tag::link::TRACE_ID, &target.trace_id.0);
         out.field(tag::link::SPAN_ID, &target.span_id.0);
         if state_len > 0 {
@@ -322,7 +246,7 @@ impl SpanRecord {
         out.fixed32(flags(target.trace_flags, target.is_remote));
         Some(Part {
             nested,
-            first_key: self.keys.len(),
+            first_key: self.keyed.key_count(),
             most: self.limits.link_attributes,
             attribute_tag: tag::link::ATTRIBUTE,
             dropped_tag: tag::link::DROPPED_ATTRIBUTES,
@@ -333,8 +257,7 @@ impl SpanRecord {
     /// Sets an attribute of the event or link that is open.
     pub(crate) fn set_in_part(&mut self, key: &str, value: Value<'_>) {
         let Some(mut part) = self.open else { return };
-        let key = (key, hash(key.as_bytes()));
-        if !self.write_attribute(part.attribute_tag, part.first_key, part.most, key, value) {
+        if !self.keyed.set_in_part(part.attribute_tag, part.first_key, part.most, key, value) {
             part.dropped += 1;
             self.open = Some(part);
         }
@@ -344,94 +267,36 @@ impl SpanRecord {
     /// leaked would make the whole request unreadable.
     #[inline]
     pub(crate) fn close_part(&mut self) {
+        if self.open.is_some() {
+            self.end_part();
+        }
+    }
+
+    fn end_part(&mut self) {
         if let Some(part) = self.open.take() {
-            self.keys.truncate(part.first_key);
-            self.write_count(part.dropped_tag, part.dropped);
-            self.buffer.close(&part.nested);
+            self.keyed.forget_keys(part.first_key);
+            self.keyed.write_count(part.dropped_tag, part.dropped);
+            self.keyed.buffer.close(&part.nested);
         }
     }
 
     /// Ends the span and gives its framed bytes; `None` if it has outgrown what can ever be sent.
     pub(crate) fn finish(&mut self, end: u64) -> Option<&[u8]> {
         self.close_part();
-        if let Some(mut out) = self.buffer.claim(11) {
+        if let Some(mut out) = self.keyed.buffer.claim(11) {
             out.put(&[tag::KIND, self.kind as u8, tag::END_TIME]);
             // a clock set back must not make a span that collectors refuse
             out.fixed64(end.max(self.start));
         }
-        self.write_count(tag::DROPPED_ATTRIBUTES, self.dropped_attributes);
-        self.write_count(tag::DROPPED_EVENTS, self.dropped_events);
-        self.write_count(tag::DROPPED_LINKS, self.dropped_links);
-        if self.buffer.outgrown() { None } else { Some(self.buffer.framed()) }
+        self.keyed.write_count(tag::DROPPED_ATTRIBUTES, self.keyed.dropped());
+        self.keyed.write_count(tag::DROPPED_EVENTS, self.dropped_events);
+        self.keyed.write_count(tag::DROPPED_LINKS, self.dropped_links);
+        self.keyed.framed()
     }
 
     /// How much storage the record holds on to.
     pub(crate) fn capacity(&self) -> usize {
-        self.buffer.capacity() + self.keys.capacity() * size_of::<KeySlot>()
-    }
-
-    /// Writes an attribute whose key is looked for from `first_key` on; false if it had to be dropped.
-    fn write_attribute(
-        &mut self,
-        tag: u8,
-        first_key: usize,
-        most: u32,
-        (key, hash): (&str, u32),
-        value: Value<'_>,
-    ) -> bool {
-        let Some(attribute) = Attribute::new(key, value, self.limits.value_length) else { return false };
-        if let Some(index) = self.find(first_key, hash, key) {
-            let at = self.keys.remove(index).at as usize;
-            self.remove(at);
-        } else if self.keys.len() - first_key >= most as usize {
-            return false;
-        }
-        let at = self.buffer.position();
-        let Some(mut out) = self.buffer.claim(attribute.field_len()) else { return false };
-        attribute.write(tag, &mut out);
-        self.seen |= bit(hash);
-        self.keys.push(KeySlot { hash, at: at as u32 });
-        true
-    }
-
-    /// Whether no key from `first_key` on can be the one with this hash.
-    #[inline]
-    fn is_new(&self, first_key: usize, hash: u32) -> bool {
-        self.seen & bit(hash) == 0 || self.keys[first_key..].iter().all(|slot| slot.hash != hash)
-    }
-
-    fn find(&self, first_key: usize, hash: u32, key: &str) -> Option<usize> {
-        if self.is_new(first_key, hash) {
-            return None;
-        }
-        let is_it =
-            |slot: &KeySlot| slot.hash == hash && field_has_key(self.buffer.bytes(slot.at as usize), key);
-        self.keys[first_key..].iter().position(is_it).map(|index| first_key + index)
-    }
-
-    /// Takes a field out; what stands behind it moves forward.
-    #[cold]
-    fn remove(&mut self, at: usize) {
-        let removed = self.buffer.remove_field(at);
-        for slot in self.keys.iter_mut().filter(|slot| slot.at as usize > at) {
-            slot.at -= removed as u32;
-        }
-        if let Some((status_at, _)) = &mut self.status {
-            if *status_at > at {
-                *status_at -= removed;
-            }
-        }
-    }
-
-    #[inline]
-    fn write_count(&mut self, tag: u8, count: u32) {
-        if count > 0 {
-            let count = u64::from(count);
-            if let Some(mut out) = self.buffer.claim(1 + prost::encoding::encoded_len_varint(count)) {
-                out.byte(tag);
-                out.varint(count);
-            }
-        }
+        self.keyed.capacity()
     }
 }
 
@@ -448,23 +313,6 @@ struct Part {
 
 fn flags(trace_flags: u8, is_remote: bool) -> u32 {
     u32::from(trace_flags) | REMOTE_KNOWN | if is_remote { REMOTE } else { 0 }
-}
-
-#[inline]
-fn bit(hash: u32) -> u64 {
-    // the upper bits are mixed best
-    1 << (hash >> 26)
-}
-
-/// Tells most keys apart by their length and both ends; equal hashes are compared in full.
-#[inline]
-fn hash(key: &[u8]) -> u32 {
-    let (head, tail) = match (key.first_chunk::<8>(), key.last_chunk::<8>()) {
-        (Some(head), Some(tail)) => (u64::from_le_bytes(*head), u64::from_le_bytes(*tail)),
-        _ => (key.iter().fold(0, |bits, byte| bits << 8 | u64::from(*byte)), 0),
-    };
-    let mixed = (head ^ tail.rotate_left(29) ^ key.len() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    (mixed >> 32) as u32
 }
 
 #[cfg(test)]

@@ -38,6 +38,10 @@ pub(crate) enum Verdict {
     TooLarge {
         reason: String,
     },
+    /// The collector has no place for this signal; others may be welcome.
+    NotTaken {
+        reason: String,
+    },
     Refused {
         reason: String,
     },

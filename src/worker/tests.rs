@@ -4,8 +4,8 @@ use std::thread;
 use crossbeam_channel::bounded;
 
 use super::*;
-use crate::config::{PaceSettings, QueueSettings, WhenFull};
-use crate::pipeline::{Blueprint, Pipeline};
+use crate::config::{Level, PaceSettings, QueueSettings, Signals, WhenFull};
+use crate::pipeline::{Blueprint, Intake, Pipeline};
 use crate::record::{Scope, frames};
 use crate::stats::Counts;
 use crate::transport::memory::Gate;
@@ -18,6 +18,7 @@ fn blueprint(gate: &Gate) -> Blueprint {
     let throttle = Duration::ZERO;
     Blueprint {
         id: "memory".to_owned(),
+        intake: Intake { signals: Signals::ALL, level: Level::default() },
         queue: QueueSettings::default(),
         batch: BatchSettings::default(),
         pace: PaceSettings { throttle, linger: Duration::ZERO },

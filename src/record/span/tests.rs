@@ -5,7 +5,6 @@ mod story;
 
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::any_value::Value as ProtoValue;
-use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
 use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span, span::Event};
 use proptest::prelude::*;
 use prost::Message;
@@ -13,19 +12,11 @@ use prost::Message;
 use super::*;
 use crate::record::attribute::MAX_DEPTH;
 use crate::record::frames;
+use crate::record::tests::{has_empty_keys, in_array, in_map, unframed};
 use story::{Story, any_limits, any_story};
 
 /// More than any story here needs.
 const AMPLE: usize = 1 << 20;
-
-/// The message in a frame; the frame itself is checked on the way.
-fn unframed(framed: &[u8]) -> &[u8] {
-    let mut rest = framed;
-    assert_eq!(prost::encoding::decode_varint(&mut rest).unwrap(), 0x12, "the tag of ScopeSpans.spans");
-    let length = prost::encoding::decode_varint(&mut rest).unwrap();
-    assert_eq!(length, rest.len() as u64);
-    rest
-}
 
 fn begun(limits: &SpanLimits, max_bytes: usize) -> SpanRecord {
     let mut record = SpanRecord::default();
@@ -58,18 +49,6 @@ fn shortest_len(span: &Span) -> usize {
         *time = (*time).max(1);
     }
     span.encoded_len()
-}
-
-/// An empty key in a map is written, too, where the shortest encoding would leave it out.
-fn has_empty_keys(attributes: &[KeyValue]) -> bool {
-    fn within(value: Option<&AnyValue>) -> bool {
-        match value.and_then(|value| value.value.as_ref()) {
-            Some(ProtoValue::ArrayValue(array)) => array.values.iter().any(|value| within(Some(value))),
-            Some(ProtoValue::KvlistValue(list)) => has_empty_keys(&list.values),
-            _ => false,
-        }
-    }
-    attributes.iter().any(|attribute| attribute.key.is_empty() || within(attribute.value.as_ref()))
 }
 
 /// Compared as bytes, which tells NaN from NaN and −0 from 0, and shown as messages.
@@ -184,14 +163,6 @@ fn the_deepest_value_that_is_written_can_be_read_in_a_whole_request() {
         let request = ExportTraceServiceRequest { resource_spans }.encode_to_vec();
         ExportTraceServiceRequest::decode(&*request).expect("decoders stop at 100 nested messages");
     }
-}
-
-fn in_map(value: Value<'static>) -> Value<'static> {
-    Value::Map(vec![("key", value)].leak())
-}
-
-fn in_array(value: Value<'static>) -> Value<'static> {
-    Value::Array(vec![value].leak())
 }
 
 #[test]

@@ -193,6 +193,7 @@ fn concealed(verdict: Verdict, mask: &Mask) -> Verdict {
         }
         Verdict::TryLater { after, reason } => Verdict::TryLater { after, reason: mask.conceal(reason) },
         Verdict::TooLarge { reason } => Verdict::TooLarge { reason: mask.conceal(reason) },
+        Verdict::NotTaken { reason } => Verdict::NotTaken { reason: mask.conceal(reason) },
         Verdict::Refused { reason } => Verdict::Refused { reason: mask.conceal(reason) },
     }
 }
@@ -218,6 +219,8 @@ fn judge(mut answer: Response<ureq::Body>, url: &str) -> Verdict {
         413 => Verdict::TooLarge { reason },
         // the official collector's way of saying 413
         400 if said.to_ascii_lowercase().contains("too large") => Verdict::TooLarge { reason },
+        // each signal has a path of its own: this one is unknown there, or not built in
+        404 | 501 => Verdict::NotTaken { reason },
         _ => Verdict::Refused { reason },
     }
 }

@@ -7,10 +7,11 @@ use prost::Message;
 
 use super::*;
 use crate::config::{
-    BatchSettings, PaceSettings, PushSettings, QueueSettings, RetrySettings, Temporality, WhenFull,
+    BatchSettings, Level, PaceSettings, PushSettings, QueueSettings, RetrySettings, Signals, Temporality,
+    WhenFull,
 };
 use crate::meter::{Meter, Registry};
-use crate::pipeline::{Blueprint, Pipeline};
+use crate::pipeline::{Blueprint, Intake, Pipeline};
 use crate::stats::Counts;
 use crate::transport::Verdict;
 use crate::transport::memory::{Gate, Sent};
@@ -38,6 +39,7 @@ impl World {
         let transport = gate.clone();
         let mut blueprint = Blueprint {
             id: "memory".to_owned(),
+            intake: Intake { signals: Signals::ALL, level: Level::default() },
             queue: QueueSettings::default(),
             batch: BatchSettings::default(),
             pace: PaceSettings { throttle: LONG, linger: Duration::ZERO },

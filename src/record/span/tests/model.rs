@@ -1,11 +1,11 @@
 //! The same span as plain messages with plain vectors: slow, short, and obviously right.
 
-use opentelemetry_proto::tonic::common::v1::any_value::Value as ProtoValue;
-use opentelemetry_proto::tonic::common::v1::{AnyValue, ArrayValue, KeyValue, KeyValueList};
+use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::trace::v1::{Span, Status, span};
 
-use super::super::{SpanKind, SpanLimits, Value};
-use super::story::{Setting, Step, Story, Target};
+use super::super::{SpanKind, SpanLimits};
+use super::story::{Step, Story, Target};
+use crate::record::tests::{Setting, set};
 
 /// What must arrive when the story is told under these limits.
 pub(super) fn span(story: &Story, limits: &SpanLimits) -> Span {
@@ -96,52 +96,4 @@ fn set_all(settings: &[Setting], most: u32, longest: Option<usize>) -> (Vec<KeyV
     let mut attributes = Vec::new();
     let dropped = settings.iter().filter(|setting| !set(&mut attributes, setting, most, longest)).count();
     (attributes, dropped as u32)
-}
-
-/// A key that is known is replaced and goes to the end, even when there is no place for a new one.
-fn set(attributes: &mut Vec<KeyValue>, (key, value): &Setting, most: u32, longest: Option<usize>) -> bool {
-    let known = attributes.iter().position(|attribute| attribute.key == *key);
-    if key.is_empty() || (known.is_none() && attributes.len() >= most as usize) {
-        return false;
-    }
-    if let Some(index) = known {
-        attributes.remove(index);
-    }
-    attributes.push(entry(key, *value, longest));
-    true
-}
-
-fn entry(key: &str, value: Value<'_>, longest: Option<usize>) -> KeyValue {
-    KeyValue { key: key.to_owned(), value: Some(any_value(value, longest)), ..Default::default() }
-}
-
-fn any_value(value: Value<'_>, longest: Option<usize>) -> AnyValue {
-    let text = |text: &str| text.chars().take(longest.unwrap_or(usize::MAX)).collect();
-    let value = match value {
-        Value::Str(string) => ProtoValue::StringValue(text(string)),
-        Value::Bool(truth) => ProtoValue::BoolValue(truth),
-        Value::Int(number) => ProtoValue::IntValue(number),
-        Value::Float(number) => ProtoValue::DoubleValue(number),
-        Value::Bytes(bytes) => {
-            ProtoValue::BytesValue(bytes[..bytes.len().min(longest.unwrap_or(usize::MAX))].to_vec())
-        }
-        Value::Array(values) => array(values, |value| any_value(value, longest)),
-        Value::Strs(values) => array(values, |string| any_value(Value::Str(string), longest)),
-        Value::Bools(values) => array(values, |truth| any_value(Value::Bool(truth), longest)),
-        Value::Ints(values) => array(values, |number| any_value(Value::Int(number), longest)),
-        Value::Floats(values) => array(values, |number| any_value(Value::Float(number), longest)),
-        Value::Map(entries) => {
-            let mut values: Vec<KeyValue> = Vec::new();
-            for (key, value) in entries {
-                values.retain(|earlier| earlier.key != *key);
-                values.push(entry(key, *value, longest));
-            }
-            ProtoValue::KvlistValue(KeyValueList { values })
-        }
-    };
-    AnyValue { value: Some(value) }
-}
-
-fn array<T: Copy>(values: &[T], element: impl Fn(T) -> AnyValue) -> ProtoValue {
-    ProtoValue::ArrayValue(ArrayValue { values: values.iter().copied().map(element).collect() })
 }

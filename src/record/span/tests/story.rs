@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::super::*;
+use crate::record::tests::{Setting, any_setting, any_text, any_time};
 
 /// A whole span: how it starts, what is done to it, when it ends.
 #[derive(Debug, Clone)]
@@ -28,9 +29,6 @@ pub(super) enum Step {
     Event { name: String, time: u64, settings: Vec<Setting> },
     Link { target: Target, settings: Vec<Setting> },
 }
-
-/// A key and a value. Values borrow, so those made here are leaked: they are few and the tests are short.
-pub(super) type Setting = (String, Value<'static>);
 
 #[derive(Debug, Clone)]
 pub(super) struct Target {
@@ -58,10 +56,10 @@ impl Story {
         let mut record = SpanRecord::default();
         let mut most = 0;
         self.tell_watched(&mut record, limits, usize::MAX, &mut |record| {
-            most = most.max(record.buffer.position());
+            most = most.max(record.keyed.buffer.position());
         });
         record.finish(self.end);
-        most.max(record.buffer.position())
+        most.max(record.keyed.buffer.position())
     }
 
     fn tell_watched(
@@ -214,57 +212,4 @@ fn any_target() -> impl Strategy<Value = Target> {
             trace_state,
         },
     )
-}
-
-fn any_setting() -> impl Strategy<Value = Setting> {
-    (any_key(), any_value())
-}
-
-/// Few, so that they repeat; of the long ones some differ only where the hash does not look.
-fn any_key() -> impl Strategy<Value = String> {
-    let keys = ["", "a", "b", "é", "http.route", "same head 1 same tail", "same head 2 same tail"];
-    let mut keys: Vec<String> = keys.map(str::to_owned).into();
-    keys.extend(["x", "y"].map(|middle| format!("same head {} same tail", middle.repeat(120))));
-    prop::sample::select(keys)
-}
-
-/// Empty, short, with characters of several bytes, and long enough for lengths of two bytes.
-fn any_text() -> impl Strategy<Value = String> {
-    prop_oneof![
-        2 => Just(String::new()),
-        4 => "[a-zé水🚰]{0,12}",
-        1 => any::<String>(),
-        1 => (100usize..300).prop_map(|length| "ä".repeat(length)),
-    ]
-}
-
-fn any_time() -> impl Strategy<Value = u64> {
-    prop_oneof![1 => Just(0), 1 => Just(u64::MAX), 8 => any::<u64>()]
-}
-
-fn any_value() -> impl Strategy<Value = Value<'static>> {
-    fn list<T: std::fmt::Debug + 'static>(
-        element: impl Strategy<Value = T>,
-    ) -> impl Strategy<Value = &'static [T]> {
-        prop::collection::vec(element, 0..5).prop_map(|list| &*list.leak())
-    }
-    let text = || any_text().prop_map(|text| &*text.leak());
-    let float = || prop::num::f64::ANY;
-    let leaf = prop_oneof![
-        4 => text().prop_map(Value::Str),
-        2 => any::<bool>().prop_map(Value::Bool),
-        2 => any::<i64>().prop_map(Value::Int),
-        1 => (-2i64..200).prop_map(Value::Int),
-        2 => float().prop_map(Value::Float),
-        1 => list(any::<u8>()).prop_map(Value::Bytes),
-        1 => list(text()).prop_map(Value::Strs),
-        1 => list(any::<bool>()).prop_map(Value::Bools),
-        1 => list(any::<i64>()).prop_map(Value::Ints),
-        1 => list(float()).prop_map(Value::Floats),
-    ];
-    leaf.prop_recursive(4, 24, 5, move |inner| {
-        // keys of a map repeat as well
-        let key = any_key().prop_map(|key| &*key.leak());
-        prop_oneof![list(inner.clone()).prop_map(Value::Array), list((key, inner)).prop_map(Value::Map),]
-    })
 }

@@ -1,0 +1,261 @@
+//! Log records at the call site: who makes them, and the record until it is emitted.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use crate::context::{self, SpanContext, unix_nanos};
+use crate::fork;
+use crate::outlet::Outlet;
+use crate::record::{LogEnd, LogRecord, Scope, Severity, Signal, SpanRef, Value};
+
+/// A thread keeps so many emitted records' storage, each up to so many bytes.
+const POOLED: usize = 4;
+const POOLED_BYTES: usize = 16 << 10;
+
+/// Makes log records of one scope. Got from [`Telemetry::logger`](crate::Telemetry::logger); cheap to clone and to
+/// share.
+///
+/// A record belongs to this thread's current span and carries its ids. What no exporter's level lets pass costs a
+/// comparison and is not in the ledger.
+///
+/// ```
+/// # let telemetry = standpipe::Telemetry::start(standpipe::Config::new()).unwrap();
+/// let logger = telemetry.logger("shop");
+/// let _checkout = telemetry.tracer("shop").span("checkout");
+/// logger.info("paid").set("amount", 12.5).emit(); // carries the ids of checkout
+/// logger.error("out of stock").set("order.id", 4711).event_name("stock.empty").emit();
+/// ```
+#[derive(Clone)]
+pub struct Logger {
+    source: Arc<Source>,
+}
+
+/// What the records of a logger have in common.
+struct Source {
+    outlet: Arc<Outlet>,
+    scope: Arc<Scope>,
+}
+
+impl Logger {
+    pub(crate) fn new(outlet: Arc<Outlet>, scope: Arc<Scope>) -> Self {
+        Self { source: Arc::new(Source { outlet, scope }) }
+    }
+
+    /// Begins a record of [`Severity::Trace`].
+    #[inline]
+    pub fn trace<'v>(&self, body: impl Into<Value<'v>>) -> Log<'_> {
+        self.record(Severity::Trace, body)
+    }
+
+    /// Begins a record of [`Severity::Debug`].
+    #[inline]
+    pub fn debug<'v>(&self, body: impl Into<Value<'v>>) -> Log<'_> {
+        self.record(Severity::Debug, body)
+    }
+
+    /// Begins a record of [`Severity::Info`].
+    #[inline]
+    pub fn info<'v>(&self, body: impl Into<Value<'v>>) -> Log<'_> {
+        self.record(Severity::Info, body)
+    }
+
+    /// Begins a record of [`Severity::Warn`].
+    #[inline]
+    pub fn warn<'v>(&self, body: impl Into<Value<'v>>) -> Log<'_> {
+        self.record(Severity::Warn, body)
+    }
+
+    /// Begins a record of [`Severity::Error`].
+    #[inline]
+    pub fn error<'v>(&self, body: impl Into<Value<'v>>) -> Log<'_> {
+        self.record(Severity::Error, body)
+    }
+
+    /// Begins a record of [`Severity::Fatal`].
+    #[inline]
+    pub fn fatal<'v>(&self, body: impl Into<Value<'v>>) -> Log<'_> {
+        self.record(Severity::Fatal, body)
+    }
+
+    /// Begins a record of any severity; [`Log::emit`] sends it.
+    ///
+    /// The body may be any value. One that is nested more than 30 deep is left out, and counted among the dropped
+    /// attributes.
+    ///
+    /// ```
+    /// use standpipe::{Severity, Value};
+    ///
+    /// # let telemetry = standpipe::Telemetry::start(standpipe::Config::new()).unwrap();
+    /// # let logger = telemetry.logger("shop");
+    /// let body = Value::Map(&[("order", Value::Int(4711)), ("items", Value::Strs(&["tea", "cup"]))]);
+    /// logger.record(Severity::Info2, body).emit();
+    /// ```
+    #[inline]
+    pub fn record<'v>(&self, severity: Severity, body: impl Into<Value<'v>>) -> Log<'_> {
+        let open = match self.is_enabled(severity) {
+            true => OpenLog::begin(&self.source, severity, body.into()),
+            false => None,
+        };
+        Log { open, source: &self.source }
+    }
+
+    /// Whether a record of this severity would go anywhere: worth asking before its text is put together.
+    ///
+    /// ```
+    /// use standpipe::{Config, Severity};
+    ///
+    /// let telemetry = standpipe::Telemetry::start(Config::new())?;
+    /// assert!(!telemetry.logger("shop").is_enabled(Severity::Fatal)); // there is no exporter
+    /// # Ok::<(), standpipe::ConfigError>(())
+    /// ```
+    #[inline]
+    pub fn is_enabled(&self, severity: Severity) -> bool {
+        self.source.outlet.takes_log(severity) && !context::silenced()
+    }
+}
+
+impl fmt::Debug for Logger {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Logger").field("scope", &self.source.scope.name).finish_non_exhaustive()
+    }
+}
+
+/// A log record before it is emitted. Got from [`Logger::info`] and its siblings; without [`emit`](Self::emit)
+/// it is not sent.
+///
+/// ```
+/// # use std::time::SystemTime;
+/// # let telemetry = standpipe::Telemetry::start(standpipe::Config::new()).unwrap();
+/// # let logger = telemetry.logger("shop");
+/// logger.warn("slow").set("query.ms", 812).time(SystemTime::now()).severity_text("WARNING").emit();
+/// ```
+#[must_use = "a log record is sent by emit()"]
+pub struct Log<'a> {
+    /// `None` where nothing is recorded.
+    open: Option<Box<OpenLog>>,
+    source: &'a Source,
+}
+
+impl Log<'_> {
+    /// Sets an attribute. The last value of a key counts; above the limit an attribute is dropped and counted.
+    #[inline]
+    pub fn set<'v>(mut self, key: &str, value: impl Into<Value<'v>>) -> Self {
+        if let Some(open) = &mut self.open {
+            open.record.set(key, value.into());
+        }
+        self
+    }
+
+    /// Names the kind of event that this record is one of: all records of a name have the same attributes.
+    #[inline]
+    pub fn event_name(mut self, name: &str) -> Self {
+        if let Some(open) = &mut self.open {
+            open.record.set_event_name(name);
+        }
+        self
+    }
+
+    /// When it happened, if not now.
+    #[inline]
+    pub fn time(mut self, time: SystemTime) -> Self {
+        if let Some(open) = &mut self.open {
+            open.time = Some(unix_nanos(time));
+        }
+        self
+    }
+
+    /// The span that it belongs to, instead of the thread's current one.
+    #[inline]
+    pub fn context(mut self, context: &SpanContext) -> Self {
+        if let Some(open) = &mut self.open {
+            open.span = Some(context.span_ref());
+        }
+        self
+    }
+
+    /// The severity in the words of where it comes from; [`Severity::name`] unless set.
+    #[inline]
+    pub fn severity_text(mut self, text: &str) -> Self {
+        if let Some(open) = &mut self.open {
+            open.record.set_severity_text(text);
+        }
+        self
+    }
+
+    /// Sends the record.
+    #[inline]
+    pub fn emit(self) {
+        if let Some(open) = self.open {
+            open.emit(self.source);
+        }
+    }
+}
+
+impl fmt::Debug for Log<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Log").field("scope", &self.source.scope.name).finish_non_exhaustive()
+    }
+}
+
+/// A record's storage and what its last bytes are made of. Reused on its thread.
+struct OpenLog {
+    record: LogRecord,
+    severity: Severity,
+    time: Option<u64>,
+    span: Option<SpanRef>,
+    generation: u32,
+}
+
+thread_local! {
+    // boxed, as records are moved about until they are emitted
+    #[allow(clippy::vec_box)]
+    static POOL: RefCell<Vec<Box<OpenLog>>> = const { RefCell::new(Vec::new()) };
+}
+
+impl OpenLog {
+    /// `None` if there is no exporter to send it.
+    #[inline(never)]
+    fn begin(source: &Source, severity: Severity, body: Value<'_>) -> Option<Box<Self>> {
+        let largest = source.outlet.largest_record(Signal::Logs)?;
+        let pooled = POOL.try_with(|pool| pool.try_borrow_mut().ok()?.pop()).ok().flatten();
+        let mut open = pooled.unwrap_or_else(|| {
+            let record = LogRecord::default();
+            Box::new(Self { record, severity, time: None, span: None, generation: 0 })
+        });
+        open.severity = severity;
+        (open.time, open.span) = (None, None);
+        open.generation = fork::generation();
+        open.record.begin(body, source.outlet.log_limits(), largest);
+        Some(open)
+    }
+
+    #[inline(never)]
+    fn emit(mut self: Box<Self>, source: &Source) {
+        // a record that was begun before a fork is the parent's to send
+        if self.generation == fork::generation() {
+            let end = self.end();
+            match self.record.finish(self.severity, &end) {
+                Some(record) => source.outlet.push_log(&source.scope, self.severity, record),
+                None => source.outlet.turn_away_large_log(self.severity),
+            }
+        }
+        if self.record.capacity() > POOLED_BYTES {
+            return;
+        }
+        let _ = POOL.try_with(|pool| {
+            if let Ok(mut pool) = pool.try_borrow_mut() {
+                if pool.len() < POOLED {
+                    pool.push(self);
+                }
+            }
+        });
+    }
+
+    /// A record that is made here is observed when it happens: both times are the same, unless one was given.
+    fn end(&self) -> LogEnd {
+        let (current, observed) = context::span_and_time();
+        LogEnd { time: self.time.unwrap_or(observed), observed, span: self.span.or(current) }
+    }
+}

@@ -1,0 +1,253 @@
+//! The attributes of a record, each key once, in the bytes of the record itself.
+
+use super::Value;
+use super::attribute::{Attribute, ShortValue, field_has_key, write_short_key};
+use super::buffer::{Buffer, Writer};
+
+/// A record's bytes, and where in them its attributes stand: of a key set twice the last value counts.
+#[derive(Debug, Default)]
+pub(super) struct Keyed {
+    pub(super) buffer: Buffer,
+    /// Of the record, then of the part of it that is open.
+    keys: Vec<KeySlot>,
+    /// A bit for the hash of each of them: a key whose bit is not set is new.
+    seen: u64,
+    rules: Rules,
+    dropped: u32,
+    /// Where the fields stand that can be replaced; 0 is no place, as the headroom is there.
+    replaceable: [usize; 2],
+}
+
+/// What holds for the attributes of a record.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Rules {
+    pub(super) tag: u8,
+    /// How many there may be.
+    pub(super) most: u32,
+    /// The most characters of a string, also in the parts of a record.
+    pub(super) value_length: Option<usize>,
+}
+
+/// An attribute that is already written: a hash of its key and where it stands.
+#[derive(Debug, Clone, Copy)]
+struct KeySlot {
+    hash: u32,
+    at: u32,
+}
+
+impl Keyed {
+    /// Starts a new record of at most `max_bytes` in the old storage.
+    pub(super) fn begin(&mut self, rules: Rules, max_bytes: usize) {
+        self.buffer.reset(max_bytes);
+        self.keys.clear();
+        self.seen = 0;
+        self.rules = rules;
+        self.dropped = 0;
+        self.replaceable = [0; 2];
+    }
+
+    // where it is inlined, the kind of the value is known, and the hash of a literal key is a constant
+    #[inline(always)]
+    pub(super) fn set(&mut self, key: &str, value: Value<'_>) {
+        let hash = hash(key.as_bytes());
+        match value {
+            Value::Str(text) => self.set_text(key, hash, text),
+            Value::Int(number) => self.set_int(key, hash, number),
+            Value::Float(number) => self.set_float(key, hash, number),
+            Value::Bool(truth) => self.set_bool(key, hash, truth),
+            other => self.set_any(key, hash, other),
+        }
+    }
+
+    fn set_text(&mut self, key: &str, hash: u32, text: &str) {
+        let is_whole = self.rules.value_length.is_none_or(|longest| text.len() <= longest);
+        if !is_whole || !self.set_short(key, hash, text) {
+            self.set_any(key, hash, Value::Str(text));
+        }
+    }
+
+    fn set_int(&mut self, key: &str, hash: u32, number: i64) {
+        if !self.set_short(key, hash, number) {
+            self.set_any(key, hash, Value::Int(number));
+        }
+    }
+
+    fn set_float(&mut self, key: &str, hash: u32, number: f64) {
+        if !self.set_short(key, hash, number) {
+            self.set_any(key, hash, Value::Float(number));
+        }
+    }
+
+    fn set_bool(&mut self, key: &str, hash: u32, truth: bool) {
+        if !self.set_short(key, hash, truth) {
+            self.set_any(key, hash, Value::Bool(truth));
+        }
+    }
+
+    /// The way of nearly all attributes: the key is new and every length fits into one byte. False if not.
+    #[inline]
+    fn set_short(&mut self, key: &str, hash: u32, value: impl ShortValue) -> bool {
+        let body_len = 2 + key.len() + value.field_len();
+        let is_welcome = self.keys.len() < self.rules.most as usize;
+        if key.is_empty() || body_len >= 0x80 || !is_welcome || !self.is_new(0, hash) {
+            return false;
+        }
+        let at = self.buffer.position();
+        let Some(mut out) = self.buffer.claim(2 + body_len) else { return false };
+        // noted before the bytes are copied: less must be remembered across the copying
+        self.seen |= bit(hash);
+        self.keys.push(KeySlot { hash, at: at as u32 });
+        write_short_key(self.rules.tag, body_len, key, &mut out);
+        value.write(&mut out);
+        true
+    }
+
+    #[inline(never)]
+    fn set_any(&mut self, key: &str, hash: u32, value: Value<'_>) {
+        if !self.write(self.rules.tag, 0, self.rules.most, (key, hash), value) {
+            self.drop_one();
+        }
+    }
+
+    /// Sets an attribute of a part of the record, whose keys begin with `first_key`; false if it had to be dropped.
+    pub(super) fn set_in_part(
+        &mut self,
+        tag: u8,
+        first_key: usize,
+        most: u32,
+        key: &str,
+        value: Value<'_>,
+    ) -> bool {
+        self.write(tag, first_key, most, (key, hash(key.as_bytes())), value)
+    }
+
+    fn write(
+        &mut self,
+        tag: u8,
+        first_key: usize,
+        most: u32,
+        (key, hash): (&str, u32),
+        value: Value<'_>,
+    ) -> bool {
+        let Some(attribute) = Attribute::new(key, value, self.rules.value_length) else { return false };
+        if let Some(index) = self.find(first_key, hash, key) {
+            let at = self.keys.remove(index).at as usize;
+            self.remove(at);
+        } else if self.keys.len() - first_key >= most as usize {
+            return false;
+        }
+        let at = self.buffer.position();
+        let Some(mut out) = self.buffer.claim(attribute.field_len()) else { return false };
+        attribute.write(tag, &mut out);
+        self.seen |= bit(hash);
+        self.keys.push(KeySlot { hash, at: at as u32 });
+        true
+    }
+
+    /// Counts an attribute, or what counts as one, that was dropped.
+    pub(super) fn drop_one(&mut self) {
+        self.dropped += 1;
+    }
+
+    /// Attributes that were dropped.
+    #[inline]
+    pub(super) fn dropped(&self) -> u32 {
+        self.dropped
+    }
+
+    /// Where the keys of a part that begins now will begin.
+    pub(super) fn key_count(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// Forgets the keys of a part that has ended.
+    pub(super) fn forget_keys(&mut self, first_key: usize) {
+        self.keys.truncate(first_key);
+    }
+
+    /// Room for a length-delimited field of so many bytes instead of the one that this place had before.
+    pub(super) fn replace(&mut self, place: usize, field_len: usize) -> Option<Writer<'_>> {
+        // forgotten first: there may be no room for the new one
+        let before = std::mem::take(&mut self.replaceable[place]);
+        if before > 0 {
+            self.remove(before);
+        }
+        let at = self.buffer.position();
+        let out = self.buffer.claim(field_len)?;
+        self.replaceable[place] = at;
+        Some(out)
+    }
+
+    /// Whether there is a field at this place.
+    #[inline]
+    pub(super) fn has(&self, place: usize) -> bool {
+        self.replaceable[place] > 0
+    }
+
+    /// Writes a count, unless it is 0.
+    #[inline]
+    pub(super) fn write_count(&mut self, tag: u8, count: u32) {
+        if count > 0 {
+            let count = u64::from(count);
+            if let Some(mut out) = self.buffer.claim(1 + prost::encoding::encoded_len_varint(count)) {
+                out.byte(tag);
+                out.varint(count);
+            }
+        }
+    }
+
+    /// The finished record's framed bytes; `None` if it has outgrown what can ever be sent.
+    #[inline]
+    pub(super) fn framed(&mut self) -> Option<&[u8]> {
+        if self.buffer.outgrown() { None } else { Some(self.buffer.framed()) }
+    }
+
+    /// How much storage the record holds on to.
+    pub(super) fn capacity(&self) -> usize {
+        self.buffer.capacity() + self.keys.capacity() * size_of::<KeySlot>()
+    }
+
+    /// Whether no key from `first_key` on can be the one with this hash.
+    #[inline]
+    fn is_new(&self, first_key: usize, hash: u32) -> bool {
+        self.seen & bit(hash) == 0 || self.keys[first_key..].iter().all(|slot| slot.hash != hash)
+    }
+
+    fn find(&self, first_key: usize, hash: u32, key: &str) -> Option<usize> {
+        if self.is_new(first_key, hash) {
+            return None;
+        }
+        let is_it =
+            |slot: &KeySlot| slot.hash == hash && field_has_key(self.buffer.bytes(slot.at as usize), key);
+        self.keys[first_key..].iter().position(is_it).map(|index| first_key + index)
+    }
+
+    /// Takes a field out; what stands behind it moves forward.
+    #[cold]
+    fn remove(&mut self, at: usize) {
+        let removed = self.buffer.remove_field(at);
+        for slot in self.keys.iter_mut().filter(|slot| slot.at as usize > at) {
+            slot.at -= removed as u32;
+        }
+        for place in self.replaceable.iter_mut().filter(|place| **place > at) {
+            *place -= removed;
+        }
+    }
+}
+
+#[inline]
+fn bit(hash: u32) -> u64 {
+    // the upper bits are mixed best
+    1 << (hash >> 26)
+}
+
+/// Tells most keys apart by their length and both ends; equal hashes are compared in full.
+#[inline]
+fn hash(key: &[u8]) -> u32 {
+    let (head, tail) = match (key.first_chunk::<8>(), key.last_chunk::<8>()) {
+        (Some(head), Some(tail)) => (u64::from_le_bytes(*head), u64::from_le_bytes(*tail)),
+        _ => (key.iter().fold(0, |bits, byte| bits << 8 | u64::from(*byte)), 0),
+    };
+    let mixed = (head ^ tail.rotate_left(29) ^ key.len() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (mixed >> 32) as u32
+}

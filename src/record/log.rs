@@ -1,0 +1,122 @@
+//! A log record, written as OTLP `LogRecord` until it is emitted.
+
+use super::attribute::AnyValue;
+use super::buffer::field_len;
+use super::id::{SpanId, TraceId};
+use super::keyed::{Keyed, Rules};
+use super::{LogLimits, Severity, Value};
+
+/// Tags of `LogRecord`.
+mod tag {
+    pub(super) const TIME: u8 = 0x09;
+    pub(super) const SEVERITY_NUMBER: u8 = 0x10;
+    pub(super) const SEVERITY_TEXT: u8 = 0x1a;
+    pub(super) const BODY: u8 = 0x2a;
+    pub(super) const ATTRIBUTE: u8 = 0x32;
+    pub(super) const DROPPED_ATTRIBUTES: u8 = 0x38;
+    pub(super) const FLAGS: u8 = 0x45;
+    pub(super) const TRACE_ID: u8 = 0x4a;
+    pub(super) const SPAN_ID: u8 = 0x52;
+    pub(super) const OBSERVED_TIME: u8 = 0x59;
+    pub(super) const EVENT_NAME: u8 = 0x62;
+}
+
+/// The fields of a log record that can be replaced.
+const SEVERITY_TEXT: usize = 0;
+const EVENT_NAME: usize = 1;
+
+/// What is known when a log record is emitted.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LogEnd {
+    pub(crate) time: u64,
+    pub(crate) observed: u64,
+    /// The span that it belongs to.
+    pub(crate) span: Option<SpanRef>,
+}
+
+/// Which span a log record belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SpanRef {
+    pub(crate) trace_id: TraceId,
+    pub(crate) span_id: SpanId,
+    pub(crate) trace_flags: u8,
+}
+
+/// A log record's bytes and what must be remembered until it is emitted. Reused by [`begin`](LogRecord::begin).
+#[derive(Debug, Default)]
+pub(crate) struct LogRecord {
+    keyed: Keyed,
+}
+
+impl LogRecord {
+    /// Starts a new record in the old storage. A body nested too deeply is left out and counted as a dropped
+    /// attribute: a record has no other count.
+    pub(crate) fn begin(&mut self, body: Value<'_>, limits: &LogLimits, max_bytes: usize) {
+        let rules = Rules { tag: tag::ATTRIBUTE, most: limits.attributes, value_length: limits.value_length };
+        self.keyed.begin(rules, max_bytes);
+        let Some(body) = AnyValue::new(body) else { return self.keyed.drop_one() };
+        if let Some(mut out) = self.keyed.buffer.claim(body.field_len()) {
+            body.write(tag::BODY, &mut out);
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn set(&mut self, key: &str, value: Value<'_>) {
+        self.keyed.set(key, value);
+    }
+
+    /// Says the severity in the words of where it comes from.
+    pub(crate) fn set_severity_text(&mut self, text: &str) {
+        self.set_text(SEVERITY_TEXT, tag::SEVERITY_TEXT, text);
+    }
+
+    pub(crate) fn set_event_name(&mut self, name: &str) {
+        self.set_text(EVENT_NAME, tag::EVENT_NAME, name);
+    }
+
+    #[inline]
+    fn set_text(&mut self, place: usize, tag: u8, text: &str) {
+        if let Some(mut out) = self.keyed.replace(place, field_len(text.len())) {
+            out.field(tag, text.as_bytes());
+        }
+    }
+
+    /// Ends the record and gives its framed bytes; `None` if it has outgrown what can ever be sent.
+    pub(crate) fn finish(&mut self, severity: Severity, end: &LogEnd) -> Option<&[u8]> {
+        if !self.keyed.has(SEVERITY_TEXT) {
+            self.set_severity_text(severity.name());
+        }
+        if let Some(mut out) = self.keyed.buffer.claim(20) {
+            let fixed: &mut [u8; 20] = out.chunk();
+            fixed[0] = tag::TIME;
+            fixed[1..9].copy_from_slice(&end.time.to_le_bytes());
+            fixed[9] = tag::OBSERVED_TIME;
+            fixed[10..18].copy_from_slice(&end.observed.to_le_bytes());
+            fixed[18..].copy_from_slice(&[tag::SEVERITY_NUMBER, severity.number()]);
+        }
+        if let Some(span) = &end.span {
+            self.write_span(span);
+        }
+        self.keyed.write_count(tag::DROPPED_ATTRIBUTES, self.keyed.dropped());
+        self.keyed.framed()
+    }
+
+    fn write_span(&mut self, span: &SpanRef) {
+        let Some(mut out) = self.keyed.buffer.claim(33) else { return };
+        let fixed: &mut [u8; 33] = out.chunk();
+        fixed[..2].copy_from_slice(&[tag::TRACE_ID, 16]);
+        fixed[2..18].copy_from_slice(&span.trace_id.0);
+        fixed[18..20].copy_from_slice(&[tag::SPAN_ID, 8]);
+        fixed[20..28].copy_from_slice(&span.span_id.0);
+        fixed[28] = tag::FLAGS;
+        fixed[29..].copy_from_slice(&u32::from(span.trace_flags).to_le_bytes());
+    }
+
+    /// How much storage the record holds on to.
+    pub(crate) fn capacity(&self) -> usize {
+        self.keyed.capacity()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,145 @@
+//! What the tests of several signals share: any attributes, a plain model of them, and how records are read.
+
+use opentelemetry_proto::tonic::common::v1::any_value::Value as ProtoValue;
+use opentelemetry_proto::tonic::common::v1::{AnyValue, ArrayValue, KeyValue, KeyValueList};
+use proptest::prelude::*;
+
+use super::Value;
+
+/// A key and a value. Values borrow, so those made here are leaked: they are few and the tests are short.
+pub(super) type Setting = (String, Value<'static>);
+
+pub(super) fn any_setting() -> impl Strategy<Value = Setting> {
+    (any_key(), any_value())
+}
+
+/// Few, so that they repeat; of the long ones some differ only where the hash does not look.
+fn any_key() -> impl Strategy<Value = String> {
+    let keys = ["", "a", "b", "é", "http.route", "same head 1 same tail", "same head 2 same tail"];
+    let mut keys: Vec<String> = keys.map(str::to_owned).into();
+    keys.extend(["x", "y"].map(|middle| format!("same head {} same tail", middle.repeat(120))));
+    prop::sample::select(keys)
+}
+
+/// Empty, short, with characters of several bytes, and long enough for lengths of two bytes.
+pub(super) fn any_text() -> impl Strategy<Value = String> {
+    prop_oneof![
+        2 => Just(String::new()),
+        4 => "[a-zé水🚰]{0,12}",
+        1 => any::<String>(),
+        1 => (100usize..300).prop_map(|length| "ä".repeat(length)),
+    ]
+}
+
+pub(super) fn any_time() -> impl Strategy<Value = u64> {
+    prop_oneof![1 => Just(0), 1 => Just(u64::MAX), 8 => any::<u64>()]
+}
+
+pub(super) fn any_value() -> impl Strategy<Value = Value<'static>> {
+    fn list<T: std::fmt::Debug + 'static>(
+        element: impl Strategy<Value = T>,
+    ) -> impl Strategy<Value = &'static [T]> {
+        prop::collection::vec(element, 0..5).prop_map(|list| &*list.leak())
+    }
+    let text = || any_text().prop_map(|text| &*text.leak());
+    let float = || prop::num::f64::ANY;
+    let leaf = prop_oneof![
+        4 => text().prop_map(Value::Str),
+        2 => any::<bool>().prop_map(Value::Bool),
+        2 => any::<i64>().prop_map(Value::Int),
+        1 => (-2i64..200).prop_map(Value::Int),
+        2 => float().prop_map(Value::Float),
+        1 => list(any::<u8>()).prop_map(Value::Bytes),
+        1 => list(text()).prop_map(Value::Strs),
+        1 => list(any::<bool>()).prop_map(Value::Bools),
+        1 => list(any::<i64>()).prop_map(Value::Ints),
+        1 => list(float()).prop_map(Value::Floats),
+    ];
+    leaf.prop_recursive(4, 24, 5, move |inner| {
+        // keys of a map repeat as well
+        let key = any_key().prop_map(|key| &*key.leak());
+        prop_oneof![list(inner.clone()).prop_map(Value::Array), list((key, inner)).prop_map(Value::Map),]
+    })
+}
+
+/// A key that is known is replaced and goes to the end, even when there is no place for a new one.
+pub(super) fn set(
+    attributes: &mut Vec<KeyValue>,
+    (key, value): &Setting,
+    most: u32,
+    longest: Option<usize>,
+) -> bool {
+    let known = attributes.iter().position(|attribute| attribute.key == *key);
+    if key.is_empty() || (known.is_none() && attributes.len() >= most as usize) {
+        return false;
+    }
+    if let Some(index) = known {
+        attributes.remove(index);
+    }
+    attributes.push(entry(key, *value, longest));
+    true
+}
+
+fn entry(key: &str, value: Value<'_>, longest: Option<usize>) -> KeyValue {
+    KeyValue { key: key.to_owned(), value: Some(proto_value(value, longest)), ..Default::default() }
+}
+
+pub(super) fn proto_value(value: Value<'_>, longest: Option<usize>) -> AnyValue {
+    let text = |text: &str| text.chars().take(longest.unwrap_or(usize::MAX)).collect();
+    let value = match value {
+        Value::Str(string) => ProtoValue::StringValue(text(string)),
+        Value::Bool(truth) => ProtoValue::BoolValue(truth),
+        Value::Int(number) => ProtoValue::IntValue(number),
+        Value::Float(number) => ProtoValue::DoubleValue(number),
+        Value::Bytes(bytes) => {
+            ProtoValue::BytesValue(bytes[..bytes.len().min(longest.unwrap_or(usize::MAX))].to_vec())
+        }
+        Value::Array(values) => array(values, |value| proto_value(value, longest)),
+        Value::Strs(values) => array(values, |string| proto_value(Value::Str(string), longest)),
+        Value::Bools(values) => array(values, |truth| proto_value(Value::Bool(truth), longest)),
+        Value::Ints(values) => array(values, |number| proto_value(Value::Int(number), longest)),
+        Value::Floats(values) => array(values, |number| proto_value(Value::Float(number), longest)),
+        Value::Map(entries) => {
+            let mut values: Vec<KeyValue> = Vec::new();
+            for (key, value) in entries {
+                values.retain(|earlier| earlier.key != *key);
+                values.push(entry(key, *value, longest));
+            }
+            ProtoValue::KvlistValue(KeyValueList { values })
+        }
+    };
+    AnyValue { value: Some(value) }
+}
+
+fn array<T: Copy>(values: &[T], element: impl Fn(T) -> AnyValue) -> ProtoValue {
+    ProtoValue::ArrayValue(ArrayValue { values: values.iter().copied().map(element).collect() })
+}
+
+/// The message in a frame; the frame itself is checked on the way.
+pub(super) fn unframed(framed: &[u8]) -> &[u8] {
+    let mut rest = framed;
+    assert_eq!(prost::encoding::decode_varint(&mut rest).unwrap(), 0x12, "the tag of ScopeSpans.spans");
+    let length = prost::encoding::decode_varint(&mut rest).unwrap();
+    assert_eq!(length, rest.len() as u64);
+    rest
+}
+
+pub(super) fn in_map(value: Value<'static>) -> Value<'static> {
+    Value::Map(vec![("key", value)].leak())
+}
+
+pub(super) fn in_array(value: Value<'static>) -> Value<'static> {
+    Value::Array(vec![value].leak())
+}
+
+/// An empty key in a map is written, too, where the shortest encoding would leave it out.
+pub(super) fn has_empty_keys(attributes: &[KeyValue]) -> bool {
+    fn within(value: Option<&AnyValue>) -> bool {
+        match value.and_then(|value| value.value.as_ref()) {
+            Some(ProtoValue::ArrayValue(array)) => array.values.iter().any(|value| within(Some(value))),
+            Some(ProtoValue::KvlistValue(list)) => has_empty_keys(&list.values),
+            _ => false,
+        }
+    }
+    attributes.iter().any(|attribute| attribute.key.is_empty() || within(attribute.value.as_ref()))
+}
