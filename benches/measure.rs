@@ -89,7 +89,7 @@ fn contention(additions: u64) -> Result<(), Error> {
             let counter = telemetry.meter(text::SCOPE).counter("orders");
             move || counter.add(1, calls::one())
         })?;
-        let name = format!("{threads} threads");
+        let name = format!("{threads} thread{}", if threads == 1 { "" } else { "s" });
         table.row([
             name,
             format!("{} ns", tenths(bound)),

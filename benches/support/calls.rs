@@ -7,7 +7,7 @@ use std::sync::Arc;
 use standpipe::{Counter, Exporter, Flushed, Histogram, Logger, Telemetry, Value};
 
 use super::Error;
-use super::program::{Arrives, Program, repeat};
+use super::program::{Arrives, Burst, Program, repeat};
 use super::workload::{self, PATIENCE, text};
 
 /// A call with everything that it needs.
@@ -15,7 +15,7 @@ pub(crate) struct Call {
     pub(crate) name: &'static str,
     /// The most instructions that it should take.
     pub(crate) target: Option<u64>,
-    make: fn(&Telemetry) -> Box<dyn Fn(u64)>,
+    make: fn(&Telemetry) -> Burst,
 }
 
 /// All of them, as the tables show them.
@@ -97,7 +97,7 @@ pub(crate) const CALLS: &[Call] = &[
 
 const FILTERED: &str = "filtered log, 5 attributes";
 
-const fn call(name: &'static str, target: Option<u64>, make: fn(&Telemetry) -> Box<dyn Fn(u64)>) -> Call {
+const fn call(name: &'static str, target: Option<u64>, make: fn(&Telemetry) -> Burst) -> Call {
     Call { name, target, make }
 }
 
@@ -128,23 +128,23 @@ pub(crate) fn start(name: &str, endpoint: &str) -> Result<Program, Error> {
     Ok(Program::new(burst, flush, end))
 }
 
-fn counter(telemetry: &Telemetry, add: impl Fn(&Counter) + 'static) -> Box<dyn Fn(u64)> {
+fn counter(telemetry: &Telemetry, add: impl Fn(&Counter) + 'static) -> Burst {
     let counter = telemetry.meter(text::SCOPE).counter("orders");
     repeat(move |_| add(&counter))
 }
 
-fn explicit(telemetry: &Telemetry, record: impl Fn(&Histogram, f64) + 'static) -> Box<dyn Fn(u64)> {
+fn explicit(telemetry: &Telemetry, record: impl Fn(&Histogram, f64) + 'static) -> Burst {
     let histogram = telemetry.meter(text::SCOPE).histogram("order.total");
     repeat(move |number| record(&histogram, spread(number)))
 }
 
-fn exponential(telemetry: &Telemetry, record: impl Fn(&Histogram, f64) + 'static) -> Box<dyn Fn(u64)> {
+fn exponential(telemetry: &Telemetry, record: impl Fn(&Histogram, f64) + 'static) -> Burst {
     let histogram = telemetry.meter(text::SCOPE).build("order.total").exponential().histogram();
     repeat(move |number| record(&histogram, spread(number)))
 }
 
 /// Within a span, as most logs are.
-fn log(telemetry: &Telemetry, emit: impl Fn(&Logger) + 'static) -> Box<dyn Fn(u64)> {
+fn log(telemetry: &Telemetry, emit: impl Fn(&Logger) + 'static) -> Burst {
     let (logger, span) = (telemetry.logger(text::SCOPE), telemetry.tracer(text::SCOPE).span(text::ROOT));
     repeat(move |_| {
         let _inside = &span;

@@ -16,10 +16,12 @@ pub(crate) const BURST: u64 = 8192;
 /// The bursts of which the difference is taken for instructions.
 const INSTRUCTIONS: (u64, u64) = (BURST / 4, BURST);
 
+/// Calls as often as it is told.
+pub(crate) type Burst = Box<dyn Fn(u64)>;
+
 /// The program, in the hands of the child.
 pub(crate) struct Program {
-    /// Calls so often.
-    burst: Box<dyn Fn(u64)>,
+    burst: Burst,
     /// Sends what waits to be sent.
     flush: Box<dyn Fn() -> Result<(), Error>>,
     /// Sends the rest.
@@ -28,7 +30,7 @@ pub(crate) struct Program {
 
 impl Program {
     pub(crate) fn new(
-        burst: Box<dyn Fn(u64)>,
+        burst: Burst,
         flush: impl Fn() -> Result<(), Error> + 'static,
         end: impl FnOnce() -> Result<(), Error> + 'static,
     ) -> Self {
@@ -75,7 +77,7 @@ fn measured_burst(burst: &dyn Fn(u64), calls: u64) {
 const MEASURED: &str = "measured_burst";
 
 /// A burst of this call, which is told how many there were before it in the burst.
-pub(crate) fn repeat(call: impl Fn(u64) + 'static) -> Box<dyn Fn(u64)> {
+pub(crate) fn repeat(call: impl Fn(u64) + 'static) -> Burst {
     Box::new(move |calls| (0..calls).for_each(&call))
 }
 

@@ -4,7 +4,7 @@ use std::hint::black_box;
 use std::rc::Rc;
 
 use crate::support::Error;
-use crate::support::program::Program;
+use crate::support::program::{Burst, Program};
 use crate::support::workload::{PATIENCE, text};
 use crate::{Contender, case};
 
@@ -22,7 +22,7 @@ fn start(case: &str, endpoint: &str) -> Result<Program, Error> {
         .spawn();
     let filter = emit::level::min_filter(emit::Level::Info);
     let emitter = Rc::new(emit::setup().emit_when(filter).emit_to(otlp).init());
-    let burst: Box<dyn Fn(u64)> = match case {
+    let burst: Burst = match case {
         case::LOG => Box::new(|calls| in_span(|| (0..calls).for_each(|_| log()))),
         case::FILTERED_LOG => Box::new(|calls| {
             in_span(|| (0..calls).for_each(|_| filtered_log()));

@@ -7,7 +7,7 @@ use opentelemetry_appender_log::OpenTelemetryLogBridge;
 
 use crate::opentelemetry::{in_span, logger_provider};
 use crate::support::Error;
-use crate::support::program::{Program, repeat};
+use crate::support::program::{Burst, Program, repeat};
 use crate::support::workload::text;
 use crate::{Contender, case};
 
@@ -23,7 +23,7 @@ fn start(case: &str, endpoint: &str) -> Result<Program, Error> {
     log::set_boxed_logger(Box::new(OpenTelemetryLogBridge::new(&provider)))?;
     log::set_max_level(LevelFilter::Info);
     let inside = in_span();
-    let burst: Box<dyn Fn(u64)> = match case {
+    let burst: Burst = match case {
         case::LOG => repeat(move |_| {
             let _inside = &inside;
             log::info!(
