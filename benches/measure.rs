@@ -82,12 +82,12 @@ fn contention(additions: u64) -> Result<(), Error> {
     let mut table = Table::new(["one counter, many threads", "bound", "1 attribute", ""]);
     for threads in THREADS {
         let bound = contend(threads, additions, |telemetry| {
-            let counter = telemetry.meter(text::SCOPE).counter("orders").with(calls::one());
+            let counter = telemetry.meter(text::SCOPE).counter("orders").with(&calls::one());
             move || counter.add(1)
         })?;
         let looked_up = contend(threads, additions, |telemetry| {
             let counter = telemetry.meter(text::SCOPE).counter("orders");
-            move || counter.add(1, calls::one())
+            move || counter.add(1, &calls::one())
         })?;
         let name = format!("{threads} thread{}", if threads == 1 { "" } else { "s" });
         table.row([

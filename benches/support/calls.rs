@@ -21,43 +21,43 @@ pub(crate) struct Call {
 /// All of them, as the tables show them.
 pub(crate) const CALLS: &[Call] = &[
     call("counter add, 0 attributes", None, |t| counter(t, |counter| counter.add(1, ()))),
-    call("counter add, 1 attribute", None, |t| counter(t, |counter| counter.add(1, one()))),
-    call("counter add, 2 attributes", Some(250), |t| counter(t, |counter| counter.add(1, two()))),
-    call("counter add, 5 attributes", None, |t| counter(t, |counter| counter.add(1, five()))),
+    call("counter add, 1 attribute", None, |t| counter(t, |counter| counter.add(1, &one()))),
+    call("counter add, 2 attributes", Some(250), |t| counter(t, |counter| counter.add(1, &two()))),
+    call("counter add, 5 attributes", None, |t| counter(t, |counter| counter.add(1, &five()))),
     call("counter add, bound", Some(60), |t| {
-        let bound = t.meter(text::SCOPE).counter("orders").with(one());
+        let bound = t.meter(text::SCOPE).counter("orders").with(&one());
         repeat(move |_| bound.add(black_box(1)))
     }),
     call("histogram record, 0 attributes", None, |t| {
         explicit(t, |histogram, value| histogram.record(value, ()))
     }),
     call("histogram record, 1 attribute", None, |t| {
-        explicit(t, |histogram, value| histogram.record(value, one()))
+        explicit(t, |histogram, value| histogram.record(value, &one()))
     }),
     call("histogram record, 5 attributes", None, |t| {
-        explicit(t, |histogram, value| histogram.record(value, five()))
+        explicit(t, |histogram, value| histogram.record(value, &five()))
     }),
     call("histogram record, bound", None, |t| {
-        let bound = t.meter(text::SCOPE).histogram("order.total").with(one());
+        let bound = t.meter(text::SCOPE).histogram("order.total").with(&one());
         repeat(move |number| bound.record(spread(number)))
     }),
     call("exponential record, 0 attributes", None, |t| {
         exponential(t, |histogram, value| histogram.record(value, ()))
     }),
     call("exponential record, 1 attribute", None, |t| {
-        exponential(t, |histogram, value| histogram.record(value, one()))
+        exponential(t, |histogram, value| histogram.record(value, &one()))
     }),
     call("exponential record, 5 attributes", None, |t| {
-        exponential(t, |histogram, value| histogram.record(value, five()))
+        exponential(t, |histogram, value| histogram.record(value, &five()))
     }),
     call("exponential record, bound", None, |t| {
-        let bound = t.meter(text::SCOPE).build("order.total").exponential().histogram().with(one());
+        let bound = t.meter(text::SCOPE).build("order.total").exponential().histogram().with(&one());
         repeat(move |number| bound.record(spread(number)))
     }),
     call("gauge record, 1 attribute", None, |t| {
         let (gauge, calls) = (t.meter(text::SCOPE).gauge("load"), Cell::new(0.0));
         // counts the calls, so that the last value says how many there were
-        repeat(move |_| gauge.record(calls.replace(calls.get() + 1.0) + 1.0, one()))
+        repeat(move |_| gauge.record(calls.replace(calls.get() + 1.0) + 1.0, &one()))
     }),
     call("log, 0 attributes", None, |t| log(t, |logger| logger.info(black_box(text::BODY)).emit())),
     call("log, 1 attribute", None, |t| {
