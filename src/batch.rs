@@ -99,7 +99,7 @@ impl Backlog {
         gone.iter().map(|chunk| contents(chunk)).collect()
     }
 
-    /// Takes as many records as one request may hold, up to `usual_bytes` unless a single one is larger.
+    /// Takes as many records of one signal as one request may hold, up to `usual_bytes` unless a single one is larger.
     /// `body` is storage to reuse; emptied chunks go to `spare`.
     pub(crate) fn next(
         &mut self,
@@ -111,8 +111,10 @@ impl Backlog {
     ) -> Option<Next> {
         let signal = self.chunks.front()?.signal();
         let mut plan = Plan::new(settings, usual_bytes, resource.len());
-        for (number, chunk) in self.chunks.iter_mut().enumerate() {
-            if chunk.signal() != signal || !plan.take(number, chunk) {
+        // chunks of other signals are passed over: a program that logs in its spans fills both in turn
+        let of_signal = self.chunks.iter_mut().enumerate().filter(|(_, chunk)| chunk.signal() == signal);
+        for (number, chunk) in of_signal {
+            if !plan.take(number, chunk) {
                 break;
             }
         }

@@ -1,6 +1,6 @@
 //! OTLP export for programs without an async runtime.
 //!
-//! Spans leave a synchronous program through a bounded queue and one background thread, as protobuf over
+//! Spans and logs leave a synchronous program through a bounded queue and one background thread, as protobuf over
 //! blocking HTTP. No tokio, no executor, and every record is accounted for.
 //!
 //! ```
@@ -19,6 +19,7 @@
 //!     checkout.set("order.id", 4711);
 //!     let mut payment = tracer.span("payment"); // finds its parent by itself
 //!     payment.event("retry").set("attempt", 2);
+//!     telemetry.logger("shop").warn("declined").set("amount", 12.5).emit(); // carries the ids of payment
 //!     payment.status(Status::Error("card declined"));
 //! }
 //! let ledger = telemetry.shutdown(Duration::from_secs(2)); // never takes longer
@@ -30,14 +31,15 @@
 //!
 //! ```text
 //!  caller                    │ queue            │ worker
-//!  Span::set, event, link … ─┼─► chunk ► chunk ─┼─► batch ─► transport ─► verdict
+//!  Span::set, Log::set …    ─┼─► chunk ► chunk ─┼─► batch ─► transport ─► verdict
 //!  (bytes in wire format)    │ (bounded)        │   ▲ throttle       retry ◄─┘
 //!                            │                  │   └─ ledger: every record, by reason
 //! ```
 //!
-//! A span is written as OTLP protobuf while it is open, into a buffer that its thread keeps. When it ends, the
-//! bytes are copied into the queue; the worker frames them into requests. Start at [`Telemetry`], which leads to
-//! [`Tracer`] and [`Span`]; [`Config`] and [`Exporter`] say where to; [`Ledger`] says what became of it all.
+//! A span is written as OTLP protobuf while it is open, a log record until it is emitted, into a buffer that its
+//! thread keeps. When it ends, the bytes are copied into the queue; the worker frames them into requests. Start at
+//! [`Telemetry`], which leads to [`Tracer`] and [`Span`], [`Logger`] and [`Log`]; [`Config`] and [`Exporter`] say
+//! where to; [`Ledger`] says what became of it all.
 //!
 //! # When the queue is full
 //!

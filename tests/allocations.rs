@@ -1,10 +1,10 @@
-//! In the steady state a span costs its caller no heap allocation, whatever the worker does meanwhile.
+//! In the steady state a span or a log record costs its caller no heap allocation, whatever the worker does meanwhile.
 
 use std::time::Duration;
 
 use allocations::CountingAllocator;
 use standpipe::receiver::Receiver;
-use standpipe::{Config, Exporter, SpanContext, Status, Telemetry, Tracer};
+use standpipe::{Config, Exporter, Logger, Severity, Signal, SpanContext, Status, Telemetry, Tracer, Value};
 
 #[path = "../benches/support/allocations.rs"]
 mod allocations;
@@ -29,15 +29,34 @@ const WARM_UP: u64 = 2 * MEASURED;
 
 /// Allocations of 10,000 spans on the calling thread. `emit` ends `spans` spans at a time.
 fn steady_state(spans: u64, emit: impl Fn(&Tracer)) -> u64 {
+    steady_state_of(Signal::Traces, spans, |telemetry| {
+        let tracer = telemetry.tracer("shop");
+        move || emit(&tracer)
+    })
+}
+
+/// Allocations of 10,000 log records on the calling thread.
+fn steady_state_of_logs(emit: impl Fn(&Logger)) -> u64 {
+    steady_state_of(Signal::Logs, 1, |telemetry| {
+        let logger = telemetry.logger("shop");
+        move || emit(&logger)
+    })
+}
+
+fn steady_state_of<E: Fn()>(signal: Signal, records: u64, prepare: impl FnOnce(&Telemetry) -> E) -> u64 {
     let receiver = Receiver::start().expect("a receiver starts");
     let exporter = Exporter::http(receiver.endpoint()).throttle(Duration::ZERO);
     let telemetry = Telemetry::start(Config::new().exporter(exporter)).expect("telemetry starts");
-    let tracer = telemetry.tracer("shop");
+    let emit = prepare(&telemetry);
+    let wait_for = |records| match signal {
+        Signal::Logs => receiver.wait_for_logs(records, LONG),
+        _ => receiver.wait_for_spans(records, LONG),
+    };
     let mut sent = 0;
     let mut emit_many = |count: u64| {
-        for _ in 0..count.div_ceil(spans) {
-            emit(&tracer);
-            sent += spans;
+        for _ in 0..count.div_ceil(records) {
+            emit();
+            sent += records;
         }
         sent
     };
@@ -47,18 +66,22 @@ fn steady_state(spans: u64, emit: impl Fn(&Tracer)) -> u64 {
     assert!(receiver.wait_for_held(1, LONG));
     let sent = emit_many(WARM_UP);
     receiver.resume();
-    assert!(receiver.wait_for_spans(sent, LONG));
+    assert!(wait_for(sent));
 
     let requests = receiver.request_count();
     let mut counted = 0;
     for _ in 0..TURNS {
         let mut sent = 0;
         counted += allocations(|| sent = emit_many(MEASURED / TURNS));
-        assert!(receiver.wait_for_spans(sent, LONG));
+        assert!(wait_for(sent));
     }
     assert!(receiver.request_count() >= requests + TURNS, "the worker sent in every turn");
     let ledger = telemetry.shutdown(LONG);
-    assert_eq!((ledger.total().delivered, ledger.lost()), (receiver.span_count(), 0), "{ledger}");
+    assert_eq!(
+        (ledger.total().delivered, ledger.lost()),
+        (receiver.span_count() + receiver.log_count(), 0),
+        "{ledger}"
+    );
     counted
 }
 
@@ -122,4 +145,45 @@ fn a_span_that_no_exporter_wants_allocates_nothing() {
     let emit_many = || (0..MEASURED).for_each(|_| checkout(&tracer));
     emit_many();
     assert_eq!(allocations(emit_many), 0);
+}
+
+#[test]
+fn a_log_record_with_five_attributes_allocates_nothing() {
+    let emit = |logger: &Logger| {
+        let log = logger.info("paid").set("http.route", "/orders/{id}").set("customer.name", "Åsa Öberg");
+        log.set("order.id", 4711).set("order.express", true).set("order.amount", 12.5).emit();
+    };
+    assert_eq!(steady_state_of_logs(emit), 0);
+}
+
+#[test]
+fn a_log_record_with_all_that_can_be_said_allocates_nothing() {
+    let header = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    let context = SpanContext::from_traceparent(header).unwrap().with_tracestate("vendor=value");
+    let emit = |logger: &Logger| {
+        let body = Value::Map(&[("order", Value::Int(4711)), ("items", Value::Strs(&["tea", "cup"]))]);
+        let log = logger.record(Severity::Error2, body).event_name("a").event_name("order.failed");
+        let log = log.severity_text("SEVERE").context(&context).time(std::time::SystemTime::UNIX_EPOCH);
+        log.set("key", 1).set("key", "twice").emit();
+    };
+    assert_eq!(steady_state_of_logs(emit), 0);
+}
+
+#[test]
+fn a_log_record_in_a_span_allocates_nothing() {
+    let idle = Telemetry::start(Config::new()).unwrap();
+    let _span = idle.tracer("shop").span("current");
+    assert_eq!(steady_state_of_logs(|logger| logger.warn("inside").emit()), 0);
+}
+
+#[test]
+fn a_log_record_that_is_filtered_allocates_nothing() {
+    let receiver = Receiver::start().unwrap();
+    let exporter = Exporter::http(receiver.endpoint()).level(Severity::Warn);
+    let telemetry = Telemetry::start(Config::new().exporter(exporter)).unwrap();
+    let logger = telemetry.logger("shop");
+    let emit_many = || (0..MEASURED).for_each(|_| logger.info("quiet").set("key", 1).event_name("x").emit());
+    // not even the first one
+    assert_eq!(allocations(emit_many), 0);
+    assert_eq!(telemetry.shutdown(LONG).total(), standpipe::Ledger::default().total());
 }

@@ -1,7 +1,7 @@
 //! Logs routed into the exporter make no record of the exporter's own making, whatever it is doing.
 //!
-//! The logger of this process turns every record of the `log` crate into a span, at the finest level. Each test
-//! has a tracer of its own; its spans are counted where they arrive.
+//! The logger of this process turns every record of the `log` crate into a span or a log record, at the finest level.
+//! Each test has a tracer or a logger of its own; what they make is counted where it arrives.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, Once};
@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use standpipe::receiver::{Answer, Receiver};
-use standpipe::{Config, Exporter, Flushed, Telemetry, Tracer};
+use standpipe::{Config, Exporter, Flushed, Logger, Severity, Telemetry, Tracer};
 
 use support::tls::{TestCa, TlsFront};
 
@@ -21,16 +21,23 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const QUIET: Duration = Duration::from_millis(200);
 const ROUNDS: u64 = 5;
 
-/// Where log records become spans now.
-static ROUTE: Mutex<Option<Tracer>> = Mutex::new(None);
+/// Where log records go now.
+static ROUTE: Mutex<Option<Route>> = Mutex::new(None);
+
+/// What becomes of a record of the `log` crate.
+#[derive(Clone)]
+enum Route {
+    Spans(Tracer),
+    Logs(Logger),
+}
 /// Records that came from a thread of the exporter.
 static OWN: AtomicU64 = AtomicU64::new(0);
 /// The process has one logger, so one test at a time.
 static TURN: Mutex<()> = Mutex::new(());
 
-struct IntoSpans;
+struct IntoTelemetry;
 
-impl log::Log for IntoSpans {
+impl log::Log for IntoTelemetry {
     fn enabled(&self, _: &log::Metadata<'_>) -> bool {
         true
     }
@@ -42,11 +49,15 @@ impl log::Log for IntoSpans {
             None if record.target().starts_with("rustls") => return,
             _ => {}
         }
-        // no lock is held while the span is made: it may itself be logged about
-        let tracer = ROUTE.lock().expect("nobody panics with it").clone();
-        if let Some(tracer) = tracer {
-            let mut span = tracer.span("log record");
-            span.set("target", record.target()).set("text", &record.args().to_string());
+        // no lock is held while the record is made: it may itself be logged about
+        let route = ROUTE.lock().expect("nobody panics with it").clone();
+        let text = record.args().to_string();
+        match route {
+            Some(Route::Spans(tracer)) => {
+                tracer.span("log record").set("target", record.target()).set("text", &text);
+            }
+            Some(Route::Logs(logger)) => logger.info(&text).set("target", record.target()).emit(),
+            None => {}
         }
     }
 
@@ -61,9 +72,13 @@ struct Program {
 
 impl Program {
     fn start(exporter: Exporter) -> Self {
+        Self::start_with(exporter, |telemetry| Route::Spans(telemetry.tracer("log")))
+    }
+
+    fn start_with(exporter: Exporter, route: impl FnOnce(&Telemetry) -> Route) -> Self {
         static LOGGER: Once = Once::new();
         LOGGER.call_once(|| {
-            log::set_logger(&IntoSpans).expect("the first logger");
+            log::set_logger(&IntoTelemetry).expect("the first logger");
             log::set_max_level(log::LevelFilter::Trace);
         });
         let turn = TURN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -74,7 +89,7 @@ impl Program {
         let config = Config::new().exporter(exporter).on_problem(|problem| log::warn!("{problem}"));
         let telemetry = Telemetry::start(config).expect("a sound configuration");
         OWN.store(0, Ordering::SeqCst);
-        *ROUTE.lock().expect("nobody panics with it") = Some(telemetry.tracer("log"));
+        *ROUTE.lock().expect("nobody panics with it") = Some(route(&telemetry));
         Self { telemetry, _turn: turn }
     }
 
@@ -170,4 +185,20 @@ fn the_end_of_an_exporter_makes_no_record_at_another() {
     program.log_once();
     assert_eq!(receiver.span_count(), 1);
     program.assert_only(1);
+}
+
+#[test]
+fn log_records_of_the_exporter_about_itself_never_come_back_in() {
+    let receiver = Receiver::start().unwrap();
+    receiver.script([Answer::status(503).retry_after("0"), Answer::ok(), Answer::status(404), Answer::ok()]);
+    let exporter = Exporter::http(receiver.endpoint()).level(Severity::Trace);
+    let program = Program::start_with(exporter, |telemetry| Route::Logs(telemetry.logger("log")));
+    for round in 1..=ROUNDS {
+        program.log_once();
+        program.assert_only(round);
+    }
+    assert!(!receiver.wait_for_requests(ROUNDS + 2, QUIET), "a request nobody asked for");
+    let ledger = program.telemetry.shutdown(PATIENCE);
+    let logs = ledger.exporters[0].logs;
+    assert_eq!((logs.accepted, logs.delivered, logs.dropped.refused), (ROUNDS, ROUNDS - 1, 1), "{ledger}");
 }

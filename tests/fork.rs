@@ -10,7 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use standpipe::receiver::{ReceivedSpan, Receiver};
+use standpipe::receiver::proto::common::v1::any_value::Value;
+use standpipe::receiver::{ReceivedLog, ReceivedSpan, Receiver};
 use standpipe::{Config, Exporter, Telemetry, Tracer};
 use support::process;
 
@@ -185,6 +186,33 @@ fn a_span_open_across_a_fork_is_sent_by_the_parent_alone_and_is_the_parent_of_bo
     tracer.span("in the parent").end();
     assert!(reap(child), "the child failed");
     drop(across);
+    assert_eq!(telemetry.shutdown(PATIENCE).total().delivered, 2);
+}
+
+#[test]
+fn a_child_logs_for_itself_and_leaves_what_was_begun_before_the_fork_to_the_parent() {
+    let Some(endpoint) = process::task() else {
+        let receiver = Receiver::start().unwrap();
+        let name = "a_child_logs_for_itself_and_leaves_what_was_begun_before_the_fork_to_the_parent";
+        process::run(name, &receiver.endpoint());
+        let body = |log: ReceivedLog| log.log.body.clone().unwrap().value.unwrap();
+        let text = |text: &str| Value::StringValue(text.to_owned());
+        let bodies: Vec<_> = receiver.logs().into_iter().map(body).collect();
+        assert_eq!(bodies.len(), 3, "{bodies:?}");
+        assert!(["queued", "across", "in the child"].iter().all(|body| bodies.contains(&text(body))));
+        return;
+    };
+    let telemetry = start(Exporter::http(endpoint).linger(Duration::from_secs(600)));
+    let logger = telemetry.logger("shop");
+    logger.info("queued").emit();
+    let mut across = Some(logger.info("across"));
+    let child = fork(|| {
+        logger.info("in the child").emit();
+        across.take().unwrap().emit();
+        telemetry.shutdown(PATIENCE).total().delivered == 1
+    });
+    assert!(reap(child), "the child failed");
+    across.unwrap().emit();
     assert_eq!(telemetry.shutdown(PATIENCE).total().delivered, 2);
 }
 

@@ -1,11 +1,12 @@
-//! Whatever a program puts into a span arrives as OTLP that everyone can decode, and takes no other span with it.
+//! Whatever a program puts into a span or a log record arrives as OTLP that everyone can decode, and takes no other
+//! record with it.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use standpipe::receiver::proto::common::v1::any_value::Value as Received;
 use standpipe::receiver::proto::common::v1::{AnyValue, KeyValue};
-use standpipe::receiver::{ReceivedSpan, Receiver};
-use standpipe::{Config, Exporter, Span, SpanContext, SpanLimits, Status, Telemetry, Value};
+use standpipe::receiver::{ReceivedLog, ReceivedSpan, Receiver};
+use standpipe::{Config, Exporter, Logger, Span, SpanContext, SpanLimits, Status, Telemetry, Value};
 
 /// Longer than anything on loopback takes.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -402,4 +403,94 @@ fn a_resource_that_decoders_would_refuse_spoils_no_batch() {
     let span = arrived_with(config, |_| {});
     assert_eq!(span.resource_attribute("service.name"), text("shop").as_ref());
     assert_eq!(span.resource_attribute("too deep"), None);
+}
+
+/// Exports the log records that `emit` emits, between two innocent ones in the same batch, and gives what arrived of
+/// them.
+fn arrived_logs(emit: impl FnOnce(&Logger)) -> Vec<ReceivedLog> {
+    let receiver = Receiver::start().expect("loopback has a free port");
+    // nothing is sent before the end, so that all go in one request
+    let exporter =
+        Exporter::http(receiver.endpoint()).linger(Duration::from_secs(3600)).queue_bytes(64 << 20);
+    let telemetry = Telemetry::start(Config::new().exporter(exporter)).expect("a sound configuration");
+    let logger = telemetry.logger("shop");
+    logger.info("before").emit();
+    emit(&logger);
+    logger.info("after").emit();
+    let ledger = telemetry.shutdown(PATIENCE);
+    assert_eq!(
+        (ledger.total().dropped.total(), receiver.request_count()),
+        (0, 1),
+        "a poisoned batch: {ledger}"
+    );
+    let mut logs = receiver.logs();
+    let innocent = [logs.remove(0), logs.pop().expect("two innocent records")];
+    assert_eq!([body(&innocent[0]), body(&innocent[1])], [text("before"), text("after")]);
+    logs
+}
+
+fn body(log: &ReceivedLog) -> Option<Received> {
+    log.log.body.clone().and_then(|body| body.value)
+}
+
+#[test]
+fn bodies_of_every_kind_of_text_and_number_arrive() {
+    let controls: String = (0..=0x9f_u8).map(char::from).collect();
+    let huge = "v".repeat(500_000);
+    let texts = ["", "\0", controls.as_str(), "\u{feff}\u{202e}\u{10ffff}e\u{301}", huge.as_str()];
+    let numbers = [f64::NAN, -f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.0];
+    let logs = arrived_logs(|logger| {
+        for text in texts {
+            logger.info(text).severity_text(text).event_name(text).set("key", text).emit();
+        }
+        numbers.iter().for_each(|number| logger.info(*number).emit());
+        logger.info(u64::MAX).emit();
+    });
+    for (log, expected) in logs.iter().zip(texts) {
+        assert_eq!((body(log), log.attribute("key").cloned()), (text(expected), text(expected)));
+        assert!(log.log.severity_text == expected && log.log.event_name == expected);
+    }
+    for (log, number) in logs[texts.len()..].iter().zip(numbers) {
+        assert!(matches!(body(log), Some(Received::DoubleValue(read)) if read.to_bits() == number.to_bits()));
+    }
+    assert_eq!(body(&logs[10]), Some(Received::IntValue(i64::MAX)));
+}
+
+#[test]
+fn a_body_nested_too_deeply_is_left_out_and_counted() {
+    let mut deep = Value::Int(1);
+    for _ in 0..DEEPEST {
+        deep = Value::Map(vec![("key", deep)].leak());
+    }
+    let too_deep = Value::Array(vec![deep].leak());
+    let abyss = (0..10_000).fold(too_deep, |value, _| Value::Array(vec![value].leak()));
+    let logs = arrived_logs(|logger| {
+        for body in [deep, too_deep, abyss] {
+            logger.info(body).set("kept", 1).emit();
+        }
+    });
+    let seen = |log: &ReceivedLog| (log.log.body.is_some(), log.log.dropped_attributes_count);
+    assert_eq!(logs.iter().map(seen).collect::<Vec<_>>(), [(true, 0), (false, 1), (false, 1)]);
+    assert!(logs.iter().all(|log| log.attribute("kept").is_some()), "the rest of the record is sent");
+}
+
+#[test]
+fn a_log_record_larger_than_any_request_is_counted_and_takes_no_other_with_it() {
+    let huge = "v".repeat(5_000_000);
+    let logs = arrived_logs(|logger| {
+        logger.info(huge.as_str()).set("more", 1).emit();
+        logger.info("huge value").set("value", huge.as_str()).set("more", 1).emit();
+        logger.info("huge name").event_name(&huge).event_name("small").emit();
+        logger.info("huge severity").severity_text(&huge).emit();
+    });
+    assert!(logs.is_empty(), "{} are there", logs.len());
+}
+
+#[test]
+fn times_beyond_the_clock_are_pinned() {
+    let logs = arrived_logs(|logger| {
+        logger.info("before all").time(UNIX_EPOCH - Duration::from_secs(1)).emit();
+        logger.info("after all").time(UNIX_EPOCH + Duration::from_secs(1 << 40)).emit();
+    });
+    assert_eq!((logs[0].log.time_unix_nano, logs[1].log.time_unix_nano), (0, u64::MAX));
 }

@@ -28,4 +28,6 @@ fn the_limits_are_those_of_the_defaults() {
     );
     assert!(readme.contains(&span), "the README does not say {span:?}");
     assert_eq!([limits.events, limits.links, limits.link_attributes], [limits.attributes; 3]);
+    let log = format!("| log record | {} attributes", standpipe::LogLimits::default().attributes);
+    assert!(readme.contains(&log), "the README does not say {log:?}");
 }

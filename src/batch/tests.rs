@@ -235,3 +235,25 @@ fn the_storage_of_an_earlier_body_is_used_again() {
     };
     assert_eq!(batch.body.as_ptr(), storage);
 }
+
+#[test]
+fn chunks_of_two_signals_in_turn_make_one_request_each() {
+    let mut backlog = Backlog::default();
+    let scopes = [Signal::Traces, Signal::Logs].map(|signal| Arc::new(Scope::new(signal, "shop", "")));
+    for number in 0..6 {
+        let scope = &scopes[number % 2];
+        let mut chunk = Chunk::with_capacity(scope.signal, 64);
+        chunk.append(scope, &framed(&Span { name: number.to_string(), ..Default::default() }));
+        backlog.push(Box::new(chunk));
+    }
+    let settings = BatchSettings { records: 100, bytes: 1 << 20 };
+    let mut emptied = 0;
+    for signal in [Signal::Traces, Signal::Logs] {
+        match backlog.next(&settings, usize::MAX, &[], Vec::new(), |_| emptied += 1) {
+            Some(Next::Batch(batch)) => assert_eq!((batch.signal, batch.records), (signal, 3)),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(backlog.next(&settings, usize::MAX, &[], Vec::new(), |_| emptied += 1).is_none());
+    assert_eq!((emptied, backlog.is_empty()), (6, true));
+}

@@ -151,7 +151,7 @@ impl Config {
         self
     }
 
-    /// Adds an exporter; each has its own queue and worker and gets every record.
+    /// Adds an exporter; each has its own queue and worker and gets every record of its signals and its level.
     #[must_use]
     pub fn exporter(mut self, exporter: Exporter) -> Self {
         self.exporters.push(exporter);

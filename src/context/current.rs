@@ -71,6 +71,7 @@ pub(crate) fn unix_nanos(time: SystemTime) -> u64 {
 }
 
 /// The innermost span of this thread, and its clock with the time it shows now.
+#[inline]
 pub(crate) fn current() -> Option<(SpanContext, Clock, u64)> {
     STACK
         .try_with(|stack| {
@@ -84,6 +85,7 @@ pub(crate) fn current() -> Option<(SpanContext, Clock, u64)> {
 }
 
 /// The innermost span of this thread, if there is one, and the time: of its clock, so that it agrees with the span's.
+#[inline]
 pub(crate) fn span_and_time() -> (Option<SpanRef>, u64) {
     let current = STACK.try_with(|stack| {
         let stack = stack.try_borrow().ok()?;
@@ -101,6 +103,7 @@ pub(crate) fn span_and_time() -> (Option<SpanRef>, u64) {
 pub(crate) struct Entered(u64);
 
 /// Makes a span the thread's current one.
+#[inline]
 pub(crate) fn enter(context: &SpanContext, clock: Clock) -> Option<Entered> {
     STACK
         .try_with(|stack| {
@@ -116,6 +119,7 @@ pub(crate) fn enter(context: &SpanContext, clock: Clock) -> Option<Entered> {
 
 impl Entered {
     /// Takes the span off the stack, wherever it stands: guards may end in any order.
+    #[inline]
     pub(crate) fn leave(self) {
         let _ = STACK.try_with(|stack| {
             if let Ok(mut stack) = stack.try_borrow_mut() {

@@ -26,6 +26,7 @@ impl Default for Buffer {
 
 impl Buffer {
     /// Empties the buffer for a new record of at most `max_len` bytes.
+    #[inline]
     pub(crate) fn reset(&mut self, max_len: usize) {
         self.len = HEADROOM;
         self.max_len = max_len.min(u32::MAX as usize);

@@ -2,7 +2,7 @@
 
 use super::Value;
 use super::attribute::{Attribute, ShortValue, field_has_key, write_short_key};
-use super::buffer::{Buffer, Writer};
+use super::buffer::{Buffer, Nested, Writer};
 
 /// A record's bytes, and where in them its attributes stand: of a key set twice the last value counts.
 #[derive(Debug, Default)]
@@ -14,6 +14,8 @@ pub(super) struct Keyed {
     seen: u64,
     rules: Rules,
     dropped: u32,
+    /// The part that is being written.
+    part: Option<Part>,
     /// Where the fields stand that can be replaced; 0 is no place, as the headroom is there.
     replaceable: [usize; 2],
 }
@@ -28,6 +30,24 @@ pub(super) struct Rules {
     pub(super) value_length: Option<usize>,
 }
 
+/// What holds for the attributes of a part of a record, such as an event of a span.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct PartRules {
+    pub(super) tag: u8,
+    pub(super) most: u32,
+    /// Of the count of those that were dropped.
+    pub(super) dropped_tag: u8,
+}
+
+/// A part that is being written; ended by [`Keyed::close_part`].
+#[derive(Debug, Clone, Copy)]
+struct Part {
+    nested: Nested,
+    rules: PartRules,
+    first_key: usize,
+    dropped: u32,
+}
+
 /// An attribute that is already written: a hash of its key and where it stands.
 #[derive(Debug, Clone, Copy)]
 struct KeySlot {
@@ -37,12 +57,14 @@ struct KeySlot {
 
 impl Keyed {
     /// Starts a new record of at most `max_bytes` in the old storage.
+    #[inline]
     pub(super) fn begin(&mut self, rules: Rules, max_bytes: usize) {
         self.buffer.reset(max_bytes);
         self.keys.clear();
         self.seen = 0;
         self.rules = rules;
         self.dropped = 0;
+        self.part = None;
         self.replaceable = [0; 2];
     }
 
@@ -84,11 +106,12 @@ impl Keyed {
         }
     }
 
-    /// The way of nearly all attributes: the key is new and every length fits into one byte. False if not.
+    /// The way of nearly all attributes: the key is new, every length fits into one byte and no part is open.
+    /// False if not.
     #[inline]
     fn set_short(&mut self, key: &str, hash: u32, value: impl ShortValue) -> bool {
         let body_len = 2 + key.len() + value.field_len();
-        let is_welcome = self.keys.len() < self.rules.most as usize;
+        let is_welcome = self.part.is_none() && self.keys.len() < self.rules.most as usize;
         if key.is_empty() || body_len >= 0x80 || !is_welcome || !self.is_new(0, hash) {
             return false;
         }
@@ -104,21 +127,36 @@ impl Keyed {
 
     #[inline(never)]
     fn set_any(&mut self, key: &str, hash: u32, value: Value<'_>) {
+        self.close_part();
         if !self.write(self.rules.tag, 0, self.rules.most, (key, hash), value) {
             self.drop_one();
         }
     }
 
-    /// Sets an attribute of a part of the record, whose keys begin with `first_key`; false if it had to be dropped.
-    pub(super) fn set_in_part(
-        &mut self,
-        tag: u8,
-        first_key: usize,
-        most: u32,
-        key: &str,
-        value: Value<'_>,
-    ) -> bool {
-        self.write(tag, first_key, most, (key, hash(key.as_bytes())), value)
+    /// Makes a nested message that was opened in the buffer the part that attributes go to.
+    pub(super) fn open_part(&mut self, nested: Nested, rules: PartRules) {
+        self.part = Some(Part { nested, rules, first_key: self.keys.len(), dropped: 0 });
+    }
+
+    /// Sets an attribute of the part that is open.
+    pub(super) fn set_in_part(&mut self, key: &str, value: Value<'_>) {
+        let Some(mut part) = self.part else { return };
+        let PartRules { tag, most, .. } = part.rules;
+        if !self.write(tag, part.first_key, most, (key, hash(key.as_bytes())), value) {
+            part.dropped += 1;
+            self.part = Some(part);
+        }
+    }
+
+    /// Ends the part that is open. Whatever else is written asks for it first: a part whose guard was leaked would
+    /// make the whole request unreadable.
+    #[inline]
+    pub(super) fn close_part(&mut self) {
+        if let Some(part) = self.part.take() {
+            self.keys.truncate(part.first_key);
+            self.write_count(part.rules.dropped_tag, part.dropped);
+            self.buffer.close(&part.nested);
+        }
     }
 
     fn write(
@@ -155,18 +193,9 @@ impl Keyed {
         self.dropped
     }
 
-    /// Where the keys of a part that begins now will begin.
-    pub(super) fn key_count(&self) -> usize {
-        self.keys.len()
-    }
-
-    /// Forgets the keys of a part that has ended.
-    pub(super) fn forget_keys(&mut self, first_key: usize) {
-        self.keys.truncate(first_key);
-    }
-
     /// Room for a length-delimited field of so many bytes instead of the one that this place had before.
     pub(super) fn replace(&mut self, place: usize, field_len: usize) -> Option<Writer<'_>> {
+        self.close_part();
         // forgotten first: there may be no room for the new one
         let before = std::mem::take(&mut self.replaceable[place]);
         if before > 0 {

@@ -1,8 +1,8 @@
 //! A span, written as OTLP `Span` while it is open.
 
-use super::buffer::{Nested, field_len};
+use super::buffer::field_len;
 use super::id::{SpanId, TraceId};
-use super::keyed::{Keyed, Rules};
+use super::keyed::{Keyed, PartRules, Rules};
 use super::{SpanLimits, Value};
 
 /// Tags of `Span`.
@@ -107,8 +107,6 @@ pub(crate) struct SpanRecord {
     kind: SpanKind,
     /// The status is final.
     is_ok: bool,
-    /// The event or link that is being written.
-    open: Option<Part>,
     start: u64,
     events: u32,
     links: u32,
@@ -118,19 +116,20 @@ pub(crate) struct SpanRecord {
 
 impl SpanRecord {
     /// Starts a new span in the old storage.
+    #[inline]
     pub(crate) fn begin(&mut self, head: &SpanHead<'_>, limits: &SpanLimits, max_bytes: usize) {
         let rules = Rules { tag: tag::ATTRIBUTE, most: limits.attributes, value_length: limits.value_length };
         self.keyed.begin(rules, max_bytes);
         self.limits = *limits;
         self.kind = SpanKind::Internal;
         self.is_ok = false;
-        self.open = None;
         self.start = head.start;
         (self.events, self.links) = (0, 0);
         (self.dropped_events, self.dropped_links) = (0, 0);
         self.write_head(head);
     }
 
+    #[inline]
     fn write_head(&mut self, head: &SpanHead<'_>) {
         let parent_len = if head.parent.is_some() { 10 } else { 0 };
         let state_len = if head.trace_state.is_empty() { 0 } else { field_len(head.trace_state.len()) };
@@ -160,7 +159,6 @@ impl SpanRecord {
 
     #[inline(always)]
     pub(crate) fn set(&mut self, key: &str, value: Value<'_>) {
-        self.close_part();
         self.keyed.set(key, value);
     }
 
@@ -169,7 +167,6 @@ impl SpanRecord {
     }
 
     pub(crate) fn set_status(&mut self, status: Status<'_>) {
-        self.close_part();
         if self.is_ok {
             return;
         }
@@ -196,12 +193,11 @@ impl SpanRecord {
             return false;
         }
         self.events += 1;
-        self.open = self.write_event(name, time);
-        self.open.is_some()
+        self.write_event(name, time).is_some()
     }
 
     /// `None` if there is no room for it.
-    fn write_event(&mut self, name: &str, time: u64) -> Option<Part> {
+    fn write_event(&mut self, name: &str, time: u64) -> Option<()> {
         let nested = self.keyed.buffer.open(tag::EVENT)?;
         let name_len = if name.is_empty() { 0 } else { field_len(name.len()) };
         let mut out = self.keyed.buffer.claim(9 + name_len)?;
@@ -210,14 +206,9 @@ impl SpanRecord {
         if name_len > 0 {
             out.field(tag::event::NAME, name.as_bytes());
         }
-        Some(Part {
-            nested,
-            first_key: self.keyed.key_count(),
-            most: self.limits.event_attributes,
-            attribute_tag: tag::event::ATTRIBUTE,
-            dropped_tag: tag::event::DROPPED_ATTRIBUTES,
-            dropped: 0,
-        })
+        let (tag, dropped_tag) = (tag::event::ATTRIBUTE, tag::event::DROPPED_ATTRIBUTES);
+        self.keyed.open_part(nested, PartRules { tag, most: self.limits.event_attributes, dropped_tag });
+        Some(())
     }
 
     /// Opens a link; false when the span has as many as it may.
@@ -228,12 +219,11 @@ impl SpanRecord {
             return false;
         }
         self.links += 1;
-        self.open = self.write_link(target);
-        self.open.is_some()
+        self.write_link(target).is_some()
     }
 
     /// `None` if there is no room for it.
-    fn write_link(&mut self, target: &LinkTarget<'_>) -> Option<Part> {
+    fn write_link(&mut self, target: &LinkTarget<'_>) -> Option<()> {
         let nested = self.keyed.buffer.open(tag::LINK)?;
         let state_len = if target.trace_state.is_empty() { 0 } else { field_len(target.trace_state.len()) };
         let mut out = self.keyed.buffer.claim(18 + 10 + state_len + 5)?;
@@ -244,43 +234,24 @@ impl SpanRecord {
         }
         out.byte(tag::link::FLAGS);
         out.fixed32(flags(target.trace_flags, target.is_remote));
-        Some(Part {
-            nested,
-            first_key: self.keyed.key_count(),
-            most: self.limits.link_attributes,
-            attribute_tag: tag::link::ATTRIBUTE,
-            dropped_tag: tag::link::DROPPED_ATTRIBUTES,
-            dropped: 0,
-        })
+        let (tag, dropped_tag) = (tag::link::ATTRIBUTE, tag::link::DROPPED_ATTRIBUTES);
+        self.keyed.open_part(nested, PartRules { tag, most: self.limits.link_attributes, dropped_tag });
+        Some(())
     }
 
     /// Sets an attribute of the event or link that is open.
     pub(crate) fn set_in_part(&mut self, key: &str, value: Value<'_>) {
-        let Some(mut part) = self.open else { return };
-        if !self.keyed.set_in_part(part.attribute_tag, part.first_key, part.most, key, value) {
-            part.dropped += 1;
-            self.open = Some(part);
-        }
+        self.keyed.set_in_part(key, value);
     }
 
-    /// Ends the event or link that is open. Whatever else is written asks for it first: a part whose guard was
-    /// leaked would make the whole request unreadable.
+    /// Ends the event or link that is open.
     #[inline]
     pub(crate) fn close_part(&mut self) {
-        if self.open.is_some() {
-            self.end_part();
-        }
-    }
-
-    fn end_part(&mut self) {
-        if let Some(part) = self.open.take() {
-            self.keyed.forget_keys(part.first_key);
-            self.keyed.write_count(part.dropped_tag, part.dropped);
-            self.keyed.buffer.close(&part.nested);
-        }
+        self.keyed.close_part();
     }
 
     /// Ends the span and gives its framed bytes; `None` if it has outgrown what can ever be sent.
+    #[inline]
     pub(crate) fn finish(&mut self, end: u64) -> Option<&[u8]> {
         self.close_part();
         if let Some(mut out) = self.keyed.buffer.claim(11) {
@@ -298,17 +269,6 @@ impl SpanRecord {
     pub(crate) fn capacity(&self) -> usize {
         self.keyed.capacity()
     }
-}
-
-/// An event or a link that is being written; ended by [`SpanRecord::close_part`].
-#[derive(Debug, Clone, Copy)]
-struct Part {
-    nested: Nested,
-    first_key: usize,
-    most: u32,
-    attribute_tag: u8,
-    dropped_tag: u8,
-    dropped: u32,
 }
 
 fn flags(trace_flags: u8, is_remote: bool) -> u32 {
