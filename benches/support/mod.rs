@@ -11,7 +11,6 @@ pub(crate) mod arrival;
 pub(crate) mod callgrind;
 pub(crate) mod calls;
 pub(crate) mod child;
-pub(crate) mod logs;
 pub(crate) mod process;
 pub(crate) mod program;
 pub(crate) mod sink;
