@@ -1,4 +1,4 @@
-//! What a span or a log record costs the thread that makes it: time, allocations, instructions.
+//! What a span costs the thread that makes it: time, allocations, instructions.
 //!
 //! `cargo bench --bench emit`, with `-- --smoke` for a run that only shows that everything works.
 
@@ -12,7 +12,6 @@ use standpipe::{Config, Exporter, Flushed, Proxy, Sampler, SpanKind, Telemetry, 
 use support::allocations::{self, CountingAllocator};
 use support::arguments::{Part, Task};
 use support::callgrind::{self, Instructions};
-use support::logs::{LogCase, LogWorkload};
 use support::table::{Table, hundredths, whole};
 use support::workload::{self, ATTRIBUTES, PATIENCE, TRACE, Workload, text};
 use support::{Error, child};
@@ -25,7 +24,6 @@ const BURST: u64 = 256 * TRACE;
 /// Attributes of the spans whose growth is shown.
 const GROWTH: [u64; 4] = [0, 1, 5, 20];
 /// Parts of the program whose spans nobody records.
-const LOG: &str = "log";
 const UNSAMPLED_CHILD: &str = "unsampled-child";
 const UNSAMPLED_ROOT: &str = "unsampled-root";
 
@@ -52,19 +50,13 @@ fn measure(sizes: &Sizes) -> Result<(), Error> {
     let receiver = Receiver::builder().keep_bytes(0).start()?;
     let bursts = bursts(&receiver, sizes.rounds)?;
     let lossy = lossy_calls(&receiver, sizes.lossy)?;
-    let logs = LogCase::ALL.map(|case| log_burst(&receiver, case, sizes.rounds));
-    let mut table = Table::new(["caller, for each record", "standpipe", "target"]);
+    let mut table = Table::new(["caller, for each span", "standpipe", "target"]);
     for burst in &bursts {
         let measure = |what: &str| format!("{what}, {} attributes", burst.attributes);
         let is_the_workload = burst.attributes == ATTRIBUTES;
         table.row([measure("time"), format!("{} ns", whole(burst.best)), String::new()]);
         let target = if is_the_workload { "0" } else { "" };
         table.row([measure("allocations"), hundredths(burst.allocations), target.to_owned()]);
-    }
-    for (case, burst) in LogCase::ALL.into_iter().zip(logs) {
-        let (best, allocations) = burst?;
-        table.row([format!("time, {}", case.name()), format!("{} ns", hundredths(best)), String::new()]);
-        table.row([format!("allocations, {}", case.name()), hundredths(allocations), "0".to_owned()]);
     }
     match callgrind::unavailable() {
         Some(reason) => table.row(["instructions".to_owned(), "SKIPPED".to_owned(), reason]),
@@ -74,9 +66,7 @@ fn measure(sizes: &Sizes) -> Result<(), Error> {
         let target = if name == "p99" { "no more than fastrace's in the same run" } else { "" };
         table.row([format!("lossy, tight loop, {name}"), format!("{} ns", whole(time)), target.to_owned()]);
     }
-    table.print(
-        "emit: traces of 16 spans, a root below a remote parent and 15 children; log records in a span",
-    );
+    table.print("emit: traces of 16 spans, a root below a remote parent and 15 children");
     Ok(())
 }
 
@@ -124,30 +114,6 @@ fn one_burst(telemetry: &Telemetry, workload: &Workload) -> Result<(Duration, u6
         Flushed::Complete => Ok((time, allocations)),
         other => Err(format!("flush: {other:?}").into()),
     }
-}
-
-/// The best time for each log record, in nanoseconds, and its allocations over all rounds.
-fn log_burst(receiver: &Receiver, case: LogCase, rounds: usize) -> Result<(f64, f64), Error> {
-    let before = receiver.log_count();
-    let telemetry = workload::start(workload::parked(&receiver.endpoint()))?;
-    let workload = LogWorkload::new(&telemetry, case)?;
-    let (mut best, mut allocated) = (f64::INFINITY, 0);
-    for round in 0..=rounds {
-        let (begun, counted) = (Instant::now(), allocations::of_this_thread());
-        workload.emit(BURST);
-        let (time, counted) = (begun.elapsed(), allocations::of_this_thread() - counted);
-        if round > 0 {
-            best = best.min(time.as_nanos() as f64 / BURST as f64);
-            allocated += counted;
-        }
-        if telemetry.flush(PATIENCE) != Flushed::Complete {
-            return Err("a flush took too long".into());
-        }
-    }
-    let sent = if case.is_sent() { BURST * (rounds as u64 + 1) } else { 0 };
-    workload::finish(&telemetry, sent)?;
-    must_be(receiver.log_count() - before, sent)?;
-    Ok((best, allocated as f64 / (BURST * rounds as u64) as f64))
 }
 
 /// The times of single calls, in order.
@@ -210,20 +176,12 @@ fn count_instructions(receiver: &Receiver, sizes: (u64, u64), table: &mut Table)
         must_have_arrived(receiver, before, 0)?;
         table.row([measure.to_owned(), whole(counted.caller), target.to_owned()]);
     }
-    for case in LogCase::ALL {
-        let endpoint = receiver.endpoint();
-        let Instructions { caller, .. } =
-            callgrind::per_span(LOG, &[("endpoint", &endpoint), ("case", &case.name())], sizes)?;
-        let target = if case.is_sent() { "" } else { "≤ 40" };
-        table.row([format!("instructions, {}", case.name()), whole(caller), target.to_owned()]);
-    }
     Ok(())
 }
 
 fn play(part: &Part) -> Result<(), Error> {
     match part.name.as_str() {
         UNSAMPLED_CHILD | UNSAMPLED_ROOT => play_unsampled(part),
-        LOG => play_log(part),
         _ => play_sampled(part),
     }
 }
@@ -236,15 +194,6 @@ fn play_sampled(part: &Part) -> Result<(), Error> {
     workload::finish(&telemetry, spans)?;
     child::tell("sent", spans);
     Ok(())
-}
-
-/// The same with log records.
-fn play_log(part: &Part) -> Result<(), Error> {
-    let records = part.number("spans")? / TRACE * TRACE;
-    let telemetry = workload::start(Exporter::http(part.text("endpoint")?))?;
-    let case = LogCase::named(part.text("case")?)?;
-    LogWorkload::new(&telemetry, case)?.emit(records);
-    workload::finish(&telemetry, if case.is_sent() { records } else { 0 })
 }
 
 /// The same with a sampler that keeps nothing.
@@ -283,12 +232,8 @@ fn emit_with(tracer: &Tracer, values: &Values<'_>) {
 }
 
 fn must_have_arrived(receiver: &Receiver, before: u64, sent: u64) -> Result<(), Error> {
-    must_be(receiver.span_count() - before, sent)
-}
-
-fn must_be(arrived: u64, sent: u64) -> Result<(), Error> {
-    match arrived == sent {
-        true => Ok(()),
-        false => Err(format!("{sent} records were sent, {arrived} arrived").into()),
+    match receiver.span_count() - before {
+        arrived if arrived == sent => Ok(()),
+        arrived => Err(format!("{sent} spans were sent, {arrived} arrived").into()),
     }
 }

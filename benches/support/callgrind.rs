@@ -4,7 +4,7 @@
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::process::{self, Command, Stdio};
-use std::{fs, io};
+use std::{env, fs, io};
 
 use super::{Error, child};
 
@@ -38,23 +38,30 @@ pub(crate) fn per_span(
     settings: &[(&str, &dyn Display)],
     (short, long): (u64, u64),
 ) -> Result<Instructions, Error> {
-    let (of_short, of_long) = (count(part, settings, short)?, count(part, settings, long)?);
+    let count = |spans: u64| count(part, &[settings, &[("spans", &spans)]].concat(), None);
+    let (of_short, of_long) = (count(short)?, count(long)?);
     let each = |short_run: u64, long_run: u64| (long_run as f64 - short_run as f64) / (long - short) as f64;
     Ok(Instructions { caller: each(of_short.0, of_long.0), others: each(of_short.1, of_long.1) })
 }
 
-/// Instructions of the main thread and of all others in one run.
-fn count(part: &str, settings: &[(&str, &dyn Display)], spans: u64) -> Result<(u64, u64), Error> {
+/// Instructions of the main thread and of all others in one run; `within` the function of that name, if there is one.
+///
+/// # Errors
+/// When it fails or valgrind's files cannot be read.
+pub(crate) fn count(
+    part: &str,
+    settings: &[(&str, &dyn Display)],
+    within: Option<&str>,
+) -> Result<(u64, u64), Error> {
     let folder = Folder::new()?;
-    let wrapper = [
+    let mut wrapper = vec![
         "valgrind".to_owned(),
         "--tool=callgrind".to_owned(),
         "--separate-threads=yes".to_owned(),
         format!("--callgrind-out-file={}", folder.0.join("out").display()),
     ];
-    let mut settings = settings.to_vec();
-    settings.push(("spans", &spans));
-    child::play(&wrapper, part, &settings)?;
+    wrapper.extend(within.map(|name| format!("--toggle-collect=*{name}*")));
+    child::play(&wrapper, part, settings)?;
     let (mut caller, mut others) = (0, 0);
     for entry in fs::read_dir(&folder.0)? {
         let entry = entry?;
@@ -82,7 +89,8 @@ struct Folder(PathBuf);
 
 impl Folder {
     fn new() -> io::Result<Self> {
-        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("callgrind-{}", process::id()));
+        // beside the program, which is below `target` wherever that is
+        let path = env::current_exe()?.with_file_name(format!("callgrind-{}", process::id()));
         fs::create_dir_all(&path)?;
         Ok(Self(path))
     }

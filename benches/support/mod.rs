@@ -7,10 +7,12 @@
 
 pub(crate) mod allocations;
 pub(crate) mod arguments;
+pub(crate) mod arrival;
 pub(crate) mod callgrind;
+pub(crate) mod calls;
 pub(crate) mod child;
-pub(crate) mod logs;
 pub(crate) mod process;
+pub(crate) mod program;
 pub(crate) mod sink;
 pub(crate) mod table;
 pub(crate) mod workload;

@@ -51,6 +51,11 @@ pub(crate) fn whole(number: f64) -> String {
     text
 }
 
+/// With one place behind the point.
+pub(crate) fn tenths(number: f64) -> String {
+    format!("{number:.1}")
+}
+
 /// With two places behind the point.
 pub(crate) fn hundredths(number: f64) -> String {
     format!("{number:.2}")

@@ -14,12 +14,13 @@ pub(crate) const ATTRIBUTES: u64 = 5;
 /// Whatever must happen happens within this.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Names and values of the spans.
+/// Names and values of the spans, and of what is measured beside them.
 pub(crate) mod text {
     pub(crate) const SCOPE: &str = "shop.orders";
     pub(crate) const REMOTE: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
     pub(crate) const ROOT: &str = "GET /orders/{id}";
     pub(crate) const CHILD: &str = "SELECT shop.orders";
+    pub(crate) const BODY: &str = "order placed";
 
     pub(crate) const ROUTE: (&str, &str) = ("http.route", "/v1/orders/{id}");
     pub(crate) const HOST: (&str, &str) = ("server.address", "orders.eu.shop.internal");

@@ -1,0 +1,148 @@
+//! Standpipe beside its peers: the same work in the same run, in turn, and one table.
+//!
+//! `./run`, with `--smoke` for a run that only shows that everything works. What is started by hand holds the receiver
+//! and prints the table; what it starts of itself is one contender with one case, and nothing else in its process.
+
+mod emit;
+mod fastrace;
+mod opentelemetry;
+mod opentelemetry_log;
+mod standpipe;
+#[path = "../../support/mod.rs"]
+mod support;
+
+use std::array;
+
+use support::allocations::CountingAllocator;
+use support::arguments::{Part, Task};
+use support::program::{Play, Program, Seen};
+use support::table::{Table, hundredths, tenths, whole};
+use support::{Error, callgrind, calls};
+
+#[global_allocator]
+static ALLOCATOR: CountingAllocator = CountingAllocator;
+
+/// Somebody who can do some of the cases.
+struct Contender {
+    /// At the head of its column.
+    name: &'static str,
+    cases: &'static [&'static str],
+    /// What one must know to read its figures.
+    note: &'static str,
+    /// A program that does one of its cases.
+    start: fn(case: &str, endpoint: &str) -> Result<Program, Error>,
+}
+
+/// The first is what the others are compared with.
+const CONTENDERS: [&Contender; 5] = [
+    &standpipe::CONTENDER,
+    &opentelemetry::CONTENDER,
+    &opentelemetry_log::CONTENDER,
+    &emit::CONTENDER,
+    &fastrace::CONTENDER,
+];
+
+/// The names are those of standpipe's own benchmark.
+mod case {
+    pub(crate) const LOG: &str = "log, 5 attributes";
+    pub(crate) const FILTERED_LOG: &str = "filtered log, 5 attributes";
+    pub(crate) const COUNTER: [&str; 3] =
+        ["counter add, 0 attributes", "counter add, 1 attribute", "counter add, 5 attributes"];
+    pub(crate) const HISTOGRAM: [&str; 3] =
+        ["histogram record, 0 attributes", "histogram record, 1 attribute", "histogram record, 5 attributes"];
+    pub(crate) const ALL: [&str; 8] =
+        [LOG, FILTERED_LOG, COUNTER[0], COUNTER[1], COUNTER[2], HISTOGRAM[0], HISTOGRAM[1], HISTOGRAM[2]];
+}
+
+struct Sizes {
+    rounds: u64,
+    bursts: u64,
+    /// The cases whose instructions are counted.
+    instructions: &'static [&'static str],
+}
+
+fn main() -> Result<(), Error> {
+    match Task::from_command_line()? {
+        Task::Play(part) => play(&part),
+        Task::Measure { smoke: true } => measure(&Sizes { rounds: 1, bursts: 2, instructions: &[case::LOG] }),
+        Task::Measure { smoke: false } => measure(&Sizes { rounds: 5, bursts: 20, instructions: &case::ALL }),
+    }
+}
+
+/// The program that is measured: the part is the name of a contender.
+fn play(part: &Part) -> Result<(), Error> {
+    let contender = CONTENDERS.iter().find(|contender| contender.name == part.name);
+    let start = contender.ok_or_else(|| format!("{}: no such contender", part.name))?.start;
+    start(part.text("case")?, part.text("endpoint")?)?.play(part)
+}
+
+fn measure(sizes: &Sizes) -> Result<(), Error> {
+    let mut seen = [[Seen::NOTHING; CONTENDERS.len()]; case::ALL.len()];
+    for _ in 0..sizes.rounds {
+        for (case, seen) in case::ALL.iter().zip(&mut seen) {
+            for (contender, seen) in CONTENDERS.iter().zip(seen).filter(|(contender, _)| contender.can(case))
+            {
+                *seen = seen.min(contender.observe(case, |play| play.time(sizes.bursts))?);
+            }
+        }
+    }
+    let missing = callgrind::unavailable();
+    let mut table = Table::new(array::from_fn::<_, { CONTENDERS.len() + 2 }, _>(|column| match column {
+        0 => "caller, for each call",
+        column => CONTENDERS.get(column - 1).map_or("", |contender| contender.name),
+    }));
+    for (case, seen) in case::ALL.iter().zip(seen) {
+        if missing.is_none() && sizes.instructions.contains(case) {
+            let mut counts = [f64::INFINITY; CONTENDERS.len()];
+            for (contender, count) in
+                CONTENDERS.iter().zip(&mut counts).filter(|(contender, _)| contender.can(case))
+            {
+                *count = contender.observe(case, |play| play.instructions())?;
+            }
+            table.row(row(case, "instructions", counts, whole));
+        }
+        table.row(row(case, "allocations", seen.map(|seen| seen.allocations), hundredths));
+        table.row(row(case, "ns", seen.map(|seen| seen.nanoseconds), tenths));
+    }
+    table.print("peers: in brackets how many times standpipe's; – where there is nothing that compares");
+    if let Some(reason) = missing {
+        println!("  instructions SKIPPED: {reason}");
+    }
+    for contender in CONTENDERS {
+        println!("  {}: {}", contender.name, contender.note);
+    }
+    Ok(())
+}
+
+impl Contender {
+    fn can(&self, case: &str) -> bool {
+        self.cases.contains(&case)
+    }
+
+    /// Lets a child do the case; what it sends must arrive.
+    fn observe<T>(&self, case: &str, how: impl FnOnce(&Play<'_>) -> Result<T, Error>) -> Result<T, Error> {
+        let play = Play { part: self.name, settings: &[("case", &case)], arrives: calls::arrives(case) };
+        how(&play).map_err(|error| format!("{case}: {error}").into())
+    }
+}
+
+/// A row of one measure; what was not measured is infinite.
+fn row(
+    case: &str,
+    measure: &str,
+    figures: [f64; CONTENDERS.len()],
+    show: fn(f64) -> String,
+) -> [String; CONTENDERS.len() + 2] {
+    array::from_fn(|column| {
+        if column == 0 {
+            return format!("{case}: {measure}");
+        }
+        match figures.get(column - 1) {
+            None => String::new(),
+            Some(figure) if figure.is_infinite() => "–".to_owned(),
+            // nothing is a multiple of nothing
+            Some(&figure) if figures[0] < 0.05 => show(figure),
+            Some(&figure) => format!("{} ({:.1})", show(figure), figure / figures[0]),
+        }
+    })
+}

@@ -1,0 +1,168 @@
+//! A program that does one thing over and over, and what is seen of it: time, allocations, instructions.
+//!
+//! It does so in bursts that any queue can hold, and sends while nobody looks at the clock.
+
+use std::fmt;
+use std::hint::black_box;
+use std::time::Instant;
+
+use standpipe::receiver::Receiver;
+
+use super::arguments::Part;
+use super::{Error, allocations, arrival, callgrind, child};
+
+/// Calls of a burst: fewer than the smallest queue of all contenders holds.
+pub(crate) const BURST: u64 = 8192;
+/// The bursts of which the difference is taken for instructions.
+const INSTRUCTIONS: (u64, u64) = (BURST / 4, BURST);
+
+/// Calls as often as it is told.
+pub(crate) type Burst = Box<dyn Fn(u64)>;
+
+/// The program, in the hands of the child.
+pub(crate) struct Program {
+    burst: Burst,
+    /// Sends what waits to be sent.
+    flush: Box<dyn Fn() -> Result<(), Error>>,
+    /// Sends the rest.
+    end: Box<dyn FnOnce() -> Result<(), Error>>,
+}
+
+impl Program {
+    pub(crate) fn new(
+        burst: Burst,
+        flush: impl Fn() -> Result<(), Error> + 'static,
+        end: impl FnOnce() -> Result<(), Error> + 'static,
+    ) -> Self {
+        Self { burst, flush: Box::new(flush), end: Box::new(end) }
+    }
+
+    /// Runs as often as the part says, and tells the best time and the allocations of all bursts but the first, which
+    /// is for the storage that later ones reuse.
+    ///
+    /// # Errors
+    /// When something cannot be sent.
+    pub(crate) fn play(self, part: &Part) -> Result<(), Error> {
+        let (calls, bursts) = (part.number("calls")?, part.number("bursts")?);
+        let (mut best, mut allocated) = (u128::MAX, 0);
+        for number in 0..bursts {
+            let (begun, before) = (Instant::now(), allocations::of_this_thread());
+            measured_burst(&*self.burst, calls);
+            let (time, allocations) = (begun.elapsed(), allocations::of_this_thread() - before);
+            (self.flush)()?;
+            if number > 0 {
+                best = best.min(time.as_nanos());
+                allocated += allocations;
+            }
+        }
+        // ends the span that the calls are made in
+        drop(self.burst);
+        (self.end)()?;
+        child::tell("nanoseconds", best);
+        child::tell("allocations", allocated);
+        Ok(())
+    }
+}
+
+/// The one function whose instructions are counted. What a contender does at its start is often a matter of time, not
+/// of calls: the clock of one of them is set in a busy loop before `main`.
+#[inline(never)]
+fn measured_burst(burst: &dyn Fn(u64), calls: u64) {
+    burst(calls);
+    // or the burst would not be called but jumped to, and this function had ended
+    black_box(());
+}
+
+/// Its name.
+const MEASURED: &str = "measured_burst";
+
+/// A burst of this call, which is told how many there were before it in the burst.
+pub(crate) fn repeat(call: impl Fn(u64) + 'static) -> Burst {
+    Box::new(move |calls| (0..calls).for_each(&call))
+}
+
+/// What of a program's work must be found at the other end, or it has not been done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Arrives {
+    /// Every call.
+    Each,
+    /// One record of every burst, as all others are filtered out.
+    OneOfBurst,
+}
+
+/// For each call; what was not measured is infinite.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Seen {
+    /// In the best of all bursts.
+    pub(crate) nanoseconds: f64,
+    pub(crate) allocations: f64,
+}
+
+impl Seen {
+    pub(crate) const NOTHING: Self = Self { nanoseconds: f64::INFINITY, allocations: f64::INFINITY };
+
+    /// The better of two runs.
+    pub(crate) fn min(self, other: Self) -> Self {
+        let nanoseconds = self.nanoseconds.min(other.nanoseconds);
+        Self { nanoseconds, allocations: self.allocations.min(other.allocations) }
+    }
+}
+
+/// A program in the eyes of the parent: the part that a child plays, and its settings.
+pub(crate) struct Play<'a> {
+    pub(crate) part: &'a str,
+    pub(crate) settings: &'a [(&'a str, &'a dyn fmt::Display)],
+    pub(crate) arrives: Arrives,
+}
+
+impl Play<'_> {
+    /// Time and allocations of so many bursts.
+    ///
+    /// # Errors
+    /// When the child fails, or when its work did not arrive.
+    pub(crate) fn time(&self, bursts: u64) -> Result<Seen, Error> {
+        let findings = self.run(BURST, bursts + 1, |settings| child::play(&[], self.part, settings))?;
+        Ok(Seen {
+            nanoseconds: findings.number("nanoseconds")? as f64 / BURST as f64,
+            allocations: findings.number("allocations")? as f64 / (BURST * bursts) as f64,
+        })
+    }
+
+    /// Instructions of a call on the calling thread.
+    ///
+    /// # Errors
+    /// When a run fails, or when its work did not arrive.
+    pub(crate) fn instructions(&self) -> Result<f64, Error> {
+        let count = |calls| {
+            self.run(calls, 1, |settings| callgrind::count(self.part, settings, Some(MEASURED)))
+                .map(|(caller, _)| caller)
+        };
+        let (short, long) = INSTRUCTIONS;
+        Ok((count(long)? as f64 - count(short)? as f64) / (long - short) as f64)
+    }
+
+    fn run<T>(
+        &self,
+        calls: u64,
+        bursts: u64,
+        run: impl FnOnce(&[(&str, &dyn fmt::Display)]) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let receiver = Receiver::start()?;
+        let endpoint = receiver.endpoint();
+        let mut settings = self.settings.to_vec();
+        settings.extend([
+            ("endpoint", &endpoint as &dyn fmt::Display),
+            ("calls", &calls),
+            ("bursts", &bursts),
+        ]);
+        let outcome = run(&settings)?;
+        let expected = match self.arrives {
+            Arrives::Each => calls * bursts,
+            Arrives::OneOfBurst => bursts,
+        };
+        match arrival::tally(&receiver) {
+            arrived if arrived == expected => Ok(outcome),
+            arrived => Err(format!("{}: {expected} must arrive, {arrived} did", self.part).into()),
+        }
+    }
+}
