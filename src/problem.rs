@@ -126,6 +126,11 @@ impl Teller {
         }
     }
 
+    /// Tells what is not said again, whatever else of its kind was told.
+    pub(crate) fn tell_once(&self, kind: ProblemKind, message: String) {
+        self.call_hook(kind, message, 1);
+    }
+
     /// Tells that the collector does not take a signal, once: it is a matter of configuration, and will not change by
     /// itself.
     pub(crate) fn tell_not_taken(&mut self, signal: Signal, reason: &str) {

@@ -145,7 +145,7 @@ impl Telemetry {
         self.outlet.ledger()
     }
 
-    /// Sends all that was accepted before the call, without waiting for throttle or linger.
+    /// Sends all that was accepted before the call, without waiting for throttle or linger, and pushes the metrics.
     pub fn flush(&self, budget: Duration) -> Flushed {
         let deadline = deadline(budget);
         let pending: Vec<_> = self.outlet.running().iter().map(|pipeline| pipeline.start_flush()).collect();

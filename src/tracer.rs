@@ -67,7 +67,7 @@ impl Tracer {
         None
     }
 
-    /// Starts a span step by step: with another parent, another start, not as the current one.
+    /// Starts a span step by step: with another parent, another kind, another start.
     #[inline]
     pub fn build<'a>(&'a self, name: &'a str) -> SpanBuilder<'a> {
         SpanBuilder { tracer: self, name, parent: Parent::Current, kind: SpanKind::Internal, start: None }

@@ -152,7 +152,8 @@ fn measures(count: u64, measured: &[(&str, Option<f64>)]) -> String {
 pub(crate) fn number(value: f64) -> String {
     match value.abs() {
         size if size.is_finite() && size != 0.0 && !(1e-5..1e15).contains(&size) => format!("{value:e}"),
-        _ => value.to_string(),
+        // a sum of fractions need not show where doubles end
+        _ => ((value * 1e6).round() / 1e6).to_string(),
     }
 }
 

@@ -86,9 +86,10 @@ impl fmt::Display for ConfigError {
     }
 }
 
+/// As it is displayed: a `main` that returns it shows it to people.
 impl fmt::Debug for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ConfigError").field("findings", &self.details.findings).finish_non_exhaustive()
+        fmt::Display::fmt(self, f)
     }
 }
 

@@ -4,7 +4,8 @@ use crate::record::Value;
 
 /// The attributes of a measurement: a borrowed array of pairs, or `()` for none.
 ///
-/// All values of an array have one type; for a mix of types spell out [`Value`]s. The order of the pairs does not
+/// A slice of `(&str, Value)` does as well, for attributes that are put together at run time. All values of an array have
+/// one type; for a mix of types spell out [`Value`]s. The order of the pairs does not
 /// matter, and of a key that is given twice the last value counts.
 ///
 /// ```
@@ -26,6 +27,11 @@ pub(super) mod sealed {
     /// One attribute, borrowed.
     pub(crate) type Pair<'a> = (&'a str, Value<'a>);
 
+    #[diagnostic::on_unimplemented(
+        message = "`{Self}` is no list of attributes",
+        label = "write `&[(\"key\", value)]`, or `()` for none",
+        note = "values of one array have one type; for a mix write `&[(\"a\", Value::from(1)), (\"b\", \"x\".into())]`"
+    )]
     pub trait Pairs {
         /// Hands the pairs to `take`, without an allocation.
         fn with<R>(self, take: impl FnOnce(&[Pair<'_>]) -> R) -> R;

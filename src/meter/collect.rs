@@ -32,8 +32,10 @@ pub(crate) enum Collected<'a> {
     Frame { scope: &'a Arc<Scope>, bytes: &'a [u8], points: u64 },
     /// Data points that no request can hold.
     TooLarge { points: u64 },
-    /// What the program should know.
+    /// What the program should know, whenever it happens.
     Problem(ProblemKind, String),
+    /// What it should know once: how it uses an instrument is wrong.
+    Complaint(String),
 }
 
 impl Reader {
@@ -59,8 +61,8 @@ impl Reader {
                 return;
             }
         }
-        for (kind, what) in self.registry.ground.take_complaints() {
-            take(Collected::Problem(kind, what));
+        for what in self.registry.ground.take_complaints() {
+            take(Collected::Complaint(what));
         }
     }
 

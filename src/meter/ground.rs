@@ -1,5 +1,6 @@
 //! What all instruments of a program stand on.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::SystemTime;
@@ -7,11 +8,10 @@ use std::time::SystemTime;
 use crate::config::PushSettings;
 use crate::context::unix_nanos;
 use crate::fork;
-use crate::problem::ProblemKind;
 use crate::record::random;
 
-/// Problems that wait to be told; whoever has more than these has them over and over.
-const MOST_COMPLAINTS: usize = 32;
+/// Different problems that are told; whoever has more than these makes them up at run time.
+const MOST_COMPLAINTS: usize = 200;
 
 /// What every instrument knows: for whom it measures, and whom to tell of trouble.
 pub(super) struct Ground {
@@ -20,12 +20,16 @@ pub(super) struct Ground {
     /// Of the hashes of attributes, so that nobody can make them collide on purpose.
     pub(super) seed: u64,
     // locked only while no fork can happen, as a child goes on using it
-    complaints: Mutex<Vec<Complaint>>,
+    complaints: Mutex<Complaints>,
     start_in_child: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
-/// What the program should know, told with the next collection.
-pub(super) type Complaint = (ProblemKind, String);
+/// What the program should know, told with the next collection, each once.
+#[derive(Default)]
+struct Complaints {
+    waiting: Vec<String>,
+    known: HashSet<String>,
+}
 
 impl Ground {
     pub(super) fn new(pushes: Vec<PushSettings>) -> Self {
@@ -56,14 +60,14 @@ impl Ground {
     /// The same where no fork can happen already.
     pub(super) fn complain_undisturbed(&self, what: String) {
         let mut complaints = self.complaints.lock().unwrap_or_else(PoisonError::into_inner);
-        if complaints.len() < MOST_COMPLAINTS {
-            complaints.push((ProblemKind::Instrument, what));
+        if complaints.known.len() < MOST_COMPLAINTS && complaints.known.insert(what.clone()) {
+            complaints.waiting.push(what);
         }
     }
 
-    pub(super) fn take_complaints(&self) -> Vec<Complaint> {
+    pub(super) fn take_complaints(&self) -> Vec<String> {
         fork::undisturbed(|| {
-            std::mem::take(&mut *self.complaints.lock().unwrap_or_else(PoisonError::into_inner))
+            std::mem::take(&mut self.complaints.lock().unwrap_or_else(PoisonError::into_inner).waiting)
         })
     }
 }

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use super::attributes::Attributes;
 use super::instrument::Instrument;
@@ -129,9 +130,10 @@ impl<N: Measure> Handle<N> {
 
     #[cold]
     fn refuse(&self, what: &str) {
-        let name = &self.instrument.description.name;
-        let kind = self.instrument.description.kind_name();
-        self.instrument.ground.complain(format!("metric {name:?}: {what} is no value for {kind}: left out"));
+        if self.instrument.has_refused.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        self.instrument.ground.complain(self.instrument.description.refusal(what));
     }
 
     fn bind(&self, attributes: impl Attributes) -> Bound<N> {

@@ -1,6 +1,7 @@
 //! An instrument behind its handles: what it is called, and where its measurements go.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use super::attributes::sealed::Pair;
 use super::cell::Form;
@@ -72,6 +73,11 @@ impl Description {
         }
     }
 
+    /// What is said of a value that is none.
+    pub(super) fn refusal(&self, what: &str) -> String {
+        format!("metric {:?}: a value that is {what} is left out: {} takes none", self.name, self.kind_name())
+    }
+
     /// In words, for messages.
     pub(super) fn kind_name(&self) -> &'static str {
         match (self.kind, self.measured) {
@@ -102,6 +108,8 @@ pub(super) struct Instrument {
     pub(super) description: Description,
     pub(super) scope: Arc<Scope>,
     pub(super) ground: Arc<Ground>,
+    /// A value that is none was left out; that is told once.
+    pub(super) has_refused: AtomicBool,
     /// One for each exporter of metrics. What was measured before a fork is the parent's to tell.
     stores: PerProcess<Box<[Store]>>,
 }
@@ -109,7 +117,7 @@ pub(super) struct Instrument {
 impl Instrument {
     pub(super) fn new(description: Description, scope: Arc<Scope>, ground: Arc<Ground>) -> Self {
         let stores = PerProcess::new(fresh_stores(&description, &ground));
-        Self { description, scope, ground, stores }
+        Self { description, scope, ground, has_refused: AtomicBool::new(false), stores }
     }
 
     #[inline]

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::attributes::Attributes;
 use super::ground::Ground;
 use super::instrument::{Description, Kind};
-use super::number::{Measure, difference, sum};
+use super::number::{Measure, difference, is_negative, sum};
 
 use super::series::overflow;
 use crate::fork::PerProcess;
@@ -25,10 +25,17 @@ pub struct Observer<'a, N> {
 }
 
 impl<N: Measure> Observer<'_, N> {
-    /// Notes a value; of two with the same attributes the last one counts. NaN and infinities are not noted.
+    /// Notes a value; of two with the same attributes the last one counts. NaN, infinities and a counter below zero are
+    /// left out, and told to [`Config::on_problem`](crate::Config::on_problem).
     pub fn observe(&mut self, value: N, attributes: impl Attributes) {
-        if let Some(number) = value.number() {
-            attributes.with(|pairs| self.noted.note(AttributeSet::new(pairs.iter().copied()), number));
+        match value.number() {
+            None => self.noted.refused = Some("NaN or infinite"),
+            Some(number) if self.noted.only_rises && is_negative(number) => {
+                self.noted.refused = Some("negative");
+            }
+            Some(number) => {
+                attributes.with(|pairs| self.noted.note(AttributeSet::new(pairs.iter().copied()), number));
+            }
         }
     }
 }
@@ -41,7 +48,10 @@ pub(super) struct Noted {
     limit: usize,
     /// Whether the values of different sets may be added.
     adds_up: bool,
+    only_rises: bool,
     rest: Option<Number>,
+    /// Why a value was left out.
+    refused: Option<&'static str>,
 }
 
 impl Noted {
@@ -113,9 +123,14 @@ impl Observable {
             by_set: HashMap::new(),
             limit: self.description.limit,
             adds_up: self.description.kind != Kind::Gauge,
+            only_rises: self.description.kind == Kind::Counter,
             rest: None,
+            refused: None,
         };
         let outcome = catch_unwind(AssertUnwindSafe(|| (self.callback)(&mut noted)));
+        if let Some(what) = noted.refused {
+            ground.complain(self.description.refusal(what));
+        }
         let now = ground.now();
         let told = &self.told.get_or_renew(|| nothing_told(ground))[exporter];
         let mut told = told.lock().unwrap_or_else(PoisonError::into_inner);

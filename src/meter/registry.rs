@@ -155,12 +155,10 @@ fn is_same(known: &Description, new: &Description) -> bool {
 }
 
 fn conflict(known: &Description, new: &Description) -> String {
-    format!(
-        "metric {:?} is there twice, as {} in {:?} and as {} in {:?}: both are sent; rename one",
-        new.name,
-        known.kind_name(),
-        known.unit,
-        new.kind_name(),
-        new.unit,
-    )
+    let in_unit = |description: &Description| match description.unit.as_str() {
+        "" => description.kind_name().to_owned(),
+        unit => format!("{} in {unit:?}", description.kind_name()),
+    };
+    let (known, name) = (in_unit(known), &new.name);
+    format!("metric {name:?} is there twice, as {known} and as {}: both are sent; rename one", in_unit(new))
 }

@@ -60,6 +60,7 @@ from! {
     &'a String => |text| Value::Str(text);
     bool => |truth| Value::Bool(truth);
     i64 => |number| Value::Int(number);
+    isize => |number| Value::Int(number as i64);
     i32 => |number| Value::Int(number.into());
     i16 => |number| Value::Int(number.into());
     i8 => |number| Value::Int(number.into());

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use super::Worker;
 use crate::batch::Batch;
 use crate::meter::{Collected, FrameLimits, Reader};
+use crate::problem::ProblemKind;
 use crate::record::{Scope, Signal};
 use crate::stats::{Outcome, Refusal};
 
@@ -78,6 +79,7 @@ impl Worker {
                     self.books.turn_away_all(Signal::Metrics, Refusal::TooLarge, points)
                 }
                 Collected::Problem(kind, what) => self.teller.tell(kind, || what),
+                Collected::Complaint(what) => self.teller.tell_once(ProblemKind::Instrument, what),
             }
             !self.state.push.is_outdated
         });

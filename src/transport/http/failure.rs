@@ -10,7 +10,8 @@ pub(super) fn verdict(error: &ureq::Error, url: &str) -> Verdict {
     let later = |what: String| Verdict::TryLater { after: None, reason: format!("post {url}: {what}") };
     let refused = |what: String| Verdict::Refused { reason: format!("post {url}: {what}") };
     match error {
-        ureq::Error::Timeout(stage) => later(format!("no answer in time: {stage}")),
+        // the one time-out that is set is for the whole attempt
+        ureq::Error::Timeout(_) => later("no answer in time".to_owned()),
         ureq::Error::Io(error) => match tls_fault(error) {
             Some(fault) => refused(format!("tls: {}", printable(&fault))),
             None => later(lower_first(&printable(&error.to_string()))),
