@@ -17,9 +17,16 @@ use crate::record::Value;
 /// orders.add(1, &[("shop.country", "SE"), ("shop.kind", "web")]);
 /// orders.add(1, &[("shop.country", Value::from("SE")), ("express", true.into())]);
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no list of attributes",
+    label = "write `&[(\"key\", value)]`, or `()` for none",
+    note = "values of one array have one type; for a mix write `&[(\"a\", Value::from(1)), (\"b\", \"x\".into())]`"
+)]
 pub trait Attributes: sealed::Pairs {}
 
-impl<T: sealed::Pairs> Attributes for T {}
+impl Attributes for () {}
+impl<'a> Attributes for &[(&'a str, Value<'a>)] {}
+impl<'a, V: Copy + Into<Value<'a>>, const COUNT: usize> Attributes for &[(&'a str, V); COUNT] {}
 
 pub(super) mod sealed {
     use super::Value;
@@ -27,11 +34,6 @@ pub(super) mod sealed {
     /// One attribute, borrowed.
     pub(crate) type Pair<'a> = (&'a str, Value<'a>);
 
-    #[diagnostic::on_unimplemented(
-        message = "`{Self}` is no list of attributes",
-        label = "write `&[(\"key\", value)]`, or `()` for none",
-        note = "values of one array have one type; for a mix write `&[(\"a\", Value::from(1)), (\"b\", \"x\".into())]`"
-    )]
     pub trait Pairs {
         /// Hands the pairs to `take`, without an allocation.
         fn with<R>(self, take: impl FnOnce(&[Pair<'_>]) -> R) -> R;
