@@ -69,6 +69,7 @@ mod logger;
 mod meter;
 mod outlet;
 mod pipeline;
+mod pool;
 mod problem;
 mod queue;
 #[cfg(feature = "receiver")]

@@ -1,6 +1,5 @@
 //! Log records at the call site: who makes them, and the record until it is emitted.
 
-use std::cell::RefCell;
 use std::fmt;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -8,11 +7,8 @@ use std::time::SystemTime;
 use crate::context::{self, SpanContext, unix_nanos};
 use crate::fork;
 use crate::outlet::Outlet;
+use crate::pool::Pool;
 use crate::record::{LogEnd, LogRecord, Scope, Severity, Signal, SpanRef, Value};
-
-/// A thread keeps so many emitted records' storage, each up to so many bytes.
-const POOLED: usize = 4;
-const POOLED_BYTES: usize = 16 << 10;
 
 /// Makes log records of one scope. Got from [`Telemetry::logger`](crate::Telemetry::logger); cheap to clone and to
 /// share.
@@ -209,9 +205,7 @@ struct OpenLog {
 }
 
 thread_local! {
-    // boxed, as records are moved about until they are emitted
-    #[allow(clippy::vec_box)]
-    static POOL: RefCell<Vec<Box<OpenLog>>> = const { RefCell::new(Vec::new()) };
+    static POOL: Pool<OpenLog, 4> = const { Pool::new() };
 }
 
 impl OpenLog {
@@ -219,8 +213,7 @@ impl OpenLog {
     #[inline(never)]
     fn begin(source: &Source, severity: Severity, body: Value<'_>) -> Option<Box<Self>> {
         let largest = source.outlet.largest_record(Signal::Logs)?;
-        let pooled = POOL.try_with(|pool| pool.try_borrow_mut().ok()?.pop()).ok().flatten();
-        let mut open = pooled.unwrap_or_else(|| {
+        let mut open = Pool::take(&POOL).unwrap_or_else(|| {
             let record = LogRecord::default();
             Box::new(Self { record, severity, time: None, span: None, generation: 0 })
         });
@@ -241,16 +234,8 @@ impl OpenLog {
                 None => source.outlet.turn_away_large_log(self.severity),
             }
         }
-        if self.record.capacity() > POOLED_BYTES {
-            return;
-        }
-        let _ = POOL.try_with(|pool| {
-            if let Ok(mut pool) = pool.try_borrow_mut() {
-                if pool.len() < POOLED {
-                    pool.push(self);
-                }
-            }
-        });
+        let bytes = self.record.capacity();
+        Pool::keep(&POOL, self, bytes);
     }
 
     /// A record that is made here is observed when it happens: both times are the same, unless one was given.

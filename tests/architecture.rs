@@ -48,9 +48,10 @@ const HOUSE: &[Row] = &[
     row("pipeline",        &["record", "context", "problem", "stats", "config", "meter", "queue", "throttle",
                              "transport", "worker"],                                       &["crossbeam_channel"]),
     // the calling side
+    row("pool",            &[],                                               &[]),
     row("outlet",          &["fork", "record", "sample", "stats", "pipeline"], &[]),
-    row("tracer",          &["fork", "record", "context", "sample", "outlet"], &[]),
-    row("logger",          &["fork", "record", "context", "outlet"],          &[]),
+    row("tracer",          &["fork", "record", "context", "sample", "pool", "outlet"], &[]),
+    row("logger",          &["fork", "record", "context", "pool", "outlet"],  &[]),
     row("self_observation", &["record", "stats", "config", "meter", "outlet"], &[]),
     // start, flush, shutdown
     row("telemetry",       &["fork", "record", "stats", "config", "meter", "transport", "pipeline", "outlet", "tracer",

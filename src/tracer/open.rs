@@ -1,16 +1,12 @@
 //! A span while it is recorded, in storage that its thread keeps.
 
-use std::cell::RefCell;
 use std::sync::Arc;
 
 use super::Source;
 use crate::context::Clock;
 use crate::fork;
+use crate::pool::Pool;
 use crate::record::{Signal, SpanHead, SpanKind, SpanRecord};
-
-/// A thread keeps so many finished spans' storage, each up to so many bytes.
-const POOLED: usize = 16;
-const POOLED_BYTES: usize = 16 << 10;
 
 /// A span's record and where it goes. Reused on its thread, tracer and all: starting a span of the same
 /// tracer again touches no shared counter.
@@ -22,9 +18,7 @@ pub(super) struct OpenSpan {
 }
 
 thread_local! {
-    // boxed, as spans are moved about while they are open
-    #[allow(clippy::vec_box)]
-    static POOL: RefCell<Vec<Box<OpenSpan>>> = const { RefCell::new(Vec::new()) };
+    static POOL: Pool<OpenSpan, 16> = const { Pool::new() };
 }
 
 impl OpenSpan {
@@ -37,8 +31,7 @@ impl OpenSpan {
         clock: Clock,
     ) -> Option<Box<Self>> {
         let largest = source.outlet.largest_record(Signal::Traces)?;
-        let pooled = POOL.try_with(|pool| pool.try_borrow_mut().ok()?.pop()).ok().flatten();
-        let mut open = pooled.unwrap_or_else(|| {
+        let mut open = Pool::take(&POOL).unwrap_or_else(|| {
             Box::new(Self { record: SpanRecord::default(), clock, source: Arc::clone(source), generation: 0 })
         });
         if !Arc::ptr_eq(&open.source, source) {
@@ -60,15 +53,7 @@ impl OpenSpan {
                 None => self.source.outlet.turn_away_large_span(),
             }
         }
-        if self.record.capacity() > POOLED_BYTES {
-            return;
-        }
-        let _ = POOL.try_with(|pool| {
-            if let Ok(mut pool) = pool.try_borrow_mut() {
-                if pool.len() < POOLED {
-                    pool.push(self);
-                }
-            }
-        });
+        let bytes = self.record.capacity();
+        Pool::keep(&POOL, self, bytes);
     }
 }
