@@ -31,11 +31,12 @@ impl Series {
     }
 
     pub(super) fn unbind(&self) {
-        self.bound.fetch_sub(1, Ordering::Relaxed);
+        // whoever sees it go must also see what it has measured, or that would be forgotten with the series
+        self.bound.fetch_sub(1, Ordering::Release);
     }
 
     pub(super) fn is_bound(&self) -> bool {
-        self.bound.load(Ordering::Relaxed) > 0
+        self.bound.load(Ordering::Acquire) > 0
     }
 }
 
