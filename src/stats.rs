@@ -197,7 +197,7 @@ pub struct TurnedAway {
     pub queue_full: u64,
     /// Larger than a request may be.
     pub too_large: u64,
-    /// Emitted after the shutdown.
+    /// Emitted after the shutdown, or collected too late for it.
     pub after_shutdown: u64,
 }
 
@@ -306,6 +306,12 @@ impl Books {
     fn settled(&self) -> MutexGuard<'_, Settled> {
         // whoever panicked had added whole numbers
         self.settled.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Does something that the closing of the books must not overtake; `None` if they are closed.
+    pub(crate) fn while_open<T>(&self, work: impl FnOnce() -> T) -> Option<T> {
+        let settled = self.settled();
+        (!settled.closed).then(work)
     }
 
     pub(crate) fn are_closed(&self) -> bool {

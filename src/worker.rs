@@ -93,20 +93,34 @@ impl Worker {
         while self.state.stop_by.is_none() {
             let flushes = std::mem::take(&mut self.state.flushes);
             if !flushes.is_empty() {
-                self.round();
-                self.push_metrics();
-                flushes.iter().for_each(report_flushed);
+                self.flush(flushes);
                 continue;
             }
             match self.rest() {
                 Rested::RoundIsDue => self.round(),
-                Rested::PushIsDue => self.push_metrics(),
+                Rested::PushIsDue => {
+                    // or metrics that cannot be delivered, and are due all the time, would hold the rest up for ever
+                    if self.round_is_due() {
+                        self.round();
+                    }
+                    self.push_metrics();
+                }
                 Rested::Called => {}
             }
         }
         // what was accepted before the queue was closed, and the last word of the metrics
         self.round();
         self.push_metrics();
+    }
+
+    fn flush(&mut self, flushes: Vec<Sender<()>>) {
+        self.round();
+        self.push_metrics();
+        // metrics that made way for newer ones are not delivered before those are
+        match self.metrics_made_way() && self.state.stop_by.is_none() {
+            true => self.state.flushes.extend(flushes),
+            false => flushes.iter().for_each(report_flushed),
+        }
     }
 
     /// Sleeps until something is to be done.
@@ -152,6 +166,12 @@ impl Worker {
         self.state.stop_by = self.calls.stop.try_recv().ok();
         self.state.flushes.extend(self.calls.flush.try_iter());
         self.state.stop_by.is_some() || !self.state.flushes.is_empty()
+    }
+
+    fn round_is_due(&mut self) -> bool {
+        let now = Instant::now();
+        let waiting = self.waiting(now);
+        waiting.is_some_and(|waiting| matches!(self.throttle.next_round(now, &waiting), NextRound::Now))
     }
 
     fn waiting(&mut self, now: Instant) -> Option<Waiting> {

@@ -47,12 +47,19 @@ impl Reader {
         self.registry.ground.pushes[self.exporter].temporality == Temporality::Cumulative
     }
 
-    /// Looks at every instrument, hands over what there is to tell, and goes on while `take` says so.
-    pub(crate) fn collect(&self, limits: FrameLimits, take: &mut dyn FnMut(Collected<'_>) -> bool) {
+    /// Looks at every instrument, hands over what there is to tell, and goes on while `take` says so. Once it
+    /// `is_over`, callbacks are asked no more: what they look at may be gone.
+    pub(crate) fn collect(
+        &self,
+        limits: FrameLimits,
+        is_over: &dyn Fn() -> bool,
+        take: &mut dyn FnMut(Collected<'_>) -> bool,
+    ) {
         let mut record = MetricRecord::default();
         for entry in self.registry.entries() {
             let goes_on = match &entry {
                 Entry::Measured(instrument) => self.measured(instrument, &mut record, limits, take),
+                Entry::Observed(_) if is_over() => continue,
                 Entry::Observed(observable) => self.observed(observable, &mut record, limits, take),
             };
             if !goes_on {
