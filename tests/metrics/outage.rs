@@ -1,5 +1,7 @@
 //! A collector that is away: cumulative metrics lose nothing by it.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use standpipe::receiver::{Answer, Receiver};
@@ -13,7 +15,7 @@ fn wait_until(reached: impl Fn() -> bool) {
     let deadline = Instant::now() + LONG;
     while !reached() {
         assert!(Instant::now() < deadline, "it never came");
-        std::thread::yield_now();
+        thread::yield_now();
     }
 }
 
@@ -92,4 +94,25 @@ fn the_last_push_comes_within_the_budget_of_the_shutdown() {
     assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
     let counts = ledger.exporters[0].metrics;
     assert_eq!((counts.accepted, counts.dropped.shutdown), (1, 1), "{ledger}");
+}
+
+#[test]
+fn metrics_arrive_while_callers_keep_the_queue_full() {
+    let receiver = Receiver::start().unwrap();
+    let telemetry = start(exporter(&receiver).interval(Duration::from_millis(5)).queue_records(64));
+    let orders = telemetry.meter("shop").counter("orders");
+    let (stop, begun) = (AtomicBool::new(false), Instant::now());
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                let tracer = telemetry.tracer("shop");
+                while !stop.load(Ordering::Relaxed) && begun.elapsed() < LONG {
+                    tracer.span("work").end();
+                    orders.add(1, ());
+                }
+            });
+        }
+        wait_until(|| telemetry.ledger().exporters[0].metrics.delivered >= 20);
+        stop.store(true, Ordering::Relaxed);
+    });
 }
