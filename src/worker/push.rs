@@ -12,6 +12,8 @@ use crate::stats::{Outcome, Refusal};
 
 /// A metric with more than this is framed in parts, so that a collector that finds a request too large can be sent less.
 const MOST_FRAME_BYTES: usize = 64 << 10;
+/// How often room is made for metrics in a queue that callers fill again at once.
+const MOST_CLEARINGS: usize = 16;
 /// What is beyond the clock is as good as never.
 const LONGEST_INTERVAL: Duration = Duration::from_secs(365 * 24 * 3600);
 
@@ -62,7 +64,9 @@ impl Worker {
     fn collect_and_send(&mut self, push: &Push) {
         let limits = FrameLimits {
             bytes: push.largest_record.min(MOST_FRAME_BYTES),
-            points: self.batch.records.min(self.queue.most_records()) as u64,
+            // so few that they find a place beside what callers put into the queue all the time
+            points: self.batch.records.min(self.queue.most_records() / 4).max(1) as u64,
+            largest: push.largest_record,
         };
         // what was measured is collected even where no time is left to send it, so that its loss is counted
         let (books, stop_by) = (Arc::clone(&self.books), self.state.stop_by);
@@ -85,8 +89,11 @@ impl Worker {
     fn take_in(&mut self, scope: &Arc<Scope>, frame: &[u8], points: u64) {
         let records = points as usize;
         let mut admitted = self.admit(records, frame.len());
-        if admitted == Err(Refusal::QueueFull) {
-            // of something else, or of what was collected before
+        for _ in 0..MOST_CLEARINGS {
+            if admitted != Err(Refusal::QueueFull) || self.is_out_of_time() {
+                break;
+            }
+            // full of something else, or of what was collected before
             let backlog = &mut self.state.backlog;
             self.queue.drain(|chunk| backlog.push(chunk));
             self.send_backlog();

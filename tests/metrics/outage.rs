@@ -97,22 +97,32 @@ fn the_last_push_comes_within_the_budget_of_the_shutdown() {
 }
 
 #[test]
-fn metrics_arrive_while_callers_keep_the_queue_full() {
+fn nothing_measured_is_lost_while_callers_keep_the_queue_full() {
+    const PUSHES: u64 = 30;
+    const SERIES: i64 = 300;
     let receiver = Receiver::start().unwrap();
-    let telemetry = start(exporter(&receiver).interval(Duration::from_millis(5)).queue_records(64));
+    let exporter = exporter(&receiver).interval(Duration::from_millis(5)).queue_records(512);
+    let telemetry = start(exporter.temporality(Temporality::Delta));
     let orders = telemetry.meter("shop").counter("orders");
     let (stop, begun) = (AtomicBool::new(false), Instant::now());
-    thread::scope(|scope| {
-        for _ in 0..4 {
+    let added = thread::scope(|scope| {
+        let callers = [(); 4].map(|()| {
             scope.spawn(|| {
                 let tracer = telemetry.tracer("shop");
-                while !stop.load(Ordering::Relaxed) && begun.elapsed() < LONG {
-                    tracer.span("work").end();
-                    orders.add(1, ());
-                }
-            });
-        }
-        wait_until(|| telemetry.ledger().exporters[0].metrics.delivered >= 20);
+                let goes_on = |_: &i64| !stop.load(Ordering::Relaxed) && begun.elapsed() < LONG;
+                let numbers = (0..).take_while(goes_on);
+                numbers
+                    .inspect(|_| tracer.span("work").end())
+                    .map(|number| orders.add(1, &[("n", number % SERIES)]))
+                    .count()
+            })
+        });
+        wait_until(|| telemetry.ledger().exporters[0].metrics.accepted >= PUSHES * SERIES as u64);
         stop.store(true, Ordering::Relaxed);
+        callers.map(|caller| caller.join().unwrap()).iter().sum::<usize>()
     });
+    let counts = telemetry.shutdown(LONG).exporters[0].metrics;
+    assert_eq!(counts.lost(), 0, "{counts}");
+    let sum: i64 = named(&receiver, "orders").iter().flat_map(numbers).map(|point| int(&point)).sum();
+    assert_eq!(sum, added as i64);
 }

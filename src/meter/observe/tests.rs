@@ -65,3 +65,9 @@ fn a_callback_that_panics_every_time_does_not_make_memory_grow() {
     let remembered = counter.0.told.get().unwrap()[0].lock().unwrap().values.len();
     assert!(remembered <= 20, "{remembered}");
 }
+
+#[test]
+fn a_step_beyond_the_largest_double_stays_finite() {
+    let (low, high) = (Number::Float(f64::MIN), Number::Float(f64::MAX));
+    assert_eq!(difference(high, Some(low)), high);
+}

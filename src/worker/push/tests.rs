@@ -369,3 +369,20 @@ fn a_point_too_large_for_a_request_is_told_without_a_flush() {
     world.meter.counter("orders").add(1, &[("customer", "x".repeat(8192).as_str())]);
     assert_eq!(told.recv_timeout(PATIENCE), Ok(crate::problem::ProblemKind::TooLarge));
 }
+
+#[test]
+fn a_series_larger_than_a_part_is_sent_by_itself() {
+    let world = World::new(Temporality::Cumulative, LONG);
+    let counter = world.meter.counter("orders");
+    for (number, length) in [1, 200 << 10, 1].into_iter().enumerate() {
+        counter.add(1, &[("note", "x".repeat(length + number).as_str())]);
+    }
+    let flushed = world.pipeline.start_flush();
+    let mut arrived = 0;
+    while arrived < 3 {
+        arrived += world.accept().len();
+    }
+    flushed.recv_timeout(PATIENCE).unwrap();
+    let counts = world.counts();
+    assert_eq!((counts.delivered, counts.lost()), (3, 0), "{counts}");
+}
