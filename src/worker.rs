@@ -64,6 +64,8 @@ pub(crate) struct State {
     /// The batch that is being sent: its signal, records and queued bytes that are not settled yet.
     in_hand: Option<(Signal, u64, usize)>,
     flushes: Vec<Sender<()>>,
+    /// When the first flush came that is not over yet: with metrics that nobody takes it would never be.
+    flushing_since: Option<Instant>,
     waiting_since: Option<Instant>,
     stop_by: Option<Instant>,
     push: PushState,
@@ -114,13 +116,16 @@ impl Worker {
     }
 
     fn flush(&mut self, flushes: Vec<Sender<()>>) {
+        let since = *self.state.flushing_since.get_or_insert_with(Instant::now);
         self.round();
         self.push_metrics();
         // metrics that made way for newer ones are not delivered before those are
-        match self.metrics_made_way() && self.state.stop_by.is_none() {
-            true => self.state.flushes.extend(flushes),
-            false => flushes.iter().for_each(report_flushed),
+        let goes_on = self.metrics_made_way() && self.state.stop_by.is_none();
+        if goes_on && since.elapsed() < self.retry.give_up_after {
+            return self.state.flushes.extend(flushes);
         }
+        self.state.flushing_since = None;
+        flushes.iter().for_each(report_flushed);
     }
 
     /// Sleeps until something is to be done.

@@ -309,7 +309,8 @@ fn a_stop_without_time_counts_what_was_measured_as_lost() {
         let counter = world.meter.counter("orders");
         counter.add(1, &[("shop.country", "SE")]);
         counter.add(1, &[("shop.country", "FI")]);
-        world.meter.build("asked").observe_counter(|_| panic!("there is no time to ask"));
+        // there is no time to ask
+        world.meter.build("asked").observe_counter(|observer| observer.observe(1, ()));
         world.pipeline.start_stop(Instant::now());
         assert!(world.pipeline.ended_by(Instant::now() + PATIENCE));
         world.pipeline.finish_stop();
@@ -385,4 +386,19 @@ fn a_series_larger_than_a_part_is_sent_by_itself() {
     flushed.recv_timeout(PATIENCE).unwrap();
     let counts = world.counts();
     assert_eq!((counts.delivered, counts.lost()), (3, 0), "{counts}");
+}
+
+#[test]
+fn a_flush_of_metrics_that_nobody_takes_is_given_up_like_a_batch() {
+    let world = World::with(Temporality::Cumulative, Duration::from_millis(1), |blueprint| {
+        blueprint.retry.max_delay = Duration::from_millis(1);
+        blueprint.retry.give_up_after = Duration::from_millis(300);
+    });
+    world.meter.counter("orders").add(1, ());
+    let flushed = world.pipeline.start_flush();
+    let begun = Instant::now();
+    while flushed.try_recv().is_err() {
+        assert!(begun.elapsed() < PATIENCE, "the flush never ends");
+        world.gate.answer(later());
+    }
 }
