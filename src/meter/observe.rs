@@ -9,7 +9,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::attributes::Attributes;
 use super::ground::Ground;
 use super::instrument::{Description, Kind};
-use super::number::{Measure, difference, is_negative, sum};
+use super::number::{Measure, difference, sum};
+
 use super::series::overflow;
 use crate::fork::PerProcess;
 use crate::record::{AttributeSet, Number, Period, Scope, Stretch};
@@ -24,8 +25,7 @@ pub struct Observer<'a, N> {
 }
 
 impl<N: Measure> Observer<'_, N> {
-    /// Notes a value; of two with the same attributes the last one counts. NaN and infinities are not noted, nor is
-    /// what is negative for a counter.
+    /// Notes a value; of two with the same attributes the last one counts. NaN and infinities are not noted.
     pub fn observe(&mut self, value: N, attributes: impl Attributes) {
         if let Some(number) = value.number() {
             attributes.with(|pairs| self.noted.note(AttributeSet::new(pairs.iter().copied()), number));
@@ -39,16 +39,13 @@ pub(super) struct Noted {
     values: Vec<(AttributeSet, Number)>,
     by_set: HashMap<AttributeSet, usize>,
     limit: usize,
-    /// Of what the values are.
-    kind: Kind,
+    /// Whether the values of different sets may be added.
+    adds_up: bool,
     rest: Option<Number>,
 }
 
 impl Noted {
     fn note(&mut self, attributes: AttributeSet, number: Number) {
-        if self.kind == Kind::Counter && is_negative(number) {
-            return;
-        }
         if let Some(&index) = self.by_set.get(&attributes) {
             self.values[index].1 = number;
         // one place is kept for the rest
@@ -56,10 +53,9 @@ impl Noted {
             self.by_set.insert(attributes.clone(), self.values.len());
             self.values.push((attributes, number));
         } else {
-            self.rest = Some(match (self.rest, self.kind) {
-                // gauges do not add up
-                (None, _) | (_, Kind::Gauge) => number,
-                (Some(rest), _) => sum(rest, number),
+            self.rest = Some(match (self.rest, self.adds_up) {
+                (Some(rest), true) => sum(rest, number),
+                _ => number,
             });
         }
     }
@@ -116,7 +112,7 @@ impl Observable {
             values: Vec::new(),
             by_set: HashMap::new(),
             limit: self.description.limit,
-            kind: self.description.kind,
+            adds_up: self.description.kind != Kind::Gauge,
             rest: None,
         };
         let outcome = catch_unwind(AssertUnwindSafe(|| (self.callback)(&mut noted)));
