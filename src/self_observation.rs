@@ -10,6 +10,9 @@ use crate::stats::Counts;
 /// The scope of what is observed here.
 pub(crate) const SCOPE: &str = "standpipe";
 
+const PROCESSOR_TYPE: &str = "batching_processor";
+const EXPORTER_TYPE: &str = "otlp_http_exporter";
+
 /// Observes the exporters of `outlet`, as long as it lives. `capacities` are those of their queues, by id.
 pub(crate) fn observe(outlet: &Weak<Outlet>, meter: &Meter, capacities: Vec<(String, usize)>) {
     for signal in Signal::ALL {
@@ -30,7 +33,7 @@ fn observe_processed(outlet: &Weak<Outlet>, meter: &Meter, signal: Signal) {
     meter.build(&name).unit(unit(signal)).description(description).observe_counter(move |observer| {
         for_each_exporter(&outlet, signal, |id, counts| {
             let turned_away = counts.turned_away;
-            let note = Note { id, component: &processor_type(signal) };
+            let note = Note { id, component: PROCESSOR_TYPE };
             note.success(observer, counts.accepted - counts.in_flight);
             note.failures(
                 observer,
@@ -52,7 +55,7 @@ fn observe_exported(outlet: &Weak<Outlet>, meter: &Meter, signal: Signal) {
     meter.build(&name).unit(unit(signal)).description(description).observe_counter(move |observer| {
         for_each_exporter(&outlet, signal, |id, counts| {
             let dropped = counts.dropped;
-            let note = Note { id, component: exporter_type(signal) };
+            let note = Note { id, component: EXPORTER_TYPE };
             note.success(observer, counts.delivered);
             note.failures(
                 observer,
@@ -78,7 +81,7 @@ fn observe_queue(outlet: &Weak<Outlet>, meter: &Meter, signal: Signal, capacitie
     meter.build(&size).unit(unit(signal)).description(description).observe_up_down_counter(move |observer| {
         for_each_exporter(&outlet, signal, |id, counts| {
             let in_flight = i64::try_from(counts.in_flight).unwrap_or(i64::MAX);
-            observer.observe(in_flight, &component(id, &processor_type(signal)));
+            observer.observe(in_flight, &component(id, PROCESSOR_TYPE));
         });
     });
     let capacity = format!("{name}.capacity");
@@ -87,7 +90,7 @@ fn observe_queue(outlet: &Weak<Outlet>, meter: &Meter, signal: Signal, capacitie
         move |observer| {
             for (id, records) in &capacities {
                 let records = i64::try_from(*records).unwrap_or(i64::MAX);
-                observer.observe(records, &component(id, &processor_type(signal)));
+                observer.observe(records, &component(id, PROCESSOR_TYPE));
             }
         },
     );
@@ -121,20 +124,6 @@ impl Note<'_> {
         for (reason, count) in failures.iter().filter(|(_, count)| *count > 0) {
             observer.observe(*count, &[name, kind, ("error.type", reason)]);
         }
-    }
-}
-
-/// OpenTelemetry's name for what queues a signal.
-fn processor_type(signal: Signal) -> String {
-    format!("batching_{}_processor", singular(signal))
-}
-
-/// OpenTelemetry's name for what sends a signal.
-fn exporter_type(signal: Signal) -> &'static str {
-    match signal {
-        Signal::Traces => "otlp_http_span_exporter",
-        Signal::Logs => "otlp_http_log_exporter",
-        Signal::Metrics => "otlp_http_metric_exporter",
     }
 }
 

@@ -31,10 +31,10 @@ fn the_ledger_is_exported_by_the_names_that_opentelemetry_has_for_it() {
     let values = |name: &str| -> Vec<_> {
         newest(&receiver, name).iter().map(|p| (attributes(&p.attributes), int(p))).collect()
     };
-    let exporter = "otel.component.name=main,otel.component.type=otlp_http_span_exporter";
+    let exporter = "otel.component.name=main,otel.component.type=otlp_http_exporter";
     let refused = format!("error.type=refused,{exporter}");
     assert_eq!(values("otel.sdk.exporter.span.exported"), [(exporter.to_owned(), 10), (refused, 4)]);
-    let processor = "otel.component.name=main,otel.component.type=batching_span_processor".to_owned();
+    let processor = "otel.component.name=main,otel.component.type=batching_processor".to_owned();
     assert_eq!(values("otel.sdk.processor.span.processed"), [(processor.clone(), 14)]);
     assert_eq!(values("otel.sdk.processor.span.queue.size"), [(processor.clone(), 0)]);
     assert_eq!(values("otel.sdk.processor.span.queue.capacity"), [(processor, 1000)]);
