@@ -145,8 +145,7 @@ impl Telemetry {
         self.outlet.ledger()
     }
 
-    /// Sends all that was accepted before the call and pushes the metrics, without waiting for throttle, linger or
-    /// interval.
+    /// Sends all that was accepted before the call, without waiting for throttle or linger.
     pub fn flush(&self, budget: Duration) -> Flushed {
         let deadline = deadline(budget);
         let pending: Vec<_> = self.outlet.running().iter().map(|pipeline| pipeline.start_flush()).collect();
