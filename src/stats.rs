@@ -197,7 +197,7 @@ pub struct TurnedAway {
     pub queue_full: u64,
     /// Larger than a request may be.
     pub too_large: u64,
-    /// Emitted after the shutdown.
+    /// Emitted after the shutdown, or collected too late for it.
     pub after_shutdown: u64,
 }
 
@@ -287,8 +287,7 @@ impl Books {
         // held to the end: what is accepted while others settle would be seen as more in flight than fits
         let settled = self.settled();
         let mut counts = settled.counts;
-        let accepted = if settled.closed { counts.map(|counts| counts.accepted) } else { accepted() };
-        for (signal, (counts, accepted)) in counts.iter_mut().zip(accepted).enumerate() {
+        for (signal, (counts, accepted)) in counts.iter_mut().zip(accepted()).enumerate() {
             let refused = |refusal| self.turned_away[signal][refusal as usize].load(Ordering::Relaxed);
             counts.turned_away = TurnedAway {
                 queue_full: refused(Refusal::QueueFull),
@@ -309,6 +308,12 @@ impl Books {
         self.settled.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Does something that the closing of the books must not overtake; `None` if they are closed.
+    pub(crate) fn while_open<T>(&self, work: impl FnOnce() -> T) -> Option<T> {
+        let settled = self.settled();
+        (!settled.closed).then(work)
+    }
+
     pub(crate) fn are_closed(&self) -> bool {
         self.settled().closed
     }
@@ -321,8 +326,6 @@ impl Books {
         }
         settled.closed = true;
         for (counts, accepted) in settled.counts.iter_mut().zip(accepted()) {
-            // what a worker that was left behind still makes of its metrics is not in them
-            counts.accepted = accepted;
             counts.dropped.shutdown += accepted - counts.settled();
         }
     }

@@ -64,6 +64,8 @@ pub(crate) struct State {
     /// The batch that is being sent: its signal, records and queued bytes that are not settled yet.
     in_hand: Option<(Signal, u64, usize)>,
     flushes: Vec<Sender<()>>,
+    /// When the first flush came that is not over yet: with metrics that nobody takes it would never be.
+    flushing_since: Option<Instant>,
     waiting_since: Option<Instant>,
     stop_by: Option<Instant>,
     push: PushState,
@@ -93,20 +95,37 @@ impl Worker {
         while self.state.stop_by.is_none() {
             let flushes = std::mem::take(&mut self.state.flushes);
             if !flushes.is_empty() {
-                self.round();
-                self.push_metrics();
-                flushes.iter().for_each(report_flushed);
+                self.flush(flushes);
                 continue;
             }
             match self.rest() {
                 Rested::RoundIsDue => self.round(),
-                Rested::PushIsDue => self.push_metrics(),
+                Rested::PushIsDue => {
+                    // or metrics that cannot be delivered, and are due all the time, would hold the rest up for ever
+                    if self.round_is_due() {
+                        self.round();
+                    }
+                    self.push_metrics();
+                }
                 Rested::Called => {}
             }
         }
         // what was accepted before the queue was closed, and the last word of the metrics
         self.round();
         self.push_metrics();
+    }
+
+    fn flush(&mut self, flushes: Vec<Sender<()>>) {
+        let since = *self.state.flushing_since.get_or_insert_with(Instant::now);
+        self.round();
+        self.push_metrics();
+        // metrics that made way for newer ones are not delivered before those are
+        let goes_on = self.metrics_made_way() && self.state.stop_by.is_none();
+        if goes_on && since.elapsed() < self.retry.give_up_after {
+            return self.state.flushes.extend(flushes);
+        }
+        self.state.flushing_since = None;
+        flushes.iter().for_each(report_flushed);
     }
 
     /// Sleeps until something is to be done.
@@ -152,6 +171,12 @@ impl Worker {
         self.state.stop_by = self.calls.stop.try_recv().ok();
         self.state.flushes.extend(self.calls.flush.try_iter());
         self.state.stop_by.is_some() || !self.state.flushes.is_empty()
+    }
+
+    fn round_is_due(&mut self) -> bool {
+        let now = Instant::now();
+        let waiting = self.waiting(now);
+        waiting.is_some_and(|waiting| matches!(self.throttle.next_round(now, &waiting), NextRound::Now))
     }
 
     fn waiting(&mut self, now: Instant) -> Option<Waiting> {

@@ -14,7 +14,7 @@ use standpipe::receiver::proto::common::v1::any_value::Value;
 use standpipe::receiver::proto::metrics::v1::metric::Data;
 use standpipe::receiver::proto::metrics::v1::number_data_point;
 use standpipe::receiver::{ReceivedLog, ReceivedSpan, Receiver};
-use standpipe::{Config, Exporter, Telemetry, Tracer};
+use standpipe::{Config, Exporter, Signal, Telemetry, Tracer};
 use support::process;
 
 mod support;
@@ -281,6 +281,23 @@ fn children_that_only_measure_start_from_zero_and_push_for_themselves() {
     assert!(all_good, "a child failed");
     bound.add(5);
     assert_eq!(telemetry.shutdown(PATIENCE).lost(), 0);
+}
+
+#[test]
+fn a_child_that_measures_what_no_exporter_sends_starts_nothing() {
+    let Some(endpoint) = process::task() else {
+        let receiver = Receiver::start().unwrap();
+        let name = "a_child_that_measures_what_no_exporter_sends_starts_nothing";
+        process::run(name, &receiver.endpoint());
+        return;
+    };
+    let telemetry = start(Exporter::http(endpoint).signals([Signal::Traces]));
+    let orders = telemetry.meter("shop").counter("orders");
+    let child = fork(|| {
+        orders.add(1, &[("shop.country", "SE")]);
+        telemetry.ledger().exporters.is_empty()
+    });
+    assert!(reap(child), "the child started an exporter");
 }
 
 #[test]

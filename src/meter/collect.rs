@@ -23,6 +23,8 @@ pub(crate) struct Reader {
 pub(crate) struct FrameLimits {
     pub(crate) bytes: usize,
     pub(crate) points: u64,
+    /// Bytes of a part with a single point.
+    pub(crate) largest: usize,
 }
 
 /// What a collection gives, piece by piece.
@@ -49,12 +51,19 @@ impl Reader {
         self.registry.ground.pushes[self.exporter].temporality == Temporality::Cumulative
     }
 
-    /// Looks at every instrument, hands over what there is to tell, and goes on while `take` says so.
-    pub(crate) fn collect(&self, limits: FrameLimits, take: &mut dyn FnMut(Collected<'_>) -> bool) {
+    /// Looks at every instrument, hands over what there is to tell, and goes on while `take` says so. Once it
+    /// `is_over`, callbacks are asked no more: what they look at may be gone.
+    pub(crate) fn collect(
+        &self,
+        limits: FrameLimits,
+        is_over: &dyn Fn() -> bool,
+        take: &mut dyn FnMut(Collected<'_>) -> bool,
+    ) {
         let mut record = MetricRecord::default();
         for entry in self.registry.entries() {
             let goes_on = match &entry {
                 Entry::Measured(instrument) => self.measured(instrument, &mut record, limits, take),
+                Entry::Observed(_) if is_over() => continue,
                 Entry::Observed(observable) => self.observed(observable, &mut record, limits, take),
             };
             if !goes_on {
@@ -138,9 +147,13 @@ struct Framing<'a, 't> {
 
 impl Framing<'_, '_> {
     fn begin(&mut self) {
+        self.begin_within(self.limits.bytes);
+    }
+
+    fn begin_within(&mut self, bytes: usize) {
         let Description { name, description, unit, .. } = self.description;
         let head = MetricHead { name, description, unit, shape: self.shape };
-        self.record.begin(&head, self.limits.bytes);
+        self.record.begin(&head, bytes);
     }
 
     fn add(&mut self, attributes: &AttributeSet, period: Period, reading: &Reading) {
@@ -151,12 +164,21 @@ impl Framing<'_, '_> {
         if self.write(attributes, period, reading) {
             return;
         }
-        // it may fit into a part of its own
         self.hand_over();
         self.begin();
         if !self.write(attributes, period, reading) {
-            self.give(Collected::TooLarge { points: 1 });
+            self.add_alone(attributes, period, reading);
         }
+    }
+
+    /// For a point that is larger than a part should be.
+    fn add_alone(&mut self, attributes: &AttributeSet, period: Period, reading: &Reading) {
+        self.begin_within(self.limits.largest);
+        match self.write(attributes, period, reading) {
+            true => self.hand_over(),
+            false => self.give(Collected::TooLarge { points: 1 }),
+        }
+        self.begin();
     }
 
     fn write(&mut self, attributes: &AttributeSet, period: Period, reading: &Reading) -> bool {

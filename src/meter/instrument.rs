@@ -164,8 +164,10 @@ impl Instrument {
     #[cold]
     fn stores_of_child(&self) -> &[Store] {
         let stores = self.stores.get_or_renew(|| fresh_stores(&self.description, &self.ground));
-        // a child that only measures needs its exporters, too
-        self.ground.measured_in_child();
+        // a child that only measures needs its exporters, too; unless none of them sends metrics
+        if !stores.is_empty() {
+            self.ground.measured_in_child();
+        }
         stores
     }
 }

@@ -64,7 +64,9 @@ pub(super) fn difference(now: Number, before: Option<Number>) -> Number {
         (Number::Int(now), Some(Number::Int(before))) if now >= before => {
             Number::Int(now.saturating_sub(before))
         }
-        (Number::Float(now), Some(Number::Float(before))) if now >= before => Number::Float(now - before),
+        (Number::Float(now), Some(Number::Float(before))) if now >= before => {
+            Number::Float((now - before).min(f64::MAX))
+        }
         _ => now,
     }
 }

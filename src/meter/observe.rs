@@ -136,9 +136,13 @@ impl Observable {
         let mut told = told.lock().unwrap_or_else(PoisonError::into_inner);
         let period = Period { start: told.since, time: now.max(told.since) };
         let is_difference = stretch == Stretch::SinceLast && self.description.kind == Kind::Counter;
-        if is_difference && outcome.is_ok() {
-            // what is not observed any more is forgotten
-            told.values.retain(|attributes, _| noted.by_set.contains_key(attributes));
+        // what is not observed any more is forgotten; after a panic it may come again, but only so much is kept for it
+        if is_difference && (outcome.is_ok() || told.values.len() >= self.description.limit) {
+            let rest = noted.rest.map(|_| overflow());
+            let is_noted = |attributes: &AttributeSet| {
+                noted.by_set.contains_key(attributes) || rest.as_ref() == Some(attributes)
+            };
+            told.values.retain(|attributes, _| is_noted(attributes));
         }
         for (attributes, number) in noted.into_values() {
             let change = match is_difference {
@@ -179,3 +183,6 @@ fn words_of(payload: &(dyn std::any::Any + Send)) -> String {
     let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
     text.unwrap_or("without words").to_owned()
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,6 @@
 //! The series of one instrument: one for each set of attributes, found without a lock.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::attributes::sealed::Pair;
@@ -31,11 +31,12 @@ impl Series {
     }
 
     pub(super) fn unbind(&self) {
-        self.bound.fetch_sub(1, Ordering::Relaxed);
+        // whoever sees it go must also see what it has measured, or that would be forgotten with the series
+        self.bound.fetch_sub(1, Ordering::Release);
     }
 
     pub(super) fn is_bound(&self) -> bool {
-        self.bound.load(Ordering::Relaxed) > 0
+        self.bound.load(Ordering::Acquire) > 0
     }
 }
 
@@ -54,6 +55,8 @@ pub(super) struct Table {
     overflow: OnceLock<Arc<Series>>,
     /// All series in the order they came. Held while one is added.
     all: Mutex<Vec<Arc<Series>>>,
+    /// The idle ones were forgotten since the last collection: there is no more room to be made.
+    is_cleared: AtomicBool,
 }
 
 /// The attributes of everything beyond the limit.
@@ -79,6 +82,7 @@ impl Table {
             buckets: OnceLock::new(),
             overflow: OnceLock::new(),
             all: Mutex::default(),
+            is_cleared: AtomicBool::new(false),
         }
     }
 
@@ -101,6 +105,16 @@ impl Table {
         self.lock().len() > self.limit / 2
     }
 
+    /// Whether a new series would find no place, but idle ones may stand in its way.
+    pub(super) fn is_crowded(&self) -> bool {
+        !self.is_cleared.load(Ordering::Relaxed) && self.lock().len() + 1 >= self.limit
+    }
+
+    /// Notes whether there may be idle series again.
+    pub(super) fn set_cleared(&self, is_cleared: bool) {
+        self.is_cleared.store(is_cleared, Ordering::Relaxed);
+    }
+
     /// The series of these attributes; `hash` is theirs by the table's seed.
     #[inline]
     pub(super) fn series(&self, pairs: &[Pair<'_>], hash: u64) -> &Arc<Series> {
@@ -116,7 +130,7 @@ impl Table {
     }
 
     #[inline]
-    fn find(&self, pairs: &[Pair<'_>], hash: u64) -> Option<&Arc<Series>> {
+    pub(super) fn find(&self, pairs: &[Pair<'_>], hash: u64) -> Option<&Arc<Series>> {
         if pairs.is_empty() {
             return self.bare.get();
         }

@@ -45,6 +45,7 @@ impl Store {
         match &self.series {
             Kept::Forever(table) => table.series_of(attributes.clone()).cell.update(number),
             Kept::UntilTold(table) => {
+                make_room(table);
                 let table = table.read().unwrap_or_else(PoisonError::into_inner);
                 table.series_of(attributes.clone()).cell.update(number);
             }
@@ -59,8 +60,11 @@ impl Store {
         };
         match &self.series {
             Kept::Forever(table) => bind(table),
-            // while it is held, so that the series is not forgotten before it is bound
-            Kept::UntilTold(table) => bind(&table.read().unwrap_or_else(PoisonError::into_inner)),
+            Kept::UntilTold(table) => {
+                make_room(table);
+                // while it is held, so that the series is not forgotten before it is bound
+                bind(&table.read().unwrap_or_else(PoisonError::into_inner))
+            }
         }
     }
 
@@ -97,13 +101,33 @@ impl Store {
 /// The table cannot be renewed while it is held.
 #[inline(never)]
 fn update_held(table: &RwLock<Table>, pairs: &[Pair<'_>], hash: u64, number: Number) {
+    if let Some(series) = table.read().unwrap_or_else(PoisonError::into_inner).find(pairs, hash) {
+        return series.cell.update(number);
+    }
+    make_room(table);
     table.read().unwrap_or_else(PoisonError::into_inner).series(pairs, hash).cell.update(number);
 }
 
-/// Makes room for new sets of attributes, before they run into the limit.
+/// Makes room for new sets of attributes, mostly before they run into the limit.
 fn renew(table: &RwLock<Table>) {
-    if table.read().unwrap_or_else(PoisonError::into_inner).is_half_full() {
+    let held = table.read().unwrap_or_else(PoisonError::into_inner);
+    held.set_cleared(false);
+    if held.is_half_full() {
+        drop(held);
         let mut table = table.write().unwrap_or_else(PoisonError::into_inner);
         *table = table.without_idle();
+    }
+}
+
+/// The limit is one for each collection: what was told before it and not used since makes way for new sets.
+#[cold]
+fn make_room(table: &RwLock<Table>) {
+    if !table.read().unwrap_or_else(PoisonError::into_inner).is_crowded() {
+        return;
+    }
+    let mut table = table.write().unwrap_or_else(PoisonError::into_inner);
+    if table.is_crowded() {
+        *table = table.without_idle();
+        table.set_cleared(true);
     }
 }

@@ -197,12 +197,3 @@ proptest! {
         prop_assert!(adds_up(&closed));
     }
 }
-
-#[test]
-fn closed_books_do_not_know_what_is_accepted_later() {
-    let books = Books::default();
-    books.settle(Signal::Metrics, Outcome::Delivered, 3);
-    books.close(|| [0, 0, 5]);
-    let counts = books.read("test", || [0, 0, 9]).metrics;
-    assert_eq!((counts.accepted, counts.dropped.shutdown, counts.in_flight), (5, 2, 0));
-}

@@ -13,6 +13,8 @@ use crate::stats::{Outcome, Refusal};
 
 /// A metric with more than this is framed in parts, so that a collector that finds a request too large can be sent less.
 const MOST_FRAME_BYTES: usize = 64 << 10;
+/// How often room is made for metrics in a queue that callers fill again at once.
+const MOST_CLEARINGS: usize = 16;
 /// What is beyond the clock is as good as never.
 const LONGEST_INTERVAL: Duration = Duration::from_secs(365 * 24 * 3600);
 
@@ -51,9 +53,6 @@ impl Worker {
     /// Collects all metrics and sends them. A panic costs what was in hand, not the worker.
     pub(super) fn push_metrics(&mut self) {
         let Some(push) = self.push.clone() else { return };
-        if self.is_out_of_time() {
-            return;
-        }
         self.queue.trim();
         self.state.push.next = Some(Instant::now() + push.interval.min(LONGEST_INTERVAL));
         self.state.push.is_outdated = false;
@@ -66,13 +65,14 @@ impl Worker {
     fn collect_and_send(&mut self, push: &Push) {
         let limits = FrameLimits {
             bytes: push.largest_record.min(MOST_FRAME_BYTES),
-            points: self.batch.records.min(self.queue.most_records()) as u64,
+            // so few that they find a place beside what callers put into the queue all the time
+            points: self.batch.records.min(self.queue.most_records() / 4).max(1) as u64,
+            largest: push.largest_record,
         };
-        push.reader.collect(limits, &mut |collected| {
-            // a callback may have taken all the time there was
-            if self.is_out_of_time() {
-                return false;
-            }
+        // what was measured is collected even where no time is left to send it, so that its loss is counted
+        let (books, stop_by) = (Arc::clone(&self.books), self.state.stop_by);
+        let is_over = || books.are_closed() || stop_by.is_some_and(|by| Instant::now() >= by);
+        push.reader.collect(limits, &is_over, &mut |collected| {
             match collected {
                 Collected::Frame { scope, bytes, points } => self.take_in(scope, bytes, points),
                 Collected::TooLarge { points } => {
@@ -83,28 +83,48 @@ impl Worker {
             }
             !self.state.push.is_outdated
         });
+        self.tell_turned_away();
         self.send_backlog();
     }
 
     /// Puts a framed metric beside the others, within the limits of the queue: what is there already goes first.
     fn take_in(&mut self, scope: &Arc<Scope>, frame: &[u8], points: u64) {
         let records = points as usize;
-        if !self.queue.admit(Signal::Metrics, records, frame.len()) {
-            // the queue is full of something else, or of what was collected before
+        let mut admitted = self.admit(records, frame.len());
+        for _ in 0..MOST_CLEARINGS {
+            if admitted != Err(Refusal::QueueFull) || self.is_out_of_time() {
+                break;
+            }
+            // full of something else, or of what was collected before
             let backlog = &mut self.state.backlog;
             self.queue.drain(|chunk| backlog.push(chunk));
             self.send_backlog();
             if self.state.push.is_outdated {
                 return;
             }
-            if !self.queue.admit(Signal::Metrics, records, frame.len()) {
-                return self.books.turn_away_all(Signal::Metrics, Refusal::QueueFull, points);
-            }
+            admitted = self.admit(records, frame.len());
+        }
+        if let Err(refusal) = admitted {
+            return self.books.turn_away_all(Signal::Metrics, refusal, points);
         }
         self.state.backlog.append(scope, frame, records);
         if self.state.backlog.bytes() >= self.queue.most_bytes_of_a_request() {
             self.send_backlog();
         }
+    }
+
+    fn admit(&self, records: usize, bytes: usize) -> Result<(), Refusal> {
+        // a slow callback may keep the worker until after the end
+        match self.books.while_open(|| self.queue.admit(Signal::Metrics, records, bytes)) {
+            Some(true) => Ok(()),
+            Some(false) => Err(Refusal::QueueFull),
+            None => Err(Refusal::AfterShutdown),
+        }
+    }
+
+    /// Whether the last push was given up for a newer one that is still to come.
+    pub(super) fn metrics_made_way(&self) -> bool {
+        self.state.push.is_outdated
     }
 
     /// How many attempts to count before the first one of this batch, so that a newer snapshot does not start to

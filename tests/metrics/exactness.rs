@@ -189,3 +189,37 @@ fn many_small_fractions_add_up() {
     let sum = histograms(&named(&receiver, "size")[0])[0].sum.unwrap();
     assert!((sum - 10_000.0).abs() < 1e-9, "{sum}");
 }
+
+#[test]
+fn deltas_miss_nothing_while_series_are_forgotten_and_handles_come_and_go() {
+    const THREADS: u64 = 4;
+    const STEPS: u64 = 20_000;
+    let receiver = Receiver::start().unwrap();
+    let telemetry = start(exporter(&receiver).interval(FOR_EVER).temporality(Temporality::Delta));
+    let meter = telemetry.meter("shop");
+    let orders = meter.build("orders").cardinality_limit(32).counter();
+    let size = meter.build("size").cardinality_limit(32).histogram();
+    thread::scope(|scope| {
+        let workers: Vec<_> = (0..THREADS)
+            .map(|thread| {
+                let (orders, size) = (&orders, &size);
+                scope.spawn(move || {
+                    for step in 0..STEPS {
+                        let customer = [("customer", ((step / 50 + thread) % 500) as i64)];
+                        orders.with(&customer).add(1);
+                        orders.add(1, &customer);
+                        size.with(&customer).record(1.0);
+                    }
+                })
+            })
+            .collect();
+        while workers.iter().any(|worker| !worker.is_finished()) {
+            assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+        }
+    });
+    assert_eq!(telemetry.shutdown(LONG).lost(), 0);
+    let sum: i64 = named(&receiver, "orders").iter().flat_map(numbers).map(|point| int(&point)).sum();
+    assert_eq!(sum, (2 * THREADS * STEPS) as i64);
+    let count: u64 = named(&receiver, "size").iter().flat_map(histograms).map(|point| point.count).sum();
+    assert_eq!(count, THREADS * STEPS);
+}

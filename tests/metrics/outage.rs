@@ -1,5 +1,7 @@
 //! A collector that is away: cumulative metrics lose nothing by it.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use standpipe::receiver::{Answer, Receiver};
@@ -13,7 +15,7 @@ fn wait_until(reached: impl Fn() -> bool) {
     let deadline = Instant::now() + LONG;
     while !reached() {
         assert!(Instant::now() < deadline, "it never came");
-        std::thread::yield_now();
+        thread::yield_now();
     }
 }
 
@@ -92,4 +94,35 @@ fn the_last_push_comes_within_the_budget_of_the_shutdown() {
     assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
     let counts = ledger.exporters[0].metrics;
     assert_eq!((counts.accepted, counts.dropped.shutdown), (1, 1), "{ledger}");
+}
+
+#[test]
+fn nothing_measured_is_lost_while_callers_keep_the_queue_full() {
+    const PUSHES: u64 = 30;
+    const SERIES: i64 = 300;
+    let receiver = Receiver::start().unwrap();
+    let exporter = exporter(&receiver).interval(Duration::from_millis(5)).queue_records(512);
+    let telemetry = start(exporter.temporality(Temporality::Delta));
+    let orders = telemetry.meter("shop").counter("orders");
+    let (stop, begun) = (AtomicBool::new(false), Instant::now());
+    let added = thread::scope(|scope| {
+        let callers = [(); 4].map(|()| {
+            scope.spawn(|| {
+                let tracer = telemetry.tracer("shop");
+                let goes_on = |_: &i64| !stop.load(Ordering::Relaxed) && begun.elapsed() < LONG;
+                let numbers = (0..).take_while(goes_on);
+                numbers
+                    .inspect(|_| tracer.span("work").end())
+                    .map(|number| orders.add(1, &[("n", number % SERIES)]))
+                    .count()
+            })
+        });
+        wait_until(|| telemetry.ledger().exporters[0].metrics.accepted >= PUSHES * SERIES as u64);
+        stop.store(true, Ordering::Relaxed);
+        callers.map(|caller| caller.join().unwrap()).iter().sum::<usize>()
+    });
+    let counts = telemetry.shutdown(LONG).exporters[0].metrics;
+    assert_eq!(counts.lost(), 0, "{counts}");
+    let sum: i64 = named(&receiver, "orders").iter().flat_map(numbers).map(|point| int(&point)).sum();
+    assert_eq!(sum, added as i64);
 }

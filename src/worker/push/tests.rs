@@ -267,3 +267,138 @@ fn spans_keep_their_throttle_while_metrics_are_pushed() {
     }
     assert_eq!(world.pipeline.ledger().traces.in_flight, 1);
 }
+
+#[test]
+fn spans_go_between_the_attempts_of_metrics_that_cannot_be_delivered() {
+    let world = World::with(Temporality::Cumulative, Duration::from_millis(1), |blueprint| {
+        blueprint.pace.throttle = Duration::ZERO;
+        blueprint.retry.max_delay = Duration::from_millis(1);
+    });
+    world.meter.counter("orders").add(1, ());
+    world.gate.next();
+    let scope = Arc::new(Scope::new(Signal::Traces, "shop", ""));
+    let span = [0x12, 3, 0x0a, 1, 1];
+    world.pipeline.push(&scope, &span);
+    let is_span = |sent: &Sent| sent.body.windows(span.len()).any(|window| window == span);
+    let attempts = (0..100).map(|_| world.gate.answer(later()));
+    assert!(attempts.into_iter().any(|sent| is_span(&sent)), "the span was never tried");
+}
+
+#[test]
+fn a_flush_is_over_when_its_metrics_are_not_when_they_make_way_for_newer_ones() {
+    let world = World::with(Temporality::Cumulative, Duration::from_millis(1), |blueprint| {
+        blueprint.retry.max_delay = Duration::from_millis(1);
+    });
+    world.meter.counter("orders").add(1, ());
+    world.gate.next();
+    let flushed = world.pipeline.start_flush();
+    let before = world.counts().replaced;
+    while world.counts().replaced < before + 3 {
+        world.gate.answer(later());
+    }
+    world.gate.next();
+    assert!(flushed.try_recv().is_err(), "nothing was delivered yet");
+    world.accept();
+    flushed.recv_timeout(PATIENCE).unwrap();
+}
+
+#[test]
+fn a_stop_without_time_counts_what_was_measured_as_lost() {
+    for temporality in [Temporality::Cumulative, Temporality::Delta] {
+        let world = World::new(temporality, LONG);
+        let counter = world.meter.counter("orders");
+        counter.add(1, &[("shop.country", "SE")]);
+        counter.add(1, &[("shop.country", "FI")]);
+        // there is no time to ask
+        world.meter.build("asked").observe_counter(|observer| observer.observe(1, ()));
+        world.pipeline.start_stop(Instant::now());
+        assert!(world.pipeline.ended_by(Instant::now() + PATIENCE));
+        world.pipeline.finish_stop();
+        let counts = world.counts();
+        assert_eq!((counts.accepted, counts.dropped.shutdown), (2, 2), "{temporality:?}: {counts}");
+    }
+}
+
+#[test]
+fn a_snapshot_that_made_way_for_a_stop_without_time_is_not_lost_unseen() {
+    let world = World::with(Temporality::Cumulative, LONG, |blueprint| {
+        blueprint.retry.first_delay = LONG;
+        blueprint.retry.max_delay = LONG;
+        blueprint.retry.give_up_after = 10 * LONG;
+    });
+    world.meter.counter("orders").add(1, ());
+    let _flushed = world.pipeline.start_flush();
+    world.gate.next();
+    world.pipeline.start_stop(Instant::now());
+    world.gate.answer(later());
+    assert!(world.pipeline.ended_by(Instant::now() + PATIENCE));
+    world.pipeline.finish_stop();
+    let counts = world.counts();
+    assert_eq!((counts.replaced, counts.dropped.shutdown), (1, 1), "{counts}");
+}
+
+#[test]
+fn nothing_is_accepted_after_the_books_are_closed() {
+    let world = World::new(Temporality::Cumulative, LONG);
+    let (asked, was_asked) = crossbeam_channel::bounded(1);
+    let (go_on, may_go_on) = crossbeam_channel::bounded::<()>(1);
+    world.meter.build("slow").observe_counter(move |observer| {
+        let _ = asked.try_send(());
+        let _ = may_go_on.recv_timeout(PATIENCE);
+        observer.observe(1, ());
+    });
+    world.meter.build("next").observe_counter(|observer| observer.observe(1, ()));
+    let _flushed = world.pipeline.start_flush();
+    was_asked.recv_timeout(PATIENCE).unwrap();
+    world.pipeline.start_stop(Instant::now());
+    world.pipeline.finish_stop();
+    drop(go_on);
+    assert!(world.pipeline.ended_by(Instant::now() + PATIENCE));
+    let counts = world.counts();
+    assert_eq!((counts.accepted, counts.in_flight), (0, 0), "{counts}");
+    assert_eq!(counts.turned_away.after_shutdown, 1, "{counts}");
+}
+
+#[test]
+fn a_point_too_large_for_a_request_is_told_without_a_flush() {
+    let (tell, told) = crossbeam_channel::unbounded();
+    let world = World::with(Temporality::Cumulative, Duration::from_millis(1), |blueprint| {
+        blueprint.batch.bytes = 4096;
+        let tell = tell.clone();
+        blueprint.hook = Some(Arc::new(move |problem| _ = tell.send(problem.kind)));
+    });
+    world.meter.counter("orders").add(1, &[("customer", "x".repeat(8192).as_str())]);
+    assert_eq!(told.recv_timeout(PATIENCE), Ok(crate::problem::ProblemKind::TooLarge));
+}
+
+#[test]
+fn a_series_larger_than_a_part_is_sent_by_itself() {
+    let world = World::new(Temporality::Cumulative, LONG);
+    let counter = world.meter.counter("orders");
+    for (number, length) in [1, 200 << 10, 1].into_iter().enumerate() {
+        counter.add(1, &[("note", "x".repeat(length + number).as_str())]);
+    }
+    let flushed = world.pipeline.start_flush();
+    let mut arrived = 0;
+    while arrived < 3 {
+        arrived += world.accept().len();
+    }
+    flushed.recv_timeout(PATIENCE).unwrap();
+    let counts = world.counts();
+    assert_eq!((counts.delivered, counts.lost()), (3, 0), "{counts}");
+}
+
+#[test]
+fn a_flush_of_metrics_that_nobody_takes_is_given_up_like_a_batch() {
+    let world = World::with(Temporality::Cumulative, Duration::from_millis(1), |blueprint| {
+        blueprint.retry.max_delay = Duration::from_millis(1);
+        blueprint.retry.give_up_after = Duration::from_millis(300);
+    });
+    world.meter.counter("orders").add(1, ());
+    let flushed = world.pipeline.start_flush();
+    let begun = Instant::now();
+    while flushed.try_recv().is_err() {
+        assert!(begun.elapsed() < PATIENCE, "the flush never ends");
+        world.gate.answer(later());
+    }
+}
