@@ -10,7 +10,6 @@ use super::attributes::Attributes;
 use super::ground::Ground;
 use super::instrument::{Description, Kind};
 use super::number::{Measure, difference, is_negative, sum};
-
 use super::series::overflow;
 use crate::fork::PerProcess;
 use crate::record::{AttributeSet, Number, Period, Scope, Stretch};
