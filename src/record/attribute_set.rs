@@ -1,5 +1,9 @@
 //! The attributes that tell one series of a metric from another: a canonical set, encoded once.
 
+use std::hash::{Hash, Hasher};
+
+use prost::encoding::decode_varint;
+
 use super::Value;
 use super::attribute::Attribute;
 use super::buffer::Writer;
@@ -18,15 +22,17 @@ const ANY_TAG: u8 = 0;
 /// Attributes sorted by key, each key once, in wire format.
 ///
 /// Two sets are equal if and only if they would be the same series to a collector.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct AttributeSet {
     /// `KeyValue` fields, one behind the other.
     bytes: Box<[u8]>,
     entries: Box<[Entry]>,
+    /// Which entry each pair became, in the order they were given: most callers give them in the same order every time.
+    as_given: Box<[u32]>,
 }
 
 /// Where the parts of one attribute begin.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy)]
 struct Entry {
     field: u32,
     key: u32,
@@ -36,6 +42,9 @@ struct Entry {
     /// The text in it; beyond the end if it is none.
     text: u32,
     end: u32,
+    /// The tag of the value, and its bits if it is a number or a truth value.
+    kind: u8,
+    bits: u64,
 }
 
 impl AttributeSet {
@@ -44,16 +53,17 @@ impl AttributeSet {
     pub(crate) fn new<'a>(pairs: impl IntoIterator<Item = (&'a str, Value<'a>)>) -> Self {
         let mut attributes: Vec<_> = pairs
             .into_iter()
-            .filter_map(|(key, value)| Some((key, Attribute::new(key, value, None)?)))
+            .enumerate()
+            .filter_map(|(given, (key, value))| Some((key, Attribute::new(key, value, None)?, given)))
             .collect();
         // later ones first, so that they are the ones that stay
         attributes.reverse();
-        attributes.sort_by_key(|(key, _)| *key);
-        attributes.dedup_by_key(|(key, _)| *key);
+        attributes.sort_by_key(|(key, ..)| *key);
+        attributes.dedup_by_key(|(key, ..)| *key);
         let mut bytes =
-            Vec::with_capacity(attributes.iter().map(|(_, attribute)| attribute.field_len()).sum());
+            Vec::with_capacity(attributes.iter().map(|(_, attribute, _)| attribute.field_len()).sum());
         let mut entries = Vec::with_capacity(attributes.len());
-        for (key, attribute) in &attributes {
+        for (key, attribute, _) in &attributes {
             let start = bytes.len();
             let end = start + attribute.field_len();
             // beyond this nothing could be sent
@@ -62,7 +72,9 @@ impl AttributeSet {
             attribute.write(ANY_TAG, &mut Writer::over(&mut bytes[start..]));
             entries.push(Entry::of_field(&bytes[start..], start, key.len()));
         }
-        Self { bytes: bytes.into(), entries: entries.into() }
+        let mut as_given: Vec<u32> = (0..entries.len() as u32).collect();
+        as_given.sort_by_key(|&entry| attributes[entry as usize].2);
+        Self { bytes: bytes.into(), entries: entries.into(), as_given: as_given.into() }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -90,8 +102,8 @@ impl AttributeSet {
     /// who wants to know about them makes a set of them first.
     #[inline]
     pub(crate) fn equals(&self, pairs: &[(&str, Value<'_>)]) -> bool {
-        // most callers give them in the same order every time
-        let are_met = || self.entries.iter().zip(pairs).all(|(entry, pair)| self.is_pair(entry, pair));
+        let is_met = |(&entry, pair)| self.is_pair(&self.entries[entry as usize], pair);
+        let are_met = || self.as_given.iter().zip(pairs).all(is_met);
         pairs.len() == self.len() && are_met() || self.equals_in_any_order(pairs)
     }
 
@@ -108,7 +120,10 @@ impl AttributeSet {
         is_equal(self.key(entry), key.as_bytes())
             && match value {
                 Value::Str(text) => self.text(entry).is_some_and(|stored| is_equal(stored, text.as_bytes())),
-                other => with_encoded(other, |encoded| self.value(entry) == encoded),
+                other => match plain(other) {
+                    Some((kind, bits)) => entry.kind == kind && entry.bits == bits,
+                    None => self.value(entry) == encode(other),
+                },
             }
     }
 
@@ -128,8 +143,13 @@ impl AttributeSet {
     /// The hash of this set, see [`hash`](Self::hash).
     pub(crate) fn hash_of(&self, seed: u64) -> u64 {
         let hashes = self.entries.iter().map(|entry| {
-            let (key, body) = (self.key(entry), self.value(entry));
-            hash_pair(key, body[0], self.text(entry).unwrap_or(&body[1..]), seed)
+            let bits = entry.bits.to_le_bytes();
+            let content = match entry.kind {
+                tag::STRING => self.text(entry).unwrap_or_default(),
+                tag::BOOL | tag::INT | tag::DOUBLE => &bits,
+                _ => self.value(entry),
+            };
+            hash_pair(self.key(entry), entry.kind, content, seed)
         });
         hash_all(hashes, seed)
     }
@@ -165,7 +185,45 @@ impl Entry {
             value: place(value),
             text: if field[value] == tag::STRING { place(after_length(value + 1)) } else { u32::MAX },
             end: place(field.len()),
+            kind: field[value],
+            bits: bits(&field[value..]),
         }
+    }
+}
+
+// the entries are found in the bytes, and the order in which they were given makes no difference
+impl PartialEq for AttributeSet {
+    fn eq(&self, other: &Self) -> bool {
+        self.bytes == other.bytes
+    }
+}
+
+impl Eq for AttributeSet {}
+
+impl Hash for AttributeSet {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.bytes.hash(state);
+    }
+}
+
+/// The bits of a number or a truth value in an `AnyValue` message; of anything else 0.
+fn bits(body: &[u8]) -> u64 {
+    let Some((kind, mut content)) = body.split_first() else { return 0 };
+    match *kind {
+        tag::BOOL | tag::INT => decode_varint(&mut content).unwrap_or_default(),
+        tag::DOUBLE => content.first_chunk().map_or(0, |bits| u64::from_le_bytes(*bits)),
+        _ => 0,
+    }
+}
+
+/// A number or a truth value by its tag and its bits.
+#[inline]
+fn plain(value: &Value<'_>) -> Option<(u8, u64)> {
+    match value {
+        Value::Bool(truth) => Some((tag::BOOL, u64::from(*truth))),
+        Value::Int(number) => Some((tag::INT, *number as u64)),
+        Value::Float(number) => Some((tag::DOUBLE, number.to_bits())),
+        _ => None,
     }
 }
 
@@ -178,31 +236,6 @@ fn is_welcome(key: &str, value: &Value<'_>) -> bool {
 /// Bytes of the varint at the front.
 fn varint_len(bytes: &[u8]) -> usize {
     bytes.iter().take_while(|byte| **byte & 0x80 != 0).count() + 1
-}
-
-/// Gives the value as an `AnyValue` message: on the stack if it is a plain number or truth value.
-#[inline]
-fn with_encoded<T>(value: &Value<'_>, then: impl FnOnce(&[u8]) -> T) -> T {
-    let mut plain = [0; 11];
-    let length = match value {
-        Value::Bool(truth) => {
-            plain[..2].copy_from_slice(&[tag::BOOL, u8::from(*truth)]);
-            2
-        }
-        Value::Int(number) => {
-            plain[0] = tag::INT;
-            let mut out = Writer::over(&mut plain[1..]);
-            out.varint(*number as u64);
-            1 + varint_len(&plain[1..])
-        }
-        Value::Float(number) => {
-            plain[0] = tag::DOUBLE;
-            plain[1..9].copy_from_slice(&number.to_le_bytes());
-            9
-        }
-        _ => return then(&encode(value)),
-    };
-    then(&plain[..length])
 }
 
 /// The `AnyValue` message of a value that is not nested too deeply.
@@ -223,7 +256,13 @@ const SPREAD: [u64; 3] = [0x9e37_79b9_7f4a_7c15, 0xd6e8_feb8_6659_fd93, 0xa076_1
 /// The hash of a pair whose value is not text, or that is no pair at all.
 fn hash_other(key: &str, value: &Value<'_>, seed: u64) -> u64 {
     match is_welcome(key, value) {
-        true => with_encoded(value, |body| hash_pair(key.as_bytes(), body[0], &body[1..], seed)),
+        true => match plain(value) {
+            Some((kind, bits)) => hash_pair(key.as_bytes(), kind, &bits.to_le_bytes(), seed),
+            None => {
+                let body = encode(value);
+                hash_pair(key.as_bytes(), body.first().copied().unwrap_or_default(), &body, seed)
+            }
+        },
         false => 0,
     }
 }
