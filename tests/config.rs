@@ -2,32 +2,14 @@
 
 use std::time::Duration;
 
+use settings::{findings, ids, refused, tracer, value};
 use standpipe::{
-    Compression, Config, ConfigError, Exporter, FindingSeverity, Histograms, Proxy, Severity, Signal, Source,
-    SpanLimits, Temporality, WhenFull,
+    Compression, Config, Exporter, FindingSeverity, Histograms, Proxy, Severity, Signal, Source, SpanLimits,
+    Temporality, WhenFull,
 };
 
-/// A tracer that works, with more keys below.
-fn tracer(keys: &str) -> String {
-    format!("[tracer.otel]\ntype = \"otel\"\ntransport = \"http\"\n{keys}\n")
-}
-
-fn value(config: &Config, key: &str) -> String {
-    let settings = config.exporters()[0].effective();
-    settings.into_iter().find(|setting| setting.key == key).map(|setting| setting.value).expect(key)
-}
-
-fn findings(config: &Config) -> Vec<String> {
-    config.findings().iter().map(ToString::to_string).collect()
-}
-
-fn ids(config: &Config) -> Vec<&str> {
-    config.exporters().iter().map(Exporter::name).collect()
-}
-
-fn refused(text: &str) -> ConfigError {
-    Config::from_toml_str(text).expect_err(text)
-}
+#[path = "support/settings.rs"]
+mod settings;
 
 const GRPC_EXAMPLE: &str = r#"[tracer.otel]
 type = "open-telemetry"

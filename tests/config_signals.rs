@@ -1,11 +1,10 @@
 //! Which signals a configuration sends, and what it says of logs and metrics: effective settings and exact messages.
 
-use standpipe::{Config, ConfigError, Exporter, Severity, Signal, Source};
+use settings::{findings, ids, refused, tracer, value};
+use standpipe::{Config, Exporter, Severity, Signal, Source};
 
-/// A tracer that works, with more keys below.
-fn tracer(keys: &str) -> String {
-    format!("[tracer.otel]\ntype = \"otel\"\ntransport = \"http\"\n{keys}\n")
-}
+#[path = "support/settings.rs"]
+mod settings;
 
 /// Metrics that are pushed, with more keys below.
 fn metrics(keys: &str) -> String {
@@ -14,23 +13,6 @@ fn metrics(keys: &str) -> String {
 
 fn loaded(text: &str) -> Config {
     Config::from_toml_str(text).unwrap_or_else(|error| panic!("{text}: {error}"))
-}
-
-fn refused(text: &str) -> ConfigError {
-    Config::from_toml_str(text).expect_err(text)
-}
-
-fn value(config: &Config, key: &str) -> String {
-    let settings = config.exporters()[0].effective();
-    settings.into_iter().find(|setting| setting.key == key).map(|setting| setting.value).expect(key)
-}
-
-fn findings(config: &Config) -> Vec<String> {
-    config.findings().iter().map(ToString::to_string).collect()
-}
-
-fn ids(config: &Config) -> Vec<&str> {
-    config.exporters().iter().map(Exporter::name).collect()
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use opentelemetry_proto::tonic::common::v1::any_value::Value as ProtoValue;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, ArrayValue, KeyValue, KeyValueList};
 use proptest::prelude::*;
+use prost::Message;
 
 use super::Value;
 
@@ -142,4 +143,14 @@ pub(super) fn has_empty_keys(attributes: &[KeyValue]) -> bool {
         }
     }
     attributes.iter().any(|attribute| attribute.key.is_empty() || within(attribute.value.as_ref()))
+}
+
+/// Compared as bytes, which tells NaN from NaN and −0 from 0, and shown as messages.
+pub(super) fn assert_same<M: Message + std::fmt::Debug>(
+    written: &M,
+    expected: &M,
+) -> Result<(), TestCaseError> {
+    let same = written.encode_to_vec() == expected.encode_to_vec();
+    prop_assert!(same, "written: {written:#?}\nexpected: {expected:#?}");
+    Ok(())
 }

@@ -11,8 +11,8 @@ use super::*;
 use crate::record::attribute::MAX_DEPTH;
 use crate::record::frames;
 use crate::record::tests::{
-    Setting, any_setting, any_text, any_time, any_value, has_empty_keys, in_array, in_map, proto_value, set,
-    unframed,
+    Setting, any_setting, any_text, any_time, any_value, assert_same, has_empty_keys, in_array, in_map,
+    proto_value, set, unframed,
 };
 
 /// More than any story here needs.
@@ -152,13 +152,6 @@ fn shortest_len(story: &Story, log: &ProtoLog) -> usize {
     let is_named = story.steps.iter().any(|step| matches!(step, Step::EventName(_)));
     let empty_texts = [log.severity_text.is_empty(), is_named && log.event_name.is_empty()];
     log.encoded_len() + 2 * empty_texts.into_iter().filter(|is_empty| *is_empty).count()
-}
-
-/// Compared as bytes, which tells NaN from NaN and −0 from 0, and shown as messages.
-fn assert_same(written: &ProtoLog, expected: &ProtoLog) -> Result<(), TestCaseError> {
-    let same = written.encode_to_vec() == expected.encode_to_vec();
-    prop_assert!(same, "written: {written:#?}\nexpected: {expected:#?}");
-    Ok(())
 }
 
 proptest! {

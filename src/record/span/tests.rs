@@ -12,7 +12,7 @@ use prost::Message;
 use super::*;
 use crate::record::attribute::MAX_DEPTH;
 use crate::record::frames;
-use crate::record::tests::{has_empty_keys, in_array, in_map, unframed};
+use crate::record::tests::{assert_same, has_empty_keys, in_array, in_map, unframed};
 use story::{Story, any_limits, any_story};
 
 /// More than any story here needs.
@@ -49,13 +49,6 @@ fn shortest_len(span: &Span) -> usize {
         *time = (*time).max(1);
     }
     span.encoded_len()
-}
-
-/// Compared as bytes, which tells NaN from NaN and −0 from 0, and shown as messages.
-fn assert_same(written: &Span, expected: &Span) -> Result<(), TestCaseError> {
-    let same = written.encode_to_vec() == expected.encode_to_vec();
-    prop_assert!(same, "written: {written:#?}\nexpected: {expected:#?}");
-    Ok(())
 }
 
 proptest! {

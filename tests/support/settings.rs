@@ -1,0 +1,28 @@
+//! Looking at configurations in tests.
+
+#![allow(dead_code, reason = "each test file is a crate of its own and uses only a part of this")]
+
+use standpipe::{Config, ConfigError, Exporter};
+
+/// A tracer that works, with more keys below.
+pub(crate) fn tracer(keys: &str) -> String {
+    format!("[tracer.otel]\ntype = \"otel\"\ntransport = \"http\"\n{keys}\n")
+}
+
+/// A setting of the first exporter.
+pub(crate) fn value(config: &Config, key: &str) -> String {
+    let settings = config.exporters()[0].effective();
+    settings.into_iter().find(|setting| setting.key == key).map(|setting| setting.value).expect(key)
+}
+
+pub(crate) fn findings(config: &Config) -> Vec<String> {
+    config.findings().iter().map(ToString::to_string).collect()
+}
+
+pub(crate) fn ids(config: &Config) -> Vec<&str> {
+    config.exporters().iter().map(Exporter::name).collect()
+}
+
+pub(crate) fn refused(text: &str) -> ConfigError {
+    Config::from_toml_str(text).expect_err(text)
+}
