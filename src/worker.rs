@@ -105,7 +105,7 @@ impl Worker {
                     if self.round_is_due() {
                         self.round();
                     }
-                    self.push_metrics();
+                    self.push_metrics_unless_stopping();
                 }
                 Rested::Called => {}
             }
@@ -118,7 +118,7 @@ impl Worker {
     fn flush(&mut self, flushes: Vec<Sender<()>>) {
         let since = *self.state.flushing_since.get_or_insert_with(Instant::now);
         self.round();
-        self.push_metrics();
+        self.push_metrics_unless_stopping();
         // metrics that made way for newer ones are not delivered before those are
         let goes_on = self.metrics_made_way() && self.state.stop_by.is_none();
         if goes_on && since.elapsed() < self.retry.give_up_after {

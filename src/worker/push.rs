@@ -15,13 +15,12 @@ use crate::stats::{Outcome, Refusal};
 const MOST_FRAME_BYTES: usize = 64 << 10;
 /// How often room is made for metrics in a queue that callers fill again at once.
 const MOST_CLEARINGS: usize = 16;
-/// What is beyond the clock is as good as never.
-const LONGEST_INTERVAL: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// An exporter's metrics: where they come from, and how often they go.
 #[derive(Debug, Clone)]
 pub(crate) struct Push {
     pub(crate) reader: Reader,
+    /// No longer than the clock can tell: configuration is checked for it.
     pub(crate) interval: Duration,
     /// The largest record that a request can hold.
     pub(crate) largest_record: usize,
@@ -42,19 +41,25 @@ pub(super) struct PushState {
 
 impl Worker {
     pub(super) fn schedule_first_push(&mut self) {
-        self.state.push.next =
-            self.push.as_ref().map(|push| Instant::now() + push.interval.min(LONGEST_INTERVAL));
+        self.state.push.next = self.push.as_ref().map(|push| Instant::now() + push.interval);
     }
 
     pub(super) fn push_is_due(&self, now: Instant) -> bool {
         self.state.push.next.is_some_and(|next| next <= now)
     }
 
+    /// A stop that came meanwhile has a last push of its own.
+    pub(super) fn push_metrics_unless_stopping(&mut self) {
+        if self.state.stop_by.is_none() {
+            self.push_metrics();
+        }
+    }
+
     /// Collects all metrics and sends them. A panic costs what was in hand, not the worker.
     pub(super) fn push_metrics(&mut self) {
         let Some(push) = self.push.clone() else { return };
         self.queue.trim();
-        self.state.push.next = Some(Instant::now() + push.interval.min(LONGEST_INTERVAL));
+        self.state.push.next = Some(Instant::now() + push.interval);
         self.state.push.is_outdated = false;
         self.state.push.is_last = self.state.stop_by.is_some();
         if catch_unwind(AssertUnwindSafe(|| self.collect_and_send(&push))).is_err() {

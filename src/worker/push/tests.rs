@@ -227,29 +227,44 @@ fn a_metric_of_many_series_is_sent_in_parts_within_the_limits() {
 
 #[test]
 fn a_collector_that_finds_metrics_too_large_is_sent_fewer_at_once() {
-    let world = World::with(Temporality::Cumulative, LONG, |blueprint| {
-        blueprint.batch = BatchSettings { records: 100, bytes: 64 << 10 };
-    });
-    let counter = world.meter.counter("orders");
-    for number in 0..400 {
-        counter.add(1, &[("customer", number)]);
+    const METRICS: usize = 8;
+    const POINTS: usize = 50;
+    const MOST_BYTES: usize = 3000;
+    let world = World::new(Temporality::Cumulative, LONG);
+    for metric in 0..METRICS {
+        let counter = world.meter.counter(&format!("orders.{metric}"));
+        (0..POINTS).for_each(|customer| counter.add(1, &[("customer", customer)]));
     }
-    world.meter.counter("parcels").add(7, ());
     let flushed = world.pipeline.start_flush();
-    let mut delivered = 0;
+    assert!(world.gate.next().body.len() > MOST_BYTES, "all of them are too large together");
+    let mut arrived = 0;
+    let deadline = Instant::now() + PATIENCE;
     while flushed.try_recv().is_err() {
+        assert!(Instant::now() < deadline, "{}", world.counts());
         let Some(sent) = world.gate.next_within(Duration::from_millis(5)) else { continue };
-        let points = sums(&sent).len();
-        let is_small = sent.body.len() < 3000;
-        delivered += if is_small { points } else { 0 };
+        let fits = sent.body.len() <= MOST_BYTES;
+        arrived += if fits { sums(&sent).len() } else { 0 };
         let too_large = Verdict::TooLarge { reason: "too large".to_owned() };
-        world.gate.answer(if is_small { Verdict::Accepted } else { too_large });
+        world.gate.answer(if fits { Verdict::Accepted } else { too_large });
     }
     let counts = world.counts();
-    assert_eq!(counts.accepted, 401, "{counts}");
-    assert_eq!(counts.delivered + counts.dropped.too_large, 401, "{counts}");
-    assert_eq!(counts.delivered, delivered as u64);
-    assert!(counts.delivered >= 1, "{counts}");
+    assert_eq!(
+        (arrived, counts.delivered, counts.lost()),
+        (METRICS * POINTS, (METRICS * POINTS) as u64, 0),
+        "{counts}"
+    );
+}
+
+#[test]
+fn a_metric_that_alone_is_too_large_for_the_collector_is_counted_point_by_point() {
+    let world = World::new(Temporality::Cumulative, LONG);
+    let counter = world.meter.counter("orders");
+    (0..50).for_each(|customer| counter.add(1, &[("customer", customer)]));
+    let flushed = world.pipeline.start_flush();
+    world.gate.answer(Verdict::TooLarge { reason: "too large".to_owned() });
+    flushed.recv_timeout(PATIENCE).unwrap();
+    let counts = world.counts();
+    assert_eq!((counts.accepted, counts.dropped.too_large, counts.in_flight), (50, 50, 0), "{counts}");
 }
 
 #[test]
@@ -401,4 +416,26 @@ fn a_flush_of_metrics_that_nobody_takes_is_given_up_like_a_batch() {
         assert!(begun.elapsed() < PATIENCE, "the flush never ends");
         world.gate.answer(later());
     }
+}
+
+#[test]
+fn a_stop_that_comes_while_a_flush_sends_spans_pushes_once() {
+    let world = World::new(Temporality::Cumulative, LONG);
+    world.meter.counter("orders").add(1, ());
+    let scope = Arc::new(Scope::new(Signal::Traces, "shop", ""));
+    let span = [0x12, 3, 0x0a, 1, 1];
+    world.pipeline.push(&scope, &span);
+    world.gate.answer(Verdict::Accepted);
+    // the throttle leaves this one to the flush
+    world.pipeline.push(&scope, &span);
+    let flushed = world.pipeline.start_flush();
+    world.gate.next();
+    let counts = world.stop(|| {
+        // the stop is noticed between two attempts
+        world.gate.answer(later());
+        world.gate.answer(Verdict::Accepted);
+        assert_eq!(world.accept(), orders(1));
+    });
+    assert!(flushed.try_recv().is_ok());
+    assert_eq!((counts.accepted, counts.delivered), (1, 1), "{counts}");
 }
