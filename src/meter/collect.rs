@@ -85,7 +85,7 @@ impl Reader {
         let push = &self.registry.ground.pushes[self.exporter];
         let description = &instrument.description;
         let stretch = description.stretch(push.temporality, false);
-        let shape = description.shape(&description.form(push.histograms), stretch);
+        let shape = description.shape(push.histograms, stretch);
         let mut framing =
             Framing { description, scope: &instrument.scope, shape, record, limits, take, goes_on: true };
         framing.begin();
@@ -113,7 +113,7 @@ impl Reader {
         let push = &self.registry.ground.pushes[self.exporter];
         let description = &observable.description;
         let stretch = description.stretch(push.temporality, true);
-        let shape = description.shape(&description.form(push.histograms), stretch);
+        let shape = description.shape(push.histograms, stretch);
         let mut framing =
             Framing { description, scope: &observable.scope, shape, record, limits, take, goes_on: true };
         framing.begin();

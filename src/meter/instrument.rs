@@ -65,11 +65,18 @@ impl Description {
             (Kind::Counter | Kind::UpDownCounter, Measured::Float) => Form::FloatSum,
             (Kind::Gauge, Measured::Int) => Form::IntGauge,
             (Kind::Gauge, Measured::Float) => Form::FloatGauge,
-            (Kind::Histogram, _) => match (&self.division, histograms) {
-                (Some(Division::Explicit(bounds)), _) => Form::Explicit(Arc::clone(bounds)),
-                (Some(Division::Exponential), _) | (None, Histograms::Exponential) => Form::Exponential,
-                (None, Histograms::Explicit) => Form::Explicit(DEFAULT_BOUNDS.into()),
+            (Kind::Histogram, _) => match &self.division {
+                Some(Division::Explicit(bounds)) => Form::Explicit(Arc::clone(bounds)),
+                _ if self.is_exponential(histograms) => Form::Exponential,
+                _ => Form::Explicit(DEFAULT_BOUNDS.into()),
             },
+        }
+    }
+
+    fn is_exponential(&self, histograms: Histograms) -> bool {
+        match &self.division {
+            Some(division) => *division == Division::Exponential,
+            None => histograms == Histograms::Exponential,
         }
     }
 
@@ -92,12 +99,12 @@ impl Description {
         }
     }
 
-    pub(super) fn shape(&self, form: &Form, stretch: Stretch) -> Shape {
-        match (self.kind, form) {
-            (Kind::Gauge, _) => Shape::Gauge,
-            (Kind::Histogram, Form::Exponential) => Shape::ExponentialHistogram { stretch },
-            (Kind::Histogram, _) => Shape::Histogram { stretch },
-            (kind, _) => Shape::Sum { monotonic: kind == Kind::Counter, stretch },
+    pub(super) fn shape(&self, histograms: Histograms, stretch: Stretch) -> Shape {
+        match self.kind {
+            Kind::Gauge => Shape::Gauge,
+            Kind::Histogram if self.is_exponential(histograms) => Shape::ExponentialHistogram { stretch },
+            Kind::Histogram => Shape::Histogram { stretch },
+            kind => Shape::Sum { monotonic: kind == Kind::Counter, stretch },
         }
     }
 }

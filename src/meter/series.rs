@@ -131,17 +131,18 @@ impl Table {
 
     #[inline]
     pub(super) fn find(&self, pairs: &[Pair<'_>], hash: u64) -> Option<&Arc<Series>> {
-        if pairs.is_empty() {
-            return self.bare.get();
+        match pairs {
+            [] => self.bare.get(),
+            pairs => self.chain(hash).find(|series| series.attributes.equals(pairs)),
         }
-        let mut slot = self.bucket(hash)?;
-        while let Some(node) = slot.get() {
-            if node.series.hash == hash && node.series.attributes.equals(pairs) {
-                return Some(&node.series);
-            }
-            slot = &node.next;
-        }
-        None
+    }
+
+    /// The series with this hash.
+    #[inline]
+    fn chain(&self, hash: u64) -> impl Iterator<Item = &Arc<Series>> {
+        let first = self.bucket(hash).and_then(Slot::get);
+        let nodes = std::iter::successors(first, |node| node.next.get());
+        nodes.map(|node| &node.series).filter(move |series| series.hash == hash)
     }
 
     #[inline]
@@ -173,17 +174,10 @@ impl Table {
     }
 
     fn find_set(&self, attributes: &AttributeSet, hash: u64) -> Option<&Arc<Series>> {
-        if attributes.is_empty() {
-            return self.bare.get();
+        match attributes.is_empty() {
+            true => self.bare.get(),
+            false => self.chain(hash).find(|series| series.attributes == *attributes),
         }
-        let mut slot = self.bucket(hash)?;
-        while let Some(node) = slot.get() {
-            if node.series.hash == hash && node.series.attributes == *attributes {
-                return Some(&node.series);
-            }
-            slot = &node.next;
-        }
-        None
     }
 
     /// Puts a series where it will be found. `all` must be held.
