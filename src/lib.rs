@@ -86,8 +86,8 @@ mod transport;
 mod worker;
 
 pub use config::{
-    Compression, Config, ConfigError, Exporter, Finding, FindingSeverity, Histograms, Location, Proxy,
-    Setting, Source, Temporality, WhenFull,
+    Application, Compression, Config, ConfigError, Exporter, Finding, FindingSeverity, Histograms, Location,
+    Proxy, RouteName, Setting, Source, Summary, Temporality, Transport, WhenFull,
 };
 pub use context::{ParseContextError, SpanContext};
 pub use logger::{Log, Logger};

@@ -79,6 +79,15 @@ impl Sampler {
         }
     }
 
+    /// The share of traces without a parent that are recorded, in percent.
+    pub(crate) fn percent(&self) -> f64 {
+        match self.rule {
+            Rule::AlwaysOn => 100.0,
+            Rule::AlwaysOff => 0.0,
+            Rule::TraceIdRatio { ratio, .. } => ratio * 100.0,
+        }
+    }
+
     /// Whether nothing below an unsampled parent is recorded, whatever its trace.
     pub(crate) fn keeps_nothing_below_unsampled(&self) -> bool {
         self.asks_parent || self.rule == Rule::AlwaysOff

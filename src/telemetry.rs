@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::config::{Config, ConfigError, Exporter, PushSettings};
+use crate::config::{Config, ConfigError, Exporter, PushSettings, Transport};
 use crate::fork;
 use crate::logger::Logger;
 use crate::meter::{Meter, Reader, Registry};
@@ -68,7 +68,7 @@ impl Telemetry {
     /// started nevertheless.
     pub fn start(config: Config) -> Result<Self, ConfigError> {
         let config = config.validate()?;
-        let resource = config.resource.clone().with_defaults().field();
+        let resource = config.main.resource.clone().with_defaults().field();
         let registry = Arc::new(Registry::new(pushes(&config)));
         let (blueprints, faults) = blueprints(&config, &resource, &registry);
         if !faults.is_empty() {
@@ -78,12 +78,12 @@ impl Telemetry {
             blueprints,
             limits: config.span_limits,
             log_limits: config.log_limits,
-            sampler: config.sampler,
+            sampler: config.main.sampler,
         });
         match Outlet::start(plan) {
             Ok(outlet) => Ok(Self::run(outlet, registry, &config)),
             Err(error) => {
-                let ids = config.exporters.iter().map(|exporter| exporter.name().to_owned());
+                let ids = config.exporters.iter().map(Exporter::label);
                 let faults = ids.map(|id| (id, format!("its thread cannot be started: {error}"))).collect();
                 Err(ConfigError::at_start(faults, config))
             }
@@ -203,7 +203,7 @@ type Fault = (String, String);
 
 fn observed(config: &Config) -> Vec<Observed> {
     let observed = |exporter: &Exporter| Observed {
-        id: exporter.name().to_owned(),
+        id: exporter.label(),
         signals: exporter.signals,
         capacity: exporter.queue.records,
     };
@@ -221,9 +221,13 @@ fn blueprints(config: &Config, resource: &[u8], registry: &Arc<Registry>) -> (Ve
     let mut readers = (0..).map(|number| Reader::new(Arc::clone(registry), number));
     for exporter in &config.exporters {
         let reader = exporter.signals.contain(Signal::Metrics).then(|| readers.next()).flatten();
+        if exporter.http.transport == Transport::Grpc {
+            faults.push((exporter.label(), "this version cannot send over gRPC".to_owned()));
+            continue;
+        }
         match HttpPlan::new(&exporter.http) {
             Ok(http) => blueprints.push(blueprint(exporter, http, config, resource, reader)),
-            Err(fault) => faults.push((exporter.name().to_owned(), fault)),
+            Err(fault) => faults.push((exporter.label(), fault)),
         }
     }
     (blueprints, faults)
@@ -237,7 +241,7 @@ fn blueprint(
     reader: Option<Reader>,
 ) -> Blueprint {
     Blueprint {
-        id: exporter.name().to_owned(),
+        id: exporter.label(),
         intake: Intake { signals: exporter.signals, level: exporter.level },
         queue: exporter.queue,
         batch: exporter.batch,

@@ -28,7 +28,7 @@ const HOUSE: &[Row] = &[
     // what went wrong, what became of every record, what was set
     row("problem",         &["record"],                                       &[]),
     row("stats",           &["record"],                                       &["serde"]),
-    row("config",          &["record", "problem", "sample"],                  &["toml"]),
+    row("config",          &["record", "problem", "sample"],                  &["serde", "toml"]),
     // instruments, and what they remember until the worker asks
     row("meter",           &["fork", "record", "aggregate", "context", "problem", "config"], &[]),
     // between the caller and the worker

@@ -4,48 +4,82 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
+use super::Transport;
 use super::error::Fault;
-
-/// The port of OTLP over HTTP, for endpoints that name neither a port nor a scheme.
-const DEFAULT_PORT: u16 = 4318;
 
 /// An endpoint that has been understood.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Endpoint {
     pub(super) tls: bool,
-    /// Host and, if it is not the scheme's own, port.
+    /// Host and port as they were given.
     authority: String,
-    /// With its leading slash; empty when the signal's own path is to be used.
+    /// Whether the port is in `authority`.
+    has_port: bool,
+    /// With its leading slash; empty when there is none to speak of.
     path: String,
     /// With its leading question mark, or empty.
     query: String,
 }
 
+/// What becomes of an endpoint's path when a signal is posted to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum PathRule {
+    /// Used as it is if there is one; else that of the signal.
+    #[default]
+    OwnOrSignal,
+    /// Used as it is; the root if there is none.
+    Verbatim,
+    /// That of the signal is put behind it.
+    Base,
+}
+
 impl Endpoint {
     /// Reads a URL, `host:port` or `host`.
-    pub(super) fn parse(text: &str) -> Result<Self, Fault> {
+    pub(super) fn parse(text: &str, transport: Transport) -> Result<Self, Fault> {
         if text.is_empty() {
-            return Err(Fault::new("is empty", "leave it out for \"http://localhost:4318\""));
+            return Err(Fault::new(
+                "is empty",
+                format!("leave it out for {:?}", transport.default_endpoint()),
+            ));
         }
         if text.contains(|c: char| c.is_whitespace() || c.is_control()) {
             return Err(Fault::new("holds white space", "write a URL like \"http://localhost:4318\""));
         }
         match text.split_once("://") {
             Some((scheme, rest)) => Self::parse_url(scheme, rest),
-            None => Self::parse_address(text),
+            None => Self::parse_address(text, transport.default_port()),
         }
     }
 
-    /// The full URL to post to; a path that was given is used as it is.
-    pub(super) fn url(&self, signal_path: &str) -> String {
-        let scheme = if self.tls { "https" } else { "http" };
-        let path = if self.path.is_empty() { signal_path } else { &self.path };
-        format!("{scheme}://{}{path}{}", self.authority, self.query)
+    /// The full URL to post to.
+    pub(super) fn url(&self, signal_path: &str, rule: PathRule) -> String {
+        let (scheme, authority, query) = (self.scheme(), &self.authority, &self.query);
+        let path = match rule {
+            PathRule::OwnOrSignal if self.path.is_empty() => signal_path.to_owned(),
+            PathRule::Verbatim if self.path.is_empty() => "/".to_owned(),
+            PathRule::OwnOrSignal | PathRule::Verbatim => self.path.clone(),
+            PathRule::Base => format!("{}{signal_path}", self.path.trim_end_matches('/')),
+        };
+        format!("{scheme}://{authority}{path}{query}")
     }
 
-    /// Whether it names a path, which then is that of every signal.
+    /// Scheme, host and port: all that there is to a gRPC endpoint.
+    pub(super) fn origin(&self) -> String {
+        let (scheme, authority) = (self.scheme(), &self.authority);
+        match (self.has_port, self.tls) {
+            (true, _) => format!("{scheme}://{authority}"),
+            (false, true) => format!("{scheme}://{authority}:443"),
+            (false, false) => format!("{scheme}://{authority}:80"),
+        }
+    }
+
+    /// Whether it names a path of its own.
     pub(super) fn has_path(&self) -> bool {
         !self.path.is_empty()
+    }
+
+    fn scheme(&self) -> &'static str {
+        if self.tls { "https" } else { "http" }
     }
 
     fn parse_url(scheme: &str, rest: &str) -> Result<Self, Fault> {
@@ -59,15 +93,21 @@ impl Endpoint {
         }
         let (rest, query) = rest.split_at(rest.find('?').unwrap_or(rest.len()));
         let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-        check_authority(authority)?;
+        let has_port = check_authority(authority)?.is_some();
         check_path(path)?;
         check_path(query)?;
         let path = if path == "/" { "" } else { path };
-        Ok(Self { tls, authority: authority.to_owned(), path: path.to_owned(), query: query.to_owned() })
+        Ok(Self {
+            tls,
+            authority: authority.to_owned(),
+            has_port,
+            path: path.to_owned(),
+            query: query.to_owned(),
+        })
     }
 
     /// `host` or `host:port`: plain HTTP, at OTLP's own port if none is given.
-    fn parse_address(text: &str) -> Result<Self, Fault> {
+    fn parse_address(text: &str, default_port: u16) -> Result<Self, Fault> {
         // before the path: `user:password@host/path` should be told about its password first
         if text.split('/').next().is_some_and(|authority| authority.contains('@')) {
             return Err(user_info());
@@ -79,8 +119,8 @@ impl Endpoint {
             ));
         }
         let port = check_authority(text)?;
-        let authority = if port.is_some() { text.to_owned() } else { format!("{text}:{DEFAULT_PORT}") };
-        Ok(Self { tls: false, authority, path: String::new(), query: String::new() })
+        let authority = if port.is_some() { text.to_owned() } else { format!("{text}:{default_port}") };
+        Ok(Self { tls: false, authority, has_port: true, path: String::new(), query: String::new() })
     }
 }
 
@@ -215,7 +255,41 @@ mod tests {
             ("http://my_host.test.:1", "http://my_host.test.:1/v1/traces"),
             ("otel-collector", "http://otel-collector:4318/v1/traces"),
         ] {
-            assert_eq!(Endpoint::parse(given).map(|e| e.url("/v1/traces")), Ok(url.to_owned()), "{given:?}");
+            let endpoint = Endpoint::parse(given, Transport::Http);
+            let posted_to = endpoint.map(|endpoint| endpoint.url("/v1/traces", PathRule::OwnOrSignal));
+            assert_eq!(posted_to, Ok(url.to_owned()), "{given:?}");
+        }
+    }
+
+    #[test]
+    fn a_base_gets_the_path_of_each_signal_and_a_verbatim_endpoint_gets_none() {
+        for (given, base, verbatim) in [
+            ("http://a.test", "http://a.test/v1/logs", "http://a.test/"),
+            ("http://a.test/", "http://a.test/v1/logs", "http://a.test/"),
+            ("http://a.test/x", "http://a.test/x/v1/logs", "http://a.test/x"),
+            ("http://a.test/x/", "http://a.test/x/v1/logs", "http://a.test/x/"),
+            ("http://a.test/x?k=1", "http://a.test/x/v1/logs?k=1", "http://a.test/x?k=1"),
+            ("a.test", "http://a.test:4318/v1/logs", "http://a.test:4318/"),
+        ] {
+            let endpoint = Endpoint::parse(given, Transport::Http).expect(given);
+            assert_eq!(endpoint.url("/v1/logs", PathRule::Base), base);
+            assert_eq!(endpoint.url("/v1/logs", PathRule::Verbatim), verbatim);
+        }
+    }
+
+    #[test]
+    fn of_a_grpc_endpoint_only_scheme_host_and_port_remain() {
+        for (given, origin) in [
+            ("otel-collector:4317", "http://otel-collector:4317"),
+            ("otel-collector", "http://otel-collector:4317"),
+            ("[::1]", "http://[::1]:4317"),
+            ("http://a.test", "http://a.test:80"),
+            ("https://127.0.0.1/otel", "https://127.0.0.1:443"),
+            ("https://otel-collector.example.com/v1/metrics", "https://otel-collector.example.com:443"),
+            ("https://a.test:4317", "https://a.test:4317"),
+        ] {
+            let endpoint = Endpoint::parse(given, Transport::Grpc).expect(given);
+            assert_eq!(endpoint.origin(), origin);
         }
     }
 
@@ -258,7 +332,7 @@ mod tests {
             ("http://a.test/%2", "has a character in its path that URLs cannot hold"),
             ("http://a.test?q=%zz", "has a character in its path that URLs cannot hold"),
         ] {
-            let fault = Endpoint::parse(given).expect_err(given);
+            let fault = Endpoint::parse(given, Transport::Http).expect_err(given);
             assert_eq!(fault.what, what, "{given:?}");
             assert!(!fault.fix.is_empty(), "{given:?}");
         }

@@ -45,7 +45,7 @@ impl ConfigError {
 
     /// For what only shows when exporters are put together: their ids, and why not.
     pub(crate) fn at_start(faults: Vec<(String, String)>, mut usable: Config) -> Self {
-        usable.exporters.retain(|exporter| faults.iter().all(|(id, _)| id != exporter.name()));
+        usable.exporters.retain(|exporter| faults.iter().all(|(id, _)| *id != exporter.label()));
         let finding = |(id, what)| Finding {
             severity: FindingSeverity::Error,
             location: None,

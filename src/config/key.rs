@@ -44,7 +44,7 @@ impl Key {
 }
 
 keys! {
-    Transport = "transport", "write \"http\"";
+    Transport = "transport", "write \"http\", \"grpc\" or \"disable\"";
     Endpoint = "endpoint", "write a URL like \"http://localhost:4318\"";
     Headers = "headers", "write a list like [\"Name: value\"], one such string, or a table";
     Signals = "signals", "name at least one of traces, logs and metrics";

@@ -7,20 +7,26 @@
 
 mod duration;
 mod endpoint;
+mod env;
 mod error;
 mod expand;
 mod exporter;
 mod header;
 mod key;
+mod node;
 mod push;
+mod route;
 mod secret;
 mod settings;
 mod size;
 mod source;
 mod suggest;
+mod summary;
 mod toml;
 mod validate;
 
+use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
@@ -29,17 +35,21 @@ pub use error::{ConfigError, Finding, FindingSeverity, Location};
 pub use exporter::Exporter;
 pub(crate) use push::PushSettings;
 pub use push::{Histograms, Temporality};
+pub(crate) use route::RouteSettings;
+pub use route::{Application, RouteName};
 pub(crate) use secret::Secret;
 #[cfg(feature = "tls")]
 pub(crate) use settings::TlsSettings;
 pub(crate) use settings::{
     BatchSettings, HttpSettings, Level, PaceSettings, QueueSettings, RetrySettings, Signals,
 };
-pub use settings::{Compression, Proxy, WhenFull};
+pub use settings::{Compression, Proxy, Transport, WhenFull};
 pub use source::{Setting, Source};
+pub use summary::Summary;
 
+use self::env::Variables;
 use crate::problem::{Hook, Problem};
-use crate::record::{LogLimits, Resource, SpanLimits, Value};
+use crate::record::{LogLimits, SpanLimits, Value};
 use crate::sample::Sampler;
 
 /// Everything that `Telemetry::start` needs to know: who is speaking, and where it goes.
@@ -58,15 +68,28 @@ use crate::sample::Sampler;
 /// ```
 #[derive(Clone, Default)]
 pub struct Config {
-    pub(crate) resource: Resource,
+    /// Of all exporters that are not the application's.
+    pub(crate) main: RouteSettings,
+    pub(crate) application: RouteSettings,
+    /// Of both routes.
     pub(crate) exporters: Vec<Exporter>,
     pub(crate) span_limits: SpanLimits,
     pub(crate) log_limits: LogLimits,
-    pub(crate) sampler: Sampler,
     pub(crate) self_observation: bool,
-    self_observation_source: Source,
+    pub(crate) disabled: bool,
+    /// Who set what is not of one route or exporter.
+    sources: BTreeMap<General, Source>,
     pub(crate) on_problem: Option<Hook>,
     findings: Vec<Finding>,
+}
+
+/// The settings that are not of one route or exporter, in the order in which they are shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum General {
+    Disabled,
+    SelfObservation,
+    SpanLimits,
+    LogLimits,
 }
 
 impl Config {
@@ -154,6 +177,28 @@ impl Config {
         toml::read_str(text)
     }
 
+    /// Reads OpenTelemetry's environment variables: `OTEL_EXPORTER_OTLP_ENDPOINT` and its companions.
+    ///
+    /// # Errors
+    ///
+    /// Everything that is wrong with them at once, together with what is usable nevertheless.
+    pub fn from_env() -> Result<Self, ConfigError> {
+        env::read(&Variables::of_process())
+    }
+
+    /// Reads the same from variables that are given, for tests and for programs that keep theirs elsewhere.
+    ///
+    /// # Errors
+    ///
+    /// As [`from_env`](Self::from_env).
+    pub fn from_variables<N, V>(variables: impl IntoIterator<Item = (N, V)>) -> Result<Self, ConfigError>
+    where
+        N: Into<String>,
+        V: Into<OsString>,
+    {
+        env::read(&variables.into_iter().collect())
+    }
+
     /// Sets the resource attribute `service.name`.
     #[must_use]
     pub fn service_name(self, name: &str) -> Self {
@@ -163,7 +208,7 @@ impl Config {
     /// Sets an attribute of the program itself, sent with every request; of a key set twice the last value counts.
     #[must_use]
     pub fn resource<'v>(mut self, key: &str, value: impl Into<Value<'v>>) -> Self {
-        self.resource.set(key, value.into());
+        self.main.set_resource(key, value.into(), Source::Code);
         self
     }
 
@@ -174,10 +219,48 @@ impl Config {
         self
     }
 
+    /// Changes the exporters that are there: what is set here wins over file and environment.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use standpipe::{Config, Exporter};
+    ///
+    /// # let from_file = Config::new().exporter(Exporter::http("localhost"));
+    /// let config = from_file.map_exporters(|exporter| exporter.timeout(Duration::from_secs(3)));
+    /// # let _ = config;
+    /// ```
+    #[must_use]
+    pub fn map_exporters(mut self, change: impl FnMut(Exporter) -> Exporter) -> Self {
+        self.exporters = self.exporters.into_iter().map(change).collect();
+        self
+    }
+
+    /// Adds the second route, which [`Telemetry::application`](crate::Telemetry::application) gives; the last one
+    /// set counts.
+    #[must_use]
+    pub fn application(mut self, application: Application) -> Self {
+        self.exporters.retain(|exporter| exporter.route != Some(RouteName::Application));
+        self.application = application.settings;
+        self.exporters.extend(application.exporters.into_iter().map(|mut exporter| {
+            exporter.route = Some(RouteName::Application);
+            exporter
+        }));
+        self
+    }
+
+    /// Starts nothing at all, whatever is configured; trace context is still handed on.
+    #[must_use]
+    pub fn disabled(mut self, disabled: bool) -> Self {
+        self.disabled = disabled;
+        self.sources.insert(General::Disabled, Source::Code);
+        self
+    }
+
     /// Sets how much one span may carry.
     #[must_use]
     pub fn span_limits(mut self, limits: SpanLimits) -> Self {
         self.span_limits = limits;
+        self.sources.insert(General::SpanLimits, Source::Code);
         self
     }
 
@@ -200,7 +283,7 @@ impl Config {
     /// ```
     #[must_use]
     pub fn sampler(mut self, sampler: Sampler) -> Self {
-        self.sampler = sampler;
+        self.main.set_sampler(sampler, None, Source::Code);
         self
     }
 
@@ -208,6 +291,7 @@ impl Config {
     #[must_use]
     pub fn log_limits(mut self, limits: LogLimits) -> Self {
         self.log_limits = limits;
+        self.sources.insert(General::LogLimits, Source::Code);
         self
     }
 
@@ -232,13 +316,20 @@ impl Config {
         &self.exporters
     }
 
-    /// The settings that are not of one exporter, with their values and where these came from: `self-observation`.
+    /// The settings that are not of one exporter, with their values and where these came from.
     pub fn effective(&self) -> Vec<Setting> {
-        vec![Setting {
-            key: "self-observation",
-            value: self.self_observation.to_string(),
-            source: self.self_observation_source.clone(),
-        }]
+        let mut settings = self.main.effective(["service-name", "resource", "sampler"]);
+        if self.exporters.iter().any(|exporter| exporter.route == Some(RouteName::Application)) {
+            let keys = ["application.service-name", "application.resource", "application.sampler"];
+            settings.extend(self.application.effective(keys));
+        }
+        for (key, name, value) in [
+            (General::Disabled, "disabled", self.disabled),
+            (General::SelfObservation, "self-observation", self.self_observation),
+        ] {
+            settings.push(Setting { key: name, value: value.to_string(), source: self.source(key) });
+        }
+        settings
     }
 
     /// Warnings and notes: what was noticed in the file and did not stop it.
@@ -248,7 +339,19 @@ impl Config {
 
     fn set_self_observation(&mut self, on: bool, source: Source) {
         self.self_observation = on;
-        self.self_observation_source = source;
+        self.sources.insert(General::SelfObservation, source);
+    }
+
+    fn source(&self, key: General) -> Source {
+        self.sources.get(&key).cloned().unwrap_or_default()
+    }
+
+    /// What the exporter shares with all others of its route.
+    pub(crate) fn route(&self, exporter: &Exporter) -> &RouteSettings {
+        match exporter.route {
+            Some(RouteName::Application) => &self.application,
+            Some(RouteName::Internal) | None => &self.main,
+        }
     }
 
     /// The last word before anything is started: every rule, for values of any source.
@@ -264,12 +367,13 @@ impl Config {
 impl fmt::Debug for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Config")
-            .field("resource", &self.resource)
+            .field("main", &self.main)
+            .field("application", &self.application)
             .field("exporters", &self.exporters)
             .field("span_limits", &self.span_limits)
             .field("log_limits", &self.log_limits)
-            .field("sampler", &self.sampler)
             .field("self_observation", &self.self_observation)
+            .field("disabled", &self.disabled)
             .field("findings", &self.findings)
             .finish_non_exhaustive()
     }

@@ -4,7 +4,8 @@ use std::fmt;
 use std::time::Duration;
 
 use super::Secret;
-use super::endpoint::Endpoint;
+use super::endpoint::{Endpoint, PathRule};
+use super::error::Fault;
 use crate::record::{Severity, Signal};
 
 /// What happens to a record that finds the queue full.
@@ -15,6 +16,53 @@ pub enum WhenFull {
     Block,
     /// The new record is dropped and counted: callers never wait.
     DropNewest,
+}
+
+/// How requests travel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Transport {
+    /// Protobuf, posted over HTTP/1.1.
+    #[default]
+    Http,
+    /// Protobuf over gRPC. This version can read and [describe](crate::Config::summaries) such a configuration, but
+    /// `Telemetry::start` refuses it.
+    Grpc,
+}
+
+impl Transport {
+    /// As files spell it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Http => "http",
+            Self::Grpc => "grpc",
+        }
+    }
+
+    /// What a file may write; `https` is what some write for `http`.
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        match text {
+            "http" | "https" => Some(Self::Http),
+            "grpc" => Some(Self::Grpc),
+            _ => None,
+        }
+    }
+
+    /// The port of endpoints that name neither a port nor a scheme.
+    pub(super) fn default_port(self) -> u16 {
+        match self {
+            Self::Http => 4318,
+            Self::Grpc => 4317,
+        }
+    }
+
+    /// Where a collector is expected if nothing is said.
+    pub(super) fn default_endpoint(self) -> &'static str {
+        match self {
+            Self::Http => "http://localhost:4318",
+            Self::Grpc => "http://localhost:4317",
+        }
+    }
 }
 
 /// How a request body is compressed.
@@ -127,13 +175,16 @@ impl Signals {
     }
 }
 
-/// The HTTP transport's section.
+/// The transport's section: what HTTP and gRPC need alike.
 #[derive(Clone)]
 pub(crate) struct HttpSettings {
+    pub(crate) transport: Transport,
     /// As given, secrets put in; [`url`](Self::url) is what it means.
     pub(crate) endpoint: String,
     /// The endpoint for messages: without what may be a secret.
     pub(crate) shown_endpoint: String,
+    /// What becomes of the endpoint's path.
+    pub(super) path_rule: PathRule,
     /// Names as given, values hidden from `Debug`.
     pub(crate) headers: Vec<(String, Secret)>,
     /// One attempt, from the look-up of the name to the last byte of the answer.
@@ -147,9 +198,12 @@ pub(crate) struct HttpSettings {
 
 impl Default for HttpSettings {
     fn default() -> Self {
+        let transport = Transport::default();
         Self {
-            endpoint: "http://localhost:4318".to_owned(),
-            shown_endpoint: "http://localhost:4318".to_owned(),
+            transport,
+            endpoint: transport.default_endpoint().to_owned(),
+            shown_endpoint: transport.default_endpoint().to_owned(),
+            path_rule: PathRule::default(),
             headers: Vec::new(),
             timeout: Duration::from_secs(10),
             compression: Compression::None,
@@ -161,21 +215,29 @@ impl Default for HttpSettings {
 }
 
 impl HttpSettings {
-    /// The full URL that a signal is posted to.
+    /// The full URL that a signal is posted to; for gRPC scheme, host and port.
     ///
     /// An endpoint that cannot be understood is returned as it is: validation has reported it before anything is sent.
     pub(crate) fn url(&self, signal: Signal) -> String {
-        Endpoint::parse(&self.endpoint)
-            .map_or_else(|_| self.endpoint.clone(), |endpoint| endpoint.url(signal.path()))
+        self.meaning(&self.endpoint, signal)
     }
 
     /// The same for messages: without what may be a secret.
     pub(crate) fn shown_url(&self, signal: Signal) -> String {
-        if self.endpoint == self.shown_endpoint {
-            return self.url(signal);
-        }
-        Endpoint::parse(&self.shown_endpoint)
-            .map_or_else(|_| self.shown_endpoint.clone(), |endpoint| endpoint.url(signal.path()))
+        self.meaning(&self.shown_endpoint, signal)
+    }
+
+    /// The endpoint, if it can be understood.
+    pub(super) fn parsed(&self) -> Result<Endpoint, Fault> {
+        Endpoint::parse(&self.endpoint, self.transport)
+    }
+
+    fn meaning(&self, endpoint: &str, signal: Signal) -> String {
+        let meaning = |endpoint: Endpoint| match self.transport {
+            Transport::Http => endpoint.url(signal.path(), self.path_rule),
+            Transport::Grpc => endpoint.origin(),
+        };
+        Endpoint::parse(endpoint, self.transport).map_or_else(|_| endpoint.to_owned(), meaning)
     }
 }
 

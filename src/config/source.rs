@@ -11,6 +11,8 @@ pub enum Source {
     /// Nobody set it.
     #[default]
     Default,
+    /// An environment variable of this name set it.
+    Environment(String),
     /// The program set it with a method of [`Exporter`](crate::Exporter) or [`Config`](crate::Config).
     Code,
     /// A configuration file set it; the place is that of the value.
@@ -22,7 +24,7 @@ impl Source {
     pub fn location(&self) -> Option<&Location> {
         match self {
             Source::File(location) => Some(location),
-            Source::Default | Source::Code => None,
+            Source::Default | Source::Code | Source::Environment(_) => None,
         }
     }
 }
@@ -32,6 +34,7 @@ impl fmt::Display for Source {
         match self {
             Source::Default => f.write_str("default"),
             Source::Code => f.write_str("code"),
+            Source::Environment(variable) => f.write_str(variable),
             Source::File(location) => location.fmt(f),
         }
     }

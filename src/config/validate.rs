@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use super::endpoint::Endpoint;
+use super::endpoint::PathRule;
 use super::error::{ConfigError, Fault, Finding, FindingSeverity};
 use super::key::Key;
-use super::{Compression, Config, Exporter, duration, header, size};
+use super::{Compression, Config, Exporter, Transport, duration, header, size};
 use crate::record::Signal;
 
 /// The queue keeps its two counts in one word: 24 bits for records …
@@ -38,7 +38,7 @@ pub(super) fn validate(
     for (index, exporter) in config.exporters.iter().enumerate() {
         let mut found = Vec::new();
         check(exporter, &mut found);
-        if !ids.insert(exporter.name()) {
+        if !ids.insert(exporter.label()) {
             found.push(whole(exporter, "another exporter has the same id", "give each its own with id"));
         }
         broken[index] |= found.iter().any(|finding| finding.severity == FindingSeverity::Error);
@@ -94,7 +94,15 @@ fn check(exporter: &Exporter, found: &mut Vec<Finding>) {
             report(FindingSeverity::Error, key, fault);
         }
     }
-    for (key, fault) in [idle_certificates(exporter), shared_path(exporter)].into_iter().flatten() {
+    for (key, fault) in [
+        idle_certificates(exporter),
+        shared_path(exporter),
+        ignored_path(exporter),
+        missing_transport(exporter),
+    ]
+    .into_iter()
+    .flatten()
+    {
         report(FindingSeverity::Warning, key, fault);
     }
     for (index, (name, value)) in exporter.http.headers.iter().enumerate() {
@@ -186,7 +194,7 @@ fn check_block_timeout(value: Option<Duration>) -> Result<(), Fault> {
 }
 
 fn check_endpoint(exporter: &Exporter, can_encrypt: bool) -> Result<(), Fault> {
-    let endpoint = Endpoint::parse(&exporter.http.endpoint).map_err(|fault| {
+    let endpoint = exporter.http.parsed().map_err(|fault| {
         Fault::new(format!("{:?} {}", exporter.http.shown_endpoint, fault.what), fault.fix)
     })?;
     if endpoint.tls && !can_encrypt {
@@ -255,7 +263,7 @@ fn idle_certificates(exporter: &Exporter) -> Option<(Key, Fault)> {
         (None, Some(_)) => Key::ClientCertificateFile,
         (None, None) => return None,
     };
-    let endpoint = Endpoint::parse(&exporter.http.endpoint).ok()?;
+    let endpoint = exporter.http.parsed().ok()?;
     (!endpoint.tls)
         .then(|| (key, Fault::new("has no effect: the endpoint is not https", "write https:// or remove it")))
 }
@@ -263,14 +271,30 @@ fn idle_certificates(exporter: &Exporter) -> Option<(Key, Fault)> {
 /// A path is used as it is, so it is the same for every signal.
 fn shared_path(exporter: &Exporter) -> Option<(Key, Fault)> {
     let signals: Vec<&str> = exporter.signals.iter().map(Signal::name).collect();
-    let endpoint = Endpoint::parse(&exporter.http.endpoint).ok()?;
+    let endpoint = exporter.http.parsed().ok()?;
+    let is_shared = exporter.http.transport == Transport::Http && exporter.http.path_rule != PathRule::Base;
     let (last, others) = signals.split_last().filter(|(_, others)| !others.is_empty())?;
     let what = format!("{} and {last} are posted to the same path", others.join(", "));
     let fix = match exporter.location() {
         Some(_) => "leave the path out, or write one table for each",
         None => "leave the path out, or make one exporter for each",
     };
-    endpoint.has_path().then(|| (Key::Endpoint, Fault::new(what, fix)))
+    (is_shared && endpoint.has_path()).then(|| (Key::Endpoint, Fault::new(what, fix)))
+}
+
+/// gRPC has no use for a path.
+fn ignored_path(exporter: &Exporter) -> Option<(Key, Fault)> {
+    let endpoint = exporter.http.parsed().ok()?;
+    let is_ignored = exporter.http.transport == Transport::Grpc && endpoint.has_path();
+    let fix = format!("write {:?}", endpoint.origin());
+    is_ignored.then(|| (Key::Endpoint, Fault::new("the path is ignored: gRPC has none", fix)))
+}
+
+/// A configuration may ask for what only other versions can do: it can be read and shown, but not started.
+fn missing_transport(exporter: &Exporter) -> Option<(Key, Fault)> {
+    let is_missing = exporter.http.transport == Transport::Grpc;
+    let fix = "write transport = \"http\" and the collector's HTTP port, usually 4318, until it can";
+    is_missing.then(|| (Key::Transport, Fault::new("this version cannot send over gRPC yet", fix)))
 }
 
 #[cfg(test)]

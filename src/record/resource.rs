@@ -47,6 +47,26 @@ impl Resource {
         field
     }
 
+    /// Every key with its value, for people.
+    pub(crate) fn shown(&self) -> impl Iterator<Item = (&str, String)> {
+        self.attributes.iter().map(|attribute| {
+            let value = attribute.value.as_ref().and_then(|value| value.value.as_ref());
+            let shown = match value {
+                Some(ProtoValue::StringValue(text)) => text.clone(),
+                Some(ProtoValue::BoolValue(truth)) => truth.to_string(),
+                Some(ProtoValue::IntValue(number)) => number.to_string(),
+                Some(ProtoValue::DoubleValue(number)) => number.to_string(),
+                _ => "…".to_owned(),
+            };
+            (attribute.key.as_str(), shown)
+        })
+    }
+
+    /// Whether a key is set.
+    pub(crate) fn has(&self, key: &str) -> bool {
+        self.attributes.iter().any(|known| known.key == key)
+    }
+
     /// The value of a key, if it is set to a string.
     pub fn get_str(&self, key: &str) -> Option<&str> {
         let known = self.attributes.iter().find(|known| known.key == key)?;

@@ -9,7 +9,8 @@ use super::error::{Fault, Finding, FindingSeverity};
 use super::key::Key;
 use super::{
     BatchSettings, Compression, Histograms, HttpSettings, Level, Location, PaceSettings, Proxy, PushSettings,
-    QueueSettings, RetrySettings, Secret, Signals, Source, Temporality, WhenFull, endpoint, header,
+    QueueSettings, RetrySettings, RouteName, Secret, Signals, Source, Temporality, Transport, WhenFull,
+    endpoint, header,
 };
 use crate::record::{Severity, Signal};
 
@@ -31,8 +32,9 @@ use crate::record::{Severity, Signal};
 #[derive(Clone)]
 pub struct Exporter {
     id: String,
-    /// What describes it in a file; `None` for one made in code.
+    /// What describes it in a file or in the environment; `None` for one made in code.
     table: Option<Table>,
+    pub(super) route: Option<RouteName>,
     pub(crate) queue: QueueSettings,
     pub(crate) batch: BatchSettings,
     pub(crate) pace: PaceSettings,
@@ -46,12 +48,12 @@ pub struct Exporter {
     header_sources: Vec<Source>,
 }
 
-/// A table of a file.
+/// A table of a file, or a group of environment variables.
 #[derive(Debug, Clone)]
 struct Table {
     /// As findings name it.
     path: String,
-    location: Location,
+    location: Option<Location>,
 }
 
 /// How a setting got its value.
@@ -79,13 +81,19 @@ impl Exporter {
 
     /// All defaults; readers of files start here. `path` is what findings call the table.
     pub(super) fn of_table(id: String, path: String, location: Location) -> Self {
-        Self::new(id, Some(Table { path, location }))
+        Self::new(id, Some(Table { path, location: Some(location) }))
+    }
+
+    /// All defaults; for what environment variables describe.
+    pub(super) fn of_environment(id: String, path: String) -> Self {
+        Self::new(id, Some(Table { path, location: None }))
     }
 
     fn new(id: String, table: Option<Table>) -> Self {
         Self {
             id,
             table,
+            route: None,
             queue: QueueSettings::default(),
             batch: BatchSettings::default(),
             pace: PaceSettings::default(),
@@ -286,6 +294,35 @@ impl Exporter {
         &self.id
     }
 
+    /// The route it belongs to; `None` unless a file or [`Application`](crate::Application) tells two apart.
+    pub fn route(&self) -> Option<RouteName> {
+        self.route
+    }
+
+    /// Where each signal that is sent goes: the full URL that is posted to, or scheme, host and port for gRPC. A query,
+    /// where people put keys, is `***`.
+    pub fn endpoints(&self) -> Vec<(Signal, String)> {
+        self.signals.iter().map(|signal| (signal, self.http.shown_url(signal))).collect()
+    }
+
+    /// The name in problems and in the ledger, where the exporters of both routes stand together.
+    pub(crate) fn label(&self) -> String {
+        match self.route {
+            Some(RouteName::Application) => format!("application/{}", self.id),
+            Some(RouteName::Internal) | None => self.id.clone(),
+        }
+    }
+
+    /// Chooses how requests travel; the default endpoint goes with it.
+    pub(super) fn set_transport(&mut self, transport: Transport, source: Source) {
+        if self.source(Key::Endpoint) == Source::Default {
+            self.http.endpoint = transport.default_endpoint().to_owned();
+            self.http.shown_endpoint = transport.default_endpoint().to_owned();
+        }
+        self.http.transport = transport;
+        self.record(Key::Transport, source, None);
+    }
+
     /// `text` has its secrets put in; `written` is what the file says, if that is something else.
     pub(super) fn set_endpoint(&mut self, text: String, written: Option<&str>, source: Source) {
         self.http.shown_endpoint = endpoint::shown(written.unwrap_or(&text));
@@ -319,13 +356,11 @@ impl Exporter {
         source: &Source,
         fault: Fault,
     ) -> Finding {
-        Finding {
-            severity,
-            location: source.location().or(self.location()).cloned(),
-            key: format!("{}.{}", self.path(), key.name()),
-            what: fault.what,
-            fix: fault.fix,
-        }
+        let (location, key) = match source {
+            Source::Environment(variable) => (None, variable.clone()),
+            _ => (source.location().or(self.location()).cloned(), format!("{}.{}", self.path(), key.name())),
+        };
+        Finding { severity, location, key, what: fault.what, fix: fault.fix }
     }
 
     /// The exporter in findings: as its file or its program knows it.
@@ -335,7 +370,7 @@ impl Exporter {
 
     /// Where the exporter as a whole is described, if that is in a file.
     pub(super) fn location(&self) -> Option<&Location> {
-        self.table.as_ref().map(|table| &table.location)
+        self.table.as_ref().and_then(|table| table.location.as_ref())
     }
 
     fn set_in_code(mut self, key: Key) -> Self {

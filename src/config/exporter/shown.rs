@@ -24,7 +24,7 @@ impl Exporter {
         let http = &self.http;
         let pem = |bytes: &[u8]| format!("{} bytes of PEM", bytes.len());
         match key {
-            Key::Transport => "http".to_owned(),
+            Key::Transport => http.transport.name().to_owned(),
             Key::Endpoint => http.shown_endpoint.clone(),
             Key::Headers if http.headers.is_empty() => "none".to_owned(),
             Key::Headers => {

@@ -10,7 +10,8 @@ use crate::config::key::Key;
 use crate::config::toml::section::is_known_somewhere;
 use crate::config::toml::value::{self, Text, Unusable};
 use crate::config::{
-    Compression, Exporter, Histograms, Level, Proxy, Secret, Temporality, WhenFull, header, suggest,
+    Compression, Exporter, Histograms, Level, Proxy, Secret, Temporality, Transport, WhenFull, header,
+    suggest,
 };
 
 /// No collector wants more, and a request must stay one that servers take.
@@ -51,8 +52,11 @@ impl SectionReader<'_, '_> {
         let (given, surroundings, advice) = (entry.value.get_ref(), self.surroundings, key.advice());
         let time = || value::span_of_time(given, surroundings);
         match key {
-            // has been read before all others
-            Key::Transport => {}
+            // has been judged before all others
+            Key::Transport => {
+                let transport = value::word(given, surroundings, advice, Transport::parse)?;
+                exporter.set_transport(transport, self.source(entry.value_at()));
+            }
             // no section has it
             Key::Signals => {}
             Key::Endpoint => {

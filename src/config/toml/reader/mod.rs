@@ -118,10 +118,7 @@ impl<'r, 'd> SectionReader<'r, 'd> {
         let fault = match text.text.as_str() {
             "http" | "https" => return Transport::On,
             "disable" | "disabled" => return Transport::Off(transport.value_at()),
-            "grpc" => Fault::new(
-                "grpc is not in this version",
-                "write transport = \"http\" and the collector's HTTP port, usually 4318",
-            ),
+            "grpc" => return Transport::On,
             _ => text.fault(Fault::new("is not known", Key::Transport.advice())),
         };
         self.refuse(transport, Key::Transport.advice(), fault.into());

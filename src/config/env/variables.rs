@@ -1,0 +1,33 @@
+//! The variables as they are found.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+
+/// Environment variables: those of the process, or others for a test.
+#[derive(Debug, Clone, Default)]
+pub(in crate::config) struct Variables(BTreeMap<String, OsString>);
+
+impl Variables {
+    /// Those of this process that are about telemetry, as they are now.
+    pub(in crate::config) fn of_process() -> Self {
+        let is_ours = |name: &str| name.starts_with("OTEL_") || name.starts_with("TRACETEST_");
+        let named = |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value));
+        Self(std::env::vars_os().filter_map(named).filter(|(name, _)| is_ours(name)).collect())
+    }
+
+    /// The value of a variable; an empty one is as good as none. `Err` if it is not UTF-8.
+    pub(in crate::config) fn get(&self, name: &str) -> Option<Result<&str, NotUtf8>> {
+        let value = self.0.get(name).filter(|value| !value.is_empty())?;
+        Some(value.to_str().ok_or(NotUtf8))
+    }
+}
+
+/// Why a variable cannot be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::config) struct NotUtf8;
+
+impl<N: Into<String>, V: Into<OsString>> FromIterator<(N, V)> for Variables {
+    fn from_iter<I: IntoIterator<Item = (N, V)>>(pairs: I) -> Self {
+        Self(pairs.into_iter().map(|(name, value)| (name.into(), value.into())).collect())
+    }
+}

@@ -1,0 +1,160 @@
+//! Who speaks on a route, and which of its traces are kept.
+
+use super::{Exporter, Setting, Source};
+use crate::record::{Resource, Value};
+use crate::sample::Sampler;
+
+const SERVICE_NAME: &str = "service.name";
+
+/// The second route of a program: telemetry of the application it runs, apart from its own.
+///
+/// It has its own resource, sampler, exporters and queues. Handed to
+/// [`Config::application`](crate::Config::application); files describe it as `server.telemetry.applicationExporter`.
+///
+/// ```
+/// use standpipe::{Application, Config, Exporter, Sampler};
+///
+/// let application = Application::new()
+///     .service_name("shop")
+///     .sampler(Sampler::trace_id_ratio(0.1))
+///     .exporter(Exporter::http("http://localhost:4318"));
+/// let config = Config::new().service_name("runner").application(application);
+/// # let _ = config;
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct Application {
+    pub(super) settings: RouteSettings,
+    pub(super) exporters: Vec<Exporter>,
+}
+
+impl Application {
+    /// A route that exports nothing yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets the resource attribute `service.name`.
+    #[must_use]
+    pub fn service_name(self, name: &str) -> Self {
+        self.resource(SERVICE_NAME, name)
+    }
+
+    /// Sets an attribute of the application, sent with every request; of a key set twice the last value counts.
+    #[must_use]
+    pub fn resource<'v>(mut self, key: &str, value: impl Into<Value<'v>>) -> Self {
+        self.settings.set_resource(key, value.into(), Source::Code);
+        self
+    }
+
+    /// Sets which traces are recorded; by default those that the parent's process records, and all that begin here.
+    #[must_use]
+    pub fn sampler(mut self, sampler: Sampler) -> Self {
+        self.settings.set_sampler(sampler, None, Source::Code);
+        self
+    }
+
+    /// Adds an exporter; ids need only differ within the route.
+    #[must_use]
+    pub fn exporter(mut self, exporter: Exporter) -> Self {
+        self.exporters.push(exporter);
+        self
+    }
+}
+
+/// One of the ways out of a program that has two: see [`Exporter::route`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum RouteName {
+    /// The program's own telemetry.
+    Internal,
+    /// That of the application it runs: [`Telemetry::application`](crate::Telemetry::application).
+    Application,
+}
+
+impl RouteName {
+    /// `internal` or `application`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Internal => "internal",
+            Self::Application => "application",
+        }
+    }
+}
+
+/// A route's section: what all of its exporters share.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct RouteSettings {
+    pub(crate) resource: Resource,
+    pub(crate) sampler: Sampler,
+    /// The share of traces in percent as it was given, if it was given so.
+    sampling: Option<f64>,
+    service_name_source: Source,
+    /// Of all other attributes of the resource: the last one.
+    resource_source: Source,
+    sampler_source: Source,
+}
+
+impl RouteSettings {
+    pub(super) fn set_resource(&mut self, key: &str, value: Value<'_>, source: Source) {
+        self.resource.set(key, value);
+        match key {
+            SERVICE_NAME => self.service_name_source = source,
+            _ => self.resource_source = source,
+        }
+    }
+
+    pub(super) fn set_service_name(&mut self, name: &str, source: Source) {
+        self.set_resource(SERVICE_NAME, Value::Str(name), source);
+    }
+
+    /// `sampling` is the share in percent, if that is how it was said.
+    pub(super) fn set_sampler(&mut self, sampler: Sampler, sampling: Option<f64>, source: Source) {
+        self.sampler = sampler;
+        self.sampling = sampling;
+        self.sampler_source = source;
+    }
+
+    /// Who set the name of the service; the default if nobody did.
+    pub(super) fn service_name_source(&self) -> &Source {
+        &self.service_name_source
+    }
+
+    pub(super) fn sampler_source(&self) -> &Source {
+        &self.sampler_source
+    }
+
+    /// As it will be sent.
+    pub(super) fn service_name(&self) -> String {
+        let resource = self.resource.clone().with_defaults();
+        resource.get_str(SERVICE_NAME).unwrap_or_default().to_owned()
+    }
+
+    /// The share of traces that begin here and are kept, in percent.
+    pub(super) fn sampling(&self) -> f64 {
+        self.sampling.unwrap_or_else(|| self.sampler.percent())
+    }
+
+    /// Name, other attributes and sampler, under these keys.
+    pub(super) fn effective(&self, [name, resource, sampler]: [&'static str; 3]) -> Vec<Setting> {
+        let mut settings =
+            vec![Setting { key: name, value: self.service_name(), source: self.service_name_source.clone() }];
+        let others: Vec<String> = self
+            .resource
+            .shown()
+            .filter(|(key, _)| *key != SERVICE_NAME)
+            .map(|(key, value)| format!("{key}={value}"))
+            .collect();
+        if !others.is_empty() {
+            settings.push(Setting {
+                key: resource,
+                value: others.join(", "),
+                source: self.resource_source.clone(),
+            });
+        }
+        settings.push(Setting {
+            key: sampler,
+            value: self.sampler.to_string(),
+            source: self.sampler_source.clone(),
+        });
+        settings
+    }
+}
