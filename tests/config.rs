@@ -5,7 +5,7 @@ use std::time::Duration;
 use settings::{findings, ids, refused, tracer, value};
 use standpipe::{
     Compression, Config, Exporter, FindingSeverity, Histograms, Proxy, Severity, Signal, Source, SpanLimits,
-    Temporality, WhenFull,
+    Telemetry, Temporality, WhenFull,
 };
 
 #[path = "support/settings.rs"]
@@ -40,14 +40,26 @@ fn the_documented_http_example_loads_without_a_word() {
 }
 
 #[test]
-fn the_documented_grpc_example_is_told_what_to_write_until_there_is_grpc() {
-    let error = refused(GRPC_EXAMPLE);
+fn the_documented_grpc_example_loads_as_it_is() {
+    let config = Config::from_toml_str(GRPC_EXAMPLE).expect("the users' own example");
+    assert_eq!(ids(&config), ["otel"]);
+    assert_eq!(value(&config, "transport"), "grpc");
     assert_eq!(
-        error.to_string(),
-        "<toml>:3:13: tracer.otel.transport: grpc is not in this version; \
-         write transport = \"http\" and the collector's HTTP port, usually 4318"
+        config.exporters()[0].endpoints(),
+        [(Signal::Traces, "https://127.0.0.1:443".to_owned())],
+        "the path is left out"
     );
-    assert!(error.into_usable().exporters().is_empty());
+    assert_eq!(
+        findings(&config),
+        [
+            "warning: <toml>:3:13: tracer.otel.transport: this version cannot send over gRPC yet; \
+             write transport = \"http\" and the collector's HTTP port, usually 4318, until it can",
+            "warning: <toml>:4:12: tracer.otel.endpoint: the path is ignored: gRPC has none; \
+             write \"https://127.0.0.1:443\"",
+        ]
+    );
+    let refused = Telemetry::start(config).expect_err("gRPC");
+    assert_eq!(refused.to_string(), "exporter \"otel\": this version cannot send over gRPC");
 }
 
 #[test]

@@ -83,7 +83,7 @@ fn ten_mistakes_are_told_at_once_each_at_its_place() {
         "otlp.toml:8:12: tracer.first.headers: environment variable \"STANDPIPE_NOT_SET\" is not set; \
          set it to the value",
         "otlp.toml:8:56: tracer.first.headers: header without a colon; write it like \"Name: value\"",
-        "otlp.toml:12:13: tracer.second.transport: \"carrier-pigeon\" is not known; write \"http\"",
+        "otlp.toml:12:13: tracer.second.transport: \"carrier-pigeon\" is not known; write \"http\", \"grpc\" or \"disable\"",
         "otlp.toml:13:17: tracer.second.queue-records: 0 is too small; write 1 to 16777215",
         "otlp.toml:14:15: tracer.second.endpoint: \"http://ä.test\" has a host that is not ASCII; \
          write its xn-- form",

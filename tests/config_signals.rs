@@ -141,14 +141,12 @@ interval = "30s"
 "#;
 
 #[test]
-fn the_documented_metrics_example_is_told_what_to_write_until_there_is_grpc() {
-    let error = refused(METRICS_EXAMPLE);
-    assert_eq!(
-        error.to_string(),
-        "<toml>:2:13: metrics.open-telemetry.transport: grpc is not in this version; \
-         write transport = \"http\" and the collector's HTTP port, usually 4318"
-    );
-    assert!(error.into_usable().exporters().is_empty());
+fn the_documented_metrics_example_loads_as_it_is() {
+    let config = loaded(METRICS_EXAMPLE);
+    assert_eq!(value(&config, "transport"), "grpc");
+    assert_eq!(value(&config, "interval"), "30s");
+    let endpoint = "https://otel-collector.example.com:443".to_owned();
+    assert_eq!(config.exporters()[0].endpoints(), [(Signal::Metrics, endpoint)]);
 }
 
 #[test]
@@ -230,7 +228,7 @@ fn every_bad_value_of_metrics_has_its_own_message() {
         (
             "temporality = 'low-memory'",
             "3:15: metrics.open-telemetry.temporality: \"low-memory\" is not known; \
-             write \"cumulative\", \"delta\" or \"lowmemory\"",
+             did you mean \"lowmemory\"?",
         ),
         (
             "histograms = 160",
@@ -269,7 +267,8 @@ fn every_bad_value_of_metrics_has_its_own_message() {
     for (text, message) in [
         (
             "[metrics.open-telemetry]\ntransport = 'carrier-pigeon'",
-            "<toml>:2:13: metrics.open-telemetry.transport: \"carrier-pigeon\" is not known; write \"http\"",
+            "<toml>:2:13: metrics.open-telemetry.transport: \"carrier-pigeon\" is not known; \
+             write \"http\", \"grpc\" or \"disable\"",
         ),
         (
             "[metrics]\nopen-telemetry = 'http'",

@@ -5,18 +5,23 @@
 //! file → toml ─────────────┘          error: every finding, and what is usable without the broken
 //! ```
 
+mod document;
 mod duration;
 mod endpoint;
 mod env;
 mod error;
 mod expand;
 mod exporter;
+mod file;
 mod header;
 mod key;
 mod node;
+mod path;
 mod push;
+mod read;
 mod route;
 mod secret;
+mod section;
 mod settings;
 mod size;
 mod source;
@@ -148,7 +153,7 @@ impl Config {
     /// Every error in the file at once, together with what is usable without the broken exporters. A file that
     /// cannot be read, is not UTF-8 or is larger than 1 MiB is [unreadable](ConfigError::is_unreadable).
     pub fn from_file(path: impl AsRef<Path>) -> Result<Self, ConfigError> {
-        toml::read_file(path.as_ref())
+        file::read_file(path.as_ref())
     }
 
     /// Reads the same from text; places in it are shown as `<toml>:line:column`, and paths in it start at the
@@ -174,7 +179,7 @@ impl Config {
     ///
     /// As [`from_file`](Self::from_file).
     pub fn from_toml_str(text: &str) -> Result<Self, ConfigError> {
-        toml::read_str(text)
+        file::read_toml(text)
     }
 
     /// Reads OpenTelemetry's environment variables: `OTEL_EXPORTER_OTLP_ENDPOINT` and its companions.

@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use super::settings::parse;
-
 /// Over which stretch of time the sums of metrics go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Temporality {
@@ -28,13 +26,8 @@ pub enum Histograms {
 }
 
 impl Temporality {
-    const NAMES: [(&'static str, Self); 3] =
+    pub(super) const NAMES: [(&'static str, Self); 3] =
         [("cumulative", Self::Cumulative), ("delta", Self::Delta), ("lowmemory", Self::LowMemory)];
-
-    /// In any case.
-    pub(super) fn parse(text: &str) -> Option<Self> {
-        parse(&Self::NAMES, text)
-    }
 
     /// As files spell it.
     pub(super) fn name(self) -> &'static str {
@@ -44,13 +37,8 @@ impl Temporality {
 }
 
 impl Histograms {
-    const NAMES: [(&'static str, Self); 2] =
+    pub(super) const NAMES: [(&'static str, Self); 2] =
         [("explicit", Self::Explicit), ("exponential", Self::Exponential)];
-
-    /// In any case.
-    pub(super) fn parse(text: &str) -> Option<Self> {
-        parse(&Self::NAMES, text)
-    }
 
     /// As files spell it.
     pub(super) fn name(self) -> &'static str {
@@ -80,17 +68,18 @@ impl Default for PushSettings {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::settings::parse;
 
     #[test]
     fn forms_of_metrics_are_known_by_their_names_in_any_case() {
         for (name, temporality) in Temporality::NAMES {
             assert_eq!(temporality.name(), name);
-            assert_eq!(Temporality::parse(&name.to_uppercase()), Some(temporality));
+            assert_eq!(parse(&Temporality::NAMES, &name.to_uppercase()), Some(temporality));
         }
         for (name, histograms) in Histograms::NAMES {
             assert_eq!(histograms.name(), name);
-            assert_eq!(Histograms::parse(&name.to_uppercase()), Some(histograms));
+            assert_eq!(parse(&Histograms::NAMES, &name.to_uppercase()), Some(histograms));
         }
-        assert_eq!(Temporality::parse("low-memory"), None);
+        assert_eq!(parse(&Temporality::NAMES, "low-memory"), None);
     }
 }

@@ -40,13 +40,8 @@ impl Transport {
     }
 
     /// What a file may write; `https` is what some write for `http`.
-    pub(super) fn parse(text: &str) -> Option<Self> {
-        match text {
-            "http" | "https" => Some(Self::Http),
-            "grpc" => Some(Self::Grpc),
-            _ => None,
-        }
-    }
+    pub(super) const NAMES: [(&'static str, Self); 3] =
+        [("http", Self::Http), ("https", Self::Http), ("grpc", Self::Grpc)];
 
     /// The port of endpoints that name neither a port nor a scheme.
     pub(super) fn default_port(self) -> u16 {
@@ -75,6 +70,16 @@ pub enum Compression {
     Gzip,
 }
 
+impl Compression {
+    pub(super) const NAMES: [(&'static str, Self); 2] = [("none", Self::None), ("gzip", Self::Gzip)];
+
+    /// As files spell it.
+    pub(super) fn name(self) -> &'static str {
+        // the table is in the order of the variants
+        Self::NAMES[self as usize].0
+    }
+}
+
 /// Whether proxies named by the environment are used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Proxy {
@@ -83,6 +88,16 @@ pub enum Proxy {
     FromEnvironment,
     /// Always connect directly.
     Off,
+}
+
+impl Proxy {
+    pub(super) const NAMES: [(&'static str, Self); 2] = [("env", Self::FromEnvironment), ("off", Self::Off)];
+
+    /// As files spell it.
+    pub(super) fn name(self) -> &'static str {
+        // the table is in the order of the variants
+        Self::NAMES[self as usize].0
+    }
 }
 
 /// The queue's section.
@@ -292,7 +307,7 @@ impl Level {
     pub(super) const DISABLE: Self = Self(None);
 
     /// The words of files; code may also name the steps between them.
-    const NAMES: [(&'static str, Level); 6] = [
+    pub(super) const NAMES: [(&'static str, Level); 6] = [
         ("trace", Level(Some(Severity::Trace))),
         ("debug", Level(Some(Severity::Debug))),
         ("info", Level(Some(Severity::Info))),
@@ -300,11 +315,6 @@ impl Level {
         ("error", Level(Some(Severity::Error))),
         ("disable", Level::DISABLE),
     ];
-
-    /// In any case.
-    pub(super) fn parse(text: &str) -> Option<Self> {
-        parse(&Self::NAMES, text)
-    }
 
     /// The least number of a severity that passes.
     pub(crate) fn least_severity(self) -> u8 {
@@ -329,10 +339,10 @@ mod tests {
     fn a_level_is_known_by_its_name_in_any_case() {
         for (name, level) in Level::NAMES {
             assert_eq!(level.name(), name);
-            assert_eq!(Level::parse(&name.to_uppercase()), Some(level));
+            assert_eq!(parse(&Level::NAMES, &name.to_uppercase()), Some(level));
         }
-        assert_eq!(Level::parse("verbose"), None);
-        assert_eq!(Level::parse(""), None);
+        assert_eq!(parse(&Level::NAMES, "verbose"), None);
+        assert_eq!(parse(&Level::NAMES, ""), None);
     }
 
     #[test]

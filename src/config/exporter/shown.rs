@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::Exporter;
 use crate::config::key::Key;
-use crate::config::{Compression, Proxy, Setting, WhenFull, duration, size};
+use crate::config::{Setting, WhenFull, duration, size};
 use crate::record::Signal;
 
 impl Exporter {
@@ -52,14 +52,8 @@ impl Exporter {
             Key::GiveUpAfter => duration::show(self.retry.give_up_after),
             Key::RetryFirstDelay => duration::show(self.retry.first_delay),
             Key::RetryMaxDelay => duration::show(self.retry.max_delay),
-            Key::Compression => match http.compression {
-                Compression::None => "none".to_owned(),
-                Compression::Gzip => "gzip".to_owned(),
-            },
-            Key::Proxy => match http.proxy {
-                Proxy::FromEnvironment => "env".to_owned(),
-                Proxy::Off => "off".to_owned(),
-            },
+            Key::Compression => http.compression.name().to_owned(),
+            Key::Proxy => http.proxy.name().to_owned(),
             Key::CaFile => http.tls.ca.as_deref().map_or_else(|| "bundled roots".to_owned(), pem),
             Key::ClientCertificateFile => http
                 .tls

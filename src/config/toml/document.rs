@@ -1,26 +1,30 @@
 //! A document and the places in it.
 
-use std::borrow::Cow;
+use std::collections::BTreeSet;
 
-use toml::Spanned;
 use toml::de::DeTable;
 
-use super::outline::{Malformed, Outline, Owner, WayBack, encode};
+use super::outline::{Malformed, Outline, WayBack};
 use super::scan::scan;
-use super::section::Section;
+use super::tree;
+use crate::config::document::Mistake;
 use crate::config::error::{Finding, FindingSeverity, Location};
+use crate::config::node::{Node, Places};
+use crate::config::path::dotted;
+use crate::config::section::{Owner, Section};
 
 /// More are only counted: a file with so many is no configuration.
 const MAX_MISTAKES: usize = 101;
 
-/// A document that has been scanned; its edited text is handed to the parser by [`Document::parse`].
-pub(super) struct Document<'d> {
+/// A document that has been scanned; its edited text is handed to the parser by [`TomlDocument::parse`].
+pub(super) struct TomlDocument<'d> {
     file: &'d str,
     text: &'d str,
     outline: Outline<'d>,
-    edited: String,
     way_back: WayBack,
     marks: Vec<Mark>,
+    /// Statements with a mistake in their TOML: what was read of them is not worth another word.
+    spoilt: BTreeSet<usize>,
 }
 
 /// A place whose line and column are known.
@@ -31,33 +35,27 @@ struct Mark {
     column: usize,
 }
 
-/// A mistake in the TOML itself.
-pub(super) struct Mistake {
-    pub(super) owner: Owner,
-    pub(super) finding: Finding,
-    /// See [`Document::statement_at`].
-    pub(super) statement: Option<usize>,
-}
-
 /// Who found a mistake.
 enum Reason<'m> {
     Scan(&'m Malformed),
     Parse(&'m str),
 }
 
-impl<'d> Document<'d> {
-    /// `file` is how the document is called in messages.
-    pub(super) fn new(file: &'d str, text: &'d str) -> Self {
+impl<'d> TomlDocument<'d> {
+    /// The document with what could be read, and every mistake, up to a bound: at most one for each statement.
+    /// `file` is how it is called in messages.
+    pub(super) fn parse(file: &'d str, text: &'d str) -> (Self, Node, Vec<Mistake>) {
         // the mark that some editors put first is no character of the first line
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let outline = scan(text);
         let (edited, way_back) = outline.edited();
-        Self { file, text, outline, edited, way_back, marks: mark(text) }
+        let mut document = Self { file, text, outline, way_back, marks: mark(text), spoilt: BTreeSet::new() };
+        let (root, errors) = DeTable::parse_recoverable(&edited);
+        let mistakes = document.mistakes(&errors);
+        (document, tree::node_of(&root), mistakes)
     }
 
-    /// What could be read, and every mistake, up to a bound: at most one for each statement.
-    pub(super) fn parse(&self) -> (Spanned<DeTable<'_>>, Vec<Mistake>) {
-        let (root, errors) = DeTable::parse_recoverable(&self.edited);
+    fn mistakes(&mut self, errors: &[toml::de::Error]) -> Vec<Mistake> {
         let malformed = self.outline.malformed().iter().map(|found| (found.at, Reason::Scan(found)));
         let errors = errors.iter().map(|error| {
             let start = error.span().map_or(0, |span| span.start);
@@ -68,8 +66,10 @@ impl<'d> Document<'d> {
         // what follows a first mistake in a statement is mostly its echo
         found.dedup_by_key(|(place, _)| self.outline.statement_at(*place));
 
+        let shown = &found[..found.len().min(MAX_MISTAKES)];
         let mut mistakes: Vec<Mistake> =
-            found.iter().take(MAX_MISTAKES).map(|(place, reason)| self.mistake(*place, reason)).collect();
+            shown.iter().map(|(place, reason)| self.mistake(*place, reason)).collect();
+        let spoilt = shown.iter().filter_map(|(place, _)| self.outline.statement_at(*place)).collect();
         if let Some((place, _)) = found.get(MAX_MISTAKES) {
             let finding = Finding {
                 severity: FindingSeverity::Error,
@@ -78,19 +78,10 @@ impl<'d> Document<'d> {
                 what: format!("{} more mistakes from here on", found.len() - MAX_MISTAKES),
                 fix: "is this a TOML file?".to_owned(),
             };
-            mistakes.push(Mistake { owner: Owner::Unknown, finding, statement: None });
+            mistakes.push(Mistake { owner: Owner::Unknown, finding });
         }
-        (root, mistakes)
-    }
-
-    /// The place of an offset that the parser gave.
-    pub(super) fn location(&self, edited: usize) -> Location {
-        self.location_of(self.way_back.original(edited))
-    }
-
-    /// The number of the statement at an offset that the parser gave.
-    pub(super) fn statement_at(&self, edited: usize) -> Option<usize> {
-        self.outline.statement_at(self.way_back.original(edited))
+        self.spoilt = spoilt;
+        mistakes
     }
 
     fn mistake(&self, place: usize, reason: &Reason<'_>) -> Mistake {
@@ -103,7 +94,7 @@ impl<'d> Document<'d> {
         let severity = if owner == Owner::Other { FindingSeverity::Warning } else { FindingSeverity::Error };
         let key = dotted(self.outline.path_at(place).iter().map(String::as_str));
         let finding = Finding { severity, location: Some(self.location_of(place)), key, what, fix };
-        Mistake { owner, finding, statement: self.outline.statement_at(place) }
+        Mistake { owner, finding }
     }
 
     /// Splits the parser's message into what is wrong and what to write.
@@ -148,18 +139,14 @@ impl<'d> Document<'d> {
     }
 }
 
-/// A path as it would be written in a file, with endless parts cut.
-pub(super) fn dotted<'p>(path: impl IntoIterator<Item = &'p str>) -> String {
-    let parts: Vec<String> = path.into_iter().map(|part| encode(&shortened(part))).collect();
-    parts.join(".")
-}
+impl Places for TomlDocument<'_> {
+    fn location(&self, at: usize) -> Location {
+        self.location_of(self.way_back.original(at))
+    }
 
-/// Text for a message: what is very long helps nobody.
-pub(super) fn shortened(text: &str) -> Cow<'_, str> {
-    const LONGEST: usize = 60;
-    match text.char_indices().nth(LONGEST) {
-        Some((end, _)) => format!("{}…", &text[..end]).into(),
-        None => text.into(),
+    fn is_spoilt(&self, at: usize) -> bool {
+        let statement = self.outline.statement_at(self.way_back.original(at));
+        statement.is_some_and(|statement| self.spoilt.contains(&statement))
     }
 }
 
@@ -192,7 +179,7 @@ mod tests {
     fn lines_and_columns_count_characters_from_one() {
         let long = "ü".repeat(3_000);
         let text = format!("a\nöb = 1\r\n\n{long}X\n");
-        let document = Document::new("f", &text);
+        let (document, ..) = TomlDocument::parse("f", &text);
         let place = |wanted: &str| {
             let location = document.location_of(text.find(wanted).expect(wanted));
             (location.line, location.column)
@@ -204,13 +191,12 @@ mod tests {
         assert_eq!(place("ü"), (4, 1));
         assert_eq!(place("X"), (4, 3_001));
         assert_eq!(document.location_of(text.len()).line, 5);
-        assert_eq!(Document::new("f", "").location_of(0).to_string(), "f:1:1");
+        assert_eq!(TomlDocument::parse("f", "").0.location_of(0).to_string(), "f:1:1");
     }
 
     #[test]
     fn a_byte_order_mark_is_no_column() {
-        let document = Document::new("f", "\u{feff}= 1");
-        let (_, mistakes) = document.parse();
+        let (document, _, mistakes) = TomlDocument::parse("f", "\u{feff}= 1");
         assert_eq!(mistakes[0].finding.location, Some(document.location_of(0)));
         assert_eq!(document.location_of(0).to_string(), "f:1:1");
     }

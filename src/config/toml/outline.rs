@@ -5,7 +5,7 @@ use std::ops::Range;
 use toml::de::DeValue;
 
 use super::cursor::Cursor;
-use super::section::Section;
+use crate::config::section::Owner;
 
 /// The statements of a document, and the text that is handed to the parser in its place.
 #[derive(Debug, Default)]
@@ -23,16 +23,6 @@ pub(super) struct Malformed {
     pub(super) at: usize,
     pub(super) what: &'static str,
     pub(super) fix: &'static str,
-}
-
-/// Whose setting a place in the document belongs to.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Owner {
-    Section(Section),
-    /// Nobody here.
-    Other,
-    /// It could be anybody's.
-    Unknown,
 }
 
 /// A table header, or a key with its value.
@@ -153,16 +143,8 @@ impl<'d> Outline<'d> {
         let Some(statement) = self.statement_at(place).map(|number| &self.statements[number]) else {
             return Owner::Unknown;
         };
-        let path = self.path_of(statement);
-        match (Section::at(&path), path.first().map(String::as_str)) {
-            // it may have swallowed anything
-            _ if statement.is_unclosed => Owner::Unknown,
-            (Some(section), _) => Owner::Section(section),
-            (None, Some("tracer") | None) => Owner::Unknown,
-            // all of `metrics`, of which only one table is ours
-            (None, Some("metrics")) if path.len() == 1 => Owner::Section(Section::Metrics),
-            (None, Some(_)) => Owner::Other,
-        }
+        // one that is not closed may have swallowed anything
+        if statement.is_unclosed { Owner::Unknown } else { Owner::of(&self.path_of(statement)) }
     }
 
     /// Where the key of the statement at a place was set before.
@@ -208,31 +190,10 @@ pub(super) fn decode(part: &str) -> String {
     quoted.as_ref().and_then(|value| value.get_ref().as_str()).unwrap_or(part).to_owned()
 }
 
-/// A part of a key as it has to be written: quoted only if it must be.
-pub(super) fn encode(part: &str) -> String {
-    let is_bare =
-        !part.is_empty() && part.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_'));
-    if is_bare { part.to_owned() } else { quote(part) }
-}
-
-/// Any text as a TOML basic string.
-pub(super) fn quote(text: &str) -> String {
-    let mut quoted = String::with_capacity(text.len() + 2);
-    quoted.push('"');
-    for character in text.chars() {
-        match character {
-            '"' | '\\' => quoted.extend(['\\', character]),
-            _ if character.is_control() => quoted.push_str(&format!("\\u{:04X}", u32::from(character))),
-            _ => quoted.push(character),
-        }
-    }
-    quoted.push('"');
-    quoted
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::path::{encode, quote};
 
     #[test]
     fn what_is_quoted_is_decoded_as_the_same() {

@@ -11,10 +11,9 @@
 use std::ops::Range;
 
 use super::cursor::{Cursor, MAX_DEPTH};
-use super::outline::{Malformed, Outline, Statement, Table, TableKind, decode, quote};
-
-/// The name under which a tracer's table `enable` is handed on.
-pub(super) const ENABLE_TABLE: &str = "enable.";
+use super::outline::{Malformed, Outline, Statement, Table, TableKind, decode};
+use crate::config::path::quote;
+use crate::config::section::ENABLE_TABLE;
 
 /// After so many lines that are no statements a document is not read any further …
 const MAX_MALFORMED: usize = 100;
@@ -275,8 +274,7 @@ mod tests {
     use toml::de::DeTable;
 
     use super::*;
-    use crate::config::toml::outline::Owner;
-    use crate::config::toml::section::Section;
+    use crate::config::section::{Owner, Section};
 
     fn edited(document: &str) -> String {
         scan(document).edited().0

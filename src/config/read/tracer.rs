@@ -1,12 +1,10 @@
 //! One `[tracer.<id>]`: whether it is started, and whether it sends spans, logs or both.
 
-use toml::Spanned;
-use toml::de::DeValue;
-
-use super::document::shortened;
-use super::reader::{Entries, SectionReader, Transport};
-use super::section::{ENABLE, ENABLE_LOGS, ENABLE_SPANS, TYPE};
+use super::reader::{Entries, SectionReader, Switch};
 use crate::config::key::Key;
+use crate::config::node::{Node, Tree};
+use crate::config::path::shortened;
+use crate::config::section::{ENABLE, ENABLE_LOGS, ENABLE_SPANS, TYPE};
 use crate::config::{Exporter, Level, Signals, suggest};
 use crate::record::Signal;
 
@@ -14,7 +12,7 @@ const TYPES: [&str; 2] = ["open-telemetry", "otel"];
 const TYPE_ADVICE: &str = "write type = \"open-telemetry\"";
 
 /// The exporter that a tracer describes; `None` if it is not to be started, whatever else is wrong with it.
-pub(super) fn read(mut reader: SectionReader<'_, '_>, tracer: &Spanned<DeValue<'_>>) -> Option<Exporter> {
+pub(super) fn read(mut reader: SectionReader<'_, '_>, tracer: &Node) -> Option<Exporter> {
     let mut tracer = TracerReader { entries: reader.entries(tracer)?, reader };
     tracer.refuse_twins();
     if tracer.is_off() || !tracer.is_ours() || !tracer.has_transport() {
@@ -44,7 +42,7 @@ impl TracerReader<'_, '_, '_> {
         let Some(enable) = self.entries.find(ENABLE) else {
             return false;
         };
-        let is_off = enable.value.get_ref().as_bool() == Some(false);
+        let is_off = enable.node.value == Tree::Bool(false);
         if is_off {
             let path = self.reader.path(ENABLE);
             self.reader.report.note(enable.value_at(), path, "not started: enable is false", "");
@@ -76,10 +74,10 @@ impl TracerReader<'_, '_, '_> {
 
     fn has_transport(&mut self) -> bool {
         match self.reader.transport(&self.entries) {
-            Transport::On => {}
+            Switch::On => {}
             // an error, but read on
-            Transport::Missing => self.reader.missing(Key::Transport.name(), "write transport = \"http\""),
-            Transport::Off(at) => {
+            Switch::Missing => self.reader.missing(Key::Transport.name(), "write transport = \"http\""),
+            Switch::Off(at) => {
                 let path = self.reader.path(Key::Transport.name());
                 self.reader.report.note(at, path, "not started: its transport is disabled", "");
                 return false;

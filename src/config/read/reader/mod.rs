@@ -4,19 +4,17 @@ mod keys;
 
 use std::borrow::Cow;
 
-use toml::Spanned;
-use toml::de::{DeString, DeValue};
-
-use super::document::dotted;
 use super::report::Report;
-use super::scan::ENABLE_TABLE;
-use super::section::{ENABLE, Section};
 use super::value::{self, Unusable};
-use crate::config::error::Fault;
 use crate::config::expand::Surroundings;
 use crate::config::key::Key;
+use crate::config::node::Node;
+use crate::config::path::dotted;
+use crate::config::section::{ENABLE, ENABLE_TABLE, Section};
 use crate::config::{Exporter, Source};
 
+/// Transports that are none.
+const OFF: [&str; 2] = ["disable", "disabled"];
 const TRUE_OR_FALSE: &str = "write true or false, without quotes";
 
 /// Reads one section.
@@ -31,12 +29,12 @@ pub(super) struct SectionReader<'r, 'd> {
 pub(super) struct Entry<'t> {
     name: Cow<'t, str>,
     key_at: usize,
-    pub(super) value: &'t Spanned<DeValue<'t>>,
+    pub(super) node: &'t Node,
 }
 
 impl Entry<'_> {
     pub(super) fn value_at(&self) -> usize {
-        self.value.span().start
+        self.node.at
     }
 }
 
@@ -59,43 +57,44 @@ impl<'t> Entries<'t> {
 }
 
 /// What a section says of its transport.
-pub(super) enum Transport {
+pub(super) enum Switch {
     Missing,
     /// Switched off at this place.
     Off(usize),
-    /// Switched on; if it is not one that exists, that has been reported.
+    /// Switched on, as far as can be told.
     On,
 }
 
 impl<'r, 'd> SectionReader<'r, 'd> {
     pub(super) fn new(
         section: &'r Section,
-        key: &Spanned<DeString<'_>>,
+        declared_at: usize,
         surroundings: &'r Surroundings,
         report: &'r mut Report<'d>,
     ) -> Self {
-        Self { section, declared_at: key.span().start, surroundings, report }
+        Self { section, declared_at, surroundings, report }
     }
 
     /// All keys, those of a tracer's table `enable` by their full name; `None` if the value is no table.
-    pub(super) fn entries<'t>(&mut self, value: &'t Spanned<DeValue<'t>>) -> Option<Entries<'t>> {
-        let Some(table) = value.get_ref().as_table() else {
+    pub(super) fn entries<'t>(&mut self, node: &'t Node) -> Option<Entries<'t>> {
+        let Some(fields) = node.as_table() else {
             let path = dotted(self.section.path());
-            self.report.wrong_type(Some(self.section), path, value, self.section.example());
+            self.report.wrong_type(Some(self.section), path, node, self.section.example());
             return None;
         };
-        let mut entries: Vec<Entry<'t>> = Vec::with_capacity(table.len());
-        for (key, value) in table {
-            match value.get_ref().as_table().filter(|_| key.get_ref() == ENABLE_TABLE) {
-                Some(nested) => entries.extend(nested.iter().map(|(leaf, value)| Entry {
-                    name: format!("{ENABLE_TABLE}{}", leaf.get_ref()).into(),
-                    key_at: leaf.span().start,
-                    value,
+        let mut entries: Vec<Entry<'t>> = Vec::with_capacity(fields.len());
+        for field in fields {
+            let is_enable = [ENABLE, ENABLE_TABLE].contains(&field.name.as_str());
+            match field.node.as_table().filter(|_| is_enable) {
+                Some(nested) => entries.extend(nested.iter().map(|leaf| Entry {
+                    name: format!("{ENABLE_TABLE}{}", leaf.name).into(),
+                    key_at: leaf.at,
+                    node: &leaf.node,
                 })),
                 None => entries.push(Entry {
-                    name: key.get_ref().as_ref().into(),
-                    key_at: key.span().start,
-                    value,
+                    name: field.name.as_str().into(),
+                    key_at: field.at,
+                    node: &field.node,
                 }),
             }
         }
@@ -103,26 +102,17 @@ impl<'r, 'd> SectionReader<'r, 'd> {
         Some(Entries(entries))
     }
 
-    /// Whether the section is switched on by its transport; one that is not known is an error, but read on.
-    pub(super) fn transport(&mut self, entries: &Entries<'_>) -> Transport {
+    /// Whether the section is switched on by its transport. One that is not known counts as on: it is an error, and
+    /// told with all others.
+    pub(super) fn transport(&mut self, entries: &Entries<'_>) -> Switch {
         let Some(transport) = entries.find(Key::Transport.name()) else {
-            return Transport::Missing;
+            return Switch::Missing;
         };
-        let text = match value::text(transport.value.get_ref(), self.surroundings) {
-            Ok(text) => text,
-            Err(unusable) => {
-                self.refuse(transport, Key::Transport.advice(), unusable);
-                return Transport::On;
-            }
-        };
-        let fault = match text.text.as_str() {
-            "http" | "https" => return Transport::On,
-            "disable" | "disabled" => return Transport::Off(transport.value_at()),
-            "grpc" => return Transport::On,
-            _ => text.fault(Fault::new("is not known", Key::Transport.advice())),
-        };
-        self.refuse(transport, Key::Transport.advice(), fault.into());
-        Transport::On
+        let is_off = |word: &str| OFF.iter().any(|off| off.eq_ignore_ascii_case(word));
+        match value::text(transport.node, self.surroundings) {
+            Ok(text) if is_off(&text.text) => Switch::Off(transport.value_at()),
+            _ => Switch::On,
+        }
     }
 
     /// The exporter with everything that could be taken over; what could not is reported.
@@ -137,7 +127,7 @@ impl<'r, 'd> SectionReader<'r, 'd> {
     /// Where a switch is set, and to what.
     pub(super) fn truth(&mut self, entries: &Entries<'_>, name: &str) -> Option<(usize, bool)> {
         let entry = entries.find(name)?;
-        match value::truth(entry.value.get_ref()) {
+        match value::truth(entry.node) {
             Ok(truth) => Some((entry.value_at(), truth)),
             Err(unusable) => {
                 self.refuse(entry, TRUE_OR_FALSE, unusable);
@@ -148,7 +138,7 @@ impl<'r, 'd> SectionReader<'r, 'd> {
 
     /// The text of a key that is no setting of an exporter.
     pub(super) fn text<'t>(&mut self, entry: &Entry<'t>, advice: &str) -> Option<value::Text<'t>> {
-        value::text(entry.value.get_ref(), self.surroundings)
+        value::text(entry.node, self.surroundings)
             .map_err(|unusable| self.refuse(entry, advice, unusable))
             .ok()
     }
@@ -164,15 +154,15 @@ impl<'r, 'd> SectionReader<'r, 'd> {
     }
 
     fn refuse(&mut self, entry: &Entry<'_>, advice: &str, unusable: Unusable) {
-        self.refuse_at(entry.value, &entry.name, advice, unusable);
+        self.refuse_at(entry.node, &entry.name, advice, unusable);
     }
 
-    fn refuse_at(&mut self, value: &Spanned<DeValue<'_>>, name: &str, advice: &str, unusable: Unusable) {
+    fn refuse_at(&mut self, node: &Node, name: &str, advice: &str, unusable: Unusable) {
         let path = self.path(name);
         match unusable {
-            Unusable::WrongType => self.report.wrong_type(Some(self.section), path, value, advice),
+            Unusable::WrongType => self.report.wrong_type(Some(self.section), path, node, advice),
             Unusable::Faulty(fault) => {
-                self.report.error(Some(self.section), value.span().start, path, fault.what, fault.fix);
+                self.report.error(Some(self.section), node.at, path, fault.what, fault.fix);
             }
         }
     }

@@ -1,14 +1,12 @@
 //! The settings of a section: each key to its place in the exporter.
 
-use toml::Spanned;
-use toml::de::DeValue;
-
 use super::{Entries, Entry, SectionReader};
 use crate::config::error::Fault;
 use crate::config::expand;
 use crate::config::key::Key;
-use crate::config::toml::section::is_known_somewhere;
-use crate::config::toml::value::{self, Text, Unusable};
+use crate::config::node::{Node, Tree};
+use crate::config::read::value::{self, Text, Unusable};
+use crate::config::section::is_known_somewhere;
 use crate::config::{
     Compression, Exporter, Histograms, Level, Proxy, Secret, Temporality, Transport, WhenFull, header,
     suggest,
@@ -49,12 +47,11 @@ impl SectionReader<'_, '_> {
         exporter: &mut Exporter,
         client: &mut ClientFiles,
     ) -> Result<Option<String>, Unusable> {
-        let (given, surroundings, advice) = (entry.value.get_ref(), self.surroundings, key.advice());
+        let (given, surroundings, advice) = (entry.node, self.surroundings, key.advice());
         let time = || value::span_of_time(given, surroundings);
         match key {
-            // has been judged before all others
             Key::Transport => {
-                let transport = value::word(given, surroundings, advice, Transport::parse)?;
+                let transport = value::word(given, surroundings, advice, &Transport::NAMES)?;
                 exporter.set_transport(transport, self.source(entry.value_at()));
             }
             // no section has it
@@ -63,14 +60,14 @@ impl SectionReader<'_, '_> {
                 let Text { written, text, is_secret } = value::text(given, surroundings)?;
                 exporter.set_endpoint(text, is_secret.then_some(written), self.source(entry.value_at()));
             }
-            Key::Headers => self.headers(entry.value, exporter)?,
-            Key::Level => exporter.level = value::word(given, surroundings, advice, Level::parse)?,
+            Key::Headers => self.headers(entry.node, exporter)?,
+            Key::Level => exporter.level = value::word(given, surroundings, advice, &Level::NAMES)?,
             Key::Interval => exporter.push.interval = time()?,
             Key::Temporality => {
-                exporter.push.temporality = value::word(given, surroundings, advice, Temporality::parse)?;
+                exporter.push.temporality = value::word(given, surroundings, advice, &Temporality::NAMES)?;
             }
             Key::Histograms => {
-                exporter.push.histograms = value::word(given, surroundings, advice, Histograms::parse)?;
+                exporter.push.histograms = value::word(given, surroundings, advice, &Histograms::NAMES)?;
             }
             Key::Throttle => exporter.pace.throttle = time()?,
             Key::Linger => exporter.pace.linger = time()?,
@@ -88,19 +85,9 @@ impl SectionReader<'_, '_> {
             Key::RetryFirstDelay => exporter.retry.first_delay = time()?,
             Key::RetryMaxDelay => exporter.retry.max_delay = time()?,
             Key::Compression => {
-                exporter.http.compression = value::word(given, surroundings, advice, |word| match word {
-                    "none" => Some(Compression::None),
-                    "gzip" => Some(Compression::Gzip),
-                    _ => None,
-                })?;
+                exporter.http.compression = value::word(given, surroundings, advice, &Compression::NAMES)?;
             }
-            Key::Proxy => {
-                exporter.http.proxy = value::word(given, surroundings, advice, |word| match word {
-                    "env" => Some(Proxy::FromEnvironment),
-                    "off" => Some(Proxy::Off),
-                    _ => None,
-                })?;
-            }
+            Key::Proxy => exporter.http.proxy = value::word(given, surroundings, advice, &Proxy::NAMES)?,
             Key::CaFile => {
                 let (path, pem) = self.file(given)?;
                 exporter.http.tls.ca = Some(pem);
@@ -127,27 +114,23 @@ impl SectionReader<'_, '_> {
     }
 
     /// Reads a list of lines, one line, or a table of names and values.
-    fn headers(&mut self, headers: &Spanned<DeValue<'_>>, exporter: &mut Exporter) -> Result<(), Unusable> {
-        let count = match headers.get_ref() {
-            DeValue::Array(lines) => lines.len(),
-            DeValue::Table(fields) => fields.len(),
+    fn headers(&mut self, headers: &Node, exporter: &mut Exporter) -> Result<(), Unusable> {
+        let count = match &headers.value {
+            Tree::List(lines) => lines.len(),
+            Tree::Table(fields) => fields.len(),
             _ => 1,
         };
         if count > MAX_HEADERS {
             return Err(Fault::new(format!("{count} headers"), format!("write at most {MAX_HEADERS}")).into());
         }
-        match headers.get_ref() {
-            DeValue::String(_) => self.header_line(headers, exporter),
-            DeValue::Array(lines) => lines.iter().for_each(|line| self.header_line(line, exporter)),
-            DeValue::Table(table) => {
-                let mut fields: Vec<_> = table.iter().collect();
-                fields.sort_by_key(|(name, _)| name.span().start);
-                for (name, value) in fields {
-                    match value::text(value.get_ref(), self.surroundings) {
-                        Ok(text) => {
-                            exporter.add_header(name.get_ref(), &text.text, self.source(value.span().start))
-                        }
-                        Err(unusable) => self.refuse_header(value, unusable),
+        match &headers.value {
+            Tree::Text(_) => self.header_line(headers, exporter),
+            Tree::List(lines) => lines.iter().for_each(|line| self.header_line(line, exporter)),
+            Tree::Table(fields) => {
+                for field in fields {
+                    match value::text(&field.node, self.surroundings) {
+                        Ok(text) => exporter.add_header(&field.name, &text.text, self.source(field.node.at)),
+                        Err(unusable) => self.refuse_header(&field.node, unusable),
                     }
                 }
             }
@@ -156,24 +139,24 @@ impl SectionReader<'_, '_> {
         Ok(())
     }
 
-    fn header_line(&mut self, line: &Spanned<DeValue<'_>>, exporter: &mut Exporter) {
-        let text = match value::text(line.get_ref(), self.surroundings) {
+    fn header_line(&mut self, line: &Node, exporter: &mut Exporter) {
+        let text = match value::text(line, self.surroundings) {
             Ok(text) => text,
             Err(unusable) => return self.refuse_header(line, unusable),
         };
         match header::split(&text.text) {
-            Ok((name, value)) => exporter.add_header(name, value, self.source(line.span().start)),
+            Ok((name, value)) => exporter.add_header(name, value, self.source(line.at)),
             Err(fault) => self.refuse_header(line, fault.into()),
         }
     }
 
-    fn refuse_header(&mut self, value: &Spanned<DeValue<'_>>, unusable: Unusable) {
-        self.refuse_at(value, Key::Headers.name(), Key::Headers.advice(), unusable);
+    fn refuse_header(&mut self, node: &Node, unusable: Unusable) {
+        self.refuse_at(node, Key::Headers.name(), Key::Headers.advice(), unusable);
     }
 
     /// A file that a key names: its path for display, and its contents.
-    fn file(&self, value: &DeValue<'_>) -> Result<(String, Vec<u8>), Unusable> {
-        let path = value::text(value, self.surroundings)?;
+    fn file(&self, node: &Node) -> Result<(String, Vec<u8>), Unusable> {
+        let path = value::text(node, self.surroundings)?;
         let contents =
             self.surroundings.read(&path.text).map_err(|cause| expand::unreadable(path.written, &cause))?;
         Ok((path.written.to_owned(), contents))

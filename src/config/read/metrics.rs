@@ -1,11 +1,9 @@
 //! `[metrics.open-telemetry]`: off unless it has a transport.
 
-use toml::Spanned;
-use toml::de::DeValue;
-
-use super::reader::{SectionReader, Transport};
-use super::section::SELF_OBSERVATION;
+use super::reader::{SectionReader, Switch};
 use crate::config::key::Key;
+use crate::config::node::Node;
+use crate::config::section::SELF_OBSERVATION;
 use crate::config::{Exporter, Signals, Source};
 use crate::record::Signal;
 
@@ -17,12 +15,12 @@ pub(super) struct Metrics {
 }
 
 /// Reads the section; `None` if nothing is to be started, whatever else is wrong with it.
-pub(super) fn read(mut reader: SectionReader<'_, '_>, metrics: &Spanned<DeValue<'_>>) -> Option<Metrics> {
+pub(super) fn read(mut reader: SectionReader<'_, '_>, metrics: &Node) -> Option<Metrics> {
     let entries = reader.entries(metrics)?;
     match reader.transport(&entries) {
-        Transport::On => {}
-        Transport::Off(_) => return None,
-        Transport::Missing => {
+        Switch::On => {}
+        Switch::Off(_) => return None,
+        Switch::Missing => {
             // an empty table says all that it should
             if !entries.is_empty() {
                 let (at, path) = (reader.declared_at(), reader.path(Key::Transport.name()));

@@ -2,45 +2,33 @@
 
 use std::collections::BTreeSet;
 
-use toml::Spanned;
-use toml::de::DeValue;
-
-use super::document::{Document, Mistake};
-use super::outline::Owner;
-use super::section::Section;
+use crate::config::document::Mistake;
 use crate::config::error::{Finding, FindingSeverity, Location};
+use crate::config::node::{Node, Places};
+use crate::config::section::{Owner, Section};
 
 /// More findings are only counted: nobody reads them, and a hostile file must not cost more than it weighs.
 const MAX_FINDINGS: usize = 200;
 
 pub(super) struct Report<'d> {
-    document: &'d Document<'d>,
+    places: &'d dyn Places,
     findings: Vec<Finding>,
     left_out: usize,
     broken: BTreeSet<Section>,
     /// Something is wrong that could concern anybody.
     all_broken: bool,
-    /// Statements with a mistake in their TOML: what was read of them is not worth another word.
-    spoilt: BTreeSet<usize>,
 }
 
 impl<'d> Report<'d> {
-    pub(super) fn new(document: &'d Document<'d>, mistakes: Vec<Mistake>) -> Self {
-        let mut report = Self {
-            document,
-            findings: Vec::new(),
-            left_out: 0,
-            broken: BTreeSet::new(),
-            all_broken: false,
-            spoilt: BTreeSet::new(),
-        };
+    pub(super) fn new(places: &'d dyn Places, mistakes: Vec<Mistake>) -> Self {
+        let mut report =
+            Self { places, findings: Vec::new(), left_out: 0, broken: BTreeSet::new(), all_broken: false };
         for mistake in mistakes {
             match mistake.owner {
                 Owner::Section(section) => report.broken.extend([section]),
                 Owner::Unknown => report.all_broken = true,
                 Owner::Other => {}
             }
-            report.spoilt.extend(mistake.statement);
             report.findings.push(mistake.finding);
         }
         report
@@ -87,19 +75,10 @@ impl<'d> Report<'d> {
         &mut self,
         section: Option<&Section>,
         key: impl Into<String>,
-        value: &Spanned<DeValue<'_>>,
+        node: &Node,
         fix: &str,
     ) {
-        let found = match value.get_ref() {
-            DeValue::String(_) => "a string",
-            DeValue::Integer(_) => "an integer",
-            DeValue::Float(_) => "a float",
-            DeValue::Boolean(_) => "a boolean",
-            DeValue::Datetime(_) => "a date",
-            DeValue::Array(_) => "an array",
-            DeValue::Table(_) => "a table",
-        };
-        self.error(section, value.span().start, key, format!("found {found}"), fix);
+        self.error(section, node.at, key, format!("found {}", node.kind()), fix);
     }
 
     /// Whether another finding would still be shown; what is costly to word can be left out if not.
@@ -108,7 +87,7 @@ impl<'d> Report<'d> {
     }
 
     pub(super) fn location(&self, at: usize) -> Location {
-        self.document.location(at)
+        self.places.location(at)
     }
 
     pub(super) fn is_broken(&self, section: &Section) -> bool {
@@ -135,14 +114,14 @@ impl<'d> Report<'d> {
     }
 
     fn push(&mut self, severity: FindingSeverity, at: usize, key: String, what: String, fix: String) {
-        if self.document.statement_at(at).is_some_and(|statement| self.spoilt.contains(&statement)) {
+        if self.places.is_spoilt(at) {
             return;
         }
         if !self.has_room() {
             self.left_out += 1;
             return;
         }
-        let location = Some(self.document.location(at));
+        let location = Some(self.places.location(at));
         self.findings.push(Finding { severity, location, key, what, fix });
     }
 }

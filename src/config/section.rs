@@ -1,12 +1,14 @@
 //! The sections of a file that become exporters, and the keys that each of them has.
 
-use super::document::dotted;
-use crate::config::key::Key;
+use super::key::Key;
+use super::path::dotted;
 use crate::record::Signal;
 
 /// The keys of a tracer that decide whether there is an exporter at all, and of what.
 pub(super) const TYPE: &str = "type";
 pub(super) const ENABLE: &str = "enable";
+/// The name under which a table `enable` is handed on that stands beside a key of that name.
+pub(super) const ENABLE_TABLE: &str = "enable.";
 pub(super) const ENABLE_LOGS: &str = "enable.log-exporter";
 pub(super) const ENABLE_SPANS: &str = "enable.span-exporter";
 /// The key of metrics that is about all exporters.
@@ -22,6 +24,29 @@ pub(super) enum Section {
     Tracer(String),
     /// `[metrics.open-telemetry]`.
     Metrics,
+}
+
+/// Whose setting a place in a document belongs to.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Owner {
+    Section(Section),
+    /// Nobody here.
+    Other,
+    /// It could be anybody's.
+    Unknown,
+}
+
+impl Owner {
+    /// Whom a mistake concerns that stands at a path.
+    pub(super) fn of(path: &[String]) -> Self {
+        match (Section::at(path), path.first().map(String::as_str)) {
+            (Some(section), _) => Self::Section(section),
+            (None, Some("tracer") | None) => Self::Unknown,
+            // all of `metrics`, of which only one table is ours
+            (None, Some("metrics")) if path.len() == 1 => Self::Section(Section::Metrics),
+            (None, Some(_)) => Self::Other,
+        }
+    }
 }
 
 impl Section {

@@ -1,0 +1,108 @@
+//! Values: which type they have, and what they say.
+
+use std::time::Duration;
+
+use crate::config::error::Fault;
+use crate::config::expand::Surroundings;
+use crate::config::node::{Integer, Node, Tree};
+use crate::config::path::shortened;
+use crate::config::settings::parse;
+use crate::config::{duration, size, suggest};
+
+/// Why a value was not taken.
+pub(super) enum Unusable {
+    /// Another type than the key has.
+    WrongType,
+    Faulty(Fault),
+}
+
+impl From<Fault> for Unusable {
+    fn from(fault: Fault) -> Self {
+        Unusable::Faulty(fault)
+    }
+}
+
+/// A string, with its secrets put in.
+pub(super) struct Text<'v> {
+    /// As it stands in the file: the only form that may be shown.
+    pub(super) written: &'v str,
+    pub(super) text: String,
+    /// Whether something was put in, so that `text` is not `written`.
+    pub(super) is_secret: bool,
+}
+
+impl Text<'_> {
+    /// Says something of the text, without showing what was put in.
+    pub(super) fn fault(&self, fault: Fault) -> Fault {
+        Fault::new(format!("{:?} {}", shortened(self.written), fault.what), fault.fix)
+    }
+}
+
+pub(super) fn text<'v>(node: &'v Node, surroundings: &Surroundings) -> Result<Text<'v>, Unusable> {
+    let written = node.as_text().ok_or(Unusable::WrongType)?;
+    let expanded = surroundings.expand(written)?;
+    Ok(Text { written, text: expanded.text, is_secret: expanded.is_secret })
+}
+
+/// One of the words that a key knows, in any case.
+pub(super) fn word<T: Copy>(
+    node: &Node,
+    surroundings: &Surroundings,
+    advice: &str,
+    words: &[(&str, T)],
+) -> Result<T, Unusable> {
+    let text = text(node, surroundings)?;
+    parse(words, &text.text).ok_or_else(|| {
+        // half a secret is nobody's misspelt word
+        let word = if text.is_secret { "" } else { text.text.as_str() };
+        let meant = suggest::nearest(word, words.iter().map(|(known, _)| *known));
+        let fix = meant.map_or_else(|| advice.to_owned(), |meant| format!("did you mean {meant:?}?"));
+        text.fault(Fault::new("is not known", fix)).into()
+    })
+}
+
+pub(super) fn truth(node: &Node) -> Result<bool, Unusable> {
+    match node.value {
+        Tree::Bool(truth) => Ok(truth),
+        _ => Err(Unusable::WrongType),
+    }
+}
+
+/// Milliseconds as a number, or a number with its unit as a string.
+pub(super) fn span_of_time(node: &Node, surroundings: &Surroundings) -> Result<Duration, Unusable> {
+    if let Tree::Integer(number) = &node.value {
+        return Ok(Duration::from_millis(whole(number)?));
+    }
+    let text = text(node, surroundings)?;
+    duration::parse(&text.text).map_err(|fault| text.fault(fault).into())
+}
+
+/// Bytes as a number, or a number with its unit as a string.
+pub(super) fn bytes(node: &Node, surroundings: &Surroundings) -> Result<usize, Unusable> {
+    if let Tree::Integer(number) = &node.value {
+        return Ok(pinned(whole(number)?));
+    }
+    let text = text(node, surroundings)?;
+    size::parse(&text.text).map(pinned).map_err(|fault| text.fault(fault).into())
+}
+
+pub(super) fn count(node: &Node) -> Result<usize, Unusable> {
+    match &node.value {
+        Tree::Integer(number) => Ok(pinned(whole(number)?)),
+        _ => Err(Unusable::WrongType),
+    }
+}
+
+fn whole(number: &Integer) -> Result<u64, Fault> {
+    let written = || shortened(&number.written);
+    if number.value < 0 {
+        return Err(Fault::new(format!("{} is negative", written()), "write a positive number"));
+    }
+    u64::try_from(number.value)
+        .map_err(|_| Fault::new(format!("{} is too large", written()), "write a smaller number"))
+}
+
+/// What does not fit is far above every bound, and stays so.
+fn pinned(number: u64) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
+}
