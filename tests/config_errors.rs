@@ -137,7 +137,7 @@ fn an_exporter_does_not_start_without_what_stood_below_a_broken_header() {
 #[test]
 fn a_mistake_that_could_be_anybodys_starts_nobody() {
     for mistake in ["[\nAuthorization = 'x'", "x = \"\"\"", "x = [1,", "[tracer", "!!!"] {
-        for text in [format!("{GOOD}[server]\n{mistake}"), format!("[server]\n{mistake}\n{GOOD}")] {
+        for text in [format!("{GOOD}[postgres]\n{mistake}"), format!("[postgres]\n{mistake}\n{GOOD}")] {
             let Err(error) = Config::from_toml_str(&text) else {
                 // a line that is no statement, in a section that nobody here reads
                 assert_eq!(mistake, "!!!");

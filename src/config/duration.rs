@@ -23,6 +23,52 @@ pub(super) fn parse(text: &str) -> Result<Duration, Fault> {
     millis.map(Duration::from_millis).ok_or_else(|| Fault::new("is too long", "write at most 365d"))
 }
 
+/// Reads a duration as Go spells it: `1m30s`, `1.5h`, `300ms`. A fault's `what` continues "the value …".
+pub(super) fn parse_go(text: &str) -> Result<Duration, Fault> {
+    const EXAMPLE: &str = "write numbers with their units (h, m, s or ms), like 10s or 1m30s";
+    let malformed = || Fault::new("is not a duration", EXAMPLE);
+    let too_long = || Fault::new("is too long", "write at most 8760h");
+    if text.starts_with('-') {
+        return Err(Fault::new("is negative", EXAMPLE));
+    }
+    let mut rest = text.strip_prefix('+').unwrap_or(text);
+    if rest == "0" {
+        return Ok(Duration::ZERO);
+    }
+    if rest.is_empty() {
+        return Err(malformed());
+    }
+    let mut total = Duration::ZERO;
+    while !rest.is_empty() {
+        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
+        let (number, after) = rest.split_at(digits);
+        let letters = after.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(after.len());
+        let (unit, after) = after.split_at(letters);
+        let number: f64 = number.parse().map_err(|_| malformed())?;
+        if unit.is_empty() {
+            return Err(Fault::new("has no unit", format!("write \"{text}s\" for seconds")));
+        }
+        let seconds =
+            number * seconds_per_go(unit).ok_or_else(|| Fault::new("has an unknown unit", EXAMPLE))?;
+        let part = Duration::try_from_secs_f64(seconds).map_err(|_| too_long())?;
+        total = total.checked_add(part).ok_or_else(too_long)?;
+        rest = after;
+    }
+    Ok(total)
+}
+
+fn seconds_per_go(unit: &str) -> Option<f64> {
+    match unit {
+        "ns" => Some(1e-9),
+        "us" | "µs" | "μs" => Some(1e-6),
+        "ms" => Some(1e-3),
+        "s" => Some(1.0),
+        "m" => Some(60.0),
+        "h" => Some(3_600.0),
+        _ => None,
+    }
+}
+
 /// The shortest spelling that [`parse`] would read back; what is finer than a millisecond cannot be spelled.
 pub(super) fn show(duration: Duration) -> String {
     let millis = duration.as_millis();
@@ -82,6 +128,37 @@ fn sum_of_parts(text: &str) -> Option<Duration> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn go_spells_several_units_and_fractions() {
+        for (text, millis) in [
+            ("10s", 10_000),
+            ("1m30s", 90_000),
+            ("1.5h", 5_400_000),
+            ("300ms", 300),
+            (".5s", 500),
+            ("2h0m1s", 7_201_000),
+            ("1000us", 1),
+            ("1000000ns", 1),
+            ("0", 0),
+        ] {
+            assert_eq!(parse_go(text), Ok(Duration::from_millis(millis)), "{text}");
+        }
+        for (text, what) in [
+            ("", "is not a duration"),
+            ("10", "has no unit"),
+            ("1m30", "has no unit"),
+            ("-1s", "is negative"),
+            ("1d", "has an unknown unit"),
+            ("1 s", "has an unknown unit"),
+            ("1S", "has an unknown unit"),
+            ("s", "is not a duration"),
+            ("1.2.3s", "is not a duration"),
+            ("99999999999999999999999h", "is too long"),
+        ] {
+            assert_eq!(parse_go(text).expect_err(text).what, what, "{text}");
+        }
+    }
 
     #[test]
     fn one_number_and_one_unit_in_any_case_is_a_duration() {

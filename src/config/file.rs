@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use super::env::Variables;
 use super::error::{ConfigError, Finding, FindingSeverity, Location};
 use super::expand::{MAX_FILE_BYTES, Surroundings, read_bounded};
 use super::{Config, read, toml};
@@ -16,7 +17,7 @@ pub(super) fn read_file(path: &Path) -> Result<Config, ConfigError> {
         unreadable(&name, format!("not UTF-8 in line {line}"))
     })?;
     let surroundings = Surroundings::new(path.parent().unwrap_or(Path::new("")));
-    read::read(toml::parse(&name, &text), &surroundings)
+    read::read(toml::parse(&name, &text), &surroundings, &Variables::of_process())
 }
 
 /// Reads text; paths in it start at the working directory.
@@ -25,7 +26,7 @@ pub(super) fn read_toml(text: &str) -> Result<Config, ConfigError> {
     if text.len() as u64 > MAX_FILE_BYTES {
         return Err(unreadable(NAME, "larger than 1 MiB".to_owned()));
     }
-    read::read(toml::parse(NAME, text), &Surroundings::new(""))
+    read::read(toml::parse(NAME, text), &Surroundings::new(""), &Variables::default())
 }
 
 fn unreadable(file: &str, what: String) -> ConfigError {

@@ -31,6 +31,16 @@ macro_rules! keys {
 }
 
 impl Key {
+    /// As files spell it that describe routes, where they have it.
+    pub(crate) fn name_in_routes(self) -> &'static str {
+        match self {
+            Key::Transport => "exporter.type",
+            Key::Endpoint => "exporter.collector.endpoint",
+            Key::Interval => "metricsReaderInterval",
+            _ => self.name(),
+        }
+    }
+
     /// The signals that the setting makes a difference to.
     pub(crate) fn signals(self) -> &'static [Signal] {
         match self {

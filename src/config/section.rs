@@ -14,6 +14,11 @@ pub(super) const ENABLE_SPANS: &str = "enable.span-exporter";
 /// The key of metrics that is about all exporters.
 pub(super) const SELF_OBSERVATION: &str = "self-observation";
 
+pub(super) const METRICS: [&str; 2] = ["metrics", "open-telemetry"];
+/// Where exporters are described by their names, and where some of them are chosen.
+pub(super) const EXPORTERS: [&str; 2] = ["telemetry", "exporters"];
+pub(super) const SERVER: [&str; 2] = ["server", "telemetry"];
+
 const OF_TRACERS: [&str; 4] = [TYPE, ENABLE, ENABLE_LOGS, ENABLE_SPANS];
 const OF_METRICS: [&str; 1] = [SELF_OBSERVATION];
 
@@ -24,6 +29,10 @@ pub(super) enum Section {
     Tracer(String),
     /// `[metrics.open-telemetry]`.
     Metrics,
+    /// `telemetry.exporters.<name>`: an exporter of a route, if one chooses it.
+    Exporter(String),
+    /// `server.telemetry`, which chooses: all routes.
+    Server,
 }
 
 /// Whose setting a place in a document belongs to.
@@ -44,6 +53,8 @@ impl Owner {
             (None, Some("tracer") | None) => Self::Unknown,
             // all of `metrics`, of which only one table is ours
             (None, Some("metrics")) if path.len() == 1 => Self::Section(Section::Metrics),
+            (None, Some("telemetry")) => Self::Section(Section::Server),
+            (None, Some("server")) if path.len() == 1 => Self::Section(Section::Server),
             (None, Some(_)) => Self::Other,
         }
     }
@@ -54,23 +65,27 @@ impl Section {
     pub(super) fn at(path: &[String]) -> Option<Self> {
         match path {
             [first, id, ..] if first == "tracer" => Some(Self::Tracer(id.clone())),
-            [first, second, ..] if [first, second] == Self::Metrics.path() => Some(Self::Metrics),
+            [first, second, ..] if [first, second] == METRICS => Some(Self::Metrics),
+            [first, second, name, ..] if [first, second] == EXPORTERS => Some(Self::Exporter(name.clone())),
+            [first, second, ..] if [first, second] == SERVER => Some(Self::Server),
             _ => None,
         }
     }
 
-    pub(super) fn path(&self) -> [&str; 2] {
+    pub(super) fn path(&self) -> Vec<&str> {
         match self {
-            Self::Tracer(id) => ["tracer", id],
-            Self::Metrics => ["metrics", "open-telemetry"],
+            Self::Tracer(id) => vec!["tracer", id],
+            Self::Metrics => METRICS.to_vec(),
+            Self::Exporter(name) => [&EXPORTERS[..], &[name]].concat(),
+            Self::Server => SERVER.to_vec(),
         }
     }
 
     /// The exporter in problems and in the ledger.
     pub(super) fn exporter_id(&self) -> String {
         match self {
-            Self::Tracer(id) => id.clone(),
-            Self::Metrics => dotted(self.path()),
+            Self::Tracer(id) | Self::Exporter(id) => id.clone(),
+            Self::Metrics | Self::Server => dotted(self.path()),
         }
     }
 
@@ -79,6 +94,7 @@ impl Section {
         match self {
             Self::Tracer(_) => "write a table like [tracer.otel]",
             Self::Metrics => "write a table like [metrics.open-telemetry]",
+            Self::Exporter(_) | Self::Server => "write its keys below it",
         }
     }
 
@@ -103,7 +119,7 @@ impl Section {
             (Self::Tracer(_), "signals") => "write enable.span-exporter and enable.log-exporter",
             (Self::Tracer(_), _) => "write it in [metrics.open-telemetry]",
             (Self::Metrics, ENABLE) => "write transport = \"disable\" to switch metrics off",
-            (Self::Metrics, _) => "remove it",
+            (Self::Metrics | Self::Exporter(_) | Self::Server, _) => "remove it",
         }
     }
 
@@ -111,6 +127,8 @@ impl Section {
         let sent: &[Signal] = match self {
             Self::Tracer(_) => &[Signal::Traces, Signal::Logs],
             Self::Metrics => &[Signal::Metrics],
+            // these have names of their own
+            Self::Exporter(_) | Self::Server => &[],
         };
         // which signals are sent is decided by the section itself
         let is_written = |key: &Key| *key != Key::Signals;
@@ -122,6 +140,7 @@ impl Section {
         match self {
             Self::Tracer(_) => &OF_TRACERS,
             Self::Metrics => &OF_METRICS,
+            Self::Exporter(_) | Self::Server => &[],
         }
     }
 }

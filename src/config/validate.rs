@@ -1,6 +1,6 @@
 //! The rules that hold for every value, whoever set it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
@@ -45,6 +45,9 @@ pub(super) fn validate(
         findings.append(&mut found);
     }
     let failed = findings.iter().any(|finding| finding.severity == FindingSeverity::Error);
+    // an exporter that both routes use is checked twice
+    let mut told = HashSet::new();
+    findings.retain(|finding| told.insert(finding.to_string()));
     findings.sort_by_key(|finding| finding.location.as_ref().map(|place| (place.line, place.column)));
 
     let told = findings.iter().filter(|finding| finding.severity < FindingSeverity::Error);
@@ -293,7 +296,11 @@ fn ignored_path(exporter: &Exporter) -> Option<(Key, Fault)> {
 /// A configuration may ask for what only other versions can do: it can be read and shown, but not started.
 fn missing_transport(exporter: &Exporter) -> Option<(Key, Fault)> {
     let is_missing = exporter.http.transport == Transport::Grpc;
-    let fix = "write transport = \"http\" and the collector's HTTP port, usually 4318, until it can";
+    let fix = match exporter.route() {
+        // such files know no other
+        Some(_) => "",
+        None => "write transport = \"http\" and the collector's HTTP port, usually 4318, until it can",
+    };
     is_missing.then(|| (Key::Transport, Fault::new("this version cannot send over gRPC yet", fix)))
 }
 

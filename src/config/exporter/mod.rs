@@ -54,6 +54,8 @@ struct Table {
     /// As findings name it.
     path: String,
     location: Option<Location>,
+    /// How it spells its keys.
+    spelling: fn(Key) -> &'static str,
 }
 
 /// How a setting got its value.
@@ -81,12 +83,17 @@ impl Exporter {
 
     /// All defaults; readers of files start here. `path` is what findings call the table.
     pub(super) fn of_table(id: String, path: String, location: Location) -> Self {
-        Self::new(id, Some(Table { path, location: Some(location) }))
+        Self::new(id, Some(Table { path, location: Some(location), spelling: Key::name }))
+    }
+
+    /// As [`of_table`](Self::of_table), for files that speak of routes and spell their keys in their own way.
+    pub(super) fn of_route(id: String, path: String, location: Location) -> Self {
+        Self::new(id, Some(Table { path, location: Some(location), spelling: Key::name_in_routes }))
     }
 
     /// All defaults; for what environment variables describe.
     pub(super) fn of_environment(id: String, path: String) -> Self {
-        Self::new(id, Some(Table { path, location: None }))
+        Self::new(id, Some(Table { path, location: None, spelling: Key::name }))
     }
 
     fn new(id: String, table: Option<Table>) -> Self {
@@ -358,9 +365,16 @@ impl Exporter {
     ) -> Finding {
         let (location, key) = match source {
             Source::Environment(variable) => (None, variable.clone()),
-            _ => (source.location().or(self.location()).cloned(), format!("{}.{}", self.path(), key.name())),
+            _ => (
+                source.location().or(self.location()).cloned(),
+                format!("{}.{}", self.path(), self.spelt(key)),
+            ),
         };
         Finding { severity, location, key, what: fault.what, fix: fault.fix }
+    }
+
+    fn spelt(&self, key: Key) -> &'static str {
+        self.table.as_ref().map_or(key.name(), |table| (table.spelling)(key))
     }
 
     /// The exporter in findings: as its file or its program knows it.

@@ -1,48 +1,58 @@
 //! What the sections of a document mean, whichever format it was written in.
 //!
 //! ```text
-//! Document → tracer, metrics → Exporter
-//!      └──────────┴─────────→ findings, each with its place
+//! Document → tracer, metrics, routes → Exporter
+//!      └──────────────┴─────────────→ findings, each with its place
 //! ```
 
 mod metrics;
+mod overrides;
 mod reader;
 mod report;
+mod routes;
 mod tracer;
 mod value;
 
 use self::reader::SectionReader;
 use self::report::Report;
 use super::document::Document;
+use super::env::Variables;
 use super::error::ConfigError;
 use super::expand::Surroundings;
 use super::node::{Field, Node};
-use super::section::Section;
-use super::{Config, Exporter, Source, validate};
+use super::section::{METRICS, Section};
+use super::{Config, Exporter, RouteName, env, validate};
 
-/// The configuration that a document describes.
-pub(super) fn read(document: Document<'_>, surroundings: &Surroundings) -> Result<Config, ConfigError> {
-    let Document { root, mistakes, places } = document;
-    let mut found = Found { surroundings, report: Report::new(&*places, mistakes), exporters: Vec::new() };
+/// The configuration that a document describes; what it leaves open is looked for among the variables.
+pub(super) fn read(
+    document: Document<'_>,
+    surroundings: &Surroundings,
+    variables: &Variables,
+) -> Result<Config, ConfigError> {
+    let Document { mut root, mistakes, places } = document;
+    let mut report = Report::new(&*places, mistakes);
+    overrides::apply(&mut root, variables, &mut report);
+    let mut found = Found { surroundings, report, config: Config::new(), exporters: Vec::new() };
     found.read_tracers(&root);
-    let self_observation = found.read_metrics(&root);
+    found.read_metrics(&root);
+    found.read_routes(&root);
     found.exporters.sort_by_key(|(at, ..)| *at);
 
-    let Found { report, exporters, .. } = found;
+    let Found { report, mut config, exporters, .. } = found;
     let is_broken = |index: &usize| report.is_broken(&exporters[*index].1);
     let broken: Vec<usize> = (0..exporters.len()).filter(is_broken).collect();
-    let mut config = Config::new();
     config.exporters = exporters.into_iter().map(|(_, _, exporter)| exporter).collect();
-    if let Some((on, source)) = self_observation {
-        config.set_self_observation(on, source);
-    }
-    validate::validate(config, report.into_findings(), &broken)
+    let mut findings = report.into_findings();
+    findings.extend(env::fill(&mut config, variables));
+    validate::validate(config, findings, &broken)
 }
 
 /// What has been found in a document so far.
 struct Found<'r, 'd> {
     surroundings: &'r Surroundings,
     report: Report<'d>,
+    /// Without its exporters.
+    config: Config,
     /// With their places and sections.
     exporters: Vec<(usize, Section, Exporter)>,
 }
@@ -67,13 +77,28 @@ impl<'d> Found<'_, 'd> {
         }
     }
 
-    /// The rest of `metrics` is somebody else's. Returns whether the ledger is to be exported, if that is said.
-    fn read_metrics(&mut self, root: &Node) -> Option<(bool, Source)> {
-        let section = Section::Metrics;
-        let [first, second] = section.path();
-        let field = root.get(first)?.node.get(second)?;
-        let metrics = metrics::read(self.reader(&section, field), &field.node)?;
+    /// The rest of `metrics` is somebody else's.
+    fn read_metrics(&mut self, root: &Node) {
+        let [first, second] = METRICS;
+        let Some(field) = root.get(first).and_then(|metrics| metrics.node.get(second)) else {
+            return;
+        };
+        let Some(metrics) = metrics::read(self.reader(&Section::Metrics, field), &field.node) else {
+            return;
+        };
         self.exporters.push((field.at, Section::Metrics, metrics.exporter));
-        metrics.self_observation
+        if let Some((on, source)) = metrics.self_observation {
+            self.config.set_self_observation(on, source);
+        }
+    }
+
+    fn read_routes(&mut self, root: &Node) {
+        for route in routes::read(root, self.surroundings, &mut self.report) {
+            match route.name {
+                RouteName::Internal => self.config.main = route.settings,
+                RouteName::Application => self.config.application = route.settings,
+            }
+            self.exporters.push((route.at, route.section, route.exporter));
+        }
     }
 }

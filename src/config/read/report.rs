@@ -1,7 +1,8 @@
 //! Collects what is found in a document, and who is broken by it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
+use crate::config::Source;
 use crate::config::document::Mistake;
 use crate::config::error::{Finding, FindingSeverity, Location};
 use crate::config::node::{Node, Places};
@@ -17,12 +18,20 @@ pub(super) struct Report<'d> {
     broken: BTreeSet<Section>,
     /// Something is wrong that could concern anybody.
     all_broken: bool,
+    /// Places whose values were replaced by those of environment variables.
+    replaced: BTreeMap<usize, String>,
 }
 
 impl<'d> Report<'d> {
     pub(super) fn new(places: &'d dyn Places, mistakes: Vec<Mistake>) -> Self {
-        let mut report =
-            Self { places, findings: Vec::new(), left_out: 0, broken: BTreeSet::new(), all_broken: false };
+        let mut report = Self {
+            places,
+            findings: Vec::new(),
+            left_out: 0,
+            broken: BTreeSet::new(),
+            all_broken: false,
+            replaced: BTreeMap::new(),
+        };
         for mistake in mistakes {
             match mistake.owner {
                 Owner::Section(section) => report.broken.extend([section]),
@@ -90,8 +99,22 @@ impl<'d> Report<'d> {
         self.places.location(at)
     }
 
+    /// Remembers that the value at a place is that of an environment variable.
+    pub(super) fn replace(&mut self, at: usize, variable: String) {
+        self.replaced.insert(at, variable);
+    }
+
+    /// Where the value at a place came from.
+    pub(super) fn source(&self, at: usize) -> Source {
+        match self.replaced.get(&at) {
+            Some(variable) => Source::Environment(variable.clone()),
+            None => Source::File(self.location(at)),
+        }
+    }
+
     pub(super) fn is_broken(&self, section: &Section) -> bool {
-        self.all_broken || self.broken.contains(section)
+        let is_unchosen = matches!(section, Section::Exporter(_)) && self.broken.contains(&Section::Server);
+        self.all_broken || is_unchosen || self.broken.contains(section)
     }
 
     pub(super) fn into_findings(mut self) -> Vec<Finding> {
@@ -121,7 +144,13 @@ impl<'d> Report<'d> {
             self.left_out += 1;
             return;
         }
-        let location = Some(self.places.location(at));
-        self.findings.push(Finding { severity, location, key, what, fix });
+        let finding = match self.replaced.get(&at) {
+            Some(variable) => Finding { severity, location: None, key: variable.clone(), what, fix },
+            None => Finding { severity, location: Some(self.location(at)), key, what, fix },
+        };
+        // an exporter that is used twice is read twice
+        if !self.findings.contains(&finding) {
+            self.findings.push(finding);
+        }
     }
 }

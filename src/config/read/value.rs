@@ -61,6 +61,42 @@ pub(super) fn word<T: Copy>(
     })
 }
 
+/// Text, or a number that was written without quotes.
+pub(super) fn loose_text(node: &Node, surroundings: &Surroundings) -> Result<String, Unusable> {
+    match &node.value {
+        Tree::Integer(Integer { written, .. }) | Tree::Float { written, .. } => Ok(written.clone()),
+        _ => text(node, surroundings).map(|text| text.text),
+    }
+}
+
+/// A number of percent, which an environment variable can only give as text.
+pub(super) fn percent(node: &Node, surroundings: &Surroundings) -> Result<f64, Unusable> {
+    let fault = || Fault::new("is not a number", "write a number of percent like 100 or 0.1");
+    let number = match &node.value {
+        Tree::Integer(number) => number.value as f64,
+        Tree::Float { value, written } if value.is_nan() => {
+            return Err(Fault::new(format!("{written} {}", fault().what), fault().fix).into());
+        }
+        Tree::Float { value, .. } => *value,
+        _ => {
+            let text = text(node, surroundings)?;
+            let number = text.text.trim().parse::<f64>().ok().filter(|number| !number.is_nan());
+            number.ok_or_else(|| text.fault(fault()))?
+        }
+    };
+    Ok(number)
+}
+
+/// A duration as Go spells it: always with its units.
+pub(super) fn go_duration(node: &Node, surroundings: &Surroundings) -> Result<Duration, Unusable> {
+    if let Tree::Integer(number) = &node.value {
+        return duration::parse_go(&number.written)
+            .map_err(|fault| Fault::new(format!("{} {}", number.written, fault.what), fault.fix).into());
+    }
+    let text = text(node, surroundings)?;
+    duration::parse_go(&text.text).map_err(|fault| text.fault(fault).into())
+}
+
 pub(super) fn truth(node: &Node) -> Result<bool, Unusable> {
     match node.value {
         Tree::Bool(truth) => Ok(truth),

@@ -168,7 +168,7 @@ impl<'r, 'd> SectionReader<'r, 'd> {
     }
 
     pub(super) fn source(&self, at: usize) -> Source {
-        Source::File(self.report.location(at))
+        self.report.source(at)
     }
 
     pub(super) fn declared_at(&self) -> usize {
