@@ -78,6 +78,16 @@ impl Endpoint {
         !self.path.is_empty()
     }
 
+    /// The path as it was given, or nothing.
+    pub(super) fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// The port, if it was given.
+    pub(super) fn port(&self) -> Option<u16> {
+        self.authority.rsplit_once(':').and_then(|(_, port)| port.parse().ok()).filter(|_| self.has_port)
+    }
+
     fn scheme(&self) -> &'static str {
         if self.tls { "https" } else { "http" }
     }
@@ -86,6 +96,10 @@ impl Endpoint {
         let tls = match scheme.to_ascii_lowercase().as_str() {
             "http" => false,
             "https" => true,
+            "grpc" | "grpcs" => {
+                let fix = "write http:// or https://; that it is gRPC is said by the transport";
+                return Err(Fault::new("has an unknown scheme", fix));
+            }
             _ => return Err(Fault::new("has an unknown scheme", "write http:// or https://")),
         };
         if rest.contains('#') {

@@ -123,6 +123,37 @@ impl Section {
         }
     }
 
+    /// What to do about a key that people expect and no file has, or has under another name.
+    pub(super) fn advice_on_expected(&self, name: &str) -> Option<&'static str> {
+        let name = name.replace('_', "-").to_ascii_lowercase();
+        let is_tracer = matches!(self, Self::Tracer(_));
+        match name.as_str() {
+            "enable.logs" | "enable.log" | "logs" | "log-exporter" if is_tracer => {
+                Some("did you mean \"enable.log-exporter\"?")
+            }
+            "enable.spans" | "enable.traces" | "spans" | "traces" | "span-exporter" if is_tracer => {
+                Some("did you mean \"enable.span-exporter\"?")
+            }
+            "enabled" if is_tracer => Some("did you mean \"enable\"?"),
+            "service-name" | "service.name" | "servicename" | "service" => {
+                Some("set it in code with Config::service_name, or as OTEL_SERVICE_NAME")
+            }
+            "sampler" | "sampling" | "sample-rate" => {
+                Some("set it in code with Config::sampler, or as OTEL_TRACES_SAMPLER")
+            }
+            "resource" | "attributes" => {
+                Some("set it in code with Config::resource, or as OTEL_RESOURCE_ATTRIBUTES")
+            }
+            "url" | "address" | "host" | "server" => Some("did you mean \"endpoint\"?"),
+            "port" => Some("write it in endpoint, like \"http://localhost:4318\""),
+            "protocol" => Some("did you mean \"transport\"?"),
+            "insecure" | "tls" | "ssl" => Some("the scheme of endpoint decides: write http:// or https://"),
+            "ca" | "certificate" | "ca-cert" => Some("did you mean \"ca-file\"?"),
+            "gzip" => Some("write compression = \"gzip\""),
+            _ => None,
+        }
+    }
+
     fn keys(&self) -> impl Iterator<Item = Key> {
         let sent: &[Signal] = match self {
             Self::Tracer(_) => &[Signal::Traces, Signal::Logs],

@@ -10,6 +10,7 @@ mod overrides;
 mod reader;
 mod report;
 mod routes;
+mod strays;
 mod tracer;
 mod value;
 
@@ -36,6 +37,7 @@ pub(super) fn read(
     found.read_tracers(&root);
     found.read_metrics(&root);
     found.read_routes(&root);
+    strays::tell(&root, &mut found.report);
     found.exporters.sort_by_key(|(at, ..)| *at);
 
     let Found { report, mut config, exporters, .. } = found;

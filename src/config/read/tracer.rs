@@ -8,7 +8,7 @@ use crate::config::section::{ENABLE, ENABLE_LOGS, ENABLE_SPANS, TYPE};
 use crate::config::{Exporter, Level, Signals, suggest};
 use crate::record::Signal;
 
-const TYPES: [&str; 2] = ["open-telemetry", "otel"];
+pub(super) const TYPES: [&str; 2] = ["open-telemetry", "otel"];
 const TYPE_ADVICE: &str = "write type = \"open-telemetry\"";
 
 /// The exporter that a tracer describes; `None` if it is not to be started, whatever else is wrong with it.

@@ -185,6 +185,9 @@ impl SectionReader<'_, '_> {
             let fix = self.section.advice_on_misplaced(&entry.name);
             return self.report.warning(entry.key_at, path, "has no effect here", fix);
         }
+        if let Some(fix) = self.section.advice_on_expected(&entry.name) {
+            return self.report.warning(entry.key_at, path, "unknown key", fix);
+        }
         let known = self.section.names();
         let meant = if self.report.has_room() { suggest::nearest(&entry.name, known) } else { None };
         let fix = meant.map_or_else(|| "remove it".to_owned(), |meant| format!("did you mean {meant:?}?"));

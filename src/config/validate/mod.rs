@@ -1,14 +1,14 @@
 //! The rules that hold for every value, whoever set it.
 
+mod remarks;
+
 use std::collections::{BTreeSet, HashSet};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use super::endpoint::PathRule;
 use super::error::{ConfigError, Fault, Finding, FindingSeverity};
 use super::key::Key;
-use super::{Compression, Config, Exporter, Transport, duration, header, size};
-use crate::record::Signal;
+use super::{Compression, Config, Exporter, duration, header, size};
 
 /// The queue keeps its two counts in one word: 24 bits for records …
 const QUEUE_RECORDS: RangeInclusive<u64> = 1..=(1 << 24) - 1;
@@ -44,6 +44,7 @@ pub(super) fn validate(
         broken[index] |= found.iter().any(|finding| finding.severity == FindingSeverity::Error);
         findings.append(&mut found);
     }
+    findings.extend(remarks::on_observation(&config));
     let failed = findings.iter().any(|finding| finding.severity == FindingSeverity::Error);
     // an exporter that both routes use is checked twice
     let mut told = HashSet::new();
@@ -97,16 +98,8 @@ fn check(exporter: &Exporter, found: &mut Vec<Finding>) {
             report(FindingSeverity::Error, key, fault);
         }
     }
-    for (key, fault) in [
-        idle_certificates(exporter),
-        shared_path(exporter),
-        ignored_path(exporter),
-        missing_transport(exporter),
-    ]
-    .into_iter()
-    .flatten()
-    {
-        report(FindingSeverity::Warning, key, fault);
+    for (severity, key, fault) in remarks::on(exporter) {
+        report(severity, key, fault);
     }
     for (index, (name, value)) in exporter.http.headers.iter().enumerate() {
         if let Err(fault) = header::check(index + 1, name, value.expose()) {
@@ -258,55 +251,10 @@ fn check_user_agent(exporter: &Exporter) -> Result<(), Fault> {
     }
 }
 
-/// Certificates that nothing will ever look at, because the endpoint is plain HTTP.
-fn idle_certificates(exporter: &Exporter) -> Option<(Key, Fault)> {
-    let tls = &exporter.http.tls;
-    let key = match (&tls.ca, &tls.client) {
-        (Some(_), _) => Key::CaFile,
-        (None, Some(_)) => Key::ClientCertificateFile,
-        (None, None) => return None,
-    };
-    let endpoint = exporter.http.parsed().ok()?;
-    (!endpoint.tls)
-        .then(|| (key, Fault::new("has no effect: the endpoint is not https", "write https:// or remove it")))
-}
-
-/// A path is used as it is, so it is the same for every signal.
-fn shared_path(exporter: &Exporter) -> Option<(Key, Fault)> {
-    let signals: Vec<&str> = exporter.signals.iter().map(Signal::name).collect();
-    let endpoint = exporter.http.parsed().ok()?;
-    let is_shared = exporter.http.transport == Transport::Http && exporter.http.path_rule != PathRule::Base;
-    let (last, others) = signals.split_last().filter(|(_, others)| !others.is_empty())?;
-    let what = format!("{} and {last} are posted to the same path", others.join(", "));
-    let fix = match exporter.location() {
-        Some(_) => "leave the path out, or write one table for each",
-        None => "leave the path out, or make one exporter for each",
-    };
-    (is_shared && endpoint.has_path()).then(|| (Key::Endpoint, Fault::new(what, fix)))
-}
-
-/// gRPC has no use for a path.
-fn ignored_path(exporter: &Exporter) -> Option<(Key, Fault)> {
-    let endpoint = exporter.http.parsed().ok()?;
-    let is_ignored = exporter.http.transport == Transport::Grpc && endpoint.has_path();
-    let fix = format!("write {:?}", endpoint.origin());
-    is_ignored.then(|| (Key::Endpoint, Fault::new("the path is ignored: gRPC has none", fix)))
-}
-
-/// A configuration may ask for what only other versions can do: it can be read and shown, but not started.
-fn missing_transport(exporter: &Exporter) -> Option<(Key, Fault)> {
-    let is_missing = exporter.http.transport == Transport::Grpc;
-    let fix = match exporter.route() {
-        // such files know no other
-        Some(_) => "",
-        None => "write transport = \"http\" and the collector's HTTP port, usually 4318, until it can",
-    };
-    is_missing.then(|| (Key::Transport, Fault::new("this version cannot send over gRPC yet", fix)))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::Signal;
 
     fn refused(exporter: Exporter) -> String {
         Config::new().exporter(exporter).validate().expect_err("out of range").to_string()

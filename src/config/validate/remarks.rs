@@ -1,0 +1,137 @@
+//! What works, but was probably not meant.
+
+use crate::config::endpoint::PathRule;
+use crate::config::error::{Fault, Finding, FindingSeverity};
+use crate::config::key::Key;
+use crate::config::{Config, Exporter, General, Transport};
+use crate::record::Signal;
+
+type Remark = (Key, Fault);
+
+/// All remarks on one exporter, by the key they are about.
+pub(super) fn on(exporter: &Exporter) -> Vec<(FindingSeverity, Key, Fault)> {
+    let warnings = [
+        idle_certificates(exporter),
+        odd_path(exporter),
+        ignored_path(exporter),
+        missing_transport(exporter),
+    ];
+    let warnings = warnings.into_iter().flatten().map(|remark| (FindingSeverity::Warning, remark));
+    let notes = port_of_another(exporter).map(|remark| (FindingSeverity::Note, remark));
+    warnings.chain(notes).map(|(severity, (key, fault))| (severity, key, fault)).collect()
+}
+
+/// The ledger as metrics, of which nobody will ever see one.
+pub(super) fn on_observation(config: &Config) -> Option<Finding> {
+    let is_seen = config.exporters.iter().any(|exporter| exporter.signals.contain(Signal::Metrics));
+    let source = config.source(General::SelfObservation);
+    (config.self_observation && !is_seen && !config.exporters.is_empty()).then(|| Finding {
+        severity: FindingSeverity::Warning,
+        location: source.location().cloned(),
+        key: "self-observation".to_owned(),
+        what: "has no effect: no exporter sends metrics".to_owned(),
+        fix: "add one that does, like [metrics.open-telemetry]".to_owned(),
+    })
+}
+
+/// Certificates that nothing will ever look at, because the endpoint is plain HTTP.
+fn idle_certificates(exporter: &Exporter) -> Option<Remark> {
+    let tls = &exporter.http.tls;
+    let key = match (&tls.ca, &tls.client) {
+        (Some(_), _) => Key::CaFile,
+        (None, Some(_)) => Key::ClientCertificateFile,
+        (None, None) => return None,
+    };
+    let endpoint = exporter.http.parsed().ok()?;
+    (!endpoint.tls)
+        .then(|| (key, Fault::new("has no effect: the endpoint is not https", "write https:// or remove it")))
+}
+
+/// A path is used as it is, so it is the same for every signal.
+fn shared_path(exporter: &Exporter) -> Option<Remark> {
+    let signals: Vec<&str> = exporter.signals.iter().map(Signal::name).collect();
+    let endpoint = exporter.http.parsed().ok()?;
+    let is_shared = exporter.http.transport == Transport::Http && exporter.http.path_rule != PathRule::Base;
+    let (last, others) = signals.split_last().filter(|(_, others)| !others.is_empty())?;
+    let what = format!("{} and {last} are posted to the same path", others.join(", "));
+    let fix = match exporter.location() {
+        Some(_) => "leave the path out, or write one table for each",
+        None => "leave the path out, or make one exporter for each",
+    };
+    (is_shared && endpoint.has_path()).then(|| (Key::Endpoint, Fault::new(what, fix)))
+}
+
+/// A path that no collector has: one signal's behind another, or that of another signal.
+fn odd_path(exporter: &Exporter) -> Option<Remark> {
+    let endpoint = exporter.http.parsed().ok().filter(|_| exporter.http.transport == Transport::Http)?;
+    let doubled = exporter.endpoints().into_iter().any(|(_, url)| {
+        let mut known = Signal::ALL.iter().flat_map(|signal| url.match_indices(signal.path()));
+        known.next().is_some() && known.next().is_some()
+    });
+    if doubled {
+        let fix = "leave the path out: that of each signal is added";
+        return Some((Key::Endpoint, Fault::new("the path names a signal twice", fix)));
+    }
+    let is_of = |signal: &Signal| endpoint.path().ends_with(signal.path());
+    let named = Signal::ALL.into_iter().find(is_of).filter(|signal| !exporter.signals.contain(*signal));
+    match named {
+        Some(named) if exporter.http.path_rule != PathRule::Base => {
+            let sent = exporter.signals.iter().next()?;
+            let what = format!("{} are posted to the path of {}", sent.name(), named.name());
+            Some((Key::Endpoint, Fault::new(what, format!("leave the path out, or write {}", sent.path()))))
+        }
+        _ => shared_path(exporter),
+    }
+}
+
+/// The two transports have ports next to each other, and it is easy to take one for the other.
+fn port_of_another(exporter: &Exporter) -> Option<Remark> {
+    let port = exporter.http.parsed().ok()?.port()?;
+    let (name, other) = match exporter.http.transport {
+        Transport::Http => ("HTTP", Transport::Grpc),
+        Transport::Grpc => ("gRPC", Transport::Http),
+    };
+    let usual = exporter.http.transport.default_port();
+    let what = format!("{port} is usually the port of {}", other.name());
+    let fault = Fault::new(what, format!("for {name} it is usually {usual}"));
+    (port == other.default_port()).then_some((Key::Endpoint, fault))
+}
+
+/// gRPC has no use for a path.
+fn ignored_path(exporter: &Exporter) -> Option<Remark> {
+    let endpoint = exporter.http.parsed().ok()?;
+    let is_ignored = exporter.http.transport == Transport::Grpc && endpoint.has_path();
+    let fix = format!("write {:?}", endpoint.origin());
+    is_ignored.then(|| (Key::Endpoint, Fault::new("the path is ignored: gRPC has none", fix)))
+}
+
+/// A configuration may ask for what only other versions can do: it can be read and shown, but not started.
+fn missing_transport(exporter: &Exporter) -> Option<Remark> {
+    let is_missing = exporter.http.transport == Transport::Grpc;
+    let fix = match exporter.route() {
+        // such files know no other
+        Some(_) => "",
+        None => "write transport = \"http\" and the collector's HTTP port, usually 4318, until it can",
+    };
+    is_missing.then(|| (Key::Transport, Fault::new("this version cannot send over gRPC yet", fix)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn self_observation_that_nobody_would_see_is_told() {
+        let told = |signal| {
+            let exporter = Exporter::http("localhost").signals([signal]);
+            let config = Config::new().exporter(exporter).self_observation(true).validate();
+            config.expect("only a warning").findings().iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        assert_eq!(told(Signal::Metrics), [""; 0]);
+        assert_eq!(
+            told(Signal::Traces),
+            ["warning: self-observation: has no effect: no exporter sends metrics; \
+                 add one that does, like [metrics.open-telemetry]"]
+        );
+    }
+}
