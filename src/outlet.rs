@@ -76,6 +76,11 @@ impl Outlet {
         }
     }
 
+    /// Whether there is no exporter at all.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.plan.blueprints.is_empty()
+    }
+
     pub(crate) fn limits(&self) -> &SpanLimits {
         &self.plan.limits
     }
