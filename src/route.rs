@@ -18,9 +18,9 @@ const MOST_SCOPES: usize = 1024;
 /// [`Telemetry::application`](crate::Telemetry::application), which is the second one; the first is the
 /// [`Telemetry`](crate::Telemetry) itself.
 ///
-/// Two routes have nothing in common but the thread's current span: see
-/// [there](crate::Telemetry::application#spans-of-both-routes). A route without an exporter is a no-op: it has no
-/// thread and no memory, and a span of it leaves no gap in the trace around it.
+/// Two routes have nothing in common but the thread's current span, and end together with the
+/// [`Telemetry`](crate::Telemetry). A route without an exporter is a no-op: it has no thread and no queue, its records
+/// cost no memory, and a span of it leaves no gap in the trace around it.
 ///
 /// ```
 /// use standpipe::Route;

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -216,9 +217,11 @@ fn a_route_without_an_exporter_has_no_thread_and_no_socket() {
         let reports = process::run(name, "in a process of its own");
         return reports.iter().for_each(|report| println!("{report}"));
     }
-    let Some(before) = process::threads_and_sockets() else {
+    let Some(mut expected) = process::threads_and_sockets() else {
         return process::report("SKIPPED: this system does not tell how many threads there are");
     };
+    // kept to the end, as a thread that has done its work may still be there for a moment
+    let mut started = Vec::new();
     for (config, threads) in [
         (Config::new(), 0),
         (Config::new().application(shop()), 0),
@@ -236,9 +239,25 @@ fn a_route_without_an_exporter_has_no_thread_and_no_socket() {
             application.meter("shop").counter("orders").add(1, &[("shop.country", "SE")]);
             application.meter("shop").build("asked").observe_gauge(|_| unreachable!("nobody collects"));
         }
-        let now = process::threads_and_sockets().unwrap();
-        assert_eq!(now, (before.0 + threads, before.1));
-        telemetry.shutdown(LONG);
+        expected.0 += threads;
+        assert_eq!(process::threads_and_sockets(), Some(expected));
+        started.push(telemetry);
+    }
+}
+
+#[test]
+fn a_route_without_an_exporter_keeps_no_callback_that_nobody_will_ask() {
+    let receiver = Receiver::start().unwrap();
+    let telemetry = start_with(Config::new().exporter(exporter(&receiver).interval(FOR_EVER)));
+    for (meter, is_kept) in [(telemetry.meter("t"), true), (telemetry.application().meter("t"), false)] {
+        let asked = Arc::new(());
+        let held = Arc::clone(&asked);
+        drop(
+            meter
+                .build("asked")
+                .observe_gauge(move |observer| observer.observe(Arc::strong_count(&held) as f64, ())),
+        );
+        assert_eq!(Arc::strong_count(&asked) > 1, is_kept);
     }
 }
 
@@ -383,6 +402,20 @@ fn both_routes_share_the_budget_of_a_shutdown() {
         let start = Instant::now();
         assert_eq!(telemetry.shutdown(LONG).total().turned_away.after_shutdown, 2);
         assert!(start.elapsed() < budget, "{:?}", start.elapsed());
+    }
+}
+
+#[test]
+fn a_route_that_is_dead_takes_nothing_of_the_time_that_the_other_has_at_a_shutdown() {
+    for dead_is_application in [true, false] {
+        let (unanswered, healthy) = (Unanswered::start(), Receiver::start().unwrap());
+        let (dead, gathering) = (exporter_to(&unanswered.url()), scene::gathering(&healthy));
+        let telemetry = if dead_is_application { start(gathering, dead) } else { start(dead, gathering) };
+        emit(&telemetry.tracer("t"), 100);
+        emit(&telemetry.application().tracer("t"), 100);
+        let ledger = telemetry.shutdown(Duration::from_secs(1));
+        assert_eq!((ledger.total().delivered, ledger.total().dropped.shutdown), (100, 100), "{ledger}");
+        assert_eq!(healthy.span_count(), 100);
     }
 }
 
