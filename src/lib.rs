@@ -77,6 +77,7 @@ mod queue;
 pub mod receiver;
 mod record;
 mod retry;
+mod route;
 mod sample;
 mod self_observation;
 mod stats;
@@ -100,6 +101,7 @@ pub use problem::{Problem, ProblemKind};
 pub use record::{
     LogLimits, Resource, Severity, Signal, SpanId, SpanKind, SpanLimits, Status, TraceId, Value,
 };
+pub use route::Route;
 pub use sample::Sampler;
 pub use stats::{Counts, Dropped, ExporterLedger, Ledger, TurnedAway};
 pub use telemetry::{Flushed, Telemetry};

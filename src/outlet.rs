@@ -10,12 +10,12 @@ use crate::fork;
 use crate::pipeline::{Blueprint, Intake, Pipeline};
 use crate::record::{LogLimits, Scope, Severity, Signal, SpanLimits};
 use crate::sample::Sampler;
-use crate::stats::Ledger;
+use crate::stats::ExporterLedger;
 
 /// How long interrupted workers may take to come to their end.
 const LAST_GRACE: Duration = Duration::from_millis(30);
 
-/// The exporters of one process. In a forked child it gives way to an heir, which starts exporters of
+/// The exporters of one route in one process. In a forked child it gives way to an heir, which starts exporters of
 /// its own at the child's first record; what the child inherited is the parent's to send.
 #[derive(Debug)]
 pub(crate) struct Outlet {
@@ -74,6 +74,11 @@ impl Outlet {
             heir: OnceLock::new(),
             stopped: AtomicBool::new(false),
         }
+    }
+
+    /// Whether there is no exporter at all.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.plan.blueprints.is_empty()
     }
 
     pub(crate) fn limits(&self) -> &SpanLimits {
@@ -145,32 +150,19 @@ impl Outlet {
         self.heir.get().map_or(&[], |heir| heir.running())
     }
 
-    pub(crate) fn ledger(&self) -> Ledger {
-        Ledger { exporters: self.running().iter().map(Pipeline::ledger).collect() }
+    /// What became of its records, exporter by exporter.
+    pub(crate) fn ledger(&self) -> Vec<ExporterLedger> {
+        self.running().iter().map(Pipeline::ledger).collect()
     }
 
-    /// Gives every exporter until the deadline to empty itself, all at the same time. Whoever comes while
-    /// another's stop is under way waits for its end, but does not cut it short.
-    pub(crate) fn stop(&self, deadline: Instant) {
+    /// Takes no more records and lets the workers send what they have until the deadline; false if that was begun
+    /// before.
+    fn start_stop(&self, deadline: Instant) -> bool {
         let is_first = !self.stopped.swap(true, Ordering::SeqCst);
-        let running = self.running();
         if is_first {
-            running.iter().for_each(|pipeline| pipeline.start_stop(deadline));
+            self.running().iter().for_each(|pipeline| pipeline.start_stop(deadline));
         }
-        // a worker that was left behind by an earlier stop is not waited for again
-        let open = running.iter().filter(|pipeline| !pipeline.is_settled());
-        let (ended, late): (Vec<_>, Vec<_>) = open.partition(|pipeline| pipeline.ended_by(deadline));
-        ended.iter().for_each(|pipeline| pipeline.finish_stop());
-        if !is_first {
-            return;
-        }
-        late.iter().for_each(|pipeline| pipeline.interrupt());
-        // one for all, or several exporters that are stuck would add theirs up
-        let grace_ends = Instant::now() + LAST_GRACE;
-        late.iter().for_each(|pipeline| {
-            pipeline.ended_by(grace_ends);
-        });
-        late.iter().for_each(|pipeline| pipeline.finish_stop());
+        is_first
     }
 
     #[inline]
@@ -195,6 +187,31 @@ impl Outlet {
             })
         })
     }
+}
+
+/// Gives every exporter of all these outlets until the deadline to empty itself, all at the same time. Whoever comes
+/// while another's stop is under way waits for its end, but does not cut it short.
+pub(crate) fn stop<'o>(outlets: impl IntoIterator<Item = &'o Outlet>, deadline: Instant) {
+    let (begun_here, begun_before): (Vec<_>, Vec<_>) =
+        outlets.into_iter().partition(|outlet| outlet.start_stop(deadline));
+    let late = finish_by(deadline, &begun_here);
+    finish_by(deadline, &begun_before);
+    late.iter().for_each(|pipeline| pipeline.interrupt());
+    // one for all, or several exporters that are stuck would add theirs up
+    let grace_ends = Instant::now() + LAST_GRACE;
+    late.iter().for_each(|pipeline| {
+        pipeline.ended_by(grace_ends);
+    });
+    late.iter().for_each(|pipeline| pipeline.finish_stop());
+}
+
+/// Closes the books of all exporters that end by the deadline, and gives those that do not.
+fn finish_by<'o>(deadline: Instant, outlets: &[&'o Outlet]) -> Vec<&'o Pipeline> {
+    // a worker that was left behind by an earlier stop is not waited for again
+    let open = outlets.iter().flat_map(|outlet| outlet.running()).filter(|pipeline| !pipeline.is_settled());
+    let (ended, late): (Vec<_>, Vec<_>) = open.partition(|pipeline| pipeline.ended_by(deadline));
+    ended.iter().for_each(|pipeline| pipeline.finish_stop());
+    late
 }
 
 impl Drop for Outlet {

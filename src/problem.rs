@@ -14,7 +14,7 @@ const PERIOD: Duration = Duration::from_secs(60);
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Problem {
-    /// The exporter's id.
+    /// The exporter's id; `application/<id>` on the application's route.
     pub exporter: String,
     /// The kind of trouble; each kind is reported once per period, or less often if it says so.
     pub kind: ProblemKind,

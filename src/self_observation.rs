@@ -20,11 +20,11 @@ pub(crate) struct Observed {
     pub(crate) capacity: usize,
 }
 
-/// Observes the exporters of `outlet`, as long as it lives.
-pub(crate) fn observe(outlet: &Weak<Outlet>, meter: &Meter, exporters: Vec<Observed>) {
-    let exporters: Arc<[Observed]> = exporters.into();
+/// Observes the exporters of these outlets, as long as they live.
+pub(crate) fn observe(outlets: &[Weak<Outlet>], meter: &Meter, exporters: Vec<Observed>) {
+    let (outlets, exporters): (Arc<[_]>, Arc<[_]>) = (outlets.into(), exporters.into());
     for signal in Signal::ALL {
-        let watch = Watch { outlet: outlet.clone(), exporters: Arc::clone(&exporters), signal };
+        let watch = Watch { outlets: Arc::clone(&outlets), exporters: Arc::clone(&exporters), signal };
         watch.exported(meter);
         // data points are collected when they are sent: they pass no queue
         if signal != Signal::Metrics {
@@ -38,7 +38,7 @@ pub(crate) fn observe(outlet: &Weak<Outlet>, meter: &Meter, exporters: Vec<Obser
 /// One signal of all exporters that send it.
 #[derive(Clone)]
 struct Watch {
-    outlet: Weak<Outlet>,
+    outlets: Arc<[Weak<Outlet>]>,
     exporters: Arc<[Observed]>,
     signal: Signal,
 }
@@ -123,8 +123,8 @@ impl Watch {
     }
 
     fn for_each_exporter(&self, mut look: impl FnMut(&str, Counts)) {
-        let Some(outlet) = self.outlet.upgrade() else { return };
-        for ledger in outlet.ledger().exporters {
+        let ledgers = |outlet: Arc<Outlet>| outlet.ledger();
+        for ledger in self.outlets.iter().filter_map(Weak::upgrade).flat_map(ledgers) {
             if self.exporters().any(|exporter| exporter.id == ledger.id) {
                 look(&ledger.id, ledger.of(self.signal));
             }

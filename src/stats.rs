@@ -19,7 +19,7 @@ use crate::record::Signal;
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 #[non_exhaustive]
 pub struct Ledger {
-    /// One entry for each exporter, in the order of the configuration.
+    /// One entry for each exporter, in the order of the configuration; those of the application's route come last.
     pub exporters: Vec<ExporterLedger>,
 }
 
@@ -59,7 +59,7 @@ impl fmt::Display for Ledger {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 #[non_exhaustive]
 pub struct ExporterLedger {
-    /// The exporter's id.
+    /// The exporter's id; `application/<id>` on the application's route.
     pub id: String,
     /// Its spans.
     pub traces: Counts,

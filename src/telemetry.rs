@@ -1,16 +1,16 @@
 //! Start, flush, shutdown: the one place where parts are put together.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::io;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::config::{Config, ConfigError, Exporter, PushSettings, Transport};
-use crate::fork;
+use crate::config::{Config, ConfigError, Exporter, PushSettings, RouteName, RouteSettings, Transport};
 use crate::logger::Logger;
 use crate::meter::{Meter, Reader, Registry};
-use crate::outlet::{Outlet, Plan};
-use crate::pipeline::{Blueprint, Intake};
-use crate::record::{Scope, Signal};
+use crate::outlet::{self, Outlet, Plan};
+use crate::pipeline::{Blueprint, Intake, Pipeline};
+use crate::record::Signal;
+use crate::route::Route;
 use crate::self_observation::{self, Observed};
 use crate::stats::Ledger;
 use crate::tracer::Tracer;
@@ -18,8 +18,6 @@ use crate::transport::HttpPlan;
 
 /// How long a drop without a shutdown may take.
 const DROP_BUDGET: Duration = Duration::from_secs(2);
-/// Scopes beyond this many are not remembered: their names are made up at run time.
-const MOST_SCOPES: usize = 1024;
 
 /// The program's telemetry: start it first, shut it down last.
 ///
@@ -42,9 +40,8 @@ const MOST_SCOPES: usize = 1024;
 #[derive(Debug)]
 #[must_use = "dropping it shuts the telemetry down"]
 pub struct Telemetry {
-    outlet: Arc<Outlet>,
-    registry: Arc<Registry>,
-    scopes: Mutex<HashMap<(Signal, String, String), Arc<Scope>>>,
+    main: Route,
+    application: Route,
 }
 
 /// How a [`flush`](Telemetry::flush) ended.
@@ -68,20 +65,12 @@ impl Telemetry {
     /// started nevertheless.
     pub fn start(config: Config) -> Result<Self, ConfigError> {
         let config = config.validate()?;
-        let resource = config.main.resource.clone().with_defaults().field();
-        let registry = Arc::new(Registry::new(pushes(&config)));
-        let (blueprints, faults) = blueprints(&config, &resource, &registry);
-        if !faults.is_empty() {
-            return Err(ConfigError::at_start(faults, config));
+        let plans = RoutePlans::of(&config);
+        if !plans.faults.is_empty() {
+            return Err(ConfigError::at_start(plans.faults, config));
         }
-        let plan = Arc::new(Plan {
-            blueprints,
-            limits: config.span_limits,
-            log_limits: config.log_limits,
-            sampler: config.main.sampler,
-        });
-        match Outlet::start(plan) {
-            Ok(outlet) => Ok(Self::run(outlet, registry, &config)),
+        match Self::run(plans, &config) {
+            Ok(telemetry) => Ok(telemetry),
             Err(error) => {
                 let ids = config.exporters.iter().map(Exporter::label);
                 let faults = ids.map(|id| (id, format!("its thread cannot be started: {error}"))).collect();
@@ -90,28 +79,26 @@ impl Telemetry {
         }
     }
 
-    fn run(outlet: Outlet, registry: Arc<Registry>, config: &Config) -> Self {
-        let outlet = Arc::new(outlet);
-        let of_child = Arc::downgrade(&outlet);
-        registry.start_in_child_by(move || {
-            of_child.upgrade().iter().for_each(|outlet| outlet.start_in_child());
-        });
-        let telemetry = Self { outlet, registry, scopes: Mutex::default() };
+    fn run(plans: RoutePlans, config: &Config) -> io::Result<Self> {
+        let [main, application] = plans.routes.map(|(plan, registry)| Route::start(plan, registry));
+        let telemetry = Self { main: main?, application: application? };
         if config.self_observation {
+            // how the exporters are is the program's own telemetry, whichever route they belong to
             let own = telemetry.meter_with_version(self_observation::SCOPE, env!("CARGO_PKG_VERSION"));
-            self_observation::observe(&Arc::downgrade(&telemetry.outlet), &own, observed(config));
+            let outlets = telemetry.routes().map(|route| Arc::downgrade(route.outlet()));
+            self_observation::observe(&outlets, &own, observed(config));
         }
-        telemetry
+        Ok(telemetry)
     }
 
     /// The tracer of a named part of the program, by convention the name of the crate.
     pub fn tracer(&self, scope: &str) -> Tracer {
-        self.tracer_with_version(scope, "")
+        self.main.tracer(scope)
     }
 
     /// The tracer of a part of the program whose version is worth telling.
     pub fn tracer_with_version(&self, scope: &str, version: &str) -> Tracer {
-        Tracer::new(Arc::clone(&self.outlet), self.scope(Signal::Traces, scope, version))
+        self.main.tracer_with_version(scope, version)
     }
 
     /// The logger of a named part of the program, by convention the name of the crate. Keep it: asking again for
@@ -122,33 +109,65 @@ impl Telemetry {
     /// telemetry.logger("shop").info("paid").set("amount", 12.5).emit();
     /// ```
     pub fn logger(&self, scope: &str) -> Logger {
-        self.logger_with_version(scope, "")
+        self.main.logger(scope)
     }
 
     /// The logger of a part of the program whose version is worth telling.
     pub fn logger_with_version(&self, scope: &str, version: &str) -> Logger {
-        Logger::new(Arc::clone(&self.outlet), self.scope(Signal::Logs, scope, version))
+        self.main.logger_with_version(scope, version)
     }
 
     /// The meter of a named part of the program, by convention the name of the crate.
     pub fn meter(&self, scope: &str) -> Meter {
-        self.meter_with_version(scope, "")
+        self.main.meter(scope)
     }
 
     /// The meter of a part of the program whose version is worth telling.
     pub fn meter_with_version(&self, scope: &str, version: &str) -> Meter {
-        Meter::new(Arc::clone(&self.registry), self.scope(Signal::Metrics, scope, version))
+        self.main.meter_with_version(scope, version)
+    }
+
+    /// The second route: telemetry of the application that the program runs, apart from its own.
+    ///
+    /// It is set up by [`Config::application`] or by a file, and has its own resource, sampler, exporters and queues,
+    /// even where it goes to the same place. What is not configured is a no-op. Flush, shutdown and ledger are for both
+    /// routes; there the exporters of this one are called `application/<id>`.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use standpipe::{Application, Config, Exporter, Telemetry};
+    ///
+    /// # let receiver = standpipe::receiver::Receiver::start().unwrap();
+    /// # let endpoint = &receiver.endpoint();
+    /// let shop = Application::new().service_name("shop").exporter(Exporter::http(endpoint));
+    /// let config = Config::new().service_name("runner").exporter(Exporter::http(endpoint)).application(shop);
+    /// let telemetry = Telemetry::start(config)?;
+    /// telemetry.tracer("runner").span("start the shop").end(); // service.name=runner
+    /// telemetry.application().tracer("shop").span("checkout").end(); // service.name=shop
+    /// let ledger = telemetry.shutdown(Duration::from_secs(2));
+    /// assert_eq!(ledger.exporters[1].id, "application/otlp");
+    /// # Ok::<(), standpipe::ConfigError>(())
+    /// ```
+    ///
+    /// # Spans of both routes
+    ///
+    /// A thread has one current span, whichever route it belongs to: a span of one route inside a span of the other is
+    /// its child and of the same trace, and log records of either route carry its ids. A
+    /// [`parent_based`](crate::Sampler::parent_based) sampler follows that parent; any other decides for its own route
+    /// alone. [`SpanBuilder::root`](crate::SpanBuilder::root) begins a trace that stands apart.
+    pub fn application(&self) -> &Route {
+        &self.application
     }
 
     /// What became of all records until now.
     pub fn ledger(&self) -> Ledger {
-        self.outlet.ledger()
+        Ledger { exporters: self.outlets().flat_map(Outlet::ledger).collect() }
     }
 
     /// Sends all that was accepted before the call, without waiting for throttle or linger, and pushes the metrics.
     pub fn flush(&self, budget: Duration) -> Flushed {
         let deadline = deadline(budget);
-        let pending: Vec<_> = self.outlet.running().iter().map(|pipeline| pipeline.start_flush()).collect();
+        let pending: Vec<_> = self.outlets().flat_map(Outlet::running).map(Pipeline::start_flush).collect();
         // a worker that ended has settled or counted everything
         let timed_out = |done: &crossbeam_channel::Receiver<()>| {
             done.recv_deadline(deadline).is_err_and(|error| error.is_timeout())
@@ -165,30 +184,22 @@ impl Telemetry {
     /// Later records are turned away and counted; a second shutdown only gives the ledger again. One that comes
     /// while the first is under way waits for it within its own budget; then some may still be in flight.
     pub fn shutdown(&self, budget: Duration) -> Ledger {
-        self.outlet.stop(deadline(budget));
+        outlet::stop(self.outlets(), deadline(budget));
         self.ledger()
     }
 
-    fn scope(&self, signal: Signal, name: &str, version: &str) -> Arc<Scope> {
-        // a child born while another thread holds the lock would find it locked for ever
-        fork::undisturbed(|| {
-            let mut scopes = self.scopes.lock().unwrap_or_else(PoisonError::into_inner);
-            let key = (signal, name.to_owned(), version.to_owned());
-            if let Some(scope) = scopes.get(&key) {
-                return Arc::clone(scope);
-            }
-            let scope = Arc::new(Scope::new(signal, name, version));
-            if scopes.len() < MOST_SCOPES {
-                scopes.insert(key, Arc::clone(&scope));
-            }
-            scope
-        })
+    fn routes(&self) -> [&Route; 2] {
+        [&self.main, &self.application]
+    }
+
+    fn outlets(&self) -> impl Iterator<Item = &Outlet> {
+        self.routes().into_iter().map(|route| &**route.outlet())
     }
 }
 
 impl Drop for Telemetry {
     fn drop(&mut self) {
-        self.outlet.stop(deadline(DROP_BUDGET));
+        outlet::stop(self.outlets(), deadline(DROP_BUDGET));
     }
 }
 
@@ -210,27 +221,60 @@ fn observed(config: &Config) -> Vec<Observed> {
     config.exporters.iter().map(observed).collect()
 }
 
-/// The settings of all exporters that send metrics.
-fn pushes(config: &Config) -> Vec<PushSettings> {
-    let sends_metrics = |exporter: &&Exporter| exporter.signals.contain(Signal::Metrics);
-    config.exporters.iter().filter(sends_metrics).map(|exporter| exporter.push).collect()
+/// What the routes are built from: first the main one, then the application's.
+struct RoutePlans {
+    routes: [(Plan, Arc<Registry>); 2],
+    faults: Vec<Fault>,
 }
 
-fn blueprints(config: &Config, resource: &[u8], registry: &Arc<Registry>) -> (Vec<Blueprint>, Vec<Fault>) {
-    let (mut blueprints, mut faults) = (Vec::new(), Vec::new());
-    let mut readers = (0..).map(|number| Reader::new(Arc::clone(registry), number));
-    for exporter in &config.exporters {
+impl RoutePlans {
+    fn of(config: &Config) -> Self {
+        let is_of_application = |exporter: &&Exporter| exporter.route() == Some(RouteName::Application);
+        let (application, main): (Vec<_>, Vec<_>) = config.exporters.iter().partition(is_of_application);
+        let mut faults = Vec::new();
+        let main = plan(&config.main, &main, config, &mut faults);
+        let application = plan(&config.application, &application, config, &mut faults);
+        Self { routes: [main, application], faults }
+    }
+}
+
+fn plan(
+    settings: &RouteSettings,
+    exporters: &[&Exporter],
+    config: &Config,
+    faults: &mut Vec<Fault>,
+) -> (Plan, Arc<Registry>) {
+    let resource = settings.resource.clone().with_defaults().field();
+    let registry = Arc::new(Registry::new(pushes(exporters)));
+    let mut readers = (0..).map(|number| Reader::new(Arc::clone(&registry), number));
+    let mut blueprints = Vec::new();
+    for exporter in exporters {
         let reader = exporter.signals.contain(Signal::Metrics).then(|| readers.next()).flatten();
-        if exporter.http.transport == Transport::Grpc {
-            faults.push((exporter.label(), "this version cannot send over gRPC".to_owned()));
-            continue;
-        }
-        match HttpPlan::new(&exporter.http) {
-            Ok(http) => blueprints.push(blueprint(exporter, http, config, resource, reader)),
+        match http_plan(exporter) {
+            Ok(http) => blueprints.push(blueprint(exporter, http, config, &resource, reader)),
             Err(fault) => faults.push((exporter.label(), fault)),
         }
     }
-    (blueprints, faults)
+    let plan = Plan {
+        blueprints,
+        limits: config.span_limits,
+        log_limits: config.log_limits,
+        sampler: settings.sampler,
+    };
+    (plan, registry)
+}
+
+fn http_plan(exporter: &Exporter) -> Result<HttpPlan, String> {
+    match exporter.http.transport {
+        Transport::Grpc => Err("this version cannot send over gRPC".to_owned()),
+        Transport::Http => HttpPlan::new(&exporter.http),
+    }
+}
+
+/// The settings of all exporters that send metrics.
+fn pushes(exporters: &[&Exporter]) -> Vec<PushSettings> {
+    let sends_metrics = |exporter: &&&Exporter| exporter.signals.contain(Signal::Metrics);
+    exporters.iter().filter(sends_metrics).map(|exporter| exporter.push).collect()
 }
 
 fn blueprint(

@@ -12,7 +12,7 @@ use open::OpenSpan;
 
 use crate::context::{self, Clock, Entered, SpanContext, unix_nanos};
 use crate::outlet::Outlet;
-use crate::record::{LinkTarget, Scope, SpanHead, SpanKind, SpanRecord, Status, TraceId, Value};
+use crate::record::{LinkTarget, Scope, Signal, SpanHead, SpanKind, SpanRecord, Status, TraceId, Value};
 use crate::sample::Sampler;
 
 /// Makes spans of one scope. Got from [`Telemetry::tracer`](crate::Telemetry::tracer); cheap to clone and to share.
@@ -39,13 +39,16 @@ struct Source {
     sampler: Sampler,
     /// The sampler need not be asked about what is inside an unsampled span.
     skips_below_unsampled: bool,
+    /// There is no exporter, whatever is recorded.
+    is_idle: bool,
 }
 
 impl Tracer {
     pub(crate) fn new(outlet: Arc<Outlet>, scope: Arc<Scope>) -> Self {
         let sampler = outlet.sampler();
         let skips_below_unsampled = sampler.keeps_nothing_below_unsampled();
-        Self { source: Arc::new(Source { outlet, scope, sampler, skips_below_unsampled }) }
+        let is_idle = outlet.is_idle();
+        Self { source: Arc::new(Source { outlet, scope, sampler, skips_below_unsampled, is_idle }) }
     }
 
     /// Starts a span, a child of this thread's current one, and makes it current until it is dropped.
@@ -149,6 +152,9 @@ impl<'a> SpanBuilder<'a> {
     }
 
     fn ask_sampler(self) -> Span {
+        if self.tracer.source.is_idle {
+            return self.pass();
+        }
         let current = context::current();
         let clock = current.as_ref().and_then(|(_, clock)| *clock);
         let parent = match self.parent {
@@ -173,6 +179,24 @@ impl<'a> SpanBuilder<'a> {
         Span { open, context: context.into(), entered, not_send: PhantomData }
     }
 
+    /// A span that nobody will see takes no place among the others, or its children would miss their parent: it has
+    /// the context of the span around it, and only a parent that was given becomes current.
+    #[cold]
+    fn pass(self) -> Span {
+        let current = context::current();
+        let (context, entered) = match self.parent {
+            Parent::Current => (current.map(|(context, _)| context), None),
+            Parent::None => (None, None),
+            Parent::Given(parent) => {
+                let clock = current.and_then(|(_, clock)| clock);
+                (Some(parent.clone()), context::enter(parent, clock))
+            }
+        };
+        let context = context.map_or_else(OnceCell::new, OnceCell::from);
+        Span { open: None, context, entered, not_send: PhantomData }
+    }
+
+    /// `None` if there is no exporter to send it.
     #[inline]
     fn open(
         &self,
@@ -180,6 +204,7 @@ impl<'a> SpanBuilder<'a> {
         parent: Option<&SpanContext>,
         clock: Option<Clock>,
     ) -> Option<Box<OpenSpan>> {
+        let largest = self.tracer.source.outlet.largest_record(Signal::Traces)?;
         let (clock, now) = clock.map_or_else(Clock::start, Clock::go_on);
         let head = SpanHead {
             trace_id: context.trace_id,
@@ -191,7 +216,7 @@ impl<'a> SpanBuilder<'a> {
             name: self.name,
             start: self.start.map_or(now, unix_nanos),
         };
-        OpenSpan::begin(&self.tracer.source, &head, self.kind, clock)
+        Some(OpenSpan::begin(&self.tracer.source, &head, self.kind, clock, largest))
     }
 }
 
@@ -294,11 +319,13 @@ impl Span {
     }
 
     /// What identifies the span to others. An unsampled span directly inside another one has the context of that:
-    /// neither is recorded, so nobody will miss an id.
+    /// neither is recorded, so nobody will miss an id. Without an exporter it is the context of the span around it, or
+    /// of the parent that was given; if there is none either, one that leaves it to others what they record.
     pub fn context(&self) -> &SpanContext {
-        self.context.get_or_init(|| {
-            let shared = self.entered.as_ref().and_then(Entered::context);
-            shared.unwrap_or_else(|| SpanContext::root(TraceId::random(), false))
+        self.context.get_or_init(|| match &self.entered {
+            Some(entered) => entered.context().unwrap_or_else(|| SpanContext::root(TraceId::random(), false)),
+            // nobody here was asked, and an unsampled context would silence those it is handed to
+            None => SpanContext::root(TraceId::random(), true),
         })
     }
 

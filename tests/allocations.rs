@@ -6,8 +6,8 @@ use std::time::Duration;
 use allocations::CountingAllocator;
 use standpipe::receiver::Receiver;
 use standpipe::{
-    Config, Exporter, Flushed, Logger, Sampler, Severity, Signal, SpanContext, Status, Telemetry,
-    Temporality, Tracer, Value,
+    Application, Config, Exporter, Flushed, Logger, Sampler, Severity, Signal, SpanContext, Status,
+    Telemetry, Temporality, Tracer, Value,
 };
 
 #[path = "../benches/support/allocations.rs"]
@@ -96,6 +96,11 @@ fn checkout(tracer: &Tracer) {
     span.set("order.id", 4711).set("order.express", true).set("order.amount", 12.5);
 }
 
+/// Spans have ids, but go nowhere.
+fn only_logs() -> Config {
+    Config::new().exporter(Exporter::http("http://localhost:4318").signals([Signal::Logs]))
+}
+
 #[test]
 fn the_count_notices_an_allocation() {
     assert_eq!(allocations(|| drop(std::hint::black_box(Box::new(7)))), 1);
@@ -171,11 +176,52 @@ fn unsampled_spans_allocate_nothing() {
 
 #[test]
 fn a_span_that_no_exporter_wants_allocates_nothing() {
-    let telemetry = Telemetry::start(Config::new()).unwrap();
+    let telemetry = Telemetry::start(only_logs()).unwrap();
     let tracer = telemetry.tracer("shop");
     let emit_many = || (0..MEASURED).for_each(|_| checkout(&tracer));
     emit_many();
     assert_eq!(allocations(emit_many), 0);
+}
+
+#[test]
+fn a_route_without_an_exporter_allocates_nothing_not_even_for_the_first_record() {
+    let receiver = Receiver::start().unwrap();
+    let exporter = || Exporter::http(receiver.endpoint());
+    let only_main = Telemetry::start(Config::new().exporter(exporter())).unwrap();
+    let only_application =
+        Telemetry::start(Config::new().application(Application::new().exporter(exporter()))).unwrap();
+    let header = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    let remote = SpanContext::from_traceparent(header).unwrap().with_tracestate("vendor=value");
+    let application = only_main.application();
+    for (tracer, logger, meter) in [
+        (application.tracer("shop"), application.logger("shop"), application.meter("shop")),
+        (only_application.tracer("shop"), only_application.logger("shop"), only_application.meter("shop")),
+    ] {
+        let (orders, size) = (meter.counter("orders"), meter.histogram("size"));
+        let bound = orders.with(&[("shop.country", "SE")]);
+        let emit = || {
+            checkout(&tracer);
+            logger.fatal("out of stock").set("order.id", 4711).event_name("stock.empty").emit();
+            orders.add(1, &[("shop.country", "SE")]);
+            size.record(12.5, ());
+            bound.add(1);
+        };
+        assert_eq!(allocations(|| (0..MEASURED).for_each(|_| emit())), 0);
+        let inside = || {
+            let mut server = tracer.build("server").parent(&remote).start();
+            server.event("unseen").set("a", 1);
+            assert_eq!(tracer.span("child").context(), &remote);
+            emit();
+        };
+        // the thread's list of spans is made with the first of any telemetry
+        inside();
+        assert_eq!(allocations(|| (0..MEASURED).for_each(|_| inside())), 0);
+    }
+    for telemetry in [only_main, only_application] {
+        let ledger = telemetry.shutdown(LONG);
+        assert_eq!(ledger.exporters.len(), 1, "{ledger}");
+        assert_eq!(ledger.total(), standpipe::Ledger::default().total(), "{ledger}");
+    }
 }
 
 #[test]
@@ -202,8 +248,8 @@ fn a_log_record_with_all_that_can_be_said_allocates_nothing() {
 
 #[test]
 fn a_log_record_in_a_span_allocates_nothing() {
-    let idle = Telemetry::start(Config::new()).unwrap();
-    let _span = idle.tracer("shop").span("current");
+    let other = Telemetry::start(only_logs()).unwrap();
+    let _span = other.tracer("shop").span("current");
     assert_eq!(steady_state_of_logs(|logger| logger.warn("inside").emit()), 0);
 }
 

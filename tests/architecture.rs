@@ -54,9 +54,10 @@ const HOUSE: &[Row] = &[
     row("tracer",          &["fork", "record", "context", "sample", "pool", "outlet"], &[]),
     row("logger",          &["fork", "record", "context", "pool", "outlet"],  &[]),
     row("self_observation", &["record", "stats", "config", "meter", "outlet"], &[]),
+    row("route",           &["fork", "record", "meter", "outlet", "tracer", "logger"], &[]),
     // start, flush, shutdown
-    row("telemetry",       &["fork", "record", "stats", "config", "meter", "transport", "pipeline", "outlet", "tracer",
-                             "logger", "self_observation"],                   &["crossbeam_channel"]),
+    row("telemetry",       &["record", "stats", "config", "meter", "transport", "pipeline", "outlet", "tracer",
+                             "logger", "self_observation", "route"],          &["crossbeam_channel"]),
     // the other end of the wire
     row("receiver",        &["record"],                                       &["opentelemetry_proto", "prost", "flate2", "parking_lot"]),
     // the binary: the library is an outside crate to it

@@ -14,7 +14,7 @@ use standpipe::receiver::proto::common::v1::any_value::Value;
 use standpipe::receiver::proto::metrics::v1::metric::Data;
 use standpipe::receiver::proto::metrics::v1::number_data_point;
 use standpipe::receiver::{ReceivedLog, ReceivedSpan, Receiver};
-use standpipe::{Config, Exporter, Signal, Telemetry, Tracer};
+use standpipe::{Application, Config, Exporter, Signal, Telemetry, Tracer};
 use support::process;
 
 mod support;
@@ -357,4 +357,48 @@ fn a_child_of_a_program_that_has_shut_down_starts_nothing() {
         telemetry.shutdown(PATIENCE).total().accepted == 0
     });
     assert!(reap(child), "the child failed");
+}
+
+#[test]
+fn a_child_sends_for_both_routes_and_starts_only_those_it_uses() {
+    let Some(endpoint) = process::task() else {
+        let receiver = Receiver::start().unwrap();
+        let name = "a_child_sends_for_both_routes_and_starts_only_those_it_uses";
+        process::run(name, &receiver.endpoint());
+        let received = received_once(&receiver);
+        assert_eq!((received["own"], received["theirs"]), (10, 20));
+        assert_eq!((received["own, child"], received["theirs, child"]), (1, 2));
+        let sums = received_sums(&receiver, "orders");
+        assert_eq!(sums.iter().map(|(value, _)| *value).collect::<Vec<_>>(), [3]);
+        return;
+    };
+    let exporter = || Exporter::http(&endpoint).linger(Duration::from_secs(600));
+    let application = Application::new().exporter(exporter());
+    let telemetry = Telemetry::start(Config::new().exporter(exporter()).application(application)).unwrap();
+    let (own, theirs) = (telemetry.tracer("runner"), telemetry.application().tracer("shop"));
+    emit(&own, "own", 10);
+    emit(&theirs, "theirs", 20);
+    let both = fork(|| {
+        emit(&own, "own, child", 1);
+        emit(&theirs, "theirs, child", 1);
+        let counts = telemetry.shutdown(PATIENCE).total();
+        (counts.accepted, counts.delivered, counts.lost()) == (2, 2, 0)
+    });
+    let one = fork(|| {
+        emit(&theirs, "theirs, child", 1);
+        let flushed = telemetry.flush(PATIENCE) == standpipe::Flushed::Complete;
+        let ledger = telemetry.shutdown(PATIENCE);
+        let ids: Vec<_> = ledger.exporters.iter().map(|exporter| exporter.id.as_str()).collect();
+        flushed && ids == ["application/otlp"] && ledger.total().delivered == 1
+    });
+    let orders = telemetry.application().meter("shop").counter("orders");
+    let measuring = fork(|| {
+        orders.add(3, ());
+        let ledger = telemetry.shutdown(PATIENCE);
+        ledger.exporters.len() == 1 && ledger.total().delivered == 1
+    });
+    for (child, name) in [(both, "of both routes"), (one, "of one route"), (measuring, "that measures")] {
+        assert!(reap(child), "the child {name} failed");
+    }
+    assert_eq!(telemetry.shutdown(PATIENCE).total().delivered, 30);
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use standpipe::receiver::proto::trace::v1::Span as Received;
 use standpipe::receiver::{ReceivedSpan, Receiver};
-use standpipe::{Config, Exporter, SpanContext, SpanKind, Telemetry, Tracer};
+use standpipe::{Config, Exporter, Signal, SpanContext, SpanKind, Telemetry, Tracer};
 
 /// Longer than anything on loopback takes.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -318,8 +318,27 @@ fn every_thread_has_a_current_span_of_its_own() {
 }
 
 #[test]
-fn contexts_are_handed_on_even_where_nothing_is_exported() {
+fn without_an_exporter_a_context_is_handed_on_as_it_came_so_that_nobody_misses_a_parent() {
     let telemetry = Telemetry::start(Config::new()).unwrap();
+    let tracer = telemetry.tracer("shop");
+    for flags in ["00", "01"] {
+        let context = incoming(flags).with_tracestate("a=1");
+        let server = tracer.build("server").parent(&context).start();
+        let client = tracer.span("client");
+        assert_eq!((server.context(), client.context()), (&context, &context));
+        let apart = tracer.build("apart").root().start();
+        assert_ne!(apart.context().trace_id(), context.trace_id());
+        drop(server);
+        assert_eq!(client.context(), &context);
+        drop(client);
+        assert_ne!(tracer.span("after").context().trace_id(), context.trace_id());
+    }
+}
+
+#[test]
+fn without_an_exporter_of_spans_a_span_still_has_a_context_of_its_own() {
+    let logs = Exporter::http("http://localhost:4318").signals([Signal::Logs]);
+    let telemetry = Telemetry::start(Config::new().exporter(logs)).unwrap();
     let tracer = telemetry.tracer("shop");
     let context = incoming("01").with_tracestate("a=1");
     let server = tracer.build("server").parent(&context).start();

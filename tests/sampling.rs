@@ -10,7 +10,9 @@ use std::time::Duration;
 
 use standpipe::receiver::proto::trace::v1::Span as Received;
 use standpipe::receiver::{ReceivedSpan, Receiver};
-use standpipe::{Config, Exporter, Ledger, Sampler, Span, SpanContext, SpanKind, Status, Telemetry, Tracer};
+use standpipe::{
+    Config, Exporter, Ledger, Sampler, Signal, Span, SpanContext, SpanKind, Status, Telemetry, Tracer,
+};
 
 /// Longer than anything on loopback takes.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -358,7 +360,9 @@ fn steps() -> impl proptest::strategy::Strategy<Value = Vec<Step>> {
 proptest::proptest! {
     #[test]
     fn in_whatever_order_spans_end_the_innermost_open_one_is_the_parent(steps in steps()) {
-        let telemetry = Telemetry::start(Config::new()).unwrap();
+        // spans without an exporter of their own, but not without any
+        let logs = Exporter::http("http://localhost:4318").signals([Signal::Logs]);
+        let telemetry = Telemetry::start(Config::new().exporter(logs)).unwrap();
         let tracer = telemetry.tracer("shop");
         let remote = unsampled();
         // each span that is open, and the trace it was started in

@@ -271,8 +271,8 @@ impl Config {
         self
     }
 
-    /// Exports the [`Ledger`](crate::Ledger) as `otel.sdk.*` metrics, through every exporter that sends metrics; not
-    /// unless set.
+    /// Exports the [`Ledger`](crate::Ledger) of all exporters as `otel.sdk.*` metrics, through those of the program's
+    /// own route that send metrics; not unless set.
     #[must_use]
     pub fn self_observation(mut self, on: bool) -> Self {
         self.set_self_observation(on, Source::Code);

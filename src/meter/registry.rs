@@ -93,6 +93,9 @@ impl Registry {
 
     /// From now on it is asked with every collection. Several callbacks may share a name.
     pub(super) fn observe(&self, observable: Arc<Observable>) {
+        if self.ground.pushes.is_empty() {
+            return;
+        }
         fork::undisturbed(|| {
             let identity = identity(&observable.scope, &observable.description.name);
             self.enter(&mut self.book(), identity, Entry::Observed(observable));

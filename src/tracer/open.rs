@@ -6,7 +6,7 @@ use super::Source;
 use crate::context::Clock;
 use crate::fork;
 use crate::pool::Pool;
-use crate::record::{Signal, SpanHead, SpanKind, SpanRecord};
+use crate::record::{SpanHead, SpanKind, SpanRecord};
 
 /// A span's record and where it goes. Reused on its thread, tracer and all: starting a span of the same
 /// tracer again touches no shared counter.
@@ -22,15 +22,15 @@ thread_local! {
 }
 
 impl OpenSpan {
-    /// `None` if there is no exporter to send it.
+    /// Begins a record of at most `largest` bytes.
     #[inline]
     pub(super) fn begin(
         source: &Arc<Source>,
         head: &SpanHead<'_>,
         kind: SpanKind,
         clock: Clock,
-    ) -> Option<Box<Self>> {
-        let largest = source.outlet.largest_record(Signal::Traces)?;
+        largest: usize,
+    ) -> Box<Self> {
         let mut open = Pool::take(&POOL).unwrap_or_else(|| {
             Box::new(Self { record: SpanRecord::default(), clock, source: Arc::clone(source), generation: 0 })
         });
@@ -41,7 +41,7 @@ impl OpenSpan {
         open.generation = fork::generation();
         open.record.begin(head, source.outlet.limits(), largest);
         open.record.set_kind(kind);
-        Some(open)
+        open
     }
 
     #[inline]

@@ -4,15 +4,6 @@ use standpipe::{Config, Telemetry};
 
 use crate::support::process;
 
-/// Threads and sockets of this process; `None` where the system does not tell.
-fn threads_and_sockets() -> Option<(usize, usize)> {
-    let threads = std::fs::read_dir("/proc/self/task").ok()?.count();
-    let files = std::fs::read_dir("/proc/self/fd").ok()?.filter_map(Result::ok);
-    let is_socket = |target: std::path::PathBuf| target.to_string_lossy().starts_with("socket:");
-    let sockets = files.filter(|file| std::fs::read_link(file.path()).is_ok_and(is_socket)).count();
-    Some((threads, sockets))
-}
-
 #[test]
 fn metrics_are_off_without_a_transport_and_start_no_thread_and_no_socket() {
     if process::task().is_none() {
@@ -22,18 +13,18 @@ fn metrics_are_off_without_a_transport_and_start_no_thread_and_no_socket() {
         );
         return reports.iter().for_each(|report| println!("{report}"));
     }
-    let Some(before) = threads_and_sockets() else {
+    let Some(before) = process::threads_and_sockets() else {
         return process::report("SKIPPED: this system does not tell how many threads there are");
     };
     for off in ["", "transport = 'disable'", "endpoint = 'http://127.0.0.1:1'\ninterval = 'nonsense'"] {
         let config = Config::from_toml_str(&format!("[metrics.open-telemetry]\n{off}")).unwrap();
         let telemetry = Telemetry::start(config).unwrap();
         telemetry.meter("shop").counter("orders").add(1, &[("country", "SE")]);
-        assert_eq!(threads_and_sockets(), Some(before), "{off:?}");
+        assert_eq!(process::threads_and_sockets(), Some(before), "{off:?}");
     }
     let on = "[metrics.open-telemetry]\ntransport = 'http'\nendpoint = 'http://127.0.0.1:1'";
     let telemetry = Telemetry::start(Config::from_toml_str(on).unwrap()).unwrap();
-    let (threads, sockets) = threads_and_sockets().unwrap();
+    let (threads, sockets) = process::threads_and_sockets().unwrap();
     assert_eq!(
         (threads, sockets),
         (before.0 + 1, before.1),

@@ -1,7 +1,7 @@
 //! The ledger as metrics.
 
 use standpipe::receiver::{Answer, Receiver};
-use standpipe::{Config, Flushed, Signal};
+use standpipe::{Application, Config, Flushed, Signal};
 
 use crate::points::{attributes, int, named, newest, numbers};
 use crate::scene::{FOR_EVER, LONG, emit, exporter, start, start_with};
@@ -67,4 +67,25 @@ fn what_was_turned_away_is_told_by_its_reason() {
     let of_metrics = processed.iter().filter(|point| attributes(&point.attributes).contains("name=metrics"));
     assert_eq!(of_metrics.count(), 0, "an exporter without spans has nothing to say of them");
     assert!(spans.metrics().is_empty());
+}
+
+#[test]
+fn the_program_observes_the_exporters_of_both_routes_and_tells_it_on_its_own() {
+    let (own, theirs) = (Receiver::start().unwrap(), Receiver::start().unwrap());
+    let application = Application::new().exporter(exporter(&theirs).interval(FOR_EVER));
+    let config = Config::new().self_observation(true).exporter(exporter(&own).interval(FOR_EVER));
+    let telemetry = start_with(config.application(application));
+    emit(&telemetry.tracer("t"), 1);
+    emit(&telemetry.application().tracer("t"), 2);
+    assert!(own.wait_for_spans(1, LONG) && theirs.wait_for_spans(2, LONG));
+    // what has arrived is settled with the first one, and told with the second
+    assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+    assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+    let exported = newest(&own, "otel.sdk.exporter.span.exported");
+    let of = |id: &str| {
+        let name = format!("otel.component.name={id},");
+        exported.iter().find(|point| attributes(&point.attributes).starts_with(&name)).map(int)
+    };
+    assert_eq!((of("otlp"), of("application/otlp")), (Some(1), Some(2)), "{exported:?}");
+    assert!(theirs.metrics().is_empty());
 }

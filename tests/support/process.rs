@@ -27,6 +27,15 @@ pub(crate) fn run(name: &str, task: &str) -> Vec<String> {
     Child::start(name, task).finish()
 }
 
+/// Threads and sockets of this process; `None` where the system does not tell.
+pub(crate) fn threads_and_sockets() -> Option<(usize, usize)> {
+    let threads = std::fs::read_dir("/proc/self/task").ok()?.count();
+    let files = std::fs::read_dir("/proc/self/fd").ok()?.filter_map(Result::ok);
+    let is_socket = |target: std::path::PathBuf| target.to_string_lossy().starts_with("socket:");
+    let sockets = files.filter(|file| std::fs::read_link(file.path()).is_ok_and(is_socket)).count();
+    Some((threads, sockets))
+}
+
 /// A running child; killed when it is dropped.
 pub(crate) struct Child {
     process: process::Child,

@@ -93,8 +93,12 @@ pub(crate) struct Problems(Arc<(Mutex<Vec<Problem>>, Condvar)>);
 impl Problems {
     /// Starts a program whose problems are heard here.
     pub(crate) fn start(&self, exporter: Exporter) -> Telemetry {
+        self.start_with(Config::new().service_name("shop").exporter(exporter))
+    }
+
+    pub(crate) fn start_with(&self, config: Config) -> Telemetry {
         let hear = self.clone();
-        start_with(Config::new().service_name("shop").exporter(exporter).on_problem(move |problem| {
+        start_with(config.on_problem(move |problem| {
             let (told, changed) = &*hear.0;
             told.lock().unwrap().push(problem.clone());
             changed.notify_all();

@@ -1,0 +1,108 @@
+//! One way out of the program: what its tracers, loggers and meters share.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::fork;
+use crate::logger::Logger;
+use crate::meter::{Meter, Registry};
+use crate::outlet::{Outlet, Plan};
+use crate::record::{Scope, Signal};
+use crate::tracer::Tracer;
+
+/// Scopes beyond this many are not remembered: their names are made up at run time.
+const MOST_SCOPES: usize = 1024;
+
+/// A way out of the program, with its own resource, sampler, exporters and queues. Got from
+/// [`Telemetry::application`](crate::Telemetry::application), which is the second one; the first is the
+/// [`Telemetry`](crate::Telemetry) itself.
+///
+/// Two routes have nothing in common but the thread's current span, and end together with the
+/// [`Telemetry`](crate::Telemetry). A route without an exporter is a no-op: it has no thread and no queue, its records
+/// cost no memory, and a span of it leaves no gap in the trace around it.
+///
+/// ```
+/// use standpipe::Route;
+///
+/// fn serve(route: &Route) {
+///     let _request = route.tracer("shop").span("GET /orders");
+///     route.logger("shop").info("served").emit();
+///     route.meter("shop").counter("requests").add(1, ());
+/// }
+///
+/// # let telemetry = standpipe::Telemetry::start(standpipe::Config::new()).unwrap();
+/// serve(telemetry.application());
+/// ```
+#[derive(Debug)]
+pub struct Route {
+    outlet: Arc<Outlet>,
+    registry: Arc<Registry>,
+    scopes: Mutex<HashMap<(Signal, String, String), Arc<Scope>>>,
+}
+
+impl Route {
+    /// Starts the exporters of a route; the registry is the one that they read.
+    ///
+    /// # Errors
+    /// When a thread could not be started; none is left running then.
+    pub(crate) fn start(plan: Plan, registry: Arc<Registry>) -> io::Result<Self> {
+        let outlet = Arc::new(Outlet::start(Arc::new(plan))?);
+        let of_child = Arc::downgrade(&outlet);
+        registry.start_in_child_by(move || {
+            of_child.upgrade().iter().for_each(|outlet| outlet.start_in_child());
+        });
+        Ok(Self { outlet, registry, scopes: Mutex::default() })
+    }
+
+    /// The tracer of a named part of the program, by convention the name of the crate.
+    pub fn tracer(&self, scope: &str) -> Tracer {
+        self.tracer_with_version(scope, "")
+    }
+
+    /// The tracer of a part of the program whose version is worth telling.
+    pub fn tracer_with_version(&self, scope: &str, version: &str) -> Tracer {
+        Tracer::new(Arc::clone(&self.outlet), self.scope(Signal::Traces, scope, version))
+    }
+
+    /// The logger of a named part of the program, by convention the name of the crate. Keep it: asking again for
+    /// each record costs more than the record.
+    pub fn logger(&self, scope: &str) -> Logger {
+        self.logger_with_version(scope, "")
+    }
+
+    /// The logger of a part of the program whose version is worth telling.
+    pub fn logger_with_version(&self, scope: &str, version: &str) -> Logger {
+        Logger::new(Arc::clone(&self.outlet), self.scope(Signal::Logs, scope, version))
+    }
+
+    /// The meter of a named part of the program, by convention the name of the crate.
+    pub fn meter(&self, scope: &str) -> Meter {
+        self.meter_with_version(scope, "")
+    }
+
+    /// The meter of a part of the program whose version is worth telling.
+    pub fn meter_with_version(&self, scope: &str, version: &str) -> Meter {
+        Meter::new(Arc::clone(&self.registry), self.scope(Signal::Metrics, scope, version))
+    }
+
+    pub(crate) fn outlet(&self) -> &Arc<Outlet> {
+        &self.outlet
+    }
+
+    fn scope(&self, signal: Signal, name: &str, version: &str) -> Arc<Scope> {
+        // a child born while another thread holds the lock would find it locked for ever
+        fork::undisturbed(|| {
+            let mut scopes = self.scopes.lock().unwrap_or_else(PoisonError::into_inner);
+            let key = (signal, name.to_owned(), version.to_owned());
+            if let Some(scope) = scopes.get(&key) {
+                return Arc::clone(scope);
+            }
+            let scope = Arc::new(Scope::new(signal, name, version));
+            if scopes.len() < MOST_SCOPES {
+                scopes.insert(key, Arc::clone(&scope));
+            }
+            scope
+        })
+    }
+}
