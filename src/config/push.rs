@@ -28,7 +28,7 @@ pub enum Histograms {
 }
 
 impl Temporality {
-    const NAMES: [(&'static str, Self); 3] =
+    pub(super) const NAMES: [(&'static str, Self); 3] =
         [("cumulative", Self::Cumulative), ("delta", Self::Delta), ("lowmemory", Self::LowMemory)];
 
     /// In any case.
