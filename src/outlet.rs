@@ -38,6 +38,8 @@ pub(crate) struct Plan {
     pub(crate) limits: SpanLimits,
     pub(crate) log_limits: LogLimits,
     pub(crate) sampler: Sampler,
+    /// Spans hand on the context that they find, as if they were not there.
+    pub(crate) disabled: bool,
 }
 
 impl std::fmt::Debug for Plan {
@@ -82,6 +84,10 @@ impl Outlet {
 
     pub(crate) fn sampler(&self) -> Sampler {
         self.plan.sampler
+    }
+
+    pub(crate) fn is_disabled(&self) -> bool {
+        self.plan.disabled
     }
 
     pub(crate) fn log_limits(&self) -> &LogLimits {

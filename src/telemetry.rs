@@ -61,12 +61,16 @@ pub enum Flushed {
 }
 
 impl Telemetry {
-    /// Starts one background thread for each exporter. No connection is made before there is something to send.
+    /// Starts one background thread for each exporter, or none if the configuration is
+    /// [disabled](Config::disabled). No connection is made before there is something to send.
     ///
     /// # Errors
     /// Every problem of the configuration at once. [`ConfigError::into_usable`] gives what can be
     /// started nevertheless.
-    pub fn start(config: Config) -> Result<Self, ConfigError> {
+    pub fn start(mut config: Config) -> Result<Self, ConfigError> {
+        if config.disabled {
+            config.exporters.clear();
+        }
         let config = config.validate()?;
         let resource = config.main.resource.clone().with_defaults().field();
         let registry = Arc::new(Registry::new(pushes(&config)));
@@ -79,6 +83,7 @@ impl Telemetry {
             limits: config.span_limits,
             log_limits: config.log_limits,
             sampler: config.main.sampler,
+            disabled: config.disabled,
         });
         match Outlet::start(plan) {
             Ok(outlet) => Ok(Self::run(outlet, registry, &config)),

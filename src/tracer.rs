@@ -164,6 +164,7 @@ impl<'a> SpanBuilder<'a> {
             }
         }
         let context = match parent {
+            Some(parent) if self.tracer.source.outlet.is_disabled() => parent.clone(),
             Some(parent) => parent.child(sampled),
             None => SpanContext::root(trace_id, sampled),
         };
