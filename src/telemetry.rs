@@ -58,12 +58,16 @@ pub enum Flushed {
 }
 
 impl Telemetry {
-    /// Starts one background thread for each exporter. No connection is made before there is something to send.
+    /// Starts one background thread for each exporter, or none if the configuration is
+    /// [disabled](Config::disabled). No connection is made before there is something to send.
     ///
     /// # Errors
     /// Every problem of the configuration at once. [`ConfigError::into_usable`] gives what can be
     /// started nevertheless.
-    pub fn start(config: Config) -> Result<Self, ConfigError> {
+    pub fn start(mut config: Config) -> Result<Self, ConfigError> {
+        if config.disabled {
+            config.exporters.clear();
+        }
         let config = config.validate()?;
         let plans = RoutePlans::of(&config);
         if !plans.faults.is_empty() {

@@ -33,7 +33,6 @@ mod validate;
 mod yaml;
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
@@ -54,7 +53,6 @@ pub use settings::{Compression, Proxy, Transport, WhenFull};
 pub use source::{Setting, Source};
 pub use summary::Summary;
 
-use self::env::Variables;
 use crate::problem::{Hook, Problem};
 use crate::record::{LogLimits, SpanLimits, Value};
 use crate::sample::Sampler;
@@ -184,28 +182,6 @@ impl Config {
         file::read_toml(text)
     }
 
-    /// Reads OpenTelemetry's environment variables: `OTEL_EXPORTER_OTLP_ENDPOINT` and its companions.
-    ///
-    /// # Errors
-    ///
-    /// Everything that is wrong with them at once, together with what is usable nevertheless.
-    pub fn from_env() -> Result<Self, ConfigError> {
-        env::read(&Variables::of_process())
-    }
-
-    /// Reads the same from variables that are given, for tests and for programs that keep theirs elsewhere.
-    ///
-    /// # Errors
-    ///
-    /// As [`from_env`](Self::from_env).
-    pub fn from_variables<N, V>(variables: impl IntoIterator<Item = (N, V)>) -> Result<Self, ConfigError>
-    where
-        N: Into<String>,
-        V: Into<OsString>,
-    {
-        env::read(&variables.into_iter().collect())
-    }
-
     /// Sets the resource attribute `service.name`.
     #[must_use]
     pub fn service_name(self, name: &str) -> Self {
@@ -255,7 +231,7 @@ impl Config {
         self
     }
 
-    /// Starts nothing at all, whatever is configured; trace context is still handed on.
+    /// Starts nothing at all, whatever is configured; trace context is still handed on, just as it came.
     #[must_use]
     pub fn disabled(mut self, disabled: bool) -> Self {
         self.disabled = disabled;

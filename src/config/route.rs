@@ -4,7 +4,7 @@ use super::{Exporter, Setting, Source};
 use crate::record::{Resource, Value};
 use crate::sample::Sampler;
 
-const SERVICE_NAME: &str = "service.name";
+pub(super) const SERVICE_NAME: &str = "service.name";
 
 /// The second route of a program: telemetry of the application it runs, apart from its own.
 ///
@@ -99,6 +99,17 @@ impl RouteSettings {
         match key {
             SERVICE_NAME => self.service_name_source = source,
             _ => self.resource_source = source,
+        }
+    }
+
+    /// Sets an attribute that nobody has set.
+    pub(super) fn fill_resource(&mut self, key: &str, value: &str, source: Source) {
+        if self.resource.has(key) {
+            return;
+        }
+        self.resource.set(key, Value::Str(value));
+        if self.resource_source == Source::Default {
+            self.resource_source = source;
         }
     }
 

@@ -1,23 +1,36 @@
 //! "Did you mean": the known word that is nearest to an unknown one.
 
 /// Words longer than this are not compared: no known one is, and the comparison is quadratic.
-const LONGEST: usize = 40;
+const LONGEST: usize = 64;
 
 /// The nearest of the known words, if a person could have meant it.
 pub(super) fn nearest<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
+    // a third of the letters may be wrong: enough for slips of the hand, too few for another word
+    within(word, known, |letters| letters / 3)
+}
+
+/// The same where most words that are not known are meant so: only one or two letters may be wrong.
+pub(super) fn slip<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
+    within(word, known, |_| 2)
+}
+
+fn within<'k>(
+    word: &str,
+    known: impl IntoIterator<Item = &'k str>,
+    most_steps: impl Fn(usize) -> usize,
+) -> Option<&'k str> {
     let letters: Vec<char> = word.chars().take(LONGEST + 1).map(|c| c.to_ascii_lowercase()).collect();
     if letters.len() > LONGEST {
         return None;
     }
     let (steps, best) =
         known.into_iter().map(|candidate| (distance(&letters, candidate), candidate)).min()?;
-    // a third of the letters may be wrong: enough for slips of the hand, too few for another word
-    (steps <= letters.len().max(best.len()) / 3).then_some(best)
+    (steps <= most_steps(letters.len().max(best.len()))).then_some(best)
 }
 
 /// How many letters must be inserted, removed, replaced or swapped with their neighbour.
 fn distance(word: &[char], candidate: &str) -> usize {
-    let candidate: Vec<char> = candidate.chars().collect();
+    let candidate: Vec<char> = candidate.chars().map(|c| c.to_ascii_lowercase()).collect();
     let mut before_last: Vec<usize> = Vec::new();
     let mut last: Vec<usize> = (0..=candidate.len()).collect();
     for (row, &letter) in word.iter().enumerate() {
@@ -40,7 +53,7 @@ fn distance(word: &[char], candidate: &str) -> usize {
 mod tests {
     use super::*;
 
-    const KNOWN: [&str; 5] = ["endpoint", "timeout", "throttle", "lossy", "enable.log-exporter"];
+    const KNOWN: [&str; 6] = ["endpoint", "timeout", "throttle", "lossy", "enable.log-exporter", "DROP"];
 
     #[test]
     fn slips_of_the_hand_are_recognised() {
@@ -48,12 +61,20 @@ mod tests {
             ("endpont", "endpoint"),
             ("endpiont", "endpoint"),
             ("Timeout", "timeout"),
+            ("drpo", "DROP"),
             ("trottle", "throttle"),
             ("losy", "lossy"),
             ("enable-log-exporter", "enable.log-exporter"),
         ] {
             assert_eq!(nearest(word, KNOWN), Some(meant), "{word:?}");
         }
+    }
+
+    #[test]
+    fn a_slip_is_one_or_two_letters_in_a_word_of_any_length() {
+        assert_eq!(slip("enable.lgo-exporte", KNOWN), Some("enable.log-exporter"));
+        assert_eq!(slip("enable.log-expo", KNOWN), None);
+        assert_eq!(nearest("enable.log-expo", KNOWN), Some("enable.log-exporter"));
     }
 
     #[test]

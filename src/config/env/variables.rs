@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 
 /// Environment variables: those of the process, or others for a test.
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub(in crate::config) struct Variables(BTreeMap<String, OsString>);
 
 impl Variables {
@@ -19,6 +19,11 @@ impl Variables {
     pub(in crate::config) fn get(&self, name: &str) -> Option<Result<&str, NotUtf8>> {
         let value = self.0.get(name).filter(|value| !value.is_empty())?;
         Some(value.to_str().ok_or(NotUtf8))
+    }
+
+    /// The names of all that are not empty, in the order of the alphabet.
+    pub(in crate::config) fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().filter(|(_, value)| !value.is_empty()).map(|(name, _)| name.as_str())
     }
 }
 

@@ -46,6 +46,8 @@ pub struct Exporter {
     origins: BTreeMap<Key, Origin>,
     /// Beside `http.headers`, one for each.
     header_sources: Vec<Source>,
+    /// What was asked for and cannot be done: it is not started without.
+    refused: Vec<(Key, Source, Fault)>,
 }
 
 /// A table of a file, or a group of environment variables.
@@ -77,6 +79,7 @@ impl Exporter {
     /// | a URL with a path | exactly there, whatever the signal |
     pub fn http(endpoint: impl Into<String>) -> Self {
         let mut exporter = Self::new("otlp".to_owned(), None);
+        exporter.set_transport(Transport::Http, Source::Code);
         exporter.set_endpoint(endpoint.into(), None, Source::Code);
         exporter
     }
@@ -111,6 +114,7 @@ impl Exporter {
             push: PushSettings::default(),
             origins: BTreeMap::new(),
             header_sources: Vec::new(),
+            refused: Vec::new(),
         }
     }
 
@@ -345,6 +349,16 @@ impl Exporter {
     /// Remembers where a value came from, and what to show for it if not the value.
     pub(super) fn record(&mut self, key: Key, source: Source, shown: Option<String>) {
         self.origins.insert(key, Origin { source, shown });
+    }
+
+    /// Keeps the exporter from being started: a setting was asked for, but cannot be used.
+    pub(super) fn refuse(&mut self, key: Key, source: Source, fault: Fault) {
+        self.record(key, source.clone(), None);
+        self.refused.push((key, source, fault));
+    }
+
+    pub(super) fn refused(&self) -> &[(Key, Source, Fault)] {
+        &self.refused
     }
 
     pub(super) fn source(&self, key: Key) -> Source {

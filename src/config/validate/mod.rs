@@ -11,14 +11,14 @@ use super::key::Key;
 use super::{Compression, Config, Exporter, duration, header, size};
 
 /// The queue keeps its two counts in one word: 24 bits for records …
-const QUEUE_RECORDS: RangeInclusive<u64> = 1..=(1 << 24) - 1;
+pub(super) const QUEUE_RECORDS: RangeInclusive<u64> = 1..=(1 << 24) - 1;
 /// … and 32 bits and one step for bytes.
 const QUEUE_BYTES: RangeInclusive<u64> = 1 << 10..=1 << 32;
 /// No batch can hold more than the queue can.
 const BATCH_RECORDS: RangeInclusive<u64> = QUEUE_RECORDS;
 const BATCH_BYTES: RangeInclusive<u64> = 1 << 10..=64 << 20;
 /// Every moment that is computed from a duration must be one that the clock can tell.
-const LONGEST: Duration = Duration::from_secs(365 * 86_400);
+pub(super) const LONGEST: Duration = Duration::from_secs(365 * 86_400);
 
 /// Checks a configuration, of which a reader has already found some things and some exporters to be broken.
 ///
@@ -42,6 +42,8 @@ pub(super) fn validate(
             found.push(whole(exporter, "another exporter has the same id", "give each its own with id"));
         }
         broken[index] |= found.iter().any(|finding| finding.severity == FindingSeverity::Error);
+        // a variable that several exporters ask is wrong once
+        found.retain(|finding| finding.location.is_some() || !findings.contains(finding));
         findings.append(&mut found);
     }
     findings.extend(remarks::on_observation(&config));
@@ -110,6 +112,9 @@ fn check(exporter: &Exporter, found: &mut Vec<Finding>) {
                 fault,
             ));
         }
+    }
+    for (key, source, fault) in exporter.refused() {
+        found.push(exporter.finding(FindingSeverity::Error, *key, source, fault.clone()));
     }
     if exporter.name().is_empty() {
         found.push(whole(exporter, "the id is empty", "leave it out for \"otlp\""));

@@ -1,0 +1,130 @@
+//! The exporters that variables describe: signals that wish the same share one.
+
+use std::time::Duration;
+
+use super::given::{Given, Wish, Wishes};
+use super::names;
+use super::put::put;
+use super::reader::{Reader, did_you_mean, quoted};
+use crate::config::error::Fault;
+use crate::config::key::Key;
+use crate::config::{
+    BatchSettings, Compression, Exporter, HttpSettings, QueueSettings, RetrySettings, Signals, Source,
+    Transport, WhenFull,
+};
+use crate::record::Signal;
+
+/// One exporter if all signals wish the same: `otlp`. Else a signal that is alone has one of its own, such as
+/// `otlp.logs`, and `otlp` is for those that share one.
+pub(super) fn described(reader: &mut Reader<'_>) -> Vec<Exporter> {
+    let sent: Vec<Signal> = Signal::ALL.into_iter().filter(|&signal| is_sent(signal, reader)).collect();
+    let mut groups: Vec<Vec<Member>> = Vec::new();
+    for signal in sent {
+        let member = Member { signal, wishes: reader.wishes(signal) };
+        let agreeing = groups.iter_mut().filter(|group| group.iter().all(|other| other.agrees_with(&member)));
+        // of two that would do the plainer one: what was set for others there is not meant for this signal
+        match agreeing.min_by_key(|group| group[0].wishes.len()) {
+            Some(group) => group.push(member),
+            None => groups.push(vec![member]),
+        }
+    }
+    let is_alone = groups.len() == 1;
+    groups.into_iter().map(|group| exporter(&id(&group, is_alone), group, reader)).collect()
+}
+
+struct Member {
+    signal: Signal,
+    wishes: Wishes,
+}
+
+impl Member {
+    fn agrees_with(&self, other: &Self) -> bool {
+        Key::ALL.iter().all(|&key| match (self.wishes.get(&key), other.wishes.get(&key)) {
+            // nobody wants defaults to differ
+            (None, None) => true,
+            (own, others) => {
+                // a signal without a variable for it goes along with the others
+                let has_no_say = |member: &Self| names::own(member.signal, key).is_none();
+                has_no_say(self) || has_no_say(other) || self.value(key, own) == other.value(key, others)
+            }
+        })
+    }
+
+    fn value(&self, key: Key, wish: Option<&Wish>) -> Option<Result<Given, Fault>> {
+        wish.map(|wish| wish.given.clone()).or_else(|| default(self.signal, key).map(Ok))
+    }
+}
+
+fn is_sent(signal: Signal, reader: &mut Reader<'_>) -> bool {
+    const KNOWN: [&str; 3] = ["otlp", "console", "none"];
+    let variable = names::exporter(signal);
+    let text = match reader.given(&variable) {
+        None => return true,
+        Some(Ok(text)) => text.to_ascii_lowercase(),
+        Some(Err(fault)) => {
+            reader.error(&variable, fault.what, fault.fix);
+            return false;
+        }
+    };
+    let words: Vec<&str> = text.split(',').map(str::trim).filter(|word| !word.is_empty()).collect();
+    for word in &words {
+        match *word {
+            "otlp" => {}
+            "none" if words.len() == 1 => {}
+            "none" => reader.ignore(&variable, "\"none\" among others", "remove it, or the others"),
+            "console" => reader.warn(&variable, "cannot print to the console", "write otlp or none"),
+            _ => {
+                reader.error(&variable, format!("{} is not known", quoted(word)), did_you_mean(word, &KNOWN))
+            }
+        }
+    }
+    words.contains(&"otlp")
+}
+
+fn id(group: &[Member], is_alone: bool) -> String {
+    match group {
+        [member] if !is_alone => format!("otlp.{}", member.signal.name()),
+        _ => "otlp".to_owned(),
+    }
+}
+
+fn exporter(id: &str, group: Vec<Member>, reader: &mut Reader<'_>) -> Exporter {
+    let mut exporter = Exporter::of_environment(id.to_owned(), format!("exporter {id:?}"));
+    let signals: Vec<Signal> = group.iter().map(|member| member.signal).collect();
+    exporter.signals = Signals::of(&signals);
+    let chosen = Signal::ALL.map(names::exporter).into_iter().find(|name| reader.given(name).is_some());
+    if let Some(variable) = chosen {
+        exporter.record(Key::Signals, Source::Environment(variable), None);
+    }
+    // OpenTelemetry's pace: no round waits for the last one, but batches wait to be filled
+    exporter.pace.throttle = Duration::ZERO;
+    exporter.pace.linger = signals.iter().map(|&signal| linger(signal)).min().unwrap_or_default();
+    let mut wishes = Wishes::new();
+    for (key, wish) in group.into_iter().flat_map(|member| member.wishes) {
+        wishes.entry(key).or_insert(wish);
+    }
+    put(&wishes, &mut exporter, reader);
+    exporter
+}
+
+fn linger(signal: Signal) -> Duration {
+    match signal {
+        Signal::Traces | Signal::Metrics => Duration::from_secs(5),
+        Signal::Logs => Duration::from_secs(1),
+    }
+}
+
+/// What is used if nothing is said; `None` where that is nothing at all.
+fn default(signal: Signal, key: Key) -> Option<Given> {
+    match key {
+        Key::Transport => Some(Given::Transport(Transport::default())),
+        Key::Timeout => Some(Given::Time(HttpSettings::default().timeout)),
+        Key::Compression => Some(Given::Compression(Compression::default())),
+        Key::Linger => Some(Given::Time(linger(signal))),
+        Key::GiveUpAfter => Some(Given::Time(RetrySettings::default().give_up_after)),
+        Key::QueueRecords => Some(Given::Count(QueueSettings::default().records)),
+        Key::BatchRecords => Some(Given::Count(BatchSettings::default().records)),
+        Key::Lossy => Some(Given::WhenFull(WhenFull::default())),
+        _ => None,
+    }
+}

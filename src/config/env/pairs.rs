@@ -1,0 +1,77 @@
+//! Lists like `name=value,other=value` whose values are percent-encoded. No message repeats a value.
+
+use crate::config::error::Fault;
+use crate::config::{Secret, header};
+
+/// No collector wants more, and a request must stay one that servers take.
+const MAX_HEADERS: usize = 128;
+
+/// The headers of a list; of a name given twice the last value counts. What they may hold is judged later.
+pub(super) fn headers(text: &str) -> Result<Vec<(String, Secret)>, Fault> {
+    let pairs: Vec<&str> = pieces(text).collect();
+    if pairs.len() > MAX_HEADERS {
+        let what = format!("{} headers", pairs.len());
+        return Err(Fault::new(what, format!("write at most {MAX_HEADERS}")));
+    }
+    let mut headers: Vec<(String, Secret)> = Vec::with_capacity(pairs.len());
+    for (index, pair) in pairs.into_iter().enumerate() {
+        let number = index + 1;
+        let Some((name, value)) = pair.split_once('=') else {
+            return Err(Fault::new(format!("header {number} has no ="), "write it like name=value"));
+        };
+        let name = header::trim(name);
+        let value = decoded(header::trim(value)).map_err(|fault| {
+            // only a name that is one may be shown
+            match header::check(number, name, "x") {
+                Ok(()) => Fault::new(format!("value of header {name:?} {}", fault.what), fault.fix),
+                Err(fault) => fault,
+            }
+        })?;
+        headers.retain(|(known, _)| !known.eq_ignore_ascii_case(name));
+        headers.push((name.to_owned(), Secret::new(value)));
+    }
+    Ok(headers)
+}
+
+/// The attributes of a list: all of them or none.
+pub(super) fn attributes(text: &str) -> Result<Vec<(String, String)>, Fault> {
+    pieces(text)
+        .enumerate()
+        .map(|(index, pair)| {
+            let fault = |what: &str, fix: &str| Fault::new(format!("attribute {} {what}", index + 1), fix);
+            let (key, value) =
+                pair.split_once('=').ok_or_else(|| fault("has no =", "write it like key=value"))?;
+            let decode = |text: &str| decoded(text.trim()).map_err(|stray| fault(&stray.what, &stray.fix));
+            match decode(key)? {
+                key if key.is_empty() => Err(fault("has no key", "write it like key=value")),
+                key => Ok((key, decode(value)?)),
+            }
+        })
+        .collect()
+}
+
+/// Commas at the end, or two in a row, hold nothing between them.
+fn pieces(text: &str) -> impl Iterator<Item = &str> {
+    text.split(',').map(str::trim).filter(|piece| !piece.is_empty())
+}
+
+/// A fault's `what` continues "the value …".
+fn decoded(text: &str) -> Result<String, Fault> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        bytes.push(match byte {
+            b'%' => hex_byte(rest.next(), rest.next()).ok_or_else(|| {
+                Fault::new("has a % without two hexadecimal digits behind it", "write %25 for a percent sign")
+            })?,
+            _ => byte,
+        });
+    }
+    String::from_utf8(bytes)
+        .map_err(|_| Fault::new("is not UTF-8 when it is decoded", "encode the bytes of UTF-8"))
+}
+
+fn hex_byte(high: Option<u8>, low: Option<u8>) -> Option<u8> {
+    let digit = |byte: Option<u8>| char::from(byte?).to_digit(16);
+    u8::try_from(digit(high)? << 4 | digit(low)?).ok()
+}

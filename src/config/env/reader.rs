@@ -1,0 +1,151 @@
+//! Reads one variable by OpenTelemetry's rules: what cannot be understood is told and as good as not set.
+
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use super::variables::{NotUtf8, Variables};
+use crate::config::error::{Fault, Finding, FindingSeverity};
+use crate::config::validate::LONGEST;
+use crate::config::{duration, settings, suggest};
+
+/// Reads variables and remembers what was wrong with them.
+pub(super) struct Reader<'v> {
+    variables: &'v Variables,
+    findings: Vec<Finding>,
+}
+
+impl<'v> Reader<'v> {
+    pub(super) fn new(variables: &'v Variables) -> Self {
+        Self { variables, findings: Vec::new() }
+    }
+
+    pub(super) fn into_findings(self) -> Vec<Finding> {
+        self.findings
+    }
+
+    /// For what must not be ignored: the fault is the caller's to report. A blank value is as good as none.
+    pub(super) fn given(&self, name: &str) -> Option<Result<&'v str, Fault>> {
+        let not_text = |NotUtf8| Fault::new("is not UTF-8", "set it to text");
+        let given = self.variables.get(name)?.map(str::trim).map_err(not_text);
+        (given != Ok("")).then_some(given)
+    }
+
+    pub(super) fn text(&mut self, name: &str) -> Option<&'v str> {
+        self.given(name)?.map_err(|fault| self.ignore(name, &fault.what, fault.fix)).ok()
+    }
+
+    pub(super) fn count(&mut self, name: &str, range: RangeInclusive<u64>) -> Option<u64> {
+        let text = self.text(name)?;
+        let fix = format!("write {} to {}", range.start(), range.end());
+        self.number(name, text, range, "a whole number", &fix)
+    }
+
+    /// Whole milliseconds, no fewer than `least`.
+    pub(super) fn time(&mut self, name: &str, least: u64) -> Option<Duration> {
+        let text = self.text(name)?;
+        let most = u64::try_from(LONGEST.as_millis()).unwrap_or(u64::MAX);
+        // somebody who writes 5s means 5000
+        let fix = match duration::parse(text) {
+            Ok(meant) if (u128::from(least)..=u128::from(most)).contains(&meant.as_millis()) => {
+                format!("write {}", meant.as_millis())
+            }
+            _ => format!("write {least} to {most}"),
+        };
+        self.number(name, text, least..=most, "a whole number of milliseconds", &fix)
+            .map(Duration::from_millis)
+    }
+
+    /// One of these words, in any case.
+    pub(super) fn word<T: Copy>(&mut self, name: &str, words: &[(&str, T)]) -> Option<T> {
+        let text = self.text(name)?;
+        let meaning = settings::parse(words, text);
+        if meaning.is_none() {
+            let known: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
+            self.ignore(name, &format!("{} is not known", quoted(text)), did_you_mean(text, &known));
+        }
+        meaning
+    }
+
+    pub(super) fn truth(&mut self, name: &str) -> Option<bool> {
+        self.word(name, &[("true", true), ("false", false)])
+    }
+
+    /// Says why a value is as good as not set.
+    pub(super) fn ignore(&mut self, name: &str, why: &str, fix: impl Into<String>) {
+        self.warn(name, format!("ignored: {why}"), fix);
+    }
+
+    pub(super) fn warn(&mut self, name: &str, what: impl Into<String>, fix: impl Into<String>) {
+        self.tell(FindingSeverity::Warning, name, what, fix);
+    }
+
+    pub(super) fn error(&mut self, name: &str, what: impl Into<String>, fix: impl Into<String>) {
+        self.tell(FindingSeverity::Error, name, what, fix);
+    }
+
+    fn number(
+        &mut self,
+        name: &str,
+        text: &str,
+        range: RangeInclusive<u64>,
+        kind: &str,
+        fix: &str,
+    ) -> Option<u64> {
+        let is_digits = text.bytes().all(|byte| byte.is_ascii_digit());
+        let problem = match text.parse::<u64>() {
+            Ok(number) if range.contains(&number) => return Some(number),
+            Ok(number) if number < *range.start() => "too small".to_owned(),
+            Ok(_) => "too large".to_owned(),
+            Err(_) if is_digits => "too large".to_owned(),
+            Err(_) => format!("not {kind}"),
+        };
+        let shown = if is_digits { shortened(text) } else { quoted(text) };
+        self.ignore(name, &format!("{shown} is {problem}"), fix);
+        None
+    }
+
+    /// Once: several signals may ask for the same variable.
+    fn tell(
+        &mut self,
+        severity: FindingSeverity,
+        name: &str,
+        what: impl Into<String>,
+        fix: impl Into<String>,
+    ) {
+        let finding =
+            Finding { severity, location: None, key: name.to_owned(), what: what.into(), fix: fix.into() };
+        if !self.findings.contains(&finding) {
+            self.findings.push(finding);
+        }
+    }
+}
+
+/// A value as messages show it; never one that may be a secret.
+pub(super) fn quoted(text: &str) -> String {
+    format!("{:?}", shortened(text))
+}
+
+/// What to write: the word that was probably meant, or else all that there are.
+pub(super) fn did_you_mean(text: &str, known: &[&str]) -> String {
+    match suggest::nearest(text, known.iter().copied()) {
+        Some(meant) => format!("did you mean {meant:?}?"),
+        None => format!("write {}", listed(known, "or")),
+    }
+}
+
+/// `a`, `a or b`, `a, b or c`.
+pub(super) fn listed(words: &[impl AsRef<str>], last_joint: &str) -> String {
+    let words: Vec<&str> = words.iter().map(AsRef::as_ref).collect();
+    match words.split_last() {
+        Some((last, others)) if !others.is_empty() => format!("{} {last_joint} {last}", others.join(", ")),
+        _ => words.concat(),
+    }
+}
+
+fn shortened(text: &str) -> String {
+    const LONGEST: usize = 40;
+    match text.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
