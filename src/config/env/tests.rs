@@ -145,7 +145,6 @@ fn a_base_endpoint_gets_the_path_of_the_signal_and_a_signals_own_is_used_as_it_i
         ("ENDPOINT", "http://c:4318/", "http://c:4318/v1/traces"),
         ("ENDPOINT", "http://c:4318/otlp", "http://c:4318/otlp/v1/traces"),
         ("ENDPOINT", "http://c:4318/otlp/", "http://c:4318/otlp/v1/traces"),
-        ("ENDPOINT", "http://c/v1/traces", "http://c/v1/traces/v1/traces"),
         ("ENDPOINT", "http://c?key=hunter2", "http://c/v1/traces?***"),
         ("ENDPOINT", "c", "http://c:4318/v1/traces"),
         ("ENDPOINT", "c:99", "http://c:99/v1/traces"),
@@ -158,6 +157,13 @@ fn a_base_endpoint_gets_the_path_of_the_signal_and_a_signals_own_is_used_as_it_i
         assert_eq!(config.exporters()[0].endpoints()[0].1, traces, "{variable}={value}");
         assert_eq!(findings(&config), [""; 0], "{variable}={value}");
     }
+    let config = sound(&[("OTEL_EXPORTER_OTLP_ENDPOINT", "http://c/v1/traces")]);
+    assert_eq!(config.exporters()[0].endpoints()[0].1, "http://c/v1/traces/v1/traces");
+    assert_eq!(
+        findings(&config),
+        ["warning: OTEL_EXPORTER_OTLP_ENDPOINT: the path names a signal twice; \
+          leave the path out: that of each signal is added"]
+    );
     let config = sound(&[("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://c:4318")]);
     assert_eq!(config.exporters()[0].endpoints()[0].1, "http://c:4318/");
     assert_eq!(
