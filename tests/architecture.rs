@@ -29,6 +29,7 @@ const HOUSE: &[Row] = &[
     row("problem",         &["record"],                                       &[]),
     row("stats",           &["record"],                                       &["serde"]),
     row("config",          &["record", "problem", "sample"],                  &["serde", "toml"]),
+    row("config/yaml*",    &[],                                               &["granit_parser"]),
     // instruments, and what they remember until the worker asks
     row("meter",           &["fork", "record", "aggregate", "context", "problem", "config"], &[]),
     // between the caller and the worker

@@ -24,6 +24,8 @@ mod suggest;
 mod summary;
 mod toml;
 mod validate;
+#[cfg(feature = "yaml")]
+mod yaml;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;

@@ -1,0 +1,306 @@
+//! Builds the tree from the parser's events.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use granit_parser::{Event, Marker, ScalarStyle, Span, Tag};
+
+use super::budget::{Budget, Weight};
+use super::frame::{Contents, Frame, KeyFault, OpenTable};
+use super::places::{Marks, line_and_column};
+use super::scalar::{self, Wanted};
+use super::{Document, MAX_DEPTH, Mistake, error_at, fault};
+use crate::config::Location;
+use crate::config::error::{Fault, Finding, FindingSeverity};
+use crate::config::node::{Node, Places as _, Tree};
+
+/// More are only counted: a file with so many is no configuration.
+const MAX_MISTAKES: usize = 100;
+
+pub(super) struct Builder {
+    file: String,
+    marks: Marks,
+    budget: Budget,
+    /// What is open, outermost first.
+    frames: Vec<Frame>,
+    /// What aliases can stand for, by its number. What is still open is not among them.
+    anchored: HashMap<usize, Part>,
+    root: Option<Node>,
+    mistakes: Vec<Mistake>,
+    /// The first mistake that is not told, and how many they are.
+    left_out: Option<(usize, usize)>,
+}
+
+/// A finished part of the tree.
+#[derive(Clone)]
+struct Part {
+    node: Node,
+    weight: Weight,
+}
+
+impl Builder {
+    pub(super) fn new(file: &str) -> Self {
+        Self {
+            file: file.to_owned(),
+            marks: Marks::new(file),
+            budget: Budget::new(),
+            frames: Vec::new(),
+            anchored: HashMap::new(),
+            root: None,
+            mistakes: Vec::new(),
+            left_out: None,
+        }
+    }
+
+    /// # Errors
+    ///
+    /// If a limit is reached; then nothing more may be taken.
+    pub(super) fn take(&mut self, event: Event<'_>, span: Span) -> Result<(), Finding> {
+        match event {
+            Event::Scalar(text, style, anchor, tag) => {
+                // the parser writes ~ for a value that is not there
+                let is_absent = style == ScalarStyle::Plain && span.start.index() == span.end.index();
+                let text = if is_absent { "".into() } else { text };
+                self.scalar(text, style, anchor, tag.as_deref(), span)
+            }
+            Event::SequenceStart(_, anchor, tag) => {
+                self.open(Contents::List(Vec::new()), anchor, tag.as_deref(), span)
+            }
+            Event::MappingStart(_, anchor, tag) => {
+                self.open(Contents::Table(OpenTable::default()), anchor, tag.as_deref(), span)
+            }
+            Event::SequenceEnd | Event::MappingEnd => self.close(span),
+            Event::Alias(anchor) => self.alias(anchor, span),
+            Event::UnresolvedAlias(_) => {
+                let fault = Fault::new(
+                    "an alias of nothing",
+                    "mark its value with & before; text that begins with * needs quotes",
+                );
+                self.broken_alias(span, fault)
+            }
+            // the rest says where documents begin and end
+            _ => Ok(()),
+        }
+    }
+
+    /// For what follows the first document.
+    pub(super) fn leave_out_the_rest(&mut self, span: Span) {
+        let at = self.marks.add(span.start);
+        let finding = Finding {
+            severity: FindingSeverity::Warning,
+            location: Some(self.marks.location(at)),
+            key: String::new(),
+            what: "only the first document of a file is read, this one is not".to_owned(),
+            fix: "put it into a file of its own".to_owned(),
+        };
+        self.mistakes.push(Mistake { at, finding });
+    }
+
+    pub(super) fn finish(mut self) -> Document {
+        // what `<<` brings in is known at the end of its table only
+        self.mistakes.sort_by_key(|mistake| mistake.at);
+        if let Some((at, count)) = self.left_out {
+            let what = format!("{count} more mistakes from here on");
+            let finding = error_at(self.marks.location(at), what, "");
+            self.mistakes.push(Mistake { at, finding });
+        }
+        let root = self.root.unwrap_or(Node { at: 0, value: Tree::Null });
+        Document { root, places: self.marks, mistakes: self.mistakes }
+    }
+
+    fn scalar(
+        &mut self,
+        text: Cow<'_, str>,
+        style: ScalarStyle,
+        anchor: usize,
+        tag: Option<&Tag>,
+        span: Span,
+    ) -> Result<(), Finding> {
+        let weight = Weight::of_text(&text);
+        self.charge(weight, span.start)?;
+        let (wanted, at) = self.wanted(tag, span);
+        if &*text == "<<" && is_merge(style, wanted) && self.awaits_key() {
+            self.take_merge_key(at);
+            return Ok(());
+        }
+        let value = scalar::read(text, style, wanted).unwrap_or_else(|fault| self.spoilt(at, fault));
+        self.finish_part(Part { node: Node { at, value }, weight }, anchor, span.start)
+    }
+
+    fn open(
+        &mut self,
+        contents: Contents,
+        anchor: usize,
+        tag: Option<&Tag>,
+        span: Span,
+    ) -> Result<(), Finding> {
+        if self.frames.len() >= MAX_DEPTH {
+            return Err(self.too_deep(span.start));
+        }
+        let weight = Weight::of_collection();
+        self.charge(weight, span.start)?;
+        let (wanted, at) = self.wanted(tag, span);
+        let kind = match &contents {
+            Contents::List(_) => Wanted::List,
+            Contents::Table(_) => Wanted::Table,
+        };
+        if let Err(fault) = wanted.allows(kind) {
+            self.mistake(at, None, fault);
+        }
+        self.frames.push(Frame { at, anchor, weight, contents });
+        Ok(())
+    }
+
+    fn close(&mut self, span: Span) -> Result<(), Finding> {
+        let Some(Frame { at, anchor, weight, contents }) = self.frames.pop() else {
+            return Ok(());
+        };
+        let value = match contents {
+            Contents::List(nodes) => Tree::List(nodes),
+            Contents::Table(table) => {
+                let (fields, fault) = table.close();
+                if let Some((at, fault)) = fault {
+                    self.mistake(at, Some("<<"), fault);
+                }
+                Tree::Table(fields)
+            }
+        };
+        self.finish_part(Part { node: Node { at, value }, weight }, anchor, span.start)
+    }
+
+    fn alias(&mut self, anchor: usize, span: Span) -> Result<(), Finding> {
+        let Some(part) = self.anchored.get(&anchor) else {
+            let fault = Fault::new("an alias inside of the value that it stands for", "write the value out");
+            return self.broken_alias(span, fault);
+        };
+        if self.frames.len() + part.weight.levels > MAX_DEPTH {
+            return Err(self.too_deep(span.start));
+        }
+        let charged = self.budget.charge(part.weight);
+        charged.map_err(|what| self.too_much(what, span.start))?;
+        let part = part.clone();
+        self.put(part);
+        Ok(())
+    }
+
+    fn broken_alias(&mut self, span: Span, fault: Fault) -> Result<(), Finding> {
+        let weight = Weight::of_text("");
+        self.charge(weight, span.start)?;
+        let at = self.marks.add(span.start);
+        let value = self.spoilt(at, fault);
+        self.put(Part { node: Node { at, value }, weight });
+        Ok(())
+    }
+
+    /// Keeps what is anchored for the aliases to come, which is charged like an alias, and puts it in its place.
+    fn finish_part(&mut self, part: Part, anchor: usize, end: Marker) -> Result<(), Finding> {
+        if anchor != 0 {
+            self.charge(part.weight, end)?;
+            self.anchored.insert(anchor, part.clone());
+        }
+        self.put(part);
+        Ok(())
+    }
+
+    fn put(&mut self, Part { node, weight }: Part) {
+        let Some(frame) = self.frames.last_mut() else {
+            self.root = Some(node);
+            return;
+        };
+        frame.weight.put_in(weight);
+        match &mut frame.contents {
+            Contents::List(nodes) => nodes.push(node),
+            Contents::Table(table) if table.awaits_key() => {
+                let at = node.at;
+                if let Err(fault) = table.take_key(node) {
+                    self.refuse_key(at, fault);
+                }
+            }
+            Contents::Table(table) => table.take_value(node),
+        }
+    }
+
+    fn take_merge_key(&mut self, at: usize) {
+        if let Some(Frame { contents: Contents::Table(table), .. }) = self.frames.last_mut() {
+            if let Err(fault) = table.take_merge_key(at) {
+                self.refuse_key(at, fault);
+            }
+        }
+    }
+
+    fn refuse_key(&mut self, at: usize, fault: KeyFault) {
+        match fault {
+            KeyFault::Duplicate { name, first_at } => {
+                let line = self.marks.location(first_at).line;
+                let fix = format!("it is already set in line {line}; remove one of the two");
+                self.mistake(at, Some(&name), Fault::new("duplicate key", fix));
+            }
+            // a broken alias has been told already
+            KeyFault::Other(_) if self.marks.is_spoilt(at) => {}
+            KeyFault::Other(fault) => self.mistake(at, None, fault),
+        }
+    }
+
+    fn awaits_key(&self) -> bool {
+        match self.frames.last() {
+            Some(Frame { contents: Contents::Table(table), .. }) => table.awaits_key(),
+            _ => false,
+        }
+    }
+
+    /// What a tag asks for, and a new place for the value, which begins with its tag.
+    fn wanted(&mut self, tag: Option<&Tag>, span: Span) -> (Wanted, usize) {
+        let at = self.marks.add(span.tag_start.unwrap_or(span.start));
+        let wanted = Wanted::by(tag).unwrap_or_else(|fault| {
+            self.spoilt(at, fault);
+            Wanted::Any
+        });
+        (wanted, at)
+    }
+
+    /// Tells a mistake; what stands there is not worth another word.
+    fn spoilt(&mut self, at: usize, fault: Fault) -> Tree {
+        self.mistake(at, None, fault);
+        self.marks.spoil(at);
+        Tree::Null
+    }
+
+    /// `name` is the key in the innermost table that it is about, if that is not the one being read.
+    fn mistake(&mut self, at: usize, name: Option<&str>, fault: Fault) {
+        if self.mistakes.len() >= MAX_MISTAKES {
+            let (_, count) = self.left_out.get_or_insert((at, 0));
+            *count += 1;
+            return;
+        }
+        let names = self.frames.iter().filter_map(|frame| match &frame.contents {
+            Contents::Table(table) => table.current_name(),
+            Contents::List(_) => None,
+        });
+        let key = names.chain(name).map(fault::shown_name).collect::<Vec<_>>().join(".");
+        let finding = Finding { key, ..error_at(self.marks.location(at), fault.what, fault.fix) };
+        self.mistakes.push(Mistake { at, finding });
+    }
+
+    fn charge(&mut self, weight: Weight, marker: Marker) -> Result<(), Finding> {
+        self.budget.charge(weight).map_err(|what| self.too_much(what, marker))
+    }
+
+    fn too_much(&self, what: String, marker: Marker) -> Finding {
+        error_at(self.location(marker), what, "write a smaller file, with fewer aliases")
+    }
+
+    fn too_deep(&self, marker: Marker) -> Finding {
+        let Fault { what, fix } = fault::too_deep();
+        error_at(self.location(marker), what, fix)
+    }
+
+    fn location(&self, marker: Marker) -> Location {
+        let (line, column) = line_and_column(marker);
+        Location { file: self.file.clone(), line, column }
+    }
+}
+
+/// Quoted, `<<` is a key like any other.
+fn is_merge(style: ScalarStyle, wanted: Wanted) -> bool {
+    wanted == Wanted::Merge || wanted == Wanted::Any && style == ScalarStyle::Plain
+}

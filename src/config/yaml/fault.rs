@@ -1,0 +1,184 @@
+//! The parser's faults in our words.
+
+use granit_parser::{ErrorKind, ScanError};
+
+use super::places::line_and_column;
+use super::{MAX_DEPTH, error_at};
+use crate::config::Location;
+use crate::config::error::{Fault, Finding};
+
+/// A mistake in the syntax, at its place.
+pub(super) fn finding(error: &ScanError, text: &str, file: &str) -> Finding {
+    let marker = *error.marker();
+    let (mut line, mut column) = line_and_column(marker);
+    if is_about_tabs(error.kind()) {
+        // the parser names the value before the tab
+        if let Some(found) = tab_in_indentation(text, line) {
+            (line, column) = found;
+        }
+    }
+    let Fault { what, fix } = in_our_words(error.kind());
+    error_at(Location { file: file.to_owned(), line, column }, what, fix)
+}
+
+pub(super) fn too_deep() -> Fault {
+    Fault::new(format!("nested deeper than {MAX_DEPTH} levels"), "write fewer levels")
+}
+
+/// A key for messages: in quotes if it is no plain word, and cut if it is endless.
+pub(super) fn shown_name(name: &str) -> String {
+    const LONGEST: usize = 60;
+    let cut = match name.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{}…", &name[..end]),
+        None => name.to_owned(),
+    };
+    let is_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '<' | '…');
+    if !cut.is_empty() && cut.chars().all(is_word) { cut } else { format!("{cut:?}") }
+}
+
+fn in_our_words(kind: &ErrorKind) -> Fault {
+    if is_about_tabs(kind) {
+        return Fault::new("a tab is used for indentation", "write spaces");
+    }
+    let (what, fix) = match kind {
+        ErrorKind::RecursionLimitExceeded => return too_deep(),
+        ErrorKind::UnexpectedCharacter { character } => return unexpected(*character),
+        ErrorKind::UnclosedFlowCollection { open } => {
+            return Fault::new(format!("{open} is never closed"), format!("write {}", closing(*open)));
+        }
+        ErrorKind::MismatchedFlowCollectionEnd { open, close } => {
+            return Fault::new(format!("{open} is closed by {close}"), format!("write {}", closing(*open)));
+        }
+        ErrorKind::MisplacedFlowCollectionEnd => {
+            ("a bracket is closed that was never opened", "remove it, or quote the text")
+        }
+        ErrorKind::UnexpectedEofFlowSequence | ErrorKind::ExpectedFlowSequenceSeparator => {
+            ("a list goes on without a comma", "write , or ] here")
+        }
+        ErrorKind::UnexpectedEofFlowMapping
+        | ErrorKind::UnexpectedEofImplicitFlowMapping
+        | ErrorKind::ExpectedFlowMappingSeparator => ("a table goes on without a comma", "write , or } here"),
+        ErrorKind::UnclosedQuotedScalar | ErrorKind::DocumentIndicatorInQuotedScalar => {
+            ("a quote is never closed", "close it")
+        }
+        ErrorKind::InvalidQuotedScalarIndent => {
+            ("a line of quoted text is not indented", "close the quote above, or indent this line")
+        }
+        ErrorKind::InvalidTrailingSingleQuotedScalar | ErrorKind::InvalidTrailingDoubleQuotedScalar => {
+            ("text after the closing quote", "quote the whole value")
+        }
+        ErrorKind::MappingValueNotAllowed
+        | ErrorKind::InvalidColonPlacement
+        | ErrorKind::FlowMappingValueAdjacentCollection => (
+            "a colon where no key can stand",
+            "quote text with a colon in it, indent keys alike, and close what is open above",
+        ),
+        ErrorKind::InvalidMappingValueWhitespace => ("no space after a colon", "write one"),
+        ErrorKind::SimpleKeyExpected | ErrorKind::InvalidSimpleKey => {
+            ("a key without a colon", "write a colon and a space after it, in the same line")
+        }
+        ErrorKind::ExpectedBlockMappingKey
+        | ErrorKind::MappingKeyNotAllowed
+        | ErrorKind::UnexpectedEofBlockMapping => {
+            ("a key is expected here", "indent all keys of a table alike")
+        }
+        ErrorKind::ExpectedBlockSequenceEntry
+        | ErrorKind::BlockSequenceEntryNotAllowed
+        | ErrorKind::BlockEntryInFlowCollection
+        | ErrorKind::InvalidBlockEntryWhitespace
+        | ErrorKind::PlainScalarStartsWithDashFlowIndicator
+        | ErrorKind::UnexpectedEofBlockSequence => {
+            ("a list is out of place", "write its dashes under each other, each with a space after it")
+        }
+        ErrorKind::InvalidIndentation
+        | ErrorKind::InvalidFlowScalarIndent
+        | ErrorKind::InvalidBlockScalarIndent => {
+            ("the indentation fits nothing above", "indent what belongs together alike")
+        }
+        ErrorKind::ExpectedDocumentStart | ErrorKind::InvalidDocumentEnd => {
+            ("the document has ended before this", "indent what belongs together alike, or remove it")
+        }
+        ErrorKind::InvalidBlockScalarHeader | ErrorKind::ZeroBlockScalarIndent => {
+            ("text after | or >", "begin it in the next line; text that begins with | or > needs quotes")
+        }
+        ErrorKind::MissingAnchorOrAliasName => {
+            ("& or * without a name", "quote text that begins with & or *")
+        }
+        ErrorKind::UnknownQuotedScalarEscape
+        | ErrorKind::InvalidQuotedScalarHexEscape
+        | ErrorKind::InvalidLowSurrogateHexEscape
+        | ErrorKind::InvalidLowSurrogate
+        | ErrorKind::MissingLowSurrogate
+        | ErrorKind::UnpairedLowSurrogate
+        | ErrorKind::InvalidUnicodeEscape => {
+            ("an unknown escape in double quotes", "write \\\\ for a backslash, or use single quotes")
+        }
+        ErrorKind::CommentNotSeparated | ErrorKind::CommentInterceptedScalar => {
+            ("a comment is out of place", "write a space before #; text with # in it needs quotes")
+        }
+        ErrorKind::BomInsideDocument => ("a byte order mark within the text", "remove it"),
+        ErrorKind::DuplicateVersionDirective
+        | ErrorKind::UnsupportedYamlMajorVersion
+        | ErrorKind::DuplicateTagDirective
+        | ErrorKind::MissingDocumentEndBeforeDirective
+        | ErrorKind::InvalidDirectiveTerminator
+        | ErrorKind::MissingYamlVersionSeparator
+        | ErrorKind::MissingDirectiveName
+        | ErrorKind::InvalidDirectiveName
+        | ErrorKind::DirectiveByteLimitExceeded { .. }
+        | ErrorKind::TooManyReservedDirectiveParams { .. }
+        | ErrorKind::YamlVersionTooLong
+        | ErrorKind::MissingYamlVersion
+        | ErrorKind::ExpectedTagDirectiveBang
+        | ErrorKind::InvalidTagDirectiveTerminator => {
+            ("a directive that cannot be read", "remove the line that begins with %")
+        }
+        ErrorKind::UndeclaredTagHandle
+        | ErrorKind::ExpectedTagBang
+        | ErrorKind::InvalidGlobalTagCharacter
+        | ErrorKind::InvalidTagTerminator
+        | ErrorKind::MissingTagUri
+        | ErrorKind::UnclosedVerbatimTag
+        | ErrorKind::InvalidTagEscape
+        | ErrorKind::InvalidTagUtf8LeadingByte
+        | ErrorKind::InvalidTagUtf8TrailingByte
+        | ErrorKind::InvalidTagUtf8 => {
+            ("a tag that cannot be read", "remove it; text that begins with ! needs quotes")
+        }
+        _ => ("this is not YAML", "quote text that is to be taken as it is"),
+    };
+    Fault::new(what, fix)
+}
+
+fn unexpected(character: char) -> Fault {
+    if character.is_control() || character == '\u{feff}' {
+        return Fault::new(
+            format!("a character that YAML does not allow: {}", character.escape_default()),
+            "remove it, or write it as an escape in double quotes",
+        );
+    }
+    Fault::new(format!("text cannot begin with {character}"), "quote it")
+}
+
+fn closing(open: char) -> char {
+    if open == '[' { ']' } else { '}' }
+}
+
+fn is_about_tabs(kind: &ErrorKind) -> bool {
+    matches!(
+        kind,
+        ErrorKind::TabNotAllowed
+            | ErrorKind::TabInBlockIndentation
+            | ErrorKind::TabInIndentation
+            | ErrorKind::TabAtBlockScalarStart
+            | ErrorKind::TabInPlainScalar
+    )
+}
+
+/// The first tab in the indentation of a line, from a line on.
+fn tab_in_indentation(text: &str, from_line: usize) -> Option<(usize, usize)> {
+    (1..).zip(text.lines()).skip(from_line.saturating_sub(1)).find_map(|(number, line)| {
+        let indentation = &line[..line.len() - line.trim_start_matches([' ', '\t']).len()];
+        indentation.find('\t').map(|column| (number, column + 1))
+    })
+}

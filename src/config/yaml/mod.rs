@@ -1,0 +1,87 @@
+//! Reads YAML into the tree of [`node`](super::node). What its keys mean is not known here.
+//!
+//! ```text
+//! text → parser ─ events → builder ─→ Node
+//!          │                  ├ scalar: what plain text means
+//!          │                  └ budget: what aliases may grow to
+//!          └ fault ──────────────────→ findings, each with its place
+//! ```
+
+mod budget;
+mod builder;
+mod fault;
+mod frame;
+mod places;
+mod scalar;
+#[cfg(test)]
+mod tests;
+
+use granit_parser::{Event, Parser, options};
+
+use self::builder::Builder;
+pub(super) use self::places::Marks;
+use super::error::{Finding, FindingSeverity, Location};
+use super::node::Node;
+
+/// Deeper nesting is no configuration.
+const MAX_DEPTH: usize = 64;
+
+/// What a file of YAML says.
+#[derive(Debug)]
+pub(super) struct Document {
+    /// [`Tree::Null`](super::node::Tree::Null) for an empty file.
+    pub(super) root: Node,
+    pub(super) places: Marks,
+    /// What is wrong although the rest can be read, in the order of the file.
+    pub(super) mistakes: Vec<Mistake>,
+}
+
+/// Something wrong at one place of a document that could be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Mistake {
+    /// A place that the document's places know, so that its owner can be found.
+    pub(super) at: usize,
+    pub(super) finding: Finding,
+}
+
+/// Reads the first document of a text; `file` is how it is called in messages.
+///
+/// The text should be at most 1 MiB: time and memory grow with it up to a bound on the number of values.
+///
+/// # Errors
+///
+/// If no tree can be made of it: the first mistake in the syntax, or a limit that it goes beyond.
+pub(super) fn parse(text: &str, file: &str) -> Result<Document, Finding> {
+    // the mark that some editors put first is no character of the first line
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let limits = options! {
+        flow_nesting_limit: MAX_DEPTH,
+        block_nesting_limit: MAX_DEPTH,
+        emit_unresolved_aliases: true,
+    };
+    let mut parser = Parser::new_from_str_with_options(text, limits);
+    let mut builder = Builder::new(file);
+    let mut documents = 0;
+    while let Some(event) = parser.next_event() {
+        let (event, span) = event.map_err(|error| fault::finding(&error, text, file))?;
+        if let Event::DocumentStart(..) = event {
+            documents += 1;
+        }
+        if documents > 1 {
+            builder.leave_out_the_rest(span);
+            break;
+        }
+        builder.take(event, span)?;
+    }
+    Ok(builder.finish())
+}
+
+fn error_at(location: Location, what: impl Into<String>, fix: impl Into<String>) -> Finding {
+    Finding {
+        severity: FindingSeverity::Error,
+        location: Some(location),
+        key: String::new(),
+        what: what.into(),
+        fix: fix.into(),
+    }
+}

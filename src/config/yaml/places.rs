@@ -1,0 +1,50 @@
+//! Where the values of a document stand.
+
+use std::collections::BTreeSet;
+
+use granit_parser::Marker;
+
+use crate::config::Location;
+use crate::config::node::Places;
+
+/// The places of a document: a place is an index into their list.
+#[derive(Debug)]
+pub(in crate::config) struct Marks {
+    file: String,
+    /// Line and column, both from 1.
+    marks: Vec<(usize, usize)>,
+    spoilt: BTreeSet<usize>,
+}
+
+impl Marks {
+    pub(super) fn new(file: &str) -> Self {
+        Self { file: file.to_owned(), marks: Vec::new(), spoilt: BTreeSet::new() }
+    }
+
+    /// Remembers a place.
+    pub(super) fn add(&mut self, marker: Marker) -> usize {
+        self.marks.push(line_and_column(marker));
+        self.marks.len() - 1
+    }
+
+    pub(super) fn spoil(&mut self, at: usize) {
+        self.spoilt.insert(at);
+    }
+}
+
+impl Places for Marks {
+    fn location(&self, at: usize) -> Location {
+        // an empty document has no places and begins where every document does
+        let (line, column) = self.marks.get(at).copied().unwrap_or((1, 1));
+        Location { file: self.file.clone(), line, column }
+    }
+
+    fn is_spoilt(&self, at: usize) -> bool {
+        self.spoilt.contains(&at)
+    }
+}
+
+/// The parser counts columns from 0.
+pub(super) fn line_and_column(marker: Marker) -> (usize, usize) {
+    (marker.line(), marker.col() + 1)
+}
