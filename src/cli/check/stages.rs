@@ -7,9 +7,9 @@ use standpipe::{Exporter, RouteName};
 use crate::cli::describe;
 use crate::cli::paint::{Ink, Look};
 
-/// Behind the mark; the longest of the usual names, `resolve` and `connect`.
-const NAME_WIDTH: usize = 7;
-const TIME_WIDTH: usize = 9;
+/// Behind the mark; the longest of the usual names is `settings`.
+const NAME_WIDTH: usize = 8;
+const TIME_WIDTH: usize = 8;
 
 /// One endpoint that was asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
