@@ -61,7 +61,7 @@ const HOUSE: &[Row] = &[
     // the other end of the wire
     row("receiver",        &["record"],                                       &["opentelemetry_proto", "prost", "flate2", "parking_lot"]),
     // the binary: the library is an outside crate to it
-    row("cli",             &[],                                               &["standpipe", "lexopt"]),
+    row("cli",             &[],                                               &["standpipe", "lexopt", "serde", "serde_json"]),
     row("main",            &["cli"],                                          &["standpipe", "lexopt", "opentelemetry_proto"]),
 ];
 
