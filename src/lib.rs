@@ -57,6 +57,7 @@
 //! |---|---|---|
 //! | `tls` | yes | `https` endpoints, by rustls with bundled roots or your own CA; client certificates |
 //! | `gzip` | yes | compressed requests |
+//! | `probe` | no | [`probe`]: ask a collector, stage by stage, whether it can be reached |
 //! | `receiver` | no | [`receiver`]: an OTLP receiver to test against |
 //! | `cli` | no | the `standpipe` command |
 
@@ -70,6 +71,8 @@ mod meter;
 mod outlet;
 mod pipeline;
 mod pool;
+#[cfg(feature = "probe")]
+pub mod probe;
 mod problem;
 mod queue;
 #[cfg(feature = "receiver")]
