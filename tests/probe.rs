@@ -158,7 +158,7 @@ fn a_refused_connection_asks_whether_a_collector_runs() {
     let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap();
     let (stages, what, advice) = failure(&traces(format!("http://{address}")));
     assert_eq!(stages, ["resolve", "connect"]);
-    assert_eq!(what, format!("{address} refuses the connection"));
+    assert_eq!(what, format!("connection refused by {address}"));
     assert_eq!(advice, "is a collector running? try: standpipe receive");
     // the receive command takes HTTP only
     let (_, _, advice) = failure(&grpc(&format!("http://{address}")));
@@ -183,7 +183,7 @@ fn ends_in_time(exporter: &Exporter, stages: &[&str], what: &str) {
 #[test]
 fn whoever_does_not_answer_is_left_when_the_budget_ends() {
     let unanswered = Unanswered::start();
-    ends_in_time(&traces(unanswered.url()), &["resolve", "connect"], "does not answer in time");
+    ends_in_time(&traces(unanswered.url()), &["resolve", "connect"], "no answer in time from 127.0.0.1:");
     let stalling = TlsFront::stalling();
     let stages = ["resolve", "connect", "tls"];
     ends_in_time(&traces(stalling.url()), &stages, "does not answer the TLS handshake in time");

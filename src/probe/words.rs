@@ -66,16 +66,16 @@ pub(super) fn unconnected(target: &Target<'_>, failure: &Failure) -> Words {
                 Some(_) => format!("is the proxy running? {around}"),
                 None => target.when_refused.to_owned(),
             };
-            Words::new(format!("{who} refuses the connection"), advice)
+            Words::new(format!("connection refused by {who}"), advice)
         }
         Failure::TimedOut => Words::new(
-            format!("{who} does not answer in time"),
+            format!("no answer in time from {who}"),
             "are host and port right? does a firewall stand between?",
         ),
         Failure::Io { kind: ErrorKind::NetworkUnreachable | ErrorKind::HostUnreachable, .. } => {
             Words::new(format!("there is no way to {who}"), "is the network up? is a VPN needed?")
         }
-        Failure::Closed => Words::new(format!("{who} closed the connection at once"), ""),
+        Failure::Closed => Words::new(format!("connection closed at once by {who}"), ""),
         Failure::Io { text, .. } => Words::new(format!("{who}: {text}"), ""),
         Failure::Tls(fault) => Words::new(format!("{who}: {}", fault.what), ""),
         Failure::NotHttp => Words::new(format!("{who} does not answer in HTTP"), "is it a proxy?"),

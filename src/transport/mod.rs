@@ -54,15 +54,22 @@ pub(crate) enum Verdict {
 }
 
 /// Why no encrypted connection came about.
+#[cfg_attr(
+    not(all(feature = "probe", feature = "tls")),
+    allow(dead_code, reason = "only TLS has such faults, and only a probe has advice for each kind")
+)]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TlsFault {
-    #[cfg_attr(not(feature = "probe"), allow(dead_code, reason = "only a probe has advice for each kind"))]
     pub(crate) kind: TlsFaultKind,
     /// In words, with the names and dates that it is about.
     pub(crate) what: String,
 }
 
 /// The kinds of TLS faults that can be mended in different ways.
+#[cfg_attr(
+    not(all(feature = "probe", feature = "tls")),
+    allow(dead_code, reason = "only TLS has such faults, and only a probe has advice for each kind")
+)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TlsFaultKind {
     NotTls,

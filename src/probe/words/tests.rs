@@ -42,10 +42,10 @@ fn each_way_not_to_connect_has_its_words() {
     let refused = io(ErrorKind::ConnectionRefused, "connection refused");
     let unreachable = io(ErrorKind::NetworkUnreachable, "network is unreachable");
     for (failure, expected) in [
-        (&refused, "127.0.0.1:4318 refuses the connection | is it up?"),
+        (&refused, "connection refused by 127.0.0.1:4318 | is it up?"),
         (
             &Failure::TimedOut,
-            "127.0.0.1:4318 does not answer in time | are host and port right? does a firewall stand between?",
+            "no answer in time from 127.0.0.1:4318 | are host and port right? does a firewall stand between?",
         ),
         (&unreachable, "there is no way to 127.0.0.1:4318 | is the network up? is a VPN needed?"),
     ] {
@@ -55,7 +55,7 @@ fn each_way_not_to_connect_has_its_words() {
     for (failure, expected) in [
         (
             &refused,
-            "the proxy proxy:3128 refuses the connection | is the proxy running? set proxy = \"off\" or NO_PROXY to go \
+            "connection refused by the proxy proxy:3128 | is the proxy running? set proxy = \"off\" or NO_PROXY to go \
              without it",
         ),
         (
