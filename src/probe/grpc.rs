@@ -3,10 +3,10 @@
 use std::io::{self, ErrorKind};
 use std::time::Instant;
 
-use super::http::Way;
 use super::place::Place;
 use super::speech::{self, Speech};
 use super::stages::Stages;
+use super::way::Way;
 use super::words::{self, Words};
 use super::{Stage, StageKind, http2};
 use crate::config::{HttpSettings, Proxy};

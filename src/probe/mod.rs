@@ -17,6 +17,7 @@ mod path;
 mod place;
 mod speech;
 mod stages;
+mod way;
 mod words;
 
 use std::fmt;

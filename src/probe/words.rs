@@ -151,7 +151,7 @@ pub(super) fn no_http2() -> Words {
 }
 
 /// Why nobody answered an export.
-pub(super) fn unanswered(failure: &Failure, speech: Speech) -> Words {
+pub(super) fn unanswered(failure: &Failure, speech: Speech, is_tls: bool) -> Words {
     match (speech, failure) {
         (Speech::Http2, _) => Words::new(
             "this port speaks gRPC (HTTP/2)",
@@ -164,7 +164,10 @@ pub(super) fn unanswered(failure: &Failure, speech: Speech) -> Words {
         ),
         (_, Failure::Closed) => Words::new(
             "the server closed the connection without an answer",
-            "does this port speak something else? for gRPC write transport = \"grpc\", for TLS https://",
+            match is_tls {
+                true => "is it a gRPC port? then write transport = \"grpc\", or the HTTP port, usually 4318",
+                false => "is it the port of a collector, usually 4318 for HTTP?",
+            },
         ),
         (_, Failure::NotHttp) => Words::new(
             "something answers, but not in HTTP",

@@ -128,7 +128,7 @@ fn who_speaks_something_else_is_told_what_to_write() {
         (Speech::Nothing, Failure::Closed, "the server closed the connection without an answer"),
         (Speech::Unknown, Failure::NotHttp, "something answers, but not in HTTP"),
     ] {
-        assert_eq!(unanswered(&failure, speech).what, what, "{speech:?} {failure:?}");
+        assert_eq!(unanswered(&failure, speech, false).what, what, "{speech:?} {failure:?}");
     }
     for (speech, failure, what) in [
         (Speech::Http1, Failure::Closed, "this port speaks HTTP/1"),
