@@ -57,6 +57,7 @@
 //! |---|---|---|
 //! | `tls` | yes | `https` endpoints, by rustls with bundled roots or your own CA; client certificates |
 //! | `gzip` | yes | compressed requests |
+//! | `console` | no | [`Exporter::console`]: OTLP JSON on standard output |
 //! | `receiver` | no | [`receiver`]: an OTLP receiver to test against |
 //! | `cli` | no | the `standpipe` command |
 

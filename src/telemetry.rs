@@ -14,7 +14,7 @@ use crate::record::{Scope, Signal};
 use crate::self_observation::{self, Observed};
 use crate::stats::Ledger;
 use crate::tracer::Tracer;
-use crate::transport::HttpPlan;
+use crate::transport::{self, HttpPlan, Opener};
 
 /// How long a drop without a shutdown may take.
 const DROP_BUDGET: Duration = Duration::from_secs(2);
@@ -221,21 +221,28 @@ fn blueprints(config: &Config, resource: &[u8], registry: &Arc<Registry>) -> (Ve
     let mut readers = (0..).map(|number| Reader::new(Arc::clone(registry), number));
     for exporter in &config.exporters {
         let reader = exporter.signals.contain(Signal::Metrics).then(|| readers.next()).flatten();
-        if exporter.http.transport == Transport::Grpc {
-            faults.push((exporter.label(), "this version cannot send over gRPC".to_owned()));
-            continue;
-        }
-        match HttpPlan::new(&exporter.http) {
-            Ok(http) => blueprints.push(blueprint(exporter, http, config, resource, reader)),
+        match opener(exporter) {
+            Ok(transport) => blueprints.push(blueprint(exporter, transport, config, resource, reader)),
             Err(fault) => faults.push((exporter.label(), fault)),
         }
     }
     (blueprints, faults)
 }
 
+fn opener(exporter: &Exporter) -> Result<Opener, String> {
+    match exporter.http.transport {
+        Transport::Http => {
+            let http = HttpPlan::new(&exporter.http)?;
+            Ok(Box::new(move || Box::new(http.open())))
+        }
+        Transport::Grpc => Err("this version cannot send over gRPC".to_owned()),
+        Transport::Console => transport::console(),
+    }
+}
+
 fn blueprint(
     exporter: &Exporter,
-    http: HttpPlan,
+    transport: Opener,
     config: &Config,
     resource: &[u8],
     reader: Option<Reader>,
@@ -251,6 +258,6 @@ fn blueprint(
         resource: resource.to_vec(),
         metrics: reader.map(|reader| (reader, exporter.push.interval)),
         hook: config.on_problem.clone(),
-        transport: Box::new(move || Box::new(http.open())),
+        transport,
     }
 }

@@ -22,6 +22,13 @@ pub(crate) fn report(text: impl std::fmt::Display) {
     println!("{REPORT}{text}");
 }
 
+/// What starts the test called `name` again, as a child.
+pub(crate) fn command(name: &str, task: &str) -> Command {
+    let mut command = Command::new(std::env::current_exe().expect("a test knows its own program"));
+    command.args([name, "--exact", "--nocapture", "--test-threads=1"]).env(TASK, task);
+    command
+}
+
 /// Runs the test called `name` in a process of its own and gives what it reported. Panics if it fails.
 pub(crate) fn run(name: &str, task: &str) -> Vec<String> {
     Child::start(name, task).finish()
@@ -36,9 +43,7 @@ pub(crate) struct Child {
 
 impl Child {
     pub(crate) fn start(name: &str, task: &str) -> Self {
-        let mut process = Command::new(std::env::current_exe().expect("a test knows its own program"))
-            .args([name, "--exact", "--nocapture", "--test-threads=1"])
-            .env(TASK, task)
+        let mut process = command(name, task)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .spawn()
