@@ -200,7 +200,7 @@ fn metric(metric: &Metric) -> Json {
             object([
                 points(list(&data.data_points, number_point)),
                 ("aggregationTemporality", number(data.aggregation_temporality)),
-                ("isMonotonic", data.is_monotonic.then(|| json!(true))),
+                ("isMonotonic", data.is_monotonic.then_some(Json::Bool(true))),
             ]),
         ),
         Some(Data::Histogram(data)) => (
