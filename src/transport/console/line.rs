@@ -9,8 +9,8 @@ use super::schema::{self, Field, Kind, Message, Presence};
 use super::wire::{Fields, Malformed, Raw};
 use crate::record::Signal;
 
-/// Messages within messages, as far as OTLP's own decoders go.
-const DEEPEST: u32 = 100;
+/// A request and the messages within messages in it, as far as decoders go.
+const DEEPEST: u32 = 1 + 100;
 
 /// Appends the request as JSON, without the end of the line.
 ///

@@ -334,11 +334,23 @@ fn the_deepest_body_that_is_written_can_be_printed() {
 }
 
 #[test]
-fn what_is_nested_without_end_is_refused() {
-    for levels in [100, 5_000] {
-        let deep = (0..levels).fold(Vec::new(), |value, _| wrapped(0x2a, &wrapped(0x0a, &value)));
-        assert_eq!(line(Signal::Logs, &request(&deep, 0)), Err(Malformed), "{levels}");
+fn nested_messages_are_followed_as_far_as_decoders_go() {
+    for levels in (0..100).chain([5_000]) {
+        // arrays in arrays
+        let body = (0..levels).fold(Vec::new(), |value, _| wrapped(0x2a, &wrapped(0x0a, &value)));
+        let request = request(&wrapped(0x2a, &body), 0);
+        let is_read = ExportLogsServiceRequest::decode(&*request).is_ok();
+        assert_eq!(line(Signal::Logs, &request).is_ok(), is_read, "{levels}");
+        assert_eq!(is_read, levels < 49, "{levels}");
     }
+}
+
+#[test]
+fn what_is_zero_or_empty_is_left_out_unless_that_says_something() {
+    let (no_time, no_text) = ([&[0x09][..], &[0; 8]].concat(), [0x1a, 0]);
+    let empty_body = wrapped(0x2a, &[0x0a, 0]);
+    let log = [&no_time[..], &no_text, &empty_body].concat();
+    assert_eq!(record_line(Signal::Logs, &wrapped(0x12, &log)), r#"{"body":{"stringValue":""}}"#);
 }
 
 /// Takes so many bytes and then no more.
