@@ -10,6 +10,9 @@ type Remark = (Key, Fault);
 
 /// All remarks on one exporter, by the key they are about.
 pub(super) fn on(exporter: &Exporter) -> Vec<(FindingSeverity, Key, Fault)> {
+    if !exporter.http.transport.connects() {
+        return Vec::new();
+    }
     let warnings = [
         idle_certificates(exporter),
         odd_path(exporter),
@@ -90,6 +93,7 @@ fn port_of_another(exporter: &Exporter) -> Option<Remark> {
     let (name, other) = match exporter.http.transport {
         Transport::Http => ("HTTP", Transport::Grpc),
         Transport::Grpc => ("gRPC", Transport::Http),
+        Transport::Console => return None,
     };
     let usual = exporter.http.transport.default_port();
     let what = format!("{port} is usually the port of {}", other.name());
