@@ -199,7 +199,9 @@ impl RouteReader<'_, '_> {
         match given(inner, TYPE) {
             None => missing(self),
             Some(field) => match value::text(&field.node, self.surroundings) {
-                Ok(text) if text.text == COLLECTOR => {}
+                Ok(text) if text.text == COLLECTOR => {
+                    exporter.set_transport(Transport::Grpc, self.report.source(field.node.at));
+                }
                 Ok(text) => {
                     let fault = text.fault(Fault::new("is not known", advice));
                     self.refuse(section, &[EXPORTER, TYPE], &field.node, advice, fault.into());

@@ -264,7 +264,7 @@ fn check_user_agent(exporter: &Exporter) -> Result<(), Fault> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Source;
+    use crate::config::{Source, Transport};
     use crate::record::Signal;
 
     fn refused(exporter: Exporter) -> String {
