@@ -137,6 +137,7 @@ impl RouteReader<'_, '_> {
 
     fn settings(&mut self, section: &Section, fields: &[Field]) -> RouteSettings {
         let mut settings = RouteSettings::default();
+        settings.set_sampler(Sampler::trace_id_ratio(1.0), Some(100.0), Source::Default);
         if let Some(field) = given(fields, SERVICE_NAME) {
             match value::loose_text(&field.node, self.surroundings) {
                 Ok(name) if name.is_empty() => {}
@@ -199,7 +200,9 @@ impl RouteReader<'_, '_> {
         match given(inner, TYPE) {
             None => missing(self),
             Some(field) => match value::text(&field.node, self.surroundings) {
-                Ok(text) if text.text == COLLECTOR => {}
+                Ok(text) if text.text == COLLECTOR => {
+                    exporter.set_transport(Transport::Grpc, self.report.source(field.node.at));
+                }
                 Ok(text) => {
                     let fault = text.fault(Fault::new("is not known", advice));
                     self.refuse(section, &[EXPORTER, TYPE], &field.node, advice, fault.into());
