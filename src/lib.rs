@@ -58,6 +58,7 @@
 //! | `tls` | yes | `https` endpoints, by rustls with bundled roots or your own CA; client certificates |
 //! | `gzip` | yes | compressed requests |
 //! | `yaml` | no | configuration files in YAML |
+//! | `probe` | no | [`probe`]: ask a collector, stage by stage, whether it can be reached |
 //! | `receiver` | no | [`receiver`]: an OTLP receiver to test against |
 //! | `cli` | no | the `standpipe` command |
 
@@ -71,6 +72,8 @@ mod meter;
 mod outlet;
 mod pipeline;
 mod pool;
+#[cfg(feature = "probe")]
+pub mod probe;
 mod problem;
 mod queue;
 #[cfg(feature = "receiver")]

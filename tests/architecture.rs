@@ -58,10 +58,12 @@ const HOUSE: &[Row] = &[
     // start, flush, shutdown
     row("telemetry",       &["record", "stats", "config", "meter", "transport", "pipeline", "outlet", "tracer",
                              "logger", "self_observation", "route"],          &["crossbeam_channel"]),
+    // asks a collector whether it can be reached
+    row("probe",           &["record", "config", "transport"],                &[]),
     // the other end of the wire
     row("receiver",        &["record"],                                       &["opentelemetry_proto", "prost", "flate2", "parking_lot"]),
     // the binary: the library is an outside crate to it
-    row("cli",             &[],                                               &["standpipe", "lexopt"]),
+    row("cli",             &[],                                               &["standpipe", "lexopt", "serde", "serde_json"]),
     row("main",            &["cli"],                                          &["standpipe", "lexopt", "opentelemetry_proto"]),
 ];
 

@@ -1,14 +1,13 @@
 //! The `standpipe` command as a user meets it: what it prints, where, and its exit code.
 
-use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::path::PathBuf;
-use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::process::{Child, ChildStdout, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::Duration;
 
+use command::{finish, run, standpipe, stderr, stdout};
 use prost::Message;
 use standpipe::receiver::proto::collector::logs::v1::ExportLogsServiceRequest;
 use standpipe::receiver::proto::collector::metrics::v1::ExportMetricsServiceRequest;
@@ -19,6 +18,9 @@ use standpipe::receiver::proto::metrics::v1::{
     Gauge, Metric, NumberDataPoint, ResourceMetrics, ScopeMetrics,
 };
 use standpipe::{Config, Exporter, Proxy, Telemetry};
+
+#[path = "support/command.rs"]
+mod command;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -61,6 +63,31 @@ fn the_demo_shows_services_errors_events_and_links() {
     ] {
         assert!(text.contains(expected), "no {expected:?} in\n{text}");
     }
+}
+
+#[test]
+fn the_demo_continues_the_trace_it_was_started_in() {
+    let trace = "4bf92f3577b34da6a3ce929d0e0e4736";
+    let parent = |flags: &str| format!("00-{trace}-00f067aa0ba902b7-{flags}");
+    let output = finish(standpipe(&["demo"]).env("TRACEPARENT", parent("01")).env("TRACESTATE", "a=1"));
+    let text = stdout(&output);
+    assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(0), ""), "{text}");
+    assert!(text.contains(&format!("it continues the trace {trace}\n")), "{text}");
+    let traces: Vec<&str> = text.lines().filter(|line| line.starts_with("trace ")).collect();
+    assert_eq!(traces.len(), 1, "{text}");
+    assert!(text.contains("POST /checkout ") && text.contains("process order.paid "), "{text}");
+
+    let output = finish(standpipe(&["demo"]).env("TRACEPARENT", parent("00")));
+    assert_eq!(output.status.code(), Some(0), "{}", stdout(&output));
+    assert!(stdout(&output).contains("✓ received: 0 spans"), "{}", stdout(&output));
+}
+
+#[test]
+fn the_demo_begins_its_own_traces_if_it_cannot_understand_its_caller() {
+    let output = finish(standpipe(&["demo"]).env("TRACEPARENT", "hello"));
+    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(stderr(&output), "standpipe: TRACEPARENT: too short; it is ignored\n");
+    assert_eq!(stdout(&output).lines().filter(|line| line.starts_with("trace ")).count(), 3);
 }
 
 #[test]
@@ -205,109 +232,13 @@ fn other_commands_end_quietly_too_when_nobody_reads() {
 }
 
 #[test]
-fn check_accepts_a_usable_file() {
-    let file =
-        config("usable.toml", "[tracer.otel]\ntype = \"otel\"\ntransport = \"http\"\nthrottle = \"2s\"\n");
-    let output = run(&["check", &file]);
-    let text = stdout(&output);
-    assert_eq!(output.status.code(), Some(0), "{text}{}", stderr(&output));
-    let row = |key: &str| {
-        text.lines().find(|line| line.trim_start().starts_with(key)).unwrap_or_default().to_owned()
-    };
-    assert!(row("throttle ").ends_with(&format!("{file}:4:12")), "{text}");
-    assert!(row("timeout ").ends_with("default"), "{text}");
-    assert!(text.contains("1 usable exporter"), "{text}");
-}
-
-#[test]
-fn check_shows_what_each_exporter_sends() {
-    let file = config(
-        "signals.toml",
-        "[tracer.otel]\ntype = \"otel\"\ntransport = \"http\"\nenable.log-exporter = true\n\
-         [metrics.open-telemetry]\ntransport = \"http\"\ninterval = \"30s\"\nself-observation = true\n",
-    );
-    let output = run(&["check", &file]);
-    let text = stdout(&output);
-    assert_eq!(output.status.code(), Some(0), "{text}{}", stderr(&output));
-    let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
-    for row in [
-        &["self-observation", "true", &format!("{file}:8:20")][..],
-        &["exporter", "otel"],
-        &["signals", "traces,", "logs", &format!("{file}:4:23")],
-        &["level", "info", "default"],
-        &["exporter", "metrics.open-telemetry"],
-        &["signals", "metrics", &format!("{file}:5:10")],
-        &["interval", "30s", &format!("{file}:7:12")],
-    ] {
-        assert!(rows.iter().any(|shown| shown == row), "{row:?}: {text}");
-    }
-    assert!(text.contains("2 usable exporters"), "{text}");
-}
-
-#[test]
-fn check_accepts_a_file_with_warnings() {
-    let file = config(
-        "warnings.toml",
-        "[tracer.otel]\ntype = \"otel\"\ntransport = \"http\"\nendpont = \"http://localhost:4318\"\n",
-    );
-    let output = run(&["check", &file]);
-    let text = stdout(&output);
-    assert_eq!(output.status.code(), Some(0), "{text}");
-    assert!(text.contains("did you mean \"endpoint\"?"), "{text}");
-}
-
-#[test]
-fn check_points_at_every_mistake_and_shows_no_secret() {
-    let file = config(
-        "mistakes.toml",
-        "[tracer.otel]\ntype = \"otel\"\ntransport = \"http\"\ntimeout = \"0s\"\nlossy = \"perhaps\"\n\
-         headers = [\"Authorization: Bearer hunter2\", \"hunter2\"]\n",
-    );
-    let output = run(&["check", &file]);
-    let text = stdout(&output);
-    assert_eq!(output.status.code(), Some(1), "{text}");
-    assert!(text.contains(" 4 | timeout = \"0s\"\n   |           ^\n"), "{text}");
-    assert!(text.contains(" 5 | lossy = \"perhaps\"\n   |         ^\n"), "{text}");
-    assert!(!text.contains("hunter2"), "{text}");
-}
-
-#[test]
-fn check_finds_what_only_shows_at_the_start() {
-    config("broken.pem", "-----BEGIN CERTIFICATE-----\n!!!!\n-----END CERTIFICATE-----\n");
-    let file = config(
-        "broken_ca.toml",
-        "[tracer.otel]\ntype = \"otel\"\ntransport = \"http\"\nendpoint = \"https://localhost\"\n\
-         ca-file = \"broken.pem\"\n",
-    );
-    let output = run(&["check", &file]);
-    let text = stdout(&output);
-    assert_eq!(output.status.code(), Some(1), "{text}");
-    assert!(text.contains("error: ") && text.contains("no usable exporter"), "{text}");
-}
-
-#[test]
-fn check_says_why_it_cannot_read_a_file() {
-    let binary = config("binary.toml", "");
-    fs::write(&binary, [0xff, 0xfe]).expect("the place is writable");
-    let cases = [
-        ("no/such/file.toml", "cannot read: no such file"),
-        (env!("CARGO_TARGET_TMPDIR"), "cannot read: is a directory"),
-        (&binary, "not UTF-8 in line 1"),
-    ];
-    for (file, reason) in cases {
-        let output = run(&["check", file]);
-        assert_eq!(output.status.code(), Some(2), "{file}");
-        assert_eq!(stdout(&output), "", "{file}");
-        assert_eq!(stderr(&output), format!("standpipe: {file}: {reason}\n"));
-    }
-}
-
-#[test]
 fn usage_mistakes_go_to_standard_error_with_code_2() {
-    let cases: [(&[&str], &str); 4] = [
+    let cases: [(&[&str], &str); 6] = [
         (&["recieve"], "did you mean \"receive\"?"),
         (&["demo", "--colour=never"], "did you mean \"--color\"?"),
-        (&["check"], "check needs a FILE"),
+        (&["check"], "check needs a FILE or --env"),
+        (&["check", "a.toml", "--env"], "a FILE or --env, not both"),
+        (&["init", "stalwert"], "did you mean \"stalwart\"?"),
         (&[], "no command given"),
     ];
     for (arguments, expected) in cases {
@@ -320,45 +251,12 @@ fn usage_mistakes_go_to_standard_error_with_code_2() {
 
 #[test]
 fn help_and_version_go_to_standard_output() {
-    for arguments in [&["--help"][..], &["help", "receive"], &["check", "--help"]] {
+    for arguments in [&["--help"][..], &["help", "receive"], &["check", "--help"], &["init", "-h"]] {
         let output = run(arguments);
         assert_eq!(output.status.code(), Some(0), "{arguments:?}");
         assert!(stdout(&output).contains("usage: standpipe"), "{}", stdout(&output));
     }
     assert_eq!(stdout(&run(&["--version"])), concat!("standpipe ", env!("CARGO_PKG_VERSION"), "\n"));
-}
-
-/// The command in surroundings that do not depend on who runs the test.
-fn standpipe(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_standpipe"));
-    command.args(arguments).stdin(Stdio::null()).env("LC_ALL", "C.UTF-8");
-    for variable in ["NO_COLOR", "COLUMNS"] {
-        command.env_remove(variable);
-    }
-    command
-}
-
-fn run(arguments: &[&str]) -> Output {
-    finish(&mut standpipe(arguments))
-}
-
-fn finish(command: &mut Command) -> Output {
-    command.output().expect("the binary runs")
-}
-
-fn stdout(output: &Output) -> String {
-    String::from_utf8(output.stdout.clone()).expect("it prints UTF-8")
-}
-
-fn stderr(output: &Output) -> String {
-    String::from_utf8(output.stderr.clone()).expect("it complains in UTF-8")
-}
-
-/// A configuration file in the place cargo keeps for the files of tests.
-fn config(name: &str, text: &str) -> String {
-    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
-    fs::write(&path, text).expect("the place is writable");
-    path.to_str().expect("its path is UTF-8").to_owned()
 }
 
 /// Sends one span through the library.

@@ -484,7 +484,7 @@ fn every_builder_method_sets_its_setting() {
         .histograms(Histograms::Exponential);
     let version = env!("CARGO_PKG_VERSION");
     let expected = [
-        ("transport", "http", Source::Default),
+        ("transport", "http", Source::Code),
         ("endpoint", "http://127.0.0.1:4318", Source::Code),
         ("headers", "Authorization: ***", Source::Code),
         ("signals", "traces, logs, metrics", Source::Code),

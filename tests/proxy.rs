@@ -9,8 +9,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use std::{env, thread};
 
+use standpipe::probe::probe;
 use standpipe::receiver::Receiver;
-use standpipe::{Config, Exporter, Proxy, Telemetry};
+use standpipe::{Config, Exporter, Proxy, Signal, Telemetry};
 
 use support::tls::{TestCa, TlsFront};
 
@@ -25,6 +26,7 @@ const ENDPOINT: &str = "STANDPIPE_TEST_ENDPOINT";
 const CA: &str = "STANDPIPE_TEST_CA";
 const SWITCHED_OFF: &str = "STANDPIPE_TEST_PROXY_OFF";
 const GIVES_UP_SOON: &str = "STANDPIPE_TEST_GIVES_UP_SOON";
+const ONLY_ASKS: &str = "STANDPIPE_TEST_ONLY_ASKS";
 /// What this process' own environment may say must not matter.
 const VARIABLES: [&str; 9] = [
     "HTTP_PROXY",
@@ -57,6 +59,11 @@ fn a_span_is_exported_as_the_environment_says() {
     }
     if env::var(GIVES_UP_SOON).is_ok() {
         exporter = exporter.give_up_after(Duration::from_millis(100));
+    }
+    if env::var(ONLY_ASKS).is_ok() {
+        let report = probe(&exporter.signals([Signal::Traces]), PATIENCE);
+        println!("outcome: {}", report.to_string().trim_end().replace('\n', " / "));
+        return;
     }
     println!("outcome: {}", export(exporter));
 }
@@ -308,4 +315,60 @@ fn a_proxy_that_cannot_be_used_is_an_error_at_start_and_is_not_bypassed() {
         assert!(!printed.contains("hunter2"), "{printed}");
     }
     assert_eq!(receiver.connection_count(), 0);
+}
+
+#[test]
+fn a_probe_goes_by_way_of_the_proxy_and_says_so() {
+    let (receiver, proxy) = receiver_behind_proxy();
+    let environment = [(ONLY_ASKS, "yes"), ("HTTP_PROXY", &proxy.url())];
+    let (outcome, printed) = export_in_child("http://collector.invalid:4318", &environment);
+    let at = "exporter otlp: http://collector.invalid:4318/v1/traces: ";
+    let address = proxy.address;
+    assert_eq!(
+        outcome,
+        format!(
+            "{at}resolve: proxy {address} / {at}connect: by way of the proxy {address} / {at}export: 200 OK"
+        ),
+        "{printed}"
+    );
+    assert_eq!((receiver.request_count(), receiver.span_count()), (1, 0));
+}
+
+#[test]
+fn a_probe_goes_through_a_proxy_to_tls_and_sees_what_is_wrong_behind_it() {
+    let (ca, receiver) = (TestCa::new(), Receiver::start().unwrap());
+    let front = TlsFront::start(&ca.leaf("collector.test"), receiver.address());
+    let proxy = TinyProxy::start(front.address());
+    let environment = [(ONLY_ASKS, "yes"), ("HTTPS_PROXY", &proxy.url()), (CA, &ca.pem())];
+    let (outcome, printed) = export_in_child("https://collector.test", &environment);
+    assert!(
+        outcome.ends_with(
+            "tls: certificate verified by ca-file / exporter otlp: \
+        https://collector.test/v1/traces: export: 200 OK"
+        ),
+        "{printed}"
+    );
+    let (outcome, printed) = export_in_child("https://elsewhere.test", &environment);
+    let why =
+        "tls: failed: the server's certificate is not valid for host elsewhere.test, only for collector.test";
+    assert!(outcome.contains(why), "{printed}");
+}
+
+#[test]
+fn a_probe_tells_of_a_proxy_that_is_not_there_or_not_willing_without_its_password() {
+    let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let unwilling = Receiver::start().unwrap();
+    for (address, why) in [
+        (gone, format!("connect: failed: connection refused by the proxy {gone}; is the proxy running?")),
+        (
+            unwilling.address(),
+            format!("connect: failed: the proxy {} opens no way to the collector: ", unwilling.address()),
+        ),
+    ] {
+        let url = format!("http://shop:hunter2-the-second@{address}");
+        let environment = [(ONLY_ASKS, "yes"), ("ALL_PROXY", url.as_str())];
+        let (outcome, printed) = export_in_child("http://collector.invalid:4318", &environment);
+        assert!(outcome.contains(&why), "{printed}");
+        assert!(!outcome.contains("hunter2"), "{printed}");
+    }
 }

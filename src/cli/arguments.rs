@@ -3,19 +3,22 @@
 use std::ffi::OsString;
 use std::fmt;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 
 use lexopt::{Arg, Parser, ValueExt};
 
+use super::check::{self, Form, Probing, Subject};
 use super::help::Topic;
+use super::init;
 use super::paint::ColorChoice;
+use super::suggest;
 
 /// Where OTLP over HTTP is expected.
 const DEFAULT_ADDRESS: SocketAddr =
     SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 4318);
 
-const COMMANDS: [&str; 4] = ["demo", "receive", "check", "help"];
-const OPTIONS: [&str; 5] = ["--color", "--ascii", "--help", "--version", "--address"];
+const COMMANDS: [&str; 5] = ["demo", "receive", "check", "init", "help"];
+const OPTIONS: [&str; 9] =
+    ["--color", "--ascii", "--help", "--version", "--address", "--env", "--offline", "--json", "--stdout"];
 
 /// Everything that was asked for.
 #[derive(Debug, PartialEq, Eq)]
@@ -30,7 +33,8 @@ pub(crate) struct Arguments {
 pub(crate) enum Command {
     Demo,
     Receive { address: SocketAddr },
-    Check { file: PathBuf },
+    Check(check::Order),
+    Init(init::Order),
     Help(Topic),
     Version,
 }
@@ -62,9 +66,14 @@ pub(crate) fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Argumen
             Arg::Long("ascii") => given.ascii = true,
             Arg::Long("color") => given.color = color(&parser.value()?.string()?)?,
             Arg::Long("address") => given.address = Some(address(&parser.value()?.string()?)?),
+            Arg::Long("env") => given.env = true,
+            Arg::Long("offline") => given.offline = true,
+            Arg::Long("json") => given.json = true,
+            Arg::Long("stdout") => given.stdout = true,
             Arg::Value(word) if given.command.is_none() => given.command = Some(command(word)?),
-            Arg::Value(word) if given.operand.is_none() => given.operand = Some(word),
-            Arg::Value(word) => return Err(too_much(&word)),
+            // An empty word is most often a variable of the shell that was never set.
+            Arg::Value(word) if word.is_empty() => {}
+            Arg::Value(word) => given.operands.push(word),
             Arg::Long(name) => return Err(unknown("option", &format!("--{name}"), &OPTIONS)),
             Arg::Short(letter) => return Err(unknown("option", &format!("-{letter}"), &[])),
         }
@@ -76,10 +85,14 @@ pub(crate) fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Argumen
 #[derive(Default)]
 struct Given {
     command: Option<String>,
-    operand: Option<OsString>,
+    operands: Vec<OsString>,
     address: Option<SocketAddr>,
     color: ColorChoice,
     ascii: bool,
+    env: bool,
+    offline: bool,
+    json: bool,
+    stdout: bool,
     help: bool,
     version: bool,
 }
@@ -99,25 +112,76 @@ impl Given {
         if self.help {
             return Ok(Command::Help(command.and_then(Topic::of).unwrap_or(Topic::Overview)));
         }
-        if self.address.is_some() && command != Some("receive") {
-            return Err(UsageError("--address is an option of receive only".to_owned()));
-        }
-        // An empty word is most often a variable of the shell that was never set.
-        match (command, self.operand.filter(|word| !word.is_empty())) {
-            (Some("check"), Some(file)) => Ok(Command::Check { file: file.into() }),
-            (Some("check"), None) => Err(UsageError("check needs a FILE".to_owned())),
-            (Some("help"), Some(topic)) => {
-                let topic = topic.to_string_lossy();
-                Topic::of(&topic).map(Command::Help).ok_or_else(|| unknown("command", &topic, &COMMANDS))
-            }
-            (Some("help"), None) => Ok(Command::Help(Topic::Overview)),
-            (_, Some(word)) => Err(too_much(&word)),
-            (Some("demo"), None) => Ok(Command::Demo),
-            (Some("receive"), None) => {
-                Ok(Command::Receive { address: self.address.unwrap_or(DEFAULT_ADDRESS) })
+        self.refuse_options_of_others()?;
+        match command {
+            Some("check") => self.into_check(),
+            Some("init") => self.into_init(),
+            Some("help") => self.into_help(),
+            Some("demo") => self.without_operands(Command::Demo),
+            Some("receive") => {
+                let address = self.address.unwrap_or(DEFAULT_ADDRESS);
+                self.without_operands(Command::Receive { address })
             }
             _ => Err(UsageError("no command given".to_owned())),
         }
+    }
+
+    fn refuse_options_of_others(&self) -> Result<(), UsageError> {
+        let particular = [
+            ("--address", "receive", self.address.is_some()),
+            ("--env", "check", self.env),
+            ("--offline", "check", self.offline),
+            ("--json", "check", self.json),
+            ("--stdout", "init", self.stdout),
+        ];
+        for (option, owner, is_given) in particular {
+            if is_given && self.command.as_deref() != Some(owner) {
+                return Err(UsageError(format!("{option} is an option of {owner} only")));
+            }
+        }
+        Ok(())
+    }
+
+    fn into_check(self) -> Result<Command, UsageError> {
+        let [file] = operands(self.operands)?;
+        let subject = match (file, self.env) {
+            (Some(file), false) => Subject::File(file.into()),
+            (None, true) => Subject::Environment,
+            (None, false) => return Err(UsageError("check needs a FILE or --env".to_owned())),
+            (Some(_), true) => {
+                return Err(UsageError("check takes a FILE or --env, not both".to_owned()));
+            }
+        };
+        let probing = if self.offline { Probing::Offline } else { Probing::Ask };
+        let form = if self.json { Form::Json } else { Form::Drawing };
+        Ok(Command::Check(check::Order { subject, probing, form }))
+    }
+
+    fn into_init(self) -> Result<Command, UsageError> {
+        let [first, second] = operands(self.operands)?;
+        init::Order::new(first, second, self.stdout).map(Command::Init).map_err(UsageError)
+    }
+
+    fn into_help(self) -> Result<Command, UsageError> {
+        let [topic] = operands(self.operands)?;
+        let Some(topic) = topic else { return Ok(Command::Help(Topic::Overview)) };
+        let topic = topic.to_string_lossy();
+        Topic::of(&topic).map(Command::Help).ok_or_else(|| unknown("command", &topic, &COMMANDS))
+    }
+
+    fn without_operands(self, command: Command) -> Result<Command, UsageError> {
+        let [] = operands(self.operands)?;
+        Ok(command)
+    }
+}
+
+/// The words behind the command, of which there may be `N`.
+fn operands<const N: usize>(words: Vec<OsString>) -> Result<[Option<OsString>; N], UsageError> {
+    let mut words = words.into_iter();
+    let taken = std::array::from_fn(|_| words.next());
+    match words.next() {
+        Some(word) => Err(too_much(&word)),
+        None => Ok(taken),
     }
 }
 
@@ -148,35 +212,7 @@ fn too_much(word: &OsString) -> UsageError {
 }
 
 fn unknown(what: &str, word: &str, known: &[&str]) -> UsageError {
-    match closest(word, known) {
-        Some(meant) => UsageError(format!("unknown {what} {word:?}; did you mean {meant:?}?")),
-        None => UsageError(format!("unknown {what} {word:?}")),
-    }
-}
-
-/// The known word that a typing mistake or two could have made into `word`.
-fn closest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
-    // Nothing this long is a typing mistake, and the distance takes the square of the length.
-    let word: Vec<char> = word.chars().take(32).collect();
-    let near = known.iter().map(|&candidate| (distance(&word, candidate), candidate));
-    near.filter(|&(distance, candidate)| distance <= candidate.len().div_ceil(3))
-        .min()
-        .map(|(_, found)| found)
-}
-
-/// How many letters have to be added, removed or replaced.
-fn distance(word: &[char], candidate: &str) -> usize {
-    let mut row: Vec<usize> = (0..=word.len()).collect();
-    for (number, letter) in candidate.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = number + 1;
-        for (column, &other) in word.iter().enumerate() {
-            let replaced = diagonal + usize::from(letter != other);
-            diagonal = row[column + 1];
-            row[column + 1] = replaced.min(diagonal + 1).min(row[column] + 1);
-        }
-    }
-    row[word.len()]
+    UsageError(suggest::unknown(what, word, known))
 }
 
 #[cfg(test)]
@@ -191,6 +227,11 @@ mod tests {
         parsed(words).map(|arguments| arguments.command)
     }
 
+    fn check(file: &str) -> check::Order {
+        let subject = Subject::File(file.into());
+        check::Order { subject, probing: Probing::Ask, form: Form::Drawing }
+    }
+
     #[test]
     fn every_command_is_understood() {
         assert_eq!(command(&["demo"]), Ok(Command::Demo));
@@ -198,8 +239,14 @@ mod tests {
         let zero = "127.0.0.1:0".parse().expect("an address");
         assert_eq!(command(&["receive", "--address", "localhost:0"]), Ok(Command::Receive { address: zero }));
         assert_eq!(command(&["--address=127.0.0.1:0", "receive"]), Ok(Command::Receive { address: zero }));
-        assert_eq!(command(&["check", "a.toml"]), Ok(Command::Check { file: "a.toml".into() }));
-        assert_eq!(command(&["check", "--", "-a.toml"]), Ok(Command::Check { file: "-a.toml".into() }));
+        assert_eq!(command(&["check", "a.toml"]), Ok(Command::Check(check("a.toml"))));
+        assert_eq!(command(&["check", "--", "-a.toml"]), Ok(Command::Check(check("-a.toml"))));
+        let quiet = check::Order { probing: Probing::Offline, form: Form::Json, ..check("a.toml") };
+        assert_eq!(command(&["check", "--json", "a.toml", "--offline"]), Ok(Command::Check(quiet)));
+        let environment = check::Order { subject: Subject::Environment, ..check("") };
+        assert_eq!(command(&["check", "--env"]), Ok(Command::Check(environment)));
+        assert!(matches!(command(&["init"]), Ok(Command::Init(_))));
+        assert!(matches!(command(&["init", "env", "a.env"]), Ok(Command::Init(_))));
         assert_eq!(command(&["--version"]), Ok(Command::Version));
         assert_eq!(command(&["-V"]), Ok(Command::Version));
     }
@@ -210,6 +257,7 @@ mod tests {
         assert_eq!(command(&["help"]), Ok(Command::Help(Topic::Overview)));
         assert_eq!(command(&["help", "check"]), Ok(Command::Help(Topic::Check)));
         assert_eq!(command(&["check", "-h"]), Ok(Command::Help(Topic::Check)));
+        assert_eq!(command(&["init", "env", "--help"]), Ok(Command::Help(Topic::Init)));
         assert_eq!(command(&["--help", "demo"]), Ok(Command::Help(Topic::Demo)));
     }
 
@@ -226,7 +274,7 @@ mod tests {
 
     #[test]
     fn mistakes_are_named_and_mended() {
-        let cases: [(&[&str], &str); 13] = [
+        let cases: [(&[&str], &str); 19] = [
             (&[], "no command given"),
             (&["recieve"], "unknown command \"recieve\"; did you mean \"receive\"?"),
             (&["frobnicate"], "unknown command \"frobnicate\""),
@@ -234,8 +282,14 @@ mod tests {
             (&["demo", "--colour", "never"], "unknown option \"--colour\"; did you mean \"--color\"?"),
             (&["demo", "-x"], "unknown option \"-x\""),
             (&["demo", "now"], "unexpected argument \"now\""),
-            (&["check"], "check needs a FILE"),
-            (&["check", ""], "check needs a FILE"),
+            (&["check"], "check needs a FILE or --env"),
+            (&["check", ""], "check needs a FILE or --env"),
+            (&["check", "a", "--env"], "check takes a FILE or --env, not both"),
+            (&["check", "a", "--ofline"], "unknown option \"--ofline\"; did you mean \"--offline\"?"),
+            (&["demo", "--env"], "--env is an option of check only"),
+            (&["receive", "--json"], "--json is an option of check only"),
+            (&["check", "a", "--stdout"], "--stdout is an option of init only"),
+            (&["init", "env", "a", "b"], "unexpected argument \"b\""),
             (&["check", "a", "b"], "unexpected argument \"b\""),
             (&["demo", "--color", "pink"], "--color \"pink\": write auto, always or never"),
             (&["demo", "--address", "127.0.0.1:0"], "--address is an option of receive only"),

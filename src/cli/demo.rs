@@ -6,25 +6,29 @@ use std::time::Duration;
 use standpipe::Signal;
 use standpipe::receiver::{Answer, Receiver};
 
+use super::caller::Caller;
 use super::describe::{self, SpanView};
 use super::ledger::{self, Account};
 use super::logs::LogView;
 use super::paint::{Ink, Look, Palette};
 use super::points::{self, PointView};
 use super::shop::Shop;
-use super::{Failure, metrics_table, print, waterfall};
+use super::{Failure, complain, metrics_table, print, waterfall};
 
 /// How long the services may take to deliver what they still have.
 const BUDGET: Duration = Duration::from_secs(5);
 
-/// Runs the shop and draws what arrived; a failure if it is not what was sent.
-pub(crate) fn run(look: &Look) -> Result<ExitCode, Failure> {
+/// Runs the shop in the trace of whoever called, if there is one, and draws what arrived; a failure if it is not what
+/// was sent.
+pub(crate) fn run(caller: &Caller, look: &Look) -> Result<ExitCode, Failure> {
     let receiver = Receiver::start();
     let receiver = receiver.map_err(|error| Failure::Message(format!("start a receiver: {error}")))?;
     // The first request with spans is turned down, to show that it comes again.
     receiver.script_for(Signal::Traces, [Answer::status(503)]);
-    let shop = Shop::open(&receiver.endpoint()).map_err(|error| Failure::Message(error.to_string()))?;
-    print(&[greeting(&receiver.endpoint(), look), String::new()])?;
+    caller.complaints.iter().for_each(|complaint| complain(complaint));
+    let shop = Shop::open(&receiver.endpoint(), caller.context.clone());
+    let shop = shop.map_err(|error| Failure::Message(error.to_string()))?;
+    print(&greeting(&receiver.endpoint(), caller, look))?;
     shop.trade();
     let books = shop.close(BUDGET);
 
@@ -41,11 +45,19 @@ pub(crate) fn run(look: &Look) -> Result<ExitCode, Failure> {
 }
 
 /// Said at once, since the shop takes a second.
-fn greeting(endpoint: &str, look: &Look) -> String {
-    let mut line = look.line();
-    line.put_rest(Ink::FAINT, "a pretend shop exports to ");
-    line.put_rest(Ink::PLAIN, endpoint);
-    line.finish()
+fn greeting(endpoint: &str, caller: &Caller, look: &Look) -> Vec<String> {
+    let line = |before: &str, what: &str, after: &str| {
+        let mut line = look.line();
+        line.put_rest(Ink::FAINT, before).put_rest(Ink::PLAIN, what).put_rest(Ink::FAINT, after);
+        line.finish()
+    };
+    let mut lines = vec![line("a pretend shop exports to ", endpoint, "")];
+    if let Some(context) = &caller.context {
+        let after = if context.is_sampled() { "" } else { ", which is not recorded: no spans" };
+        lines.push(line("it continues the trace ", &context.trace_id().to_string(), after));
+    }
+    lines.push(String::new());
+    lines
 }
 
 /// Everything that arrived: the traces with their logs, then the metrics.
@@ -101,7 +113,9 @@ impl Arrived {
         let mut line = look.line();
         line.put(ink.bold(), &format!("{mark} received")).put_rest(Ink::PLAIN, &format!(": {records}"));
         let mut beneath = look.line();
-        let remark = format!("in {requests}; one was answered 503 and came again");
+        // without spans there was nothing to turn down
+        let again = if self.records[0].received > 0 { "; one was answered 503 and came again" } else { "" };
+        let remark = format!("in {requests}{again}");
         beneath.space(look.width_of(mark) + 1).put_rest(Ink::FAINT, &remark);
         [line.finish(), beneath.finish()]
     }

@@ -7,6 +7,7 @@ pub(crate) enum Topic {
     Demo,
     Receive,
     Check,
+    Init,
 }
 
 impl Topic {
@@ -16,6 +17,7 @@ impl Topic {
             "demo" => Some(Self::Demo),
             "receive" => Some(Self::Receive),
             "check" => Some(Self::Check),
+            "init" => Some(Self::Init),
             "help" => Some(Self::Overview),
             _ => None,
         }
@@ -27,6 +29,7 @@ impl Topic {
             Self::Demo => DEMO,
             Self::Receive => RECEIVE,
             Self::Check => CHECK,
+            Self::Init => INIT,
         }
     }
 }
@@ -37,10 +40,12 @@ standpipe: OTLP export for programs without an async runtime
 usage: standpipe COMMAND [OPTIONS]
 
 commands:
-  demo         send the traces, logs and metrics of a small pretend shop to a receiver of its own
-               and draw them
-  receive      listen for OTLP over HTTP and print the traces, logs and metrics that arrive
-  check FILE   show what a configuration file comes to, and what is wrong with it
+  demo              send the traces, logs and metrics of a small pretend shop to a receiver of
+                    its own and draw them
+  receive           listen for OTLP over HTTP and print the traces, logs and metrics that arrive
+  check FILE|--env  show what a configuration comes to, what is wrong with it, and whether the
+                    collector answers
+  init [FLAVOUR]    write a commented configuration file to begin with
   help [COMMAND]
 
 options:
@@ -58,6 +63,8 @@ export to it through this library, and draws what arrived: the traces, with the 
 spans, and a table of the metrics. The small lines in it are the buckets of a histogram, the rise
 of a counter from push to push, or what anything else was with each push. Below is the ledger:
 what the library accepted, delivered and lost, and what the receiver counted.
+
+If TRACEPARENT is set, and TRACESTATE, the shop's traces continue that one.
 
 The drawing is as wide as COLUMNS says, or the terminal, or 100 cells.
 
@@ -78,27 +85,67 @@ exit code: 0, or 1 if the address cannot be listened on
 ";
 
 const CHECK: &str = "\
-usage: standpipe check FILE [--color WHEN] [--ascii]
+usage: standpipe check FILE [--offline] [--json] [--color WHEN] [--ascii]
+       standpipe check --env [--offline] [--json] [--color WHEN] [--ascii]
 
-Reads a configuration file and shows, for each exporter, the value of every setting and where it
-came from; then every problem with its line and what to do about it. Nothing is sent, and the
-values of headers are not shown.
+Reads a configuration file, or OpenTelemetry's environment variables, and shows for each exporter
+where its signals go, the value of every setting and where it came from; then every problem with
+its line and what to do about it. Then it asks each endpoint, with a request that holds no
+telemetry, and says what became of it. The values of headers are never shown.
 
-exit code: 0 if it can be used (there may be warnings), 1 if there are errors,
-           2 if the file cannot be read at all
+A file whose name ends in .yaml or .yml is read as YAML, every other one as TOML.
+
+options:
+  --env       check the environment instead of a file
+  --offline   ask nobody
+  --json      print one JSON object instead: exporters, warnings and errors
+
+exit code: 0 if every exporter can be used (there may be warnings), 1 if there are errors or an
+           endpoint does not answer as it should, 2 if the file cannot be read at all
+";
+
+const INIT: &str = "\
+usage: standpipe init [FLAVOUR] [FILE]
+       standpipe init [FLAVOUR] --stdout
+
+Writes a commented configuration file to begin with and says how to use it. It asks nothing, and
+never overwrites a file. A FILE alone tells its flavour by its ending.
+
+flavours:
+  stalwart       TOML with [tracer.<id>] and [metrics.open-telemetry]; telemetry.toml if no FILE
+                 is given. This is the default; toml is another word for it
+  tracetest      YAML with telemetry.exporters and server.telemetry; tracetest.yaml. yaml is
+                 another word for it
+  qualitytrace   the same with Qualitytrace's names; qualitytrace.yaml
+  env            OpenTelemetry's environment variables, for a shell, docker or systemd;
+                 telemetry.env
+
+options:
+  --stdout   print it instead; so does - as FILE
+
+exit code: 0, or 1 if the file exists or cannot be written
 ";
 
 #[cfg(test)]
 mod tests {
+    use super::super::init::Flavour;
     use super::*;
 
     #[test]
     fn every_help_text_fits_a_terminal() {
-        for topic in [Topic::Overview, Topic::Demo, Topic::Receive, Topic::Check] {
+        for topic in [Topic::Overview, Topic::Demo, Topic::Receive, Topic::Check, Topic::Init] {
             assert!(topic.text().ends_with('\n'));
             for line in topic.text().lines() {
                 assert!(line.is_ascii() && line.len() <= 100, "{line}");
             }
+        }
+    }
+
+    #[test]
+    fn every_flavour_is_explained_with_its_file() {
+        for flavour in Flavour::ALL {
+            assert!(INIT.contains(&format!("\n  {} ", flavour.name())), "{flavour:?}");
+            assert!(INIT.contains(flavour.file()), "{flavour:?}");
         }
     }
 }

@@ -1,10 +1,12 @@
 //! The command-line tool. Each command reads its input, hands it to pure code that draws lines, and prints them.
 
 mod arguments;
+mod caller;
 mod check;
 mod demo;
 mod describe;
 mod help;
+mod init;
 mod ledger;
 mod logs;
 mod metrics_table;
@@ -14,6 +16,7 @@ mod receive;
 mod shop;
 mod snippet;
 mod spark;
+mod suggest;
 mod text;
 mod waterfall;
 
@@ -22,6 +25,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use arguments::Command;
+use caller::Caller;
 use paint::{Look, Surroundings};
 use receive::Layout;
 
@@ -40,12 +44,13 @@ pub(crate) fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     let surroundings = Surroundings::of_stdout();
     let look = Look::decide(arguments.color, arguments.ascii, &surroundings);
     let outcome = match arguments.command {
-        Command::Demo => demo::run(&look),
+        Command::Demo => demo::run(&Caller::of_process(), &look),
         Command::Receive { address } => {
             let layout = if surroundings.is_terminal { Layout::Cut } else { Layout::Whole };
             receive::run(address, layout, &look)
         }
-        Command::Check { file } => check::run(&file, &look),
+        Command::Check(order) => check::run(&order, &look),
+        Command::Init(order) => init::run(&order, &look),
         Command::Help(topic) => say(topic.text().trim_end()),
         Command::Version => say(concat!("standpipe ", env!("CARGO_PKG_VERSION"))),
     };

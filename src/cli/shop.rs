@@ -9,7 +9,9 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use standpipe::{Config, ConfigError, Exporter, Proxy, Signal, SpanContext, SpanKind, Status, Telemetry};
+use standpipe::{
+    Config, ConfigError, Exporter, Proxy, Signal, SpanBuilder, SpanContext, SpanKind, Status, Telemetry,
+};
 
 use self::measures::{Sales, Stock};
 use super::ledger::Account;
@@ -28,6 +30,8 @@ pub(crate) struct Shop {
     warehouse: Telemetry,
     sales: Sales,
     stock: Stock,
+    /// Whose trace the customers' are a part of; `None` if they begin their own.
+    caller: Option<SpanContext>,
 }
 
 impl Shop {
@@ -35,7 +39,7 @@ impl Shop {
     ///
     /// # Errors
     /// When the endpoint is none.
-    pub(crate) fn open(endpoint: &str) -> Result<Self, ConfigError> {
+    pub(crate) fn open(endpoint: &str, caller: Option<SpanContext>) -> Result<Self, ConfigError> {
         let start = |service: &str| {
             // The receiver is on this machine, so whatever proxy the environment names must not be asked.
             let exporter = Exporter::http(endpoint).proxy(Proxy::Off).interval(INTERVAL);
@@ -44,7 +48,7 @@ impl Shop {
         let (storefront, payments, warehouse) =
             (start("storefront")?, start("payments")?, start("warehouse")?);
         let (sales, stock) = (Sales::new(&storefront), Stock::new(&warehouse));
-        Ok(Self { storefront, payments, warehouse, sales, stock })
+        Ok(Self { storefront, payments, warehouse, sales, stock, caller })
     }
 
     /// Two customers, while others look around: one pays and gets a parcel, the other's card is declined.
@@ -92,10 +96,19 @@ impl Shop {
         }
     }
 
+    /// What begins here, in the trace of the caller if there is one.
+    fn called<'s>(&'s self, span: SpanBuilder<'s>) -> SpanBuilder<'s> {
+        match &self.caller {
+            Some(caller) => span.parent(caller),
+            None => span,
+        }
+    }
+
     /// The message that announces the order, if it was paid.
     fn checkout(&self, order: i64, card: Card) -> Option<SpanContext> {
         let (begun, logger) = (Instant::now(), self.storefront.logger("checkout"));
-        let mut span = self.storefront.tracer("http").build("POST /checkout").kind(SpanKind::Server).start();
+        let http = self.storefront.tracer("http");
+        let mut span = self.called(http.build("POST /checkout").kind(SpanKind::Server)).start();
         span.set("http.route", "/checkout").set("order.id", order);
         logger.info("order received").set("items", 3).emit();
         pass(4);
@@ -234,8 +247,8 @@ impl Shop {
 
     /// Takes the message from the queue: a trace of its own, linked to the one that left it.
     fn ship(&self, message: &SpanContext) {
-        let mut span =
-            self.warehouse.tracer("queue").build("process order.paid").kind(SpanKind::Consumer).start();
+        let queue = self.warehouse.tracer("queue");
+        let mut span = self.called(queue.build("process order.paid").kind(SpanKind::Consumer)).start();
         span.link(message);
         span.set("messaging.destination.name", "order.paid");
         pass(5);

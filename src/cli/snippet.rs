@@ -1,7 +1,9 @@
 //! The line a problem is in, with a caret under the column, and nothing in it that is secret.
 
+use std::path::Path;
+
 /// Keys whose values may be shown. Anything else could be a header or a misspelt one.
-const HARMLESS: [&str; 29] = [
+const HARMLESS: [&str; 34] = [
     "type",
     "enable",
     "enable.log-exporter",
@@ -31,11 +33,35 @@ const HARMLESS: [&str; 29] = [
     "ca-file",
     "client-certificate-file",
     "client-key-file",
+    "serviceName",
+    "sampling",
+    "metricsReaderInterval",
+    "exporter",
+    "applicationExporter",
 ];
 
 const MASK: &str = "***";
 /// Longer lines are cut around the caret.
 const LONGEST_LINE: usize = 160;
+
+/// How a file is written, as far as a single line goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Syntax {
+    /// `key = value`
+    #[default]
+    Toml,
+    /// `key: value`
+    Yaml,
+}
+
+impl Syntax {
+    /// By the ending of the file's name, which is also how it is read.
+    pub(crate) fn of(file: &Path) -> Self {
+        let ending = file.extension().unwrap_or_default();
+        let is_yaml = ["yaml", "yml"].iter().any(|yaml| ending.eq_ignore_ascii_case(yaml));
+        if is_yaml { Self::Yaml } else { Self::Toml }
+    }
+}
 
 /// A line fit to be shown, and the cell of the caret, counted from 0.
 #[derive(Debug, PartialEq, Eq)]
@@ -46,10 +72,13 @@ pub(crate) struct Snippet {
 
 impl Snippet {
     /// The place at `line` and `column` of `text`, both counted from 1; `None` if it has no such line.
-    pub(crate) fn cut(text: &str, line: usize, column: usize) -> Option<Self> {
+    pub(crate) fn cut(text: &str, syntax: Syntax, line: usize, column: usize) -> Option<Self> {
         let original = text.lines().nth(line.checked_sub(1)?)?;
-        let shown = without_secrets(original).replace('\t', " ");
-        let shown: String = shown.chars().take(LONGEST_LINE).collect();
+        let shown = match syntax {
+            Syntax::Toml => without_secrets(original, is_table, toml_entry),
+            Syntax::Yaml => without_secrets(original, is_branch, yaml_entry),
+        };
+        let shown: String = shown.replace('\t', " ").chars().take(LONGEST_LINE).collect();
         // What is masked has no columns of its own.
         let end = shown.strip_suffix(MASK).unwrap_or(&shown).chars().count();
         let caret = column.saturating_sub(1).min(end);
@@ -57,32 +86,69 @@ impl Snippet {
     }
 }
 
-/// The line with every value masked that is not known to be harmless.
-fn without_secrets(line: &str) -> String {
-    let trimmed = line.trim();
-    let is_table = trimmed.starts_with('[') && !trimmed.contains(['"', '\'', '=', ',']);
-    if is_table {
-        return line.to_owned();
+/// The two halves of a line around the value's separator, which belongs to the first.
+type Entry<'l> = (&'l str, &'l str);
+
+/// The line with every value masked that is not known to be harmless, and without a comment.
+fn without_secrets(
+    line: &str,
+    has_no_value: fn(&str) -> bool,
+    entry: for<'l> fn(&'l str) -> Option<Entry<'l>>,
+) -> String {
+    let code = line.split(" #").next().unwrap_or_default().trim_end();
+    if has_no_value(code.trim()) {
+        return code.to_owned();
     }
-    match line.split_once('=') {
-        Some((key, value)) if HARMLESS.contains(&unquoted(key)) && is_one_value(value) => line.to_owned(),
-        Some((key, value)) if is_key(key) && is_begun(value) => format!("{key}= {MASK}"),
-        // The rest of a list, of a text, or of something that is no TOML at all.
-        _ if trimmed.is_empty() => String::new(),
+    match entry(code) {
+        Some((key, value)) if is_harmless(key) && is_one_value(value) => code.to_owned(),
+        Some((key, value)) if is_key(key) && is_begun(value) => format!("{key} {MASK}"),
+        // The rest of a list, of a text, or of something that is no entry at all.
+        _ if line.trim().is_empty() => String::new(),
         _ => format!("{}{MASK}", &line[..line.len() - line.trim_start().len()]),
     }
+}
+
+fn toml_entry(line: &str) -> Option<Entry<'_>> {
+    line.find('=').map(|at| line.split_at(at + 1))
+}
+
+/// A colon ends a key only before a space or the end of the line.
+fn yaml_entry(line: &str) -> Option<Entry<'_>> {
+    let is_end = |at: &usize| line[at + 1..].chars().next().is_none_or(char::is_whitespace);
+    let at = line.match_indices(':').map(|(at, _)| at).find(is_end)?;
+    Some(line.split_at(at + 1))
+}
+
+/// `[tracer.otel]`
+fn is_table(line: &str) -> bool {
+    line.starts_with('[') && !line.contains(['"', '\'', '=', ','])
+}
+
+/// `exporters:`, with all that it holds below it.
+fn is_branch(line: &str) -> bool {
+    line.strip_suffix(':').is_some_and(|_| is_key(line))
+}
+
+fn is_harmless(key: &str) -> bool {
+    HARMLESS.contains(&name_of(key))
+}
+
+/// Whether this is the name of a key, and not the first half of a token.
+fn is_key(key: &str) -> bool {
+    let name = name_of(key);
+    !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
+}
+
+/// Without its separator, the dash of a list's element and quotes.
+fn name_of(key: &str) -> &str {
+    let key = key.trim().trim_end_matches(['=', ':']);
+    unquoted(key.strip_prefix("- ").unwrap_or(key))
 }
 
 fn unquoted(key: &str) -> &str {
     let key = key.trim();
     let inside = |quote| key.strip_prefix(quote)?.strip_suffix(quote);
     inside('"').or_else(|| inside('\'')).unwrap_or(key)
-}
-
-/// Whether this is the name of a key, and not the first half of a token.
-fn is_key(key: &str) -> bool {
-    let name = unquoted(key);
-    !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
 }
 
 /// Whether a value follows, and not just the padding at the end of a token in base 64.
@@ -101,28 +167,32 @@ mod tests {
     use super::*;
 
     fn shown(line: &str) -> String {
-        Snippet::cut(line, 1, 1).expect("it has one line").line
+        Snippet::cut(line, Syntax::Toml, 1, 1).expect("it has one line").line
+    }
+
+    fn shown_in_yaml(line: &str) -> String {
+        Snippet::cut(line, Syntax::Yaml, 1, 1).expect("it has one line").line
     }
 
     #[test]
     fn the_caret_stands_under_the_column() {
         let text = "[tracer.otel]\n  timeout = \"0s\"\n";
-        let snippet = Snippet::cut(text, 2, 13).expect("there is a second line");
+        let snippet = Snippet::cut(text, Syntax::Toml, 2, 13).expect("there is a second line");
         assert_eq!(snippet, Snippet { line: "  timeout = \"0s\"".to_owned(), caret: 12 });
-        assert_eq!(Snippet::cut(text, 9, 1), None);
-        assert_eq!(Snippet::cut(text, 0, 1), None);
+        assert_eq!(Snippet::cut(text, Syntax::Toml, 9, 1), None);
+        assert_eq!(Snippet::cut(text, Syntax::Toml, 0, 1), None);
     }
 
     #[test]
     fn a_caret_within_a_masked_value_stands_at_its_beginning() {
         let text = "headers = [\"Authorization: Bearer hunter2\", \"hunter2\"]";
-        let snippet = Snippet::cut(text, 1, 45).expect("a line");
+        let snippet = Snippet::cut(text, Syntax::Toml, 1, 45).expect("a line");
         assert_eq!(snippet, Snippet { line: "headers = ***".to_owned(), caret: 10 });
     }
 
     #[test]
     fn a_caret_behind_the_line_stays_at_its_end() {
-        assert_eq!(Snippet::cut("lossy =", 1, 500).expect("a line").caret, 7);
+        assert_eq!(Snippet::cut("lossy =", Syntax::Toml, 1, 500).expect("a line").caret, 7);
     }
 
     #[test]
@@ -136,6 +206,62 @@ mod tests {
             "endpoint = \"http://localhost\"",
         ] {
             assert_eq!(shown(line), line);
+            assert_eq!(shown(&format!("{line}  # why")), line);
+        }
+    }
+
+    #[test]
+    fn harmless_yaml_is_shown_without_its_comments() {
+        for (line, expected) in [
+            ("telemetry:", "telemetry:"),
+            ("    colector: # mine", "    colector:"),
+            ("      sampling: 100 # 100%", "      sampling: 100"),
+            ("          endpoint: otel-collector:4317", "          endpoint: otel-collector:4317"),
+            ("- type: collector", "- type: collector"),
+            ("\"serviceName\": tracetest", "\"serviceName\": tracetest"),
+            ("    applicationExporter: colector", "    applicationExporter: colector"),
+            ("      samplin: 100", "      samplin: ***"),
+        ] {
+            assert_eq!(shown_in_yaml(line), expected);
+        }
+    }
+
+    #[test]
+    fn a_file_is_quoted_as_it_is_read() {
+        for (file, syntax) in [
+            ("a.toml", Syntax::Toml),
+            ("a.yaml", Syntax::Yaml),
+            ("a.YML", Syntax::Yaml),
+            ("yaml", Syntax::Toml),
+            ("a.conf", Syntax::Toml),
+        ] {
+            assert_eq!(Syntax::of(file.as_ref()), syntax, "{file}");
+        }
+    }
+
+    #[test]
+    fn no_secret_of_a_yaml_file_is_shown() {
+        for line in [
+            "headers: \"Authorization: Bearer hunter2\"",
+            "  - \"Authorization: Bearer hunter2\"",
+            "  - 'endpoint: hunter2'",
+            "  Authorization: Bearer hunter2",
+            "  - Authorization: Bearer hunter2",
+            "  \"Authorization\": hunter2",
+            "  Bearer hunter2:",
+            "  hunter2",
+            "  hunter2:more",
+            "  [hunter2]",
+            "  {hunter2}",
+            "  endpoint: http://me:hunter2@localhost",
+            "  endpoint: http://localhost/?key=hunter2",
+            "  collector: {endpoint: hunter2}",
+            "  sampling: 100 # hunter2",
+            "  sampling: 100 #hunter2",
+            "# hunter2",
+            "  # hunter2",
+        ] {
+            assert!(!shown_in_yaml(line).contains("hunter2"), "{line} is shown as {}", shown_in_yaml(line));
         }
     }
 

@@ -12,6 +12,7 @@ pub(super) struct Document<'d> {
 }
 
 /// A mistake in the syntax.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Mistake {
     pub(super) owner: Owner,
     pub(super) finding: Finding,

@@ -2,9 +2,12 @@
 
 use std::path::Path;
 
+use super::document::Document;
 use super::env::Variables;
 use super::error::{ConfigError, Finding, FindingSeverity, Location};
 use super::expand::{MAX_FILE_BYTES, Surroundings, read_bounded};
+#[cfg(feature = "yaml")]
+use super::yaml;
 use super::{Config, read, toml};
 
 /// Reads a file; paths in it start at its directory.
@@ -16,22 +19,61 @@ pub(super) fn read_file(path: &Path) -> Result<Config, ConfigError> {
         let line = error.as_bytes()[..valid].iter().filter(|&&byte| byte == b'\n').count() + 1;
         unreadable(&name, format!("not UTF-8 in line {line}"))
     })?;
+    let format = Format::of(path);
     let surroundings = Surroundings::new(path.parent().unwrap_or(Path::new("")));
-    read::read(toml::parse(&name, &text), &surroundings, &Variables::of_process())
+    read::read(format.parse(&name, &text)?, &surroundings, &Variables::of_process())
 }
 
-/// Reads text; paths in it start at the working directory.
-pub(super) fn read_toml(text: &str) -> Result<Config, ConfigError> {
-    const NAME: &str = "<toml>";
+/// Reads text; paths in it start at the working directory, and the environment is not asked.
+pub(super) fn read_text(text: &str, format: Format) -> Result<Config, ConfigError> {
+    let name = match format {
+        Format::Toml => "<toml>",
+        Format::Yaml => "<yaml>",
+    };
     if text.len() as u64 > MAX_FILE_BYTES {
-        return Err(unreadable(NAME, "larger than 1 MiB".to_owned()));
+        return Err(unreadable(name, "larger than 1 MiB".to_owned()));
     }
-    read::read(toml::parse(NAME, text), &Surroundings::new(""), &Variables::default())
+    read::read(format.parse(name, text)?, &Surroundings::new(""), &Variables::default())
+}
+
+/// What a text is written in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Format {
+    Toml,
+    Yaml,
+}
+
+impl Format {
+    /// YAML is known by its extension; everything else is TOML.
+    fn of(path: &Path) -> Self {
+        let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
+        let is_yaml = ["yaml", "yml"].iter().any(|known| known.eq_ignore_ascii_case(extension));
+        if is_yaml { Self::Yaml } else { Self::Toml }
+    }
+
+    /// # Errors
+    ///
+    /// If this build cannot read the format.
+    fn parse<'d>(self, file: &'d str, text: &'d str) -> Result<Document<'d>, ConfigError> {
+        match self {
+            Self::Toml => Ok(toml::parse(file, text)),
+            #[cfg(feature = "yaml")]
+            Self::Yaml => Ok(yaml::parse(file, text)),
+            #[cfg(not(feature = "yaml"))]
+            Self::Yaml => Err(ConfigError::unreadable(Finding {
+                severity: FindingSeverity::Error,
+                location: Some(Location { file: file.to_owned(), line: 1, column: 1 }),
+                key: String::new(),
+                what: "this build cannot read YAML".to_owned(),
+                fix: "build standpipe with its feature \"yaml\", or write the same as TOML".to_owned(),
+            })),
+        }
+    }
 }
 
 fn unreadable(file: &str, what: String) -> ConfigError {
     let location = Some(Location { file: file.to_owned(), line: 1, column: 1 });
-    let fix = "name a readable file of TOML, at most 1 MiB".to_owned();
+    let fix = "name a readable file of TOML or YAML, at most 1 MiB".to_owned();
     ConfigError::unreadable(Finding {
         severity: FindingSeverity::Error,
         location,

@@ -53,6 +53,7 @@ pub use settings::{Compression, Proxy, Transport, WhenFull};
 pub use source::{Setting, Source};
 pub use summary::Summary;
 
+use self::file::Format;
 use crate::problem::{Hook, Problem};
 use crate::record::{LogLimits, SpanLimits, Value};
 use crate::sample::Sampler;
@@ -179,7 +180,37 @@ impl Config {
     ///
     /// As [`from_file`](Self::from_file).
     pub fn from_toml_str(text: &str) -> Result<Self, ConfigError> {
-        file::read_toml(text)
+        file::read_text(text, Format::Toml)
+    }
+
+    /// Reads the same from YAML; places in it are shown as `<yaml>:line:column`.
+    ///
+    /// ```
+    /// use standpipe::Config;
+    ///
+    /// let config = Config::from_yaml_str(
+    ///     "
+    ///     telemetry:
+    ///       exporters:
+    ///         collector:
+    ///           serviceName: shop
+    ///           sampling: 10
+    ///           exporter: { type: collector, collector: { endpoint: 'otel-collector:4317' } }
+    ///     server:
+    ///       telemetry:
+    ///         exporter: collector
+    ///     ",
+    /// )?;
+    /// assert_eq!(config.summaries()[0].endpoints["traces"], "http://otel-collector:4317");
+    /// # Ok::<(), standpipe::ConfigError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`from_file`](Self::from_file).
+    #[cfg(feature = "yaml")]
+    pub fn from_yaml_str(text: &str) -> Result<Self, ConfigError> {
+        file::read_text(text, Format::Yaml)
     }
 
     /// Sets the resource attribute `service.name`.

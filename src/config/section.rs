@@ -36,7 +36,7 @@ pub(super) enum Section {
 }
 
 /// Whose setting a place in a document belongs to.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Owner {
     Section(Section),
     /// Nobody here.

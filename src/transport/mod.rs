@@ -9,8 +9,14 @@ mod http;
 #[cfg(test)]
 pub(crate) mod memory;
 mod retry_after;
+#[cfg(feature = "probe")]
+mod timed;
 
 pub(crate) use http::HttpPlan;
+#[cfg(feature = "probe")]
+pub(crate) use http::{End, Failure, Reply, ReplyBody, Trial, look, tls_fault};
+#[cfg(feature = "probe")]
+pub(crate) use timed::{Conversation, Look, Timed};
 
 /// One request's worth of records.
 #[derive(Debug, Clone, Copy)]
@@ -45,6 +51,36 @@ pub(crate) enum Verdict {
     Refused {
         reason: String,
     },
+}
+
+/// Why no encrypted connection came about.
+#[cfg_attr(
+    not(all(feature = "probe", feature = "tls")),
+    allow(dead_code, reason = "only TLS has such faults, and only a probe has advice for each kind")
+)]
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct TlsFault {
+    pub(crate) kind: TlsFaultKind,
+    /// In words, with the names and dates that it is about.
+    pub(crate) what: String,
+}
+
+/// The kinds of TLS faults that can be mended in different ways.
+#[cfg_attr(
+    not(all(feature = "probe", feature = "tls")),
+    allow(dead_code, reason = "only TLS has such faults, and only a probe has advice for each kind")
+)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TlsFaultKind {
+    NotTls,
+    UnknownIssuer,
+    Expired,
+    NotValidYet,
+    WrongHost,
+    ClientCertificateWanted,
+    ClientCertificateRefused,
+    NoHttp2,
+    Other,
 }
 
 /// Sends one request at a time; never retries by itself.

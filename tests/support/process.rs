@@ -36,6 +36,11 @@ pub(crate) fn threads_and_sockets() -> Option<(usize, usize)> {
     Some((threads, sockets))
 }
 
+/// The same with these environment variables, and none else of OpenTelemetry.
+pub(crate) fn run_with(name: &str, task: &str, variables: &[(&str, &str)]) -> Vec<String> {
+    Child::start_with(name, task, variables).finish()
+}
+
 /// A running child; killed when it is dropped.
 pub(crate) struct Child {
     process: process::Child,
@@ -45,9 +50,20 @@ pub(crate) struct Child {
 
 impl Child {
     pub(crate) fn start(name: &str, task: &str) -> Self {
-        let mut process = Command::new(std::env::current_exe().expect("a test knows its own program"))
+        Self::start_with(name, task, &[])
+    }
+
+    pub(crate) fn start_with(name: &str, task: &str, variables: &[(&str, &str)]) -> Self {
+        let mut command = Command::new(std::env::current_exe().expect("a test knows its own program"));
+        for (inherited, _) in std::env::vars_os() {
+            if inherited.to_string_lossy().starts_with("OTEL_") {
+                command.env_remove(inherited);
+            }
+        }
+        let mut process = command
             .args([name, "--exact", "--nocapture", "--test-threads=1"])
             .env(TASK, task)
+            .envs(variables.iter().copied())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .spawn()

@@ -17,9 +17,24 @@ use crate::record::Signal;
 /// One exporter if all signals wish the same: `otlp`. Else a signal that is alone has one of its own, such as
 /// `otlp.logs`, and `otlp` is for those that share one.
 pub(super) fn described(reader: &mut Reader<'_>) -> Vec<Exporter> {
-    let sent: Vec<Signal> = Signal::ALL.into_iter().filter(|&signal| is_sent(signal, reader)).collect();
+    let (mut sent, mut printed) = (Vec::new(), Vec::new());
+    for signal in Signal::ALL {
+        let destinations = destinations(signal, reader);
+        sent.extend(destinations.collector.then_some(signal));
+        printed.extend(destinations.console.then_some(signal));
+    }
+    let groups = groups(sent, reader);
+    let is_alone = groups.len() == 1;
+    let sending = groups.into_iter().map(|group| exporter(&id(&group, is_alone), group, reader));
+    let mut exporters: Vec<Exporter> = sending.collect();
+    exporters.extend(console(&printed, reader));
+    exporters
+}
+
+/// Those that wish the same, in the order of the signals.
+fn groups(signals: Vec<Signal>, reader: &mut Reader<'_>) -> Vec<Vec<Member>> {
     let mut groups: Vec<Vec<Member>> = Vec::new();
-    for signal in sent {
+    for signal in signals {
         let member = Member { signal, wishes: reader.wishes(signal) };
         let agreeing = groups.iter_mut().filter(|group| group.iter().all(|other| other.agrees_with(&member)));
         // of two that would do the plainer one: what was set for others there is not meant for this signal
@@ -28,8 +43,15 @@ pub(super) fn described(reader: &mut Reader<'_>) -> Vec<Exporter> {
             None => groups.push(vec![member]),
         }
     }
-    let is_alone = groups.len() == 1;
-    groups.into_iter().map(|group| exporter(&id(&group, is_alone), group, reader)).collect()
+    groups
+}
+
+/// The exporter that prints, if any signal is to be printed.
+fn console(signals: &[Signal], reader: &mut Reader<'_>) -> Option<Exporter> {
+    for &signal in signals {
+        reader.warn(&names::exporter(signal), "cannot print to the console", "write otlp or none");
+    }
+    None
 }
 
 struct Member {
@@ -55,30 +77,35 @@ impl Member {
     }
 }
 
-fn is_sent(signal: Signal, reader: &mut Reader<'_>) -> bool {
+/// Where a signal goes.
+struct Destinations {
+    collector: bool,
+    console: bool,
+}
+
+fn destinations(signal: Signal, reader: &mut Reader<'_>) -> Destinations {
     const KNOWN: [&str; 3] = ["otlp", "console", "none"];
     let variable = names::exporter(signal);
     let text = match reader.given(&variable) {
-        None => return true,
+        None => return Destinations { collector: true, console: false },
         Some(Ok(text)) => text.to_ascii_lowercase(),
         Some(Err(fault)) => {
             reader.error(&variable, fault.what, fault.fix);
-            return false;
+            return Destinations { collector: false, console: false };
         }
     };
     let words: Vec<&str> = text.split(',').map(str::trim).filter(|word| !word.is_empty()).collect();
     for word in &words {
         match *word {
-            "otlp" => {}
+            "otlp" | "console" => {}
             "none" if words.len() == 1 => {}
             "none" => reader.ignore(&variable, "\"none\" among others", "remove it, or the others"),
-            "console" => reader.warn(&variable, "cannot print to the console", "write otlp or none"),
             _ => {
                 reader.error(&variable, format!("{} is not known", quoted(word)), did_you_mean(word, &KNOWN))
             }
         }
     }
-    words.contains(&"otlp")
+    Destinations { collector: words.contains(&"otlp"), console: words.contains(&"console") }
 }
 
 fn id(group: &[Member], is_alone: bool) -> String {

@@ -52,7 +52,7 @@ pub(super) fn attributes(text: &str) -> Result<Vec<(String, String)>, Fault> {
 
 /// Commas at the end, or two in a row, hold nothing between them.
 fn pieces(text: &str) -> impl Iterator<Item = &str> {
-    text.split(',').map(str::trim).filter(|piece| !piece.is_empty())
+    text.split(',').map(header::trim).filter(|piece| !piece.is_empty())
 }
 
 /// A fault's `what` continues "the value …".

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::variables::{NotUtf8, Variables};
 use crate::config::error::{Fault, Finding, FindingSeverity};
 use crate::config::validate::LONGEST;
-use crate::config::{duration, settings, suggest};
+use crate::config::{duration, header, settings, suggest};
 
 /// Reads variables and remembers what was wrong with them.
 pub(super) struct Reader<'v> {
@@ -23,15 +23,17 @@ impl<'v> Reader<'v> {
         self.findings
     }
 
-    /// For what must not be ignored: the fault is the caller's to report. A blank value is as good as none.
+    /// For what must not be ignored: the fault is the caller's to report. A blank value is as good as none; line breaks
+    /// stay, for the caller to refuse.
     pub(super) fn given(&self, name: &str) -> Option<Result<&'v str, Fault>> {
         let not_text = |NotUtf8| Fault::new("is not UTF-8", "set it to text");
-        let given = self.variables.get(name)?.map(str::trim).map_err(not_text);
+        let given = self.variables.get(name)?.map(header::trim).map_err(not_text);
         (given != Ok("")).then_some(given)
     }
 
     pub(super) fn text(&mut self, name: &str) -> Option<&'v str> {
-        self.given(name)?.map_err(|fault| self.ignore(name, &fault.what, fault.fix)).ok()
+        let text = self.given(name)?.map_err(|fault| self.ignore(name, &fault.what, fault.fix)).ok()?;
+        Some(text.trim()).filter(|text| !text.is_empty())
     }
 
     pub(super) fn count(&mut self, name: &str, range: RangeInclusive<u64>) -> Option<u64> {

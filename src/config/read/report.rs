@@ -32,13 +32,14 @@ impl<'d> Report<'d> {
             all_broken: false,
             replaced: BTreeMap::new(),
         };
-        for mistake in mistakes {
-            match mistake.owner {
+        for Mistake { owner, mut finding } in mistakes {
+            match owner {
                 Owner::Section(section) => report.broken.extend([section]),
                 Owner::Unknown => report.all_broken = true,
-                Owner::Other => {}
+                // what nobody here reads can break nothing
+                Owner::Other => finding.severity = finding.severity.min(FindingSeverity::Warning),
             }
-            report.findings.push(mistake.finding);
+            report.findings.push(finding);
         }
         report
     }

@@ -90,10 +90,9 @@ impl<'d> TomlDocument<'d> {
             Reason::Parse(message) => self.in_our_words(place, message),
         };
         let owner = self.outline.owner_at(place);
-        // what nobody here reads can break nothing
-        let severity = if owner == Owner::Other { FindingSeverity::Warning } else { FindingSeverity::Error };
         let key = dotted(self.outline.path_at(place).iter().map(String::as_str));
-        let finding = Finding { severity, location: Some(self.location_of(place)), key, what, fix };
+        let location = Some(self.location_of(place));
+        let finding = Finding { severity: FindingSeverity::Error, location, key, what, fix };
         Mistake { owner, finding }
     }
 

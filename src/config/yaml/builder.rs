@@ -9,10 +9,13 @@ use super::budget::{Budget, Weight};
 use super::frame::{Contents, Frame, KeyFault, OpenTable};
 use super::places::{Marks, line_and_column};
 use super::scalar::{self, Wanted};
-use super::{Document, MAX_DEPTH, Mistake, error_at, fault};
+use super::{Content, MAX_DEPTH, error_at, fault};
 use crate::config::Location;
+use crate::config::document::Mistake;
 use crate::config::error::{Fault, Finding, FindingSeverity};
 use crate::config::node::{Node, Places as _, Tree};
+use crate::config::path::dotted;
+use crate::config::section::Owner;
 
 /// More are only counted: a file with so many is no configuration.
 const MAX_MISTAKES: usize = 100;
@@ -26,7 +29,8 @@ pub(super) struct Builder {
     /// What aliases can stand for, by its number. What is still open is not among them.
     anchored: HashMap<usize, Part>,
     root: Option<Node>,
-    mistakes: Vec<Mistake>,
+    /// With their places.
+    mistakes: Vec<(usize, Mistake)>,
     /// The first mistake that is not told, and how many they are.
     left_out: Option<(usize, usize)>,
 }
@@ -93,19 +97,20 @@ impl Builder {
             what: "only the first document of a file is read, this one is not".to_owned(),
             fix: "put it into a file of its own".to_owned(),
         };
-        self.mistakes.push(Mistake { at, finding });
+        self.mistakes.push((at, Mistake { owner: Owner::Other, finding }));
     }
 
-    pub(super) fn finish(mut self) -> Document {
+    pub(super) fn finish(mut self) -> Content {
         // what `<<` brings in is known at the end of its table only
-        self.mistakes.sort_by_key(|mistake| mistake.at);
+        self.mistakes.sort_by_key(|(at, _)| *at);
         if let Some((at, count)) = self.left_out {
             let what = format!("{count} more mistakes from here on");
             let finding = error_at(self.marks.location(at), what, "");
-            self.mistakes.push(Mistake { at, finding });
+            self.mistakes.push((at, Mistake { owner: Owner::Unknown, finding }));
         }
         let root = self.root.unwrap_or(Node { at: 0, value: Tree::Null });
-        Document { root, places: self.marks, mistakes: self.mistakes }
+        let mistakes = self.mistakes.into_iter().map(|(_, mistake)| mistake).collect();
+        Content { root, places: self.marks, mistakes }
     }
 
     fn scalar(
@@ -276,9 +281,11 @@ impl Builder {
             Contents::Table(table) => table.current_name(),
             Contents::List(_) => None,
         });
-        let key = names.chain(name).map(fault::shown_name).collect::<Vec<_>>().join(".");
+        let path: Vec<String> = names.chain(name).map(str::to_owned).collect();
+        let owner = Owner::of(&path);
+        let key = dotted(path.iter().map(String::as_str));
         let finding = Finding { key, ..error_at(self.marks.location(at), fault.what, fault.fix) };
-        self.mistakes.push(Mistake { at, finding });
+        self.mistakes.push((at, Mistake { owner, finding }));
     }
 
     fn charge(&mut self, weight: Weight, marker: Marker) -> Result<(), Finding> {

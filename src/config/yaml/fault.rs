@@ -25,17 +25,6 @@ pub(super) fn too_deep() -> Fault {
     Fault::new(format!("nested deeper than {MAX_DEPTH} levels"), "write fewer levels")
 }
 
-/// A key for messages: in quotes if it is no plain word, and cut if it is endless.
-pub(super) fn shown_name(name: &str) -> String {
-    const LONGEST: usize = 60;
-    let cut = match name.char_indices().nth(LONGEST) {
-        Some((end, _)) => format!("{}…", &name[..end]),
-        None => name.to_owned(),
-    };
-    let is_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '<' | '…');
-    if !cut.is_empty() && cut.chars().all(is_word) { cut } else { format!("{cut:?}") }
-}
-
 fn in_our_words(kind: &ErrorKind) -> Fault {
     if is_about_tabs(kind) {
         return Fault::new("a tab is used for indentation", "write spaces");

@@ -19,39 +19,43 @@ mod tests;
 use granit_parser::{Event, Parser, options};
 
 use self::builder::Builder;
-pub(super) use self::places::Marks;
+use self::places::Marks;
+use super::document::{Document, Mistake};
 use super::error::{Finding, FindingSeverity, Location};
-use super::node::Node;
+use super::node::{Node, Tree};
+use super::section::Owner;
 
 /// Deeper nesting is no configuration.
 const MAX_DEPTH: usize = 64;
 
 /// What a file of YAML says.
 #[derive(Debug)]
-pub(super) struct Document {
-    /// [`Tree::Null`](super::node::Tree::Null) for an empty file.
-    pub(super) root: Node,
-    pub(super) places: Marks,
+struct Content {
+    /// [`Tree::Null`] for an empty file.
+    root: Node,
+    places: Marks,
     /// What is wrong although the rest can be read, in the order of the file.
-    pub(super) mistakes: Vec<Mistake>,
+    mistakes: Vec<Mistake>,
 }
 
-/// Something wrong at one place of a document that could be read.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Mistake {
-    /// A place that the document's places know, so that its owner can be found.
-    pub(super) at: usize,
-    pub(super) finding: Finding,
+/// What can be read of a text; `file` is how it is called in messages. After a mistake in the syntax that is nothing.
+pub(super) fn parse<'d>(file: &'d str, text: &'d str) -> Document<'d> {
+    let content = content_of(text, file).unwrap_or_else(|finding| Content {
+        root: Node { at: 0, value: Tree::Null },
+        places: Marks::new(file),
+        mistakes: vec![Mistake { owner: Owner::Unknown, finding }],
+    });
+    Document { root: content.root, mistakes: content.mistakes, places: Box::new(content.places) }
 }
 
-/// Reads the first document of a text; `file` is how it is called in messages.
+/// Reads the first document of a text.
 ///
 /// The text should be at most 1 MiB: time and memory grow with it up to a bound on the number of values.
 ///
 /// # Errors
 ///
 /// If no tree can be made of it: the first mistake in the syntax, or a limit that it goes beyond.
-pub(super) fn parse(text: &str, file: &str) -> Result<Document, Finding> {
+fn content_of(text: &str, file: &str) -> Result<Content, Finding> {
     // the mark that some editors put first is no character of the first line
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let limits = options! {

@@ -7,8 +7,8 @@ use super::*;
 use crate::config::node::{Field, Places as _, Tree};
 
 /// A text without mistakes.
-fn read(text: &str) -> Document {
-    let document = parse(text, "f").expect(text);
+fn read(text: &str) -> Content {
+    let document = content_of(text, "f").expect(text);
     assert_eq!(document.mistakes, [], "{text}");
     document
 }
@@ -36,11 +36,11 @@ fn assert_reads(text: &str, expected: &str) {
     assert_eq!(shown(&read(text).root), expected, "{text}");
 }
 
-fn place(document: &Document, at: usize) -> String {
+fn place(document: &Content, at: usize) -> String {
     document.places.location(at).to_string()
 }
 
-fn at_path<'d>(document: &'d Document, path: &[&str]) -> &'d Field {
+fn at_path<'d>(document: &'d Content, path: &[&str]) -> &'d Field {
     let (first, rest) = path.split_first().expect("a path");
     let field = document.root.get(first).expect(first);
     rest.iter().fold(field, |field, name| field.node.get(name).expect(name))
@@ -173,7 +173,7 @@ fn the_first_table_of_a_list_of_merges_wins() {
 #[test]
 fn merges_of_merges_bring_in_everything() {
     let yaml = "- &a {x: 1}\n- &b {<<: *a, y: 2}\n- {<<: *b, !!merge z: 3}\n";
-    assert!(!parse(yaml, "f").unwrap().mistakes.is_empty(), "only << can be tagged !!merge");
+    assert!(!content_of(yaml, "f").unwrap().mistakes.is_empty(), "only << can be tagged !!merge");
     let Tree::List(nodes) = read("- &a {x: 1}\n- &b {<<: *a, y: 2}\n- {!!merge <<: *b, z: 3}\n").root.value
     else {
         panic!("a list")

@@ -2,7 +2,7 @@
 
 use super::printable;
 #[cfg(feature = "tls")]
-use super::tls::fault as tls_fault;
+pub(crate) use super::tls::fault as tls_fault;
 use crate::transport::Verdict;
 
 /// Trouble on the way is for trying again; trouble with certificates or with what speaks there is not.
@@ -13,7 +13,7 @@ pub(super) fn verdict(error: &ureq::Error, url: &str) -> Verdict {
         // the one time-out that is set is for the whole attempt
         ureq::Error::Timeout(_) => later("no answer in time".to_owned()),
         ureq::Error::Io(error) => match tls_fault(error) {
-            Some(fault) => refused(format!("tls: {}", printable(&fault))),
+            Some(fault) => refused(format!("tls: {}", printable(&fault.what))),
             None => later(lower_first(&printable(&error.to_string()))),
         },
         ureq::Error::HostNotFound => later("host not found".to_owned()),
@@ -27,12 +27,12 @@ pub(super) fn verdict(error: &ureq::Error, url: &str) -> Verdict {
     }
 }
 
-fn lower_first(text: &str) -> String {
+pub(super) fn lower_first(text: &str) -> String {
     let mut characters = text.chars();
     characters.next().map(|first| first.to_lowercase().chain(characters).collect()).unwrap_or_default()
 }
 
 #[cfg(not(feature = "tls"))]
-fn tls_fault(_: &std::io::Error) -> Option<String> {
+pub(crate) fn tls_fault(_: &std::io::Error) -> Option<crate::transport::TlsFault> {
     None
 }

@@ -1,11 +1,15 @@
 //! OTLP over HTTP/1.1. This folder is the only place that knows ureq.
 
 mod failure;
+#[cfg(feature = "probe")]
+mod journal;
 mod mask;
 mod proxy;
 mod socket;
 #[cfg(feature = "tls")]
 mod tls;
+#[cfg(feature = "probe")]
+mod trial;
 mod warm_up;
 
 use std::io::{ErrorKind, Read};
@@ -14,7 +18,15 @@ use std::time::{Duration, Instant, SystemTime};
 use ureq::Agent;
 use ureq::http::{HeaderName, HeaderValue, Response, StatusCode, header};
 
+#[cfg(feature = "probe")]
+pub(crate) use self::failure::tls_fault;
 use self::mask::Mask;
+#[cfg(all(feature = "probe", feature = "tls"))]
+pub(crate) use self::tls::look;
+#[cfg(all(feature = "probe", not(feature = "tls")))]
+pub(crate) use self::trial::look;
+#[cfg(feature = "probe")]
+pub(crate) use self::trial::{End, Failure, Reply, ReplyBody, Trial};
 use self::warm_up::warm_up;
 use super::answer::{Answer, read_partial_success, read_status};
 use super::{Payload, Transport, Verdict, retry_after};
@@ -135,6 +147,24 @@ pub(crate) struct Http {
     compressed: Vec<u8>,
 }
 
+impl Http {
+    /// One attempt, which may take so long.
+    fn post(&mut self, payload: &Payload<'_>, left: Duration) -> Result<Response<ureq::Body>, ureq::Error> {
+        let url = &self.plan.urls[payload.signal as usize];
+        let request = self.agent.post(&url.masked).config().timeout_global(Some(left)).build();
+        let request =
+            self.plan.headers.iter().fold(request, |request, (name, value)| request.header(name, value));
+        let request = request.header(header::CONTENT_TYPE, PROTOBUF);
+        match self.plan.compression {
+            Compression::None => request.send(payload.body),
+            Compression::Gzip => {
+                compress(payload.body, &mut self.compressed);
+                request.header(header::CONTENT_ENCODING, "gzip").send(&self.compressed[..])
+            }
+        }
+    }
+}
+
 impl Transport for Http {
     fn send(&mut self, payload: &Payload<'_>, deadline: Instant) -> Verdict {
         let url = &self.plan.urls[payload.signal as usize];
@@ -142,17 +172,8 @@ impl Transport for Http {
         if left.is_zero() {
             return Verdict::TryLater { after: None, reason: format!("post {}: no time left", url.shown) };
         }
-        let request = self.agent.post(&url.masked).config().timeout_global(Some(left)).build();
-        let request =
-            self.plan.headers.iter().fold(request, |request, (name, value)| request.header(name, value));
-        let request = request.header(header::CONTENT_TYPE, PROTOBUF);
-        let answer = match self.plan.compression {
-            Compression::None => request.send(payload.body),
-            Compression::Gzip => {
-                compress(payload.body, &mut self.compressed);
-                request.header(header::CONTENT_ENCODING, "gzip").send(&self.compressed[..])
-            }
-        };
+        let answer = self.post(payload, left);
+        let url = &self.plan.urls[payload.signal as usize];
         let verdict = match answer {
             Ok(answer) => judge(answer, &url.shown),
             Err(error) => failure::verdict(&error, &url.shown),

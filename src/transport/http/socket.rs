@@ -16,12 +16,20 @@ use ureq::unversioned::transport::{
 };
 use ureq::{ProxyProtocol, Timeout};
 
+/// A connection through a proxy.
+type Tunnel = Either<(), Box<dyn Transport>>;
+
 /// Connections by way of a proxy or directly, with TLS if the URL asks for it and the build has it.
 pub(super) fn connector() -> impl Connector<(), Out = impl Transport> {
-    let connector = ().chain(ConnectProxyConnector::default()).chain(SocketConnector);
+    let connector = plain_connector();
     #[cfg(feature = "tls")]
     let connector = connector.chain(ureq::unversioned::transport::RustlsConnector::default());
     connector
+}
+
+/// Connections by way of a proxy or directly, before any TLS.
+pub(super) fn plain_connector() -> impl Connector<(), Out = Either<Tunnel, Socket>> {
+    ().chain(ConnectProxyConnector::default()).chain(SocketConnector)
 }
 
 #[derive(Debug)]
@@ -81,12 +89,20 @@ fn connect(
 }
 
 #[derive(Debug)]
-struct Socket {
+pub(super) struct Socket {
     stream: Arc<TcpStream>,
     buffers: LazyBuffers,
     /// The peer reads no more. It may have said why before it hung up: what is left of a request is not
     /// written, and then its answer is read.
     is_hung_up: bool,
+}
+
+#[cfg(feature = "probe")]
+impl Socket {
+    /// Which of a name's addresses answered.
+    pub(super) fn peer(&self) -> Option<SocketAddr> {
+        self.stream.peer_addr().ok()
+    }
 }
 
 impl Transport for Socket {

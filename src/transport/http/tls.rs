@@ -1,14 +1,20 @@
 //! Certificates: whom the transport trusts, and who it says it is. Verification is never off.
 
-use std::io;
+mod fault;
+#[cfg(feature = "probe")]
+mod look;
+
 use std::sync::Arc;
 
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::{AlertDescription, CertificateError, ClientConfig, Error, RootCertStore};
+use rustls::{ClientConfig, Error, RootCertStore};
 use ureq::tls::{Certificate, ClientCert, PrivateKey, RootCerts, TlsConfig};
 
+pub(crate) use self::fault::fault;
+#[cfg(feature = "probe")]
+pub(crate) use self::look::look;
 use crate::config::TlsSettings;
 
 /// What ureq needs to know, checked: it would leave out a CA that it cannot read, and panic over a key.
@@ -26,54 +32,6 @@ pub(super) fn config(settings: &TlsSettings) -> Result<TlsConfig, String> {
         config = config.client_cert(Some(ClientCert::new_with_certs(&for_ureq(&chain), key)));
     }
     Ok(config.build())
-}
-
-/// What a failed connection says of TLS, if that is why it failed.
-pub(super) fn fault(error: &io::Error) -> Option<String> {
-    let error: &Error = error.get_ref()?.downcast_ref()?;
-    Some(match error {
-        Error::InvalidCertificate(fault) => certificate_fault(fault),
-        Error::AlertReceived(alert) => alert_text(*alert),
-        Error::InvalidMessage(_) => "the server does not speak TLS".to_owned(),
-        Error::NoCertificatesPresented => "the server shows no certificate".to_owned(),
-        other => other.to_string(),
-    })
-}
-
-fn certificate_fault(fault: &CertificateError) -> String {
-    let fault = match fault {
-        CertificateError::UnknownIssuer => "has an unknown issuer",
-        CertificateError::Expired | CertificateError::ExpiredContext { .. } => "has expired",
-        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => "is not valid yet",
-        CertificateError::NotValidForName => "is not valid for this host",
-        CertificateError::NotValidForNameContext { expected, .. } => {
-            return format!("the server's certificate is not valid for host {}", expected.to_str());
-        }
-        CertificateError::Revoked => "has been revoked",
-        CertificateError::BadSignature => "has a wrong signature",
-        CertificateError::BadEncoding => "cannot be read",
-        CertificateError::Other(other) if other.to_string() == "CaUsedAsEndEntity" => {
-            "is one of an authority, not of a server"
-        }
-        other => return format!("the server's certificate is not valid: {other}"),
-    };
-    format!("the server's certificate {fault}")
-}
-
-fn alert_text(alert: AlertDescription) -> String {
-    use AlertDescription as Alert;
-    match alert {
-        Alert::CertificateRequired => "client certificate required".to_owned(),
-        Alert::BadCertificate
-        | Alert::UnsupportedCertificate
-        | Alert::CertificateRevoked
-        | Alert::CertificateExpired
-        | Alert::CertificateUnknown
-        | Alert::UnknownCA
-        | Alert::DecryptError
-        | Alert::AccessDenied => format!("the server refuses the client certificate: {alert:?}"),
-        other => format!("the server ended the handshake: {other:?}"),
-    }
 }
 
 fn certificates(pem: &[u8], what: &str) -> Result<Vec<CertificateDer<'static>>, String> {

@@ -51,6 +51,13 @@ impl TlsFront {
         Self::listen(Conduct::Forward { config, upstream })
     }
 
+    /// As [`start`](Self::start), but speaks only HTTP/2 with clients that choose between protocols.
+    pub(crate) fn offering_http2(identity: &Identity, upstream: SocketAddr) -> Self {
+        let mut config = (*server_config(identity, Arc::new(NoClientAuth))).clone();
+        config.alpn_protocols = vec![b"h2".to_vec()];
+        Self::listen(Conduct::Forward { config: Arc::new(config), upstream })
+    }
+
     /// Accepts TCP connections, holds them open, and never answers the TLS hello.
     pub(crate) fn stalling() -> Self {
         Self::listen(Conduct::Stall)

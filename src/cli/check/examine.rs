@@ -1,0 +1,174 @@
+//! What a configuration comes to, before anybody is asked.
+
+use standpipe::{
+    Config, ConfigError, Exporter, Finding, FindingSeverity, RouteName, Setting, Source, Summary, Telemetry,
+};
+use std::time::Duration;
+
+use super::Subject;
+
+/// What the name of a service begins with that nobody named.
+const UNNAMED: &str = "unknown_service";
+const SERVICE_NAME: &str = "service-name";
+const APPLICATION: &str = "application.";
+
+/// A configuration, read and tried.
+#[derive(Debug)]
+pub(super) struct Examined {
+    /// What is not of one exporter.
+    pub(super) general: Vec<General>,
+    /// Those that can be used, in their order.
+    pub(super) exporters: Vec<(Exporter, Summary)>,
+    pub(super) findings: Vec<Finding>,
+}
+
+/// A setting that is not of one exporter.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct General {
+    pub(super) scope: Scope,
+    pub(super) setting: Setting,
+}
+
+/// What a general setting is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Scope {
+    Everything,
+    Route(RouteName),
+}
+
+impl Examined {
+    pub(super) fn has_errors(&self) -> bool {
+        self.findings.iter().any(|finding| finding.severity == FindingSeverity::Error)
+    }
+}
+
+/// Reads the subject and tries what it describes.
+///
+/// # Errors
+/// What was found, if the subject cannot be read at all.
+pub(super) fn examine(subject: &Subject) -> Result<Examined, Vec<Finding>> {
+    let read = match subject {
+        Subject::File(file) => Config::from_file(file),
+        Subject::Environment => Config::from_env(),
+    };
+    let (config, mut findings) = match read {
+        Ok(config) => {
+            let findings = config.findings().to_vec();
+            (config, findings)
+        }
+        Err(error) if error.is_unreadable() => return Err(error.findings().to_vec()),
+        Err(error) => with_findings(error),
+    };
+    let mut exporters: Vec<_> = config.exporters().iter().cloned().zip(config.summaries()).collect();
+    if let Err(error) = try_out(&exporters) {
+        let (usable, more) = with_findings(error);
+        findings.extend(more);
+        exporters.retain(|(exporter, summary)| !can_be_tried(summary) || holds(&usable, exporter));
+    }
+    let general = general(&config);
+    if is_disabled(&general) {
+        exporters.clear();
+    }
+    for (_, summary) in &mut exporters {
+        name_honestly(summary, &general);
+    }
+    Ok(Examined { general, exporters, findings })
+}
+
+fn with_findings(error: ConfigError) -> (Config, Vec<Finding>) {
+    let findings = error.findings().to_vec();
+    (error.into_usable(), findings)
+}
+
+/// Finds what only shows when everything is put together: a certificate that is none, a thread too many.
+fn try_out(exporters: &[(Exporter, Summary)]) -> Result<(), ConfigError> {
+    let tried = exporters.iter().filter(|(_, summary)| can_be_tried(summary));
+    let config = tried.fold(Config::new(), |config, (exporter, _)| config.exporter(exporter.clone()));
+    Telemetry::start(config)?.shutdown(Duration::ZERO);
+    Ok(())
+}
+
+/// This version can describe what it cannot start; a warning says so already.
+fn can_be_tried(summary: &Summary) -> bool {
+    summary.transport != "grpc"
+}
+
+fn holds(config: &Config, exporter: &Exporter) -> bool {
+    let is_it = |other: &Exporter| (other.route(), other.name()) == (exporter.route(), exporter.name());
+    config.exporters().iter().any(is_it)
+}
+
+fn general(config: &Config) -> Vec<General> {
+    config.effective().into_iter().map(General::from).collect()
+}
+
+impl From<Setting> for General {
+    fn from(mut setting: Setting) -> Self {
+        let application = setting.key.strip_prefix(APPLICATION);
+        let scope = match (application, setting.key) {
+            (Some(_), _) => Scope::Route(RouteName::Application),
+            (None, "disabled" | "self-observation") => Scope::Everything,
+            (None, _) => Scope::Route(RouteName::Internal),
+        };
+        setting.key = application.unwrap_or(setting.key);
+        if setting.key == SERVICE_NAME && setting.source == Source::Default {
+            // The default is the name of this program, which is not the one that will send.
+            setting.value = format!("{UNNAMED}:<your program>");
+        }
+        Self { scope, setting }
+    }
+}
+
+/// Whether the environment switches everything off, so that no exporter will be started.
+fn is_disabled(general: &[General]) -> bool {
+    general.iter().any(|general| general.setting.key == "disabled" && general.setting.value == "true")
+}
+
+fn name_honestly(summary: &mut Summary, general: &[General]) {
+    let route = match summary.route {
+        Some("application") => RouteName::Application,
+        _ => RouteName::Internal,
+    };
+    let is_unnamed = general.iter().any(|General { scope, setting }| {
+        *scope == Scope::Route(route) && setting.key == SERVICE_NAME && setting.source == Source::Default
+    });
+    if is_unnamed {
+        UNNAMED.clone_into(&mut summary.service_name);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use standpipe::{Application, Proxy};
+
+    use super::*;
+
+    #[test]
+    fn settings_are_told_apart_by_what_they_are_about() {
+        let application = Application::new().service_name("shop").exporter(Exporter::http("localhost"));
+        let config = Config::new().self_observation(true).application(application);
+        let general = general(&config);
+        let shown: Vec<(Scope, &str, &str)> = general
+            .iter()
+            .map(|found| (found.scope, found.setting.key, found.setting.value.as_str()))
+            .collect();
+        let (internal, own) = (Scope::Route(RouteName::Internal), Scope::Route(RouteName::Application));
+        assert!(shown.contains(&(internal, "service-name", "unknown_service:<your program>")), "{shown:?}");
+        assert!(shown.contains(&(own, "service-name", "shop")), "{shown:?}");
+        assert!(shown.contains(&(Scope::Everything, "self-observation", "true")), "{shown:?}");
+        assert!(!is_disabled(&general));
+    }
+
+    #[test]
+    fn the_name_of_this_tool_is_never_taken_for_the_name_of_the_service() {
+        let exporter = Exporter::http("localhost").proxy(Proxy::Off);
+        for (config, name) in
+            [(Config::new(), "unknown_service"), (Config::new().service_name("shop"), "shop")]
+        {
+            let config = config.exporter(exporter.clone());
+            let mut summary = config.summaries().remove(0);
+            name_honestly(&mut summary, &general(&config));
+            assert_eq!(summary.service_name, name);
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! What was found, for programs.
+
+use serde::Serialize;
+use standpipe::{Finding, FindingSeverity, Summary};
+
+#[derive(Serialize)]
+struct Document {
+    exporters: Vec<Summary>,
+    warnings: Vec<String>,
+    errors: Vec<String>,
+}
+
+/// One object. Notes are left out: they ask for nothing to be done.
+pub(super) fn write(exporters: Vec<Summary>, findings: &[Finding], failures: &[String]) -> String {
+    let told = |severity| {
+        let of_it = findings.iter().filter(move |finding| finding.severity == severity);
+        of_it.map(without_severity).collect::<Vec<_>>()
+    };
+    let mut errors = told(FindingSeverity::Error);
+    errors.extend_from_slice(failures);
+    let document = Document { exporters, warnings: told(FindingSeverity::Warning), errors };
+    // strings, numbers and lists always can be written
+    serde_json::to_string_pretty(&document).unwrap_or_default()
+}
+
+/// The list that it stands in says how bad it is.
+fn without_severity(finding: &Finding) -> String {
+    let mut finding = finding.clone();
+    finding.severity = FindingSeverity::Error;
+    finding.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use standpipe::{Config, Exporter, Signal};
+
+    use super::*;
+
+    #[test]
+    fn the_form_is_the_documented_one() {
+        let exporter = Exporter::http("https://collector.example:4318")
+            .header("Authorization", "Bearer hunter2")
+            .signals([Signal::Traces]);
+        let config = Config::new().service_name("shop").exporter(exporter);
+        let written = write(config.summaries(), &[], &["it is down".to_owned()]);
+        let expected = r#"{
+  "exporters": [
+    {
+      "id": "otlp",
+      "signals": [
+        "traces"
+      ],
+      "transport": "http",
+      "endpoints": {
+        "traces": "https://collector.example:4318/v1/traces"
+      },
+      "tls": true,
+      "headers": [
+        "authorization"
+      ],
+      "level": "info",
+      "throttle_ms": 1000,
+      "lossy": false,
+      "timeout_ms": 10000,
+      "interval_ms": null,
+      "service_name": "shop",
+      "sampling": 100.0,
+      "route": null
+    }
+  ],
+  "warnings": [],
+  "errors": [
+    "it is down"
+  ]
+}"#;
+        assert_eq!(written, expected);
+    }
+}

@@ -1,0 +1,167 @@
+//! A problem, with the line it is in.
+
+use standpipe::{Finding, FindingSeverity};
+
+use crate::cli::paint::{Ink, Look};
+use crate::cli::snippet::{Snippet, Syntax};
+use crate::cli::text;
+
+/// Where problems are: the file, to quote from.
+#[derive(Debug)]
+pub(super) struct Origin {
+    pub(super) name: String,
+    /// As it is on the disk; empty if it cannot be read again.
+    pub(super) text: String,
+    pub(super) syntax: Syntax,
+}
+
+#[derive(Debug)]
+pub(super) struct Problem {
+    pub(super) weight: Weight,
+    /// Line and column, from 1.
+    pub(super) place: Option<(usize, usize)>,
+    pub(super) key: String,
+    pub(super) what: String,
+    pub(super) fix: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Weight {
+    Error,
+    Warning,
+    Note,
+}
+
+impl Weight {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Error => "error",
+            Self::Warning => "warning",
+            Self::Note => "note",
+        }
+    }
+
+    fn ink(self) -> Ink {
+        match self {
+            Self::Error => Ink::BAD.bold(),
+            Self::Warning => Ink::WARNING.bold(),
+            Self::Note => Ink::FAINT.bold(),
+        }
+    }
+}
+
+impl From<&Finding> for Problem {
+    fn from(finding: &Finding) -> Self {
+        Self {
+            weight: match finding.severity {
+                FindingSeverity::Error => Weight::Error,
+                FindingSeverity::Warning => Weight::Warning,
+                FindingSeverity::Note => Weight::Note,
+            },
+            place: finding.location.as_ref().map(|location| (location.line, location.column)),
+            key: finding.key.clone(),
+            what: finding.what.clone(),
+            fix: finding.fix.clone(),
+        }
+    }
+}
+
+impl Problem {
+    pub(super) fn draw(&self, origin: &Origin, look: &Look) -> Vec<String> {
+        let mut title = look.line();
+        title.put(self.weight.ink(), self.weight.name()).put(Ink::PLAIN, ": ");
+        if !self.key.is_empty() {
+            title.put(Ink::PLAIN.bold(), &self.key).put(Ink::PLAIN, ": ");
+        }
+        title.put(Ink::PLAIN, &self.what);
+        let mut lines = vec![title.finish()];
+
+        let margin = self.place.map_or(1, |(line, _)| line.to_string().len());
+        if let Some((line, column)) = self.place {
+            let place = format!("{}:{line}:{column}", origin.name);
+            lines.push(beside(margin, "-->", &place, look));
+            if let Some(snippet) = Snippet::cut(&origin.text, origin.syntax, line, column) {
+                lines.extend(self.quote(line, &snippet, look));
+            }
+        }
+        if !self.fix.is_empty() {
+            lines.push(beside(margin, "  =", &self.fix, look));
+        }
+        lines
+    }
+
+    fn quote(&self, number: usize, snippet: &Snippet, look: &Look) -> [String; 2] {
+        let number = number.to_string();
+        let mut quoted = look.line();
+        quoted.space(1).put(Ink::FAINT, &number).put(Ink::FAINT, " | ").put(Ink::PLAIN, &snippet.line);
+        // Escaped characters are wider than the one that was counted.
+        let before: String = snippet.line.chars().take(snippet.caret).collect();
+        let caret = text::width(&text::printable(&before, look.charset));
+        let mut mark = look.line();
+        mark.space(1 + number.len()).put(Ink::FAINT, " |").space(1 + caret).put(self.weight.ink(), "^");
+        [quoted.finish(), mark.finish()]
+    }
+}
+
+/// A line beside the quoted one, marked in the margin where that has its number.
+fn beside(margin: usize, mark: &str, text: &str, look: &Look) -> String {
+    let mut line = look.line();
+    line.pad_to(margin).put(Ink::FAINT, mark).space(1).put(Ink::PLAIN, text);
+    line.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::paint::plain_look;
+    use super::*;
+
+    fn origin(name: &str, text: &str) -> Origin {
+        Origin { name: name.to_owned(), text: text.to_owned(), syntax: Syntax::of(name.as_ref()) }
+    }
+
+    fn problem(place: Option<(usize, usize)>, key: &str, what: &str, fix: &str) -> Problem {
+        Problem {
+            weight: Weight::Error,
+            place,
+            key: key.to_owned(),
+            what: what.to_owned(),
+            fix: fix.to_owned(),
+        }
+    }
+
+    #[test]
+    fn a_problem_has_its_line_in_every_syntax() {
+        let found = problem(Some((2, 11)), "sampling", "\"all\" is no number", "write 100");
+        for (file, text) in
+            [("a.toml", "x = 1\nsampling= \"all\""), ("a.yaml", "x: 1\nsampling: \"all\" # %")]
+        {
+            let lines = found.draw(&origin(file, text), &plain_look(80));
+            let separator = if file == "a.toml" { '=' } else { ':' };
+            let expected = [
+                "error: sampling: \"all\" is no number".to_owned(),
+                format!(" --> {file}:2:11"),
+                format!(" 2 | sampling{separator} \"all\""),
+                "   |           ^".to_owned(),
+                "   = write 100".to_owned(),
+            ];
+            assert_eq!(lines, expected);
+        }
+    }
+
+    #[test]
+    fn a_problem_without_a_place_has_no_line() {
+        let found = problem(None, "OTEL_EXPORTER_OTLP_TIMEOUT", "\"soon\" is no number", "write 10000");
+        let lines = found.draw(&origin("environment", ""), &plain_look(80));
+        let expected = ["error: OTEL_EXPORTER_OTLP_TIMEOUT: \"soon\" is no number", "   = write 10000"];
+        assert_eq!(lines, expected);
+    }
+
+    #[test]
+    fn control_characters_of_the_file_do_not_reach_the_terminal() {
+        let origin = origin("\x1b[2J.toml", "timeout = \"\x1b[2J\" x");
+        let lines = problem(Some((1, 18)), "\x07", "\x1b", "\r").draw(&origin, &plain_look(80));
+        assert!(lines.concat().chars().all(|c| !c.is_control()), "{lines:?}");
+        let caret = lines[3].find('^').expect("a caret");
+        assert_eq!(lines[2].chars().nth(caret), Some('x'), "{lines:#?}");
+    }
+}

@@ -1,0 +1,154 @@
+//! What asking an endpoint came to, stage by stage.
+
+use std::time::Duration;
+
+use standpipe::{Exporter, RouteName};
+
+use crate::cli::describe;
+use crate::cli::paint::{Ink, Look};
+
+/// Behind the mark; the longest of the usual names is `settings`.
+const NAME_WIDTH: usize = 8;
+const TIME_WIDTH: usize = 8;
+
+/// One endpoint that was asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Asked {
+    /// Without secrets.
+    pub(super) endpoint: String,
+    /// Those that were gone through, in their order; nothing follows a failure.
+    pub(super) stages: Vec<Stage>,
+}
+
+/// One step on the way to an answer: `resolve`, `connect`, `TLS`, `export`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Stage {
+    pub(super) name: String,
+    pub(super) took: Duration,
+    pub(super) outcome: Outcome,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(not(test), expect(dead_code, reason = "nobody is asked yet"))]
+pub(super) enum Outcome {
+    /// With what there is to tell of it.
+    Passed(String),
+    /// Not tried, and why: neither good nor bad.
+    Untried(String),
+    Failed {
+        what: String,
+        advice: String,
+    },
+}
+
+impl Asked {
+    pub(super) fn has_failed(&self) -> bool {
+        self.stages.iter().any(|stage| matches!(stage.outcome, Outcome::Failed { .. }))
+    }
+
+    /// What went wrong, in one line, if something did.
+    pub(super) fn failure(&self, exporter: &Exporter) -> Option<String> {
+        let name = match exporter.route() {
+            Some(RouteName::Application) => format!("application/{}", exporter.name()),
+            Some(RouteName::Internal) | None => exporter.name().to_owned(),
+        };
+        self.stages.iter().find_map(|stage| match &stage.outcome {
+            Outcome::Failed { what, advice } => {
+                let advice = if advice.is_empty() { String::new() } else { format!("; {advice}") };
+                Some(format!("exporter {name:?}: {}: {}: {what}{advice}", self.endpoint, stage.name))
+            }
+            Outcome::Passed(_) | Outcome::Untried(_) => None,
+        })
+    }
+
+    /// The endpoint, a line for each stage, and an empty one.
+    pub(super) fn draw(&self, look: &Look) -> Vec<String> {
+        let mut title = look.line();
+        title.put(Ink::FAINT, "asked ").put(Ink::PLAIN.bold(), &self.endpoint);
+        let mut lines = vec![title.finish()];
+        lines.extend(self.stages.iter().flat_map(|stage| stage.draw(look)));
+        lines.push(String::new());
+        lines
+    }
+}
+
+impl Stage {
+    fn draw(&self, look: &Look) -> Vec<String> {
+        let (ink, mark, told, advice) = match &self.outcome {
+            Outcome::Passed(detail) => (Ink::GOOD.bold(), look.glyphs.check, detail, None),
+            Outcome::Untried(why) => (Ink::FAINT.bold(), "-", why, None),
+            Outcome::Failed { what, advice } => (Ink::BAD.bold(), look.glyphs.cross, what, Some(advice)),
+        };
+        // the marks differ in width, what follows them does not
+        let name_at = 2 + look.width_of(look.glyphs.check).max(look.width_of(look.glyphs.cross)) + 1;
+        let told_at = name_at + NAME_WIDTH + TIME_WIDTH + 2;
+        let took = u64::try_from(self.took.as_nanos()).unwrap_or(u64::MAX);
+        let mut line = look.line();
+        line.space(2).put(ink, mark).pad_to(name_at).put(Ink::PLAIN, &self.name);
+        if !matches!(self.outcome, Outcome::Untried(_)) {
+            line.put_right(Ink::FAINT, &describe::duration(took, look), told_at - 2);
+        }
+        line.pad_to(told_at).put(Ink::PLAIN, told);
+        let mut lines = vec![line.finish()];
+        if let Some(advice) = advice.filter(|advice| !advice.is_empty()) {
+            let mut line = look.line();
+            line.pad_to(name_at).put(Ink::FAINT, "=").space(1).put(Ink::PLAIN, advice);
+            lines.push(line.finish());
+        }
+        lines
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::paint::plain_look;
+    use super::*;
+
+    fn stage(name: &str, micros: u64, outcome: Outcome) -> Stage {
+        Stage { name: name.to_owned(), took: Duration::from_micros(micros), outcome }
+    }
+
+    fn asked(last: Stage) -> Asked {
+        let resolve = stage("resolve", 1_500, Outcome::Passed("127.0.0.1:4318".to_owned()));
+        Asked { endpoint: "http://localhost:4318/v1/traces".to_owned(), stages: vec![resolve, last] }
+    }
+
+    fn refused() -> Asked {
+        let what = "connection refused".to_owned();
+        let advice = "is a collector running? try: standpipe receive".to_owned();
+        asked(stage("connect", 40, Outcome::Failed { what, advice }))
+    }
+
+    #[test]
+    fn a_failure_is_drawn_with_its_stage_and_its_advice() {
+        let expected = [
+            "asked http://localhost:4318/v1/traces",
+            "  ✓ resolve  1.50 ms  127.0.0.1:4318",
+            "  ✗ connect  40.0 µs  connection refused",
+            "    = is a collector running? try: standpipe receive",
+            "",
+        ];
+        assert_eq!(refused().draw(&plain_look(80)), expected);
+    }
+
+    #[test]
+    fn a_stage_that_was_not_tried_is_neither_good_nor_bad() {
+        let asked = asked(stage("export", 0, Outcome::Untried("this version cannot try it".to_owned())));
+        assert!(!asked.has_failed());
+        assert_eq!(asked.failure(&Exporter::http("localhost")), None);
+        assert_eq!(asked.draw(&plain_look(80))[2], "  - export            this version cannot try it");
+    }
+
+    #[test]
+    fn a_failure_is_told_to_programs_in_one_line() {
+        let failure = refused().failure(&Exporter::http("localhost").id("shop"));
+        assert!(refused().has_failed());
+        assert_eq!(
+            failure.as_deref(),
+            Some(
+                "exporter \"shop\": http://localhost:4318/v1/traces: connect: connection refused; \
+                 is a collector running? try: standpipe receive"
+            )
+        );
+    }
+}

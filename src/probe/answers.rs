@@ -1,0 +1,152 @@
+//! Pure: what a collector's answer to an empty export means.
+
+use super::Outcome;
+use super::path;
+use super::words::{self, Words};
+use crate::record::Signal;
+use crate::transport::{Reply, ReplyBody};
+
+/// What was asked.
+pub(super) struct Asked<'a> {
+    /// As it may be shown.
+    pub(super) path: &'a str,
+    pub(super) signals: &'a [Signal],
+    /// The names of the headers that the user set.
+    pub(super) headers: &'a [&'a str],
+    pub(super) is_compressed: bool,
+}
+
+/// The last stage's outcome.
+pub(super) fn judge(reply: &Reply, asked: &Asked<'_>) -> Outcome {
+    match reply.status {
+        200..300 => success(reply, asked),
+        300..400 => failed(redirected(reply)),
+        _ => failed(refused(reply, asked)),
+    }
+}
+
+fn failed(words: Words) -> Outcome {
+    Outcome::Failed { what: words.what, advice: words.advice }
+}
+
+fn success(reply: &Reply, asked: &Asked<'_>) -> Outcome {
+    let status = &reply.status_text;
+    // the exporter takes that for a success, too
+    if reply.body == ReplyBody::CutShort {
+        return Outcome::Noted { detail: format!("{status}, but the answer was cut short") };
+    }
+    if !is_export_answer(reply) {
+        let kind = if reply.content_type.is_empty() { "no protobuf" } else { &reply.content_type };
+        return failed(Words::new(
+            format!("{status}: the server answers, but not as a collector would: with {kind}"),
+            format!("are host, port and path right? usual is {}", usual(asked)),
+        ));
+    }
+    // an empty request is welcome on any path, but records would not be
+    if let Some(mistake) = path::mistake(asked.path, asked.signals) {
+        return Outcome::Noted { detail: format!("{status}, but {}: {}", mistake.what, mistake.advice) };
+    }
+    match &reply.body {
+        ReplyBody::Says(message) if !is_json(reply) => {
+            Outcome::Passed { detail: format!("{status}, and the collector says: {message}") }
+        }
+        _ => Outcome::Passed { detail: status.clone() },
+    }
+}
+
+/// Some collectors answer protobuf with JSON, or with no type at all.
+fn is_export_answer(reply: &Reply) -> bool {
+    match &reply.body {
+        ReplyBody::Fine | ReplyBody::CutShort => true,
+        ReplyBody::Unreadable => false,
+        ReplyBody::Says(text) if is_json(reply) => text.trim() == "{}" || text.contains("partialSuccess"),
+        ReplyBody::Says(_) => {
+            reply.content_type.is_empty() || reply.content_type.starts_with("application/x-protobuf")
+        }
+    }
+}
+
+fn is_json(reply: &Reply) -> bool {
+    reply.content_type.starts_with("application/json")
+}
+
+fn redirected(reply: &Reply) -> Words {
+    let status = &reply.status_text;
+    let advice = "redirects are not followed: set the endpoint to where it should go";
+    match &reply.location {
+        Some(location) => Words::new(format!("{status} to {location}"), advice),
+        None => Words::new(status.clone(), advice),
+    }
+}
+
+fn refused(reply: &Reply, asked: &Asked<'_>) -> Words {
+    if reply.status == 400 && wants_tls(reply) {
+        return words::speaks_tls();
+    }
+    let is_lost = matches!(reply.status, 400 | 404 | 405 | 501);
+    if let Some(mistake) = path::mistake(asked.path, asked.signals).filter(|_| is_lost) {
+        return Words::new(format!("{}: {}", reply.status_text, mistake.what), mistake.advice);
+    }
+    let path = if asked.path.is_empty() { "/" } else { asked.path };
+    let usual = usual(asked);
+    match reply.status {
+        401 | 403 | 407 => Words::new(said(reply), credentials(asked)),
+        404 | 501 => Words::new(
+            format!("{}: nothing is taken at {path}", reply.status_text),
+            format!("is the path right? usual is {usual}"),
+        ),
+        405 => Words::new(
+            format!("{}: nothing can be posted to {path}", reply.status_text),
+            format!("is it a collector? is the path right? usual is {usual}"),
+        ),
+        413 => Words::new(said(reply), "not even an empty request is taken: look into the server's limits"),
+        415 if asked.is_compressed => Words::new(
+            said(reply),
+            "does the server take gzip, and OTLP as protobuf? try compression = \"none\"",
+        ),
+        415 => Words::new(said(reply), "does the server take OTLP as protobuf, application/x-protobuf?"),
+        429 => Words::new(said(reply), "the server is there, but asks for patience: try again later"),
+        502 | 504 => Words::new(said(reply), "a gateway is there, but not the collector behind it"),
+        500..600 => Words::new(said(reply), "the server is there, but in trouble: look into its log"),
+        _ => Words::new(said(reply), "is it a collector?"),
+    }
+}
+
+/// The status, and what the body adds; a page in HTML adds nothing.
+fn said(reply: &Reply) -> String {
+    match &reply.body {
+        ReplyBody::Says(text) if !text.is_empty() && !reply.content_type.contains("html") => {
+            format!("{}: {text}", reply.status_text)
+        }
+        _ => reply.status_text.clone(),
+    }
+}
+
+/// The usual servers' words for a client that should have spoken TLS.
+fn wants_tls(reply: &Reply) -> bool {
+    let ReplyBody::Says(text) = &reply.body else { return false };
+    let text = text.to_ascii_lowercase();
+    ["https server", "https port", "ssl-enabled server port", "requires tls"]
+        .iter()
+        .any(|words| text.contains(words))
+}
+
+fn credentials(asked: &Asked<'_>) -> String {
+    if asked.headers.iter().any(|name| name.eq_ignore_ascii_case("authorization")) {
+        return "an authorization header is sent: is its value right, and not out of date?".to_owned();
+    }
+    match asked.headers {
+        [] => "no authorization header is sent: set headers".to_owned(),
+        names => {
+            let names = names.join(", ").to_ascii_lowercase();
+            format!("no authorization header is sent, only {names}: is that what the server wants?")
+        }
+    }
+}
+
+fn usual(asked: &Asked<'_>) -> &'static str {
+    asked.signals.first().copied().unwrap_or(Signal::Traces).path()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,214 @@
+use super::*;
+
+fn reply(status: u16, name: &str, content_type: &str, body: ReplyBody) -> Reply {
+    Reply {
+        status,
+        status_text: format!("{status} {name}"),
+        content_type: content_type.to_owned(),
+        location: None,
+        body,
+    }
+}
+
+fn says(text: &str) -> ReplyBody {
+    ReplyBody::Says(text.to_owned())
+}
+
+fn asked<'a>(path: &'a str, signals: &'a [Signal], headers: &'a [&'a str]) -> Asked<'a> {
+    Asked { path, signals, headers, is_compressed: false }
+}
+
+/// In one line: `+` passed, `~` noted, `-` failed.
+fn judged(reply: &Reply, asked: &Asked<'_>) -> String {
+    match judge(reply, asked) {
+        Outcome::Passed { detail } => format!("+ {detail}"),
+        Outcome::Noted { detail } => format!("~ {detail}"),
+        Outcome::Failed { what, advice } => format!("- {what} | {advice}"),
+    }
+}
+
+const TRACES: &[Signal] = &[Signal::Traces];
+const PROTOBUF: &str = "application/x-protobuf";
+
+#[test]
+fn a_success_is_one_only_if_a_collector_would_say_it_so() {
+    let asked = asked("/v1/traces", TRACES, &[]);
+    let page = "- 200 OK: the server answers, but not as a collector would: with text/html \
+                | are host, port and path right? usual is /v1/traces";
+    for (content_type, body, expected) in [
+        (PROTOBUF, ReplyBody::Fine, "+ 200 OK"),
+        ("", ReplyBody::Fine, "+ 200 OK"),
+        (PROTOBUF, ReplyBody::CutShort, "~ 200 OK, but the answer was cut short"),
+        (PROTOBUF, says("use v2"), "+ 200 OK, and the collector says: use v2"),
+        ("application/json", says("{}"), "+ 200 OK"),
+        ("application/json; charset=utf-8", says("{\"partialSuccess\":{}}"), "+ 200 OK"),
+        ("text/html", says("<html>welcome</html>"), page),
+        (
+            "application/json",
+            says("{\"error\":\"who are you?\"}"),
+            "- 200 OK: the server answers, but not as a collector would: with application/json \
+             | are host, port and path right? usual is /v1/traces",
+        ),
+        (
+            "",
+            ReplyBody::Unreadable,
+            "- 200 OK: the server answers, but not as a collector would: with no protobuf \
+             | are host, port and path right? usual is /v1/traces",
+        ),
+    ] {
+        assert_eq!(judged(&reply(200, "OK", content_type, body), &asked), expected);
+    }
+}
+
+#[test]
+fn a_success_on_the_path_of_another_signal_is_noted() {
+    let asked = asked("/v1/traces", &[Signal::Traces, Signal::Metrics], &[]);
+    assert_eq!(
+        judged(&reply(200, "OK", PROTOBUF, ReplyBody::Fine), &asked),
+        "~ 200 OK, but metrics are posted to /v1/traces, the path of traces: write the endpoint without a path, or \
+         give each signal an exporter of its own"
+    );
+}
+
+#[test]
+fn each_refusal_has_its_advice() {
+    let asked = asked("/v1/foo", TRACES, &[]);
+    for (status, name, body, expected) in [
+        (
+            404,
+            "Not Found",
+            ReplyBody::Fine,
+            "- 404 Not Found: nothing is taken at /v1/foo | is the path right? usual is /v1/traces",
+        ),
+        (
+            501,
+            "Not Implemented",
+            ReplyBody::Fine,
+            "- 501 Not Implemented: nothing is taken at /v1/foo | is the path right? usual is /v1/traces",
+        ),
+        (
+            405,
+            "Method Not Allowed",
+            ReplyBody::Fine,
+            "- 405 Method Not Allowed: nothing can be posted to /v1/foo | is it a collector? is the path right? usual \
+             is /v1/traces",
+        ),
+        (
+            413,
+            "Content Too Large",
+            ReplyBody::Fine,
+            "- 413 Content Too Large | not even an empty request is taken: look into the server's limits",
+        ),
+        (
+            415,
+            "Unsupported Media Type",
+            says("json only"),
+            "- 415 Unsupported Media Type: json only | does the server take OTLP as protobuf, application/x-protobuf?",
+        ),
+        (
+            429,
+            "Too Many Requests",
+            ReplyBody::Fine,
+            "- 429 Too Many Requests | the server is there, but asks for patience: try again later",
+        ),
+        (
+            500,
+            "Internal Server Error",
+            says("disk full"),
+            "- 500 Internal Server Error: disk full | the server is there, but in trouble: look into its log",
+        ),
+        (
+            502,
+            "Bad Gateway",
+            ReplyBody::Unreadable,
+            "- 502 Bad Gateway | a gateway is there, but not the collector behind it",
+        ),
+        (400, "Bad Request", says("what?"), "- 400 Bad Request: what? | is it a collector?"),
+    ] {
+        assert_eq!(judged(&reply(status, name, "text/plain", body), &asked), expected);
+    }
+}
+
+#[test]
+fn a_compressed_request_that_is_not_taken_may_be_taken_uncompressed() {
+    let asked = Asked { is_compressed: true, ..asked("/v1/traces", TRACES, &[]) };
+    assert_eq!(
+        judged(&reply(415, "Unsupported Media Type", "", ReplyBody::Fine), &asked),
+        "- 415 Unsupported Media Type | does the server take gzip, and OTLP as protobuf? try compression = \"none\""
+    );
+}
+
+#[test]
+fn a_page_of_html_is_not_repeated() {
+    let shown =
+        judged(&reply(503, "Service Unavailable", "text/html", says("<html>")), &asked("/", TRACES, &[]));
+    assert!(shown.starts_with("- 503 Service Unavailable |"), "{shown}");
+}
+
+#[test]
+fn who_is_not_let_in_learns_which_headers_were_sent() {
+    for (headers, advice) in [
+        (&[][..], "no authorization header is sent: set headers"),
+        (
+            &["Api-Key", "x-tenant"],
+            "no authorization header is sent, only api-key, x-tenant: is that what the server wants?",
+        ),
+        (
+            &["x-tenant", "Authorization"],
+            "an authorization header is sent: is its value right, and not out of date?",
+        ),
+    ] {
+        for (status, name) in [(401, "Unauthorized"), (403, "Forbidden")] {
+            let judged = judged(
+                &reply(status, name, "text/plain", says("go away")),
+                &asked("/v1/traces", TRACES, headers),
+            );
+            assert_eq!(judged, format!("- {status} {name}: go away | {advice}"));
+        }
+    }
+}
+
+#[test]
+fn a_path_that_is_lost_is_explained_by_itself() {
+    let not_found = reply(404, "Not Found", "", ReplyBody::Fine);
+    assert_eq!(
+        judged(&not_found, &asked("/v1/traces/v1/traces", TRACES, &[])),
+        "- 404 Not Found: the path /v1/traces/v1/traces names a signal twice | write the endpoint without what is \
+         doubled"
+    );
+    assert_eq!(
+        judged(&not_found, &asked("/v1/traces", &[Signal::Metrics], &[])),
+        "- 404 Not Found: metrics are posted to /v1/traces, the path of traces | write the endpoint without a path, \
+         or give each signal an exporter of its own"
+    );
+    // who is not let in has not been told anything about the path
+    let closed =
+        judged(&reply(401, "Unauthorized", "", ReplyBody::Fine), &asked("/v1/logs/v1/logs", TRACES, &[]));
+    assert!(closed.starts_with("- 401 Unauthorized |"), "{closed}");
+}
+
+#[test]
+fn a_redirect_says_where_to() {
+    let advice = "redirects are not followed: set the endpoint to where it should go";
+    let mut moved = reply(308, "Permanent Redirect", "", ReplyBody::Fine);
+    let asked = asked("/v1/traces", TRACES, &[]);
+    assert_eq!(judged(&moved, &asked), format!("- 308 Permanent Redirect | {advice}"));
+    moved.location = Some("https://a.example/v1/traces".to_owned());
+    assert_eq!(
+        judged(&moved, &asked),
+        format!("- 308 Permanent Redirect to https://a.example/v1/traces | {advice}")
+    );
+}
+
+#[test]
+fn the_usual_servers_words_for_a_missing_tls_are_known() {
+    for text in [
+        "Client sent an HTTP request to an HTTPS server.",
+        "<html><title>400 The plain HTTP request was sent to HTTPS port</title></html>",
+        "Reason: You're speaking plain HTTP to an SSL-enabled server port.",
+    ] {
+        let judged =
+            judged(&reply(400, "Bad Request", "text/html", says(text)), &asked("/v1/traces", TRACES, &[]));
+        assert_eq!(judged, "- this port speaks TLS | write https:// instead of http://");
+    }
+}

@@ -1,0 +1,159 @@
+//! Pure: who a certificate is about, who says so, and until when. Nothing is verified here.
+
+use std::fmt;
+
+const SEQUENCE: u8 = 0x30;
+const SET: u8 = 0x31;
+const OBJECT_ID: u8 = 0x06;
+const UTC_TIME: u8 = 0x17;
+const GENERALIZED_TIME: u8 = 0x18;
+const OCTET_STRING: u8 = 0x04;
+const VERSION: u8 = 0xa0;
+const EXTENSIONS: u8 = 0xa3;
+const DNS_NAME: u8 = 0x82;
+const COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
+const ORGANIZATION: &[u8] = &[0x55, 0x04, 0x0a];
+const ALTERNATIVE_NAMES: &[u8] = &[0x55, 0x1d, 0x11];
+/// A name is cut to so many characters.
+const LONGEST_NAME: usize = 64;
+
+/// What a person wants to know of a certificate.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Certificate {
+    pub(super) subject: String,
+    pub(super) issuer: String,
+    /// The last day, as `2027-01-01`.
+    pub(super) until: String,
+}
+
+impl Certificate {
+    /// Reads DER; `None` if it is none.
+    pub(super) fn parse(der: &[u8]) -> Option<Self> {
+        let mut certificate = Der(Der(der).expect(SEQUENCE)?);
+        let mut fields = Der(certificate.expect(SEQUENCE)?);
+        fields.skip_if(VERSION);
+        // serial number, algorithm
+        fields.next()?;
+        fields.next()?;
+        let issuer = fields.expect(SEQUENCE)?;
+        let mut validity = Der(fields.expect(SEQUENCE)?);
+        validity.next()?;
+        let (time_kind, time) = validity.next()?;
+        let subject = fields.expect(SEQUENCE)?;
+        // the key
+        fields.next()?;
+        Some(Self {
+            subject: name(subject).or_else(|| first_host(fields)).unwrap_or_else(unnamed),
+            issuer: name(issuer).unwrap_or_else(unnamed),
+            until: day(time_kind, time)?,
+        })
+    }
+
+    pub(super) fn is_self_signed(&self) -> bool {
+        self.subject == self.issuer
+    }
+}
+
+impl fmt::Display for Certificate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "certificate of \"{}\" by \"{}\", until {}", self.subject, self.issuer, self.until)
+    }
+}
+
+/// What is left to read of a run of DER values.
+struct Der<'a>(&'a [u8]);
+
+impl<'a> Der<'a> {
+    /// The next value's tag and content.
+    fn next(&mut self) -> Option<(u8, &'a [u8])> {
+        let (&tag, rest) = self.0.split_first()?;
+        let (&first, rest) = rest.split_first()?;
+        let (length, rest) = match first {
+            0..=0x7f => (usize::from(first), rest),
+            // no certificate is longer than three bytes of length can say
+            0x81..=0x83 => {
+                let (bytes, rest) = rest.split_at_checked(usize::from(first - 0x80))?;
+                (bytes.iter().fold(0, |length, byte| length << 8 | usize::from(*byte)), rest)
+            }
+            _ => return None,
+        };
+        let (content, rest) = rest.split_at_checked(length)?;
+        self.0 = rest;
+        Some((tag, content))
+    }
+
+    fn expect(&mut self, tag: u8) -> Option<&'a [u8]> {
+        self.next().filter(|(found, _)| *found == tag).map(|(_, content)| content)
+    }
+
+    fn skip_if(&mut self, tag: u8) {
+        if self.0.first() == Some(&tag) {
+            self.next();
+        }
+    }
+}
+
+impl<'a> Iterator for Der<'a> {
+    type Item = (u8, &'a [u8]);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        Der::next(self)
+    }
+}
+
+/// The common name, or else the organization.
+fn name(distinguished: &[u8]) -> Option<String> {
+    let part = |wanted: &[u8]| {
+        let sets = Der(distinguished).filter(|(tag, _)| *tag == SET);
+        let mut parts = sets.filter_map(|(_, set)| {
+            let mut part = Der(Der(set).expect(SEQUENCE)?);
+            let kind = part.expect(OBJECT_ID)?;
+            let (_, text) = part.next()?;
+            Some((kind, text))
+        });
+        parts.find(|(kind, _)| *kind == wanted).map(|(_, text)| printable(text))
+    };
+    part(COMMON_NAME).or_else(|| part(ORGANIZATION)).filter(|name| !name.is_empty())
+}
+
+/// The first name that a certificate without a subject is for.
+fn first_host(mut rest: Der<'_>) -> Option<String> {
+    let (_, extensions) = Iterator::find(&mut rest, |(tag, _)| *tag == EXTENSIONS)?;
+    let extensions = Der(Der(extensions).expect(SEQUENCE)?);
+    let names = extensions.filter_map(|(_, extension)| {
+        let mut extension = Der(extension);
+        let kind = extension.expect(OBJECT_ID)?;
+        let (_, value) = Iterator::find(&mut extension, |(tag, _)| *tag == OCTET_STRING)?;
+        Some((kind, value))
+    });
+    let (_, names) = names.into_iter().find(|(kind, _)| *kind == ALTERNATIVE_NAMES)?;
+    let mut names = Der(Der(names).expect(SEQUENCE)?);
+    Iterator::find(&mut names, |(tag, _)| *tag == DNS_NAME).map(|(_, name)| printable(name))
+}
+
+/// `YYMMDD…` up to 2049, `YYYYMMDD…` beyond.
+fn day(kind: u8, time: &[u8]) -> Option<String> {
+    let time =
+        std::str::from_utf8(time).ok().filter(|time| time.bytes().take(6).all(|b| b.is_ascii_digit()))?;
+    let (century, rest) = match kind {
+        UTC_TIME if time < "50" => ("20", time),
+        UTC_TIME => ("19", time),
+        GENERALIZED_TIME => time.split_at_checked(2)?,
+        _ => return None,
+    };
+    Some(format!("{century}{}-{}-{}", rest.get(..2)?, rest.get(2..4)?, rest.get(4..6)?))
+}
+
+fn unnamed() -> String {
+    "unnamed".to_owned()
+}
+
+/// A stranger's text: nothing in it may move a cursor or look like the end of the name.
+fn printable(text: &[u8]) -> String {
+    let text = String::from_utf8_lossy(text);
+    let safe = text.chars().map(|c| if c.is_control() || c == '"' { ' ' } else { c });
+    safe.take(LONGEST_NAME).collect()
+}
+
+#[cfg(test)]
+mod tests;

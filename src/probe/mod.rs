@@ -1,0 +1,256 @@
+//! Asks a collector, stage by stage, whether it can be reached, and says in a person's words what is wrong.
+//!
+//! ```text
+//! Exporter → each endpoint → resolve → connect → TLS → empty export → Report
+//!                               └────────┴──────┴──────────┴ the first failure ends it, with advice
+//! ```
+//!
+//! The exporter's own way is gone, with its proxy, its certificates and its headers. No telemetry is sent: an export
+//! without records is an empty body. No redirect is followed, and no secret is shown.
+
+mod answers;
+mod certificate;
+mod grpc;
+mod http;
+mod http2;
+mod path;
+mod place;
+mod speech;
+mod stages;
+mod way;
+mod words;
+
+use std::fmt;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use self::place::Place;
+use self::stages::Stages;
+use self::words::Words;
+use crate::config::{Exporter, Transport};
+use crate::record::Signal;
+
+/// Asks each endpoint of an exporter whether it would take what is sent there.
+///
+/// All endpoints are asked at the same time, each within the budget. This blocks until the last has answered or the
+/// budget is used up, and never fails: what is wrong is in the report.
+///
+/// ```
+/// use std::time::Duration;
+/// use standpipe::Exporter;
+/// use standpipe::probe::probe;
+///
+/// # let receiver = standpipe::receiver::Receiver::start()?;
+/// # let endpoint = receiver.endpoint();
+/// # /*
+/// let endpoint = "http://localhost:4318";
+/// # */
+/// let report = probe(&Exporter::http(endpoint), Duration::from_secs(5));
+/// assert!(report.is_good(), "{report}");
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub fn probe(exporter: &Exporter, budget: Duration) -> Report {
+    let now = Instant::now();
+    let deadline = now.checked_add(budget).unwrap_or(now + LONGEST);
+    let endpoints = endpoints(exporter);
+    let endpoints = thread::scope(|scope| {
+        let asked: Vec<_> = endpoints
+            .iter()
+            .map(|endpoint| {
+                let ask = || ask(exporter, endpoint, deadline);
+                // a machine without room for another thread asks one after the other
+                thread::Builder::new().spawn_scoped(scope, ask).map_err(|_| ask())
+            })
+            .collect();
+        let answers = asked.into_iter().zip(&endpoints).map(|(asked, endpoint)| {
+            let stages = match asked {
+                Ok(thread) => thread.join().unwrap_or_else(|_| given_up()),
+                Err(stages) => stages,
+            };
+            EndpointReport { url: endpoint.shown.clone(), signals: endpoint.signals.clone(), stages }
+        });
+        answers.collect()
+    });
+    Report { exporter: exporter.name().to_owned(), endpoints }
+}
+
+/// More patience than anyone has, for a budget that no clock can hold.
+const LONGEST: Duration = Duration::from_secs(3600);
+
+/// What was found out about an exporter, from [`probe`]. Shown as a line for each stage.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Report {
+    /// The exporter's id.
+    pub exporter: String,
+    /// Each URL that signals are sent to, once.
+    pub endpoints: Vec<EndpointReport>,
+}
+
+impl Report {
+    /// Whether nothing failed.
+    pub fn is_good(&self) -> bool {
+        self.endpoints.iter().all(EndpointReport::is_good)
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for endpoint in &self.endpoints {
+            for stage in &endpoint.stages {
+                writeln!(f, "exporter {}: {}: {stage}", self.exporter, endpoint.url)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// How far the way to one URL could be gone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct EndpointReport {
+    /// The URL, without its query.
+    pub url: String,
+    /// What is sent there.
+    pub signals: Vec<Signal>,
+    /// The stages that were gone through, in their order. After one that failed there is no other.
+    pub stages: Vec<Stage>,
+}
+
+impl EndpointReport {
+    /// Whether no stage failed.
+    pub fn is_good(&self) -> bool {
+        self.failure().is_none()
+    }
+
+    /// The stage that failed.
+    pub fn failure(&self) -> Option<&Stage> {
+        self.stages.iter().find(|stage| matches!(stage.outcome, Outcome::Failed { .. }))
+    }
+}
+
+/// One step on the way to a collector.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Stage {
+    /// Which step.
+    pub kind: StageKind,
+    /// How long it took.
+    pub took: Duration,
+    /// What came of it.
+    pub outcome: Outcome,
+}
+
+impl fmt::Display for Stage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.outcome {
+            Outcome::Passed { detail } => write!(f, "{}: {detail}", self.kind),
+            Outcome::Noted { detail } => write!(f, "{}: note: {detail}", self.kind),
+            Outcome::Failed { what, advice } if advice.is_empty() => {
+                write!(f, "{}: failed: {what}", self.kind)
+            }
+            Outcome::Failed { what, advice } => write!(f, "{}: failed: {what}; {advice}", self.kind),
+        }
+    }
+}
+
+/// The steps, in their order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum StageKind {
+    /// Making sense of the exporter's settings; only there if that failed.
+    Settings,
+    /// Looking up the host's addresses.
+    Resolve,
+    /// Opening a connection, by way of a proxy if there is one.
+    Connect,
+    /// Agreeing on encryption, and verifying the certificate; only for `https`.
+    Tls,
+    /// Finding out whether the peer speaks HTTP/2; only for gRPC.
+    Http2,
+    /// Sending a request without records.
+    Export,
+}
+
+impl StageKind {
+    /// In lower case.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Settings => "settings",
+            Self::Resolve => "resolve",
+            Self::Connect => "connect",
+            Self::Tls => "tls",
+            Self::Http2 => "http/2",
+            Self::Export => "export",
+        }
+    }
+}
+
+impl fmt::Display for StageKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// What came of a stage. All texts are lines without line breaks, and without secrets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Outcome {
+    /// All is well.
+    Passed {
+        /// What was found, such as `127.0.0.1:4318`.
+        detail: String,
+    },
+    /// Neither good nor bad, but worth knowing.
+    Noted {
+        /// What to know.
+        detail: String,
+    },
+    /// It ends here.
+    Failed {
+        /// What is wrong.
+        what: String,
+        /// What to do about it; may be empty.
+        advice: String,
+    },
+}
+
+/// A URL to ask, and the signals that go there.
+struct Endpoint {
+    url: String,
+    shown: String,
+    signals: Vec<Signal>,
+}
+
+fn endpoints(exporter: &Exporter) -> Vec<Endpoint> {
+    let mut endpoints: Vec<Endpoint> = Vec::new();
+    for (signal, shown) in exporter.endpoints() {
+        let url = exporter.http.url(signal);
+        match endpoints.iter_mut().find(|endpoint| endpoint.url == url) {
+            Some(endpoint) => endpoint.signals.push(signal),
+            None => endpoints.push(Endpoint { url, shown, signals: vec![signal] }),
+        }
+    }
+    endpoints
+}
+
+fn ask(exporter: &Exporter, endpoint: &Endpoint, deadline: Instant) -> Vec<Stage> {
+    let Some(place) = Place::parse(&endpoint.url, &endpoint.shown) else {
+        let mut stages = Stages::begin(Instant::now());
+        let advice = "write a URL like \"http://localhost:4318\"";
+        stages.fail(StageKind::Settings, Instant::now(), Words::new("the endpoint cannot be read", advice));
+        return stages.finish();
+    };
+    match exporter.http.transport {
+        Transport::Http => http::ask(&exporter.http, &endpoint.signals, &place, deadline),
+        Transport::Grpc => grpc::ask(&exporter.http, &endpoint.signals, &place, deadline),
+    }
+}
+
+/// A panic on the way is a bug of ours, but the other endpoints still have something to say.
+fn given_up() -> Vec<Stage> {
+    let now = Instant::now();
+    let mut stages = Stages::begin(now);
+    stages.fail(StageKind::Settings, now, Words::new("the probe panicked", "please report this"));
+    stages.finish()
+}

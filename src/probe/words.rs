@@ -1,0 +1,211 @@
+//! Pure: what it means when a stage fails, and what to do about it.
+
+use std::io::ErrorKind;
+
+use super::certificate::Certificate;
+use super::place::Place;
+use super::speech::Speech;
+use crate::transport::{Failure, TlsFault, TlsFaultKind};
+
+/// What is wrong, and advice, which may be empty.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Words {
+    pub(super) what: String,
+    pub(super) advice: String,
+}
+
+impl Words {
+    pub(super) fn new(what: impl Into<String>, advice: impl Into<String>) -> Self {
+        Self { what: what.into(), advice: advice.into() }
+    }
+}
+
+/// Why no address was found for a host.
+pub(super) fn unresolved(host: &str, failure: &Failure) -> Words {
+    match failure {
+        Failure::TimedOut => Words::new(
+            format!("no name server answered in time for \"{host}\""),
+            "is there a network? is the name right?",
+        ),
+        // the system's words for EAI_AGAIN
+        Failure::Io { text, .. } if text.contains("emporary failure") => Words::new(
+            format!("no name server knows anything of \"{host}\" at the moment"),
+            "is the name right? in a container, is it on the same network? is there a network at all?",
+        ),
+        _ => Words::new(
+            format!("there is no host \"{host}\""),
+            "is the name right? in a container, is it on the same network?",
+        ),
+    }
+}
+
+/// Who was to be connected to.
+pub(super) struct Target<'a> {
+    /// The addresses, as they may be shown.
+    pub(super) addresses: String,
+    /// Host and port of a proxy in between.
+    pub(super) proxy: Option<&'a str>,
+    /// For a refused connection.
+    pub(super) when_refused: &'static str,
+}
+
+/// Why there is no connection.
+pub(super) fn unconnected(target: &Target<'_>, failure: &Failure) -> Words {
+    let who = match target.proxy {
+        Some(proxy) => format!("the proxy {proxy}"),
+        None => target.addresses.clone(),
+    };
+    let around = "set proxy = \"off\" or NO_PROXY to go without it";
+    match failure {
+        Failure::Proxy(why) => Words::new(
+            format!("{who} opens no way to the collector: {why}"),
+            format!("does it allow this host and port? {around}"),
+        ),
+        Failure::Io { kind: ErrorKind::ConnectionRefused, .. } => {
+            let advice = match target.proxy {
+                Some(_) => format!("is the proxy running? {around}"),
+                None => target.when_refused.to_owned(),
+            };
+            Words::new(format!("connection refused by {who}"), advice)
+        }
+        Failure::TimedOut => Words::new(
+            format!("no answer in time from {who}"),
+            "are host and port right? does a firewall stand between?",
+        ),
+        Failure::Io { kind: ErrorKind::NetworkUnreachable | ErrorKind::HostUnreachable, .. } => {
+            Words::new(format!("there is no way to {who}"), "is the network up? is a VPN needed?")
+        }
+        Failure::Closed => Words::new(format!("connection closed at once by {who}"), ""),
+        Failure::Io { text, .. } => Words::new(format!("{who}: {text}"), ""),
+        Failure::Tls(fault) => Words::new(format!("{who}: {}", fault.what), ""),
+        Failure::NotHttp => Words::new(format!("{who} does not answer in HTTP"), "is it a proxy?"),
+    }
+}
+
+/// Why there is no encryption. The certificate helps to name who is not trusted.
+pub(super) fn unsecured(
+    failure: &Failure,
+    place: &Place,
+    has_ca: bool,
+    certificate: Option<&Certificate>,
+) -> Words {
+    match failure {
+        Failure::Tls(fault) => faulty(fault, place, has_ca, certificate),
+        Failure::TimedOut => Words::new(
+            "the server accepts the connection, but does not answer the TLS handshake in time",
+            "does this port speak TLS? if not, write http://",
+        ),
+        Failure::Closed => Words::new(
+            "the server closed the connection in the TLS handshake",
+            "does this port speak TLS? if not, write http://",
+        ),
+        Failure::NotHttp | Failure::Proxy(_) => Words::new("the TLS handshake failed", ""),
+        Failure::Io { text, .. } => Words::new(format!("the TLS handshake failed: {text}"), ""),
+    }
+}
+
+fn faulty(fault: &TlsFault, place: &Place, has_ca: bool, certificate: Option<&Certificate>) -> Words {
+    let what = fault.what.clone();
+    match fault.kind {
+        TlsFaultKind::NotTls => Words::new(what, "write http:// instead of https://"),
+        TlsFaultKind::UnknownIssuer => unknown_issuer(what, has_ca, certificate),
+        TlsFaultKind::Expired => Words::new(what, "renew it; is this machine's clock right?"),
+        TlsFaultKind::NotValidYet => Words::new(what, "is this machine's clock right?"),
+        TlsFaultKind::WrongHost => Words::new(
+            // rustls names the host as it is used
+            what.replace(place.host.as_str(), &place.shown_host),
+            "write a name that it is valid for in the endpoint, or get a certificate for this host",
+        ),
+        TlsFaultKind::ClientCertificateWanted => {
+            Words::new(what, "set client-certificate-file and client-key-file")
+        }
+        TlsFaultKind::ClientCertificateRefused => {
+            Words::new(what, "does the server trust the authority that issued it?")
+        }
+        TlsFaultKind::NoHttp2 => no_http2(),
+        TlsFaultKind::Other => Words::new(what, ""),
+    }
+}
+
+fn unknown_issuer(what: String, has_ca: bool, certificate: Option<&Certificate>) -> Words {
+    let Some(certificate) = certificate else {
+        return Words::new(what, "set ca-file to the certificate of its issuer");
+    };
+    let issuer = &certificate.issuer;
+    let what = match certificate.is_self_signed() {
+        true => format!("{what}: it is signed by itself, \"{issuer}\""),
+        false => format!("{what}: \"{issuer}\""),
+    };
+    match has_ca {
+        true => Words::new(what, format!("ca-file does not hold the certificate of \"{issuer}\"")),
+        false => Words::new(what, format!("set ca-file to the certificate of \"{issuer}\"")),
+    }
+}
+
+/// TLS is fine, but gRPC cannot be spoken over it.
+pub(super) fn no_http2() -> Words {
+    Words::new(
+        "the server offers no HTTP/2 (ALPN h2), which gRPC needs",
+        "is it the HTTP port? write transport = \"http\", or the gRPC port, usually 4317",
+    )
+}
+
+/// Why nobody answered an export.
+pub(super) fn unanswered(failure: &Failure, speech: Speech, is_tls: bool) -> Words {
+    match (speech, failure) {
+        (Speech::Http2, _) => Words::new(
+            "this port speaks gRPC (HTTP/2)",
+            "write transport = \"grpc\", or the HTTP port, usually 4318",
+        ),
+        (Speech::Tls, _) => speaks_tls(),
+        (_, Failure::TimedOut) => Words::new(
+            "nothing was answered in time",
+            "is it the port of a collector, usually 4318 for HTTP? is the collector overloaded?",
+        ),
+        (_, Failure::Closed) => Words::new(
+            "the server closed the connection without an answer",
+            match is_tls {
+                true => "is it a gRPC port? then write transport = \"grpc\", or the HTTP port, usually 4318",
+                false => "is it the port of a collector, usually 4318 for HTTP?",
+            },
+        ),
+        (_, Failure::NotHttp) => Words::new(
+            "something answers, but not in HTTP",
+            "is it the port of a collector, usually 4318 for HTTP?",
+        ),
+        (_, Failure::Proxy(text) | Failure::Io { text, .. }) => {
+            Words::new(format!("the request failed: {text}"), "")
+        }
+        (_, Failure::Tls(fault)) => Words::new(fault.what.clone(), ""),
+    }
+}
+
+/// Why nobody answered in HTTP/2.
+pub(super) fn no_grpc(failure: &Failure, speech: Speech) -> Words {
+    match (speech, failure) {
+        (Speech::Http1, _) => Words::new(
+            "this port speaks HTTP/1",
+            "is it the HTTP port? write transport = \"http\", or the gRPC port, usually 4317",
+        ),
+        (Speech::Tls, _) => speaks_tls(),
+        (Speech::Unknown, _) => Words::new(
+            "something answers, but not in HTTP/2",
+            "is it the gRPC port of a collector, usually 4317?",
+        ),
+        (_, Failure::TimedOut) => Words::new(
+            "nothing was answered in time",
+            "is it the gRPC port of a collector, usually 4317? does it want TLS? then write https://",
+        ),
+        _ => Words::new(
+            "the server closed the connection without an answer",
+            "is it the gRPC port of a collector, usually 4317? does it want TLS? then write https://",
+        ),
+    }
+}
+
+pub(super) fn speaks_tls() -> Words {
+    Words::new("this port speaks TLS", "write https:// instead of http://")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,173 @@
+//! Notes of the way of one request: when a name was found, when a connection stood, when TLS was agreed on, and what
+//! the peer said first.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use ureq::config::Config;
+use ureq::http::Uri;
+use ureq::unversioned::resolver::{DefaultResolver, ResolvedSocketAddrs, Resolver};
+use ureq::unversioned::transport::{Buffers, ConnectionDetails, Connector, Either, NextTimeout, Transport};
+
+use super::socket::Socket;
+
+/// Enough to tell what a peer speaks.
+const FIRST_BYTES: usize = 32;
+
+/// What is known of the way so far.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Steps {
+    pub(crate) resolved: Option<Instant>,
+    /// Of the server, or of the proxy.
+    pub(crate) addresses: Vec<SocketAddr>,
+    pub(crate) connected: Option<Instant>,
+    /// Which of the addresses answered.
+    pub(crate) peer: Option<SocketAddr>,
+    pub(crate) secured: Option<Instant>,
+    /// What came first from the server, decrypted if TLS was agreed on.
+    pub(crate) first_bytes: Vec<u8>,
+}
+
+/// Written by everyone on the way, read at its end.
+#[derive(Debug, Clone)]
+pub(super) struct Journal {
+    steps: Arc<Mutex<Steps>>,
+    has_proxy: bool,
+}
+
+impl Journal {
+    pub(super) fn new(has_proxy: bool) -> Self {
+        Self { steps: Arc::default(), has_proxy }
+    }
+
+    pub(super) fn read(&self) -> Steps {
+        self.steps().clone()
+    }
+
+    fn steps(&self) -> MutexGuard<'_, Steps> {
+        self.steps.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The usual look-up, noted.
+#[derive(Debug)]
+pub(super) struct NotedResolver {
+    pub(super) journal: Journal,
+    pub(super) resolver: DefaultResolver,
+}
+
+impl Resolver for NotedResolver {
+    fn resolve(
+        &self,
+        uri: &Uri,
+        config: &Config,
+        timeout: NextTimeout,
+    ) -> Result<ResolvedSocketAddrs, ureq::Error> {
+        let addresses = self.resolver.resolve(uri, config, timeout)?;
+        let mut steps = self.journal.steps();
+        steps.resolved = Some(Instant::now());
+        steps.addresses = addresses.to_vec();
+        Ok(addresses)
+    }
+}
+
+/// Stands behind the sockets, before TLS.
+#[derive(Debug)]
+pub(super) struct NoteConnection(pub(super) Journal);
+
+impl<Tunnel: Transport> Connector<Either<Tunnel, Socket>> for NoteConnection {
+    type Out = Overheard<Either<Tunnel, Socket>>;
+
+    fn connect(
+        &self,
+        _: &ConnectionDetails<'_>,
+        chained: Option<Either<Tunnel, Socket>>,
+    ) -> Result<Option<Self::Out>, ureq::Error> {
+        let Some(inner) = chained else { return Ok(None) };
+        let mut steps = self.0.steps();
+        if let Either::B(socket) = &inner {
+            steps.peer = socket.peer();
+        }
+        // with a proxy the socket leads to it, and only the tunnel to the server
+        let leads_to_server = !self.0.has_proxy || matches!(inner, Either::A(_));
+        if leads_to_server {
+            steps.connected = Some(Instant::now());
+        }
+        let journal = leads_to_server.then(|| self.0.clone());
+        Ok(Some(Overheard { inner, journal, is_decrypted: false }))
+    }
+}
+
+/// A connection whose first bytes are noted.
+#[derive(Debug)]
+pub(super) struct Overheard<In> {
+    inner: In,
+    journal: Option<Journal>,
+    /// Whether it stands behind TLS.
+    is_decrypted: bool,
+}
+
+impl<In: Transport> Transport for Overheard<In> {
+    fn buffers(&mut self) -> &mut dyn Buffers {
+        self.inner.buffers()
+    }
+
+    fn transmit_output(&mut self, amount: usize, timeout: NextTimeout) -> Result<(), ureq::Error> {
+        self.inner.transmit_output(amount, timeout)
+    }
+
+    fn await_input(&mut self, timeout: NextTimeout) -> Result<bool, ureq::Error> {
+        let progress = self.inner.await_input(timeout)?;
+        if let Some(journal) = &self.journal {
+            let input = self.inner.buffers().input();
+            let mut steps = journal.steps();
+            let is_last_layer = self.is_decrypted == steps.secured.is_some();
+            // until there are enough of them the peer may still be at its first word
+            let is_first = steps.first_bytes.len() < FIRST_BYTES && input.starts_with(&steps.first_bytes);
+            if is_last_layer && is_first {
+                steps.first_bytes = input[..input.len().min(FIRST_BYTES)].to_vec();
+            }
+        }
+        Ok(progress)
+    }
+
+    fn is_open(&mut self) -> bool {
+        self.inner.is_open()
+    }
+
+    fn is_tls(&self) -> bool {
+        self.inner.is_tls()
+    }
+}
+
+/// Stands behind TLS: notes that it is agreed on, and may end the way there.
+#[derive(Debug)]
+pub(super) struct NoteTls {
+    pub(super) journal: Journal,
+    pub(super) goes_on: bool,
+}
+
+impl<In: Transport> Connector<In> for NoteTls {
+    type Out = Overheard<In>;
+
+    fn connect(
+        &self,
+        details: &ConnectionDetails<'_>,
+        chained: Option<In>,
+    ) -> Result<Option<Self::Out>, ureq::Error> {
+        let Some(inner) = chained else { return Ok(None) };
+        let mut steps = self.journal.steps();
+        // the TLS of a proxy is not the server's
+        let leads_to_server = steps.connected.is_some();
+        if leads_to_server && details.needs_tls() {
+            steps.secured = Some(Instant::now());
+            steps.first_bytes.clear();
+        }
+        if leads_to_server && !self.goes_on {
+            return Err(ureq::Error::ConnectionFailed);
+        }
+        let journal = leads_to_server.then(|| self.journal.clone());
+        Ok(Some(Overheard { inner, journal, is_decrypted: true }))
+    }
+}

@@ -1,0 +1,136 @@
+//! What went wrong with TLS, in words: with the names and dates that help to mend it.
+
+use std::io;
+
+use rustls::pki_types::UnixTime;
+use rustls::{AlertDescription, CertificateError, Error};
+
+use crate::transport::{TlsFault, TlsFaultKind};
+
+/// So many names of a certificate are enough to see whose it is.
+const MOST_NAMES: usize = 5;
+const SECONDS_OF_A_DAY: u64 = 86_400;
+
+/// What a failed connection says of TLS, if that is why it failed.
+pub(crate) fn fault(error: &io::Error) -> Option<TlsFault> {
+    let error: &Error = error.get_ref()?.downcast_ref()?;
+    Some(match error {
+        Error::InvalidCertificate(fault) => certificate_fault(fault),
+        Error::AlertReceived(alert) => alert_fault(*alert),
+        Error::InvalidMessage(_) => said(TlsFaultKind::NotTls, "the server does not speak TLS"),
+        Error::NoCertificatesPresented => said(TlsFaultKind::Other, "the server shows no certificate"),
+        other => said(TlsFaultKind::Other, other.to_string()),
+    })
+}
+
+fn said(kind: TlsFaultKind, what: impl Into<String>) -> TlsFault {
+    TlsFault { kind, what: what.into() }
+}
+
+fn certificate_fault(fault: &CertificateError) -> TlsFault {
+    use TlsFaultKind as Kind;
+    let (kind, what) = match fault {
+        CertificateError::UnknownIssuer => (Kind::UnknownIssuer, "has an unknown issuer".to_owned()),
+        CertificateError::Expired => (Kind::Expired, "has expired".to_owned()),
+        CertificateError::ExpiredContext { not_after, .. } => {
+            (Kind::Expired, format!("has expired on {}", date(*not_after)))
+        }
+        CertificateError::NotValidYet => (Kind::NotValidYet, "is not valid yet".to_owned()),
+        CertificateError::NotValidYetContext { not_before, .. } => {
+            (Kind::NotValidYet, format!("is not valid yet, but from {} on", date(*not_before)))
+        }
+        CertificateError::NotValidForName => (Kind::WrongHost, "is not valid for this host".to_owned()),
+        CertificateError::NotValidForNameContext { expected, presented } => {
+            (Kind::WrongHost, format!("is not valid for host {}{}", expected.to_str(), only_for(presented)))
+        }
+        CertificateError::Revoked => (Kind::Other, "has been revoked".to_owned()),
+        CertificateError::BadSignature => (Kind::Other, "has a wrong signature".to_owned()),
+        CertificateError::BadEncoding => (Kind::Other, "cannot be read".to_owned()),
+        CertificateError::Other(other) if other.to_string() == "CaUsedAsEndEntity" => {
+            (Kind::Other, "is one of an authority, not of a server".to_owned())
+        }
+        other => (Kind::Other, format!("is not valid: {other}")),
+    };
+    said(kind, format!("the server's certificate {what}"))
+}
+
+/// The names that a certificate has, as rustls writes them: `DnsName("a.example")`, `IpAddress(127.0.0.1)`.
+fn only_for(presented: &[String]) -> String {
+    let bare = |name: &String| {
+        let name = name.split_once('(').map_or(name.as_str(), |(_, rest)| rest);
+        name.trim_end_matches(')').trim_matches('"').to_owned()
+    };
+    let names: Vec<String> = presented.iter().take(MOST_NAMES).map(bare).collect();
+    match presented.len() {
+        0 => String::new(),
+        1..=MOST_NAMES => format!(", only for {}", names.join(", ")),
+        all => format!(", only for {} and {} more", names.join(", "), all - MOST_NAMES),
+    }
+}
+
+fn alert_fault(alert: AlertDescription) -> TlsFault {
+    use AlertDescription as Alert;
+    match alert {
+        Alert::CertificateRequired => {
+            said(TlsFaultKind::ClientCertificateWanted, "client certificate required")
+        }
+        Alert::BadCertificate
+        | Alert::UnsupportedCertificate
+        | Alert::CertificateRevoked
+        | Alert::CertificateExpired
+        | Alert::CertificateUnknown
+        | Alert::UnknownCA
+        | Alert::DecryptError
+        | Alert::AccessDenied => said(
+            TlsFaultKind::ClientCertificateRefused,
+            format!("the server refuses the client certificate: {alert:?}"),
+        ),
+        Alert::NoApplicationProtocol => {
+            said(TlsFaultKind::NoHttp2, "the server offers no HTTP/2, which gRPC needs")
+        }
+        other => said(TlsFaultKind::Other, format!("the server ended the handshake: {other:?}")),
+    }
+}
+
+/// The day in UTC, counted with years that begin in March, so that a leap day is a year's last.
+fn date(time: UnixTime) -> String {
+    let days = time.as_secs() / SECONDS_OF_A_DAY + 719_468;
+    let (era, day_of_era) = (days / 146_097, days % 146_097);
+    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+    let year = era * 400 + year_of_era + u64::from(month <= 2);
+    format!("{year:04}-{month:02}-{day:02}")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_day_is_written_year_first() {
+        for (seconds, shown) in [
+            (0, "1970-01-01"),
+            (951_782_400, "2000-02-29"),
+            (951_868_800, "2000-03-01"),
+            (1_009_843_199, "2001-12-31"),
+            (1_709_164_800, "2024-02-29"),
+            (32_535_216_000, "3001-01-01"),
+        ] {
+            assert_eq!(date(UnixTime::since_unix_epoch(Duration::from_secs(seconds))), shown);
+        }
+    }
+
+    #[test]
+    fn the_names_of_a_certificate_are_shown_as_people_write_them() {
+        let named = |names: &[&str]| only_for(&names.iter().map(ToString::to_string).collect::<Vec<_>>());
+        assert_eq!(named(&[]), "");
+        assert_eq!(named(&["DnsName(\"a.example\")"]), ", only for a.example");
+        assert_eq!(named(&["DnsName(\"*.a.example\")", "IpAddress(::1)"]), ", only for *.a.example, ::1");
+        assert_eq!(named(&["a", "b", "c", "d", "e", "f", "g"]), ", only for a, b, c, d, e and 2 more");
+    }
+}

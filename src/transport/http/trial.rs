@@ -1,0 +1,238 @@
+//! One empty request, how far it came, and what was answered.
+
+use std::io::{ErrorKind, Read};
+use std::time::Instant;
+
+use ureq::Agent;
+use ureq::http::{Response, header};
+use ureq::unversioned::resolver::DefaultResolver;
+use ureq::unversioned::transport::Connector;
+
+use super::failure::{lower_first, tls_fault};
+use super::journal::{Journal, NoteConnection, NoteTls, NotedResolver, Steps};
+use super::mask::Mask;
+use super::{ANSWER_BYTES, Http, HttpPlan, PROTOBUF, header_text, printable, socket, status_text};
+use crate::record::Signal;
+use crate::transport::answer::{Answer, read_partial_success, read_status};
+use crate::transport::{Payload, TlsFault};
+
+/// What became of an attempt.
+#[derive(Debug)]
+pub(crate) struct Trial {
+    pub(crate) steps: Steps,
+    pub(crate) ended: Instant,
+    pub(crate) end: End,
+}
+
+#[derive(Debug)]
+pub(crate) enum End {
+    /// There is a connection, and nothing more was wanted.
+    Connected,
+    Answered(Reply),
+    Failed(Failure),
+}
+
+/// Why there is no answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Failure {
+    TimedOut,
+    Tls(TlsFault),
+    /// The proxy's words.
+    Proxy(String),
+    /// The peer ended the connection.
+    Closed,
+    /// Something was answered that is no HTTP/1.
+    NotHttp,
+    Io {
+        kind: ErrorKind,
+        text: String,
+    },
+}
+
+/// An answer, without what a server may have repeated of our secrets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Reply {
+    pub(crate) status: u16,
+    /// The status with its name.
+    pub(crate) status_text: String,
+    /// In lower case; empty if there is none.
+    pub(crate) content_type: String,
+    pub(crate) location: Option<String>,
+    pub(crate) body: ReplyBody,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum ReplyBody {
+    /// Nothing, or an export answer that says that all is well.
+    Fine,
+    /// Text, or what a message in protobuf says.
+    Says(String),
+    Unreadable,
+    /// Its end did not come.
+    CutShort,
+}
+
+impl HttpPlan {
+    /// Posts nothing to where a signal goes. It is over by the deadline.
+    pub(crate) fn try_export(&self, signal: Signal, deadline: Instant) -> Trial {
+        self.attempt(signal, deadline, true)
+    }
+
+    /// Only opens a connection there, with TLS if the URL asks for it.
+    pub(crate) fn try_connect(&self, signal: Signal, deadline: Instant) -> Trial {
+        self.attempt(signal, deadline, false)
+    }
+
+    /// Where the connection goes if not to the server: host and port of the proxy.
+    pub(crate) fn proxy(&self) -> Option<String> {
+        self.config.proxy().map(|proxy| format!("{}:{}", proxy.host(), proxy.port()))
+    }
+
+    fn attempt(&self, signal: Signal, deadline: Instant, goes_on: bool) -> Trial {
+        let journal = Journal::new(self.config.proxy().is_some());
+        let mut http =
+            Http { plan: self.clone(), agent: agent(self, &journal, goes_on), compressed: Vec::new() };
+        let left = deadline.saturating_duration_since(Instant::now());
+        let answer = match left.is_zero() {
+            true => Err(ureq::Error::Timeout(ureq::Timeout::Global)),
+            false => http.post(&Payload { signal, body: &[] }, left),
+        };
+        let end = match answer {
+            Ok(answer) => End::Answered(reply(answer, &self.mask)),
+            Err(ureq::Error::ConnectionFailed) if !goes_on && journal.read().connected.is_some() => {
+                End::Connected
+            }
+            Err(error) => End::Failed(failure(&error, &self.mask)),
+        };
+        Trial { steps: journal.read(), ended: Instant::now(), end }
+    }
+}
+
+/// As the exporter's own agent, with notes taken.
+fn agent(plan: &HttpPlan, journal: &Journal, goes_on: bool) -> Agent {
+    let connector = socket::plain_connector().chain(NoteConnection(journal.clone()));
+    #[cfg(feature = "tls")]
+    let connector = connector.chain(ureq::unversioned::transport::RustlsConnector::default());
+    let connector = connector.chain(NoteTls { journal: journal.clone(), goes_on }).chain(plan.mask.clone());
+    let resolver = NotedResolver { journal: journal.clone(), resolver: DefaultResolver::default() };
+    Agent::with_parts(plan.config.clone(), connector, resolver)
+}
+
+fn failure(error: &ureq::Error, mask: &Mask) -> Failure {
+    match error {
+        ureq::Error::Timeout(_) => Failure::TimedOut,
+        ureq::Error::ConnectProxyFailed(why) => Failure::Proxy(mask.conceal(printable(why))),
+        ureq::Error::Protocol(_) | ureq::Error::Http(_) | ureq::Error::LargeResponseHeader(..) => {
+            Failure::NotHttp
+        }
+        ureq::Error::Io(error) => match (tls_fault(error), error.kind()) {
+            (Some(fault), _) => Failure::Tls(TlsFault { what: printable(&fault.what), ..fault }),
+            (None, ErrorKind::TimedOut) => Failure::TimedOut,
+            (
+                None,
+                ErrorKind::UnexpectedEof
+                | ErrorKind::ConnectionReset
+                | ErrorKind::ConnectionAborted
+                | ErrorKind::BrokenPipe,
+            ) => Failure::Closed,
+            (None, kind) => Failure::Io { kind, text: lower_first(&printable(&error.to_string())) },
+        },
+        other => {
+            let text = mask.conceal(lower_first(&printable(&other.to_string())));
+            Failure::Io { kind: ErrorKind::Other, text }
+        }
+    }
+}
+
+fn reply(mut answer: Response<ureq::Body>, mask: &Mask) -> Reply {
+    let status = answer.status();
+    let content_type = header_text(&answer, header::CONTENT_TYPE).unwrap_or_default();
+    let content_type = mask.conceal(printable(content_type)).to_ascii_lowercase();
+    let location = header_text(&answer, header::LOCATION).map(|location| mask.conceal(shown(location)));
+    let mut bytes = Vec::new();
+    let read = answer.body_mut().as_reader().take(ANSWER_BYTES).read_to_end(&mut bytes);
+    let body = match read_body(&bytes, &content_type, status.is_success()) {
+        // a refusal is one whatever it says, but what a success says must be whole
+        _ if read.is_err() && status.is_success() => ReplyBody::CutShort,
+        ReplyBody::Says(text) => ReplyBody::Says(mask.conceal(text)),
+        body => body,
+    };
+    Reply { status: status.as_u16(), status_text: status_text(status), content_type, location, body }
+}
+
+/// Pure: what a body of this type says.
+fn read_body(bytes: &[u8], content_type: &str, is_success: bool) -> ReplyBody {
+    let is_protobuf = content_type.starts_with(PROTOBUF);
+    if bytes.is_empty() {
+        return ReplyBody::Fine;
+    }
+    if is_success && (is_protobuf || content_type.is_empty()) {
+        return match read_partial_success(bytes) {
+            Answer::Accepted => ReplyBody::Fine,
+            Answer::Partly { message, .. } => ReplyBody::Says(printable(&message)),
+            Answer::Unreadable => ReplyBody::Unreadable,
+        };
+    }
+    if is_protobuf {
+        return read_status(bytes)
+            .map_or(ReplyBody::Unreadable, |status| ReplyBody::Says(printable(&status.message)));
+    }
+    ReplyBody::Says(printable(&String::from_utf8_lossy(bytes)))
+}
+
+/// Where a redirect leads, without user info and query, where keys may be.
+fn shown(location: &str) -> String {
+    let location = location.split(['?', '#']).next().unwrap_or_default();
+    let start = location.find("://").map_or(0, |at| at + 3);
+    let authority_end = location[start..].find('/').map_or(location.len(), |at| start + at);
+    let start_of_host = location[start..authority_end].rfind('@').map_or(start, |at| start + at + 1);
+    printable(&format!("{}{}", &location[..start], &location[start_of_host..]))
+}
+
+/// There is nothing to see in a build without TLS.
+#[cfg(not(feature = "tls"))]
+pub(crate) fn look(
+    _: &crate::config::HttpSettings,
+    _: &str,
+    _: std::net::SocketAddr,
+    _: Option<&[u8]>,
+    _: Instant,
+) -> crate::transport::Look {
+    crate::transport::Look::none(ErrorKind::Unsupported.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_redirect_is_shown_without_query_and_user() {
+        for (location, expected) in [
+            ("https://a.example/login?token=hunter2", "https://a.example/login"),
+            ("https://user:hunter2@a.example/x@y#z", "https://a.example/x@y"),
+            ("https://user:hunter2@a.example", "https://a.example"),
+            ("/login?next=/", "/login"),
+            ("", ""),
+        ] {
+            assert_eq!(shown(location), expected, "{location}");
+        }
+    }
+
+    #[test]
+    fn a_body_is_read_as_what_it_says_it_is() {
+        let says = |text: &str| ReplyBody::Says(text.to_owned());
+        for (bytes, content_type, is_success, expected) in [
+            (&b""[..], "text/html", true, ReplyBody::Fine),
+            (b"\x0a\x00", PROTOBUF, true, ReplyBody::Fine),
+            (b"\x0a\x00", "", true, ReplyBody::Fine),
+            (b"\x0a\x09\x12\x07too old", PROTOBUF, true, says("too old")),
+            (b"<html>", PROTOBUF, true, ReplyBody::Unreadable),
+            (b"<html>", "text/html", true, says("<html>")),
+            (b"\x08\x03\x12\x06bad id", PROTOBUF, false, says("bad id")),
+            (b"\x08", PROTOBUF, false, ReplyBody::Unreadable),
+            (b"no\r\nway", "", false, says("no  way")),
+        ] {
+            assert_eq!(read_body(bytes, content_type, is_success), expected, "{content_type} {bytes:?}");
+        }
+    }
+}

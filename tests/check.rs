@@ -1,0 +1,294 @@
+//! `standpipe check` as a user meets it: what it prints, where, and its exit code.
+
+use std::fs;
+
+use command::{config, finish, run, standpipe, stderr, stdout};
+use serde_json::{Value, json};
+use standpipe::receiver::Receiver;
+
+#[path = "support/command.rs"]
+mod command;
+
+#[test]
+fn check_accepts_a_usable_file() {
+    let file =
+        config("usable.toml", "[tracer.otel]\ntype = \"otel\"\ntransport = \"http\"\nthrottle = \"2s\"\n");
+    let output = run(&["check", "--offline", &file]);
+    let text = stdout(&output);
+    assert_eq!(output.status.code(), Some(0), "{text}{}", stderr(&output));
+    let row = |key: &str| {
+        text.lines().find(|line| line.trim_start().starts_with(key)).unwrap_or_default().to_owned()
+    };
+    assert!(row("throttle ").ends_with(&format!("{file}:4:12")), "{text}");
+    assert!(row("timeout ").ends_with("default"), "{text}");
+    assert!(text.contains("1 usable exporter"), "{text}");
+}
+
+#[test]
+fn check_shows_what_each_exporter_sends() {
+    let file = config(
+        "signals.toml",
+        "[tracer.otel]\ntype = \"otel\"\ntransport = \"http\"\nenable.log-exporter = true\n\
+         [metrics.open-telemetry]\ntransport = \"http\"\ninterval = \"30s\"\nself-observation = true\n",
+    );
+    let output = run(&["check", "--offline", &file]);
+    let text = stdout(&output);
+    assert_eq!(output.status.code(), Some(0), "{text}{}", stderr(&output));
+    let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
+    for row in [
+        &["self-observation", "true", &format!("{file}:8:20")][..],
+        &["exporter", "otel"],
+        &["signals", "traces,", "logs", &format!("{file}:4:23")],
+        &["level", "info", "default"],
+        &["exporter", "metrics.open-telemetry"],
+        &["signals", "metrics", &format!("{file}:5:10")],
+        &["interval", "30s", &format!("{file}:7:12")],
+    ] {
+        assert!(rows.iter().any(|shown| shown == row), "{row:?}: {text}");
+    }
+    assert!(text.contains("2 usable exporters"), "{text}");
+}
+
+#[test]
+fn check_accepts_a_file_with_warnings() {
+    let file = config(
+        "warnings.toml",
+        "[tracer.otel]\ntype = \"otel\"\ntransport = \"http\"\nendpont = \"http://localhost:4318\"\n",
+    );
+    let output = run(&["check", "--offline", &file]);
+    let text = stdout(&output);
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    assert!(text.contains("did you mean \"endpoint\"?"), "{text}");
+}
+
+#[test]
+fn check_points_at_every_mistake_and_shows_no_secret() {
+    let file = config(
+        "mistakes.toml",
+        "[tracer.otel]\ntype = \"otel\"\ntransport = \"http\"\ntimeout = \"0s\"\nlossy = \"perhaps\"\n\
+         headers = [\"Authorization: Bearer hunter2\", \"hunter2\"]\n",
+    );
+    let output = run(&["check", "--offline", &file]);
+    let text = stdout(&output);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains(" 4 | timeout = \"0s\"\n   |           ^\n"), "{text}");
+    assert!(text.contains(" 5 | lossy = \"perhaps\"\n   |         ^\n"), "{text}");
+    assert!(!text.contains("hunter2"), "{text}");
+}
+
+#[test]
+fn check_finds_what_only_shows_at_the_start() {
+    config("broken.pem", "-----BEGIN CERTIFICATE-----\n!!!!\n-----END CERTIFICATE-----\n");
+    let file = config(
+        "broken_ca.toml",
+        "[tracer.otel]\ntype = \"otel\"\ntransport = \"http\"\nendpoint = \"https://localhost\"\n\
+         ca-file = \"broken.pem\"\n",
+    );
+    let output = run(&["check", "--offline", &file]);
+    let text = stdout(&output);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("error: ") && text.contains("no usable exporter"), "{text}");
+}
+
+#[test]
+fn check_says_why_it_cannot_read_a_file() {
+    let binary = config("binary.toml", "");
+    fs::write(&binary, [0xff, 0xfe]).expect("the place is writable");
+    let cases = [
+        ("no/such/file.toml", "cannot read: no such file"),
+        (env!("CARGO_TARGET_TMPDIR"), "cannot read: is a directory"),
+        (&binary, "not UTF-8 in line 1"),
+    ];
+    for (file, reason) in cases {
+        let output = run(&["check", "--offline", file]);
+        assert_eq!(output.status.code(), Some(2), "{file}");
+        assert_eq!(stdout(&output), "", "{file}");
+        assert_eq!(stderr(&output), format!("standpipe: {file}: {reason}\n"));
+    }
+}
+
+#[test]
+fn check_shows_where_each_signal_goes() {
+    let file = config(
+        "destinations.toml",
+        "[tracer.otel]\ntype = \"otel\"\ntransport = \"http\"\nendpoint = \"https://me.example\"\n\
+         enable.log-exporter = true\n",
+    );
+    let text = stdout(&run(&["check", "--offline", &file]));
+    let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
+    for row in [["traces", "https://me.example/v1/traces"], ["logs", "https://me.example/v1/logs"]] {
+        assert!(rows.iter().any(|shown| *shown == row), "{row:?}: {text}");
+    }
+}
+
+#[test]
+fn check_never_takes_its_own_name_for_that_of_the_service() {
+    let file = config("unnamed.toml", "[tracer.otel]\ntype = \"otel\"\ntransport = \"http\"\n");
+    let text = stdout(&run(&["check", "--offline", &file]));
+    assert!(text.contains("unknown_service:<your program>"), "{text}");
+    let (_, found) = checked(&["--offline", &file]);
+    assert_eq!(found["exporters"][0]["service_name"], "unknown_service");
+}
+
+#[test]
+fn check_is_content_with_a_collector_that_answers() {
+    let receiver = Receiver::start().expect("a free port");
+    let file = config(
+        "answered.toml",
+        &format!(
+            "[tracer.otel]\ntype = \"otel\"\ntransport = \"http\"\nendpoint = {:?}\n\
+             enable.log-exporter = true\n[metrics.open-telemetry]\ntransport = \"http\"\nendpoint = {0:?}\n",
+            receiver.endpoint()
+        ),
+    );
+    let output = run(&["check", &file]);
+    let text = stdout(&output);
+    assert_eq!(output.status.code(), Some(0), "{text}{}", stderr(&output));
+    assert!(text.contains("2 usable exporters"), "{text}");
+    // asking is no telemetry
+    assert_eq!((receiver.span_count(), receiver.log_count(), receiver.point_count()), (0, 0, 0));
+}
+
+#[test]
+fn check_asks_nobody_when_it_is_offline() {
+    let receiver = Receiver::start().expect("a free port");
+    let file = config(
+        "offline.toml",
+        &format!(
+            "[tracer.otel]\ntype = \"otel\"\ntransport = \"http\"\nendpoint = {:?}\n",
+            receiver.endpoint()
+        ),
+    );
+    for arguments in [&["check", "--offline", &file][..], &["check", "--offline", "--json", &file]] {
+        assert_eq!(run(arguments).status.code(), Some(0));
+    }
+    assert_eq!(receiver.request_count(), 0);
+}
+
+#[test]
+fn a_grpc_exporter_is_described_and_is_no_error() {
+    let file = config(
+        "grpc.toml",
+        "[tracer.otel]\ntype = \"otel\"\ntransport = \"grpc\"\nendpoint = \"collector.example:4317\"\n",
+    );
+    let output = run(&["check", "--offline", &file]);
+    let text = stdout(&output);
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    assert!(text.contains("http://collector.example:4317\n") && text.contains("1 usable exporter"), "{text}");
+    let (code, found) = checked(&["--offline", &file]);
+    assert_eq!(code, Some(0));
+    assert_eq!(found["exporters"][0]["transport"], "grpc");
+    assert_eq!(found["exporters"][0]["endpoints"], json!({"traces": "http://collector.example:4317"}));
+}
+
+#[test]
+fn json_describes_every_exporter_and_shows_no_secret() {
+    let file = config(
+        "described.toml",
+        "[tracer.shop]\ntype = \"otel\"\ntransport = \"http\"\n\
+         endpoint = \"https://tracing.example/v1/otel?key=hunter2\"\n\
+         headers = [\"Authorization: Bearer hunter2\"]\nlevel = \"debug\"\nlossy = true\n\
+         [metrics.open-telemetry]\ntransport = \"http\"\ninterval = \"30s\"\n",
+    );
+    let output = run(&["check", "--offline", "--json", &file]);
+    assert!(!stdout(&output).contains("hunter2"), "{}", stdout(&output));
+    let (code, found) = checked(&["--offline", &file]);
+    assert_eq!(code, Some(0));
+    let expected = json!({
+        "exporters": [
+            {
+                "id": "shop", "signals": ["traces"], "transport": "http",
+                "endpoints": {"traces": "https://tracing.example/v1/otel?***"},
+                "tls": true, "headers": ["authorization"], "level": "debug", "throttle_ms": 1000,
+                "lossy": true, "timeout_ms": 10000, "interval_ms": null,
+                "service_name": "unknown_service", "sampling": 100.0, "route": null,
+            },
+            {
+                "id": "metrics.open-telemetry", "signals": ["metrics"], "transport": "http",
+                "endpoints": {"metrics": "http://localhost:4318/v1/metrics"},
+                "tls": false, "headers": [], "level": null, "throttle_ms": null,
+                "lossy": false, "timeout_ms": 10000, "interval_ms": 30000,
+                "service_name": "unknown_service", "sampling": 100.0, "route": null,
+            },
+        ],
+        "warnings": [], "errors": [],
+    });
+    assert_eq!(found, expected);
+    assert!(stdout(&output).contains("\"sampling\": 100.0"), "{}", stdout(&output));
+}
+
+#[test]
+fn json_tells_warnings_and_errors_by_their_place_and_no_notes() {
+    let file = config(
+        "told.toml",
+        "[tracer.a]\ntype = \"otel\"\ntransport = \"http\"\nendpont = \"x\"\n\
+         [tracer.b]\ntype = \"otel\"\ntransport = \"http\"\ntimeout = \"0s\"\n\
+         [tracer.c]\ntype = \"otel\"\nenable = false\n",
+    );
+    let (code, found) = checked(&["--offline", &file]);
+    assert_eq!(code, Some(1));
+    let warning = format!("{file}:4:1: tracer.a.endpont: unknown key; did you mean \"endpoint\"?");
+    let error = format!("{file}:8:11: tracer.b.timeout: 0s is too short; write 1ms to 365d");
+    assert_eq!((&found["warnings"], &found["errors"]), (&json!([warning]), &json!([error])));
+    assert_eq!(found["exporters"].as_array().expect("a list").len(), 1);
+}
+
+#[test]
+fn json_is_printed_even_if_the_file_cannot_be_read() {
+    let (code, found) = checked(&["no/such/file.toml"]);
+    assert_eq!(code, Some(2));
+    assert_eq!((&found["exporters"], &found["warnings"]), (&json!([]), &json!([])));
+    let error = found["errors"][0].as_str().expect("a text");
+    assert!(error.starts_with("no/such/file.toml:1:1: cannot read: no such file"), "{error}");
+}
+
+#[test]
+fn a_file_that_switches_everything_off_is_fine() {
+    let off =
+        "[tracer.a]\ntype = \"otel\"\nenable = false\n[metrics.open-telemetry]\ntransport = \"disable\"\n";
+    let file = config("off.toml", off);
+    let (code, found) = checked(&[&file]);
+    assert_eq!(code, Some(0));
+    assert_eq!(found, json!({"exporters": [], "warnings": [], "errors": []}));
+}
+
+#[test]
+fn an_empty_file_is_told_what_could_be_in_it() {
+    let file = config("empty.toml", "");
+    let output = run(&["check", &file]);
+    let text = stdout(&output);
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    for part in ["tracer.<id>", "metrics.open-telemetry", "telemetry.exporters", "standpipe init"] {
+        assert!(text.contains(part), "no {part:?} in {text}");
+    }
+}
+
+#[test]
+fn the_environment_can_be_checked() {
+    let endpoint = "http://collector.example:4318";
+    let output =
+        finish(standpipe(&["check", "--env", "--offline"]).env("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint));
+    assert_eq!(output.status.code(), Some(0), "{}{}", stdout(&output), stderr(&output));
+    assert!(stdout(&output).contains(" environment: "), "{}", stdout(&output));
+}
+
+#[test]
+fn every_line_fits_its_terminal() {
+    let file =
+        config("narrow.toml", "[tracer.otel]\ntype = \"otel\"\ntransport = \"http\"\nthrottle = \"2s\"\n");
+    let (directory, name) = file.rsplit_once('/').expect("a directory");
+    for columns in [44, 80] {
+        let mut command = standpipe(&["check", "--offline", name]);
+        let output = finish(command.current_dir(directory).env("COLUMNS", columns.to_string()));
+        let text = stdout(&output);
+        assert!(text.lines().all(|line| line.chars().count() <= columns), "{text}");
+        assert!(text.contains("narrow.toml:4:12"), "{text}");
+    }
+}
+
+/// What `check --json` says.
+fn checked(arguments: &[&str]) -> (Option<i32>, Value) {
+    let output = run(&[&["check", "--json"], arguments].concat());
+    let text = stdout(&output);
+    (output.status.code(), serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}")))
+}

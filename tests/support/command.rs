@@ -1,0 +1,47 @@
+//! The `standpipe` command, run as a user runs it.
+
+#![allow(dead_code, reason = "each test file is a crate of its own and uses only a part of this")]
+
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+use std::{env, fs};
+
+/// The command in surroundings that do not depend on who runs the test.
+pub(crate) fn standpipe(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_standpipe"));
+    command.args(arguments).stdin(Stdio::null()).env("LC_ALL", "C.UTF-8");
+    let is_of_somebody = |name: &str| {
+        let name = name.to_ascii_uppercase();
+        name.starts_with("OTEL_") || name.ends_with("_PROXY") || name.starts_with("TRACE")
+    };
+    for (name, _) in env::vars().filter(|(name, _)| is_of_somebody(name)) {
+        command.env_remove(name);
+    }
+    for variable in ["NO_COLOR", "COLUMNS"] {
+        command.env_remove(variable);
+    }
+    command
+}
+
+pub(crate) fn run(arguments: &[&str]) -> Output {
+    finish(&mut standpipe(arguments))
+}
+
+pub(crate) fn finish(command: &mut Command) -> Output {
+    command.output().expect("the binary runs")
+}
+
+pub(crate) fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).expect("it prints UTF-8")
+}
+
+pub(crate) fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).expect("it complains in UTF-8")
+}
+
+/// A configuration file in the place cargo keeps for the files of tests.
+pub(crate) fn config(name: &str, text: &str) -> String {
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+    fs::write(&path, text).expect("the place is writable");
+    path.to_str().expect("its path is UTF-8").to_owned()
+}
