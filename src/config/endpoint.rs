@@ -42,13 +42,14 @@ impl Endpoint {
                 format!("leave it out for {:?}", transport.default_endpoint()),
             ));
         }
-        if text.contains(|c: char| c.is_whitespace() || c.is_control()) {
-            return Err(Fault::new("holds white space", "write a URL like \"http://localhost:4318\""));
-        }
-        match text.split_once("://") {
+        let parsed = match text.split_once("://") {
+            _ if text.contains(|c: char| c.is_whitespace() || c.is_control()) => {
+                Err(Fault::new("holds white space", "write a URL like \"http://localhost:4318\""))
+            }
             Some((scheme, rest)) => Self::parse_url(scheme, rest),
-            None => Self::parse_address(text, transport.default_port()),
-        }
+            None => Self::parse_address(text, transport),
+        };
+        parsed.map_err(|fault| with_port_of(transport, fault))
     }
 
     /// The full URL to post to.
@@ -121,19 +122,21 @@ impl Endpoint {
     }
 
     /// `host` or `host:port`: plain HTTP, at OTLP's own port if none is given.
-    fn parse_address(text: &str, default_port: u16) -> Result<Self, Fault> {
+    fn parse_address(text: &str, transport: Transport) -> Result<Self, Fault> {
         // before the path: `user:password@host/path` should be told about its password first
         if text.split('/').next().is_some_and(|authority| authority.contains('@')) {
             return Err(user_info());
         }
         if text.contains(['/', '?', '#']) {
-            return Err(Fault::new(
-                "has a path but no scheme",
-                "write it in full, like \"http://localhost:4318/v1/traces\"",
-            ));
+            let fix = match transport {
+                Transport::Http => "write it in full, like \"http://localhost:4318/v1/traces\"",
+                Transport::Grpc => "gRPC has none: write \"http://localhost:4318\"",
+            };
+            return Err(Fault::new("has a path but no scheme", fix));
         }
         let port = check_authority(text)?;
-        let authority = if port.is_some() { text.to_owned() } else { format!("{text}:{default_port}") };
+        let authority =
+            if port.is_some() { text.to_owned() } else { format!("{text}:{}", transport.default_port()) };
         Ok(Self { tls: false, authority, has_port: true, path: String::new(), query: String::new() })
     }
 }
@@ -150,6 +153,12 @@ pub(super) fn shown(text: &str) -> String {
     let (rest, query) = rest.split_at(rest.find(['?', '#']).unwrap_or(rest.len()));
     let query = if query.is_empty() { "" } else { "?***" };
     format!("{scheme}{user}{rest}{query}")
+}
+
+/// Advice is worded for HTTP; with another transport the port in it is another.
+fn with_port_of(transport: Transport, fault: Fault) -> Fault {
+    let (http, own) = (Transport::Http.default_port().to_string(), transport.default_port().to_string());
+    Fault::new(fault.what, fault.fix.replace(&http, &own))
 }
 
 /// Checks `host` or `host:port`; returns the port, if there is one.
@@ -213,7 +222,7 @@ fn check_port(port: &str) -> Result<u16, Fault> {
     let digits = !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit());
     match port.parse::<u16>() {
         Ok(number) if digits && number > 0 => Ok(number),
-        _ => Err(Fault::new("has an invalid port", "write 1 to 65535, for OTLP over HTTP usually 4318")),
+        _ => Err(Fault::new("has an invalid port", "write 1 to 65535, usually 4318")),
     }
 }
 

@@ -52,10 +52,10 @@ impl Reader<'_> {
     /// What the signal's own variable says, or else that of all signals.
     pub(super) fn wish(&mut self, signal: Signal, key: Key) -> Option<Wish> {
         let own = names::own(signal, key)?;
-        match self.value(key, &own, Some(signal)) {
-            Some(given) => Some(Wish { variable: own, given }),
-            None => self.base_wish(key),
-        }
+        [Some(own), names::base(key).map(str::to_owned)].into_iter().flatten().find_map(|variable| {
+            let given = self.value(key, &variable, Some(signal))?;
+            Some(Wish { variable, given })
+        })
     }
 
     /// What is said for all signals.
@@ -69,7 +69,7 @@ impl Reader<'_> {
             Key::Transport => Given::Transport(self.protocol(variable)?),
             Key::Endpoint => {
                 let text = self.given(variable)?;
-                return Some(text.map(|text| self.endpoint(text, signal)));
+                return Some(text.map(|text| self.endpoint(text, variable, signal)));
             }
             Key::Headers => return Some(self.given(variable)?.and_then(pairs::headers).map(Given::Headers)),
             Key::CaFile | Key::ClientCertificateFile | Key::ClientKeyFile => {
@@ -116,7 +116,7 @@ impl Reader<'_> {
         Some(Transport::Http)
     }
 
-    fn endpoint(&mut self, text: &str, signal: Option<Signal>) -> Given {
+    fn endpoint(&mut self, text: &str, variable: &str, signal: Option<Signal>) -> Given {
         // other endpoints say it themselves
         let is_bare = !text.contains("://");
         let own = signal.filter(|_| is_bare).and_then(|signal| self.truth(&names::insecure(Some(signal))));
@@ -126,7 +126,11 @@ impl Reader<'_> {
         };
         Given::Endpoint {
             text: text.to_owned(),
-            rule: if signal.is_some() { PathRule::Verbatim } else { PathRule::Base },
+            rule: if names::base(Key::Endpoint) == Some(variable) {
+                PathRule::Base
+            } else {
+                PathRule::Verbatim
+            },
             encrypt: insecure == Some(false),
         }
     }

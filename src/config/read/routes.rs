@@ -137,6 +137,7 @@ impl RouteReader<'_, '_> {
 
     fn settings(&mut self, section: &Section, fields: &[Field]) -> RouteSettings {
         let mut settings = RouteSettings::default();
+        settings.set_sampler(Sampler::trace_id_ratio(1.0), Some(100.0), Source::Default);
         if let Some(field) = given(fields, SERVICE_NAME) {
             match value::loose_text(&field.node, self.surroundings) {
                 Ok(name) if name.is_empty() => {}
