@@ -31,6 +31,10 @@ fn failed(words: Words) -> Outcome {
 
 fn success(reply: &Reply, asked: &Asked<'_>) -> Outcome {
     let status = &reply.status_text;
+    // the exporter takes that for a success, too
+    if reply.body == ReplyBody::CutShort {
+        return Outcome::Noted { detail: format!("{status}, but the answer was cut short") };
+    }
     if !is_export_answer(reply) {
         let kind = if reply.content_type.is_empty() { "no protobuf" } else { &reply.content_type };
         return failed(Words::new(
@@ -53,7 +57,7 @@ fn success(reply: &Reply, asked: &Asked<'_>) -> Outcome {
 /// Some collectors answer protobuf with JSON, or with no type at all.
 fn is_export_answer(reply: &Reply) -> bool {
     match &reply.body {
-        ReplyBody::Fine => true,
+        ReplyBody::Fine | ReplyBody::CutShort => true,
         ReplyBody::Unreadable => false,
         ReplyBody::Says(text) if is_json(reply) => text.trim() == "{}" || text.contains("partialSuccess"),
         ReplyBody::Says(_) => {

@@ -1,164 +1,50 @@
 //! An endpoint of OTLP over HTTP: one empty export, and what became of it.
 
-use std::time::Instant;
-
 use super::answers::{self, Asked};
-use super::certificate::Certificate;
-use super::place::Place;
 use super::speech::{self, Speech};
 use super::stages::Stages;
-use super::words::{self, Target, Words};
-use super::{Stage, StageKind, http2};
-use crate::config::{Compression, HttpSettings};
-use crate::record::Signal;
-use crate::transport::{End, Failure, HttpPlan, Timed, Trial, look};
+use super::way::Way;
+use super::{Endpoint, StageKind, http2, words};
+use crate::config::Compression;
+use crate::transport::{End, Failure, Timed, Trial};
 
-const WHEN_REFUSED: &str = "is a collector running? try: standpipe receive";
-/// More addresses than these are only counted.
-const MOST_ADDRESSES: usize = 4;
-
-/// Goes through all stages. The signals share the URL.
-pub(super) fn ask(
-    settings: &HttpSettings,
-    signals: &[Signal],
-    place: &Place,
-    deadline: Instant,
-) -> Vec<Stage> {
-    let mut stages = Stages::begin(Instant::now());
-    let (plan, signal) = match (HttpPlan::new(settings), signals.first()) {
-        (Ok(plan), Some(signal)) => (plan, *signal),
-        (Err(what), _) => {
-            stages.fail(StageKind::Settings, Instant::now(), Words::new(what, ""));
-            return stages.finish();
-        }
-        (_, None) => return stages.finish(),
-    };
-    let trial = plan.try_export(signal, deadline);
-    let proxy = plan.proxy();
-    let way = Way { settings, place, proxy: proxy.as_deref(), when_refused: WHEN_REFUSED, deadline };
-    if !way.enter(&trial, &mut stages) {
-        return stages.finish();
+/// Goes through all stages.
+pub(super) fn ask(way: &Way<'_>, endpoint: &Endpoint, stages: &mut Stages) {
+    let trial = way.plan.try_export(endpoint.signal, way.deadline);
+    if !way.enter(&trial, stages) {
+        return;
     }
     match &trial.end {
         End::Answered(reply) => {
-            let names: Vec<&str> = settings.headers.iter().map(|(name, _)| name.as_str()).collect();
-            let is_compressed = settings.compression == Compression::Gzip;
-            let asked = Asked { path: &place.shown_path, signals, headers: &names, is_compressed };
+            let names: Vec<&str> = way.settings.headers.iter().map(|(name, _)| name.as_str()).collect();
+            let asked = Asked {
+                path: &way.place.shown_path,
+                signals: &endpoint.signals,
+                headers: &names,
+                is_compressed: way.settings.compression == Compression::Gzip,
+            };
             stages.push(StageKind::Export, trial.ended, answers::judge(reply, &asked));
         }
         End::Failed(failure) => {
-            let words = words::unanswered(failure, way.speech(&trial, failure));
+            let words = words::unanswered(failure, speech(way, &trial, failure), way.place.is_tls);
             stages.fail(StageKind::Export, trial.ended, words);
         }
+        // only where no export was wanted
         End::Connected => {}
     }
-    stages.finish()
 }
 
-/// The way to a collector, up to where it is spoken to.
-pub(super) struct Way<'a> {
-    pub(super) settings: &'a HttpSettings,
-    pub(super) place: &'a Place,
-    pub(super) proxy: Option<&'a str>,
-    pub(super) when_refused: &'static str,
-    pub(super) deadline: Instant,
-}
-
-impl Way<'_> {
-    /// Tells of the stages up to TLS; whether all of them passed.
-    pub(super) fn enter(&self, trial: &Trial, stages: &mut Stages) -> bool {
-        let steps = &trial.steps;
-        let other = Failure::Closed;
-        let failure = if let End::Failed(failure) = &trial.end { failure } else { &other };
-        let Some(at) = steps.resolved else {
-            let host = self.proxy.unwrap_or(&self.place.shown_host);
-            stages.fail(StageKind::Resolve, trial.ended, words::unresolved(host, failure));
-            return false;
-        };
-        stages.pass(StageKind::Resolve, at, self.addresses(trial));
-        let Some(at) = steps.connected else {
-            let (proxy, when_refused) = (self.proxy, self.when_refused);
-            let target = Target { addresses: self.addresses(trial), proxy, when_refused };
-            stages.fail(StageKind::Connect, trial.ended, words::unconnected(&target, failure));
-            return false;
-        };
-        stages.pass(StageKind::Connect, at, self.connection(trial));
-        if !self.place.is_tls {
-            return true;
-        }
-        // a server may refuse a client's certificate when it has long been greeted
-        match (steps.secured, &trial.end) {
-            (Some(at), End::Answered(_) | End::Connected) => stages.pass(StageKind::Tls, at, self.tls(trial)),
-            (Some(at), End::Failed(failure)) if !matches!(failure, Failure::Tls(_)) => {
-                stages.pass(StageKind::Tls, at, self.tls(trial));
-            }
-            _ => {
-                stages.fail(StageKind::Tls, trial.ended, self.unsecured(trial, failure));
-                return false;
-            }
-        }
-        true
+/// What the peer speaks. One that hangs up on a question is asked in other languages.
+fn speech(way: &Way<'_>, trial: &Trial, failure: &Failure) -> Speech {
+    let speech = speech::of(&trial.steps.first_bytes);
+    let hung_up = speech == Speech::Nothing && *failure == Failure::Closed;
+    let Some(peer) = way.server(trial).filter(|_| hung_up && !way.place.is_tls) else {
+        return speech;
+    };
+    let greeted = Timed::connect(peer, way.deadline).and_then(|mut stream| http2::greet(&mut stream));
+    if greeted.is_ok_and(|answer| speech::of(&answer) == Speech::Http2) {
+        return Speech::Http2;
     }
-
-    fn addresses(&self, trial: &Trial) -> String {
-        let all = &trial.steps.addresses;
-        let show = |address| match self.proxy {
-            Some(_) => format!("proxy {address}"),
-            None => self.place.shown_address(address),
-        };
-        let shown: Vec<String> = all.iter().take(MOST_ADDRESSES).map(|address| show(*address)).collect();
-        match all.len() {
-            0..=MOST_ADDRESSES => shown.join(", "),
-            count => format!("{} and {} more", shown.join(", "), count - MOST_ADDRESSES),
-        }
-    }
-
-    fn connection(&self, trial: &Trial) -> String {
-        match (self.proxy, trial.steps.peer) {
-            (Some(proxy), _) => format!("by way of the proxy {proxy}"),
-            (None, Some(peer)) => self.place.shown_address(peer),
-            (None, None) => "connected".to_owned(),
-        }
-    }
-
-    /// What is known of an encrypted connection. The bundled roots are not asked a second time only to name them.
-    fn tls(&self, trial: &Trial) -> String {
-        if self.settings.tls.ca.is_none() {
-            return "certificate verified by the bundled roots".to_owned();
-        }
-        let look = self.look(trial, None);
-        let certificate = look.as_ref().and_then(|look| Certificate::parse(look.certificate.as_ref()?));
-        let version = look.and_then(|look| look.version).unwrap_or("TLS");
-        match certificate {
-            Some(certificate) => format!("{version}, {certificate}"),
-            None => "certificate verified by ca-file".to_owned(),
-        }
-    }
-
-    fn unsecured(&self, trial: &Trial, failure: &Failure) -> Words {
-        let certificate = self.look(trial, None).and_then(|look| Certificate::parse(&look.certificate?));
-        words::unsecured(failure, self.place, self.settings.tls.ca.is_some(), certificate.as_ref())
-    }
-
-    /// A second connection to the same address; none through a proxy.
-    pub(super) fn look(&self, trial: &Trial, protocol: Option<&[u8]>) -> Option<crate::transport::Look> {
-        let peer = trial.steps.peer.filter(|_| self.proxy.is_none())?;
-        Some(look(self.settings, &self.place.host, peer, protocol, self.deadline))
-    }
-
-    /// What the peer speaks. One that hangs up on a question is asked in other languages.
-    fn speech(&self, trial: &Trial, failure: &Failure) -> Speech {
-        let speech = speech::of(&trial.steps.first_bytes);
-        let hung_up = speech == Speech::Nothing && *failure == Failure::Closed;
-        let Some(peer) = trial.steps.peer.filter(|_| hung_up && self.proxy.is_none() && !self.place.is_tls)
-        else {
-            return speech;
-        };
-        let greeted = Timed::connect(peer, self.deadline).and_then(|mut stream| http2::greet(&mut stream));
-        if greeted.is_ok_and(|answer| speech::of(&answer) == Speech::Http2) {
-            return Speech::Http2;
-        }
-        let shows_certificate = self.look(trial, None).is_some_and(|look| look.certificate.is_some());
-        if shows_certificate { Speech::Tls } else { Speech::Nothing }
-    }
+    let shows_certificate = way.look(trial, None).is_some_and(|look| look.certificate.is_some());
+    if shows_certificate { Speech::Tls } else { Speech::Nothing }
 }

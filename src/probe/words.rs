@@ -5,6 +5,7 @@ use std::io::ErrorKind;
 use super::certificate::Certificate;
 use super::place::Place;
 use super::speech::Speech;
+use crate::config::Transport;
 use crate::transport::{Failure, TlsFault, TlsFaultKind};
 
 /// What is wrong, and advice, which may be empty.
@@ -45,8 +46,7 @@ pub(super) struct Target<'a> {
     pub(super) addresses: String,
     /// Host and port of a proxy in between.
     pub(super) proxy: Option<&'a str>,
-    /// For a refused connection.
-    pub(super) when_refused: &'static str,
+    pub(super) transport: Transport,
 }
 
 /// Why there is no connection.
@@ -62,9 +62,12 @@ pub(super) fn unconnected(target: &Target<'_>, failure: &Failure) -> Words {
             format!("does it allow this host and port? {around}"),
         ),
         Failure::Io { kind: ErrorKind::ConnectionRefused, .. } => {
-            let advice = match target.proxy {
-                Some(_) => format!("is the proxy running? {around}"),
-                None => target.when_refused.to_owned(),
+            let advice = match (target.proxy, target.transport) {
+                (Some(_), _) => format!("is the proxy running? {around}"),
+                (None, Transport::Http) => "is a collector running? try: standpipe receive".to_owned(),
+                (None, Transport::Grpc) => {
+                    "is a collector running, and does it take gRPC on this port, usually 4317?".to_owned()
+                }
             };
             Words::new(format!("connection refused by {who}"), advice)
         }
@@ -151,7 +154,7 @@ pub(super) fn no_http2() -> Words {
 }
 
 /// Why nobody answered an export.
-pub(super) fn unanswered(failure: &Failure, speech: Speech) -> Words {
+pub(super) fn unanswered(failure: &Failure, speech: Speech, is_tls: bool) -> Words {
     match (speech, failure) {
         (Speech::Http2, _) => Words::new(
             "this port speaks gRPC (HTTP/2)",
@@ -164,7 +167,10 @@ pub(super) fn unanswered(failure: &Failure, speech: Speech) -> Words {
         ),
         (_, Failure::Closed) => Words::new(
             "the server closed the connection without an answer",
-            "does this port speak something else? for gRPC write transport = \"grpc\", for TLS https://",
+            match is_tls {
+                true => "is it a gRPC port? then write transport = \"grpc\", or the HTTP port, usually 4318",
+                false => "is it the port of a collector, usually 4318 for HTTP?",
+            },
         ),
         (_, Failure::NotHttp) => Words::new(
             "something answers, but not in HTTP",

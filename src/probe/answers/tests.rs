@@ -38,6 +38,7 @@ fn a_success_is_one_only_if_a_collector_would_say_it_so() {
     for (content_type, body, expected) in [
         (PROTOBUF, ReplyBody::Fine, "+ 200 OK"),
         ("", ReplyBody::Fine, "+ 200 OK"),
+        (PROTOBUF, ReplyBody::CutShort, "~ 200 OK, but the answer was cut short"),
         (PROTOBUF, says("use v2"), "+ 200 OK, and the collector says: use v2"),
         ("application/json", says("{}"), "+ 200 OK"),
         ("application/json; charset=utf-8", says("{\"partialSuccess\":{}}"), "+ 200 OK"),

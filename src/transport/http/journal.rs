@@ -25,7 +25,7 @@ pub(crate) struct Steps {
     /// Which of the addresses answered.
     pub(crate) peer: Option<SocketAddr>,
     pub(crate) secured: Option<Instant>,
-    /// What came first from the server, before any decryption.
+    /// What came first from the server, decrypted if TLS was agreed on.
     pub(crate) first_bytes: Vec<u8>,
 }
 
@@ -94,7 +94,8 @@ impl<Tunnel: Transport> Connector<Either<Tunnel, Socket>> for NoteConnection {
         if leads_to_server {
             steps.connected = Some(Instant::now());
         }
-        Ok(Some(Overheard { inner, journal: leads_to_server.then(|| self.0.clone()) }))
+        let journal = leads_to_server.then(|| self.0.clone());
+        Ok(Some(Overheard { inner, journal, is_decrypted: false }))
     }
 }
 
@@ -103,6 +104,8 @@ impl<Tunnel: Transport> Connector<Either<Tunnel, Socket>> for NoteConnection {
 pub(super) struct Overheard<In> {
     inner: In,
     journal: Option<Journal>,
+    /// Whether it stands behind TLS.
+    is_decrypted: bool,
 }
 
 impl<In: Transport> Transport for Overheard<In> {
@@ -119,8 +122,10 @@ impl<In: Transport> Transport for Overheard<In> {
         if let Some(journal) = &self.journal {
             let input = self.inner.buffers().input();
             let mut steps = journal.steps();
+            let is_last_layer = self.is_decrypted == steps.secured.is_some();
             // until there are enough of them the peer may still be at its first word
-            if steps.first_bytes.len() < FIRST_BYTES && input.starts_with(&steps.first_bytes) {
+            let is_first = steps.first_bytes.len() < FIRST_BYTES && input.starts_with(&steps.first_bytes);
+            if is_last_layer && is_first {
                 steps.first_bytes = input[..input.len().min(FIRST_BYTES)].to_vec();
             }
         }
@@ -144,23 +149,25 @@ pub(super) struct NoteTls {
 }
 
 impl<In: Transport> Connector<In> for NoteTls {
-    type Out = In;
+    type Out = Overheard<In>;
 
     fn connect(
         &self,
         details: &ConnectionDetails<'_>,
         chained: Option<In>,
-    ) -> Result<Option<In>, ureq::Error> {
+    ) -> Result<Option<Self::Out>, ureq::Error> {
+        let Some(inner) = chained else { return Ok(None) };
         let mut steps = self.journal.steps();
-        // not that of a proxy
-        if steps.connected.is_some() {
-            if details.needs_tls() {
-                steps.secured = Some(Instant::now());
-            }
-            if !self.goes_on {
-                return Err(ureq::Error::ConnectionFailed);
-            }
+        // the TLS of a proxy is not the server's
+        let leads_to_server = steps.connected.is_some();
+        if leads_to_server && details.needs_tls() {
+            steps.secured = Some(Instant::now());
+            steps.first_bytes.clear();
         }
-        Ok(chained)
+        if leads_to_server && !self.goes_on {
+            return Err(ureq::Error::ConnectionFailed);
+        }
+        let journal = leads_to_server.then(|| self.journal.clone());
+        Ok(Some(Overheard { inner, journal, is_decrypted: true }))
     }
 }

@@ -67,8 +67,9 @@ pub(crate) enum ReplyBody {
     Fine,
     /// Text, or what a message in protobuf says.
     Says(String),
-    /// It cannot be read, or was cut short.
     Unreadable,
+    /// Its end did not come.
+    CutShort,
 }
 
 impl HttpPlan {
@@ -146,14 +147,14 @@ fn failure(error: &ureq::Error, mask: &Mask) -> Failure {
 fn reply(mut answer: Response<ureq::Body>, mask: &Mask) -> Reply {
     let status = answer.status();
     let content_type = header_text(&answer, header::CONTENT_TYPE).unwrap_or_default();
-    let content_type = mask.conceal(printable(content_type).to_ascii_lowercase());
+    let content_type = mask.conceal(printable(content_type)).to_ascii_lowercase();
     let location = header_text(&answer, header::LOCATION).map(|location| mask.conceal(shown(location)));
     let mut bytes = Vec::new();
     let read = answer.body_mut().as_reader().take(ANSWER_BYTES).read_to_end(&mut bytes);
     let body = match read_body(&bytes, &content_type, status.is_success()) {
+        // a refusal is one whatever it says, but what a success says must be whole
+        _ if read.is_err() && status.is_success() => ReplyBody::CutShort,
         ReplyBody::Says(text) => ReplyBody::Says(mask.conceal(text)),
-        // a refusal needs no body, but what a success says must be whole
-        ReplyBody::Fine if read.is_err() && status.is_success() => ReplyBody::Unreadable,
         body => body,
     };
     Reply { status: status.as_u16(), status_text: status_text(status), content_type, location, body }

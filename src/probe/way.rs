@@ -1,0 +1,114 @@
+//! The way to a collector, up to where it is spoken to: the same for every transport.
+
+use std::net::SocketAddr;
+use std::time::Instant;
+
+use super::StageKind;
+use super::certificate::Certificate;
+use super::place::Place;
+use super::stages::Stages;
+use super::words::{self, Target, Words};
+use crate::config::HttpSettings;
+use crate::transport::{End, Failure, HttpPlan, Look, TlsFault, TlsFaultKind, Trial, look};
+
+/// More addresses than these are only counted.
+const MOST_ADDRESSES: usize = 4;
+
+/// What is known of it before it is gone.
+pub(super) struct Way<'a> {
+    pub(super) settings: &'a HttpSettings,
+    pub(super) plan: &'a HttpPlan,
+    pub(super) place: &'a Place,
+    pub(super) deadline: Instant,
+}
+
+impl Way<'_> {
+    /// Tells of the stages up to TLS; whether all of them passed.
+    pub(super) fn enter(&self, trial: &Trial, stages: &mut Stages) -> bool {
+        let (steps, proxy) = (&trial.steps, self.plan.proxy());
+        let other = Failure::Closed;
+        let failure = if let End::Failed(failure) = &trial.end { failure } else { &other };
+        let Some(at) = steps.resolved else {
+            let host = proxy.as_deref().unwrap_or(&self.place.shown_host);
+            stages.fail(StageKind::Resolve, trial.ended, words::unresolved(host, failure));
+            return false;
+        };
+        stages.pass(StageKind::Resolve, at, self.addresses(trial));
+        let Some(at) = steps.connected else {
+            let transport = self.settings.transport;
+            let target = Target { addresses: self.addresses(trial), proxy: proxy.as_deref(), transport };
+            stages.fail(StageKind::Connect, trial.ended, words::unconnected(&target, failure));
+            return false;
+        };
+        stages.pass(StageKind::Connect, at, self.connection(trial));
+        if !self.place.is_tls {
+            return true;
+        }
+        // a server may refuse a client's certificate when it has long been greeted
+        match (steps.secured, &trial.end) {
+            (Some(at), End::Answered(_) | End::Connected) => stages.pass(StageKind::Tls, at, self.tls(trial)),
+            (Some(at), End::Failed(failure)) if !matches!(failure, Failure::Tls(_)) => {
+                stages.pass(StageKind::Tls, at, self.tls(trial));
+            }
+            _ => {
+                stages.fail(StageKind::Tls, trial.ended, self.unsecured(trial, failure));
+                return false;
+            }
+        }
+        true
+    }
+
+    fn addresses(&self, trial: &Trial) -> String {
+        let all = &trial.steps.addresses;
+        let has_proxy = self.plan.proxy().is_some();
+        let show = |address| match has_proxy {
+            true => format!("proxy {address}"),
+            false => self.place.shown_address(address),
+        };
+        let shown: Vec<String> = all.iter().take(MOST_ADDRESSES).map(|address| show(*address)).collect();
+        match all.len() {
+            0..=MOST_ADDRESSES => shown.join(", "),
+            count => format!("{} and {} more", shown.join(", "), count - MOST_ADDRESSES),
+        }
+    }
+
+    fn connection(&self, trial: &Trial) -> String {
+        match (self.plan.proxy(), trial.steps.peer) {
+            (Some(proxy), _) => format!("by way of the proxy {proxy}"),
+            (None, Some(peer)) => self.place.shown_address(peer),
+            (None, None) => "connected".to_owned(),
+        }
+    }
+
+    /// What is known of an encrypted connection. The bundled roots are not asked a second time only to name them.
+    fn tls(&self, trial: &Trial) -> String {
+        if self.settings.tls.ca.is_none() {
+            return "certificate verified by the bundled roots".to_owned();
+        }
+        let look = self.look(trial, None);
+        let certificate = look.as_ref().and_then(|look| Certificate::parse(look.certificate.as_ref()?));
+        let version = look.and_then(|look| look.version).unwrap_or("TLS");
+        match certificate {
+            Some(certificate) => format!("{version}, {certificate}"),
+            None => "certificate verified by ca-file".to_owned(),
+        }
+    }
+
+    fn unsecured(&self, trial: &Trial, failure: &Failure) -> Words {
+        let is_unknown_issuer =
+            matches!(failure, Failure::Tls(TlsFault { kind: TlsFaultKind::UnknownIssuer, .. }));
+        let look = if is_unknown_issuer { self.look(trial, None) } else { None };
+        let certificate = look.and_then(|look| Certificate::parse(&look.certificate?));
+        words::unsecured(failure, self.place, self.settings.tls.ca.is_some(), certificate.as_ref())
+    }
+
+    /// A second connection to the same address; none through a proxy.
+    pub(super) fn look(&self, trial: &Trial, protocol: Option<&[u8]>) -> Option<Look> {
+        Some(look(self.settings, &self.place.host, self.server(trial)?, protocol, self.deadline))
+    }
+
+    /// Where the server can be asked once more; not through a proxy.
+    pub(super) fn server(&self, trial: &Trial) -> Option<SocketAddr> {
+        trial.steps.peer.filter(|_| self.plan.proxy().is_none())
+    }
+}
