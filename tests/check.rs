@@ -1,8 +1,9 @@
 //! `standpipe check` as a user meets it: what it prints, where, and its exit code.
 
 use std::fs;
+use std::process::Output;
 
-use command::{config, finish, run, standpipe, stderr, stdout};
+use command::{config, finish, standpipe, stderr, stdout};
 use serde_json::{Value, json};
 use standpipe::receiver::Receiver;
 
@@ -273,6 +274,15 @@ fn the_environment_can_be_checked() {
 }
 
 #[test]
+fn an_environment_that_switches_everything_off_is_fine() {
+    let mut command = standpipe(&["check", "--env", "--json"]);
+    let output = finish(command.env("OTEL_SDK_DISABLED", "true"));
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let found: Value = serde_json::from_str(&stdout(&output)).expect("it is JSON");
+    assert_eq!(found, json!({"exporters": [], "warnings": [], "errors": []}));
+}
+
+#[test]
 fn every_line_fits_its_terminal() {
     let file =
         config("narrow.toml", "[tracer.otel]\ntype = \"otel\"\ntransport = \"http\"\nthrottle = \"2s\"\n");
@@ -284,6 +294,11 @@ fn every_line_fits_its_terminal() {
         assert!(text.lines().all(|line| line.chars().count() <= columns), "{text}");
         assert!(text.contains("narrow.toml:4:12"), "{text}");
     }
+}
+
+/// The command with room for every path, wherever this test is run.
+fn run(arguments: &[&str]) -> Output {
+    finish(standpipe(arguments).env("COLUMNS", "240"))
 }
 
 /// What `check --json` says.

@@ -93,7 +93,7 @@ fn draw(order: &Order, examined: &Examined, look: &Look) -> Result<bool, Failure
     if order.probing == Probing::Ask {
         for (exporter, summary) in &examined.exporters {
             let waiting = Waiting::begin(&summary.endpoints, look);
-            let answers = probe::ask(exporter);
+            let answers = probe::ask(exporter, summary);
             drop(waiting);
             for answer in &answers {
                 print(&answer.draw(look))?;
@@ -112,8 +112,9 @@ fn draw(order: &Order, examined: &Examined, look: &Look) -> Result<bool, Failure
 fn write_json(order: &Order, examined: &Examined) -> Result<bool, Failure> {
     let mut failures = Vec::new();
     if order.probing == Probing::Ask {
-        for (exporter, _) in &examined.exporters {
-            failures.extend(probe::ask(exporter).iter().filter_map(|asked| asked.failure(exporter)));
+        for (exporter, summary) in &examined.exporters {
+            let answers = probe::ask(exporter, summary);
+            failures.extend(answers.iter().filter_map(|asked| asked.failure(exporter)));
         }
     }
     let summaries = examined.exporters.iter().map(|(_, summary)| summary.clone()).collect();
