@@ -78,6 +78,57 @@ fn check_points_at_every_mistake_and_shows_no_secret() {
 }
 
 #[test]
+fn ten_mistakes_are_all_told_with_their_lines() {
+    let text = r#"
+        [tracer.otel]
+        type = "otel"
+        transport = "http"
+        endpont = "http://localhost"
+        timeout = "1m30s"
+        lossy = "yes"
+        level = "loud"
+        headers = ["Authorization Bearer hunter2"]
+        queue-records = 0
+        compression = "zip"
+        endpoint = "http://me:hunter2@localhost"
+        [metrics.open-telemetry]
+        transport = "http"
+        interval = "-1s"
+        enable = true
+    "#;
+    let file = config("ten.toml", text);
+    let (code, found) = checked(&["--offline", &file]);
+    assert_eq!(code, Some(1));
+    let keys_at = |list: &str| -> Vec<(usize, String)> {
+        let told = found[list].as_array().expect("a list").iter().map(|told| told.as_str().expect("a text"));
+        let parts = told.map(|told| told.strip_prefix(&file).expect(told).splitn(5, ':'));
+        let place = |mut parts: std::str::SplitN<'_, char>| {
+            let line = parts.nth(1)?.parse().ok()?;
+            Some((line, parts.nth(1)?.rsplit('.').next()?.to_owned()))
+        };
+        parts.map(|parts| place(parts).expect("line and key")).collect()
+    };
+    let expected = |keys: &[(usize, &str)]| -> Vec<(usize, String)> {
+        keys.iter().map(|&(line, key)| (line, key.to_owned())).collect()
+    };
+    assert_eq!(keys_at("warnings"), expected(&[(5, "endpont"), (16, "enable")]));
+    let errors = [
+        (6, "timeout"),
+        (7, "lossy"),
+        (8, "level"),
+        (9, "headers"),
+        (10, "queue-records"),
+        (11, "compression"),
+        (12, "endpoint"),
+        (15, "interval"),
+    ];
+    assert_eq!(keys_at("errors"), expected(&errors));
+    let drawn = stdout(&run(&["check", "--offline", &file]));
+    assert!(drawn.contains("8 errors, 2 warnings") && !drawn.contains("hunter2"), "{drawn}");
+    assert_eq!(drawn.lines().filter(|line| line.ends_with('^')).count(), 10, "{drawn}");
+}
+
+#[test]
 fn check_finds_what_only_shows_at_the_start() {
     config("broken.pem", "-----BEGIN CERTIFICATE-----\n!!!!\n-----END CERTIFICATE-----\n");
     let file = config(

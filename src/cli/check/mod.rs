@@ -6,6 +6,7 @@ mod probe;
 mod problem;
 mod report;
 mod stages;
+mod sum;
 mod waiting;
 
 use std::path::PathBuf;
@@ -14,8 +15,9 @@ use std::process::ExitCode;
 use standpipe::Finding;
 
 use self::examine::{Examined, examine};
-use self::report::{Report, Sum};
+use self::report::Report;
 use self::stages::Asked;
+use self::sum::Sum;
 use self::waiting::Waiting;
 use super::paint::Look;
 use super::{Failure, UNUSABLE, complain, print, text};
@@ -104,7 +106,7 @@ fn draw(order: &Order, examined: &Examined, look: &Look) -> Result<bool, Failure
     let unanswered = asked.iter().filter(|answers| answers.iter().any(Asked::has_failed)).count();
     let failures = asked.iter().flatten().filter(|asked| asked.has_failed()).count();
     let sum = Sum::new(&report, examined, unanswered, failures);
-    print(&sum.draw(&report, look))?;
+    print(&[sum.draw(&report.origin.name, look)])?;
     Ok(sum.has_failed())
 }
 
