@@ -1,8 +1,9 @@
 //! `standpipe check` as a user meets it: what it prints, where, and its exit code.
 
 use std::fs;
+use std::process::Output;
 
-use command::{config, finish, run, standpipe, stderr, stdout};
+use command::{config, finish, standpipe, stderr, stdout};
 use serde_json::{Value, json};
 use standpipe::receiver::Receiver;
 
@@ -74,6 +75,57 @@ fn check_points_at_every_mistake_and_shows_no_secret() {
     assert!(text.contains(" 4 | timeout = \"0s\"\n   |           ^\n"), "{text}");
     assert!(text.contains(" 5 | lossy = \"perhaps\"\n   |         ^\n"), "{text}");
     assert!(!text.contains("hunter2"), "{text}");
+}
+
+#[test]
+fn ten_mistakes_are_all_told_with_their_lines() {
+    let text = r#"
+        [tracer.otel]
+        type = "otel"
+        transport = "http"
+        endpont = "http://localhost"
+        timeout = "1m30s"
+        lossy = "yes"
+        level = "loud"
+        headers = ["Authorization Bearer hunter2"]
+        queue-records = 0
+        compression = "zip"
+        endpoint = "http://me:hunter2@localhost"
+        [metrics.open-telemetry]
+        transport = "http"
+        interval = "-1s"
+        enable = true
+    "#;
+    let file = config("ten.toml", text);
+    let (code, found) = checked(&["--offline", &file]);
+    assert_eq!(code, Some(1));
+    let keys_at = |list: &str| -> Vec<(usize, String)> {
+        let told = found[list].as_array().expect("a list").iter().map(|told| told.as_str().expect("a text"));
+        let parts = told.map(|told| told.strip_prefix(&file).expect(told).splitn(5, ':'));
+        let place = |mut parts: std::str::SplitN<'_, char>| {
+            let line = parts.nth(1)?.parse().ok()?;
+            Some((line, parts.nth(1)?.rsplit('.').next()?.to_owned()))
+        };
+        parts.map(|parts| place(parts).expect("line and key")).collect()
+    };
+    let expected = |keys: &[(usize, &str)]| -> Vec<(usize, String)> {
+        keys.iter().map(|&(line, key)| (line, key.to_owned())).collect()
+    };
+    assert_eq!(keys_at("warnings"), expected(&[(5, "endpont"), (16, "enable")]));
+    let errors = [
+        (6, "timeout"),
+        (7, "lossy"),
+        (8, "level"),
+        (9, "headers"),
+        (10, "queue-records"),
+        (11, "compression"),
+        (12, "endpoint"),
+        (15, "interval"),
+    ];
+    assert_eq!(keys_at("errors"), expected(&errors));
+    let drawn = stdout(&run(&["check", "--offline", &file]));
+    assert!(drawn.contains("8 errors, 2 warnings") && !drawn.contains("hunter2"), "{drawn}");
+    assert_eq!(drawn.lines().filter(|line| line.ends_with('^')).count(), 10, "{drawn}");
 }
 
 #[test]
@@ -273,6 +325,15 @@ fn the_environment_can_be_checked() {
 }
 
 #[test]
+fn an_environment_that_switches_everything_off_is_fine() {
+    let mut command = standpipe(&["check", "--env", "--json"]);
+    let output = finish(command.env("OTEL_SDK_DISABLED", "true"));
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let found: Value = serde_json::from_str(&stdout(&output)).expect("it is JSON");
+    assert_eq!(found, json!({"exporters": [], "warnings": [], "errors": []}));
+}
+
+#[test]
 fn every_line_fits_its_terminal() {
     let file =
         config("narrow.toml", "[tracer.otel]\ntype = \"otel\"\ntransport = \"http\"\nthrottle = \"2s\"\n");
@@ -284,6 +345,11 @@ fn every_line_fits_its_terminal() {
         assert!(text.lines().all(|line| line.chars().count() <= columns), "{text}");
         assert!(text.contains("narrow.toml:4:12"), "{text}");
     }
+}
+
+/// The command with room for every path, wherever this test is run.
+fn run(arguments: &[&str]) -> Output {
+    finish(standpipe(arguments).env("COLUMNS", "240"))
 }
 
 /// What `check --json` says.

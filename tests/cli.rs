@@ -79,6 +79,7 @@ fn the_demo_continues_the_trace_it_was_started_in() {
 
     let output = finish(standpipe(&["demo"]).env("TRACEPARENT", parent("00")));
     assert_eq!(output.status.code(), Some(0), "{}", stdout(&output));
+    assert!(stdout(&output).contains("not recorded, so there are no spans\n"), "{}", stdout(&output));
     assert!(stdout(&output).contains("✓ received: 0 spans"), "{}", stdout(&output));
 }
 

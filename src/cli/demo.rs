@@ -46,15 +46,17 @@ pub(crate) fn run(caller: &Caller, look: &Look) -> Result<ExitCode, Failure> {
 
 /// Said at once, since the shop takes a second.
 fn greeting(endpoint: &str, caller: &Caller, look: &Look) -> Vec<String> {
-    let line = |before: &str, what: &str, after: &str| {
+    let line = |before: &str, what: &str| {
         let mut line = look.line();
-        line.put_rest(Ink::FAINT, before).put_rest(Ink::PLAIN, what).put_rest(Ink::FAINT, after);
+        line.put_rest(Ink::FAINT, before).put_rest(Ink::PLAIN, what);
         line.finish()
     };
-    let mut lines = vec![line("a pretend shop exports to ", endpoint, "")];
+    let mut lines = vec![line("a pretend shop exports to ", endpoint)];
     if let Some(context) = &caller.context {
-        let after = if context.is_sampled() { "" } else { ", which is not recorded: no spans" };
-        lines.push(line("it continues the trace ", &context.trace_id().to_string(), after));
+        lines.push(line("it continues the trace ", &context.trace_id().to_string()));
+        if !context.is_sampled() {
+            lines.push(line("which is not recorded, so there are no spans", ""));
+        }
     }
     lines.push(String::new());
     lines

@@ -1,9 +1,10 @@
 //! What a configuration comes to, before anybody is asked.
 
+use std::time::Duration;
+
 use standpipe::{
     Config, ConfigError, Exporter, Finding, FindingSeverity, RouteName, Setting, Source, Summary, Telemetry,
 };
-use std::time::Duration;
 
 use super::Subject;
 

@@ -6,6 +6,7 @@ mod probe;
 mod problem;
 mod report;
 mod stages;
+mod sum;
 mod waiting;
 
 use std::path::PathBuf;
@@ -14,8 +15,9 @@ use std::process::ExitCode;
 use standpipe::Finding;
 
 use self::examine::{Examined, examine};
-use self::report::{Report, Sum};
+use self::report::Report;
 use self::stages::Asked;
+use self::sum::Sum;
 use self::waiting::Waiting;
 use super::paint::Look;
 use super::{Failure, UNUSABLE, complain, print, text};
@@ -93,7 +95,7 @@ fn draw(order: &Order, examined: &Examined, look: &Look) -> Result<bool, Failure
     if order.probing == Probing::Ask {
         for (exporter, summary) in &examined.exporters {
             let waiting = Waiting::begin(&summary.endpoints, look);
-            let answers = probe::ask(exporter);
+            let answers = probe::ask(exporter, summary);
             drop(waiting);
             for answer in &answers {
                 print(&answer.draw(look))?;
@@ -104,7 +106,7 @@ fn draw(order: &Order, examined: &Examined, look: &Look) -> Result<bool, Failure
     let unanswered = asked.iter().filter(|answers| answers.iter().any(Asked::has_failed)).count();
     let failures = asked.iter().flatten().filter(|asked| asked.has_failed()).count();
     let sum = Sum::new(&report, examined, unanswered, failures);
-    print(&sum.draw(&report, look))?;
+    print(&[sum.draw(&report.origin.name, look)])?;
     Ok(sum.has_failed())
 }
 
@@ -112,8 +114,9 @@ fn draw(order: &Order, examined: &Examined, look: &Look) -> Result<bool, Failure
 fn write_json(order: &Order, examined: &Examined) -> Result<bool, Failure> {
     let mut failures = Vec::new();
     if order.probing == Probing::Ask {
-        for (exporter, _) in &examined.exporters {
-            failures.extend(probe::ask(exporter).iter().filter_map(|asked| asked.failure(exporter)));
+        for (exporter, summary) in &examined.exporters {
+            let answers = probe::ask(exporter, summary);
+            failures.extend(answers.iter().filter_map(|asked| asked.failure(exporter)));
         }
     }
     let summaries = examined.exporters.iter().map(|(_, summary)| summary.clone()).collect();

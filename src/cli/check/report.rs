@@ -1,4 +1,4 @@
-//! The tables of what is set, and the sum of it all.
+//! The tables of what is set, and the problems below them.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,6 @@ use standpipe::{Exporter, RouteName, Setting, Source};
 use super::Subject;
 use super::examine::{Examined, General, Scope};
 use super::problem::{Origin, Problem, Weight};
-use crate::cli::describe;
 use crate::cli::paint::{Ink, Look};
 use crate::cli::snippet::Syntax;
 
@@ -21,7 +20,7 @@ const NARROW: usize = 72;
 /// Everything there is to say about a subject before anybody is asked.
 #[derive(Debug)]
 pub(super) struct Report {
-    origin: Origin,
+    pub(super) origin: Origin,
     tables: Vec<Table>,
     problems: Vec<Problem>,
     /// What to do if nothing at all is configured.
@@ -73,7 +72,7 @@ impl Report {
         lines
     }
 
-    fn count(&self, weight: Weight) -> usize {
+    pub(super) fn count(&self, weight: Weight) -> usize {
         self.problems.iter().filter(|problem| problem.weight == weight).count()
     }
 }
@@ -252,65 +251,6 @@ fn below(ink: Ink, text: &str, look: &Look) -> String {
     let mut line = look.line();
     line.pad_to(GAP + GAP).put(ink, text);
     line.finish()
-}
-
-/// What it all comes to.
-#[derive(Debug)]
-pub(super) struct Sum {
-    exporters: usize,
-    /// Exporters of which an endpoint was asked in vain.
-    unanswered: usize,
-    errors: usize,
-    warnings: usize,
-    notes: usize,
-}
-
-impl Sum {
-    /// `failures` are those of asking.
-    pub(super) fn new(report: &Report, examined: &Examined, unanswered: usize, failures: usize) -> Self {
-        Self {
-            exporters: examined.exporters.len(),
-            unanswered,
-            errors: report.count(Weight::Error) + failures,
-            warnings: report.count(Weight::Warning),
-            notes: report.count(Weight::Note),
-        }
-    }
-
-    pub(super) fn has_failed(&self) -> bool {
-        self.errors > 0
-    }
-
-    /// One line.
-    pub(super) fn draw(&self, report: &Report, look: &Look) -> Vec<String> {
-        let usable = self.exporters - self.unanswered;
-        let mut parts = vec![match usable {
-            0 => "no usable exporter".to_owned(),
-            usable => describe::count(usable as u64, "usable exporter"),
-        }];
-        for (weight, count) in
-            [(Weight::Error, self.errors), (Weight::Warning, self.warnings), (Weight::Note, self.notes)]
-        {
-            if count > 0 {
-                parts.push(describe::count(count as u64, weight.name()));
-            }
-        }
-        let (ink, mark) = match (self.errors, self.exporters) {
-            // Nothing is wrong with a file that exports nothing, but nobody should take it for one that does.
-            (0, 0) => (Ink::WARNING.bold(), look.glyphs.attention),
-            (0, _) => (Ink::GOOD.bold(), look.glyphs.check),
-            _ => (Ink::BAD.bold(), look.glyphs.cross),
-        };
-        let end = match (usable, self.exporters) {
-            (0, 0) => "; nothing would be sent",
-            (0, _) => "; nothing would arrive",
-            _ => "",
-        };
-        let mut line = look.line();
-        line.put(ink, mark).space(1).put(Ink::PLAIN.bold(), &report.origin.name).put(Ink::PLAIN, ": ");
-        line.put(Ink::PLAIN, &parts.join(", ")).put(Ink::PLAIN, end);
-        vec![line.finish()]
-    }
 }
 
 #[cfg(test)]

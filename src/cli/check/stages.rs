@@ -32,8 +32,8 @@ pub(super) struct Stage {
 pub(super) enum Outcome {
     /// With what there is to tell of it.
     Passed(String),
-    /// Not tried, and why: neither good nor bad.
-    Untried(String),
+    /// Neither good nor bad, such as what could not be tried.
+    Noted(String),
     Failed {
         what: String,
         advice: String,
@@ -56,7 +56,7 @@ impl Asked {
                 let advice = if advice.is_empty() { String::new() } else { format!("; {advice}") };
                 Some(format!("exporter {name:?}: {}: {}: {what}{advice}", self.endpoint, stage.name))
             }
-            Outcome::Passed(_) | Outcome::Untried(_) => None,
+            Outcome::Passed(_) | Outcome::Noted(_) => None,
         })
     }
 
@@ -75,7 +75,7 @@ impl Stage {
     fn draw(&self, look: &Look) -> Vec<String> {
         let (ink, mark, told, advice) = match &self.outcome {
             Outcome::Passed(detail) => (Ink::GOOD.bold(), look.glyphs.check, detail, None),
-            Outcome::Untried(why) => (Ink::FAINT.bold(), "-", why, None),
+            Outcome::Noted(detail) => (Ink::FAINT.bold(), "-", detail, None),
             Outcome::Failed { what, advice } => (Ink::BAD.bold(), look.glyphs.cross, what, Some(advice)),
         };
         // the marks differ in width, what follows them does not
@@ -84,7 +84,7 @@ impl Stage {
         let took = u64::try_from(self.took.as_nanos()).unwrap_or(u64::MAX);
         let mut line = look.line();
         line.space(2).put(ink, mark).pad_to(name_at).put(Ink::PLAIN, &self.name);
-        if !matches!(self.outcome, Outcome::Untried(_)) {
+        if !matches!(self.outcome, Outcome::Noted(_)) {
             line.put_right(Ink::FAINT, &describe::duration(took, look), told_at - 2);
         }
         line.pad_to(told_at).put(Ink::PLAIN, told);
@@ -131,8 +131,8 @@ mod tests {
     }
 
     #[test]
-    fn a_stage_that_was_not_tried_is_neither_good_nor_bad() {
-        let asked = asked(stage("export", 0, Outcome::Untried("this version cannot try it".to_owned())));
+    fn a_note_is_neither_good_nor_bad() {
+        let asked = asked(stage("export", 0, Outcome::Noted("this version cannot try it".to_owned())));
         assert!(!asked.has_failed());
         assert_eq!(asked.failure(&Exporter::http("localhost")), None);
         assert_eq!(asked.draw(&plain_look(80))[2], "  - export            this version cannot try it");

@@ -119,18 +119,3 @@ fn only_what_holds_nothing_at_all_is_told_what_could_be_in_it() {
     let note = Config::from_toml_str("[tracer.a]\nenable = false").expect("it is a note only");
     assert_eq!(Report::new(&file, &examined(&note)).advice, None);
 }
-
-#[test]
-fn the_sum_says_whether_anything_would_arrive() {
-    let report = report(Vec::new());
-    let sum = |exporters, unanswered, errors, warnings| {
-        let sum = Sum { exporters, unanswered, errors, warnings, notes: 0 };
-        assert_eq!(sum.has_failed(), errors > 0);
-        sum.draw(&report, &plain_look(80)).concat()
-    };
-    assert_eq!(sum(2, 0, 0, 1), "✓ otlp.toml: 2 usable exporters, 1 warning");
-    assert_eq!(sum(0, 0, 0, 0), "! otlp.toml: no usable exporter; nothing would be sent");
-    assert_eq!(sum(0, 0, 2, 0), "✗ otlp.toml: no usable exporter, 2 errors; nothing would be sent");
-    assert_eq!(sum(2, 1, 1, 0), "✗ otlp.toml: 1 usable exporter, 1 error");
-    assert_eq!(sum(1, 1, 1, 0), "✗ otlp.toml: no usable exporter, 1 error; nothing would arrive");
-}
