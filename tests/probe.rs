@@ -224,12 +224,12 @@ fn http_on_a_grpc_port_is_recognized() {
 fn http_on_a_grpc_port_behind_tls_is_recognized() {
     let ca = TestCa::new();
     let exporter_to = |front: &TlsFront| traces(front.url()).ca_pem(ca.pem());
-    let talking = TlsFront::offering_http2(&ca.leaf("localhost"), saying(SETTINGS));
+    let talking = TlsFront::offering("h2", &ca.leaf("localhost"), saying(SETTINGS));
     let (stages, what, advice) = failure(&exporter_to(&talking));
     assert_eq!(stages, ["resolve", "connect", "tls", "export"]);
     assert_eq!(what, "this port speaks gRPC (HTTP/2)");
     assert!(advice.starts_with("write transport = \"grpc\""), "{advice}");
-    let strict = TlsFront::offering_http2(&ca.leaf("localhost"), strict_grpc_server());
+    let strict = TlsFront::offering("h2", &ca.leaf("localhost"), strict_grpc_server());
     let (stages, what, advice) = failure(&exporter_to(&strict));
     assert_eq!(stages, ["resolve", "connect", "tls", "export"]);
     assert_eq!(what, "the server closed the connection without an answer");
@@ -509,13 +509,20 @@ fn grpc_on_the_wrong_port_is_recognized() {
 #[test]
 fn grpc_over_tls_demands_http2_in_the_handshake() {
     let ca = TestCa::new();
-    let offering = TlsFront::offering_http2(&ca.leaf("localhost"), strict_grpc_server());
+    let offering = TlsFront::offering("h2", &ca.leaf("localhost"), strict_grpc_server());
     let report = probe(&grpc(&offering.url()).ca_pem(ca.pem()), PATIENCE);
     assert!(report.is_good(), "{report}");
     assert_eq!(detail(only(&report), StageKind::Http2), "speaks HTTP/2");
 
-    let silent = TlsFront::start(&ca.leaf("localhost"), strict_grpc_server());
-    let (stages, what, _) = failure(&grpc(&silent.url()).ca_pem(ca.pem()));
-    assert_eq!(stages, ["resolve", "connect", "tls", "http/2"]);
-    assert_eq!(what, "the server offers no HTTP/2 (ALPN h2), which gRPC needs");
+    let leaf = ca.leaf("localhost");
+    let unconcerned = TlsFront::start(&leaf, strict_grpc_server());
+    let unwilling = TlsFront::offering("http/1.1", &leaf, strict_grpc_server());
+    for front in [unconcerned, unwilling] {
+        let (stages, what, _) = failure(&grpc(&front.url()).ca_pem(ca.pem()));
+        assert_eq!(stages, ["resolve", "connect", "tls", "http/2"]);
+        assert_eq!(what, "the server offers no HTTP/2 (ALPN h2), which gRPC needs");
+    }
+    let (stages, what, _) = failure(&grpc(&offering.url()));
+    assert_eq!(stages, ["resolve", "connect", "tls"]);
+    assert!(what.contains("unknown issuer: \"standpipe test authority "), "{what}");
 }

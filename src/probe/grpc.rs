@@ -36,7 +36,7 @@ fn greet(way: &Way<'_>, trial: &Trial) -> Result<&'static str, Words> {
         true => {
             let refused = || Look::none(ErrorKind::NotConnected.into());
             let look = way.look(trial, Some(HTTP2)).unwrap_or_else(refused);
-            match agreed(look)? {
+            match agreed(look, way)? {
                 Some(mut stream) => http2::greet(&mut *stream),
                 None => return Ok("HTTP/2, agreed on in the TLS handshake"),
             }
@@ -54,16 +54,21 @@ fn greet(way: &Way<'_>, trial: &Trial) -> Result<&'static str, Words> {
     }
 }
 
-/// A connection on which both have agreed on HTTP/2; none if only the user's own roots could have verified it.
-fn agreed(look: Look) -> Result<Option<Box<dyn Conversation>>, Words> {
+/// A connection on which both have agreed on HTTP/2. There is none without a CA of the user's, as the look then ends
+/// when the server has chosen.
+fn agreed(look: Look, way: &Way<'_>) -> Result<Option<Box<dyn Conversation>>, Words> {
     let chose_http2 = look.protocol.as_deref() == Some(HTTP2);
+    let has_ca = way.settings.tls.ca.is_some();
     match look.stream {
         Ok(stream) if chose_http2 => Ok(Some(stream)),
-        Err(_) if chose_http2 => Ok(None),
-        Err(error) if failure(&error) == Failure::TimedOut => {
-            Err(words::no_grpc(&Failure::TimedOut, Speech::Nothing))
-        }
-        _ => Err(words::no_http2()),
+        Err(_) if chose_http2 && !has_ca => Ok(None),
+        Ok(_) => Err(words::no_http2()),
+        // a server chooses before it shows its certificate, or not at all
+        Err(_) if look.certificate.is_some() && !has_ca => Err(words::no_http2()),
+        Err(error) => match failure(&error) {
+            Failure::TimedOut => Err(words::no_grpc(&Failure::TimedOut, Speech::Nothing)),
+            failure => Err(words::unsecured(&failure, way.place, has_ca, None)),
+        },
     }
 }
 

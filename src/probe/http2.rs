@@ -14,16 +14,16 @@ const ENOUGH: usize = 9;
 /// # Errors
 /// When nothing came before the connection broke or its time was up.
 pub(super) fn greet(stream: &mut dyn Conversation) -> io::Result<Vec<u8>> {
-    let sent = stream.write_all(GREETING).and_then(|()| stream.flush());
+    // a peer that hangs up may have said why before: what it says tells more than that it could not be told
+    let _ = stream.write_all(GREETING).and_then(|()| stream.flush());
     let mut answer = Vec::new();
     let mut piece = [0; ENOUGH];
-    // a peer may have said why before it hung up
     while answer.len() < ENOUGH {
         match stream.read(&mut piece) {
             Ok(0) => break,
             Ok(count) => answer.extend_from_slice(&piece[..count]),
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) if answer.is_empty() => return Err(sent.err().unwrap_or(error)),
+            Err(error) if answer.is_empty() => return Err(error),
             Err(_) => break,
         }
     }

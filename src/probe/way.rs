@@ -26,11 +26,15 @@ impl Way<'_> {
     /// Tells of the stages up to TLS; whether all of them passed.
     pub(super) fn enter(&self, trial: &Trial, stages: &mut Stages) -> bool {
         let (steps, proxy) = (&trial.steps, self.plan.proxy());
-        let other = Failure::Closed;
-        let failure = if let End::Failed(failure) = &trial.end { failure } else { &other };
+        // what has not failed has gone all the way, so that none of this is then told
+        let none = Failure::Closed;
+        let failure = if let End::Failed(failure) = &trial.end { failure } else { &none };
         let Some(at) = steps.resolved else {
-            let host = proxy.as_deref().unwrap_or(&self.place.shown_host);
-            stages.fail(StageKind::Resolve, trial.ended, words::unresolved(host, failure));
+            let who = match &proxy {
+                Some(proxy) => format!("the proxy {proxy}"),
+                None => format!("\"{}\"", self.place.shown_host),
+            };
+            stages.fail(StageKind::Resolve, trial.ended, words::unresolved(&who, failure));
             return false;
         };
         stages.pass(StageKind::Resolve, at, self.addresses(trial));
@@ -45,16 +49,11 @@ impl Way<'_> {
             return true;
         }
         // a server may refuse a client's certificate when it has long been greeted
-        match (steps.secured, &trial.end) {
-            (Some(at), End::Answered(_) | End::Connected) => stages.pass(StageKind::Tls, at, self.tls(trial)),
-            (Some(at), End::Failed(failure)) if !matches!(failure, Failure::Tls(_)) => {
-                stages.pass(StageKind::Tls, at, self.tls(trial));
-            }
-            _ => {
-                stages.fail(StageKind::Tls, trial.ended, self.unsecured(trial, failure));
-                return false;
-            }
-        }
+        let Some(at) = steps.secured.filter(|_| !matches!(failure, Failure::Tls(_))) else {
+            stages.fail(StageKind::Tls, trial.ended, self.unsecured(trial, failure));
+            return false;
+        };
+        stages.pass(StageKind::Tls, at, self.tls(trial));
         true
     }
 
@@ -80,7 +79,8 @@ impl Way<'_> {
         }
     }
 
-    /// What is known of an encrypted connection. The bundled roots are not asked a second time only to name them.
+    /// What is known of an encrypted connection. The bundled roots are ureq's: a look without them could only refuse a
+    /// certificate that is good, and the server's log would tell of it.
     fn tls(&self, trial: &Trial) -> String {
         if self.settings.tls.ca.is_none() {
             return "certificate verified by the bundled roots".to_owned();

@@ -22,19 +22,19 @@ impl Words {
 }
 
 /// Why no address was found for a host.
-pub(super) fn unresolved(host: &str, failure: &Failure) -> Words {
+pub(super) fn unresolved(who: &str, failure: &Failure) -> Words {
     match failure {
         Failure::TimedOut => Words::new(
-            format!("no name server answered in time for \"{host}\""),
+            format!("no name server answered in time for {who}"),
             "is there a network? is the name right?",
         ),
         // the system's words for EAI_AGAIN
         Failure::Io { text, .. } if text.contains("emporary failure") => Words::new(
-            format!("no name server knows anything of \"{host}\" at the moment"),
+            format!("no name server knows {who} at the moment"),
             "is the name right? in a container, is it on the same network? is there a network at all?",
         ),
         _ => Words::new(
-            format!("there is no host \"{host}\""),
+            format!("no address was found for {who}"),
             "is the name right? in a container, is it on the same network?",
         ),
     }

@@ -17,14 +17,14 @@ fn a_name_without_an_address_is_told_apart_from_a_silent_name_server() {
     for (failure, expected) in [
         (
             io(ErrorKind::Other, "failed to lookup address information: Name or service not known"),
-            "there is no host \"collector\" | is the name right? in a container, is it on the same network?",
+            "no address was found for \"collector\" | is the name right? in a container, is it on the same network?",
         ),
         (
             io(
                 ErrorKind::Other,
                 "failed to lookup address information: Temporary failure in name resolution",
             ),
-            "no name server knows anything of \"collector\" at the moment | is the name right? in a container, is it \
+            "no name server knows \"collector\" at the moment | is the name right? in a container, is it \
              on the same network? is there a network at all?",
         ),
         (
@@ -32,7 +32,7 @@ fn a_name_without_an_address_is_told_apart_from_a_silent_name_server() {
             "no name server answered in time for \"collector\" | is there a network? is the name right?",
         ),
     ] {
-        assert_eq!(line(&unresolved("collector", &failure)), expected);
+        assert_eq!(line(&unresolved("\"collector\"", &failure)), expected);
     }
 }
 

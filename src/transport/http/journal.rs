@@ -153,14 +153,14 @@ impl<In: Transport> Connector<In> for NoteTls {
 
     fn connect(
         &self,
-        details: &ConnectionDetails<'_>,
+        _: &ConnectionDetails<'_>,
         chained: Option<In>,
     ) -> Result<Option<Self::Out>, ureq::Error> {
         let Some(inner) = chained else { return Ok(None) };
         let mut steps = self.journal.steps();
         // the TLS of a proxy is not the server's
         let leads_to_server = steps.connected.is_some();
-        if leads_to_server && details.needs_tls() {
+        if leads_to_server && inner.is_tls() {
             steps.secured = Some(Instant::now());
             steps.first_bytes.clear();
         }

@@ -51,10 +51,10 @@ impl TlsFront {
         Self::listen(Conduct::Forward { config, upstream })
     }
 
-    /// As [`start`](Self::start), but speaks only HTTP/2 with clients that choose between protocols.
-    pub(crate) fn offering_http2(identity: &Identity, upstream: SocketAddr) -> Self {
+    /// As [`start`](Self::start), but has only this protocol for clients that choose between several.
+    pub(crate) fn offering(protocol: &str, identity: &Identity, upstream: SocketAddr) -> Self {
         let mut config = (*server_config(identity, Arc::new(NoClientAuth))).clone();
-        config.alpn_protocols = vec![b"h2".to_vec()];
+        config.alpn_protocols = vec![protocol.as_bytes().to_vec()];
         Self::listen(Conduct::Forward { config: Arc::new(config), upstream })
     }
 
