@@ -1,6 +1,7 @@
 //! `standpipe check` as a user meets it: what it prints, where, and its exit code.
 
 use std::fs;
+use std::net::TcpListener;
 use std::process::Output;
 
 use command::{config, finish, standpipe, stderr, stdout};
@@ -202,6 +203,30 @@ fn check_is_content_with_a_collector_that_answers() {
 }
 
 #[test]
+fn a_collector_that_does_not_answer_is_an_error() {
+    let closed = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = closed.local_addr().expect("its address");
+    drop(closed);
+    let file = config(
+        "unanswered.toml",
+        &format!("[tracer.otel]\ntype = \"otel\"\ntransport = \"http\"\nendpoint = \"http://{address}\"\n"),
+    );
+    let output = run(&["check", &file]);
+    let text = stdout(&output);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("  ✗ connect ") && text.contains("standpipe receive"), "{text}");
+    assert!(text.ends_with("no usable exporter, 1 error; nothing would arrive\n"), "{text}");
+    let (code, found) = checked(&[&file]);
+    assert_eq!(code, Some(1));
+    let error = found["errors"][0].as_str().expect("a text");
+    assert!(
+        error.starts_with(&format!("exporter \"otel\": http://{address}/v1/traces: connect: ")),
+        "{error}"
+    );
+    assert_eq!(found["exporters"].as_array().expect("a list").len(), 1);
+}
+
+#[test]
 fn check_asks_nobody_when_it_is_offline() {
     let receiver = Receiver::start().expect("a free port");
     let file = config(
@@ -322,6 +347,7 @@ fn the_environment_can_be_checked() {
         finish(standpipe(&["check", "--env", "--offline"]).env("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint));
     assert_eq!(output.status.code(), Some(0), "{}{}", stdout(&output), stderr(&output));
     assert!(stdout(&output).contains(" environment: "), "{}", stdout(&output));
+    assert!(stdout(&output).contains(" OTEL_EXPORTER_OTLP_ENDPOINT\n"), "{}", stdout(&output));
 }
 
 #[test]

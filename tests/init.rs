@@ -173,7 +173,6 @@ fn a_shell_reads_the_env_starter() {
 }
 
 #[test]
-#[ignore = "this version reads no YAML"]
 fn the_yaml_starters_describe_both_routes() {
     let place = Place::new("yaml");
     for flavour in ["tracetest", "qualitytrace"] {

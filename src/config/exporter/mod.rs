@@ -414,7 +414,7 @@ impl Exporter {
 
     /// The exporter in findings: as its file or its program knows it.
     pub(super) fn path(&self) -> String {
-        self.table.as_ref().map_or_else(|| format!("exporter {:?}", self.id), |table| table.path.clone())
+        self.table.as_ref().map_or_else(|| format!("exporter {:?}", self.label()), |table| table.path.clone())
     }
 
     /// Where the exporter as a whole is described, if that is in a file.

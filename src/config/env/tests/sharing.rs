@@ -63,8 +63,8 @@ fn a_signal_goes_where_its_exporter_says() {
         ("otlp", "traces, logs, metrics", None),
         ("OTLP", "traces, logs, metrics", None),
         ("none", "logs, metrics", None),
-        ("console", "logs, metrics", Some("cannot print to the console; write otlp or none")),
-        ("otlp, console", "traces, logs, metrics", Some("cannot print to the console; write otlp or none")),
+        ("console", "logs, metrics", None),
+        ("otlp, console", "traces, logs, metrics", None),
         (
             "none,otlp",
             "traces, logs, metrics",
@@ -77,6 +77,15 @@ fn a_signal_goes_where_its_exporter_says() {
         assert_eq!(findings(&config), expected, "{value}");
         let line = format!("otlp: signals = {signals} (OTEL_TRACES_EXPORTER)");
         assert!(settings(&config).contains(&line), "{value}: {line}");
+    }
+    let printed = sound(&[("OTEL_LOGS_EXPORTER", "console"), ("OTEL_METRICS_EXPORTER", "otlp,console")]);
+    assert_eq!(ids(&printed), ["otlp", "console"]);
+    for line in [
+        "otlp: signals = traces, metrics (OTEL_LOGS_EXPORTER)",
+        "console: transport = console (OTEL_LOGS_EXPORTER)",
+        "console: signals = logs, metrics (OTEL_LOGS_EXPORTER)",
+    ] {
+        assert!(settings(&printed).contains(&line.to_owned()), "{line}: {:?}", settings(&printed));
     }
     let none = Signal::ALL.map(|signal| (names::exporter(signal), "none"));
     assert_eq!(ids(&Config::from_variables(none).unwrap()), [""; 0]);
