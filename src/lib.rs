@@ -59,6 +59,7 @@
 //! | `gzip` | yes | compressed requests |
 //! | `yaml` | no | configuration files in YAML |
 //! | `probe` | no | [`probe`]: ask a collector, stage by stage, whether it can be reached |
+//! | `console` | no | [`Exporter::console`]: OTLP JSON on standard output |
 //! | `receiver` | no | [`receiver`]: an OTLP receiver to test against |
 //! | `cli` | no | the `standpipe` command |
 

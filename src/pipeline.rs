@@ -16,7 +16,7 @@ use crate::queue::Queue;
 use crate::record::{Scope, Severity, Signal};
 use crate::stats::{Books, ExporterLedger};
 use crate::throttle::Throttle;
-use crate::transport::Transport;
+use crate::transport::Opener;
 use crate::worker::{Calls, Push, State, Worker};
 
 /// What a request needs beside its records and the resource: headers of messages, rounded up.
@@ -36,7 +36,7 @@ pub(crate) struct Blueprint {
     /// Where its metrics come from, and how often they go; `None` if it sends none.
     pub(crate) metrics: Option<(Reader, Duration)>,
     pub(crate) hook: Option<Hook>,
-    pub(crate) transport: Box<dyn Fn() -> Box<dyn Transport> + Send + Sync>,
+    pub(crate) transport: Opener,
 }
 
 impl Blueprint {

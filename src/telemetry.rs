@@ -14,7 +14,7 @@ use crate::route::Route;
 use crate::self_observation::{self, Observed};
 use crate::stats::Ledger;
 use crate::tracer::Tracer;
-use crate::transport::HttpPlan;
+use crate::transport::{self, HttpPlan, Opener};
 
 /// How long a drop without a shutdown may take.
 const DROP_BUDGET: Duration = Duration::from_secs(2);
@@ -254,8 +254,8 @@ fn plan(
     let mut blueprints = Vec::new();
     for exporter in exporters {
         let reader = exporter.signals.contain(Signal::Metrics).then(|| readers.next()).flatten();
-        match http_plan(exporter) {
-            Ok(http) => blueprints.push(blueprint(exporter, http, config, &resource, reader)),
+        match opener(exporter) {
+            Ok(transport) => blueprints.push(blueprint(exporter, transport, config, &resource, reader)),
             Err(fault) => faults.push((exporter.label(), fault)),
         }
     }
@@ -268,22 +268,26 @@ fn plan(
     (plan, registry)
 }
 
-fn http_plan(exporter: &Exporter) -> Result<HttpPlan, String> {
-    match exporter.http.transport {
-        Transport::Grpc => Err("this version cannot send over gRPC".to_owned()),
-        Transport::Http => HttpPlan::new(&exporter.http),
-    }
-}
-
 /// The settings of all exporters that send metrics.
 fn pushes(exporters: &[&Exporter]) -> Vec<PushSettings> {
     let sends_metrics = |exporter: &&&Exporter| exporter.signals.contain(Signal::Metrics);
     exporters.iter().filter(sends_metrics).map(|exporter| exporter.push).collect()
 }
 
+fn opener(exporter: &Exporter) -> Result<Opener, String> {
+    match exporter.http.transport {
+        Transport::Http => {
+            let http = HttpPlan::new(&exporter.http)?;
+            Ok(Box::new(move || Box::new(http.open())))
+        }
+        Transport::Grpc => Err("this version cannot send over gRPC".to_owned()),
+        Transport::Console => transport::console(),
+    }
+}
+
 fn blueprint(
     exporter: &Exporter,
-    http: HttpPlan,
+    transport: Opener,
     config: &Config,
     resource: &[u8],
     reader: Option<Reader>,
@@ -299,6 +303,6 @@ fn blueprint(
         resource: resource.to_vec(),
         metrics: reader.map(|reader| (reader, exporter.push.interval)),
         hook: config.on_problem.clone(),
-        transport: Box::new(move || Box::new(http.open())),
+        transport,
     }
 }

@@ -104,9 +104,10 @@ impl std::error::Error for ConfigError {}
 pub struct Finding {
     /// How bad it is.
     pub severity: FindingSeverity,
-    /// Where it is; `None` for values set in code.
+    /// Where it is; `None` for values set in code or by an environment variable.
     pub location: Option<Location>,
-    /// The key in full, as `tracer.otel.endpoint` or `exporter "otlp".endpoint`; empty if it is not about one key.
+    /// The key in full, as `tracer.otel.endpoint` or `exporter "otlp".endpoint`, or a variable's name; empty if it is
+    /// not about one key.
     pub key: String,
     /// What is wrong.
     pub what: String,

@@ -1,5 +1,6 @@
 //! The names of all settings of an exporter, in the order in which they are shown.
 
+use super::Transport;
 use crate::record::Signal;
 
 macro_rules! keys {
@@ -49,6 +50,21 @@ impl Key {
             // the worker collects metrics itself: nobody waits for room, and the interval is the pace
             Key::Throttle | Key::Linger | Key::Lossy | Key::BlockTimeout => &[Signal::Traces, Signal::Logs],
             _ => &Signal::ALL,
+        }
+    }
+
+    /// Whether the setting makes a difference to what travels like this.
+    pub(crate) fn matters_to(self, transport: Transport) -> bool {
+        match self {
+            Key::Endpoint | Key::Headers | Key::Compression | Key::Proxy | Key::UserAgent => {
+                transport.connects()
+            }
+            Key::CaFile | Key::ClientCertificateFile | Key::ClientKeyFile => transport.connects(),
+            // what cannot be printed is not tried again
+            Key::Timeout | Key::GiveUpAfter | Key::RetryFirstDelay | Key::RetryMaxDelay => {
+                transport.connects()
+            }
+            _ => true,
         }
     }
 }

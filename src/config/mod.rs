@@ -1,8 +1,10 @@
-//! What can be set: in code, or in a file that [`toml`] reads. Plain data; nothing is started here.
+//! What can be set: in code, in a file that [`toml`] reads, or in variables that [`env`] reads. Plain data; nothing is
+//! started here.
 //!
 //! ```text
 //! code ──────────────→ Exporter ─→ Config ─→ validate ─→ Telemetry::start
-//! file → toml ─────────────┘          error: every finding, and what is usable without the broken
+//! file → toml ─────────────┤          error: every finding, and what is usable without the broken
+//! variables → env ─────────┘
 //! ```
 
 mod document;
@@ -346,7 +348,7 @@ impl Config {
         settings
     }
 
-    /// Warnings and notes: what was noticed in the file and did not stop it.
+    /// Warnings and notes: what was noticed in the file or in the environment and did not stop it.
     pub fn findings(&self) -> &[Finding] {
         &self.findings
     }

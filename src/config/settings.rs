@@ -28,14 +28,17 @@ pub enum Transport {
     /// Protobuf over gRPC. This version can read and [describe](crate::Config::summaries) such a configuration, but
     /// `Telemetry::start` refuses it.
     Grpc,
+    /// OTLP JSON, printed on standard output; needs the `console` feature, and no file can ask for it.
+    Console,
 }
 
 impl Transport {
-    /// As files spell it.
+    /// As files spell it, or the environment.
     pub fn name(self) -> &'static str {
         match self {
             Self::Http => "http",
             Self::Grpc => "grpc",
+            Self::Console => "console",
         }
     }
 
@@ -46,16 +49,23 @@ impl Transport {
     /// The port of endpoints that name neither a port nor a scheme.
     pub(super) fn default_port(self) -> u16 {
         match self {
-            Self::Http => 4318,
+            // of no meaning to what is printed, but nobody asks
+            Self::Http | Self::Console => 4318,
             Self::Grpc => 4317,
         }
     }
 
-    /// Where a collector is expected if nothing is said.
+    /// Whether there is someone at the other end: an address, and all that a request on its way needs.
+    pub(crate) fn connects(self) -> bool {
+        self != Self::Console
+    }
+
+    /// Where a collector is expected if nothing is said, or what else is written to.
     pub(super) fn default_endpoint(self) -> &'static str {
         match self {
             Self::Http => "http://localhost:4318",
             Self::Grpc => "http://localhost:4317",
+            Self::Console => "stdout",
         }
     }
 }
@@ -230,7 +240,7 @@ impl Default for HttpSettings {
 }
 
 impl HttpSettings {
-    /// The full URL that a signal is posted to; for gRPC scheme, host and port.
+    /// The full URL that a signal is posted to; for gRPC scheme, host and port; what is printed goes to `stdout`.
     ///
     /// An endpoint that cannot be understood is returned as it is: validation has reported it before anything is sent.
     pub(crate) fn url(&self, signal: Signal) -> String {
@@ -248,11 +258,13 @@ impl HttpSettings {
     }
 
     fn meaning(&self, endpoint: &str, signal: Signal) -> String {
-        let meaning = |endpoint: Endpoint| match self.transport {
-            Transport::Http => endpoint.url(signal.path(), self.path_rule),
-            Transport::Grpc => endpoint.origin(),
-        };
-        Endpoint::parse(endpoint, self.transport).map_or_else(|_| endpoint.to_owned(), meaning)
+        let understood = Endpoint::parse(endpoint, self.transport);
+        match (self.transport, understood) {
+            (Transport::Console, _) => self.transport.default_endpoint().to_owned(),
+            (Transport::Http, Ok(understood)) => understood.url(signal.path(), self.path_rule),
+            (Transport::Grpc, Ok(understood)) => understood.origin(),
+            (_, Err(_)) => endpoint.to_owned(),
+        }
     }
 }
 

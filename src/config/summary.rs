@@ -17,10 +17,10 @@ pub struct Summary {
     pub id: String,
     /// What is sent: of `traces`, `logs` and `metrics`.
     pub signals: Vec<&'static str>,
-    /// `http` or `grpc`.
+    /// `http`, `grpc` or `console`.
     pub transport: &'static str,
     /// Where each signal goes: the full URL that is posted to, or scheme, host and port for gRPC. A query, where
-    /// people put keys, is `***`.
+    /// people put keys, is `***`. What is printed goes to `stdout`.
     pub endpoints: BTreeMap<&'static str, String>,
     /// Whether the connection is encrypted and the server's certificate verified.
     pub tls: bool,
@@ -54,13 +54,15 @@ impl Config {
         let sends = |signal| exporter.signals.contain(signal);
         let sends_records = sends(Signal::Traces) || sends(Signal::Logs);
         let route = self.route(exporter);
+        let connects = exporter.http.transport.connects();
+        let headers = exporter.http.headers.iter().filter(|_| connects);
         Summary {
             id: exporter.name().to_owned(),
             signals: exporter.signals.iter().map(Signal::name).collect(),
             transport: exporter.http.transport.name(),
             endpoints: exporter.endpoints().into_iter().map(|(signal, url)| (signal.name(), url)).collect(),
-            tls: exporter.http.parsed().is_ok_and(|endpoint| endpoint.tls),
-            headers: exporter.http.headers.iter().map(|(name, _)| name.to_ascii_lowercase()).collect(),
+            tls: connects && exporter.http.parsed().is_ok_and(|endpoint| endpoint.tls),
+            headers: headers.map(|(name, _)| name.to_ascii_lowercase()).collect(),
             level: sends_records.then(|| exporter.level.name()),
             throttle_ms: sends_records.then(|| milliseconds(exporter.pace.throttle)),
             lossy: exporter.queue.when_full == WhenFull::DropNewest,

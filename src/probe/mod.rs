@@ -32,7 +32,7 @@ use crate::record::Signal;
 
 /// Asks each endpoint of an exporter whether it would take what is sent there.
 ///
-/// All endpoints are asked at the same time, each within the budget. This blocks until the last has answered or the
+/// All endpoints are asked at the same time, each within the budget; what only prints has none. This blocks until the last has answered or the
 /// budget is used up, and never fails: what is wrong is in the report.
 ///
 /// ```
@@ -224,6 +224,9 @@ struct Endpoint {
 
 fn endpoints(exporter: &Exporter) -> Vec<Endpoint> {
     let mut endpoints: Vec<Endpoint> = Vec::new();
+    if !exporter.http.transport.connects() {
+        return endpoints;
+    }
     for (signal, shown) in exporter.endpoints() {
         let url = exporter.http.url(signal);
         match endpoints.iter_mut().find(|endpoint| endpoint.url == url) {
@@ -244,6 +247,8 @@ fn ask(exporter: &Exporter, endpoint: &Endpoint, deadline: Instant) -> Vec<Stage
     match exporter.http.transport {
         Transport::Http => http::ask(&exporter.http, &endpoint.signals, &place, deadline),
         Transport::Grpc => grpc::ask(&exporter.http, &endpoint.signals, &place, deadline),
+        // has no endpoint to ask
+        Transport::Console => Vec::new(),
     }
 }
 

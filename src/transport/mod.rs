@@ -5,6 +5,8 @@ use std::time::{Duration, Instant};
 use crate::record::Signal;
 
 mod answer;
+#[cfg(feature = "console")]
+mod console;
 mod http;
 #[cfg(test)]
 pub(crate) mod memory;
@@ -83,6 +85,23 @@ pub(crate) enum TlsFaultKind {
     Other,
 }
 
+/// Opens a transport, in this process or in a forked child.
+pub(crate) type Opener = Box<dyn Fn() -> Box<dyn Transport> + Send + Sync>;
+
+/// Opens what prints requests instead of sending them.
+///
+/// # Errors
+/// When this build cannot.
+#[cfg(feature = "console")]
+pub(crate) fn console() -> Result<Opener, String> {
+    Ok(Box::new(|| Box::<console::Console>::default()))
+}
+
+#[cfg(not(feature = "console"))]
+pub(crate) fn console() -> Result<Opener, String> {
+    Err("this build cannot print; build standpipe with its feature \"console\"".to_owned())
+}
+
 /// Sends one request at a time; never retries by itself.
 pub(crate) trait Transport: Send {
     /// Returns by `deadline` whatever the network does.
@@ -90,4 +109,10 @@ pub(crate) trait Transport: Send {
 
     /// Ends a `send` under way on another thread, and all later ones, at once.
     fn interrupter(&self) -> Box<dyn Fn() + Send + Sync>;
+}
+
+/// Messages begin in lower case; the system's do not.
+fn lower_first(text: &str) -> String {
+    let mut characters = text.chars();
+    characters.next().map(|first| first.to_lowercase().chain(characters).collect()).unwrap_or_default()
 }

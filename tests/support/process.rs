@@ -22,6 +22,18 @@ pub(crate) fn report(text: impl std::fmt::Display) {
     println!("{REPORT}{text}");
 }
 
+/// What starts the test called `name` again, as a child.
+pub(crate) fn command(name: &str, task: &str) -> Command {
+    let mut command = Command::new(std::env::current_exe().expect("a test knows its own program"));
+    for (inherited, _) in std::env::vars_os() {
+        if inherited.to_string_lossy().starts_with("OTEL_") {
+            command.env_remove(inherited);
+        }
+    }
+    command.args([name, "--exact", "--nocapture", "--test-threads=1"]).env(TASK, task);
+    command
+}
+
 /// Runs the test called `name` in a process of its own and gives what it reported. Panics if it fails.
 pub(crate) fn run(name: &str, task: &str) -> Vec<String> {
     Child::start(name, task).finish()
@@ -54,15 +66,7 @@ impl Child {
     }
 
     pub(crate) fn start_with(name: &str, task: &str, variables: &[(&str, &str)]) -> Self {
-        let mut command = Command::new(std::env::current_exe().expect("a test knows its own program"));
-        for (inherited, _) in std::env::vars_os() {
-            if inherited.to_string_lossy().starts_with("OTEL_") {
-                command.env_remove(inherited);
-            }
-        }
-        let mut process = command
-            .args([name, "--exact", "--nocapture", "--test-threads=1"])
-            .env(TASK, task)
+        let mut process = command(name, task)
             .envs(variables.iter().copied())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

@@ -29,7 +29,6 @@ pub(super) struct Stage {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[cfg_attr(not(test), expect(dead_code, reason = "nobody is asked yet"))]
 pub(super) enum Outcome {
     /// With what there is to tell of it.
     Passed(String),

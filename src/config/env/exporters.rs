@@ -27,7 +27,7 @@ pub(super) fn described(reader: &mut Reader<'_>) -> Vec<Exporter> {
     let is_alone = groups.len() == 1;
     let sending = groups.into_iter().map(|group| exporter(&id(&group, is_alone), group, reader));
     let mut exporters: Vec<Exporter> = sending.collect();
-    exporters.extend(console(&printed, reader));
+    exporters.extend(console(&printed));
     exporters
 }
 
@@ -47,11 +47,14 @@ fn groups(signals: Vec<Signal>, reader: &mut Reader<'_>) -> Vec<Vec<Member>> {
 }
 
 /// The exporter that prints, if any signal is to be printed.
-fn console(signals: &[Signal], reader: &mut Reader<'_>) -> Option<Exporter> {
-    for &signal in signals {
-        reader.warn(&names::exporter(signal), "cannot print to the console", "write otlp or none");
-    }
-    None
+fn console(signals: &[Signal]) -> Option<Exporter> {
+    let &first = signals.first()?;
+    let variable = names::exporter(first);
+    let mut exporter = Exporter::of_environment("console".to_owned(), variable.clone());
+    exporter.set_transport(Transport::Console, Source::Environment(variable.clone()));
+    exporter.signals = Signals::of(signals);
+    exporter.record(Key::Signals, Source::Environment(variable), None);
+    Some(exporter)
 }
 
 struct Member {

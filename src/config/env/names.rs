@@ -112,7 +112,8 @@ pub(super) fn report_unknown(variables: &Variables, reader: &mut Reader<'_>) {
     }
 }
 
-fn known() -> Vec<String> {
+/// All of them.
+pub(super) fn known() -> Vec<String> {
     let mut known: Vec<String> = GENERAL.map(str::to_owned).into();
     known.push(insecure(None));
     known.extend(Key::ALL.iter().filter_map(|&key| base(key)).map(str::to_owned));

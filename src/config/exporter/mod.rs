@@ -16,7 +16,7 @@ use crate::record::{Severity, Signal};
 
 /// Where telemetry goes, and at what pace: a collector's address with its queue, batches, retries and secrets.
 ///
-/// Start with [`Exporter::http`]; every other method overrides one default. Nothing is checked here:
+/// Start with [`Exporter::http`] or [`Exporter::console`]; every other method overrides one default. Nothing is checked here:
 /// `Telemetry::start` reports whatever is out of range, with the key that files use for the setting.
 ///
 /// ```
@@ -84,6 +84,27 @@ impl Exporter {
         exporter
     }
 
+    /// An exporter that prints all [signals](Self::signals) on standard output, as OTLP JSON: each request is one line.
+    /// Needs the `console` feature; what is said about endpoints, connections and retries means nothing to it.
+    ///
+    /// Output that cannot be written, because its reader is gone, is counted as refused. A pipe that nobody reads holds
+    /// the exporter up, and with a full queue its callers, too, unless [`when_full`](Self::when_full) says otherwise;
+    /// a shutdown still ends in time.
+    ///
+    /// ```no_run
+    /// use standpipe::{Config, Exporter, Telemetry};
+    ///
+    /// let telemetry = Telemetry::start(Config::new().service_name("shop").exporter(Exporter::console()))?;
+    /// telemetry.tracer("shop").span("checkout").set("order.id", 4711);
+    /// // {"resourceSpans":[{"resource":{"attributes":[{"key":"service.name","value":{"stringValue":"shop"}},…
+    /// # Ok::<(), standpipe::ConfigError>(())
+    /// ```
+    pub fn console() -> Self {
+        let mut exporter = Self::new("console".to_owned(), None);
+        exporter.set_transport(Transport::Console, Source::Code);
+        exporter
+    }
+
     /// All defaults; readers of files start here. `path` is what findings call the table.
     pub(super) fn of_table(id: String, path: String, location: Location) -> Self {
         Self::new(id, Some(Table { path, location: Some(location), spelling: Key::name }))
@@ -118,7 +139,7 @@ impl Exporter {
         }
     }
 
-    /// Names the exporter in problems and statistics; `otlp` unless set. No two exporters may share an id.
+    /// Names the exporter in problems and statistics; `otlp` or `console` unless set. No two exporters may share an id.
     #[must_use]
     pub fn id(mut self, id: impl Into<String>) -> Self {
         self.id = id.into();
@@ -311,7 +332,7 @@ impl Exporter {
     }
 
     /// Where each signal that is sent goes: the full URL that is posted to, or scheme, host and port for gRPC. A query,
-    /// where people put keys, is `***`.
+    /// where people put keys, is `***`. What is printed goes to `stdout`.
     pub fn endpoints(&self) -> Vec<(Signal, String)> {
         self.signals.iter().map(|signal| (signal, self.http.shown_url(signal))).collect()
     }

@@ -11,7 +11,10 @@ impl Exporter {
     /// Every setting that makes a difference to what is sent, with its value and where that came from, always in
     /// the same order. Secrets are `***`; of headers the names are shown.
     pub fn effective(&self) -> Vec<Setting> {
-        let matters = |key: &&Key| key.signals().iter().any(|&signal| self.signals.contain(signal));
+        let matters = |key: &&Key| {
+            key.signals().iter().any(|&signal| self.signals.contain(signal))
+                && key.matters_to(self.http.transport)
+        };
         let setting =
             |key: &Key| Setting { key: key.name(), value: self.shown(*key), source: self.source(*key) };
         Key::ALL.iter().filter(matters).map(setting).collect()

@@ -69,7 +69,7 @@ fn check(exporter: &Exporter, found: &mut Vec<Finding>) {
     let mut report = |severity, key, fault| {
         found.push(exporter.finding(severity, key, &exporter.source(key), fault));
     };
-    for (key, result) in [
+    let bounds = [
         (
             Key::QueueRecords,
             check_count(exporter.queue.records, QUEUE_RECORDS, "the most the queue can count"),
@@ -89,13 +89,18 @@ fn check(exporter: &Exporter, found: &mut Vec<Finding>) {
         (Key::RetryFirstDelay, check_positive(exporter.retry.first_delay)),
         (Key::RetryMaxDelay, check_max_delay(exporter)),
         (Key::BlockTimeout, check_block_timeout(exporter.queue.block_timeout)),
+    ];
+    let connection = [
         (Key::Endpoint, check_endpoint(exporter, cfg!(feature = "tls"))),
         (Key::Compression, check_compression(exporter.http.compression, cfg!(feature = "gzip"))),
         (Key::CaFile, check_ca(exporter)),
         (Key::ClientCertificateFile, check_client_certificate(exporter)),
         (Key::ClientKeyFile, check_client_key(exporter)),
         (Key::UserAgent, check_user_agent(exporter)),
-    ] {
+    ];
+    // what is printed needs none, whatever is said about it
+    let connects = exporter.http.transport.connects();
+    for (key, result) in bounds.into_iter().chain(connection.into_iter().filter(|_| connects)) {
         if let Err(fault) = result {
             report(FindingSeverity::Error, key, fault);
         }
@@ -103,7 +108,7 @@ fn check(exporter: &Exporter, found: &mut Vec<Finding>) {
     for (severity, key, fault) in remarks::on(exporter) {
         report(severity, key, fault);
     }
-    for (index, (name, value)) in exporter.http.headers.iter().enumerate() {
+    for (index, (name, value)) in exporter.http.headers.iter().enumerate().filter(|_| connects) {
         if let Err(fault) = header::check(index + 1, name, value.expose()) {
             found.push(exporter.finding(
                 FindingSeverity::Error,
@@ -259,6 +264,7 @@ fn check_user_agent(exporter: &Exporter) -> Result<(), Fault> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::{Source, Transport};
     use crate::record::Signal;
 
     fn refused(exporter: Exporter) -> String {
@@ -401,6 +407,20 @@ mod tests {
         assert_eq!(told(to_a_path().signals([Signal::Logs, Signal::Traces])), [warning("traces and logs")]);
         assert_eq!(told(to_a_path().signals([Signal::Logs])), [""; 0]);
         assert_eq!(told(Exporter::http("http://localhost:4318/?key=1")), [""; 0]);
+    }
+
+    #[test]
+    fn what_is_printed_needs_no_connection_but_the_same_bounds() {
+        let mut printed =
+            Exporter::http("ftp://user:hunter2@nowhere/x").header("Bad Name", "hunter2").ca_pem("no");
+        printed.set_transport(Transport::Console, Source::Code);
+        let config = Config::new().exporter(printed.clone()).validate().expect("nothing is connected to");
+        assert!(config.findings().is_empty(), "{:?}", config.findings());
+        assert_eq!(
+            refused(printed.timeout(2 * LONGEST).queue_records(0)),
+            "exporter \"otlp\".queue-records: 0 is too small; write 1 to 16777215\n\
+             exporter \"otlp\".timeout: 730d is too long; write at most 365d"
+        );
     }
 
     #[test]

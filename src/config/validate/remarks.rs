@@ -3,13 +3,16 @@
 use crate::config::endpoint::PathRule;
 use crate::config::error::{Fault, Finding, FindingSeverity};
 use crate::config::key::Key;
-use crate::config::{Config, Exporter, General, Transport};
+use crate::config::{Config, Exporter, General, Source, Transport};
 use crate::record::Signal;
 
 type Remark = (Key, Fault);
 
 /// All remarks on one exporter, by the key they are about.
 pub(super) fn on(exporter: &Exporter) -> Vec<(FindingSeverity, Key, Fault)> {
+    if !exporter.http.transport.connects() {
+        return Vec::new();
+    }
     let warnings = [
         idle_certificates(exporter),
         odd_path(exporter),
@@ -90,6 +93,7 @@ fn port_of_another(exporter: &Exporter) -> Option<Remark> {
     let (name, other) = match exporter.http.transport {
         Transport::Http => ("HTTP", Transport::Grpc),
         Transport::Grpc => ("gRPC", Transport::Http),
+        Transport::Console => return None,
     };
     let usual = exporter.http.transport.default_port();
     let what = format!("{port} is usually the port of {}", other.name());
@@ -108,10 +112,13 @@ fn ignored_path(exporter: &Exporter) -> Option<Remark> {
 /// A configuration may ask for what only other versions can do: it can be read and shown, but not started.
 fn missing_transport(exporter: &Exporter) -> Option<Remark> {
     let is_missing = exporter.http.transport == Transport::Grpc;
-    let fix = match exporter.route() {
+    let fix = match (exporter.route(), exporter.source(Key::Transport)) {
         // such files know no other
-        Some(_) => "",
-        None => "write transport = \"http\" and the collector's HTTP port, usually 4318, until it can",
+        (Some(_), _) => "",
+        (None, Source::Environment(_)) => {
+            "write http/protobuf, and the collector's HTTP port, usually 4318, until it can"
+        }
+        (None, _) => "write transport = \"http\" and the collector's HTTP port, usually 4318, until it can",
     };
     is_missing.then(|| (Key::Transport, Fault::new("this version cannot send over gRPC yet", fix)))
 }

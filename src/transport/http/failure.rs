@@ -3,7 +3,7 @@
 use super::printable;
 #[cfg(feature = "tls")]
 pub(crate) use super::tls::fault as tls_fault;
-use crate::transport::Verdict;
+use crate::transport::{Verdict, lower_first};
 
 /// Trouble on the way is for trying again; trouble with certificates or with what speaks there is not.
 pub(super) fn verdict(error: &ureq::Error, url: &str) -> Verdict {
@@ -25,11 +25,6 @@ pub(super) fn verdict(error: &ureq::Error, url: &str) -> Verdict {
         }
         other => refused(lower_first(&printable(&other.to_string()))),
     }
-}
-
-pub(super) fn lower_first(text: &str) -> String {
-    let mut characters = text.chars();
-    characters.next().map(|first| first.to_lowercase().chain(characters).collect()).unwrap_or_default()
 }
 
 #[cfg(not(feature = "tls"))]

@@ -8,12 +8,13 @@ use ureq::http::{Response, header};
 use ureq::unversioned::resolver::DefaultResolver;
 use ureq::unversioned::transport::Connector;
 
-use super::failure::{lower_first, tls_fault};
+use super::failure::tls_fault;
 use super::journal::{Journal, NoteConnection, NoteTls, NotedResolver, Steps};
 use super::mask::Mask;
 use super::{ANSWER_BYTES, Http, HttpPlan, PROTOBUF, header_text, printable, socket, status_text};
 use crate::record::Signal;
 use crate::transport::answer::{Answer, read_partial_success, read_status};
+use crate::transport::lower_first;
 use crate::transport::{Payload, TlsFault};
 
 /// What became of an attempt.

@@ -1,5 +1,7 @@
 //! What cannot be understood: told and ignored, or refused if nothing may be sent without it.
 
+use proptest::prelude::*;
+
 use super::*;
 
 #[test]
@@ -256,5 +258,22 @@ fn bytes_that_are_no_text_are_refused_where_they_matter_and_else_ignored() {
     for name in ["OTEL_EXPORTER_OTLP_TIMEOUT", "OTEL_SERVICE_NAME", "OTEL_RESOURCE_ATTRIBUTES"] {
         let config = Config::from_variables([(name, latin())]).expect(name);
         assert_eq!(findings(&config), [format!("warning: {name}: ignored: is not UTF-8; set it to text")]);
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_value_of_any_variable_is_a_reason_to_panic(
+        chosen in prop::collection::vec((any::<prop::sample::Index>(), "[ -~\r\n€]{0,20}|[0-9,=%a-c:/@.]{0,20}"), 0..6)
+    ) {
+        let known = names::known();
+        let variables = chosen.iter().map(|(index, value)| (index.get(&known).as_str(), value.as_str()));
+        let config = Config::from_variables(variables.clone()).unwrap_or_else(ConfigError::into_usable);
+        // what is said to be usable is usable
+        prop_assert!(config.validate().is_ok());
+        let mut config = Config::new().exporter(Exporter::http("http://c"));
+        let found = fill(&mut config, &variables.collect());
+        let usable = validate::validate(config, found, &[]).unwrap_or_else(ConfigError::into_usable);
+        prop_assert!(usable.validate().is_ok());
     }
 }
