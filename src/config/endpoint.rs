@@ -129,7 +129,9 @@ impl Endpoint {
         }
         if text.contains(['/', '?', '#']) {
             let fix = match transport {
-                Transport::Http => "write it in full, like \"http://localhost:4318/v1/traces\"",
+                Transport::Http | Transport::Console => {
+                    "write it in full, like \"http://localhost:4318/v1/traces\""
+                }
                 Transport::Grpc => "gRPC has none: write \"http://localhost:4318\"",
             };
             return Err(Fault::new("has a path but no scheme", fix));
