@@ -15,6 +15,7 @@ use crate::tree::Lines;
 pub(crate) const TABLES: &[Table] = &[
     Table { name: "a file", read: |given| in_child(given, "toml", "file"), rows: FILE },
     Table { name: "a file and code", read: |given| in_child(given, "toml", "code"), rows: CODE },
+    Table { name: "a file of YAML", read: |given| in_child(given, "yml", "file"), rows: YML },
     Table { name: "a text", read: |given| in_child(given, "toml", "text"), rows: TEXT },
     Table {
         name: "variables over TOML",
@@ -219,6 +220,13 @@ const CODE: &[Row] = &[
     ),
 ];
 
+const YML: &[Row] = &[row(
+    "the shorter ending",
+    "OTEL_METRIC_EXPORT_INTERVAL=5000\n---\ntelemetry: {exporters: {c: {exporter: {type: collector}}}}\n\
+     server: {telemetry: {exporter: C}}\n",
+    &["exporters = c", "interval = 5s", "interval from OTEL_METRIC_EXPORT_INTERVAL"],
+)];
+
 const TEXT: &[Row] = &[row(
     "a text asks no variables",
     "OTEL_EXPORTER_OTLP_TIMEOUT=2000\nTRACETEST_TELEMETRY_EXPORTERS_C_SAMPLING=5\n---\nserver.telemetry.exporter = 'c'\n\
@@ -324,6 +332,16 @@ const OVERRIDES: &[Row] = &[
         "a file without a share takes it from there",
         "OTEL_TRACES_SAMPLER=always_off\nTRACETEST_SERVER_TELEMETRY_EXPORTER=my-own\n",
         &["internal/check sampling = 0", "application/check sampling = 100"],
+    ),
+    row(
+        "an application without a name takes it from there, too",
+        "OTEL_SERVICE_NAME=other\nTRACETEST_SERVER_TELEMETRY_APPLICATIONEXPORTER=my-own\n",
+        &["internal/check service_name = shop", "application/check service_name = other"],
+    ),
+    row(
+        "attributes are those of both routes",
+        "OTEL_RESOURCE_ATTRIBUTES=shop.country=SE\n",
+        &["resource = shop.country=SE", "application.resource = shop.country=SE", IDLE],
     ),
     row(
         "a collector is spoken to in gRPC whatever the variables say",

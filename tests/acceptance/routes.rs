@@ -413,6 +413,12 @@ const YAML: &[Row] = &[
             "error: 6:7: telemetry.exporters.c.sampling: duplicate key; it is already set in line 5; remove one of the two",
         ],
     ),
+    row("a tab", "server:\n\ttelemetry: {}\n", &["error: 2:1: a tab is used for indentation; write spaces"]),
+    row(
+        "a bracket that is not closed",
+        "server: {telemetry: {exporter: c}\n",
+        &["error: 1:9: { is never closed; write }"],
+    ),
     row(
         "one exporter written once and used by name",
         "telemetry:\n  exporters:\n    a: &a\n      sampling: 5\n      exporter: {type: collector}\n    b: *a\n\

@@ -358,6 +358,15 @@ fn a_message_names_the_file_the_line_and_the_column() {
 }
 
 #[test]
+fn what_is_usable_can_be_started_without_what_is_broken() {
+    let text = "[tracer.a]\ntype = 'otel'\ntransport = 'http'\ntimeout = 0\n\
+                [tracer.b]\ntype = 'otel'\ntransport = 'http'\nendpoint = 'http://127.0.0.1:9'\nproxy = 'off'";
+    let usable = Config::from_toml_str(text).expect_err("zero").into_usable();
+    let ledger = Telemetry::start(usable).unwrap().shutdown(LONG);
+    assert_eq!(ledger.exporters.len(), 1);
+}
+
+#[test]
 fn headers_are_sent_as_they_were_given() {
     let receiver = Receiver::start().unwrap();
     let text = format!(

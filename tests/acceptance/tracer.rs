@@ -37,6 +37,11 @@ const KEYS: &[Row] = &[
         &["exporters = none", "note: 4:10: tracer.otel.enable: not started: enable is false"],
     ),
     row(
+        "not even its switches",
+        "enable = false\nenable.log-exporter = 'perhaps'\nheaders = 5",
+        &["exporters = none", "note: 4:10: tracer.otel.enable: not started: enable is false"],
+    ),
+    row(
         "a switch is true or false",
         "enable = 'yes'",
         &["error: 4:10: tracer.otel.enable: found a string; write true or false, without quotes"],
