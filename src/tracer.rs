@@ -152,9 +152,6 @@ impl<'a> SpanBuilder<'a> {
     }
 
     fn ask_sampler(self) -> Span {
-        if self.tracer.source.is_idle {
-            return self.pass();
-        }
         let current = context::current();
         let clock = current.as_ref().and_then(|(_, clock)| *clock);
         let parent = match self.parent {
@@ -169,7 +166,13 @@ impl<'a> SpanBuilder<'a> {
                 return Span::unsampled(entered);
             }
         }
+        // a span that nobody will see takes no place among the others, or its children would miss their parent
+        let is_idle = self.tracer.source.is_idle;
+        if is_idle && !matches!(self.parent, Parent::Given(_)) {
+            return Span::idle(parent);
+        }
         let context = match parent {
+            Some(parent) if is_idle => parent.clone(),
             Some(parent) => parent.child(sampled),
             None => SpanContext::root(trace_id, sampled),
         };
@@ -177,23 +180,6 @@ impl<'a> SpanBuilder<'a> {
         let clock = open.as_ref().map_or(clock, |open| Some(open.clock));
         let entered = context::enter(&context, clock);
         Span { open, context: context.into(), entered, not_send: PhantomData }
-    }
-
-    /// A span that nobody will see takes no place among the others, or its children would miss their parent: it has
-    /// the context of the span around it, and only a parent that was given becomes current.
-    #[cold]
-    fn pass(self) -> Span {
-        let current = context::current();
-        let (context, entered) = match self.parent {
-            Parent::Current => (current.map(|(context, _)| context), None),
-            Parent::None => (None, None),
-            Parent::Given(parent) => {
-                let clock = current.and_then(|(_, clock)| clock);
-                (Some(parent.clone()), context::enter(parent, clock))
-            }
-        };
-        let context = context.map_or_else(OnceCell::new, OnceCell::from);
-        Span { open: None, context, entered, not_send: PhantomData }
     }
 
     /// `None` if there is no exporter to send it.
@@ -252,6 +238,13 @@ impl Span {
     #[inline]
     fn unsampled(entered: Entered) -> Self {
         Self { open: None, context: OnceCell::new(), entered: Some(entered), not_send: PhantomData }
+    }
+
+    /// One without an exporter: it has the context of the span around it, if there is one.
+    #[cold]
+    fn idle(around: Option<&SpanContext>) -> Self {
+        let context = around.cloned().map_or_else(OnceCell::new, OnceCell::from);
+        Self { open: None, context, entered: None, not_send: PhantomData }
     }
 
     /// Whether what is set here goes anywhere: not if the sampler left the span out, nor without an exporter.

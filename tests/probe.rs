@@ -98,8 +98,9 @@ fn strict_grpc_server() -> SocketAddr {
         let mut greeting = [0; 24];
         if client.read_exact(&mut greeting).is_ok() && greeting.starts_with(b"PRI * HTTP/2.0") {
             let _ = client.write_all(SETTINGS);
-            let _ = client.read(&mut [0; 64]);
         }
+        // what was sent is read, so that it ends with an end and not with a reset
+        let _ = client.read(&mut [0; 4096]);
     })
 }
 
@@ -439,6 +440,25 @@ fn secrets_are_in_no_report() {
         for shown in [report.to_string(), format!("{report:?}")] {
             assert!(!shown.to_lowercase().contains("hunter2") && !shown.contains("swordfish"), "{shown}");
         }
+    }
+}
+
+#[test]
+fn a_host_that_was_put_in_from_elsewhere_is_not_shown() {
+    let gone = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap();
+    let receiver = Receiver::start().unwrap();
+    for (address, last) in [(gone, "connection refused by ***"), (receiver.address(), "export: 200 OK")] {
+        let file =
+            std::env::temp_dir().join(format!("standpipe-probe-{}-{}", std::process::id(), address.port()));
+        std::fs::write(&file, address.to_string()).unwrap();
+        let endpoint = format!("http://%{{file:{}}}%/v1/traces", file.display());
+        let text =
+            format!("[tracer.otel]\ntype = \"otel\"\ntransport = \"http\"\nendpoint = \"{endpoint}\"\n");
+        let config = standpipe::Config::from_toml_str(&text).unwrap();
+        std::fs::remove_file(&file).unwrap();
+        let report = probe(&config.exporters()[0].clone().proxy(Proxy::Off), PATIENCE).to_string();
+        assert!(report.contains(last), "{report}");
+        assert!(!report.contains(&address.to_string()) && !report.contains("127.0.0.1"), "{report}");
     }
 }
 

@@ -3,45 +3,22 @@
 use std::io::{self, ErrorKind};
 use std::time::Instant;
 
-use super::place::Place;
 use super::speech::{self, Speech};
 use super::stages::Stages;
 use super::way::Way;
 use super::words::{self, Words};
-use super::{Stage, StageKind, http2};
-use crate::config::{HttpSettings, Proxy};
-use crate::record::Signal;
-use crate::transport::{Conversation, Failure, HttpPlan, Look, Timed, Trial, tls_fault};
+use super::{Endpoint, StageKind, http2};
+use crate::transport::{Conversation, Failure, Look, Timed, Trial, tls_fault};
 
-const WHEN_REFUSED: &str = "is a collector running, and does it take gRPC on this port, usually 4317?";
 const HTTP2: &[u8] = b"h2";
 
 /// Goes through all stages but the export.
-pub(super) fn ask(
-    settings: &HttpSettings,
-    signals: &[Signal],
-    place: &Place,
-    deadline: Instant,
-) -> Vec<Stage> {
-    let mut stages = Stages::begin(Instant::now());
-    // the proxies of the environment are those of HTTP/1
-    let mut settings = settings.clone();
-    settings.proxy = Proxy::Off;
-    let settings = &settings;
-    let (plan, signal) = match (HttpPlan::new(settings), signals.first()) {
-        (Ok(plan), Some(signal)) => (plan, *signal),
-        (Err(what), _) => {
-            stages.fail(StageKind::Settings, Instant::now(), Words::new(what, ""));
-            return stages.finish();
-        }
-        (_, None) => return stages.finish(),
-    };
-    let trial = plan.try_connect(signal, deadline);
-    let way = Way { settings, place, proxy: None, when_refused: WHEN_REFUSED, deadline };
-    if !way.enter(&trial, &mut stages) {
-        return stages.finish();
+pub(super) fn ask(way: &Way<'_>, endpoint: &Endpoint, stages: &mut Stages) {
+    let trial = way.plan.try_connect(endpoint.signal, way.deadline);
+    if !way.enter(&trial, stages) {
+        return;
     }
-    match greet(&way, &trial) {
+    match greet(way, &trial) {
         Ok(detail) => {
             stages.pass(StageKind::Http2, Instant::now(), detail);
             let detail = "this version cannot send over gRPC yet, so no export was tried";
@@ -49,12 +26,11 @@ pub(super) fn ask(
         }
         Err(words) => stages.fail(StageKind::Http2, Instant::now(), words),
     }
-    stages.finish()
 }
 
 /// Says hello in HTTP/2.
 fn greet(way: &Way<'_>, trial: &Trial) -> Result<&'static str, Words> {
-    let Some(peer) = trial.steps.peer else { return Err(words::no_grpc(&Failure::Closed, Speech::Nothing)) };
+    let Some(peer) = way.server(trial) else { return Err(words::no_grpc(&Failure::Closed, Speech::Nothing)) };
     let answer = match way.place.is_tls {
         false => Timed::connect(peer, way.deadline).and_then(|mut stream| http2::greet(&mut stream)),
         true => {

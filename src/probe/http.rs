@@ -1,63 +1,44 @@
 //! An endpoint of OTLP over HTTP: one empty export, and what became of it.
 
-use std::time::Instant;
-
 use super::answers::{self, Asked};
-use super::place::Place;
 use super::speech::{self, Speech};
 use super::stages::Stages;
 use super::way::Way;
-use super::words::{self, Words};
-use super::{Stage, StageKind, http2};
-use crate::config::{Compression, HttpSettings};
-use crate::record::Signal;
-use crate::transport::{End, Failure, HttpPlan, Timed, Trial};
+use super::{Endpoint, StageKind, http2, words};
+use crate::config::Compression;
+use crate::transport::{End, Failure, Timed, Trial};
 
-const WHEN_REFUSED: &str = "is a collector running? try: standpipe receive";
-
-/// Goes through all stages. The signals share the URL.
-pub(super) fn ask(
-    settings: &HttpSettings,
-    signals: &[Signal],
-    place: &Place,
-    deadline: Instant,
-) -> Vec<Stage> {
-    let mut stages = Stages::begin(Instant::now());
-    let (plan, signal) = match (HttpPlan::new(settings), signals.first()) {
-        (Ok(plan), Some(signal)) => (plan, *signal),
-        (Err(what), _) => {
-            stages.fail(StageKind::Settings, Instant::now(), Words::new(what, ""));
-            return stages.finish();
-        }
-        (_, None) => return stages.finish(),
-    };
-    let trial = plan.try_export(signal, deadline);
-    let proxy = plan.proxy();
-    let way = Way { settings, place, proxy: proxy.as_deref(), when_refused: WHEN_REFUSED, deadline };
-    if !way.enter(&trial, &mut stages) {
-        return stages.finish();
+/// Goes through all stages.
+pub(super) fn ask(way: &Way<'_>, endpoint: &Endpoint, stages: &mut Stages) {
+    let trial = way.plan.try_export(endpoint.signal, way.deadline);
+    if !way.enter(&trial, stages) {
+        return;
     }
     match &trial.end {
         End::Answered(reply) => {
-            let names: Vec<&str> = settings.headers.iter().map(|(name, _)| name.as_str()).collect();
-            let is_compressed = settings.compression == Compression::Gzip;
-            let asked = Asked { path: &place.shown_path, signals, headers: &names, is_compressed };
+            let names: Vec<&str> = way.settings.headers.iter().map(|(name, _)| name.as_str()).collect();
+            let asked = Asked {
+                path: &way.place.shown_path,
+                signals: &endpoint.signals,
+                headers: &names,
+                is_compressed: way.settings.compression == Compression::Gzip,
+            };
             stages.push(StageKind::Export, trial.ended, answers::judge(reply, &asked));
         }
         End::Failed(failure) => {
-            let words = words::unanswered(failure, speech(&way, &trial, failure), place.is_tls);
+            let words = words::unanswered(failure, speech(way, &trial, failure), way.place.is_tls);
             stages.fail(StageKind::Export, trial.ended, words);
         }
+        // only where no export was wanted
         End::Connected => {}
     }
-    stages.finish()
 }
 
 /// What the peer speaks. One that hangs up on a question is asked in other languages.
 fn speech(way: &Way<'_>, trial: &Trial, failure: &Failure) -> Speech {
     let speech = speech::of(&trial.steps.first_bytes);
     let hung_up = speech == Speech::Nothing && *failure == Failure::Closed;
-    let Some(peer) = trial.steps.peer.filter(|_| hung_up && way.proxy.is_none() && !way.place.is_tls) else {
+    let Some(peer) = way.server(trial).filter(|_| hung_up && !way.place.is_tls) else {
         return speech;
     };
     let greeted = Timed::connect(peer, way.deadline).and_then(|mut stream| http2::greet(&mut stream));

@@ -26,9 +26,11 @@ use std::time::{Duration, Instant};
 
 use self::place::Place;
 use self::stages::Stages;
+use self::way::Way;
 use self::words::Words;
-use crate::config::{Exporter, Transport};
+use crate::config::{Exporter, Proxy, Transport};
 use crate::record::Signal;
+use crate::transport::HttpPlan;
 
 /// Asks each endpoint of an exporter whether it would take what is sent there.
 ///
@@ -219,6 +221,8 @@ pub enum Outcome {
 struct Endpoint {
     url: String,
     shown: String,
+    /// The first of the signals: it stands for all of them, as they share the URL.
+    signal: Signal,
     signals: Vec<Signal>,
 }
 
@@ -231,25 +235,36 @@ fn endpoints(exporter: &Exporter) -> Vec<Endpoint> {
         let url = exporter.http.url(signal);
         match endpoints.iter_mut().find(|endpoint| endpoint.url == url) {
             Some(endpoint) => endpoint.signals.push(signal),
-            None => endpoints.push(Endpoint { url, shown, signals: vec![signal] }),
+            None => endpoints.push(Endpoint { url, shown, signal, signals: vec![signal] }),
         }
     }
     endpoints
 }
 
 fn ask(exporter: &Exporter, endpoint: &Endpoint, deadline: Instant) -> Vec<Stage> {
-    let Some(place) = Place::parse(&endpoint.url, &endpoint.shown) else {
-        let mut stages = Stages::begin(Instant::now());
-        let advice = "write a URL like \"http://localhost:4318\"";
-        stages.fail(StageKind::Settings, Instant::now(), Words::new("the endpoint cannot be read", advice));
-        return stages.finish();
-    };
-    match exporter.http.transport {
-        Transport::Http => http::ask(&exporter.http, &endpoint.signals, &place, deadline),
-        Transport::Grpc => grpc::ask(&exporter.http, &endpoint.signals, &place, deadline),
-        // has no endpoint to ask
-        Transport::Console => Vec::new(),
+    let mut stages = Stages::begin(Instant::now());
+    let mut settings = exporter.http.clone();
+    if settings.transport == Transport::Grpc {
+        // the proxies of the environment are those of HTTP/1
+        settings.proxy = Proxy::Off;
     }
+    let plan = HttpPlan::new(&settings).map_err(|what| Words::new(what, ""));
+    let place = Place::parse(&endpoint.url, &endpoint.shown).ok_or_else(|| {
+        Words::new("the endpoint cannot be read", "write a URL like \"http://localhost:4318\"")
+    });
+    match place.and_then(|place| Ok((place, plan?))) {
+        Ok((place, plan)) => {
+            let way = Way { settings: &settings, plan: &plan, place: &place, deadline };
+            match settings.transport {
+                Transport::Http => http::ask(&way, endpoint, &mut stages),
+                Transport::Grpc => grpc::ask(&way, endpoint, &mut stages),
+                // has no endpoint to ask
+                Transport::Console => {}
+            }
+        }
+        Err(words) => stages.fail(StageKind::Settings, Instant::now(), words),
+    }
+    stages.finish()
 }
 
 /// A panic on the way is a bug of ours, but the other endpoints still have something to say.

@@ -1,5 +1,6 @@
 //! The way to a collector, up to where it is spoken to: the same for every transport.
 
+use std::net::SocketAddr;
 use std::time::Instant;
 
 use super::StageKind;
@@ -8,7 +9,7 @@ use super::place::Place;
 use super::stages::Stages;
 use super::words::{self, Target, Words};
 use crate::config::HttpSettings;
-use crate::transport::{End, Failure, Look, TlsFault, TlsFaultKind, Trial, look};
+use crate::transport::{End, Failure, HttpPlan, Look, TlsFault, TlsFaultKind, Trial, look};
 
 /// More addresses than these are only counted.
 const MOST_ADDRESSES: usize = 4;
@@ -16,27 +17,26 @@ const MOST_ADDRESSES: usize = 4;
 /// What is known of it before it is gone.
 pub(super) struct Way<'a> {
     pub(super) settings: &'a HttpSettings,
+    pub(super) plan: &'a HttpPlan,
     pub(super) place: &'a Place,
-    pub(super) proxy: Option<&'a str>,
-    pub(super) when_refused: &'static str,
     pub(super) deadline: Instant,
 }
 
 impl Way<'_> {
     /// Tells of the stages up to TLS; whether all of them passed.
     pub(super) fn enter(&self, trial: &Trial, stages: &mut Stages) -> bool {
-        let steps = &trial.steps;
+        let (steps, proxy) = (&trial.steps, self.plan.proxy());
         let other = Failure::Closed;
         let failure = if let End::Failed(failure) = &trial.end { failure } else { &other };
         let Some(at) = steps.resolved else {
-            let host = self.proxy.unwrap_or(&self.place.shown_host);
+            let host = proxy.as_deref().unwrap_or(&self.place.shown_host);
             stages.fail(StageKind::Resolve, trial.ended, words::unresolved(host, failure));
             return false;
         };
         stages.pass(StageKind::Resolve, at, self.addresses(trial));
         let Some(at) = steps.connected else {
-            let (proxy, when_refused) = (self.proxy, self.when_refused);
-            let target = Target { addresses: self.addresses(trial), proxy, when_refused };
+            let transport = self.settings.transport;
+            let target = Target { addresses: self.addresses(trial), proxy: proxy.as_deref(), transport };
             stages.fail(StageKind::Connect, trial.ended, words::unconnected(&target, failure));
             return false;
         };
@@ -60,9 +60,10 @@ impl Way<'_> {
 
     fn addresses(&self, trial: &Trial) -> String {
         let all = &trial.steps.addresses;
-        let show = |address| match self.proxy {
-            Some(_) => format!("proxy {address}"),
-            None => self.place.shown_address(address),
+        let has_proxy = self.plan.proxy().is_some();
+        let show = |address| match has_proxy {
+            true => format!("proxy {address}"),
+            false => self.place.shown_address(address),
         };
         let shown: Vec<String> = all.iter().take(MOST_ADDRESSES).map(|address| show(*address)).collect();
         match all.len() {
@@ -72,7 +73,7 @@ impl Way<'_> {
     }
 
     fn connection(&self, trial: &Trial) -> String {
-        match (self.proxy, trial.steps.peer) {
+        match (self.plan.proxy(), trial.steps.peer) {
             (Some(proxy), _) => format!("by way of the proxy {proxy}"),
             (None, Some(peer)) => self.place.shown_address(peer),
             (None, None) => "connected".to_owned(),
@@ -103,7 +104,11 @@ impl Way<'_> {
 
     /// A second connection to the same address; none through a proxy.
     pub(super) fn look(&self, trial: &Trial, protocol: Option<&[u8]>) -> Option<Look> {
-        let peer = trial.steps.peer.filter(|_| self.proxy.is_none())?;
-        Some(look(self.settings, &self.place.host, peer, protocol, self.deadline))
+        Some(look(self.settings, &self.place.host, self.server(trial)?, protocol, self.deadline))
+    }
+
+    /// Where the server can be asked once more; not through a proxy.
+    pub(super) fn server(&self, trial: &Trial) -> Option<SocketAddr> {
+        trial.steps.peer.filter(|_| self.plan.proxy().is_none())
     }
 }

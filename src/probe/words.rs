@@ -5,6 +5,7 @@ use std::io::ErrorKind;
 use super::certificate::Certificate;
 use super::place::Place;
 use super::speech::Speech;
+use crate::config::Transport;
 use crate::transport::{Failure, TlsFault, TlsFaultKind};
 
 /// What is wrong, and advice, which may be empty.
@@ -45,8 +46,7 @@ pub(super) struct Target<'a> {
     pub(super) addresses: String,
     /// Host and port of a proxy in between.
     pub(super) proxy: Option<&'a str>,
-    /// For a refused connection.
-    pub(super) when_refused: &'static str,
+    pub(super) transport: Transport,
 }
 
 /// Why there is no connection.
@@ -62,9 +62,14 @@ pub(super) fn unconnected(target: &Target<'_>, failure: &Failure) -> Words {
             format!("does it allow this host and port? {around}"),
         ),
         Failure::Io { kind: ErrorKind::ConnectionRefused, .. } => {
-            let advice = match target.proxy {
-                Some(_) => format!("is the proxy running? {around}"),
-                None => target.when_refused.to_owned(),
+            let advice = match (target.proxy, target.transport) {
+                (Some(_), _) => format!("is the proxy running? {around}"),
+                (None, Transport::Http | Transport::Console) => {
+                    "is a collector running? try: standpipe receive".to_owned()
+                }
+                (None, Transport::Grpc) => {
+                    "is a collector running, and does it take gRPC on this port, usually 4317?".to_owned()
+                }
             };
             Words::new(format!("connection refused by {who}"), advice)
         }

@@ -38,11 +38,11 @@ fn a_name_without_an_address_is_told_apart_from_a_silent_name_server() {
 
 #[test]
 fn each_way_not_to_connect_has_its_words() {
-    let direct = Target { addresses: "127.0.0.1:4318".to_owned(), proxy: None, when_refused: "is it up?" };
+    let direct = Target { addresses: "127.0.0.1:4318".to_owned(), proxy: None, transport: Transport::Http };
     let refused = io(ErrorKind::ConnectionRefused, "connection refused");
     let unreachable = io(ErrorKind::NetworkUnreachable, "network is unreachable");
     for (failure, expected) in [
-        (&refused, "connection refused by 127.0.0.1:4318 | is it up?"),
+        (&refused, "connection refused by 127.0.0.1:4318 | is a collector running? try: standpipe receive"),
         (
             &Failure::TimedOut,
             "no answer in time from 127.0.0.1:4318 | are host and port right? does a firewall stand between?",
