@@ -375,7 +375,7 @@ fn headers_are_sent_as_they_were_given() {
         receiver.endpoint()
     );
     let telemetry = Telemetry::start(Config::from_toml_str(&text).unwrap()).unwrap();
-    telemetry.tracer("shop").span("checkout");
+    telemetry.tracer("shop").span("checkout").end();
     assert_eq!(telemetry.shutdown(LONG).lost(), 0);
     assert_eq!(receiver.requests()[0].header("Authorization"), Some("Basic a:b"));
 }

@@ -47,7 +47,7 @@ fn sending_to(receiver: &Receiver, text: &str) -> Telemetry {
 fn header_values_are_percent_decoded_on_their_way() {
     let receiver = Receiver::start().unwrap();
     let telemetry = sending_to(&receiver, "OTEL_EXPORTER_OTLP_HEADERS=authorization=Basic%20a%3Db,x-one= 1 ");
-    telemetry.tracer("shop").span("checkout");
+    telemetry.tracer("shop").span("checkout").end();
     telemetry.shutdown(LONG);
     let requests = receiver.requests();
     assert_eq!(requests[0].header("authorization"), Some("Basic a=b"));
