@@ -177,7 +177,8 @@ fn check_shows_where_each_signal_goes() {
 #[test]
 fn check_never_takes_its_own_name_for_that_of_the_service() {
     let file = config("unnamed.toml", "[tracer.otel]\ntype = \"otel\"\ntransport = \"http\"\n");
-    let text = stdout(&run(&["check", "--offline", &file]));
+    // wide enough for the whole value, however long the path of the file is
+    let text = stdout(&finish(standpipe(&["check", "--offline", &file]).env("COLUMNS", "200")));
     assert!(text.contains("unknown_service:<your program>"), "{text}");
     let (_, found) = checked(&["--offline", &file]);
     assert_eq!(found["exporters"][0]["service_name"], "unknown_service");
