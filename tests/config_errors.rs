@@ -124,6 +124,22 @@ fn a_broken_exporter_never_disables_another_one() {
 }
 
 #[test]
+fn one_mistake_is_told_once() {
+    for (text, message) in [
+        (
+            "[tracer.a]\ntype = 'otel'\ntransport\n",
+            "<toml>:3:1: tracer.a.transport: key without a value; write key = value",
+        ),
+        (
+            "[tracer.a]\ntype = 'otel'\ntransport = 'htp'\n",
+            "<toml>:3:13: tracer.a.transport: \"htp\" is not known; did you mean \"http\"?",
+        ),
+    ] {
+        assert_eq!(refused(text).to_string(), message);
+    }
+}
+
+#[test]
 fn an_exporter_does_not_start_without_what_stood_below_a_broken_header() {
     let text = format!("{GOOD}[tracer.good.headers\nAuthorization = 'hunter2'\n");
     let error = refused(&text);

@@ -75,7 +75,8 @@ impl TracerReader<'_, '_, '_> {
     fn has_transport(&mut self) -> bool {
         match self.reader.transport(&self.entries) {
             Switch::On => {}
-            // an error, but read on
+            // an error, but read on; it may also stand in a line that could not be read
+            Switch::Missing if self.reader.is_broken() => {}
             Switch::Missing => self.reader.missing(Key::Transport.name(), "write transport = \"http\""),
             Switch::Off(at) => {
                 let path = self.reader.path(Key::Transport.name());

@@ -149,6 +149,11 @@ impl<'r, 'd> SectionReader<'r, 'd> {
         self.report.error(Some(self.section), second.key_at, self.path(&second.name), "duplicate key", fix);
     }
 
+    /// Whether something of the section is known to be wrong already.
+    pub(super) fn is_broken(&self) -> bool {
+        self.report.is_broken(self.section)
+    }
+
     pub(super) fn missing(&mut self, name: &str, fix: &str) {
         self.report.error(Some(self.section), self.declared_at, self.path(name), "missing", fix);
     }
