@@ -106,9 +106,12 @@ impl Config {
         Self::default()
     }
 
-    /// Reads a file: every `[tracer.<id>]` whose type is `open-telemetry` or `otel` becomes an [`Exporter`] of that
-    /// id for spans and logs, and `[metrics.open-telemetry]` one of that name for metrics. Other sections are not
-    /// looked at.
+    /// Reads a file: YAML if its name ends in `.yaml` or `.yml` (with the feature `yaml`), else TOML. What it leaves
+    /// open is looked for in the environment, see [`from_env`](Self::from_env).
+    ///
+    /// Every `[tracer.<id>]` whose type is `open-telemetry` or `otel` becomes an [`Exporter`] of that id for spans and
+    /// logs, `[metrics.open-telemetry]` one of that name for metrics, and `server.telemetry` chooses exporters below
+    /// `telemetry.exporters` for up to two routes. Other sections are not looked at.
     ///
     /// | key | default | meaning |
     /// |---|---|---|
@@ -116,7 +119,7 @@ impl Config {
     /// | `enable` | `true` | `false`: nothing of it is read or started |
     /// | `enable.log-exporter` | `false` | whether logs are sent |
     /// | `enable.span-exporter` | `true` | whether spans are sent; neither: not started, with a warning |
-    /// | `transport` | – | `http` (or `https`, the same); `disable`: off |
+    /// | `transport` | – | `http` (or `https`, the same) or `grpc`; `disable`: off |
     /// | `endpoint` | `http://localhost:4318` | as for [`Exporter::http`] |
     /// | `headers` | none | a list of `Name: value`, one such string, or a table |
     /// | `level` | `info` | least severity of logs, `trace` to `error` or `disable` |
@@ -144,6 +147,18 @@ impl Config {
     /// | `temporality` | `cumulative` | or `delta` or `lowmemory`, see [`Temporality`] |
     /// | `histograms` | `explicit` | or `exponential`, see [`Histograms`] |
     /// | `self-observation` | `false` | as [`self_observation`](Self::self_observation) |
+    ///
+    /// And for routes:
+    ///
+    /// | key | default | meaning |
+    /// |---|---|---|
+    /// | `telemetry.exporters.<name>.serviceName` | the environment's | `service.name` of the route |
+    /// | `….sampling` | 100 | percent of all traces, whatever the parent's flag says |
+    /// | `….metricsReaderInterval` | `10s` | time between two pushes, as Go spells it |
+    /// | `….exporter.type` | – | `collector` |
+    /// | `….exporter.collector.endpoint` | `localhost:4317` | gRPC, plaintext without a scheme |
+    /// | `server.telemetry.exporter` | none | the name of the exporter of the program's own traces and metrics |
+    /// | `server.telemetry.applicationExporter` | none | that of the traces of [`Telemetry::application`](crate::Telemetry::application) |
     ///
     /// Durations are one whole number and one unit of `d h m s ms`, sizes a number of bytes or a string like
     /// `"16 MiB"` (`KB` and `MB` are ambiguous and refused). `%{env:NAME}%` and `%{file:path}%` in any string

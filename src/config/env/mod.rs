@@ -33,7 +33,7 @@ impl Config {
     ///
     /// | variable | default | meaning |
     /// |---|---|---|
-    /// | `OTEL_{TRACES,LOGS,METRICS}_EXPORTER` | `otlp` | `none`: the signal is not sent |
+    /// | `OTEL_{TRACES,LOGS,METRICS}_EXPORTER` | `otlp` | `none`: the signal is not sent; `console`: it is printed, with the feature `console` |
     /// | `OTEL_EXPORTER_OTLP_ENDPOINT` | `http://localhost:4318` | `/v1/<signal>` is put behind it |
     /// | `…_PROTOCOL` | `http/protobuf` | or `grpc` |
     /// | `…_HEADERS` | none | `name=value,other=value`, values percent-encoded |
