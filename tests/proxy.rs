@@ -54,8 +54,10 @@ fn a_span_is_exported_as_the_environment_says() {
     if let Ok(pem) = env::var(CA) {
         exporter = exporter.ca_pem(pem);
     }
-    if env::var(SWITCHED_OFF).is_ok() {
-        exporter = exporter.proxy(Proxy::Off);
+    match env::var(SWITCHED_OFF).as_deref() {
+        Ok("in a file") => exporter = switched_off_in_a_file(exporter),
+        Ok(_) => exporter = exporter.proxy(Proxy::Off),
+        Err(_) => {}
     }
     if env::var(GIVES_UP_SOON).is_ok() {
         exporter = exporter.give_up_after(Duration::from_millis(100));
@@ -66,6 +68,15 @@ fn a_span_is_exported_as_the_environment_says() {
         return;
     }
     println!("outcome: {}", export(exporter));
+}
+
+/// The same exporter as a file describes it that wants no proxies.
+fn switched_off_in_a_file(exporter: Exporter) -> Exporter {
+    let (_, url) = exporter.endpoints().remove(0);
+    let tracer =
+        format!("[tracer.otel]\ntype = 'otel'\ntransport = 'http'\nendpoint = '{url}'\nproxy = 'off'\n");
+    let config = Config::from_toml_str(&tracer).expect("a sound tracer");
+    config.exporters()[0].clone()
 }
 
 /// Exports one span and says what became of it.
@@ -224,14 +235,16 @@ fn the_variable_in_small_letters_is_obeyed_even_there() {
 
 #[test]
 fn proxies_that_are_switched_off_are_not_used() {
-    let (receiver, proxy) = receiver_behind_proxy();
-    let url = proxy.url();
-    let mut environment: Vec<(&str, &str)> =
-        VARIABLES[..6].iter().map(|name| (*name, url.as_str())).collect();
-    environment.push((SWITCHED_OFF, "1"));
-    let (outcome, printed) = export_in_child(&receiver.endpoint(), &environment);
-    assert_eq!(outcome, "delivered", "{printed}");
-    assert_eq!(proxy.heads(), [""; 0]);
+    for place in ["in code", "in a file"] {
+        let (receiver, proxy) = receiver_behind_proxy();
+        let url = proxy.url();
+        let mut environment: Vec<(&str, &str)> =
+            VARIABLES[..6].iter().map(|name| (*name, url.as_str())).collect();
+        environment.push((SWITCHED_OFF, place));
+        let (outcome, printed) = export_in_child(&receiver.endpoint(), &environment);
+        assert_eq!(outcome, "delivered", "{place}: {printed}");
+        assert_eq!(proxy.heads(), [""; 0], "{place}");
+    }
 }
 
 #[test]

@@ -145,16 +145,31 @@ impl Endpoint {
 
 /// The endpoint as it may be shown: without user info and query, where people put keys.
 pub(super) fn shown(text: &str) -> String {
-    let start = text.find("://").map_or(0, |at| at + 3);
+    // further on, :// may be part of a query
+    let is_scheme =
+        |at: &usize| text[..*at].bytes().all(|b| b.is_ascii_alphanumeric() || b"+-.".contains(&b));
+    let start = text.find("://").filter(is_scheme).map_or(0, |at| at + 3);
     let (scheme, rest) = text.split_at(start);
-    // a password may hold a ? or / that should have been encoded, so everything up to the last @ is hidden first
-    let (user, rest) = match rest.rfind('@') {
-        Some(at) => ("***", &rest[at..]),
-        None => ("", rest),
+    let query_at = rest.find(['?', '#']).unwrap_or(rest.len());
+    let before_query = &rest[..query_at];
+    // a password may hold a / that should have been encoded, so everything up to the last @ is hidden
+    let (user, shown) = match rest.rfind('@') {
+        // or a ? that should have been: only a host and a path are surely none
+        Some(at) if at > query_at => match is_plain(before_query) {
+            true => ("", before_query),
+            false => return format!("{scheme}***"),
+        },
+        Some(at) => ("***", &before_query[at..]),
+        None => ("", before_query),
     };
-    let (rest, query) = rest.split_at(rest.find(['?', '#']).unwrap_or(rest.len()));
-    let query = if query.is_empty() { "" } else { "?***" };
-    format!("{scheme}{user}{rest}{query}")
+    let query = if query_at < rest.len() { "?***" } else { "" };
+    format!("{scheme}{user}{shown}{query}")
+}
+
+/// Whether this is a host with its port and path, and no half of a password.
+fn is_plain(text: &str) -> bool {
+    let authority = text.split('/').next().unwrap_or_default();
+    !text.contains('@') && check_authority(authority).is_ok()
 }
 
 /// Advice is worded for HTTP; with another transport the port in it is another.
@@ -369,7 +384,11 @@ mod tests {
             ("http://a.test:4318/v1", "http://a.test:4318/v1"),
             ("http://user:hunter2@a.test/x", "http://***@a.test/x"),
             ("http://user:hun/ter2@a.test/x", "http://***@a.test/x"),
-            ("http://user:hun?ter2@a.test/x", "http://***@a.test/x"),
+            ("http://user:hun?ter2@a.test/x", "http://***"),
+            ("http://user:hunter2@a.test/x?key=hunter2", "http://***@a.test/x?***"),
+            ("http://a.test/x?mail=me@a.test&key=hunter2", "http://a.test/x?***"),
+            ("a.test/?key=hunter2&next=http://b.test", "a.test/?***"),
+            ("user:hunter2@a.test/http://b.test", "***@a.test/http://b.test"),
             ("user:hunter2@a.test", "***@a.test"),
             ("http://a.test/x?key=hunter2", "http://a.test/x?***"),
             ("http://a.test/x#hunter2", "http://a.test/x?***"),

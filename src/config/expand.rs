@@ -1,7 +1,8 @@
 //! `%{env:NAME}%` and `%{file:path}%` inside a value: secrets that live elsewhere.
 
+use std::cell::Cell;
 use std::env::VarError;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
@@ -9,6 +10,12 @@ use super::error::Fault;
 
 /// No file that a configuration names, nor the configuration itself, may be larger than this.
 pub(super) const MAX_FILE_BYTES: u64 = 1 << 20;
+/// All that one configuration may bring in: a short text can name the same large file without end …
+const MAX_BROUGHT_IN: usize = 16 << 20;
+/// … and each look-up counts at least this, because opening a file takes its time too.
+const LEAST_CHARGE: usize = 4 << 10;
+/// Where the system shows what is open already: a shell hands `<(command)` over as `/dev/fd/63`.
+const HANDED_OVER: [&str; 3] = ["/dev/fd", "/dev/stdin", "/proc/self/fd"];
 
 /// A value with its secrets put in.
 #[derive(Debug, PartialEq, Eq)]
@@ -23,12 +30,18 @@ pub(super) struct Surroundings {
     /// Relative paths start here.
     directory: PathBuf,
     environment: fn(&str) -> Result<String, VarError>,
+    /// How much more may be brought in.
+    left: Cell<usize>,
 }
 
 impl Surroundings {
     /// The process' own environment; `directory` is the one of the configuration file.
     pub(super) fn new(directory: impl Into<PathBuf>) -> Self {
-        Self { directory: directory.into(), environment: |name| std::env::var(name) }
+        Self {
+            directory: directory.into(),
+            environment: |name| std::env::var(name),
+            left: Cell::new(MAX_BROUGHT_IN),
+        }
     }
 
     /// Puts the secrets into a value. Text that came from elsewhere is not searched again.
@@ -51,7 +64,21 @@ impl Surroundings {
 
     /// A file named by the configuration, or why it cannot be read.
     pub(super) fn read(&self, path: &str) -> Result<Vec<u8>, String> {
-        read_bounded(&self.directory.join(path))
+        self.charge(0)?;
+        let bytes = read_bounded(&self.directory.join(path))?;
+        self.charge(bytes.len())?;
+        Ok(bytes)
+    }
+
+    /// Takes off what is brought in; told in words if that is too much.
+    fn charge(&self, bytes: usize) -> Result<(), String> {
+        match self.left.get().checked_sub(bytes.max(LEAST_CHARGE)) {
+            Some(left) => {
+                self.left.set(left);
+                Ok(())
+            }
+            None => Err(format!("all that is brought in is more than {} MiB", MAX_BROUGHT_IN >> 20)),
+        }
     }
 
     fn look_up(&self, reference: &str) -> Result<String, Fault> {
@@ -67,7 +94,13 @@ impl Surroundings {
             |state| Fault::new(format!("environment variable {name:?} is {state}"), "set it to the value");
         match self.variable(name) {
             Ok(text) if text.is_empty() => Err(fault("empty")),
-            Ok(text) => Ok(text),
+            Ok(text) => match self.charge(text.len()) {
+                Ok(()) => Ok(text),
+                Err(cause) => Err(Fault::new(
+                    format!("cannot read environment variable {name:?}: {cause}"),
+                    "name fewer or shorter ones",
+                )),
+            },
             Err(VarError::NotPresent) => Err(fault("not set")),
             Err(VarError::NotUnicode(_)) => Err(fault("not UTF-8")),
         }
@@ -102,10 +135,15 @@ pub(super) fn read_bounded(path: &Path) -> Result<Vec<u8>, String> {
         io::ErrorKind::NotFound => "no such file".to_owned(),
         kind => kind.to_string(),
     };
-    let file = File::open(path).map_err(in_words)?;
-    if file.metadata().map_err(in_words)?.is_dir() {
+    let kind = fs::metadata(path).map_err(in_words)?.file_type();
+    if kind.is_dir() {
         return Err("is a directory".to_owned());
     }
+    // to open a pipe that nobody writes to would take for ever, and so would many a device
+    if !kind.is_file() && !HANDED_OVER.iter().any(|place| path.starts_with(place)) {
+        return Err("is not a regular file".to_owned());
+    }
+    let file = File::open(path).map_err(in_words)?;
     let mut bytes = Vec::new();
     file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(in_words)?;
     if bytes.len() as u64 > MAX_FILE_BYTES {
@@ -130,6 +168,7 @@ mod tests {
                 "LATIN" => Err(VarError::NotUnicode(OsString::new())),
                 _ => Err(VarError::NotPresent),
             },
+            left: Cell::new(MAX_BROUGHT_IN),
         }
     }
 

@@ -1,5 +1,7 @@
 //! Who speaks on a route, and which of its traces are kept.
 
+use std::fmt;
+
 use super::{Exporter, Setting, Source};
 use crate::record::{Resource, Value};
 use crate::sample::Sampler;
@@ -81,13 +83,15 @@ impl RouteName {
 }
 
 /// A route's section: what all of its exporters share.
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub(crate) struct RouteSettings {
     pub(crate) resource: Resource,
     pub(crate) sampler: Sampler,
     /// The share of traces in percent as it was given, if it was given so.
     sampling: Option<f64>,
     service_name_source: Source,
+    /// The name as the file spells it, if something that is not to be shown was put in.
+    written_name: Option<String>,
     /// Of all other attributes of the resource: the last one.
     resource_source: Source,
     sampler_source: Source,
@@ -97,7 +101,10 @@ impl RouteSettings {
     pub(super) fn set_resource(&mut self, key: &str, value: Value<'_>, source: Source) {
         self.resource.set(key, value);
         match key {
-            SERVICE_NAME => self.service_name_source = source,
+            SERVICE_NAME => {
+                self.service_name_source = source;
+                self.written_name = None;
+            }
             _ => self.resource_source = source,
         }
     }
@@ -117,6 +124,12 @@ impl RouteSettings {
         self.set_resource(SERVICE_NAME, Value::Str(name), source);
     }
 
+    /// The same for a name into which something was put that is not to be shown: `written` is.
+    pub(super) fn set_secret_service_name(&mut self, name: &str, written: &str, source: Source) {
+        self.set_service_name(name, source);
+        self.written_name = Some(written.to_owned());
+    }
+
     /// `sampling` is the share in percent, if that is how it was said.
     pub(super) fn set_sampler(&mut self, sampler: Sampler, sampling: Option<f64>, source: Source) {
         self.sampler = sampler;
@@ -133,8 +146,11 @@ impl RouteSettings {
         &self.sampler_source
     }
 
-    /// As it will be sent.
-    pub(super) fn service_name(&self) -> String {
+    /// As it will be sent, or as it is written if something was put in.
+    pub(super) fn shown_service_name(&self) -> String {
+        if let Some(written) = &self.written_name {
+            return written.clone();
+        }
         let resource = self.resource.clone().with_defaults();
         resource.get_str(SERVICE_NAME).unwrap_or_default().to_owned()
     }
@@ -146,8 +162,11 @@ impl RouteSettings {
 
     /// Name, other attributes and sampler, under these keys.
     pub(super) fn effective(&self, [name, resource, sampler]: [&'static str; 3]) -> Vec<Setting> {
-        let mut settings =
-            vec![Setting { key: name, value: self.service_name(), source: self.service_name_source.clone() }];
+        let mut settings = vec![Setting {
+            key: name,
+            value: self.shown_service_name(),
+            source: self.service_name_source.clone(),
+        }];
         let others: Vec<String> = self
             .resource
             .shown()
@@ -167,5 +186,16 @@ impl RouteSettings {
             source: self.sampler_source.clone(),
         });
         settings
+    }
+}
+
+/// As [`effective`](RouteSettings::effective): no secret is in it.
+impl fmt::Debug for RouteSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("RouteSettings");
+        for setting in self.effective(["service-name", "resource", "sampler"]) {
+            shown.field(setting.key, &format_args!("{}", setting.value));
+        }
+        shown.finish()
     }
 }

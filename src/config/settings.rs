@@ -252,6 +252,11 @@ impl HttpSettings {
         self.meaning(&self.shown_endpoint, signal)
     }
 
+    /// Scheme, host and port without what may be a secret, if they can be understood so.
+    pub(super) fn shown_origin(&self) -> Option<String> {
+        Some(Endpoint::parse(&self.shown_endpoint, self.transport).ok()?.origin())
+    }
+
     /// The endpoint, if it can be understood.
     pub(super) fn parsed(&self) -> Result<Endpoint, Fault> {
         Endpoint::parse(&self.endpoint, self.transport)

@@ -36,7 +36,7 @@ pub struct Summary {
     pub timeout_ms: u64,
     /// The time between two pushes; `None` if no metrics are sent.
     pub interval_ms: Option<u64>,
-    /// The resource attribute `service.name`.
+    /// The resource attribute `service.name`; as the file spells it where `%{…}%` is in it.
     pub service_name: String,
     /// The share of traces that begin here and are recorded, in percent.
     pub sampling: f64,
@@ -68,7 +68,7 @@ impl Config {
             lossy: exporter.queue.when_full == WhenFull::DropNewest,
             timeout_ms: milliseconds(exporter.http.timeout),
             interval_ms: sends(Signal::Metrics).then(|| milliseconds(exporter.push.interval)),
-            service_name: route.service_name(),
+            service_name: route.shown_service_name(),
             sampling: route.sampling(),
             route: exporter.route().map(RouteName::name),
         }

@@ -5,6 +5,8 @@ use crate::config::{Secret, header};
 
 /// No collector wants more, and a request must stay one that servers take.
 const MAX_HEADERS: usize = 128;
+/// They are sent with every request; collectors keep far fewer.
+const MAX_ATTRIBUTES: usize = 1_000;
 
 /// The headers of a list; of a name given twice the last value counts. What they may hold is judged later.
 pub(super) fn headers(text: &str) -> Result<Vec<(String, Secret)>, Fault> {
@@ -35,6 +37,10 @@ pub(super) fn headers(text: &str) -> Result<Vec<(String, Secret)>, Fault> {
 
 /// The attributes of a list: all of them or none.
 pub(super) fn attributes(text: &str) -> Result<Vec<(String, String)>, Fault> {
+    let count = pieces(text).count();
+    if count > MAX_ATTRIBUTES {
+        return Err(Fault::new(format!("{count} attributes"), format!("write at most {MAX_ATTRIBUTES}")));
+    }
     pieces(text)
         .enumerate()
         .map(|(index, pair)| {

@@ -8,18 +8,32 @@ use crate::config::error::{Fault, Finding, FindingSeverity};
 use crate::config::validate::LONGEST;
 use crate::config::{duration, header, settings, suggest};
 
+/// More errors or warnings are only counted: a variable may hold thousands of words, and nobody reads so much.
+const MAX_OF_A_KIND: usize = 200;
+
 /// Reads variables and remembers what was wrong with them.
 pub(super) struct Reader<'v> {
     variables: &'v Variables,
     findings: Vec<Finding>,
+    left_out: usize,
 }
 
 impl<'v> Reader<'v> {
     pub(super) fn new(variables: &'v Variables) -> Self {
-        Self { variables, findings: Vec::new() }
+        Self { variables, findings: Vec::new(), left_out: 0 }
     }
 
-    pub(super) fn into_findings(self) -> Vec<Finding> {
+    pub(super) fn into_findings(mut self) -> Vec<Finding> {
+        if self.left_out > 0 {
+            let what = format!("{} more findings are not shown", self.left_out);
+            self.findings.push(Finding {
+                severity: FindingSeverity::Warning,
+                location: None,
+                key: String::new(),
+                what,
+                fix: String::new(),
+            });
+        }
         self.findings
     }
 
@@ -114,6 +128,11 @@ impl<'v> Reader<'v> {
         what: impl Into<String>,
         fix: impl Into<String>,
     ) {
+        let alike = self.findings.iter().filter(|finding| finding.severity == severity).count();
+        if alike >= MAX_OF_A_KIND {
+            self.left_out += 1;
+            return;
+        }
         let finding =
             Finding { severity, location: None, key: name.to_owned(), what: what.into(), fix: fix.into() };
         if !self.findings.contains(&finding) {

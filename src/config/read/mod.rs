@@ -21,8 +21,12 @@ use super::env::Variables;
 use super::error::ConfigError;
 use super::expand::Surroundings;
 use super::node::{Field, Node};
+use super::path::dotted;
 use super::section::{METRICS, Section};
 use super::{Config, Exporter, RouteName, env, validate};
+
+/// Each has a queue and a thread of its own; nobody has so many collectors.
+const MAX_EXPORTERS: usize = 256;
 
 /// The configuration that a document describes; what it leaves open is looked for among the variables.
 pub(super) fn read(
@@ -73,9 +77,18 @@ impl<'d> Found<'_, 'd> {
         };
         for field in fields {
             let section = Section::Tracer(field.name.clone());
-            if let Some(exporter) = tracer::read(self.reader(&section, field), &field.node) {
-                self.exporters.push((field.at, section, exporter));
+            let Some(exporter) = tracer::read(self.reader(&section, field), &field.node) else { continue };
+            if self.exporters.len() >= MAX_EXPORTERS {
+                let what = format!("more than {MAX_EXPORTERS} exporters, no tracer is read from here on");
+                return self.report.error(
+                    Some(&section),
+                    field.at,
+                    dotted(section.path()),
+                    what,
+                    "remove some",
+                );
             }
+            self.exporters.push((field.at, section, exporter));
         }
     }
 

@@ -26,6 +26,10 @@ pub(super) fn apply(root: &mut Node, variables: &Variables, report: &mut Report<
 fn replace(node: &mut Node, name: &str, variables: &Variables, report: &mut Report<'_>) {
     match &mut node.value {
         Tree::Table(fields) => {
+            // what nobody asks for is not spelt out: there may be many names, and long ones
+            if !variables.names().any(|known| known.starts_with(name)) {
+                return;
+            }
             for field in fields {
                 let mut name = name.to_owned();
                 push(&mut name, &field.name);

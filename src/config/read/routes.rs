@@ -111,7 +111,10 @@ impl RouteReader<'_, '_> {
     fn chosen<'t>(&mut self, choice: &Choice<'_>, exporters: &'t [Field]) -> Option<&'t Field> {
         let wanted = &choice.exporter.text;
         let exactly = exporters.iter().find(|field| field.name == *wanted);
-        let nearly = || exporters.iter().find(|field| field.name.to_lowercase() == wanted.to_lowercase());
+        let nearly = || {
+            let wanted = wanted.to_lowercase();
+            exporters.iter().find(|field| field.name.to_lowercase() == wanted)
+        };
         let found = exactly.or_else(nearly);
         if found.is_none() {
             let mut known: Vec<&str> = exporters.iter().map(|field| field.name.as_str()).collect();
@@ -140,8 +143,14 @@ impl RouteReader<'_, '_> {
         settings.set_sampler(Sampler::trace_id_ratio(1.0), Some(100.0), Source::Default);
         if let Some(field) = given(fields, SERVICE_NAME) {
             match value::loose_text(&field.node, self.surroundings) {
-                Ok(name) if name.is_empty() => {}
-                Ok(name) => settings.set_service_name(&name, self.report.source(field.node.at)),
+                Ok(name) if name.text.is_empty() => {}
+                Ok(value::Text { written, text, is_secret }) => {
+                    let source = self.report.source(field.node.at);
+                    match is_secret {
+                        true => settings.set_secret_service_name(&text, written, source),
+                        false => settings.set_service_name(&text, source),
+                    }
+                }
                 Err(unusable) => {
                     self.refuse(section, &[SERVICE_NAME], &field.node, "write a name like shop", unusable);
                 }
@@ -277,10 +286,9 @@ impl RouteReader<'_, '_> {
 
     /// Exporters that are described and never used: mostly the choice was forgotten.
     fn tell_of_idle(&mut self, exporters: &[Field], choices: &[Choice<'_>]) {
+        let chosen: Vec<String> = choices.iter().map(|choice| choice.exporter.text.to_lowercase()).collect();
         for field in exporters {
-            let is_chosen =
-                |choice: &Choice<'_>| choice.exporter.text.to_lowercase() == field.name.to_lowercase();
-            if choices.iter().any(is_chosen) {
+            if chosen.contains(&field.name.to_lowercase()) {
                 continue;
             }
             let path = dotted(EXPORTERS.into_iter().chain([field.name.as_str()]));

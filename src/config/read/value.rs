@@ -62,10 +62,12 @@ pub(super) fn word<T: Copy>(
 }
 
 /// Text, or a number that was written without quotes.
-pub(super) fn loose_text(node: &Node, surroundings: &Surroundings) -> Result<String, Unusable> {
+pub(super) fn loose_text<'v>(node: &'v Node, surroundings: &Surroundings) -> Result<Text<'v>, Unusable> {
     match &node.value {
-        Tree::Integer(Integer { written, .. }) | Tree::Float { written, .. } => Ok(written.clone()),
-        _ => text(node, surroundings).map(|text| text.text),
+        Tree::Integer(Integer { written, .. }) | Tree::Float { written, .. } => {
+            Ok(Text { written, text: written.clone(), is_secret: false })
+        }
+        _ => text(node, surroundings),
     }
 }
 
@@ -90,8 +92,9 @@ pub(super) fn percent(node: &Node, surroundings: &Surroundings) -> Result<f64, U
 /// A duration as Go spells it: always with its units.
 pub(super) fn go_duration(node: &Node, surroundings: &Surroundings) -> Result<Duration, Unusable> {
     if let Tree::Integer(number) = &node.value {
-        return duration::parse_go(&number.written)
-            .map_err(|fault| Fault::new(format!("{} {}", number.written, fault.what), fault.fix).into());
+        return duration::parse_go(&number.written).map_err(|fault| {
+            Fault::new(format!("{} {}", shortened(&number.written), fault.what), fault.fix).into()
+        });
     }
     let text = text(node, surroundings)?;
     duration::parse_go(&text.text).map_err(|fault| text.fault(fault).into())

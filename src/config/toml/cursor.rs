@@ -161,8 +161,9 @@ impl<'t> Cursor<'t> {
         self.skip_while(|byte| !matches!(byte, b',' | b']' | b'}' | b'#' | b'\n'));
     }
 
-    /// Moves past an array or inline table of any depth without looking at what is in it.
-    pub(super) fn skip_nested(&mut self) {
+    /// Moves past a value of any depth without looking at what is in it; `false` if it runs to the end of the
+    /// document.
+    pub(super) fn skip_nested(&mut self) -> bool {
         let mut depth = 0_usize;
         self.skip_blank();
         while let Some(byte) = self.peek() {
@@ -171,16 +172,17 @@ impl<'t> Cursor<'t> {
                 b']' | b'}' => depth = depth.saturating_sub(1),
                 _ => {}
             }
-            if matches!(byte, b'"' | b'\'') {
-                self.string();
-            } else {
+            if !matches!(byte, b'"' | b'\'') {
                 self.skip_character();
+            } else if !self.string() {
+                return false;
             }
             if depth == 0 {
-                return;
+                return true;
             }
             self.skip_blank();
         }
+        false
     }
 
     fn skip_while(&mut self, wanted: impl Fn(u8) -> bool) {
@@ -244,13 +246,18 @@ mod tests {
 
     #[test]
     fn nesting_is_skipped_as_a_whole() {
-        for (text, rest) in [
-            ("[1, [2, ']'], {a = \"]\"}] x", " x"),
-            ("[ # ]\n] x", " x"),
-            ("{a = [\n{}]} x", " x"),
-            ("[[[", ""),
+        for (text, rest, is_closed) in [
+            ("[1, [2, ']'], {a = \"]\"}] x", " x", true),
+            ("[ # ]\n] x", " x", true),
+            ("{a = [\n{}]} x", " x", true),
+            ("'''a\n''' x", " x", true),
+            ("[[[", "", false),
+            ("[']\n", "", false),
+            ("['''\n]", "", false),
+            ("'''a\n", "", false),
         ] {
-            assert_eq!(rest_after(text, |cursor| cursor.skip_nested()), rest, "{text:?}");
+            let walk = |cursor: &mut Cursor<'_>| assert_eq!(cursor.skip_nested(), is_closed, "{text:?}");
+            assert_eq!(rest_after(text, walk), rest, "{text:?}");
         }
     }
 }

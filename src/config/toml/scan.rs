@@ -28,6 +28,7 @@ const NO_TOML: (&str, &str) = ("too many mistakes, nothing is read from here on"
 const TOO_LONG: (&str, &str) =
     ("more than 20000 values, nothing is read from here on", "write a shorter file");
 const NO_VALUE: (&str, &str) = ("key without a value", "write key = value");
+const NO_END: (&str, &str) = ("never closed, nothing is read from here on", "close it");
 
 /// Walks over the whole document.
 pub(super) fn scan(document: &str) -> Outline<'_> {
@@ -111,16 +112,20 @@ impl Scanner<'_> {
         let base = self.base_of_table();
         let value_start = self.cursor.clone();
         let outcome = self.named_value(base.as_deref(), &key.parts, 0);
+        let mut is_unclosed = outcome == Err(Abandoned::Unclosed);
         if outcome == Err(Abandoned::TooDeep) {
             self.cursor = value_start;
-            self.cursor.skip_nested();
+            is_unclosed = !self.cursor.skip_nested();
         }
         if outcome == Err(Abandoned::TooLong) {
             return self.give_up(start, TOO_LONG);
         }
         self.cursor.skip_line();
-        self.push_statement(start, key_range, outcome == Err(Abandoned::Unclosed));
-        if outcome == Err(Abandoned::TooDeep) || self.is_lost() {
+        self.push_statement(start, key_range, is_unclosed);
+        if is_unclosed && self.is_lost() {
+            // a reported header excuses its own keys, but not the loss of all that follows
+            self.reject(start, NO_END);
+        } else if outcome == Err(Abandoned::TooDeep) || self.is_lost() {
             self.reject_assignment(start, TOO_DEEP);
         }
     }

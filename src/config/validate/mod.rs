@@ -55,13 +55,15 @@ pub(super) fn validate(
 
     let told = findings.iter().filter(|finding| finding.severity < FindingSeverity::Error);
     // what is validated twice, after reading and at start, is told once
-    let new: Vec<Finding> = told.filter(|finding| !config.findings.contains(finding)).cloned().collect();
+    let known: HashSet<String> = config.findings.iter().map(ToString::to_string).collect();
+    let new: Vec<Finding> = told.filter(|finding| !known.contains(&finding.to_string())).cloned().collect();
     config.findings.extend(new);
+    // whatever was told of it: what is broken is never started
+    let mut keep = broken.iter().map(|broken| !broken);
+    config.exporters.retain(|_| keep.next().unwrap_or(false));
     if !failed {
         return Ok(config);
     }
-    let mut keep = broken.iter().map(|broken| !broken);
-    config.exporters.retain(|_| keep.next().unwrap_or(false));
     Err(ConfigError::new(findings, config))
 }
 

@@ -105,7 +105,11 @@ fn port_of_another(exporter: &Exporter) -> Option<Remark> {
 fn ignored_path(exporter: &Exporter) -> Option<Remark> {
     let endpoint = exporter.http.parsed().ok()?;
     let is_ignored = exporter.http.transport == Transport::Grpc && endpoint.has_path();
-    let fix = format!("write {:?}", endpoint.origin());
+    // nothing that was put in is shown
+    let fix = match exporter.http.shown_origin() {
+        Some(origin) => format!("write {origin:?}"),
+        None => "remove it".to_owned(),
+    };
     is_ignored.then(|| (Key::Endpoint, Fault::new("the path is ignored: gRPC has none", fix)))
 }
 

@@ -19,6 +19,8 @@ use crate::config::section::Owner;
 
 /// More are only counted: a file with so many is no configuration.
 const MAX_MISTAKES: usize = 100;
+/// The number that the parser gives to what no alias can stand for.
+const NO_ANCHOR: usize = 0;
 
 pub(super) struct Builder {
     file: String,
@@ -123,12 +125,12 @@ impl Builder {
     ) -> Result<(), Finding> {
         let weight = Weight::of_text(&text);
         self.charge(weight, span.start)?;
-        let (wanted, at) = self.wanted(tag, span);
+        let (wanted, at) = self.wanted(tag, anchor, span);
         if &*text == "<<" && is_merge(style, wanted) && self.awaits_key() {
             self.take_merge_key(at);
             return Ok(());
         }
-        let value = scalar::read(text, style, wanted).unwrap_or_else(|fault| self.spoilt(at, fault));
+        let value = scalar::read(text, style, wanted).unwrap_or_else(|fault| self.spoilt(at, anchor, fault));
         self.finish_part(Part { node: Node { at, value }, weight }, anchor, span.start)
     }
 
@@ -144,13 +146,13 @@ impl Builder {
         }
         let weight = Weight::of_collection();
         self.charge(weight, span.start)?;
-        let (wanted, at) = self.wanted(tag, span);
+        let (wanted, at) = self.wanted(tag, anchor, span);
         let kind = match &contents {
             Contents::List(_) => Wanted::List,
             Contents::Table(_) => Wanted::Table,
         };
         if let Err(fault) = wanted.allows(kind) {
-            self.mistake(at, None, fault);
+            self.mistake(at, None, anchor, fault);
         }
         self.frames.push(Frame { at, anchor, weight, contents });
         Ok(())
@@ -165,7 +167,7 @@ impl Builder {
             Contents::Table(table) => {
                 let (fields, fault) = table.close();
                 if let Some((at, fault)) = fault {
-                    self.mistake(at, Some("<<"), fault);
+                    self.mistake(at, Some("<<"), anchor, fault);
                 }
                 Tree::Table(fields)
             }
@@ -192,14 +194,14 @@ impl Builder {
         let weight = Weight::of_text("");
         self.charge(weight, span.start)?;
         let at = self.marks.add(span.start);
-        let value = self.spoilt(at, fault);
+        let value = self.spoilt(at, NO_ANCHOR, fault);
         self.put(Part { node: Node { at, value }, weight });
         Ok(())
     }
 
     /// Keeps what is anchored for the aliases to come, which is charged like an alias, and puts it in its place.
     fn finish_part(&mut self, part: Part, anchor: usize, end: Marker) -> Result<(), Finding> {
-        if anchor != 0 {
+        if anchor != NO_ANCHOR {
             self.charge(part.weight, end)?;
             self.anchored.insert(anchor, part.clone());
         }
@@ -238,11 +240,11 @@ impl Builder {
             KeyFault::Duplicate { name, first_at } => {
                 let line = self.marks.location(first_at).line;
                 let fix = format!("it is already set in line {line}; remove one of the two");
-                self.mistake(at, Some(&name), Fault::new("duplicate key", fix));
+                self.mistake(at, Some(&name), NO_ANCHOR, Fault::new("duplicate key", fix));
             }
             // a broken alias has been told already
             KeyFault::Other(_) if self.marks.is_spoilt(at) => {}
-            KeyFault::Other(fault) => self.mistake(at, None, fault),
+            KeyFault::Other(fault) => self.mistake(at, None, NO_ANCHOR, fault),
         }
     }
 
@@ -254,24 +256,25 @@ impl Builder {
     }
 
     /// What a tag asks for, and a new place for the value, which begins with its tag.
-    fn wanted(&mut self, tag: Option<&Tag>, span: Span) -> (Wanted, usize) {
+    fn wanted(&mut self, tag: Option<&Tag>, anchor: usize, span: Span) -> (Wanted, usize) {
         let at = self.marks.add(span.tag_start.unwrap_or(span.start));
         let wanted = Wanted::by(tag).unwrap_or_else(|fault| {
-            self.spoilt(at, fault);
+            self.spoilt(at, anchor, fault);
             Wanted::Any
         });
         (wanted, at)
     }
 
     /// Tells a mistake; what stands there is not worth another word.
-    fn spoilt(&mut self, at: usize, fault: Fault) -> Tree {
-        self.mistake(at, None, fault);
+    fn spoilt(&mut self, at: usize, anchor: usize, fault: Fault) -> Tree {
+        self.mistake(at, None, anchor, fault);
         self.marks.spoil(at);
         Tree::Null
     }
 
-    /// `name` is the key in the innermost table that it is about, if that is not the one being read.
-    fn mistake(&mut self, at: usize, name: Option<&str>, fault: Fault) {
+    /// `name` is the key in the innermost table that it is about, if that is not the one being read; `anchor` that of
+    /// the value itself.
+    fn mistake(&mut self, at: usize, name: Option<&str>, anchor: usize, fault: Fault) {
         if self.mistakes.len() >= MAX_MISTAKES {
             let (_, count) = self.left_out.get_or_insert((at, 0));
             *count += 1;
@@ -282,7 +285,9 @@ impl Builder {
             Contents::List(_) => None,
         });
         let path: Vec<String> = names.chain(name).map(str::to_owned).collect();
-        let owner = Owner::of(&path);
+        // whoever uses an alias of it misses what is missing here
+        let is_anchored = anchor != NO_ANCHOR || self.frames.iter().any(|frame| frame.anchor != NO_ANCHOR);
+        let owner = if is_anchored { Owner::Unknown } else { Owner::of(&path) };
         let key = dotted(path.iter().map(String::as_str));
         let finding = Finding { key, ..error_at(self.marks.location(at), fault.what, fault.fix) };
         self.mistakes.push((at, Mistake { owner, finding }));
