@@ -405,7 +405,7 @@ impl Exporter {
                 format!("{}.{}", self.path(), self.spelt(key)),
             ),
         };
-        Finding { severity, location, key, what: fault.what, fix: fault.fix }
+        fault.found(severity, location, key)
     }
 
     fn spelt(&self, key: Key) -> &'static str {
