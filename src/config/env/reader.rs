@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use super::variables::{NotUtf8, Variables};
+use super::variables::Variables;
 use crate::config::error::{Fault, Finding, FindingSeverity};
 use crate::config::path::{listed, quoted, shortened};
 use crate::config::validate::LONGEST;
@@ -27,8 +27,7 @@ impl<'v> Reader<'v> {
     /// For what must not be ignored: the fault is the caller's to report. A blank value is as good as none; line breaks
     /// stay, for the caller to refuse.
     pub(super) fn given(&self, name: &str) -> Option<Result<&'v str, Fault>> {
-        let not_text = |NotUtf8| Fault::new("is not UTF-8", "set it to text");
-        let given = self.variables.get(name)?.map(header::trim).map_err(not_text);
+        let given = self.variables.get(name)?.map(header::trim).map_err(Fault::from);
         (given != Ok("")).then_some(given)
     }
 

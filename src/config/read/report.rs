@@ -129,6 +129,12 @@ impl<'d> Report<'d> {
         self.places.location(at)
     }
 
+    /// Says why a variable is as good as not set.
+    pub(super) fn ignore(&mut self, variable: &str, fault: Fault) {
+        let fault = Fault::new(format!("ignored: {}", fault.what), fault.fix);
+        self.findings.push(fault.found(FindingSeverity::Warning, None, variable));
+    }
+
     /// Remembers that the value at a place is that of an environment variable.
     pub(super) fn replace(&mut self, at: usize, variable: String) {
         self.replaced.insert(at, variable);
