@@ -23,7 +23,7 @@ pub(super) struct Endpoint {
 
 /// What becomes of an endpoint's path when a signal is posted to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum PathRule {
+pub(super) enum PathRule {
     /// Used as it is if there is one; else that of the signal.
     #[default]
     OwnOrSignal,

@@ -6,8 +6,8 @@ use super::Config;
 
 /// A configuration that cannot be used as it is, with everything that was found in it.
 ///
-/// From [`Config::from_file`], [`Config::from_toml_str`] or `Telemetry::start`. It displays as one line
-/// per finding; warnings and notes among them say so at the start of their line.
+/// From [`Config::from_file`], [`Config::from_env`] and their like, or from `Telemetry::start`. It displays as one
+/// line per finding; warnings and notes among them say so at the start of their line.
 ///
 /// ```
 /// use standpipe::Config;
@@ -46,13 +46,8 @@ impl ConfigError {
     /// For what only shows when exporters are put together: their ids, and why not.
     pub(crate) fn at_start(faults: Vec<(String, String)>, mut usable: Config) -> Self {
         usable.exporters.retain(|exporter| faults.iter().all(|(id, _)| *id != exporter.label()));
-        let finding = |(id, what)| Finding {
-            severity: FindingSeverity::Error,
-            location: None,
-            key: format!("exporter {id:?}"),
-            what,
-            fix: String::new(),
-        };
+        let finding =
+            |(id, what)| Fault::new(what, "").found(FindingSeverity::Error, None, format!("exporter {id:?}"));
         Self::new(faults.into_iter().map(finding).collect(), usable)
     }
 
@@ -150,7 +145,7 @@ pub enum FindingSeverity {
 /// A place in a configuration file; line and column count from 1, the column in characters.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Location {
-    /// The file as it was named by the program, or `<toml>` for text.
+    /// The file as it was named by the program; `<toml>` or `<yaml>` for text.
     pub file: String,
     /// The line.
     pub line: usize,
@@ -174,6 +169,20 @@ pub(super) struct Fault {
 impl Fault {
     pub(super) fn new(what: impl Into<String>, fix: impl Into<String>) -> Self {
         Self { what: what.into(), fix: fix.into() }
+    }
+
+    /// A key that stands in that line already.
+    pub(super) fn duplicate_key(first_line: usize) -> Self {
+        Self::new("duplicate key", format!("it is already set in line {first_line}; remove one of the two"))
+    }
+
+    pub(super) fn found(
+        self,
+        severity: FindingSeverity,
+        location: Option<Location>,
+        key: impl Into<String>,
+    ) -> Finding {
+        Finding { severity, location, key: key.into(), what: self.what, fix: self.fix }
     }
 }
 

@@ -4,20 +4,152 @@ use std::path::Path;
 
 use super::document::Document;
 use super::env::Variables;
-use super::error::{ConfigError, Finding, FindingSeverity, Location};
+use super::error::{ConfigError, Fault, FindingSeverity, Location};
 use super::expand::{MAX_FILE_BYTES, Surroundings, read_bounded};
 #[cfg(feature = "yaml")]
 use super::yaml;
 use super::{Config, read, toml};
+#[cfg(doc)]
+use super::{Exporter, Histograms, Temporality, Transport};
+
+impl Config {
+    /// Reads a file: YAML if its name ends in `.yaml` or `.yml`, which needs the `yaml` feature, else TOML. Three kinds
+    /// of sections become exporters; others are not looked at.
+    ///
+    /// Every `[tracer.<id>]` whose type is `open-telemetry` or `otel` is an [`Exporter`] of that id for spans and logs:
+    ///
+    /// | key | default | meaning |
+    /// |---|---|---|
+    /// | `type` | – | `open-telemetry` or `otel`; others are left alone |
+    /// | `enable` | `true` | `false`: nothing of it is read or started |
+    /// | `enable.log-exporter` | `false` | whether logs are sent |
+    /// | `enable.span-exporter` | `true` | whether spans are sent; neither: not started, with a warning |
+    /// | `transport` | – | `http` (or `https`, the same) or `grpc`, see [`Transport`]; `disable`: off |
+    /// | `endpoint` | `http://localhost:4318`, for gRPC `:4317` | as for [`Exporter::http`] |
+    /// | `headers` | none | a list of `Name: value`, one such string, or a table |
+    /// | `level` | `info` | least severity of logs, `trace` to `error` or `disable` |
+    /// | `throttle` | `1s` | shortest time between two sending rounds |
+    /// | `linger` | `0s` | how long an incomplete batch may wait |
+    /// | `lossy` | `false` | full queue: `true` drops the new record, `false` lets the caller wait |
+    /// | `block-timeout` | none | longest such wait |
+    /// | `queue-records`, `queue-bytes` | 32768, 16 MiB | bounds of the queue |
+    /// | `batch-records`, `batch-bytes` | 8192, 4032 KiB | bounds of one request |
+    /// | `timeout` | `10s` | one attempt |
+    /// | `give-up-after` | `5m` | longest time to try to deliver a batch |
+    /// | `retry-first-delay`, `retry-max-delay` | `250ms`, `30s` | between attempts |
+    /// | `compression` | `none` | or `gzip` |
+    /// | `proxy` | `env` | as the environment says, or `off` |
+    /// | `ca-file` | bundled roots | PEM file of the authorities to trust |
+    /// | `client-certificate-file`, `client-key-file` | none | PEM files to present |
+    /// | `user-agent` | – | product in front of `standpipe/<version>` |
+    ///
+    /// `[metrics.open-telemetry]` is one of that name for metrics. It has `transport` (`disable` unless set: nothing
+    /// else is read), `endpoint`, `headers` and all from `queue-records` on, and its own:
+    ///
+    /// | key | default | meaning |
+    /// |---|---|---|
+    /// | `interval` | `1m` | time between two pushes |
+    /// | `temporality` | `cumulative` | or `delta` or `lowmemory`, see [`Temporality`] |
+    /// | `histograms` | `explicit` | or `exponential`, see [`Histograms`] |
+    /// | `self-observation` | `false` | as [`self_observation`](Self::self_observation) |
+    ///
+    /// `telemetry.exporters.<name>` describes one of a route, if `server.telemetry` chooses it: by its name as `exporter`
+    /// for the program's own telemetry, as `applicationExporter` for
+    /// [`Telemetry::application`](crate::Telemetry::application).
+    ///
+    /// | key | default | meaning |
+    /// |---|---|---|
+    /// | `serviceName` | – | as [`service_name`](Self::service_name), for the route |
+    /// | `sampling` | 100 | percent of traces that are kept, whatever the parent says |
+    /// | `metricsReaderInterval` | `10s` | time between two pushes, as Go spells it: `1m30s` |
+    /// | `exporter.type` | – | `collector` |
+    /// | `exporter.collector.endpoint` | `localhost:4317` | where the collector takes gRPC |
+    ///
+    /// A value of these two sections gives way to the environment variable that is named after its path, like
+    /// `TRACETEST_SERVER_TELEMETRY_EXPORTER`. What the file leaves open is set as
+    /// [`with_environment`](Self::with_environment) does.
+    ///
+    /// Durations are one whole number and one unit of `d h m s ms`, sizes a number of bytes or a string like
+    /// `"16 MiB"` (`KB` and `MB` are ambiguous and refused). `%{env:NAME}%` and `%{file:path}%` in any string
+    /// are replaced by what they name, which is never shown. Paths start at the directory of the file.
+    ///
+    /// [`findings`](Self::findings) tells what was noticed without being an error, such as an unknown key.
+    ///
+    /// # Errors
+    ///
+    /// Every error in the file at once, together with what is usable without the broken exporters. A file that
+    /// cannot be read, is not UTF-8, is larger than 1 MiB or is YAML in a build without it is [unreadable](ConfigError::is_unreadable).
+    pub fn from_file(path: impl AsRef<Path>) -> Result<Self, ConfigError> {
+        read_file(path.as_ref())
+    }
+
+    /// Reads the same from text; places in it are shown as `<toml>:line:column`, and paths in it start at the
+    /// working directory. The environment is asked for what `%{env:NAME}%` names, and for nothing else.
+    ///
+    /// ```
+    /// use standpipe::Config;
+    ///
+    /// let config = Config::from_toml_str(
+    ///     r#"
+    ///     [tracer.otel]
+    ///     type = "open-telemetry"
+    ///     transport = "http"
+    ///     endpoint = "http://localhost:4318"
+    ///     throttle = "500ms"
+    ///     "#,
+    /// )?;
+    /// assert_eq!(config.exporters()[0].effective()[4].to_string(), "throttle = 500ms (<toml>:6:16)");
+    /// # Ok::<(), standpipe::ConfigError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`from_file`](Self::from_file).
+    pub fn from_toml_str(text: &str) -> Result<Self, ConfigError> {
+        read_text(text, Format::Toml)
+    }
+
+    /// Reads the same from YAML, as [`from_toml_str`](Self::from_toml_str); places in it are shown as
+    /// `<yaml>:line:column`.
+    ///
+    /// ```
+    /// use standpipe::Config;
+    ///
+    /// let config = Config::from_yaml_str(
+    ///     "
+    ///     telemetry:
+    ///       exporters:
+    ///         collector:
+    ///           serviceName: shop
+    ///           sampling: 10
+    ///           exporter: { type: collector, collector: { endpoint: 'otel-collector:4317' } }
+    ///     server:
+    ///       telemetry:
+    ///         exporter: collector
+    ///     ",
+    /// )?;
+    /// assert_eq!(config.summaries()[0].endpoints["traces"], "http://otel-collector:4317");
+    /// # Ok::<(), standpipe::ConfigError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`from_file`](Self::from_file).
+    #[cfg(feature = "yaml")]
+    pub fn from_yaml_str(text: &str) -> Result<Self, ConfigError> {
+        read_text(text, Format::Yaml)
+    }
+}
 
 /// Reads a file; paths in it start at its directory.
-pub(super) fn read_file(path: &Path) -> Result<Config, ConfigError> {
+fn read_file(path: &Path) -> Result<Config, ConfigError> {
     let name = path.display().to_string();
-    let bytes = read_bounded(path).map_err(|cause| unreadable(&name, format!("cannot read: {cause}")))?;
+    let bytes =
+        read_bounded(path).map_err(|cause| unreadable(&name, unfit(format!("cannot read: {cause}"))))?;
     let text = String::from_utf8(bytes).map_err(|error| {
         let valid = error.utf8_error().valid_up_to();
         let line = error.as_bytes()[..valid].iter().filter(|&&byte| byte == b'\n').count() + 1;
-        unreadable(&name, format!("not UTF-8 in line {line}"))
+        unreadable(&name, unfit(format!("not UTF-8 in line {line}")))
     })?;
     let format = Format::of(path);
     let surroundings = Surroundings::new(path.parent().unwrap_or(Path::new("")));
@@ -25,20 +157,20 @@ pub(super) fn read_file(path: &Path) -> Result<Config, ConfigError> {
 }
 
 /// Reads text; paths in it start at the working directory, and the environment is not asked.
-pub(super) fn read_text(text: &str, format: Format) -> Result<Config, ConfigError> {
+fn read_text(text: &str, format: Format) -> Result<Config, ConfigError> {
     let name = match format {
         Format::Toml => "<toml>",
         Format::Yaml => "<yaml>",
     };
     if text.len() as u64 > MAX_FILE_BYTES {
-        return Err(unreadable(name, "larger than 1 MiB".to_owned()));
+        return Err(unreadable(name, unfit("larger than 1 MiB")));
     }
     read::read(format.parse(name, text)?, &Surroundings::new(""), &Variables::default())
 }
 
 /// What a text is written in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Format {
+enum Format {
     Toml,
     Yaml,
 }
@@ -60,25 +192,19 @@ impl Format {
             #[cfg(feature = "yaml")]
             Self::Yaml => Ok(yaml::parse(file, text)),
             #[cfg(not(feature = "yaml"))]
-            Self::Yaml => Err(ConfigError::unreadable(Finding {
-                severity: FindingSeverity::Error,
-                location: Some(Location { file: file.to_owned(), line: 1, column: 1 }),
-                key: String::new(),
-                what: "this build cannot read YAML".to_owned(),
-                fix: "build standpipe with its feature \"yaml\", or write the same as TOML".to_owned(),
-            })),
+            Self::Yaml => {
+                let fix = "build standpipe with its feature \"yaml\", or write the same as TOML";
+                Err(unreadable(file, Fault::new("this build cannot read YAML", fix)))
+            }
         }
     }
 }
 
-fn unreadable(file: &str, what: String) -> ConfigError {
-    let location = Some(Location { file: file.to_owned(), line: 1, column: 1 });
-    let fix = "name a readable file of TOML or YAML, at most 1 MiB".to_owned();
-    ConfigError::unreadable(Finding {
-        severity: FindingSeverity::Error,
-        location,
-        key: String::new(),
-        what,
-        fix,
-    })
+fn unfit(what: impl Into<String>) -> Fault {
+    Fault::new(what, "name a readable file of TOML or YAML, at most 1 MiB")
+}
+
+fn unreadable(file: &str, fault: Fault) -> ConfigError {
+    let location = Location { file: file.to_owned(), line: 1, column: 1 };
+    ConfigError::unreadable(fault.found(FindingSeverity::Error, Some(location), ""))
 }

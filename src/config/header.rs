@@ -6,6 +6,17 @@ use super::error::Fault;
 const RESERVED: [&str; 5] =
     ["connection", "content-encoding", "content-length", "content-type", "transfer-encoding"];
 
+/// No collector wants more, and a request must stay one that servers take.
+const MOST: usize = 128;
+
+/// Checks how many there are, before any of them is looked at.
+pub(super) fn check_count(count: usize) -> Result<(), Fault> {
+    if count <= MOST {
+        return Ok(());
+    }
+    Err(Fault::new(format!("{count} headers"), format!("write at most {MOST}")))
+}
+
 /// Splits `Name: value` at the first colon and trims both.
 pub(super) fn split(line: &str) -> Result<(&str, &str), Fault> {
     match line.split_once(':') {

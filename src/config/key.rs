@@ -7,22 +7,22 @@ macro_rules! keys {
     ($($variant:ident = $name:literal, $advice:literal;)*) => {
         /// One setting of an exporter.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-        pub(crate) enum Key {
+        pub(super) enum Key {
             $($variant,)*
         }
 
         impl Key {
-            pub(crate) const ALL: &'static [Key] = &[$(Key::$variant,)*];
+            pub(super) const ALL: &'static [Key] = &[$(Key::$variant,)*];
 
             /// As files spell it.
-            pub(crate) fn name(self) -> &'static str {
+            pub(super) fn name(self) -> &'static str {
                 match self {
                     $(Key::$variant => $name,)*
                 }
             }
 
             /// What to write, for messages about a value of the wrong kind.
-            pub(crate) fn advice(self) -> &'static str {
+            pub(super) fn advice(self) -> &'static str {
                 match self {
                     $(Key::$variant => $advice,)*
                 }
@@ -33,7 +33,7 @@ macro_rules! keys {
 
 impl Key {
     /// As files spell it that describe routes, where they have it.
-    pub(crate) fn name_in_routes(self) -> &'static str {
+    pub(super) fn name_in_routes(self) -> &'static str {
         match self {
             Key::Transport => "exporter.type",
             Key::Endpoint => "exporter.collector.endpoint",
@@ -43,7 +43,7 @@ impl Key {
     }
 
     /// The signals that the setting makes a difference to.
-    pub(crate) fn signals(self) -> &'static [Signal] {
+    pub(super) fn signals(self) -> &'static [Signal] {
         match self {
             Key::Level => &[Signal::Logs],
             Key::Interval | Key::Temporality | Key::Histograms => &[Signal::Metrics],
@@ -54,7 +54,7 @@ impl Key {
     }
 
     /// Whether the setting makes a difference to what travels like this.
-    pub(crate) fn matters_to(self, transport: Transport) -> bool {
+    pub(super) fn matters_to(self, transport: Transport) -> bool {
         match self {
             Key::Endpoint | Key::Headers | Key::Compression | Key::Proxy | Key::UserAgent => {
                 transport.connects()

@@ -1,10 +1,10 @@
-//! What can be set: in code, in a file that [`toml`] reads, or in variables that [`env`] reads. Plain data; nothing is
+//! What can be set: in code, in a file of [`toml`] or YAML, or in variables that [`env`] reads. Plain data; nothing is
 //! started here.
 //!
 //! ```text
-//! code ──────────────→ Exporter ─→ Config ─→ validate ─→ Telemetry::start
-//! file → toml ─────────────┤          error: every finding, and what is usable without the broken
-//! variables → env ─────────┘
+//! code ────────────────────────────→ Exporter ─→ Config ─→ validate ─→ Telemetry::start
+//! file → toml, yaml → document → read ─┤                    └ error: every finding, and what is usable without
+//! variables → env ─────────────────────┘                             the broken
 //! ```
 
 mod document;
@@ -36,7 +36,6 @@ mod yaml;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::Path;
 use std::sync::Arc;
 
 pub use error::{ConfigError, Finding, FindingSeverity, Location};
@@ -55,15 +54,15 @@ pub use settings::{Compression, Proxy, Transport, WhenFull};
 pub use source::{Setting, Source};
 pub use summary::Summary;
 
-use self::file::Format;
 use crate::problem::{Hook, Problem};
 use crate::record::{LogLimits, SpanLimits, Value};
 use crate::sample::Sampler;
 
 /// Everything that `Telemetry::start` needs to know: who is speaking, and where it goes.
 ///
-/// Built in code, or read from a file with [`Config::from_file`]. Nothing is checked while it is built: what
-/// is wrong comes out of `Telemetry::start`, all at once. Without an exporter everything is a no-op.
+/// Built in code, read from a file with [`Config::from_file`], or from the environment with [`Config::from_env`]; what
+/// is set in code wins over the file, and the file over the environment. Nothing is checked while it is built: what is
+/// wrong comes out of `Telemetry::start`, all at once. Without an exporter everything is a no-op.
 ///
 /// ```
 /// use standpipe::{Config, Exporter};
@@ -91,7 +90,7 @@ pub struct Config {
     findings: Vec<Finding>,
 }
 
-/// The settings that are not of one route or exporter, in the order in which they are shown.
+/// The settings that are not of one route or exporter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum General {
     Disabled,
@@ -104,130 +103,6 @@ impl Config {
     /// A configuration that exports nothing yet.
     pub fn new() -> Self {
         Self::default()
-    }
-
-    /// Reads a file: YAML if its name ends in `.yaml` or `.yml` (with the feature `yaml`), else TOML. What it leaves
-    /// open is looked for in the environment, see [`from_env`](Self::from_env).
-    ///
-    /// Every `[tracer.<id>]` whose type is `open-telemetry` or `otel` becomes an [`Exporter`] of that id for spans and
-    /// logs, `[metrics.open-telemetry]` one of that name for metrics, and `server.telemetry` chooses exporters below
-    /// `telemetry.exporters` for up to two routes. Other sections are not looked at.
-    ///
-    /// | key | default | meaning |
-    /// |---|---|---|
-    /// | `type` | – | `open-telemetry` or `otel`; others are left alone |
-    /// | `enable` | `true` | `false`: nothing of it is read or started |
-    /// | `enable.log-exporter` | `false` | whether logs are sent |
-    /// | `enable.span-exporter` | `true` | whether spans are sent; neither: not started, with a warning |
-    /// | `transport` | – | `http` (or `https`, the same) or `grpc`; `disable`: off |
-    /// | `endpoint` | `http://localhost:4318` | as for [`Exporter::http`] |
-    /// | `headers` | none | a list of `Name: value`, one such string, or a table |
-    /// | `level` | `info` | least severity of logs, `trace` to `error` or `disable` |
-    /// | `throttle` | `1s` | shortest time between two sending rounds |
-    /// | `linger` | `0s` | how long an incomplete batch may wait |
-    /// | `lossy` | `false` | full queue: `true` drops the new record, `false` lets the caller wait |
-    /// | `block-timeout` | none | longest such wait |
-    /// | `queue-records`, `queue-bytes` | 32768, 16 MiB | bounds of the queue |
-    /// | `batch-records`, `batch-bytes` | 8192, 4032 KiB | bounds of one request |
-    /// | `timeout` | `10s` | one attempt |
-    /// | `give-up-after` | `5m` | longest time to try to deliver a batch |
-    /// | `retry-first-delay`, `retry-max-delay` | `250ms`, `30s` | between attempts |
-    /// | `compression` | `none` | or `gzip` |
-    /// | `proxy` | `env` | as the environment says, or `off` |
-    /// | `ca-file` | bundled roots | PEM file of the authorities to trust |
-    /// | `client-certificate-file`, `client-key-file` | none | PEM files to present |
-    /// | `user-agent` | – | product in front of `standpipe/<version>` |
-    ///
-    /// Of these, `[metrics.open-telemetry]` has `transport` (`disable` unless set: nothing else is read), `endpoint`,
-    /// `headers` and all from `queue-records` on, and its own:
-    ///
-    /// | key | default | meaning |
-    /// |---|---|---|
-    /// | `interval` | `1m` | time between two pushes |
-    /// | `temporality` | `cumulative` | or `delta` or `lowmemory`, see [`Temporality`] |
-    /// | `histograms` | `explicit` | or `exponential`, see [`Histograms`] |
-    /// | `self-observation` | `false` | as [`self_observation`](Self::self_observation) |
-    ///
-    /// And for routes:
-    ///
-    /// | key | default | meaning |
-    /// |---|---|---|
-    /// | `telemetry.exporters.<name>.serviceName` | the environment's | `service.name` of the route |
-    /// | `….sampling` | 100 | percent of all traces, whatever the parent's flag says |
-    /// | `….metricsReaderInterval` | `10s` | time between two pushes, as Go spells it |
-    /// | `….exporter.type` | – | `collector` |
-    /// | `….exporter.collector.endpoint` | `localhost:4317` | gRPC, plaintext without a scheme |
-    /// | `server.telemetry.exporter` | none | the name of the exporter of the program's own traces and metrics |
-    /// | `server.telemetry.applicationExporter` | none | that of the traces of [`Telemetry::application`](crate::Telemetry::application) |
-    ///
-    /// Durations are one whole number and one unit of `d h m s ms`, sizes a number of bytes or a string like
-    /// `"16 MiB"` (`KB` and `MB` are ambiguous and refused). `%{env:NAME}%` and `%{file:path}%` in any string
-    /// are replaced by what they name, which is never shown. Paths start at the directory of the file.
-    ///
-    /// [`findings`](Self::findings) tells what was noticed without being an error, such as an unknown key.
-    ///
-    /// # Errors
-    ///
-    /// Every error in the file at once, together with what is usable without the broken exporters. A file that
-    /// cannot be read, is not UTF-8 or is larger than 1 MiB is [unreadable](ConfigError::is_unreadable).
-    pub fn from_file(path: impl AsRef<Path>) -> Result<Self, ConfigError> {
-        file::read_file(path.as_ref())
-    }
-
-    /// Reads the same from text; places in it are shown as `<toml>:line:column`, and paths in it start at the
-    /// working directory.
-    ///
-    /// ```
-    /// use standpipe::Config;
-    ///
-    /// let config = Config::from_toml_str(
-    ///     r#"
-    ///     [tracer.otel]
-    ///     type = "open-telemetry"
-    ///     transport = "http"
-    ///     endpoint = "http://localhost:4318"
-    ///     throttle = "500ms"
-    ///     "#,
-    /// )?;
-    /// assert_eq!(config.exporters()[0].effective()[4].to_string(), "throttle = 500ms (<toml>:6:16)");
-    /// # Ok::<(), standpipe::ConfigError>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// As [`from_file`](Self::from_file).
-    pub fn from_toml_str(text: &str) -> Result<Self, ConfigError> {
-        file::read_text(text, Format::Toml)
-    }
-
-    /// Reads the same from YAML; places in it are shown as `<yaml>:line:column`.
-    ///
-    /// ```
-    /// use standpipe::Config;
-    ///
-    /// let config = Config::from_yaml_str(
-    ///     "
-    ///     telemetry:
-    ///       exporters:
-    ///         collector:
-    ///           serviceName: shop
-    ///           sampling: 10
-    ///           exporter: { type: collector, collector: { endpoint: 'otel-collector:4317' } }
-    ///     server:
-    ///       telemetry:
-    ///         exporter: collector
-    ///     ",
-    /// )?;
-    /// assert_eq!(config.summaries()[0].endpoints["traces"], "http://otel-collector:4317");
-    /// # Ok::<(), standpipe::ConfigError>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// As [`from_file`](Self::from_file).
-    #[cfg(feature = "yaml")]
-    pub fn from_yaml_str(text: &str) -> Result<Self, ConfigError> {
-        file::read_text(text, Format::Yaml)
     }
 
     /// Sets the resource attribute `service.name`.
@@ -347,7 +222,7 @@ impl Config {
         &self.exporters
     }
 
-    /// The settings that are not of one exporter, with their values and where these came from.
+    /// The settings that are not of one exporter, with their values and where these came from; without the limits.
     pub fn effective(&self) -> Vec<Setting> {
         let mut settings = self.main.effective(["service-name", "resource", "sampler"]);
         if self.exporters.iter().any(|exporter| exporter.route == Some(RouteName::Application)) {

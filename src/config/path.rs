@@ -17,6 +17,20 @@ pub(super) fn shortened(text: &str) -> Cow<'_, str> {
     }
 }
 
+/// A value in quotes; never one that may be a secret.
+pub(super) fn quoted(text: &str) -> String {
+    format!("{:?}", shortened(text))
+}
+
+/// `a`, `a or b`, `a, b or c`.
+pub(super) fn listed(words: &[impl AsRef<str>], last_joint: &str) -> String {
+    let words: Vec<&str> = words.iter().map(AsRef::as_ref).collect();
+    match words.split_last() {
+        Some((last, others)) if !others.is_empty() => format!("{} {last_joint} {last}", others.join(", ")),
+        _ => words.concat(),
+    }
+}
+
 /// A part of a key as it has to be written: quoted only if it must be.
 pub(super) fn encode(part: &str) -> String {
     let is_bare =

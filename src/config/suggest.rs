@@ -3,6 +3,11 @@
 /// Words longer than this are not compared: no known one is, and the comparison is quadratic.
 const LONGEST: usize = 64;
 
+/// Advice for an unknown word, if a person could have meant a known one.
+pub(super) fn did_you_mean<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> Option<String> {
+    nearest(word, known).map(|meant| format!("did you mean {meant:?}?"))
+}
+
 /// The nearest of the known words, if a person could have meant it.
 pub(super) fn nearest<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
     // a third of the letters may be wrong: enough for slips of the hand, too few for another word

@@ -5,9 +5,10 @@ use std::time::Duration;
 use super::given::{Given, Wish, Wishes};
 use super::names;
 use super::put::put;
-use super::reader::{Reader, did_you_mean, quoted};
+use super::reader::{Reader, what_to_write};
 use crate::config::error::Fault;
 use crate::config::key::Key;
+use crate::config::path::quoted;
 use crate::config::{
     BatchSettings, Compression, Exporter, HttpSettings, QueueSettings, RetrySettings, Signals, Source,
     Transport, WhenFull,
@@ -104,7 +105,7 @@ fn destinations(signal: Signal, reader: &mut Reader<'_>) -> Destinations {
             "none" if words.len() == 1 => {}
             "none" => reader.ignore(&variable, "\"none\" among others", "remove it, or the others"),
             _ => {
-                reader.error(&variable, format!("{} is not known", quoted(word)), did_you_mean(word, &KNOWN))
+                reader.error(&variable, format!("{} is not known", quoted(word)), what_to_write(word, &KNOWN))
             }
         }
     }

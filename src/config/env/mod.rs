@@ -33,7 +33,7 @@ impl Config {
     ///
     /// | variable | default | meaning |
     /// |---|---|---|
-    /// | `OTEL_{TRACES,LOGS,METRICS}_EXPORTER` | `otlp` | `none`: the signal is not sent; `console`: it is printed, with the feature `console` |
+    /// | `OTEL_{TRACES,LOGS,METRICS}_EXPORTER` | `otlp` | or `console` (with the feature of that name), or both with a comma; `none`: the signal is not sent |
     /// | `OTEL_EXPORTER_OTLP_ENDPOINT` | `http://localhost:4318` | `/v1/<signal>` is put behind it |
     /// | `…_PROTOCOL` | `http/protobuf` | or `grpc` |
     /// | `…_HEADERS` | none | `name=value,other=value`, values percent-encoded |
@@ -63,7 +63,8 @@ impl Config {
     /// [`findings`](Self::findings) and ignored, and so is an unknown variable that looks like one of these.
     ///
     /// Signals for which everything is set alike share one exporter, `otlp`. Otherwise a signal that shares with no
-    /// other has its own, like `otlp.logs`, and `otlp` is for the others. `throttle` is zero.
+    /// other has its own, like `otlp.logs`, and `otlp` is for the others. What is printed shares the exporter `console`,
+    /// which needs the `console` feature. `throttle` is zero where something is sent.
     ///
     /// ```
     /// use standpipe::Config;

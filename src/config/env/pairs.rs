@@ -3,18 +3,13 @@
 use crate::config::error::Fault;
 use crate::config::{Secret, header};
 
-/// No collector wants more, and a request must stay one that servers take.
-const MAX_HEADERS: usize = 128;
 /// They are sent with every request; collectors keep far fewer.
 const MAX_ATTRIBUTES: usize = 1_000;
 
 /// The headers of a list; of a name given twice the last value counts. What they may hold is judged later.
 pub(super) fn headers(text: &str) -> Result<Vec<(String, Secret)>, Fault> {
     let pairs: Vec<&str> = pieces(text).collect();
-    if pairs.len() > MAX_HEADERS {
-        let what = format!("{} headers", pairs.len());
-        return Err(Fault::new(what, format!("write at most {MAX_HEADERS}")));
-    }
+    header::check_count(pairs.len())?;
     let mut headers: Vec<(String, Secret)> = Vec::with_capacity(pairs.len());
     for (index, pair) in pairs.into_iter().enumerate() {
         let number = index + 1;

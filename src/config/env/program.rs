@@ -2,7 +2,8 @@
 
 use super::names;
 use super::pairs;
-use super::reader::{Reader, did_you_mean, quoted};
+use super::reader::{Reader, what_to_write};
+use crate::config::path::quoted;
 use crate::config::route::SERVICE_NAME;
 use crate::config::{Config, General, Source};
 
@@ -56,7 +57,7 @@ fn check_propagators(reader: &mut Reader<'_>) {
     for word in text.split(',').map(str::trim).filter(|word| !word.is_empty()) {
         if !KNOWN.iter().any(|known| known.eq_ignore_ascii_case(word)) {
             let why = format!("{} is not supported", quoted(word));
-            reader.ignore(names::PROPAGATORS, &why, did_you_mean(word, &KNOWN));
+            reader.ignore(names::PROPAGATORS, &why, what_to_write(word, &KNOWN));
         }
     }
 }

@@ -3,8 +3,9 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use super::variables::{NotUtf8, Variables};
+use super::variables::Variables;
 use crate::config::error::{Fault, Finding, FindingSeverity};
+use crate::config::path::{listed, quoted, shortened};
 use crate::config::validate::LONGEST;
 use crate::config::{duration, header, settings, suggest};
 
@@ -40,8 +41,7 @@ impl<'v> Reader<'v> {
     /// For what must not be ignored: the fault is the caller's to report. A blank value is as good as none; line breaks
     /// stay, for the caller to refuse.
     pub(super) fn given(&self, name: &str) -> Option<Result<&'v str, Fault>> {
-        let not_text = |NotUtf8| Fault::new("is not UTF-8", "set it to text");
-        let given = self.variables.get(name)?.map(header::trim).map_err(not_text);
+        let given = self.variables.get(name)?.map(header::trim).map_err(Fault::from);
         (given != Ok("")).then_some(given)
     }
 
@@ -77,7 +77,7 @@ impl<'v> Reader<'v> {
         let meaning = settings::parse(words, text);
         if meaning.is_none() {
             let known: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
-            self.ignore(name, &format!("{} is not known", quoted(text)), did_you_mean(text, &known));
+            self.ignore(name, &format!("{} is not known", quoted(text)), what_to_write(text, &known));
         }
         meaning
     }
@@ -115,7 +115,7 @@ impl<'v> Reader<'v> {
             Err(_) if is_digits => "too large".to_owned(),
             Err(_) => format!("not {kind}"),
         };
-        let shown = if is_digits { shortened(text) } else { quoted(text) };
+        let shown = if is_digits { shortened(text).into_owned() } else { quoted(text) };
         self.ignore(name, &format!("{shown} is {problem}"), fix);
         None
     }
@@ -133,40 +133,15 @@ impl<'v> Reader<'v> {
             self.left_out += 1;
             return;
         }
-        let finding =
-            Finding { severity, location: None, key: name.to_owned(), what: what.into(), fix: fix.into() };
+        let finding = Fault::new(what, fix).found(severity, None, name);
         if !self.findings.contains(&finding) {
             self.findings.push(finding);
         }
     }
 }
 
-/// A value as messages show it; never one that may be a secret.
-pub(super) fn quoted(text: &str) -> String {
-    format!("{:?}", shortened(text))
-}
-
 /// What to write: the word that was probably meant, or else all that there are.
-pub(super) fn did_you_mean(text: &str, known: &[&str]) -> String {
-    match suggest::nearest(text, known.iter().copied()) {
-        Some(meant) => format!("did you mean {meant:?}?"),
-        None => format!("write {}", listed(known, "or")),
-    }
-}
-
-/// `a`, `a or b`, `a, b or c`.
-pub(super) fn listed(words: &[impl AsRef<str>], last_joint: &str) -> String {
-    let words: Vec<&str> = words.iter().map(AsRef::as_ref).collect();
-    match words.split_last() {
-        Some((last, others)) if !others.is_empty() => format!("{} {last_joint} {last}", others.join(", ")),
-        _ => words.concat(),
-    }
-}
-
-fn shortened(text: &str) -> String {
-    const LONGEST: usize = 40;
-    match text.char_indices().nth(LONGEST) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
-    }
+pub(super) fn what_to_write(text: &str, known: &[&str]) -> String {
+    suggest::did_you_mean(text, known.iter().copied())
+        .unwrap_or_else(|| format!("write {}", listed(known, "or")))
 }

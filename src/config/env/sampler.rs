@@ -1,7 +1,8 @@
 //! Which traces are kept.
 
 use super::names;
-use super::reader::{Reader, did_you_mean, quoted};
+use super::reader::{Reader, what_to_write};
+use crate::config::path::quoted;
 use crate::config::{Config, Source};
 use crate::sample::Sampler;
 
@@ -51,7 +52,7 @@ fn read(reader: &mut Reader<'_>) -> Option<Sampler> {
             let fix = if is_remote {
                 "write parentbased_traceidratio".to_owned()
             } else {
-                did_you_mean(&word, &WORDS)
+                what_to_write(&word, &WORDS)
             };
             reader.ignore(names::SAMPLER, &format!("{} is {problem}", quoted(text)), fix);
             return None;

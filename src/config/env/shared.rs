@@ -3,8 +3,9 @@
 use super::given::{Wish, Wishes};
 use super::names;
 use super::put::put;
-use super::reader::{Reader, listed};
+use super::reader::Reader;
 use crate::config::key::Key;
+use crate::config::path::listed;
 use crate::config::{Exporter, Source};
 use crate::record::Signal;
 

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 
+use crate::config::error::Fault;
+
 /// Environment variables: those of the process, or others for a test.
 #[derive(Clone, Default)]
 pub(in crate::config) struct Variables(BTreeMap<String, OsString>);
@@ -30,6 +32,12 @@ impl Variables {
 /// Why a variable cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::config) struct NotUtf8;
+
+impl From<NotUtf8> for Fault {
+    fn from(_: NotUtf8) -> Self {
+        Fault::new("is not UTF-8", "set it to text")
+    }
+}
 
 impl<N: Into<String>, V: Into<OsString>> FromIterator<(N, V)> for Variables {
     fn from_iter<I: IntoIterator<Item = (N, V)>>(pairs: I) -> Self {

@@ -1,14 +1,16 @@
 //! One destination and all that can be set about it.
 
+mod origin;
 mod shown;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::error::{Fault, Finding, FindingSeverity};
+use self::origin::{Origin, Table};
+use super::error::Fault;
 use super::key::Key;
 use super::{
-    BatchSettings, Compression, Histograms, HttpSettings, Level, Location, PaceSettings, Proxy, PushSettings,
+    BatchSettings, Compression, Histograms, HttpSettings, Level, PaceSettings, Proxy, PushSettings,
     QueueSettings, RetrySettings, RouteName, Secret, Signals, Source, Temporality, Transport, WhenFull,
     endpoint, header,
 };
@@ -16,8 +18,8 @@ use crate::record::{Severity, Signal};
 
 /// Where telemetry goes, and at what pace: a collector's address with its queue, batches, retries and secrets.
 ///
-/// Start with [`Exporter::http`] or [`Exporter::console`]; every other method overrides one default. Nothing is checked here:
-/// `Telemetry::start` reports whatever is out of range, with the key that files use for the setting.
+/// Start with [`Exporter::http`] or [`Exporter::console`]; every other method overrides one default. Nothing is checked
+/// here: `Telemetry::start` reports whatever is out of range, with the key that files use for the setting.
 ///
 /// ```
 /// use std::time::Duration;
@@ -48,24 +50,6 @@ pub struct Exporter {
     header_sources: Vec<Source>,
     /// What was asked for and cannot be done: it is not started without.
     refused: Vec<(Key, Source, Fault)>,
-}
-
-/// A table of a file, or a group of environment variables.
-#[derive(Debug, Clone)]
-struct Table {
-    /// As findings name it.
-    path: String,
-    location: Option<Location>,
-    /// How it spells its keys.
-    spelling: fn(Key) -> &'static str,
-}
-
-/// How a setting got its value.
-#[derive(Debug, Clone)]
-struct Origin {
-    source: Source,
-    /// What to show instead of the value itself, such as the path it was read from.
-    shown: Option<String>,
 }
 
 impl Exporter {
@@ -103,21 +87,6 @@ impl Exporter {
         let mut exporter = Self::new("console".to_owned(), None);
         exporter.set_transport(Transport::Console, Source::Code);
         exporter
-    }
-
-    /// All defaults; readers of files start here. `path` is what findings call the table.
-    pub(super) fn of_table(id: String, path: String, location: Location) -> Self {
-        Self::new(id, Some(Table { path, location: Some(location), spelling: Key::name }))
-    }
-
-    /// As [`of_table`](Self::of_table), for files that speak of routes and spell their keys in their own way.
-    pub(super) fn of_route(id: String, path: String, location: Location) -> Self {
-        Self::new(id, Some(Table { path, location: Some(location), spelling: Key::name_in_routes }))
-    }
-
-    /// All defaults; for what environment variables describe.
-    pub(super) fn of_environment(id: String, path: String) -> Self {
-        Self::new(id, Some(Table { path, location: None, spelling: Key::name }))
     }
 
     fn new(id: String, table: Option<Table>) -> Self {
@@ -365,61 +334,6 @@ impl Exporter {
     pub(super) fn add_header(&mut self, name: &str, value: &str, source: Source) {
         self.http.headers.push((header::trim(name).to_owned(), Secret::new(header::trim(value))));
         self.header_sources.push(source);
-    }
-
-    /// Remembers where a value came from, and what to show for it if not the value.
-    pub(super) fn record(&mut self, key: Key, source: Source, shown: Option<String>) {
-        self.origins.insert(key, Origin { source, shown });
-    }
-
-    /// Keeps the exporter from being started: a setting was asked for, but cannot be used.
-    pub(super) fn refuse(&mut self, key: Key, source: Source, fault: Fault) {
-        self.record(key, source.clone(), None);
-        self.refused.push((key, source, fault));
-    }
-
-    pub(super) fn refused(&self) -> &[(Key, Source, Fault)] {
-        &self.refused
-    }
-
-    pub(super) fn source(&self, key: Key) -> Source {
-        self.origins.get(&key).map_or(Source::Default, |origin| origin.source.clone())
-    }
-
-    pub(super) fn header_source(&self, index: usize) -> &Source {
-        self.header_sources.get(index).unwrap_or(&Source::Default)
-    }
-
-    /// What is wrong with a setting, at the place the value came from or else where the exporter is declared.
-    pub(super) fn finding(
-        &self,
-        severity: FindingSeverity,
-        key: Key,
-        source: &Source,
-        fault: Fault,
-    ) -> Finding {
-        let (location, key) = match source {
-            Source::Environment(variable) => (None, variable.clone()),
-            _ => (
-                source.location().or(self.location()).cloned(),
-                format!("{}.{}", self.path(), self.spelt(key)),
-            ),
-        };
-        Finding { severity, location, key, what: fault.what, fix: fault.fix }
-    }
-
-    fn spelt(&self, key: Key) -> &'static str {
-        self.table.as_ref().map_or(key.name(), |table| (table.spelling)(key))
-    }
-
-    /// The exporter in findings: as its file or its program knows it.
-    pub(super) fn path(&self) -> String {
-        self.table.as_ref().map_or_else(|| format!("exporter {:?}", self.label()), |table| table.path.clone())
-    }
-
-    /// Where the exporter as a whole is described, if that is in a file.
-    pub(super) fn location(&self) -> Option<&Location> {
-        self.table.as_ref().and_then(|table| table.location.as_ref())
     }
 
     fn set_in_code(mut self, key: Key) -> Self {

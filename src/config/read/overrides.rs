@@ -37,12 +37,14 @@ fn replace(node: &mut Node, name: &str, variables: &Variables, report: &mut Repo
             }
         }
         Tree::List(_) => {}
-        value => {
-            if let Some(Ok(text)) = variables.get(name) {
+        value => match variables.get(name) {
+            Some(Ok(text)) => {
                 *value = Tree::Text(text.to_owned());
                 report.replace(node.at, name.to_owned());
             }
-        }
+            Some(Err(not_utf8)) => report.ignore(name, not_utf8.into()),
+            None => {}
+        },
     }
 }
 
@@ -59,5 +61,31 @@ fn field_of<'n>(node: &'n mut Node, name: &str) -> Option<&'n mut Node> {
             fields.iter_mut().find(|field| field.name == name).map(|field| &mut field.node)
         }
         _ => None,
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::ffi::OsString;
+    use std::os::unix::ffi::OsStringExt;
+
+    use crate::config::env::Variables;
+    use crate::config::expand::Surroundings;
+    use crate::config::{read, toml};
+
+    #[test]
+    fn a_variable_that_is_no_text_is_told_and_the_files_value_stays() {
+        let text = "telemetry.exporters.c.exporter.type = 'collector'\n\
+                    telemetry.exporters.c.serviceName = 'shop'\n\
+                    server.telemetry.exporter = 'c'\n";
+        let name = "TRACETEST_TELEMETRY_EXPORTERS_C_SERVICENAME";
+        let variables: Variables = [(name, OsString::from_vec(vec![0xff]))].into_iter().collect();
+        let config = read::read(toml::parse("f", text), &Surroundings::new(""), &variables).expect("usable");
+        assert_eq!(config.summaries()[0].service_name, "shop");
+        let told: Vec<String> = config.findings().iter().map(ToString::to_string).collect();
+        assert!(
+            told.contains(&format!("warning: {name}: ignored: is not UTF-8; set it to text")),
+            "{told:?}"
+        );
     }
 }

@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::config::Source;
+use super::value::Unusable;
 use crate::config::document::Mistake;
-use crate::config::error::{Finding, FindingSeverity, Location};
+use crate::config::error::{Fault, Finding, FindingSeverity, Location};
 use crate::config::node::{Node, Places};
 use crate::config::section::{Owner, Section};
+use crate::config::{Source, suggest};
 
 /// More findings are only counted: nobody reads them, and a hostile file must not cost more than it weighs.
 const MAX_FINDINGS: usize = 200;
@@ -57,7 +58,7 @@ impl<'d> Report<'d> {
             Some(section) => self.broken.extend([section.clone()]),
             None => self.all_broken = true,
         }
-        self.push(FindingSeverity::Error, at, key.into(), what.into(), fix.into());
+        self.push(FindingSeverity::Error, at, key.into(), Fault::new(what, fix));
     }
 
     pub(super) fn warning(
@@ -67,7 +68,7 @@ impl<'d> Report<'d> {
         what: impl Into<String>,
         fix: impl Into<String>,
     ) {
-        self.push(FindingSeverity::Warning, at, key.into(), what.into(), fix.into());
+        self.push(FindingSeverity::Warning, at, key.into(), Fault::new(what, fix));
     }
 
     pub(super) fn note(
@@ -77,7 +78,7 @@ impl<'d> Report<'d> {
         what: impl Into<String>,
         fix: impl Into<String>,
     ) {
-        self.push(FindingSeverity::Note, at, key.into(), what.into(), fix.into());
+        self.push(FindingSeverity::Note, at, key.into(), Fault::new(what, fix));
     }
 
     /// A value of another type than the key has.
@@ -91,13 +92,47 @@ impl<'d> Report<'d> {
         self.error(section, node.at, key, format!("found {}", node.kind()), fix);
     }
 
-    /// Whether another finding would still be shown; what is costly to word can be left out if not.
-    pub(super) fn has_room(&self) -> bool {
+    /// A value that cannot be taken; `advice` is for one of another type.
+    pub(super) fn refuse(
+        &mut self,
+        section: &Section,
+        key: String,
+        node: &Node,
+        advice: &str,
+        unusable: Unusable,
+    ) {
+        match unusable {
+            Unusable::WrongType => self.wrong_type(Some(section), key, node, advice),
+            Unusable::Faulty(fault) => self.error(Some(section), node.at, key, fault.what, fault.fix),
+        }
+    }
+
+    /// A key that is none of those that are known where it stands; `name` is the last part of it.
+    pub(super) fn unknown_key<'k>(
+        &mut self,
+        at: usize,
+        key: String,
+        name: &str,
+        known: impl IntoIterator<Item = &'k str>,
+    ) {
+        // to find what was meant is costly, and nobody would see it
+        let meant = if self.has_room() { suggest::did_you_mean(name, known) } else { None };
+        self.warning(at, key, "unknown key", meant.unwrap_or_else(|| "remove it".to_owned()));
+    }
+
+    /// Whether another finding would still be shown.
+    fn has_room(&self) -> bool {
         self.findings.len() < MAX_FINDINGS
     }
 
     pub(super) fn location(&self, at: usize) -> Location {
         self.places.location(at)
+    }
+
+    /// Says why a variable is as good as not set.
+    pub(super) fn ignore(&mut self, variable: &str, fault: Fault) {
+        let fault = Fault::new(format!("ignored: {}", fault.what), fault.fix);
+        self.findings.push(fault.found(FindingSeverity::Warning, None, variable));
     }
 
     /// Remembers that the value at a place is that of an environment variable.
@@ -125,19 +160,13 @@ impl<'d> Report<'d> {
             } else {
                 FindingSeverity::Warning
             };
-            let what = format!("{} more findings are not shown", self.left_out);
-            self.findings.push(Finding {
-                severity,
-                location: None,
-                key: String::new(),
-                what,
-                fix: String::new(),
-            });
+            let fault = Fault::new(format!("{} more findings are not shown", self.left_out), "");
+            self.findings.push(fault.found(severity, None, ""));
         }
         self.findings
     }
 
-    fn push(&mut self, severity: FindingSeverity, at: usize, key: String, what: String, fix: String) {
+    fn push(&mut self, severity: FindingSeverity, at: usize, key: String, fault: Fault) {
         if self.places.is_spoilt(at) {
             return;
         }
@@ -146,8 +175,8 @@ impl<'d> Report<'d> {
             return;
         }
         let finding = match self.replaced.get(&at) {
-            Some(variable) => Finding { severity, location: None, key: variable.clone(), what, fix },
-            None => Finding { severity, location: Some(self.location(at)), key, what, fix },
+            Some(variable) => fault.found(severity, None, variable.as_str()),
+            None => fault.found(severity, Some(self.location(at)), key),
         };
         // an exporter that is used twice is read twice
         if !self.findings.contains(&finding) {

@@ -3,7 +3,7 @@
 use super::reader::{Entries, SectionReader, Switch};
 use crate::config::key::Key;
 use crate::config::node::{Node, Tree};
-use crate::config::path::shortened;
+use crate::config::path::quoted;
 use crate::config::section::{ENABLE, ENABLE_LOGS, ENABLE_SPANS, TYPE};
 use crate::config::{Exporter, Level, Signals, suggest};
 use crate::record::Signal;
@@ -64,9 +64,9 @@ impl TracerReader<'_, '_, '_> {
             return true;
         }
         let (at, report) = (kind.value_at(), &mut self.reader.report);
-        let what = format!("not started: {:?} is not a type of OpenTelemetry", shortened(text.written));
-        match suggest::nearest(&text.text, TYPES) {
-            Some(meant) => report.warning(at, path, what, format!("did you mean {meant:?}?")),
+        let what = format!("not started: {} is not a type of OpenTelemetry", quoted(text.written));
+        match suggest::did_you_mean(&text.text, TYPES) {
+            Some(advice) => report.warning(at, path, what, advice),
             None => report.note(at, path, what, ""),
         }
         false

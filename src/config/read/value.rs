@@ -5,9 +5,11 @@ use std::time::Duration;
 use crate::config::error::Fault;
 use crate::config::expand::Surroundings;
 use crate::config::node::{Integer, Node, Tree};
-use crate::config::path::shortened;
+use crate::config::path::{quoted, shortened};
 use crate::config::settings::parse;
 use crate::config::{duration, size, suggest};
+
+pub(super) const PERCENT_ADVICE: &str = "write a number of percent like 100 or 0.1";
 
 /// Why a value was not taken.
 pub(super) enum Unusable {
@@ -34,7 +36,7 @@ pub(super) struct Text<'v> {
 impl Text<'_> {
     /// Says something of the text, without showing what was put in.
     pub(super) fn fault(&self, fault: Fault) -> Fault {
-        Fault::new(format!("{:?} {}", shortened(self.written), fault.what), fault.fix)
+        Fault::new(format!("{} {}", quoted(self.written), fault.what), fault.fix)
     }
 }
 
@@ -55,9 +57,8 @@ pub(super) fn word<T: Copy>(
     parse(words, &text.text).ok_or_else(|| {
         // half a secret is nobody's misspelt word
         let word = if text.is_secret { "" } else { text.text.as_str() };
-        let meant = suggest::nearest(word, words.iter().map(|(known, _)| *known));
-        let fix = meant.map_or_else(|| advice.to_owned(), |meant| format!("did you mean {meant:?}?"));
-        text.fault(Fault::new("is not known", fix)).into()
+        let meant = suggest::did_you_mean(word, words.iter().map(|(known, _)| *known));
+        text.fault(Fault::new("is not known", meant.unwrap_or_else(|| advice.to_owned()))).into()
     })
 }
 
@@ -73,20 +74,19 @@ pub(super) fn loose_text<'v>(node: &'v Node, surroundings: &Surroundings) -> Res
 
 /// A number of percent, which an environment variable can only give as text.
 pub(super) fn percent(node: &Node, surroundings: &Surroundings) -> Result<f64, Unusable> {
-    let fault = || Fault::new("is not a number", "write a number of percent like 100 or 0.1");
-    let number = match &node.value {
-        Tree::Integer(number) => number.value as f64,
+    const NO_NUMBER: &str = "is not a number";
+    match &node.value {
+        Tree::Integer(number) => Ok(number.value as f64),
         Tree::Float { value, written } if value.is_nan() => {
-            return Err(Fault::new(format!("{written} {}", fault().what), fault().fix).into());
+            Err(Fault::new(format!("{written} {NO_NUMBER}"), PERCENT_ADVICE).into())
         }
-        Tree::Float { value, .. } => *value,
+        Tree::Float { value, .. } => Ok(*value),
         _ => {
             let text = text(node, surroundings)?;
             let number = text.text.trim().parse::<f64>().ok().filter(|number| !number.is_nan());
-            number.ok_or_else(|| text.fault(fault()))?
+            number.ok_or_else(|| text.fault(Fault::new(NO_NUMBER, PERCENT_ADVICE)).into())
         }
-    };
-    Ok(number)
+    }
 }
 
 /// A duration as Go spells it: always with its units.

@@ -8,7 +8,8 @@ use super::outline::{Malformed, Outline, WayBack};
 use super::scan::scan;
 use super::tree;
 use crate::config::document::Mistake;
-use crate::config::error::{Finding, FindingSeverity, Location};
+use crate::config::error::{Fault, FindingSeverity, Location};
+use crate::config::key::Key;
 use crate::config::node::{Node, Places};
 use crate::config::path::dotted;
 use crate::config::section::{Owner, Section};
@@ -71,13 +72,9 @@ impl<'d> TomlDocument<'d> {
             shown.iter().map(|(place, reason)| self.mistake(*place, reason)).collect();
         let spoilt = shown.iter().filter_map(|(place, _)| self.outline.statement_at(*place)).collect();
         if let Some((place, _)) = found.get(MAX_MISTAKES) {
-            let finding = Finding {
-                severity: FindingSeverity::Error,
-                location: Some(self.location_of(*place)),
-                key: String::new(),
-                what: format!("{} more mistakes from here on", found.len() - MAX_MISTAKES),
-                fix: "is this a TOML file?".to_owned(),
-            };
+            let what = format!("{} more mistakes from here on", found.len() - MAX_MISTAKES);
+            let fault = Fault::new(what, "is this a TOML file?");
+            let finding = fault.found(FindingSeverity::Error, Some(self.location_of(*place)), "");
             mistakes.push(Mistake { owner: Owner::Unknown, finding });
         }
         self.spoilt = spoilt;
@@ -85,47 +82,44 @@ impl<'d> TomlDocument<'d> {
     }
 
     fn mistake(&self, place: usize, reason: &Reason<'_>) -> Mistake {
-        let (what, fix) = match reason {
-            Reason::Scan(malformed) => (malformed.what.to_owned(), malformed.fix.to_owned()),
+        let fault = match reason {
+            Reason::Scan(malformed) => Fault::new(malformed.what, malformed.fix),
             Reason::Parse(message) => self.in_our_words(place, message),
         };
         let owner = self.outline.owner_at(place);
         let key = dotted(self.outline.path_at(place).iter().map(String::as_str));
-        let location = Some(self.location_of(place));
-        let finding = Finding { severity: FindingSeverity::Error, location, key, what, fix };
+        let finding = fault.found(FindingSeverity::Error, Some(self.location_of(place)), key);
         Mistake { owner, finding }
     }
 
     /// Splits the parser's message into what is wrong and what to write.
-    fn in_our_words(&self, place: usize, message: &str) -> (String, String) {
+    fn in_our_words(&self, place: usize, message: &str) -> Fault {
         if message == "duplicate key" {
-            let twin = self.outline.earlier_twin(place).map(|twin| self.location_of(twin).line);
-            let fix = twin.map_or_else(
-                || "remove one of the two".to_owned(),
-                |line| format!("it is already set in line {line}; remove one of the two"),
-            );
-            return (message.to_owned(), fix);
+            return match self.outline.earlier_twin(place) {
+                Some(twin) => Fault::duplicate_key(self.location_of(twin).line),
+                None => Fault::new(message, "remove one of the two"),
+            };
         }
         let is_word = self.text[place..].starts_with(|c: char| c.is_ascii_alphabetic());
         // the parser takes `info` for a misspelt `inf`, and `yes` for text without quotes
         if message.starts_with("string values must be quoted") || is_word && message.starts_with("invalid ") {
-            return ("not a value".to_owned(), self.advice_at(place));
+            return Fault::new("not a value", self.advice_at(place));
         }
         match message.split_once(", expected ") {
-            Some((what, "nothing")) => (what.to_owned(), String::new()),
-            Some((what, expected)) => (what.to_owned(), format!("expected {expected}")),
-            None => (message.to_owned(), String::new()),
+            Some((what, "nothing")) => Fault::new(what, ""),
+            Some((what, expected)) => Fault::new(what, format!("expected {expected}")),
+            None => Fault::new(message, ""),
         }
     }
 
     /// What to write at a place where no value could be read.
-    fn advice_at(&self, place: usize) -> String {
+    fn advice_at(&self, place: usize) -> &'static str {
         let path = self.outline.path_at(place);
         let key = match path.as_slice() {
             [_, _, name] => Section::at(&path).and_then(|section| section.key(name)),
             _ => None,
         };
-        key.map_or("write text in \"quotes\", or true, false or a number", |key| key.advice()).to_owned()
+        key.map_or("write text in \"quotes\", or true, false or a number", Key::advice)
     }
 
     fn location_of(&self, place: usize) -> Location {

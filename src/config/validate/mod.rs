@@ -129,13 +129,7 @@ fn check(exporter: &Exporter, found: &mut Vec<Finding>) {
 }
 
 fn whole(exporter: &Exporter, what: &str, fix: &str) -> Finding {
-    Finding {
-        severity: FindingSeverity::Error,
-        location: exporter.location().cloned(),
-        key: exporter.path(),
-        what: what.to_owned(),
-        fix: fix.to_owned(),
-    }
+    Fault::new(what, fix).found(FindingSeverity::Error, exporter.location().cloned(), exporter.path())
 }
 
 fn check_signals(exporter: &Exporter) -> Result<(), Fault> {

@@ -3,6 +3,8 @@
 use crate::config::endpoint::PathRule;
 use crate::config::error::{Fault, Finding, FindingSeverity};
 use crate::config::key::Key;
+use crate::config::path::listed;
+use crate::config::section::SELF_OBSERVATION;
 use crate::config::{Config, Exporter, General, Source, Transport};
 use crate::record::Signal;
 
@@ -28,12 +30,13 @@ pub(super) fn on(exporter: &Exporter) -> Vec<(FindingSeverity, Key, Fault)> {
 pub(super) fn on_observation(config: &Config) -> Option<Finding> {
     let is_seen = config.exporters.iter().any(|exporter| exporter.signals.contain(Signal::Metrics));
     let source = config.source(General::SelfObservation);
-    (config.self_observation && !is_seen && !config.exporters.is_empty()).then(|| Finding {
-        severity: FindingSeverity::Warning,
-        location: source.location().cloned(),
-        key: "self-observation".to_owned(),
-        what: "has no effect: no exporter sends metrics".to_owned(),
-        fix: "add one that does, like [metrics.open-telemetry]".to_owned(),
+    (config.self_observation && !is_seen && !config.exporters.is_empty()).then(|| {
+        let what = "has no effect: no exporter sends metrics";
+        Fault::new(what, "add one that does, like [metrics.open-telemetry]").found(
+            FindingSeverity::Warning,
+            source.location().cloned(),
+            SELF_OBSERVATION,
+        )
     })
 }
 
@@ -55,13 +58,12 @@ fn shared_path(exporter: &Exporter) -> Option<Remark> {
     let signals: Vec<&str> = exporter.signals.iter().map(Signal::name).collect();
     let endpoint = exporter.http.parsed().ok()?;
     let is_shared = exporter.http.transport == Transport::Http && exporter.http.path_rule != PathRule::Base;
-    let (last, others) = signals.split_last().filter(|(_, others)| !others.is_empty())?;
-    let what = format!("{} and {last} are posted to the same path", others.join(", "));
+    let what = format!("{} are posted to the same path", listed(&signals, "and"));
     let fix = match exporter.location() {
         Some(_) => "leave the path out, or write one table for each",
         None => "leave the path out, or make one exporter for each",
     };
-    (is_shared && endpoint.has_path()).then(|| (Key::Endpoint, Fault::new(what, fix)))
+    (is_shared && signals.len() > 1 && endpoint.has_path()).then(|| (Key::Endpoint, Fault::new(what, fix)))
 }
 
 /// A path that no collector has: one signal's behind another, or that of another signal.

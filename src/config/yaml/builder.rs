@@ -92,13 +92,9 @@ impl Builder {
     /// For what follows the first document.
     pub(super) fn leave_out_the_rest(&mut self, span: Span) {
         let at = self.marks.add(span.start);
-        let finding = Finding {
-            severity: FindingSeverity::Warning,
-            location: Some(self.marks.location(at)),
-            key: String::new(),
-            what: "only the first document of a file is read, this one is not".to_owned(),
-            fix: "put it into a file of its own".to_owned(),
-        };
+        let what = "only the first document of a file is read, this one is not";
+        let fault = Fault::new(what, "put it into a file of its own");
+        let finding = fault.found(FindingSeverity::Warning, Some(self.marks.location(at)), "");
         self.mistakes.push((at, Mistake { owner: Owner::Other, finding }));
     }
 
@@ -106,8 +102,8 @@ impl Builder {
         // what `<<` brings in is known at the end of its table only
         self.mistakes.sort_by_key(|(at, _)| *at);
         if let Some((at, count)) = self.left_out {
-            let what = format!("{count} more mistakes from here on");
-            let finding = error_at(self.marks.location(at), what, "");
+            let fault = Fault::new(format!("{count} more mistakes from here on"), "");
+            let finding = error_at(self.marks.location(at), fault);
             self.mistakes.push((at, Mistake { owner: Owner::Unknown, finding }));
         }
         let root = self.root.unwrap_or(Node { at: 0, value: Tree::Null });
@@ -238,9 +234,8 @@ impl Builder {
     fn refuse_key(&mut self, at: usize, fault: KeyFault) {
         match fault {
             KeyFault::Duplicate { name, first_at } => {
-                let line = self.marks.location(first_at).line;
-                let fix = format!("it is already set in line {line}; remove one of the two");
-                self.mistake(at, Some(&name), NO_ANCHOR, Fault::new("duplicate key", fix));
+                let fault = Fault::duplicate_key(self.marks.location(first_at).line);
+                self.mistake(at, Some(&name), NO_ANCHOR, fault);
             }
             // a broken alias has been told already
             KeyFault::Other(_) if self.marks.is_spoilt(at) => {}
@@ -289,7 +284,7 @@ impl Builder {
         let is_anchored = anchor != NO_ANCHOR || self.frames.iter().any(|frame| frame.anchor != NO_ANCHOR);
         let owner = if is_anchored { Owner::Unknown } else { Owner::of(&path) };
         let key = dotted(path.iter().map(String::as_str));
-        let finding = Finding { key, ..error_at(self.marks.location(at), fault.what, fault.fix) };
+        let finding = fault.found(FindingSeverity::Error, Some(self.marks.location(at)), key);
         self.mistakes.push((at, Mistake { owner, finding }));
     }
 
@@ -298,12 +293,11 @@ impl Builder {
     }
 
     fn too_much(&self, what: String, marker: Marker) -> Finding {
-        error_at(self.location(marker), what, "write a smaller file, with fewer aliases")
+        error_at(self.location(marker), Fault::new(what, "write a smaller file, with fewer aliases"))
     }
 
     fn too_deep(&self, marker: Marker) -> Finding {
-        let Fault { what, fix } = fault::too_deep();
-        error_at(self.location(marker), what, fix)
+        error_at(self.location(marker), fault::too_deep())
     }
 
     fn location(&self, marker: Marker) -> Location {

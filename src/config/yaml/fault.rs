@@ -17,8 +17,7 @@ pub(super) fn finding(error: &ScanError, text: &str, file: &str) -> Finding {
             (line, column) = found;
         }
     }
-    let Fault { what, fix } = in_our_words(error.kind());
-    error_at(Location { file: file.to_owned(), line, column }, what, fix)
+    error_at(Location { file: file.to_owned(), line, column }, in_our_words(error.kind()))
 }
 
 pub(super) fn too_deep() -> Fault {

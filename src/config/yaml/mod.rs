@@ -21,7 +21,7 @@ use granit_parser::{Event, Parser, options};
 use self::builder::Builder;
 use self::places::Marks;
 use super::document::{Document, Mistake};
-use super::error::{Finding, FindingSeverity, Location};
+use super::error::{Fault, Finding, FindingSeverity, Location};
 use super::node::{Node, Tree};
 use super::section::Owner;
 
@@ -80,12 +80,6 @@ fn content_of(text: &str, file: &str) -> Result<Content, Finding> {
     Ok(builder.finish())
 }
 
-fn error_at(location: Location, what: impl Into<String>, fix: impl Into<String>) -> Finding {
-    Finding {
-        severity: FindingSeverity::Error,
-        location: Some(location),
-        key: String::new(),
-        what: what.into(),
-        fix: fix.into(),
-    }
+fn error_at(location: Location, fault: Fault) -> Finding {
+    fault.found(FindingSeverity::Error, Some(location), "")
 }

@@ -9,7 +9,7 @@ use crate::config::node::Places;
 
 /// The places of a document: a place is an index into their list.
 #[derive(Debug)]
-pub(in crate::config) struct Marks {
+pub(super) struct Marks {
     file: String,
     /// Line and column, both from 1.
     marks: Vec<(usize, usize)>,

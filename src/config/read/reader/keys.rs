@@ -1,7 +1,6 @@
 //! The settings of a section: each key to its place in the exporter.
 
 use super::{Entries, Entry, SectionReader};
-use crate::config::error::Fault;
 use crate::config::expand;
 use crate::config::key::Key;
 use crate::config::node::{Node, Tree};
@@ -9,11 +8,7 @@ use crate::config::read::value::{self, Text, Unusable};
 use crate::config::section::is_known_somewhere;
 use crate::config::{
     Compression, Exporter, Histograms, Level, Proxy, Secret, Temporality, Transport, WhenFull, header,
-    suggest,
 };
-
-/// No collector wants more, and a request must stay one that servers take.
-const MAX_HEADERS: usize = 128;
 
 /// The two files of a client certificate, as far as they have been read.
 #[derive(Default)]
@@ -120,9 +115,7 @@ impl SectionReader<'_, '_> {
             Tree::Table(fields) => fields.len(),
             _ => 1,
         };
-        if count > MAX_HEADERS {
-            return Err(Fault::new(format!("{count} headers"), format!("write at most {MAX_HEADERS}")).into());
-        }
+        header::check_count(count)?;
         match &headers.value {
             Tree::Text(_) => self.header_line(headers, exporter),
             Tree::List(lines) => lines.iter().for_each(|line| self.header_line(line, exporter)),
@@ -188,9 +181,6 @@ impl SectionReader<'_, '_> {
         if let Some(fix) = self.section.advice_on_expected(&entry.name) {
             return self.report.warning(entry.key_at, path, "unknown key", fix);
         }
-        let known = self.section.names();
-        let meant = if self.report.has_room() { suggest::nearest(&entry.name, known) } else { None };
-        let fix = meant.map_or_else(|| "remove it".to_owned(), |meant| format!("did you mean {meant:?}?"));
-        self.report.warning(entry.key_at, path, "unknown key", fix);
+        self.report.unknown_key(entry.key_at, path, &entry.name, self.section.names());
     }
 }

@@ -6,6 +6,7 @@ use std::borrow::Cow;
 
 use super::report::Report;
 use super::value::{self, Unusable};
+use crate::config::error::Fault;
 use crate::config::expand::Surroundings;
 use crate::config::key::Key;
 use crate::config::node::Node;
@@ -144,9 +145,8 @@ impl<'r, 'd> SectionReader<'r, 'd> {
     }
 
     pub(super) fn duplicate(&mut self, first: &Entry<'_>, second: &Entry<'_>) {
-        let line = self.report.location(first.key_at).line;
-        let fix = format!("it is already set in line {line}; remove one of the two");
-        self.report.error(Some(self.section), second.key_at, self.path(&second.name), "duplicate key", fix);
+        let Fault { what, fix } = Fault::duplicate_key(self.report.location(first.key_at).line);
+        self.report.error(Some(self.section), second.key_at, self.path(&second.name), what, fix);
     }
 
     /// Whether something of the section is known to be wrong already.
@@ -163,13 +163,7 @@ impl<'r, 'd> SectionReader<'r, 'd> {
     }
 
     fn refuse_at(&mut self, node: &Node, name: &str, advice: &str, unusable: Unusable) {
-        let path = self.path(name);
-        match unusable {
-            Unusable::WrongType => self.report.wrong_type(Some(self.section), path, node, advice),
-            Unusable::Faulty(fault) => {
-                self.report.error(Some(self.section), node.at, path, fault.what, fault.fix);
-            }
-        }
+        self.report.refuse(self.section, self.path(name), node, advice, unusable);
     }
 
     pub(super) fn source(&self, at: usize) -> Source {
