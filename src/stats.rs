@@ -41,6 +41,9 @@ impl Ledger {
 
 impl fmt::Display for Ledger {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.exporters.is_empty() {
+            return f.write_str("no exporters");
+        }
         let mut line_break = "";
         for exporter in &self.exporters {
             for (signal, counts) in exporter.by_signal() {

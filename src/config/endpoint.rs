@@ -43,6 +43,7 @@ impl Endpoint {
             ));
         }
         let parsed = match text.split_once("://") {
+            _ if text.starts_with(['"', '\'']) => Err(Fault::new("has quotes around it", "remove them")),
             _ if text.contains(|c: char| c.is_whitespace() || c.is_control()) => {
                 Err(Fault::new("holds white space", "write a URL like \"http://localhost:4318\""))
             }
@@ -338,6 +339,7 @@ mod tests {
         for (given, what) in [
             ("", "is empty"),
             (" http://a.test", "holds white space"),
+            ("\"http://a.test\"", "has quotes around it"),
             ("http://a.test/\r\nX: y", "holds white space"),
             ("ftp://a.test", "has an unknown scheme"),
             ("grpc://a.test", "has an unknown scheme"),

@@ -45,10 +45,16 @@ impl ConfigError {
 
     /// For what only shows when exporters are put together: their ids, and why not.
     pub(crate) fn at_start(faults: Vec<(String, String)>, mut usable: Config) -> Self {
+        let mut findings = Vec::new();
+        for (id, what) in &faults {
+            for exporter in usable.exporters.iter().filter(|exporter| exporter.label() == *id) {
+                let fault = Fault::new(what, "");
+                let place = exporter.location().cloned();
+                findings.push(fault.found(FindingSeverity::Error, place, exporter.path()));
+            }
+        }
         usable.exporters.retain(|exporter| faults.iter().all(|(id, _)| *id != exporter.label()));
-        let finding =
-            |(id, what)| Fault::new(what, "").found(FindingSeverity::Error, None, format!("exporter {id:?}"));
-        Self::new(faults.into_iter().map(finding).collect(), usable)
+        Self::new(findings, usable)
     }
 
     /// Everything that was found, warnings and notes included, in the order of the file.

@@ -168,6 +168,9 @@ fn read_text(text: &str, format: Format) -> Result<Config, ConfigError> {
     read::read(format.parse(name, text)?, &Surroundings::new(""), &Variables::default())
 }
 
+/// Files begin with comments, but not for ever.
+const MOST_BLANK_LINES: usize = 1_000;
+
 /// What a text is written in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Format {
@@ -185,8 +188,15 @@ impl Format {
 
     /// # Errors
     ///
-    /// If this build cannot read the format.
+    /// If this build cannot read the format, or the text is one of variables.
     fn parse<'d>(self, file: &'d str, text: &'d str) -> Result<Document<'d>, ConfigError> {
+        if let Some(line) = line_of_a_shell(text) {
+            let location = Location { file: file.to_owned(), line, column: 1 };
+            let fix = "set them, and read them with Config::from_env or standpipe check --env";
+            let fault = Fault::new("these are environment variables", fix);
+            let finding = fault.found(FindingSeverity::Error, Some(location), "");
+            return Err(ConfigError::new(vec![finding], Config::new()));
+        }
         match self {
             Self::Toml => Ok(toml::parse(file, text)),
             #[cfg(feature = "yaml")]
@@ -202,6 +212,15 @@ impl Format {
 
 fn unfit(what: impl Into<String>) -> Fault {
     Fault::new(what, "name a readable file of TOML or YAML, at most 1 MiB")
+}
+
+/// The first line that says something, if that is what a shell reads: as TOML every line of it would be a mistake.
+fn line_of_a_shell(text: &str) -> Option<usize> {
+    let is_blank = |line: &str| line.is_empty() || line.starts_with('#');
+    let mut lines = (1..).zip(text.lines().map(str::trim)).take(MOST_BLANK_LINES);
+    let (line, first) = lines.find(|(_, line)| !is_blank(line))?;
+    let is_shell = first.starts_with("export ") || first.starts_with("OTEL_") && first.contains('=');
+    is_shell.then_some(line)
 }
 
 fn unreadable(file: &str, fault: Fault) -> ConfigError {

@@ -10,13 +10,22 @@ pub(super) fn did_you_mean<'k>(word: &str, known: impl IntoIterator<Item = &'k s
 
 /// The nearest of the known words, if a person could have meant it.
 pub(super) fn nearest<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
+    let known: Vec<&str> = known.into_iter().collect();
     // a third of the letters may be wrong: enough for slips of the hand, too few for another word
-    within(word, known, |letters| letters / 3)
+    within(word, known.iter().copied(), |letters| letters / 3).or_else(|| longer(word, known))
 }
 
 /// The same where most words that are not known are meant so: only one or two letters may be wrong.
 pub(super) fn slip<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
     within(word, known, |_| 2)
+}
+
+/// A word that only goes on too long, like `warning` for `warn`.
+fn longer<'k>(word: &str, known: Vec<&'k str>) -> Option<&'k str> {
+    let begins = |known: &&str| {
+        known.len() >= 4 && word.get(..known.len()).is_some_and(|start| start.eq_ignore_ascii_case(known))
+    };
+    known.into_iter().filter(begins).max_by_key(|known| known.len())
 }
 
 fn within<'k>(

@@ -127,6 +127,10 @@ fn faulty(fault: &TlsFault, place: &Place, has_ca: bool, certificate: Option<&Ce
         TlsFaultKind::ClientCertificateRefused => {
             Words::new(what, "does the server trust the authority that issued it?")
         }
+        TlsFaultKind::Authority => Words::new(
+            what,
+            "make one for the server; a certificate signed by itself needs basicConstraints=CA:FALSE",
+        ),
         TlsFaultKind::NoHttp2 => no_http2(),
         TlsFaultKind::Other => Words::new(what, ""),
     }
@@ -151,17 +155,16 @@ fn unknown_issuer(what: String, has_ca: bool, certificate: Option<&Certificate>)
 pub(super) fn no_http2() -> Words {
     Words::new(
         "the server offers no HTTP/2 (ALPN h2), which gRPC needs",
-        "is it the HTTP port? write transport = \"http\", or the gRPC port, usually 4317",
+        "is it the HTTP port? that of gRPC is usually 4317",
     )
 }
 
 /// Why nobody answered an export.
 pub(super) fn unanswered(failure: &Failure, speech: Speech, is_tls: bool) -> Words {
     match (speech, failure) {
-        (Speech::Http2, _) => Words::new(
-            "this port speaks gRPC (HTTP/2)",
-            "write transport = \"grpc\", or the HTTP port, usually 4318",
-        ),
+        (Speech::Http2, _) => {
+            Words::new("this port speaks gRPC (HTTP/2)", "write the collector's HTTP port, usually 4318")
+        }
         (Speech::Tls, _) => speaks_tls(),
         (_, Failure::TimedOut) => Words::new(
             "nothing was answered in time",
@@ -170,7 +173,7 @@ pub(super) fn unanswered(failure: &Failure, speech: Speech, is_tls: bool) -> Wor
         (_, Failure::Closed) => Words::new(
             "the server closed the connection without an answer",
             match is_tls {
-                true => "is it a gRPC port? then write transport = \"grpc\", or the HTTP port, usually 4318",
+                true => "is it a gRPC port? that of HTTP is usually 4318",
                 false => "is it the port of a collector, usually 4318 for HTTP?",
             },
         ),
@@ -188,10 +191,9 @@ pub(super) fn unanswered(failure: &Failure, speech: Speech, is_tls: bool) -> Wor
 /// Why nobody answered in HTTP/2.
 pub(super) fn no_grpc(failure: &Failure, speech: Speech) -> Words {
     match (speech, failure) {
-        (Speech::Http1, _) => Words::new(
-            "this port speaks HTTP/1",
-            "is it the HTTP port? write transport = \"http\", or the gRPC port, usually 4317",
-        ),
+        (Speech::Http1, _) => {
+            Words::new("this port speaks HTTP/1", "is it the HTTP port? that of gRPC is usually 4317")
+        }
         (Speech::Tls, _) => speaks_tls(),
         (Speech::Unknown, _) => Words::new(
             "something answers, but not in HTTP/2",

@@ -79,6 +79,7 @@ pub(crate) enum TlsFaultKind {
     Expired,
     NotValidYet,
     WrongHost,
+    Authority,
     ClientCertificateWanted,
     ClientCertificateRefused,
     NoHttp2,

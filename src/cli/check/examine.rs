@@ -90,7 +90,7 @@ fn try_out(exporters: &[(Exporter, Summary)]) -> Result<(), ConfigError> {
 }
 
 /// This version can describe what it cannot start; a warning says so already.
-fn can_be_tried(summary: &Summary) -> bool {
+pub(super) fn can_be_tried(summary: &Summary) -> bool {
     summary.transport != "grpc"
 }
 

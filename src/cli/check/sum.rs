@@ -1,6 +1,6 @@
 //! The last line: what it all comes to.
 
-use super::examine::Examined;
+use super::examine::{Examined, can_be_tried};
 use super::problem::Weight;
 use super::report::Report;
 use crate::cli::describe;
@@ -10,6 +10,8 @@ use crate::cli::paint::{Ink, Look};
 #[derive(Debug)]
 pub(super) struct Sum {
     exporters: usize,
+    /// Exporters over gRPC, which this version cannot start.
+    waiting: usize,
     /// Exporters of which an endpoint was asked in vain.
     unanswered: usize,
     errors: usize,
@@ -22,6 +24,7 @@ impl Sum {
     pub(super) fn new(report: &Report, examined: &Examined, unanswered: usize, failures: usize) -> Self {
         Self {
             exporters: examined.exporters.len(),
+            waiting: examined.exporters.iter().filter(|(_, summary)| !can_be_tried(summary)).count(),
             unanswered,
             errors: report.count(Weight::Error) + failures,
             warnings: report.count(Weight::Warning),
@@ -35,11 +38,14 @@ impl Sum {
 
     /// One line, about what has this name.
     pub(super) fn draw(&self, name: &str, look: &Look) -> String {
-        let usable = self.exporters - self.unanswered;
+        let usable = self.exporters - self.waiting - self.unanswered;
         let mut parts = vec![match usable {
             0 => "no usable exporter".to_owned(),
             usable => describe::count(usable as u64, "usable exporter"),
         }];
+        if self.waiting > 0 {
+            parts.push(format!("{} for a version with gRPC", self.waiting));
+        }
         for (weight, count) in
             [(Weight::Error, self.errors), (Weight::Warning, self.warnings), (Weight::Note, self.notes)]
         {
@@ -47,14 +53,14 @@ impl Sum {
                 parts.push(describe::count(count as u64, weight.name()));
             }
         }
-        let (ink, mark) = match (self.errors, self.exporters) {
+        let (ink, mark) = match (self.errors, usable) {
             // Nothing is wrong with a file that exports nothing, but nobody should take it for one that does.
             (0, 0) => (Ink::WARNING.bold(), look.glyphs.attention),
             (0, _) => (Ink::GOOD.bold(), look.glyphs.check),
             _ => (Ink::BAD.bold(), look.glyphs.cross),
         };
         let end = match (usable, self.exporters) {
-            (0, 0) => "; nothing would be sent",
+            (0, exporters) if exporters == self.waiting => "; nothing would be sent",
             (0, _) => "; nothing would arrive",
             _ => "",
         };
@@ -72,15 +78,20 @@ mod tests {
 
     #[test]
     fn the_sum_says_whether_anything_would_arrive() {
-        let sum = |exporters, unanswered, errors, warnings| {
-            let sum = Sum { exporters, unanswered, errors, warnings, notes: 0 };
+        let sum = |exporters, waiting, unanswered, errors, warnings| {
+            let sum = Sum { exporters, waiting, unanswered, errors, warnings, notes: 0 };
             assert_eq!(sum.has_failed(), errors > 0);
             sum.draw("otlp.toml", &plain_look(80))
         };
-        assert_eq!(sum(2, 0, 0, 1), "✓ otlp.toml: 2 usable exporters, 1 warning");
-        assert_eq!(sum(0, 0, 0, 0), "! otlp.toml: no usable exporter; nothing would be sent");
-        assert_eq!(sum(0, 0, 2, 0), "✗ otlp.toml: no usable exporter, 2 errors; nothing would be sent");
-        assert_eq!(sum(2, 1, 1, 0), "✗ otlp.toml: 1 usable exporter, 1 error");
-        assert_eq!(sum(1, 1, 1, 0), "✗ otlp.toml: no usable exporter, 1 error; nothing would arrive");
+        assert_eq!(sum(2, 0, 0, 0, 1), "✓ otlp.toml: 2 usable exporters, 1 warning");
+        assert_eq!(sum(0, 0, 0, 0, 0), "! otlp.toml: no usable exporter; nothing would be sent");
+        assert_eq!(sum(0, 0, 0, 2, 0), "✗ otlp.toml: no usable exporter, 2 errors; nothing would be sent");
+        assert_eq!(sum(2, 0, 1, 1, 0), "✗ otlp.toml: 1 usable exporter, 1 error");
+        assert_eq!(sum(1, 0, 1, 1, 0), "✗ otlp.toml: no usable exporter, 1 error; nothing would arrive");
+        assert_eq!(
+            sum(2, 2, 0, 0, 1),
+            "! otlp.toml: no usable exporter, 2 for a version with gRPC, 1 warning; nothing would be sent"
+        );
+        assert_eq!(sum(2, 1, 0, 0, 0), "✓ otlp.toml: 1 usable exporter, 1 for a version with gRPC");
     }
 }

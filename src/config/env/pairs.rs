@@ -8,6 +8,9 @@ const MAX_ATTRIBUTES: usize = 1_000;
 
 /// The headers of a list; of a name given twice the last value counts. What they may hold is judged later.
 pub(super) fn headers(text: &str) -> Result<Vec<(String, Secret)>, Fault> {
+    if text.trim_start().starts_with(['"', '\'']) {
+        return Err(Fault::new("has quotes around it", "remove them"));
+    }
     let pairs: Vec<&str> = pieces(text).collect();
     header::check_count(pairs.len())?;
     let mut headers: Vec<(String, Secret)> = Vec::with_capacity(pairs.len());

@@ -1,7 +1,10 @@
 //! `TRACETEST_…`: environment variables that replace values which a file has.
 
+use std::collections::BTreeSet;
+
 use super::report::Report;
 use crate::config::env::Variables;
+use crate::config::error::Fault;
 use crate::config::node::{Node, Tree};
 use crate::config::section::{EXPORTERS, SERVER};
 
@@ -10,6 +13,7 @@ const PREFIX: &str = "TRACETEST";
 /// Replaces every value below `telemetry` and `server.telemetry` whose path, in capitals and with `_`, is the name of
 /// a variable.
 pub(super) fn apply(root: &mut Node, variables: &Variables, report: &mut Report<'_>) {
+    let mut used = BTreeSet::new();
     for path in [&EXPORTERS[..1], &SERVER[..]] {
         let mut name = PREFIX.to_owned();
         let mut node = Some(&mut *root);
@@ -18,12 +22,27 @@ pub(super) fn apply(root: &mut Node, variables: &Variables, report: &mut Report<
             node = node.and_then(|node| field_of(node, part));
         }
         if let Some(node) = node {
-            replace(node, &name, variables, report);
+            replace(node, &name, variables, report, &mut used);
+            for unused in variables.names().filter(|known| is_below(known, &name) && !used.contains(*known)) {
+                let what = "the file has no such key";
+                report.ignore(unused, Fault::new(what, "write the key in the file, or unset it"));
+            }
         }
     }
 }
 
-fn replace(node: &mut Node, name: &str, variables: &Variables, report: &mut Report<'_>) {
+/// Whether a variable is for something below what another would be for.
+fn is_below(variable: &str, name: &str) -> bool {
+    variable.strip_prefix(name).is_some_and(|rest| rest.starts_with('_'))
+}
+
+fn replace(
+    node: &mut Node,
+    name: &str,
+    variables: &Variables,
+    report: &mut Report<'_>,
+    used: &mut BTreeSet<String>,
+) {
     match &mut node.value {
         Tree::Table(fields) => {
             // what nobody asks for is not spelt out: there may be many names, and long ones
@@ -33,7 +52,7 @@ fn replace(node: &mut Node, name: &str, variables: &Variables, report: &mut Repo
             for field in fields {
                 let mut name = name.to_owned();
                 push(&mut name, &field.name);
-                replace(&mut field.node, &name, variables, report);
+                replace(&mut field.node, &name, variables, report, used);
             }
         }
         Tree::List(_) => {}
@@ -41,8 +60,12 @@ fn replace(node: &mut Node, name: &str, variables: &Variables, report: &mut Repo
             Some(Ok(text)) => {
                 *value = Tree::Text(text.to_owned());
                 report.replace(node.at, name.to_owned());
+                used.insert(name.to_owned());
             }
-            Some(Err(not_utf8)) => report.ignore(name, not_utf8.into()),
+            Some(Err(not_utf8)) => {
+                report.ignore(name, not_utf8.into());
+                used.insert(name.to_owned());
+            }
             None => {}
         },
     }

@@ -16,6 +16,7 @@ pub(super) struct Report<'d> {
     places: &'d dyn Places,
     findings: Vec<Finding>,
     left_out: usize,
+    worst_left_out: FindingSeverity,
     broken: BTreeSet<Section>,
     /// Something is wrong that could concern anybody.
     all_broken: bool,
@@ -29,6 +30,7 @@ impl<'d> Report<'d> {
             places,
             findings: Vec::new(),
             left_out: 0,
+            worst_left_out: FindingSeverity::Note,
             broken: BTreeSet::new(),
             all_broken: false,
             replaced: BTreeMap::new(),
@@ -59,6 +61,11 @@ impl<'d> Report<'d> {
             None => self.all_broken = true,
         }
         self.push(FindingSeverity::Error, at, key.into(), Fault::new(what, fix));
+    }
+
+    /// An error in what nobody can be started from anyway.
+    pub(super) fn lone_error(&mut self, at: usize, key: impl Into<String>, fault: Fault) {
+        self.push(FindingSeverity::Error, at, key.into(), fault);
     }
 
     pub(super) fn warning(
@@ -101,10 +108,8 @@ impl<'d> Report<'d> {
         advice: &str,
         unusable: Unusable,
     ) {
-        match unusable {
-            Unusable::WrongType => self.wrong_type(Some(section), key, node, advice),
-            Unusable::Faulty(fault) => self.error(Some(section), node.at, key, fault.what, fault.fix),
-        }
+        let Fault { what, fix } = unusable.into_fault(node, advice);
+        self.error(Some(section), node.at, key, what, fix);
     }
 
     /// A key that is none of those that are known where it stands; `name` is the last part of it.
@@ -155,11 +160,7 @@ impl<'d> Report<'d> {
 
     pub(super) fn into_findings(mut self) -> Vec<Finding> {
         if self.left_out > 0 {
-            let severity = if self.all_broken || !self.broken.is_empty() {
-                FindingSeverity::Error
-            } else {
-                FindingSeverity::Warning
-            };
+            let severity = self.worst_left_out;
             let fault = Fault::new(format!("{} more findings are not shown", self.left_out), "");
             self.findings.push(fault.found(severity, None, ""));
         }
@@ -172,6 +173,7 @@ impl<'d> Report<'d> {
         }
         if !self.has_room() {
             self.left_out += 1;
+            self.worst_left_out = self.worst_left_out.max(severity);
             return;
         }
         let finding = match self.replaced.get(&at) {

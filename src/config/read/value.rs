@@ -18,6 +18,16 @@ pub(super) enum Unusable {
     Faulty(Fault),
 }
 
+impl Unusable {
+    /// What is wrong; `advice` is for a value of another type.
+    pub(super) fn into_fault(self, node: &Node, advice: &str) -> Fault {
+        match self {
+            Self::WrongType => Fault::new(format!("found {}", node.kind()), advice),
+            Self::Faulty(fault) => fault,
+        }
+    }
+}
+
 impl From<Fault> for Unusable {
     fn from(fault: Fault) -> Self {
         Unusable::Faulty(fault)

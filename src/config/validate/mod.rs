@@ -42,6 +42,9 @@ pub(super) fn validate(
             found.push(whole(exporter, "another exporter has the same id", "give each its own with id"));
         }
         broken[index] |= found.iter().any(|finding| finding.severity == FindingSeverity::Error);
+        if !broken[index] {
+            found.extend(remarks::missing_transport(exporter));
+        }
         // a variable that several exporters ask is wrong once
         found.retain(|finding| finding.location.is_some() || !findings.contains(finding));
         findings.append(&mut found);

@@ -1,11 +1,13 @@
 //! What works, but was probably not meant.
 
+use std::time::Duration;
+
 use crate::config::endpoint::PathRule;
 use crate::config::error::{Fault, Finding, FindingSeverity};
 use crate::config::key::Key;
 use crate::config::path::listed;
 use crate::config::section::SELF_OBSERVATION;
-use crate::config::{Config, Exporter, General, Source, Transport};
+use crate::config::{Config, Exporter, General, Source, Transport, duration};
 use crate::record::Signal;
 
 type Remark = (Key, Fault);
@@ -15,14 +17,10 @@ pub(super) fn on(exporter: &Exporter) -> Vec<(FindingSeverity, Key, Fault)> {
     if !exporter.http.transport.connects() {
         return Vec::new();
     }
-    let warnings = [
-        idle_certificates(exporter),
-        odd_path(exporter),
-        ignored_path(exporter),
-        missing_transport(exporter),
-    ];
+    let warnings = [idle_certificates(exporter), odd_path(exporter), ignored_path(exporter)];
     let warnings = warnings.into_iter().flatten().map(|remark| (FindingSeverity::Warning, remark));
-    let notes = port_of_another(exporter).map(|remark| (FindingSeverity::Note, remark));
+    let notes = [port_of_another(exporter), short_interval(exporter)];
+    let notes = notes.into_iter().flatten().map(|remark| (FindingSeverity::Note, remark));
     warnings.chain(notes).map(|(severity, (key, fault))| (severity, key, fault)).collect()
 }
 
@@ -115,18 +113,31 @@ fn ignored_path(exporter: &Exporter) -> Option<Remark> {
     is_ignored.then(|| (Key::Endpoint, Fault::new("the path is ignored: gRPC has none", fix)))
 }
 
-/// A configuration may ask for what only other versions can do: it can be read and shown, but not started.
-fn missing_transport(exporter: &Exporter) -> Option<Remark> {
+/// A bare number is milliseconds, which is easily forgotten.
+fn short_interval(exporter: &Exporter) -> Option<Remark> {
+    let interval = exporter.push.interval;
+    let is_written = !matches!(exporter.source(Key::Interval), Source::Default | Source::Code);
+    let is_short = is_written && !interval.is_zero() && interval < Duration::from_secs(1);
+    let what = format!("metrics are pushed every {}", duration::show(interval));
+    let fix = "a number without a unit is milliseconds";
+    (is_short && exporter.signals.contain(Signal::Metrics)).then(|| (Key::Interval, Fault::new(what, fix)))
+}
+
+/// A configuration may ask for what only other versions can do: it can be read and shown, but not started. Of an
+/// exporter that is broken anyway it need not be said.
+pub(super) fn missing_transport(exporter: &Exporter) -> Option<Finding> {
     let is_missing = exporter.http.transport == Transport::Grpc;
     let fix = match (exporter.route(), exporter.source(Key::Transport)) {
         // such files know no other
-        (Some(_), _) => "",
+        (Some(_), _) => "until it can, write a section tracer.<id> with transport http beside it",
         (None, Source::Environment(_)) => {
             "write http/protobuf, and the collector's HTTP port, usually 4318, until it can"
         }
         (None, _) => "write transport = \"http\" and the collector's HTTP port, usually 4318, until it can",
     };
-    is_missing.then(|| (Key::Transport, Fault::new("this version cannot send over gRPC yet", fix)))
+    let source = exporter.source(Key::Transport);
+    let fault = Fault::new("this version cannot send over gRPC yet", fix);
+    is_missing.then(|| exporter.finding(FindingSeverity::Warning, Key::Transport, &source, fault))
 }
 
 #[cfg(test)]

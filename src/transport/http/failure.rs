@@ -21,7 +21,8 @@ pub(super) fn verdict(error: &ureq::Error, url: &str) -> Verdict {
         ureq::Error::ConnectProxyFailed(why) => later(format!("proxy: {}", printable(why))),
         ureq::Error::LargeResponseHeader(..) => refused("the head of the answer is too long".to_owned()),
         ureq::Error::Protocol(why) => {
-            refused(format!("the answer is not HTTP: {}", printable(&why.to_string())))
+            let why = printable(&why.to_string());
+            refused(format!("the answer is not HTTP: {why}; OTLP over HTTP is usually at port 4318"))
         }
         other => refused(lower_first(&printable(&other.to_string()))),
     }

@@ -122,7 +122,20 @@ impl<'r, 'd> SectionReader<'r, 'd> {
         let mut exporter =
             Exporter::of_table(self.section.exporter_id(), path, self.report.location(self.declared_at));
         self.apply(entries, &mut exporter);
+        self.tell_of_plain_https(entries, &exporter);
         exporter
+    }
+
+    /// `https` as a transport is `http`: whether anything is encrypted is said by the endpoint alone.
+    fn tell_of_plain_https(&mut self, entries: &Entries<'_>, exporter: &Exporter) {
+        let [transport, endpoint] = [Key::Transport, Key::Endpoint].map(|key| entries.find(key.name()));
+        let (Some(transport), Some(endpoint)) = (transport, endpoint) else { return };
+        let says_https = transport.node.as_text().is_some_and(|word| word.eq_ignore_ascii_case("https"));
+        if says_https && exporter.http.parsed().is_ok_and(|endpoint| !endpoint.tls) {
+            let what = "is not encrypted, whatever the transport says";
+            let path = self.path(Key::Endpoint.name());
+            self.report.warning(endpoint.value_at(), path, what, "begin it with https://");
+        }
     }
 
     /// Where a switch is set, and to what.

@@ -5,6 +5,7 @@ mod exporter;
 use self::exporter::ExporterReader;
 use super::report::Report;
 use super::value;
+use crate::config::error::Fault;
 use crate::config::expand::Surroundings;
 use crate::config::key::Key;
 use crate::config::node::{Field, Node, Tree};
@@ -74,7 +75,8 @@ impl RouteReader<'_, '_> {
                 Err(unusable) => {
                     let path = dotted(SERVER.into_iter().chain([key]));
                     let advice = "write the name of an exporter below telemetry.exporters";
-                    self.report.refuse(&Section::Server, path, &field.node, advice, unusable);
+                    let fault = unusable.into_fault(&field.node, advice);
+                    self.report.lone_error(field.node.at, path, fault);
                 }
             }
         }
@@ -114,7 +116,8 @@ impl RouteReader<'_, '_> {
             };
             let what = format!("there is no exporter {}", quoted(choice.exporter.written));
             let path = dotted(SERVER.into_iter().chain([choice.key]));
-            self.report.error(Some(&Section::Server), choice.at, path, what, fix);
+            // the other route has nothing to do with it
+            self.report.lone_error(choice.at, path, Fault::new(what, fix));
         }
         found
     }

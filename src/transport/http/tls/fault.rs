@@ -47,7 +47,7 @@ fn certificate_fault(fault: &CertificateError) -> TlsFault {
         CertificateError::BadSignature => (Kind::Other, "has a wrong signature".to_owned()),
         CertificateError::BadEncoding => (Kind::Other, "cannot be read".to_owned()),
         CertificateError::Other(other) if other.to_string() == "CaUsedAsEndEntity" => {
-            (Kind::Other, "is one of an authority, not of a server".to_owned())
+            (Kind::Authority, "is one of an authority, not of a server".to_owned())
         }
         other => (Kind::Other, format!("is not valid: {other}")),
     };
@@ -62,7 +62,7 @@ fn only_for(presented: &[String]) -> String {
     };
     let names: Vec<String> = presented.iter().take(MOST_NAMES).map(bare).collect();
     match presented.len() {
-        0 => String::new(),
+        0 => ", and names none as its subjectAltName".to_owned(),
         1..=MOST_NAMES => format!(", only for {}", names.join(", ")),
         all => format!(", only for {} and {} more", names.join(", "), all - MOST_NAMES),
     }
