@@ -376,6 +376,18 @@ fn what_swallows_the_rest_of_a_file_starts_nobody() {
 }
 
 #[test]
+fn a_stray_carriage_return_costs_no_line_but_its_own() {
+    for stray in
+        ["[postgres]\r\"", "[postgres]\nx = 1\r\"", "[postgres]\nx = \"a\rb\"", "[postgres]\n# a\r\""]
+    {
+        let text = format!("{TRACER}{stray}\n[tracer.otel.headers]\nAuthorization = '{SECRET}'\n");
+        let config = Config::from_toml_str(&text).expect("a mistake in a section of others");
+        assert_eq!(config.summaries()[0].headers, ["authorization"], "{text:?}");
+        assert_eq!(config.findings().len(), 1, "{text:?}: {:?}", config.findings());
+    }
+}
+
+#[test]
 fn what_is_put_into_a_name_or_an_address_is_not_shown() {
     written("shown", "token", SECRET);
     let text = "server: {telemetry: {exporter: c, applicationExporter: c}}\ntelemetry:\n  exporters:\n    c:\n      \

@@ -72,11 +72,11 @@ impl Surroundings {
 
     /// Takes off what is brought in; told in words if that is too much.
     fn charge(&self, bytes: usize) -> Result<(), String> {
-        match self.left.get().checked_sub(bytes.max(LEAST_CHARGE)) {
-            Some(left) => {
-                self.left.set(left);
-                Ok(())
-            }
+        let left = self.left.get().checked_sub(bytes.max(LEAST_CHARGE));
+        // after a first thing that is too much nothing else is looked at
+        self.left.set(left.unwrap_or(0));
+        match left {
+            Some(_) => Ok(()),
             None => Err(format!("all that is brought in is more than {} MiB", MAX_BROUGHT_IN >> 20)),
         }
     }

@@ -71,7 +71,9 @@ impl Config {
     ///
     /// Durations are one whole number and one unit of `d h m s ms`, sizes a number of bytes or a string like
     /// `"16 MiB"` (`KB` and `MB` are ambiguous and refused). `%{env:NAME}%` and `%{file:path}%` in any string
-    /// are replaced by what they name, which is never shown. Paths start at the directory of the file.
+    /// are replaced by what they name, which is never shown. Paths start at the directory of the file; they lead to
+    /// regular files, or to what a shell hands over as `/dev/fd/…` or `/dev/stdin`, of 1 MiB each and 16 MiB together
+    /// at most. At most 256 tracers are started.
     ///
     /// [`findings`](Self::findings) tells what was noticed without being an error, such as an unknown key.
     ///

@@ -51,6 +51,7 @@ impl<'d> TomlDocument<'d> {
         let outline = scan(text);
         let (edited, way_back) = outline.edited();
         let mut document = Self { file, text, outline, way_back, marks: mark(text), spoilt: BTreeSet::new() };
+        let edited = without_stray_returns(&edited);
         let (root, errors) = DeTable::parse_recoverable(&edited);
         let mistakes = document.mistakes(&errors);
         (document, tree::node_of(&root), mistakes)
@@ -141,6 +142,18 @@ impl Places for TomlDocument<'_> {
         let statement = self.outline.statement_at(self.way_back.original(at));
         statement.is_some_and(|statement| self.spoilt.contains(&statement))
     }
+}
+
+/// The parser takes a carriage return alone for a line break and goes on behind it, which can cost it the next line.
+/// Another character that cannot stand anywhere is an error too, and stays in its line.
+fn without_stray_returns(text: &str) -> String {
+    let mut rest = text.chars().peekable();
+    let mut kept = String::with_capacity(text.len());
+    while let Some(character) = rest.next() {
+        let is_stray = character == '\r' && rest.peek() != Some(&'\n');
+        kept.push(if is_stray { '\u{1}' } else { character });
+    }
+    kept
 }
 
 /// Marks every start of a line and, so that no search is long, places within long lines.
