@@ -1,7 +1,9 @@
 //! The last line: what it all comes to.
 
+use standpipe::FindingSeverity;
+
 use super::examine::Examined;
-use super::problem::Weight;
+use super::problem;
 use super::report::Report;
 use crate::cli::describe;
 use crate::cli::paint::{Ink, Look};
@@ -23,9 +25,9 @@ impl Sum {
         Self {
             exporters: examined.exporters.len(),
             unanswered,
-            errors: report.count(Weight::Error) + failures,
-            warnings: report.count(Weight::Warning),
-            notes: report.count(Weight::Note),
+            errors: report.count(FindingSeverity::Error) + failures,
+            warnings: report.count(FindingSeverity::Warning),
+            notes: report.count(FindingSeverity::Note),
         }
     }
 
@@ -40,11 +42,13 @@ impl Sum {
             0 => "no usable exporter".to_owned(),
             usable => describe::count(usable as u64, "usable exporter"),
         }];
-        for (weight, count) in
-            [(Weight::Error, self.errors), (Weight::Warning, self.warnings), (Weight::Note, self.notes)]
-        {
+        for (severity, count) in [
+            (FindingSeverity::Error, self.errors),
+            (FindingSeverity::Warning, self.warnings),
+            (FindingSeverity::Note, self.notes),
+        ] {
             if count > 0 {
-                parts.push(describe::count(count as u64, weight.name()));
+                parts.push(describe::count(count as u64, problem::name(severity)));
             }
         }
         let (ink, mark) = match (self.errors, self.exporters) {
