@@ -58,9 +58,9 @@
 //! | `tls` | yes | `https` endpoints, by rustls with bundled roots or your own CA; client certificates |
 //! | `gzip` | yes | compressed requests |
 //! | `yaml` | no | configuration files in YAML |
-//! | `probe` | no | [`probe`]: ask a collector, stage by stage, whether it can be reached |
+//! | `probe` | no | the module `probe`: ask a collector, stage by stage, whether it can be reached |
 //! | `console` | no | [`Exporter::console`]: OTLP JSON on standard output |
-//! | `receiver` | no | [`receiver`]: an OTLP receiver to test against |
+//! | `receiver` | no | the module `receiver`: an OTLP receiver to test against |
 //! | `cli` | no | the `standpipe` command |
 
 mod aggregate;

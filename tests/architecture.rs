@@ -47,7 +47,7 @@ const HOUSE: &[Row] = &[
                              "transport", "retry"],                           &["crossbeam_channel"]),
     // one exporter, put together and running
     row("pipeline",        &["record", "context", "problem", "stats", "config", "meter", "queue", "throttle",
-                             "transport", "worker"],                                       &["crossbeam_channel"]),
+                             "transport", "worker"],                          &["crossbeam_channel"]),
     // the calling side
     row("pool",            &[],                                               &[]),
     row("outlet",          &["fork", "record", "sample", "stats", "pipeline"], &[]),

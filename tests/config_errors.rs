@@ -1,38 +1,18 @@
 //! All mistakes at once, each at its place; no secret in any of it; nothing a file can do hurts.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
+use scratch::Scratch;
 use standpipe::{Config, ConfigError, Exporter, FindingSeverity};
 
+#[path = "support/scratch.rs"]
+mod scratch;
+
 const GOOD: &str = "[tracer.good]\ntype = 'otel'\ntransport = 'http'\n";
-
-/// A directory of its own for each test, removed with it.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new(name: &str) -> Self {
-        let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
-        fs::create_dir_all(&path).expect("a scratch directory");
-        Self(path)
-    }
-
-    fn write(&self, name: &str, contents: impl AsRef<[u8]>) -> PathBuf {
-        let path = self.0.join(name);
-        fs::write(&path, contents).expect("a scratch file");
-        path
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        // what is left behind is in the target directory and hurts nobody
-        _ = fs::remove_dir_all(&self.0);
-    }
-}
 
 fn refused(text: &str) -> ConfigError {
     Config::from_toml_str(text).expect_err(text)
@@ -72,7 +52,7 @@ level = "info"
 
 #[test]
 fn ten_mistakes_are_told_at_once_each_at_its_place() {
-    let scratch = Scratch::new("ten");
+    let scratch = Scratch::new();
     let path = scratch.write("otlp.toml", TEN_MISTAKES);
     let error = Config::from_file(&path).expect_err("ten mistakes");
     let shown = error.to_string().replace(path.to_str().expect("UTF-8"), "otlp.toml");
@@ -166,13 +146,13 @@ fn a_mistake_that_could_be_anybodys_starts_nobody() {
 
 #[test]
 fn files_that_cannot_be_read_are_told_apart() {
-    let scratch = Scratch::new("unreadable");
+    let scratch = Scratch::new();
     let latin = scratch.write("latin.toml", b"[tracer.a]\n# caf\xe9\n");
     let large = scratch.write("large.toml", "#".repeat((1 << 20) + 1));
     let full = scratch.write("full.toml", "#".repeat(1 << 20));
     for (path, what) in [
-        (scratch.0.join("missing.toml"), "cannot read: no such file"),
-        (scratch.0.clone(), "cannot read: is a directory"),
+        (scratch.path().join("missing.toml"), "cannot read: no such file"),
+        (scratch.path().to_owned(), "cannot read: is a directory"),
         (latin, "not UTF-8 in line 2"),
         (large, "cannot read: larger than 1 MiB"),
     ] {
@@ -205,7 +185,7 @@ fn everything_said_of(path: &Path) -> String {
 #[test]
 fn no_output_holds_a_secret() {
     const SECRET: &str = "hunter2";
-    let scratch = Scratch::new("secrets");
+    let scratch = Scratch::new();
     scratch.write("token", format!("{SECRET}\r\n"));
     scratch.write("key.pem", format!("-----BEGIN PRIVATE KEY-----\n{SECRET}\n-----END PRIVATE KEY-----\n"));
     scratch.write("bad-key.pem", SECRET);
@@ -264,7 +244,7 @@ fn no_output_holds_a_secret() {
 
 #[test]
 fn a_secret_in_a_file_beside_the_configuration_is_found_from_anywhere() {
-    let scratch = Scratch::new("beside");
+    let scratch = Scratch::new();
     scratch.write("host", "127.0.0.1\n");
     scratch.write("ca.pem", "-----BEGIN CERTIFICATE-----\n");
     let text = format!("{GOOD}endpoint = 'https://%{{file:host}}%:4318'\nca-file = 'ca.pem'\n");

@@ -8,6 +8,7 @@ use standpipe::receiver::Receiver;
 use standpipe::receiver::proto::common::v1::any_value::Value;
 use standpipe::{Config, Exporter, Sampler, Setting, SpanContext, Telemetry};
 use support::process;
+use support::scratch::Scratch;
 
 mod support;
 
@@ -26,26 +27,11 @@ fn report_settings(config: &Config, keys: &[&str]) {
     all.filter(|setting: &Setting| keys.contains(&setting.key)).for_each(process::report);
 }
 
-/// A file with one tracer in it, gone when this is dropped.
-struct ConfigFile(std::path::PathBuf);
-
-impl ConfigFile {
-    fn new(keys: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("standpipe-environment-{}.toml", std::process::id()));
-        std::fs::write(&path, format!("[tracer.otel]\ntype = 'otel'\ntransport = 'http'\n{keys}\n")).unwrap();
-        Self(path)
-    }
-
-    fn read(&self) -> Config {
-        Config::from_file(&self.0).unwrap().with_environment().unwrap()
-    }
-}
-
-impl Drop for ConfigFile {
-    fn drop(&mut self) {
-        // what is left behind in a folder for such things does no harm
-        let _ = std::fs::remove_file(&self.0);
-    }
+/// What a file with one tracer in it says, and the environment beside it.
+fn read_file(keys: &str) -> Config {
+    let scratch = Scratch::new();
+    let text = format!("[tracer.otel]\ntype = 'otel'\ntransport = 'http'\n{keys}\n");
+    Config::from_file(scratch.write("telemetry.toml", text)).unwrap().with_environment().unwrap()
 }
 
 #[test]
@@ -56,7 +42,7 @@ fn code_wins_over_the_file_which_wins_over_the_environment_which_wins_over_the_d
         config.map_exporters(exporter).service_name("code").sampler(Sampler::always_on())
     };
     if let Some(task) = process::task() {
-        let file = |keys: &str| ConfigFile::new(keys).read();
+        let file = read_file;
         let config = match task.as_str() {
             "variables" => Config::from_env().unwrap(),
             "file without a word" => file(""),

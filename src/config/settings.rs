@@ -1,11 +1,7 @@
 //! The sections of an exporter, one for each room that uses it, with their defaults.
 
-use std::fmt;
 use std::time::Duration;
 
-use super::Secret;
-use super::endpoint::{Endpoint, PathRule};
-use super::error::Fault;
 use crate::record::{Severity, Signal};
 
 /// What happens to a record that finds the queue full.
@@ -16,98 +12,6 @@ pub enum WhenFull {
     Block,
     /// The new record is dropped and counted: callers never wait.
     DropNewest,
-}
-
-/// How requests travel.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub enum Transport {
-    /// Protobuf, posted over HTTP/1.1.
-    #[default]
-    Http,
-    /// Protobuf over gRPC. This version can read and [describe](crate::Config::summaries) such a configuration, but
-    /// `Telemetry::start` refuses it.
-    Grpc,
-    /// OTLP JSON, printed on standard output; needs the `console` feature, and no file can ask for it.
-    Console,
-}
-
-impl Transport {
-    /// As files spell it, or the environment.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Http => "http",
-            Self::Grpc => "grpc",
-            Self::Console => "console",
-        }
-    }
-
-    /// What a file may write; `https` is what some write for `http`.
-    pub(super) const NAMES: [(&'static str, Self); 3] =
-        [("http", Self::Http), ("https", Self::Http), ("grpc", Self::Grpc)];
-
-    /// The port of endpoints that name neither a port nor a scheme.
-    pub(super) fn default_port(self) -> u16 {
-        match self {
-            // of no meaning to what is printed, but nobody asks
-            Self::Http | Self::Console => 4318,
-            Self::Grpc => 4317,
-        }
-    }
-
-    /// Whether there is someone at the other end: an address, and all that a request on its way needs.
-    pub(crate) fn connects(self) -> bool {
-        self != Self::Console
-    }
-
-    /// Where a collector is expected if nothing is said, or what else is written to.
-    pub(super) fn default_endpoint(self) -> &'static str {
-        match self {
-            Self::Http => "http://localhost:4318",
-            Self::Grpc => "http://localhost:4317",
-            Self::Console => "stdout",
-        }
-    }
-}
-
-/// How a request body is compressed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Compression {
-    /// Sent as it is.
-    #[default]
-    None,
-    /// `Content-Encoding: gzip`; needs the `gzip` feature.
-    Gzip,
-}
-
-impl Compression {
-    pub(super) const NAMES: [(&'static str, Self); 2] = [("none", Self::None), ("gzip", Self::Gzip)];
-
-    /// As files spell it.
-    pub(super) fn name(self) -> &'static str {
-        // the table is in the order of the variants
-        Self::NAMES[self as usize].0
-    }
-}
-
-/// Whether proxies named by the environment are used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Proxy {
-    /// `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY` are obeyed, except under CGI (`REQUEST_METHOD` is set).
-    #[default]
-    FromEnvironment,
-    /// Always connect directly.
-    Off,
-}
-
-impl Proxy {
-    pub(super) const NAMES: [(&'static str, Self); 2] = [("env", Self::FromEnvironment), ("off", Self::Off)];
-
-    /// As files spell it.
-    pub(super) fn name(self) -> &'static str {
-        // the table is in the order of the variants
-        Self::NAMES[self as usize].0
-    }
 }
 
 /// The queue's section.
@@ -200,115 +104,6 @@ impl Signals {
     }
 }
 
-/// The transport's section: what HTTP and gRPC need alike.
-#[derive(Clone)]
-pub(crate) struct HttpSettings {
-    pub(crate) transport: Transport,
-    /// As given, secrets put in; [`url`](Self::url) is what it means.
-    pub(crate) endpoint: String,
-    /// The endpoint for messages: without what may be a secret.
-    pub(crate) shown_endpoint: String,
-    /// What becomes of the endpoint's path.
-    pub(super) path_rule: PathRule,
-    /// Names as given, values hidden from `Debug`.
-    pub(crate) headers: Vec<(String, Secret)>,
-    /// One attempt, from the look-up of the name to the last byte of the answer.
-    pub(crate) timeout: Duration,
-    pub(crate) compression: Compression,
-    pub(crate) proxy: Proxy,
-    pub(crate) tls: TlsSettings,
-    /// A token in front of `standpipe/<version>` in the `User-Agent`.
-    pub(crate) user_agent: Option<String>,
-}
-
-impl Default for HttpSettings {
-    fn default() -> Self {
-        let transport = Transport::default();
-        Self {
-            transport,
-            endpoint: transport.default_endpoint().to_owned(),
-            shown_endpoint: transport.default_endpoint().to_owned(),
-            path_rule: PathRule::default(),
-            headers: Vec::new(),
-            timeout: Duration::from_secs(10),
-            compression: Compression::None,
-            proxy: Proxy::FromEnvironment,
-            tls: TlsSettings::default(),
-            user_agent: None,
-        }
-    }
-}
-
-impl HttpSettings {
-    /// The full URL that a signal is posted to; for gRPC scheme, host and port; what is printed goes to `stdout`.
-    ///
-    /// An endpoint that cannot be understood is returned as it is: validation has reported it before anything is sent.
-    pub(crate) fn url(&self, signal: Signal) -> String {
-        self.meaning(&self.endpoint, signal)
-    }
-
-    /// The same for messages: without what may be a secret.
-    pub(crate) fn shown_url(&self, signal: Signal) -> String {
-        self.meaning(&self.shown_endpoint, signal)
-    }
-
-    /// Scheme, host and port without what may be a secret, if they can be understood so.
-    pub(super) fn shown_origin(&self) -> Option<String> {
-        Some(Endpoint::parse(&self.shown_endpoint, self.transport).ok()?.origin())
-    }
-
-    /// The endpoint, if it can be understood.
-    pub(super) fn parsed(&self) -> Result<Endpoint, Fault> {
-        Endpoint::parse(&self.endpoint, self.transport)
-    }
-
-    fn meaning(&self, endpoint: &str, signal: Signal) -> String {
-        let understood = Endpoint::parse(endpoint, self.transport);
-        match (self.transport, understood) {
-            (Transport::Console, _) => self.transport.default_endpoint().to_owned(),
-            (Transport::Http, Ok(understood)) => understood.url(signal.path(), self.path_rule),
-            (Transport::Grpc, Ok(understood)) => understood.origin(),
-            (_, Err(_)) => endpoint.to_owned(),
-        }
-    }
-}
-
-// by hand: the endpoint may hold a secret
-impl fmt::Debug for HttpSettings {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HttpSettings")
-            .field("endpoint", &self.shown_endpoint)
-            .field("headers", &self.headers)
-            .field("timeout", &self.timeout)
-            .field("compression", &self.compression)
-            .field("proxy", &self.proxy)
-            .field("tls", &self.tls)
-            .finish_non_exhaustive()
-    }
-}
-
-/// Certificates, as PEM text.
-#[derive(Clone, Default)]
-pub(crate) struct TlsSettings {
-    /// Instead of the bundled roots.
-    pub(crate) ca: Option<Vec<u8>>,
-    /// Certificate chain and private key.
-    pub(crate) client: Option<(Vec<u8>, Secret)>,
-}
-
-// by hand: certificates are pages of numbers
-impl fmt::Debug for TlsSettings {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TlsSettings")
-            .field("ca_bytes", &self.ca.as_ref().map(Vec::len))
-            .field(
-                "client_certificate_bytes",
-                &self.client.as_ref().map(|(certificate, _)| certificate.len()),
-            )
-            .finish()
-    }
-}
-
 /// The least severity of the log records that are exported; `None` lets none pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Level(pub(super) Option<Severity>);
@@ -368,15 +163,5 @@ mod tests {
         assert_eq!(Level(Some(Severity::Warn2)).least_severity(), 14);
         assert_eq!(Level(Some(Severity::Warn2)).name(), "warn2");
         assert!(Level::DISABLE.least_severity() > Severity::Fatal4.number());
-    }
-
-    #[test]
-    fn certificates_and_keys_are_not_printed() {
-        let client = (b"CERTIFICATE".to_vec(), Secret::new("hunter2"));
-        let tls = TlsSettings { ca: Some(b"ROOT".to_vec()), client: Some(client) };
-        assert_eq!(
-            format!("{tls:?}"),
-            "TlsSettings { ca_bytes: Some(4), client_certificate_bytes: Some(11) }"
-        );
     }
 }

@@ -32,10 +32,13 @@ use crate::config::{Exporter, Proxy, Transport};
 use crate::record::Signal;
 use crate::transport::HttpPlan;
 
+/// More patience than anyone has, for a budget that no clock can hold.
+const LONGEST: Duration = Duration::from_secs(3600);
+
 /// Asks each endpoint of an exporter whether it would take what is sent there.
 ///
-/// All endpoints are asked at the same time, each within the budget; what only prints has none. This blocks until the last has answered or the
-/// budget is used up, and never fails: what is wrong is in the report.
+/// All endpoints are asked at the same time, each within the budget; what only prints has none. This blocks until the
+/// last has answered or the budget is used up, and never fails: what is wrong is in the report.
 ///
 /// ```
 /// use std::time::Duration;
@@ -75,9 +78,6 @@ pub fn probe(exporter: &Exporter, budget: Duration) -> Report {
     });
     Report { exporter: exporter.name().to_owned(), endpoints }
 }
-
-/// More patience than anyone has, for a budget that no clock can hold.
-const LONGEST: Duration = Duration::from_secs(3600);
 
 /// What was found out about an exporter, from [`probe`]. Shown as a line for each stage.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -7,8 +7,12 @@
 
 #[path = "../support/command.rs"]
 mod command;
+#[path = "../support/process.rs"]
+mod process;
 #[path = "../support/scene.rs"]
 mod scene;
+#[path = "../support/scratch.rs"]
+mod scratch;
 
 mod outcome;
 mod table;

@@ -1,14 +1,14 @@
 //! Code wins over the file, the file over the environment, the environment over the default.
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::path::Path;
 use std::time::Duration;
 use std::{env, fs};
 
 use standpipe::{Config, Sampler};
 
 use crate::outcome::Outcome;
+use crate::process;
+use crate::scratch::Scratch;
 use crate::table::{Row, Table, hold, row};
 use crate::tree::Lines;
 
@@ -36,40 +36,25 @@ fn every_row_holds() {
 
 /// Between the variables and the file in a row.
 const FILE_BEGINS: &str = "---\n";
-/// What a child is to do, and with which file.
-const TASK: &str = "STANDPIPE_ACCEPTANCE_TASK";
+/// The file that a child is to read.
 const PATH: &str = "STANDPIPE_ACCEPTANCE_FILE";
-/// Tells an outcome from what the test harness prints around it.
-const REPORT: &str = "report> ";
 
 /// Reads a file in a process that has these variables and no others of its kind.
 fn in_child(given: &str, format: &str, task: &str) -> Outcome {
-    static FILES: AtomicUsize = AtomicUsize::new(0);
     let (variables, text) = given.split_once(FILE_BEGINS).unwrap();
-    let number = FILES.fetch_add(1, Ordering::Relaxed);
-    let file =
-        TemporaryFile::new(&format!("standpipe-acceptance-{}-{number}.{format}", std::process::id()), text);
-    let mut child = Command::new(env::current_exe().unwrap());
-    child.args(["precedence::a_child_tells_what_it_read", "--exact", "--nocapture"]).stdin(Stdio::null());
-    for (name, _) in env::vars_os() {
-        let is_ours =
-            name.to_str().is_some_and(|name| name.starts_with("OTEL_") || name.starts_with("TRACETEST_"));
-        if is_ours {
-            child.env_remove(name);
-        }
-    }
-    child.envs(variables.lines().map(|line| line.split_once('=').unwrap()));
-    let output = child.env(TASK, task).env(PATH, &file.0).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let place = format!("{}:", file.0.display());
-    let told = String::from_utf8(output.stdout).unwrap();
-    let lines = told.lines().filter_map(|line| Some(line.split_once(REPORT)?.1.replace(&place, "")));
-    Outcome::from_lines(lines.collect())
+    let scratch = Scratch::new();
+    let file = scratch.write(&format!("telemetry.{format}"), text);
+    let mut variables: Vec<(&str, &str)> =
+        variables.lines().map(|line| line.split_once('=').unwrap()).collect();
+    variables.push((PATH, file.to_str().unwrap()));
+    let told = process::run_with("precedence::a_child_tells_what_it_read", task, &variables);
+    let place = format!("{}:", file.display());
+    Outcome::from_lines(told.into_iter().map(|line| line.replace(&place, "")).collect())
 }
 
 #[test]
 fn a_child_tells_what_it_read() {
-    let (Ok(task), Some(path)) = (env::var(TASK), env::var_os(PATH)) else {
+    let (Some(task), Some(path)) = (process::task(), env::var_os(PATH)) else {
         return;
     };
     let path = Path::new(&path);
@@ -81,26 +66,7 @@ fn a_child_tells_what_it_read() {
         }),
         _ => Config::from_file(path),
     };
-    for line in Outcome::of(read).lines() {
-        println!("{REPORT}{line}");
-    }
-}
-
-struct TemporaryFile(PathBuf);
-
-impl TemporaryFile {
-    fn new(name: &str, text: &str) -> Self {
-        let path = env::temp_dir().join(name);
-        fs::write(&path, text).unwrap();
-        Self(path)
-    }
-}
-
-impl Drop for TemporaryFile {
-    fn drop(&mut self) {
-        // what is left over harms nobody
-        let _ = fs::remove_file(&self.0);
-    }
+    Outcome::of(read).lines().into_iter().for_each(process::report);
 }
 
 const FILE: &[Row] = &[

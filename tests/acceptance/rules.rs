@@ -1,12 +1,11 @@
 //! The rules for every source.
 
-use std::fs;
-
 use standpipe::receiver::Receiver;
 use standpipe::{Config, Telemetry};
 
 use crate::outcome::Outcome;
 use crate::scene::LONG;
+use crate::scratch::Scratch;
 use crate::table::{Row, Table, hold, row};
 
 pub(crate) const TABLES: &[Table] = &[
@@ -346,10 +345,10 @@ const MISTAKES: &[Row] = &[
 
 #[test]
 fn a_message_names_the_file_the_line_and_the_column() {
-    let path = std::env::temp_dir().join(format!("standpipe-acceptance-{}.toml", std::process::id()));
-    fs::write(&path, "[tracer.otel]\ntype = 'otel'\ntransport = 'http'\n  timeout = '0s'\n").unwrap();
+    let scratch = Scratch::new();
+    let text = "[tracer.otel]\ntype = 'otel'\ntransport = 'http'\n  timeout = '0s'\n";
+    let path = scratch.write("telemetry.toml", text);
     let error = Config::from_file(&path).expect_err("zero");
-    fs::remove_file(&path).unwrap();
     let place = format!("{}:4:13", path.display());
     assert_eq!(
         error.to_string(),

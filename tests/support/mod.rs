@@ -8,5 +8,6 @@
 
 pub(crate) mod memory;
 pub(crate) mod process;
+pub(crate) mod scratch;
 pub(crate) mod stubborn;
 pub(crate) mod tls;

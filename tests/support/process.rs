@@ -1,5 +1,7 @@
 //! A test that needs a process to itself runs itself again, as a child that knows its task.
 
+#![allow(dead_code, reason = "each test file is a crate of its own and uses only a part of this")]
+
 use std::io::{BufRead, BufReader};
 use std::process::{self, ChildStdout, Command, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -26,7 +28,8 @@ pub(crate) fn report(text: impl std::fmt::Display) {
 pub(crate) fn command(name: &str, task: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().expect("a test knows its own program"));
     for (inherited, _) in std::env::vars_os() {
-        if inherited.to_string_lossy().starts_with("OTEL_") {
+        let name = inherited.to_string_lossy();
+        if name.starts_with("OTEL_") || name.starts_with("TRACETEST_") {
             command.env_remove(inherited);
         }
     }
@@ -39,16 +42,7 @@ pub(crate) fn run(name: &str, task: &str) -> Vec<String> {
     Child::start(name, task).finish()
 }
 
-/// Threads and sockets of this process; `None` where the system does not tell.
-pub(crate) fn threads_and_sockets() -> Option<(usize, usize)> {
-    let threads = std::fs::read_dir("/proc/self/task").ok()?.count();
-    let files = std::fs::read_dir("/proc/self/fd").ok()?.filter_map(Result::ok);
-    let is_socket = |target: std::path::PathBuf| target.to_string_lossy().starts_with("socket:");
-    let sockets = files.filter(|file| std::fs::read_link(file.path()).is_ok_and(is_socket)).count();
-    Some((threads, sockets))
-}
-
-/// The same with these environment variables, and none else of OpenTelemetry.
+/// The same with these environment variables, and none else that a configuration asks.
 pub(crate) fn run_with(name: &str, task: &str, variables: &[(&str, &str)]) -> Vec<String> {
     Child::start_with(name, task, variables).finish()
 }
@@ -113,6 +107,15 @@ impl Drop for Child {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
+}
+
+/// Threads and sockets of this process; `None` where the system does not tell.
+pub(crate) fn threads_and_sockets() -> Option<(usize, usize)> {
+    let threads = std::fs::read_dir("/proc/self/task").ok()?.count();
+    let files = std::fs::read_dir("/proc/self/fd").ok()?.filter_map(Result::ok);
+    let is_socket = |target: std::path::PathBuf| target.to_string_lossy().starts_with("socket:");
+    let sockets = files.filter(|file| std::fs::read_link(file.path()).is_ok_and(is_socket)).count();
+    Some((threads, sockets))
 }
 
 fn pass_on(stdout: ChildStdout, reports: &mpsc::Sender<String>) {

@@ -15,9 +15,10 @@ pub(super) struct Origin {
     pub(super) syntax: Syntax,
 }
 
+/// What was found, apart from the library's own type so that tests can make one up.
 #[derive(Debug)]
 pub(super) struct Problem {
-    pub(super) weight: Weight,
+    pub(super) severity: FindingSeverity,
     /// Line and column, from 1.
     pub(super) place: Option<(usize, usize)>,
     pub(super) key: String,
@@ -25,39 +26,10 @@ pub(super) struct Problem {
     pub(super) fix: String,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Weight {
-    Error,
-    Warning,
-    Note,
-}
-
-impl Weight {
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Error => "error",
-            Self::Warning => "warning",
-            Self::Note => "note",
-        }
-    }
-
-    fn ink(self) -> Ink {
-        match self {
-            Self::Error => Ink::BAD.bold(),
-            Self::Warning => Ink::WARNING.bold(),
-            Self::Note => Ink::FAINT.bold(),
-        }
-    }
-}
-
 impl From<&Finding> for Problem {
     fn from(finding: &Finding) -> Self {
         Self {
-            weight: match finding.severity {
-                FindingSeverity::Error => Weight::Error,
-                FindingSeverity::Warning => Weight::Warning,
-                FindingSeverity::Note => Weight::Note,
-            },
+            severity: finding.severity,
             place: finding.location.as_ref().map(|location| (location.line, location.column)),
             key: finding.key.clone(),
             what: finding.what.clone(),
@@ -69,7 +41,7 @@ impl From<&Finding> for Problem {
 impl Problem {
     pub(super) fn draw(&self, origin: &Origin, look: &Look) -> Vec<String> {
         let mut title = look.line();
-        title.put(self.weight.ink(), self.weight.name()).put(Ink::PLAIN, ": ");
+        title.put(ink(self.severity), name(self.severity)).put(Ink::PLAIN, ": ");
         if !self.key.is_empty() {
             title.put(Ink::PLAIN.bold(), &self.key).put(Ink::PLAIN, ": ");
         }
@@ -98,8 +70,25 @@ impl Problem {
         let before: String = snippet.line.chars().take(snippet.caret).collect();
         let caret = text::width(&text::printable(&before, look.charset));
         let mut mark = look.line();
-        mark.space(1 + number.len()).put(Ink::FAINT, " |").space(1 + caret).put(self.weight.ink(), "^");
+        mark.space(1 + number.len()).put(Ink::FAINT, " |").space(1 + caret).put(ink(self.severity), "^");
         [quoted.finish(), mark.finish()]
+    }
+}
+
+/// How bad it is, in a word.
+pub(super) fn name(severity: FindingSeverity) -> &'static str {
+    match severity {
+        FindingSeverity::Error => "error",
+        FindingSeverity::Warning => "warning",
+        FindingSeverity::Note => "note",
+    }
+}
+
+fn ink(severity: FindingSeverity) -> Ink {
+    match severity {
+        FindingSeverity::Error => Ink::BAD.bold(),
+        FindingSeverity::Warning => Ink::WARNING.bold(),
+        FindingSeverity::Note => Ink::FAINT.bold(),
     }
 }
 
@@ -121,7 +110,7 @@ mod tests {
 
     fn problem(place: Option<(usize, usize)>, key: &str, what: &str, fix: &str) -> Problem {
         Problem {
-            weight: Weight::Error,
+            severity: FindingSeverity::Error,
             place,
             key: key.to_owned(),
             what: what.to_owned(),

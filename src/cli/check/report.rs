@@ -3,11 +3,11 @@
 use std::fs;
 use std::path::Path;
 
-use standpipe::{Exporter, RouteName, Setting, Source};
+use standpipe::{Exporter, FindingSeverity, RouteName, Setting, Source};
 
 use super::Subject;
 use super::examine::{Examined, General, Scope};
-use super::problem::{Origin, Problem, Weight};
+use super::problem::{Origin, Problem};
 use crate::cli::paint::{Ink, Look};
 use crate::cli::snippet::Syntax;
 
@@ -72,8 +72,8 @@ impl Report {
         lines
     }
 
-    pub(super) fn count(&self, weight: Weight) -> usize {
-        self.problems.iter().filter(|problem| problem.weight == weight).count()
+    pub(super) fn count(&self, severity: FindingSeverity) -> usize {
+        self.problems.iter().filter(|problem| problem.severity == severity).count()
     }
 }
 

@@ -11,7 +11,7 @@ use crate::cli::paint::{Ink, Look};
 const NAME_WIDTH: usize = 8;
 const TIME_WIDTH: usize = 8;
 
-/// One endpoint that was asked.
+/// One endpoint that was asked. Apart from the library's own types, so that tests can make one up.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Asked {
     /// Without secrets.
@@ -20,7 +20,7 @@ pub(super) struct Asked {
     pub(super) stages: Vec<Stage>,
 }
 
-/// One step on the way to an answer: `resolve`, `connect`, `TLS`, `export`.
+/// One step on the way to an answer, such as `connect`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Stage {
     pub(super) name: String,

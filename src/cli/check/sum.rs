@@ -1,7 +1,9 @@
 //! The last line: what it all comes to.
 
+use standpipe::FindingSeverity;
+
 use super::examine::{Examined, can_be_tried};
-use super::problem::Weight;
+use super::problem;
 use super::report::Report;
 use crate::cli::describe;
 use crate::cli::paint::{Ink, Look};
@@ -26,9 +28,9 @@ impl Sum {
             exporters: examined.exporters.len(),
             waiting: examined.exporters.iter().filter(|(_, summary)| !can_be_tried(summary)).count(),
             unanswered,
-            errors: report.count(Weight::Error) + failures,
-            warnings: report.count(Weight::Warning),
-            notes: report.count(Weight::Note),
+            errors: report.count(FindingSeverity::Error) + failures,
+            warnings: report.count(FindingSeverity::Warning),
+            notes: report.count(FindingSeverity::Note),
         }
     }
 
@@ -46,11 +48,13 @@ impl Sum {
         if self.waiting > 0 {
             parts.push(format!("{} for a version with gRPC", self.waiting));
         }
-        for (weight, count) in
-            [(Weight::Error, self.errors), (Weight::Warning, self.warnings), (Weight::Note, self.notes)]
-        {
+        for (severity, count) in [
+            (FindingSeverity::Error, self.errors),
+            (FindingSeverity::Warning, self.warnings),
+            (FindingSeverity::Note, self.notes),
+        ] {
             if count > 0 {
-                parts.push(describe::count(count as u64, weight.name()));
+                parts.push(describe::count(count as u64, problem::name(severity)));
             }
         }
         let (ink, mark) = match (self.errors, usable) {

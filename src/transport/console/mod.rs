@@ -28,6 +28,22 @@ pub(crate) struct Console {
     is_over: Arc<AtomicBool>,
 }
 
+impl Console {
+    fn print(&mut self, to: &mut impl Write) -> Verdict {
+        // or this line would be lost with the one before
+        let end_of_torn: &[u8] = if self.is_torn { b"\n" } else { b"" };
+        let written =
+            to.write_all(end_of_torn).and_then(|()| to.write_all(&self.line)).and_then(|()| to.flush());
+        self.is_torn = written.is_err();
+        match written {
+            Ok(()) => Verdict::Accepted,
+            Err(error) => {
+                Verdict::Refused { reason: format!("write to stdout: {}", lower_first(&error.to_string())) }
+            }
+        }
+    }
+}
+
 impl Transport for Console {
     fn send(&mut self, payload: &Payload<'_>, deadline: Instant) -> Verdict {
         self.line.clear();
@@ -49,22 +65,6 @@ impl Transport for Console {
     fn interrupter(&self) -> Box<dyn Fn() + Send + Sync> {
         let is_over = Arc::clone(&self.is_over);
         Box::new(move || is_over.store(true, Ordering::SeqCst))
-    }
-}
-
-impl Console {
-    fn print(&mut self, to: &mut impl Write) -> Verdict {
-        // or this line would be lost with the one before
-        let end_of_torn: &[u8] = if self.is_torn { b"\n" } else { b"" };
-        let written =
-            to.write_all(end_of_torn).and_then(|()| to.write_all(&self.line)).and_then(|()| to.flush());
-        self.is_torn = written.is_err();
-        match written {
-            Ok(()) => Verdict::Accepted,
-            Err(error) => {
-                Verdict::Refused { reason: format!("write to stdout: {}", lower_first(&error.to_string())) }
-            }
-        }
     }
 }
 

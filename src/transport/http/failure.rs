@@ -1,8 +1,7 @@
 //! What it means when no answer came.
 
 use super::printable;
-#[cfg(feature = "tls")]
-pub(crate) use super::tls::fault as tls_fault;
+use super::tls::fault as tls_fault;
 use crate::transport::{Verdict, lower_first};
 
 /// Trouble on the way is for trying again; trouble with certificates or with what speaks there is not.
@@ -26,9 +25,4 @@ pub(super) fn verdict(error: &ureq::Error, url: &str) -> Verdict {
         }
         other => refused(lower_first(&printable(&other.to_string()))),
     }
-}
-
-#[cfg(not(feature = "tls"))]
-pub(crate) fn tls_fault(_: &std::io::Error) -> Option<crate::transport::TlsFault> {
-    None
 }

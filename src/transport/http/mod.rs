@@ -8,6 +8,9 @@ mod proxy;
 mod socket;
 #[cfg(feature = "tls")]
 mod tls;
+#[cfg(not(feature = "tls"))]
+#[path = "no_tls.rs"]
+mod tls;
 #[cfg(feature = "probe")]
 mod trial;
 mod warm_up;
@@ -18,13 +21,9 @@ use std::time::{Duration, Instant, SystemTime};
 use ureq::Agent;
 use ureq::http::{HeaderName, HeaderValue, Response, StatusCode, header};
 
-#[cfg(feature = "probe")]
-pub(crate) use self::failure::tls_fault;
 use self::mask::Mask;
-#[cfg(all(feature = "probe", feature = "tls"))]
-pub(crate) use self::tls::look;
-#[cfg(all(feature = "probe", not(feature = "tls")))]
-pub(crate) use self::trial::look;
+#[cfg(feature = "probe")]
+pub(crate) use self::tls::{fault as tls_fault, look};
 #[cfg(feature = "probe")]
 pub(crate) use self::trial::{End, Failure, Reply, ReplyBody, Trial};
 use self::warm_up::warm_up;

@@ -8,9 +8,9 @@ use ureq::http::{Response, header};
 use ureq::unversioned::resolver::DefaultResolver;
 use ureq::unversioned::transport::Connector;
 
-use super::failure::tls_fault;
 use super::journal::{Journal, NoteConnection, NoteTls, NotedResolver, Steps};
 use super::mask::Mask;
+use super::tls::fault as tls_fault;
 use super::{ANSWER_BYTES, Http, HttpPlan, PROTOBUF, header_text, printable, socket, status_text};
 use crate::record::Signal;
 use crate::transport::answer::{Answer, read_partial_success, read_status};
@@ -188,18 +188,6 @@ fn shown(location: &str) -> String {
     let authority_end = location[start..].find('/').map_or(location.len(), |at| start + at);
     let start_of_host = location[start..authority_end].rfind('@').map_or(start, |at| start + at + 1);
     printable(&format!("{}{}", &location[..start], &location[start_of_host..]))
-}
-
-/// There is nothing to see in a build without TLS.
-#[cfg(not(feature = "tls"))]
-pub(crate) fn look(
-    _: &crate::config::HttpSettings,
-    _: &str,
-    _: std::net::SocketAddr,
-    _: Option<&[u8]>,
-    _: Instant,
-) -> crate::transport::Look {
-    crate::transport::Look::none(ErrorKind::Unsupported.into())
 }
 
 #[cfg(test)]

@@ -6,13 +6,12 @@ mod destination;
 mod pace;
 mod program;
 
-use std::{env, fs};
-
 use standpipe::receiver::Receiver;
 use standpipe::{Config, SpanContext, Telemetry};
 
 use crate::outcome::Outcome;
 use crate::scene::LONG;
+use crate::scratch::Scratch;
 use crate::table::{Table, hold};
 
 pub(crate) const TABLES: &[Table] = &[
@@ -117,12 +116,10 @@ fn texts_are_cut_to_the_length_that_is_set() {
 
 #[test]
 fn certificates_are_read_from_their_files() {
-    let folder = env::temp_dir().join(format!("standpipe-acceptance-pem-{}", std::process::id()));
-    fs::create_dir_all(&folder).unwrap();
+    let scratch = Scratch::new();
     let file = |name: &str, kind: &str| {
-        let path = folder.join(name);
-        fs::write(&path, format!("-----BEGIN {kind}-----\n-----END {kind}-----\n")).unwrap();
-        path.display().to_string()
+        let pem = format!("-----BEGIN {kind}-----\n-----END {kind}-----\n");
+        scratch.write(name, pem).display().to_string()
     };
     let certificate = file("certificate.pem", "CERTIFICATE");
     let key = file("key.pem", "PRIVATE KEY");
@@ -131,7 +128,6 @@ fn certificates_are_read_from_their_files() {
          OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE={certificate}\nOTEL_EXPORTER_OTLP_CLIENT_KEY={key}"
     );
     let outcome = variables(&text);
-    fs::remove_dir_all(&folder).unwrap();
     let expected = [
         format!("ca-file = {certificate}"),
         format!("client-certificate-file = {certificate}"),

@@ -1,0 +1,40 @@
+//! A place for the files of a test.
+
+#![allow(dead_code, reason = "each test file is a crate of its own and uses only a part of this")]
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::{fs, process};
+
+/// An empty directory of its own, removed with it.
+pub(crate) struct Scratch(PathBuf);
+
+impl Scratch {
+    pub(crate) fn new() -> Self {
+        static MADE: AtomicUsize = AtomicUsize::new(0);
+        let name = format!("scratch-{}-{}", process::id(), MADE.fetch_add(1, Ordering::Relaxed));
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        // a process of the same number may have been killed before it could clear up
+        let _ = fs::remove_dir_all(&path);
+        fs::create_dir_all(&path).expect("the place of tests is writable");
+        Self(path)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// Writes a file and gives its path.
+    pub(crate) fn write(&self, name: &str, contents: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.0.join(name);
+        fs::write(&path, contents).expect("the place of tests is writable");
+        path
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // what is left behind is in the target directory and hurts nobody
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
