@@ -23,8 +23,12 @@ fn within<'k>(
     if letters.len() > LONGEST {
         return None;
     }
-    let (steps, best) =
-        known.into_iter().map(|candidate| (distance(&letters, candidate), candidate)).min()?;
+    let could_be_meant = |candidate: &&str| {
+        // every letter too many or too few is a step, so most words need no closer look
+        letters.len().abs_diff(candidate.len()) <= most_steps(letters.len().max(candidate.len()))
+    };
+    let known = known.into_iter().filter(could_be_meant);
+    let (steps, best) = known.map(|candidate| (distance(&letters, candidate), candidate)).min()?;
     (steps <= most_steps(letters.len().max(best.len()))).then_some(best)
 }
 
@@ -75,6 +79,14 @@ mod tests {
         assert_eq!(slip("enable.lgo-exporte", KNOWN), Some("enable.log-exporter"));
         assert_eq!(slip("enable.log-expo", KNOWN), None);
         assert_eq!(nearest("enable.log-expo", KNOWN), Some("enable.log-exporter"));
+    }
+
+    #[test]
+    fn words_of_another_length_are_not_looked_at_closely() {
+        // one that is too long by more letters than may be wrong, and one that is just short enough
+        assert_eq!(slip("lossy-and", KNOWN), None);
+        assert_eq!(slip("lossyxy", KNOWN), Some("lossy"));
+        assert_eq!(nearest("lossyxy", KNOWN), Some("lossy"));
     }
 
     #[test]
