@@ -18,7 +18,7 @@ mod sampler;
 mod shared;
 mod variables;
 
-pub(super) use variables::Variables;
+pub(super) use variables::{NotUtf8, Variables};
 
 use std::ffi::OsString;
 

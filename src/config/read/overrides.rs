@@ -1,7 +1,7 @@
 //! `TRACETEST_…`: environment variables that replace values which a file has.
 
 use super::report::Report;
-use crate::config::env::Variables;
+use crate::config::env::{NotUtf8, Variables};
 use crate::config::node::{Node, Tree};
 use crate::config::section::{EXPORTERS, SERVER};
 
@@ -33,12 +33,14 @@ fn replace(node: &mut Node, name: &str, variables: &Variables, report: &mut Repo
             }
         }
         Tree::List(_) => {}
-        value => {
-            if let Some(Ok(text)) = variables.get(name) {
+        value => match variables.get(name) {
+            Some(Ok(text)) => {
                 *value = Tree::Text(text.to_owned());
                 report.replace(node.at, name.to_owned());
             }
-        }
+            Some(Err(NotUtf8)) => report.ignored_variable(name, "is not UTF-8", "set it to text"),
+            None => {}
+        },
     }
 }
 

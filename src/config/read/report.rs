@@ -80,6 +80,17 @@ impl<'d> Report<'d> {
         self.push(FindingSeverity::Note, at, key.into(), what.into(), fix.into());
     }
 
+    /// A warning about an environment variable that replaces nothing.
+    pub(super) fn ignored_variable(&mut self, variable: &str, why: &str, fix: &str) {
+        self.findings.push(Finding {
+            severity: FindingSeverity::Warning,
+            location: None,
+            key: variable.to_owned(),
+            what: format!("ignored: {why}"),
+            fix: fix.to_owned(),
+        });
+    }
+
     /// A value of another type than the key has.
     pub(super) fn wrong_type(
         &mut self,
