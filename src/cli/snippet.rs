@@ -73,6 +73,8 @@ pub(crate) struct Snippet {
 impl Snippet {
     /// The place at `line` and `column` of `text`, both counted from 1; `None` if it has no such line.
     pub(crate) fn cut(text: &str, syntax: Syntax, line: usize, column: usize) -> Option<Self> {
+        // the mark that some editors put first is no character of the first line
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let original = text.lines().nth(line.checked_sub(1)?)?;
         let shown = match syntax {
             Syntax::Toml => without_secrets(original, is_table, toml_entry),
@@ -188,6 +190,12 @@ mod tests {
         let text = "headers = [\"Authorization: Bearer hunter2\", \"hunter2\"]";
         let snippet = Snippet::cut(text, Syntax::Toml, 1, 45).expect("a line");
         assert_eq!(snippet, Snippet { line: "headers = ***".to_owned(), caret: 10 });
+    }
+
+    #[test]
+    fn the_mark_of_some_editors_is_no_part_of_the_first_line() {
+        let snippet = Snippet::cut("\u{feff}level = 1", Syntax::Toml, 1, 9).expect("a line");
+        assert_eq!(snippet, Snippet { line: "level = 1".to_owned(), caret: 8 });
     }
 
     #[test]
