@@ -1,5 +1,8 @@
 //! What works but was probably not meant is told, with what to write instead; what is somebody else's is left alone.
 
+use std::fs;
+use std::path::PathBuf;
+
 use settings::{findings, tracer};
 use standpipe::Config;
 
@@ -87,5 +90,54 @@ fn an_endpoint_that_no_collector_has_is_told() {
     }
     for endpoint in ["http://localhost:4318/v1/metrics", "http://localhost/otlp", "localhost:1"] {
         assert_eq!(metrics(endpoint), [""; 0], "{endpoint}");
+    }
+}
+
+#[test]
+fn a_file_that_is_named_after_another_format_is_told_so_once() {
+    let toml = "# ours\n[tracer.otel]\ntype = 'otel'\ntransport = 'http'\n";
+    let dotted = "tracer.otel.type = 'otel'\ntracer.otel.transport = 'http'\n";
+    let yaml = "postgres:\ntelemetry:\n  exporters:\n    c:\n      sampling: 1\nserver:\n  telemetry:\n";
+    let json = "{\"server\": {\"telemetry\": {\"exporter\": \"c\"}}}";
+    for (name, text, message) in [
+        ("misnamed.yaml", toml, "this is TOML, but by its name the file is YAML; let its name end in .toml"),
+        ("dotted.yml", dotted, "this is TOML, but by its name the file is YAML; let its name end in .toml"),
+        ("misnamed.toml", yaml, "this is YAML, but by its name the file is TOML; let its name end in .yaml"),
+        ("misnamed.json", json, "this is YAML, but by its name the file is TOML; let its name end in .yaml"),
+    ] {
+        let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+        fs::write(&path, text).unwrap();
+        let error = Config::from_file(&path).expect_err(name);
+        assert_eq!(error.to_string(), format!("{}:1:1: {message}", path.display()), "{name}");
+    }
+}
+
+#[test]
+fn a_mistake_in_a_file_of_the_right_name_is_told_as_before() {
+    for (name, text, message) in [
+        (
+            "right.toml",
+            "[tracer.a]\ntype: 'otel'\n",
+            "2:1: tracer.a.type: key without a value; write key = value",
+        ),
+        ("right.yaml", "tracer:\n  a: [\n", "2:6: [ is never closed; write ]"),
+    ] {
+        let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+        fs::write(&path, text).unwrap();
+        let error = Config::from_file(&path).expect_err(name);
+        assert_eq!(error.to_string(), format!("{}:{message}", path.display()), "{name}");
+    }
+}
+
+#[test]
+fn a_yaml_document_that_is_no_table_is_told() {
+    for (text, kind) in
+        [("just words\n", "a string"), ("- tracer\n- metrics\n", "an array"), ("7", "an integer")]
+    {
+        let error = Config::from_yaml_str(text).expect_err(text);
+        assert_eq!(error.to_string(), format!("<yaml>:1:1: found {kind}; write keys and their values"));
+    }
+    for text in ["", "# nothing\n", "---\n", "~\n"] {
+        assert!(Config::from_yaml_str(text).is_ok(), "{text:?}");
     }
 }
