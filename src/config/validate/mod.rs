@@ -24,7 +24,8 @@ pub(super) const LONGEST: Duration = Duration::from_secs(365 * 86_400);
 ///
 /// # Errors
 ///
-/// All findings, if at least one is an error; with them the configuration without its broken exporters.
+/// All findings, if at least one is an error; with them the configuration without its broken exporters. What is disabled
+/// has no errors, only warnings.
 pub(super) fn validate(
     mut config: Config,
     mut findings: Vec<Finding>,
@@ -47,6 +48,12 @@ pub(super) fn validate(
         findings.append(&mut found);
     }
     findings.extend(remarks::on_observation(&config));
+    if config.disabled {
+        // nothing of it will be started, so nothing of it is a reason for a program not to start
+        findings
+            .iter_mut()
+            .for_each(|finding| finding.severity = finding.severity.min(FindingSeverity::Warning));
+    }
     let failed = findings.iter().any(|finding| finding.severity == FindingSeverity::Error);
     // an exporter that both routes use is checked twice
     let mut told = HashSet::new();
@@ -57,12 +64,9 @@ pub(super) fn validate(
     // what is validated twice, after reading and at start, is told once
     let new: Vec<Finding> = told.filter(|finding| !config.findings.contains(finding)).cloned().collect();
     config.findings.extend(new);
-    if !failed {
-        return Ok(config);
-    }
     let mut keep = broken.iter().map(|broken| !broken);
     config.exporters.retain(|_| keep.next().unwrap_or(false));
-    Err(ConfigError::new(findings, config))
+    if failed { Err(ConfigError::new(findings, config)) } else { Ok(config) }
 }
 
 fn check(exporter: &Exporter, found: &mut Vec<Finding>) {
