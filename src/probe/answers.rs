@@ -94,7 +94,7 @@ fn refused(reply: &Reply, asked: &Asked<'_>) -> Words {
         404 | 501 => Words::new(
             format!("{}: nothing is taken at {path}", reply.status_text),
             match asked.path == usual {
-                true => "is it a collector, and does it take this signal?".to_owned(),
+                true => "is it a collector, and does it take this signal at this path?".to_owned(),
                 false => format!("is the path right? usual is {usual}"),
             },
         ),

@@ -77,7 +77,7 @@ fn the_usual_path_is_not_put_in_question() {
         (
             404,
             "Not Found",
-            "- 404 Not Found: nothing is taken at /v1/traces | is it a collector, and does it take this signal?",
+            "- 404 Not Found: nothing is taken at /v1/traces | is it a collector, and does it take this signal at this path?",
         ),
         (
             405,
