@@ -23,7 +23,7 @@ fn check_accepts_a_usable_file() {
     };
     assert!(row("throttle ").ends_with(&format!("{file}:4:12")), "{text}");
     assert!(row("timeout ").ends_with("default"), "{text}");
-    assert!(text.contains("1 usable exporter"), "{text}");
+    assert!(text.contains("no usable exporter, 1 for a version with gRPC"), "{text}");
 }
 
 #[test]
@@ -252,7 +252,11 @@ fn a_grpc_exporter_is_described_and_is_no_error() {
     let output = run(&["check", "--offline", &file]);
     let text = stdout(&output);
     assert_eq!(output.status.code(), Some(0), "{text}");
-    assert!(text.contains("http://collector.example:4317\n") && text.contains("1 usable exporter"), "{text}");
+    assert!(
+        text.contains("http://collector.example:4317\n")
+            && text.contains("no usable exporter, 1 for a version with gRPC"),
+        "{text}"
+    );
     let (code, found) = checked(&["--offline", &file]);
     assert_eq!(code, Some(0));
     assert_eq!(found["exporters"][0]["transport"], "grpc");
@@ -358,6 +362,23 @@ fn an_environment_that_switches_everything_off_is_fine() {
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let found: Value = serde_json::from_str(&stdout(&output)).expect("it is JSON");
     assert_eq!(found, json!({"exporters": [], "warnings": [], "errors": []}));
+}
+
+#[cfg(unix)]
+#[test]
+fn an_override_that_is_no_text_is_told_and_ignored() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+
+    let text = "telemetry: {exporters: {c: {sampling: 7, exporter: {type: collector}}}}\nserver: {telemetry: {exporter: c}}\n";
+    let file = config("overridden.yaml", text);
+    let variable = "TRACETEST_TELEMETRY_EXPORTERS_C_SAMPLING";
+    let mut command = standpipe(&["check", "--json", "--offline", &file]);
+    let output = finish(command.env(variable, OsStr::from_bytes(b"h\xfcnter2")));
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let found: Value = serde_json::from_str(&stdout(&output)).expect("it is JSON");
+    assert_eq!(found["exporters"][0]["sampling"], json!(7.0));
+    assert_eq!(found["warnings"][0], json!(format!("{variable}: ignored: is not UTF-8; set it to text")));
 }
 
 #[test]

@@ -114,6 +114,10 @@ fn one_mistake_is_told_once() {
             "[tracer.a]\ntype = 'otel'\ntransport = 'htp'\n",
             "<toml>:3:13: tracer.a.transport: \"htp\" is not known; did you mean \"http\"?",
         ),
+        (
+            "[tracer.a]\ntype: 'otel'\ntransport = 'http'\n",
+            "<toml>:2:1: tracer.a.type: key without a value; write key = value",
+        ),
     ] {
         assert_eq!(refused(text).to_string(), message);
     }
@@ -203,6 +207,12 @@ fn no_output_holds_a_secret() {
         format!("headers = ['Authorization: {SECRET}"),
         format!("headers = ['Authorization: {SECRET}' 'x']"),
         format!("headers = [['{SECRET}']]"),
+        format!("headers = ['Authorization: Bearer\n{SECRET}']"),
+        format!("headers = ['Authorization: Bearer',\n{SECRET}]\n"),
+        format!("{SECRET}\n"),
+        format!("{SECRET} x\n"),
+        format!("lossy.{SECRET}\n"),
+        format!("\"{SECRET}\" x\n"),
         format!("endpoint = 'http://user:{SECRET}@a.test'"),
         format!("endpoint = 'http://user:?{SECRET}@a.test'"),
         format!("endpoint = 'http://a.test/?key={SECRET}'"),
@@ -280,6 +290,8 @@ fn hostile_documents_are_refused_quickly_and_without_harm() {
         ("equals signs", fill("=\n")),
         ("headers", fill("[\n")),
         ("quotes", fill("\"")),
+        ("carriage returns", fill("\r")),
+        ("lines that end in them", fill("[tracer.a]\rtype='otel'\r")),
         ("duplicates", fill("a=1\n")),
         ("duplicates in a tracer", format!("[tracer.a]\n{}", "a=1\n".repeat(SIZE / 4 - 3))),
         (

@@ -263,3 +263,16 @@ fn a_broken_exporter_of_one_route_does_not_disable_the_other() {
     assert_eq!(usable.exporters().len(), 1);
     assert_eq!(usable.exporters()[0].route(), Some(RouteName::Internal));
 }
+
+#[test]
+fn a_wrong_name_of_one_route_leaves_the_other_alone() {
+    for choice in ["'nobody'", "5"] {
+        let text = format!(
+            "server.telemetry = {{exporter = 'c', applicationExporter = {choice}}}\n\
+             [telemetry.exporters.c]\nexporter.type = 'collector'\n"
+        );
+        let usable = refused(&text).into_usable();
+        assert_eq!(usable.exporters().len(), 1, "{choice}");
+        assert_eq!(usable.exporters()[0].route(), Some(RouteName::Internal), "{choice}");
+    }
+}

@@ -185,7 +185,7 @@ fn every_good_value_of_metrics_becomes_the_effective_one() {
         ("", "interval", "1m"),
         ("", "timeout", "10s"),
         ("", "queue-records", "32768"),
-        ("interval = 1", "interval", "1ms"),
+        ("interval = 1000", "interval", "1s"),
         ("interval = '5 S'", "interval", "5s"),
         ("interval = '365d'", "interval", "365d"),
         ("temporality = 'cumulative'", "temporality", "cumulative"),

@@ -222,7 +222,7 @@ fn endpoints_are_asked_at_the_same_time_so_that_one_budget_is_enough_for_all() {
 
 #[test]
 fn http_on_a_grpc_port_is_recognized() {
-    let expected = "write transport = \"grpc\", or the HTTP port, usually 4318";
+    let expected = "write the collector's HTTP port, usually 4318";
     for address in [saying(SETTINGS), strict_grpc_server()] {
         let (stages, what, advice) = failure(&traces(format!("http://{address}")));
         assert_eq!(stages, ["resolve", "connect", "export"]);
@@ -238,7 +238,7 @@ fn http_on_a_grpc_port_behind_tls_is_recognized() {
     let (stages, what, advice) = failure(&exporter_to(&talking));
     assert_eq!(stages, ["resolve", "connect", "tls", "export"]);
     assert_eq!(what, "this port speaks gRPC (HTTP/2)");
-    assert!(advice.starts_with("write transport = \"grpc\""), "{advice}");
+    assert!(advice.starts_with("write the collector's HTTP port"), "{advice}");
     let strict = TlsFront::offering("h2", &ca.leaf("localhost"), strict_grpc_server());
     let (stages, what, advice) = failure(&exporter_to(&strict));
     assert_eq!(stages, ["resolve", "connect", "tls", "export"]);
@@ -366,7 +366,7 @@ fn each_status_is_told_in_words() {
     for (answer, expected) in [
         (Answer::status(401), "401 Unauthorized; no authorization header is sent"),
         (Answer::status(403), "403 Forbidden; no authorization header is sent"),
-        (Answer::status(404), "404 Not Found: nothing is taken at /v1/traces; is the path right?"),
+        (Answer::status(404), "404 Not Found: nothing is taken at /v1/traces; is it a collector"),
         (Answer::status(405), "405 Method Not Allowed: nothing can be posted to /v1/traces"),
         (Answer::status(413), "413 "),
         (Answer::status(415), "415 Unsupported Media Type; does the server take OTLP as protobuf"),
@@ -494,7 +494,7 @@ fn a_grpc_server_is_greeted_in_http2_and_the_untried_export_is_noted() {
 fn grpc_on_the_wrong_port_is_recognized() {
     let (ca, receiver) = (TestCa::new(), Receiver::start().unwrap());
     let front = TlsFront::start(&ca.leaf("localhost"), receiver.address());
-    let plain = "is it the HTTP port? write transport = \"http\", or the gRPC port, usually 4317";
+    let plain = "is it the HTTP port? that of gRPC is usually 4317";
     for (address, expected_what, expected_advice) in [
         (receiver.address(), "this port speaks HTTP/1", plain),
         (front.address(), "this port speaks TLS", "write https:// instead of http://"),

@@ -73,10 +73,21 @@ pub(crate) struct Snippet {
 impl Snippet {
     /// The place at `line` and `column` of `text`, both counted from 1; `None` if it has no such line.
     pub(crate) fn cut(text: &str, syntax: Syntax, line: usize, column: usize) -> Option<Self> {
+        Self::showing(&HARMLESS, text, syntax, line, column)
+    }
+
+    /// The same where every value is secret, whatever its key is called: among headers.
+    pub(crate) fn of_headers(text: &str, syntax: Syntax, line: usize, column: usize) -> Option<Self> {
+        Self::showing(&[], text, syntax, line, column)
+    }
+
+    fn showing(harmless: &[&str], text: &str, syntax: Syntax, line: usize, column: usize) -> Option<Self> {
+        // the mark that some editors put first is no character of the first line
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let original = text.lines().nth(line.checked_sub(1)?)?;
         let shown = match syntax {
-            Syntax::Toml => without_secrets(original, is_table, toml_entry),
-            Syntax::Yaml => without_secrets(original, is_branch, yaml_entry),
+            Syntax::Toml => without_secrets(original, harmless, is_table, toml_entry),
+            Syntax::Yaml => without_secrets(original, harmless, is_branch, yaml_entry),
         };
         let shown: String = shown.replace('\t', " ").chars().take(LONGEST_LINE).collect();
         // What is masked has no columns of its own.
@@ -92,6 +103,7 @@ type Entry<'l> = (&'l str, &'l str);
 /// The line with every value masked that is not known to be harmless, and without a comment.
 fn without_secrets(
     line: &str,
+    harmless: &[&str],
     has_no_value: fn(&str) -> bool,
     entry: for<'l> fn(&'l str) -> Option<Entry<'l>>,
 ) -> String {
@@ -100,7 +112,7 @@ fn without_secrets(
         return code.to_owned();
     }
     match entry(code) {
-        Some((key, value)) if is_harmless(key) && is_one_value(value) => code.to_owned(),
+        Some((key, value)) if harmless.contains(&name_of(key)) && is_one_value(value) => code.to_owned(),
         Some((key, value)) if is_key(key) && is_begun(value) => format!("{key} {MASK}"),
         // The rest of a list, of a text, or of something that is no entry at all.
         _ if line.trim().is_empty() => String::new(),
@@ -127,10 +139,6 @@ fn is_table(line: &str) -> bool {
 /// `exporters:`, with all that it holds below it.
 fn is_branch(line: &str) -> bool {
     line.strip_suffix(':').is_some_and(|_| is_key(line))
-}
-
-fn is_harmless(key: &str) -> bool {
-    HARMLESS.contains(&name_of(key))
 }
 
 /// Whether this is the name of a key, and not the first half of a token.
@@ -188,6 +196,12 @@ mod tests {
         let text = "headers = [\"Authorization: Bearer hunter2\", \"hunter2\"]";
         let snippet = Snippet::cut(text, Syntax::Toml, 1, 45).expect("a line");
         assert_eq!(snippet, Snippet { line: "headers = ***".to_owned(), caret: 10 });
+    }
+
+    #[test]
+    fn the_mark_of_some_editors_is_no_part_of_the_first_line() {
+        let snippet = Snippet::cut("\u{feff}level = 1", Syntax::Toml, 1, 9).expect("a line");
+        assert_eq!(snippet, Snippet { line: "level = 1".to_owned(), caret: 8 });
     }
 
     #[test]

@@ -2,10 +2,12 @@
 
 use std::path::Path;
 
-use super::document::Document;
+use super::document::{Document, Mistake};
 use super::env::Variables;
 use super::error::{ConfigError, Fault, FindingSeverity, Location};
 use super::expand::{MAX_FILE_BYTES, Surroundings, read_bounded};
+use super::node::{Node, Tree};
+use super::section::{FIRST_NAMES, Owner};
 #[cfg(feature = "yaml")]
 use super::yaml;
 use super::{Config, read, toml};
@@ -154,8 +156,12 @@ fn read_file(path: &Path) -> Result<Config, ConfigError> {
         unreadable(&name, unfit(format!("not UTF-8 in line {line}")))
     })?;
     let format = Format::of(path);
+    let mut document = format.parse(&name, &text)?;
+    if format.is_mistaken(&document, &text) {
+        format.tell_of_the_other(&mut document);
+    }
     let surroundings = Surroundings::new(path.parent().unwrap_or(Path::new("")));
-    read::read(format.parse(&name, &text)?, &surroundings, &Variables::of_process())
+    read::read(document, &surroundings, &Variables::of_process())
 }
 
 /// Reads text; paths in it start at the working directory, and the environment is not asked.
@@ -186,6 +192,41 @@ impl Format {
         let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
         let is_yaml = ["yaml", "yml"].iter().any(|known| known.eq_ignore_ascii_case(extension));
         if is_yaml { Self::Yaml } else { Self::Toml }
+    }
+
+    fn other(self) -> Self {
+        match self {
+            Self::Toml => Self::Yaml,
+            Self::Yaml => Self::Toml,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Toml => "TOML",
+            Self::Yaml => "YAML",
+        }
+    }
+
+    /// Whether a text that is wrong in this format is right in the other.
+    fn is_mistaken(self, document: &Document<'_>, text: &str) -> bool {
+        if document.mistakes.is_empty() && document.root.as_table().is_some() {
+            return false;
+        }
+        let has_sections = |root: &Node| FIRST_NAMES.iter().any(|name| root.get(name).is_some());
+        self.other().parse("", text).is_ok_and(|other| other.mistakes.is_empty() && has_sections(&other.root))
+    }
+
+    /// One mistake, the name of the file, in place of one in every line.
+    fn tell_of_the_other(self, document: &mut Document<'_>) {
+        let (own, other) = (self.name(), self.other().name());
+        let fault = Fault::new(
+            format!("this is {other}, but by its name the file is {own}"),
+            format!("let its name end in .{}", other.to_ascii_lowercase()),
+        );
+        let finding = fault.found(FindingSeverity::Error, Some(document.places.location(0)), "");
+        document.mistakes = vec![Mistake { owner: Owner::Unknown, finding }];
+        document.root.value = Tree::Null;
     }
 
     /// # Errors

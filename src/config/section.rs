@@ -19,6 +19,9 @@ pub(super) const METRICS: [&str; 2] = ["metrics", "open-telemetry"];
 pub(super) const EXPORTERS: [&str; 2] = ["telemetry", "exporters"];
 pub(super) const SERVER: [&str; 2] = ["server", "telemetry"];
 
+/// What the path of every section begins with.
+pub(super) const FIRST_NAMES: [&str; 4] = ["tracer", METRICS[0], EXPORTERS[0], SERVER[0]];
+
 const OF_TRACERS: [&str; 4] = [TYPE, ENABLE, ENABLE_LOGS, ENABLE_SPANS];
 const OF_METRICS: [&str; 1] = [SELF_OBSERVATION];
 

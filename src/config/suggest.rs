@@ -37,18 +37,25 @@ fn within<'k>(
     if letters.len() > LONGEST {
         return None;
     }
-    let (steps, best) =
-        known.into_iter().map(|candidate| (distance(&letters, candidate), candidate)).min()?;
-    (steps <= most_steps(letters.len().max(best.len()))).then_some(best)
+    let steps_to = |candidate: &'k str| {
+        let most = most_steps(letters.len().max(candidate.len()));
+        distance(&letters, candidate, most).map(|steps| (steps, candidate))
+    };
+    known.into_iter().filter_map(steps_to).min().map(|(_, best)| best)
 }
 
-/// How many letters must be inserted, removed, replaced or swapped with their neighbour.
-fn distance(word: &[char], candidate: &str) -> usize {
+/// How many letters must be inserted, removed, replaced or swapped with their neighbour; `None` if more than `most`,
+/// which is mostly seen after a few letters.
+fn distance(word: &[char], candidate: &str, most: usize) -> Option<usize> {
     let candidate: Vec<char> = candidate.chars().map(|c| c.to_ascii_lowercase()).collect();
+    if word.len().abs_diff(candidate.len()) > most {
+        return None;
+    }
     let mut before_last: Vec<usize> = Vec::new();
     let mut last: Vec<usize> = (0..=candidate.len()).collect();
     for (row, &letter) in word.iter().enumerate() {
-        let mut current = vec![row + 1];
+        let mut current = Vec::with_capacity(last.len());
+        current.push(row + 1);
         for (column, &wanted) in candidate.iter().enumerate() {
             let replaced = last[column] + usize::from(letter != wanted);
             let mut steps = replaced.min(last[column + 1] + 1).min(current[column] + 1);
@@ -58,9 +65,13 @@ fn distance(word: &[char], candidate: &str) -> usize {
             }
             current.push(steps);
         }
+        // a swap goes on from the row before
+        if last.iter().chain(&current).all(|steps| *steps > most) {
+            return None;
+        }
         before_last = std::mem::replace(&mut last, current);
     }
-    last[candidate.len()]
+    Some(last[candidate.len()]).filter(|steps| *steps <= most)
 }
 
 #[cfg(test)]
@@ -89,6 +100,13 @@ mod tests {
         assert_eq!(slip("enable.lgo-exporte", KNOWN), Some("enable.log-exporter"));
         assert_eq!(slip("enable.log-expo", KNOWN), None);
         assert_eq!(nearest("enable.log-expo", KNOWN), Some("enable.log-exporter"));
+    }
+
+    #[test]
+    fn as_many_letters_as_may_be_wrong_may_be_too_many() {
+        assert_eq!(slip("lossy-and", KNOWN), None);
+        assert_eq!(slip("lossyxy", KNOWN), Some("lossy"));
+        assert_eq!(nearest("lossyxy", KNOWN), Some("lossy"));
     }
 
     #[test]

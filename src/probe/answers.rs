@@ -93,11 +93,17 @@ fn refused(reply: &Reply, asked: &Asked<'_>) -> Words {
         401 | 403 | 407 => Words::new(said(reply), credentials(asked)),
         404 | 501 => Words::new(
             format!("{}: nothing is taken at {path}", reply.status_text),
-            format!("is the path right? usual is {usual}"),
+            match asked.path == usual {
+                true => "is it a collector, and does it take this signal at this path?".to_owned(),
+                false => format!("is the path right? usual is {usual}"),
+            },
         ),
         405 => Words::new(
             format!("{}: nothing can be posted to {path}", reply.status_text),
-            format!("is it a collector? is the path right? usual is {usual}"),
+            match asked.path == usual {
+                true => "is it a collector?".to_owned(),
+                false => format!("is it a collector? is the path right? usual is {usual}"),
+            },
         ),
         413 => Words::new(said(reply), "not even an empty request is taken: look into the server's limits"),
         415 if asked.is_compressed => Words::new(

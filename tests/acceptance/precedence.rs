@@ -272,7 +272,12 @@ const OVERRIDES: &[Row] = &[
         "only keys that the file has",
         "TRACETEST_TELEMETRY_EXPORTERS_MY_OWN_SAMPLING=5\n\
         TRACETEST_SERVER_TELEMETRY_EXPORTER=my-own\n",
-        &["internal/check id = my-own", "internal/check sampling = 100"],
+        &[
+            "internal/check id = my-own",
+            "internal/check sampling = 100",
+            "warning: TRACETEST_TELEMETRY_EXPORTERS_MY_OWN_SAMPLING: ignored: the file has no such key; \
+            write the key in the file, or unset it",
+        ],
     ),
     row(
         "an empty variable is none",

@@ -52,7 +52,9 @@ impl Problem {
         if let Some((line, column)) = self.place {
             let place = format!("{}:{line}:{column}", origin.name);
             lines.push(beside(margin, "-->", &place, look));
-            if let Some(snippet) = Snippet::cut(&origin.text, origin.syntax, line, column) {
+            let is_of_headers = self.key.split('.').any(|part| part == "headers");
+            let cut = if is_of_headers { Snippet::of_headers } else { Snippet::cut };
+            if let Some(snippet) = cut(&origin.text, origin.syntax, line, column) {
                 lines.extend(self.quote(line, &snippet, look));
             }
         }
@@ -134,6 +136,18 @@ mod tests {
                 "   = write 100".to_owned(),
             ];
             assert_eq!(lines, expected);
+        }
+    }
+
+    #[test]
+    fn the_value_of_a_header_is_not_shown_though_it_has_the_name_of_a_key() {
+        let found = problem(Some((2, 9)), "tracer.otel.headers", "value of header \"level\" is bad", "");
+        for (file, text) in [
+            ("a.toml", "[tracer.otel.headers]\nlevel = \"hunter2\""),
+            ("a.yaml", "headers:\n  level: hunter2"),
+        ] {
+            let lines = found.draw(&origin(file, text), &plain_look(80)).concat();
+            assert!(lines.contains("level") && !lines.contains("hunter2"), "{lines}");
         }
     }
 

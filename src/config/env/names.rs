@@ -47,6 +47,9 @@ const ALL: &str = "OTEL_";
 /// Whatever begins so is meant for an exporter like ours.
 const OURS: [&str; 3] = ["OTEL_EXPORTER_OTLP_", "OTEL_BSP_", "OTEL_BLRP_"];
 
+/// More are not looked at: a program should start at once, whatever else is in its environment.
+const MOST_UNKNOWN: usize = 1_000;
+
 /// The variable that sets it for one signal; `None` if the signal has none for it.
 pub(super) fn own(signal: Signal, key: Key) -> Option<String> {
     if let Some(base) = base(key) {
@@ -97,7 +100,8 @@ pub(super) fn exporter(signal: Signal) -> String {
 /// Warns of what looks like one of these variables and is none. Those of other programs are left alone.
 pub(super) fn report_unknown(variables: &Variables, reader: &mut Reader<'_>) {
     let known = known();
-    for name in variables.names().filter(|name| !known.iter().any(|known| known == name)) {
+    let unknown = variables.names().filter(|name| !known.iter().any(|known| known == name));
+    for name in unknown.take(MOST_UNKNOWN) {
         let ours = OURS.into_iter().find(|start| name.starts_with(start));
         // the start that they have in common says nothing of what was meant
         let start = ours.unwrap_or(ALL);

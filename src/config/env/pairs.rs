@@ -20,6 +20,9 @@ pub(super) fn headers(text: &str) -> Result<Vec<(String, Secret)>, Fault> {
             return Err(Fault::new(format!("header {number} has no ="), "write it like name=value"));
         };
         let name = header::trim(name);
+        if name.is_empty() {
+            return Err(Fault::new(format!("header {number} has no name"), "write it like name=value"));
+        }
         let value = decoded(header::trim(value)).map_err(|fault| {
             // only a name that is one may be shown
             match header::check(number, name, "x") {

@@ -20,7 +20,7 @@ use super::document::Document;
 use super::env::Variables;
 use super::error::ConfigError;
 use super::expand::Surroundings;
-use super::node::{Field, Node};
+use super::node::{Field, Node, Tree};
 use super::path::dotted;
 use super::section::{METRICS, Section};
 use super::{Config, Exporter, RouteName, env, validate};
@@ -36,6 +36,9 @@ pub(super) fn read(
 ) -> Result<Config, ConfigError> {
     let Document { mut root, mistakes, places } = document;
     let mut report = Report::new(&*places, mistakes);
+    if !matches!(root.value, Tree::Table(_) | Tree::Null) {
+        report.wrong_type(None, "", &root, "write keys and their values");
+    }
     overrides::apply(&mut root, variables, &mut report);
     let mut found = Found { surroundings, report, config: Config::new(), exporters: Vec::new() };
     found.read_tracers(&root);

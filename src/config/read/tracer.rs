@@ -53,6 +53,10 @@ impl TracerReader<'_, '_, '_> {
     fn is_ours(&mut self) -> bool {
         let path = self.reader.path(TYPE);
         let Some(kind) = self.entries.find(TYPE) else {
+            if self.reader.is_broken() {
+                // it may stand in a line that could not be read
+                return true;
+            }
             let at = self.reader.declared_at();
             self.reader.report.warning(at, path, "not started: it has no type", TYPE_ADVICE);
             return false;

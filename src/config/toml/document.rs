@@ -88,7 +88,11 @@ impl<'d> TomlDocument<'d> {
             Reason::Parse(message) => self.in_our_words(place, message),
         };
         let owner = self.outline.owner_at(place);
-        let key = dotted(self.outline.path_at(place).iter().map(String::as_str));
+        let path = match reason {
+            Reason::Scan(_) => self.outline.path_without_strays(place),
+            Reason::Parse(_) => self.outline.path_at(place),
+        };
+        let key = dotted(path.iter().map(String::as_str));
         let finding = fault.found(FindingSeverity::Error, Some(self.location_of(place)), key);
         Mistake { owner, finding }
     }

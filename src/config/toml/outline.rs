@@ -5,7 +5,7 @@ use std::ops::Range;
 use toml::de::DeValue;
 
 use super::cursor::Cursor;
-use crate::config::section::Owner;
+use crate::config::section::{FIRST_NAMES, Owner, is_known_somewhere};
 
 /// The statements of a document, and the text that is handed to the parser in its place.
 #[derive(Debug, Default)]
@@ -136,6 +136,19 @@ impl<'d> Outline<'d> {
     /// The whole key of the statement at a place; empty if there is none.
     pub(super) fn path_at(&self, place: usize) -> Vec<String> {
         self.statement_at(place).map(|number| self.path_of(&self.statements[number])).unwrap_or_default()
+    }
+
+    /// The same without words at its end that are the name of nothing: where no value follows, they may be the rest of a
+    /// broken text, and so of a secret.
+    pub(super) fn path_without_strays(&self, place: usize) -> Vec<String> {
+        let mut path = self.path_at(place);
+        let statement = self.statement_at(place).map(|number| &self.statements[number]);
+        let of_table = statement.map_or(0, |statement| self.tables[statement.table].path.len());
+        let is_known = |word: &String| is_known_somewhere(word) || FIRST_NAMES.contains(&word.as_str());
+        while path.len() > of_table && !path.last().is_some_and(is_known) {
+            path.pop();
+        }
+        path
     }
 
     /// Whom a mistake at this place concerns.

@@ -27,13 +27,16 @@ const NO_KEY: (&str, &str) =
 const NO_TOML: (&str, &str) = ("too many mistakes, nothing is read from here on", "is this a TOML file?");
 const TOO_LONG: (&str, &str) =
     ("more than 20000 values, nothing is read from here on", "write a shorter file");
+const FOREIGN_LINE_ENDS: (&str, &str) =
+    ("lines end in a carriage return alone, nothing is read from here on", "end them with a line feed");
 const NO_VALUE: (&str, &str) = ("key without a value", "write key = value");
 const NO_END: (&str, &str) = ("never closed, nothing is read from here on", "close it");
 
 /// Walks over the whole document.
 pub(super) fn scan(document: &str) -> Outline<'_> {
-    let mut scanner =
-        Scanner { document, cursor: Cursor::new(document), values: 0, outline: Outline::new(document) };
+    let foreign_end = foreign_line_end(document);
+    let cursor = Cursor::new(&document[..foreign_end.unwrap_or(document.len())]);
+    let mut scanner = Scanner { document, cursor, values: 0, outline: Outline::new(document) };
     scanner.cursor.skip_blank();
     // each statement takes at least its first character, so this ends
     while let Some(first) = scanner.cursor.peek() {
@@ -46,7 +49,18 @@ pub(super) fn scan(document: &str) -> Outline<'_> {
         }
         scanner.cursor.skip_blank();
     }
+    if let Some(at) = foreign_end {
+        scanner.give_up(at, FOREIGN_LINE_ENDS);
+    }
     scanner.outline
+}
+
+/// Where the first carriage return without a line feed is, if it is one of so many that the lines must end that way.
+fn foreign_line_end(document: &str) -> Option<usize> {
+    let is_alone = |at: &usize| document.as_bytes().get(at + 1) != Some(&b'\n');
+    let mut alone = document.match_indices('\r').map(|(at, _)| at).filter(is_alone);
+    let first = alone.next()?;
+    alone.nth(MAX_MALFORMED).map(|_| first)
 }
 
 struct Scanner<'d> {
@@ -388,6 +402,11 @@ mod tests {
             assert_eq!(told.what, "more than 20000 values, nothing is read from here on");
             assert_eq!(outline.owner_at(told.at), Owner::Unknown);
         }
+        let foreign = format!("a = 1\n{}", "b = 1\r".repeat(1_000));
+        let outline = scan(&foreign);
+        assert_eq!(outline.edited().0, "a = 1\nb = 1");
+        let [told] = outline.malformed() else { panic!("{:?}", outline.malformed()) };
+        assert_eq!((told.at, &told.what[..33]), (11, "lines end in a carriage return al"));
         let garbage = "!\n".repeat(1_000);
         let outline = scan(&garbage);
         assert_eq!(outline.malformed().len(), 101);

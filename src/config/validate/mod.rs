@@ -24,7 +24,8 @@ pub(super) const LONGEST: Duration = Duration::from_secs(365 * 86_400);
 ///
 /// # Errors
 ///
-/// All findings, if at least one is an error; with them the configuration without its broken exporters.
+/// All findings, if at least one is an error; with them the configuration without its broken exporters. What is disabled
+/// has no errors, only warnings.
 pub(super) fn validate(
     mut config: Config,
     mut findings: Vec<Finding>,
@@ -50,6 +51,12 @@ pub(super) fn validate(
         findings.append(&mut found);
     }
     findings.extend(remarks::on_observation(&config));
+    if config.disabled {
+        // nothing of it will be started, so nothing of it is a reason for a program not to start
+        findings
+            .iter_mut()
+            .for_each(|finding| finding.severity = finding.severity.min(FindingSeverity::Warning));
+    }
     let failed = findings.iter().any(|finding| finding.severity == FindingSeverity::Error);
     // an exporter that both routes use is checked twice
     let mut told = HashSet::new();

@@ -71,6 +71,25 @@ fn a_success_on_the_path_of_another_signal_is_noted() {
 }
 
 #[test]
+fn the_usual_path_is_not_put_in_question() {
+    let asked = asked("/v1/traces", TRACES, &[]);
+    for (status, name, expected) in [
+        (
+            404,
+            "Not Found",
+            "- 404 Not Found: nothing is taken at /v1/traces | is it a collector, and does it take this signal at this path?",
+        ),
+        (
+            405,
+            "Method Not Allowed",
+            "- 405 Method Not Allowed: nothing can be posted to /v1/traces | is it a collector?",
+        ),
+    ] {
+        assert_eq!(judged(&reply(status, name, "", ReplyBody::Fine), &asked), expected);
+    }
+}
+
+#[test]
 fn each_refusal_has_its_advice() {
     let asked = asked("/v1/foo", TRACES, &[]);
     for (status, name, body, expected) in [

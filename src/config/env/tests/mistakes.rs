@@ -148,7 +148,7 @@ fn an_exporter_never_starts_without_what_was_asked_for_and_no_value_is_shown() {
     let too_many: String = (0..129).map(|number| format!("h{number}=hunter2,")).collect();
     for (name, value, message) in [
         ("HEADERS", "authorization=a,hunter2", "header 2 has no =; write it like name=value"),
-        ("HEADERS", "=hunter2", "header 1 has no name; write it like \"Name: value\""),
+        ("HEADERS", "=hunter2", "header 1 has no name; write it like name=value"),
         ("HEADERS", "bad name=hunter2", "header 1 has ' ' in its name; names are letters, digits and -"),
         ("HEADERS", "bad name=hunter2%", "header 1 has ' ' in its name; names are letters, digits and -"),
         (

@@ -81,3 +81,15 @@ fn limits_of_spans_and_logs_are_set_and_the_particular_one_wins() {
     let config = sound(&[("OTEL_LOGRECORD_ATTRIBUTE_VALUE_LENGTH_LIMIT", "4")]);
     assert_eq!(config.log_limits, LogLimits { value_length: Some(4), ..LogLimits::default() });
 }
+
+#[test]
+fn what_is_switched_off_cannot_keep_a_program_from_starting() {
+    let broken = ("OTEL_EXPORTER_OTLP_LOGS_HEADERS", "hunter2");
+    let config = sound(&[("OTEL_SDK_DISABLED", "true"), broken]);
+    let message = "header 1 has no =; write it like name=value";
+    assert_eq!(findings(&config), [format!("warning: OTEL_EXPORTER_OTLP_LOGS_HEADERS: {message}")]);
+    // nor is it started without its headers by a program that switches it on again
+    assert_eq!(ids(&config), ["otlp"]);
+    assert_eq!(config.summaries()[0].signals, ["traces", "metrics"]);
+    refused(&[("OTEL_SDK_DISABLED", "false"), broken]);
+}

@@ -128,7 +128,7 @@ mod tests {
     #[test]
     fn the_names_of_a_certificate_are_shown_as_people_write_them() {
         let named = |names: &[&str]| only_for(&names.iter().map(ToString::to_string).collect::<Vec<_>>());
-        assert_eq!(named(&[]), "");
+        assert_eq!(named(&[]), ", and names none as its subjectAltName");
         assert_eq!(named(&["DnsName(\"a.example\")"]), ", only for a.example");
         assert_eq!(named(&["DnsName(\"*.a.example\")", "IpAddress(::1)"]), ", only for *.a.example, ::1");
         assert_eq!(named(&["a", "b", "c", "d", "e", "f", "g"]), ", only for a, b, c, d, e and 2 more");
