@@ -362,6 +362,10 @@ fn what_swallows_the_rest_of_a_file_starts_nobody() {
     let (deep, dotted) = ("[".repeat(40), "a.".repeat(40));
     for swallowing in [
         "[postgres]\nx = [".to_owned(),
+        "[postgres]\nx = 1 '''".to_owned(),
+        "[postgres]\nx = \"a\"\"\"\"".to_owned(),
+        "[postgres]\nx = [1 ''' ]".to_owned(),
+        "[postgres]\nx = {a = 1 ''' }".to_owned(),
         "[postgres x\ny = [".to_owned(),
         "[postgres x\ny = '''".to_owned(),
         format!("[postgres]\nx = {deep}"),
@@ -377,9 +381,13 @@ fn what_swallows_the_rest_of_a_file_starts_nobody() {
 
 #[test]
 fn a_stray_carriage_return_costs_no_line_but_its_own() {
-    for stray in
-        ["[postgres]\r\"", "[postgres]\nx = 1\r\"", "[postgres]\nx = \"a\rb\"", "[postgres]\n# a\r\""]
-    {
+    for stray in [
+        "[postgres]\r\"",
+        "[postgres]\r '''",
+        "[postgres]\nx = 1\r\"",
+        "[postgres]\nx = \"a\rb\"",
+        "[postgres]\n# a\r\"",
+    ] {
         let text = format!("{TRACER}{stray}\n[tracer.otel.headers]\nAuthorization = '{SECRET}'\n");
         let config = Config::from_toml_str(&text).expect("a mistake in a section of others");
         assert_eq!(config.summaries()[0].headers, ["authorization"], "{text:?}");

@@ -70,6 +70,21 @@ impl<'t> Cursor<'t> {
         }
     }
 
+    /// Moves to the line break as the parser does, which takes a quote for the start of a string wherever it stands;
+    /// `false` if such a string runs to the end of the document.
+    pub(super) fn skip_rest_of_line(&mut self) -> bool {
+        loop {
+            self.skip_while(|byte| !matches!(byte, b'#' | b'\n' | b'"' | b'\''));
+            match self.peek() {
+                Some(b'"' | b'\'') if !self.string() => return false,
+                Some(b'"' | b'\'') => {}
+                _ => break,
+            }
+        }
+        self.skip_line();
+        true
+    }
+
     /// Moves to the line break, or to the end.
     pub(super) fn skip_line(&mut self) {
         self.skip_while(|byte| byte != b'\n');
@@ -83,7 +98,7 @@ impl<'t> Cursor<'t> {
     pub(super) fn line_is_over(&self) -> bool {
         let mut rest = self.clone();
         rest.skip_spaces();
-        matches!(rest.peek(), None | Some(b'#' | b'\r' | b'\n'))
+        matches!(rest.peek(), None | Some(b'#' | b'\n')) || rest.starts_with("\r\n")
     }
 
     /// Reads a key and the spaces after it.
@@ -158,7 +173,7 @@ impl<'t> Cursor<'t> {
 
     /// Moves past a number, a boolean, a date or anything else that ends where a value in a list ends.
     pub(super) fn scalar(&mut self) {
-        self.skip_while(|byte| !matches!(byte, b',' | b']' | b'}' | b'#' | b'\n'));
+        self.skip_while(|byte| !matches!(byte, b',' | b']' | b'}' | b'#' | b'\n' | b'"' | b'\''));
     }
 
     /// Moves past a value of any depth without looking at what is in it; `false` if it runs to the end of the

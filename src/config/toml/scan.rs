@@ -134,7 +134,7 @@ impl Scanner<'_> {
         if outcome == Err(Abandoned::TooLong) {
             return self.give_up(start, TOO_LONG);
         }
-        self.cursor.skip_line();
+        is_unclosed |= !self.cursor.skip_rest_of_line();
         self.push_statement(start, key_range, is_unclosed);
         if is_unclosed && self.is_lost() {
             // a reported header excuses its own keys, but not the loss of all that follows
