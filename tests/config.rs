@@ -59,7 +59,7 @@ fn the_documented_grpc_example_loads_as_it_is() {
         ]
     );
     let refused = Telemetry::start(config).expect_err("gRPC");
-    assert_eq!(refused.to_string(), "exporter \"otel\": this version cannot send over gRPC");
+    assert_eq!(refused.to_string(), "<toml>:1:9: tracer.otel: this version cannot send over gRPC");
 }
 
 #[test]

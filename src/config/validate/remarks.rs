@@ -117,7 +117,7 @@ fn ignored_path(exporter: &Exporter) -> Option<Remark> {
 fn short_interval(exporter: &Exporter) -> Option<Remark> {
     let interval = exporter.push.interval;
     let is_written = !matches!(exporter.source(Key::Interval), Source::Default | Source::Code);
-    let is_short = is_written && !interval.is_zero() && interval < Duration::from_secs(1);
+    let is_short = is_written && !interval.is_zero() && interval < Duration::from_millis(100);
     let what = format!("metrics are pushed every {}", duration::show(interval));
     let fix = "a number without a unit is milliseconds";
     (is_short && exporter.signals.contain(Signal::Metrics)).then(|| (Key::Interval, Fault::new(what, fix)))
