@@ -395,6 +395,18 @@ fn a_stray_carriage_return_costs_no_line_but_its_own() {
     }
 }
 
+/// The parser finds its way out of a mistake in its own manner.
+#[test]
+fn what_is_lost_behind_a_mistake_of_others_is_told_and_not_done_without() {
+    let text = format!(
+        "{TRACER}[r]\np={{X'}}\nZ}}\n[tracer.otel.headers]\nAuthorization = '{SECRET}'\n{}",
+        TRACER.replace("otel]", "b]")
+    );
+    let usable = Config::from_toml_str(&text).map_or_else(ConfigError::into_usable, |config| config);
+    let kept = usable.summaries().into_iter().find(|summary| summary.id == "otel");
+    assert!(kept.is_none_or(|kept| kept.headers == ["authorization"]), "started without its headers");
+}
+
 #[test]
 fn what_is_put_into_a_name_or_an_address_is_not_shown() {
     written("shown", "token", SECRET);

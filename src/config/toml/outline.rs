@@ -133,6 +133,20 @@ impl<'d> Outline<'d> {
         self.statements.partition_point(|statement| statement.start <= place).checked_sub(1)
     }
 
+    /// The keys with values that the parser should have read, by their numbers and with their whole paths.
+    pub(super) fn assignments(&self) -> impl Iterator<Item = (usize, Vec<String>)> {
+        let is_read = |statement: &Statement| {
+            let is_plain = self.tables[statement.table].kind == TableKind::Plain;
+            is_plain && !statement.key.is_empty()
+        };
+        let read = self.statements.iter().enumerate().filter(move |(_, statement)| is_read(statement));
+        read.map(|(number, statement)| (number, self.path_of(statement)))
+    }
+
+    pub(super) fn start_of(&self, number: usize) -> usize {
+        self.statements[number].start
+    }
+
     /// The whole key of the statement at a place; empty if there is none.
     pub(super) fn path_at(&self, place: usize) -> Vec<String> {
         self.statement_at(place).map(|number| self.path_of(&self.statements[number])).unwrap_or_default()
