@@ -402,7 +402,7 @@ fn what_is_lost_behind_a_mistake_of_others_is_told_and_not_done_without() {
         "{TRACER}[r]\np={{X'}}\nZ}}\n[tracer.otel.headers]\nAuthorization = '{SECRET}'\n{}",
         TRACER.replace("otel]", "b]")
     );
-    let usable = Config::from_toml_str(&text).map_or_else(ConfigError::into_usable, |config| config);
+    let usable = Config::from_toml_str(&text).unwrap_or_else(ConfigError::into_usable);
     let kept = usable.summaries().into_iter().find(|summary| summary.id == "otel");
     assert!(kept.is_none_or(|kept| kept.headers == ["authorization"]), "started without its headers");
 }
