@@ -194,6 +194,13 @@ fn hostile_documents(size: usize) -> Vec<(&'static str, String)> {
         ),
         ("files.toml", format!("{TRACER}headers=['A: {}']", "%{file:big}%".repeat(size / 12 - 10))),
         ("variables.toml", format!("{TRACER}headers=['A: {}']", "%{env:PATH}%".repeat(size / 12 - 10))),
+        (
+            "lost.toml",
+            each(size / 5_000, &|id| {
+                let keys = each(85, &|key| format!("x{key}=1\n"));
+                format!("[tracer.t{id}{}]\n{keys}", "y".repeat(3_990))
+            }) + "[postgres]\nx={X'}\nZ}\n",
+        ),
         ("lists.yaml", fill("[")),
         ("dashes.yaml", fill("- ")),
         ("bomb.yaml", bomb),
