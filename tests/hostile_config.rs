@@ -194,6 +194,13 @@ fn hostile_documents(size: usize) -> Vec<(&'static str, String)> {
         ),
         ("files.toml", format!("{TRACER}headers=['A: {}']", "%{file:big}%".repeat(size / 12 - 10))),
         ("variables.toml", format!("{TRACER}headers=['A: {}']", "%{env:PATH}%".repeat(size / 12 - 10))),
+        (
+            "lost.toml",
+            each(size / 5_000, &|id| {
+                let keys = each(85, &|key| format!("x{key}=1\n"));
+                format!("[tracer.t{id}{}]\n{keys}", "y".repeat(3_990))
+            }) + "[postgres]\nx={X'}\nZ}\n",
+        ),
         ("lists.yaml", fill("[")),
         ("dashes.yaml", fill("- ")),
         ("bomb.yaml", bomb),
@@ -393,6 +400,18 @@ fn a_stray_carriage_return_costs_no_line_but_its_own() {
         assert_eq!(config.summaries()[0].headers, ["authorization"], "{text:?}");
         assert_eq!(config.findings().len(), 1, "{text:?}: {:?}", config.findings());
     }
+}
+
+/// The parser finds its way out of a mistake in its own manner.
+#[test]
+fn what_is_lost_behind_a_mistake_of_others_is_told_and_not_done_without() {
+    let text = format!(
+        "{TRACER}[r]\np={{X'}}\nZ}}\n[tracer.otel.headers]\nAuthorization = '{SECRET}'\n{}",
+        TRACER.replace("otel]", "b]")
+    );
+    let usable = Config::from_toml_str(&text).unwrap_or_else(ConfigError::into_usable);
+    let kept = usable.summaries().into_iter().find(|summary| summary.id == "otel");
+    assert!(kept.is_none_or(|kept| kept.headers == ["authorization"]), "started without its headers");
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use toml::de::DeTable;
 
+use super::lost;
 use super::outline::{Malformed, Outline, WayBack};
 use super::scan::scan;
 use super::tree;
@@ -16,6 +17,8 @@ use crate::config::section::{Owner, Section};
 
 /// More are only counted: a file with so many is no configuration.
 const MAX_MISTAKES: usize = 101;
+/// And of what was lost behind them.
+const MAX_LOSSES: usize = 20;
 
 /// A document that has been scanned; its edited text is handed to the parser by [`TomlDocument::parse`].
 pub(super) struct TomlDocument<'d> {
@@ -53,8 +56,13 @@ impl<'d> TomlDocument<'d> {
         let mut document = Self { file, text, outline, way_back, marks: mark(text), spoilt: BTreeSet::new() };
         let edited = without_stray_returns(&edited);
         let (root, errors) = DeTable::parse_recoverable(&edited);
-        let mistakes = document.mistakes(&errors);
-        (document, tree::node_of(&root), mistakes)
+        let mut mistakes = document.mistakes(&errors);
+        let root = tree::node_of(&root);
+        // after too many mistakes nobody is started anyhow
+        if (1..=MAX_MISTAKES).contains(&mistakes.len()) {
+            mistakes.extend(document.losses(&root));
+        }
+        (document, root, mistakes)
     }
 
     fn mistakes(&mut self, errors: &[toml::de::Error]) -> Vec<Mistake> {
@@ -80,6 +88,24 @@ impl<'d> TomlDocument<'d> {
         }
         self.spoilt = spoilt;
         mistakes
+    }
+
+    /// What is missing in the tree although nothing is wrong with it: whoever it belongs to cannot be started.
+    fn losses(&self, root: &Node) -> Vec<Mistake> {
+        const LOST: Malformed =
+            Malformed { at: 0, what: "not read because of a mistake above it", fix: "mend that first" };
+        let lost = lost::statements(&self.outline, &self.way_back, root);
+        let unspoilt = lost.into_iter().filter(|number| !self.spoilt.contains(number));
+        let mut losses: Vec<Mistake> = unspoilt
+            .map(|number| self.mistake(self.outline.start_of(number), &Reason::Scan(&LOST)))
+            .filter(|mistake| mistake.owner != Owner::Other)
+            .take(MAX_LOSSES)
+            .collect();
+        // there may be more, of others
+        if losses.len() == MAX_LOSSES {
+            losses.iter_mut().for_each(|mistake| mistake.owner = Owner::Unknown);
+        }
+        losses
     }
 
     fn mistake(&self, place: usize, reason: &Reason<'_>) -> Mistake {

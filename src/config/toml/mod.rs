@@ -2,6 +2,7 @@
 
 mod cursor;
 mod document;
+mod lost;
 mod outline;
 mod scan;
 mod tree;

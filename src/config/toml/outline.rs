@@ -5,6 +5,7 @@ use std::ops::Range;
 use toml::de::DeValue;
 
 use super::cursor::Cursor;
+use super::lost::PathMark;
 use crate::config::section::{FIRST_NAMES, Owner, is_known_somewhere};
 
 /// The statements of a document, and the text that is handed to the parser in its place.
@@ -133,6 +134,25 @@ impl<'d> Outline<'d> {
         self.statements.partition_point(|statement| statement.start <= place).checked_sub(1)
     }
 
+    /// The keys with values that the parser should have read, by their numbers and with their whole paths.
+    pub(super) fn assignments(&self) -> impl Iterator<Item = (usize, PathMark)> {
+        let of_path = |path: &[String]| path.iter().fold(PathMark::default(), |mark, part| mark.with(part));
+        let tables: Vec<PathMark> = self.tables.iter().map(|table| of_path(&table.path)).collect();
+        let is_read = |statement: &Statement| {
+            let is_plain = self.tables[statement.table].kind == TableKind::Plain;
+            is_plain && !statement.key.is_empty()
+        };
+        let read = self.statements.iter().enumerate().filter(move |(_, statement)| is_read(statement));
+        read.map(move |(number, statement)| {
+            let parts = self.parts_of_key(statement);
+            (number, parts.iter().fold(tables[statement.table], |mark, part| mark.with(part)))
+        })
+    }
+
+    pub(super) fn start_of(&self, number: usize) -> usize {
+        self.statements[number].start
+    }
+
     /// The whole key of the statement at a place; empty if there is none.
     pub(super) fn path_at(&self, place: usize) -> Vec<String> {
         self.statement_at(place).map(|number| self.path_of(&self.statements[number])).unwrap_or_default()
@@ -172,9 +192,13 @@ impl<'d> Outline<'d> {
 
     fn path_of(&self, statement: &Statement) -> Vec<String> {
         let mut path = self.tables[statement.table].path.clone();
-        let key = &self.document[statement.key.clone()];
-        path.extend(Cursor::new(key).key().parts.into_iter().map(|part| decode(&key[part])));
+        path.extend(self.parts_of_key(statement));
         path
+    }
+
+    fn parts_of_key(&self, statement: &Statement) -> Vec<String> {
+        let key = &self.document[statement.key.clone()];
+        Cursor::new(key).key().parts.into_iter().map(|part| decode(&key[part])).collect()
     }
 }
 
