@@ -176,9 +176,6 @@ fn read_text(text: &str, format: Format) -> Result<Config, ConfigError> {
     read::read(format.parse(name, text)?, &Surroundings::new(""), &Variables::default())
 }
 
-/// Files begin with comments, but not for ever.
-const MOST_BLANK_LINES: usize = 1_000;
-
 /// What a text is written in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Format {
@@ -259,6 +256,8 @@ fn unfit(what: impl Into<String>) -> Fault {
 
 /// The first line that says something, if that is what a shell reads: as TOML every line of it would be a mistake.
 fn line_of_a_shell(text: &str) -> Option<usize> {
+    // files begin with comments, but not for ever
+    const MOST_BLANK_LINES: usize = 1_000;
     let is_blank = |line: &str| line.is_empty() || line.starts_with('#');
     let mut lines = (1..).zip(text.lines().map(str::trim)).take(MOST_BLANK_LINES);
     let (line, first) = lines.find(|(_, line)| !is_blank(line))?;
