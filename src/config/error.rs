@@ -50,7 +50,11 @@ impl ConfigError {
             for exporter in usable.exporters.iter().filter(|exporter| exporter.label() == *id) {
                 let fault = Fault::new(what, "");
                 let place = exporter.location().cloned();
-                findings.push(fault.found(FindingSeverity::Error, place, exporter.path()));
+                let finding = fault.found(FindingSeverity::Error, place, exporter.path());
+                // an exporter that both routes use is described in one place
+                if !findings.contains(&finding) {
+                    findings.push(finding);
+                }
             }
         }
         usable.exporters.retain(|exporter| faults.iter().all(|(id, _)| *id != exporter.label()));

@@ -96,8 +96,28 @@ pub struct Config {
 enum General {
     Disabled,
     SelfObservation,
-    SpanLimits,
-    LogLimits,
+    SpanAttributes,
+    SpanEvents,
+    SpanLinks,
+    EventAttributes,
+    LinkAttributes,
+    SpanValueLength,
+    LogAttributes,
+    LogValueLength,
+}
+
+impl General {
+    /// What [`SpanLimits`] holds.
+    const OF_SPANS: [Self; 6] = [
+        Self::SpanAttributes,
+        Self::SpanEvents,
+        Self::SpanLinks,
+        Self::EventAttributes,
+        Self::LinkAttributes,
+        Self::SpanValueLength,
+    ];
+    /// What [`LogLimits`] holds.
+    const OF_LOGS: [Self; 2] = [Self::LogAttributes, Self::LogValueLength];
 }
 
 impl Config {
@@ -167,7 +187,7 @@ impl Config {
     #[must_use]
     pub fn span_limits(mut self, limits: SpanLimits) -> Self {
         self.span_limits = limits;
-        self.sources.insert(General::SpanLimits, Source::Code);
+        self.sources.extend(General::OF_SPANS.map(|key| (key, Source::Code)));
         self
     }
 
@@ -198,7 +218,7 @@ impl Config {
     #[must_use]
     pub fn log_limits(mut self, limits: LogLimits) -> Self {
         self.log_limits = limits;
-        self.sources.insert(General::LogLimits, Source::Code);
+        self.sources.extend(General::OF_LOGS.map(|key| (key, Source::Code)));
         self
     }
 
@@ -223,18 +243,28 @@ impl Config {
         &self.exporters
     }
 
-    /// The settings that are not of one exporter, with their values and where these came from; without the limits.
+    /// The settings that are not of one exporter, with their values and where these came from.
     pub fn effective(&self) -> Vec<Setting> {
         let mut settings = self.main.effective(["service-name", "resource", "sampler"]);
         if self.exporters.iter().any(|exporter| exporter.route == Some(RouteName::Application)) {
             let keys = ["application.service-name", "application.resource", "application.sampler"];
             settings.extend(self.application.effective(keys));
         }
+        let (spans, logs) = (&self.span_limits, &self.log_limits);
+        let length = |most: Option<usize>| most.map_or_else(|| "any".to_owned(), |most| most.to_string());
         for (key, name, value) in [
-            (General::Disabled, "disabled", self.disabled),
-            (General::SelfObservation, "self-observation", self.self_observation),
+            (General::Disabled, "disabled", self.disabled.to_string()),
+            (General::SelfObservation, "self-observation", self.self_observation.to_string()),
+            (General::SpanAttributes, "span-limits.attributes", spans.attributes.to_string()),
+            (General::SpanEvents, "span-limits.events", spans.events.to_string()),
+            (General::SpanLinks, "span-limits.links", spans.links.to_string()),
+            (General::EventAttributes, "span-limits.event-attributes", spans.event_attributes.to_string()),
+            (General::LinkAttributes, "span-limits.link-attributes", spans.link_attributes.to_string()),
+            (General::SpanValueLength, "span-limits.value-length", length(spans.value_length)),
+            (General::LogAttributes, "log-limits.attributes", logs.attributes.to_string()),
+            (General::LogValueLength, "log-limits.value-length", length(logs.value_length)),
         ] {
-            settings.push(Setting { key: name, value: value.to_string(), source: self.source(key) });
+            settings.push(Setting { key: name, value, source: self.source(key) });
         }
         settings
     }

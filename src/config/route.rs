@@ -1,5 +1,6 @@
 //! Who speaks on a route, and which of its traces are kept.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use super::{Exporter, Setting, Source};
@@ -89,34 +90,26 @@ pub(crate) struct RouteSettings {
     pub(crate) sampler: Sampler,
     /// The share of traces in percent as it was given, if it was given so.
     sampling: Option<f64>,
-    service_name_source: Source,
     /// The name as the file spells it, if something that is not to be shown was put in.
     written_name: Option<String>,
-    /// Of all other attributes of the resource: the last one.
-    resource_source: Source,
+    /// Who set each attribute of the resource.
+    resource_sources: BTreeMap<String, Source>,
     sampler_source: Source,
 }
 
 impl RouteSettings {
     pub(super) fn set_resource(&mut self, key: &str, value: Value<'_>, source: Source) {
         self.resource.set(key, value);
-        match key {
-            SERVICE_NAME => {
-                self.service_name_source = source;
-                self.written_name = None;
-            }
-            _ => self.resource_source = source,
+        self.resource_sources.insert(key.to_owned(), source);
+        if key == SERVICE_NAME {
+            self.written_name = None;
         }
     }
 
     /// Sets an attribute that nobody has set.
     pub(super) fn fill_resource(&mut self, key: &str, value: &str, source: Source) {
-        if self.resource.has(key) {
-            return;
-        }
-        self.resource.set(key, Value::Str(value));
-        if self.resource_source == Source::Default {
-            self.resource_source = source;
+        if !self.resource_sources.contains_key(key) {
+            self.set_resource(key, Value::Str(value), source);
         }
     }
 
@@ -138,8 +131,12 @@ impl RouteSettings {
     }
 
     /// Who set the name of the service; the default if nobody did.
-    pub(super) fn service_name_source(&self) -> &Source {
-        &self.service_name_source
+    pub(super) fn service_name_source(&self) -> Source {
+        self.resource_source(SERVICE_NAME)
+    }
+
+    fn resource_source(&self, key: &str) -> Source {
+        self.resource_sources.get(key).cloned().unwrap_or_default()
     }
 
     pub(super) fn sampler_source(&self) -> &Source {
@@ -160,26 +157,23 @@ impl RouteSettings {
         self.sampling.unwrap_or_else(|| self.sampler.percent())
     }
 
-    /// Name, other attributes and sampler, under these keys.
+    /// Name, other attributes and sampler, under these keys. Attributes of different sources are apart.
     pub(super) fn effective(&self, [name, resource, sampler]: [&'static str; 3]) -> Vec<Setting> {
-        let mut settings = vec![Setting {
-            key: name,
-            value: self.shown_service_name(),
-            source: self.service_name_source.clone(),
-        }];
-        let others: Vec<String> = self
-            .resource
-            .shown()
-            .filter(|(key, _)| *key != SERVICE_NAME)
-            .map(|(key, value)| format!("{key}={value}"))
-            .collect();
-        if !others.is_empty() {
-            settings.push(Setting {
-                key: resource,
-                value: others.join(", "),
-                source: self.resource_source.clone(),
-            });
+        let mut settings =
+            vec![Setting { key: name, value: self.shown_service_name(), source: self.service_name_source() }];
+        let mut others: Vec<(Source, Vec<String>)> = Vec::new();
+        for (key, value) in self.resource.shown().filter(|(key, _)| *key != SERVICE_NAME) {
+            let (source, shown) = (self.resource_source(key), format!("{key}={value}"));
+            match others.iter_mut().find(|(known, _)| *known == source) {
+                Some((_, attributes)) => attributes.push(shown),
+                None => others.push((source, vec![shown])),
+            }
         }
+        settings.extend(others.into_iter().map(|(source, attributes)| Setting {
+            key: resource,
+            value: attributes.join(", "),
+            source,
+        }));
         settings.push(Setting {
             key: sampler,
             value: self.sampler.to_string(),

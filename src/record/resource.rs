@@ -62,11 +62,6 @@ impl Resource {
         })
     }
 
-    /// Whether a key is set.
-    pub(crate) fn has(&self, key: &str) -> bool {
-        self.attributes.iter().any(|known| known.key == key)
-    }
-
     /// The value of a key, if it is set to a string.
     pub fn get_str(&self, key: &str) -> Option<&str> {
         let known = self.attributes.iter().find(|known| known.key == key)?;

@@ -12,6 +12,8 @@ use super::Subject;
 const UNNAMED: &str = "unknown_service";
 const SERVICE_NAME: &str = "service-name";
 const APPLICATION: &str = "application.";
+const SPAN_LIMITS: &str = "span-limits.";
+const LOG_LIMITS: &str = "log-limits.";
 
 /// A configuration, read and tried.
 #[derive(Debug)]
@@ -109,6 +111,7 @@ impl From<Setting> for General {
         let scope = match (application, setting.key) {
             (Some(_), _) => Scope::Route(RouteName::Application),
             (None, "disabled" | "self-observation") => Scope::Everything,
+            (None, key) if key.starts_with(SPAN_LIMITS) || key.starts_with(LOG_LIMITS) => Scope::Everything,
             (None, _) => Scope::Route(RouteName::Internal),
         };
         setting.key = application.unwrap_or(setting.key);

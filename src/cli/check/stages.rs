@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use standpipe::{Exporter, RouteName};
+use standpipe::Exporter;
 
 use crate::cli::describe;
 use crate::cli::paint::{Ink, Look};
@@ -47,10 +47,7 @@ impl Asked {
 
     /// What went wrong, in one line, if something did.
     pub(super) fn failure(&self, exporter: &Exporter) -> Option<String> {
-        let name = match exporter.route() {
-            Some(RouteName::Application) => format!("application/{}", exporter.name()),
-            Some(RouteName::Internal) | None => exporter.name().to_owned(),
-        };
+        let name = exporter.label();
         self.stages.iter().find_map(|stage| match &stage.outcome {
             Outcome::Failed { what, advice } => {
                 let advice = if advice.is_empty() { String::new() } else { format!("; {advice}") };

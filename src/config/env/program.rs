@@ -24,7 +24,7 @@ fn fill_resource(config: &mut Config, reader: &mut Reader<'_>) {
     let name = reader.text(names::SERVICE_NAME);
     let attributes = resource_attributes(reader);
     for route in [&mut config.main, &mut config.application] {
-        let has_name = *route.service_name_source() != Source::Default;
+        let has_name = route.service_name_source() != Source::Default;
         if let Some(name) = name.filter(|_| !has_name) {
             route.set_service_name(name, Source::Environment(names::SERVICE_NAME.to_owned()));
         }

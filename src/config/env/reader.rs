@@ -27,13 +27,7 @@ impl<'v> Reader<'v> {
     pub(super) fn into_findings(mut self) -> Vec<Finding> {
         if self.left_out > 0 {
             let what = format!("{} more findings are not shown", self.left_out);
-            self.findings.push(Finding {
-                severity: FindingSeverity::Warning,
-                location: None,
-                key: String::new(),
-                what,
-                fix: String::new(),
-            });
+            self.findings.push(Fault::new(what, "").found(FindingSeverity::Warning, None, ""));
         }
         self.findings
     }

@@ -9,7 +9,7 @@ mod values;
 use std::time::Duration;
 
 use super::*;
-use crate::config::{Exporter, General, Source};
+use crate::config::Exporter;
 use crate::record::{LogLimits, Signal, SpanLimits};
 use crate::sample::Sampler;
 

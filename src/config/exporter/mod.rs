@@ -306,8 +306,9 @@ impl Exporter {
         self.signals.iter().map(|signal| (signal, self.http.shown_url(signal))).collect()
     }
 
-    /// The name in problems and in the ledger, where the exporters of both routes stand together.
-    pub(crate) fn label(&self) -> String {
+    /// The name in problems and in the ledger, where the exporters of both routes stand together: the id, or
+    /// `application/<id>` on the application's route.
+    pub fn label(&self) -> String {
         match self.route {
             Some(RouteName::Application) => format!("application/{}", self.id),
             Some(RouteName::Internal) | None => self.id.clone(),

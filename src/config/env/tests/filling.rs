@@ -48,9 +48,11 @@ fn what_code_has_set_is_left_alone_and_the_rest_is_filled() {
         "otlp: throttle = 1s (default)",
         "otlp: linger = 0s (default)",
         "service-name = code (code)",
-        "resource = team=code, zone=env (code)",
+        "resource = team=code (code)",
+        "resource = zone=env (OTEL_RESOURCE_ATTRIBUTES)",
         "sampler = always_off (code)",
         "disabled = false (code)",
+        "log-limits.attributes = 2 (OTEL_ATTRIBUTE_COUNT_LIMIT)",
     ] {
         assert!(settings.iter().any(|setting| setting == line), "{line} not in {settings:#?}");
     }

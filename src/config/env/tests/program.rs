@@ -58,18 +58,34 @@ fn samplers_have_their_opentelemetry_names() {
 #[test]
 fn limits_of_spans_and_logs_are_set_and_the_particular_one_wins() {
     let span = SpanLimits::default();
-    for (name, value, expected) in [
-        ("OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT", "5", SpanLimits { attributes: 5, ..span }),
-        ("OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT", "0", SpanLimits { value_length: Some(0), ..span }),
-        ("OTEL_SPAN_EVENT_COUNT_LIMIT", "0", SpanLimits { events: 0, ..span }),
-        ("OTEL_SPAN_LINK_COUNT_LIMIT", "5", SpanLimits { links: 5, ..span }),
-        ("OTEL_EVENT_ATTRIBUTE_COUNT_LIMIT", "5", SpanLimits { event_attributes: 5, ..span }),
-        ("OTEL_LINK_ATTRIBUTE_COUNT_LIMIT", "5", SpanLimits { link_attributes: 5, ..span }),
+    for (name, value, key, expected) in [
+        ("OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT", "5", "attributes", SpanLimits { attributes: 5, ..span }),
+        (
+            "OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT",
+            "0",
+            "value-length",
+            SpanLimits { value_length: Some(0), ..span },
+        ),
+        ("OTEL_SPAN_EVENT_COUNT_LIMIT", "0", "events", SpanLimits { events: 0, ..span }),
+        ("OTEL_SPAN_LINK_COUNT_LIMIT", "5", "links", SpanLimits { links: 5, ..span }),
+        (
+            "OTEL_EVENT_ATTRIBUTE_COUNT_LIMIT",
+            "5",
+            "event-attributes",
+            SpanLimits { event_attributes: 5, ..span },
+        ),
+        (
+            "OTEL_LINK_ATTRIBUTE_COUNT_LIMIT",
+            "5",
+            "link-attributes",
+            SpanLimits { link_attributes: 5, ..span },
+        ),
     ] {
         let config = sound(&[(name, value)]);
         assert_eq!(config.span_limits, expected, "{name}");
         assert_eq!(config.log_limits, LogLimits::default(), "{name}");
-        assert_eq!(config.source(General::SpanLimits), Source::Environment(name.to_owned()));
+        let shown = format!("span-limits.{key} = {value} ({name})");
+        assert!(settings(&config).contains(&shown), "{shown}: {:?}", settings(&config));
     }
     let config = sound(&[
         ("OTEL_ATTRIBUTE_COUNT_LIMIT", "7"),
