@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use super::connection::serve;
+use super::http::serve;
 use super::state::Shared;
 
 /// How long to leave the door alone when the system refuses to open it (out of file descriptors, mostly).

@@ -21,21 +21,24 @@
 //! ```
 //!
 //! ```text
-//! listener → connection → http (head, body) → request → traces, logs, metrics      what the client said
-//!                └ script → answer → http (response)                               what it hears
-//!                └ store                                                           what you see
+//! listener → http (head, body) → content → traces, logs, metrics      what the client said
+//!              └ reception ── script → answer → http (response)        what it hears
+//!                    └ store                                           what you see
 //! ```
 
 mod answer;
+mod bomb;
 mod builder;
-mod connection;
+mod content;
 mod http;
 mod listener;
 mod logs;
 mod metrics;
+mod reception;
 mod records;
-mod request;
+mod refusal;
 mod script;
+mod sendable;
 mod state;
 mod store;
 mod traces;
