@@ -39,7 +39,9 @@ const HOUSE: &[Row] = &[
     row("throttle",        &["config"],                                       &[]),
     // out of the program, and what follows from the answer
     row("transport",       &["record", "config"],                             &["prost"]),
-    row("transport/http*", &["record", "config"],                             &["flate2", "ureq"]),
+    row("transport/gzip*", &[],                                               &["flate2"]),
+    row("transport/tls*",  &["config"],                                       &["rustls", "webpki_roots"]),
+    row("transport/http*", &["record", "config"],                             &["ureq"]),
     row("transport/http/tls*", &["config"],                                   &["rustls", "ureq"]),
     row("retry",           &["config", "transport::Verdict"],                 &[]),
     // the background thread

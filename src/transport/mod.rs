@@ -5,22 +5,32 @@ use std::time::{Duration, Instant};
 use crate::record::Signal;
 
 mod answer;
+mod conceal;
 #[cfg(feature = "console")]
 mod console;
+mod dial;
 #[cfg(feature = "grpc")]
 mod grpc;
+mod gzip;
 mod http;
 #[cfg(test)]
 pub(crate) mod memory;
 mod retry_after;
 #[cfg(feature = "probe")]
 mod timed;
+#[cfg(feature = "tls")]
+mod tls;
+#[cfg(not(feature = "tls"))]
+#[path = "no_tls.rs"]
+mod tls;
 
 pub(crate) use http::HttpPlan;
 #[cfg(feature = "probe")]
-pub(crate) use http::{End, Failure, Reply, ReplyBody, Trial, look, tls_fault};
+pub(crate) use http::{End, Failure, Reply, ReplyBody, Trial};
 #[cfg(feature = "probe")]
 pub(crate) use timed::{Conversation, Look, Timed};
+#[cfg(feature = "probe")]
+pub(crate) use tls::{fault as tls_fault, look};
 
 /// One request's worth of records.
 #[derive(Debug, Clone, Copy)]
@@ -55,6 +65,22 @@ pub(crate) enum Verdict {
     Refused {
         reason: String,
     },
+}
+
+impl Verdict {
+    /// The same, with what it says put through `edit`.
+    fn map_text(self, edit: impl FnOnce(String) -> String) -> Self {
+        match self {
+            Self::Accepted => Self::Accepted,
+            Self::AcceptedPartly { rejected, message } => {
+                Self::AcceptedPartly { rejected, message: edit(message) }
+            }
+            Self::TryLater { after, reason } => Self::TryLater { after, reason: edit(reason) },
+            Self::TooLarge { reason } => Self::TooLarge { reason: edit(reason) },
+            Self::NotTaken { reason } => Self::NotTaken { reason: edit(reason) },
+            Self::Refused { reason } => Self::Refused { reason: edit(reason) },
+        }
+    }
 }
 
 /// Why no encrypted connection came about.

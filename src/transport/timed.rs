@@ -2,7 +2,9 @@
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::time::{Duration, Instant};
+use std::time::Instant;
+
+use super::dial::{connect, time_left};
 
 /// Something that can be talked to, encrypted or not.
 pub(crate) trait Conversation: Read + Write + Send {}
@@ -33,9 +35,7 @@ pub(crate) struct Timed {
 
 impl Timed {
     pub(crate) fn connect(address: SocketAddr, deadline: Instant) -> io::Result<Self> {
-        let stream = TcpStream::connect_timeout(&address, time_left(deadline)?)?;
-        stream.set_nodelay(true)?;
-        Ok(Self { stream, deadline })
+        Ok(Self { stream: connect(&[address], Some(deadline))?, deadline })
     }
 }
 
@@ -43,26 +43,20 @@ impl Conversation for Timed {}
 
 impl Read for Timed {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        self.stream.set_read_timeout(Some(time_left(self.deadline)?))?;
+        self.stream.set_read_timeout(time_left(Some(self.deadline))?)?;
         self.stream.read(into).map_err(as_timeout)
     }
 }
 
 impl Write for Timed {
     fn write(&mut self, from: &[u8]) -> io::Result<usize> {
-        self.stream.set_write_timeout(Some(time_left(self.deadline)?))?;
+        self.stream.set_write_timeout(time_left(Some(self.deadline))?)?;
         self.stream.write(from).map_err(as_timeout)
     }
 
     fn flush(&mut self) -> io::Result<()> {
         self.stream.flush()
     }
-}
-
-/// Never zero, which sockets would take for no limit at all.
-fn time_left(deadline: Instant) -> io::Result<Duration> {
-    let left = deadline.saturating_duration_since(Instant::now());
-    if left.is_zero() { Err(ErrorKind::TimedOut.into()) } else { Ok(left) }
 }
 
 /// A socket's own time-out says `WouldBlock` on Unix and `TimedOut` elsewhere.

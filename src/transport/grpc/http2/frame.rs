@@ -186,7 +186,8 @@ impl<'a> Frame<'a> {
                 of_a_stream(head)?;
                 let mut block = unpadded(head, payload)?;
                 if head.has(flag::PRIORITY) {
-                    block = block.get(5..).ok_or(Fault::size("headers without the priority they announce"))?;
+                    block =
+                        block.get(5..).ok_or(Fault::size("headers without the priority they announce"))?;
                 }
                 Frame::Headers { stream, block, ends_stream, ends_block }
             }
