@@ -7,6 +7,8 @@ use crate::record::Signal;
 mod answer;
 #[cfg(feature = "console")]
 mod console;
+#[cfg(feature = "grpc")]
+mod grpc;
 mod http;
 #[cfg(test)]
 pub(crate) mod memory;

@@ -1,0 +1,4 @@
+//! Pure: HTTP/2 without a socket.
+
+pub(crate) mod hpack;
+mod tables;

@@ -1,0 +1,3 @@
+//! OTLP over gRPC.
+
+mod http2;
