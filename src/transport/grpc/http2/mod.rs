@@ -10,5 +10,7 @@
 
 pub(crate) mod block;
 pub(crate) mod frame;
+pub(crate) mod hpack;
 pub(crate) mod inbox;
+mod tables;
 pub(crate) mod window;
