@@ -3,9 +3,8 @@
 use super::answer::Answer;
 use super::content::Content;
 use super::records::Records;
-use super::refusal::Refusal;
 use super::state::Shared;
-use super::store::{Batch, ReceivedRequest};
+use super::store::{Batch, Protocol, ReceivedRequest};
 
 /// Takes a request in and says what to answer, once it is time. All is counted before the client can know.
 ///
@@ -24,7 +23,7 @@ pub(super) fn take_in(
         .unwrap_or_else(Answer::ok);
     request.decoded = true;
     request.records = content.records.count();
-    request.status = answer.status_sent();
+    note_answer(&mut request, &answer);
     accept(shared, request, content, &answer).then_some(answer)
 }
 
@@ -50,7 +49,15 @@ fn accept(shared: &Shared, request: ReceivedRequest, content: Content, answer: &
 }
 
 /// Counts a request that is refused.
-pub(super) fn turn_down(shared: &Shared, mut request: ReceivedRequest, refusal: &Refusal) {
-    request.status = Some(refusal.status);
+pub(super) fn turn_down(shared: &Shared, mut request: ReceivedRequest, answer: &Answer) {
+    note_answer(&mut request, answer);
     shared.change(|state| state.store.add_request(request));
+}
+
+fn note_answer(request: &mut ReceivedRequest, answer: &Answer) {
+    request.status = answer.status_sent();
+    request.grpc_status = match request.protocol {
+        Protocol::Http => None,
+        Protocol::Grpc => answer.grpc_code_sent(),
+    };
 }

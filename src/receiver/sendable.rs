@@ -23,6 +23,14 @@ impl<'a> Sendable<'a> {
         }
     }
 
+    /// No more than so many zeros. Others are never so long.
+    pub(super) fn at_most(self, bytes: u64) -> Self {
+        match self {
+            Sendable::Zeros(length) => Sendable::Zeros(length.min(bytes)),
+            other => other,
+        }
+    }
+
     pub(super) fn len(&self) -> u64 {
         match self {
             Sendable::Bytes(bytes) => bytes.len() as u64,

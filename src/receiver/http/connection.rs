@@ -14,7 +14,7 @@ use crate::receiver::content::Content;
 use crate::receiver::reception;
 use crate::receiver::refusal::Refusal;
 use crate::receiver::state::Shared;
-use crate::receiver::store::ReceivedRequest;
+use crate::receiver::store::{Protocol, ReceivedRequest};
 use crate::receiver::wire::{FAREWELL, Wire};
 
 /// Serves a connection to its end. The caller closes the socket.
@@ -58,8 +58,9 @@ impl Connection<'_> {
                 self.answer(request, content, keep_alive, decided)
             }
             Arrival { request, content: Err(refusal), keep_alive } => {
-                reception::turn_down(self.shared, request, &refusal);
-                self.refuse(&refusal, keep_alive)
+                let answer = self.refusing(&refusal);
+                reception::turn_down(self.shared, request, &answer);
+                self.refuse(&answer, keep_alive)
             }
         }
     }
@@ -98,7 +99,7 @@ impl Connection<'_> {
             Ok(head) => head,
             Err(ReadError::Gone) => return Err(Over),
             Err(ReadError::Refused(refusal)) => {
-                self.refuse(&refusal, false)?;
+                self.refuse(&self.refusing(&refusal), false)?;
                 return Err(Over);
             }
         };
@@ -127,6 +128,7 @@ impl Connection<'_> {
     fn describe(&self, head: Head, body_bytes: usize) -> ReceivedRequest {
         ReceivedRequest {
             connection: self.number,
+            protocol: Protocol::Http,
             signal: signal_of(&head),
             method: head.method,
             path: head.target,
@@ -135,6 +137,7 @@ impl Connection<'_> {
             decoded: false,
             records: 0,
             status: None,
+            grpc_status: None,
             received_at: Instant::now(),
         }
     }
@@ -156,7 +159,11 @@ impl Connection<'_> {
                 self.wait_until_client_leaves();
                 Err(Over)
             }
-            Manner::Close | Manner::Reset | Manner::ResetAfterRequest => Err(Over),
+            Manner::Close
+            | Manner::Reset
+            | Manner::ResetAfterRequest
+            | Manner::ResetStream(_)
+            | Manner::GoAway(_) => Err(Over),
             Manner::Garbage(_) | Manner::CutShort => {
                 self.send(answer, true)?;
                 Err(Over)
@@ -172,12 +179,21 @@ impl Connection<'_> {
         send(&mut self.socket, answer, keep_alive, |interval| self.shared.rest(interval))
     }
 
-    fn refuse(&mut self, refusal: &Refusal, keep_alive: bool) -> Result<(), Over> {
-        let mut answer = Answer::status(refusal.status).message(refusal.message.as_str());
-        if refusal.status == 405 {
-            answer = answer.header("allow", "POST");
+    fn refusing(&self, refusal: &Refusal) -> Answer {
+        match refusal.status {
+            405 => Answer::status(405).header("allow", "POST").message(refusal.message.as_str()),
+            // most likely HTTP/2, at the wrong door
+            505 => {
+                let place = self.shared.doors.grpc;
+                Answer::status(505)
+                    .message(format!("{}; OTLP over gRPC is at http://{place}", refusal.message))
+            }
+            status => Answer::status(status).message(refusal.message.as_str()),
         }
-        self.send(&answer, keep_alive)?;
+    }
+
+    fn refuse(&mut self, answer: &Answer, keep_alive: bool) -> Result<(), Over> {
+        self.send(answer, keep_alive)?;
         if keep_alive {
             return Ok(());
         }

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
-use crate::receiver::answer::{Answer, Manner};
+use crate::receiver::answer::{Answer, Body, Manner};
 use crate::receiver::sendable::{PIECE, Sendable, send_repeated};
 
 /// How much more than it sends an answer announces that is cut short.
@@ -63,6 +63,9 @@ fn render_head(answer: &Answer, keep_alive: bool, body: u64) -> Vec<u8> {
     if !is_set("content-length") && !has_no_body(answer.status) {
         let missing = if answer.manner == Manner::CutShort { MISSING } else { 0 };
         field("content-length", &(body + missing).to_string());
+    }
+    if matches!(answer.body, Body::GzipBomb(_)) && !is_set("content-encoding") {
+        field("content-encoding", "gzip");
     }
     if !keep_alive && !is_set("connection") {
         field("connection", "close");
