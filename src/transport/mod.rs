@@ -2,23 +2,39 @@
 
 use std::time::{Duration, Instant};
 
+use crate::config::HttpSettings;
 use crate::record::Signal;
 
 mod answer;
+mod conceal;
 #[cfg(feature = "console")]
 mod console;
+mod dial;
+#[cfg(feature = "grpc")]
+mod grpc;
+mod gzip;
 mod http;
 #[cfg(test)]
 pub(crate) mod memory;
+mod proxy;
 mod retry_after;
-#[cfg(feature = "probe")]
+#[cfg(any(feature = "grpc", feature = "probe"))]
 mod timed;
+#[cfg(feature = "tls")]
+mod tls;
+#[cfg(not(feature = "tls"))]
+#[path = "no_tls.rs"]
+mod tls;
 
+#[cfg(feature = "grpc")]
+use grpc::GrpcPlan;
 pub(crate) use http::HttpPlan;
 #[cfg(feature = "probe")]
-pub(crate) use http::{End, Failure, Reply, ReplyBody, Trial, look, tls_fault};
+pub(crate) use http::{End, Failure, Reply, ReplyBody, Trial};
 #[cfg(feature = "probe")]
 pub(crate) use timed::{Conversation, Look, Timed};
+#[cfg(feature = "probe")]
+pub(crate) use tls::{fault as tls_fault, look};
 
 /// One request's worth of records.
 #[derive(Debug, Clone, Copy)]
@@ -55,6 +71,22 @@ pub(crate) enum Verdict {
     },
 }
 
+impl Verdict {
+    /// The same, with what it says put through `edit`.
+    fn map_text(self, edit: impl FnOnce(String) -> String) -> Self {
+        match self {
+            Self::Accepted => Self::Accepted,
+            Self::AcceptedPartly { rejected, message } => {
+                Self::AcceptedPartly { rejected, message: edit(message) }
+            }
+            Self::TryLater { after, reason } => Self::TryLater { after, reason: edit(reason) },
+            Self::TooLarge { reason } => Self::TooLarge { reason: edit(reason) },
+            Self::NotTaken { reason } => Self::NotTaken { reason: edit(reason) },
+            Self::Refused { reason } => Self::Refused { reason: edit(reason) },
+        }
+    }
+}
+
 /// Why no encrypted connection came about.
 #[cfg_attr(
     not(all(feature = "probe", feature = "tls")),
@@ -88,6 +120,21 @@ pub(crate) enum TlsFaultKind {
 
 /// Opens a transport, in this process or in a forked child.
 pub(crate) type Opener = Box<dyn Fn() -> Box<dyn Transport> + Send + Sync>;
+
+/// Opens what calls a collector over gRPC.
+///
+/// # Errors
+/// What is wrong with the settings, or that this build cannot.
+#[cfg(feature = "grpc")]
+pub(crate) fn grpc(settings: &HttpSettings) -> Result<Opener, String> {
+    let plan = GrpcPlan::new(settings)?;
+    Ok(Box::new(move || Box::new(plan.open())))
+}
+
+#[cfg(not(feature = "grpc"))]
+pub(crate) fn grpc(_: &HttpSettings) -> Result<Opener, String> {
+    Err("this build cannot send over gRPC; build standpipe with its feature \"grpc\"".to_owned())
+}
 
 /// Opens what prints requests instead of sending them.
 ///

@@ -1,8 +1,7 @@
 //! What it means when no answer came.
 
 use super::printable;
-use super::tls::fault as tls_fault;
-use crate::transport::{Verdict, lower_first};
+use crate::transport::{Verdict, lower_first, tls};
 
 /// Trouble on the way is for trying again; trouble with certificates or with what speaks there is not.
 pub(super) fn verdict(error: &ureq::Error, url: &str) -> Verdict {
@@ -11,7 +10,7 @@ pub(super) fn verdict(error: &ureq::Error, url: &str) -> Verdict {
     match error {
         // the one time-out that is set is for the whole attempt
         ureq::Error::Timeout(_) => later("no answer in time".to_owned()),
-        ureq::Error::Io(error) => match tls_fault(error) {
+        ureq::Error::Io(error) => match tls::fault(error) {
             Some(fault) => refused(format!("tls: {}", printable(&fault.what))),
             None => later(lower_first(&printable(&error.to_string()))),
         },

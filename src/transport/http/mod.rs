@@ -4,12 +4,8 @@ mod failure;
 #[cfg(feature = "probe")]
 mod journal;
 mod mask;
-mod proxy;
 mod socket;
 #[cfg(feature = "tls")]
-mod tls;
-#[cfg(not(feature = "tls"))]
-#[path = "no_tls.rs"]
 mod tls;
 #[cfg(feature = "probe")]
 mod trial;
@@ -23,12 +19,11 @@ use ureq::http::{HeaderName, HeaderValue, Response, StatusCode, header};
 
 use self::mask::Mask;
 #[cfg(feature = "probe")]
-pub(crate) use self::tls::{fault as tls_fault, look};
-#[cfg(feature = "probe")]
 pub(crate) use self::trial::{End, Failure, Reply, ReplyBody, Trial};
 use self::warm_up::warm_up;
 use super::answer::{Answer, read_partial_success, read_status};
-use super::{Payload, Transport, Verdict, retry_after};
+use super::gzip::compress;
+use super::{Payload, Transport, Verdict, proxy, retry_after};
 use crate::config::{Compression, HttpSettings};
 use crate::record::Signal;
 
@@ -71,15 +66,10 @@ impl HttpPlan {
     /// # Errors
     /// What is wrong, in words, without secrets.
     pub(crate) fn new(settings: &HttpSettings) -> Result<Self, String> {
-        let own = concat!("standpipe/", env!("CARGO_PKG_VERSION"));
-        let user_agent = match &settings.user_agent {
-            Some(token) => format!("{token} {own}"),
-            None => own.to_owned(),
-        };
         let mut mask = Mask::default();
         let urls = Signal::ALL.map(|signal| url(settings, signal, &mut mask));
         let config = Agent::config_builder()
-            .user_agent(user_agent)
+            .user_agent(settings.full_user_agent())
             .accept(PROTOBUF)
             // nothing that an answer could say is worth unpacking a bomb for
             .accept_encoding("identity")
@@ -177,44 +167,12 @@ impl Transport for Http {
             Ok(answer) => judge(answer, &url.shown),
             Err(error) => failure::verdict(&error, &url.shown),
         };
-        concealed(verdict, &self.plan.mask)
+        verdict.map_text(|text| self.plan.mask.conceal(text))
     }
 
     fn interrupter(&self) -> Box<dyn Fn() + Send + Sync> {
         let agent = self.agent.clone();
         Box::new(move || agent.clone().shutdown())
-    }
-}
-
-#[cfg(feature = "gzip")]
-fn compress(body: &[u8], compressed: &mut Vec<u8>) {
-    use std::io::Write;
-
-    compressed.clear();
-    // telemetry repeats itself so much that more effort than the least gains little
-    let mut encoder = flate2::write::GzEncoder::new(&mut *compressed, flate2::Compression::fast());
-    // writing to memory cannot fail
-    let _ = encoder.write_all(body);
-}
-
-#[cfg(not(feature = "gzip"))]
-fn compress(body: &[u8], compressed: &mut Vec<u8>) {
-    // start() refuses gzip without the feature
-    compressed.clear();
-    compressed.extend_from_slice(body);
-}
-
-/// The verdict, without what a server may have repeated of our secrets.
-fn concealed(verdict: Verdict, mask: &Mask) -> Verdict {
-    match verdict {
-        Verdict::Accepted => Verdict::Accepted,
-        Verdict::AcceptedPartly { rejected, message } => {
-            Verdict::AcceptedPartly { rejected, message: mask.conceal(message) }
-        }
-        Verdict::TryLater { after, reason } => Verdict::TryLater { after, reason: mask.conceal(reason) },
-        Verdict::TooLarge { reason } => Verdict::TooLarge { reason: mask.conceal(reason) },
-        Verdict::NotTaken { reason } => Verdict::NotTaken { reason: mask.conceal(reason) },
-        Verdict::Refused { reason } => Verdict::Refused { reason: mask.conceal(reason) },
     }
 }
 

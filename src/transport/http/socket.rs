@@ -5,7 +5,9 @@
 //! keeps the deadline, whatever it takes to write a piece.
 
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+#[cfg(feature = "probe")]
+use std::net::SocketAddr;
+use std::net::TcpStream;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -15,6 +17,8 @@ use ureq::unversioned::transport::{
     ShutdownHandle, Transport,
 };
 use ureq::{ProxyProtocol, Timeout};
+
+use crate::transport::dial::{connect, is_hang_up, time_left, tolerate};
 
 /// A connection through a proxy.
 type Tunnel = Either<(), Box<dyn Transport>>;
@@ -56,36 +60,17 @@ impl<In: Transport> Connector<In> for SocketConnector {
             UreqInstant::Exact(begun) => begun,
             UreqInstant::AlreadyHappened | UreqInstant::NotHappening => Instant::now(),
         };
-        let stream = Arc::new(connect(&details.addrs, deadline(begun, details.timeout), details.timeout)?);
-        // one write is one piece: waiting to fill a packet would only delay its end
-        stream.set_nodelay(true)?;
+        let connected = connect(&details.addrs, deadline(begun, details.timeout));
+        let stream = Arc::new(connected.map_err(|error| match error.kind() {
+            ErrorKind::TimedOut => ureq::Error::Timeout(Timeout::Connect),
+            _ => error.into(),
+        })?);
         let handle: Weak<dyn ShutdownHandle> =
             Arc::downgrade(&(Arc::clone(&stream) as Arc<dyn ShutdownHandle>));
         (details.register_shutdown)(handle)?;
         let (input, output) = (details.config.input_buffer_size(), details.config.output_buffer_size());
         Ok(Some(Either::B(Socket { stream, buffers: LazyBuffers::new(input, output), is_hung_up: false })))
     }
-}
-
-/// The first address that answers. Those not tried yet share the time that is left.
-fn connect(
-    addresses: &[SocketAddr],
-    deadline: Option<Instant>,
-    timeout: NextTimeout,
-) -> Result<TcpStream, ureq::Error> {
-    let mut failure = ureq::Error::HostNotFound;
-    for (index, address) in addresses.iter().enumerate() {
-        let connected = match time_left(deadline, timeout)? {
-            Some(left) => TcpStream::connect_timeout(address, left / (addresses.len() - index) as u32),
-            None => TcpStream::connect(address),
-        };
-        failure = match connected {
-            Ok(stream) => return Ok(stream),
-            Err(error) if error.kind() == ErrorKind::TimedOut => ureq::Error::Timeout(Timeout::Connect),
-            Err(error) => error.into(),
-        };
-    }
-    Err(failure)
 }
 
 #[derive(Debug)]
@@ -115,7 +100,7 @@ impl Transport for Socket {
         let deadline = deadline(Instant::now(), timeout);
         let mut output = &self.buffers.output()[..amount];
         while !output.is_empty() && !self.is_hung_up {
-            self.stream.set_write_timeout(time_left(deadline, timeout)?)?;
+            self.stream.set_write_timeout(left(deadline, timeout)?)?;
             match (&*self.stream).write(output) {
                 Ok(0) => return Err(io::Error::from(ErrorKind::WriteZero).into()),
                 Ok(written) => output = &output[written..],
@@ -130,7 +115,7 @@ impl Transport for Socket {
         let timeout = timeout.for_read();
         let deadline = deadline(Instant::now(), timeout);
         loop {
-            self.stream.set_read_timeout(time_left(deadline, timeout)?)?;
+            self.stream.set_read_timeout(left(deadline, timeout)?)?;
             match (&*self.stream).read(self.buffers.input_append_buf()) {
                 Ok(count) => {
                     self.buffers.input_appended(count);
@@ -153,18 +138,6 @@ impl Transport for Socket {
     }
 }
 
-/// A time-out or a signal is no end by itself: only the deadline is.
-fn tolerate(error: io::Error) -> io::Result<()> {
-    match error.kind() {
-        ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted => Ok(()),
-        _ => Err(error),
-    }
-}
-
-fn is_hang_up(error: &io::Error) -> bool {
-    matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset)
-}
-
 fn deadline(begun: Instant, timeout: NextTimeout) -> Option<Instant> {
     match timeout.after {
         UreqDuration::Exact(after) => begun.checked_add(after),
@@ -172,11 +145,7 @@ fn deadline(begun: Instant, timeout: NextTimeout) -> Option<Instant> {
     }
 }
 
-/// Never zero, which sockets would take for no limit at all; `None` if there is no deadline.
-fn time_left(deadline: Option<Instant>, timeout: NextTimeout) -> Result<Option<Duration>, ureq::Error> {
-    let Some(deadline) = deadline else { return Ok(None) };
-    match deadline.checked_duration_since(Instant::now()) {
-        Some(left) if !left.is_zero() => Ok(Some(left)),
-        _ => Err(ureq::Error::Timeout(timeout.reason)),
-    }
+/// What is left of it for the next call of the system.
+fn left(deadline: Option<Instant>, timeout: NextTimeout) -> Result<Option<Duration>, ureq::Error> {
+    time_left(deadline).map_err(|_| ureq::Error::Timeout(timeout.reason))
 }

@@ -10,12 +10,10 @@ use ureq::unversioned::transport::Connector;
 
 use super::journal::{Journal, NoteConnection, NoteTls, NotedResolver, Steps};
 use super::mask::Mask;
-use super::tls::fault as tls_fault;
 use super::{ANSWER_BYTES, Http, HttpPlan, PROTOBUF, header_text, printable, socket, status_text};
 use crate::record::Signal;
 use crate::transport::answer::{Answer, read_partial_success, read_status};
-use crate::transport::lower_first;
-use crate::transport::{Payload, TlsFault};
+use crate::transport::{Payload, TlsFault, lower_first, tls};
 
 /// What became of an attempt.
 #[derive(Debug)]
@@ -126,7 +124,7 @@ fn failure(error: &ureq::Error, mask: &Mask) -> Failure {
         ureq::Error::Protocol(_) | ureq::Error::Http(_) | ureq::Error::LargeResponseHeader(..) => {
             Failure::NotHttp
         }
-        ureq::Error::Io(error) => match (tls_fault(error), error.kind()) {
+        ureq::Error::Io(error) => match (tls::fault(error), error.kind()) {
             (Some(fault), _) => Failure::Tls(TlsFault { what: printable(&fault.what), ..fault }),
             (None, ErrorKind::TimedOut) => Failure::TimedOut,
             (

@@ -8,19 +8,14 @@ use std::time::Instant;
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{WebPkiSupportedAlgorithms, ring, verify_tls12_signature, verify_tls13_signature};
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
-use rustls::{
-    CertificateError, ClientConfig, ClientConnection, DigitallySignedStruct, Error, ProtocolVersion,
-    RootCertStore, SignatureScheme, StreamOwned,
-};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{ClientConnection, DigitallySignedStruct, Error, ProtocolVersion, SignatureScheme, StreamOwned};
 
-use super::certificates;
-use crate::config::{HttpSettings, TlsSettings};
+use super::Certificates;
+use crate::config::HttpSettings;
 use crate::transport::{Conversation, Look, Timed};
 
-/// Opens a connection of its own up to the certificate. With a CA of the user's it is verified, and the handshake
-/// goes on; the bundled roots are ureq's, so without one the look ends there. It never goes on unverified.
+/// Opens a connection of its own, and keeps the certificate whether it is good or not. It never goes on unverified.
 pub(crate) fn look(
     settings: &HttpSettings,
     host: &str,
@@ -28,16 +23,13 @@ pub(crate) fn look(
     protocol: Option<&[u8]>,
     deadline: Instant,
 ) -> Look {
-    let witness = match Witness::new(&settings.tls) {
-        Ok(witness) => Arc::new(witness),
+    let prepared = prepare(settings, host, protocol);
+    let (witness, mut connection, mut socket) = match prepared
+        .and_then(|(witness, client)| Ok((witness, client, Timed::connect(address, deadline)?)))
+    {
+        Ok(all) => all,
         Err(error) => return Look::none(error),
     };
-    let connection = client(&settings.tls, host, protocol, Arc::clone(&witness));
-    let (mut connection, mut socket) =
-        match connection.and_then(|client| Ok((client, Timed::connect(address, deadline)?))) {
-            Ok(both) => both,
-            Err(error) => return Look::none(error),
-        };
     let mut shaken = Ok(());
     while shaken.is_ok() && connection.is_handshaking() {
         shaken = connection.complete_io(&mut socket).map(drop);
@@ -53,28 +45,18 @@ pub(crate) fn look(
 
 impl<S: Read + Write + Send> Conversation for StreamOwned<ClientConnection, S> {}
 
-fn client(
-    settings: &TlsSettings,
+fn prepare(
+    settings: &HttpSettings,
     host: &str,
     protocol: Option<&[u8]>,
-    witness: Arc<Witness>,
-) -> io::Result<ClientConnection> {
-    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .map_err(io::Error::other)?
-        .dangerous()
-        .with_custom_certificate_verifier(witness);
-    let mut config = match &settings.client {
-        None => config.with_no_client_auth(),
-        Some((pem, key)) => {
-            let chain = certificates(pem, "client certificate").map_err(io::Error::other)?;
-            let key = PrivateKeyDer::from_pem_slice(key.expose().as_bytes()).map_err(io::Error::other)?;
-            config.with_client_auth_cert(chain, key).map_err(io::Error::other)?
-        }
-    };
+) -> io::Result<(Arc<Witness>, ClientConnection)> {
+    let certificates = Certificates::read(&settings.tls).map_err(io::Error::other)?;
+    let mut config = certificates.config().map_err(io::Error::other)?;
+    let witness = Arc::new(Witness::new(&certificates)?);
+    config.dangerous().set_certificate_verifier(Arc::clone(&witness) as Arc<dyn ServerCertVerifier>);
     config.alpn_protocols = protocol.into_iter().map(<[u8]>::to_vec).collect();
     let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
-    ClientConnection::new(Arc::new(config), name).map_err(io::Error::other)
+    Ok((witness, ClientConnection::new(Arc::new(config), name).map_err(io::Error::other)?))
 }
 
 fn version_name(version: ProtocolVersion) -> Option<&'static str> {
@@ -85,31 +67,21 @@ fn version_name(version: ProtocolVersion) -> Option<&'static str> {
     }
 }
 
-/// Keeps what it is shown, and then judges as strictly as anyone, or not at all in favour.
+/// Keeps what it is shown, and then judges as strictly as anyone.
 #[derive(Debug)]
 struct Witness {
     seen: Mutex<Option<Vec<u8>>>,
-    /// Who verifies; without one every certificate is refused.
-    judge: Option<Arc<WebPkiServerVerifier>>,
+    judge: Arc<WebPkiServerVerifier>,
     algorithms: WebPkiSupportedAlgorithms,
 }
 
 impl Witness {
-    fn new(settings: &TlsSettings) -> io::Result<Self> {
+    fn new(certificates: &Certificates) -> io::Result<Self> {
         let provider = Arc::new(ring::default_provider());
         let algorithms = provider.signature_verification_algorithms;
-        let judge = match &settings.ca {
-            None => None,
-            Some(pem) => {
-                let mut roots = RootCertStore::empty();
-                for root in certificates(pem, "CA").map_err(io::Error::other)? {
-                    roots.add(root).map_err(io::Error::other)?;
-                }
-                let judge = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build();
-                Some(judge.map_err(io::Error::other)?)
-            }
-        };
-        Ok(Self { seen: Mutex::new(None), judge, algorithms })
+        let roots = certificates.trusted().map_err(io::Error::other)?;
+        let judge = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build();
+        Ok(Self { seen: Mutex::new(None), judge: judge.map_err(io::Error::other)?, algorithms })
     }
 }
 
@@ -123,12 +95,7 @@ impl ServerCertVerifier for Witness {
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
         *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = Some(end_entity.to_vec());
-        match &self.judge {
-            Some(judge) => {
-                judge.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now)
-            }
-            None => Err(CertificateError::ApplicationVerificationFailure.into()),
-        }
+        self.judge.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now)
     }
 
     fn verify_tls12_signature(

@@ -1,0 +1,385 @@
+//! Frames: nine bytes of head, then a payload. Reads what anyone may have sent, by the rules of RFC 9113, section 6.
+
+use std::fmt;
+
+/// What a client says before its first frame.
+pub(crate) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+pub(crate) const HEAD_BYTES: usize = 9;
+/// The longest payload that everyone must take, and the longest that we do.
+pub(crate) const LEAST_MAX_FRAME: usize = 16_384;
+const LARGEST_MAX_FRAME: u32 = (1 << 24) - 1;
+pub(crate) const LARGEST_STREAM: u32 = (1 << 31) - 1;
+
+pub(crate) mod flag {
+    pub(crate) const END_STREAM: u8 = 0x1;
+    pub(crate) const ACK: u8 = 0x1;
+    pub(crate) const END_HEADERS: u8 = 0x4;
+    pub(crate) const PADDED: u8 = 0x8;
+    pub(crate) const PRIORITY: u8 = 0x20;
+}
+
+pub(crate) mod kind {
+    pub(crate) const DATA: u8 = 0;
+    pub(crate) const HEADERS: u8 = 1;
+    pub(crate) const PRIORITY: u8 = 2;
+    pub(crate) const RESET: u8 = 3;
+    pub(crate) const SETTINGS: u8 = 4;
+    pub(crate) const PUSH_PROMISE: u8 = 5;
+    pub(crate) const PING: u8 = 6;
+    pub(crate) const GO_AWAY: u8 = 7;
+    pub(crate) const WINDOW_UPDATE: u8 = 8;
+    pub(crate) const CONTINUATION: u8 = 9;
+}
+
+/// What a connection or a stream ended with.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Code(pub(crate) u32);
+
+impl Code {
+    pub(crate) const NO_ERROR: Self = Self(0);
+    pub(crate) const PROTOCOL: Self = Self(1);
+    pub(crate) const FLOW_CONTROL: Self = Self(3);
+    pub(crate) const FRAME_SIZE: Self = Self(6);
+    pub(crate) const REFUSED_STREAM: Self = Self(7);
+    pub(crate) const CANCEL: Self = Self(8);
+    pub(crate) const COMPRESSION: Self = Self(9);
+    pub(crate) const ENHANCE_YOUR_CALM: Self = Self(11);
+    pub(crate) const INADEQUATE_SECURITY: Self = Self(12);
+}
+
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const NAMES: [&str; 14] = [
+            "NO_ERROR",
+            "PROTOCOL_ERROR",
+            "INTERNAL_ERROR",
+            "FLOW_CONTROL_ERROR",
+            "SETTINGS_TIMEOUT",
+            "STREAM_CLOSED",
+            "FRAME_SIZE_ERROR",
+            "REFUSED_STREAM",
+            "CANCEL",
+            "COMPRESSION_ERROR",
+            "CONNECT_ERROR",
+            "ENHANCE_YOUR_CALM",
+            "INADEQUATE_SECURITY",
+            "HTTP_1_1_REQUIRED",
+        ];
+        match NAMES.get(self.0 as usize) {
+            Some(name) => f.write_str(name),
+            None => write!(f, "code {}", self.0),
+        }
+    }
+}
+
+impl fmt::Debug for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// The peer broke a rule that the whole connection depends on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Fault {
+    /// What the peer is told.
+    pub(crate) code: Code,
+    /// What people are told.
+    pub(crate) what: &'static str,
+}
+
+impl Fault {
+    pub(crate) fn protocol(what: &'static str) -> Self {
+        Self { code: Code::PROTOCOL, what }
+    }
+
+    pub(crate) fn size(what: &'static str) -> Self {
+        Self { code: Code::FRAME_SIZE, what }
+    }
+
+    pub(crate) fn flow(what: &'static str) -> Self {
+        Self { code: Code::FLOW_CONTROL, what }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Head {
+    pub(crate) length: usize,
+    pub(crate) kind: u8,
+    pub(crate) flags: u8,
+    pub(crate) stream: u32,
+}
+
+impl Head {
+    pub(crate) fn read(bytes: &[u8; HEAD_BYTES]) -> Self {
+        let [a, b, c, kind, flags, stream @ ..] = *bytes;
+        Self {
+            length: u32::from_be_bytes([0, a, b, c]) as usize,
+            kind,
+            flags,
+            // the first bit is reserved
+            stream: u32::from_be_bytes(stream) & LARGEST_STREAM,
+        }
+    }
+
+    fn has(self, flag: u8) -> bool {
+        self.flags & flag != 0
+    }
+}
+
+/// A frame that keeps the rules which need no more than the frame itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Frame<'a> {
+    /// `flow` counts against the windows: padding included.
+    Data {
+        stream: u32,
+        content: &'a [u8],
+        flow: usize,
+        ends_stream: bool,
+    },
+    Headers {
+        stream: u32,
+        block: &'a [u8],
+        ends_stream: bool,
+        ends_block: bool,
+    },
+    Continuation {
+        stream: u32,
+        block: &'a [u8],
+        ends_block: bool,
+    },
+    Reset {
+        stream: u32,
+        code: Code,
+    },
+    Settings(Settings<'a>),
+    SettingsAck,
+    Ping([u8; 8]),
+    PingAck,
+    GoAway {
+        last_stream: u32,
+        code: Code,
+        debug: &'a [u8],
+    },
+    /// Stream 0 is the connection. An increment of 0 is an error, whose reach depends on the stream.
+    WindowUpdate {
+        stream: u32,
+        increment: u32,
+    },
+    PushPromise,
+    /// Priorities, and frames of kinds that we do not know.
+    Meaningless,
+}
+
+impl<'a> Frame<'a> {
+    /// `payload` is as long as the head says.
+    pub(crate) fn read(head: Head, payload: &'a [u8]) -> Result<Self, Fault> {
+        let stream = head.stream;
+        let ends_stream = head.has(flag::END_STREAM);
+        let ends_block = head.has(flag::END_HEADERS);
+        Ok(match head.kind {
+            kind::DATA => {
+                of_a_stream(head)?;
+                let content = unpadded(head, payload)?;
+                Frame::Data { stream, content, flow: payload.len(), ends_stream }
+            }
+            kind::HEADERS => {
+                of_a_stream(head)?;
+                let mut block = unpadded(head, payload)?;
+                if head.has(flag::PRIORITY) {
+                    block =
+                        block.get(5..).ok_or(Fault::size("headers without the priority they announce"))?;
+                }
+                Frame::Headers { stream, block, ends_stream, ends_block }
+            }
+            kind::CONTINUATION => {
+                of_a_stream(head)?;
+                Frame::Continuation { stream, block: payload, ends_block }
+            }
+            kind::PRIORITY => {
+                of_a_stream(head)?;
+                let _: [u8; 5] = exactly(payload, "a priority of a wrong length")?;
+                Frame::Meaningless
+            }
+            kind::RESET => {
+                of_a_stream(head)?;
+                let code = exactly(payload, "a reset of a wrong length")?;
+                Frame::Reset { stream, code: Code(u32::from_be_bytes(code)) }
+            }
+            kind::SETTINGS => {
+                of_the_connection(head)?;
+                match head.has(flag::ACK) {
+                    true if payload.is_empty() => Frame::SettingsAck,
+                    false if payload.len() % 6 == 0 => Frame::Settings(Settings(payload)),
+                    _ => return Err(Fault::size("settings of a wrong length")),
+                }
+            }
+            kind::PUSH_PROMISE => Frame::PushPromise,
+            kind::PING => {
+                of_the_connection(head)?;
+                let payload = exactly(payload, "a ping of a wrong length")?;
+                if head.has(flag::ACK) { Frame::PingAck } else { Frame::Ping(payload) }
+            }
+            kind::GO_AWAY => {
+                of_the_connection(head)?;
+                let Some(([a, b, c, d, code @ ..], debug)) = payload.split_first_chunk::<8>() else {
+                    return Err(Fault::size("a farewell of a wrong length"));
+                };
+                let last_stream = u32::from_be_bytes([*a, *b, *c, *d]) & LARGEST_STREAM;
+                Frame::GoAway { last_stream, code: Code(u32::from_be_bytes(*code)), debug }
+            }
+            kind::WINDOW_UPDATE => {
+                let increment = exactly(payload, "a window update of a wrong length")?;
+                let increment = u32::from_be_bytes(increment) & LARGEST_STREAM;
+                Frame::WindowUpdate { stream, increment }
+            }
+            _ => Frame::Meaningless,
+        })
+    }
+}
+
+fn of_a_stream(head: Head) -> Result<(), Fault> {
+    match head.stream {
+        0 => Err(Fault::protocol("a frame of no stream that needs one")),
+        _ => Ok(()),
+    }
+}
+
+fn of_the_connection(head: Head) -> Result<(), Fault> {
+    match head.stream {
+        0 => Ok(()),
+        _ => Err(Fault::protocol("a frame of a stream that is for the connection")),
+    }
+}
+
+fn exactly<const LENGTH: usize>(payload: &[u8], otherwise: &'static str) -> Result<[u8; LENGTH], Fault> {
+    payload.try_into().map_err(|_| Fault::size(otherwise))
+}
+
+fn unpadded(head: Head, payload: &[u8]) -> Result<&[u8], Fault> {
+    if !head.has(flag::PADDED) {
+        return Ok(payload);
+    }
+    let (length, rest) = payload.split_first().ok_or(Fault::size("padding without its length"))?;
+    let end = rest.len().checked_sub(usize::from(*length));
+    end.map(|end| &rest[..end]).ok_or(Fault::protocol("more padding than frame"))
+}
+
+/// What a peer asks of us.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Settings<'a>(&'a [u8]);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Setting {
+    HeaderTableSize(u32),
+    EnablePush(bool),
+    MaxConcurrentStreams(u32),
+    InitialWindowSize(u32),
+    MaxFrameSize(u32),
+    MaxHeaderListSize(u32),
+    /// To be passed over.
+    Unknown,
+}
+
+impl<'a> Settings<'a> {
+    /// In their order, in which they take effect.
+    pub(crate) fn each(self) -> impl Iterator<Item = Result<Setting, Fault>> + 'a {
+        self.0.chunks_exact(6).map(|entry| {
+            let [a, b, value @ ..] = entry else { return Ok(Setting::Unknown) };
+            let value = value.iter().fold(0, |value, byte| value << 8 | u32::from(*byte));
+            Setting::read(u16::from_be_bytes([*a, *b]), value)
+        })
+    }
+}
+
+impl Setting {
+    fn read(id: u16, value: u32) -> Result<Self, Fault> {
+        Ok(match id {
+            1 => Self::HeaderTableSize(value),
+            2 if value <= 1 => Self::EnablePush(value == 1),
+            2 => return Err(Fault::protocol("a setting for push that is neither on nor off")),
+            3 => Self::MaxConcurrentStreams(value),
+            4 if value <= LARGEST_STREAM => Self::InitialWindowSize(value),
+            4 => return Err(Fault::flow("a setting for windows that are too large")),
+            5 if (LEAST_MAX_FRAME as u32..=LARGEST_MAX_FRAME).contains(&value) => Self::MaxFrameSize(value),
+            5 => return Err(Fault::protocol("a setting for frames that are too small or too large")),
+            6 => Self::MaxHeaderListSize(value),
+            _ => Self::Unknown,
+        })
+    }
+
+    /// Number and value, as they are written.
+    fn entry(self) -> Option<(u16, u32)> {
+        Some(match self {
+            Self::HeaderTableSize(bytes) => (1, bytes),
+            Self::EnablePush(on) => (2, u32::from(on)),
+            Self::MaxConcurrentStreams(count) => (3, count),
+            Self::InitialWindowSize(bytes) => (4, bytes),
+            Self::MaxFrameSize(bytes) => (5, bytes),
+            Self::MaxHeaderListSize(bytes) => (6, bytes),
+            Self::Unknown => return None,
+        })
+    }
+}
+
+/// The head of a frame whose payload of so many bytes is written next. Longer than 24 bits can say is nothing here.
+pub(crate) fn write_head(kind: u8, flags: u8, stream: u32, length: usize, out: &mut Vec<u8>) {
+    let [_, length @ ..] = (length as u32).to_be_bytes();
+    out.extend_from_slice(&length);
+    out.extend_from_slice(&[kind, flags]);
+    out.extend_from_slice(&stream.to_be_bytes());
+}
+
+pub(crate) fn write_settings(settings: &[Setting], out: &mut Vec<u8>) {
+    let entries = settings.iter().filter_map(|setting| setting.entry());
+    write_head(kind::SETTINGS, 0, 0, entries.clone().count() * 6, out);
+    for (id, value) in entries {
+        out.extend_from_slice(&id.to_be_bytes());
+        out.extend_from_slice(&value.to_be_bytes());
+    }
+}
+
+pub(crate) fn write_settings_ack(out: &mut Vec<u8>) {
+    write_head(kind::SETTINGS, flag::ACK, 0, 0, out);
+}
+
+pub(crate) fn write_ping_ack(payload: [u8; 8], out: &mut Vec<u8>) {
+    write_head(kind::PING, flag::ACK, 0, payload.len(), out);
+    out.extend_from_slice(&payload);
+}
+
+pub(crate) fn write_window_update(stream: u32, increment: u32, out: &mut Vec<u8>) {
+    write_head(kind::WINDOW_UPDATE, 0, stream, 4, out);
+    out.extend_from_slice(&increment.to_be_bytes());
+}
+
+pub(crate) fn write_reset(stream: u32, code: Code, out: &mut Vec<u8>) {
+    write_head(kind::RESET, 0, stream, 4, out);
+    out.extend_from_slice(&code.0.to_be_bytes());
+}
+
+pub(crate) fn write_go_away(last_stream: u32, code: Code, out: &mut Vec<u8>) {
+    write_head(kind::GO_AWAY, 0, 0, 8, out);
+    out.extend_from_slice(&last_stream.to_be_bytes());
+    out.extend_from_slice(&code.0.to_be_bytes());
+}
+
+/// A header block, in as many frames as it takes.
+pub(crate) fn write_headers(
+    stream: u32,
+    block: &[u8],
+    ends_stream: bool,
+    max_frame: usize,
+    out: &mut Vec<u8>,
+) {
+    let (first, mut rest) = block.split_at(block.len().min(max_frame));
+    let ends_stream = if ends_stream { flag::END_STREAM } else { 0 };
+    let ends_block = |rest: &[u8]| if rest.is_empty() { flag::END_HEADERS } else { 0 };
+    write_head(kind::HEADERS, ends_stream | ends_block(rest), stream, first.len(), out);
+    out.extend_from_slice(first);
+    while !rest.is_empty() {
+        let (next, after) = rest.split_at(rest.len().min(max_frame));
+        rest = after;
+        write_head(kind::CONTINUATION, ends_block(rest), stream, next.len(), out);
+        out.extend_from_slice(next);
+    }
+}

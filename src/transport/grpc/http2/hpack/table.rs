@@ -1,0 +1,96 @@
+//! What an index stands for: the static table, and behind it the dynamic one (RFC 7541, sections 2.3 and 4).
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use super::super::tables::STATIC_FIELDS;
+use super::{Malformed, OVERHEAD};
+
+/// The dynamic table, newest entry first.
+#[derive(Debug)]
+pub(super) struct Table {
+    pub(super) entries: VecDeque<Entry>,
+    /// Of all entries.
+    pub(super) size: usize,
+    /// The peer may lower it, and raise it again.
+    pub(super) max_size: usize,
+}
+
+#[derive(Debug)]
+pub(super) struct Entry {
+    /// Shared, because two bytes of a block are enough to repeat a long name.
+    pub(super) name: Arc<[u8]>,
+    pub(super) value: Vec<u8>,
+}
+
+impl Table {
+    pub(super) fn new(max_size: usize) -> Self {
+        Self { entries: VecDeque::new(), size: 0, max_size }
+    }
+
+    /// The field that an index stands for.
+    pub(super) fn field(&self, index: usize) -> Result<(&[u8], &[u8]), Malformed> {
+        match place(index)? {
+            Place::Static(name, value) => Ok((name.as_bytes(), value.as_bytes())),
+            Place::Dynamic(place) => self.entry(place).map(|entry| (&*entry.name, &*entry.value)),
+        }
+    }
+
+    /// The name of the field that an index stands for. It outlives the entry.
+    pub(super) fn name(&self, index: usize) -> Result<Arc<[u8]>, Malformed> {
+        match place(index)? {
+            Place::Static(name, _) => Ok(name.as_bytes().into()),
+            Place::Dynamic(place) => self.entry(place).map(|entry| entry.name.clone()),
+        }
+    }
+
+    fn entry(&self, place: usize) -> Result<&Entry, Malformed> {
+        self.entries.get(place).ok_or(Malformed("an index is beyond the tables"))
+    }
+
+    pub(super) fn resize(&mut self, max_size: usize) {
+        self.max_size = max_size;
+        self.evict(max_size);
+    }
+
+    /// Makes room for an entry of `size`; `false` if the table is too small for it, and empty now.
+    pub(super) fn make_room(&mut self, size: usize) -> bool {
+        let room = self.max_size.checked_sub(size);
+        self.evict(room.unwrap_or(0));
+        room.is_some()
+    }
+
+    /// There must be room for it.
+    pub(super) fn add(&mut self, entry: Entry) {
+        self.size += entry.size();
+        self.entries.push_front(entry);
+    }
+
+    /// Oldest first, until the rest is not larger than `size`.
+    fn evict(&mut self, size: usize) {
+        while self.size > size {
+            let Some(evicted) = self.entries.pop_back() else { break };
+            self.size -= evicted.size();
+        }
+    }
+}
+
+impl Entry {
+    fn size(&self) -> usize {
+        self.name.len() + self.value.len() + OVERHEAD
+    }
+}
+
+enum Place {
+    Static(&'static str, &'static str),
+    /// Counted from 0.
+    Dynamic(usize),
+}
+
+fn place(index: usize) -> Result<Place, Malformed> {
+    let place = index.checked_sub(1).ok_or(Malformed("index 0 stands for no field"))?;
+    Ok(match STATIC_FIELDS.get(place) {
+        Some((name, value)) => Place::Static(name, value),
+        None => Place::Dynamic(place - STATIC_FIELDS.len()),
+    })
+}
