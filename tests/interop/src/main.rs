@@ -2,6 +2,7 @@
 
 mod cases;
 mod compare;
+mod growing;
 mod identity;
 mod process;
 mod program;
@@ -43,14 +44,14 @@ fn run(arguments: &Arguments) -> Result<bool, Error> {
         quick: arguments.quick,
     };
     let mut table = Table::default();
-    for server in servers::ALL.into_iter().filter(|server| arguments.wants(server.name())) {
-        if let Some(outcome) = arguments.missing(server.name()) {
-            table.push(Row { server: server.name(), transport: "", what: "everything".to_owned(), outcome });
-            continue;
+    for server in servers::ALL {
+        if arguments.can(server.name(), &mut table) {
+            let run = |&transport| cases::run(server, transport, &ground, &mut table);
+            arguments.transports.iter().for_each(run);
         }
-        for &transport in &arguments.transports {
-            cases::run(server, transport, &ground, &mut table);
-        }
+    }
+    if arguments.can(growing::NAME, &mut table) {
+        arguments.transports.iter().for_each(|&transport| growing::run(transport, &ground, &mut table));
     }
     println!("\n{table}");
     Ok(!table.has_failed())
@@ -99,8 +100,17 @@ impl Arguments {
         Ok(read)
     }
 
-    fn wants(&self, server: &str) -> bool {
-        self.servers.iter().any(|wanted| wanted == server)
+    /// Whether this server is wanted and there; if it is wanted and missing, the table says why.
+    fn can(&self, server: &'static str, table: &mut Table) -> bool {
+        if !self.servers.iter().any(|wanted| wanted == server) {
+            return false;
+        }
+        let missing = self.missing(server);
+        if let Some(outcome) = missing {
+            table.push(Row { server, transport: "", what: "everything".to_owned(), outcome });
+            return false;
+        }
+        true
     }
 
     /// Why there is nothing to try, if there is not.
