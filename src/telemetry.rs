@@ -280,7 +280,7 @@ fn opener(exporter: &Exporter) -> Result<Opener, String> {
             let http = HttpPlan::new(&exporter.http)?;
             Ok(Box::new(move || Box::new(http.open())))
         }
-        Transport::Grpc => Err("this version cannot send over gRPC".to_owned()),
+        Transport::Grpc => transport::grpc(&exporter.http),
         Transport::Console => transport::console(),
     }
 }

@@ -41,8 +41,13 @@ const HOUSE: &[Row] = &[
     row("transport",       &["record", "config"],                             &["prost"]),
     row("transport/gzip*", &[],                                               &["flate2"]),
     row("transport/tls*",  &["config"],                                       &["rustls", "webpki_roots"]),
+    row("transport/proxy*", &["config"],                                      &["ureq"]),
     row("transport/http*", &["record", "config"],                             &["ureq"]),
     row("transport/http/tls*", &["config"],                                   &["rustls", "ureq"]),
+    row("transport/grpc*", &["record", "config"],                             &[]),
+    row("transport/grpc/tunnel*", &[],                                        &["ureq"]),
+    // pure: HTTP/2 without a socket
+    row("transport/grpc/http2*", &[],                                         &[]),
     row("retry",           &["config", "transport::Verdict"],                 &[]),
     // the background thread
     row("worker",          &["record", "context", "problem", "stats", "config", "meter", "queue", "batch", "throttle",

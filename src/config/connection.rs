@@ -60,6 +60,15 @@ impl HttpSettings {
         self.meaning(&self.shown_endpoint, signal)
     }
 
+    /// Who sends: the user's token, then ours.
+    pub(crate) fn full_user_agent(&self) -> String {
+        let own = concat!("standpipe/", env!("CARGO_PKG_VERSION"));
+        match &self.user_agent {
+            Some(token) => format!("{token} {own}"),
+            None => own.to_owned(),
+        }
+    }
+
     /// Scheme, host and port without what may be a secret, if they can be understood so.
     pub(super) fn shown_origin(&self) -> Option<String> {
         Some(Endpoint::parse(&self.shown_endpoint, self.transport).ok()?.origin())

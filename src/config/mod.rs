@@ -40,7 +40,7 @@ use std::fmt;
 use std::sync::Arc;
 
 pub(crate) use connection::HttpSettings;
-#[cfg(feature = "tls")]
+#[cfg(any(feature = "tls", feature = "grpc"))]
 pub(crate) use connection::TlsSettings;
 pub use connection::{Compression, Proxy, Transport};
 pub use error::{ConfigError, Finding, FindingSeverity, Location};

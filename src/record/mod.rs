@@ -58,6 +58,15 @@ impl Signal {
         }
     }
 
+    /// The path of the method that OTLP over gRPC calls.
+    pub fn grpc_path(self) -> &'static str {
+        match self {
+            Signal::Traces => "/opentelemetry.proto.collector.trace.v1.TraceService/Export",
+            Signal::Logs => "/opentelemetry.proto.collector.logs.v1.LogsService/Export",
+            Signal::Metrics => "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export",
+        }
+    }
+
     /// Lower-case plural, as configuration and the ledger name it.
     pub fn name(self) -> &'static str {
         match self {

@@ -85,7 +85,7 @@ fn sensible(delay: Delay) -> Option<Duration> {
 }
 
 /// A stranger's text made fit for one line of a log: a terminal must not obey it.
-fn printable(text: &str) -> String {
+pub(super) fn printable(text: &str) -> String {
     let mut line = String::with_capacity(text.len().min(LONGEST_MESSAGE));
     line.extend(text.chars().take(LONGEST_MESSAGE).map(|c| if c.is_control() { ' ' } else { c }));
     line

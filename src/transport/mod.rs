@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use crate::config::HttpSettings;
 use crate::record::Signal;
 
 mod answer;
@@ -15,8 +16,9 @@ mod gzip;
 mod http;
 #[cfg(test)]
 pub(crate) mod memory;
+mod proxy;
 mod retry_after;
-#[cfg(feature = "probe")]
+#[cfg(any(feature = "grpc", feature = "probe"))]
 mod timed;
 #[cfg(feature = "tls")]
 mod tls;
@@ -24,6 +26,8 @@ mod tls;
 #[path = "no_tls.rs"]
 mod tls;
 
+#[cfg(feature = "grpc")]
+use grpc::GrpcPlan;
 pub(crate) use http::HttpPlan;
 #[cfg(feature = "probe")]
 pub(crate) use http::{End, Failure, Reply, ReplyBody, Trial};
@@ -116,6 +120,21 @@ pub(crate) enum TlsFaultKind {
 
 /// Opens a transport, in this process or in a forked child.
 pub(crate) type Opener = Box<dyn Fn() -> Box<dyn Transport> + Send + Sync>;
+
+/// Opens what calls a collector over gRPC.
+///
+/// # Errors
+/// What is wrong with the settings, or that this build cannot.
+#[cfg(feature = "grpc")]
+pub(crate) fn grpc(settings: &HttpSettings) -> Result<Opener, String> {
+    let plan = GrpcPlan::new(settings)?;
+    Ok(Box::new(move || Box::new(plan.open())))
+}
+
+#[cfg(not(feature = "grpc"))]
+pub(crate) fn grpc(_: &HttpSettings) -> Result<Opener, String> {
+    Err("this build cannot send over gRPC; build standpipe with its feature \"grpc\"".to_owned())
+}
 
 /// Opens what prints requests instead of sending them.
 ///

@@ -68,6 +68,20 @@ impl Exporter {
         exporter
     }
 
+    /// An exporter that sends all [signals](Self::signals) as protobuf over gRPC. The endpoint is a URL, `host:port` or
+    /// `host`; needs the `grpc` feature, which is on by default.
+    ///
+    /// | given | called at |
+    /// |---|---|
+    /// | `host`, `host:port` | without TLS, port 4317 if absent |
+    /// | `http://…`, `https://…` | without or with TLS; its port, or that of its scheme; a path means nothing |
+    pub fn grpc(endpoint: impl Into<String>) -> Self {
+        let mut exporter = Self::new("otlp".to_owned(), None);
+        exporter.set_transport(Transport::Grpc, Source::Code);
+        exporter.set_endpoint(endpoint.into(), None, Source::Code);
+        exporter
+    }
+
     /// An exporter that prints all [signals](Self::signals) on standard output, as OTLP JSON: each request is one line.
     /// Needs the `console` feature; what is said about endpoints, connections and retries means nothing to it.
     ///

@@ -1,3 +1,172 @@
 //! OTLP over gRPC: unary calls over HTTP/2, by hand, without an async runtime.
+//!
+//! ```text
+//! payload → Grpc ─ client ─ lookup, tunnel, io ─ socket      what touches the network
+//!             │       └ http2 (conn, hpack, frame)           pure: bytes in, bytes out
+//!             └ status, failure → Verdict                    what came of it
+//! ```
 
+mod client;
+mod failure;
 pub(crate) mod http2;
+mod io;
+mod lookup;
+mod status;
+mod target;
+mod timeout;
+mod tunnel;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use self::client::{Client, Request};
+use self::failure::Failure;
+use self::http2::conn::Message;
+use self::http2::hpack;
+use self::io::Breaker;
+use self::target::Target;
+use super::conceal::conceal;
+use super::gzip::compress;
+use super::{Payload, Transport, Verdict};
+use crate::config::{Compression, HttpSettings};
+use crate::record::Signal;
+
+/// Written by the protocol itself, or without a meaning in HTTP/2.
+const RESERVED: [&str; 5] = ["host", "keep-alive", "proxy-connection", "te", "upgrade"];
+/// A field costs so much more than its name and value, by HTTP/2's count.
+const FIELD_OVERHEAD: usize = 32;
+
+/// Everything needed to open a gRPC transport, checked.
+#[derive(Debug, Clone)]
+pub(crate) struct GrpcPlan {
+    target: Target,
+    heads: [Head; Signal::COUNT],
+    secrets: Vec<String>,
+    compression: Compression,
+}
+
+/// The head of a request, encoded once: it refers to nothing, so that it is the same every time.
+#[derive(Clone, Default)]
+struct Head {
+    block: Vec<u8>,
+    /// By HTTP/2's count.
+    list_bytes: usize,
+}
+
+impl GrpcPlan {
+    /// Checks what only this transport can check: certificates, metadata and the proxy.
+    ///
+    /// # Errors
+    /// What is wrong, in words, without secrets.
+    pub(crate) fn new(settings: &HttpSettings) -> Result<Self, String> {
+        let target = Target::new(settings)?;
+        for (name, _) in &settings.headers {
+            let name = name.to_ascii_lowercase();
+            if RESERVED.contains(&name.as_str()) || name.starts_with("grpc-") {
+                return Err(format!("header {name}: gRPC has its own; remove it"));
+            }
+        }
+        let heads = Signal::ALL.map(|signal| Head::of(signal, settings, &target));
+        let secrets = settings.headers.iter().map(|(_, value)| value.expose().to_owned()).collect();
+        Ok(Self { target, heads, secrets, compression: settings.compression })
+    }
+
+    /// A transport of its own; no connection is made yet.
+    pub(crate) fn open(&self) -> Grpc {
+        let breaker = Arc::new(Breaker::default());
+        let client = Client::new(self.target.clone(), Arc::clone(&breaker));
+        Grpc { plan: self.clone(), client, breaker, block: Vec::new(), compressed: Vec::new() }
+    }
+}
+
+impl Head {
+    fn of(signal: Signal, settings: &HttpSettings, target: &Target) -> Self {
+        let mut head = Self::default();
+        head.add(":method", "POST");
+        head.add(":scheme", if target.is_tls() { "https" } else { "http" });
+        head.add(":path", signal.grpc_path());
+        head.add(":authority", &target.authority);
+        head.add("te", "trailers");
+        head.add("content-type", "application/grpc");
+        if settings.compression == Compression::Gzip {
+            head.add("grpc-encoding", "gzip");
+        }
+        // nothing that an answer could say is worth unpacking a bomb for
+        head.add("grpc-accept-encoding", "identity");
+        if !settings.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("user-agent")) {
+            head.add("user-agent", &settings.full_user_agent());
+        }
+        for (name, value) in &settings.headers {
+            let name = name.to_ascii_lowercase();
+            head.count(&name, value.expose());
+            // intermediaries must not keep it in tables either
+            hpack::encode_sensitive(&name, value.expose().as_bytes(), &mut head.block);
+        }
+        head
+    }
+
+    fn add(&mut self, name: &str, value: &str) {
+        self.count(name, value);
+        hpack::encode(name, value.as_bytes(), &mut self.block);
+    }
+
+    fn count(&mut self, name: &str, value: &str) {
+        self.list_bytes += name.len() + value.len() + FIELD_OVERHEAD;
+    }
+}
+
+// by hand: it holds the metadata
+impl std::fmt::Debug for Head {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Head").field("bytes", &self.block.len()).finish()
+    }
+}
+
+/// Calls the collector over one connection, which is kept.
+pub(crate) struct Grpc {
+    plan: GrpcPlan,
+    client: Client,
+    breaker: Arc<Breaker>,
+    block: Vec<u8>,
+    compressed: Vec<u8>,
+}
+
+impl Grpc {
+    /// One attempt, until its deadline.
+    fn call(&mut self, payload: &Payload<'_>, left: Duration, deadline: Instant) -> Verdict {
+        let head = &self.plan.heads[payload.signal as usize];
+        let timeout = timeout::text(left);
+        self.block.clear();
+        self.block.extend_from_slice(&head.block);
+        hpack::encode(timeout::NAME, timeout.as_bytes(), &mut self.block);
+        let list_bytes = head.list_bytes + timeout::NAME.len() + timeout.len() + FIELD_OVERHEAD;
+        let message = match self.plan.compression {
+            Compression::None => Message::new(payload.body, false),
+            Compression::Gzip => {
+                compress(payload.body, &mut self.compressed);
+                Message::new(&self.compressed, true)
+            }
+        };
+        let request = Request { block: &self.block, list_bytes, message };
+        match self.client.call(&request, deadline) {
+            Ok(answer) => status::judge(&answer, &self.plan.target.shown),
+            Err(failure) => failure.verdict(&self.plan.target.shown),
+        }
+    }
+}
+
+impl Transport for Grpc {
+    fn send(&mut self, payload: &Payload<'_>, deadline: Instant) -> Verdict {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let verdict = match left.is_zero() {
+            true => Failure::TimedOut.verdict(&self.plan.target.shown),
+            false => self.call(payload, left, deadline),
+        };
+        verdict.map_text(|text| conceal(text, self.plan.secrets.iter().map(String::as_str)))
+    }
+
+    fn interrupter(&self) -> Box<dyn Fn() + Send + Sync> {
+        let breaker = Arc::clone(&self.breaker);
+        Box::new(move || breaker.trip())
+    }
+}

@@ -4,7 +4,6 @@ mod failure;
 #[cfg(feature = "probe")]
 mod journal;
 mod mask;
-mod proxy;
 mod socket;
 #[cfg(feature = "tls")]
 mod tls;
@@ -24,7 +23,7 @@ pub(crate) use self::trial::{End, Failure, Reply, ReplyBody, Trial};
 use self::warm_up::warm_up;
 use super::answer::{Answer, read_partial_success, read_status};
 use super::gzip::compress;
-use super::{Payload, Transport, Verdict, retry_after};
+use super::{Payload, Transport, Verdict, proxy, retry_after};
 use crate::config::{Compression, HttpSettings};
 use crate::record::Signal;
 
@@ -67,15 +66,10 @@ impl HttpPlan {
     /// # Errors
     /// What is wrong, in words, without secrets.
     pub(crate) fn new(settings: &HttpSettings) -> Result<Self, String> {
-        let own = concat!("standpipe/", env!("CARGO_PKG_VERSION"));
-        let user_agent = match &settings.user_agent {
-            Some(token) => format!("{token} {own}"),
-            None => own.to_owned(),
-        };
         let mut mask = Mask::default();
         let urls = Signal::ALL.map(|signal| url(settings, signal, &mut mask));
         let config = Agent::config_builder()
-            .user_agent(user_agent)
+            .user_agent(settings.full_user_agent())
             .accept(PROTOBUF)
             // nothing that an answer could say is worth unpacking a bomb for
             .accept_encoding("identity")

@@ -3,6 +3,8 @@
 mod fault;
 #[cfg(feature = "probe")]
 mod look;
+#[cfg(feature = "grpc")]
+mod session;
 
 use std::sync::Arc;
 
@@ -14,6 +16,8 @@ use rustls::{ClientConfig, Error, RootCertStore};
 pub(crate) use self::fault::fault;
 #[cfg(feature = "probe")]
 pub(crate) use self::look::look;
+#[cfg(feature = "grpc")]
+pub(super) use self::session::{Connector, Session};
 use crate::config::TlsSettings;
 
 /// What the user has chosen, checked.

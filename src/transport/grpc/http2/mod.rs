@@ -9,6 +9,7 @@
 //! `conn` is the client's side of a connection. The receiver's side, which has its own, shares everything else.
 
 pub(crate) mod block;
+pub(crate) mod conn;
 pub(crate) mod frame;
 pub(crate) mod hpack;
 pub(crate) mod inbox;

@@ -7,6 +7,7 @@ use super::text::Text;
 use super::{Field, Malformed, OVERHEAD, integer};
 
 /// Decodes the header blocks of a connection. One for its whole life: each block builds on those before it.
+#[derive(Debug)]
 pub(crate) struct Decoder {
     pub(super) table: Table,
     table_limit: usize,

@@ -7,6 +7,7 @@ use super::super::tables::STATIC_FIELDS;
 use super::{Malformed, OVERHEAD};
 
 /// The dynamic table, newest entry first.
+#[derive(Debug)]
 pub(super) struct Table {
     pub(super) entries: VecDeque<Entry>,
     /// Of all entries.
@@ -15,6 +16,7 @@ pub(super) struct Table {
     pub(super) max_size: usize,
 }
 
+#[derive(Debug)]
 pub(super) struct Entry {
     /// Shared, because two bytes of a block are enough to repeat a long name.
     pub(super) name: Arc<[u8]>,

@@ -1,0 +1,239 @@
+//! One connection, kept as long as it is good, and calls over it.
+
+use std::io::{self, ErrorKind};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::super::dial::{self, is_hang_up};
+use super::super::timed::Timed;
+use super::super::tls;
+use super::failure::Failure;
+use super::http2::conn::{Answer, Conn, End, Message, Progress};
+use super::io::{Breaker, Stream};
+use super::lookup::Lookup;
+use super::target::{Target, is_agreed};
+
+/// Load balancers drop idle connections after a minute or more, and not all of them say so. No ping keeps ours alive:
+/// servers end connections over pings that they did not ask for.
+const IDLE_AGE: Duration = Duration::from_secs(50);
+/// How often a request is made again that a server has surely not looked at.
+const MOST_REFUSALS: u32 = 2;
+/// A server that leaves because of an error may still answer; not for long.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+/// An answer is a few hundred bytes. Longer ones come in pieces.
+const READ_BYTES: usize = 16 << 10;
+
+/// What is asked of the server.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Request<'a> {
+    /// The encoded head.
+    pub(super) block: &'a [u8],
+    /// What its fields take by HTTP/2's count.
+    pub(super) list_bytes: usize,
+    pub(super) message: Message<'a>,
+}
+
+#[derive(Debug)]
+pub(super) struct Client {
+    target: Target,
+    lookup: Lookup,
+    breaker: Arc<Breaker>,
+    link: Option<Link>,
+    buffer: Vec<u8>,
+}
+
+impl Client {
+    pub(super) fn new(target: Target, breaker: Arc<Breaker>) -> Self {
+        let (host, port) = match &target.tunnel {
+            Some(tunnel) => (tunnel.host.clone(), tunnel.port),
+            None => (target.host.clone(), target.port),
+        };
+        Self { target, lookup: Lookup::new(host, port), breaker, link: None, buffer: vec![0; READ_BYTES] }
+    }
+
+    /// One call. What a server has surely not looked at is asked again over a new connection, and so is what went into
+    /// an old connection that was already dead.
+    pub(super) fn call(&mut self, request: &Request<'_>, deadline: Instant) -> Result<Answer, Failure> {
+        let mut refusals = 0;
+        loop {
+            let kept = self.take_kept(deadline);
+            let is_kept = kept.is_some();
+            let mut link = match kept {
+                Some(link) => link,
+                None => self.connect(deadline)?,
+            };
+            match link.exchange(request, deadline, &mut self.buffer) {
+                Ok(answer) => {
+                    self.link = Some(link).filter(Link::is_good);
+                    return Ok(answer);
+                }
+                Err(Failure::Unprocessed) if refusals < MOST_REFUSALS => refusals += 1,
+                Err(failure) if is_kept && failure.is_break() && !link.conn.has_answer_begun() => {}
+                Err(failure) => {
+                    self.link = Some(link).filter(|link| failure.spares_connection() && link.is_good());
+                    return Err(failure);
+                }
+            }
+            if self.breaker.is_broken() {
+                return Err(Failure::Io(ErrorKind::ConnectionAborted.into()));
+            }
+        }
+    }
+
+    /// The connection of the last call, if it can be used again.
+    fn take_kept(&mut self, deadline: Instant) -> Option<Link> {
+        let mut link = self.link.take().filter(|link| link.used.elapsed() < IDLE_AGE)?;
+        link.stream.set_deadline(deadline);
+        link.catch_up(&mut self.buffer).ok()?;
+        (link.is_good() && link.conn.has_room()).then_some(link)
+    }
+
+    fn connect(&mut self, deadline: Instant) -> Result<Link, Failure> {
+        let addresses = self.lookup.addresses(deadline).map_err(Failure::of_lookup)?;
+        let socket = Arc::new(dial::connect(&addresses, Some(deadline))?);
+        self.breaker.watch(&socket)?;
+        let mut wire = Timed::new(socket, deadline);
+        if let Some(tunnel) = &self.target.tunnel {
+            tunnel.open(&mut wire, &self.target.authority).map_err(Failure::of_proxy)?;
+        }
+        let session = match &self.target.tls {
+            Some(connector) => Some(connector.connect(&mut wire).map_err(Failure::of_handshake)?),
+            None => None,
+        };
+        if session.as_ref().is_some_and(|session| !is_agreed(session.protocol())) {
+            return Err(Failure::NoHttp2);
+        }
+        Ok(Link {
+            conn: Conn::new(),
+            stream: Stream::new(wire, session),
+            used: Instant::now(),
+            hung_up: None,
+        })
+    }
+}
+
+/// A connection: the protocol and the socket.
+#[derive(Debug)]
+struct Link {
+    conn: Conn,
+    stream: Stream,
+    /// When the last call ended.
+    used: Instant,
+    /// The peer reads no more. It may have said why: what it said is still read.
+    hung_up: Option<io::Error>,
+}
+
+impl Link {
+    fn is_good(&self) -> bool {
+        self.hung_up.is_none() && self.conn.is_open()
+    }
+
+    fn exchange(
+        &mut self,
+        request: &Request<'_>,
+        deadline: Instant,
+        buffer: &mut [u8],
+    ) -> Result<Answer, Failure> {
+        self.stream.set_deadline(deadline);
+        while !self.conn.may_start() {
+            if !self.conn.is_open() {
+                return Err(Failure::Unprocessed);
+            }
+            self.flush()?;
+            self.read(buffer)?;
+        }
+        self.conn.start(request.block, request.list_bytes)?;
+        let end = self.converse(&request.message, deadline, buffer)?;
+        // what is still to be said is for the server's sake; whether it hears it is found out at the next call
+        let _ = self.flush();
+        self.used = Instant::now();
+        match end {
+            End::Answered(answer) => Ok(answer),
+            End::Unprocessed => Err(Failure::Unprocessed),
+            End::Reset(code) => Err(Failure::Reset(code)),
+            End::TooLong(what) => Err(Failure::TooLong(what)),
+            End::Malformed(what) => Err(Failure::Malformed(what)),
+        }
+    }
+
+    /// Sends and receives until the call has ended.
+    fn converse(
+        &mut self,
+        message: &Message<'_>,
+        deadline: Instant,
+        buffer: &mut [u8],
+    ) -> Result<End, Failure> {
+        let mut is_forsaken = false;
+        loop {
+            let progress = self.conn.send(message);
+            self.flush()?;
+            if progress == Progress::GoesOn && self.hung_up.is_none() {
+                // the server may have heard enough
+                self.catch_up(buffer)?;
+            } else {
+                self.read(buffer)?;
+            }
+            if let Some(end) = self.conn.take_end() {
+                return Ok(end);
+            }
+            if self.conn.is_forsaken() && !is_forsaken {
+                is_forsaken = true;
+                self.stream.set_deadline(deadline.min(Instant::now() + LAST_WORDS));
+            }
+        }
+    }
+
+    /// Writes all that is to be written.
+    fn flush(&mut self) -> Result<(), Failure> {
+        if self.conn.output().is_empty() || self.hung_up.is_some() {
+            return Ok(());
+        }
+        match self.stream.write_all(self.conn.output()) {
+            Ok(()) => self.conn.clear_output(),
+            Err(error) if is_hang_up(&error) => self.hung_up = Some(error),
+            // part of a frame may be on its way: nothing can follow it
+            Err(error) => return Err(error.into()),
+        }
+        Ok(())
+    }
+
+    /// Waits for the peer and takes in what it says.
+    fn read(&mut self, buffer: &mut [u8]) -> Result<(), Failure> {
+        let count = match self.stream.read(buffer) {
+            Ok(count) => count,
+            Err(error) => {
+                let is_timeout = error.kind() == ErrorKind::TimedOut;
+                return Err(match self.conn.farewell() {
+                    Some(farewell) if is_timeout && self.conn.is_forsaken() => Failure::left(Some(farewell)),
+                    _ => tls::fault(&error).map_or_else(|| error.into(), Failure::Tls),
+                });
+            }
+        };
+        if count == 0 {
+            return Err(match self.hung_up.take() {
+                Some(error) => error.into(),
+                None => Failure::left(self.conn.farewell()),
+            });
+        }
+        self.take_in(&buffer[..count])
+    }
+
+    /// Takes in what the peer has said already.
+    fn catch_up(&mut self, buffer: &mut [u8]) -> Result<(), Failure> {
+        while let Some(count) = self.stream.read_waiting(buffer)? {
+            if count == 0 {
+                return Err(Failure::left(self.conn.farewell()));
+            }
+            self.take_in(&buffer[..count])?;
+        }
+        Ok(())
+    }
+
+    fn take_in(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        self.conn.receive(bytes).map_err(|fault| {
+            // the peer may as well know what it did
+            let _ = self.flush();
+            Failure::Fault(fault)
+        })
+    }
+}

@@ -1,0 +1,182 @@
+//! One request and its answer.
+
+use super::super::frame::{Code, Fault};
+use super::super::hpack::Field;
+use super::super::window::{Allowance, Window};
+
+/// What is kept of an answer's body; the rest is skipped.
+const ANSWER_BYTES: usize = 64 << 10;
+/// An answer longer than this is none.
+const LONGEST_ANSWER: u64 = 4 << 20;
+
+/// What is sent: five bytes that say how long the rest is, and whether it is compressed.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Message<'a> {
+    prefix: [u8; 5],
+    body: &'a [u8],
+}
+
+impl<'a> Message<'a> {
+    pub(crate) fn new(body: &'a [u8], is_compressed: bool) -> Self {
+        let [a, b, c, d] = (body.len() as u32).to_be_bytes();
+        Self { prefix: [u8::from(is_compressed), a, b, c, d], body }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.prefix.len() + self.body.len()
+    }
+
+    /// Appends a part, which may begin within the prefix.
+    pub(super) fn copy(&self, start: usize, length: usize, out: &mut Vec<u8>) {
+        let end = start + length;
+        let of_prefix = self.prefix.len().min(start)..self.prefix.len().min(end);
+        out.extend_from_slice(&self.prefix[of_prefix]);
+        let in_body = |at: usize| at.saturating_sub(self.prefix.len());
+        out.extend_from_slice(&self.body[in_body(start)..in_body(end)]);
+    }
+}
+
+/// What a server said, all of it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) head: Vec<Field>,
+    /// The beginning of it.
+    pub(crate) body: Vec<u8>,
+    /// Empty if the head was all.
+    pub(crate) trailers: Vec<Field>,
+}
+
+/// How a call ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum End {
+    Answered(Answer),
+    /// The server has not looked at the request and never will: it can be made again elsewhere.
+    Unprocessed,
+    Reset(Code),
+    TooLong(&'static str),
+    /// The answer broke a rule that only this call depends on.
+    Malformed(&'static str),
+}
+
+#[derive(Debug)]
+pub(super) struct Call {
+    pub(super) stream: u32,
+    /// What may still be sent.
+    pub(super) window: Window,
+    /// Bytes of the message that were framed.
+    pub(super) sent: usize,
+    pub(super) is_sent: bool,
+    pub(super) end: Option<End>,
+    allowance: Allowance,
+    answer: Option<Answer>,
+    /// Of the body.
+    length: u64,
+    /// The server considers the call over, so that it needs not be told.
+    is_over_there: bool,
+    broken_off: Option<Code>,
+}
+
+impl Call {
+    pub(super) fn new(stream: u32, window: u32) -> Self {
+        Self {
+            stream,
+            window: Window::new(window),
+            sent: 0,
+            is_sent: false,
+            end: None,
+            allowance: Allowance::default(),
+            answer: None,
+            length: 0,
+            is_over_there: false,
+            broken_off: None,
+        }
+    }
+
+    /// Whether what comes on a stream is for this call. What comes after its end is for nobody.
+    pub(super) fn is_on(&self, stream: u32) -> bool {
+        self.stream == stream && self.end.is_none()
+    }
+
+    pub(super) fn has_answer_begun(&self) -> bool {
+        self.answer.is_some() || self.end.is_some()
+    }
+
+    pub(super) fn finish(&mut self, end: End) {
+        self.is_over_there |= matches!(end, End::Reset(_) | End::Unprocessed);
+        self.end = Some(end);
+    }
+
+    /// The server broke a rule.
+    pub(super) fn break_off(&mut self, code: Code, what: &'static str) {
+        self.broken_off = Some(code);
+        self.finish(End::Malformed(what));
+    }
+
+    /// What the server must be told at the end, if it does not know: a request may be unfinished, or an answer.
+    pub(super) fn reset_owed(&self) -> Option<Code> {
+        match (self.broken_off, &self.end) {
+            (Some(code), _) => Some(code),
+            _ if self.is_over_there => None,
+            (None, Some(End::Answered(_))) if self.is_sent => None,
+            _ => Some(Code::CANCEL),
+        }
+    }
+
+    /// Takes a part of the body; gives the increment for a window update if one is due.
+    pub(super) fn data(
+        &mut self,
+        content: &[u8],
+        flow: usize,
+        ends_stream: bool,
+    ) -> Result<Option<u32>, Fault> {
+        let increment = self.allowance.receive(flow)?;
+        let Some(answer) = &mut self.answer else {
+            self.break_off(Code::PROTOCOL, "a body before its head");
+            return Ok(None);
+        };
+        let room = ANSWER_BYTES - answer.body.len();
+        answer.body.extend_from_slice(&content[..content.len().min(room)]);
+        self.length += content.len() as u64;
+        if ends_stream {
+            self.complete();
+        } else if self.length > LONGEST_ANSWER {
+            self.finish(End::TooLong("the answer is longer than 4 MiB"));
+        }
+        Ok(increment)
+    }
+
+    /// Takes a head, trailers, or an interim answer, which it is to say.
+    pub(super) fn headers(&mut self, fields: Vec<Field>, ends_stream: bool) -> bool {
+        match &mut self.answer {
+            None => match status_of(&fields) {
+                Some(100..200) if !ends_stream => return true,
+                Some(status @ 200..600) => {
+                    self.answer = Some(Answer { status, head: fields, ..Answer::default() });
+                }
+                _ => self.break_off(Code::PROTOCOL, "an answer without a status"),
+            },
+            Some(answer) if ends_stream => answer.trailers = fields,
+            Some(_) => self.break_off(Code::PROTOCOL, "a second head"),
+        }
+        if ends_stream && self.end.is_none() {
+            self.complete();
+        }
+        false
+    }
+
+    fn complete(&mut self) {
+        let answer = self.answer.take().unwrap_or_default();
+        self.finish(End::Answered(answer));
+    }
+}
+
+fn status_of(fields: &[Field]) -> Option<u16> {
+    let status = fields.iter().find(|field| field.name == b":status")?;
+    match status.value[..] {
+        [a @ b'1'..=b'9', b @ b'0'..=b'9', c @ b'0'..=b'9'] => {
+            Some([a, b, c].iter().fold(0, |status, digit| status * 10 + u16::from(digit - b'0')))
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,236 @@
+//! Pure: what an answer means. Reads what anyone may have sent.
+
+use std::time::{Duration, SystemTime};
+
+use super::super::answer::{self, printable, read_partial_success, read_status};
+use super::super::{Verdict, retry_after};
+use super::http2::conn::Answer;
+use super::http2::frame::Code;
+use super::http2::hpack::Field;
+
+const PROTOCOL: &str = "application/grpc";
+/// Whether it is compressed, and its length.
+const PREFIX_BYTES: usize = 5;
+
+/// How a call ended, as gRPC counts it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Status(u32);
+
+impl Status {
+    const OK: Self = Self(0);
+    const CANCELLED: Self = Self(1);
+    const UNKNOWN: Self = Self(2);
+    const DEADLINE_EXCEEDED: Self = Self(4);
+    const PERMISSION_DENIED: Self = Self(7);
+    const RESOURCE_EXHAUSTED: Self = Self(8);
+    const ABORTED: Self = Self(10);
+    const OUT_OF_RANGE: Self = Self(11);
+    const UNIMPLEMENTED: Self = Self(12);
+    const INTERNAL: Self = Self(13);
+    const UNAVAILABLE: Self = Self(14);
+    const DATA_LOSS: Self = Self(15);
+    const UNAUTHENTICATED: Self = Self(16);
+
+    /// Of an answer by something that does not speak gRPC, a proxy mostly.
+    fn of_http(status: u16) -> Self {
+        match status {
+            400 | 431 => Self::INTERNAL,
+            401 => Self::UNAUTHENTICATED,
+            403 => Self::PERMISSION_DENIED,
+            404 => Self::UNIMPLEMENTED,
+            429 | 502 | 503 | 504 => Self::UNAVAILABLE,
+            _ => Self::UNKNOWN,
+        }
+    }
+
+    /// Of a call that the server broke off.
+    pub(super) fn of_reset(code: Code) -> Self {
+        match code {
+            Code::REFUSED_STREAM => Self::UNAVAILABLE,
+            Code::CANCEL => Self::CANCELLED,
+            Code::ENHANCE_YOUR_CALM => Self::RESOURCE_EXHAUSTED,
+            Code::INADEQUATE_SECURITY => Self::PERMISSION_DENIED,
+            _ => Self::INTERNAL,
+        }
+    }
+
+    /// What to do, given what the server said and the delay it asked for.
+    pub(super) fn verdict(self, target: &str, message: &str, after: Option<Duration>) -> Verdict {
+        let name = self.name();
+        let reason = match message.is_empty() {
+            true => format!("call {target}: {name}"),
+            false => format!("call {target}: {name}: {message}"),
+        };
+        match self {
+            // the same records will be too many for ever, whatever the status promises
+            Self::OUT_OF_RANGE | Self::RESOURCE_EXHAUSTED if speaks_of_size(message) => {
+                Verdict::TooLarge { reason }
+            }
+            Self::CANCELLED
+            | Self::DEADLINE_EXCEEDED
+            | Self::ABORTED
+            | Self::OUT_OF_RANGE
+            | Self::UNAVAILABLE
+            | Self::DATA_LOSS => Verdict::TryLater { after, reason },
+            // only a delay makes it something that passes
+            Self::RESOURCE_EXHAUSTED if after.is_some() => Verdict::TryLater { after, reason },
+            Self::UNIMPLEMENTED => Verdict::NotTaken { reason },
+            _ => Verdict::Refused { reason },
+        }
+    }
+
+    fn name(self) -> String {
+        const NAMES: [&str; 17] = [
+            "OK",
+            "CANCELLED",
+            "UNKNOWN",
+            "INVALID_ARGUMENT",
+            "DEADLINE_EXCEEDED",
+            "NOT_FOUND",
+            "ALREADY_EXISTS",
+            "PERMISSION_DENIED",
+            "RESOURCE_EXHAUSTED",
+            "FAILED_PRECONDITION",
+            "ABORTED",
+            "OUT_OF_RANGE",
+            "UNIMPLEMENTED",
+            "INTERNAL",
+            "UNAVAILABLE",
+            "DATA_LOSS",
+            "UNAUTHENTICATED",
+        ];
+        NAMES.get(self.0 as usize).map_or_else(|| format!("status {}", self.0), |name| (*name).to_owned())
+    }
+}
+
+/// What an answer means.
+pub(super) fn judge(answer: &Answer, target: &str) -> Verdict {
+    // trailers are all there is if the server had nothing else to say
+    let last = if answer.trailers.is_empty() { &answer.head } else { &answer.trailers };
+    let Some(status) = find(last, "grpc-status") else { return judge_without_status(answer, target) };
+    let Some(status) = parse_status(status) else {
+        let reason = format!("call {target}: a grpc-status that is no number");
+        return Verdict::Refused { reason };
+    };
+    if status == Status::OK {
+        return judge_success(&answer.body, target);
+    }
+    let details = find(last, "grpc-status-details-bin").and_then(decode_base64);
+    let details = details.and_then(|details| read_status(&details));
+    let message = find(last, "grpc-message").map(decode_percent).unwrap_or_default();
+    let (inner, after) = details.map_or_else(Default::default, |status| (status.message, status.retry_delay));
+    let message = if message.is_empty() { inner } else { message };
+    status.verdict(target, &message, after)
+}
+
+/// The collector has the batch, whatever its answer looks like.
+fn judge_success(body: &[u8], target: &str) -> Verdict {
+    let warning = |what: &str| {
+        let message = format!("call {target}: {what}");
+        Verdict::AcceptedPartly { rejected: 0, message }
+    };
+    let Some(([flag, length @ ..], message)) = body.split_first_chunk::<PREFIX_BYTES>() else {
+        return warning("the answer has no message");
+    };
+    let length = u32::from_be_bytes(*length) as usize;
+    if *flag != 0 {
+        return warning("the answer is compressed, which was not asked for");
+    }
+    let Some(message) = message.get(..length) else { return warning("the answer was cut short") };
+    match read_partial_success(message) {
+        answer::Answer::Accepted => Verdict::Accepted,
+        answer::Answer::Partly { rejected, message } => Verdict::AcceptedPartly { rejected, message },
+        answer::Answer::Unreadable => warning("the answer cannot be read"),
+    }
+}
+
+/// An answer by something that does not speak gRPC.
+fn judge_without_status(answer: &Answer, target: &str) -> Verdict {
+    let content_type = find(&answer.head, "content-type").map(lossy).unwrap_or_default();
+    let what = match answer.status {
+        200 if content_type.starts_with(PROTOCOL) => "the answer has no grpc-status".to_owned(),
+        status if content_type.is_empty() => format!("HTTP status {status} and no gRPC"),
+        status => format!("HTTP status {status} and {}, no gRPC", printable(&content_type)),
+    };
+    let after = find(&answer.head, "retry-after").map(lossy);
+    let after = after.and_then(|after| retry_after::parse(&after, SystemTime::now()));
+    Status::of_http(answer.status).verdict(target, &what, after)
+}
+
+fn speaks_of_size(message: &str) -> bool {
+    let message = message.to_ascii_lowercase();
+    ["larger than", "too large", "too big", "maximum size", "message size", "message length"]
+        .iter()
+        .any(|words| message.contains(words))
+}
+
+fn find<'a>(fields: &'a [Field], name: &str) -> Option<&'a [u8]> {
+    fields.iter().find(|field| field.name == name.as_bytes()).map(|field| field.value.as_slice())
+}
+
+fn lossy(value: &[u8]) -> String {
+    String::from_utf8_lossy(value).into_owned()
+}
+
+fn parse_status(value: &[u8]) -> Option<Status> {
+    let text = std::str::from_utf8(value).ok()?;
+    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    is_number.then(|| text.parse().ok().map(Status))?
+}
+
+/// The text of a `grpc-message`; what is not encoded as it should be stays as it is.
+fn decode_percent(value: &[u8]) -> String {
+    let mut bytes = Vec::with_capacity(value.len());
+    let mut rest = value;
+    while let Some((first, after)) = rest.split_first() {
+        let pair = after.split_first_chunk::<2>().filter(|_| *first == b'%');
+        match pair.and_then(|([high, low], after)| Some((hex(*high)? << 4 | hex(*low)?, after))) {
+            Some((byte, after)) => {
+                bytes.push(byte);
+                rest = after;
+            }
+            None => {
+                bytes.push(*first);
+                rest = after;
+            }
+        }
+    }
+    printable(&String::from_utf8_lossy(&bytes))
+}
+
+fn hex(digit: u8) -> Option<u8> {
+    char::from(digit).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
+}
+
+const BASE64: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+/// Padded or not, as binary metadata may be.
+fn decode_base64(value: &[u8]) -> Option<Vec<u8>> {
+    let end = value.iter().rposition(|byte| *byte != b'=').map_or(0, |last| last + 1);
+    let mut bytes = Vec::with_capacity(end / 4 * 3 + 2);
+    for group in value[..end].chunks(4) {
+        let mut bits: u32 = 0;
+        for byte in group {
+            let digit = BASE64.iter().position(|known| known == byte)?;
+            bits = bits << 6 | digit as u32;
+        }
+        // four digits are three bytes, three are two, two are one
+        let count = group.len().checked_sub(1).filter(|count| *count > 0)?;
+        bits <<= 6 * (4 - group.len());
+        bytes.extend_from_slice(&bits.to_be_bytes()[1..=count]);
+    }
+    Some(bytes)
+}
+
+pub(super) fn encode_base64(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for group in bytes.chunks(3) {
+        let bits =
+            group.iter().fold(0u32, |bits, byte| bits << 8 | u32::from(*byte)) << (8 * (3 - group.len()));
+        for place in 0..4 {
+            let digit = BASE64[(bits >> (18 - 6 * place) & 63) as usize];
+            text.push(if place <= group.len() { char::from(digit) } else { '=' });
+        }
+    }
+    text
+}

@@ -1,0 +1,76 @@
+//! Through an HTTP proxy: one `CONNECT`, and then the connection is the server's.
+
+use std::fmt;
+use std::io::{self, ErrorKind, Read, Write};
+
+use ureq::{Proxy, ProxyProtocol};
+
+use super::status::encode_base64;
+
+/// No proxy has more to say before it lets us through.
+const MOST_HEAD_BYTES: usize = 16 << 10;
+
+/// The way through a proxy.
+#[derive(Clone)]
+pub(super) struct Tunnel {
+    pub(super) host: String,
+    pub(super) port: u16,
+    credentials: Option<String>,
+}
+
+impl Tunnel {
+    /// # Errors
+    /// When the proxy itself wants to be spoken to over TLS.
+    pub(super) fn new(proxy: &Proxy) -> Result<Self, String> {
+        if proxy.protocol() != ProxyProtocol::Http {
+            return Err(
+                "gRPC cannot go through an https proxy; name an http one, or set proxy = \"off\"".to_owned()
+            );
+        }
+        let credentials = proxy.username().map(|user| {
+            let password = proxy.password().unwrap_or_default();
+            encode_base64(format!("{user}:{password}").as_bytes())
+        });
+        Ok(Self { host: proxy.host().to_owned(), port: proxy.port(), credentials })
+    }
+
+    /// Asks the proxy for a connection to the server.
+    ///
+    /// # Errors
+    /// When it cannot be asked, or says no.
+    pub(super) fn open(&self, wire: &mut (impl Read + Write), authority: &str) -> io::Result<()> {
+        let credentials = self.credentials.as_ref();
+        let credentials = credentials.map(|text| format!("proxy-authorization: Basic {text}\r\n"));
+        let credentials = credentials.unwrap_or_default();
+        let request = format!("CONNECT {authority} HTTP/1.1\r\nhost: {authority}\r\n{credentials}\r\n");
+        wire.write_all(request.as_bytes())?;
+        let head = read_head(wire)?;
+        match head.split(' ').nth(1) {
+            Some(status) if status.starts_with('2') => Ok(()),
+            _ => {
+                let said: String = head.lines().next().unwrap_or_default().chars().take(100).collect();
+                Err(io::Error::other(format!("the proxy says {said:?}")))
+            }
+        }
+    }
+}
+
+// by hand: it may hold a password
+impl fmt::Debug for Tunnel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tunnel").field("host", &self.host).field("port", &self.port).finish_non_exhaustive()
+    }
+}
+
+/// Byte by byte: what follows the head is not the proxy's.
+fn read_head(wire: &mut impl Read) -> io::Result<String> {
+    let mut head = Vec::new();
+    let mut byte = [0];
+    while !head.ends_with(b"\r\n\r\n") {
+        if wire.read(&mut byte)? == 0 || head.len() == MOST_HEAD_BYTES {
+            return Err(io::Error::new(ErrorKind::InvalidData, "the proxy does not speak HTTP"));
+        }
+        head.push(byte[0]);
+    }
+    Ok(String::from_utf8_lossy(&head).into_owned())
+}

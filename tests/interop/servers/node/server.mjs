@@ -1,0 +1,151 @@
+// Node's http2 as a gRPC server, by hand, and Node's http as an OTLP/HTTP server. It does not know protobuf: every body
+// is one line, in hex, before it is answered.
+//
+// node server.mjs http|grpc PORT FILE [--identity CERTIFICATE KEY] [--settings usual|no-table|small-window|changing]
+
+import { openSync, readFileSync, writeSync } from "node:fs";
+import http from "node:http";
+import http2 from "node:http2";
+import https from "node:https";
+import { gunzipSync } from "node:zlib";
+
+const SIGNALS = {
+  "/v1/traces": "traces",
+  "/v1/logs": "logs",
+  "/v1/metrics": "metrics",
+  "/opentelemetry.proto.collector.trace.v1.TraceService/Export": "traces",
+  "/opentelemetry.proto.collector.logs.v1.LogsService/Export": "logs",
+  "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export": "metrics",
+};
+
+// What the server asks of its clients, by name.
+const SETTINGS = {
+  usual: {},
+  // no dynamic table: the client's next block must begin with a size update
+  "no-table": { headerTableSize: 0 },
+  // one byte at a time: even the five bytes before a message come in pieces
+  "small-window": { initialWindowSize: 1 },
+  // frames and windows of another size after every request
+  changing: {},
+};
+const CHANGES = [
+  { initialWindowSize: 7, maxFrameSize: 1 << 20, headerTableSize: 0 },
+  { initialWindowSize: 1 << 20, maxFrameSize: 1 << 14, headerTableSize: 4096 },
+  { initialWindowSize: 1000, maxFrameSize: (1 << 24) - 1, headerTableSize: 100 },
+];
+
+const [transport, port, path, ...rest] = process.argv.slice(2);
+const options = readOptions(rest);
+const book = openSync(path, "a");
+const server = transport === "grpc" ? grpcServer() : httpServer();
+server.listen(Number(port), "127.0.0.1");
+
+function readOptions(words) {
+  const options = { identity: {}, settings: "usual" };
+  while (words.length > 0) {
+    const word = words.shift();
+    if (word === "--identity") {
+      options.identity = { cert: readFileSync(words.shift()), key: readFileSync(words.shift()) };
+    } else if (word === "--settings" && words[0] in SETTINGS) {
+      options.settings = words.shift();
+    } else {
+      throw new Error(`${word}: unknown argument`);
+    }
+  }
+  return options;
+}
+
+function isSecure() {
+  return options.identity.key !== undefined;
+}
+
+function write(signal, body) {
+  writeSync(book, JSON.stringify({ signal, protobuf: body.toString("hex") }) + "\n");
+}
+
+function grpcServer() {
+  const settings = SETTINGS[options.settings];
+  const server = isSecure()
+    ? http2.createSecureServer({ ...options.identity, settings })
+    : http2.createServer({ settings });
+  server.on("stream", (stream, headers) => {
+    const parts = [];
+    stream.on("data", (part) => parts.push(part));
+    stream.on("error", () => {});
+    stream.on("end", () => answerGrpc(stream, headers, Buffer.concat(parts)));
+  });
+  return server;
+}
+
+let answered = 0;
+
+function answerGrpc(stream, headers, framed) {
+  const fault = grpcFault(headers, framed);
+  const head = { ":status": 200, "content-type": "application/grpc" };
+  if (fault !== undefined) {
+    stream.respond({ ...head, "grpc-status": "3", "grpc-message": encodeURIComponent(fault) }, { endStream: true });
+    return;
+  }
+  const message = framed.subarray(5);
+  write(SIGNALS[headers[":path"]], framed[0] === 1 ? gunzipSync(message) : message);
+  if (options.settings === "changing") {
+    stream.session.settings(CHANGES[answered % CHANGES.length]);
+  }
+  answered += 1;
+  stream.respond(head, { waitForTrailers: true });
+  stream.on("wantTrailers", () => stream.sendTrailers({ "grpc-status": "0" }));
+  // an empty message: nothing was rejected
+  stream.end(Buffer.alloc(5));
+}
+
+// What a strict gRPC server would not take.
+function grpcFault(headers, framed) {
+  const expected = {
+    ":method": "POST",
+    ":scheme": isSecure() ? "https" : "http",
+    te: "trailers",
+  };
+  for (const [name, value] of Object.entries(expected)) {
+    if (headers[name] !== value) {
+      return `${name} is ${headers[name]} instead of ${value}`;
+    }
+  }
+  if (!/^127\.0\.0\.1:[0-9]+$/.test(headers[":authority"])) {
+    return `:authority is ${headers[":authority"]}`;
+  }
+  if (!/^application\/grpc(\+proto)?$/.test(headers["content-type"])) {
+    return `content-type is ${headers["content-type"]}`;
+  }
+  if (!/^[0-9]{1,8}[HMSmun]$/.test(headers["grpc-timeout"])) {
+    return `grpc-timeout is ${headers["grpc-timeout"]}`;
+  }
+  if (!(headers[":path"] in SIGNALS)) {
+    return `no service at ${headers[":path"]}`;
+  }
+  if (framed.length < 5 || framed.readUInt32BE(1) !== framed.length - 5 || framed[0] > 1) {
+    return `a body of ${framed.length} bytes that begins ${framed.subarray(0, 5).toString("hex")}`;
+  }
+  if ((framed[0] === 1) !== (headers["grpc-encoding"] === "gzip")) {
+    return `flag ${framed[0]} with grpc-encoding ${headers["grpc-encoding"]}`;
+  }
+  return undefined;
+}
+
+function httpServer() {
+  const answer = (request, response) => {
+    const parts = [];
+    request.on("data", (part) => parts.push(part));
+    request.on("error", () => {});
+    request.on("end", () => {
+      const signal = SIGNALS[request.url];
+      if (request.method !== "POST" || signal === undefined || request.headers["content-type"] !== "application/x-protobuf") {
+        response.writeHead(400).end();
+        return;
+      }
+      const body = Buffer.concat(parts);
+      write(signal, request.headers["content-encoding"] === "gzip" ? gunzipSync(body) : body);
+      response.writeHead(200, { "content-type": "application/x-protobuf", "content-length": 0 }).end();
+    });
+  };
+  return isSecure() ? https.createServer(options.identity, answer) : http.createServer(answer);
+}

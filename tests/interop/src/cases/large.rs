@@ -1,0 +1,35 @@
+//! One request whose body is larger than what servers take by default.
+
+use super::{no_complaints, same_spans, sent_spans, spans_to};
+use crate::Error;
+use crate::program::Program;
+use crate::servers::{Order, Stage};
+
+/// So many spans with so many bytes each: 5 MB without what is around.
+const SPANS: usize = 5_000;
+const BYTES: usize = 1_000;
+
+/// All in one request, which goes when it is asked for.
+const GATHER: &str =
+    "batch-bytes = \"16 MiB\"\nqueue-bytes = \"64 MiB\"\nlinger = \"10m\"\ntimeout = \"60s\"\n";
+
+pub(super) fn run(order: Order<'_>, stage: &Stage) -> Result<String, Error> {
+    let program = Program::start(&spans_to(order, stage.port(), GATHER))?;
+    let tracer = program.telemetry.tracer("interop");
+    let text = "x".repeat(BYTES);
+    let sent: Vec<String> = (0..SPANS)
+        .map(|_| {
+            let mut span = tracer.span("large");
+            span.set("text", &text);
+            span.context().span_id().to_string()
+        })
+        .collect();
+    let ledger = program.finish()?;
+    let attempts: u64 = ledger.exporters.iter().map(|exporter| exporter.attempts).sum();
+    if attempts != 1 {
+        return Err(format!("it took {attempts} requests").into());
+    }
+    same_spans(&sent, &stage.records(sent_spans(SPANS))?)?;
+    no_complaints(stage)?;
+    Ok(String::new())
+}

@@ -1,0 +1,126 @@
+//! What is tried on each server.
+
+mod fields;
+mod large;
+mod one_connection;
+mod restart;
+mod settings;
+
+use std::collections::HashSet;
+use std::path::Path;
+
+use crate::Error;
+use crate::identity::Identity;
+use crate::program::{Setup, Signals};
+use crate::seen::Record;
+use crate::servers::{Order, Sent, Server, Stage, Transport};
+use crate::table::{Outcome, Row, Table};
+
+/// What all cases share.
+pub(crate) struct Ground<'a> {
+    pub(crate) tools: &'a Path,
+    pub(crate) scratch: &'a Path,
+    pub(crate) identity: &'a Identity,
+    /// Send less.
+    pub(crate) quick: bool,
+}
+
+/// A case: a server is made ready as ordered, and something must hold.
+struct Case<'a> {
+    what: String,
+    order: Order<'a>,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    Fields { gzip: bool },
+    Settings,
+    OneConnection,
+    Large,
+    Restart,
+}
+
+/// Tries everything on a server.
+pub(crate) fn run(server: &dyn Server, transport: Transport, ground: &Ground<'_>, table: &mut Table) {
+    let mut push = |what: String, outcome: Outcome| {
+        table.push(Row { server: server.name(), transport: transport.name(), what, outcome });
+    };
+    if let Some(reason) = server.lacks_transport(transport) {
+        return push("everything".to_owned(), Outcome::Skipped(reason.to_owned()));
+    }
+    for case in cases(server, transport, ground) {
+        let lacks = case.order.identity.and_then(|_| server.lacks_tls());
+        let outcome = match lacks {
+            Some(reason) => Outcome::Skipped(reason.to_owned()),
+            None => play(server, &case, ground).into(),
+        };
+        push(case.what, outcome);
+    }
+}
+
+fn play(server: &dyn Server, case: &Case<'_>, ground: &Ground<'_>) -> Result<String, Error> {
+    let order = case.order;
+    let stage = Stage::open(server, &order, ground.tools, ground.scratch)?;
+    match case.kind {
+        Kind::Fields { gzip } => fields::run(order, gzip, &stage),
+        Kind::Settings => settings::run(order, &stage),
+        Kind::OneConnection => one_connection::run(order, ground.quick, &stage),
+        Kind::Large => large::run(order, &stage),
+        Kind::Restart => restart::run(order, ground.quick, stage),
+    }
+}
+
+fn cases<'a>(server: &dyn Server, transport: Transport, ground: &'a Ground<'_>) -> Vec<Case<'a>> {
+    let usual = Order { transport, identity: None, settings: "usual" };
+    let tls = Order { identity: Some(ground.identity), ..usual };
+    let case = |what: &str, order, kind| Case { what: what.to_owned(), order, kind };
+    let mut cases = vec![
+        case("every field", usual, Kind::Fields { gzip: false }),
+        case("every field, gzip", usual, Kind::Fields { gzip: true }),
+        case("every field, TLS", tls, Kind::Fields { gzip: false }),
+        case("every field, TLS, gzip", tls, Kind::Fields { gzip: true }),
+    ];
+    if transport == Transport::Grpc {
+        let asked = server.settings().iter();
+        cases.extend(asked.map(|&(settings, what)| case(what, Order { settings, ..usual }, Kind::Settings)));
+    }
+    let many = format!("{} requests, one connection", one_connection::requests(ground.quick));
+    cases.push(case(&many, usual, Kind::OneConnection));
+    cases.push(case("a body of 5 MB", usual, Kind::Large));
+    cases.push(case("restarts in the middle", usual, Kind::Restart));
+    cases
+}
+
+/// The program that sends spans only, to this port.
+fn spans_to<'a>(order: Order<'a>, port: u16, more: &'static str) -> Setup<'a> {
+    let Order { transport, identity, .. } = order;
+    Setup { transport, port, identity, gzip: false, signals: Signals::Spans, more }
+}
+
+/// An error unless exactly these spans have come through, each at least once. Gives how many came twice.
+pub(crate) fn same_spans(sent: &[String], records: &[Record]) -> Result<usize, Error> {
+    let sent: HashSet<&str> = sent.iter().map(String::as_str).collect();
+    let ids: Vec<&str> = records.iter().filter_map(|record| record.body["spanId"].as_str()).collect();
+    let found: HashSet<&str> = ids.iter().copied().collect();
+    let (missing, strange) = (sent.difference(&found).count(), found.difference(&sent).count());
+    if missing > 0 || strange > 0 {
+        return Err(
+            format!("of {} spans {missing} are missing, {strange} are not of ours", sent.len()).into()
+        );
+    }
+    Ok(ids.len() - found.len())
+}
+
+/// An error if the server had anything to complain about.
+fn no_complaints(stage: &Stage) -> Result<(), Error> {
+    match stage.complaints().as_slice() {
+        [] => Ok(()),
+        [first, rest @ ..] => Err(format!("{first} (and {} more complaints)", rest.len()).into()),
+    }
+}
+
+/// What is waited for when so many spans were sent.
+pub(crate) fn sent_spans(spans: usize) -> Sent {
+    Sent { spans, ..Sent::default() }
+}

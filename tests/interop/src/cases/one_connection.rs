@@ -1,0 +1,40 @@
+//! Very many requests over one connection: nothing leaks, and nobody hangs up.
+
+use std::time::Instant;
+
+use super::{no_complaints, same_spans, sent_spans, spans_to};
+use crate::Error;
+use crate::program::Program;
+use crate::relay::Relay;
+use crate::servers::{Order, Stage};
+
+/// A client that does not give back its receive window stalls after about 13,107 small answers.
+pub(super) fn requests(quick: bool) -> usize {
+    if quick { 500 } else { 15_000 }
+}
+
+pub(super) fn run(order: Order<'_>, quick: bool, stage: &Stage) -> Result<String, Error> {
+    let relay = Relay::start(stage.port())?;
+    let program = Program::start(&spans_to(order, relay.port(), "batch-records = 1\n"))?;
+    let begun = Instant::now();
+    let tracer = program.telemetry.tracer("interop");
+    let sent: Vec<String> = (0..requests(quick))
+        .map(|number| {
+            let mut span = tracer.span("request");
+            span.set("number", number);
+            span.context().span_id().to_string()
+        })
+        .collect();
+    let ledger = program.finish()?;
+    let took = begun.elapsed();
+    let attempts: u64 = ledger.exporters.iter().map(|exporter| exporter.attempts).sum();
+    if attempts != sent.len() as u64 {
+        return Err(format!("{} requests took {attempts} attempts", sent.len()).into());
+    }
+    if relay.connections() != 1 {
+        return Err(format!("{} connections", relay.connections()).into());
+    }
+    same_spans(&sent, &stage.records(sent_spans(sent.len()))?)?;
+    no_complaints(stage)?;
+    Ok(format!("{:.1} s", took.as_secs_f64()))
+}

@@ -1,0 +1,58 @@
+//! The server ends and starts again, twice, while the program goes on sending: nothing is lost.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::{no_complaints, same_spans, sent_spans, spans_to};
+use crate::Error;
+use crate::program::Program;
+use crate::servers::{Order, Stage};
+
+const RESTARTS: usize = 2;
+/// How long the server is away.
+const AWAY: Duration = Duration::from_millis(700);
+const BETWEEN_SPANS: Duration = Duration::from_micros(500);
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
+
+pub(super) fn run(order: Order<'_>, quick: bool, mut stage: Stage) -> Result<String, Error> {
+    let program = Program::start(&spans_to(order, stage.port(), "batch-records = 10\n"))?;
+    let tracer = program.telemetry.tracer("interop");
+    let restarts = if quick { 1 } else { RESTARTS };
+    let is_over = AtomicBool::new(false);
+    let sent = thread::scope(|scope| {
+        let sender = scope.spawn(|| {
+            let mut sent = Vec::new();
+            while !is_over.load(Ordering::SeqCst) {
+                sent.push(tracer.span("restart").context().span_id().to_string());
+                thread::sleep(BETWEEN_SPANS);
+            }
+            sent
+        });
+        let restarted = (1..=restarts).try_for_each(|round| {
+            wait_until(|| stage.has_seen_spans(round * 50))?;
+            stage.end()?;
+            thread::sleep(AWAY);
+            stage.start_again()?;
+            wait_until(|| stage.has_seen_spans((round + 1) * 50))
+        });
+        is_over.store(true, Ordering::SeqCst);
+        let sent = sender.join().map_err(|_| "the sender panicked")?;
+        restarted.map(|()| sent)
+    })?;
+    program.finish()?;
+    let twice = same_spans(&sent, &stage.records(sent_spans(sent.len()))?)?;
+    no_complaints(&stage)?;
+    Ok(format!("{} spans, {twice} of them twice", sent.len()))
+}
+
+fn wait_until(condition: impl Fn() -> bool) -> Result<(), Error> {
+    let deadline = Instant::now() + LONGEST_WAIT;
+    while !condition() {
+        if Instant::now() > deadline {
+            return Err("no spans come through".into());
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+    Ok(())
+}

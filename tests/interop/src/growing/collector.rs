@@ -1,0 +1,50 @@
+//! One Collector of several, with a configuration that is shipped.
+
+use std::path::Path;
+
+use crate::Error;
+use crate::process::{Ending, Process, Recipe, free_port, text};
+
+/// A Collector that can be ended and started again where it was.
+pub(super) struct Collector {
+    recipe: Recipe,
+    process: Option<Process>,
+    port: u16,
+}
+
+impl Collector {
+    /// Starts one with these configurations, later ones laid over the first. `variables` are told the port.
+    pub(super) fn start(
+        tools: &Path,
+        log: &Path,
+        configurations: &[&str],
+        variables: impl Fn(u16) -> Result<Vec<(&'static str, String)>, Error>,
+    ) -> Result<Self, Error> {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("growing");
+        let arguments =
+            configurations.iter().flat_map(|name| ["--config".to_owned(), text(&folder.join(name))]);
+        let port = free_port()?;
+        let recipe = Recipe {
+            program: tools.join("collector/collector"),
+            arguments: arguments.collect(),
+            variables: variables(port)?,
+            log: log.to_owned(),
+        };
+        let process = Some(Process::start(&recipe, port)?);
+        Ok(Self { recipe, process, port })
+    }
+
+    pub(super) fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Kills it, in the middle of whatever it does.
+    pub(super) fn kill(&mut self) -> Result<(), Error> {
+        self.process.take().map_or(Ok(()), |process| process.end(Ending::Kill))
+    }
+
+    pub(super) fn start_again(&mut self) -> Result<(), Error> {
+        self.process = Some(Process::start(&self.recipe, self.port)?);
+        Ok(())
+    }
+}

@@ -1,0 +1,90 @@
+//! An agent, two gateways, and a counted sink behind each.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+use std::{fs, thread};
+
+use standpipe::receiver::Receiver;
+
+use super::collector::Collector;
+use crate::Error;
+use crate::process::{free_port, text};
+use crate::seen::{self, Record};
+use crate::servers::Transport;
+
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
+
+pub(super) struct Tiers {
+    pub(super) agent: Collector,
+    pub(super) gateways: [Collector; 2],
+    pub(super) sinks: [Receiver; 2],
+}
+
+impl Tiers {
+    /// Starts them all. `over` is laid over the gateways' configuration.
+    pub(super) fn start(
+        tools: &Path,
+        scratch: &Path,
+        transport: Transport,
+        over: &[&str],
+    ) -> Result<Self, Error> {
+        let folder = scratch.join("growing");
+        if folder.exists() {
+            fs::remove_dir_all(&folder)?;
+        }
+        fs::create_dir_all(&folder)?;
+        let sinks = [Receiver::start()?, Receiver::start()?];
+        let configurations = [&["gateway.yaml"], over].concat();
+        let gateway = |number: usize| {
+            let log = folder.join(format!("gateway-{}.log", number + 1));
+            Collector::start(tools, &log, &configurations, |port| {
+                Ok(vec![
+                    ("GATEWAY", format!("127.0.0.1:{port}")),
+                    ("BACKEND", sinks[number].endpoint()),
+                    ("SECOND_BACKEND", sinks[1 - number].endpoint()),
+                    ("DECISION_WAIT", "1s".to_owned()),
+                ])
+            })
+        };
+        let gateways = [gateway(0)?, gateway(1)?];
+        let agent = Collector::start(tools, &folder.join("agent.log"), &["agent.yaml"], |port| {
+            // it listens for both; only one is asked
+            let (port, other) = (format!("127.0.0.1:{port}"), format!("127.0.0.1:{}", free_port()?));
+            let (http, grpc) = match transport {
+                Transport::Http => (port, other),
+                Transport::Grpc => (other, port),
+            };
+            Ok(vec![
+                ("AGENT_HTTP", http),
+                ("AGENT_GRPC", grpc),
+                ("AGENT_STORAGE", text(&folder.join("queue"))),
+                ("GATEWAY_1", format!("127.0.0.1:{}", gateways[0].port())),
+                ("GATEWAY_2", format!("127.0.0.1:{}", gateways[1].port())),
+            ])
+        })?;
+        Ok(Self { agent, gateways, sinks })
+    }
+
+    /// The records of each sink.
+    pub(super) fn records(&self) -> Result<[Vec<Record>; 2], Error> {
+        Ok([seen::in_sink(&self.sinks[0])?, seen::in_sink(&self.sinks[1])?])
+    }
+
+    /// Waits until the sinks hold so many different spans, or time is up: what is missing then is seen in the records.
+    pub(super) fn wait_for_spans(&self, count: usize) -> Result<(), Error> {
+        let deadline = Instant::now() + LONGEST_WAIT;
+        while Instant::now() < deadline {
+            let ids = self.sinks.iter().flat_map(Receiver::spans).map(|span| span.span.span_id.clone());
+            if ids.collect::<std::collections::HashSet<_>>().len() >= count {
+                break;
+            }
+            thread::sleep(Duration::from_millis(100));
+        }
+        Ok(())
+    }
+
+    /// How many spans both sinks have, twice counted if they came twice.
+    pub(super) fn span_count(&self) -> u64 {
+        self.sinks.iter().map(Receiver::span_count).sum()
+    }
+}

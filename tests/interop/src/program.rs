@@ -1,0 +1,110 @@
+//! The program under test: standpipe, set up by a configuration file as a user would write it.
+
+use std::fmt::Write;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use standpipe::{Config, Ledger, Telemetry};
+
+use crate::Error;
+use crate::identity::Identity;
+use crate::servers::Transport;
+
+/// Long enough for everything that is sent here; a case that needs all of it fails.
+pub(crate) const BUDGET: Duration = Duration::from_secs(120);
+
+/// How the program is set up.
+#[derive(Clone, Copy)]
+pub(crate) struct Setup<'a> {
+    pub(crate) transport: Transport,
+    pub(crate) port: u16,
+    pub(crate) identity: Option<&'a Identity>,
+    pub(crate) gzip: bool,
+    pub(crate) signals: Signals,
+    /// More lines for the table of the exporter of spans.
+    pub(crate) more: &'static str,
+}
+
+/// What the program exports.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Signals {
+    Spans,
+    /// All three; metrics with sums since the last push or since the start.
+    All {
+        delta: bool,
+    },
+}
+
+/// A running program, and what it was told of its troubles.
+pub(crate) struct Program {
+    pub(crate) telemetry: Telemetry,
+    problems: Arc<Mutex<Vec<String>>>,
+}
+
+impl Program {
+    pub(crate) fn start(setup: &Setup<'_>) -> Result<Self, Error> {
+        let problems = Arc::new(Mutex::new(Vec::new()));
+        let heard = problems.clone();
+        let config = Config::from_toml_str(&setup.to_toml())?
+            .service_name("interop")
+            .resource("deployment.environment.name", "test")
+            .resource("host.cpu.count", 2)
+            .on_problem(move |problem| {
+                if let Ok(mut heard) = heard.lock() {
+                    heard.push(problem.to_string());
+                }
+            });
+        if let Some(finding) = config.findings().first() {
+            return Err(finding.to_string().into());
+        }
+        Ok(Self { telemetry: Telemetry::start(config)?, problems })
+    }
+
+    /// Sends what there is. An error if anything was lost.
+    pub(crate) fn finish(&self) -> Result<Ledger, Error> {
+        let ledger = self.telemetry.shutdown(BUDGET);
+        let total = ledger.total();
+        if ledger.lost() > 0 || total.delivered + total.replaced != total.accepted {
+            let problems = self.problems.lock().map(|heard| heard.join("; ")).unwrap_or_default();
+            return Err(format!("{}: {problems}", ledger.to_string().replace('\n', ", ")).into());
+        }
+        Ok(ledger)
+    }
+}
+
+impl Setup<'_> {
+    fn to_toml(self) -> String {
+        let mut toml = String::from("[tracer.otel]\ntype = \"open-telemetry\"\n");
+        toml.push_str(&self.connection());
+        toml.push_str("throttle = \"0s\"\nretry-first-delay = \"20ms\"\nretry-max-delay = \"200ms\"\n");
+        toml.push_str(self.more);
+        if let Signals::All { delta } = self.signals {
+            let temporality = if delta { "delta" } else { "cumulative" };
+            toml.push_str("level = \"trace\"\nenable.log-exporter = true\n\n[metrics.open-telemetry]\n");
+            toml.push_str(&self.connection());
+            // writing to a string cannot fail
+            let _ = writeln!(toml, "temporality = \"{temporality}\"");
+        }
+        toml
+    }
+
+    fn connection(&self) -> String {
+        let scheme = if self.identity.is_some() { "https" } else { "http" };
+        let mut toml = format!(
+            "transport = \"{}\"\nendpoint = \"{scheme}://127.0.0.1:{}\"\nproxy = \"off\"\ncompression = \"{}\"\n",
+            self.transport.name(),
+            self.port,
+            if self.gzip { "gzip" } else { "none" },
+        );
+        if let Some(identity) = self.identity {
+            let _ = writeln!(toml, "ca-file = {}", quoted(&identity.authority));
+        }
+        toml
+    }
+}
+
+/// As a literal string of TOML, in which a backslash is a backslash.
+fn quoted(path: &Path) -> String {
+    format!("'{}'", path.display())
+}

@@ -1,0 +1,82 @@
+//! One form for the same thing: writers of OTLP's JSON differ in what they leave out and how they write numbers.
+
+use serde_json::{Map, Value};
+
+/// Leaves out what protobuf does not tell from nothing, writes every number as text, and attributes as a map.
+pub(crate) fn normal(tree: Value) -> Value {
+    tidy(tree).unwrap_or(Value::Null)
+}
+
+fn tidy(tree: Value) -> Option<Value> {
+    match tree {
+        Value::Null => None,
+        Value::Bool(truth) => truth.then_some(Value::Bool(true)),
+        Value::Number(_) | Value::String(_) => {
+            let text = scalar(tree);
+            (text != "" && text != "0").then_some(text)
+        }
+        Value::Array(items) if items.is_empty() => None,
+        // no item can be left out
+        Value::Array(items) => Some(items.into_iter().map(|item| keep(item, tidy)).collect()),
+        Value::Object(fields) => {
+            let fields: Map<String, Value> = fields.into_iter().filter_map(tidy_field).collect();
+            (!fields.is_empty()).then_some(Value::Object(fields))
+        }
+    }
+}
+
+fn tidy_field((name, value): (String, Value)) -> Option<(String, Value)> {
+    let value = match name.as_str() {
+        "attributes" => by_key(value),
+        "body" => any_value(value),
+        _ => tidy(value),
+    };
+    value.map(|value| (name, value))
+}
+
+/// A list of keys and values as a map. A key that is there twice is told, so that it is a difference.
+fn by_key(list: Value) -> Option<Value> {
+    let Value::Array(items) = list else { return None };
+    let mut map = Map::new();
+    for mut item in items {
+        let key = item["key"].as_str().unwrap_or("no key").to_owned();
+        let value = any_value(item["value"].take()).unwrap_or(Value::Null);
+        if map.insert(key.clone(), value).is_some() {
+            map.insert(format!("{key} is there twice"), Value::Bool(true));
+        }
+    }
+    (!map.is_empty()).then_some(Value::Object(map))
+}
+
+/// A value with its kind: `{"intValue": "0"}` is not nothing.
+fn any_value(value: Value) -> Option<Value> {
+    let Value::Object(fields) = value else { return None };
+    let (kind, mut value) = fields.into_iter().find(|(_, value)| !value.is_null())?;
+    let value = match kind.as_str() {
+        "arrayValue" => match value["values"].take() {
+            Value::Array(items) => items.into_iter().map(|item| keep(item, any_value)).collect(),
+            _ => Value::Array(Vec::new()),
+        },
+        "kvlistValue" => by_key(value["values"].take()).unwrap_or_else(|| Value::Object(Map::new())),
+        _ => scalar(value),
+    };
+    Some(Value::Object(Map::from_iter([(kind, value)])))
+}
+
+fn keep(item: Value, tidy: fn(Value) -> Option<Value>) -> Value {
+    match item {
+        Value::Number(_) | Value::String(_) => scalar(item),
+        item => tidy(item).unwrap_or(Value::Null),
+    }
+}
+
+fn scalar(value: Value) -> Value {
+    match value {
+        // 12, 12.0 and "12" are the same
+        Value::Number(number) => match number.as_i64() {
+            Some(whole) => whole.to_string().into(),
+            None => number.as_f64().unwrap_or(f64::NAN).to_string().into(),
+        },
+        other => other,
+    }
+}

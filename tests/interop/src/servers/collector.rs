@@ -1,0 +1,41 @@
+//! The OpenTelemetry Collector, alone between the program and the sink.
+
+use std::path::{Path, PathBuf};
+
+use super::{Order, Place, Server, Transport};
+use crate::Error;
+use crate::process::{Recipe, free_port, text};
+
+pub(crate) struct Collector;
+
+impl Server for Collector {
+    fn name(&self) -> &'static str {
+        "collector"
+    }
+
+    fn passes_on(&self) -> bool {
+        true
+    }
+
+    fn recipe(&self, order: &Order<'_>, place: &Place<'_>) -> Result<Recipe, Error> {
+        let mut arguments = vec!["--config".to_owned(), text(&configuration("alone.yaml"))];
+        // it listens for both; only one is asked
+        let (port, other) = (place.port.to_string(), free_port()?.to_string());
+        let (http, grpc) = match order.transport {
+            Transport::Http => (port, other),
+            Transport::Grpc => (other, port),
+        };
+        let mut variables = vec![("HTTP_PORT", http), ("GRPC_PORT", grpc), ("SINK", place.sink.to_owned())];
+        if let Some(identity) = order.identity {
+            arguments.extend(["--config".to_owned(), text(&configuration("tls.yaml"))]);
+            variables.push(("CERTIFICATE", text(&identity.certificate)));
+            variables.push(("KEY", text(&identity.key)));
+        }
+        let program = place.tools.join("collector/collector");
+        Ok(Recipe { program, arguments, variables, log: place.folder.join("log.txt") })
+    }
+}
+
+fn configuration(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("servers/collector").join(name)
+}

@@ -1,0 +1,33 @@
+//! Python's grpcio with the messages of OTLP, which complains about whatever is not quite right.
+
+use std::path::Path;
+
+use super::{Order, Place, Server};
+use crate::Error;
+use crate::process::{Recipe, text};
+
+pub(crate) struct Oracle;
+
+impl Server for Oracle {
+    fn name(&self) -> &'static str {
+        "oracle"
+    }
+
+    fn recipe(&self, order: &Order<'_>, place: &Place<'_>) -> Result<Recipe, Error> {
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("servers/oracle/server.py");
+        let mut arguments = vec![
+            // no compiled scripts beside the sources
+            "-B".to_owned(),
+            text(&script),
+            order.transport.name().to_owned(),
+            place.port.to_string(),
+            text(place.book),
+            text(&place.folder.join("complaints.txt")),
+        ];
+        if let Some(identity) = order.identity {
+            arguments.extend([text(&identity.certificate), text(&identity.key)]);
+        }
+        let program = place.tools.join("oracle/bin/python");
+        Ok(Recipe { program, arguments, variables: Vec::new(), log: place.folder.join("log.txt") })
+    }
+}
