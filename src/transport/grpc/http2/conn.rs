@@ -5,6 +5,8 @@
 
 mod call;
 mod peer;
+#[cfg(test)]
+mod tests;
 
 use self::call::Call;
 pub(crate) use self::call::{Answer, End, Message};
