@@ -3,7 +3,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use standpipe::Config;
-use standpipe_fuzz::{Frame, Lines, SECRET, check, prepare, text_of};
+use standpipe_fuzz::config::{Frame, Lines, SECRET, check, prepare, text_of};
 
 /// Those that many signals have, without the part that names the signal.
 const OF_SIGNALS: [&str; 9] = [

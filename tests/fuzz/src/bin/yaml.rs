@@ -3,7 +3,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use standpipe::Config;
-use standpipe_fuzz::{Frame, KEPT, LONGEST_VALUE, Lines, SECRET, check, prepare, quoted, text_of};
+use standpipe_fuzz::config::{Frame, KEPT, LONGEST_VALUE, Lines, SECRET, check, prepare, quoted, text_of};
 
 fuzz_target!(init: prepare(), |input: &[u8]| {
     let Some(text) = text_of(input) else { return };

@@ -1,0 +1,146 @@
+//! What must hold for every configuration, whatever text it was read from.
+
+use standpipe::{Config, ConfigError, Finding, FindingSeverity};
+
+/// What no output may show. It is only ever put where secrets go.
+pub const SECRET: &str = "hunter2secret";
+/// A variable that holds the secret, for `%{env:FUZZ}%`.
+const VARIABLE: &str = "FUZZ";
+/// The tracer that a text describes in a part which is not fuzzed, with a header `Authorization`.
+pub const KEPT: &str = "kept";
+
+/// Inputs up to this length are tried as single values too.
+pub const LONGEST_VALUE: usize = 200;
+
+/// What a text holds beside what was fuzzed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Frame {
+    Nothing,
+    /// The tracer [`KEPT`]. Whatever comes before or after it: it is not started without its header.
+    Tracer,
+}
+
+/// How the lines of a text are counted.
+#[derive(Clone, Copy)]
+pub enum Lines {
+    /// As TOML does: a line ends with a line feed.
+    Toml,
+    /// As YAML does: or with a carriage return.
+    Yaml,
+    /// There is no text, so that nothing can have a place in it.
+    None,
+}
+
+/// To be called before anything is read.
+pub fn prepare() {
+    let is_set = std::env::var(VARIABLE).is_ok_and(|value| value == SECRET);
+    assert!(is_set, "start with the variable {VARIABLE}={SECRET}, as tests/fuzz/run does");
+}
+
+/// The text of an input, unless it would make the reader wait for a device, or repeats the secret by itself.
+pub fn text_of(input: &[u8]) -> Option<&str> {
+    let text = std::str::from_utf8(input).ok()?;
+    let is_shown_already = text.to_ascii_lowercase().contains(SECRET);
+    let leads_to_devices = ["/proc", "/sys", "/dev"].iter().any(|place| text.contains(place));
+    (!is_shown_already && !leads_to_devices).then_some(text)
+}
+
+/// Any text as a string of TOML, JSON and YAML.
+pub fn quoted(text: &str) -> String {
+    let mut quoted = String::from("\"");
+    for character in text.chars() {
+        match character {
+            '"' | '\\' => quoted.extend(['\\', character]),
+            _ if character.is_control() || !character.is_ascii() => {
+                quoted += &format!("\\U{:08X}", u32::from(character));
+            }
+            _ => quoted.push(character),
+        }
+    }
+    quoted + "\""
+}
+
+/// Reads twice and checks everything.
+pub fn check(text: &str, frame: Frame, lines: Lines, read: impl Fn() -> Result<Config, ConfigError>) {
+    let first = read();
+    let told = said(&first);
+    // once for each input is enough
+    if frame == Frame::Nothing {
+        assert!(told == said(&read()), "read twice, told differently: {told}");
+    }
+    assert!(!told.contains(SECRET), "shows a secret: {told}");
+    let findings = match &first {
+        Ok(config) => config.findings(),
+        Err(error) => error.findings(),
+    };
+    check_findings(findings, text, lines);
+    let has_error = findings.iter().any(|finding| finding.severity == FindingSeverity::Error);
+    assert_eq!(has_error, first.is_err(), "an error without an error, or the reverse");
+    // without the broken exporters there may be something new to say
+    check_usable(first.unwrap_or_else(ConfigError::into_usable), frame, has_error);
+}
+
+/// Every place is in the text, or right behind a line of it.
+fn check_findings(findings: &[Finding], text: &str, counted: Lines) {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let lines: Vec<&str> = match counted {
+        Lines::Toml => text.split('\n').collect(),
+        Lines::Yaml => {
+            let unix = text.replace("\r\n", " \n");
+            return check_places(findings, &unix.split(['\n', '\r']).collect::<Vec<_>>());
+        }
+        Lines::None => Vec::new(),
+    };
+    check_places(findings, &lines);
+}
+
+fn check_places(findings: &[Finding], lines: &[&str]) {
+    for finding in findings {
+        assert!(!finding.what.is_empty(), "says nothing: {finding:?}");
+        let Some(place) = &finding.location else { continue };
+        let is_in_text = place
+            .line
+            .checked_sub(1)
+            .and_then(|line| lines.get(line))
+            .is_some_and(|line| (1..=line.chars().count() + 1).contains(&place.column));
+        assert!(is_in_text, "not in the text: {finding}");
+    }
+}
+
+/// What is left after an error can be started, and so can what had none.
+fn check_usable(config: Config, frame: Frame, may_tell_more: bool) {
+    for summary in config.summaries() {
+        let json = serde_json::to_string(&summary).expect("a summary is plain data");
+        assert!(!json.contains(SECRET), "shows a secret: {json}");
+        let is_kept = frame == Frame::Tracer && summary.id == KEPT && summary.route.is_none();
+        let has_lost_header = is_kept && !summary.headers.iter().any(|name| name == "authorization");
+        assert!(!has_lost_header, "would be started without its headers: {json}");
+        assert!(!summary.signals.is_empty(), "sends nothing: {json}");
+    }
+    let told = config.findings().len();
+    match config.with_environment() {
+        Ok(again) => {
+            let is_told = may_tell_more || again.findings().len() == told;
+            assert!(is_told, "told something new: {:?}", again.findings());
+        }
+        Err(error) => panic!("what is usable is not: {error}"),
+    }
+}
+
+/// Everything that can be learnt of a configuration.
+fn said(outcome: &Result<Config, ConfigError>) -> String {
+    let mut said = String::new();
+    let config = match outcome {
+        Ok(config) => config.clone(),
+        Err(error) => {
+            said += &format!("{error}\n{error:?}\n{:?}\n{}\n", error.findings(), error.is_unreadable());
+            error.clone().into_usable()
+        }
+    };
+    said +=
+        &format!("{config:?}\n{:?}\n{:?}\n{:?}\n", config.findings(), config.effective(), config.summaries());
+    for exporter in config.exporters() {
+        said += &format!("{exporter:?}\n{:?}\n{:?}\n", exporter.effective(), exporter.endpoints());
+    }
+    said
+}

@@ -1,0 +1,107 @@
+//! What must hold for every sequence of header blocks.
+
+use crate::http2::hpack::{Decoder, Field, List, Malformed, encode, encode_sensitive, encode_size_update};
+
+const TABLE_LIMITS: [usize; 4] = [4096, 0, 100, 500];
+const LIST_LIMITS: [usize; 4] = [32 * 1024, 0, 200, 1000];
+/// More than any input can make of itself.
+const GENEROUS: usize = 1 << 30;
+/// The first index of the dynamic table.
+const FIRST_ENTRY: usize = 62;
+
+/// An input is a byte that chooses the limits, and blocks: two bytes for the length of each, highest first.
+pub fn check(input: &[u8]) {
+    let Some((choice, rest)) = input.split_first() else { return };
+    let table_limit = TABLE_LIMITS[usize::from(choice & 3)];
+    let list_limit = LIST_LIMITS[usize::from(choice >> 2 & 3)];
+    let mut tight = Decoder::new(table_limit, list_limit);
+    let mut twin = Decoder::new(table_limit, list_limit);
+    // what a list may have changes nothing but what is kept of it
+    let mut generous = Decoder::new(table_limit, GENEROUS);
+    for block in blocks(rest) {
+        let list = tight.decode(block);
+        assert_eq!(list, twin.decode(block), "decoded twice, told differently");
+        let whole = generous.decode(block);
+        match (&list, &whole) {
+            (Err(why), Err(same)) => assert_eq!(why, same),
+            (Ok(List::TooLong), Ok(List::Fields(fields))) => assert!(size(fields) > list_limit),
+            (Ok(List::Fields(_)), _) => assert_eq!(list, whole),
+            _ => panic!("{list:?}, but {whole:?}"),
+        }
+        if let Err(Malformed(why)) = list {
+            assert!(!why.is_empty());
+            return;
+        }
+        if let Ok(List::Fields(fields)) = list {
+            check_fields(&fields, list_limit);
+        }
+        check_tables(&mut tight, &mut generous, table_limit, list_limit);
+    }
+}
+
+fn blocks(mut rest: &[u8]) -> impl Iterator<Item = &[u8]> {
+    std::iter::from_fn(move || {
+        let (length, behind) = rest.split_first_chunk()?;
+        let length = usize::from(u16::from_be_bytes(*length)).min(behind.len());
+        let (block, behind) = behind.split_at(length);
+        rest = behind;
+        Some(block)
+    })
+}
+
+/// They keep the limit and are still the same when they are written again.
+fn check_fields(fields: &[Field], list_limit: usize) {
+    assert!(size(fields) <= list_limit, "{} > {list_limit}", size(fields));
+    let kept: usize = fields.iter().map(|field| field.name.capacity() + field.value.capacity()).sum();
+    assert!(kept <= list_limit, "keeps {kept}, more than {list_limit}");
+    // the encoder takes names that are text
+    let is_text = |field: &&Field| std::str::from_utf8(&field.name).is_ok();
+    let fields: Vec<Field> = fields.iter().filter(is_text).cloned().collect();
+    for write in [encode, encode_sensitive] {
+        let mut block = Vec::new();
+        encode_size_update(0, &mut block);
+        for field in &fields {
+            write(std::str::from_utf8(&field.name).expect("it is text"), &field.value, &mut block);
+        }
+        let mut decoder = Decoder::new(0, list_limit);
+        assert_eq!(decoder.decode(&block), Ok(List::Fields(fields.clone())), "written as {block:?}");
+    }
+}
+
+/// Both hold the same, and not more than they may.
+fn check_tables(tight: &mut Decoder, generous: &mut Decoder, table_limit: usize, list_limit: usize) {
+    let mut table_size = 0;
+    for index in FIRST_ENTRY.. {
+        let block = reference(index);
+        match (tight.decode(&block), generous.decode(&block)) {
+            (Ok(List::Fields(entry)), Ok(List::Fields(same))) => {
+                assert_eq!(entry, same);
+                table_size += size(&entry);
+            }
+            (Ok(List::TooLong), Ok(List::Fields(entry))) => {
+                assert!(size(&entry) > list_limit);
+                table_size += size(&entry);
+            }
+            (Err(why), Err(same)) => {
+                assert_eq!(why, same);
+                break;
+            }
+            (entry, other) => panic!("{index} is {entry:?}, but {other:?}"),
+        }
+    }
+    assert!(table_size <= table_limit, "{table_size} > {table_limit}");
+}
+
+/// A field that is nothing but an index.
+fn reference(index: usize) -> Vec<u8> {
+    match index.checked_sub(127) {
+        None => vec![0x80 | index as u8],
+        // the tables hold less than 127 and 128 fields
+        Some(rest) => vec![0xff, rest as u8 | 0x80, (rest >> 7) as u8],
+    }
+}
+
+/// As HTTP/2 counts it.
+fn size(fields: &[Field]) -> usize {
+    fields.iter().map(|field| field.name.len() + field.value.len() + 32).sum()
+}
