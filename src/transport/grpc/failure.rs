@@ -1,5 +1,8 @@
 //! Why there is no answer, and what that means.
 
+#[cfg(test)]
+mod tests;
+
 use std::io::{self, ErrorKind};
 
 use super::super::answer::printable;

@@ -1,5 +1,8 @@
 //! Pure: what an answer means. Reads what anyone may have sent.
 
+#[cfg(test)]
+mod tests;
+
 use std::time::{Duration, SystemTime};
 
 use super::super::answer::{self, printable, read_partial_success, read_status};

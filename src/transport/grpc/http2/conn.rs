@@ -5,6 +5,8 @@
 
 mod call;
 mod peer;
+#[cfg(test)]
+mod tests;
 
 use self::call::Call;
 pub(crate) use self::call::{Answer, End, Message};
@@ -137,8 +139,9 @@ impl Conn {
         let Some(call) = &mut self.call else { return Progress::Waits };
         while !call.is_sent && call.end.is_none() {
             let left = message.len() - call.sent;
-            let room = self.window.available().min(call.window.available()).min(self.peer.max_frame);
-            let length = left.min(room);
+            let room = self.window.available().min(call.window.available());
+            // a frame may be as long as the server likes, but the output may not
+            let length = left.min(room).min(self.peer.max_frame).min(OUTPUT_BYTES);
             if length == 0 && left > 0 {
                 return Progress::Waits;
             }
@@ -326,7 +329,7 @@ impl Conn {
                 Setting::InitialWindowSize(bytes) => {
                     let growth = i64::from(bytes) - i64::from(self.peer.initial_window);
                     self.peer.initial_window = bytes;
-                    if let Some(call) = &mut self.call {
+                    if let Some(call) = self.call.as_mut().filter(|call| call.end.is_none()) {
                         call.window.shift(growth)?;
                     }
                 }
@@ -347,7 +350,8 @@ impl Conn {
     fn leave(&mut self, last_stream: u32, code: Code, debug: &[u8]) {
         let text = String::from_utf8_lossy(&debug[..debug.len().min(FAREWELL_BYTES)]).into_owned();
         self.farewell = Some(Farewell { last_stream, code, text });
-        if let Some(call) = self.call.as_mut().filter(|call| call.stream > last_stream) {
+        let left_out = |call: &&mut Call| call.end.is_none() && call.stream > last_stream;
+        if let Some(call) = self.call.as_mut().filter(left_out) {
             call.finish(End::Unprocessed);
         }
     }
