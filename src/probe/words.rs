@@ -188,6 +188,22 @@ pub(super) fn unanswered(failure: &Failure, speech: Speech, is_tls: bool) -> Wor
     }
 }
 
+/// Why nobody answered a call, though there is a connection.
+pub(super) fn uncalled(failure: &Failure, place: &Place, has_ca: bool) -> Words {
+    match failure {
+        Failure::Tls(_) => unsecured(failure, place, has_ca, None),
+        Failure::TimedOut => Words::new(
+            "nothing was answered in time",
+            "is it the gRPC port of a collector, usually 4317? is the collector overloaded?",
+        ),
+        Failure::Closed | Failure::NotHttp => Words::new(
+            "the server closed the connection without an answer",
+            "is it the gRPC port of a collector, usually 4317?",
+        ),
+        Failure::Proxy(text) | Failure::Io { text, .. } => Words::new(format!("the call failed: {text}"), ""),
+    }
+}
+
 /// Why nobody answered in HTTP/2.
 pub(super) fn no_grpc(failure: &Failure, speech: Speech) -> Words {
     match (speech, failure) {

@@ -1,0 +1,31 @@
+//! Stands in for `grpc` in a build without it, where nobody can be called.
+
+use std::time::Instant;
+
+use super::{CallReply, Failure, NO_GRPC};
+use crate::config::HttpSettings;
+use crate::record::Signal;
+
+/// There is none.
+pub(crate) enum GrpcPlan {}
+
+/// There is none.
+pub(crate) enum Grpc {}
+
+impl GrpcPlan {
+    /// # Errors
+    /// Always.
+    pub(crate) fn new(_: &HttpSettings) -> Result<Self, String> {
+        Err(NO_GRPC.to_owned())
+    }
+
+    pub(crate) fn open(&self) -> Grpc {
+        match *self {}
+    }
+}
+
+impl Grpc {
+    pub(crate) fn try_export(&mut self, _: Signal, _: Instant) -> Result<CallReply, Failure> {
+        match *self {}
+    }
+}
