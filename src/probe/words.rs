@@ -200,7 +200,10 @@ pub(super) fn uncalled(failure: &Failure, place: &Place, has_ca: bool) -> Words 
             "the server closed the connection without an answer",
             "is it the gRPC port of a collector, usually 4317?",
         ),
-        Failure::Proxy(text) | Failure::Io { text, .. } => Words::new(format!("the call failed: {text}"), ""),
+        Failure::Proxy(text) | Failure::Io { text, .. } => Words::new(
+            format!("the call failed: {text}"),
+            "is it the gRPC port of a collector, usually 4317?",
+        ),
     }
 }
 
