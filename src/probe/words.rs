@@ -68,7 +68,8 @@ pub(super) fn unconnected(target: &Target<'_>, failure: &Failure) -> Words {
                     "is a collector running? try: standpipe receive".to_owned()
                 }
                 (None, Transport::Grpc) => {
-                    "is a collector running, and does it take gRPC on this port, usually 4317?".to_owned()
+                    "is a collector running, and does it take gRPC on this port, usually 4317? try: standpipe receive"
+                        .to_owned()
                 }
             };
             Words::new(format!("connection refused by {who}"), advice)

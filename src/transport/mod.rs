@@ -11,7 +11,7 @@ mod conceal;
 mod console;
 mod dial;
 #[cfg(feature = "grpc")]
-mod grpc;
+pub(crate) mod grpc;
 #[cfg(all(feature = "probe", not(feature = "grpc")))]
 #[path = "no_grpc.rs"]
 mod grpc;

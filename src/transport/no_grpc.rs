@@ -1,5 +1,6 @@
 //! Stands in for `grpc` in a build without it, where nobody can be called.
 
+use std::convert::Infallible;
 use std::time::Instant;
 
 use super::{CallReply, Failure, NO_GRPC};
@@ -7,10 +8,10 @@ use crate::config::HttpSettings;
 use crate::record::Signal;
 
 /// There is none.
-pub(crate) enum GrpcPlan {}
+pub(crate) struct GrpcPlan(Infallible);
 
 /// There is none.
-pub(crate) enum Grpc {}
+pub(crate) struct Grpc(Infallible);
 
 impl GrpcPlan {
     /// # Errors
@@ -20,12 +21,12 @@ impl GrpcPlan {
     }
 
     pub(crate) fn open(&self) -> Grpc {
-        match *self {}
+        match self.0 {}
     }
 }
 
 impl Grpc {
     pub(crate) fn try_export(&mut self, _: Signal, _: Instant) -> Result<CallReply, Failure> {
-        match *self {}
+        match self.0 {}
     }
 }
