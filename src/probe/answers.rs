@@ -112,6 +112,7 @@ fn refused(reply: &Reply, asked: &Asked<'_>) -> Words {
         ),
         415 => Words::new(said(reply), "does the server take OTLP as protobuf, application/x-protobuf?"),
         429 => Words::new(said(reply), "the server is there, but asks for patience: try again later"),
+        505 => Words::new(said(reply), "is it a gRPC port? write the collector's HTTP port, usually 4318"),
         502 | 504 => Words::new(said(reply), "a gateway is there, but not the collector behind it"),
         500..600 => Words::new(said(reply), "the server is there, but in trouble: look into its log"),
         _ => Words::new(said(reply), "is it a collector?"),

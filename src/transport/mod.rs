@@ -132,6 +132,8 @@ pub(crate) struct CallReply {
     pub(crate) name: String,
     /// May be empty.
     pub(crate) message: String,
+    /// What is not as it should be about a success.
+    pub(crate) odd: Option<&'static str>,
 }
 
 /// Opens a transport, in this process or in a forked child.

@@ -87,7 +87,7 @@ fn each_status_is_told_in_words() {
 
 #[test]
 fn what_the_collector_says_of_a_success_is_told() {
-    let receiver = receiver_that(Answer::ok().message("too old"));
+    let receiver = receiver_that(Answer::partial(0, "too old"));
     let report = probe(&traces(receiver.grpc_endpoint()), PATIENCE);
     assert_eq!(detail(only(&report), StageKind::Export), "OK, and the collector says: too old");
 }
@@ -116,10 +116,8 @@ fn a_wrong_port_is_recognized() {
     );
     // and the other way round
     let (_, what, advice) = failure(&super::traces(receiver.grpc_endpoint()));
-    assert_eq!(
-        (what.as_str(), advice.as_str()),
-        ("this port speaks gRPC (HTTP/2)", "write the collector's HTTP port, usually 4318")
-    );
+    assert!(what.contains("this is the gRPC port"), "{what}");
+    assert_eq!(advice, "is it a gRPC port? write the collector's HTTP port, usually 4318");
 }
 
 #[test]
@@ -178,7 +176,7 @@ fn a_header_that_grpc_cannot_carry_is_told_of_before_anything_is_tried() {
 #[test]
 fn secrets_are_in_no_report() {
     let said = "who is Bearer Hunter2-the-Second?";
-    for answer in [Answer::grpc(16).message(said), Answer::ok().message(said)] {
+    for answer in [Answer::grpc(16).message(said), Answer::partial(0, said)] {
         let receiver = receiver_that(answer);
         let exporter = traces(receiver.grpc_endpoint()).header("Authorization", "Bearer Hunter2-the-Second");
         let report = probe(&exporter, PATIENCE);

@@ -31,22 +31,22 @@ impl Grpc {
 fn reply(answer: &Answer) -> CallReply {
     match status::read(answer) {
         None => told(Status::UNKNOWN, NO_NUMBER.to_owned()),
-        Some(Said { status: Status::OK, .. }) => told(Status::OK, warning(answer)),
+        Some(Said { status: Status::OK, .. }) => success(answer),
         Some(said) => told(said.status, said.message),
     }
 }
 
 fn told(status: Status, message: String) -> CallReply {
-    CallReply { code: status.0, name: status.name(), message }
+    CallReply { code: status.0, name: status.name(), message, odd: None }
 }
 
-/// What an answer says beside that all is well.
-fn warning(answer: &Answer) -> String {
-    match status::read_success(&answer.body) {
-        Ok(Verdict::AcceptedPartly { message, .. }) => printable(&message),
-        Ok(_) => String::new(),
-        Err(odd) => odd.to_owned(),
-    }
+fn success(answer: &Answer) -> CallReply {
+    let (message, odd) = match status::read_success(&answer.body) {
+        Ok(Verdict::AcceptedPartly { message, .. }) => (printable(&message), None),
+        Ok(_) => (String::new(), None),
+        Err(odd) => (String::new(), Some(odd)),
+    };
+    CallReply { odd, ..told(Status::OK, message) }
 }
 
 fn shown(failure: failure::Failure) -> Failure {
