@@ -5,6 +5,7 @@ use std::fmt;
 use std::net::SocketAddr;
 
 use lexopt::{Arg, Parser, ValueExt};
+use standpipe::Transport;
 
 use super::check::{self, Form, Probing, Subject};
 use super::help::Topic;
@@ -17,8 +18,18 @@ const DEFAULT_ADDRESS: SocketAddr =
     SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 4318);
 
 const COMMANDS: [&str; 5] = ["demo", "receive", "check", "init", "help"];
-const OPTIONS: [&str; 9] =
-    ["--color", "--ascii", "--help", "--version", "--address", "--env", "--offline", "--json", "--stdout"];
+const OPTIONS: [&str; 10] = [
+    "--color",
+    "--ascii",
+    "--help",
+    "--version",
+    "--address",
+    "--env",
+    "--grpc",
+    "--offline",
+    "--json",
+    "--stdout",
+];
 
 /// Everything that was asked for.
 #[derive(Debug, PartialEq, Eq)]
@@ -31,7 +42,7 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Command {
-    Demo,
+    Demo { transport: Transport },
     Receive { address: SocketAddr },
     Check(check::Order),
     Init(init::Order),
@@ -67,6 +78,7 @@ pub(crate) fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Argumen
             Arg::Long("color") => given.color = color(&parser.value()?.string()?)?,
             Arg::Long("address") => given.address = Some(address(&parser.value()?.string()?)?),
             Arg::Long("env") => given.env = true,
+            Arg::Long("grpc") => given.grpc = true,
             Arg::Long("offline") => given.offline = true,
             Arg::Long("json") => given.json = true,
             Arg::Long("stdout") => given.stdout = true,
@@ -90,6 +102,7 @@ struct Given {
     color: ColorChoice,
     ascii: bool,
     env: bool,
+    grpc: bool,
     offline: bool,
     json: bool,
     stdout: bool,
@@ -117,7 +130,10 @@ impl Given {
             Some("check") => self.into_check(),
             Some("init") => self.into_init(),
             Some("help") => self.into_help(),
-            Some("demo") => self.without_operands(Command::Demo),
+            Some("demo") => {
+                let transport = if self.grpc { Transport::Grpc } else { Transport::Http };
+                self.without_operands(Command::Demo { transport })
+            }
             Some("receive") => {
                 let address = self.address.unwrap_or(DEFAULT_ADDRESS);
                 self.without_operands(Command::Receive { address })
@@ -130,6 +146,7 @@ impl Given {
         let particular = [
             ("--address", "receive", self.address.is_some()),
             ("--env", "check", self.env),
+            ("--grpc", "demo", self.grpc),
             ("--offline", "check", self.offline),
             ("--json", "check", self.json),
             ("--stdout", "init", self.stdout),
@@ -234,7 +251,8 @@ mod tests {
 
     #[test]
     fn every_command_is_understood() {
-        assert_eq!(command(&["demo"]), Ok(Command::Demo));
+        assert_eq!(command(&["demo"]), Ok(Command::Demo { transport: Transport::Http }));
+        assert_eq!(command(&["demo", "--grpc"]), Ok(Command::Demo { transport: Transport::Grpc }));
         assert_eq!(command(&["receive"]), Ok(Command::Receive { address: DEFAULT_ADDRESS }));
         let zero = "127.0.0.1:0".parse().expect("an address");
         assert_eq!(command(&["receive", "--address", "localhost:0"]), Ok(Command::Receive { address: zero }));
@@ -267,14 +285,18 @@ mod tests {
             let arguments = parsed(&words).expect("it parses");
             assert_eq!(
                 arguments,
-                Arguments { command: Command::Demo, color: ColorChoice::Always, ascii: true }
+                Arguments {
+                    command: Command::Demo { transport: Transport::Http },
+                    color: ColorChoice::Always,
+                    ascii: true
+                }
             );
         }
     }
 
     #[test]
     fn mistakes_are_named_and_mended() {
-        let cases: [(&[&str], &str); 19] = [
+        let cases: [(&[&str], &str); 20] = [
             (&[], "no command given"),
             (&["recieve"], "unknown command \"recieve\"; did you mean \"receive\"?"),
             (&["frobnicate"], "unknown command \"frobnicate\""),
@@ -287,6 +309,7 @@ mod tests {
             (&["check", "a", "--env"], "check takes a FILE or --env, not both"),
             (&["check", "a", "--ofline"], "unknown option \"--ofline\"; did you mean \"--offline\"?"),
             (&["demo", "--env"], "--env is an option of check only"),
+            (&["check", "a", "--grpc"], "--grpc is an option of demo only"),
             (&["receive", "--json"], "--json is an option of check only"),
             (&["check", "a", "--stdout"], "--stdout is an option of init only"),
             (&["init", "env", "a", "b"], "unexpected argument \"b\""),
