@@ -1,8 +1,8 @@
 //! Asks a collector, stage by stage, whether it can be reached, and says in a person's words what is wrong.
 //!
 //! ```text
-//! Exporter → each endpoint → resolve → connect → TLS → empty export → Report
-//!                               └────────┴──────┴──────────┴ the first failure ends it, with advice
+//! Exporter → each endpoint → resolve → connect → TLS → HTTP/2 → empty export → Report
+//!                               └────────┴───────┴───────┴──────────┴ the first failure ends it, with advice
 //! ```
 //!
 //! The exporter's own way is gone, with its proxy, its certificates and its headers. No telemetry is sent: an export
