@@ -167,15 +167,16 @@ impl Link {
         loop {
             let progress = self.conn.send(message);
             self.flush()?;
-            if progress == Progress::GoesOn && self.hung_up.is_none() {
+            let heard = match progress {
                 // the server may have heard enough
-                self.catch_up(buffer)?;
-            } else {
-                self.read(buffer)?;
-            }
+                Progress::GoesOn if self.hung_up.is_none() => self.catch_up(buffer),
+                _ => self.read(buffer),
+            };
+            // an answer stands, whatever came behind it
             if let Some(end) = self.conn.take_end() {
                 return Ok(end);
             }
+            heard?;
             if self.conn.is_forsaken() && !is_forsaken {
                 is_forsaken = true;
                 self.stream.set_deadline(deadline.min(Instant::now() + LAST_WORDS));
