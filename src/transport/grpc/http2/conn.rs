@@ -138,7 +138,8 @@ impl Conn {
         while !call.is_sent && call.end.is_none() {
             let left = message.len() - call.sent;
             let room = self.window.available().min(call.window.available()).min(self.peer.max_frame);
-            let length = left.min(room);
+            // a server may take frames of 16 MiB; that is no reason to hold one
+            let length = left.min(room).min(OUTPUT_BYTES);
             if length == 0 && left > 0 {
                 return Progress::Waits;
             }
