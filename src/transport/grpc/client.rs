@@ -192,8 +192,11 @@ impl Link {
         match self.stream.write_all(self.conn.output()) {
             Ok(()) => self.conn.clear_output(),
             Err(error) if is_hang_up(&error) => self.hung_up = Some(error),
-            // part of a frame may be on its way: nothing can follow it
-            Err(error) => return Err(error.into()),
+            // part of a frame may be on its way: nothing can follow it, even if nobody minds now
+            Err(error) => {
+                self.hung_up = Some(error.kind().into());
+                return Err(error.into());
+            }
         }
         Ok(())
     }
