@@ -167,12 +167,12 @@ impl Link {
         loop {
             let progress = self.conn.send(message);
             self.flush()?;
-            let heard = match progress == Progress::GoesOn && self.hung_up.is_none() {
+            let heard = match progress {
                 // the server may have heard enough
-                true => self.catch_up(buffer),
-                false => self.read(buffer),
+                Progress::GoesOn if self.hung_up.is_none() => self.catch_up(buffer),
+                _ => self.read(buffer),
             };
-            // an answer is one, whatever followed it
+            // an answer stands, whatever came behind it
             if let Some(end) = self.conn.take_end() {
                 return Ok(end);
             }
@@ -192,8 +192,11 @@ impl Link {
         match self.stream.write_all(self.conn.output()) {
             Ok(()) => self.conn.clear_output(),
             Err(error) if is_hang_up(&error) => self.hung_up = Some(error),
-            // part of a frame may be on its way: nothing can follow it
-            Err(error) => return Err(error.into()),
+            // part of a frame may be on its way: nothing can follow it, even if nobody minds now
+            Err(error) => {
+                self.hung_up = Some(error.kind().into());
+                return Err(error.into());
+            }
         }
         Ok(())
     }

@@ -139,9 +139,9 @@ impl Conn {
         let Some(call) = &mut self.call else { return Progress::Waits };
         while !call.is_sent && call.end.is_none() {
             let left = message.len() - call.sent;
-            let room = self.window.available().min(call.window.available());
-            // a frame may be as long as the server likes, but the output may not
-            let length = left.min(room).min(self.peer.max_frame).min(OUTPUT_BYTES);
+            let room = self.window.available().min(call.window.available()).min(self.peer.max_frame);
+            // a server may take frames of 16 MiB; that is no reason to hold one
+            let length = left.min(room).min(OUTPUT_BYTES);
             if length == 0 && left > 0 {
                 return Progress::Waits;
             }
@@ -350,8 +350,9 @@ impl Conn {
     fn leave(&mut self, last_stream: u32, code: Code, debug: &[u8]) {
         let text = String::from_utf8_lossy(&debug[..debug.len().min(FAREWELL_BYTES)]).into_owned();
         self.farewell = Some(Farewell { last_stream, code, text });
-        let left_out = |call: &&mut Call| call.end.is_none() && call.stream > last_stream;
-        if let Some(call) = self.call.as_mut().filter(left_out) {
+        // whoever has answered has looked at the request, whatever it says now
+        if let Some(call) = self.call.as_mut().filter(|call| call.stream > last_stream && call.end.is_none())
+        {
             call.finish(End::Unprocessed);
         }
     }
