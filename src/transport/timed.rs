@@ -2,7 +2,7 @@
 
 #[cfg(feature = "probe")]
 use std::io;
-use std::io::{ErrorKind, Read, Result, Write};
+use std::io::{Read, Result, Write};
 #[cfg(feature = "probe")]
 use std::net::SocketAddr;
 use std::net::TcpStream;
@@ -11,7 +11,7 @@ use std::time::Instant;
 
 #[cfg(feature = "probe")]
 use super::dial::connect;
-use super::dial::time_left;
+use super::dial::{time_left, tolerate};
 
 /// Something that can be talked to, encrypted or not.
 #[cfg(feature = "probe")]
@@ -78,7 +78,7 @@ impl Read for Timed {
         loop {
             self.stream.set_read_timeout(time_left(Some(self.deadline))?)?;
             match (&*self.stream).read(into) {
-                Err(error) if is_passing(error.kind()) => {}
+                Err(error) => tolerate(error)?,
                 done => return done,
             }
         }
@@ -90,7 +90,7 @@ impl Write for Timed {
         loop {
             self.stream.set_write_timeout(time_left(Some(self.deadline))?)?;
             match (&*self.stream).write(from) {
-                Err(error) if is_passing(error.kind()) => {}
+                Err(error) => tolerate(error)?,
                 done => return done,
             }
         }
@@ -99,9 +99,4 @@ impl Write for Timed {
     fn flush(&mut self) -> Result<()> {
         Ok(())
     }
-}
-
-/// A time-out of the socket's or a signal is no end by itself: only the deadline is.
-fn is_passing(kind: ErrorKind) -> bool {
-    matches!(kind, ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
 }
