@@ -75,7 +75,7 @@ impl GrpcPlan {
     /// A transport of its own; no connection is made yet.
     pub(crate) fn open(&self) -> Grpc {
         let breaker = Arc::new(Breaker::default());
-        let client = Client::new(self.target.clone(), Arc::clone(&breaker));
+        let client = Client::new(self.target.afresh(), Arc::clone(&breaker));
         Grpc { plan: self.clone(), client, breaker, block: Vec::new(), compressed: Vec::new() }
     }
 }
