@@ -349,7 +349,8 @@ impl Conn {
         let text = String::from_utf8_lossy(&debug[..debug.len().min(FAREWELL_BYTES)]).into_owned();
         self.farewell = Some(Farewell { last_stream, code, text });
         // whoever has answered has looked at the request, whatever it says now
-        if let Some(call) = self.call.as_mut().filter(|call| call.stream > last_stream && call.end.is_none()) {
+        if let Some(call) = self.call.as_mut().filter(|call| call.stream > last_stream && call.end.is_none())
+        {
             call.finish(End::Unprocessed);
         }
     }
