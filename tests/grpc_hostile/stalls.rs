@@ -10,6 +10,8 @@ use crate::wire::*;
 /// Between two words of a server that takes its time.
 const A_MOMENT: Duration = Duration::from_millis(5);
 
+type Stall = fn(&mut Peer) -> io::Result<()>;
+
 /// The first connection stalls, the others do not: a stalled one is not used again.
 fn stalls(case: &'static str, stall: impl Fn(&mut Peer) -> io::Result<()> + Send + Sync + 'static) {
     let mut stage = Stage::set(case, Setting::hasty(), move |peer| {
@@ -220,7 +222,7 @@ fn a_connection_that_gives_no_window_back_is_not_used_again() {
 
 #[test]
 fn a_server_that_stalls_holds_no_shutdown_up() {
-    let stall: [(&'static str, fn(&mut Peer) -> io::Result<()>); 5] = [
+    let stalls: [(&'static str, Stall); 5] = [
         ("silence", |peer| peer.until_gone()),
         ("half an answer", |peer| {
             peer.greet(&[])?;
@@ -248,7 +250,7 @@ fn a_server_that_stalls_holds_no_shutdown_up() {
             peer.flood(update(FIRST, 1).repeat(1000), usize::MAX)
         }),
     ];
-    for (case, script) in stall {
+    for (case, script) in stalls {
         let stage = Stage::set(case, Setting::default(), script);
         stage.emit(1, 100_000);
         stage.end_within(HASTY);
