@@ -48,7 +48,7 @@ fn events(mut rest: &[u8]) -> impl Iterator<Item = Event<'_>> {
             0 => {
                 let (length, behind) = rest.split_first_chunk()?;
                 rest = behind;
-                Event::Call { length: usize::from(u16::from_be_bytes(*length)) << (choice >> 3 & 7) }
+                Event::Call { length: usize::from(u16::from_be_bytes(*length)) << (choice >> 3 & 1) }
             }
             1 => Event::Written,
             _ => {
@@ -131,8 +131,8 @@ impl Run {
     /// Writes until it is the server's turn.
     fn write(&mut self) {
         loop {
-            let body = self.message.clone().unwrap_or_default();
-            let progress = self.conn.send(&Message::new(&body, true));
+            let body = self.message.as_deref().unwrap_or_default();
+            let progress = self.conn.send(&Message::new(body, true));
             let output = self.conn.output();
             // acknowledgements are bounded where they are made
             assert!(output.len() <= MOST_OUTPUT + 3 * self.model.heard.waiting_bytes, "{}", output.len());
@@ -196,7 +196,8 @@ impl Model {
                                 self.stream_window += value - self.initial_window;
                                 self.initial_window = value;
                             }
-                            [0, 5] => self.max_frame = value as usize,
+                            // what is out of range ends the connection
+                            [0, 5] => self.max_frame = LEAST_MAX_FRAME.max(value as usize),
                             _ => {}
                         }
                     }
