@@ -197,15 +197,36 @@ fn receive_prints_logs_and_metrics_too() {
 }
 
 #[test]
-fn receive_says_so_when_the_port_is_taken() {
+fn receive_takes_grpc_too_and_says_what_came_over_it() {
+    let mut listening = Listening::start();
+    let log = LogRecord { event_name: "card.declined".to_owned(), ..Default::default() };
+    let scope_logs = vec![ScopeLogs { log_records: vec![log], ..Default::default() }];
+    let resource_logs = vec![ResourceLogs { scope_logs, ..Default::default() }];
+    let message = ExportLogsServiceRequest { resource_logs }.encode_to_vec();
+    post(&listening.endpoint, "/v1/logs", &message);
+    listening.line_with("1 log record over HTTP");
+    let answer = call(&listening.grpc_endpoint, &message);
+    assert!(answer.contains("grpc-status"), "{answer:?}");
+    listening.line_with("1 log record over gRPC");
+    listening.line_with("card.declined");
+}
+
+#[test]
+fn receive_says_which_port_is_taken() {
     let taken = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let address = taken.local_addr().expect("its address");
-    let output = run(&["receive", "--address", &address.to_string()]);
-    assert_eq!(output.status.code(), Some(1));
-    let expected = format!(
-        "standpipe: {address}: address already in use; is a collector running? try --address 127.0.0.1:0\n"
-    );
-    assert_eq!(stderr(&output), expected);
+    let address = taken.local_addr().expect("its address").to_string();
+    for (arguments, protocol, option) in [
+        (["--address", &address, "--grpc-address", "127.0.0.1:0"], "HTTP", "--address"),
+        (["--address", "127.0.0.1:0", "--grpc-address", &address], "gRPC", "--grpc-address"),
+    ] {
+        let output = run(&[&["receive"], &arguments[..]].concat());
+        assert_eq!(output.status.code(), Some(1));
+        let expected = format!(
+            "standpipe: {address} ({protocol}): address already in use; is a collector running? \
+             try {option} 127.0.0.1:0\n"
+        );
+        assert_eq!(stderr(&output), expected);
+    }
 }
 
 #[test]
@@ -284,10 +305,44 @@ fn post(endpoint: &str, path: &str, body: &[u8]) {
     assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
 }
 
-/// `standpipe receive` on a free port, stopped at the end of the test.
+/// Sends log records over gRPC, in frames written by hand, and returns what comes back.
+fn call(endpoint: &str, message: &[u8]) -> String {
+    let frame = |kind: u8, flags: u8, stream: u8, payload: &[u8]| {
+        let [_, length @ ..] = u32::try_from(payload.len()).expect("it is small").to_be_bytes();
+        [&length[..], &[kind, flags, 0, 0, 0, stream], payload].concat()
+    };
+    let mut block = Vec::new();
+    for (name, value) in [
+        (":method", "POST"),
+        (":scheme", "http"),
+        (":path", "/opentelemetry.proto.collector.logs.v1.LogsService/Export"),
+        ("content-type", "application/grpc"),
+    ] {
+        block.push(0);
+        for text in [name, value] {
+            block.push(u8::try_from(text.len()).expect("it is short"));
+            block.extend_from_slice(text.as_bytes());
+        }
+    }
+    let length = u32::try_from(message.len()).expect("it is small").to_be_bytes();
+    let message = [&[0], &length[..], message].concat();
+    let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+    let frames = [frame(4, 0, 0, &[]), frame(1, 4, 1, &block), frame(0, 1, 1, &message)].concat();
+
+    let address = endpoint.strip_prefix("http://").expect("a URL");
+    let mut socket = TcpStream::connect(address).expect("it listens");
+    socket.write_all(&[preface, &frames[..]].concat()).expect("it is read");
+    socket.shutdown(std::net::Shutdown::Write).expect("it is connected");
+    let mut answer = Vec::new();
+    socket.read_to_end(&mut answer).expect("it is answered");
+    String::from_utf8_lossy(&answer).into_owned()
+}
+
+/// `standpipe receive` on free ports, stopped at the end of the test.
 struct Listening {
     process: Child,
     endpoint: String,
+    grpc_endpoint: String,
     lines: Option<Receiver<String>>,
     /// All of standard error, once it has ended.
     complaints: Receiver<String>,
@@ -300,10 +355,13 @@ impl Listening {
         let mut process =
             command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary runs");
         let mut unread = BufReader::new(process.stdout.take().expect("it is piped"));
-        let mut greeting = String::new();
-        unread.read_line(&mut greeting).expect("it greets");
-        let endpoint = greeting.split_whitespace().find(|word| word.starts_with("http://"));
-        let endpoint = endpoint.expect("the greeting names the endpoint").to_owned();
+        let [endpoint, grpc_endpoint] = ["HTTP", "gRPC"].map(|protocol| {
+            let mut greeting = String::new();
+            unread.read_line(&mut greeting).expect("it greets");
+            assert!(greeting.contains(&format!("OTLP over {protocol}")), "{greeting}");
+            let endpoint = greeting.split_whitespace().find(|word| word.starts_with("http://"));
+            endpoint.expect("the greeting names the endpoint").to_owned()
+        });
 
         let mut errors = process.stderr.take().expect("it is piped");
         let (said, complaints) = mpsc::channel();
@@ -312,7 +370,7 @@ impl Listening {
             let _ = errors.read_to_string(&mut text);
             let _ = said.send(text);
         });
-        Self { process, endpoint, lines: None, complaints, unread: Some(unread) }
+        Self { process, endpoint, grpc_endpoint, lines: None, complaints, unread: Some(unread) }
     }
 
     /// The first line from here on with `part` in it.

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use lexopt::{Arg, Parser, ValueExt};
 
@@ -10,15 +10,26 @@ use super::check::{self, Form, Probing, Subject};
 use super::help::Topic;
 use super::init;
 use super::paint::ColorChoice;
+use super::receive;
 use super::suggest;
 
-/// Where OTLP over HTTP is expected.
-const DEFAULT_ADDRESS: SocketAddr =
-    SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 4318);
+/// Where OTLP is expected.
+const HTTP_PORT: u16 = 4318;
+const GRPC_PORT: u16 = 4317;
 
 const COMMANDS: [&str; 5] = ["demo", "receive", "check", "init", "help"];
-const OPTIONS: [&str; 9] =
-    ["--color", "--ascii", "--help", "--version", "--address", "--env", "--offline", "--json", "--stdout"];
+const OPTIONS: [&str; 10] = [
+    "--color",
+    "--ascii",
+    "--help",
+    "--version",
+    "--address",
+    "--grpc-address",
+    "--env",
+    "--offline",
+    "--json",
+    "--stdout",
+];
 
 /// Everything that was asked for.
 #[derive(Debug, PartialEq, Eq)]
@@ -32,7 +43,7 @@ pub(crate) struct Arguments {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Command {
     Demo,
-    Receive { address: SocketAddr },
+    Receive(receive::Addresses),
     Check(check::Order),
     Init(init::Order),
     Help(Topic),
@@ -65,7 +76,12 @@ pub(crate) fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Argumen
             Arg::Long("version") | Arg::Short('V') => given.version = true,
             Arg::Long("ascii") => given.ascii = true,
             Arg::Long("color") => given.color = color(&parser.value()?.string()?)?,
-            Arg::Long("address") => given.address = Some(address(&parser.value()?.string()?)?),
+            Arg::Long("address") => {
+                given.address = Some(address("--address", HTTP_PORT, &parser.value()?.string()?)?);
+            }
+            Arg::Long("grpc-address") => {
+                given.grpc_address = Some(address("--grpc-address", GRPC_PORT, &parser.value()?.string()?)?);
+            }
             Arg::Long("env") => given.env = true,
             Arg::Long("offline") => given.offline = true,
             Arg::Long("json") => given.json = true,
@@ -87,6 +103,7 @@ struct Given {
     command: Option<String>,
     operands: Vec<OsString>,
     address: Option<SocketAddr>,
+    grpc_address: Option<SocketAddr>,
     color: ColorChoice,
     ascii: bool,
     env: bool,
@@ -118,10 +135,7 @@ impl Given {
             Some("init") => self.into_init(),
             Some("help") => self.into_help(),
             Some("demo") => self.without_operands(Command::Demo),
-            Some("receive") => {
-                let address = self.address.unwrap_or(DEFAULT_ADDRESS);
-                self.without_operands(Command::Receive { address })
-            }
+            Some("receive") => self.into_receive(),
             _ => Err(UsageError("no command given".to_owned())),
         }
     }
@@ -129,6 +143,7 @@ impl Given {
     fn refuse_options_of_others(&self) -> Result<(), UsageError> {
         let particular = [
             ("--address", "receive", self.address.is_some()),
+            ("--grpc-address", "receive", self.grpc_address.is_some()),
             ("--env", "check", self.env),
             ("--offline", "check", self.offline),
             ("--json", "check", self.json),
@@ -140,6 +155,14 @@ impl Given {
             }
         }
         Ok(())
+    }
+
+    fn into_receive(self) -> Result<Command, UsageError> {
+        let http = self.address.unwrap_or(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), HTTP_PORT));
+        // who asks for a free port wants to be in nobody's way
+        let beside = SocketAddr::new(http.ip(), if http.port() == 0 { 0 } else { GRPC_PORT });
+        let grpc = self.grpc_address.unwrap_or(beside);
+        self.without_operands(Command::Receive(receive::Addresses { http, grpc }))
     }
 
     fn into_check(self) -> Result<Command, UsageError> {
@@ -199,11 +222,11 @@ fn color(word: &str) -> Result<ColorChoice, UsageError> {
     }
 }
 
-fn address(word: &str) -> Result<SocketAddr, UsageError> {
+fn address(option: &str, port: u16, word: &str) -> Result<SocketAddr, UsageError> {
     let numeric = word.strip_prefix("localhost:").map(|port| format!("127.0.0.1:{port}"));
     let address = numeric.as_deref().unwrap_or(word).parse();
     address.map_err(|_| {
-        UsageError(format!("--address {word:?}: write an IP address and a port, as 127.0.0.1:4318"))
+        UsageError(format!("{option} {word:?}: write an IP address and a port, as 127.0.0.1:{port}"))
     })
 }
 
@@ -235,10 +258,6 @@ mod tests {
     #[test]
     fn every_command_is_understood() {
         assert_eq!(command(&["demo"]), Ok(Command::Demo));
-        assert_eq!(command(&["receive"]), Ok(Command::Receive { address: DEFAULT_ADDRESS }));
-        let zero = "127.0.0.1:0".parse().expect("an address");
-        assert_eq!(command(&["receive", "--address", "localhost:0"]), Ok(Command::Receive { address: zero }));
-        assert_eq!(command(&["--address=127.0.0.1:0", "receive"]), Ok(Command::Receive { address: zero }));
         assert_eq!(command(&["check", "a.toml"]), Ok(Command::Check(check("a.toml"))));
         assert_eq!(command(&["check", "--", "-a.toml"]), Ok(Command::Check(check("-a.toml"))));
         let quiet = check::Order { probing: Probing::Offline, form: Form::Json, ..check("a.toml") };
@@ -249,6 +268,21 @@ mod tests {
         assert!(matches!(command(&["init", "env", "a.env"]), Ok(Command::Init(_))));
         assert_eq!(command(&["--version"]), Ok(Command::Version));
         assert_eq!(command(&["-V"]), Ok(Command::Version));
+    }
+
+    #[test]
+    fn receive_listens_where_it_is_told_and_else_where_otlp_is_expected() {
+        let receive = |http: &str, grpc: &str| {
+            let parse = |address: &str| address.parse().expect("an address");
+            Ok(Command::Receive(receive::Addresses { http: parse(http), grpc: parse(grpc) }))
+        };
+        assert_eq!(command(&["receive"]), receive("127.0.0.1:4318", "127.0.0.1:4317"));
+        assert_eq!(command(&["receive", "--address", "[::1]:80"]), receive("[::1]:80", "[::1]:4317"));
+        assert_eq!(command(&["receive", "--address", "localhost:0"]), receive("127.0.0.1:0", "127.0.0.1:0"));
+        assert_eq!(
+            command(&["--grpc-address=127.0.0.1:0", "receive"]),
+            receive("127.0.0.1:4318", "127.0.0.1:0")
+        );
     }
 
     #[test]
@@ -274,7 +308,7 @@ mod tests {
 
     #[test]
     fn mistakes_are_named_and_mended() {
-        let cases: [(&[&str], &str); 19] = [
+        let cases: [(&[&str], &str); 21] = [
             (&[], "no command given"),
             (&["recieve"], "unknown command \"recieve\"; did you mean \"receive\"?"),
             (&["frobnicate"], "unknown command \"frobnicate\""),
@@ -296,6 +330,11 @@ mod tests {
             (
                 &["receive", "--address", "4318"],
                 "--address \"4318\": write an IP address and a port, as 127.0.0.1:4318",
+            ),
+            (&["demo", "--grpc-address", "127.0.0.1:0"], "--grpc-address is an option of receive only"),
+            (
+                &["receive", "--grpc-address", "4317"],
+                "--grpc-address \"4317\": write an IP address and a port, as 127.0.0.1:4317",
             ),
         ];
         for (words, message) in cases {

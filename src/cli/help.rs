@@ -42,7 +42,8 @@ usage: standpipe COMMAND [OPTIONS]
 commands:
   demo              send the traces, logs and metrics of a small pretend shop to a receiver of
                     its own and draw them
-  receive           listen for OTLP over HTTP and print the traces, logs and metrics that arrive
+  receive           listen for OTLP over HTTP and gRPC and print the traces, logs and metrics that
+                    arrive
   check FILE|--env  show what a configuration comes to, what is wrong with it, and whether the
                     collector answers
   init [FLAVOUR]    write a commented configuration file to begin with
@@ -72,16 +73,20 @@ exit code: 0 if all that was accepted arrived, 1 if not
 ";
 
 const RECEIVE: &str = "\
-usage: standpipe receive [--address ADDRESS] [--color WHEN] [--ascii]
+usage: standpipe receive [--address ADDRESS] [--grpc-address ADDRESS] [--color WHEN] [--ascii]
 
 Listens for OTLP over HTTP (POST to /v1/traces, /v1/logs and /v1/metrics, protobuf, gzip or not)
-and prints each batch as it arrives: an entry for each span, log record or data point. On a
-terminal lines are cut to its width; elsewhere an entry is one line, however long. Ctrl-C ends it.
+and over gRPC (without TLS, gzip or not) and prints each batch as it arrives: an entry for each
+span, log record or data point. On a terminal lines are cut to its width; elsewhere an entry is
+one line, however long. Ctrl-C ends it.
 
 options:
-  --address ADDRESS   where to listen; 127.0.0.1:4318 if not given, port 0 takes a free one
+  --address ADDRESS        where to listen for HTTP; 127.0.0.1:4318 if not given, port 0 takes a
+                           free one
+  --grpc-address ADDRESS   where to listen for gRPC; if not given, port 4317 beside HTTP, or a
+                           free one if HTTP takes one
 
-exit code: 0, or 1 if the address cannot be listened on
+exit code: 0, or 1 if an address cannot be listened on
 ";
 
 const CHECK: &str = "\

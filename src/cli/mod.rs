@@ -45,9 +45,9 @@ pub(crate) fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     let look = Look::decide(arguments.color, arguments.ascii, &surroundings);
     let outcome = match arguments.command {
         Command::Demo => demo::run(&Caller::of_process(), &look),
-        Command::Receive { address } => {
+        Command::Receive(addresses) => {
             let layout = if surroundings.is_terminal { Layout::Cut } else { Layout::Whole };
-            receive::run(address, layout, &look)
+            receive::run(addresses, layout, &look)
         }
         Command::Check(order) => check::run(&order, &look),
         Command::Init(order) => init::run(&order, &look),

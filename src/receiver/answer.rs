@@ -7,11 +7,30 @@ use opentelemetry_proto::tonic::collector::trace::v1::{
 };
 use prost::Message;
 
-/// An answer for the receiver to give instead of the honest one.
+use super::rpc;
+
+/// An answer for the receiver to give instead of the honest one, over HTTP or over gRPC.
 ///
 /// Queue answers with [`Receiver::script`](super::Receiver::script) or set one for good with
 /// [`Receiver::always`](super::Receiver::always). An answer starts as one of the constructors and is refined by the
 /// methods; what has no meaning for it (a header on [`Answer::hang`]) is ignored.
+///
+/// The same answer serves both transports. What is said of the connection is true of both. Over gRPC, a head is the
+/// header block of the answer, a body is its message, and a status is the gRPC code that goes with it, which
+/// [`Answer::grpc`] sets exactly:
+///
+/// | HTTP status | gRPC code |
+/// |---|---|
+/// | 2xx | 0 `OK` |
+/// | 400, 411, 412, 414, 417 | 3 `INVALID_ARGUMENT` |
+/// | 408, 504 | 4 `DEADLINE_EXCEEDED` |
+/// | 403 | 7 `PERMISSION_DENIED` |
+/// | 413, 429, 431 | 8 `RESOURCE_EXHAUSTED` |
+/// | 404, 405, 415, 501, 505 | 12 `UNIMPLEMENTED` |
+/// | 500 | 13 `INTERNAL` |
+/// | 502, 503 | 14 `UNAVAILABLE` |
+/// | 401 | 16 `UNAUTHENTICATED` |
+/// | others | 2 `UNKNOWN` |
 ///
 /// The records of a request that is answered with a 2xx status count as accepted, however badly the answer
 /// is delivered; all other answers leave the counts of records alone.
@@ -29,12 +48,20 @@ use prost::Message;
 pub struct Answer {
     pub(super) manner: Manner,
     pub(super) status: u16,
+    /// Another than the one that goes with the status.
+    code: Option<u32>,
     pub(super) headers: Vec<(String, String)>,
+    /// What went wrong, for people.
+    pub(super) message: Option<String>,
+    /// How long the client is to wait.
+    pub(super) retry: Option<Duration>,
     pub(super) header_padding: u64,
     pub(super) body: Body,
     pub(super) rejected: u64,
     pub(super) delay: Duration,
     pub(super) closes: bool,
+    pub(super) shape: Shape,
+    pub(super) farewell: Farewell,
 }
 
 /// How an answer is delivered, if at all.
@@ -50,6 +77,27 @@ pub(super) enum Manner {
     ResetAfterRequest,
     Reset,
     NeverRead,
+    ResetStream(u32),
+    GoAway(u32),
+}
+
+/// How an answer over gRPC is divided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Shape {
+    /// Success as headers, message and trailers; an error as trailers alone.
+    Usual,
+    TrailersOnly,
+    HeadersFirst,
+    /// A status of HTTP and none of gRPC.
+    BareHttp,
+}
+
+/// Whether an answer over gRPC is the last one, and when the client hears of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Farewell {
+    Unsaid,
+    BeforeAnswer,
+    AfterAnswer,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -73,13 +121,30 @@ impl Answer {
         Self {
             manner: Manner::Whole,
             status,
+            code: None,
             headers: Vec::new(),
+            message: None,
+            retry: None,
             header_padding: 0,
             body: Body::Bytes(Vec::new()),
             rejected: 0,
             delay: Duration::ZERO,
             closes: false,
+            shape: Shape::Usual,
+            farewell: Farewell::Unsaid,
         }
+    }
+
+    /// Any gRPC code. Over HTTP it is the status that goes with it: 503 for 14, for instance.
+    ///
+    /// ```
+    /// use standpipe::receiver::Answer;
+    ///
+    /// let busy = Answer::grpc(14).message("try again later");
+    /// assert!(!busy.accepts());
+    /// ```
+    pub fn grpc(code: u32) -> Self {
+        Self { code: Some(code), ..Self::status(rpc::status_of(code)) }
     }
 
     /// Success for all but the last `rejected` spans, log records or data points of the request, with a reason.
@@ -101,12 +166,14 @@ impl Answer {
         Self::partial(0, "")
     }
 
-    /// A redirect to `location`, which an exporter must not follow.
+    /// A redirect to `location`, which an exporter must not follow. Over gRPC it needs
+    /// [`Answer::without_grpc_status`] to be one.
     pub fn redirect(status: u16, location: impl Into<String>) -> Self {
         Self::status(status).header("location", location)
     }
 
-    /// 200 with a body of `bytes` bytes, made while they are sent.
+    /// 200 with a body of `bytes` bytes, made while they are sent. Over gRPC there are no more than a message can have,
+    /// 4 GiB.
     pub fn oversized(bytes: u64) -> Self {
         Self { body: Body::Zeros(bytes), ..Self::ok() }
     }
@@ -116,24 +183,27 @@ impl Answer {
         Self { header_padding: bytes, ..Self::ok() }
     }
 
-    /// 200 with a small gzip body that unpacks to at least `bytes` bytes.
+    /// 200 with a small gzip body, over gRPC a compressed message, that unpacks to at least `bytes` bytes.
     pub fn gzip_bomb(bytes: u64) -> Self {
-        Self { body: Body::GzipBomb(bytes), ..Self::ok().header("content-encoding", "gzip") }
+        Self { body: Body::GzipBomb(bytes), ..Self::ok() }
     }
 
-    /// Reads the request and never answers, until the client leaves or the receiver stops.
+    /// Reads the request and never answers, until the client leaves or the receiver stops. Over gRPC, other requests of
+    /// the connection are answered meanwhile.
     pub fn hang() -> Self {
         Self::without_status(Manner::Hang)
     }
 
     /// Leaves the request unread, until the receiver stops.
     ///
-    /// It is taken as soon as a request's first byte arrives, and what is not read is not counted as a request.
+    /// It is taken as soon as a request's first byte arrives, over gRPC its header block, and what is not read is not
+    /// counted as a request. Nothing else of the connection is read or answered either.
     pub fn never_read() -> Self {
         Self::without_status(Manner::NeverRead)
     }
 
-    /// Resets the connection (RST) at a request's first byte, while the client is still writing.
+    /// Resets the connection (RST) at a request's first byte, over gRPC at its header block, while the client is still
+    /// writing.
     ///
     /// What is not read is not counted as a request.
     pub fn reset() -> Self {
@@ -155,26 +225,52 @@ impl Answer {
         Self::without_status(Manner::Garbage(bytes.into()))
     }
 
+    /// Over gRPC, resets the request's stream (RST_STREAM) with this error code of HTTP/2; the connection goes on. Over
+    /// HTTP, where there are no streams, it closes the connection.
+    pub fn reset_stream(code: u32) -> Self {
+        Self::without_status(Manner::ResetStream(code))
+    }
+
+    /// Over gRPC, says farewell (GOAWAY) with this error code of HTTP/2 and that the request was not looked at, then
+    /// closes: a client may send it again elsewhere. Over HTTP it only closes the connection.
+    pub fn go_away(code: u32) -> Self {
+        Self::without_status(Manner::GoAway(code))
+    }
+
     /// Adds a header field. One that the receiver would send by itself (`content-type`, `content-length`) is replaced.
+    ///
+    /// Over gRPC it is metadata: in the headers of a success, in the trailers of an error. What is about HTTP/1 alone
+    /// (`connection`, `content-encoding`, `content-length`, `retry-after`, `transfer-encoding`) is left out.
     pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.headers.push((name.into(), value.into()));
         self
     }
 
-    /// Adds `Retry-After`: seconds, a date, or nonsense.
-    pub fn retry_after(self, value: impl Into<String>) -> Self {
+    /// Adds `Retry-After`: seconds, a date, or nonsense. Over gRPC, seconds are sent as `RetryInfo`, and nothing else is.
+    pub fn retry_after(mut self, value: impl Into<String>) -> Self {
+        let value = value.into();
+        self.retry = value.parse().ok().map(Duration::from_secs);
         self.header("retry-after", value)
     }
 
-    /// Sets the bytes of the body.
+    /// Asks the client to wait so long: by `RetryInfo` over gRPC, and over HTTP by `Retry-After`, in whole seconds.
+    pub fn retry_delay(self, delay: Duration) -> Self {
+        let seconds = delay.as_secs() + u64::from(delay.subsec_nanos() > 0);
+        Self { retry: Some(delay), ..self.header("retry-after", seconds.to_string()) }
+    }
+
+    /// Sets the bytes of the body, over gRPC of a success's message.
     pub fn body(mut self, bytes: impl Into<Vec<u8>>) -> Self {
         self.body = Body::Bytes(bytes.into());
         self
     }
 
-    /// Sets the body to a `google.rpc.Status` with this message, as OTLP asks of errors.
-    pub fn message(self, message: impl Into<String>) -> Self {
-        let body = encode_rpc_status(rpc_code(self.status), &message.into());
+    /// Sets the body to a `google.rpc.Status` with this message, as OTLP asks of errors. Over gRPC it is the
+    /// `grpc-message`.
+    pub fn message(mut self, message: impl Into<String>) -> Self {
+        let message = message.into();
+        let body = rpc::encode_status(self.grpc_code(), &message, None);
+        self.message = Some(message);
         self.body(body)
     }
 
@@ -190,7 +286,8 @@ impl Answer {
         self
     }
 
-    /// Sends the body one byte per `interval`. An empty body is filled up with a field that decoders skip.
+    /// Sends the body one byte per `interval`, over gRPC in as many frames. An empty body is filled up with a field that
+    /// decoders skip.
     pub fn slow_body(mut self, interval: Duration) -> Self {
         self.manner = Manner::SlowBody(interval);
         if self.body == Body::Bytes(Vec::new()) {
@@ -205,10 +302,45 @@ impl Answer {
         self
     }
 
-    /// Closes the connection after the answer without saying so in it, which leaves the client with a stale
-    /// connection.
+    /// Closes the connection after the answer without saying so in it (over gRPC without a GOAWAY), which leaves the
+    /// client with a stale connection.
     pub fn then_close(mut self) -> Self {
         self.closes = true;
+        self
+    }
+
+    /// Over gRPC, says that no more requests will be taken (GOAWAY) before it answers this one, then closes. Over HTTP
+    /// nothing changes.
+    pub fn go_away_before(mut self) -> Self {
+        self.farewell = Farewell::BeforeAnswer;
+        self
+    }
+
+    /// Over gRPC, says after the answer that no more requests will be taken (GOAWAY), then closes. Over HTTP nothing
+    /// changes.
+    pub fn go_away_after(mut self) -> Self {
+        self.farewell = Farewell::AfterAnswer;
+        self
+    }
+
+    /// Over gRPC, sends the status alone, also of a success: one block of headers that ends the answer. Over HTTP
+    /// nothing changes.
+    pub fn trailers_only(mut self) -> Self {
+        self.shape = Shape::TrailersOnly;
+        self
+    }
+
+    /// Over gRPC, sends an error in two blocks, headers and trailers, as a server does that fails late. Over HTTP
+    /// nothing changes.
+    pub fn headers_first(mut self) -> Self {
+        self.shape = Shape::HeadersFirst;
+        self
+    }
+
+    /// Over gRPC, sends the HTTP status and no status of gRPC, as a proxy in the way does. The body is sent as it is. Over
+    /// HTTP nothing changes.
+    pub fn without_grpc_status(mut self) -> Self {
+        self.shape = Shape::BareHttp;
         self
     }
 
@@ -224,6 +356,16 @@ impl Answer {
     /// The status that goes over the wire, if one does.
     pub(super) fn status_sent(&self) -> Option<u16> {
         (self.status != NO_STATUS).then_some(self.status)
+    }
+
+    /// The code that goes with it over gRPC.
+    pub(super) fn grpc_code(&self) -> u32 {
+        self.code.unwrap_or_else(|| rpc::code_of(self.status))
+    }
+
+    /// The code that goes over the wire of gRPC, if one does.
+    pub(super) fn grpc_code_sent(&self) -> Option<u32> {
+        (self.status != NO_STATUS && self.shape != Shape::BareHttp).then(|| self.grpc_code())
     }
 
     /// How many of a request's records are accepted.
@@ -242,31 +384,6 @@ impl Answer {
 
 const NO_STATUS: u16 = 0;
 const SLOW_BODY_FILLING: usize = 1024;
-
-/// `google.rpc.Status`, which `opentelemetry-proto` does not have.
-fn encode_rpc_status(code: i32, message: &str) -> Vec<u8> {
-    let mut body = Vec::new();
-    prost::encoding::int32::encode(1, &code, &mut body);
-    prost::encoding::string::encode(2, &message.to_owned(), &mut body);
-    body
-}
-
-/// The gRPC code that goes with an HTTP status.
-fn rpc_code(status: u16) -> i32 {
-    match status {
-        200..300 => 0,
-        400 | 411..=415 | 417 | 431 => 3,
-        408 | 504 => 4,
-        404 => 5,
-        403 => 7,
-        429 => 8,
-        405 | 501 | 505 => 12,
-        500 => 13,
-        502 | 503 => 14,
-        401 => 16,
-        _ => 2,
-    }
-}
 
 /// A field that no OTLP message has.
 fn skipped_field(bytes: usize) -> Vec<u8> {

@@ -2,16 +2,16 @@
 
 use std::fmt;
 use std::io;
-use std::net::{TcpListener, ToSocketAddrs};
+use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Receiver;
 use super::answer::Answer;
-use super::listener::Listener;
+use super::listener::{self, Listener, reachable};
 use super::script::Script;
-use super::state::{Settings, Shared};
+use super::state::{Doors, Settings, Shared};
 use super::store::{Batch, Store};
+use super::{Receiver, grpc, http};
 
 const MIB: usize = 1024 * 1024;
 
@@ -29,7 +29,8 @@ const MIB: usize = 1024 * 1024;
 /// ```
 #[must_use]
 pub struct Builder {
-    address: io::Result<Vec<std::net::SocketAddr>>,
+    address: io::Result<Vec<SocketAddr>>,
+    grpc_address: io::Result<Vec<SocketAddr>>,
     settings: Settings,
     keep_bytes: usize,
     script: Script,
@@ -39,6 +40,7 @@ impl Builder {
     pub(super) fn new() -> Self {
         Self {
             address: Ok(vec![([127, 0, 0, 1], 0).into()]),
+            grpc_address: Ok(vec![([127, 0, 0, 1], 0).into()]),
             settings: Settings {
                 max_body_bytes: 64 * MIB,
                 max_header_bytes: 32 * 1024,
@@ -51,7 +53,7 @@ impl Builder {
         }
     }
 
-    /// Where to listen; `127.0.0.1:0`, a free port of this machine, if not said.
+    /// Where to listen for OTLP over HTTP; `127.0.0.1:0`, a free port of this machine, if not said.
     ///
     /// If a name stands for several addresses, the first that is free is taken. Anyone who can reach the address can
     /// send: the receiver asks for no credentials.
@@ -60,7 +62,16 @@ impl Builder {
         self
     }
 
+    /// Where to listen for OTLP over gRPC, as [`Builder::address`] for HTTP.
+    pub fn grpc_address(mut self, address: impl ToSocketAddrs) -> Self {
+        self.grpc_address = address.to_socket_addrs().map(Iterator::collect);
+        self
+    }
+
     /// The longest body, after decompression, that is not answered with 413; 64 MiB if not said.
+    ///
+    /// Over gRPC the answer is `RESOURCE_EXHAUSTED`. The calls of one connection that are on their way in at a time may
+    /// have twice as much together.
     ///
     /// A shorter body of very many empty messages is refused likewise, when it would take sixteen times this in memory.
     pub fn max_body_bytes(mut self, bytes: usize) -> Self {
@@ -69,12 +80,15 @@ impl Builder {
     }
 
     /// The longest request head that is not answered with 431; 32 KiB if not said.
+    ///
+    /// Over gRPC each header counts for 32 bytes more than its name and value, and the answer is `RESOURCE_EXHAUSTED`.
+    /// There, more than 32 KiB in compressed form end the connection whatever is said here.
     pub fn max_header_bytes(mut self, bytes: usize) -> Self {
         self.settings.max_header_bytes = bytes;
         self
     }
 
-    /// How many connections may be open at a time; 256 if not said. Further ones are closed at once.
+    /// How many connections, of both protocols together, may be open at a time; 256 if not said. Further ones are closed at once.
     pub fn max_connections(mut self, connections: usize) -> Self {
         self.settings.max_connections = connections;
         self
@@ -89,8 +103,8 @@ impl Builder {
 
     /// Shows every decoded request before it is counted and answered.
     ///
-    /// It is called on the thread of the connection, so for several connections at a time; as long as it takes, the
-    /// client waits. If it panics, the connection is closed without an answer.
+    /// It is called on the thread of the request, so for several requests at a time; as long as it takes, the client
+    /// waits. If it panics, the connection is closed without an answer.
     pub fn on_batch(mut self, show: impl Fn(&Batch) + Send + Sync + 'static) -> Self {
         self.settings.on_batch = Some(Box::new(show));
         self
@@ -114,12 +128,20 @@ impl Builder {
     /// Starts listening.
     ///
     /// # Errors
-    /// When the address cannot be resolved or is in use, or when no thread can be started.
+    /// When an address cannot be resolved or is in use, or when no thread can be started.
     pub fn start(self) -> io::Result<Receiver> {
-        let listener = TcpListener::bind(self.address?.as_slice())?;
-        let shared = Arc::new(Shared::new(self.settings, Store::new(self.keep_bytes), self.script));
-        let listener = Listener::start(listener, shared.clone())?;
-        Ok(Receiver { shared, listener })
+        let http = TcpListener::bind(self.address?.as_slice())?;
+        let grpc = TcpListener::bind(self.grpc_address?.as_slice())?;
+        let doors = Doors { http: reachable(http.local_addr()?), grpc: reachable(grpc.local_addr()?) };
+        let shared = Arc::new(Shared::new(self.settings, doors, Store::new(self.keep_bytes), self.script));
+        let http = Listener::start(http, shared.clone(), http::serve)?;
+        match Listener::start(grpc, shared.clone(), grpc::serve) {
+            Ok(grpc) => Ok(Receiver { shared, http, grpc }),
+            Err(error) => {
+                listener::stop(&[&http], &shared);
+                Err(error)
+            }
+        }
     }
 }
 
@@ -127,6 +149,7 @@ impl fmt::Debug for Builder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Builder")
             .field("address", &self.address)
+            .field("grpc_address", &self.grpc_address)
             .field("settings", &self.settings)
             .field("keep_bytes", &self.keep_bytes)
             .field("script", &self.script)

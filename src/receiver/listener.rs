@@ -8,13 +8,15 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use super::connection::serve;
 use super::state::Shared;
 
 /// How long to leave the door alone when the system refuses to open it (out of file descriptors, mostly).
 const ACCEPT_BACK_OFF: Duration = Duration::from_millis(10);
-/// How long stopping waits for threads that are busy in a callback of the user's.
+/// How long stopping waits for a door to close.
 const PATIENCE: Duration = Duration::from_millis(100);
+
+/// Talks to a client to the end. The number is that of the connection.
+pub(super) type Serve = fn(&Shared, &TcpStream, u64);
 
 /// A thread that listens, and the threads of its clients.
 #[derive(Debug)]
@@ -30,15 +32,16 @@ struct Threads {
 }
 
 impl Listener {
-    pub(super) fn start(listener: TcpListener, shared: Arc<Shared>) -> io::Result<Self> {
+    pub(super) fn start(listener: TcpListener, shared: Arc<Shared>, serve: Serve) -> io::Result<Self> {
         let address = listener.local_addr()?;
         let clients = Arc::new(Mutex::new(Vec::new()));
+        shared.change(|state| state.listening += 1);
         let door = thread::Builder::new().name("standpipe-door".into()).spawn({
             let clients = clients.clone();
             move || {
-                keep_door(&listener, &shared, &clients);
+                keep_door(&listener, &shared, serve, &clients);
                 drop(listener);
-                shared.change(|state| state.listening = false);
+                shared.change(|state| state.listening -= 1);
             }
         })?;
         Ok(Self { address, threads: Mutex::new(Some(Threads { door, clients })) })
@@ -53,22 +56,30 @@ impl Listener {
         reachable(self.address)
     }
 
-    /// Closes the door and all connections. The second time there is nothing left to do.
-    pub(super) fn stop(&self, shared: &Shared) {
-        let Some(threads) = self.threads.lock().take() else {
-            return;
-        };
-        shared.stop();
-        shared.wait_until(PATIENCE, |state| state.open.is_empty());
+    /// Lets the thread of the door see that the receiver was stopped.
+    fn knock(&self) {
         // nothing but a client wakes a thread from `accept`. Without a file descriptor to spare there is no
         // such client: then the door closes by itself when the next one comes
         let _ = TcpStream::connect_timeout(&self.local_address(), PATIENCE);
-        if shared.wait_until(PATIENCE, |state| !state.listening) {
-            let _ = threads.door.join();
+    }
+}
+
+/// Closes all doors and connections. The second time there is nothing left to do.
+pub(super) fn stop(listeners: &[&Listener], shared: &Shared) {
+    let threads: Vec<Threads> =
+        listeners.iter().filter_map(|listener| listener.threads.lock().take()).collect();
+    if threads.is_empty() {
+        return;
+    }
+    shared.stop();
+    listeners.iter().for_each(|listener| listener.knock());
+    let all_closed = shared.wait_until(PATIENCE, |state| state.listening == 0);
+    let all_left = shared.read(|state| state.open.is_empty());
+    for Threads { door, clients } in threads {
+        if all_closed {
+            let _ = door.join();
         }
-        let clients = std::mem::take(&mut *threads.clients.lock());
-        let all_left = shared.read(|state| state.open.is_empty());
-        for client in clients {
+        for client in std::mem::take(&mut *clients.lock()) {
             if all_left || client.is_finished() {
                 // a panic in a callback was reported when it happened
                 let _ = client.join();
@@ -78,7 +89,7 @@ impl Listener {
 }
 
 /// A listener on all addresses of the machine is reached on its loopback address, others on their own.
-fn reachable(listening: SocketAddr) -> SocketAddr {
+pub(super) fn reachable(listening: SocketAddr) -> SocketAddr {
     let ip = match listening.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
         IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
@@ -87,11 +98,16 @@ fn reachable(listening: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip, listening.port())
 }
 
-fn keep_door(listener: &TcpListener, shared: &Arc<Shared>, clients: &Mutex<Vec<JoinHandle<()>>>) {
+fn keep_door(
+    listener: &TcpListener,
+    shared: &Arc<Shared>,
+    serve: Serve,
+    clients: &Mutex<Vec<JoinHandle<()>>>,
+) {
     while !shared.read(|state| state.stopped) {
         match listener.accept() {
             Ok((socket, _)) => {
-                let client = admit(socket, shared);
+                let client = admit(socket, shared, serve);
                 let mut clients = clients.lock();
                 clients.retain(|client| !client.is_finished());
                 clients.extend(client);
@@ -104,7 +120,7 @@ fn keep_door(listener: &TcpListener, shared: &Arc<Shared>, clients: &Mutex<Vec<J
 }
 
 /// Gives a client a thread of its own, or closes its connection at once.
-fn admit(socket: TcpStream, shared: &Arc<Shared>) -> Option<JoinHandle<()>> {
+fn admit(socket: TcpStream, shared: &Arc<Shared>, serve: Serve) -> Option<JoinHandle<()>> {
     let timeout = shared.settings.read_timeout;
     // an answer is written in one piece: waiting to fill a packet would only delay it
     socket.set_nodelay(true).ok()?;

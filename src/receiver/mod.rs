@@ -1,8 +1,9 @@
 //! An OTLP receiver to embed: a real server on a real socket, for tests and for looking at telemetry.
 //!
-//! It takes traces, logs and metrics by OTLP over HTTP with protobuf bodies, compressed or not, keeps what it accepts,
-//! counts exactly, and can be told to misbehave in every way a network and a collector can. It has a thread per
-//! connection and no async runtime, and it stops, with all its threads, when it is dropped.
+//! It takes traces, logs and metrics by OTLP over HTTP with protobuf bodies and by OTLP over gRPC (HTTP/2 without TLS),
+//! compressed or not, keeps what it accepts, counts exactly, and can be told to misbehave in every way a network and a
+//! collector can. It has a thread per request at a time and no async runtime, and it stops, with all its threads, when
+//! it is dropped.
 //!
 //! ```
 //! use std::time::Duration;
@@ -11,7 +12,8 @@
 //! let receiver = Receiver::start()?;
 //! receiver.script([Answer::status(503).retry_after("1")]); // the first request fails, the next succeeds
 //!
-//! let endpoint = receiver.endpoint(); // where the program under test should send
+//! let endpoint = receiver.endpoint(); // where the program under test should send, or
+//! let endpoint = receiver.grpc_endpoint();
 //! # drop(endpoint);
 //!
 //! if receiver.wait_for_spans(1, Duration::ZERO) {
@@ -21,21 +23,28 @@
 //! ```
 //!
 //! ```text
-//! listener → connection → http (head, body) → request → traces, logs, metrics      what the client said
-//!                └ script → answer → http (response)                               what it hears
-//!                └ store                                                           what you see
+//! listener → http (head, body) ─┬→ content → traces, logs, metrics     what the client said
+//!       └──→ grpc (session, call) ┘     │
+//!                                   reception ← script                  what becomes of it
+//!            http (response) ← answer ←─┤
+//!            grpc (reply)   ←─┘       store                           what it hears, and what you see
 //! ```
 
 mod answer;
+mod bomb;
 mod builder;
-mod connection;
+mod content;
+mod grpc;
 mod http;
 mod listener;
 mod logs;
 mod metrics;
+mod reception;
 mod records;
-mod request;
+mod refusal;
+mod rpc;
 mod script;
+mod sendable;
 mod state;
 mod store;
 mod traces;
@@ -53,7 +62,7 @@ pub use logs::ReceivedLog;
 pub use metrics::ReceivedMetric;
 /// The messages of the OpenTelemetry protocol, in the version that the received records are made of.
 pub use opentelemetry_proto::tonic as proto;
-pub use store::{Batch, ReceivedRequest};
+pub use store::{Batch, Protocol, ReceivedRequest};
 pub use traces::ReceivedSpan;
 
 use listener::Listener;
@@ -64,15 +73,16 @@ use crate::record::Signal;
 /// A running OTLP receiver.
 ///
 /// [`Receiver::start`] is all that most tests need; [`Receiver::builder`] changes address and limits.
-/// Dropping it closes the listener and all connections, and the port is free again.
+/// Dropping it closes the listeners and all connections, and the ports are free again.
 #[derive(Debug)]
 pub struct Receiver {
     shared: Arc<Shared>,
-    listener: Listener,
+    http: Listener,
+    grpc: Listener,
 }
 
 impl Receiver {
-    /// Starts a receiver on a free port of 127.0.0.1.
+    /// Starts a receiver on two free ports of 127.0.0.1, one for HTTP and one for gRPC.
     ///
     /// # Errors
     /// When there is no free port or no thread can be started.
@@ -85,14 +95,25 @@ impl Receiver {
         Builder::new()
     }
 
-    /// The base URL for an exporter on this machine, `http://127.0.0.1:43180` for instance, without a path.
+    /// The base URL for an exporter on this machine that speaks HTTP, `http://127.0.0.1:43180` for instance, without a
+    /// path.
     pub fn endpoint(&self) -> String {
-        format!("http://{}", self.listener.local_address())
+        format!("http://{}", self.shared.doors.http)
     }
 
-    /// The address it listens on.
+    /// The URL for an exporter on this machine that speaks gRPC, `http://127.0.0.1:43170` for instance.
+    pub fn grpc_endpoint(&self) -> String {
+        format!("http://{}", self.shared.doors.grpc)
+    }
+
+    /// The address it listens on for HTTP.
     pub fn address(&self) -> SocketAddr {
-        self.listener.address()
+        self.http.address()
+    }
+
+    /// The address it listens on for gRPC.
+    pub fn grpc_address(&self) -> SocketAddr {
+        self.grpc.address()
     }
 
     /// All kept spans that were accepted with a 2xx answer, in the order they were.
@@ -252,12 +273,13 @@ impl Receiver {
         self.shared.change(|state| state.paused = false);
     }
 
-    /// Closes the listener and all connections, as dropping does, and leaves what arrived to be read.
+    /// Closes the listeners and all connections, as dropping does, and leaves what arrived to be read.
     ///
-    /// A new receiver can listen on the same [`address`](Receiver::address) at once. A thread that is busy in
+    /// A new receiver can listen on the same [`address`](Receiver::address) and
+    /// [`grpc_address`](Receiver::grpc_address) at once. A thread that is busy in
     /// [`Builder::on_batch`] is waited for no longer than a tenth of a second.
     pub fn stop_listening(&self) {
-        self.listener.stop(&self.shared);
+        listener::stop(&[&self.http, &self.grpc], &self.shared);
     }
 
     fn record_count(&self, signal: Signal) -> u64 {

@@ -39,10 +39,15 @@ impl Script {
         *self = Self::default();
     }
 
-    /// The next answer for all, if it is one that must be known before the request is read.
+    /// Whether the next answer for all is one that must be known before the request is read.
+    pub(super) fn has_preceding(&self) -> bool {
+        let upcoming = self.for_all.next.front().or(self.for_all.always.as_ref());
+        upcoming.is_some_and(Answer::precedes_reading)
+    }
+
+    /// The next answer for all, if it is such a one.
     pub(super) fn take_preceding(&mut self) -> Option<Answer> {
-        let upcoming = self.for_all.next.front().or(self.for_all.always.as_ref())?;
-        if upcoming.precedes_reading() { self.for_all.take() } else { None }
+        if self.has_preceding() { self.for_all.take() } else { None }
     }
 
     pub(super) fn take(&mut self, signal: Signal) -> Option<Answer> {

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::net::{Shutdown, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -10,6 +10,11 @@ use parking_lot::{Condvar, Mutex};
 
 use super::script::Script;
 use super::store::{Batch, Store};
+
+/// How long stopping waits for threads to say farewell to their clients.
+const FAREWELL: Duration = Duration::from_millis(20);
+/// How long it waits for threads that are busy in a callback of the user's.
+const PATIENCE: Duration = Duration::from_millis(80);
 
 /// What the builder settled.
 pub(super) struct Settings {
@@ -33,9 +38,17 @@ impl fmt::Debug for Settings {
     }
 }
 
+/// Where clients on this machine find the receiver.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Doors {
+    pub(super) http: SocketAddr,
+    pub(super) grpc: SocketAddr,
+}
+
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) settings: Settings,
+    pub(super) doors: Doors,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -44,8 +57,8 @@ pub(super) struct Shared {
 pub(super) struct State {
     pub(super) store: Store,
     pub(super) script: Script,
-    /// Whether the port is taken, which it still is for a moment after the receiver was stopped.
-    pub(super) listening: bool,
+    /// Doors where someone listens, which is so for a moment after the receiver was stopped.
+    pub(super) listening: usize,
     pub(super) stopped: bool,
     pub(super) paused: bool,
     /// Requests that wait for the pause to end.
@@ -56,19 +69,28 @@ pub(super) struct State {
     pub(super) open: HashMap<u64, Arc<TcpStream>>,
 }
 
+impl State {
+    fn shut(&self, how: Shutdown) {
+        for socket in self.open.values() {
+            // an error means that the client was faster
+            let _ = socket.shutdown(how);
+        }
+    }
+}
+
 impl Shared {
-    pub(super) fn new(settings: Settings, store: Store, script: Script) -> Self {
+    pub(super) fn new(settings: Settings, doors: Doors, store: Store, script: Script) -> Self {
         let state = State {
             store,
             script,
-            listening: true,
+            listening: 0,
             stopped: false,
             paused: false,
             held: 0,
             connection_count: 0,
             open: HashMap::new(),
         };
-        Self { settings, state: Mutex::new(state), changed: Condvar::new() }
+        Self { settings, doors, state: Mutex::new(state), changed: Condvar::new() }
     }
 
     /// Reads the state.
@@ -130,15 +152,17 @@ impl Shared {
         drop(socket);
     }
 
-    /// Ends all waits and all reads and writes under way.
+    /// Ends all waits, then all connections, and waits a moment for their threads.
     pub(super) fn stop(&self) {
+        // those who only read can take their leave, if they are quick
         self.change(|state| {
             state.stopped = true;
-            for socket in state.open.values() {
-                // an error means that the client was faster
-                let _ = socket.shutdown(Shutdown::Both);
-            }
+            state.shut(Shutdown::Read);
         });
+        if !self.wait_until(FAREWELL, |state| state.open.is_empty()) {
+            self.change(|state| state.shut(Shutdown::Both));
+            self.wait_until(PATIENCE, |state| state.open.is_empty());
+        }
     }
 
     /// The instant by which a request that starts now must be there.

@@ -10,6 +10,26 @@ use super::records::{self, Records};
 use super::traces::ReceivedSpan;
 use crate::record::Signal;
 
+/// How a request came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Protocol {
+    /// OTLP over HTTP/1.1.
+    Http,
+    /// OTLP over gRPC.
+    Grpc,
+}
+
+impl Protocol {
+    /// As people write it: `HTTP` or `gRPC`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Protocol::Http => "HTTP",
+            Protocol::Grpc => "gRPC",
+        }
+    }
+}
+
 /// A request that arrived, whatever became of it.
 ///
 /// Get them from [`Receiver::requests`](super::Receiver::requests) or in a [`Batch`]. `Debug` shows the names of the headers
@@ -19,13 +39,18 @@ use crate::record::Signal;
 pub struct ReceivedRequest {
     /// The number of the connection it came on, from 1: two requests with the same number shared a connection.
     pub connection: u64,
+    /// Over which protocol it came.
+    pub protocol: Protocol,
     /// The method, `POST` if all is well.
     pub method: String,
-    /// The target as the client wrote it, with the query if there is one.
+    /// The target as the client wrote it, with the query if there is one; over gRPC,
+    /// `/opentelemetry.proto.collector.trace.v1.TraceService/Export` for instance.
     pub path: String,
-    /// Header names in lower case and their values, in the order they came.
+    /// Header names in lower case and their values, in the order they came. Over gRPC, this is the metadata; of the
+    /// pseudo-headers there is only the authority, as `host`.
     pub headers: Vec<(String, String)>,
-    /// Length of the body as it was sent, before decompression. 0 if the body was not read.
+    /// Length of the body as it was sent, before decompression; over gRPC with the five bytes that stand before the
+    /// message. 0 if the body was not read.
     pub body_bytes: usize,
     /// Whether the body was a valid OTLP message.
     pub decoded: bool,
@@ -34,7 +59,12 @@ pub struct ReceivedRequest {
     /// How many spans, log records or data points were in it.
     pub records: usize,
     /// The status it was answered with. `None` if it got none (see [`Answer::hang`](super::Answer::hang)).
+    ///
+    /// Over gRPC this is the HTTP status that the [`Answer`](super::Answer) stands for; what the client sees is 200 and
+    /// `grpc_status`.
     pub status: Option<u16>,
+    /// The gRPC code it was answered with. `None` over HTTP, and if it got none.
+    pub grpc_status: Option<u32>,
     /// When its last byte had been read.
     pub received_at: Instant,
 }
@@ -56,6 +86,7 @@ impl fmt::Debug for ReceivedRequest {
         let names: Vec<&str> = self.headers.iter().map(|(name, _)| name.as_str()).collect();
         f.debug_struct("ReceivedRequest")
             .field("connection", &self.connection)
+            .field("protocol", &self.protocol)
             .field("method", &self.method)
             .field("path", &self.path)
             .field("headers", &names)
@@ -64,6 +95,7 @@ impl fmt::Debug for ReceivedRequest {
             .field("signal", &self.signal)
             .field("records", &self.records)
             .field("status", &self.status)
+            .field("grpc_status", &self.grpc_status)
             .field("received_at", &self.received_at)
             .finish()
     }
@@ -245,6 +277,7 @@ mod tests {
     fn debug_shows_no_header_value() {
         let request = ReceivedRequest {
             connection: 1,
+            protocol: Protocol::Http,
             method: "POST".into(),
             path: "/v1/traces".into(),
             headers: vec![("authorization".into(), "hunter2".into())],
@@ -253,6 +286,7 @@ mod tests {
             signal: Some(Signal::Traces),
             records: 0,
             status: Some(200),
+            grpc_status: None,
             received_at: Instant::now(),
         };
         let text = format!("{request:?}");

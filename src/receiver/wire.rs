@@ -2,7 +2,10 @@
 
 use std::io::{self, Read};
 use std::net::TcpStream;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// How long a refused client may go on sending before its socket is closed under it.
+pub(super) const FAREWELL: Duration = Duration::from_secs(1);
 
 /// Reads from a socket until a deadline that covers all reads together: a client that sends one byte at a
 /// time gains nothing.

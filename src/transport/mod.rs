@@ -11,7 +11,7 @@ mod conceal;
 mod console;
 mod dial;
 #[cfg(feature = "grpc")]
-mod grpc;
+pub(crate) mod grpc;
 mod gzip;
 mod http;
 #[cfg(test)]

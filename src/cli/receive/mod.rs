@@ -6,7 +6,7 @@ mod row;
 mod spans;
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::process::ExitCode;
 use std::sync::mpsc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -30,48 +30,68 @@ pub(crate) enum Layout {
     Whole,
 }
 
+/// Where to listen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Addresses {
+    pub(crate) http: SocketAddr,
+    pub(crate) grpc: SocketAddr,
+}
+
 /// Prints what arrives until the process is stopped or nobody reads any more.
-pub(crate) fn run(address: SocketAddr, layout: Layout, look: &Look) -> Result<ExitCode, Failure> {
+pub(crate) fn run(addresses: Addresses, layout: Layout, look: &Look) -> Result<ExitCode, Failure> {
     // Batches come on many threads; only this one prints, so that it can end the program.
     let (arrive, arriving) = mpsc::sync_channel(BACKLOG);
     let receiver = Receiver::builder()
-        .address(address)
+        .address(addresses.http)
+        .grpc_address(addresses.grpc)
         .keep_bytes(0)
         .on_batch(move |batch| {
             // Fails only when the program is about to end.
             let _ = arrive.send(batch.clone());
         })
         .start()
-        .map_err(|error| cannot_listen(address, &error))?;
+        .map_err(|error| cannot_listen(addresses, &error))?;
 
-    print(&[greeting(&receiver.endpoint(), look)])?;
+    print(&greeting(&receiver, look))?;
     for batch in arriving {
         print(&draw_batch(&batch, layout, look))?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn cannot_listen(address: SocketAddr, error: &io::Error) -> Failure {
+fn cannot_listen(addresses: Addresses, error: &io::Error) -> Failure {
+    // the error does not say which of the two it is
+    let is_http = TcpListener::bind(addresses.http).is_err();
+    let (address, protocol, option) = match is_http {
+        true => (addresses.http, "HTTP", "--address"),
+        false => (addresses.grpc, "gRPC", "--grpc-address"),
+    };
     let free_port = SocketAddr::new(address.ip(), 0);
-    Failure::Message(match error.kind() {
+    let what = match error.kind() {
         io::ErrorKind::AddrInUse => {
-            format!("{address}: address already in use; is a collector running? try --address {free_port}")
+            format!("address already in use; is a collector running? try {option} {free_port}")
         }
         io::ErrorKind::PermissionDenied => {
-            format!("{address}: permission denied; try a port above 1023, or --address {free_port}")
+            format!("permission denied; try a port above 1023, or {option} {free_port}")
         }
         io::ErrorKind::AddrNotAvailable => {
-            format!("{address}: this machine has no such address; try --address 127.0.0.1:{}", address.port())
+            format!("this machine has no such address; try {option} 127.0.0.1:{}", address.port())
         }
-        _ => format!("{address}: {error}"),
-    })
+        _ => error.to_string(),
+    };
+    Failure::Message(format!("{address} ({protocol}): {what}"))
 }
 
-fn greeting(endpoint: &str, look: &Look) -> String {
-    let mut line = look.line();
-    line.put(Ink::PLAIN, "listening on ").put(Ink::PLAIN.bold(), endpoint);
-    line.put(Ink::FAINT, "  (your exporter's endpoint; Ctrl-C stops)");
-    line.finish()
+fn greeting(receiver: &Receiver, look: &Look) -> [String; 2] {
+    let line = |before: &str, endpoint: &str, after: &str| {
+        let mut line = look.line();
+        line.put(Ink::PLAIN, before).put(Ink::PLAIN.bold(), endpoint).put(Ink::FAINT, after);
+        line.finish()
+    };
+    [
+        line("listening on ", &receiver.endpoint(), "  (OTLP over HTTP)"),
+        line("         and ", &receiver.grpc_endpoint(), "  (OTLP over gRPC; Ctrl-C stops)"),
+    ]
 }
 
 fn draw_batch(batch: &Batch, layout: Layout, look: &Look) -> Vec<String> {
@@ -82,6 +102,7 @@ fn draw_batch(batch: &Batch, layout: Layout, look: &Look) -> Vec<String> {
     };
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let now = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
+    let content = format!("{content} over {}", batch.request.protocol.name());
     let mut lines = vec![heading(&content, now, look)];
     lines.extend(rows.iter().flat_map(|row| row.draw(layout, look)));
     lines
@@ -105,7 +126,7 @@ mod tests {
 
     #[test]
     fn a_heading_says_when_a_batch_came_and_what_is_in_it() {
-        let line = heading("3 log records", 1_700_049_600_005_000_000, &plain_look(40));
-        assert_eq!(line, "── 12:00:00.005Z 3 log records ─────────");
+        let line = heading("3 log records over HTTP", 1_700_049_600_005_000_000, &plain_look(50));
+        assert_eq!(line, "── 12:00:00.005Z 3 log records over HTTP ─────────");
     }
 }

@@ -2,34 +2,35 @@
 
 use std::io::{BufRead, Read};
 
-use super::{ReadError, Refusal};
+use super::ReadError;
+use crate::receiver::refusal::Refusal;
 
 /// A request line and its header fields.
 #[derive(Debug, PartialEq, Eq)]
-pub(in crate::receiver) struct Head {
-    pub(in crate::receiver) method: String,
-    pub(in crate::receiver) target: String,
-    pub(in crate::receiver) version: Version,
+pub(super) struct Head {
+    pub(super) method: String,
+    pub(super) target: String,
+    pub(super) version: Version,
     /// Names in lower case.
-    pub(in crate::receiver) headers: Vec<(String, String)>,
+    pub(super) headers: Vec<(String, String)>,
     /// What the head took on the wire.
-    pub(in crate::receiver) bytes: usize,
+    pub(super) bytes: usize,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::receiver) enum Version {
+pub(super) enum Version {
     Http10,
     Http11,
 }
 
 impl Head {
     /// The values of every field called `name`, which is in lower case.
-    pub(in crate::receiver) fn values<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+    pub(super) fn values<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
         self.headers.iter().filter(move |(n, _)| n == name).map(|(_, value)| value.as_str())
     }
 
     /// The value of a field that may come only once.
-    pub(in crate::receiver) fn single(&self, name: &str) -> Result<Option<&str>, Refusal> {
+    pub(super) fn single(&self, name: &str) -> Result<Option<&str>, Refusal> {
         let mut values = self.headers.iter().filter(|(n, _)| n == name).map(|(_, value)| value.as_str());
         let first = values.next();
         match values.next() {
@@ -39,7 +40,7 @@ impl Head {
     }
 
     /// The path of the target, without query and without the authority of an absolute target.
-    pub(in crate::receiver) fn path(&self) -> &str {
+    pub(super) fn path(&self) -> &str {
         let target = match self.target.strip_prefix("http://") {
             Some(absolute) => absolute.find('/').map_or("/", |slash| &absolute[slash..]),
             None => &self.target,
@@ -48,7 +49,7 @@ impl Head {
     }
 
     /// Whether the client wants to go on with this connection.
-    pub(in crate::receiver) fn keeps_alive(&self) -> bool {
+    pub(super) fn keeps_alive(&self) -> bool {
         let asks_for =
             |token: &str| list_items(self.values("connection")).any(|item| item.eq_ignore_ascii_case(token));
         match self.version {
@@ -63,7 +64,7 @@ fn list_items<'a>(values: impl Iterator<Item = &'a str>) -> impl Iterator<Item =
 }
 
 /// Reads up to and including the empty line that ends a head of at most `limit` bytes.
-pub(in crate::receiver) fn read_head(reader: &mut impl BufRead, limit: usize) -> Result<Head, ReadError> {
+pub(super) fn read_head(reader: &mut impl BufRead, limit: usize) -> Result<Head, ReadError> {
     refuse_what_is_not_http(reader)?;
     let mut lines = Lines { reader, left: limit };
     let (method, target, version) = parse_request_line(&lines.next()?)?;

@@ -1,35 +1,24 @@
-//! As much HTTP/1.1 as a careful server needs, over any `BufRead`: heads and bodies in, answers out.
+//! OTLP over HTTP/1.1, as much of it as a careful server needs: heads and bodies in, answers out, over any `BufRead`;
+//! only `connection` knows the socket.
 
 mod body;
-mod bomb;
+mod connection;
 mod head;
+mod request;
 mod response;
 
 use std::io;
 
-pub(super) use body::{Framing, gunzip, read_body};
-pub(super) use head::{Head, read_head};
-pub(super) use response::{send, send_continue};
+pub(super) use connection::serve;
+
+use super::refusal::Refusal;
 
 /// Why a request could not be read.
 #[derive(Debug)]
-pub(super) enum ReadError {
+enum ReadError {
     /// The client left, or the receiver is being stopped: there is nobody to answer.
     Gone,
     Refused(Refusal),
-}
-
-/// A request that gets an error for an answer.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Refusal {
-    pub(super) status: u16,
-    pub(super) message: String,
-}
-
-impl Refusal {
-    pub(super) fn new(status: u16, message: impl Into<String>) -> Self {
-        Self { status, message: message.into() }
-    }
 }
 
 impl From<Refusal> for ReadError {

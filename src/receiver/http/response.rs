@@ -3,20 +3,19 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
-use super::bomb::GzipBomb;
 use crate::receiver::answer::{Answer, Body, Manner};
+use crate::receiver::sendable::{PIECE, Sendable, send_repeated};
 
-const PIECE: usize = 64 * 1024;
 /// How much more than it sends an answer announces that is cut short.
 const MISSING: u64 = 1024;
 
 /// The client may send the body it announced.
-pub(in crate::receiver) fn send_continue(out: &mut impl Write) -> io::Result<()> {
+pub(super) fn send_continue(out: &mut impl Write) -> io::Result<()> {
     out.write_all(b"HTTP/1.1 100 Continue\r\n\r\n")
 }
 
 /// Sends `answer`. `pause` waits between the bytes of a slow one and says whether to go on.
-pub(in crate::receiver) fn send(
+pub(super) fn send(
     out: &mut impl Write,
     answer: &Answer,
     keep_alive: bool,
@@ -25,7 +24,10 @@ pub(in crate::receiver) fn send(
     if let Manner::Garbage(bytes) = &answer.manner {
         return out.write_all(bytes);
     }
-    let body = Sendable::of(answer);
+    let body = match has_no_body(answer.status) {
+        true => Sendable::Bytes(&[]),
+        false => Sendable::of(&answer.body),
+    };
     let head = render_head(answer, keep_alive, body.len());
     match (&answer.manner, body) {
         (Manner::SlowHead(interval), body) => {
@@ -47,40 +49,6 @@ pub(in crate::receiver) fn send(
     }
 }
 
-/// A body that knows its length before it is made.
-enum Sendable<'a> {
-    Bytes(&'a [u8]),
-    Zeros(u64),
-    Bomb(GzipBomb),
-}
-
-impl<'a> Sendable<'a> {
-    fn of(answer: &'a Answer) -> Self {
-        match &answer.body {
-            _ if has_no_body(answer.status) => Sendable::Bytes(&[]),
-            Body::Bytes(bytes) => Sendable::Bytes(bytes),
-            Body::Zeros(length) => Sendable::Zeros(*length),
-            Body::GzipBomb(unpacked) => Sendable::Bomb(GzipBomb::new(*unpacked)),
-        }
-    }
-
-    fn len(&self) -> u64 {
-        match self {
-            Sendable::Bytes(bytes) => bytes.len() as u64,
-            Sendable::Zeros(length) => *length,
-            Sendable::Bomb(bomb) => bomb.len(),
-        }
-    }
-
-    fn write_to(&self, out: &mut impl Write) -> io::Result<()> {
-        match self {
-            Sendable::Bytes(bytes) => out.write_all(bytes),
-            Sendable::Zeros(length) => send_repeated(out, &[0; PIECE], *length),
-            Sendable::Bomb(bomb) => bomb.write_to(out),
-        }
-    }
-}
-
 fn render_head(answer: &Answer, keep_alive: bool, body: u64) -> Vec<u8> {
     let mut head = format!("HTTP/1.1 {} {}\r\n", answer.status, reason(answer.status));
     let mut field = |name: &str, value: &str| {
@@ -95,6 +63,9 @@ fn render_head(answer: &Answer, keep_alive: bool, body: u64) -> Vec<u8> {
     if !is_set("content-length") && !has_no_body(answer.status) {
         let missing = if answer.manner == Manner::CutShort { MISSING } else { 0 };
         field("content-length", &(body + missing).to_string());
+    }
+    if matches!(answer.body, Body::GzipBomb(_)) && !is_set("content-encoding") {
+        field("content-encoding", "gzip");
     }
     if !keep_alive && !is_set("connection") {
         field("connection", "close");
@@ -130,16 +101,6 @@ fn send_padded(out: &mut impl Write, head: &[u8], padding: u64) -> io::Result<()
     out.write_all(fields)?;
     send_repeated(out, lines.as_bytes(), whole_lines)?;
     out.write_all(empty_line)
-}
-
-fn send_repeated(out: &mut impl Write, piece: &[u8], total: u64) -> io::Result<()> {
-    let mut left = total;
-    while left > 0 {
-        let length = left.min(piece.len() as u64);
-        out.write_all(&piece[..length as usize])?;
-        left -= length;
-    }
-    Ok(())
 }
 
 fn has_no_body(status: u16) -> bool {

@@ -4,6 +4,6 @@ pub mod config;
 pub mod hpack;
 
 /// The part of the gRPC transport that never touches a socket. It is no public part of the crate, so it is built in.
-#[allow(dead_code, reason = "targets do not use everything")]
+#[allow(dead_code, unused_imports, reason = "targets do not use everything")]
 #[path = "../../../src/transport/grpc/http2/mod.rs"]
 mod http2;

@@ -2,22 +2,23 @@
 
 use std::io::{self, BufReader, Read};
 use std::net::{Shutdown, TcpStream};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use super::answer::{Answer, Manner};
-use super::http::{Head, ReadError, Refusal, read_body, read_head, send, send_continue};
-use super::records::Records;
-use super::request::{Content, Plan, signal_of};
-use super::state::Shared;
-use super::store::{Batch, ReceivedRequest};
-use super::wire::Wire;
-use crate::record::Signal;
-
-/// How long a refused client may go on sending before its socket is closed under it.
-const FAREWELL: Duration = Duration::from_secs(1);
+use super::ReadError;
+use super::body::read_body;
+use super::head::{Head, read_head};
+use super::request::{Plan, signal_of};
+use super::response::{send, send_continue};
+use crate::receiver::answer::{Answer, Manner};
+use crate::receiver::content::Content;
+use crate::receiver::reception;
+use crate::receiver::refusal::Refusal;
+use crate::receiver::state::Shared;
+use crate::receiver::store::{Protocol, ReceivedRequest};
+use crate::receiver::wire::{FAREWELL, Wire};
 
 /// Serves a connection to its end. The caller closes the socket.
-pub(super) fn serve(shared: &Shared, socket: &TcpStream, number: u64) {
+pub(in crate::receiver) fn serve(shared: &Shared, socket: &TcpStream, number: u64) {
     let mut connection =
         Connection { shared, socket, number, reader: BufReader::with_capacity(64 * 1024, Wire::new(socket)) };
     while connection.exchange().is_ok() {}
@@ -42,7 +43,7 @@ impl From<io::Error> for Over {
 /// A request that was read, as far as it was worth reading.
 struct Arrival {
     request: ReceivedRequest,
-    content: Result<(Signal, Content), Refusal>,
+    content: Result<Content, Refusal>,
     keep_alive: bool,
 }
 
@@ -53,12 +54,13 @@ impl Connection<'_> {
         let decided = self.shared.change(|state| state.script.take_preceding());
         self.prepare(decided.as_ref())?;
         match self.read_request()? {
-            Arrival { request, content: Ok((signal, content)), keep_alive } => {
-                self.answer(request, signal, content, keep_alive, decided)
+            Arrival { request, content: Ok(content), keep_alive } => {
+                self.answer(request, content, keep_alive, decided)
             }
             Arrival { request, content: Err(refusal), keep_alive } => {
-                self.record_refused(request, &refusal);
-                self.refuse(&refusal, keep_alive)
+                let answer = self.refusing(&refusal);
+                reception::turn_down(self.shared, request, &answer);
+                self.refuse(&answer, keep_alive)
             }
         }
     }
@@ -97,7 +99,7 @@ impl Connection<'_> {
             Ok(head) => head,
             Err(ReadError::Gone) => return Err(Over),
             Err(ReadError::Refused(refusal)) => {
-                self.refuse(&refusal, false)?;
+                self.refuse(&self.refusing(&refusal), false)?;
                 return Err(Over);
             }
         };
@@ -112,7 +114,7 @@ impl Connection<'_> {
         let keep_alive = head.keeps_alive();
         match read {
             Ok((plan, body)) => {
-                let content = plan.decode(&body, limit).map(|content| (plan.signal, content));
+                let content = Content::read(plan.signal, plan.coding, &body, limit);
                 Ok(Arrival { request: self.describe(head, body.len()), content, keep_alive })
             }
             Err(ReadError::Gone) => Err(Over),
@@ -126,6 +128,7 @@ impl Connection<'_> {
     fn describe(&self, head: Head, body_bytes: usize) -> ReceivedRequest {
         ReceivedRequest {
             connection: self.number,
+            protocol: Protocol::Http,
             signal: signal_of(&head),
             method: head.method,
             path: head.target,
@@ -134,56 +137,20 @@ impl Connection<'_> {
             decoded: false,
             records: 0,
             status: None,
+            grpc_status: None,
             received_at: Instant::now(),
         }
     }
 
     fn answer(
         &mut self,
-        mut request: ReceivedRequest,
-        signal: Signal,
+        request: ReceivedRequest,
         content: Content,
         keep_alive: bool,
         decided: Option<Answer>,
     ) -> Result<(), Over> {
-        if !self.shared.pass_gate() {
-            return Err(Over);
-        }
-        let answer = decided
-            .or_else(|| self.shared.change(|state| state.script.take(signal)))
-            .unwrap_or_else(Answer::ok);
-        request.decoded = true;
-        request.records = content.records.count();
-        request.status = answer.status_sent();
-        self.accept(request, signal, content, &answer)?;
+        let answer = reception::take_in(self.shared, request, content, decided).ok_or(Over)?;
         self.deliver(&answer, keep_alive)
-    }
-
-    /// Shows the batch, counts it and waits out the answer's delay. All is counted before the client can know.
-    fn accept(
-        &self,
-        request: ReceivedRequest,
-        signal: Signal,
-        content: Content,
-        answer: &Answer,
-    ) -> Result<(), Over> {
-        let accepted = answer.accepted_of(request.records);
-        let Records { spans, logs, metrics } = content.records;
-        let batch = Batch { signal, request, spans, logs, metrics, accepted };
-        if let Some(show) = &self.shared.settings.on_batch {
-            show(&batch);
-        }
-        let Batch { request, spans, logs, metrics, .. } = batch;
-        self.shared.change(|state| state.store.add_request(request));
-        if !self.shared.rest(answer.delay) {
-            return Err(Over);
-        }
-        if answer.accepts() {
-            let mut records = Records { spans, logs, metrics };
-            records.keep_first(accepted);
-            self.shared.change(|state| state.store.add_records(signal, records, content.weight));
-        }
-        Ok(())
     }
 
     fn deliver(&mut self, answer: &Answer, keep_alive: bool) -> Result<(), Over> {
@@ -192,7 +159,11 @@ impl Connection<'_> {
                 self.wait_until_client_leaves();
                 Err(Over)
             }
-            Manner::Close | Manner::Reset | Manner::ResetAfterRequest => Err(Over),
+            Manner::Close
+            | Manner::Reset
+            | Manner::ResetAfterRequest
+            | Manner::ResetStream(_)
+            | Manner::GoAway(_) => Err(Over),
             Manner::Garbage(_) | Manner::CutShort => {
                 self.send(answer, true)?;
                 Err(Over)
@@ -208,17 +179,21 @@ impl Connection<'_> {
         send(&mut self.socket, answer, keep_alive, |interval| self.shared.rest(interval))
     }
 
-    fn record_refused(&self, mut request: ReceivedRequest, refusal: &Refusal) {
-        request.status = Some(refusal.status);
-        self.shared.change(|state| state.store.add_request(request));
+    fn refusing(&self, refusal: &Refusal) -> Answer {
+        match refusal.status {
+            405 => Answer::status(405).header("allow", "POST").message(refusal.message.as_str()),
+            // most likely HTTP/2, at the wrong door
+            505 => {
+                let place = self.shared.doors.grpc;
+                Answer::status(505)
+                    .message(format!("{}; OTLP over gRPC is at http://{place}", refusal.message))
+            }
+            status => Answer::status(status).message(refusal.message.as_str()),
+        }
     }
 
-    fn refuse(&mut self, refusal: &Refusal, keep_alive: bool) -> Result<(), Over> {
-        let mut answer = Answer::status(refusal.status).message(refusal.message.as_str());
-        if refusal.status == 405 {
-            answer = answer.header("allow", "POST");
-        }
-        self.send(&answer, keep_alive)?;
+    fn refuse(&mut self, answer: &Answer, keep_alive: bool) -> Result<(), Over> {
+        self.send(answer, keep_alive)?;
         if keep_alive {
             return Ok(());
         }

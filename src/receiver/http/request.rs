@@ -1,32 +1,17 @@
-//! What an OTLP request must be before its body is worth reading, and what its body says.
+//! What an OTLP request must be before its body is worth reading.
 
-use super::http::{Framing, Head, Refusal, gunzip};
-use super::records::Records;
-use super::weight;
+use super::body::Framing;
+use super::head::Head;
+use crate::receiver::content::Coding;
+use crate::receiver::refusal::Refusal;
 use crate::record::Signal;
-
-/// How much more memory than the largest body a decoded one may take. Spans as programs make them take five times
-/// their length.
-const UNFOLDING: usize = 16;
 
 /// A head that passed.
 pub(super) struct Plan {
     pub(super) signal: Signal,
     pub(super) framing: Framing,
     pub(super) expects_continue: bool,
-    coding: Coding,
-}
-
-enum Coding {
-    Identity,
-    Gzip,
-}
-
-/// The content of a body.
-pub(super) struct Content {
-    pub(super) records: Records,
-    /// The memory it takes.
-    pub(super) weight: usize,
+    pub(super) coding: Coding,
 }
 
 impl Plan {
@@ -39,10 +24,7 @@ impl Plan {
         let coding = content_coding(head)?;
         let framing = Framing::of(head)?;
         if matches!(framing, Framing::Length(length) if length > max_body_bytes as u64) {
-            return Err(Refusal::new(
-                413,
-                format!("request body too large: the limit is {max_body_bytes} bytes"),
-            ));
+            return Err(Refusal::too_large(max_body_bytes));
         }
         let expects_continue = match head.single("expect")? {
             None => false,
@@ -50,24 +32,6 @@ impl Plan {
             Some(_) => return Err(Refusal::new(417, "the only expectation known here is 100-continue")),
         };
         Ok(Self { signal, framing, expects_continue, coding })
-    }
-
-    /// Decompresses and decodes a body that was read to its end.
-    pub(super) fn decode(&self, body: &[u8], max_body_bytes: usize) -> Result<Content, Refusal> {
-        match self.coding {
-            Coding::Identity => self.decode_message(body, max_body_bytes),
-            Coding::Gzip => self.decode_message(&gunzip(body, max_body_bytes)?, max_body_bytes),
-        }
-    }
-
-    fn decode_message(&self, message: &[u8], max_body_bytes: usize) -> Result<Content, Refusal> {
-        let weight = weight::of(self.signal, message);
-        if weight > max_body_bytes.saturating_mul(UNFOLDING) {
-            return Err(Refusal::new(413, "request body too large: it unfolds to too many messages"));
-        }
-        let records = Records::decode(self.signal, message)
-            .map_err(|error| Refusal::new(400, format!("cannot decode the body: {error}")))?;
-        Ok(Content { records, weight })
     }
 }
 

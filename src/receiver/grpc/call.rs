@@ -1,0 +1,142 @@
+//! A call: what it must be before its message is worth reading, and its message.
+
+use crate::receiver::content::{Coding, Content};
+use crate::receiver::refusal::Refusal;
+use crate::record::Signal;
+use crate::transport::grpc::http2::hpack::Field;
+
+/// A flag and a length stand before every message.
+const PREFIX: usize = 5;
+
+/// The headers of a call.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Head {
+    pub(super) method: String,
+    pub(super) path: String,
+    /// The authority as `host`, then everything but pseudo-headers, as it came.
+    pub(super) headers: Vec<(String, String)>,
+}
+
+impl Head {
+    /// An error says what is malformed, which costs the client its stream.
+    pub(super) fn of(fields: Vec<Field>) -> Result<Self, &'static str> {
+        let [mut method, mut path, mut scheme, mut authority] = [const { None }; 4];
+        let mut headers = Vec::with_capacity(fields.len());
+        for Field { name, value } in fields {
+            check_bytes(&name, &value)?;
+            let place = match name.as_slice() {
+                b":method" => &mut method,
+                b":path" => &mut path,
+                b":scheme" => &mut scheme,
+                b":authority" => &mut authority,
+                [b':', ..] => return Err("an unknown pseudo-header"),
+                _ => {
+                    headers.push((text(&name), text(&value)));
+                    continue;
+                }
+            };
+            if !headers.is_empty() || place.replace(text(&value)).is_some() {
+                return Err("a pseudo-header at a wrong place");
+            }
+        }
+        let (Some(method), Some(path), Some(_)) = (method, path, scheme) else {
+            return Err("a pseudo-header that is missing");
+        };
+        let host = authority.map(|authority| ("host".to_owned(), authority));
+        headers.splice(..0, host);
+        Ok(Self { method, path, headers })
+    }
+
+    fn value(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_str())
+    }
+
+    pub(super) fn signal(&self) -> Option<Signal> {
+        Signal::ALL.into_iter().find(|signal| path_of(*signal) == self.path)
+    }
+}
+
+fn check_bytes(name: &[u8], value: &[u8]) -> Result<(), &'static str> {
+    let is_name = |byte: &u8| matches!(byte, b'!'..=b'~') && !byte.is_ascii_uppercase();
+    if name.is_empty() || !name.iter().all(is_name) || name[1..].contains(&b':') {
+        return Err("a header with a malformed name");
+    }
+    match value.iter().any(|byte| byte.is_ascii_control() && *byte != b'\t') {
+        true => Err("a control character in a header"),
+        false => Ok(()),
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn path_of(signal: Signal) -> &'static str {
+    match signal {
+        Signal::Traces => "/opentelemetry.proto.collector.trace.v1.TraceService/Export",
+        Signal::Logs => "/opentelemetry.proto.collector.logs.v1.LogsService/Export",
+        Signal::Metrics => "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export",
+    }
+}
+
+/// A head that passed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Plan {
+    signal: Signal,
+    /// How messages are packed whose flag says so.
+    coding: Option<Coding>,
+}
+
+impl Plan {
+    pub(super) fn of(head: &Head) -> Result<Self, Refusal> {
+        let media_type = head.value("content-type").unwrap_or_default();
+        if !is_grpc(media_type) {
+            return Err(Refusal::new(415, "unsupported content type: this is the gRPC port"));
+        }
+        if head.method != "POST" {
+            return Err(Refusal::new(405, "method not allowed: use POST"));
+        }
+        let signal = head.signal().ok_or_else(|| Refusal::new(404, no_such_path()))?;
+        let coding = match head.value("grpc-encoding") {
+            None | Some("identity") => None,
+            Some("gzip") => Some(Coding::Gzip),
+            Some(_) => return Err(Refusal::new(501, "unsupported grpc-encoding: send gzip or identity")),
+        };
+        Ok(Self { signal, coding })
+    }
+
+    /// Decodes the one message of a body that was read to its end.
+    pub(super) fn read(self, body: &[u8], limit: usize) -> Result<Content, Refusal> {
+        let Some((&[flag, length @ ..], message)) = body.split_first_chunk::<PREFIX>() else {
+            return Err(Refusal::new(400, "a call without a message"));
+        };
+        let length = u32::from_be_bytes(length) as usize;
+        if message.len() != length {
+            let what = if message.len() < length { "a message cut short" } else { "more than one message" };
+            return Err(Refusal::new(400, what));
+        }
+        let coding = match (flag, self.coding) {
+            (0, _) => Coding::Identity,
+            (1, Some(coding)) => coding,
+            (1, None) => return Err(Refusal::new(400, "a compressed message without a grpc-encoding")),
+            _ => return Err(Refusal::new(400, "a message with an unknown flag")),
+        };
+        Content::read(self.signal, coding, message, limit)
+    }
+}
+
+/// Whether this much of a body can be one message of at most `limit` bytes. Said as soon as it is known.
+pub(super) fn fits(body: &[u8], limit: usize) -> bool {
+    let announced = body.first_chunk::<PREFIX>().map_or(0, |[_, length @ ..]| u32::from_be_bytes(*length));
+    announced as usize <= limit && body.len() <= limit.saturating_add(PREFIX)
+}
+
+fn is_grpc(media_type: &str) -> bool {
+    let essence = media_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    matches!(essence.as_str(), "application/grpc" | "application/grpc+proto")
+}
+
+fn no_such_path() -> String {
+    let places = Signal::ALL.map(|signal| format!("{} go to {}", signal.name(), path_of(signal)));
+    format!("no such path: {}", places.join(", "))
+}

@@ -1,0 +1,215 @@
+//! An answer on its way out: whole, slow, cut short, far too large, or not at all.
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use super::line::Line;
+use super::outgoing::Gone;
+use super::reply::{Ending, Reply, message_prefix};
+use crate::receiver::answer::{Answer, Farewell, Manner};
+use crate::receiver::sendable::Sendable;
+use crate::transport::grpc::http2::frame::{self, Code, LARGEST_STREAM, LEAST_MAX_FRAME, flag, kind};
+use crate::transport::grpc::http2::hpack;
+
+/// How much more than it sends an answer announces that is cut short.
+const MISSING: u64 = 1024;
+
+pub(super) fn deliver(line: &Line<'_>, stream: u32, answer: &Answer) -> Result<(), Gone> {
+    let delivery = Delivery { line, stream, answer };
+    match &answer.manner {
+        Manner::Hang | Manner::NeverRead => Ok(()),
+        Manner::Close | Manner::Reset | Manner::ResetAfterRequest => delivery.hang_up(),
+        Manner::Garbage(bytes) => {
+            line.dictate(|_| Ok(Vec::new()), |_, out| out.write_all(bytes))?;
+            delivery.hang_up()
+        }
+        Manner::ResetStream(code) => line.say(|session| session.send_reset(stream, Code(*code))),
+        Manner::GoAway(code) => {
+            delivery.say_farewell(stream.saturating_sub(2), Code(*code))?;
+            delivery.hang_up()
+        }
+        Manner::CutShort => {
+            delivery.send_cut_short()?;
+            delivery.hang_up()
+        }
+        Manner::Whole | Manner::SlowHead(_) | Manner::SlowBody(_) => delivery.send_to_its_end(),
+    }
+}
+
+struct Delivery<'a> {
+    line: &'a Line<'a>,
+    stream: u32,
+    answer: &'a Answer,
+}
+
+impl Delivery<'_> {
+    fn hang_up(&self) -> Result<(), Gone> {
+        self.line.hang_up();
+        Ok(())
+    }
+
+    fn say_farewell(&self, last_stream: u32, code: Code) -> Result<(), Gone> {
+        self.line.say(|session| {
+            session.send_go_away(last_stream, code);
+            Ok(())
+        })
+    }
+
+    fn send_to_its_end(&self) -> Result<(), Gone> {
+        if self.answer.farewell == Farewell::BeforeAnswer {
+            self.say_farewell(LARGEST_STREAM, Code::NO_ERROR)?;
+        }
+        self.send(&Reply::of(self.answer))?;
+        if self.answer.farewell != Farewell::Unsaid {
+            self.say_farewell(self.stream, Code::NO_ERROR)?;
+            return self.hang_up();
+        }
+        if self.answer.closes { self.hang_up() } else { Ok(()) }
+    }
+
+    fn send(&self, reply: &Reply<'_>) -> Result<(), Gone> {
+        let usual = self.answer.manner == Manner::Whole && self.answer.header_padding == 0;
+        match &reply.body {
+            Some(Sendable::Bytes(body)) if usual => return self.send_at_once(reply, body),
+            None if usual => return self.send_at_once(reply, &[]),
+            _ => {}
+        }
+        self.send_head(reply)?;
+        if let Some(body) = &reply.body {
+            match self.answer.manner {
+                Manner::SlowBody(interval) => self.send_slowly(&reply.prefix, body, interval)?,
+                _ => {
+                    self.line.send_data(self.stream, &reply.prefix)?;
+                    body.write_to(&mut self.writer())?;
+                }
+            }
+        }
+        self.send_end(reply)
+    }
+
+    /// The usual answer is one write: a client sees all of it or nothing.
+    fn send_at_once(&self, reply: &Reply<'_>, body: &[u8]) -> Result<(), Gone> {
+        let content = [&reply.prefix, body].concat();
+        let sent = self.line.say(|session| {
+            session.send_headers(self.stream, &reply.head, matches!(reply.end, Ending::Head))?;
+            if matches!(reply.end, Ending::Head) {
+                return Ok(None);
+            }
+            let sent = session.send_data(self.stream, &content)?;
+            match (&reply.end, sent == content.len()) {
+                (Ending::Trailers(fields), true) => session.send_headers(self.stream, fields, true)?,
+                (Ending::Body, true) => session.send_end(self.stream)?,
+                _ => return Ok(Some(sent)),
+            }
+            Ok(None)
+        })?;
+        let Some(sent) = sent else { return Ok(()) };
+        self.line.send_data(self.stream, &content[sent..])?;
+        self.send_end(reply)
+    }
+
+    fn send_end(&self, reply: &Reply<'_>) -> Result<(), Gone> {
+        match &reply.end {
+            Ending::Head => Ok(()),
+            Ending::Body => self.line.say(|session| session.send_end(self.stream)),
+            Ending::Trailers(fields) => {
+                self.line.say(|session| session.send_headers(self.stream, fields, true))
+            }
+        }
+    }
+
+    fn send_head(&self, reply: &Reply<'_>) -> Result<(), Gone> {
+        // padding is for heads that are not the end
+        let ends_stream = matches!(reply.end, Ending::Head);
+        match self.answer.manner {
+            Manner::SlowHead(interval) => self.line.dictate(
+                |session| {
+                    session.send_headers(self.stream, &reply.head, ends_stream)?;
+                    Ok(session.take_out())
+                },
+                |bytes, out| self.drip(bytes, interval, out),
+            ),
+            _ if self.answer.header_padding > 0 && !ends_stream => self.line.dictate(
+                |session| {
+                    session.unanswered(self.stream)?;
+                    Ok(session.encode(&reply.head))
+                },
+                |block, out| self.write_padded(block, out),
+            ),
+            _ => self.line.say(|session| session.send_headers(self.stream, &reply.head, ends_stream)),
+        }
+    }
+
+    fn drip(&self, bytes: &[u8], interval: Duration, out: &mut dyn Write) -> io::Result<()> {
+        for byte in bytes {
+            out.write_all(&[*byte])?;
+            if !self.line.shared.rest(interval) {
+                return Err(io::ErrorKind::Interrupted.into());
+            }
+        }
+        Ok(())
+    }
+
+    /// A header block with so many bytes of further fields, in frames that are made while they are sent.
+    fn write_padded(&self, block: &[u8], out: &mut dyn Write) -> io::Result<()> {
+        let mut field = Vec::new();
+        hpack::encode("x-padding", "x".repeat(1000).as_bytes(), &mut field);
+        let fields = field.repeat(LEAST_MAX_FRAME / field.len());
+        let mut frame = Vec::new();
+        frame::write_head(kind::HEADERS, 0, self.stream, block.len(), &mut frame);
+        out.write_all(&[&frame, block].concat())?;
+        for left in (0..self.answer.header_padding.div_ceil(fields.len() as u64)).rev() {
+            let ends_block = if left == 0 { flag::END_HEADERS } else { 0 };
+            frame.clear();
+            frame::write_head(kind::CONTINUATION, ends_block, self.stream, fields.len(), &mut frame);
+            out.write_all(&[&frame, &fields[..]].concat())?;
+        }
+        Ok(())
+    }
+
+    fn send_slowly(&self, prefix: &[u8], body: &Sendable<'_>, interval: Duration) -> Result<(), Gone> {
+        self.line.send_data(self.stream, prefix)?;
+        let Sendable::Bytes(bytes) = body else { return Ok(body.write_to(&mut self.writer())?) };
+        for byte in *bytes {
+            self.line.send_data(self.stream, &[*byte])?;
+            if !self.line.shared.rest(interval) {
+                return Err(Gone);
+            }
+        }
+        Ok(())
+    }
+
+    fn send_cut_short(&self) -> Result<(), Gone> {
+        let reply = Reply::of(self.answer);
+        let Some(body) = &reply.body else {
+            // no message at all, where one must be
+            return self.line.say(|session| session.send_headers(self.stream, &reply.head, false));
+        };
+        self.send_head(&reply)?;
+        self.line.send_data(self.stream, &message_prefix(false, body.len() + MISSING))?;
+        Ok(body.write_to(&mut self.writer())?)
+    }
+
+    fn writer(&self) -> Writer<'_> {
+        Writer { line: self.line, stream: self.stream }
+    }
+}
+
+/// Takes bytes and sends frames.
+struct Writer<'a> {
+    line: &'a Line<'a>,
+    stream: u32,
+}
+
+impl Write for Writer<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self.line.send_data(self.stream, bytes) {
+            Ok(()) => Ok(bytes.len()),
+            Err(Gone) => Err(io::ErrorKind::BrokenPipe.into()),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,190 @@
+//! The calls of a session, from their first header to their last byte.
+
+use std::time::Instant;
+
+use super::call::{Head, Plan, fits};
+use super::session::{Call, End, Event, MOST_STREAMS, Matter, Session};
+use super::stream::{Incoming, Stream};
+use crate::receiver::refusal::Refusal;
+use crate::transport::grpc::http2::block::Block;
+use crate::transport::grpc::http2::frame::{self, Code, Fault};
+use crate::transport::grpc::http2::hpack::{List, Malformed};
+
+/// Calls on their way in may take so many times the memory of the largest.
+const LARGEST_CALLS: usize = 2;
+
+const STREAM_CLOSED: Code = Code(5);
+
+/// What a frame of data says of its stream.
+pub(super) struct Data<'a> {
+    pub(super) content: &'a [u8],
+    pub(super) flow: usize,
+    pub(super) ends_stream: bool,
+}
+
+impl Session {
+    pub(super) fn end_block(&mut self, now: Instant, events: &mut Vec<Event>) -> Result<(), Fault> {
+        let Some(Block { stream: id, ends_stream, bytes, .. }) = self.block.take() else { return Ok(()) };
+        // also what nobody waits for: the table must stay the same on both sides
+        let list = self.decoder.decode(&bytes);
+        let list = list.map_err(|Malformed(what)| Fault { code: Code::COMPRESSION, what })?;
+        if id > self.newest {
+            return self.begin(now, id, list, ends_stream, events);
+        }
+        let Some(stream) = self.streams.get_mut(&id) else { return Ok(()) };
+        if stream.is_heard || !ends_stream {
+            return Err(Fault::protocol("headers in the middle of a stream"));
+        }
+        stream.is_heard = true;
+        self.hand_over(id, events);
+        Ok(())
+    }
+
+    fn begin(
+        &mut self,
+        now: Instant,
+        id: u32,
+        list: List,
+        ends_stream: bool,
+        events: &mut Vec<Event>,
+    ) -> Result<(), Fault> {
+        if id % 2 == 0 {
+            return Err(Fault::protocol("a stream of a client with an even number"));
+        }
+        self.newest = id;
+        if self.streams.len() >= MOST_STREAMS {
+            return self.drop_stream(now, id, Code::REFUSED_STREAM);
+        }
+        let head = match list {
+            List::TooLong => None,
+            List::Fields(fields) => match Head::of(fields) {
+                Ok(head) => Some(head),
+                Err(_) => return self.drop_stream(now, id, Code::PROTOCOL),
+            },
+        };
+        self.streams.insert(id, Stream::new(self.initial_window, ends_stream));
+        let Some(head) = head else {
+            self.refuse(id, None, Refusal::new(431, "request header fields too large"), events);
+            return Ok(());
+        };
+        events.push(Event::Begun(id));
+        match Plan::of(&head) {
+            Ok(plan) => {
+                let incoming = Incoming { head, plan, body: Vec::new(), begun: now };
+                self.streams.entry(id).and_modify(|stream| stream.incoming = Some(incoming));
+                if ends_stream {
+                    self.hand_over(id, events);
+                }
+            }
+            Err(refusal) => self.refuse(id, Some(head), refusal, events),
+        }
+        Ok(())
+    }
+
+    pub(super) fn take_data(
+        &mut self,
+        now: Instant,
+        id: u32,
+        data: Data<'_>,
+        events: &mut Vec<Event>,
+    ) -> Result<(), Fault> {
+        self.not_idle(id)?;
+        // what comes on a stream that is gone counts as well
+        if let Some(increment) = self.allowance.receive(data.flow)? {
+            frame::write_window_update(0, increment, &mut self.out);
+        }
+        if data.content.is_empty() && !data.ends_stream {
+            self.bear_nuisance()?;
+        }
+        let Some(stream) = self.streams.get_mut(&id) else { return Ok(()) };
+        if stream.is_heard {
+            return self.drop_stream(now, id, STREAM_CLOSED);
+        }
+        stream.is_heard = data.ends_stream;
+        if let Some(increment) = stream.allowance.receive(data.flow)? {
+            frame::write_window_update(id, increment, &mut self.out);
+        }
+        let Some(incoming) = &mut stream.incoming else { return Ok(()) };
+        incoming.body.extend_from_slice(data.content);
+        self.buffered += data.content.len();
+        let limit = self.limits.body_bytes;
+        if !fits(&incoming.body, limit) {
+            self.turn_down(id, Refusal::too_large(limit), events);
+        } else if self.buffered > limit.saturating_mul(LARGEST_CALLS) {
+            self.turn_down(id, Refusal::new(503, "too much at a time on one connection"), events);
+        } else if data.ends_stream {
+            self.hand_over(id, events);
+        }
+        Ok(())
+    }
+
+    /// Refuses the calls that took too long to arrive. An error if there was none for too long.
+    pub(super) fn expire(&mut self, now: Instant, events: &mut Vec<Event>) -> Result<(), End> {
+        let time = self.limits.time;
+        let is_late = |since: Instant| now.saturating_duration_since(since) >= time;
+        if self.streams.is_empty() && is_late(self.idle_since) {
+            return Err(End::Idle);
+        }
+        let late = self
+            .streams
+            .iter()
+            .filter(|(_, stream)| stream.incoming.as_ref().is_some_and(|incoming| is_late(incoming.begun)));
+        for id in late.map(|(id, _)| *id).collect::<Vec<_>>() {
+            self.turn_down(id, Refusal::new(408, "the request took too long to arrive"), events);
+        }
+        Ok(())
+    }
+
+    /// The call of this stream is there.
+    fn hand_over(&mut self, id: u32, events: &mut Vec<Event>) {
+        let Some(Incoming { head, plan, body, .. }) = self.take_incoming(id) else { return };
+        self.nuisances = 0;
+        events.push(Event::Call(Call { stream: id, matter: Matter::Whole { head, plan, body } }));
+    }
+
+    /// Refuses a call that is not there yet.
+    fn turn_down(&mut self, id: u32, refusal: Refusal, events: &mut Vec<Event>) {
+        let head = self.take_incoming(id).map(|incoming| incoming.head);
+        self.refuse(id, head, refusal, events);
+    }
+
+    fn refuse(&mut self, id: u32, head: Option<Head>, refusal: Refusal, events: &mut Vec<Event>) {
+        self.take_incoming(id);
+        events.push(Event::Call(Call { stream: id, matter: Matter::Refused { head, refusal } }));
+    }
+
+    /// From here on, someone works on the answer.
+    fn take_incoming(&mut self, id: u32) -> Option<Incoming> {
+        let stream = self.streams.get_mut(&id)?;
+        stream.in_hand = true;
+        let incoming = stream.incoming.take()?;
+        self.buffered -= incoming.body.len();
+        Some(incoming)
+    }
+
+    /// Ends a stream from our side, whatever was to come of it.
+    pub(super) fn drop_stream(&mut self, now: Instant, id: u32, code: Code) -> Result<(), Fault> {
+        frame::write_reset(id, code, &mut self.out);
+        self.forget(now, id);
+        self.bear_nuisance()
+    }
+
+    /// Nothing more will come of this stream. If someone works on its answer, it is kept for them, and goes on being
+    /// counted: else a client could begin and reset as many as it likes.
+    pub(super) fn forget(&mut self, now: Instant, id: u32) {
+        let Some(stream) = self.streams.get_mut(&id) else { return };
+        (stream.is_heard, stream.is_answered) = (true, true);
+        if let Some(incoming) = stream.incoming.take() {
+            self.buffered -= incoming.body.len();
+        }
+        self.remove_if_done(now, id);
+    }
+
+    pub(super) fn remove_if_done(&mut self, now: Instant, id: u32) {
+        let is_done = |stream: &Stream| stream.is_heard && stream.is_answered && !stream.in_hand;
+        if self.streams.get(&id).is_some_and(is_done) {
+            self.streams.remove(&id);
+            self.idle_since = now;
+        }
+    }
+}

@@ -1,0 +1,23 @@
+//! OTLP over gRPC: the server's side of HTTP/2 in cleartext, as far as unary calls need it.
+//!
+//! ```text
+//! socket → connection → session → call → desk ── reception          what the client said
+//!             │            ▲ incoming, outgoing (pure)
+//!             └── line ◄───┴── delivery ◄ reply ◄ answer              what it hears
+//! ```
+//!
+//! One thread reads; each call at a time has a thread to be answered on, so that one that waits keeps nobody waiting.
+
+mod call;
+mod connection;
+mod crew;
+mod delivery;
+mod desk;
+mod incoming;
+mod line;
+mod outgoing;
+mod reply;
+mod session;
+mod stream;
+
+pub(super) use connection::serve;

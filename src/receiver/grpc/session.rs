@@ -1,0 +1,263 @@
+//! One connection as its frames tell it: bytes in, calls out; answers in, bytes out. Knows no socket.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use super::call::{Head, Plan};
+use super::incoming::Data;
+use super::stream::Stream;
+use crate::receiver::refusal::Refusal;
+use crate::transport::grpc::http2::block::Block;
+use crate::transport::grpc::http2::frame::{self, Code, Fault, Frame, Setting, Settings};
+use crate::transport::grpc::http2::hpack::Decoder;
+use crate::transport::grpc::http2::inbox::Inbox;
+use crate::transport::grpc::http2::window::{Allowance, INITIAL_WINDOW, Window};
+
+/// Calls that a client may have open at a time.
+pub(super) const MOST_STREAMS: usize = 100;
+/// What everyone starts with; there is no reason to want another.
+const HEADER_TABLE: usize = 4096;
+/// Frames that bring no call further, between two calls.
+const MOST_NUISANCES: u32 = 1000;
+
+/// What a client may send.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Limits {
+    pub(super) header_bytes: usize,
+    pub(super) body_bytes: usize,
+    /// How long a call may take to arrive, and a connection may be without one.
+    pub(super) time: Duration,
+}
+
+pub(super) struct Session {
+    pub(super) limits: Limits,
+    /// What is still missing of the words that every connection begins with.
+    preface: &'static [u8],
+    is_greeted: bool,
+    inbox: Inbox,
+    pub(super) decoder: Decoder,
+    pub(super) block: Option<Block>,
+    pub(super) streams: HashMap<u32, Stream>,
+    /// The last stream that the client began.
+    pub(super) newest: u32,
+    pub(super) allowance: Allowance,
+    /// What we may send on all streams together.
+    pub(super) window: Window,
+    /// What we may send on a stream that begins now.
+    pub(super) initial_window: u32,
+    /// Whether the client must be told that we use no table, before the next header.
+    pub(super) owes_table_size: bool,
+    /// Bytes of calls on their way in.
+    pub(super) buffered: usize,
+    pub(super) nuisances: u32,
+    /// When the last stream ended, or the connection began.
+    pub(super) idle_since: Instant,
+    pub(super) out: Vec<u8>,
+}
+
+#[derive(Debug)]
+pub(super) enum Event {
+    /// The header block of a call is there.
+    Begun(u32),
+    Call(Call),
+}
+
+/// A call that waits for its answer.
+#[derive(Debug)]
+pub(super) struct Call {
+    pub(super) stream: u32,
+    pub(super) matter: Matter,
+}
+
+#[derive(Debug)]
+pub(super) enum Matter {
+    Whole {
+        head: Head,
+        plan: Plan,
+        body: Vec<u8>,
+    },
+    /// There is no head if it was too long to be kept.
+    Refused {
+        head: Option<Head>,
+        refusal: Refusal,
+    },
+}
+
+/// Why a connection cannot go on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum End {
+    /// The client speaks something else.
+    NotHttp2,
+    Fault(Fault),
+    /// There was no call for too long.
+    Idle,
+}
+
+impl From<Fault> for End {
+    fn from(fault: Fault) -> Self {
+        End::Fault(fault)
+    }
+}
+
+impl Session {
+    pub(super) fn new(limits: Limits, now: Instant) -> Self {
+        Self {
+            limits,
+            preface: frame::PREFACE,
+            is_greeted: false,
+            inbox: Inbox::default(),
+            decoder: Decoder::new(HEADER_TABLE, limits.header_bytes),
+            block: None,
+            streams: HashMap::new(),
+            newest: 0,
+            allowance: Allowance::default(),
+            window: Window::new(INITIAL_WINDOW),
+            initial_window: INITIAL_WINDOW,
+            owes_table_size: false,
+            buffered: 0,
+            nuisances: 0,
+            idle_since: now,
+            out: Vec::new(),
+        }
+    }
+
+    /// When to look at the clock again: `None` while all that is open waits for its answer.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        let begun = self.streams.values().filter_map(|stream| Some(stream.incoming.as_ref()?.begun)).min();
+        let since = match begun {
+            Some(begun) => begun,
+            None if self.streams.is_empty() => self.idle_since,
+            None => return None,
+        };
+        since.checked_add(self.limits.time)
+    }
+
+    /// Takes in what came.
+    pub(super) fn receive(&mut self, now: Instant, bytes: &[u8], events: &mut Vec<Event>) -> Result<(), End> {
+        let bytes = self.take_preface(bytes)?;
+        let mut inbox = std::mem::take(&mut self.inbox);
+        inbox.push(bytes);
+        while let Some((head, payload)) = inbox.take()? {
+            let frame = Frame::read(head, payload)?;
+            self.take_frame(now, frame, events)?;
+        }
+        self.inbox = inbox;
+        Ok(())
+    }
+
+    fn take_preface<'a>(&mut self, bytes: &'a [u8]) -> Result<&'a [u8], End> {
+        if self.preface.is_empty() {
+            return Ok(bytes);
+        }
+        let (expected, left) = self.preface.split_at(bytes.len().min(self.preface.len()));
+        let (found, rest) = bytes.split_at(expected.len());
+        if found != expected {
+            return Err(End::NotHttp2);
+        }
+        self.preface = left;
+        if left.is_empty() {
+            let header_bytes = u32::try_from(self.limits.header_bytes).unwrap_or(u32::MAX);
+            let settings = [
+                Setting::MaxConcurrentStreams(MOST_STREAMS as u32),
+                Setting::MaxHeaderListSize(header_bytes),
+            ];
+            frame::write_settings(&settings, &mut self.out);
+        }
+        Ok(rest)
+    }
+
+    fn take_frame(&mut self, now: Instant, frame: Frame<'_>, events: &mut Vec<Event>) -> Result<(), Fault> {
+        if self.block.is_some() && !matches!(frame, Frame::Continuation { .. }) {
+            return Err(Fault::protocol("a header block that is broken off"));
+        }
+        if !self.is_greeted && !matches!(frame, Frame::Settings(_)) {
+            return Err(Fault::protocol("no settings at first"));
+        }
+        match frame {
+            Frame::Data { stream, content, flow, ends_stream } => {
+                self.take_data(now, stream, Data { content, flow, ends_stream }, events)
+            }
+            Frame::Headers { stream, block, ends_stream, ends_block } => {
+                self.block = Some(Block::begin(stream, ends_stream, block));
+                if ends_block { self.end_block(now, events) } else { Ok(()) }
+            }
+            Frame::Continuation { stream, block: piece, ends_block } => {
+                let block = self.block.as_mut();
+                block.ok_or(Fault::protocol("a header block without a beginning"))?.add(stream, piece)?;
+                if ends_block { self.end_block(now, events) } else { Ok(()) }
+            }
+            Frame::Settings(settings) => self.take_settings(settings),
+            Frame::WindowUpdate { stream, increment } => self.take_window_update(now, stream, increment),
+            Frame::Reset { stream, .. } => self.take_reset(now, stream),
+            Frame::Ping(payload) => {
+                frame::write_ping_ack(payload, &mut self.out);
+                self.bear_nuisance()
+            }
+            Frame::PushPromise => Err(Fault::protocol("a promise of a client")),
+            // a client that leaves waits for its answers first
+            Frame::GoAway { .. } => Ok(()),
+            Frame::SettingsAck | Frame::PingAck | Frame::Meaningless => self.bear_nuisance(),
+        }
+    }
+
+    /// Counts a frame that brings no call further.
+    pub(super) fn bear_nuisance(&mut self) -> Result<(), Fault> {
+        self.nuisances += 1;
+        match self.nuisances > MOST_NUISANCES {
+            true => Err(Fault { code: Code::ENHANCE_YOUR_CALM, what: "frames without end or purpose" }),
+            false => Ok(()),
+        }
+    }
+
+    fn take_settings(&mut self, settings: Settings<'_>) -> Result<(), Fault> {
+        self.is_greeted = true;
+        for setting in settings.each() {
+            match setting? {
+                Setting::HeaderTableSize(_) => self.owes_table_size = true,
+                Setting::InitialWindowSize(bytes) => {
+                    let change = i64::from(bytes) - i64::from(self.initial_window);
+                    self.initial_window = bytes;
+                    for stream in self.streams.values_mut() {
+                        stream.window.shift(change)?;
+                    }
+                }
+                // we send no longer frames than everyone takes, few headers and no promises
+                _ => {}
+            }
+        }
+        frame::write_settings_ack(&mut self.out);
+        self.bear_nuisance()
+    }
+
+    fn take_window_update(&mut self, now: Instant, stream: u32, increment: u32) -> Result<(), Fault> {
+        if stream == 0 {
+            if increment == 0 {
+                return Err(Fault::protocol("a window update of nothing"));
+            }
+            return self.window.shift(i64::from(increment));
+        }
+        self.not_idle(stream)?;
+        let Some(open) = self.streams.get_mut(&stream) else { return Ok(()) };
+        match increment {
+            0 => self.drop_stream(now, stream, Code::PROTOCOL),
+            _ if open.window.shift(i64::from(increment)).is_err() => {
+                self.drop_stream(now, stream, Code::FLOW_CONTROL)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// A stream that was never begun can have no frames.
+    pub(super) fn not_idle(&self, stream: u32) -> Result<(), Fault> {
+        match stream > self.newest || stream % 2 == 0 {
+            true => Err(Fault::protocol("a frame of a stream that was never begun")),
+            false => Ok(()),
+        }
+    }
+
+    fn take_reset(&mut self, now: Instant, stream: u32) -> Result<(), Fault> {
+        self.not_idle(stream)?;
+        self.forget(now, stream);
+        self.bear_nuisance()
+    }
+}

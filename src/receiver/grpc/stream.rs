@@ -1,0 +1,41 @@
+//! One stream of a connection: a call on its way in, then an answer on its way out.
+
+use std::time::Instant;
+
+use super::call::{Head, Plan};
+use crate::transport::grpc::http2::window::{Allowance, Window};
+
+#[derive(Debug)]
+pub(super) struct Stream {
+    pub(super) allowance: Allowance,
+    pub(super) window: Window,
+    /// The call, until all of it is there or it is refused.
+    pub(super) incoming: Option<Incoming>,
+    /// Whether someone works on the answer, who has to be able to find the stream.
+    pub(super) in_hand: bool,
+    /// Whether the client has sent its last frame.
+    pub(super) is_heard: bool,
+    /// Whether we have sent ours.
+    pub(super) is_answered: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct Incoming {
+    pub(super) head: Head,
+    pub(super) plan: Plan,
+    pub(super) body: Vec<u8>,
+    pub(super) begun: Instant,
+}
+
+impl Stream {
+    pub(super) fn new(window: u32, is_heard: bool) -> Self {
+        Self {
+            allowance: Allowance::default(),
+            window: Window::new(window),
+            incoming: None,
+            in_hand: false,
+            is_heard,
+            is_answered: false,
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! What becomes of a request that was read, however it came: held at the gate, answered by the script, shown, counted.
+
+use super::answer::Answer;
+use super::content::Content;
+use super::records::Records;
+use super::state::Shared;
+use super::store::{Batch, Protocol, ReceivedRequest};
+
+/// Takes a request in and says what to answer, once it is time. All is counted before the client can know.
+///
+/// `decided` is an answer that was taken before the request was read. `None` if the receiver was stopped.
+pub(super) fn take_in(
+    shared: &Shared,
+    mut request: ReceivedRequest,
+    content: Content,
+    decided: Option<Answer>,
+) -> Option<Answer> {
+    if !shared.pass_gate() {
+        return None;
+    }
+    let answer = decided
+        .or_else(|| shared.change(|state| state.script.take(content.signal)))
+        .unwrap_or_else(Answer::ok);
+    request.decoded = true;
+    request.records = content.records.count();
+    note_answer(&mut request, &answer);
+    accept(shared, request, content, &answer).then_some(answer)
+}
+
+/// Shows the batch, counts it and waits out the answer's delay. Says whether to go on.
+fn accept(shared: &Shared, request: ReceivedRequest, content: Content, answer: &Answer) -> bool {
+    let accepted = answer.accepted_of(request.records);
+    let Content { signal, records: Records { spans, logs, metrics }, weight } = content;
+    let batch = Batch { signal, request, spans, logs, metrics, accepted };
+    if let Some(show) = &shared.settings.on_batch {
+        show(&batch);
+    }
+    let Batch { request, spans, logs, metrics, .. } = batch;
+    shared.change(|state| state.store.add_request(request));
+    if !shared.rest(answer.delay) {
+        return false;
+    }
+    if answer.accepts() {
+        let mut records = Records { spans, logs, metrics };
+        records.keep_first(accepted);
+        shared.change(|state| state.store.add_records(signal, records, weight));
+    }
+    true
+}
+
+/// Counts a request that is refused.
+pub(super) fn turn_down(shared: &Shared, mut request: ReceivedRequest, answer: &Answer) {
+    note_answer(&mut request, answer);
+    shared.change(|state| state.store.add_request(request));
+}
+
+fn note_answer(request: &mut ReceivedRequest, answer: &Answer) {
+    request.status = answer.status_sent();
+    request.grpc_status = match request.protocol {
+        Protocol::Http => None,
+        Protocol::Grpc => answer.grpc_code_sent(),
+    };
+}

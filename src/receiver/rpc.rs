@@ -1,0 +1,126 @@
+//! Statuses of remote calls: their codes beside those of HTTP, and how they are written.
+
+use std::time::Duration;
+
+use prost::encoding;
+
+/// The gRPC code that goes with an HTTP status.
+pub(super) fn code_of(status: u16) -> u32 {
+    match status {
+        200..300 => 0,
+        400 | 411 | 412 | 414 | 417 => 3,
+        408 | 504 => 4,
+        403 => 7,
+        413 | 429 | 431 => 8,
+        404 | 405 | 415 | 501 | 505 => 12,
+        500 => 13,
+        502 | 503 => 14,
+        401 => 16,
+        _ => 2,
+    }
+}
+
+/// The HTTP status that goes with a gRPC code.
+pub(super) fn status_of(code: u32) -> u16 {
+    match code {
+        0 => 200,
+        1 => 499,
+        3 | 9 | 11 => 400,
+        4 => 504,
+        5 => 404,
+        6 | 10 => 409,
+        7 => 403,
+        8 => 429,
+        12 => 501,
+        14 => 503,
+        16 => 401,
+        _ => 500,
+    }
+}
+
+/// A `google.rpc.Status`, which `opentelemetry-proto` does not have, with a `google.rpc.RetryInfo` if the client is to
+/// wait.
+pub(super) fn encode_status(code: u32, message: &str, retry: Option<Duration>) -> Vec<u8> {
+    let mut status = Vec::new();
+    encoding::uint32::encode(1, &code, &mut status);
+    encoding::string::encode(2, &message.to_owned(), &mut status);
+    if let Some(delay) = retry {
+        let mut any = Vec::new();
+        encoding::string::encode(1, &"type.googleapis.com/google.rpc.RetryInfo".to_owned(), &mut any);
+        encoding::bytes::encode(2, &encode_retry_info(delay), &mut any);
+        encoding::bytes::encode(3, &any, &mut status);
+    }
+    status
+}
+
+fn encode_retry_info(delay: Duration) -> Vec<u8> {
+    let mut duration = Vec::new();
+    encoding::uint64::encode(1, &delay.as_secs(), &mut duration);
+    encoding::uint32::encode(2, &delay.subsec_nanos(), &mut duration);
+    let mut info = Vec::new();
+    encoding::bytes::encode(1, &duration, &mut info);
+    info
+}
+
+/// A message as a header can carry it: printable ASCII without the percent sign, everything else by its bytes.
+pub(super) fn percent_encoded(message: &str) -> String {
+    let mut text = String::with_capacity(message.len());
+    for byte in message.bytes() {
+        match byte {
+            b' '..=b'~' if byte != b'%' => text.push(char::from(byte)),
+            _ => text.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    text
+}
+
+/// Without padding, as binary headers are.
+pub(super) fn base64(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for group in bytes.chunks(3) {
+        let bits =
+            group.iter().fold(0, |bits, byte| bits << 8 | usize::from(*byte)) << (8 * (3 - group.len()));
+        let digits = (0..=group.len()).map(|place| DIGITS[bits >> (18 - 6 * place) & 63]);
+        text.extend(digits.map(char::from));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_status_keeps_its_meaning_on_the_way_there_and_back() {
+        for code in [0, 2, 3, 4, 7, 8, 14, 16] {
+            let back = code_of(status_of(code));
+            // there is no HTTP status for what nobody knows
+            assert_eq!(back, if code == 2 { 13 } else { code }, "{code}");
+        }
+        assert_eq!((code_of(404), code_of(501), status_of(12)), (12, 12, 501));
+        assert_eq!((code_of(302), code_of(299), status_of(99)), (2, 0, 500));
+    }
+
+    #[test]
+    fn messages_go_percent_encoded() {
+        assert_eq!(percent_encoded("100 % süß\n"), "100 %25 s%C3%BC%C3%9F%0A");
+    }
+
+    #[test]
+    fn bytes_go_in_base64_without_padding() {
+        for (bytes, text) in [("", ""), ("f", "Zg"), ("fo", "Zm8"), ("foo", "Zm9v"), ("foob", "Zm9vYg")] {
+            assert_eq!(base64(bytes.as_bytes()), text);
+        }
+        assert_eq!(base64(&[0xfb, 0xff]), "+/8");
+    }
+
+    #[test]
+    fn a_status_says_how_long_to_wait() {
+        let status = encode_status(8, "no", Some(Duration::from_millis(1500)));
+        let (front, any) = status.split_at(6);
+        assert_eq!(front, [0x08, 8, 0x12, 2, b'n', b'o']);
+        assert_eq!(any[0], 0x1a);
+        assert!(any.ends_with(&[0x12, 10, 0x0a, 8, 0x08, 1, 0x10, 0x80, 0xde, 0xa0, 0xcb, 0x05]), "{any:?}");
+    }
+}
