@@ -1,7 +1,7 @@
 //! OTLP export for programs without an async runtime.
 //!
 //! Traces, logs and metrics leave a synchronous program through a bounded queue and one background thread, as protobuf
-//! over blocking HTTP. No tokio, no executor, and every record is accounted for.
+//! over blocking HTTP or gRPC. No tokio, no executor, and every record is accounted for.
 //!
 //! ```
 //! use std::time::Duration;
@@ -57,6 +57,7 @@
 //! |---|---|---|
 //! | `tls` | yes | `https` endpoints, by rustls with bundled roots or your own CA; client certificates |
 //! | `gzip` | yes | compressed requests |
+//! | `grpc` | yes | [`Exporter::grpc`] and `transport = "grpc"`: OTLP over gRPC |
 //! | `yaml` | no | configuration files in YAML |
 //! | `probe` | no | the module `probe`: ask a collector, stage by stage, whether it can be reached |
 //! | `console` | no | [`Exporter::console`]: OTLP JSON on standard output |

@@ -6,7 +6,8 @@ use std::process::Output;
 
 use command::{config, finish, standpipe, stderr, stdout};
 use serde_json::{Value, json};
-use standpipe::receiver::Receiver;
+use standpipe::Signal;
+use standpipe::receiver::{Answer, Receiver};
 
 #[path = "support/command.rs"]
 mod command;
@@ -244,7 +245,7 @@ fn check_asks_nobody_when_it_is_offline() {
 }
 
 #[test]
-fn a_grpc_exporter_is_described_and_is_no_error() {
+fn a_grpc_exporter_is_described_as_any_other() {
     let file = config(
         "grpc.toml",
         "[tracer.otel]\ntype = \"otel\"\ntransport = \"grpc\"\nendpoint = \"collector.example:4317\"\n",
@@ -253,14 +254,68 @@ fn a_grpc_exporter_is_described_and_is_no_error() {
     let text = stdout(&output);
     assert_eq!(output.status.code(), Some(0), "{text}");
     assert!(
-        text.contains("http://collector.example:4317\n")
-            && text.contains("no usable exporter, 1 for a version with gRPC"),
+        text.contains("http://collector.example:4317\n") && text.ends_with(": 1 usable exporter\n"),
         "{text}"
     );
     let (code, found) = checked(&["--offline", &file]);
     assert_eq!(code, Some(0));
     assert_eq!(found["exporters"][0]["transport"], "grpc");
     assert_eq!(found["exporters"][0]["endpoints"], json!({"traces": "http://collector.example:4317"}));
+}
+
+/// A file with an exporter over gRPC of spans and logs, and what checking it comes to: drawn, and for programs.
+fn checked_over_grpc(name: &str, endpoint: &str, lines: &str) -> (Option<i32>, String, Value) {
+    let tracer = "[tracer.otel]\ntype = \"otel\"\ntransport = \"grpc\"\nenable.log-exporter = true\n";
+    let file = config(name, &format!("{tracer}endpoint = {endpoint:?}\n{lines}"));
+    let output = run(&["check", &file]);
+    let (code, found) = checked(&[&file]);
+    assert_eq!(output.status.code(), code, "{}", stdout(&output));
+    (code, stdout(&output), found)
+}
+
+#[test]
+fn a_collector_that_answers_over_grpc_is_good() {
+    let receiver = Receiver::start().expect("a free port");
+    let (code, text, found) = checked_over_grpc("called.toml", &receiver.grpc_endpoint(), "");
+    assert_eq!(code, Some(0), "{text}");
+    for part in ["  ✓ resolve ", "  ✓ connect ", "  ✓ http/2 ", "  ✓ export "] {
+        assert!(text.contains(part), "no {part:?} in {text}");
+    }
+    assert!(text.ends_with(": 1 usable exporter\n"), "{text}");
+    assert_eq!((&found["warnings"], &found["errors"]), (&json!([]), &json!([])));
+    assert_eq!(found["exporters"][0]["transport"], "grpc");
+    // twice, of both signals, and asking is no telemetry
+    assert_eq!((receiver.request_count(), receiver.span_count(), receiver.log_count()), (4, 0, 0));
+}
+
+#[test]
+fn a_collector_that_refuses_over_grpc_is_an_error() {
+    let receiver = Receiver::start().expect("a free port");
+    let endpoint = receiver.grpc_endpoint();
+    receiver.always_for(Signal::Logs, Answer::grpc(12));
+    let (code, text, found) = checked_over_grpc("untaken.toml", &endpoint, "");
+    assert_eq!(code, Some(1), "{text}");
+    assert!(text.contains("UNIMPLEMENTED: the server takes no logs"), "{text}");
+    assert!(text.ends_with("no usable exporter, 1 error; nothing would arrive\n"), "{text}");
+    let error = found["errors"][0].as_str().expect("a text");
+    assert!(error.starts_with(&format!("exporter \"otel\": {endpoint}: export: UNIMPLEMENTED: ")), "{error}");
+
+    receiver.always(Answer::grpc(16).message("who is hunter2-the-second?"));
+    let headers = "headers = [\"authorization: hunter2-the-second\"]\n";
+    let (code, text, found) = checked_over_grpc("unknown.toml", &endpoint, headers);
+    assert_eq!(code, Some(1), "{text}");
+    assert!(text.contains("UNAUTHENTICATED: who is ***?") && text.contains("is its value right"), "{text}");
+    assert!(!text.contains("hunter2") && !found.to_string().contains("hunter2"), "{text} {found}");
+}
+
+#[test]
+fn a_header_that_grpc_cannot_carry_is_pointed_at() {
+    let headers = "headers = [\"x-tenant: seven\", \"TE: trailers\"]\n";
+    let (code, text, found) = checked_over_grpc("reserved.toml", "http://localhost:4317", headers);
+    assert_eq!(code, Some(1), "{text}");
+    let error = found["errors"][0].as_str().expect("a text");
+    let expected = "tracer.otel.headers: header \"TE\" is not yours to set over gRPC; remove it: ";
+    assert!(error.contains(":6:") && error.contains(expected), "{error}");
 }
 
 #[test]

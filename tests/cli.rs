@@ -26,8 +26,19 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 #[test]
 fn the_demo_delivers_everything_and_says_so() {
-    let output = run(&["demo"]);
+    delivers_everything(&["demo"], "one was answered 503 and came again");
+}
+
+#[test]
+fn the_demo_delivers_everything_over_grpc_as_well() {
+    delivers_everything(&["demo", "--grpc"], "one was answered UNAVAILABLE and came again");
+}
+
+#[track_caller]
+fn delivers_everything(arguments: &[&str], retried: &str) {
+    let output = run(arguments);
     let text = stdout(&output);
+    assert!(text.contains(retried), "{text}");
     assert_eq!(output.status.code(), Some(0), "{text}{}", stderr(&output));
 
     let total = text.lines().find(|line| line.starts_with("total ")).expect("the ledger has a total");

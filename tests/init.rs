@@ -186,9 +186,7 @@ fn the_yaml_starters_describe_both_routes() {
             Config::from_file(file).expect("it has no error")
         });
         for config in [&plain, &set] {
-            // the collector's protocol is gRPC, whatever this version can do
-            let is_expected = |finding: &standpipe::Finding| finding.what.contains("gRPC");
-            assert!(config.findings().iter().all(is_expected), "{:?}", config.findings());
+            assert!(config.findings().is_empty(), "{:?}", config.findings());
         }
         let summaries = plain.summaries();
         let told: Vec<_> = summaries

@@ -14,6 +14,8 @@ use support::scratch::Scratch;
 use support::stubborn::Unanswered;
 use support::tls::{Identity, TestCa, TlsFront};
 
+#[path = "probe/grpc.rs"]
+mod grpc;
 mod support;
 
 /// Longer than anything on loopback takes.
@@ -163,9 +165,6 @@ fn a_refused_connection_asks_whether_a_collector_runs() {
     assert_eq!(stages, ["resolve", "connect"]);
     assert_eq!(what, format!("connection refused by {address}"));
     assert_eq!(advice, "is a collector running? try: standpipe receive");
-    // the receive command takes HTTP only
-    let (_, _, advice) = failure(&grpc(&format!("http://{address}")));
-    assert!(advice.contains("4317") && !advice.contains("receive"), "{advice}");
 }
 
 /// The probe ends with its budget, at this stage and with these words: nobody else would have ended it.
@@ -195,11 +194,6 @@ fn whoever_does_not_answer_is_left_when_the_budget_ends() {
         let receiver = receiver_that(answer);
         ends_in_time(&traces(receiver.endpoint()), &stages, "nothing was answered in time");
     }
-    let silent = serve(|mut client| {
-        let _ = client.read_to_end(&mut Vec::new());
-    });
-    let stages = ["resolve", "connect", "http/2"];
-    ends_in_time(&grpc(&format!("http://{silent}")), &stages, "nothing was answered in time");
 }
 
 #[test]
@@ -467,69 +461,4 @@ fn a_host_that_was_put_in_from_elsewhere_is_not_shown() {
         assert!(report.contains(last), "{report}");
         assert!(!report.contains(&address.to_string()) && !report.contains("127.0.0.1"), "{report}");
     }
-}
-
-/// An exporter over gRPC, which only a file can ask for.
-fn grpc(endpoint: &str) -> Exporter {
-    let text = format!(
-        "[tracer.otel]\ntype = \"otel\"\ntransport = \"grpc\"\nendpoint = \"{endpoint}\"\nproxy = \"off\"\n"
-    );
-    standpipe::Config::from_toml_str(&text).unwrap().exporters()[0].clone()
-}
-
-#[test]
-fn a_grpc_server_is_greeted_in_http2_and_the_untried_export_is_noted() {
-    let address = strict_grpc_server();
-    let report = probe(&grpc(&format!("http://{address}")), PATIENCE);
-    let endpoint = only(&report);
-    let expected = [("resolve", "passed"), ("connect", "passed"), ("http/2", "passed"), ("export", "noted")];
-    assert_eq!(details(endpoint), expected, "{report}");
-    assert_eq!(detail(endpoint, StageKind::Http2), "speaks HTTP/2");
-    assert!(detail(endpoint, StageKind::Export).contains("cannot send over gRPC yet"), "{report}");
-    assert_eq!(endpoint.url, format!("http://{address}"));
-}
-
-#[test]
-fn grpc_on_the_wrong_port_is_recognized() {
-    let (ca, receiver) = (TestCa::new(), Receiver::start().unwrap());
-    let front = TlsFront::start(&ca.leaf("localhost"), receiver.address());
-    let plain = "is it the HTTP port? that of gRPC is usually 4317";
-    for (address, expected_what, expected_advice) in [
-        (receiver.address(), "this port speaks HTTP/1", plain),
-        (front.address(), "this port speaks TLS", "write https:// instead of http://"),
-        (saying(b"SSH-2.0-OpenSSH_9.6\r\n"), "something answers, but not in HTTP/2", ""),
-        (saying(b""), "the server closed the connection without an answer", ""),
-    ] {
-        let (stages, what, advice) = failure(&grpc(&format!("http://{address}")));
-        assert_eq!(stages, ["resolve", "connect", "http/2"]);
-        assert_eq!(what, expected_what);
-        assert!(advice.starts_with(expected_advice), "{advice}");
-    }
-    let (stages, what, advice) = failure(&grpc(&format!("https://{}", receiver.address())));
-    assert_eq!(stages, ["resolve", "connect", "tls"]);
-    assert_eq!(
-        (what.as_str(), advice.as_str()),
-        ("the server does not speak TLS", "write http:// instead of https://")
-    );
-}
-
-#[test]
-fn grpc_over_tls_demands_http2_in_the_handshake() {
-    let ca = TestCa::new();
-    let offering = TlsFront::offering("h2", &ca.leaf("localhost"), strict_grpc_server());
-    let report = probe(&grpc(&offering.url()).ca_pem(ca.pem()), PATIENCE);
-    assert!(report.is_good(), "{report}");
-    assert_eq!(detail(only(&report), StageKind::Http2), "speaks HTTP/2");
-
-    let leaf = ca.leaf("localhost");
-    let unconcerned = TlsFront::start(&leaf, strict_grpc_server());
-    let unwilling = TlsFront::offering("http/1.1", &leaf, strict_grpc_server());
-    for front in [unconcerned, unwilling] {
-        let (stages, what, _) = failure(&grpc(&front.url()).ca_pem(ca.pem()));
-        assert_eq!(stages, ["resolve", "connect", "tls", "http/2"]);
-        assert_eq!(what, "the server offers no HTTP/2 (ALPN h2), which gRPC needs");
-    }
-    let (stages, what, _) = failure(&grpc(&offering.url()));
-    assert_eq!(stages, ["resolve", "connect", "tls"]);
-    assert!(what.contains("unknown issuer: \"standpipe test authority "), "{what}");
 }

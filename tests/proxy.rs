@@ -27,6 +27,7 @@ const CA: &str = "STANDPIPE_TEST_CA";
 const SWITCHED_OFF: &str = "STANDPIPE_TEST_PROXY_OFF";
 const GIVES_UP_SOON: &str = "STANDPIPE_TEST_GIVES_UP_SOON";
 const ONLY_ASKS: &str = "STANDPIPE_TEST_ONLY_ASKS";
+const OVER_GRPC: &str = "STANDPIPE_TEST_OVER_GRPC";
 /// What this process' own environment may say must not matter.
 const VARIABLES: [&str; 9] = [
     "HTTP_PROXY",
@@ -50,7 +51,8 @@ fn a_span_is_exported_as_the_environment_says() {
     };
     log::set_logger(&PrintedLog).unwrap();
     log::set_max_level(log::LevelFilter::Trace);
-    let mut exporter = Exporter::http(endpoint);
+    let is_over_grpc = env::var(OVER_GRPC).is_ok();
+    let mut exporter = if is_over_grpc { Exporter::grpc(endpoint) } else { Exporter::http(endpoint) };
     if let Ok(pem) = env::var(CA) {
         exporter = exporter.ca_pem(pem);
     }
@@ -345,6 +347,46 @@ fn a_probe_goes_by_way_of_the_proxy_and_says_so() {
         "{printed}"
     );
     assert_eq!((receiver.request_count(), receiver.span_count()), (1, 0));
+}
+
+#[test]
+fn a_probe_over_grpc_goes_by_way_of_the_proxy_and_calls_through_it() {
+    let receiver = Receiver::start().unwrap();
+    let proxy = TinyProxy::start(receiver.grpc_address());
+    let environment = [(ONLY_ASKS, "yes"), (OVER_GRPC, "yes"), ("HTTP_PROXY", &proxy.url())];
+    let (outcome, printed) = export_in_child("http://collector.invalid:4317", &environment);
+    let at = "exporter otlp: http://collector.invalid:4317: ";
+    let address = proxy.address;
+    assert_eq!(
+        outcome,
+        format!("{at}resolve: proxy {address} / {at}connect: by way of the proxy {address} / {at}export: OK"),
+        "{printed}"
+    );
+    assert_eq!((receiver.request_count(), receiver.span_count()), (1, 0));
+
+    let misled = TinyProxy::start(receiver.address());
+    let environment = [(ONLY_ASKS, "yes"), (OVER_GRPC, "yes"), ("HTTP_PROXY", &misled.url())];
+    let (outcome, printed) = export_in_child("http://collector.invalid:4317", &environment);
+    assert!(outcome.contains("export: failed: the call failed: ") && outcome.contains("HTTP/1"), "{printed}");
+}
+
+#[test]
+fn a_probe_over_grpc_goes_through_a_proxy_to_tls() {
+    let (ca, receiver) = (TestCa::new(), Receiver::start().unwrap());
+    let front = TlsFront::offering("h2", &ca.leaf("collector.test"), receiver.grpc_address());
+    let proxy = TinyProxy::start(front.address());
+    let environment =
+        [(ONLY_ASKS, "yes"), (OVER_GRPC, "yes"), ("HTTPS_PROXY", &proxy.url()), (CA, &ca.pem())];
+    let (outcome, printed) = export_in_child("https://collector.test", &environment);
+    let expected =
+        "tls: certificate verified by ca-file / exporter otlp: https://collector.test:443: export: OK";
+    assert!(outcome.ends_with(expected), "{printed}");
+    let unconcerned = TlsFront::start(&ca.leaf("collector.test"), receiver.grpc_address());
+    let proxy = TinyProxy::start(unconcerned.address());
+    let environment =
+        [(ONLY_ASKS, "yes"), (OVER_GRPC, "yes"), ("HTTPS_PROXY", &proxy.url()), (CA, &ca.pem())];
+    let (outcome, printed) = export_in_child("https://collector.test", &environment);
+    assert!(outcome.contains("export: failed: the server offers no HTTP/2"), "{printed}");
 }
 
 #[test]

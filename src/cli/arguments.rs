@@ -5,6 +5,7 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use lexopt::{Arg, Parser, ValueExt};
+use standpipe::Transport;
 
 use super::check::{self, Form, Probing, Subject};
 use super::help::Topic;
@@ -18,7 +19,7 @@ const HTTP_PORT: u16 = 4318;
 const GRPC_PORT: u16 = 4317;
 
 const COMMANDS: [&str; 5] = ["demo", "receive", "check", "init", "help"];
-const OPTIONS: [&str; 10] = [
+const OPTIONS: [&str; 11] = [
     "--color",
     "--ascii",
     "--help",
@@ -26,6 +27,7 @@ const OPTIONS: [&str; 10] = [
     "--address",
     "--grpc-address",
     "--env",
+    "--grpc",
     "--offline",
     "--json",
     "--stdout",
@@ -42,7 +44,7 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Command {
-    Demo,
+    Demo { transport: Transport },
     Receive(receive::Addresses),
     Check(check::Order),
     Init(init::Order),
@@ -83,6 +85,7 @@ pub(crate) fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Argumen
                 given.grpc_address = Some(address("--grpc-address", GRPC_PORT, &parser.value()?.string()?)?);
             }
             Arg::Long("env") => given.env = true,
+            Arg::Long("grpc") => given.grpc = true,
             Arg::Long("offline") => given.offline = true,
             Arg::Long("json") => given.json = true,
             Arg::Long("stdout") => given.stdout = true,
@@ -107,6 +110,7 @@ struct Given {
     color: ColorChoice,
     ascii: bool,
     env: bool,
+    grpc: bool,
     offline: bool,
     json: bool,
     stdout: bool,
@@ -134,7 +138,10 @@ impl Given {
             Some("check") => self.into_check(),
             Some("init") => self.into_init(),
             Some("help") => self.into_help(),
-            Some("demo") => self.without_operands(Command::Demo),
+            Some("demo") => {
+                let transport = if self.grpc { Transport::Grpc } else { Transport::Http };
+                self.without_operands(Command::Demo { transport })
+            }
             Some("receive") => self.into_receive(),
             _ => Err(UsageError("no command given".to_owned())),
         }
@@ -145,6 +152,7 @@ impl Given {
             ("--address", "receive", self.address.is_some()),
             ("--grpc-address", "receive", self.grpc_address.is_some()),
             ("--env", "check", self.env),
+            ("--grpc", "demo", self.grpc),
             ("--offline", "check", self.offline),
             ("--json", "check", self.json),
             ("--stdout", "init", self.stdout),
@@ -257,7 +265,8 @@ mod tests {
 
     #[test]
     fn every_command_is_understood() {
-        assert_eq!(command(&["demo"]), Ok(Command::Demo));
+        assert_eq!(command(&["demo"]), Ok(Command::Demo { transport: Transport::Http }));
+        assert_eq!(command(&["demo", "--grpc"]), Ok(Command::Demo { transport: Transport::Grpc }));
         assert_eq!(command(&["check", "a.toml"]), Ok(Command::Check(check("a.toml"))));
         assert_eq!(command(&["check", "--", "-a.toml"]), Ok(Command::Check(check("-a.toml"))));
         let quiet = check::Order { probing: Probing::Offline, form: Form::Json, ..check("a.toml") };
@@ -301,14 +310,18 @@ mod tests {
             let arguments = parsed(&words).expect("it parses");
             assert_eq!(
                 arguments,
-                Arguments { command: Command::Demo, color: ColorChoice::Always, ascii: true }
+                Arguments {
+                    command: Command::Demo { transport: Transport::Http },
+                    color: ColorChoice::Always,
+                    ascii: true
+                }
             );
         }
     }
 
     #[test]
     fn mistakes_are_named_and_mended() {
-        let cases: [(&[&str], &str); 21] = [
+        let cases: [(&[&str], &str); 22] = [
             (&[], "no command given"),
             (&["recieve"], "unknown command \"recieve\"; did you mean \"receive\"?"),
             (&["frobnicate"], "unknown command \"frobnicate\""),
@@ -321,6 +334,7 @@ mod tests {
             (&["check", "a", "--env"], "check takes a FILE or --env, not both"),
             (&["check", "a", "--ofline"], "unknown option \"--ofline\"; did you mean \"--offline\"?"),
             (&["demo", "--env"], "--env is an option of check only"),
+            (&["check", "a", "--grpc"], "--grpc is an option of demo only"),
             (&["receive", "--json"], "--json is an option of check only"),
             (&["check", "a", "--stdout"], "--stdout is an option of init only"),
             (&["init", "env", "a", "b"], "unexpected argument \"b\""),

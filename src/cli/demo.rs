@@ -3,8 +3,8 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use standpipe::Signal;
 use standpipe::receiver::{Answer, Receiver};
+use standpipe::{Exporter, Signal, Transport};
 
 use super::caller::Caller;
 use super::describe::{self, SpanView};
@@ -20,15 +20,19 @@ const BUDGET: Duration = Duration::from_secs(5);
 
 /// Runs the shop in the trace of whoever called, if there is one, and draws what arrived; a failure if it is not what
 /// was sent.
-pub(crate) fn run(caller: &Caller, look: &Look) -> Result<ExitCode, Failure> {
+pub(crate) fn run(transport: Transport, caller: &Caller, look: &Look) -> Result<ExitCode, Failure> {
     let receiver = Receiver::start();
     let receiver = receiver.map_err(|error| Failure::Message(format!("start a receiver: {error}")))?;
     // The first request with spans is turned down, to show that it comes again.
     receiver.script_for(Signal::Traces, [Answer::status(503)]);
     caller.complaints.iter().for_each(|complaint| complain(complaint));
-    let shop = Shop::open(&receiver.endpoint(), caller.context.clone());
+    let (endpoint, exporter) = match transport {
+        Transport::Grpc => (receiver.grpc_endpoint(), Exporter::grpc(receiver.grpc_endpoint())),
+        _ => (receiver.endpoint(), Exporter::http(receiver.endpoint())),
+    };
+    let shop = Shop::open(&exporter, caller.context.clone());
     let shop = shop.map_err(|error| Failure::Message(error.to_string()))?;
-    print(&greeting(&receiver.endpoint(), caller, look))?;
+    print(&greeting(&endpoint, caller, look))?;
     shop.trade();
     let books = shop.close(BUDGET);
 
@@ -37,7 +41,7 @@ pub(crate) fn run(caller: &Caller, look: &Look) -> Result<ExitCode, Failure> {
     let mut lines = draw(&receiver, look);
     lines.push(String::new());
     lines.extend(ledger::draw(&accounts, look));
-    lines.extend(arrived.draw(look));
+    lines.extend(arrived.draw(transport, look));
     print(&lines)?;
 
     let is_whole = ledger::total(&accounts).is_whole() && arrived.is_all();
@@ -107,7 +111,7 @@ impl Arrived {
         self.records.iter().all(|count| count.received == count.delivered)
     }
 
-    fn draw(&self, look: &Look) -> [String; 2] {
+    fn draw(&self, transport: Transport, look: &Look) -> [String; 2] {
         let (ink, mark) =
             if self.is_all() { (Ink::GOOD, look.glyphs.check) } else { (Ink::BAD, look.glyphs.cross) };
         let records = self.records.iter().map(Count::text).collect::<Vec<_>>().join(", ");
@@ -116,8 +120,11 @@ impl Arrived {
         line.put(ink.bold(), &format!("{mark} received")).put_rest(Ink::PLAIN, &format!(": {records}"));
         let mut beneath = look.line();
         // without spans there was nothing to turn down
-        let again = if self.records[0].received > 0 { "; one was answered 503 and came again" } else { "" };
-        let remark = format!("in {requests}{again}");
+        let refusal = if transport == Transport::Grpc { "UNAVAILABLE" } else { "503" };
+        let remark = match self.records[0].received {
+            0 => format!("in {requests}"),
+            _ => format!("in {requests}; one was answered {refusal} and came again"),
+        };
         beneath.space(look.width_of(mark) + 1).put_rest(Ink::FAINT, &remark);
         [line.finish(), beneath.finish()]
     }
@@ -148,7 +155,7 @@ mod tests {
     #[test]
     fn what_is_missing_at_the_receiver_is_said_by_signal() {
         assert!(arrived(30).is_all() && !arrived(29).is_all());
-        let line = |points| arrived(points).draw(&plain_look(100))[0].clone();
+        let line = |points| arrived(points).draw(Transport::Http, &plain_look(100))[0].clone();
         assert_eq!(line(30), "✓ received: 1 span, 2 log records, 30 data points");
         assert_eq!(line(29), "✗ received: 1 span, 2 log records, 29 data points instead of 30");
     }

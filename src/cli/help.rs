@@ -57,13 +57,15 @@ options:
 ";
 
 const DEMO: &str = "\
-usage: standpipe demo [--color WHEN] [--ascii]
+usage: standpipe demo [--grpc] [--color WHEN] [--ascii]
 
 Starts a receiver on a free port of this machine, runs a pretend shop of three services that
 export to it through this library, and draws what arrived: the traces, with the logs in their
 spans, and a table of the metrics. The small lines in it are the buckets of a histogram, the rise
 of a counter from push to push, or what anything else was with each push. Below is the ledger:
 what the library accepted, delivered and lost, and what the receiver counted.
+
+With --grpc the services export over gRPC, else over HTTP.
 
 If TRACEPARENT is set, and TRACESTATE, the shop's traces continue that one.
 

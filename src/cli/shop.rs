@@ -35,14 +35,14 @@ pub(crate) struct Shop {
 }
 
 impl Shop {
-    /// Starts the three services; all of them export to `endpoint`.
+    /// Starts the three services; all of them export by such an exporter.
     ///
     /// # Errors
-    /// When the endpoint is none.
-    pub(crate) fn open(endpoint: &str, caller: Option<SpanContext>) -> Result<Self, ConfigError> {
+    /// When its endpoint is none.
+    pub(crate) fn open(exporter: &Exporter, caller: Option<SpanContext>) -> Result<Self, ConfigError> {
         let start = |service: &str| {
             // The receiver is on this machine, so whatever proxy the environment names must not be asked.
-            let exporter = Exporter::http(endpoint).proxy(Proxy::Off).interval(INTERVAL);
+            let exporter = exporter.clone().proxy(Proxy::Off).interval(INTERVAL);
             Telemetry::start(Config::new().service_name(service).exporter(exporter))
         };
         let (storefront, payments, warehouse) =

@@ -133,8 +133,7 @@ pub enum Transport {
     /// Protobuf, posted over HTTP/1.1.
     #[default]
     Http,
-    /// Protobuf over gRPC. This version can read and [describe](crate::Config::summaries) such a configuration, but
-    /// `Telemetry::start` refuses it.
+    /// Protobuf over gRPC, which is HTTP/2; needs the `grpc` feature, which is on by default.
     Grpc,
     /// OTLP JSON, printed on standard output; needs the `console` feature, and no file can ask for it.
     Console,

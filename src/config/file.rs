@@ -27,7 +27,7 @@ impl Config {
     /// | `enable.log-exporter` | `false` | whether logs are sent |
     /// | `enable.span-exporter` | `true` | whether spans are sent; neither: not started, with a warning |
     /// | `transport` | – | `http` (or `https`, the same) or `grpc`, see [`Transport`]; `disable`: off |
-    /// | `endpoint` | `http://localhost:4318`, for gRPC `:4317` | as for [`Exporter::http`] |
+    /// | `endpoint` | `http://localhost:4318`, for gRPC `:4317` | as for [`Exporter::http`] or [`Exporter::grpc`] |
     /// | `headers` | none | a list of `Name: value`, one such string, or a table |
     /// | `level` | `info` | least severity of logs, `trace` to `error` or `disable` |
     /// | `throttle` | `1s` | shortest time between two sending rounds |

@@ -6,6 +6,11 @@ use super::error::Fault;
 const RESERVED: [&str; 5] =
     ["connection", "content-encoding", "content-length", "content-type", "transfer-encoding"];
 
+/// Written by gRPC itself, or without a meaning in HTTP/2.
+const RESERVED_BY_GRPC: [&str; 5] = ["host", "keep-alive", "proxy-connection", "te", "upgrade"];
+/// What all of gRPC's own begin with.
+const GRPC: &str = "grpc-";
+
 /// No collector wants more, and a request must stay one that servers take.
 const MOST: usize = 128;
 
@@ -57,6 +62,20 @@ pub(super) fn check(number: usize, name: &str, value: &str) -> Result<(), Fault>
     check_value(value).map_err(|problem| {
         Fault::new(format!("value of header {name:?} {problem}"), "write printable ASCII in one line")
     })
+}
+
+/// Checks what only gRPC cannot carry: there headers are metadata.
+pub(super) fn check_metadata(name: &str) -> Result<(), Fault> {
+    if !is_reserved_by_grpc(name) {
+        return Ok(());
+    }
+    let what = format!("header {name:?} is not yours to set over gRPC");
+    Err(Fault::new(what, "remove it: standpipe writes what is needed"))
+}
+
+pub(crate) fn is_reserved_by_grpc(name: &str) -> bool {
+    let is_of_grpc = name.get(..GRPC.len()).is_some_and(|start| start.eq_ignore_ascii_case(GRPC));
+    is_of_grpc || RESERVED_BY_GRPC.iter().any(|reserved| name.eq_ignore_ascii_case(reserved))
 }
 
 /// What may stand in the value of a header; the reason continues "the value …".

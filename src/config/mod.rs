@@ -45,6 +45,8 @@ pub(crate) use connection::TlsSettings;
 pub use connection::{Compression, Proxy, Transport};
 pub use error::{ConfigError, Finding, FindingSeverity, Location};
 pub use exporter::Exporter;
+#[cfg(feature = "grpc")]
+pub(crate) use header::is_reserved_by_grpc;
 pub(crate) use push::PushSettings;
 pub use push::{Histograms, Temporality};
 pub(crate) use route::RouteSettings;

@@ -90,7 +90,7 @@ fn refused(reply: &Reply, asked: &Asked<'_>) -> Words {
     let path = if asked.path.is_empty() { "/" } else { asked.path };
     let usual = usual(asked);
     match reply.status {
-        401 | 403 | 407 => Words::new(said(reply), credentials(asked)),
+        401 | 403 | 407 => Words::new(said(reply), credentials(asked.headers)),
         404 | 501 => Words::new(
             format!("{}: nothing is taken at {path}", reply.status_text),
             match asked.path == usual {
@@ -112,6 +112,7 @@ fn refused(reply: &Reply, asked: &Asked<'_>) -> Words {
         ),
         415 => Words::new(said(reply), "does the server take OTLP as protobuf, application/x-protobuf?"),
         429 => Words::new(said(reply), "the server is there, but asks for patience: try again later"),
+        505 => Words::new(said(reply), "is it a gRPC port? write the collector's HTTP port, usually 4318"),
         502 | 504 => Words::new(said(reply), "a gateway is there, but not the collector behind it"),
         500..600 => Words::new(said(reply), "the server is there, but in trouble: look into its log"),
         _ => Words::new(said(reply), "is it a collector?"),
@@ -137,11 +138,12 @@ fn wants_tls(reply: &Reply) -> bool {
         .any(|words| text.contains(words))
 }
 
-fn credentials(asked: &Asked<'_>) -> String {
-    if asked.headers.iter().any(|name| name.eq_ignore_ascii_case("authorization")) {
+/// What to do if the server does not know who asks; the headers are those that the user set.
+pub(super) fn credentials(headers: &[&str]) -> String {
+    if headers.iter().any(|name| name.eq_ignore_ascii_case("authorization")) {
         return "an authorization header is sent: is its value right, and not out of date?".to_owned();
     }
-    match asked.headers {
+    match headers {
         [] => "no authorization header is sent: set headers".to_owned(),
         names => {
             let names = names.join(", ").to_ascii_lowercase();

@@ -1,14 +1,15 @@
 //! Asks a collector, stage by stage, whether it can be reached, and says in a person's words what is wrong.
 //!
 //! ```text
-//! Exporter → each endpoint → resolve → connect → TLS → empty export → Report
-//!                               └────────┴──────┴──────────┴ the first failure ends it, with advice
+//! Exporter → each endpoint → resolve → connect → TLS → HTTP/2 → empty export → Report
+//!                               └────────┴───────┴───────┴──────────┴ the first failure ends it, with advice
 //! ```
 //!
 //! The exporter's own way is gone, with its proxy, its certificates and its headers. No telemetry is sent: an export
 //! without records is an empty body. No redirect is followed, and no secret is shown.
 
 mod answers;
+mod calls;
 mod certificate;
 mod grpc;
 mod http;
@@ -28,9 +29,9 @@ use self::place::Place;
 use self::stages::Stages;
 use self::way::Way;
 use self::words::Words;
-use crate::config::{Exporter, Proxy, Transport};
+use crate::config::{Exporter, Transport};
 use crate::record::Signal;
-use crate::transport::HttpPlan;
+use crate::transport::{GrpcPlan, HttpPlan};
 
 /// More patience than anyone has, for a budget that no clock can hold.
 const LONGEST: Duration = Duration::from_secs(3600);
@@ -168,9 +169,10 @@ pub enum StageKind {
     Connect,
     /// Agreeing on encryption, and verifying the certificate; only for `https`.
     Tls,
-    /// Finding out whether the peer speaks HTTP/2; only for gRPC.
+    /// Finding out whether the peer speaks HTTP/2; only for gRPC, and only without a proxy: with one, the export finds
+    /// out.
     Http2,
-    /// Sending a request without records.
+    /// Sending a request without records; over gRPC one for each signal.
     Export,
 }
 
@@ -221,7 +223,7 @@ pub enum Outcome {
 struct Endpoint {
     url: String,
     shown: String,
-    /// The first of the signals: it stands for all of them, as they share the URL.
+    /// The first of the signals: it stands for all of them on the way there, as they share the URL.
     signal: Signal,
     signals: Vec<Signal>,
 }
@@ -243,21 +245,20 @@ fn endpoints(exporter: &Exporter) -> Vec<Endpoint> {
 
 fn ask(exporter: &Exporter, endpoint: &Endpoint, deadline: Instant) -> Vec<Stage> {
     let mut stages = Stages::begin(Instant::now());
-    let mut settings = exporter.http.clone();
-    if settings.transport == Transport::Grpc {
-        // the proxies of the environment are those of HTTP/1
-        settings.proxy = Proxy::Off;
-    }
-    let plan = HttpPlan::new(&settings).map_err(|what| Words::new(what, ""));
+    let settings = &exporter.http;
+    let plan = HttpPlan::new(settings).map_err(|what| Words::new(what, ""));
     let place = Place::parse(&endpoint.url, &endpoint.shown).ok_or_else(|| {
         Words::new("the endpoint cannot be read", "write a URL like \"http://localhost:4318\"")
     });
     match place.and_then(|place| Ok((place, plan?))) {
         Ok((place, plan)) => {
-            let way = Way { settings: &settings, plan: &plan, place: &place, deadline };
+            let way = Way { settings, plan: &plan, place: &place, deadline };
             match settings.transport {
                 Transport::Http => http::ask(&way, endpoint, &mut stages),
-                Transport::Grpc => grpc::ask(&way, endpoint, &mut stages),
+                Transport::Grpc => match GrpcPlan::new(settings) {
+                    Ok(plan) => grpc::ask(&way, &plan, endpoint, &mut stages),
+                    Err(what) => stages.fail(StageKind::Settings, Instant::now(), Words::new(what, "")),
+                },
                 // has no endpoint to ask
                 Transport::Console => {}
             }

@@ -20,10 +20,6 @@ impl Stages {
         self.push(kind, at, Outcome::Passed { detail: detail.into() });
     }
 
-    pub(super) fn note(&mut self, kind: StageKind, at: Instant, detail: impl Into<String>) {
-        self.push(kind, at, Outcome::Noted { detail: detail.into() });
-    }
-
     pub(super) fn fail(&mut self, kind: StageKind, at: Instant, words: Words) {
         self.push(kind, at, Outcome::Failed { what: words.what, advice: words.advice });
     }

@@ -79,18 +79,15 @@ impl Way<'_> {
         }
     }
 
-    /// What is known of an encrypted connection. The bundled roots are ureq's: a look without them could only refuse a
-    /// certificate that is good, and the server's log would tell of it.
+    /// What is known of an encrypted connection.
     fn tls(&self, trial: &Trial) -> String {
-        if self.settings.tls.ca.is_none() {
-            return "certificate verified by the bundled roots".to_owned();
-        }
         let look = self.look(trial, None);
         let certificate = look.as_ref().and_then(|look| Certificate::parse(look.certificate.as_ref()?));
         let version = look.and_then(|look| look.version).unwrap_or("TLS");
         match certificate {
             Some(certificate) => format!("{version}, {certificate}"),
-            None => "certificate verified by ca-file".to_owned(),
+            None if self.settings.tls.ca.is_some() => "certificate verified by ca-file".to_owned(),
+            None => "certificate verified by the bundled roots".to_owned(),
         }
     }
 

@@ -68,7 +68,8 @@ pub(super) fn unconnected(target: &Target<'_>, failure: &Failure) -> Words {
                     "is a collector running? try: standpipe receive".to_owned()
                 }
                 (None, Transport::Grpc) => {
-                    "is a collector running, and does it take gRPC on this port, usually 4317?".to_owned()
+                    "is a collector running, and does it take gRPC on this port, usually 4317? try: standpipe receive"
+                        .to_owned()
                 }
             };
             Words::new(format!("connection refused by {who}"), advice)
@@ -185,6 +186,25 @@ pub(super) fn unanswered(failure: &Failure, speech: Speech, is_tls: bool) -> Wor
             Words::new(format!("the request failed: {text}"), "")
         }
         (_, Failure::Tls(fault)) => Words::new(fault.what.clone(), ""),
+    }
+}
+
+/// Why nobody answered a call, though there is a connection.
+pub(super) fn uncalled(failure: &Failure, place: &Place, has_ca: bool) -> Words {
+    match failure {
+        Failure::Tls(_) => unsecured(failure, place, has_ca, None),
+        Failure::TimedOut => Words::new(
+            "nothing was answered in time",
+            "is it the gRPC port of a collector, usually 4317? is the collector overloaded?",
+        ),
+        Failure::Closed | Failure::NotHttp => Words::new(
+            "the server closed the connection without an answer",
+            "is it the gRPC port of a collector, usually 4317?",
+        ),
+        Failure::Proxy(text) | Failure::Io { text, .. } => Words::new(
+            format!("the call failed: {text}"),
+            "is it the gRPC port of a collector, usually 4317?",
+        ),
     }
 }
 

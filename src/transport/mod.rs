@@ -12,6 +12,9 @@ mod console;
 mod dial;
 #[cfg(feature = "grpc")]
 pub(crate) mod grpc;
+#[cfg(all(feature = "probe", not(feature = "grpc")))]
+#[path = "no_grpc.rs"]
+mod grpc;
 mod gzip;
 mod http;
 #[cfg(test)]
@@ -26,8 +29,8 @@ mod tls;
 #[path = "no_tls.rs"]
 mod tls;
 
-#[cfg(feature = "grpc")]
-use grpc::GrpcPlan;
+#[cfg(any(feature = "grpc", feature = "probe"))]
+pub(crate) use grpc::GrpcPlan;
 pub(crate) use http::HttpPlan;
 #[cfg(feature = "probe")]
 pub(crate) use http::{End, Failure, Reply, ReplyBody, Trial};
@@ -118,6 +121,21 @@ pub(crate) enum TlsFaultKind {
     Other,
 }
 
+/// What a server says of a call that exports nothing, without what it may have repeated of our secrets.
+#[cfg(feature = "probe")]
+#[cfg_attr(not(feature = "grpc"), allow(dead_code, reason = "only gRPC has calls"))]
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct CallReply {
+    /// As gRPC counts them: 0 is success.
+    pub(crate) code: u32,
+    /// The code's name, like `UNAVAILABLE`.
+    pub(crate) name: String,
+    /// May be empty.
+    pub(crate) message: String,
+    /// What is not as it should be about a success.
+    pub(crate) odd: Option<&'static str>,
+}
+
 /// Opens a transport, in this process or in a forked child.
 pub(crate) type Opener = Box<dyn Fn() -> Box<dyn Transport> + Send + Sync>;
 
@@ -132,8 +150,11 @@ pub(crate) fn grpc(settings: &HttpSettings) -> Result<Opener, String> {
 }
 
 #[cfg(not(feature = "grpc"))]
+const NO_GRPC: &str = "this build cannot send over gRPC; build standpipe with its feature \"grpc\"";
+
+#[cfg(not(feature = "grpc"))]
 pub(crate) fn grpc(_: &HttpSettings) -> Result<Opener, String> {
-    Err("this build cannot send over gRPC; build standpipe with its feature \"grpc\"".to_owned())
+    Err(NO_GRPC.to_owned())
 }
 
 /// Opens what prints requests instead of sending them.

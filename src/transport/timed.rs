@@ -58,9 +58,11 @@ impl Timed {
         self.deadline = deadline;
     }
 
-    /// Does `work` with a socket that never waits: where it would, `work` sees `WouldBlock`.
+    /// Does `work` with a socket that never waits: where it would, `work` sees `WouldBlock`. The deadline counts all the
+    /// same: a peer may have something to say without end.
     #[cfg(feature = "grpc")]
     pub(super) fn without_waiting<T>(&mut self, work: impl FnOnce(&TcpStream) -> Result<T>) -> Result<T> {
+        time_left(Some(self.deadline))?;
         self.stream.set_nonblocking(true)?;
         let done = work(&self.stream);
         self.stream.set_nonblocking(false)?;

@@ -3,7 +3,6 @@
 use standpipe::receiver::Receiver;
 use standpipe::{Config, Severity, Telemetry};
 
-use crate::outcome::NOT_YET;
 use crate::rules::{text, tracer};
 use crate::scene::LONG;
 use crate::table::{Row, Table, hold, row};
@@ -239,20 +238,6 @@ const WHOLE: &[Row] = &[
         &["exporters = none"],
     ),
 ];
-
-#[test]
-fn of_grpc_it_is_told_that_this_version_cannot_send_it() {
-    let text = "[tracer.otel]\ntype = 'otel'\ntransport = 'grpc'\n";
-    let config = Config::from_toml_str(text).unwrap();
-    let [finding] = config.findings() else { panic!("{:?}", config.findings()) };
-    assert_eq!(
-        finding.to_string(),
-        format!(
-            "warning: <toml>:3:13: tracer.otel.transport: {NOT_YET}; \
-             write transport = \"http\" and the collector's HTTP port, usually 4318, until it can"
-        )
-    );
-}
 
 /// What a tracer with this level sends of a span with an event, and of a log record of each severity.
 fn sent_at(level: &str) -> (Vec<(String, usize)>, Vec<i32>) {

@@ -5,6 +5,7 @@
 
 mod answers;
 mod client;
+mod grpc;
 mod hostile;
 mod lifecycle;
 mod script;

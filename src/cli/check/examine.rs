@@ -66,7 +66,7 @@ pub(super) fn examine(subject: &Subject) -> Result<Examined, Vec<Finding>> {
     if let Err(error) = try_out(&exporters) {
         let (usable, more) = with_findings(error);
         findings.extend(more);
-        exporters.retain(|(exporter, summary)| !can_be_tried(summary) || holds(&usable, exporter));
+        exporters.retain(|(exporter, _)| holds(&usable, exporter));
     }
     let general = general(&config);
     if is_disabled(&general) {
@@ -85,15 +85,10 @@ fn with_findings(error: ConfigError) -> (Config, Vec<Finding>) {
 
 /// Finds what only shows when everything is put together: a certificate that is none, a thread too many.
 fn try_out(exporters: &[(Exporter, Summary)]) -> Result<(), ConfigError> {
-    let tried = exporters.iter().filter(|(_, summary)| can_be_tried(summary));
-    let config = tried.fold(Config::new(), |config, (exporter, _)| config.exporter(exporter.clone()));
+    let all = exporters.iter();
+    let config = all.fold(Config::new(), |config, (exporter, _)| config.exporter(exporter.clone()));
     Telemetry::start(config)?.shutdown(Duration::ZERO);
     Ok(())
-}
-
-/// This version can describe what it cannot start; a warning says so already.
-pub(super) fn can_be_tried(summary: &Summary) -> bool {
-    summary.transport != "grpc"
 }
 
 fn holds(config: &Config, exporter: &Exporter) -> bool {

@@ -14,7 +14,7 @@ use std::process::ExitCode;
 
 use standpipe::Finding;
 
-use self::examine::{Examined, can_be_tried, examine};
+use self::examine::{Examined, examine};
 use self::report::Report;
 use self::stages::Asked;
 use self::sum::Sum;
@@ -100,13 +100,12 @@ fn draw(order: &Order, examined: &Examined, look: &Look) -> Result<bool, Failure
             for answer in &answers {
                 print(&answer.draw(look))?;
             }
-            asked.push((summary, answers));
+            asked.push(answers);
         }
     }
     let failed = |answers: &[Asked]| answers.iter().filter(|asked| asked.has_failed()).count();
-    let tried = asked.iter().filter(|(summary, _)| can_be_tried(summary));
-    let unanswered = tried.filter(|(_, answers)| failed(answers) > 0).count();
-    let failures = asked.iter().map(|(_, answers)| failed(answers)).sum();
+    let unanswered = asked.iter().filter(|answers| failed(answers) > 0).count();
+    let failures = asked.iter().map(|answers| failed(answers)).sum();
     let sum = Sum::new(&report, examined, unanswered, failures);
     print(&[sum.draw(&report.origin.name, look)])?;
     Ok(sum.has_failed())

@@ -2,7 +2,7 @@
 
 use standpipe::FindingSeverity;
 
-use super::examine::{Examined, can_be_tried};
+use super::examine::Examined;
 use super::problem;
 use super::report::Report;
 use crate::cli::describe;
@@ -12,8 +12,6 @@ use crate::cli::paint::{Ink, Look};
 #[derive(Debug)]
 pub(super) struct Sum {
     exporters: usize,
-    /// Exporters over gRPC, which this version cannot start.
-    waiting: usize,
     /// Exporters of which an endpoint was asked in vain.
     unanswered: usize,
     errors: usize,
@@ -26,7 +24,6 @@ impl Sum {
     pub(super) fn new(report: &Report, examined: &Examined, unanswered: usize, failures: usize) -> Self {
         Self {
             exporters: examined.exporters.len(),
-            waiting: examined.exporters.iter().filter(|(_, summary)| !can_be_tried(summary)).count(),
             unanswered,
             errors: report.count(FindingSeverity::Error) + failures,
             warnings: report.count(FindingSeverity::Warning),
@@ -40,14 +37,11 @@ impl Sum {
 
     /// One line, about what has this name.
     pub(super) fn draw(&self, name: &str, look: &Look) -> String {
-        let usable = self.exporters - self.waiting - self.unanswered;
+        let usable = self.exporters - self.unanswered;
         let mut parts = vec![match usable {
             0 => "no usable exporter".to_owned(),
             usable => describe::count(usable as u64, "usable exporter"),
         }];
-        if self.waiting > 0 {
-            parts.push(format!("{} for a version with gRPC", self.waiting));
-        }
         for (severity, count) in [
             (FindingSeverity::Error, self.errors),
             (FindingSeverity::Warning, self.warnings),
@@ -64,7 +58,7 @@ impl Sum {
             _ => (Ink::BAD.bold(), look.glyphs.cross),
         };
         let end = match (usable, self.exporters) {
-            (0, exporters) if exporters == self.waiting => "; nothing would be sent",
+            (0, 0) => "; nothing would be sent",
             (0, _) => "; nothing would arrive",
             _ => "",
         };
@@ -82,20 +76,15 @@ mod tests {
 
     #[test]
     fn the_sum_says_whether_anything_would_arrive() {
-        let sum = |exporters, waiting, unanswered, errors, warnings| {
-            let sum = Sum { exporters, waiting, unanswered, errors, warnings, notes: 0 };
+        let sum = |exporters, unanswered, errors, warnings| {
+            let sum = Sum { exporters, unanswered, errors, warnings, notes: 0 };
             assert_eq!(sum.has_failed(), errors > 0);
             sum.draw("otlp.toml", &plain_look(80))
         };
-        assert_eq!(sum(2, 0, 0, 0, 1), "✓ otlp.toml: 2 usable exporters, 1 warning");
-        assert_eq!(sum(0, 0, 0, 0, 0), "! otlp.toml: no usable exporter; nothing would be sent");
-        assert_eq!(sum(0, 0, 0, 2, 0), "✗ otlp.toml: no usable exporter, 2 errors; nothing would be sent");
-        assert_eq!(sum(2, 0, 1, 1, 0), "✗ otlp.toml: 1 usable exporter, 1 error");
-        assert_eq!(sum(1, 0, 1, 1, 0), "✗ otlp.toml: no usable exporter, 1 error; nothing would arrive");
-        assert_eq!(
-            sum(2, 2, 0, 0, 1),
-            "! otlp.toml: no usable exporter, 2 for a version with gRPC, 1 warning; nothing would be sent"
-        );
-        assert_eq!(sum(2, 1, 0, 0, 0), "✓ otlp.toml: 1 usable exporter, 1 for a version with gRPC");
+        assert_eq!(sum(2, 0, 0, 1), "✓ otlp.toml: 2 usable exporters, 1 warning");
+        assert_eq!(sum(0, 0, 0, 0), "! otlp.toml: no usable exporter; nothing would be sent");
+        assert_eq!(sum(0, 0, 2, 0), "✗ otlp.toml: no usable exporter, 2 errors; nothing would be sent");
+        assert_eq!(sum(2, 1, 1, 0), "✗ otlp.toml: 1 usable exporter, 1 error");
+        assert_eq!(sum(1, 1, 1, 0), "✗ otlp.toml: no usable exporter, 1 error; nothing would arrive");
     }
 }

@@ -75,6 +75,26 @@ impl Exporter {
     /// |---|---|
     /// | `host`, `host:port` | without TLS, port 4317 if absent |
     /// | `http://…`, `https://…` | without or with TLS; its port, or that of its scheme; a path means nothing |
+    ///
+    /// [Headers](Self::header) are sent as metadata; those that gRPC writes itself, like `te` and `grpc-timeout`, are an
+    /// error at start. All else is as over HTTP: queue, batches, deadlines, retries and the ledger.
+    ///
+    /// ```
+    /// use standpipe::{Compression, Config, Exporter, Telemetry};
+    ///
+    /// # let receiver = standpipe::receiver::Receiver::start()?;
+    /// # let endpoint = receiver.grpc_endpoint();
+    /// # /*
+    /// let endpoint = "localhost:4317";
+    /// # */
+    /// let exporter = Exporter::grpc(endpoint).compression(Compression::Gzip).header("x-tenant", "seven");
+    /// let telemetry = Telemetry::start(Config::new().service_name("shop").exporter(exporter))?;
+    /// telemetry.tracer("shop").span("checkout").set("order.id", 4711);
+    /// let ledger = telemetry.shutdown(std::time::Duration::from_secs(2));
+    /// assert_eq!(ledger.lost(), 0);
+    /// # assert_eq!(receiver.span_count(), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn grpc(endpoint: impl Into<String>) -> Self {
         let mut exporter = Self::new("otlp".to_owned(), None);
         exporter.set_transport(Transport::Grpc, Source::Code);

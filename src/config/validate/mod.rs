@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::error::{ConfigError, Fault, Finding, FindingSeverity};
 use super::key::Key;
-use super::{Compression, Config, Exporter, duration, header, size};
+use super::{Compression, Config, Exporter, Transport, duration, header, size};
 
 /// The queue keeps its two counts in one word: 24 bits for records …
 pub(super) const QUEUE_RECORDS: RangeInclusive<u64> = 1..=(1 << 24) - 1;
@@ -43,9 +43,6 @@ pub(super) fn validate(
             found.push(whole(exporter, "another exporter has the same id", "give each its own with id"));
         }
         broken[index] |= found.iter().any(|finding| finding.severity == FindingSeverity::Error);
-        if !broken[index] {
-            found.extend(remarks::missing_transport(exporter));
-        }
         // a variable that several exporters ask is wrong once
         found.retain(|finding| finding.location.is_some() || !findings.contains(finding));
         findings.append(&mut found);
@@ -103,6 +100,7 @@ fn check(exporter: &Exporter, found: &mut Vec<Finding>) {
         (Key::BlockTimeout, check_block_timeout(exporter.queue.block_timeout)),
     ];
     let connection = [
+        (Key::Transport, check_transport(exporter.http.transport, cfg!(feature = "grpc"))),
         (Key::Endpoint, check_endpoint(exporter, cfg!(feature = "tls"))),
         (Key::Compression, check_compression(exporter.http.compression, cfg!(feature = "gzip"))),
         (Key::CaFile, check_ca(exporter)),
@@ -121,7 +119,8 @@ fn check(exporter: &Exporter, found: &mut Vec<Finding>) {
         report(severity, key, fault);
     }
     for (index, (name, value)) in exporter.http.headers.iter().enumerate().filter(|_| connects) {
-        if let Err(fault) = header::check(index + 1, name, value.expose()) {
+        let checked = header::check(index + 1, name, value.expose());
+        if let Err(fault) = checked.and_then(|()| check_metadata(exporter.http.transport, name)) {
             found.push(exporter.finding(
                 FindingSeverity::Error,
                 Key::Headers,
@@ -218,6 +217,23 @@ fn check_endpoint(exporter: &Exporter, can_encrypt: bool) -> Result<(), Fault> {
     Ok(())
 }
 
+fn check_transport(transport: Transport, can_call: bool) -> Result<(), Fault> {
+    if transport == Transport::Grpc && !can_call {
+        return Err(Fault::new(
+            "this build cannot send over gRPC",
+            "build standpipe with its feature \"grpc\"",
+        ));
+    }
+    Ok(())
+}
+
+fn check_metadata(transport: Transport, name: &str) -> Result<(), Fault> {
+    match transport {
+        Transport::Grpc => header::check_metadata(name),
+        Transport::Http | Transport::Console => Ok(()),
+    }
+}
+
 fn check_compression(compression: Compression, can_compress: bool) -> Result<(), Fault> {
     if compression == Compression::Gzip && !can_compress {
         return Err(Fault::new(
@@ -270,7 +286,7 @@ fn check_user_agent(exporter: &Exporter) -> Result<(), Fault> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Source, Transport};
+    use crate::config::Source;
     use crate::record::Signal;
 
     fn refused(exporter: Exporter) -> String {
@@ -455,11 +471,28 @@ mod tests {
     }
 
     #[test]
+    fn headers_that_only_grpc_cannot_carry_are_refused_only_there() {
+        for name in ["Host", "TE", "grpc-timeout", "keep-alive", "Proxy-Connection", "upgrade"] {
+            assert_eq!(
+                refused(Exporter::grpc("localhost").header("x-tenant", "seven").header(name, "hunter2")),
+                format!(
+                    "exporter \"otlp\".headers: header {name:?} is not yours to set over gRPC; \
+                     remove it: standpipe writes what is needed"
+                )
+            );
+            assert!(Config::new().exporter(exporter().header(name, "x")).validate().is_ok(), "{name}");
+        }
+    }
+
+    #[test]
     fn what_a_build_cannot_do_is_refused() {
         let secure = Exporter::http("https://localhost");
         let fault = check_endpoint(&secure, false).expect_err("no TLS");
         assert_eq!(fault.what, "https needs TLS, which this build does not have");
         assert!(check_endpoint(&exporter(), false).is_ok());
+        let fault = check_transport(Transport::Grpc, false).expect_err("no gRPC");
+        assert_eq!(fault.what, "this build cannot send over gRPC");
+        assert!(check_transport(Transport::Http, false).is_ok());
         let fault = check_compression(Compression::Gzip, false).expect_err("no gzip");
         assert_eq!(fault.what, "this build cannot compress");
         assert!(check_compression(Compression::None, false).is_ok());

@@ -123,23 +123,6 @@ fn short_interval(exporter: &Exporter) -> Option<Remark> {
     (is_short && exporter.signals.contain(Signal::Metrics)).then(|| (Key::Interval, Fault::new(what, fix)))
 }
 
-/// A configuration may ask for what only other versions can do: it can be read and shown, but not started. Of an
-/// exporter that is broken anyway it need not be said.
-pub(super) fn missing_transport(exporter: &Exporter) -> Option<Finding> {
-    let is_missing = exporter.http.transport == Transport::Grpc;
-    let fix = match (exporter.route(), exporter.source(Key::Transport)) {
-        // such files know no other
-        (Some(_), _) => "until it can, write a section tracer.<id> with transport http beside it",
-        (None, Source::Environment(_)) => {
-            "write http/protobuf, and the collector's HTTP port, usually 4318, until it can"
-        }
-        (None, _) => "write transport = \"http\" and the collector's HTTP port, usually 4318, until it can",
-    };
-    let source = exporter.source(Key::Transport);
-    let fault = Fault::new("this version cannot send over gRPC yet", fix);
-    is_missing.then(|| exporter.finding(FindingSeverity::Warning, Key::Transport, &source, fault))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

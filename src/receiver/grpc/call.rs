@@ -52,7 +52,7 @@ impl Head {
     }
 
     pub(super) fn signal(&self) -> Option<Signal> {
-        Signal::ALL.into_iter().find(|signal| path_of(*signal) == self.path)
+        Signal::ALL.into_iter().find(|signal| signal.grpc_path() == self.path)
     }
 }
 
@@ -69,14 +69,6 @@ fn check_bytes(name: &[u8], value: &[u8]) -> Result<(), &'static str> {
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
-}
-
-fn path_of(signal: Signal) -> &'static str {
-    match signal {
-        Signal::Traces => "/opentelemetry.proto.collector.trace.v1.TraceService/Export",
-        Signal::Logs => "/opentelemetry.proto.collector.logs.v1.LogsService/Export",
-        Signal::Metrics => "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export",
-    }
 }
 
 /// A head that passed.
@@ -137,6 +129,6 @@ fn is_grpc(media_type: &str) -> bool {
 }
 
 fn no_such_path() -> String {
-    let places = Signal::ALL.map(|signal| format!("{} go to {}", signal.name(), path_of(signal)));
+    let places = Signal::ALL.map(|signal| format!("{} go to {}", signal.name(), signal.grpc_path()));
     format!("no such path: {}", places.join(", "))
 }

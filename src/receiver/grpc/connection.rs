@@ -80,17 +80,15 @@ impl<'a> Reader<'a> {
         let line = self.desk.line;
         // an answer that is under way may be finished any time: then the clock of the next call starts
         self.wire.set_deadline(line.deadline().or_else(|| line.shared.read_deadline()));
-        let events = match self.read_bytes() {
+        let (events, result) = match self.read_bytes() {
             Ok(length @ 1..) => line.receive(&self.buffer[..length]),
             Err(error) if matches!(error.kind(), io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock) => {
                 line.expire()
             }
             Ok(_) | Err(_) => return Err(self.leave()),
         };
-        match events {
-            Ok(events) => self.sort(events),
-            Err(end) => Err(self.conclude(end)),
-        }
+        let calls = self.sort(events)?;
+        result.map(|()| calls).map_err(|end| self.conclude(end))
     }
 
     fn read_bytes(&mut self) -> io::Result<usize> {

@@ -23,13 +23,13 @@ pub(super) struct Data<'a> {
 }
 
 impl Session {
-    pub(super) fn end_block(&mut self, now: Instant, events: &mut Vec<Event>) -> Result<(), Fault> {
+    pub(super) fn end_block(&mut self, events: &mut Vec<Event>) -> Result<(), Fault> {
         let Some(Block { stream: id, ends_stream, bytes, .. }) = self.block.take() else { return Ok(()) };
         // also what nobody waits for: the table must stay the same on both sides
         let list = self.decoder.decode(&bytes);
         let list = list.map_err(|Malformed(what)| Fault { code: Code::COMPRESSION, what })?;
         if id > self.newest {
-            return self.begin(now, id, list, ends_stream, events);
+            return self.begin(id, list, ends_stream, events);
         }
         let Some(stream) = self.streams.get_mut(&id) else { return Ok(()) };
         if stream.is_heard || !ends_stream {
@@ -42,7 +42,6 @@ impl Session {
 
     fn begin(
         &mut self,
-        now: Instant,
         id: u32,
         list: List,
         ends_stream: bool,
@@ -53,13 +52,13 @@ impl Session {
         }
         self.newest = id;
         if self.streams.len() >= MOST_STREAMS {
-            return self.drop_stream(now, id, Code::REFUSED_STREAM);
+            return self.drop_stream(id, Code::REFUSED_STREAM);
         }
         let head = match list {
             List::TooLong => None,
             List::Fields(fields) => match Head::of(fields) {
                 Ok(head) => Some(head),
-                Err(_) => return self.drop_stream(now, id, Code::PROTOCOL),
+                Err(_) => return self.drop_stream(id, Code::PROTOCOL),
             },
         };
         self.streams.insert(id, Stream::new(self.initial_window, ends_stream));
@@ -70,7 +69,7 @@ impl Session {
         events.push(Event::Begun(id));
         match Plan::of(&head) {
             Ok(plan) => {
-                let incoming = Incoming { head, plan, body: Vec::new(), begun: now };
+                let incoming = Incoming { head, plan, body: Vec::new(), begun: self.now };
                 self.streams.entry(id).and_modify(|stream| stream.incoming = Some(incoming));
                 if ends_stream {
                     self.hand_over(id, events);
@@ -83,7 +82,6 @@ impl Session {
 
     pub(super) fn take_data(
         &mut self,
-        now: Instant,
         id: u32,
         data: Data<'_>,
         events: &mut Vec<Event>,
@@ -98,7 +96,7 @@ impl Session {
         }
         let Some(stream) = self.streams.get_mut(&id) else { return Ok(()) };
         if stream.is_heard {
-            return self.drop_stream(now, id, STREAM_CLOSED);
+            return self.drop_stream(id, STREAM_CLOSED);
         }
         stream.is_heard = data.ends_stream;
         if let Some(increment) = stream.allowance.receive(data.flow)? {
@@ -119,8 +117,8 @@ impl Session {
     }
 
     /// Refuses the calls that took too long to arrive. An error if there was none for too long.
-    pub(super) fn expire(&mut self, now: Instant, events: &mut Vec<Event>) -> Result<(), End> {
-        let time = self.limits.time;
+    pub(super) fn expire(&mut self, events: &mut Vec<Event>) -> Result<(), End> {
+        let (now, time) = (self.now, self.limits.time);
         let is_late = |since: Instant| now.saturating_duration_since(since) >= time;
         if self.streams.is_empty() && is_late(self.idle_since) {
             return Err(End::Idle);
@@ -163,28 +161,28 @@ impl Session {
     }
 
     /// Ends a stream from our side, whatever was to come of it.
-    pub(super) fn drop_stream(&mut self, now: Instant, id: u32, code: Code) -> Result<(), Fault> {
+    pub(super) fn drop_stream(&mut self, id: u32, code: Code) -> Result<(), Fault> {
         frame::write_reset(id, code, &mut self.out);
-        self.forget(now, id);
+        self.forget(id);
         self.bear_nuisance()
     }
 
     /// Nothing more will come of this stream. If someone works on its answer, it is kept for them, and goes on being
     /// counted: else a client could begin and reset as many as it likes.
-    pub(super) fn forget(&mut self, now: Instant, id: u32) {
+    pub(super) fn forget(&mut self, id: u32) {
         let Some(stream) = self.streams.get_mut(&id) else { return };
         (stream.is_heard, stream.is_answered) = (true, true);
         if let Some(incoming) = stream.incoming.take() {
             self.buffered -= incoming.body.len();
         }
-        self.remove_if_done(now, id);
+        self.remove_if_done(id);
     }
 
-    pub(super) fn remove_if_done(&mut self, now: Instant, id: u32) {
+    pub(super) fn remove_if_done(&mut self, id: u32) {
         let is_done = |stream: &Stream| stream.is_heard && stream.is_answered && !stream.in_hand;
         if self.streams.get(&id).is_some_and(is_done) {
             self.streams.remove(&id);
-            self.idle_since = now;
+            self.idle_since = self.now;
         }
     }
 }

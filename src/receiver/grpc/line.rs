@@ -41,31 +41,32 @@ impl<'a> Line<'a> {
         Self { shared, socket, state: Mutex::new(state), moved: Condvar::new() }
     }
 
-    /// Takes in what came; after a hang-up, it is of no interest.
-    pub(super) fn receive(&self, bytes: &[u8]) -> Result<Vec<Event>, End> {
-        self.listen(|session, events| session.receive(Instant::now(), bytes, events))
+    /// Takes in what came; after a hang-up, it is of no interest. What came before the end is there, too.
+    pub(super) fn receive(&self, bytes: &[u8]) -> (Vec<Event>, Result<(), End>) {
+        self.listen(|session, events| session.receive(bytes, events))
     }
 
     /// Refuses what took too long.
-    pub(super) fn expire(&self) -> Result<Vec<Event>, End> {
-        self.listen(|session, events| session.expire(Instant::now(), events))
+    pub(super) fn expire(&self) -> (Vec<Event>, Result<(), End>) {
+        self.listen(|session, events| session.expire(events))
     }
 
     fn listen(
         &self,
         listen: impl FnOnce(&mut Session, &mut Vec<Event>) -> Result<(), End>,
-    ) -> Result<Vec<Event>, End> {
+    ) -> (Vec<Event>, Result<(), End>) {
         let mut events = Vec::new();
         let mut state = self.state.lock();
         if state.is_over {
-            return Ok(events);
+            return (events, Ok(()));
         }
+        state.session.tell_time(Instant::now());
         let result = listen(&mut state.session, &mut events);
         // a client that takes in nothing more is found out by the next read
         let _ = self.flush(&mut state);
         drop(state);
         self.moved.notify_all();
-        result.map(|()| events)
+        (events, result)
     }
 
     pub(super) fn deadline(&self) -> Option<Instant> {
@@ -124,7 +125,8 @@ impl<'a> Line<'a> {
     }
 
     fn speak(&self) -> Result<MutexGuard<'_, State>, Gone> {
-        let state = self.state.lock();
+        let mut state = self.state.lock();
+        state.session.tell_time(Instant::now());
         if state.is_over { Err(Gone) } else { Ok(state) }
     }
 
@@ -174,6 +176,8 @@ impl<'a> Line<'a> {
 
     /// The answer to this call is finished, or never will be.
     pub(super) fn let_go(&self, stream: u32) {
-        self.state.lock().session.let_go(Instant::now(), stream);
+        let session = &mut self.state.lock().session;
+        session.tell_time(Instant::now());
+        session.let_go(stream);
     }
 }

@@ -19,5 +19,8 @@ mod outgoing;
 mod reply;
 mod session;
 mod stream;
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests;
 
 pub(super) use connection::serve;

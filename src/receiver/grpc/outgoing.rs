@@ -1,7 +1,5 @@
 //! The answers of a session, on their way out as fast as the client allows.
 
-use std::time::Instant;
-
 use super::session::Session;
 use super::stream::Stream;
 use crate::transport::grpc::http2::frame::{self, Code, LEAST_MAX_FRAME, flag, kind};
@@ -73,11 +71,11 @@ impl Session {
     }
 
     /// Nobody works on this answer any more, finished or not.
-    pub(super) fn let_go(&mut self, now: Instant, id: u32) {
+    pub(super) fn let_go(&mut self, id: u32) {
         if let Some(stream) = self.streams.get_mut(&id) {
             stream.in_hand = false;
         }
-        self.remove_if_done(now, id);
+        self.remove_if_done(id);
     }
 
     pub(super) fn take_out(&mut self) -> Vec<u8> {
@@ -95,5 +93,7 @@ impl Session {
             // what is still on its way is of no use: there is an answer
             frame::write_reset(id, Code::NO_ERROR, &mut self.out);
         }
+        // at once: as soon as the client has its answer, it may begin another
+        self.let_go(id);
     }
 }

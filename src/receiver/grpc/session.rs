@@ -50,6 +50,8 @@ pub(super) struct Session {
     /// Bytes of calls on their way in.
     pub(super) buffered: usize,
     pub(super) nuisances: u32,
+    /// The time, as far as the session was told.
+    pub(super) now: Instant,
     /// When the last stream ended, or the connection began.
     pub(super) idle_since: Instant,
     pub(super) out: Vec<u8>,
@@ -116,9 +118,14 @@ impl Session {
             owes_table_size: false,
             buffered: 0,
             nuisances: 0,
+            now,
             idle_since: now,
             out: Vec::new(),
         }
+    }
+
+    pub(super) fn tell_time(&mut self, now: Instant) {
+        self.now = now;
     }
 
     /// When to look at the clock again: `None` while all that is open waits for its answer.
@@ -133,13 +140,13 @@ impl Session {
     }
 
     /// Takes in what came.
-    pub(super) fn receive(&mut self, now: Instant, bytes: &[u8], events: &mut Vec<Event>) -> Result<(), End> {
+    pub(super) fn receive(&mut self, bytes: &[u8], events: &mut Vec<Event>) -> Result<(), End> {
         let bytes = self.take_preface(bytes)?;
         let mut inbox = std::mem::take(&mut self.inbox);
         inbox.push(bytes);
         while let Some((head, payload)) = inbox.take()? {
             let frame = Frame::read(head, payload)?;
-            self.take_frame(now, frame, events)?;
+            self.take_frame(frame, events)?;
         }
         self.inbox = inbox;
         Ok(())
@@ -166,7 +173,7 @@ impl Session {
         Ok(rest)
     }
 
-    fn take_frame(&mut self, now: Instant, frame: Frame<'_>, events: &mut Vec<Event>) -> Result<(), Fault> {
+    fn take_frame(&mut self, frame: Frame<'_>, events: &mut Vec<Event>) -> Result<(), Fault> {
         if self.block.is_some() && !matches!(frame, Frame::Continuation { .. }) {
             return Err(Fault::protocol("a header block that is broken off"));
         }
@@ -175,20 +182,20 @@ impl Session {
         }
         match frame {
             Frame::Data { stream, content, flow, ends_stream } => {
-                self.take_data(now, stream, Data { content, flow, ends_stream }, events)
+                self.take_data(stream, Data { content, flow, ends_stream }, events)
             }
             Frame::Headers { stream, block, ends_stream, ends_block } => {
                 self.block = Some(Block::begin(stream, ends_stream, block));
-                if ends_block { self.end_block(now, events) } else { Ok(()) }
+                if ends_block { self.end_block(events) } else { Ok(()) }
             }
             Frame::Continuation { stream, block: piece, ends_block } => {
                 let block = self.block.as_mut();
                 block.ok_or(Fault::protocol("a header block without a beginning"))?.add(stream, piece)?;
-                if ends_block { self.end_block(now, events) } else { Ok(()) }
+                if ends_block { self.end_block(events) } else { Ok(()) }
             }
             Frame::Settings(settings) => self.take_settings(settings),
-            Frame::WindowUpdate { stream, increment } => self.take_window_update(now, stream, increment),
-            Frame::Reset { stream, .. } => self.take_reset(now, stream),
+            Frame::WindowUpdate { stream, increment } => self.take_window_update(stream, increment),
+            Frame::Reset { stream, .. } => self.take_reset(stream),
             Frame::Ping(payload) => {
                 frame::write_ping_ack(payload, &mut self.out);
                 self.bear_nuisance()
@@ -229,7 +236,7 @@ impl Session {
         self.bear_nuisance()
     }
 
-    fn take_window_update(&mut self, now: Instant, stream: u32, increment: u32) -> Result<(), Fault> {
+    fn take_window_update(&mut self, stream: u32, increment: u32) -> Result<(), Fault> {
         if stream == 0 {
             if increment == 0 {
                 return Err(Fault::protocol("a window update of nothing"));
@@ -239,9 +246,9 @@ impl Session {
         self.not_idle(stream)?;
         let Some(open) = self.streams.get_mut(&stream) else { return Ok(()) };
         match increment {
-            0 => self.drop_stream(now, stream, Code::PROTOCOL),
+            0 => self.drop_stream(stream, Code::PROTOCOL),
             _ if open.window.shift(i64::from(increment)).is_err() => {
-                self.drop_stream(now, stream, Code::FLOW_CONTROL)
+                self.drop_stream(stream, Code::FLOW_CONTROL)
             }
             _ => Ok(()),
         }
@@ -255,9 +262,9 @@ impl Session {
         }
     }
 
-    fn take_reset(&mut self, now: Instant, stream: u32) -> Result<(), Fault> {
+    fn take_reset(&mut self, stream: u32) -> Result<(), Fault> {
         self.not_idle(stream)?;
-        self.forget(now, stream);
+        self.forget(stream);
         self.bear_nuisance()
     }
 }

@@ -167,15 +167,16 @@ impl Link {
         loop {
             let progress = self.conn.send(message);
             self.flush()?;
-            if progress == Progress::GoesOn && self.hung_up.is_none() {
+            let heard = match progress {
                 // the server may have heard enough
-                self.catch_up(buffer)?;
-            } else {
-                self.read(buffer)?;
-            }
+                Progress::GoesOn if self.hung_up.is_none() => self.catch_up(buffer),
+                _ => self.read(buffer),
+            };
+            // an answer stands, whatever came behind it
             if let Some(end) = self.conn.take_end() {
                 return Ok(end);
             }
+            heard?;
             if self.conn.is_forsaken() && !is_forsaken {
                 is_forsaken = true;
                 self.stream.set_deadline(deadline.min(Instant::now() + LAST_WORDS));
@@ -191,8 +192,11 @@ impl Link {
         match self.stream.write_all(self.conn.output()) {
             Ok(()) => self.conn.clear_output(),
             Err(error) if is_hang_up(&error) => self.hung_up = Some(error),
-            // part of a frame may be on its way: nothing can follow it
-            Err(error) => return Err(error.into()),
+            // part of a frame may be on its way: nothing can follow it, even if nobody minds now
+            Err(error) => {
+                self.hung_up = Some(error.kind().into());
+                return Err(error.into());
+            }
         }
         Ok(())
     }

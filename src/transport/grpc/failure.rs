@@ -1,5 +1,8 @@
 //! Why there is no answer, and what that means.
 
+#[cfg(test)]
+mod tests;
+
 use std::io::{self, ErrorKind};
 
 use super::super::answer::printable;
@@ -7,6 +10,9 @@ use super::super::{TlsFault, Verdict, lower_first, tls};
 use super::http2::conn::{Farewell, HeadTooLong};
 use super::http2::frame::{Code, Fault};
 use super::status::Status;
+
+/// Of a handshake that led to something else.
+pub(super) const NO_HTTP2: &str = "the server offers no HTTP/2, which gRPC needs";
 
 #[derive(Debug)]
 pub(super) enum Failure {
@@ -76,27 +82,42 @@ impl Failure {
 
     /// Trouble on the way is for trying again; trouble with certificates or with what speaks there is not.
     pub(super) fn verdict(self, target: &str) -> Verdict {
-        let later = |what: &str| Verdict::TryLater { after: None, reason: format!("call {target}: {what}") };
-        let refused = |what: &str| Verdict::Refused { reason: format!("call {target}: {what}") };
+        let what = self.what();
+        let reason = format!("call {target}: {what}");
         match self {
-            Self::TimedOut => later("no answer in time"),
-            Self::HostNotFound => later("host not found"),
-            Self::Io(error) => later(&lower_first(&printable(&error.to_string()))),
-            Self::Proxy(error) => later(&format!("proxy: {}", lower_first(&printable(&error.to_string())))),
-            Self::Tls(fault) => refused(&format!("tls: {}", printable(&fault.what))),
-            Self::NoHttp2 => refused("tls: the server offers no HTTP/2, which gRPC needs"),
-            Self::Left(what) => later(&what),
-            Self::Fault(fault) => refused(&format!("no HTTP/2 as it should be: {}", fault.what)),
+            Self::TimedOut
+            | Self::HostNotFound
+            | Self::Io(_)
+            | Self::Proxy(_)
+            | Self::Left(_)
+            | Self::Unprocessed => Verdict::TryLater { after: None, reason },
+            Self::Tls(_)
+            | Self::NoHttp2
+            | Self::Fault(_)
+            | Self::HeadTooLong(_)
+            | Self::TooLong(_)
+            | Self::Malformed(_) => Verdict::Refused { reason },
+            Self::Reset(code) => Status::of_reset(code).verdict(target, &what, None),
+        }
+    }
+
+    /// In words.
+    pub(super) fn what(&self) -> String {
+        match self {
+            Self::TimedOut => "no answer in time".to_owned(),
+            Self::HostNotFound => "host not found".to_owned(),
+            Self::Io(error) => lower_first(&printable(&error.to_string())),
+            Self::Proxy(error) => format!("proxy: {}", lower_first(&printable(&error.to_string()))),
+            Self::Tls(fault) => format!("tls: {}", printable(&fault.what)),
+            Self::NoHttp2 => format!("tls: {NO_HTTP2}"),
+            Self::Left(what) => what.clone(),
+            Self::Fault(fault) => format!("no HTTP/2 as it should be: {}", fault.what),
             Self::HeadTooLong(HeadTooLong { limit }) => {
-                refused(&format!("the headers are too long: the server takes {limit} bytes of them"))
+                format!("the headers are too long: the server takes {limit} bytes of them")
             }
-            Self::Unprocessed => later("the server takes no calls"),
-            Self::Reset(code) => {
-                let status = Status::of_reset(code);
-                let message = format!("the server broke the call off: {code}");
-                status.verdict(target, &message, None)
-            }
-            Self::TooLong(what) | Self::Malformed(what) => refused(what),
+            Self::Unprocessed => "the server takes no calls".to_owned(),
+            Self::Reset(code) => format!("the server broke the call off: {code}"),
+            Self::TooLong(what) | Self::Malformed(what) => (*what).to_owned(),
         }
     }
 }

@@ -1,5 +1,8 @@
 //! The socket under a connection: TCP or TLS, and a way to break it from another thread.
 
+#[cfg(test)]
+mod tests;
+
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};

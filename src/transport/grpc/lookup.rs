@@ -1,5 +1,8 @@
 //! The addresses of a host. The system's look-up has no time-out, so it has a thread of its own.
 
+#[cfg(test)]
+mod tests;
+
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};

@@ -14,25 +14,25 @@ mod lookup;
 mod status;
 mod target;
 mod timeout;
+#[cfg(feature = "probe")]
+mod trial;
 mod tunnel;
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use self::client::{Client, Request};
 use self::failure::Failure;
-use self::http2::conn::Message;
+use self::http2::conn::{Answer, Message};
 use self::http2::hpack;
 use self::io::Breaker;
 use self::target::Target;
 use super::conceal::conceal;
 use super::gzip::compress;
 use super::{Payload, Transport, Verdict};
-use crate::config::{Compression, HttpSettings};
+use crate::config::{Compression, HttpSettings, is_reserved_by_grpc};
 use crate::record::Signal;
 
-/// Written by the protocol itself, or without a meaning in HTTP/2.
-const RESERVED: [&str; 5] = ["host", "keep-alive", "proxy-connection", "te", "upgrade"];
 /// A field costs so much more than its name and value, by HTTP/2's count.
 const FIELD_OVERHEAD: usize = 32;
 
@@ -61,8 +61,7 @@ impl GrpcPlan {
     pub(crate) fn new(settings: &HttpSettings) -> Result<Self, String> {
         let target = Target::new(settings)?;
         for (name, _) in &settings.headers {
-            let name = name.to_ascii_lowercase();
-            if RESERVED.contains(&name.as_str()) || name.starts_with("grpc-") {
+            if is_reserved_by_grpc(name) {
                 return Err(format!("header {name}: gRPC has its own; remove it"));
             }
         }
@@ -133,7 +132,11 @@ pub(crate) struct Grpc {
 
 impl Grpc {
     /// One attempt, until its deadline.
-    fn call(&mut self, payload: &Payload<'_>, left: Duration, deadline: Instant) -> Verdict {
+    fn call(&mut self, payload: &Payload<'_>, deadline: Instant) -> Result<Answer, Failure> {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(Failure::TimedOut);
+        }
         let head = &self.plan.heads[payload.signal as usize];
         let timeout = timeout::text(left);
         self.block.clear();
@@ -148,21 +151,22 @@ impl Grpc {
             }
         };
         let request = Request { block: &self.block, list_bytes, message };
-        match self.client.call(&request, deadline) {
-            Ok(answer) => status::judge(&answer, &self.plan.target.shown),
-            Err(failure) => failure.verdict(&self.plan.target.shown),
-        }
+        self.client.call(&request, deadline)
+    }
+
+    /// Servers may repeat what they were sent.
+    fn conceal(&self, text: String) -> String {
+        conceal(text, self.plan.secrets.iter().map(String::as_str))
     }
 }
 
 impl Transport for Grpc {
     fn send(&mut self, payload: &Payload<'_>, deadline: Instant) -> Verdict {
-        let left = deadline.saturating_duration_since(Instant::now());
-        let verdict = match left.is_zero() {
-            true => Failure::TimedOut.verdict(&self.plan.target.shown),
-            false => self.call(payload, left, deadline),
+        let verdict = match self.call(payload, deadline) {
+            Ok(answer) => status::judge(&answer, &self.plan.target.shown),
+            Err(failure) => failure.verdict(&self.plan.target.shown),
         };
-        verdict.map_text(|text| conceal(text, self.plan.secrets.iter().map(String::as_str)))
+        verdict.map_text(|text| self.conceal(text))
     }
 
     fn interrupter(&self) -> Box<dyn Fn() + Send + Sync> {

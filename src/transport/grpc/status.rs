@@ -1,5 +1,8 @@
 //! Pure: what an answer means. Reads what anyone may have sent.
 
+#[cfg(test)]
+mod tests;
+
 use std::time::{Duration, SystemTime};
 
 use super::super::answer::{self, printable, read_partial_success, read_status};
@@ -14,12 +17,12 @@ const PREFIX_BYTES: usize = 5;
 
 /// How a call ended, as gRPC counts it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Status(u32);
+pub(super) struct Status(pub(super) u32);
 
 impl Status {
-    const OK: Self = Self(0);
+    pub(super) const OK: Self = Self(0);
     const CANCELLED: Self = Self(1);
-    const UNKNOWN: Self = Self(2);
+    pub(super) const UNKNOWN: Self = Self(2);
     const DEADLINE_EXCEEDED: Self = Self(4);
     const PERMISSION_DENIED: Self = Self(7);
     const RESOURCE_EXHAUSTED: Self = Self(8);
@@ -79,7 +82,7 @@ impl Status {
         }
     }
 
-    fn name(self) -> String {
+    pub(super) fn name(self) -> String {
         const NAMES: [&str; 17] = [
             "OK",
             "CANCELLED",
@@ -103,49 +106,64 @@ impl Status {
     }
 }
 
+/// What a server says of a call.
+#[derive(Debug)]
+pub(super) struct Said {
+    pub(super) status: Status,
+    pub(super) message: String,
+    /// The delay that it asks for.
+    after: Option<Duration>,
+}
+
+/// Of a status that cannot be read.
+pub(super) const NO_NUMBER: &str = "a grpc-status that is no number";
+
 /// What an answer means.
 pub(super) fn judge(answer: &Answer, target: &str) -> Verdict {
+    match read(answer) {
+        None => Verdict::Refused { reason: format!("call {target}: {NO_NUMBER}") },
+        Some(said) if said.status == Status::OK => read_success(&answer.body).unwrap_or_else(|what| {
+            Verdict::AcceptedPartly { rejected: 0, message: format!("call {target}: {what}") }
+        }),
+        Some(said) => said.status.verdict(target, &said.message, said.after),
+    }
+}
+
+/// What an answer says; `None` if its status cannot be read.
+pub(super) fn read(answer: &Answer) -> Option<Said> {
     // trailers are all there is if the server had nothing else to say
     let last = if answer.trailers.is_empty() { &answer.head } else { &answer.trailers };
-    let Some(status) = find(last, "grpc-status") else { return judge_without_status(answer, target) };
-    let Some(status) = parse_status(status) else {
-        let reason = format!("call {target}: a grpc-status that is no number");
-        return Verdict::Refused { reason };
-    };
-    if status == Status::OK {
-        return judge_success(&answer.body, target);
-    }
+    let Some(status) = find(last, "grpc-status") else { return Some(read_without_status(answer)) };
+    let status = parse_status(status)?;
     let details = find(last, "grpc-status-details-bin").and_then(decode_base64);
     let details = details.and_then(|details| read_status(&details));
     let message = find(last, "grpc-message").map(decode_percent).unwrap_or_default();
     let (inner, after) = details.map_or_else(Default::default, |status| (status.message, status.retry_delay));
     let message = if message.is_empty() { inner } else { message };
-    status.verdict(target, &message, after)
+    Some(Said { status, message, after })
 }
 
 /// The collector has the batch, whatever its answer looks like.
-fn judge_success(body: &[u8], target: &str) -> Verdict {
-    let warning = |what: &str| {
-        let message = format!("call {target}: {what}");
-        Verdict::AcceptedPartly { rejected: 0, message }
-    };
+///
+/// # Errors
+/// What is odd about the answer.
+pub(super) fn read_success(body: &[u8]) -> Result<Verdict, &'static str> {
     let Some(([flag, length @ ..], message)) = body.split_first_chunk::<PREFIX_BYTES>() else {
-        return warning("the answer has no message");
+        return Err("the answer has no message");
     };
     let length = u32::from_be_bytes(*length) as usize;
     if *flag != 0 {
-        return warning("the answer is compressed, which was not asked for");
+        return Err("the answer is compressed, which was not asked for");
     }
-    let Some(message) = message.get(..length) else { return warning("the answer was cut short") };
-    match read_partial_success(message) {
-        answer::Answer::Accepted => Verdict::Accepted,
-        answer::Answer::Partly { rejected, message } => Verdict::AcceptedPartly { rejected, message },
-        answer::Answer::Unreadable => warning("the answer cannot be read"),
+    match read_partial_success(message.get(..length).ok_or("the answer was cut short")?) {
+        answer::Answer::Accepted => Ok(Verdict::Accepted),
+        answer::Answer::Partly { rejected, message } => Ok(Verdict::AcceptedPartly { rejected, message }),
+        answer::Answer::Unreadable => Err("the answer cannot be read"),
     }
 }
 
 /// An answer by something that does not speak gRPC.
-fn judge_without_status(answer: &Answer, target: &str) -> Verdict {
+fn read_without_status(answer: &Answer) -> Said {
     let content_type = find(&answer.head, "content-type").map(lossy).unwrap_or_default();
     let what = match answer.status {
         200 if content_type.starts_with(PROTOCOL) => "the answer has no grpc-status".to_owned(),
@@ -154,7 +172,7 @@ fn judge_without_status(answer: &Answer, target: &str) -> Verdict {
     };
     let after = find(&answer.head, "retry-after").map(lossy);
     let after = after.and_then(|after| retry_after::parse(&after, SystemTime::now()));
-    Status::of_http(answer.status).verdict(target, &what, after)
+    Said { status: Status::of_http(answer.status), message: what, after }
 }
 
 fn speaks_of_size(message: &str) -> bool {

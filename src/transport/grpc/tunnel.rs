@@ -1,5 +1,8 @@
 //! Through an HTTP proxy: one `CONNECT`, and then the connection is the server's.
 
+#[cfg(test)]
+mod tests;
+
 use std::fmt;
 use std::io::{self, ErrorKind, Read, Write};
 

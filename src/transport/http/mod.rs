@@ -1,4 +1,4 @@
-//! OTLP over HTTP/1.1. This folder is the only place that knows ureq.
+//! OTLP over HTTP/1.1, by ureq.
 
 mod failure;
 #[cfg(feature = "probe")]

@@ -61,7 +61,7 @@ impl Session {
                 self.0.process_new_packets().map_err(|error| io::Error::new(ErrorKind::InvalidData, error));
             // an alert for the server, or an answer to its key update
             let told = self.flush(wire);
-            processed.and_then(|_| told)?;
+            processed.and(told)?;
         }
     }
 

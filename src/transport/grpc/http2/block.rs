@@ -1,5 +1,8 @@
 //! A header block that comes in pieces.
 
+#[cfg(test)]
+mod tests;
+
 use super::frame::{Code, Fault};
 
 /// A peer that needs more frames than this for a block wants something else. Empty ones count.

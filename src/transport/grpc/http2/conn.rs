@@ -5,6 +5,8 @@
 
 mod call;
 mod peer;
+#[cfg(test)]
+mod tests;
 
 use self::call::Call;
 pub(crate) use self::call::{Answer, End, Message};
@@ -138,7 +140,8 @@ impl Conn {
         while !call.is_sent && call.end.is_none() {
             let left = message.len() - call.sent;
             let room = self.window.available().min(call.window.available()).min(self.peer.max_frame);
-            let length = left.min(room);
+            // a server may take frames of 16 MiB; that is no reason to hold one
+            let length = left.min(room).min(OUTPUT_BYTES);
             if length == 0 && left > 0 {
                 return Progress::Waits;
             }
@@ -326,7 +329,7 @@ impl Conn {
                 Setting::InitialWindowSize(bytes) => {
                     let growth = i64::from(bytes) - i64::from(self.peer.initial_window);
                     self.peer.initial_window = bytes;
-                    if let Some(call) = &mut self.call {
+                    if let Some(call) = self.call.as_mut().filter(|call| call.end.is_none()) {
                         call.window.shift(growth)?;
                     }
                 }
@@ -347,7 +350,9 @@ impl Conn {
     fn leave(&mut self, last_stream: u32, code: Code, debug: &[u8]) {
         let text = String::from_utf8_lossy(&debug[..debug.len().min(FAREWELL_BYTES)]).into_owned();
         self.farewell = Some(Farewell { last_stream, code, text });
-        if let Some(call) = self.call.as_mut().filter(|call| call.stream > last_stream) {
+        // whoever has answered has looked at the request, whatever it says now
+        if let Some(call) = self.call.as_mut().filter(|call| call.stream > last_stream && call.end.is_none())
+        {
             call.finish(End::Unprocessed);
         }
     }

@@ -1,5 +1,8 @@
 //! Frames: nine bytes of head, then a payload. Reads what anyone may have sent, by the rules of RFC 9113, section 6.
 
+#[cfg(test)]
+mod tests;
+
 use std::fmt;
 
 /// What a client says before its first frame.

@@ -1,5 +1,8 @@
 //! Bytes as they come, taken out frame by frame.
 
+#[cfg(test)]
+mod tests;
+
 use super::frame::{Fault, HEAD_BYTES, Head, LEAST_MAX_FRAME};
 
 /// Holds less than a frame once everything that is whole was taken out.

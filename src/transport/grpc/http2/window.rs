@@ -1,5 +1,8 @@
 //! Flow control: how much may still be sent.
 
+#[cfg(test)]
+mod tests;
+
 use super::frame::{Fault, LARGEST_STREAM};
 
 /// What every window is before anything is said.

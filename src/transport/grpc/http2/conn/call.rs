@@ -1,5 +1,8 @@
 //! One request and its answer.
 
+#[cfg(test)]
+mod tests;
+
 use super::super::frame::{Code, Fault};
 use super::super::hpack::Field;
 use super::super::window::{Allowance, Window};

@@ -1,0 +1,202 @@
+//! The session alone: no socket, and a clock that the test sets.
+
+use std::time::{Duration, Instant};
+
+use super::outgoing::Gone;
+use super::session::{Call, End, Event, Limits, Matter, Session};
+use crate::transport::grpc::http2::frame::{self, Code, Frame, Head, Setting, flag, kind};
+use crate::transport::grpc::http2::hpack;
+
+const TIME: Duration = Duration::from_secs(30);
+
+struct Bench {
+    session: Session,
+    start: Instant,
+}
+
+impl Bench {
+    /// A session whose client has said what every client says first.
+    fn new() -> Self {
+        let start = Instant::now();
+        let limits = Limits { header_bytes: 4096, body_bytes: 100_000, time: TIME };
+        let mut bench = Self { session: Session::new(limits, start), start };
+        let mut greeting = frame::PREFACE.to_vec();
+        frame::write_settings(&[], &mut greeting);
+        assert!(bench.receive(&greeting).unwrap().is_empty());
+        bench.session.take_out();
+        bench
+    }
+
+    fn receive(&mut self, bytes: &[u8]) -> Result<Vec<Event>, End> {
+        let mut events = Vec::new();
+        self.session.receive(bytes, &mut events).map(|()| events)
+    }
+
+    fn expire_after(&mut self, time: Duration) -> Result<Vec<Event>, End> {
+        self.session.tell_time(self.start + time);
+        let mut events = Vec::new();
+        self.session.expire(&mut events).map(|()| events)
+    }
+
+    /// The kinds and streams of the frames that go out.
+    fn out(&mut self) -> Vec<(u8, u32)> {
+        let out = self.session.take_out();
+        let mut rest = out.as_slice();
+        let mut frames = Vec::new();
+        while let Some((head, after)) = rest.split_first_chunk() {
+            let head = Head::read(head);
+            Frame::read(head, &after[..head.length]).unwrap();
+            frames.push((head.kind, head.stream));
+            rest = &after[head.length..];
+        }
+        frames
+    }
+}
+
+fn headers(stream: u32) -> Vec<u8> {
+    let mut block = Vec::new();
+    for (name, value) in [
+        (":method", "POST"),
+        (":scheme", "http"),
+        (":path", "/opentelemetry.proto.collector.logs.v1.LogsService/Export"),
+        ("content-type", "application/grpc"),
+    ] {
+        hpack::encode(name, value.as_bytes(), &mut block);
+    }
+    let mut out = Vec::new();
+    frame::write_headers(stream, &block, false, 50, &mut out);
+    out
+}
+
+fn data(stream: u32, content: &[u8], ends_stream: bool) -> Vec<u8> {
+    let mut out = Vec::new();
+    let flags = if ends_stream { flag::END_STREAM } else { 0 };
+    frame::write_head(kind::DATA, flags, stream, content.len(), &mut out);
+    out.extend_from_slice(content);
+    out
+}
+
+fn whole(stream: u32) -> Vec<u8> {
+    [headers(stream), data(stream, &[0; 5], true)].concat()
+}
+
+fn only_call(events: Vec<Event>) -> Call {
+    let mut calls = events.into_iter().filter_map(|event| match event {
+        Event::Call(call) => Some(call),
+        Event::Begun(_) => None,
+    });
+    let call = calls.next().unwrap();
+    assert!(calls.next().is_none());
+    call
+}
+
+#[test]
+fn a_call_is_the_same_however_its_bytes_come() {
+    let mut bench = Bench::new();
+    let mut events = Vec::new();
+    for byte in whole(1) {
+        events.extend(bench.receive(&[byte]).unwrap());
+    }
+    assert!(matches!(events[..], [Event::Begun(1), Event::Call(_)]), "{events:?}");
+    let Call { stream: 1, matter: Matter::Whole { head, body, .. } } = only_call(events) else { panic!() };
+    assert_eq!((head.method.as_str(), body.as_slice()), ("POST", &[0; 5][..]));
+}
+
+#[test]
+fn something_else_than_http2_is_known_at_its_first_wrong_byte() {
+    let limits = Limits { header_bytes: 4096, body_bytes: 100, time: TIME };
+    for (bytes, is_wrong) in [(&b"P"[..], false), (b"PO", true), (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r", false)] {
+        let mut session = Session::new(limits, Instant::now());
+        let result = session.receive(bytes, &mut Vec::new());
+        assert_eq!(result, if is_wrong { Err(End::NotHttp2) } else { Ok(()) });
+        // nothing of ours goes to someone who may not understand it
+        assert!(session.take_out().is_empty());
+    }
+}
+
+#[test]
+fn the_clock_of_a_call_starts_with_its_headers_and_that_of_silence_with_the_last_answer() {
+    let mut bench = Bench::new();
+    assert_eq!(bench.session.deadline(), Some(bench.start + TIME));
+    bench.session.tell_time(bench.start + TIME / 2);
+    bench.receive(&headers(1)).unwrap();
+    assert_eq!(bench.session.deadline(), Some(bench.start + TIME / 2 + TIME));
+    assert!(bench.expire_after(TIME).unwrap().is_empty());
+    let late = only_call(bench.expire_after(TIME * 2).unwrap());
+    assert!(matches!(late.matter, Matter::Refused { refusal, .. } if refusal.status == 408));
+    // while the answer is under way there is no hurry
+    assert_eq!(bench.session.deadline(), None);
+    assert!(bench.expire_after(TIME * 9).unwrap().is_empty());
+    bench.session.send_headers(1, &vec![], true).unwrap();
+    assert_eq!(bench.session.deadline(), Some(bench.start + TIME * 10));
+    assert_eq!(bench.expire_after(TIME * 10).unwrap_err(), End::Idle);
+}
+
+#[test]
+fn an_answer_to_a_call_that_is_still_coming_stops_it() {
+    let mut bench = Bench::new();
+    bench.receive(&[headers(1), data(1, &[0, 0xff, 0, 0, 0], false)].concat()).unwrap();
+    bench.session.send_headers(1, &vec![], true).unwrap();
+    assert_eq!(bench.out(), [(kind::HEADERS, 1), (kind::RESET, 1)]);
+    // what was on its way is passed over
+    assert!(bench.receive(&data(1, b"more", false)).unwrap().is_empty());
+    assert!(bench.out().is_empty());
+}
+
+#[test]
+fn a_call_that_was_given_up_is_not_answered() {
+    let mut bench = Bench::new();
+    bench.receive(&whole(1)).unwrap();
+    let mut reset = Vec::new();
+    frame::write_reset(1, Code::CANCEL, &mut reset);
+    bench.receive(&reset).unwrap();
+    assert_eq!(bench.session.send_headers(1, &vec![], false), Err(Gone));
+    assert_eq!(bench.session.send_data(1, b"x"), Err(Gone));
+    assert!(bench.out().is_empty());
+    assert_eq!(bench.session.streams.len(), 1);
+    bench.session.let_go(1);
+    assert_eq!(bench.session.streams.len(), 0);
+}
+
+#[test]
+fn a_place_is_free_as_soon_as_its_answer_is_out() {
+    let mut bench = Bench::new();
+    for stream in (1..=2001).step_by(2) {
+        only_call(bench.receive(&whole(stream)).unwrap());
+        bench.session.send_headers(stream, &vec![], true).unwrap();
+    }
+    assert!(bench.out().iter().all(|(kind, _)| *kind != kind::RESET));
+}
+
+#[test]
+fn settings_move_the_windows_of_open_streams_below_nothing_and_back() {
+    let mut bench = Bench::new();
+    bench.receive(&whole(1)).unwrap();
+    assert_eq!(bench.session.send_data(1, &[0; 1000]), Ok(1000));
+    let shrink = |bench: &mut Bench, bytes| {
+        let mut settings = Vec::new();
+        frame::write_settings(&[Setting::InitialWindowSize(bytes)], &mut settings);
+        bench.receive(&settings).unwrap();
+    };
+    shrink(&mut bench, 900);
+    assert_eq!(bench.session.send_data(1, &[0; 1000]), Ok(0));
+    shrink(&mut bench, 1001);
+    assert_eq!(bench.session.send_data(1, &[0; 1000]), Ok(1));
+    // the connection's own window is another matter
+    shrink(&mut bench, 1_000_000);
+    assert_eq!(bench.session.send_data(1, &[0; 100_000]), Ok(65_535 - 1001));
+}
+
+#[test]
+fn each_block_after_a_word_on_tables_begins_with_an_empty_one_and_no_other() {
+    let mut bench = Bench::new();
+    let fields = vec![(":status".to_owned(), "200".to_owned())];
+    assert_eq!(bench.session.encode(&fields), [0x88]);
+    for size in [0, 100, 9000] {
+        let mut settings = Vec::new();
+        frame::write_settings(&[Setting::HeaderTableSize(size)], &mut settings);
+        bench.receive(&settings).unwrap();
+        assert_eq!(bench.session.encode(&fields), [0x20, 0x88]);
+        assert_eq!(bench.session.encode(&fields), [0x88]);
+    }
+}

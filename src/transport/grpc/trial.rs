@@ -1,0 +1,63 @@
+//! One call that exports nothing, for people who ask what is wrong: what became of it, in detail.
+
+use std::io::ErrorKind;
+use std::time::Instant;
+
+use super::super::answer::printable;
+use super::super::dial::is_hang_up;
+use super::super::{CallReply, Failure, Payload, TlsFault, TlsFaultKind, Verdict, lower_first};
+use super::Grpc;
+use super::failure::{self, NO_HTTP2};
+use super::http2::conn::Answer;
+use super::status::{self, NO_NUMBER, Said, Status};
+use crate::record::Signal;
+
+impl Grpc {
+    /// Calls the method of a signal with nothing. It is over by the deadline; the connection is kept for the next.
+    ///
+    /// # Errors
+    /// Why there is no answer.
+    pub(crate) fn try_export(&mut self, signal: Signal, deadline: Instant) -> Result<CallReply, Failure> {
+        let reply = match self.call(&Payload { signal, body: &[] }, deadline) {
+            Ok(answer) => reply(&answer),
+            // the server did answer, in its way
+            Err(failure @ failure::Failure::Reset(code)) => told(Status::of_reset(code), failure.what()),
+            Err(failure) => return Err(shown(failure)),
+        };
+        Ok(CallReply { message: self.conceal(reply.message), ..reply })
+    }
+}
+
+fn reply(answer: &Answer) -> CallReply {
+    match status::read(answer) {
+        None => told(Status::UNKNOWN, NO_NUMBER.to_owned()),
+        Some(Said { status: Status::OK, .. }) => success(answer),
+        Some(said) => told(said.status, said.message),
+    }
+}
+
+fn told(status: Status, message: String) -> CallReply {
+    CallReply { code: status.0, name: status.name(), message, odd: None }
+}
+
+fn success(answer: &Answer) -> CallReply {
+    let (message, odd) = match status::read_success(&answer.body) {
+        Ok(Verdict::AcceptedPartly { message, .. }) => (printable(&message), None),
+        Ok(_) => (String::new(), None),
+        Err(odd) => (String::new(), Some(odd)),
+    };
+    CallReply { odd, ..told(Status::OK, message) }
+}
+
+fn shown(failure: failure::Failure) -> Failure {
+    match failure {
+        failure::Failure::TimedOut => Failure::TimedOut,
+        failure::Failure::Proxy(error) => Failure::Proxy(lower_first(&printable(&error.to_string()))),
+        failure::Failure::Tls(fault) => Failure::Tls(TlsFault { what: printable(&fault.what), ..fault }),
+        failure::Failure::NoHttp2 => {
+            Failure::Tls(TlsFault { kind: TlsFaultKind::NoHttp2, what: NO_HTTP2.to_owned() })
+        }
+        failure::Failure::Io(error) if is_hang_up(&error) => Failure::Closed,
+        other => Failure::Io { kind: ErrorKind::Other, text: other.what() },
+    }
+}

@@ -1,0 +1,184 @@
+//! Frames without end: the useless ones end the connection, the useful ones do not.
+
+use crate::stage::{Fate, Setting, Stage, export};
+use crate::wire::*;
+
+const ENHANCE_YOUR_CALM: u32 = 11;
+const FLOOD: &str = "a flood of frames that say nothing";
+/// Frames in one piece.
+const PIECE: usize = 500;
+/// More than any honest server needs for a call, in pieces.
+const MANY: usize = 40;
+
+fn piece(frame: &[u8]) -> Vec<u8> {
+    frame.repeat(PIECE)
+}
+
+#[test]
+fn frames_that_say_nothing_end_the_connection_when_there_is_no_end_to_them() {
+    let floods: [(&'static str, Vec<u8>); 10] = [
+        ("pings", ping()),
+        ("acknowledgements of pings", frame(PING, ACK, 0, b"are you ")),
+        ("settings", settings(&[])),
+        ("settings that change", settings(&[(INITIAL_WINDOW, 1), (INITIAL_WINDOW, LARGEST)])),
+        ("acknowledgements of settings", frame(SETTINGS, ACK, 0, &[])),
+        ("priorities", frame(PRIORITY, 0, FIRST, &[0, 0, 0, 0, 1])),
+        ("unknown frames", frame(0xbe, 0xff, FIRST, b"what is this")),
+        ("empty data", [head(FIRST), data(FIRST, &[])].concat()),
+        ("data that is all padding", padded(DATA, 0, FIRST, &[], 255)),
+        ("interim answers", headers(FIRST, &[(":status", "103")])),
+    ];
+    for (case, words) in floods {
+        let (outcome, heard) = export(case, Setting::default(), move |peer| {
+            peer.greet(&[])?;
+            peer.request()?;
+            let mut words = words.clone();
+            if words.starts_with(&head(FIRST)) {
+                // a head is said once
+                words = words.split_off(head(FIRST).len());
+                peer.say(&head(FIRST))?;
+            } else if words[3] == DATA {
+                peer.say(&head(FIRST))?;
+            }
+            peer.flood(piece(&words), MANY)
+        });
+        outcome.is(Fate::Refused, FLOOD);
+        assert_eq!((heard.farewells(), heard.requests()), (vec![ENHANCE_YOUR_CALM], 1), "{case}");
+    }
+}
+
+#[test]
+fn resets_of_old_streams_end_the_connection_when_there_is_no_end_to_them() {
+    let mut stage = Stage::set("resets", Setting::default(), |peer| {
+        peer.greet(&[])?;
+        let first = peer.request()?;
+        peer.say(&well(first.stream))?;
+        peer.request()?;
+        peer.flood(piece(&reset(first.stream, 0)), MANY)
+    });
+    stage.export(1).is(Fate::Delivered, "");
+    stage.export(1).is(Fate::Refused, FLOOD);
+    assert_eq!(stage.end().farewells(), [ENHANCE_YOUR_CALM]);
+}
+
+#[test]
+fn farewells_end_the_connection_when_there_is_no_end_to_them() {
+    let (outcome, heard) = export("farewells", Setting::default(), |peer| {
+        peer.greet(&[])?;
+        peer.request()?;
+        peer.flood(piece(&go_away(LARGEST, 0, "soon")), MANY)
+    });
+    outcome.is(Fate::Refused, FLOOD);
+    assert_eq!(heard.farewells(), [ENHANCE_YOUR_CALM]);
+}
+
+#[test]
+fn heads_on_an_old_stream_end_the_connection_when_there_is_no_end_to_them() {
+    let mut stage = Stage::set("heads", Setting::default(), |peer| {
+        peer.greet(&[])?;
+        let first = peer.request()?;
+        peer.say(&well(first.stream))?;
+        peer.request()?;
+        peer.flood(piece(&head(first.stream)), MANY)
+    });
+    stage.export(1).is(Fate::Delivered, "");
+    stage.export(1).is(Fate::Refused, FLOOD);
+    stage.end();
+}
+
+#[test]
+fn a_header_block_has_an_end() {
+    let begun = frame(HEADERS, 0, FIRST, &block(&HEAD));
+    let goes_on = |piece: &[u8]| frame(CONTINUATION, 0, FIRST, piece);
+    let cases = [
+        ("in empty pieces", goes_on(&[])),
+        ("in pieces of a byte", goes_on(&[0x88])),
+        ("in the largest pieces", goes_on(&vec![0x88; 16_384])),
+    ];
+    for (case, piece) in cases {
+        let begun = begun.clone();
+        let (outcome, heard) = export(case, Setting::default(), move |peer| {
+            peer.greet(&[])?;
+            peer.request()?;
+            peer.say(&begun)?;
+            peer.flood(piece.repeat(4), 2500)
+        });
+        outcome.is(Fate::Refused, "a header block without end");
+        assert_eq!(heard.farewells(), [ENHANCE_YOUR_CALM], "{case}");
+    }
+}
+
+#[test]
+fn window_updates_are_no_flood_however_many() {
+    let (outcome, heard) = export("window updates", Setting::default(), |peer| {
+        peer.greet(&[])?;
+        let request = peer.request()?;
+        let updates = [update(0, 1), update(request.stream, 1)].concat();
+        for _ in 0..2 * MANY {
+            peer.say(&piece(&updates))?;
+        }
+        peer.say(&well(request.stream))?;
+        peer.until_gone()
+    });
+    outcome.is(Fate::Delivered, "");
+    assert_eq!(heard.farewells(), []);
+}
+
+#[test]
+fn as_much_noise_as_an_honest_server_makes_is_none() {
+    let mut stage = Stage::set("noise", Setting::default(), |peer| {
+        peer.greet(&[])?;
+        loop {
+            let request = peer.request()?;
+            let noise = [ping(), settings(&[]), frame(0xbe, 0, 0, b"?"), data(request.stream, &[])].concat();
+            peer.say(&head(request.stream))?;
+            peer.say(&noise.repeat(1000))?;
+            peer.say(&data(request.stream, &message(&[])))?;
+            peer.say(&trailers(request.stream, &[("grpc-status", "0")]))?;
+        }
+    });
+    for _ in 0..5 {
+        stage.export(1).is(Fate::Delivered, "");
+    }
+    let heard = stage.end();
+    assert_eq!((heard.0.len(), heard.farewells()), (1, vec![]));
+}
+
+/// None of this is noise, so that only the deadline can end it: also where the client only looks whether something has
+/// come, between two pieces of what it sends, or before it uses the connection again.
+#[test]
+fn a_flood_that_is_no_noise_ends_at_the_deadline() {
+    for (case, words) in
+        [("updates of an old stream", update(FIRST, 1)), ("data of an old stream", data(FIRST, b"x"))]
+    {
+        let mut stage = Stage::set(case, Setting::hasty(), move |peer| {
+            peer.greet(&[])?;
+            if peer.number > 0 {
+                return peer.until_gone();
+            }
+            let first = peer.request()?;
+            peer.say(&well(first.stream))?;
+            peer.flood(piece(&words).repeat(10), usize::MAX)
+        });
+        stage.export(1).is(Fate::Delivered, "");
+        stage.export(1).is(Fate::Later, "no answer in time");
+        stage.end();
+    }
+}
+
+#[test]
+fn a_flood_during_an_upload_ends_at_the_deadline() {
+    let mut stage = Stage::set("upload", Setting::hasty().large(), |peer| {
+        peer.greet(&[(INITIAL_WINDOW, LARGEST)])?;
+        peer.say(&update(0, LARGEST - WINDOW))?;
+        let first = peer.request()?;
+        peer.say(&well(first.stream))?;
+        let stream = peer.hear_head()?;
+        peer.takes_notes = false;
+        let _ = peer.say(&head(stream));
+        peer.flood(piece(&update(FIRST, 1)).repeat(10), usize::MAX)
+    });
+    stage.export(1).is(Fate::Delivered, "");
+    stage.export_large(4, 700 << 10).is(Fate::Later, "no answer in time");
+    stage.end();
+}

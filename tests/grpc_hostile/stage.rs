@@ -1,0 +1,214 @@
+//! One case: a program that exports to a scripted server, what came of it, how long it took and what it held.
+
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use standpipe::{Compression, Config, Counts, Exporter, Flushed, Problem, ProblemKind, Proxy, Telemetry};
+
+use crate::memory;
+use crate::server::{Heard, Peer, Server};
+
+/// Longer than anything on loopback takes.
+pub(crate) const LONG: Duration = Duration::from_secs(60);
+/// How long an attempt may take where the server is to decide before that.
+const PATIENT: Duration = Duration::from_secs(20);
+/// How long an attempt may take where nothing but the time can end it.
+pub(crate) const HASTY: Duration = Duration::from_millis(400);
+/// What a busy machine may add.
+const SLACK: Duration = Duration::from_secs(8);
+/// No pause ends that is this long: one attempt decides.
+const FOR_EVER: Duration = Duration::from_secs(200 * 24 * 3600);
+/// What a case may hold, program and server together.
+const MOST_BYTES: usize = 2 << 20;
+
+/// Memory is counted for the whole process: one case at a time.
+static TURN: Mutex<()> = Mutex::new(());
+
+/// What became of records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fate {
+    Delivered,
+    /// Delivered, and the program was told something.
+    Warned,
+    Rejected,
+    /// To be tried again; its time is up here.
+    Later,
+    Refused,
+    NotTaken,
+    TooLarge,
+}
+
+/// What came of an export.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    pub(crate) fate: Fate,
+    /// What the program was told.
+    pub(crate) words: String,
+    pub(crate) took: Duration,
+    case: &'static str,
+}
+
+impl Outcome {
+    #[track_caller]
+    pub(crate) fn is(&self, fate: Fate, words: &str) {
+        assert!(self.fate == fate && self.words.contains(words), "{}: {self:?}", self.case);
+    }
+}
+
+pub(crate) struct Stage {
+    case: &'static str,
+    telemetry: Option<Telemetry>,
+    server: Option<Server>,
+    problems: Arc<Mutex<Vec<Problem>>>,
+    timeout: Duration,
+    most_bytes: usize,
+    marked: usize,
+    before: Counts,
+    _turn: MutexGuard<'static, ()>,
+}
+
+/// How a program differs from the usual one.
+pub(crate) struct Setting {
+    pub(crate) timeout: Duration,
+    pub(crate) give_up_after: Duration,
+    pub(crate) retry_delay: Duration,
+    pub(crate) batch_records: usize,
+    pub(crate) most_bytes: usize,
+}
+
+impl Default for Setting {
+    fn default() -> Self {
+        Self {
+            timeout: PATIENT,
+            give_up_after: PATIENT,
+            retry_delay: FOR_EVER,
+            batch_records: 1000,
+            most_bytes: MOST_BYTES,
+        }
+    }
+}
+
+impl Setting {
+    /// For servers that never come to an end.
+    pub(crate) fn hasty() -> Self {
+        Self { timeout: HASTY, give_up_after: HASTY, ..Self::default() }
+    }
+
+    /// What is to be tried again is, at once, up to the usual time.
+    pub(crate) fn retrying() -> Self {
+        Self { give_up_after: LONG, retry_delay: Duration::from_millis(1), ..Self::default() }
+    }
+
+    /// For requests of several mebibytes, which the program holds more than once.
+    pub(crate) fn large(self) -> Self {
+        Self { most_bytes: 24 << 20, ..self }
+    }
+}
+
+impl Stage {
+    pub(crate) fn set(
+        case: &'static str,
+        setting: Setting,
+        script: impl Fn(&mut Peer) -> io::Result<()> + Send + Sync + 'static,
+    ) -> Self {
+        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        let marked = memory::mark();
+        let server = Server::start(script);
+        let exporter = Exporter::grpc(server.endpoint())
+            .proxy(Proxy::Off)
+            .compression(Compression::None)
+            .throttle(Duration::ZERO)
+            .linger(FOR_EVER)
+            .queue_bytes(64 << 20)
+            .batch_records(setting.batch_records)
+            .timeout(setting.timeout)
+            .give_up_after(setting.give_up_after)
+            .retry_delays(setting.retry_delay, setting.retry_delay);
+        let problems = Arc::<Mutex<Vec<Problem>>>::default();
+        let told = Arc::clone(&problems);
+        let config = Config::new().service_name("shop").exporter(exporter);
+        let config = config.on_problem(move |problem| told.lock().unwrap().push(problem.clone()));
+        Self {
+            case,
+            telemetry: Some(Telemetry::start(config).expect("a sound configuration")),
+            server: Some(server),
+            problems,
+            timeout: setting.timeout.max(setting.give_up_after),
+            most_bytes: setting.most_bytes,
+            marked,
+            before: Counts::default(),
+            _turn: turn,
+        }
+    }
+
+    /// Exports so many spans in one request.
+    pub(crate) fn export(&mut self, spans: u64) -> Outcome {
+        self.export_large(spans, 0)
+    }
+
+    /// Exports so many spans with so many bytes of text each.
+    pub(crate) fn export_large(&mut self, spans: u64, bytes: usize) -> Outcome {
+        let telemetry = self.telemetry.as_ref().expect("not ended");
+        let tracer = telemetry.tracer("shop");
+        let text = "x".repeat(bytes);
+        for _ in 0..spans {
+            tracer.span("work").set("text", text.as_str());
+        }
+        let begun = Instant::now();
+        assert_eq!(telemetry.flush(LONG), Flushed::Complete, "{}", self.case);
+        let took = begun.elapsed();
+        assert!(took < self.timeout + SLACK, "{}: {took:?}", self.case);
+        let now = telemetry.ledger().total();
+        let before = std::mem::replace(&mut self.before, now);
+        let problems = std::mem::take(&mut *self.problems.lock().unwrap());
+        let told = |kind| problems.iter().find(|problem| problem.kind == kind);
+        let (fate, kind) = if now.delivered > before.delivered && now.lost() == before.lost() {
+            let is_warned = told(ProblemKind::PartialSuccess).is_some();
+            (if is_warned { Fate::Warned } else { Fate::Delivered }, ProblemKind::PartialSuccess)
+        } else if now.rejected > before.rejected {
+            (Fate::Rejected, ProblemKind::PartialSuccess)
+        } else if now.dropped.gave_up > before.dropped.gave_up {
+            (Fate::Later, ProblemKind::Unavailable)
+        } else if now.dropped.too_large > before.dropped.too_large {
+            (Fate::TooLarge, ProblemKind::TooLarge)
+        } else if told(ProblemKind::NotTaken).is_some() {
+            (Fate::NotTaken, ProblemKind::NotTaken)
+        } else {
+            assert!(now.dropped.refused > before.dropped.refused, "{}: {now}, {problems:?}", self.case);
+            (Fate::Refused, ProblemKind::Refused)
+        };
+        let words = told(kind).map(|problem| problem.message.clone()).unwrap_or_default();
+        Outcome { fate, words, took, case: self.case }
+    }
+
+    pub(crate) fn attempts(&self) -> u64 {
+        self.telemetry.as_ref().expect("not ended").ledger().exporters[0].attempts
+    }
+
+    /// Shuts the program down, which the server must not be able to hold up, and looks at what was held.
+    pub(crate) fn end(mut self) -> Heard {
+        let begun = Instant::now();
+        let telemetry = self.telemetry.take().expect("not ended");
+        let ledger = telemetry.shutdown(LONG);
+        assert!(begun.elapsed() < SLACK, "{}: a shutdown of {:?}", self.case, begun.elapsed());
+        assert_eq!(ledger.total().in_flight, 0, "{}: {ledger}", self.case);
+        let heard = self.server.take().expect("not ended").end();
+        let rise = memory::rise(self.marked);
+        println!("{}: {} KiB", self.case, rise / 1024);
+        assert!(rise < self.most_bytes, "{}: {rise} bytes were held", self.case);
+        heard
+    }
+}
+
+/// Exports one span in a case of its own.
+pub(crate) fn export(
+    case: &'static str,
+    setting: Setting,
+    script: impl Fn(&mut Peer) -> io::Result<()> + Send + Sync + 'static,
+) -> (Outcome, Heard) {
+    let mut stage = Stage::set(case, setting, script);
+    let outcome = stage.export(1);
+    assert_eq!(stage.attempts(), 1, "{case}");
+    (outcome, stage.end())
+}

@@ -1,0 +1,176 @@
+//! Start, pause, callback, stop.
+
+use std::net::TcpStream;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
+
+use standpipe::Signal;
+use standpipe::receiver::{Answer, Protocol, Receiver};
+
+use super::client::{END_HEADERS, GO_AWAY, Grpc, HEADERS, SETTINGS, block, fields};
+use crate::client::{Client, SOON, ask, post, traces};
+
+const FOREVER: Duration = Duration::from_secs(3600);
+/// Stopping takes milliseconds; the rest is for a busy machine.
+const PROMPTLY: Duration = Duration::from_secs(1);
+
+/// A receiver with a client in every state that can make stopping hard.
+fn beset() -> (Receiver, Vec<Grpc>) {
+    let receiver = Receiver::start().unwrap();
+    let mut clients = Vec::new();
+    for (answer, arrived) in [
+        (Answer::hang(), 1),
+        (Answer::ok().delay(FOREVER), 2),
+        (Answer::ok().slow_headers(FOREVER), 3),
+        (Answer::ok().slow_body(FOREVER), 4),
+        (Answer::oversized(1 << 40), 5),
+    ] {
+        receiver.script([answer]);
+        let mut client = Grpc::connect(&receiver);
+        client.export(Signal::Traces, &traces(1));
+        assert!(receiver.wait_for_requests(arrived, SOON));
+        clients.push(client);
+    }
+    let mut in_the_middle = Grpc::connect(&receiver);
+    in_the_middle.write_frame(HEADERS, END_HEADERS, 1, &block(&fields(Signal::Traces)));
+    clients.extend([in_the_middle, Grpc::connect(&receiver), Grpc::dial(&receiver)]);
+    receiver.pause();
+    let mut held = Grpc::connect(&receiver);
+    held.export(Signal::Traces, &traces(1));
+    assert!(receiver.wait_for_held(1, SOON));
+    // the last one, as nobody can see when it has taken its answer
+    receiver.script([Answer::never_read()]);
+    let mut unread = Grpc::connect(&receiver);
+    unread.export(Signal::Traces, &traces(1));
+    clients.extend([held, unread]);
+    (receiver, clients)
+}
+
+#[test]
+fn the_endpoint_of_grpc_is_its_address_as_a_url() {
+    let receiver = Receiver::start().unwrap();
+    assert!(receiver.grpc_address().ip().is_loopback());
+    assert_eq!(receiver.grpc_endpoint(), format!("http://{}", receiver.grpc_address()));
+    assert_ne!(receiver.grpc_address(), receiver.address());
+}
+
+#[test]
+fn an_address_in_use_is_an_error() {
+    let receiver = Receiver::start().unwrap();
+    let error = Receiver::builder().grpc_address(receiver.grpc_address()).start().unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::AddrInUse);
+    assert!(Receiver::builder().grpc_address("no port").start().is_err());
+}
+
+#[test]
+fn dropping_is_prompt_whatever_the_clients_do() {
+    let (receiver, mut clients) = beset();
+    let start = Instant::now();
+    drop(receiver);
+    assert!(start.elapsed() < PROMPTLY, "{:?}", start.elapsed());
+    for client in &mut clients {
+        // nobody waits for an answer that cannot come: the end or a reset, but no time-out
+        if let Err(error) = client.frames_to_end() {
+            assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
+        }
+    }
+}
+
+#[test]
+fn a_client_hears_that_the_receiver_stops() {
+    let receiver = Receiver::start().unwrap();
+    let mut client = Grpc::connect(&receiver);
+    assert_eq!(client.ask(Signal::Traces, &traces(1)).code(), 0);
+    receiver.stop_listening();
+    let farewell = client.frame_of(GO_AWAY).unwrap();
+    assert_eq!((farewell.number(0), farewell.number(4)), (1, 0));
+    assert!(client.frames_to_end().unwrap().iter().all(|frame| frame.kind == SETTINGS));
+}
+
+#[test]
+fn after_stopping_both_ports_are_free() {
+    let (receiver, _clients) = beset();
+    receiver.stop_listening();
+    receiver.stop_listening();
+    assert!(TcpStream::connect(receiver.address()).is_err());
+    assert!(TcpStream::connect(receiver.grpc_address()).is_err());
+    assert_eq!(receiver.request_count(), 5);
+    let next = Receiver::builder()
+        .address(receiver.address())
+        .grpc_address(receiver.grpc_address())
+        .start()
+        .unwrap();
+    assert_eq!(Grpc::connect(&next).ask(Signal::Traces, &traces(1)).code(), 0);
+    assert_eq!(ask(&next, &post(&traces(1))).status, 200);
+    assert_eq!(next.span_count(), 2);
+}
+
+#[test]
+fn connections_of_both_protocols_share_one_limit() {
+    let receiver = Receiver::builder().max_connections(2).start().unwrap();
+    let mut http = Client::connect(&receiver);
+    let mut grpc = Grpc::connect(&receiver);
+    assert!(receiver.wait_for_connections(2, SOON));
+    assert!(Client::connect(&receiver).is_closed());
+    // closed with the preface unread, or before it could be written
+    let mut one_too_many = Grpc::dial(&receiver);
+    assert_eq!(one_too_many.frames_to_end().unwrap(), []);
+    assert_eq!(http.ask(&post(&traces(1))).status, 200);
+    assert_eq!(grpc.ask(Signal::Traces, &traces(1)).code(), 0);
+    let connections: Vec<_> = receiver.requests().iter().map(|request| request.connection).collect();
+    assert_ne!(connections[0], connections[1]);
+}
+
+#[test]
+fn paused_calls_are_held_whatever_they_came_by() {
+    let receiver = Receiver::start().unwrap();
+    receiver.pause();
+    let mut http = Client::connect(&receiver);
+    let mut grpc = Grpc::connect(&receiver);
+    http.write(&post(&traces(1)));
+    let streams = [grpc.export(Signal::Traces, &traces(1)), grpc.export(Signal::Traces, &traces(1))];
+    assert!(receiver.wait_for_held(3, SOON));
+    assert_eq!(receiver.request_count(), 0);
+    receiver.resume();
+    assert_eq!(http.reply().unwrap().status, 200);
+    for stream in streams {
+        assert_eq!(grpc.reply(stream).unwrap().code(), 0);
+    }
+    assert_eq!((receiver.span_count(), receiver.held_count()), (3, 0));
+}
+
+#[test]
+fn the_callback_sees_each_batch_before_it_is_answered() {
+    let (show, shown) = channel();
+    let show = Mutex::new(show);
+    let receiver = Receiver::builder()
+        .on_batch(move |batch| show.lock().unwrap().send(batch.clone()).unwrap())
+        .first_answers([Answer::partial(1, "one"), Answer::grpc(14)])
+        .start()
+        .unwrap();
+    let mut client = Grpc::connect(&receiver);
+    client.ask(Signal::Traces, &traces(3));
+    client.ask(Signal::Traces, b"nonsense");
+    client.ask(Signal::Traces, &traces(1));
+    let seen: Vec<_> = shown
+        .try_iter()
+        .map(|batch| (batch.spans.len(), batch.accepted, batch.request.protocol, batch.request.grpc_status))
+        .collect();
+    assert_eq!(seen, [(3, 2, Protocol::Grpc, Some(0)), (1, 0, Protocol::Grpc, Some(14))]);
+}
+
+#[test]
+fn a_panicking_callback_costs_one_connection() {
+    let panicked = AtomicBool::new(false);
+    let receiver = Receiver::builder()
+        .on_batch(move |_| assert!(panicked.swap(true, Ordering::SeqCst), "this panic is part of the test"))
+        .start()
+        .unwrap();
+    let mut client = Grpc::connect(&receiver);
+    client.export(Signal::Traces, &traces(1));
+    assert!(client.frames_to_end().unwrap().iter().all(|frame| frame.kind == SETTINGS));
+    assert_eq!(Grpc::connect(&receiver).ask(Signal::Traces, &traces(1)).code(), 0);
+    assert_eq!(receiver.span_count(), 1);
+}

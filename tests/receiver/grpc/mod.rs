@@ -1,0 +1,8 @@
+//! The receiver over gRPC, told by a client that writes its frames by hand.
+
+mod answers;
+mod client;
+mod flow;
+mod hostile;
+mod lifecycle;
+mod script;
