@@ -26,7 +26,6 @@ pub(super) const CONTENDER: Contender = Contender {
     note: "all of it, from the call that starts a span to the flush: batch span processor, opentelemetry-otlp, tonic on \
            a runtime of one worker; flushed every 1,024 spans, or 512, as its queue does not block",
     send,
-    measured: None,
 };
 
 fn send(order: &Order) -> Result<Spent, Error> {

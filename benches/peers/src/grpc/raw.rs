@@ -15,7 +15,6 @@ pub(super) const CONTENDER: Contender = Contender {
     note: "no client at all: a write of bytes that were made ready and reads until the answer's stream ends; no deadline, \
            nothing decoded, nothing checked",
     send,
-    measured: None,
 };
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";

@@ -18,7 +18,6 @@ pub(super) const GRPC: Contender = Contender {
     note: "all of it, from the call that starts a span to the shutdown: spans of 5 attributes, a queue that blocks, the \
            worker; no throttle; larger requests are flushed one by one",
     send: |order| send(order, Exporter::grpc(&order.endpoint)),
-    measured: None,
 };
 
 pub(super) const HTTP: Contender = Contender {
@@ -26,7 +25,6 @@ pub(super) const HTTP: Contender = Contender {
     cases: ALL,
     note: "the same over HTTP, to the crate's own receiver, which decodes every span, too",
     send: |order| send(order, Exporter::http(&order.endpoint)),
-    measured: None,
 };
 
 fn send(order: &Order, exporter: Exporter) -> Result<Spent, Error> {
