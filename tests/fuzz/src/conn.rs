@@ -87,7 +87,11 @@ impl Run {
                 break;
             }
         }
-        run.write();
+        match run.fault {
+            // only a farewell is written then, and what the model thinks of the server means nothing any more
+            Some(_) => run.said.extend_from_slice(run.conn.output()),
+            None => run.write(),
+        }
         run
     }
 
