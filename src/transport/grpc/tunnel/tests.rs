@@ -78,3 +78,9 @@ fn an_https_proxy_is_refused_with_what_can_be_done() {
     let why = tunnel("https://proxy:3128").err();
     assert!(why.is_some_and(|why| why.contains("name an http one, or set proxy = \"off\"")));
 }
+
+#[test]
+fn a_proxy_may_have_an_ipv6_address() {
+    let tunnel = tunnel("http://[::1]:3128").unwrap();
+    assert_eq!((tunnel.host.as_str(), tunnel.port), ("::1", 3128));
+}
