@@ -34,7 +34,9 @@ impl Tunnel {
             let password = proxy.password().unwrap_or_default();
             encode_base64(format!("{user}:{password}").as_bytes())
         });
-        Ok(Self { host: proxy.host().to_owned(), port: proxy.port(), credentials })
+        // an IPv6 address comes in brackets, which only URLs need
+        let host = proxy.host().trim_start_matches('[').trim_end_matches(']').to_owned();
+        Ok(Self { host, port: proxy.port(), credentials })
     }
 
     /// Asks the proxy for a connection to the server.

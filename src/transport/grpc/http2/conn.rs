@@ -24,6 +24,8 @@ const HEADER_LIST_BYTES: usize = 32 << 10;
 const MOST_NOISE: u32 = 10_000;
 /// Data is framed up to this, then it must be written.
 const OUTPUT_BYTES: usize = 64 << 10;
+/// Servers give back what they took when half of the window is used up, or three quarters.
+const LEAST_ROOM: usize = INITIAL_WINDOW as usize / 8;
 /// So much of what a server says when it leaves is kept.
 const FAREWELL_BYTES: usize = 200;
 
@@ -108,9 +110,9 @@ impl Conn {
         self.is_open() && self.peer.max_streams > 0
     }
 
-    /// Whether all that was sent so far found room: a connection whose window was starved would stall the next call.
+    /// Whether the server gives back what was sent: a connection whose window was starved would stall the next call.
     pub(crate) fn has_room(&self) -> bool {
-        self.window.available() > 0
+        self.window.available() >= LEAST_ROOM
     }
 
     /// Begins a call with a header block without references, whose fields take `list_bytes` by the peer's count.

@@ -1,7 +1,7 @@
 // Node's http2 as a gRPC server, by hand, and Node's http as an OTLP/HTTP server. It does not know protobuf: every body
 // is one line, in hex, before it is answered.
 //
-// node server.mjs http|grpc PORT FILE [--identity CERTIFICATE KEY] [--settings usual|no-table|small-window|changing]
+// node server.mjs http|grpc PORT FILE [--identity CERTIFICATE KEY] [--manner MANNER]
 
 import { openSync, readFileSync, writeSync } from "node:fs";
 import http from "node:http";
@@ -18,9 +18,11 @@ const SIGNALS = {
   "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export": "metrics",
 };
 
-// What the server asks of its clients, by name.
+// What the server asks of its clients, by the name of its manner.
 const SETTINGS = {
   usual: {},
+  // hangs up when nothing was said for a fifth of a second
+  impatient: {},
   // no dynamic table: the client's next block must begin with a size update
   "no-table": { headerTableSize: 0 },
   // one byte at a time: even the five bytes before a message come in pieces
@@ -34,6 +36,9 @@ const CHANGES = [
   { initialWindowSize: 1000, maxFrameSize: (1 << 24) - 1, headerTableSize: 100 },
 ];
 
+// Milliseconds until an impatient server hangs up.
+const IDLE = 200;
+
 const [transport, port, path, ...rest] = process.argv.slice(2);
 const options = readOptions(rest);
 const book = openSync(path, "a");
@@ -41,13 +46,13 @@ const server = transport === "grpc" ? grpcServer() : httpServer();
 server.listen(Number(port), "127.0.0.1");
 
 function readOptions(words) {
-  const options = { identity: {}, settings: "usual" };
+  const options = { identity: {}, manner: "usual" };
   while (words.length > 0) {
     const word = words.shift();
     if (word === "--identity") {
       options.identity = { cert: readFileSync(words.shift()), key: readFileSync(words.shift()) };
-    } else if (word === "--settings" && words[0] in SETTINGS) {
-      options.settings = words.shift();
+    } else if (word === "--manner" && words[0] in SETTINGS) {
+      options.manner = words.shift();
     } else {
       throw new Error(`${word}: unknown argument`);
     }
@@ -64,10 +69,13 @@ function write(signal, body) {
 }
 
 function grpcServer() {
-  const settings = SETTINGS[options.settings];
+  const settings = SETTINGS[options.manner];
   const server = isSecure()
     ? http2.createSecureServer({ ...options.identity, settings })
     : http2.createServer({ settings });
+  if (options.manner === "impatient") {
+    server.on("session", (session) => session.setTimeout(IDLE, () => session.close()));
+  }
   server.on("stream", (stream, headers) => {
     const parts = [];
     stream.on("data", (part) => parts.push(part));
@@ -88,7 +96,7 @@ function answerGrpc(stream, headers, framed) {
   }
   const message = framed.subarray(5);
   write(SIGNALS[headers[":path"]], framed[0] === 1 ? gunzipSync(message) : message);
-  if (options.settings === "changing") {
+  if (options.manner === "changing") {
     stream.session.settings(CHANGES[answered % CHANGES.length]);
   }
   answered += 1;
@@ -131,6 +139,14 @@ function grpcFault(headers, framed) {
   return undefined;
 }
 
+// Node's own keepAliveTimeout has a second more than it says.
+function hangUpWhenIdle({ socket }, response) {
+  clearTimeout(socket.idle);
+  response.on("finish", () => {
+    socket.idle = setTimeout(() => socket.end(), IDLE);
+  });
+}
+
 function httpServer() {
   const answer = (request, response) => {
     const parts = [];
@@ -147,5 +163,9 @@ function httpServer() {
       response.writeHead(200, { "content-type": "application/x-protobuf", "content-length": 0 }).end();
     });
   };
-  return isSecure() ? https.createServer(options.identity, answer) : http.createServer(answer);
+  const server = isSecure() ? https.createServer(options.identity, answer) : http.createServer(answer);
+  if (options.manner === "impatient") {
+    server.on("request", hangUpWhenIdle);
+  }
+  return server;
 }

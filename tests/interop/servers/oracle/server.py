@@ -1,9 +1,9 @@
 """A strict OTLP server: grpcio, or Python's own HTTP server, with the messages of opentelemetry-proto.
 
-server.py http|grpc PORT FILE COMPLAINTS [CERTIFICATE KEY]
+server.py http|grpc PORT FILE COMPLAINTS LARGEST [CERTIFICATE KEY]
 
 Every request is one line of OTLP JSON in FILE before it is answered. What a lenient server would not mind is one line
-each in COMPLAINTS.
+each in COMPLAINTS. Over gRPC, a message of more than LARGEST bytes is refused.
 """
 
 import base64
@@ -22,8 +22,6 @@ import strict
 from opentelemetry.proto.collector.logs.v1 import logs_service_pb2
 from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2
-
-LARGEST_MESSAGE = 64 << 20
 
 TRACES = (trace_service_pb2.ExportTraceServiceRequest, trace_service_pb2.ExportTraceServiceResponse)
 LOGS = (logs_service_pb2.ExportLogsServiceRequest, logs_service_pb2.ExportLogsServiceResponse)
@@ -67,10 +65,10 @@ def hex_ids(tree):
     return {key: base64.b64decode(item).hex() if key in ids else hex_ids(item) for key, item in tree.items()}
 
 
-def serve_grpc(port, book, identity):
+def serve_grpc(port, book, largest, identity):
     server = grpc.server(
         concurrent.futures.ThreadPoolExecutor(max_workers=4),
-        options=[("grpc.max_receive_message_length", LARGEST_MESSAGE), ("grpc.so_reuseport", 0)],
+        options=[("grpc.max_receive_message_length", largest), ("grpc.so_reuseport", 0)],
     )
     services = [
         ("opentelemetry.proto.collector.trace.v1.TraceService", TRACES),
@@ -104,7 +102,7 @@ def unary(book, request_type, response_type):
     )
 
 
-def serve_http(port, book, identity):
+def serve_http(port, book, _largest, identity):
     class Handler(http.server.BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
         disable_nagle_algorithm = True
@@ -136,9 +134,9 @@ def serve_http(port, book, identity):
 
 
 def main():
-    transport, port, received, complaints, *identity = sys.argv[1:]
+    transport, port, received, complaints, largest, *identity = sys.argv[1:]
     serve = {"http": serve_http, "grpc": serve_grpc}[transport]
-    serve(int(port), Book(received, complaints), identity)
+    serve(int(port), Book(received, complaints), int(largest), identity)
 
 
 if __name__ == "__main__":

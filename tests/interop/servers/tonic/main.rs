@@ -1,6 +1,6 @@
 //! tonic's server with OTLP's three services. Writes every message it gets, decoded and encoded again, as one line.
 //!
-//! `tonic-server PORT FILE [CERTIFICATE KEY]`
+//! `tonic-server PORT FILE LARGEST [CERTIFICATE KEY]`; a message of more than LARGEST bytes is refused.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -12,21 +12,19 @@ use tonic::codec::CompressionEncoding;
 use tonic::transport::{Identity, Server, ServerTlsConfig};
 use tonic::{Request, Response, Status};
 
-/// Larger than anything that is sent here; tonic's own limit is 4 MiB.
-const LARGEST_MESSAGE: usize = 64 << 20;
-
 type Error = Box<dyn std::error::Error>;
 
 #[tokio::main(worker_threads = 2)]
 async fn main() -> Result<(), Error> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let (port, file, identity) = match arguments.as_slice() {
-        [port, file] => (port, file, None),
-        [port, file, certificate, key] => {
-            (port, file, Some(Identity::from_pem(fs::read(certificate)?, fs::read(key)?)))
+    let (port, file, largest, identity) = match arguments.as_slice() {
+        [port, file, largest] => (port, file, largest, None),
+        [port, file, largest, certificate, key] => {
+            (port, file, largest, Some(Identity::from_pem(fs::read(certificate)?, fs::read(key)?)))
         }
-        _ => return Err("usage: tonic-server PORT FILE [CERTIFICATE KEY]".into()),
+        _ => return Err("usage: tonic-server PORT FILE LARGEST [CERTIFICATE KEY]".into()),
     };
+    let largest: usize = largest.parse()?;
     let file = OpenOptions::new().create(true).append(true).open(file)?;
     let book = Book { file: Arc::new(Mutex::new(file)) };
 
@@ -39,7 +37,7 @@ async fn main() -> Result<(), Error> {
             use $server as Service;
             Service::new(book.clone())
                 .accept_compressed(CompressionEncoding::Gzip)
-                .max_decoding_message_size(LARGEST_MESSAGE)
+                .max_decoding_message_size(largest)
         }};
     }
     server

@@ -4,18 +4,17 @@ use super::no_complaints;
 use crate::Error;
 use crate::compare::compare;
 use crate::program::{Program, Setup, Signals};
-use crate::servers::{Order, Stage};
+use crate::servers::{Order, Sent, Stage};
 use crate::showcase::Showcase;
 
 /// Sends all there is to say and compares. Compressed runs have metrics since the last push, others since the start.
-pub(super) fn run(order: Order<'_>, gzip: bool, stage: &Stage) -> Result<String, Error> {
+pub(super) fn run(order: Order<'_>, gzip: bool, stage: &Stage) -> Result<Sent, Error> {
     let program = Program::start(&setup(order, gzip, stage))?;
     let showcase = Showcase::play(&program.telemetry, gzip)?;
     program.finish()?;
     compare(&showcase, stage.records(showcase.sent)?)?;
     no_complaints(stage)?;
-    let sent = showcase.sent;
-    Ok(format!("{} spans, {} logs, {} points", sent.spans, sent.logs, sent.points))
+    Ok(showcase.sent)
 }
 
 fn setup<'a>(order: Order<'a>, gzip: bool, stage: &Stage) -> Setup<'a> {

@@ -2,18 +2,20 @@
 
 mod fields;
 mod large;
+mod manners;
 mod one_connection;
 mod restart;
-mod settings;
 
 use std::collections::HashSet;
 use std::path::Path;
+
+use standpipe::Ledger;
 
 use crate::Error;
 use crate::identity::Identity;
 use crate::program::{Setup, Signals};
 use crate::seen::Record;
-use crate::servers::{Order, Sent, Server, Stage, Transport};
+use crate::servers::{Largest, Manner, Order, Sent, Server, Stage, Transport, USUAL};
 use crate::table::{Outcome, Row, Table};
 
 /// What all cases share.
@@ -35,7 +37,7 @@ struct Case<'a> {
 #[derive(Clone, Copy)]
 enum Kind {
     Fields { gzip: bool },
-    Settings,
+    Manner(Manner),
     OneConnection,
     Large,
     Restart,
@@ -63,16 +65,16 @@ fn play(server: &dyn Server, case: &Case<'_>, ground: &Ground<'_>) -> Result<Str
     let order = case.order;
     let stage = Stage::open(server, &order, ground.tools, ground.scratch)?;
     match case.kind {
-        Kind::Fields { gzip } => fields::run(order, gzip, &stage),
-        Kind::Settings => settings::run(order, &stage),
+        Kind::Fields { gzip } => fields::run(order, gzip, &stage).map(|sent| sent.to_string()),
+        Kind::Manner(manner) => manners::run(order, manner, &stage),
         Kind::OneConnection => one_connection::run(order, ground.quick, &stage),
         Kind::Large => large::run(order, &stage),
-        Kind::Restart => restart::run(order, ground.quick, stage),
+        Kind::Restart => restart::run(order, stage),
     }
 }
 
 fn cases<'a>(server: &dyn Server, transport: Transport, ground: &'a Ground<'_>) -> Vec<Case<'a>> {
-    let usual = Order { transport, identity: None, settings: "usual" };
+    let usual = Order { transport, identity: None, largest: Largest::Raised, manner: USUAL };
     let tls = Order { identity: Some(ground.identity), ..usual };
     let case = |what: &str, order, kind| Case { what: what.to_owned(), order, kind };
     let mut cases = vec![
@@ -81,13 +83,16 @@ fn cases<'a>(server: &dyn Server, transport: Transport, ground: &'a Ground<'_>) 
         case("every field, TLS", tls, Kind::Fields { gzip: false }),
         case("every field, TLS, gzip", tls, Kind::Fields { gzip: true }),
     ];
-    if transport == Transport::Grpc {
-        let asked = server.settings().iter();
-        cases.extend(asked.map(|&(settings, what)| case(what, Order { settings, ..usual }, Kind::Settings)));
+    for manner in server.manners().iter().filter(|manner| manner.transports.contains(&transport)) {
+        cases.push(case(manner.what, Order { manner: manner.name, ..usual }, Kind::Manner(*manner)));
     }
     let many = format!("{} requests, one connection", one_connection::requests(ground.quick));
     cases.push(case(&many, usual, Kind::OneConnection));
     cases.push(case("a body of 5 MB", usual, Kind::Large));
+    if server.can_refuse_large(transport) {
+        let order = Order { largest: Largest::Usual, ..usual };
+        cases.push(case("a body of 5 MB where 4 MiB is the limit", order, Kind::Large));
+    }
     cases.push(case("restarts in the middle", usual, Kind::Restart));
     cases
 }
@@ -118,6 +123,11 @@ fn no_complaints(stage: &Stage) -> Result<(), Error> {
         [] => Ok(()),
         [first, rest @ ..] => Err(format!("{first} (and {} more complaints)", rest.len()).into()),
     }
+}
+
+/// How many requests it took.
+fn attempts(ledger: &Ledger) -> u64 {
+    ledger.exporters.iter().map(|exporter| exporter.attempts).sum()
 }
 
 /// What is waited for when so many spans were sent.

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use super::{no_complaints, same_spans, sent_spans, spans_to};
+use super::{attempts, no_complaints, same_spans, sent_spans, spans_to};
 use crate::Error;
 use crate::program::Program;
 use crate::relay::Relay;
@@ -27,7 +27,7 @@ pub(super) fn run(order: Order<'_>, quick: bool, stage: &Stage) -> Result<String
         .collect();
     let ledger = program.finish()?;
     let took = begun.elapsed();
-    let attempts: u64 = ledger.exporters.iter().map(|exporter| exporter.attempts).sum();
+    let attempts = attempts(&ledger);
     if attempts != sent.len() as u64 {
         return Err(format!("{} requests took {attempts} attempts", sent.len()).into());
     }

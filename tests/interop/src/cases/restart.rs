@@ -15,10 +15,9 @@ const AWAY: Duration = Duration::from_millis(700);
 const BETWEEN_SPANS: Duration = Duration::from_micros(500);
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
-pub(super) fn run(order: Order<'_>, quick: bool, mut stage: Stage) -> Result<String, Error> {
+pub(super) fn run(order: Order<'_>, mut stage: Stage) -> Result<String, Error> {
     let program = Program::start(&spans_to(order, stage.port(), "batch-records = 10\n"))?;
     let tracer = program.telemetry.tracer("interop");
-    let restarts = if quick { 1 } else { RESTARTS };
     let is_over = AtomicBool::new(false);
     let sent = thread::scope(|scope| {
         let sender = scope.spawn(|| {
@@ -29,9 +28,14 @@ pub(super) fn run(order: Order<'_>, quick: bool, mut stage: Stage) -> Result<Str
             }
             sent
         });
-        let restarted = (1..=restarts).try_for_each(|round| {
+        let restarted = (1..=RESTARTS).try_for_each(|round| {
             wait_until(|| stage.has_seen_spans(round * 50))?;
-            stage.end()?;
+            // in good order first, then not
+            if round == 1 {
+                stage.ask_to_end()?
+            } else {
+                stage.end()?
+            };
             thread::sleep(AWAY);
             stage.start_again()?;
             wait_until(|| stage.has_seen_spans((round + 1) * 50))

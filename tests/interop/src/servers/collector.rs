@@ -1,8 +1,9 @@
 //! The OpenTelemetry Collector, alone between the program and the sink.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use super::{Order, Place, Server, Transport};
+use super::{Manner, Order, Place, Server, Transport, USUAL};
 use crate::Error;
 use crate::process::{Recipe, free_port, text};
 
@@ -17,6 +18,22 @@ impl Server for Collector {
         true
     }
 
+    fn can_refuse_large(&self, _transport: Transport) -> bool {
+        true
+    }
+
+    fn manners(&self) -> &'static [Manner] {
+        const SHORT_LIVED: Manner = Manner {
+            name: "short-lived",
+            what: "connections live 0.2 s",
+            transports: &[Transport::Grpc],
+            requests: 50,
+            pause: Duration::from_millis(20),
+            hangs_up: true,
+        };
+        &[SHORT_LIVED]
+    }
+
     fn recipe(&self, order: &Order<'_>, place: &Place<'_>) -> Result<Recipe, Error> {
         let mut arguments = vec!["--config".to_owned(), text(&configuration("alone.yaml"))];
         // it listens for both; only one is asked
@@ -26,6 +43,12 @@ impl Server for Collector {
             Transport::Grpc => (other, port),
         };
         let mut variables = vec![("HTTP_PORT", http), ("GRPC_PORT", grpc), ("SINK", place.sink.to_owned())];
+        variables.push(("LARGEST_MIB", order.largest.mebibytes().to_string()));
+        variables.push(("LARGEST_BYTES", order.largest.bytes().to_string()));
+        if order.manner != USUAL {
+            arguments
+                .extend(["--config".to_owned(), text(&configuration(&format!("{}.yaml", order.manner)))]);
+        }
         if let Some(identity) = order.identity {
             arguments.extend(["--config".to_owned(), text(&configuration("tls.yaml"))]);
             variables.push(("CERTIFICATE", text(&identity.certificate)));

@@ -8,6 +8,7 @@ mod stage;
 mod tonic;
 
 use std::path::Path;
+use std::time::Duration;
 
 pub(crate) use stage::{Sent, Stage};
 
@@ -40,9 +41,49 @@ pub(crate) struct Order<'a> {
     pub(crate) transport: Transport,
     /// It speaks TLS as this one.
     pub(crate) identity: Option<&'a Identity>,
-    /// HTTP/2 settings that it asks of its clients, by name.
-    pub(crate) settings: &'static str,
+    /// Whether it takes more than 4 MiB at a time.
+    pub(crate) largest: Largest,
+    /// The name of the manner in which it treats its clients.
+    pub(crate) manner: &'static str,
 }
+
+/// The largest body that a server takes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Largest {
+    /// 4 MiB, as most have it unless they are told otherwise.
+    Usual,
+    /// More than anything that is sent here.
+    Raised,
+}
+
+impl Largest {
+    pub(crate) fn mebibytes(self) -> usize {
+        match self {
+            Self::Usual => 4,
+            Self::Raised => 64,
+        }
+    }
+
+    pub(crate) fn bytes(self) -> usize {
+        self.mebibytes() << 20
+    }
+}
+
+/// An unusual way to treat clients.
+#[derive(Clone, Copy)]
+pub(crate) struct Manner {
+    pub(crate) name: &'static str,
+    pub(crate) what: &'static str,
+    pub(crate) transports: &'static [Transport],
+    /// How many requests are made, and how long it is between them.
+    pub(crate) requests: usize,
+    pub(crate) pause: Duration,
+    /// It hangs up in between: the client needs more than one connection.
+    pub(crate) hangs_up: bool,
+}
+
+/// What most servers do.
+pub(crate) const USUAL: &str = "usual";
 
 /// What a server is given to work with.
 pub(crate) struct Place<'a> {
@@ -81,8 +122,13 @@ pub(crate) trait Server: Sync {
         Ending::Kill
     }
 
-    /// HTTP/2 settings that it can ask of its clients, beside the usual ones, with what they come to.
-    fn settings(&self) -> &'static [(&'static str, &'static str)] {
+    /// Whether it can be told to take no more than 4 MiB.
+    fn can_refuse_large(&self, _transport: Transport) -> bool {
+        false
+    }
+
+    /// Unusual ways to treat clients that it is capable of.
+    fn manners(&self) -> &'static [Manner] {
         &[]
     }
 

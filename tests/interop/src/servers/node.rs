@@ -1,24 +1,47 @@
-//! Node's http2, which can ask unusual settings of its clients.
+//! Node's http and http2, which can ask unusual settings of their clients, and hang up on them.
 
 use std::path::Path;
+use std::time::Duration;
 
-use super::{Order, Place, Server};
+use super::{Manner, Order, Place, Server, Transport};
 use crate::Error;
 use crate::process::{Recipe, text};
 
 pub(crate) struct Node;
+
+const MANNERS: [Manner; 4] = [
+    asking("no-table", "a header table of 0"),
+    asking("small-window", "windows of 1 byte"),
+    asking("changing", "other settings after each request"),
+    Manner {
+        name: "impatient",
+        what: "hangs up when idle",
+        transports: &Transport::ALL,
+        requests: 5,
+        pause: Duration::from_millis(700),
+        hangs_up: true,
+    },
+];
+
+/// With HTTP/2 settings that most servers never ask for.
+const fn asking(name: &'static str, what: &'static str) -> Manner {
+    Manner {
+        name,
+        what,
+        transports: &[Transport::Grpc],
+        requests: 40,
+        pause: Duration::ZERO,
+        hangs_up: false,
+    }
+}
 
 impl Server for Node {
     fn name(&self) -> &'static str {
         "node"
     }
 
-    fn settings(&self) -> &'static [(&'static str, &'static str)] {
-        &[
-            ("no-table", "a header table of 0"),
-            ("small-window", "windows of 1 byte"),
-            ("changing", "other settings after each request"),
-        ]
+    fn manners(&self) -> &'static [Manner] {
+        &MANNERS
     }
 
     fn recipe(&self, order: &Order<'_>, place: &Place<'_>) -> Result<Recipe, Error> {
@@ -28,8 +51,8 @@ impl Server for Node {
             order.transport.name().to_owned(),
             place.port.to_string(),
             text(place.book),
-            "--settings".to_owned(),
-            order.settings.to_owned(),
+            "--manner".to_owned(),
+            order.manner.to_owned(),
         ];
         if let Some(identity) = order.identity {
             arguments.extend(["--identity".to_owned(), text(&identity.certificate), text(&identity.key)]);

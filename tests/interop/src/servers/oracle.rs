@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{Order, Place, Server};
+use super::{Order, Place, Server, Transport};
 use crate::Error;
 use crate::process::{Recipe, text};
 
@@ -11,6 +11,10 @@ pub(crate) struct Oracle;
 impl Server for Oracle {
     fn name(&self) -> &'static str {
         "oracle"
+    }
+
+    fn can_refuse_large(&self, transport: Transport) -> bool {
+        transport == Transport::Grpc
     }
 
     fn recipe(&self, order: &Order<'_>, place: &Place<'_>) -> Result<Recipe, Error> {
@@ -23,6 +27,7 @@ impl Server for Oracle {
             place.port.to_string(),
             text(place.book),
             text(&place.folder.join("complaints.txt")),
+            order.largest.bytes().to_string(),
         ];
         if let Some(identity) = order.identity {
             arguments.extend([text(&identity.certificate), text(&identity.key)]);

@@ -22,6 +22,10 @@ impl Server for Rotel {
         true
     }
 
+    fn can_refuse_large(&self, transport: Transport) -> bool {
+        transport == Transport::Grpc
+    }
+
     /// It confirms what it has in memory, and sends that when it is asked to end.
     fn ending(&self) -> Ending {
         Ending::Ask
@@ -40,7 +44,7 @@ impl Server for Rotel {
             "--otlp-grpc-endpoint",
             &format!("127.0.0.1:{grpc}"),
             "--otlp-grpc-max-recv-msg-size-mib",
-            "64",
+            &order.largest.mebibytes().to_string(),
             "--exporter",
             "otlp",
             "--otlp-exporter-protocol",

@@ -1,8 +1,8 @@
 //! A server at work, which can be ended and started again, and what has come through it.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use std::{fmt, fs};
 
 use standpipe::receiver::Receiver;
 
@@ -40,6 +40,12 @@ pub(crate) struct Sent {
     pub(crate) points: usize,
 }
 
+impl fmt::Display for Sent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} spans, {} logs, {} points", self.spans, self.logs, self.points)
+    }
+}
+
 impl Stage {
     /// Starts the server, in an empty folder below `scratch`.
     pub(crate) fn open(
@@ -75,9 +81,14 @@ impl Stage {
         self.port
     }
 
-    /// Ends the server; what came through stays to be seen.
+    /// Ends the server as hard as it can take it; what came through stays to be seen.
     pub(crate) fn end(&mut self) -> Result<(), Error> {
         self.process.take().map_or(Ok(()), |process| process.end(self.ending))
+    }
+
+    /// Asks the server to end.
+    pub(crate) fn ask_to_end(&mut self) -> Result<(), Error> {
+        self.process.take().map_or(Ok(()), |process| process.end(Ending::Ask))
     }
 
     /// Starts the server again where it was.

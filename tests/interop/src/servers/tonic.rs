@@ -15,8 +15,12 @@ impl Server for Tonic {
         (transport == Transport::Http).then_some("tonic speaks gRPC only")
     }
 
+    fn can_refuse_large(&self, _transport: Transport) -> bool {
+        true
+    }
+
     fn recipe(&self, order: &Order<'_>, place: &Place<'_>) -> Result<Recipe, Error> {
-        let mut arguments = vec![place.port.to_string(), text(place.book)];
+        let mut arguments = vec![place.port.to_string(), text(place.book), order.largest.bytes().to_string()];
         if let Some(identity) = order.identity {
             arguments.extend([text(&identity.certificate), text(&identity.key)]);
         }

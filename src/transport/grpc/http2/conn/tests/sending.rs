@@ -51,11 +51,22 @@ fn the_window_of_the_connection_counts_over_all_calls() {
     assert_eq!(conn.send(&message), Progress::Waits);
     // 65,535 less 60,005
     assert_eq!(sent_on(&written(&mut conn), 3).0.len(), 5_530);
-    assert!(!conn.has_room());
     conn.receive(&Script::default().window_update(0, 1).0).unwrap();
-    assert!(conn.has_room());
     assert_eq!(conn.send(&message), Progress::Waits);
     assert_eq!(sent_on(&written(&mut conn), 3), (vec![7], false));
+}
+
+#[test]
+fn a_connection_that_gets_too_little_back_is_not_for_another_call() {
+    let body = vec![7; 60_000];
+    let mut conn = Conn::new();
+    conn.start(&[], 0).unwrap();
+    assert_eq!(conn.send(&Message::new(&body, false)), Progress::Waits);
+    assert!(!conn.has_room());
+    conn.receive(&Script::greeting().window_update(0, 1_000).0).unwrap();
+    assert!(!conn.has_room());
+    conn.receive(&Script::default().window_update(0, 30_000).0).unwrap();
+    assert!(conn.has_room());
 }
 
 #[test]

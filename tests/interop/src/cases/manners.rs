@@ -1,0 +1,55 @@
+//! Servers with unusual settings, or that hang up: every field, and then requests of many sizes, none tried twice.
+
+use std::thread;
+
+use serde_json::Value;
+
+use super::{attempts, fields, no_complaints, same_spans, sent_spans, spans_to};
+use crate::Error;
+use crate::program::Program;
+use crate::relay::Relay;
+use crate::seen::Record;
+use crate::servers::{Manner, Order, Stage};
+
+/// So many bytes more in each request.
+const STEP: usize = 400;
+
+pub(super) fn run(order: Order<'_>, manner: Manner, stage: &Stage) -> Result<String, Error> {
+    let Manner { requests, pause, hangs_up, .. } = manner;
+    let fields = fields::run(order, false, stage)?;
+    let relay = Relay::start(stage.port())?;
+    let program = Program::start(&spans_to(order, relay.port(), "batch-records = 1\n"))?;
+    let tracer = program.telemetry.tracer("interop");
+    let sent: Vec<String> = (0..requests)
+        .map(|number| {
+            let mut span = tracer.span("sized");
+            span.set("text", &"x".repeat(number * STEP));
+            let id = span.context().span_id().to_string();
+            span.end();
+            thread::sleep(pause);
+            id
+        })
+        .collect();
+    let attempts = attempts(&program.finish()?);
+    if attempts != requests as u64 {
+        return Err(format!("{requests} requests took {attempts} attempts").into());
+    }
+    let connections = relay.connections();
+    if hangs_up != (connections > 1) {
+        return Err(format!("{connections} connections").into());
+    }
+    let mut records = stage.records(sent_spans(fields.spans + requests))?;
+    records.retain(|record| record.body["name"] == "sized");
+    same_spans(&sent, &records)?;
+    let bytes: usize = records.iter().map(text_length).sum();
+    if bytes != STEP * requests * (requests - 1) / 2 {
+        return Err(format!("{bytes} bytes of text").into());
+    }
+    no_complaints(stage)?;
+    let connections = if hangs_up { format!("{connections} connections") } else { "1 connection".to_owned() };
+    Ok(format!("every field, then {requests} requests of up to {} KB, {connections}", STEP * requests / 1000))
+}
+
+fn text_length(record: &Record) -> usize {
+    record.body.pointer("/attributes/text/stringValue").and_then(Value::as_str).map_or(0, str::len)
+}
