@@ -24,20 +24,34 @@ impl Task {
     /// # Errors
     /// When there is an argument that means nothing.
     pub(crate) fn from_command_line() -> Result<Self, Error> {
+        Ok(Self::with_choice(&[])?.0)
+    }
+
+    /// Reads a command line that may name one of several tables.
+    ///
+    /// # Errors
+    /// When there is an argument that means nothing.
+    pub(crate) fn with_choice(tables: &[&'static str]) -> Result<(Self, Option<&'static str>), Error> {
         let mut arguments = env::args().skip(1);
-        let (mut bench, mut smoke) = (false, false);
+        let (mut bench, mut smoke, mut chosen) = (false, false, None);
         while let Some(argument) = arguments.next() {
             match argument.as_str() {
                 "--bench" => bench = true,
                 "--smoke" => smoke = true,
                 "--play" => {
                     let name = arguments.next().ok_or("--play: which part?")?;
-                    return Ok(Self::Play(Part { name, settings: arguments.collect() }));
+                    return Ok((Self::Play(Part { name, settings: arguments.collect() }), None));
                 }
-                unknown => return Err(format!("{unknown}: unknown argument; there is only --smoke").into()),
+                other => match tables.iter().find(|table| **table == other) {
+                    Some(table) => chosen = Some(*table),
+                    None => {
+                        let known = [&["--smoke"], tables].concat().join(" and ");
+                        return Err(format!("{other}: unknown argument; there is only {known}").into());
+                    }
+                },
             }
         }
-        Ok(Self::Measure { smoke: smoke || !bench })
+        Ok((Self::Measure { smoke: smoke || !bench }, chosen))
     }
 }
 

@@ -38,20 +38,23 @@ pub(crate) fn per_span(
     settings: &[(&str, &dyn Display)],
     (short, long): (u64, u64),
 ) -> Result<Instructions, Error> {
-    let count = |spans: u64| count(part, &[settings, &[("spans", &spans)]].concat(), None);
+    let count = |spans: u64| count(part, &[settings, &[("spans", &spans)]].concat(), &[]);
     let (of_short, of_long) = (count(short)?, count(long)?);
     let each = |short_run: u64, long_run: u64| (long_run as f64 - short_run as f64) / (long - short) as f64;
     Ok(Instructions { caller: each(of_short.0, of_long.0), others: each(of_short.1, of_long.1) })
 }
 
-/// Instructions of the main thread and of all others in one run; `within` the function of that name, if there is one.
+/// Within all threads but the main one, as a name of a function.
+pub(crate) const OTHER_THREADS: &str = "thread_start";
+
+/// Instructions of the main thread and of all others in one run; only `within` functions of these names, if there are any.
 ///
 /// # Errors
 /// When it fails or valgrind's files cannot be read.
 pub(crate) fn count(
     part: &str,
     settings: &[(&str, &dyn Display)],
-    within: Option<&str>,
+    within: &[&str],
 ) -> Result<(u64, u64), Error> {
     let folder = Folder::new()?;
     let mut wrapper = vec![
@@ -60,7 +63,7 @@ pub(crate) fn count(
         "--separate-threads=yes".to_owned(),
         format!("--callgrind-out-file={}", folder.0.join("out").display()),
     ];
-    wrapper.extend(within.map(|name| format!("--toggle-collect=*{name}*")));
+    wrapper.extend(within.iter().map(|name| format!("--toggle-collect=*{name}*")));
     child::play(&wrapper, part, settings)?;
     let (mut caller, mut others) = (0, 0);
     for entry in fs::read_dir(&folder.0)? {

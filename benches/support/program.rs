@@ -134,7 +134,7 @@ impl Play<'_> {
     /// When a run fails, or when its work did not arrive.
     pub(crate) fn instructions(&self) -> Result<f64, Error> {
         let count = |calls| {
-            self.run(calls, 1, |settings| callgrind::count(self.part, settings, Some(MEASURED)))
+            self.run(calls, 1, |settings| callgrind::count(self.part, settings, &[MEASURED]))
                 .map(|(caller, _)| caller)
         };
         let (short, long) = INSTRUCTIONS;

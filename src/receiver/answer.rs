@@ -1,5 +1,7 @@
 //! What the receiver can be told to say, true or not.
 
+mod over_grpc;
+
 use std::time::Duration;
 
 use opentelemetry_proto::tonic::collector::trace::v1::{
@@ -8,6 +10,7 @@ use opentelemetry_proto::tonic::collector::trace::v1::{
 use prost::Message;
 
 use super::rpc;
+pub(super) use over_grpc::{Farewell, Shape};
 
 /// An answer for the receiver to give instead of the honest one, over HTTP or over gRPC.
 ///
@@ -81,25 +84,6 @@ pub(super) enum Manner {
     GoAway(u32),
 }
 
-/// How an answer over gRPC is divided.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Shape {
-    /// Success as headers, message and trailers; an error as trailers alone.
-    Usual,
-    TrailersOnly,
-    HeadersFirst,
-    /// A status of HTTP and none of gRPC.
-    BareHttp,
-}
-
-/// Whether an answer over gRPC is the last one, and when the client hears of it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Farewell {
-    Unsaid,
-    BeforeAnswer,
-    AfterAnswer,
-}
-
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Body {
     Bytes(Vec<u8>),
@@ -133,18 +117,6 @@ impl Answer {
             shape: Shape::Usual,
             farewell: Farewell::Unsaid,
         }
-    }
-
-    /// Any gRPC code. Over HTTP it is the status that goes with it: 503 for 14, for instance.
-    ///
-    /// ```
-    /// use standpipe::receiver::Answer;
-    ///
-    /// let busy = Answer::grpc(14).message("try again later");
-    /// assert!(!busy.accepts());
-    /// ```
-    pub fn grpc(code: u32) -> Self {
-        Self { code: Some(code), ..Self::status(rpc::status_of(code)) }
     }
 
     /// Success for all but the last `rejected` spans, log records or data points of the request, with a reason.
@@ -225,18 +197,6 @@ impl Answer {
         Self::without_status(Manner::Garbage(bytes.into()))
     }
 
-    /// Over gRPC, resets the request's stream (RST_STREAM) with this error code of HTTP/2; the connection goes on. Over
-    /// HTTP, where there are no streams, it closes the connection.
-    pub fn reset_stream(code: u32) -> Self {
-        Self::without_status(Manner::ResetStream(code))
-    }
-
-    /// Over gRPC, says farewell (GOAWAY) with this error code of HTTP/2 and that the request was not looked at, then
-    /// closes: a client may send it again elsewhere. Over HTTP it only closes the connection.
-    pub fn go_away(code: u32) -> Self {
-        Self::without_status(Manner::GoAway(code))
-    }
-
     /// Adds a header field. One that the receiver would send by itself (`content-type`, `content-length`) is replaced.
     ///
     /// Over gRPC it is metadata: in the headers of a success, in the trailers of an error. What is about HTTP/1 alone
@@ -309,41 +269,6 @@ impl Answer {
         self
     }
 
-    /// Over gRPC, says that no more requests will be taken (GOAWAY) before it answers this one, then closes. Over HTTP
-    /// nothing changes.
-    pub fn go_away_before(mut self) -> Self {
-        self.farewell = Farewell::BeforeAnswer;
-        self
-    }
-
-    /// Over gRPC, says after the answer that no more requests will be taken (GOAWAY), then closes. Over HTTP nothing
-    /// changes.
-    pub fn go_away_after(mut self) -> Self {
-        self.farewell = Farewell::AfterAnswer;
-        self
-    }
-
-    /// Over gRPC, sends the status alone, also of a success: one block of headers that ends the answer. Over HTTP
-    /// nothing changes.
-    pub fn trailers_only(mut self) -> Self {
-        self.shape = Shape::TrailersOnly;
-        self
-    }
-
-    /// Over gRPC, sends an error in two blocks, headers and trailers, as a server does that fails late. Over HTTP
-    /// nothing changes.
-    pub fn headers_first(mut self) -> Self {
-        self.shape = Shape::HeadersFirst;
-        self
-    }
-
-    /// Over gRPC, sends the HTTP status and no status of gRPC, as a proxy in the way does. The body is sent as it is. Over
-    /// HTTP nothing changes.
-    pub fn without_grpc_status(mut self) -> Self {
-        self.shape = Shape::BareHttp;
-        self
-    }
-
     /// Whether the records of a request answered so count as accepted.
     pub fn accepts(&self) -> bool {
         (200..300).contains(&self.status)
@@ -356,16 +281,6 @@ impl Answer {
     /// The status that goes over the wire, if one does.
     pub(super) fn status_sent(&self) -> Option<u16> {
         (self.status != NO_STATUS).then_some(self.status)
-    }
-
-    /// The code that goes with it over gRPC.
-    pub(super) fn grpc_code(&self) -> u32 {
-        self.code.unwrap_or_else(|| rpc::code_of(self.status))
-    }
-
-    /// The code that goes over the wire of gRPC, if one does.
-    pub(super) fn grpc_code_sent(&self) -> Option<u32> {
-        (self.status != NO_STATUS && self.shape != Shape::BareHttp).then(|| self.grpc_code())
     }
 
     /// How many of a request's records are accepted.

@@ -23,11 +23,9 @@
 //! ```
 //!
 //! ```text
-//! listener → http (head, body) ─┬→ content → traces, logs, metrics     what the client said
-//!       └──→ grpc (session, call) ┘     │
-//!                                   reception ← script                  what becomes of it
-//!            http (response) ← answer ←─┤
-//!            grpc (reply)   ←─┘       store                           what it hears, and what you see
+//! listener → http or grpc → content → traces, logs, metrics      what the client said
+//!                 ▲                └ reception ◄ script           what becomes of it
+//!                 └──── answer ◄──────┴ store                    what it hears, and what you see
 //! ```
 
 mod answer;

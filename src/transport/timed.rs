@@ -7,7 +7,7 @@ use std::io::{ErrorKind, Read, Result, Write};
 use std::net::SocketAddr;
 use std::net::TcpStream;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 #[cfg(feature = "probe")]
 use super::dial::connect;
@@ -36,16 +36,23 @@ impl Look {
     }
 }
 
+/// Less time than this is not worth dividing.
+const BRIEF: Duration = Duration::from_millis(20);
+
 /// A TCP connection with a deadline. When it has passed, reads and writes fail with `TimedOut`.
 #[derive(Debug)]
 pub(crate) struct Timed {
     stream: Arc<TcpStream>,
     deadline: Instant,
+    /// How long the socket lets a read wait.
+    read_limit: Option<Duration>,
+    /// How long the socket lets a write wait.
+    write_limit: Option<Duration>,
 }
 
 impl Timed {
     pub(super) fn new(stream: Arc<TcpStream>, deadline: Instant) -> Self {
-        Self { stream, deadline }
+        Self { stream, deadline, read_limit: None, write_limit: None }
     }
 
     #[cfg(feature = "probe")]
@@ -76,9 +83,12 @@ impl Conversation for Timed {}
 impl Read for Timed {
     fn read(&mut self, into: &mut [u8]) -> Result<usize> {
         loop {
-            self.stream.set_read_timeout(time_left(Some(self.deadline))?)?;
+            if let Some(limit) = new_limit(self.read_limit, self.deadline)? {
+                self.stream.set_read_timeout(Some(limit))?;
+                self.read_limit = Some(limit);
+            }
             match (&*self.stream).read(into) {
-                Err(error) if is_passing(error.kind()) => {}
+                Err(error) if is_passing(error.kind()) => self.read_limit = None,
                 done => return done,
             }
         }
@@ -88,9 +98,12 @@ impl Read for Timed {
 impl Write for Timed {
     fn write(&mut self, from: &[u8]) -> Result<usize> {
         loop {
-            self.stream.set_write_timeout(time_left(Some(self.deadline))?)?;
+            if let Some(limit) = new_limit(self.write_limit, self.deadline)? {
+                self.stream.set_write_timeout(Some(limit))?;
+                self.write_limit = Some(limit);
+            }
             match (&*self.stream).write(from) {
-                Err(error) if is_passing(error.kind()) => {}
+                Err(error) if is_passing(error.kind()) => self.write_limit = None,
                 done => return done,
             }
         }
@@ -101,7 +114,85 @@ impl Write for Timed {
     }
 }
 
+/// What the socket must be told, if anything: a wait that ends too early goes on, only one that would end too late is
+/// wrong. So a limit stays, and is short enough that the calls after this one find it so.
+fn new_limit(current: Option<Duration>, deadline: Instant) -> Result<Option<Duration>> {
+    let Some(left) = time_left(Some(deadline))? else { return Ok(None) };
+    Ok(match current {
+        // a socket of Windows is of no use after a wait that ended
+        _ if cfg!(windows) => Some(left),
+        Some(current) if current <= left => None,
+        _ if left > BRIEF => Some(left / 2),
+        _ => Some(left),
+    })
+}
+
 /// A time-out of the socket's or a signal is no end by itself: only the deadline is.
 fn is_passing(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    const SOON: Duration = Duration::from_millis(100);
+    /// Later than this is late.
+    const LATE: Duration = Duration::from_secs(5);
+
+    /// A connection, and its other end.
+    fn pair(deadline: Instant) -> (Timed, TcpStream) {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
+        let stream = TcpStream::connect(listener.local_addr().expect("an address")).expect("a connection");
+        (Timed::new(Arc::new(stream), deadline), listener.accept().expect("the other end").0)
+    }
+
+    #[test]
+    fn a_read_waits_until_its_deadline_and_no_longer() {
+        let begun = Instant::now();
+        let (mut timed, _peer) = pair(begun + SOON);
+
+        let failure = timed.read(&mut [0; 8]).unwrap_err();
+
+        assert_eq!(failure.kind(), ErrorKind::TimedOut);
+        assert!((SOON..LATE).contains(&begun.elapsed()), "{:?}", begun.elapsed());
+    }
+
+    #[test]
+    fn a_nearer_deadline_holds_after_a_far_one() {
+        let (mut timed, mut peer) = pair(Instant::now() + Duration::from_secs(3600));
+        peer.write_all(b"first").unwrap();
+        timed.read(&mut [0; 8]).unwrap();
+        timed.write_all(b"second").unwrap();
+        let begun = Instant::now();
+        timed.deadline = begun + SOON;
+
+        let failure = timed.read(&mut [0; 8]).unwrap_err();
+        assert_eq!(failure.kind(), ErrorKind::TimedOut);
+        assert!((SOON..LATE).contains(&begun.elapsed()), "{:?}", begun.elapsed());
+
+        timed.deadline = Instant::now() + SOON;
+        let written = loop {
+            // until both sides hold as much as they can
+            if let Err(failure) = timed.write(&[0; 65_536]) {
+                break failure;
+            }
+        };
+        assert_eq!(written.kind(), ErrorKind::TimedOut);
+        assert!(begun.elapsed() < LATE, "{:?}", begun.elapsed());
+    }
+
+    #[cfg(not(windows))]
+    #[test]
+    fn the_socket_is_told_nothing_while_its_limit_is_short_enough() {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        let limit = new_limit(None, deadline).unwrap().unwrap();
+
+        assert_eq!(new_limit(Some(limit), deadline).unwrap(), None);
+        assert_eq!(new_limit(Some(limit), deadline + Duration::from_secs(1)).unwrap(), None);
+        assert!(new_limit(Some(limit), Instant::now() + limit / 2).unwrap().is_some());
+        assert_eq!(new_limit(Some(limit), Instant::now()).unwrap_err().kind(), ErrorKind::TimedOut);
+    }
 }

@@ -211,6 +211,21 @@ fn the_delay_that_a_server_asks_for_is_kept() {
 }
 
 #[test]
+fn the_delay_that_a_proxy_asks_for_is_kept() {
+    let mut stage = Stage::set("retry-after", Setting::retrying(), |peer| {
+        peer.greet(&[])?;
+        let request = peer.request()?;
+        peer.say(&trailers(request.stream, &[(":status", "503"), ("retry-after", "1")]))?;
+        peer.behave()
+    });
+    let outcome = stage.export(1);
+    outcome.is(Fate::Delivered, "");
+    assert!(outcome.took >= Duration::from_secs(1), "{outcome:?}");
+    assert_eq!(stage.attempts(), 2);
+    stage.end();
+}
+
+#[test]
 fn what_passes_is_tried_again_on_the_same_connection() {
     for number in ["1", "4", "10", "11", "14", "15"] {
         let mut stage = Stage::set("passes", Setting::retrying(), move |peer| {

@@ -16,34 +16,32 @@ fn piece(frame: &[u8]) -> Vec<u8> {
 
 #[test]
 fn frames_that_say_nothing_end_the_connection_when_there_is_no_end_to_them() {
-    let floods: [(&'static str, Vec<u8>); 10] = [
-        ("pings", ping()),
-        ("acknowledgements of pings", frame(PING, ACK, 0, b"are you ")),
-        ("settings", settings(&[])),
-        ("settings that change", settings(&[(INITIAL_WINDOW, 1), (INITIAL_WINDOW, LARGEST)])),
-        ("acknowledgements of settings", frame(SETTINGS, ACK, 0, &[])),
-        ("priorities", frame(PRIORITY, 0, FIRST, &[0, 0, 0, 0, 1])),
-        ("unknown frames", frame(0xbe, 0xff, FIRST, b"what is this")),
-        ("empty data", [head(FIRST), data(FIRST, &[])].concat()),
-        ("data that is all padding", padded(DATA, 0, FIRST, &[], 255)),
-        ("interim answers", headers(FIRST, &[(":status", "103")])),
+    let floods = [
+        ("pings", vec![], ping()),
+        ("acknowledgements of pings", vec![], frame(PING, ACK, 0, b"are you ")),
+        ("settings", vec![], settings(&[])),
+        ("settings that change", vec![], settings(&[(INITIAL_WINDOW, 1), (INITIAL_WINDOW, LARGEST)])),
+        ("acknowledgements of settings", vec![], frame(SETTINGS, ACK, 0, &[])),
+        ("priorities", vec![], frame(PRIORITY, 0, FIRST, &[0, 0, 0, 0, 1])),
+        ("unknown frames", vec![], frame(0xbe, 0xff, FIRST, b"what is this")),
+        ("empty data", head(FIRST), data(FIRST, &[])),
+        ("data that is all padding", head(FIRST), padded(DATA, 0, FIRST, &[], 255)),
+        ("interim answers", vec![], headers(FIRST, &[(":status", "103")])),
     ];
-    for (case, words) in floods {
+    for (case, before, words) in floods {
         let (outcome, heard) = export(case, Setting::default(), move |peer| {
             peer.greet(&[])?;
             peer.request()?;
-            let mut words = words.clone();
-            if words.starts_with(&head(FIRST)) {
-                // a head is said once
-                words = words.split_off(head(FIRST).len());
-                peer.say(&head(FIRST))?;
-            } else if words[3] == DATA {
-                peer.say(&head(FIRST))?;
-            }
+            peer.say(&before)?;
             peer.flood(piece(&words), MANY)
         });
         outcome.is(Fate::Refused, FLOOD);
-        assert_eq!((heard.farewells(), heard.requests()), (vec![ENHANCE_YOUR_CALM], 1), "{case}");
+        let farewells = heard.farewells();
+        // what floods back may still be on its way, and then the farewell behind it is lost with the connection
+        let is_answered = heard.0[0].iter().filter(|frame| frame.is_ack()).count() > 1;
+        let may_be_lost = is_answered && farewells.is_empty();
+        assert!(farewells == [ENHANCE_YOUR_CALM] || may_be_lost, "{case}: {farewells:?}");
+        assert_eq!(heard.requests(), 1, "{case}");
     }
 }
 

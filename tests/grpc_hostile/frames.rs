@@ -188,6 +188,38 @@ fn an_answer_out_of_order_ends_the_call_only() {
     }
 }
 
+#[test]
+fn flags_that_mean_nothing_are_passed_over() {
+    let mut words = [update(0, 1), ping(), settings(&[])].concat();
+    words[4] = 0xff;
+    words[update(0, 1).len() + 4] = 0xfe;
+    words[update(0, 1).len() + ping().len() + 4] = 0xfe;
+    let answer = [
+        frame(HEADERS, END_HEADERS | 0xd2, FIRST, &block(&HEAD)),
+        frame(DATA, 0xf6, FIRST, &message(&[])),
+        frame(HEADERS, END_HEADERS | END_STREAM | 0xd2, FIRST, &block(&[("grpc-status", "0")])),
+    ];
+    let words = [words, answer.concat()].concat();
+    let (outcome, _) = export("flags", Setting::default(), saying(words));
+    outcome.is(Fate::Delivered, "");
+}
+
+#[test]
+fn an_answer_said_twice_is_one() {
+    let mut stage = Stage::set("twice", Setting::default(), |peer| {
+        peer.greet(&[])?;
+        loop {
+            let request = peer.request()?;
+            let refusal = status(request.stream, &[("grpc-status", "3")]);
+            peer.say(&[well(request.stream), refusal].concat())?;
+        }
+    });
+    stage.export(1).is(Fate::Delivered, "");
+    stage.export(1).is(Fate::Delivered, "");
+    let heard = stage.end();
+    assert_eq!((heard.0.len(), heard.requests(), heard.farewells()), (1, 2, vec![]));
+}
+
 /// What follows a whole answer is another matter than the answer.
 #[test]
 fn an_answer_stands_even_if_garbage_follows_it() {

@@ -102,7 +102,7 @@ impl Setting {
 
     /// For requests of several mebibytes, which the program holds more than once.
     pub(crate) fn large(self) -> Self {
-        Self { most_bytes: 24 << 20, ..self }
+        Self { most_bytes: 12 << 20, ..self }
     }
 }
 
@@ -149,12 +149,8 @@ impl Stage {
 
     /// Exports so many spans with so many bytes of text each.
     pub(crate) fn export_large(&mut self, spans: u64, bytes: usize) -> Outcome {
-        let telemetry = self.telemetry.as_ref().expect("not ended");
-        let tracer = telemetry.tracer("shop");
-        let text = "x".repeat(bytes);
-        for _ in 0..spans {
-            tracer.span("work").set("text", text.as_str());
-        }
+        self.emit(spans, bytes);
+        let telemetry = self.running();
         let begun = Instant::now();
         assert_eq!(telemetry.flush(LONG), Flushed::Complete, "{}", self.case);
         let took = begun.elapsed();
@@ -182,17 +178,40 @@ impl Stage {
         Outcome { fate, words, took, case: self.case }
     }
 
+    /// Emits so many spans with so many bytes of text each, and does not wait for them.
+    pub(crate) fn emit(&self, spans: u64, bytes: usize) {
+        let tracer = self.running().tracer("shop");
+        let text = "x".repeat(bytes);
+        for _ in 0..spans {
+            tracer.span("work").set("text", text.as_str());
+        }
+    }
+
     pub(crate) fn attempts(&self) -> u64 {
-        self.telemetry.as_ref().expect("not ended").ledger().exporters[0].attempts
+        self.running().ledger().exporters[0].attempts
+    }
+
+    fn running(&self) -> &Telemetry {
+        self.telemetry.as_ref().expect("not ended")
     }
 
     /// Shuts the program down, which the server must not be able to hold up, and looks at what was held.
-    pub(crate) fn end(mut self) -> Heard {
+    pub(crate) fn end(self) -> Heard {
+        self.shut_down(LONG, 0)
+    }
+
+    /// As [`end`](Self::end), with one span under way and so much time for it.
+    pub(crate) fn end_within(self, budget: Duration) -> Heard {
+        self.shut_down(budget, 1)
+    }
+
+    fn shut_down(mut self, budget: Duration, lost: u64) -> Heard {
         let begun = Instant::now();
         let telemetry = self.telemetry.take().expect("not ended");
-        let ledger = telemetry.shutdown(LONG);
+        let ledger = telemetry.shutdown(budget);
         assert!(begun.elapsed() < SLACK, "{}: a shutdown of {:?}", self.case, begun.elapsed());
-        assert_eq!(ledger.total().in_flight, 0, "{}: {ledger}", self.case);
+        let total = ledger.total();
+        assert_eq!((total.in_flight, total.dropped.shutdown), (0, lost), "{}: {ledger}", self.case);
         let heard = self.server.take().expect("not ended").end();
         let rise = memory::rise(self.marked);
         println!("{}: {} KiB", self.case, rise / 1024);

@@ -1,10 +1,12 @@
-//! Standpipe beside its peers: the same work in the same run, in turn, and one table.
+//! Standpipe beside its peers: the same work in the same run, in turn, and a table of each kind of work.
 //!
-//! `./run`, with `--smoke` for a run that only shows that everything works. What is started by hand holds the receiver
-//! and prints the table; what it starts of itself is one contender with one case, and nothing else in its process.
+//! `./run`, with `calls` or `grpc` for one of the tables, with `--smoke` for a run that only shows that everything works.
+//! What is started by hand holds the receiver and prints the table; what it starts of itself is one contender with one
+//! case, and nothing else in its process.
 
 mod emit;
 mod fastrace;
+mod grpc;
 mod opentelemetry;
 mod opentelemetry_log;
 mod standpipe;
@@ -61,16 +63,35 @@ struct Sizes {
     instructions: &'static [&'static str],
 }
 
+/// The table of what calls cost their thread.
+const CALLS: &str = "calls";
+
 fn main() -> Result<(), Error> {
-    match Task::from_command_line()? {
-        Task::Play(part) => play(&part),
-        Task::Measure { smoke: true } => measure(&Sizes { rounds: 1, bursts: 2, instructions: &[case::LOG] }),
-        Task::Measure { smoke: false } => measure(&Sizes { rounds: 5, bursts: 20, instructions: &case::ALL }),
+    let (task, chosen) = Task::with_choice(&[CALLS, grpc::NAME])?;
+    let smoke = match task {
+        Task::Play(part) => return play(&part),
+        Task::Measure { smoke } => smoke,
+    };
+    let is_wanted = |table| chosen.is_none_or(|chosen| chosen == table);
+    if is_wanted(CALLS) {
+        measure(&match smoke {
+            true => Sizes { rounds: 1, bursts: 2, instructions: &[case::LOG] },
+            false => Sizes { rounds: 5, bursts: 20, instructions: &case::ALL },
+        })?;
     }
+    if is_wanted(grpc::NAME) {
+        grpc::measure(smoke)?;
+    }
+    Ok(())
 }
 
-/// The program that is measured: the part is the name of a contender.
+/// The program that is measured: the part is the name of a contender, or one of those that the other table needs.
 fn play(part: &Part) -> Result<(), Error> {
+    match part.name.as_str() {
+        grpc::NAME => return grpc::play(part),
+        grpc::SERVER => return grpc::serve(),
+        _ => {}
+    }
     let contender = CONTENDERS.iter().find(|contender| contender.name == part.name);
     let start = contender.ok_or_else(|| format!("{}: no such contender", part.name))?.start;
     start(part.text("case")?, part.text("endpoint")?)?.play(part)
@@ -133,16 +154,19 @@ fn row(
     figures: [f64; CONTENDERS.len()],
     show: fn(f64) -> String,
 ) -> [String; CONTENDERS.len() + 2] {
-    array::from_fn(|column| {
-        if column == 0 {
-            return format!("{case}: {measure}");
-        }
-        match figures.get(column - 1) {
-            None => String::new(),
-            Some(figure) if figure.is_infinite() => "–".to_owned(),
-            // nothing is a multiple of nothing
-            Some(&figure) if figures[0] < 0.05 => show(figure),
-            Some(&figure) => format!("{} ({:.1})", show(figure), figure / figures[0]),
-        }
+    array::from_fn(|column| match column {
+        0 => format!("{case}: {measure}"),
+        column => beside(&figures, column - 1, show),
     })
+}
+
+/// The figure of one contender, and how many times the first one's it is.
+fn beside(figures: &[f64], contender: usize, show: fn(f64) -> String) -> String {
+    match figures.get(contender) {
+        None => String::new(),
+        Some(figure) if figure.is_infinite() => "–".to_owned(),
+        // nothing is a multiple of nothing
+        Some(&figure) if figures[0] < 0.05 => show(figure),
+        Some(&figure) => format!("{} ({:.1})", show(figure), figure / figures[0]),
+    }
 }

@@ -241,3 +241,32 @@ impl Link {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::{TcpListener, TcpStream};
+
+    use super::*;
+
+    #[test]
+    fn a_connection_on_which_a_frame_was_written_in_part_is_not_good() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (_peer, _) = listener.accept().unwrap();
+        let stream = Stream::new(Timed::new(Arc::new(socket), Instant::now()), None);
+        let mut link = Link { conn: Conn::new(), stream, used: Instant::now(), hung_up: None };
+        // nobody reads, so that sooner or later all buffers are full
+        let failure = loop {
+            assert!(link.is_good());
+            link.conn = Conn::new();
+            link.conn.start(&[], 0).unwrap();
+            link.conn.send(&Message::new(&[0; 60_000], false));
+            link.stream.set_deadline(Instant::now() + Duration::from_millis(50));
+            if let Err(failure) = link.flush() {
+                break failure;
+            }
+        };
+        assert!(matches!(failure, Failure::TimedOut), "{failure:?}");
+        assert!(!link.is_good());
+    }
+}

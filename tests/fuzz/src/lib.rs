@@ -1,6 +1,7 @@
 //! What must hold for every input, one module for each kind of reader; `src/bin` has the targets.
 
 pub mod config;
+pub mod conn;
 pub mod hpack;
 
 /// The part of the gRPC transport that never touches a socket. It is no public part of the crate, so it is built in.

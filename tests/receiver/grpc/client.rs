@@ -226,6 +226,12 @@ impl Grpc {
         Ok(reply)
     }
 
+    /// What the server has given back of the connection's window, as far as it was read and not looked at.
+    pub(crate) fn given_back(&self) -> usize {
+        let updates = self.kept.iter().filter(|frame| frame.kind == WINDOW_UPDATE && frame.stream == 0);
+        updates.map(|frame| frame.number(0) as usize).sum()
+    }
+
     /// Reads until the server closes, and gives the frames that came.
     pub(crate) fn frames_to_end(&mut self) -> io::Result<Vec<Frame>> {
         let mut frames = std::mem::take(&mut self.kept);

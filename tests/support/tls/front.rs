@@ -42,18 +42,25 @@ impl TlsFront {
         clients: &TestCa,
         upstream: SocketAddr,
     ) -> Self {
-        let mut roots = RootCertStore::empty();
-        roots.add(clients.der()).expect("the authority is a certificate");
-        let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider())
-            .build()
-            .expect("there is an authority to trust");
-        let config = server_config(identity, verifier);
+        let config = server_config(identity, verifier_of(clients));
         Self::listen(Conduct::Forward { config, upstream })
     }
 
     /// As [`start`](Self::start), but has only this protocol for clients that choose between several.
     pub(crate) fn offering(protocol: &str, identity: &Identity, upstream: SocketAddr) -> Self {
         let mut config = (*server_config(identity, Arc::new(NoClientAuth))).clone();
+        config.alpn_protocols = vec![protocol.as_bytes().to_vec()];
+        Self::listen(Conduct::Forward { config: Arc::new(config), upstream })
+    }
+
+    /// Both: only this protocol, and only for clients with a certificate signed by `clients`.
+    pub(crate) fn offering_to_clients_of(
+        protocol: &str,
+        identity: &Identity,
+        clients: &TestCa,
+        upstream: SocketAddr,
+    ) -> Self {
+        let mut config = (*server_config(identity, verifier_of(clients))).clone();
         config.alpn_protocols = vec![protocol.as_bytes().to_vec()];
         Self::listen(Conduct::Forward { config: Arc::new(config), upstream })
     }
@@ -226,6 +233,14 @@ fn linger(client: &TcpStream) {
     let _ = client.shutdown(Shutdown::Write);
     let _ = client.set_read_timeout(Some(PATIENCE));
     let _ = io::copy(&mut client.take(MOST_DRAINED), &mut io::sink());
+}
+
+fn verifier_of(clients: &TestCa) -> Arc<dyn ClientCertVerifier> {
+    let mut roots = RootCertStore::empty();
+    roots.add(clients.der()).expect("the authority is a certificate");
+    WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider())
+        .build()
+        .expect("there is an authority to trust")
 }
 
 fn server_config(identity: &Identity, verifier: Arc<dyn ClientCertVerifier>) -> Arc<ServerConfig> {

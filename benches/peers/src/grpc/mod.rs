@@ -1,0 +1,229 @@
+//! Requests over gRPC: standpipe beside tonic's client, on the same requests, in turn, and one table.
+//!
+//! What is measured is everything that the sending process does, all its threads, from the first request to the last
+//! answer. The server has a process of its own, which is the same for all.
+
+mod opentelemetry;
+mod raw;
+mod ready;
+mod server;
+mod spent;
+mod standpipe;
+mod tonic;
+
+use std::array;
+use std::fmt::Display;
+
+use self::server::Server;
+use self::spent::Spent;
+use crate::beside;
+use crate::support::arguments::Part;
+use crate::support::table::{Table, hundredths, tenths, whole};
+use crate::support::{Error, callgrind, child};
+
+/// The name of the table, and of the part that a sender plays.
+pub(crate) const NAME: &str = "grpc";
+/// The part of the server.
+pub(crate) const SERVER: &str = "grpc server";
+
+/// Somebody who sends requests.
+struct Contender {
+    /// At the head of its column.
+    name: &'static str,
+    cases: &'static [&'static str],
+    /// What one must know to read its figures.
+    note: &'static str,
+    /// Sends all of an order, and returns when all of it was answered.
+    send: fn(&Order) -> Result<Spent, Error>,
+}
+
+/// The first is what the others are compared with.
+const CONTENDERS: [&Contender; 5] =
+    [&standpipe::GRPC, &tonic::CONTENDER, &opentelemetry::CONTENDER, &raw::CONTENDER, &standpipe::HTTP];
+
+/// The functions whose instructions are counted.
+const COUNTED: [&str; 2] = [spent::MEASURED, callgrind::OTHER_THREADS];
+
+/// Requests that are all alike.
+struct Case {
+    name: &'static str,
+    spans: u64,
+    is_compressed: bool,
+    /// In a full run, and in a smoke run.
+    requests: [u64; 2],
+    /// The two numbers of requests of which the difference is taken for instructions.
+    instructions: (u64, u64),
+}
+
+const SMALL: &str = "1 span";
+const LARGE: &str = "512 spans";
+const COMPRESSED: &str = "512 spans, gzip";
+const ALL: &[&str] = &[SMALL, LARGE, COMPRESSED];
+
+#[rustfmt::skip]
+const CASES: [Case; 3] = [
+    Case { name: SMALL,      spans: 1,   is_compressed: false, requests: [20_000, 500], instructions: (100, 600) },
+    Case { name: LARGE,      spans: 512, is_compressed: false, requests: [400, 10],     instructions: (4, 16) },
+    Case { name: COMPRESSED, spans: 512, is_compressed: true,  requests: [200, 5],      instructions: (2, 8) },
+];
+
+/// What a child is asked to send, and where to.
+struct Order {
+    endpoint: String,
+    requests: u64,
+    spans: u64,
+    is_compressed: bool,
+}
+
+/// The program that is measured.
+pub(crate) fn play(part: &Part) -> Result<(), Error> {
+    let name = part.text("contender")?;
+    let contender = CONTENDERS.iter().find(|contender| contender.name == name);
+    let order = Order {
+        endpoint: part.text("endpoint")?.to_owned(),
+        requests: part.number("requests")?,
+        spans: part.number("spans")?,
+        is_compressed: part.text("gzip")? == "true",
+    };
+    (contender.ok_or_else(|| format!("{name}: no such contender"))?.send)(&order)?.tell();
+    Ok(())
+}
+
+/// The collector.
+pub(crate) fn serve() -> Result<(), Error> {
+    server::play()
+}
+
+/// Measures and prints the table.
+pub(crate) fn measure(smoke: bool) -> Result<(), Error> {
+    let (rounds, size) = if smoke { (1, 1) } else { (4, 0) };
+    let mut server = Server::start()?;
+    let mut seen = [[Seen::NOTHING; CONTENDERS.len()]; CASES.len()];
+    for _ in 0..rounds {
+        for (case, seen) in CASES.iter().zip(&mut seen) {
+            for (contender, seen) in CONTENDERS.iter().zip(seen).filter(|(contender, _)| contender.can(case))
+            {
+                *seen = seen.best(contender.time(case, case.requests[size], &mut server)?);
+            }
+        }
+    }
+    let missing = callgrind::unavailable();
+    let mut table = Table::new(array::from_fn::<_, { CONTENDERS.len() + 2 }, _>(|column| match column {
+        0 => "sender, for each request",
+        column => CONTENDERS.get(column - 1).map_or("", |contender| contender.name),
+    }));
+    for (case, seen) in CASES.iter().zip(seen) {
+        table.row(row(case, "CPU µs", seen.map(|seen| seen.cpu), tenths));
+        table.row(row(case, "requests/s", seen.map(|seen| seen.rate), whole));
+        table.row(row(case, "allocations", seen.map(|seen| seen.allocations), hundredths));
+        if missing.is_none() && (!smoke || case.name == SMALL) {
+            let mut counts = [f64::INFINITY; CONTENDERS.len()];
+            for (contender, count) in
+                CONTENDERS.iter().zip(&mut counts).filter(|(contender, _)| contender.can(case))
+            {
+                *count = contender.instructions(case, &mut server)?;
+            }
+            table.row(row(case, "instructions", counts, whole));
+        }
+    }
+    table.print(
+        "grpc: requests one after the other over loopback, best of the rounds; in brackets how many times standpipe's",
+    );
+    if let Some(reason) = missing {
+        println!("  instructions SKIPPED: {reason}");
+    }
+    for contender in CONTENDERS {
+        println!("  {}: {}", contender.name, contender.note);
+    }
+    println!("  server: {}", server::NOTE);
+    Ok(())
+}
+
+/// For each request; what was not measured is infinite.
+#[derive(Debug, Clone, Copy)]
+struct Seen {
+    /// In microseconds.
+    cpu: f64,
+    /// Requests in a second.
+    rate: f64,
+    allocations: f64,
+}
+
+impl Seen {
+    const NOTHING: Self = Self { cpu: f64::INFINITY, rate: f64::INFINITY, allocations: f64::INFINITY };
+
+    /// The better of two runs.
+    fn best(self, other: Self) -> Self {
+        Self {
+            cpu: self.cpu.min(other.cpu),
+            rate: if self.rate.is_finite() { self.rate.max(other.rate) } else { other.rate },
+            allocations: self.allocations.min(other.allocations),
+        }
+    }
+}
+
+impl Contender {
+    fn can(&self, case: &Case) -> bool {
+        self.cases.contains(&case.name)
+    }
+
+    fn time(&self, case: &Case, requests: u64, server: &mut Server) -> Result<Seen, Error> {
+        let findings = self.run(case, requests, server, |settings| child::play(&[], NAME, settings))?;
+        let spent = Spent::told(&findings)?;
+        let each = |total: f64| total / requests as f64;
+        Ok(Seen {
+            cpu: each(spent.cpu.as_secs_f64() * 1e6),
+            rate: requests as f64 / spent.wall.as_secs_f64(),
+            allocations: each(spent.allocations as f64),
+        })
+    }
+
+    /// Of all threads. What the main one does before is left out: the clock of a peer is set in a busy loop before `main`.
+    fn instructions(&self, case: &Case, server: &mut Server) -> Result<f64, Error> {
+        let mut count = |requests| {
+            let count = |settings: &[(&str, &dyn Display)]| callgrind::count(NAME, settings, &COUNTED);
+            self.run(case, requests, server, count).map(|(main, others)| main + others)
+        };
+        let (short, long) = case.instructions;
+        Ok((count(long)? as f64 - count(short)? as f64) / (long - short) as f64)
+    }
+
+    /// Lets a child send; what it sends must arrive, in as many requests.
+    fn run<T>(
+        &self,
+        case: &Case,
+        requests: u64,
+        server: &mut Server,
+        run: impl FnOnce(&[(&str, &dyn Display)]) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let fail = |what: String| format!("{}, {}: {what}", self.name, case.name);
+        let endpoint = server.endpoint(self.name == standpipe::HTTP.name).to_owned();
+        let before = server.arrived()?;
+        let outcome = run(&[
+            ("contender", &self.name),
+            ("endpoint", &endpoint),
+            ("requests", &requests),
+            ("spans", &case.spans),
+            ("gzip", &case.is_compressed),
+        ])
+        .map_err(|error| fail(error.to_string()))?;
+        let arrived = server.arrived()?.since(before);
+        if (arrived.requests, arrived.spans) != (requests, requests * case.spans) {
+            return Err(fail(format!("{requests} requests must arrive, but it was {arrived:?}")).into());
+        }
+        Ok(outcome)
+    }
+}
+
+/// A row of one measure.
+fn row(
+    case: &Case,
+    measure: &str,
+    figures: [f64; CONTENDERS.len()],
+    show: fn(f64) -> String,
+) -> [String; CONTENDERS.len() + 2] {
+    array::from_fn(|column| match column {
+        0 => format!("{}: {measure}", case.name),
+        column => beside(&figures, column - 1, show),
+    })
+}

@@ -1,0 +1,62 @@
+//! What sending has cost the process.
+
+use std::hint::black_box;
+use std::ops::AddAssign;
+use std::time::{Duration, Instant};
+
+use crate::support::child::{Findings, tell};
+use crate::support::{Error, allocations, process};
+
+/// By all threads together.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Spent {
+    pub(super) wall: Duration,
+    pub(super) cpu: Duration,
+    pub(super) allocations: u64,
+}
+
+impl Spent {
+    /// Does the work and says what it cost.
+    pub(super) fn on(work: impl FnOnce() -> Result<(), Error>) -> Result<Self, Error> {
+        let (allocated, cpu, begun) = (allocations::of_all_threads(), process::cpu_time()?, Instant::now());
+        measured_sending(work)?;
+        Ok(Self {
+            wall: begun.elapsed(),
+            cpu: process::cpu_time()? - cpu,
+            allocations: allocations::of_all_threads() - allocated,
+        })
+    }
+
+    /// Says it to the parent.
+    pub(super) fn tell(&self) {
+        tell("wall", self.wall.as_nanos());
+        tell("cpu", self.cpu.as_nanos());
+        tell("allocations", self.allocations);
+    }
+
+    /// What a child said.
+    pub(super) fn told(findings: &Findings) -> Result<Self, Error> {
+        let time = |key| findings.number(key).map(Duration::from_nanos);
+        Ok(Self { wall: time("wall")?, cpu: time("cpu")?, allocations: findings.number("allocations")? })
+    }
+}
+
+/// The one function of the main thread whose instructions are counted.
+#[inline(never)]
+fn measured_sending(work: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {
+    let done = work();
+    // or the work would not be called but jumped to, and this function had ended
+    black_box(());
+    done
+}
+
+/// Its name.
+pub(super) const MEASURED: &str = "measured_sending";
+
+impl AddAssign for Spent {
+    fn add_assign(&mut self, other: Self) {
+        self.wall += other.wall;
+        self.cpu += other.cpu;
+        self.allocations += other.allocations;
+    }
+}

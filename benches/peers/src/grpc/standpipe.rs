@@ -1,0 +1,50 @@
+//! The crate itself, through its public face.
+
+use std::time::Duration;
+
+use standpipe::{Compression, Exporter, Flushed};
+
+use super::spent::Spent;
+use super::{ALL, Contender, Order};
+use crate::support::Error;
+use crate::support::workload::{ATTRIBUTES, PATIENCE, Workload, finish, start};
+
+/// Longer than any run: requests leave when they are full.
+const LONG: Duration = Duration::from_secs(3600);
+
+pub(super) const GRPC: Contender = Contender {
+    name: "standpipe",
+    cases: ALL,
+    note: "all of it, from the call that starts a span to the shutdown: spans of 5 attributes, a queue that blocks, the \
+           worker; no throttle; larger requests are flushed one by one",
+    send: |order| send(order, Exporter::grpc(&order.endpoint)),
+};
+
+pub(super) const HTTP: Contender = Contender {
+    name: "standpipe, HTTP",
+    cases: ALL,
+    note: "the same over HTTP, to the crate's own receiver, which decodes every span, too",
+    send: |order| send(order, Exporter::http(&order.endpoint)),
+};
+
+fn send(order: &Order, exporter: Exporter) -> Result<Spent, Error> {
+    let compression = if order.is_compressed { Compression::Gzip } else { Compression::None };
+    let linger = if order.spans == 1 { Duration::ZERO } else { LONG };
+    let exporter = exporter
+        .throttle(Duration::ZERO)
+        .linger(linger)
+        .batch_records(usize::try_from(order.spans)?)
+        .compression(compression);
+    let telemetry = start(exporter)?;
+    let workload = Workload::new(&telemetry, ATTRIBUTES)?;
+    Spent::on(|| {
+        for _ in 0..order.requests {
+            (0..order.spans).for_each(|_| workload.emit_child());
+            // or the last one before the shutdown may be cut in two
+            if order.spans > 1 && telemetry.flush(PATIENCE) != Flushed::Complete {
+                return Err("a request that could not be sent".into());
+            }
+        }
+        finish(&telemetry, order.requests * order.spans)
+    })
+}

@@ -1,0 +1,48 @@
+//! tonic's client alone, as it is generated for OTLP.
+
+use std::time::Duration;
+
+use opentelemetry_proto::tonic::collector::trace::v1::trace_service_client::TraceServiceClient;
+use tokio::runtime::Builder;
+use tonic::codec::CompressionEncoding;
+use tonic::transport::Endpoint;
+
+use super::spent::Spent;
+use super::{ALL, Contender, Order, ready};
+use crate::support::Error;
+
+/// Spans that are made ready at a time, so that memory holds them.
+const CHUNK: u64 = 4096;
+
+pub(super) const CONTENDER: Contender = Contender {
+    name: "tonic 0.14",
+    cases: ALL,
+    note: "its client alone, on a runtime of one thread, with a timeout of 10 s: requests are made ready beforehand, \
+           which is not counted; encoding and sending them, and the answers, are",
+    send,
+};
+
+fn send(order: &Order) -> Result<Spent, Error> {
+    let request = ready::request(order.spans)?;
+    let runtime = Builder::new_current_thread().enable_all().build()?;
+    let endpoint = Endpoint::from_shared(order.endpoint.clone())?.timeout(Duration::from_secs(10));
+    let mut client = TraceServiceClient::new(runtime.block_on(endpoint.connect())?);
+    if order.is_compressed {
+        client = client.send_compressed(CompressionEncoding::Gzip);
+    }
+    let (mut spent, mut left) = (Spent::default(), order.requests);
+    while left > 0 {
+        let count = left.min(CHUNK / order.spans);
+        let requests: Vec<_> = (0..count).map(|_| request.clone()).collect();
+        spent += Spent::on(|| {
+            runtime.block_on(async {
+                for request in requests {
+                    client.export(request).await?;
+                }
+                Ok(())
+            })
+        })?;
+        left -= count;
+    }
+    Ok(spent)
+}
