@@ -166,7 +166,7 @@ mod tests {
     fn a_nearer_deadline_holds_after_a_far_one() {
         let (mut timed, mut peer) = pair(Instant::now() + Duration::from_secs(3600));
         peer.write_all(b"first").unwrap();
-        timed.read(&mut [0; 8]).unwrap();
+        assert_eq!(timed.read(&mut [0; 8]).unwrap(), 5);
         timed.write_all(b"second").unwrap();
         let begun = Instant::now();
         timed.deadline = begun + SOON;

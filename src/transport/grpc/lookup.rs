@@ -5,9 +5,9 @@ mod tests;
 
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 type Found = io::Result<Vec<SocketAddr>>;
 
@@ -17,7 +17,7 @@ pub(super) struct Lookup {
     host: String,
     port: u16,
     /// A look-up that took longer than anyone waited. Nobody starts a second one beside it.
-    pending: Option<Receiver<Found>>,
+    pending: Option<Arc<Search>>,
 }
 
 impl Lookup {
@@ -33,26 +33,46 @@ impl Lookup {
         }
         let pending = match self.pending.take() {
             Some(pending) => pending,
-            None => begin(self.host.clone(), self.port)?,
+            None => Search::begin(self.host.clone(), self.port)?,
         };
-        match pending.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
-            Ok(Ok(addresses)) if addresses.is_empty() => Err(ErrorKind::NotFound.into()),
-            Ok(found) => found,
-            Err(RecvTimeoutError::Timeout) => {
+        match pending.wait(deadline.saturating_duration_since(Instant::now())) {
+            Some(Ok(addresses)) if addresses.is_empty() => Err(ErrorKind::NotFound.into()),
+            Some(found) => found,
+            None => {
                 self.pending = Some(pending);
                 Err(ErrorKind::TimedOut.into())
             }
-            Err(RecvTimeoutError::Disconnected) => Err(ErrorKind::NotFound.into()),
         }
     }
 }
 
-fn begin(host: String, port: u16) -> io::Result<Receiver<Found>> {
-    let (found, pending) = sync_channel(1);
-    thread::Builder::new().name("standpipe-lookup".to_owned()).spawn(move || {
-        let addresses = (host.as_str(), port).to_socket_addrs().map(Iterator::collect);
-        // nobody may be waiting any more
-        let _ = found.send(addresses);
-    })?;
-    Ok(pending)
+/// A look-up under way. A channel would do as well, but every kind of its insides takes room in the binary.
+#[derive(Debug, Default)]
+struct Search {
+    found: Mutex<Option<Found>>,
+    is_over: Condvar,
+}
+
+impl Search {
+    fn begin(host: String, port: u16) -> io::Result<Arc<Self>> {
+        let search = Arc::new(Self::default());
+        let own = Arc::clone(&search);
+        thread::Builder::new().name("standpipe-lookup".to_owned()).spawn(move || {
+            let addresses = (host.as_str(), port).to_socket_addrs().map(Iterator::collect);
+            *own.lock() = Some(addresses);
+            // nobody may be waiting any more
+            own.is_over.notify_one();
+        })?;
+        Ok(search)
+    }
+
+    /// What was found; `None` if it takes longer than this.
+    fn wait(&self, longest: Duration) -> Option<Found> {
+        let waited = self.is_over.wait_timeout_while(self.lock(), longest, |found| found.is_none());
+        waited.unwrap_or_else(PoisonError::into_inner).0.take()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Found>> {
+        self.found.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }

@@ -105,8 +105,7 @@ impl Arguments {
         if !self.servers.iter().any(|wanted| wanted == server) {
             return false;
         }
-        let missing = self.missing(server);
-        if let Some(outcome) = missing {
+        if let Some(outcome) = self.missing(server) {
             table.push(Row { server, transport: "", what: "everything".to_owned(), outcome });
             return false;
         }

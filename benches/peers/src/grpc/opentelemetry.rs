@@ -15,8 +15,9 @@ use super::{ALL, Contender, Order};
 use crate::support::Error;
 use crate::support::workload::text;
 
-/// Its queue drops what it cannot hold: it is flushed before that.
-const QUEUE: u64 = 1024;
+const QUEUE: usize = 1024;
+/// Small requests between two flushes: its queue drops what it cannot hold, and a flush gives up after 5 s.
+const BURST: u64 = 128;
 /// Longer than any run: requests leave when they are full.
 const LONG: Duration = Duration::from_secs(3600);
 
@@ -24,7 +25,7 @@ pub(super) const CONTENDER: Contender = Contender {
     name: "opentelemetry 0.33",
     cases: ALL,
     note: "all of it, from the call that starts a span to the flush: batch span processor, opentelemetry-otlp, tonic on \
-           a runtime of one worker; flushed every 1,024 spans, or 512, as its queue does not block",
+           a runtime of one worker; flushed every 128 spans, or 512, as its queue does not block",
     send,
 };
 
@@ -37,7 +38,7 @@ fn send(order: &Order) -> Result<Spent, Error> {
     }
     let batch = usize::try_from(order.spans)?;
     let config = BatchConfigBuilder::default()
-        .with_max_queue_size(QUEUE as usize)
+        .with_max_queue_size(QUEUE)
         .with_max_export_batch_size(batch)
         .with_scheduled_delay(LONG)
         .build();
@@ -48,7 +49,7 @@ fn send(order: &Order) -> Result<Spent, Error> {
         .build();
     let tracer = provider.tracer(text::SCOPE);
     // a flush sends what is there: between two of them there are only full requests
-    let burst = if order.spans == 1 { QUEUE } else { order.spans };
+    let burst = if order.spans == 1 { BURST } else { order.spans };
     let spent = Spent::on(|| {
         let mut left = order.requests * order.spans;
         while left > 0 {

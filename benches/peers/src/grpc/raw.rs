@@ -40,7 +40,7 @@ fn send(order: &Order) -> Result<Spent, Error> {
     frame(WINDOW_UPDATE, 0, 0, &WIDEST.to_be_bytes(), &mut greeting);
     frame(SETTINGS, ACK, 0, &[], &mut greeting);
     socket.write_all(&greeting)?;
-    let mut answers = Answers::default();
+    let mut answers = Answers { bytes: Vec::new(), buffer: [0; 4096] };
     Spent::on(|| {
         for number in 0..order.requests {
             let stream = u32::try_from(number * 2 + 1)?;
@@ -90,16 +90,15 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(payload);
 }
 
-/// What was read and not looked at.
-#[derive(Default)]
 struct Answers {
+    /// What was read and not looked at.
     bytes: Vec<u8>,
+    buffer: [u8; 4096],
 }
 
 impl Answers {
     /// Reads until a stream has ended.
     fn wait_for(&mut self, stream: u32, socket: &mut TcpStream) -> Result<(), Error> {
-        let mut buffer = [0; 4096];
         loop {
             while let Some((length, kind, flags, on)) = self.next_head() {
                 let end = HEAD_BYTES + length;
@@ -111,9 +110,9 @@ impl Answers {
                     return Ok(());
                 }
             }
-            match socket.read(&mut buffer)? {
+            match socket.read(&mut self.buffer)? {
                 0 => return Err("the server has left".into()),
-                count => self.bytes.extend_from_slice(&buffer[..count]),
+                count => self.bytes.extend_from_slice(&self.buffer[..count]),
             }
         }
     }

@@ -18,7 +18,8 @@ pub(super) const CONTENDER: Contender = Contender {
     name: "tonic 0.14",
     cases: ALL,
     note: "its client alone, on a runtime of one thread, with a timeout of 10 s: requests are made ready beforehand, \
-           which is not counted; encoding and sending them, and the answers, are",
+           which is not counted; encoding and sending them, and the answers, are; gzip of level 6, which cannot be \
+           changed, where standpipe's is 1",
     send,
 };
 

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use standpipe::receiver::Receiver;
 use standpipe::{Status, Tracer};
 
 use crate::Error;
@@ -22,6 +23,9 @@ pub(crate) const NAME: &str = "growing";
 
 const SPANS_OF_A_TRACE: usize = 3;
 const BETWEEN_TRACES: Duration = Duration::from_millis(1);
+/// Requests that the agent's queue has room for: more than are sent, and so few that it refuses while a gateway is away.
+const ROOMY: usize = 10_000;
+const SMALL: usize = 20;
 /// How long a Collector is away.
 const AWAY: Duration = Duration::from_secs(1);
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
@@ -47,7 +51,7 @@ pub(crate) fn run(transport: Transport, ground: &Ground<'_>, table: &mut Table) 
 
 /// Everything arrives; every trace whole at one gateway, and each gateway has its share.
 fn balanced(transport: Transport, ground: &Ground<'_>) -> Result<String, Error> {
-    let tiers = Tiers::start(ground.tools, ground.scratch, transport, &[])?;
+    let tiers = Tiers::start(ground.tools, ground.scratch, transport, &[], ROOMY)?;
     let program = start(transport, &tiers)?;
     let tracer = program.telemetry.tracer("interop");
     let logger = program.telemetry.logger("interop");
@@ -57,8 +61,8 @@ fn balanced(transport: Transport, ground: &Ground<'_>) -> Result<String, Error> 
     program.telemetry.meter("interop").counter("traces").add(traces, ());
     program.finish()?;
 
-    tiers.wait_for_spans(sent.len())?;
-    let count = |of: fn(&standpipe::receiver::Receiver) -> u64| tiers.sinks.iter().map(of).sum::<u64>();
+    tiers.wait_for_spans(sent.len());
+    let count = |of: fn(&Receiver) -> u64| tiers.sinks.iter().map(of).sum::<u64>();
     let deadline = Instant::now() + LONGEST_WAIT;
     let all_there = || count(|sink| sink.log_count()) >= traces && count(|sink| sink.point_count()) >= 1;
     while !all_there() && Instant::now() < deadline {
@@ -84,7 +88,7 @@ fn balanced(transport: Transport, ground: &Ground<'_>) -> Result<String, Error> 
 
 /// One Collector is killed while the program goes on, and started again: nothing is lost.
 fn killed(transport: Transport, ground: &Ground<'_>, victim: Victim) -> Result<String, Error> {
-    let mut tiers = Tiers::start(ground.tools, ground.scratch, transport, &[])?;
+    let mut tiers = Tiers::start(ground.tools, ground.scratch, transport, &[], SMALL)?;
     let program = start(transport, &tiers)?;
     let tracer = program.telemetry.tracer("interop");
     let is_over = AtomicBool::new(false);
@@ -103,7 +107,7 @@ fn killed(transport: Transport, ground: &Ground<'_>, victim: Victim) -> Result<S
         result.map(|()| sent)
     })?;
     program.finish()?;
-    tiers.wait_for_spans(sent.len())?;
+    tiers.wait_for_spans(sent.len());
     let twice = same_spans(&sent, &spans(&tiers.records()?))?;
     Ok(format!("{} spans, {twice} of them twice", sent.len()))
 }
@@ -123,7 +127,7 @@ fn kill_and_start_again(tiers: &mut Tiers, victim: Victim) -> Result<(), Error> 
 /// A gateway that has seen all of a trace keeps it for its error; no other trace arrives.
 fn tail_sampling(transport: Transport, ground: &Ground<'_>) -> Result<String, Error> {
     const TRACES: usize = 100;
-    let tiers = Tiers::start(ground.tools, ground.scratch, transport, &["tail-sampling.yaml"])?;
+    let tiers = Tiers::start(ground.tools, ground.scratch, transport, &["tail-sampling.yaml"], ROOMY)?;
     let program = start(transport, &tiers)?;
     let tracer = program.telemetry.tracer("interop");
     let mut with_errors = Vec::new();
@@ -135,7 +139,7 @@ fn tail_sampling(transport: Transport, ground: &Ground<'_>) -> Result<String, Er
         }
     }
     program.finish()?;
-    tiers.wait_for_spans(with_errors.len())?;
+    tiers.wait_for_spans(with_errors.len());
     // the others are decided upon at the same time; a whole wait more, to see none of them
     thread::sleep(Duration::from_secs(2));
     same_spans(&with_errors, &spans(&tiers.records()?))?;
@@ -145,12 +149,12 @@ fn tail_sampling(transport: Transport, ground: &Ground<'_>) -> Result<String, Er
 /// Both backends have everything.
 fn fan_out(transport: Transport, ground: &Ground<'_>) -> Result<String, Error> {
     const TRACES: usize = 100;
-    let tiers = Tiers::start(ground.tools, ground.scratch, transport, &["fan-out.yaml"])?;
+    let tiers = Tiers::start(ground.tools, ground.scratch, transport, &["fan-out.yaml"], ROOMY)?;
     let program = start(transport, &tiers)?;
     let tracer = program.telemetry.tracer("interop");
     let sent: Vec<String> = (0..TRACES).flat_map(|_| trace(&tracer, false)).collect();
     program.finish()?;
-    let arrived = |sink: &standpipe::receiver::Receiver| sink.wait_for_spans(sent.len() as u64, LONGEST_WAIT);
+    let arrived = |sink: &Receiver| sink.wait_for_spans(sent.len() as u64, LONGEST_WAIT);
     // whether it was in vain is seen in the records
     let _ = tiers.sinks.iter().all(arrived);
     for records in tiers.records()? {

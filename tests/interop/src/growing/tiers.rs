@@ -1,5 +1,6 @@
 //! An agent, two gateways, and a counted sink behind each.
 
+use std::collections::HashSet;
 use std::path::Path;
 use std::time::{Duration, Instant};
 use std::{fs, thread};
@@ -21,12 +22,13 @@ pub(super) struct Tiers {
 }
 
 impl Tiers {
-    /// Starts them all. `over` is laid over the gateways' configuration.
+    /// Starts them all. `over` is laid over the gateways' configuration; the agent's queue has room for so many requests.
     pub(super) fn start(
         tools: &Path,
         scratch: &Path,
         transport: Transport,
         over: &[&str],
+        queue: usize,
     ) -> Result<Self, Error> {
         let folder = scratch.join("growing");
         if folder.exists() {
@@ -58,6 +60,7 @@ impl Tiers {
                 ("AGENT_HTTP", http),
                 ("AGENT_GRPC", grpc),
                 ("AGENT_STORAGE", text(&folder.join("queue"))),
+                ("AGENT_QUEUE", queue.to_string()),
                 ("GATEWAY_1", format!("127.0.0.1:{}", gateways[0].port())),
                 ("GATEWAY_2", format!("127.0.0.1:{}", gateways[1].port())),
             ])
@@ -71,16 +74,15 @@ impl Tiers {
     }
 
     /// Waits until the sinks hold so many different spans, or time is up: what is missing then is seen in the records.
-    pub(super) fn wait_for_spans(&self, count: usize) -> Result<(), Error> {
+    pub(super) fn wait_for_spans(&self, count: usize) {
         let deadline = Instant::now() + LONGEST_WAIT;
         while Instant::now() < deadline {
             let ids = self.sinks.iter().flat_map(Receiver::spans).map(|span| span.span.span_id.clone());
-            if ids.collect::<std::collections::HashSet<_>>().len() >= count {
-                break;
+            if ids.collect::<HashSet<_>>().len() >= count {
+                return;
             }
             thread::sleep(Duration::from_millis(100));
         }
-        Ok(())
     }
 
     /// How many spans both sinks have, twice counted if they came twice.

@@ -45,6 +45,9 @@ impl Server for Collector {
         let mut variables = vec![("HTTP_PORT", http), ("GRPC_PORT", grpc), ("SINK", place.sink.to_owned())];
         variables.push(("LARGEST_MIB", order.largest.mebibytes().to_string()));
         variables.push(("LARGEST_BYTES", order.largest.bytes().to_string()));
+        if order.transport == Transport::Grpc {
+            arguments.extend(["--config".to_owned(), text(&configuration("grpc-sink.yaml"))]);
+        }
         if order.manner != USUAL {
             arguments
                 .extend(["--config".to_owned(), text(&configuration(&format!("{}.yaml", order.manner)))]);

@@ -94,7 +94,7 @@ pub(crate) struct Place<'a> {
     pub(crate) folder: &'a Path,
     /// The file for what it gets, if it writes one.
     pub(crate) book: &'a Path,
-    /// The sink that it passes on to, if it does.
+    /// The sink that it passes on to, if it does, by the same transport.
     pub(crate) sink: &'a str,
 }
 

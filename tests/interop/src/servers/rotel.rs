@@ -48,7 +48,7 @@ impl Server for Rotel {
             "--exporter",
             "otlp",
             "--otlp-exporter-protocol",
-            "http",
+            order.transport.name(),
             "--otlp-exporter-endpoint",
             place.sink,
             "--pid-file",

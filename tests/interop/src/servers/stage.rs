@@ -6,7 +6,7 @@ use std::{fmt, fs};
 
 use standpipe::receiver::Receiver;
 
-use super::{Order, Place, Server};
+use super::{Order, Place, Server, Transport};
 use crate::Error;
 use crate::process::{Ending, Process, Recipe, free_port};
 use crate::seen::{self, Record};
@@ -28,7 +28,7 @@ pub(crate) struct Stage {
 enum View {
     /// A file that the server writes before it answers.
     Book(PathBuf),
-    /// The receiver that the server passes on to.
+    /// The receiver that the server passes on to; so other clients than ours are tried on it.
     Sink(Receiver),
 }
 
@@ -61,7 +61,10 @@ impl Stage {
         fs::create_dir_all(&folder)?;
         let book = folder.join("received.jsonl");
         let sink = Receiver::start()?;
-        let sink_url = sink.endpoint();
+        let sink_url = match order.transport {
+            Transport::Http => sink.endpoint(),
+            Transport::Grpc => sink.grpc_endpoint(),
+        };
         let mut attempt = 1;
         let (recipe, process, port) = loop {
             let port = free_port()?;
