@@ -58,12 +58,15 @@ impl Search {
         let search = Arc::new(Self::default());
         let own = Arc::clone(&search);
         thread::Builder::new().name("standpipe-lookup".to_owned()).spawn(move || {
-            let addresses = (host.as_str(), port).to_socket_addrs().map(Iterator::collect);
-            *own.lock() = Some(addresses);
-            // nobody may be waiting any more
-            own.is_over.notify_one();
+            own.end((host.as_str(), port).to_socket_addrs().map(Iterator::collect));
         })?;
         Ok(search)
+    }
+
+    fn end(&self, found: Found) {
+        *self.lock() = Some(found);
+        // nobody may be waiting any more
+        self.is_over.notify_one();
     }
 
     /// What was found; `None` if it takes longer than this.

@@ -25,22 +25,21 @@ fn a_name_is_looked_up_by_the_system() {
 #[test]
 fn a_look_up_that_takes_too_long_is_kept_and_not_begun_twice() {
     let search = Arc::new(Search::default());
-    let pending = Some(Arc::clone(&search));
-    let mut lookup = Lookup { host: "slow.test".to_owned(), port: 4317, pending };
+    let mut lookup = Lookup { host: "slow.test".to_owned(), port: 4317, pending: Some(Arc::clone(&search)) };
     for _ in 0..2 {
         let error = lookup.addresses(Instant::now()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::TimedOut);
     }
     let address: SocketAddr = "127.0.0.1:4317".parse().unwrap();
-    *search.lock() = Some(Ok(vec![address]));
+    search.end(Ok(vec![address]));
     assert_eq!(lookup.addresses(soon()).unwrap(), [address]);
     assert!(lookup.pending.is_none(), "the next one asks anew");
 }
 
 #[test]
 fn a_host_without_addresses_is_not_found() {
-    let search = Search { found: Mutex::new(Some(Ok(Vec::new()))), ..Search::default() };
-    let pending = Some(Arc::new(search));
-    let mut lookup = Lookup { host: "empty.test".to_owned(), port: 4317, pending };
+    let search = Arc::new(Search::default());
+    search.end(Ok(Vec::new()));
+    let mut lookup = Lookup { host: "empty.test".to_owned(), port: 4317, pending: Some(search) };
     assert_eq!(lookup.addresses(soon()).unwrap_err().kind(), ErrorKind::NotFound);
 }
