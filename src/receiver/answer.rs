@@ -215,7 +215,7 @@ impl Answer {
 
     /// Asks the client to wait so long: by `RetryInfo` over gRPC, and over HTTP by `Retry-After`, in whole seconds.
     pub fn retry_delay(self, delay: Duration) -> Self {
-        let seconds = delay.as_secs() + u64::from(delay.subsec_nanos() > 0);
+        let seconds = delay.as_secs().saturating_add(u64::from(delay.subsec_nanos() > 0));
         Self { retry: Some(delay), ..self.header("retry-after", seconds.to_string()) }
     }
 
@@ -325,6 +325,12 @@ mod tests {
         {
             assert_eq!(answer.accepted_of(5), 0, "{answer:?}");
         }
+    }
+
+    #[test]
+    fn the_longest_delay_can_be_asked_for() {
+        let answer = Answer::grpc(14).retry_delay(Duration::MAX);
+        assert_eq!(answer.headers, [("retry-after".to_owned(), u64::MAX.to_string())]);
     }
 
     #[test]
