@@ -114,10 +114,20 @@ fn child_emits(telemetry: &Telemetry) -> bool {
 
 #[test]
 fn eight_children_forked_under_load_send_their_own_and_nothing_twice() {
+    let name = "eight_children_forked_under_load_send_their_own_and_nothing_twice";
+    eight_children(name, Receiver::endpoint, |endpoint| Exporter::http(endpoint));
+}
+
+#[test]
+fn eight_children_forked_under_load_send_their_own_over_grpc_and_nothing_twice() {
+    let name = "eight_children_forked_under_load_send_their_own_over_grpc_and_nothing_twice";
+    eight_children(name, Receiver::grpc_endpoint, |endpoint| Exporter::grpc(endpoint));
+}
+
+fn eight_children(name: &str, door: fn(&Receiver) -> String, exporter: fn(String) -> Exporter) {
     let Some(endpoint) = process::task() else {
         let receiver = Receiver::start().unwrap();
-        let name = "eight_children_forked_under_load_send_their_own_and_nothing_twice";
-        let reports = process::run(name, &receiver.endpoint());
+        let reports = process::run(name, &door(&receiver));
         let [load] = &reports[..] else { panic!("{reports:?}") };
         let received = received_once(&receiver);
         assert_eq!(received["child"], CHILDREN * SPANS_PER_CHILD);
@@ -125,7 +135,7 @@ fn eight_children_forked_under_load_send_their_own_and_nothing_twice() {
         return assert_eq!(received["across"], 1);
     };
     // a queue that is full most of the time: forks fall into every state of the callers and the worker
-    let telemetry = start(Exporter::http(endpoint).queue_records(32).throttle(Duration::ZERO));
+    let telemetry = start(exporter(endpoint).queue_records(32).throttle(Duration::ZERO));
     let across = telemetry.tracer("shop").span("across");
     let (all_good, load) = under_load(&telemetry, || {
         let children: Vec<_> = (0..CHILDREN).map(|_| fork(|| child_emits(&telemetry))).collect();

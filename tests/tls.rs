@@ -64,7 +64,19 @@ fn every_bad_certificate_is_refused_at_once_for_its_own_reason() {
         let front = TlsFront::start(identity, receiver.address());
         let outcome = export(Exporter::http(front.url()).ca_pem(ca.pem()));
         assert_refused_at_once(&outcome, &front, &receiver, why);
+
+        let front = TlsFront::offering("h2", identity, receiver.grpc_address());
+        let outcome = export(Exporter::grpc(front.url()).ca_pem(ca.pem()));
+        assert_refused_at_once(&outcome, &front, &receiver, why);
     }
+}
+
+#[test]
+fn without_the_client_certificate_that_a_server_asks_for_nothing_is_sent_over_grpc() {
+    let (ca, receiver) = (TestCa::new(), Receiver::start().unwrap());
+    let front = TlsFront::offering_to_clients_of("h2", &ca.leaf("localhost"), &ca, receiver.grpc_address());
+    let outcome = export(Exporter::grpc(front.url()).ca_pem(ca.pem()));
+    assert_refused_at_once(&outcome, &front, &receiver, "client certificate required");
 }
 
 #[test]
