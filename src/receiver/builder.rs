@@ -70,8 +70,8 @@ impl Builder {
 
     /// The longest body, after decompression, that is not answered with 413; 64 MiB if not said.
     ///
-    /// Over gRPC the answer is `RESOURCE_EXHAUSTED`. The calls of one connection that are on their way in at a time may
-    /// have twice as much together.
+    /// Over gRPC the answer is `RESOURCE_EXHAUSTED`. The calls of one connection that are on their way in or not answered
+    /// yet may have twice as much together; what is more is answered with `UNAVAILABLE`.
     ///
     /// A shorter body of very many empty messages is refused likewise, when it would take sixteen times this in memory.
     pub fn max_body_bytes(mut self, bytes: usize) -> Self {

@@ -2,7 +2,7 @@
 
 #[cfg(feature = "probe")]
 use std::io;
-use std::io::{ErrorKind, Read, Result, Write};
+use std::io::{Read, Result, Write};
 #[cfg(feature = "probe")]
 use std::net::SocketAddr;
 use std::net::TcpStream;
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 #[cfg(feature = "probe")]
 use super::dial::connect;
-use super::dial::time_left;
+use super::dial::{time_left, tolerate};
 
 /// Something that can be talked to, encrypted or not.
 #[cfg(feature = "probe")]
@@ -88,7 +88,10 @@ impl Read for Timed {
                 self.read_limit = Some(limit);
             }
             match (&*self.stream).read(into) {
-                Err(error) if is_passing(error.kind()) => self.read_limit = None,
+                Err(error) => {
+                    tolerate(error)?;
+                    self.read_limit = None;
+                }
                 done => return done,
             }
         }
@@ -103,7 +106,10 @@ impl Write for Timed {
                 self.write_limit = Some(limit);
             }
             match (&*self.stream).write(from) {
-                Err(error) if is_passing(error.kind()) => self.write_limit = None,
+                Err(error) => {
+                    tolerate(error)?;
+                    self.write_limit = None;
+                }
                 done => return done,
             }
         }
@@ -127,13 +133,9 @@ fn new_limit(current: Option<Duration>, deadline: Instant) -> Result<Option<Dura
     })
 }
 
-/// A time-out of the socket's or a signal is no end by itself: only the deadline is.
-fn is_passing(kind: ErrorKind) -> bool {
-    matches!(kind, ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
-}
-
 #[cfg(test)]
 mod tests {
+    use std::io::ErrorKind;
     use std::net::TcpListener;
 
     use super::*;

@@ -186,3 +186,25 @@ fn secrets_are_in_no_report() {
         }
     }
 }
+
+#[test]
+fn a_secret_that_a_server_repeats_when_it_leaves_is_concealed() {
+    // a farewell for an internal error, after which every call may still be answered
+    const FAREWELL: &[u8] =
+        b"\x00\x00\x1e\x07\x00\x00\x00\x00\x00\x7f\xff\xff\xff\x00\x00\x00\x02bad token s3cret-token";
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for mut stream in listener.incoming().take(MOST_CONNECTIONS).flatten() {
+            thread::spawn(move || {
+                let _ = stream.write_all(&[SETTINGS, FAREWELL].concat());
+                let _ = stream.shutdown(std::net::Shutdown::Write);
+                // closing with something unread would take the words back
+                let _ = std::io::copy(&mut stream, &mut std::io::sink());
+            });
+        }
+    });
+    let exporter = traces(format!("http://{address}")).header("authorization", "Bearer s3cret-token");
+    let (_, what, _) = failure(&exporter);
+    assert!(what.ends_with("INTERNAL_ERROR: bad token ***"), "{what}");
+}

@@ -29,6 +29,7 @@ pub(in crate::receiver) fn serve(shared: &Shared, socket: &TcpStream, number: u6
     let desk = Desk { line: &line, number };
     let crew = Crew::new();
     thread::scope(|scope| {
+        let reading = Reading { line: &line, crew: &crew };
         let mut workers = Vec::new();
         let mut reader = Reader::new(&desk, socket);
         while let Ok(calls) = reader.read() {
@@ -40,13 +41,26 @@ pub(in crate::receiver) fn serve(shared: &Shared, socket: &TcpStream, number: u6
                 }
             }
         }
-        line.leave();
-        crew.close();
+        drop(reading);
         for worker in workers {
             // a panic in a callback was reported when it happened
             let _ = worker.join();
         }
     });
+}
+
+/// Tells those who answer when nobody reads any more, be it for a callback that panicked: they would wait for calls for
+/// ever, and the scope for them.
+struct Reading<'a> {
+    line: &'a Line<'a>,
+    crew: &'a Crew<Call>,
+}
+
+impl Drop for Reading<'_> {
+    fn drop(&mut self) {
+        self.line.leave();
+        self.crew.close();
+    }
 }
 
 struct Reader<'a> {

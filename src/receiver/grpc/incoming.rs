@@ -10,7 +10,7 @@ use crate::transport::grpc::http2::block::Block;
 use crate::transport::grpc::http2::frame::{self, Code, Fault};
 use crate::transport::grpc::http2::hpack::{List, Malformed};
 
-/// Calls on their way in may take so many times the memory of the largest.
+/// Calls on their way in or in hand may take so many times the memory of the largest.
 const LARGEST_CALLS: usize = 2;
 
 const STREAM_CLOSED: Code = Code(5);
@@ -137,6 +137,9 @@ impl Session {
     fn hand_over(&mut self, id: u32, events: &mut Vec<Event>) {
         let Some(Incoming { head, plan, body, .. }) = self.take_incoming(id) else { return };
         self.nuisances = 0;
+        // it takes its memory until someone is done with it, which may be long
+        self.buffered += body.len();
+        self.streams.entry(id).and_modify(|stream| stream.in_hand_bytes = body.len());
         events.push(Event::Call(Call { stream: id, matter: Matter::Whole { head, plan, body } }));
     }
 

@@ -69,8 +69,11 @@ impl<'a> Line<'a> {
         (events, result)
     }
 
+    /// When to look at the clock again. After a hang-up there is nothing to be late for: a clock that has run out would
+    /// keep the reader from seeing the end.
     pub(super) fn deadline(&self) -> Option<Instant> {
-        self.state.lock().session.deadline()
+        let state = self.state.lock();
+        if state.is_over { None } else { state.session.deadline() }
     }
 
     /// Says something, in one write.

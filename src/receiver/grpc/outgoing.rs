@@ -15,8 +15,9 @@ pub(super) type Fields = Vec<(String, String)>;
 impl Session {
     /// Headers, or trailers if they end the stream.
     pub(super) fn send_headers(&mut self, id: u32, fields: &Fields, ends_stream: bool) -> Result<(), Gone> {
-        let block = self.encode(fields);
+        // first: what a block must begin with is said once, and would be lost with a block that is not sent
         self.unanswered(id)?;
+        let block = self.encode(fields);
         frame::write_headers(id, &block, ends_stream, LEAST_MAX_FRAME, &mut self.out);
         if ends_stream {
             self.end_answer(id);
@@ -74,6 +75,7 @@ impl Session {
     pub(super) fn let_go(&mut self, id: u32) {
         if let Some(stream) = self.streams.get_mut(&id) {
             stream.in_hand = false;
+            self.buffered -= std::mem::take(&mut stream.in_hand_bytes);
         }
         self.remove_if_done(id);
     }

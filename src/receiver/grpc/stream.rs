@@ -13,6 +13,8 @@ pub(super) struct Stream {
     pub(super) incoming: Option<Incoming>,
     /// Whether someone works on the answer, who has to be able to find the stream.
     pub(super) in_hand: bool,
+    /// Bytes of the call that they work on.
+    pub(super) in_hand_bytes: usize,
     /// Whether the client has sent its last frame.
     pub(super) is_heard: bool,
     /// Whether we have sent ours.
@@ -34,6 +36,7 @@ impl Stream {
             window: Window::new(window),
             incoming: None,
             in_hand: false,
+            in_hand_bytes: 0,
             is_heard,
             is_answered: false,
         }

@@ -200,3 +200,35 @@ fn each_block_after_a_word_on_tables_begins_with_an_empty_one_and_no_other() {
         assert_eq!(bench.session.encode(&fields), [0x88]);
     }
 }
+
+#[test]
+fn a_word_on_tables_is_not_lost_with_an_answer_that_nobody_waits_for() {
+    let mut bench = Bench::new();
+    bench.receive(&whole(1)).unwrap();
+    let mut frames = Vec::new();
+    frame::write_settings(&[Setting::HeaderTableSize(0)], &mut frames);
+    frame::write_reset(1, Code::CANCEL, &mut frames);
+    bench.receive(&frames).unwrap();
+    let fields = vec![(":status".to_owned(), "200".to_owned())];
+    assert_eq!(bench.session.send_headers(1, &fields, true), Err(Gone));
+    assert_eq!(bench.session.encode(&fields), [0x20, 0x88]);
+}
+
+#[test]
+fn calls_that_wait_for_their_answers_take_room_from_further_ones() {
+    let mut bench = Bench::new();
+    let large = |stream| {
+        let mut message = vec![0; 90_005];
+        message[1..5].copy_from_slice(&90_000u32.to_be_bytes());
+        let frames = message.chunks(15_001).enumerate().map(|(index, piece)| data(stream, piece, index == 5));
+        [headers(stream), frames.collect::<Vec<_>>().concat()].concat()
+    };
+    let is_whole = |bench: &mut Bench, stream| {
+        matches!(only_call(bench.receive(&large(stream)).unwrap()).matter, Matter::Whole { .. })
+    };
+    assert!(is_whole(&mut bench, 1) && is_whole(&mut bench, 3));
+    let refused = only_call(bench.receive(&large(5)).unwrap()).matter;
+    assert!(matches!(refused, Matter::Refused { refusal, .. } if refusal.status == 503));
+    bench.session.let_go(1);
+    assert!(is_whole(&mut bench, 7));
+}

@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 
 use super::super::dial::{self, is_hang_up};
 use super::super::timed::Timed;
-use super::super::tls;
 use super::failure::Failure;
 use super::http2::conn::{Answer, Conn, End, Message, Progress};
 use super::io::{Breaker, Stream};
@@ -24,7 +23,7 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 const READ_BYTES: usize = 16 << 10;
 
 /// What is asked of the server.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub(super) struct Request<'a> {
     /// The encoded head.
     pub(super) block: &'a [u8],
@@ -56,6 +55,9 @@ impl Client {
     pub(super) fn call(&mut self, request: &Request<'_>, deadline: Instant) -> Result<Answer, Failure> {
         let mut refusals = 0;
         loop {
+            if self.breaker.is_broken() {
+                return Err(Failure::Io(ErrorKind::ConnectionAborted.into()));
+            }
             let kept = self.take_kept(deadline);
             let is_kept = kept.is_some();
             let mut link = match kept {
@@ -73,9 +75,6 @@ impl Client {
                     self.link = Some(link).filter(|link| failure.spares_connection() && link.is_good());
                     return Err(failure);
                 }
-            }
-            if self.breaker.is_broken() {
-                return Err(Failure::Io(ErrorKind::ConnectionAborted.into()));
             }
         }
     }
@@ -97,7 +96,7 @@ impl Client {
             tunnel.open(&mut wire, &self.target.authority).map_err(Failure::of_proxy)?;
         }
         let session = match &self.target.tls {
-            Some(connector) => Some(connector.connect(&mut wire).map_err(Failure::of_handshake)?),
+            Some(connector) => Some(connector.connect(&mut wire).map_err(Failure::of_stream)?),
             None => None,
         };
         if session.as_ref().is_some_and(|session| !is_agreed(session.protocol())) {
@@ -209,7 +208,7 @@ impl Link {
                 let is_timeout = error.kind() == ErrorKind::TimedOut;
                 return Err(match self.conn.farewell() {
                     Some(farewell) if is_timeout && self.conn.is_forsaken() => Failure::left(Some(farewell)),
-                    _ => tls::fault(&error).map_or_else(|| error.into(), Failure::Tls),
+                    _ => Failure::of_stream(error),
                 });
             }
         };
@@ -224,7 +223,7 @@ impl Link {
 
     /// Takes in what the peer has said already.
     fn catch_up(&mut self, buffer: &mut [u8]) -> Result<(), Failure> {
-        while let Some(count) = self.stream.read_waiting(buffer)? {
+        while let Some(count) = self.stream.read_waiting(buffer).map_err(Failure::of_stream)? {
             if count == 0 {
                 return Err(Failure::left(self.conn.farewell()));
             }

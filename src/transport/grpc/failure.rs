@@ -51,7 +51,8 @@ impl Failure {
         }
     }
 
-    pub(super) fn of_handshake(error: io::Error) -> Self {
+    /// Of a connection that may be encrypted: servers refuse a client's certificate after the handshake, too.
+    pub(super) fn of_stream(error: io::Error) -> Self {
         tls::fault(&error).map_or_else(|| error.into(), Self::Tls)
     }
 

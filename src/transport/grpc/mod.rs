@@ -13,6 +13,8 @@ mod io;
 mod lookup;
 mod status;
 mod target;
+#[cfg(test)]
+mod tests;
 mod timeout;
 #[cfg(feature = "probe")]
 mod trial;
@@ -30,7 +32,7 @@ use self::target::Target;
 use super::conceal::conceal;
 use super::gzip::compress;
 use super::{Payload, Transport, Verdict};
-use crate::config::{Compression, HttpSettings, is_reserved_by_grpc};
+use crate::config::{Compression, HttpSettings, Secret, is_reserved_by_grpc};
 use crate::record::Signal;
 
 /// A field costs so much more than its name and value, by HTTP/2's count.
@@ -41,7 +43,7 @@ const FIELD_OVERHEAD: usize = 32;
 pub(crate) struct GrpcPlan {
     target: Target,
     heads: [Head; Signal::COUNT],
-    secrets: Vec<String>,
+    secrets: Vec<Secret>,
     compression: Compression,
 }
 
@@ -66,14 +68,14 @@ impl GrpcPlan {
             }
         }
         let heads = Signal::ALL.map(|signal| Head::of(signal, settings, &target));
-        let secrets = settings.headers.iter().map(|(_, value)| value.expose().to_owned()).collect();
+        let secrets = settings.headers.iter().map(|(_, value)| value.clone()).collect();
         Ok(Self { target, heads, secrets, compression: settings.compression })
     }
 
     /// A transport of its own; no connection is made yet.
     pub(crate) fn open(&self) -> Grpc {
         let breaker = Arc::new(Breaker::default());
-        let client = Client::new(self.target.clone(), Arc::clone(&breaker));
+        let client = Client::new(self.target.afresh(), Arc::clone(&breaker));
         Grpc { plan: self.clone(), client, breaker, block: Vec::new(), compressed: Vec::new() }
     }
 }
@@ -156,7 +158,7 @@ impl Grpc {
 
     /// Servers may repeat what they were sent.
     fn conceal(&self, text: String) -> String {
-        conceal(text, self.plan.secrets.iter().map(String::as_str))
+        conceal(text, self.plan.secrets.iter().map(Secret::expose))
     }
 }
 

@@ -65,6 +65,8 @@ impl Status {
             false => format!("call {target}: {name}: {message}"),
         };
         match self {
+            // only a delay makes it something that passes, and whoever names one knows better than its words
+            Self::RESOURCE_EXHAUSTED if after.is_some() => Verdict::TryLater { after, reason },
             // the same records will be too many for ever, whatever the status promises
             Self::OUT_OF_RANGE | Self::RESOURCE_EXHAUSTED if speaks_of_size(message) => {
                 Verdict::TooLarge { reason }
@@ -75,8 +77,6 @@ impl Status {
             | Self::OUT_OF_RANGE
             | Self::UNAVAILABLE
             | Self::DATA_LOSS => Verdict::TryLater { after, reason },
-            // only a delay makes it something that passes
-            Self::RESOURCE_EXHAUSTED if after.is_some() => Verdict::TryLater { after, reason },
             Self::UNIMPLEMENTED => Verdict::NotTaken { reason },
             _ => Verdict::Refused { reason },
         }

@@ -22,7 +22,7 @@ impl Grpc {
             Ok(answer) => reply(&answer),
             // the server did answer, in its way
             Err(failure @ failure::Failure::Reset(code)) => told(Status::of_reset(code), failure.what()),
-            Err(failure) => return Err(shown(failure)),
+            Err(failure) => return Err(shown(failure, |text| self.conceal(text))),
         };
         Ok(CallReply { message: self.conceal(reply.message), ..reply })
     }
@@ -49,15 +49,18 @@ fn success(answer: &Answer) -> CallReply {
     CallReply { odd, ..told(Status::OK, message) }
 }
 
-fn shown(failure: failure::Failure) -> Failure {
+/// Servers and proxies may repeat what they were sent when they fail, too.
+fn shown(failure: failure::Failure, conceal: impl FnOnce(String) -> String) -> Failure {
     match failure {
         failure::Failure::TimedOut => Failure::TimedOut,
-        failure::Failure::Proxy(error) => Failure::Proxy(lower_first(&printable(&error.to_string()))),
+        failure::Failure::Proxy(error) => {
+            Failure::Proxy(conceal(lower_first(&printable(&error.to_string()))))
+        }
         failure::Failure::Tls(fault) => Failure::Tls(TlsFault { what: printable(&fault.what), ..fault }),
         failure::Failure::NoHttp2 => {
             Failure::Tls(TlsFault { kind: TlsFaultKind::NoHttp2, what: NO_HTTP2.to_owned() })
         }
         failure::Failure::Io(error) if is_hang_up(&error) => Failure::Closed,
-        other => Failure::Io { kind: ErrorKind::Other, text: other.what() },
+        other => Failure::Io { kind: ErrorKind::Other, text: conceal(other.what()) },
     }
 }

@@ -1,8 +1,12 @@
 //! An encrypted connection over a socket that somebody else has.
 
+#[cfg(test)]
+mod tests;
+
 use std::io::{self, ErrorKind, Read, Write};
 use std::sync::Arc;
 
+use rustls::client::Resumption;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection};
 
@@ -25,6 +29,14 @@ impl Connector {
         let name = ServerName::try_from(host.to_owned())
             .map_err(|_| format!("{host}: no certificate can be for it"))?;
         Ok(Self { config: Arc::new(config), name })
+    }
+
+    /// The same without a memory of sessions, which has a lock: a child that was forked while its parent held it would
+    /// wait for it for ever.
+    pub(crate) fn afresh(&self) -> Self {
+        let mut config = ClientConfig::clone(&self.config);
+        config.resumption = Resumption::default();
+        Self { config: Arc::new(config), name: self.name.clone() }
     }
 
     /// Shakes hands, and verifies who is there.

@@ -174,3 +174,27 @@ fn a_panicking_callback_costs_one_connection() {
     assert_eq!(Grpc::connect(&receiver).ask(Signal::Traces, &traces(1)).code(), 0);
     assert_eq!(receiver.span_count(), 1);
 }
+
+#[test]
+fn a_callback_that_panics_before_a_reset_costs_the_connection_all_the_same() {
+    let is_second = AtomicBool::new(false);
+    let receiver = Receiver::builder()
+        .on_batch(move |_| assert!(!is_second.swap(true, Ordering::SeqCst), "this panic is part of the test"))
+        .start()
+        .unwrap();
+    let mut client = Grpc::connect(&receiver);
+    assert_eq!(client.ask(Signal::Traces, &traces(1)).code(), 0);
+    receiver.script([Answer::reset_after_request()]);
+    client.export(Signal::Traces, &traces(1));
+    assert!(receiver.wait_for_disconnection(SOON));
+}
+
+#[test]
+fn a_client_that_stays_is_left_even_if_its_time_ran_out_after_the_hang_up() {
+    // less than a client is given to leave by itself
+    let receiver = Receiver::builder().read_timeout(Duration::from_millis(700)).start().unwrap();
+    receiver.script([Answer::ok().then_close()]);
+    let mut client = Grpc::connect(&receiver);
+    assert_eq!(client.ask(Signal::Traces, &traces(1)).code(), 0);
+    assert!(receiver.wait_for_disconnection(SOON));
+}

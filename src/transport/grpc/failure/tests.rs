@@ -26,7 +26,7 @@ fn trouble_on_the_way_is_for_trying_again() {
         (Failure::of_lookup(ErrorKind::NotFound.into()), later("host not found")),
         (Failure::of_lookup(ErrorKind::TimedOut.into()), later("no answer in time")),
         (Failure::of_proxy(ErrorKind::TimedOut.into()), later("no answer in time")),
-        (Failure::of_handshake(ErrorKind::TimedOut.into()), later("no answer in time")),
+        (Failure::of_stream(ErrorKind::TimedOut.into()), later("no answer in time")),
     ] {
         assert_eq!(failure.verdict(TARGET), expected);
     }

@@ -62,7 +62,6 @@ pub(crate) enum Progress {
 /// The server takes no further calls on this connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Farewell {
-    last_stream: u32,
     pub(crate) code: Code,
     /// What it says of the reason.
     pub(crate) text: String,
@@ -351,7 +350,7 @@ impl Conn {
 
     fn leave(&mut self, last_stream: u32, code: Code, debug: &[u8]) {
         let text = String::from_utf8_lossy(&debug[..debug.len().min(FAREWELL_BYTES)]).into_owned();
-        self.farewell = Some(Farewell { last_stream, code, text });
+        self.farewell = Some(Farewell { code, text });
         // whoever has answered has looked at the request, whatever it says now
         if let Some(call) = self.call.as_mut().filter(|call| call.stream > last_stream && call.end.is_none())
         {

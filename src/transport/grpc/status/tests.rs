@@ -161,6 +161,13 @@ fn only_a_delay_makes_an_exhausted_resource_something_that_passes() {
     assert_eq!(with("8", &details), later_by(delay, "RESOURCE_EXHAUSTED"));
     assert_eq!(with("8", details.trim_end_matches('=')), later_by(delay, "RESOURCE_EXHAUSTED"), "unpadded");
     assert_eq!(with("14", &details), later_by(delay, "UNAVAILABLE"));
+    let full = [
+        ("grpc-status", "8"),
+        ("grpc-message", "the queue is too large"),
+        ("grpc-status-details-bin", details.as_str()),
+    ];
+    let expected = later_by(delay, "RESOURCE_EXHAUSTED: the queue is too large");
+    assert_eq!(trailers(&full), expected, "whoever names a delay knows better than its words");
     assert_eq!(with("3", &details), refused("INVALID_ARGUMENT"), "no delay helps this one");
     assert_eq!(with("8", "?"), refused("RESOURCE_EXHAUSTED"));
     assert_eq!(with("8", ""), refused("RESOURCE_EXHAUSTED"));
