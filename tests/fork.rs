@@ -115,13 +115,13 @@ fn child_emits(telemetry: &Telemetry) -> bool {
 #[test]
 fn eight_children_forked_under_load_send_their_own_and_nothing_twice() {
     let name = "eight_children_forked_under_load_send_their_own_and_nothing_twice";
-    eight_children(name, Receiver::endpoint, |endpoint| Exporter::http(endpoint));
+    eight_children(name, Receiver::endpoint, Exporter::http);
 }
 
 #[test]
 fn eight_children_forked_under_load_send_their_own_over_grpc_and_nothing_twice() {
     let name = "eight_children_forked_under_load_send_their_own_over_grpc_and_nothing_twice";
-    eight_children(name, Receiver::grpc_endpoint, |endpoint| Exporter::grpc(endpoint));
+    eight_children(name, Receiver::grpc_endpoint, Exporter::grpc);
 }
 
 fn eight_children(name: &str, door: fn(&Receiver) -> String, exporter: fn(String) -> Exporter) {
