@@ -64,7 +64,7 @@ fn headers_that_belong_to_grpc_are_a_fault_at_start() {
         let config = standpipe::Config::new()
             .exporter(super::exporter_to("http://localhost:4317").header(name, "secret-words"));
         let error = standpipe::Telemetry::start(config).unwrap_err().to_string();
-        assert!(error.contains(&name.to_ascii_lowercase()) && !error.contains("secret-words"), "{error}");
+        assert!(error.contains(name) && !error.contains("secret-words"), "{error}");
     }
 }
 

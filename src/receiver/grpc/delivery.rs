@@ -56,6 +56,13 @@ impl Delivery<'_> {
     }
 
     fn send_to_its_end(&self) -> Result<(), Gone> {
+        if self.answer.closes || self.answer.farewell != Farewell::Unsaid {
+            // as soon as the client has its answer, it may begin another call, which would count and never be answered
+            self.line.say(|session| {
+                session.take_no_more();
+                Ok(())
+            })?;
+        }
         if self.answer.farewell == Farewell::BeforeAnswer {
             self.say_farewell(LARGEST_STREAM, Code::NO_ERROR)?;
         }

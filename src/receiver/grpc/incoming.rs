@@ -51,6 +51,9 @@ impl Session {
             return Err(Fault::protocol("a stream of a client with an even number"));
         }
         self.newest = id;
+        if self.is_leaving {
+            return Ok(());
+        }
         if self.streams.len() >= MOST_STREAMS {
             return self.drop_stream(id, Code::REFUSED_STREAM);
         }

@@ -66,6 +66,11 @@ impl Session {
         Ok(())
     }
 
+    /// Nothing that begins from now on is heard.
+    pub(super) fn take_no_more(&mut self) {
+        self.is_leaving = true;
+    }
+
     /// The last answer is that of `last_stream`.
     pub(super) fn send_go_away(&mut self, last_stream: u32, code: Code) {
         frame::write_go_away(last_stream, code, &mut self.out);

@@ -40,6 +40,8 @@ pub(super) struct Session {
     pub(super) streams: HashMap<u32, Stream>,
     /// The last stream that the client began.
     pub(super) newest: u32,
+    /// Whether what begins now is left unheard, because the connection is about to be closed.
+    pub(super) is_leaving: bool,
     pub(super) allowance: Allowance,
     /// What we may send on all streams together.
     pub(super) window: Window,
@@ -112,6 +114,7 @@ impl Session {
             block: None,
             streams: HashMap::new(),
             newest: 0,
+            is_leaving: false,
             allowance: Allowance::default(),
             window: Window::new(INITIAL_WINDOW),
             initial_window: INITIAL_WINDOW,
