@@ -159,6 +159,16 @@ fn a_call_that_was_given_up_is_not_answered() {
 }
 
 #[test]
+fn what_begins_after_the_last_call_is_not_heard() {
+    let mut bench = Bench::new();
+    bench.receive(&headers(1)).unwrap();
+    bench.session.take_no_more();
+    assert!(matches!(bench.receive(&whole(3)).unwrap()[..], []));
+    let call = only_call(bench.receive(&data(1, b"\0\0\0\0\0", true)).unwrap());
+    assert_eq!(call.stream, 1, "what had begun goes on");
+}
+
+#[test]
 fn a_place_is_free_as_soon_as_its_answer_is_out() {
     let mut bench = Bench::new();
     for stream in (1..=2001).step_by(2) {
