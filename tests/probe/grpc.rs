@@ -82,7 +82,10 @@ fn each_status_is_told_in_words() {
     }
     let receiver = receiver_that(Answer::grpc(16));
     let (_, _, advice) = failure(&traces(receiver.grpc_endpoint()).header("Authorization", "Bearer hunter2"));
-    assert_eq!(advice, "an authorization header is sent: is its value right, and not out of date?");
+    assert_eq!(
+        advice,
+        "an authorization header is sent: is its value right, with a word like Bearer in front, and not out of date?"
+    );
 }
 
 #[test]
@@ -117,7 +120,10 @@ fn a_wrong_port_is_recognized() {
     // and the other way round
     let (_, what, advice) = failure(&super::traces(receiver.grpc_endpoint()));
     assert!(what.contains("this is the gRPC port"), "{what}");
-    assert_eq!(advice, "is it a gRPC port? write the collector's HTTP port, usually 4318");
+    assert_eq!(
+        advice,
+        "is it a gRPC port? write the collector's HTTP port, usually 4318, or choose grpc as the transport"
+    );
 }
 
 #[test]
