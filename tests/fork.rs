@@ -139,29 +139,6 @@ fn eight_children_forked_under_load_send_their_own_and_nothing_twice() {
 }
 
 #[test]
-fn children_forked_under_load_have_connections_of_their_own_over_grpc() {
-    let Some(endpoint) = process::task() else {
-        let receiver = Receiver::start().unwrap();
-        let name = "children_forked_under_load_have_connections_of_their_own_over_grpc";
-        let reports = process::run(name, &receiver.grpc_endpoint());
-        let [load] = &reports[..] else { panic!("{reports:?}") };
-        let received = received_once(&receiver);
-        assert_eq!(received["child"], CHILDREN * SPANS_PER_CHILD);
-        assert_eq!(received["load"].to_string(), *load);
-        return assert_eq!(receiver.connection_count(), CHILDREN + 1);
-    };
-    let telemetry = start(Exporter::grpc(endpoint).queue_records(32).throttle(Duration::ZERO));
-    let (all_good, load) = under_load(&telemetry, || {
-        let children: Vec<_> = (0..CHILDREN).map(|_| fork(|| child_emits(&telemetry))).collect();
-        children.into_iter().map(reap).filter(|good| !good).count() == 0
-    });
-    let counts = telemetry.shutdown(PATIENCE).total();
-    assert!(all_good, "a child failed");
-    assert_eq!((counts.accepted, counts.delivered, counts.lost()), (load, load, 0), "{counts}");
-    process::report(load);
-}
-
-#[test]
 fn a_child_does_not_send_what_the_parent_had_queued() {
     let Some(endpoint) = process::task() else {
         let receiver = Receiver::start().unwrap();
