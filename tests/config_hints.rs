@@ -83,7 +83,9 @@ fn an_endpoint_that_no_collector_has_is_told() {
         ),
         (
             "localhost:4317",
-            format!("note: {place}: 4317 is usually the port of grpc; for HTTP it is usually 4318"),
+            format!(
+                "note: {place}: 4317 is usually the port of grpc; for HTTP it is usually 4318; or choose grpc as the transport"
+            ),
         ),
     ] {
         assert_eq!(metrics(endpoint), [message], "{endpoint}");

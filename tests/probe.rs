@@ -215,7 +215,7 @@ fn endpoints_are_asked_at_the_same_time_so_that_one_budget_is_enough_for_all() {
 
 #[test]
 fn http_on_a_grpc_port_is_recognized() {
-    let expected = "write the collector's HTTP port, usually 4318";
+    let expected = "write the collector's HTTP port, usually 4318, or choose grpc as the transport";
     for address in [saying(SETTINGS), strict_grpc_server()] {
         let (stages, what, advice) = failure(&traces(format!("http://{address}")));
         assert_eq!(stages, ["resolve", "connect", "export"]);

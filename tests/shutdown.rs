@@ -69,6 +69,21 @@ fn receiver_that(answer: Answer) -> Receiver {
     receiver
 }
 
+/// As above, and the server is not blamed for what was broken off from here.
+fn is_told_to_be_late(exporter: Exporter) {
+    let (tell, told) = mpsc::channel();
+    let config = Config::new().exporter(exporter).on_problem(move |problem| {
+        let _ = tell.send(problem.message.clone());
+    });
+    let telemetry = Telemetry::start(config).unwrap();
+    emit(&telemetry, SPANS);
+    wait_for_attempts(&telemetry);
+    let counts = shutdown_in_time(&telemetry, BUDGET).total();
+    assert_eq!((counts.accepted, counts.dropped.shutdown), (SPANS, SPANS), "{counts}");
+    let told = told.recv_timeout(PATIENCE).unwrap();
+    assert!(told.ends_with(": no answer in time"), "{told}");
+}
+
 /// An address where nobody listens.
 fn deserted() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -122,6 +137,34 @@ fn a_collector_that_hangs_behind_tls_costs_no_more_than_the_budget() {
     let receiver = receiver_that(Answer::hang());
     let front = TlsFront::start(&ca.leaf("localhost"), receiver.address());
     loses_all_in_time(Exporter::http(front.url()).ca_pem(ca.pem()));
+}
+
+#[test]
+fn a_collector_that_hangs_is_said_to_be_late_not_to_have_hung_up() {
+    let receiver = receiver_that(Answer::hang());
+    is_told_to_be_late(Exporter::http(receiver.endpoint()));
+    is_told_to_be_late(Exporter::grpc(receiver.grpc_endpoint()));
+}
+
+#[test]
+fn a_collector_that_never_reads_is_said_to_be_late_over_grpc() {
+    let reader = SlowReader::start(16, Duration::from_millis(10));
+    is_told_to_be_late(Exporter::grpc(reader.url()));
+}
+
+#[test]
+fn a_tls_handshake_that_stalls_is_said_to_be_late() {
+    let front = TlsFront::stalling();
+    is_told_to_be_late(Exporter::http(front.url()));
+    is_told_to_be_late(Exporter::grpc(front.url()));
+}
+
+#[test]
+fn a_collector_that_hangs_behind_tls_is_said_to_be_late_over_grpc() {
+    let ca = TestCa::new();
+    let receiver = receiver_that(Answer::hang());
+    let front = TlsFront::offering("h2", &ca.leaf("localhost"), receiver.grpc_address());
+    is_told_to_be_late(Exporter::grpc(front.url()).ca_pem(ca.pem()));
 }
 
 #[test]

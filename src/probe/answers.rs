@@ -112,7 +112,10 @@ fn refused(reply: &Reply, asked: &Asked<'_>) -> Words {
         ),
         415 => Words::new(said(reply), "does the server take OTLP as protobuf, application/x-protobuf?"),
         429 => Words::new(said(reply), "the server is there, but asks for patience: try again later"),
-        505 => Words::new(said(reply), "is it a gRPC port? write the collector's HTTP port, usually 4318"),
+        505 => Words::new(
+            said(reply),
+            "is it a gRPC port? write the collector's HTTP port, usually 4318, or choose grpc as the transport",
+        ),
         502 | 504 => Words::new(said(reply), "a gateway is there, but not the collector behind it"),
         500..600 => Words::new(said(reply), "the server is there, but in trouble: look into its log"),
         _ => Words::new(said(reply), "is it a collector?"),
@@ -141,7 +144,7 @@ fn wants_tls(reply: &Reply) -> bool {
 /// What to do if the server does not know who asks; the headers are those that the user set.
 pub(super) fn credentials(headers: &[&str]) -> String {
     if headers.iter().any(|name| name.eq_ignore_ascii_case("authorization")) {
-        return "an authorization header is sent: is its value right, and not out of date?".to_owned();
+        return "an authorization header is sent: is its value right, with a word like Bearer in front, and not out of date?".to_owned();
     }
     match headers {
         [] => "no authorization header is sent: set headers".to_owned(),

@@ -41,6 +41,13 @@ pub(super) fn judge(replies: &[(Signal, CallReply)], asked: &Asked<'_>) -> Outco
     Outcome::Failed { what: words.what, advice: words.advice }
 }
 
+/// The signals that are taken, if others are not.
+pub(super) fn taken_alone(replies: &[(Signal, CallReply)]) -> Option<String> {
+    let taken = replies.iter().filter(|(_, reply)| reply.code == OK);
+    let taken: Vec<&str> = taken.map(|(signal, _)| signal.name()).collect();
+    (!taken.is_empty() && taken.len() < replies.len()).then(|| taken.join(" and "))
+}
+
 fn taken(replies: &[(Signal, CallReply)]) -> Outcome {
     // the exporter takes that for a success, too
     if let Some(odd) = replies.iter().find_map(|(_, reply)| reply.odd) {
@@ -161,6 +168,17 @@ mod tests {
             judged([ok(), ok(), reply(UNAVAILABLE, "full")], Compression::None),
             "metrics: UNAVAILABLE: full | the server is there, but not ready, or not the collector behind it"
         );
+    }
+
+    #[test]
+    fn what_is_taken_is_named_only_beside_what_is_not() {
+        let named = |codes: [u32; 3]| {
+            let replies = codes.map(|code| reply(code, ""));
+            taken_alone(&Signal::ALL.into_iter().zip(replies).collect::<Vec<_>>())
+        };
+        assert_eq!(named([OK, UNIMPLEMENTED, OK]).as_deref(), Some("traces and metrics"));
+        assert_eq!(named([UNIMPLEMENTED, OK, UNAVAILABLE]).as_deref(), Some("logs"));
+        assert_eq!((named([OK; 3]), named([INTERNAL; 3])), (None, None));
     }
 
     #[test]

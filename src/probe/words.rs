@@ -163,9 +163,10 @@ pub(super) fn no_http2() -> Words {
 /// Why nobody answered an export.
 pub(super) fn unanswered(failure: &Failure, speech: Speech, is_tls: bool) -> Words {
     match (speech, failure) {
-        (Speech::Http2, _) => {
-            Words::new("this port speaks gRPC (HTTP/2)", "write the collector's HTTP port, usually 4318")
-        }
+        (Speech::Http2, _) => Words::new(
+            "this port speaks gRPC (HTTP/2)",
+            "write the collector's HTTP port, usually 4318, or choose grpc as the transport",
+        ),
         (Speech::Tls, _) => speaks_tls(),
         (_, Failure::TimedOut) => Words::new(
             "nothing was answered in time",

@@ -35,14 +35,16 @@ fn what_a_leaving_server_has_not_looked_at_is_asked_again_elsewhere() {
 
 #[test]
 fn that_is_done_twice_and_then_left_to_the_retries() {
-    for (case, code) in [("without an error", 0), ("with an error", INTERNAL)] {
+    for (case, code, name) in
+        [("without an error", 0, "NO_ERROR"), ("with an error", INTERNAL, "INTERNAL_ERROR")]
+    {
         let (outcome, heard) = export(case, Setting::default(), move |peer| {
             peer.greet(&[])?;
             peer.request()?;
-            peer.say(&go_away(0, code, ""))?;
+            peer.say(&go_away(0, code, "the disk is full"))?;
             peer.until_gone()
         });
-        outcome.is(Fate::Later, "the server takes no calls");
+        outcome.is(Fate::Later, &format!("the server takes no calls: {name}: the disk is full"));
         assert_eq!((heard.0.len(), heard.requests()), (3, 3), "{case}");
     }
 }

@@ -7,6 +7,7 @@ use crate::wire::*;
 const PROTOCOL: u32 = 1;
 const FRAME_SIZE: u32 = 6;
 const FIRST_FRAME: &str = "a first frame that is no settings";
+const SOMETHING_ELSE: &str = "the peer speaks something else";
 const NEVER_OPENED: &str = "a stream that was never opened";
 const WITHIN_A_BLOCK: &str = "something else within a header block";
 const NEEDS_A_STREAM: &str = "a frame of no stream that needs one";
@@ -19,9 +20,10 @@ fn a_connection_begins_with_settings() {
         ("an answer", well(FIRST), PROTOCOL, FIRST_FRAME),
         ("an update", update(0, 1), PROTOCOL, FIRST_FRAME),
         ("an acknowledgement", frame(SETTINGS, ACK, 0, &[]), PROTOCOL, FIRST_FRAME),
-        ("an unknown frame", frame(0xbe, 0, 0, &[]), PROTOCOL, FIRST_FRAME),
-        ("garbage", b"\0\0\x04garbage that goes on".to_vec(), PROTOCOL, FIRST_FRAME),
-        ("long garbage", b"220 mail.example.com ESMTP".to_vec(), FRAME_SIZE, "a frame that is too long"),
+        ("an unknown frame", frame(0xbe, 0, 0, &[]), PROTOCOL, SOMETHING_ELSE),
+        ("garbage", b"\0\0\x04garbage that goes on".to_vec(), PROTOCOL, SOMETHING_ELSE),
+        ("long garbage", b"220 mail.example.com ESMTP".to_vec(), PROTOCOL, SOMETHING_ELSE),
+        ("too long settings", head_only(SETTINGS, 16_385), FRAME_SIZE, "a frame that is too long"),
         (
             "HTTP/1",
             b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec(),

@@ -8,6 +8,9 @@ use crate::server::{Peer, Request};
 use crate::stage::{Fate, HASTY, Setting, Stage, export};
 use crate::wire::*;
 
+const REFUSED_STREAM: u32 = 7;
+const ENHANCE_YOUR_CALM: u32 = 11;
+
 /// Spans in a request, which must be one.
 fn spans(request: &Request) -> usize {
     let (prefix, message) = request.body.split_first_chunk::<5>().unwrap();
@@ -229,6 +232,23 @@ fn a_head_longer_than_the_server_takes_is_not_sent() {
     stage.export(1).is(Fate::Refused, "the headers are too long: the server takes 100 bytes of them");
     let heard = stage.end();
     assert_eq!((heard.0.len(), heard.requests()), (1, 1));
+}
+
+/// The first head leaves before the server has said how long it may be.
+#[test]
+fn a_head_that_turns_out_to_be_too_long_is_not_sent_again() {
+    for (case, is_reset) in [("farewell", false), ("reset", true)] {
+        let (outcome, heard) = export(case, Setting::default(), move |peer| {
+            peer.greet(&[(MAX_HEADER_LIST, 100)])?;
+            let stream = peer.hear_head()?;
+            let refusal =
+                if is_reset { reset(stream, REFUSED_STREAM) } else { go_away(0, ENHANCE_YOUR_CALM, "") };
+            peer.say(&refusal)?;
+            peer.until_gone()
+        });
+        outcome.is(Fate::Refused, "the headers are too long: the server takes 100 bytes of them");
+        assert_eq!((heard.0.len(), heard.requests()), (1, 1), "{case}");
+    }
 }
 
 #[test]

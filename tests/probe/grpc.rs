@@ -51,7 +51,7 @@ fn a_signal_that_the_collector_does_not_take_is_named() {
     let receiver = Receiver::start().unwrap();
     receiver.always_for(Signal::Logs, Answer::grpc(12).message("unknown service"));
     let (stages, what, advice) = failure(&everything(&receiver));
-    assert_eq!(stages, ["resolve", "connect", "http/2", "export"]);
+    assert_eq!(stages, ["resolve", "connect", "http/2", "export", "export"]);
     assert_eq!(what, "UNIMPLEMENTED: the server takes no logs");
     assert_eq!(advice, "give the collector a pipeline for logs, or do not send them there");
     let without = everything(&receiver).signals([Signal::Traces, Signal::Metrics]);
@@ -82,7 +82,10 @@ fn each_status_is_told_in_words() {
     }
     let receiver = receiver_that(Answer::grpc(16));
     let (_, _, advice) = failure(&traces(receiver.grpc_endpoint()).header("Authorization", "Bearer hunter2"));
-    assert_eq!(advice, "an authorization header is sent: is its value right, and not out of date?");
+    assert_eq!(
+        advice,
+        "an authorization header is sent: is its value right, with a word like Bearer in front, and not out of date?"
+    );
 }
 
 #[test]
@@ -117,7 +120,10 @@ fn a_wrong_port_is_recognized() {
     // and the other way round
     let (_, what, advice) = failure(&super::traces(receiver.grpc_endpoint()));
     assert!(what.contains("this is the gRPC port"), "{what}");
-    assert_eq!(advice, "is it a gRPC port? write the collector's HTTP port, usually 4318");
+    assert_eq!(
+        advice,
+        "is it a gRPC port? write the collector's HTTP port, usually 4318, or choose grpc as the transport"
+    );
 }
 
 #[test]

@@ -16,7 +16,6 @@ use standpipe::Finding;
 
 use self::examine::{Examined, examine};
 use self::report::Report;
-use self::stages::Asked;
 use self::sum::Sum;
 use self::waiting::Waiting;
 use super::paint::Look;
@@ -103,10 +102,7 @@ fn draw(order: &Order, examined: &Examined, look: &Look) -> Result<bool, Failure
             asked.push(answers);
         }
     }
-    let failed = |answers: &[Asked]| answers.iter().filter(|asked| asked.has_failed()).count();
-    let unanswered = asked.iter().filter(|answers| failed(answers) > 0).count();
-    let failures = asked.iter().map(|answers| failed(answers)).sum();
-    let sum = Sum::new(&report, examined, unanswered, failures);
+    let sum = Sum::new(&report, examined, &asked);
     print(&[sum.draw(&report.origin.name, look)])?;
     Ok(sum.has_failed())
 }

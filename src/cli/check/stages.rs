@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use standpipe::Exporter;
+use standpipe::probe::StageKind;
 
 use crate::cli::describe;
 use crate::cli::paint::{Ink, Look};
@@ -43,6 +44,12 @@ pub(super) enum Outcome {
 impl Asked {
     pub(super) fn has_failed(&self) -> bool {
         self.stages.iter().any(|stage| matches!(stage.outcome, Outcome::Failed { .. }))
+    }
+
+    /// Whether some of what is sent there would arrive.
+    pub(super) fn takes_something(&self) -> bool {
+        let is_taken = |stage: &Stage| !matches!(stage.outcome, Outcome::Failed { .. });
+        self.stages.iter().any(|stage| stage.name == StageKind::Export.name() && is_taken(stage))
     }
 
     /// What went wrong, in one line, if something did.

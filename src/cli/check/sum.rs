@@ -5,6 +5,7 @@ use standpipe::FindingSeverity;
 use super::examine::Examined;
 use super::problem;
 use super::report::Report;
+use super::stages::Asked;
 use crate::cli::describe;
 use crate::cli::paint::{Ink, Look};
 
@@ -14,17 +15,22 @@ pub(super) struct Sum {
     exporters: usize,
     /// Exporters of which an endpoint was asked in vain.
     unanswered: usize,
+    /// Whether anybody who was asked takes something.
+    takes_something: bool,
     errors: usize,
     warnings: usize,
     notes: usize,
 }
 
 impl Sum {
-    /// `failures` are those of asking.
-    pub(super) fn new(report: &Report, examined: &Examined, unanswered: usize, failures: usize) -> Self {
+    /// `asked` are the endpoints of each exporter.
+    pub(super) fn new(report: &Report, examined: &Examined, asked: &[Vec<Asked>]) -> Self {
+        let failed = |endpoints: &Vec<Asked>| endpoints.iter().filter(|asked| asked.has_failed()).count();
+        let failures: usize = asked.iter().map(failed).sum();
         Self {
             exporters: examined.exporters.len(),
-            unanswered,
+            unanswered: asked.iter().filter(|endpoints| failed(endpoints) > 0).count(),
+            takes_something: asked.iter().flatten().any(Asked::takes_something),
             errors: report.count(FindingSeverity::Error) + failures,
             warnings: report.count(FindingSeverity::Warning),
             notes: report.count(FindingSeverity::Note),
@@ -59,6 +65,7 @@ impl Sum {
         };
         let end = match (usable, self.exporters) {
             (0, 0) => "; nothing would be sent",
+            (0, _) if self.takes_something => "; not everything would arrive",
             (0, _) => "; nothing would arrive",
             _ => "",
         };
@@ -77,7 +84,7 @@ mod tests {
     #[test]
     fn the_sum_says_whether_anything_would_arrive() {
         let sum = |exporters, unanswered, errors, warnings| {
-            let sum = Sum { exporters, unanswered, errors, warnings, notes: 0 };
+            let sum = Sum { exporters, unanswered, takes_something: false, errors, warnings, notes: 0 };
             assert_eq!(sum.has_failed(), errors > 0);
             sum.draw("otlp.toml", &plain_look(80))
         };
@@ -86,5 +93,11 @@ mod tests {
         assert_eq!(sum(0, 0, 2, 0), "✗ otlp.toml: no usable exporter, 2 errors; nothing would be sent");
         assert_eq!(sum(2, 1, 1, 0), "✗ otlp.toml: 1 usable exporter, 1 error");
         assert_eq!(sum(1, 1, 1, 0), "✗ otlp.toml: no usable exporter, 1 error; nothing would arrive");
+        let partly =
+            Sum { exporters: 1, unanswered: 1, takes_something: true, errors: 1, warnings: 0, notes: 0 };
+        assert_eq!(
+            partly.draw("otlp.toml", &plain_look(80)),
+            "✗ otlp.toml: no usable exporter, 1 error; not everything would arrive"
+        );
     }
 }

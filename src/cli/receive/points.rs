@@ -7,9 +7,11 @@ use super::super::paint::{Ink, Look};
 use super::super::points::{self, Point, PointView};
 use super::super::{spark, text};
 use super::Layout;
-use super::row::{Cell, GAP, Row, SERVICE, TIME, name_width};
+use super::row::{Cell, GAP, Row, SERVICE, TIME, is_tight, name_width};
 
 const KIND: usize = 9;
+/// After time, service and name.
+const KIND_AT: usize = 3;
 /// Of a number, or the bars of a histogram: one for each of the 16 buckets that most have.
 const VALUE: usize = 16;
 /// All columns but the name.
@@ -24,7 +26,9 @@ pub(super) fn list(batch: &Batch, layout: Layout, look: &Look) -> (String, Vec<R
 }
 
 fn row(view: &PointView<'_>, layout: Layout, look: &Look) -> Row {
-    let name_width = name_width(BESIDE_NAME, layout, look);
+    let is_tight = is_tight(BESIDE_NAME, layout, look);
+    let beside = if is_tight { BESIDE_NAME - KIND - GAP } else { BESIDE_NAME };
+    let name_width = name_width(beside, layout, look);
     let kind = view.kind();
     let kind_width = text::width(&kind).max(KIND);
     // a long kind takes its room from the value
@@ -35,14 +39,17 @@ fn row(view: &PointView<'_>, layout: Layout, look: &Look) -> Row {
             (spark::bars(&view.buckets(), value_width, look), view.value())
         }
     };
-    let cells = vec![
+    let mut cells = vec![
         Cell::new(Ink::FAINT, view.unix_nanos().map(describe::time_of_day).unwrap_or_default(), TIME),
         Cell::new(Ink::of_name(view.service), view.service, SERVICE),
         Cell::new(Ink::PLAIN.bold(), &view.metric.name, name_width),
-        Cell::new(Ink::FAINT, kind, kind_width),
         Cell::pushing(Ink::PLAIN, value, value_width),
     ];
-    let details = vec![(Ink::PLAIN, measures), (Ink::FAINT, describe::attributes(view.attributes()))];
+    let mut details = vec![(Ink::PLAIN, measures), (Ink::FAINT, describe::attributes(view.attributes()))];
+    match is_tight {
+        true => details.insert(0, (Ink::FAINT, kind)),
+        false => cells.insert(KIND_AT, Cell::new(Ink::FAINT, kind, kind_width)),
+    }
     Row { cells, details }
 }
 
@@ -114,6 +121,12 @@ mod tests {
             drawn(&gauge("carts", "{cart}"), Layout::Cut, 80)[..2],
             [narrow, "               country=SE"]
         );
+    }
+
+    #[test]
+    fn no_terminal_is_so_narrow_that_a_name_is_left_out() {
+        let expected = ["12:00:00.000Z  storefront    checkou…  7 cart", "               gauge  country=SE"];
+        assert_eq!(drawn(&gauge("checkouts", "{cart}"), Layout::Cut, 48)[..2], expected);
     }
 
     #[test]

@@ -10,6 +10,8 @@ pub(super) const GAP: usize = 2;
 /// The column of a name where lines are whole, and the widest where they are cut.
 const NAME: usize = 28;
 const LONGEST_NAME: usize = 40;
+/// On a narrow screen a name is worth more than what stands behind it.
+const LEAST_NAME: usize = 8;
 
 /// What is known about one record.
 pub(super) struct Row {
@@ -38,10 +40,15 @@ impl Cell {
     }
 }
 
+/// Whether a name that has to share the line with so many other cells has too little left.
+pub(super) fn is_tight(beside: usize, layout: Layout, look: &Look) -> bool {
+    layout == Layout::Cut && look.width < beside + LEAST_NAME
+}
+
 /// The width of a name that has to share the line with so many other cells.
 pub(super) fn name_width(beside: usize, layout: Layout, look: &Look) -> usize {
     match layout {
-        Layout::Cut => look.width.saturating_sub(beside).min(LONGEST_NAME),
+        Layout::Cut => look.width.saturating_sub(beside).clamp(LEAST_NAME, LONGEST_NAME),
         Layout::Whole => NAME,
     }
 }

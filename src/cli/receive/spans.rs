@@ -5,9 +5,11 @@ use standpipe::receiver::Batch;
 use super::super::describe::{self, SpanView};
 use super::super::paint::{Ink, Look};
 use super::Layout;
-use super::row::{Cell, GAP, Row, SERVICE, TIME, name_width};
+use super::row::{Cell, GAP, Row, SERVICE, TIME, is_tight, name_width};
 
 const KIND: usize = 8;
+/// After time, service and name.
+const KIND_AT: usize = 3;
 const DURATION: usize = 8;
 const STATUS: usize = 5;
 /// All columns but the name.
@@ -23,21 +25,26 @@ fn row(view: &SpanView<'_>, layout: Layout, look: &Look) -> Row {
     let ink = if view.error().is_some() { Ink::BAD } else { Ink::PLAIN };
     let status_ink = if view.error().is_some() { Ink::BAD.bold() } else { Ink::FAINT };
     let duration = format!("{:>DURATION$}", describe::duration(view.nanos(), look));
-    let cells = vec![
+    let is_tight = is_tight(BESIDE_NAME, layout, look);
+    let beside = if is_tight { BESIDE_NAME - KIND - GAP } else { BESIDE_NAME };
+    let mut cells = vec![
         Cell::new(Ink::FAINT, describe::time_of_day(view.span.start_time_unix_nano), TIME),
         Cell::new(Ink::of_name(view.service), view.service, SERVICE),
-        Cell::new(ink.bold(), &view.span.name, name_width(BESIDE_NAME, layout, look)),
-        Cell::new(Ink::FAINT, view.kind(), KIND),
+        Cell::new(ink.bold(), &view.span.name, name_width(beside, layout, look)),
         Cell::new(ink, duration, DURATION),
         Cell::new(status_ink, view.status(), STATUS),
     ];
     let ids =
         format!("{}/{}", describe::short_id(&view.span.trace_id), describe::short_id(&view.span.span_id));
-    let details = vec![
+    let mut details = vec![
         (Ink::FAINT, ids),
         (Ink::BAD, view.error().unwrap_or_default().to_owned()),
         (Ink::FAINT, describe::attributes(&view.span.attributes)),
     ];
+    match is_tight {
+        true => details.insert(0, (Ink::FAINT, view.kind().to_owned())),
+        false => cells.insert(KIND_AT, Cell::new(Ink::FAINT, view.kind(), KIND)),
+    }
     Row { cells, details }
 }
 
@@ -95,6 +102,16 @@ mod tests {
             "12:00:00.000Z  storefront    POST /checkout            server     31.2 ms  error",
             "               abababab/cdcdcdcd  card declined  url.path=/checkout",
         ];
+        assert_eq!(lines, expected);
+    }
+
+    #[test]
+    fn no_terminal_is_so_narrow_that_a_name_is_left_out() {
+        let expected = [
+            "12:00:00.000Z  storefront    POST /c…   31.2 ms",
+            "               server  abababab/cdcdcdcd  url.p…",
+        ];
+        let lines = drawn(&span("POST /checkout"), Layout::Cut, 48);
         assert_eq!(lines, expected);
     }
 

@@ -97,7 +97,10 @@ fn port_of_another(exporter: &Exporter) -> Option<Remark> {
     };
     let usual = exporter.http.transport.default_port();
     let what = format!("{port} is usually the port of {}", other.name());
-    let fault = Fault::new(what, format!("for {name} it is usually {usual}"));
+    let fault = Fault::new(
+        what,
+        format!("for {name} it is usually {usual}; or choose {} as the transport", other.name()),
+    );
     (port == other.default_port()).then_some((Key::Endpoint, fault))
 }
 

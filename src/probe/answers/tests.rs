@@ -174,7 +174,7 @@ fn who_is_not_let_in_learns_which_headers_were_sent() {
         ),
         (
             &["x-tenant", "Authorization"],
-            "an authorization header is sent: is its value right, and not out of date?",
+            "an authorization header is sent: is its value right, with a word like Bearer in front, and not out of date?",
         ),
     ] {
         for (status, name) in [(401, "Unauthorized"), (403, "Forbidden")] {

@@ -69,7 +69,7 @@ impl Client {
                     self.link = Some(link).filter(Link::is_good);
                     return Ok(answer);
                 }
-                Err(Failure::Unprocessed) if refusals < MOST_REFUSALS => refusals += 1,
+                Err(Failure::Unprocessed(_)) if refusals < MOST_REFUSALS => refusals += 1,
                 Err(failure) if is_kept && failure.is_break() && !link.conn.has_answer_begun() => {}
                 Err(failure) => {
                     self.link = Some(link).filter(|link| failure.spares_connection() && link.is_good());
@@ -136,7 +136,7 @@ impl Link {
         self.stream.set_deadline(deadline);
         while !self.conn.may_start() {
             if !self.conn.is_open() {
-                return Err(Failure::Unprocessed);
+                return Err(Failure::unprocessed(self.conn.farewell()));
             }
             self.flush()?;
             self.read(buffer)?;
@@ -146,9 +146,13 @@ impl Link {
         // what is still to be said is for the server's sake; whether it hears it is found out at the next call
         let _ = self.flush();
         self.used = Instant::now();
+        if matches!(end, End::Unprocessed | End::Reset(_)) {
+            // how long a head may be is known only now if this was the first: another try would end alike
+            self.conn.check_head(request.list_bytes)?;
+        }
         match end {
             End::Answered(answer) => Ok(answer),
-            End::Unprocessed => Err(Failure::Unprocessed),
+            End::Unprocessed => Err(Failure::unprocessed(self.conn.farewell())),
             End::Reset(code) => Err(Failure::Reset(code)),
             End::TooLong(what) => Err(Failure::TooLong(what)),
             End::Malformed(what) => Err(Failure::Malformed(what)),

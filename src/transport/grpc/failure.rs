@@ -28,8 +28,8 @@ pub(super) enum Failure {
     /// The server broke a rule of HTTP/2.
     Fault(Fault),
     HeadTooLong(HeadTooLong),
-    /// The server has not looked at the request.
-    Unprocessed,
+    /// The server has not looked at the request; what it said of the reason.
+    Unprocessed(String),
     Reset(Code),
     TooLong(&'static str),
     Malformed(&'static str),
@@ -39,6 +39,8 @@ impl Failure {
     pub(super) fn of_lookup(error: io::Error) -> Self {
         match error.kind() {
             ErrorKind::TimedOut => Self::TimedOut,
+            // nobody could be asked: no thread or no file was left for it
+            _ if error.raw_os_error().is_some() => Self::Io(error),
             // systems have many words for it
             _ => Self::HostNotFound,
         }
@@ -57,15 +59,19 @@ impl Failure {
     }
 
     pub(super) fn left(farewell: Option<&Farewell>) -> Self {
-        Self::Left(match farewell {
-            None => "the server closed the connection".to_owned(),
-            Some(farewell) if farewell.text.is_empty() => {
-                format!("the server closed the connection: {}", farewell.code)
-            }
-            Some(farewell) => {
-                format!("the server closed the connection: {}: {}", farewell.code, printable(&farewell.text))
-            }
-        })
+        Self::Left(quote("the server closed the connection", farewell))
+    }
+
+    pub(super) fn unprocessed(farewell: Option<&Farewell>) -> Self {
+        Self::Unprocessed(quote("the server takes no calls", farewell))
+    }
+
+    /// Of a call that was broken off from this side: its time is up, and what broke is nobody else's fault.
+    pub(super) fn broken_off(self) -> Self {
+        match self {
+            Self::Io(_) | Self::Left(_) | Self::Proxy(_) => Self::TimedOut,
+            other => other,
+        }
     }
 
     /// Whether the connection broke, rather than anything being said on it.
@@ -77,7 +83,11 @@ impl Failure {
     pub(super) fn spares_connection(&self) -> bool {
         matches!(
             self,
-            Self::HeadTooLong(_) | Self::Reset(_) | Self::TooLong(_) | Self::Malformed(_) | Self::Unprocessed
+            Self::HeadTooLong(_)
+                | Self::Reset(_)
+                | Self::TooLong(_)
+                | Self::Malformed(_)
+                | Self::Unprocessed(_)
         )
     }
 
@@ -91,7 +101,7 @@ impl Failure {
             | Self::Io(_)
             | Self::Proxy(_)
             | Self::Left(_)
-            | Self::Unprocessed => Verdict::TryLater { after: None, reason },
+            | Self::Unprocessed(_) => Verdict::TryLater { after: None, reason },
             Self::Tls(_)
             | Self::NoHttp2
             | Self::Fault(_)
@@ -111,15 +121,23 @@ impl Failure {
             Self::Proxy(error) => format!("proxy: {}", lower_first(&printable(&error.to_string()))),
             Self::Tls(fault) => format!("tls: {}", printable(&fault.what)),
             Self::NoHttp2 => format!("tls: {NO_HTTP2}"),
-            Self::Left(what) => what.clone(),
+            Self::Left(what) | Self::Unprocessed(what) => what.clone(),
             Self::Fault(fault) => format!("no HTTP/2 as it should be: {}", fault.what),
             Self::HeadTooLong(HeadTooLong { limit }) => {
                 format!("the headers are too long: the server takes {limit} bytes of them")
             }
-            Self::Unprocessed => "the server takes no calls".to_owned(),
             Self::Reset(code) => format!("the server broke the call off: {code}"),
             Self::TooLong(what) | Self::Malformed(what) => (*what).to_owned(),
         }
+    }
+}
+
+/// What happened, and what the server said when it left.
+fn quote(what: &str, farewell: Option<&Farewell>) -> String {
+    match farewell {
+        None => what.to_owned(),
+        Some(farewell) if farewell.text.is_empty() => format!("{what}: {}", farewell.code),
+        Some(farewell) => format!("{what}: {}: {}", farewell.code, printable(&farewell.text)),
     }
 }
 

@@ -153,7 +153,8 @@ impl Grpc {
             }
         };
         let request = Request { block: &self.block, list_bytes, message };
-        self.client.call(&request, deadline)
+        let called = self.client.call(&request, deadline);
+        called.map_err(|failure| if self.breaker.is_broken() { failure.broken_off() } else { failure })
     }
 
     /// Servers may repeat what they were sent.

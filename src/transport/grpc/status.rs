@@ -77,6 +77,10 @@ impl Status {
             | Self::OUT_OF_RANGE
             | Self::UNAVAILABLE
             | Self::DATA_LOSS => Verdict::TryLater { after, reason },
+            // the signal is taken, but not like this
+            Self::UNIMPLEMENTED if speaks_of_compression(message) => Verdict::Refused {
+                reason: format!("{reason}; does the server take gzip? try compression = \"none\""),
+            },
             Self::UNIMPLEMENTED => Verdict::NotTaken { reason },
             _ => Verdict::Refused { reason },
         }
@@ -180,6 +184,10 @@ fn speaks_of_size(message: &str) -> bool {
     ["larger than", "too large", "too big", "maximum size", "message size", "message length"]
         .iter()
         .any(|words| message.contains(words))
+}
+
+fn speaks_of_compression(message: &str) -> bool {
+    message.to_ascii_lowercase().contains("compress")
 }
 
 fn find<'a>(fields: &'a [Field], name: &str) -> Option<&'a [u8]> {

@@ -3,13 +3,18 @@
 use super::printable;
 use crate::transport::{Verdict, lower_first, tls};
 
+/// The time of an attempt is up.
+pub(super) fn late(url: &str) -> Verdict {
+    Verdict::TryLater { after: None, reason: format!("post {url}: no answer in time") }
+}
+
 /// Trouble on the way is for trying again; trouble with certificates or with what speaks there is not.
 pub(super) fn verdict(error: &ureq::Error, url: &str) -> Verdict {
     let later = |what: String| Verdict::TryLater { after: None, reason: format!("post {url}: {what}") };
     let refused = |what: String| Verdict::Refused { reason: format!("post {url}: {what}") };
     match error {
         // the one time-out that is set is for the whole attempt
-        ureq::Error::Timeout(_) => later("no answer in time".to_owned()),
+        ureq::Error::Timeout(_) => late(url),
         ureq::Error::Io(error) => match tls::fault(error) {
             Some(fault) => refused(format!("tls: {}", printable(&fault.what))),
             None => later(lower_first(&printable(&error.to_string()))),

@@ -12,6 +12,8 @@ mod trial;
 mod warm_up;
 
 use std::io::{ErrorKind, Read};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use ureq::Agent;
@@ -96,7 +98,7 @@ impl HttpPlan {
     pub(crate) fn open(&self) -> Http {
         warm_up();
         let agent = mask::agent(self.config.clone(), self.mask.clone());
-        Http { plan: self.clone(), agent, compressed: Vec::new() }
+        Http { plan: self.clone(), agent, compressed: Vec::new(), is_interrupted: Arc::default() }
     }
 }
 
@@ -134,6 +136,7 @@ pub(crate) struct Http {
     plan: HttpPlan,
     agent: Agent,
     compressed: Vec<u8>,
+    is_interrupted: Arc<AtomicBool>,
 }
 
 impl Http {
@@ -165,14 +168,19 @@ impl Transport for Http {
         let url = &self.plan.urls[payload.signal as usize];
         let verdict = match answer {
             Ok(answer) => judge(answer, &url.shown),
+            // what breaks because it was broken off from here is not the server's doing
+            Err(_) if self.is_interrupted.load(Ordering::Relaxed) => failure::late(&url.shown),
             Err(error) => failure::verdict(&error, &url.shown),
         };
         verdict.map_text(|text| self.plan.mask.conceal(text))
     }
 
     fn interrupter(&self) -> Box<dyn Fn() + Send + Sync> {
-        let agent = self.agent.clone();
-        Box::new(move || agent.clone().shutdown())
+        let (agent, is_interrupted) = (self.agent.clone(), Arc::clone(&self.is_interrupted));
+        Box::new(move || {
+            is_interrupted.store(true, Ordering::Relaxed);
+            agent.clone().shutdown();
+        })
     }
 }
 

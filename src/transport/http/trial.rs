@@ -1,6 +1,7 @@
 //! One empty request, how far it came, and what was answered.
 
 use std::io::{ErrorKind, Read};
+use std::sync::Arc;
 use std::time::Instant;
 
 use ureq::Agent;
@@ -89,8 +90,9 @@ impl HttpPlan {
 
     fn attempt(&self, signal: Signal, deadline: Instant, goes_on: bool) -> Trial {
         let journal = Journal::new(self.config.proxy().is_some());
+        let agent = agent(self, &journal, goes_on);
         let mut http =
-            Http { plan: self.clone(), agent: agent(self, &journal, goes_on), compressed: Vec::new() };
+            Http { plan: self.clone(), agent, compressed: Vec::new(), is_interrupted: Arc::default() };
         let left = deadline.saturating_duration_since(Instant::now());
         let answer = match left.is_zero() {
             true => Err(ureq::Error::Timeout(ureq::Timeout::Global)),

@@ -150,6 +150,9 @@ fn open(client: TcpStream, conduct: &Conduct) -> io::Result<Connection> {
         Conduct::Stall => Ok(Connection { sockets: vec![client], thread: None }),
         Conduct::Forward { config, upstream } => {
             let upstream = TcpStream::connect_timeout(upstream, PATIENCE)?;
+            // a forwarded piece is whole: waiting to fill a packet would delay every answer by an acknowledgement
+            client.set_nodelay(true)?;
+            upstream.set_nodelay(true)?;
             let tls = ServerConnection::new(Arc::clone(config)).map_err(io::Error::other)?;
             let sockets = vec![client.try_clone()?, upstream.try_clone()?];
             let thread = thread::spawn(move || forward(tls, &client, &upstream));

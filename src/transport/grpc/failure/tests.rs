@@ -15,16 +15,22 @@ fn refused(reason: &str) -> Verdict {
 #[test]
 fn trouble_on_the_way_is_for_trying_again() {
     let refusal = || io::Error::new(ErrorKind::ConnectionRefused, "Connection refused");
+    // the system's words
+    let no_file = lower_first(&io::Error::from_raw_os_error(24).to_string());
     for (failure, expected) in [
         (Failure::TimedOut, later("no answer in time")),
         (Failure::HostNotFound, later("host not found")),
         (Failure::Io(refusal()), later("connection refused")),
         (Failure::Proxy(refusal()), later("proxy: connection refused")),
         (Failure::left(None), later("the server closed the connection")),
-        (Failure::Unprocessed, later("the server takes no calls")),
+        (Failure::unprocessed(None), later("the server takes no calls")),
         (Failure::Reset(Code::CANCEL), later("CANCELLED: the server broke the call off: CANCEL")),
         (Failure::of_lookup(ErrorKind::NotFound.into()), later("host not found")),
         (Failure::of_lookup(ErrorKind::TimedOut.into()), later("no answer in time")),
+        (Failure::Io(io::Error::from_raw_os_error(24)).broken_off(), later("no answer in time")),
+        (Failure::left(None).broken_off(), later("no answer in time")),
+        (Failure::Proxy(ErrorKind::InvalidData.into()).broken_off(), later("no answer in time")),
+        (Failure::of_lookup(io::Error::from_raw_os_error(24)), later(&no_file)),
         (Failure::of_proxy(ErrorKind::TimedOut.into()), later("no answer in time")),
         (Failure::of_stream(ErrorKind::TimedOut.into()), later("no answer in time")),
     ] {
@@ -73,8 +79,12 @@ fn a_server_that_leaves_is_quoted_on_one_line() {
 
 #[test]
 fn only_a_call_that_failed_by_itself_spares_its_connection() {
-    let spares =
-        [Failure::Unprocessed, Failure::Reset(Code::CANCEL), Failure::TooLong(""), Failure::Malformed("")];
+    let spares = [
+        Failure::unprocessed(None),
+        Failure::Reset(Code::CANCEL),
+        Failure::TooLong(""),
+        Failure::Malformed(""),
+    ];
     assert!(spares.iter().all(|failure| failure.spares_connection() && !failure.is_break()));
     let breaks = [Failure::Io(ErrorKind::BrokenPipe.into()), Failure::left(None)];
     assert!(breaks.iter().all(|failure| failure.is_break() && !failure.spares_connection()));

@@ -115,11 +115,17 @@ impl Conn {
         self.window.available() >= LEAST_ROOM
     }
 
+    /// Whether the server takes a head of this length, as far as it has said.
+    pub(crate) fn check_head(&self, list_bytes: usize) -> Result<(), HeadTooLong> {
+        match self.peer.max_header_list {
+            limit if list_bytes > limit => Err(HeadTooLong { limit }),
+            _ => Ok(()),
+        }
+    }
+
     /// Begins a call with a header block without references, whose fields take `list_bytes` by the peer's count.
     pub(crate) fn start(&mut self, block: &[u8], list_bytes: usize) -> Result<(), HeadTooLong> {
-        if list_bytes > self.peer.max_header_list {
-            return Err(HeadTooLong { limit: self.peer.max_header_list });
-        }
+        self.check_head(list_bytes)?;
         let stream = self.next_stream;
         self.next_stream += 2;
         self.noise = 0;
@@ -401,6 +407,10 @@ impl Conn {
 fn check_first_words(words: &[u8]) -> Result<(), Fault> {
     if words.starts_with(b"HTTP/") {
         return Err(Fault::protocol("the peer speaks HTTP/1: is this the HTTP port, 4318?"));
+    }
+    // the fourth byte is the kind of a frame, and settings come first: this is text, or nothing that anyone knows
+    if matches!(words, [_, _, _, of, _, ..] if *of > kind::CONTINUATION) {
+        return Err(Fault::protocol("the peer speaks something else"));
     }
     // an alert, for a greeting that it did not understand
     if words.starts_with(&[0x15, 0x03]) {

@@ -77,6 +77,19 @@ fn every_status_has_its_verdict() {
     assert_eq!(trailers(&[("grpc-status", "14")]), later("UNAVAILABLE"), "it need not say why");
 }
 
+/// A server that cannot unpack says that it cannot do the call, though it takes the signal.
+#[test]
+fn a_server_that_cannot_unpack_is_no_server_without_the_signal() {
+    for said in [
+        "grpc: Decompressor is not installed for grpc-encoding \"gzip\"",
+        "Content is compressed with `gzip` which isn't supported",
+    ] {
+        let expected =
+            format!("UNIMPLEMENTED: {said}; does the server take gzip? try compression = \"none\"");
+        assert_eq!(trailers(&[("grpc-status", "12"), ("grpc-message", said)]), refused(&expected));
+    }
+}
+
 #[test]
 fn a_status_that_is_no_number_is_refused() {
     for status in ["", "-1", "+1", "x", "1x", " 1", "4294967296"] {

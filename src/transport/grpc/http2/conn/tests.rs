@@ -214,7 +214,8 @@ fn something_else_that_listens_there_is_named() {
     for (words, named) in [
         (&b"HTTP/1.1 400 Bad Request\r\n\r\n"[..], "the peer speaks HTTP/1: is this the HTTP port, 4318?"),
         (&[0x15, 0x03, 0x01, 0, 2, 2, 10], "the peer speaks TLS: write https:// in the endpoint"),
-        (b"220 mail.example ESMTP\r\n", "a frame that is too long"),
+        (b"220 mail.example ESMTP\r\n", "the peer speaks something else"),
+        (&[255, 0, 0, 4, 0, 0, 0, 0, 0], "a frame that is too long"),
         (&[0, 0, 0, 4, 1, 0, 0, 0, 0], "a first frame that is no settings"),
         (&[0, 0, 8, 6, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8], "a first frame that is no settings"),
     ] {
