@@ -183,7 +183,8 @@ impl Telemetry {
     }
 
     /// Sends what there is, ends the threads and gives the final ledger, within the budget plus 50 ms
-    /// whatever the network does. What could not be sent is in the ledger as lost to the shutdown.
+    /// whatever the network does. What could not be sent is in the ledger as lost to the shutdown. A thread that waits
+    /// for a name server or a connection cannot be woken: it ends by itself, at its time-out.
     ///
     /// Later records are turned away and counted; a second shutdown only gives the ledger again. One that comes
     /// while the first is under way waits for it within its own budget; then some may still be in flight.

@@ -432,15 +432,19 @@ impl Worker {
         let before = std::mem::replace(&mut self.state.told_turned_away, now);
         if now[0] > before[0] {
             self.teller.tell(ProblemKind::QueueFull, || {
-                format!("the queue is full: {} records lost so far", now[0])
+                format!("the queue is full: {} lost so far", records(now[0]))
             });
         }
         if now[1] > before[1] {
             self.teller.tell(ProblemKind::TooLarge, || {
-                format!("{} records so far were larger than a request may be", now[1])
+                format!("larger than a request may be: {} lost so far", records(now[1]))
             });
         }
     }
+}
+
+fn records(count: u64) -> String {
+    if count == 1 { "1 record".to_owned() } else { format!("{count} records") }
 }
 
 enum Settled {

@@ -68,7 +68,7 @@ const HOUSE: &[Row] = &[
     // asks a collector whether it can be reached
     row("probe",           &["record", "config", "transport"],                &[]),
     // the other end of the wire
-    row("receiver",        &["record", "transport::grpc::http2"],                                 &["opentelemetry_proto", "prost", "flate2", "parking_lot"]),
+    row("receiver",        &["record", "transport::grpc::http2", "transport::grpc::metadata"], &["opentelemetry_proto", "prost", "flate2", "parking_lot"]),
     // the binary: the library is an outside crate to it
     row("cli",             &[],                                               &["standpipe", "lexopt", "serde", "serde_json"]),
     row("main",            &["cli"],                                          &["standpipe", "lexopt", "opentelemetry_proto"]),

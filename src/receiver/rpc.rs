@@ -74,19 +74,6 @@ pub(super) fn percent_encoded(message: &str) -> String {
     text
 }
 
-/// Without padding, as binary headers are.
-pub(super) fn base64(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for group in bytes.chunks(3) {
-        let bits =
-            group.iter().fold(0, |bits, byte| bits << 8 | usize::from(*byte)) << (8 * (3 - group.len()));
-        let digits = (0..=group.len()).map(|place| DIGITS[bits >> (18 - 6 * place) & 63]);
-        text.extend(digits.map(char::from));
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -105,14 +92,6 @@ mod tests {
     #[test]
     fn messages_go_percent_encoded() {
         assert_eq!(percent_encoded("100 % süß\n"), "100 %25 s%C3%BC%C3%9F%0A");
-    }
-
-    #[test]
-    fn bytes_go_in_base64_without_padding() {
-        for (bytes, text) in [("", ""), ("f", "Zg"), ("fo", "Zm8"), ("foo", "Zm9v"), ("foob", "Zm9vYg")] {
-            assert_eq!(base64(bytes.as_bytes()), text);
-        }
-        assert_eq!(base64(&[0xfb, 0xff]), "+/8");
     }
 
     #[test]

@@ -43,5 +43,6 @@ pub(super) fn tolerate(error: io::Error) -> io::Result<()> {
 
 /// The peer reads no more. It may have said why before it hung up.
 pub(super) fn is_hang_up(error: &io::Error) -> bool {
-    matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset)
+    // the last is how Windows may say it
+    matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset | ErrorKind::ConnectionAborted)
 }

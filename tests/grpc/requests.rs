@@ -69,6 +69,14 @@ fn headers_that_belong_to_grpc_are_a_fault_at_start() {
 }
 
 #[test]
+fn more_headers_than_any_request_can_carry_are_a_fault_at_start() {
+    let exporter = super::exporter_to("http://localhost:4317").header("x-long", "x".repeat(40_000));
+    let error =
+        standpipe::Telemetry::start(standpipe::Config::new().exporter(exporter)).unwrap_err().to_string();
+    assert!(error.contains("headers of 40006 bytes: a request can carry 32768"), "{error}");
+}
+
+#[test]
 fn the_server_is_told_how_long_the_budget_lasts() {
     let receiver = Receiver::start().unwrap();
     let telemetry = start(exporter(&receiver).timeout(Duration::from_secs(5)).linger(FOR_EVER));

@@ -4,6 +4,7 @@ use super::outgoing::Fields;
 use crate::receiver::answer::{Answer, Body, Shape};
 use crate::receiver::rpc;
 use crate::receiver::sendable::Sendable;
+use crate::transport::grpc::metadata::encode_base64;
 
 /// What an answer is made of.
 pub(super) struct Reply<'a> {
@@ -97,7 +98,7 @@ fn status(answer: &Answer) -> Fields {
     if answer.retry.is_some() {
         let message = answer.message.as_deref().unwrap_or_default();
         let details = rpc::encode_status(code, message, answer.retry);
-        fields.push(field("grpc-status-details-bin", rpc::base64(&details)));
+        fields.push(field("grpc-status-details-bin", encode_base64(&details)));
     }
     if code != 0 {
         fields.extend(metadata(answer));

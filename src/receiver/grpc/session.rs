@@ -7,7 +7,7 @@ use super::call::{Head, Plan};
 use super::incoming::Data;
 use super::stream::Stream;
 use crate::receiver::refusal::Refusal;
-use crate::transport::grpc::http2::block::Block;
+use crate::transport::grpc::http2::block::{Block, MOST_BYTES};
 use crate::transport::grpc::http2::frame::{self, Code, Fault, Frame, Setting, Settings};
 use crate::transport::grpc::http2::hpack::Decoder;
 use crate::transport::grpc::http2::inbox::Inbox;
@@ -166,7 +166,7 @@ impl Session {
         }
         self.preface = left;
         if left.is_empty() {
-            let header_bytes = u32::try_from(self.limits.header_bytes).unwrap_or(u32::MAX);
+            let header_bytes = self.limits.header_bytes.min(MOST_BYTES) as u32;
             let settings = [
                 Setting::MaxConcurrentStreams(MOST_STREAMS as u32),
                 Setting::MaxHeaderListSize(header_bytes),

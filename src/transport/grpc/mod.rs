@@ -11,6 +11,7 @@ mod failure;
 pub(crate) mod http2;
 mod io;
 mod lookup;
+pub(crate) mod metadata;
 mod status;
 mod target;
 #[cfg(test)]
@@ -31,7 +32,7 @@ use self::io::Breaker;
 use self::target::Target;
 use super::conceal::conceal;
 use super::gzip::compress;
-use super::{Payload, Transport, Verdict};
+use super::{Payload, Transport, Verdict, check_header_bytes};
 use crate::config::{Compression, HttpSettings, Secret, is_reserved_by_grpc};
 use crate::record::Signal;
 
@@ -61,6 +62,7 @@ impl GrpcPlan {
     /// # Errors
     /// What is wrong, in words, without secrets.
     pub(crate) fn new(settings: &HttpSettings) -> Result<Self, String> {
+        check_header_bytes(settings)?;
         let target = Target::new(settings)?;
         for (name, _) in &settings.headers {
             if is_reserved_by_grpc(name) {

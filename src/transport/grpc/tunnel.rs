@@ -8,7 +8,7 @@ use std::io::{self, ErrorKind, Read, Write};
 
 use ureq::{Proxy, ProxyProtocol};
 
-use super::status::encode_base64;
+use super::metadata::encode_base64;
 
 /// No proxy has more to say before it lets us through.
 const MOST_HEAD_BYTES: usize = 16 << 10;

@@ -25,7 +25,7 @@ pub(crate) use self::trial::{End, Failure, Reply, ReplyBody, Trial};
 use self::warm_up::warm_up;
 use super::answer::{Answer, read_partial_success, read_status};
 use super::gzip::compress;
-use super::{Payload, Transport, Verdict, proxy, retry_after};
+use super::{Payload, Transport, Verdict, check_header_bytes, proxy, retry_after};
 use crate::config::{Compression, HttpSettings};
 use crate::record::Signal;
 
@@ -36,8 +36,6 @@ const ANSWER_BYTES: u64 = 64 << 10;
 const LONGEST_ANSWER: u64 = 4 << 20;
 /// Collectors' load balancers drop idle connections after a minute or more.
 const IDLE_AGE: Duration = Duration::from_secs(50);
-/// All headers together; the head of a request must fit into one write, or secrets could not be put into it.
-const MOST_HEADERS: usize = 32 << 10;
 /// Reads are in pieces of this size, and no answer's head is longer.
 const READ_BYTES: usize = 16 << 10;
 /// Writes are in pieces of this size.
@@ -115,10 +113,7 @@ fn url(settings: &HttpSettings, signal: Signal, mask: &mut Mask) -> Url {
 }
 
 fn headers(settings: &HttpSettings, mask: &mut Mask) -> Result<Vec<(HeaderName, HeaderValue)>, String> {
-    let bytes: usize = settings.headers.iter().map(|(name, value)| name.len() + value.expose().len()).sum();
-    if bytes > MOST_HEADERS {
-        return Err(format!("headers of {bytes} bytes: a request can carry {MOST_HEADERS}"));
-    }
+    check_header_bytes(settings)?;
     let mut headers = Vec::new();
     for (name, value) in &settings.headers {
         let name = name.to_ascii_lowercase();

@@ -7,7 +7,8 @@ use super::frame::{Code, Fault};
 
 /// A peer that needs more frames than this for a block wants something else. Empty ones count.
 const MOST_FRAMES: u32 = 8;
-const MOST_BYTES: usize = 32 << 10;
+/// The longest block.
+pub(crate) const MOST_BYTES: usize = 32 << 10;
 
 /// A block that was begun. Until it ends, nothing else may come.
 #[derive(Debug)]
