@@ -97,7 +97,7 @@ fn draw(order: &Order, examined: &Examined, look: &Look) -> Result<bool, Failure
             let answers = probe::ask(exporter, summary);
             drop(waiting);
             for answer in &answers {
-                print(&answer.draw(look))?;
+                print(&answer.draw(exporter, look))?;
             }
             asked.push(answers);
         }

@@ -64,10 +64,11 @@ impl Asked {
         })
     }
 
-    /// The endpoint, a line for each stage, and an empty one.
-    pub(super) fn draw(&self, look: &Look) -> Vec<String> {
+    /// The endpoint and whose it is, a line for each stage, and an empty one.
+    pub(super) fn draw(&self, exporter: &Exporter, look: &Look) -> Vec<String> {
         let mut title = look.line();
         title.put(Ink::FAINT, "asked ").put(Ink::PLAIN.bold(), &self.endpoint);
+        title.put(Ink::FAINT, " for ").put(Ink::PLAIN, &exporter.label());
         let mut lines = vec![title.finish()];
         lines.extend(self.stages.iter().flat_map(|stage| stage.draw(look)));
         lines.push(String::new());
@@ -125,21 +126,25 @@ mod tests {
     #[test]
     fn a_failure_is_drawn_with_its_stage_and_its_advice() {
         let expected = [
-            "asked http://localhost:4318/v1/traces",
+            "asked http://localhost:4318/v1/traces for otlp",
             "  ✓ resolve  1.50 ms  127.0.0.1:4318",
             "  ✗ connect  40.0 µs  connection refused",
             "    = is a collector running? try: standpipe receive",
             "",
         ];
-        assert_eq!(refused().draw(&plain_look(80)), expected);
+        assert_eq!(refused().draw(&Exporter::http("localhost"), &plain_look(80)), expected);
     }
 
     #[test]
     fn a_note_is_neither_good_nor_bad() {
         let asked = asked(stage("export", 0, Outcome::Noted("this version cannot try it".to_owned())));
+        let exporter = Exporter::http("localhost");
         assert!(!asked.has_failed());
-        assert_eq!(asked.failure(&Exporter::http("localhost")), None);
-        assert_eq!(asked.draw(&plain_look(80))[2], "  - export            this version cannot try it");
+        assert_eq!(asked.failure(&exporter), None);
+        assert_eq!(
+            asked.draw(&exporter, &plain_look(80))[2],
+            "  - export            this version cannot try it"
+        );
     }
 
     #[test]
