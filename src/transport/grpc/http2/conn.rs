@@ -405,16 +405,16 @@ impl Conn {
 
 /// Something else may listen there, and would be misread.
 fn check_first_words(words: &[u8]) -> Result<(), Fault> {
+    // an alert, for a greeting that it did not understand
+    if words.starts_with(&[0x15, 0x03]) {
+        return Err(Fault::protocol("the peer speaks TLS: write https:// in the endpoint"));
+    }
     if words.starts_with(b"HTTP/") {
         return Err(Fault::protocol("the peer speaks HTTP/1: is this the HTTP port, 4318?"));
     }
     // the fourth byte is the kind of a frame, and settings come first: this is text, or nothing that anyone knows
     if matches!(words, [_, _, _, of, _, ..] if *of > kind::CONTINUATION) {
         return Err(Fault::protocol("the peer speaks something else"));
-    }
-    // an alert, for a greeting that it did not understand
-    if words.starts_with(&[0x15, 0x03]) {
-        return Err(Fault::protocol("the peer speaks TLS: write https:// in the endpoint"));
     }
     Ok(())
 }
