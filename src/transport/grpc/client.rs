@@ -32,7 +32,6 @@ pub(super) struct Request<'a> {
     pub(super) message: Message<'a>,
 }
 
-#[derive(Debug)]
 pub(super) struct Client {
     target: Target,
     lookup: Lookup,
@@ -112,7 +111,6 @@ impl Client {
 }
 
 /// A connection: the protocol and the socket.
-#[derive(Debug)]
 struct Link {
     conn: Conn,
     stream: Stream,

@@ -29,8 +29,7 @@ const LEAST_ROOM: usize = INITIAL_WINDOW as usize / 8;
 /// So much of what a server says when it leaves is kept.
 const FAREWELL_BYTES: usize = 200;
 
-/// A connection, from its preface to whatever ends it.
-#[derive(Debug)]
+/// A connection, from its preface to whatever ends it. Not to be printed: its output may hold secrets.
 pub(crate) struct Conn {
     out: Vec<u8>,
     inbox: Inbox,
