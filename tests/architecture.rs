@@ -45,7 +45,7 @@ const HOUSE: &[Row] = &[
     row("transport/http*", &["record", "config"],                             &["ureq"]),
     row("transport/http/tls*", &["config"],                                   &["rustls", "ureq"]),
     row("transport/grpc*", &["record", "config"],                             &[]),
-    row("transport/grpc/tunnel*", &[],                                        &["ureq"]),
+    row("transport/grpc/tunnel*", &["config"],                                &["ureq"]),
     // pure: HTTP/2 without a socket
     row("transport/grpc/http2*", &[],                                         &[]),
     row("retry",           &["config", "transport::Verdict"],                 &[]),

@@ -30,6 +30,7 @@ use self::http2::conn::{Answer, Message};
 use self::http2::hpack;
 use self::io::Breaker;
 use self::target::Target;
+use self::tunnel::Tunnel;
 use super::conceal::conceal;
 use super::gzip::compress;
 use super::{Payload, Transport, Verdict, check_header_bytes};
@@ -44,6 +45,7 @@ const FIELD_OVERHEAD: usize = 32;
 pub(crate) struct GrpcPlan {
     target: Target,
     heads: [Head; Signal::COUNT],
+    /// What servers and proxies could repeat.
     secrets: Vec<Secret>,
     compression: Compression,
 }
@@ -70,7 +72,8 @@ impl GrpcPlan {
             }
         }
         let heads = Signal::ALL.map(|signal| Head::of(signal, settings, &target));
-        let secrets = settings.headers.iter().map(|(_, value)| value.clone()).collect();
+        let of_proxy = target.tunnel.iter().flat_map(Tunnel::secrets);
+        let secrets = settings.headers.iter().map(|(_, value)| value).chain(of_proxy).cloned().collect();
         Ok(Self { target, heads, secrets, compression: settings.compression })
     }
 

@@ -3,22 +3,23 @@
 #[cfg(test)]
 mod tests;
 
-use std::fmt;
 use std::io::{self, ErrorKind, Read, Write};
 
 use ureq::{Proxy, ProxyProtocol};
 
 use super::metadata::encode_base64;
+use crate::config::Secret;
 
 /// No proxy has more to say before it lets us through.
 const MOST_HEAD_BYTES: usize = 16 << 10;
 
 /// The way through a proxy.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub(super) struct Tunnel {
     pub(super) host: String,
     pub(super) port: u16,
-    credentials: Option<String>,
+    /// As the proxy wants them, and the password in them.
+    credentials: Option<[Secret; 2]>,
 }
 
 impl Tunnel {
@@ -32,11 +33,16 @@ impl Tunnel {
         }
         let credentials = proxy.username().map(|user| {
             let password = proxy.password().unwrap_or_default();
-            encode_base64(format!("{user}:{password}").as_bytes())
+            [encode_base64(format!("{user}:{password}").as_bytes()), password.to_owned()].map(Secret::new)
         });
         // an IPv6 address comes in brackets, which only URLs need
         let host = proxy.host().trim_start_matches('[').trim_end_matches(']').to_owned();
         Ok(Self { host, port: proxy.port(), credentials })
+    }
+
+    /// What must not be shown, even if the proxy repeats it.
+    pub(super) fn secrets(&self) -> impl Iterator<Item = &Secret> {
+        self.credentials.iter().flatten()
     }
 
     /// Asks the proxy for a connection to the server.
@@ -44,9 +50,10 @@ impl Tunnel {
     /// # Errors
     /// When it cannot be asked, or says no.
     pub(super) fn open(&self, wire: &mut (impl Read + Write), authority: &str) -> io::Result<()> {
-        let credentials = self.credentials.as_ref();
-        let credentials = credentials.map(|text| format!("proxy-authorization: Basic {text}\r\n"));
-        let credentials = credentials.unwrap_or_default();
+        let credentials = match &self.credentials {
+            Some([encoded, _]) => format!("proxy-authorization: Basic {}\r\n", encoded.expose()),
+            None => String::new(),
+        };
         let request = format!("CONNECT {authority} HTTP/1.1\r\nhost: {authority}\r\n{credentials}\r\n");
         wire.write_all(request.as_bytes())?;
         let head = read_head(wire)?;
@@ -57,13 +64,6 @@ impl Tunnel {
                 Err(io::Error::other(format!("the proxy says {said:?}")))
             }
         }
-    }
-}
-
-// by hand: it may hold a password
-impl fmt::Debug for Tunnel {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Tunnel").field("host", &self.host).field("port", &self.port).finish_non_exhaustive()
     }
 }
 
