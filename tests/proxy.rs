@@ -3,7 +3,7 @@
 //! Variables belong to a whole process, so each test exports from a child process with an environment of its own.
 
 use std::io::{self, BufRead, BufReader, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -14,6 +14,7 @@ use standpipe::receiver::Receiver;
 use standpipe::{Config, Exporter, Proxy, Signal, Telemetry};
 
 use support::tls::{TestCa, TlsFront};
+use support::tunnel;
 
 mod support;
 
@@ -176,17 +177,8 @@ fn serve(mut client: TcpStream, server: SocketAddr, heads: &Mutex<Vec<String>>) 
     if !head.starts_with("CONNECT ") {
         return client.write_all(b"HTTP/1.1 405 Method Not Allowed\r\ncontent-length: 0\r\n\r\n");
     }
-    let mut upstream = TcpStream::connect(server)?;
     client.write_all(b"HTTP/1.1 200 Connected\r\n\r\n")?;
-    let (mut from_upstream, mut to_client) = (upstream.try_clone()?, client);
-    let back = thread::spawn(move || {
-        let _ = io::copy(&mut from_upstream, &mut to_client);
-        let _ = to_client.shutdown(Shutdown::Write);
-    });
-    let _ = io::copy(&mut reader, &mut upstream);
-    let _ = upstream.shutdown(Shutdown::Write);
-    let _ = back.join();
-    Ok(())
+    tunnel::join(reader, server)
 }
 
 /// A receiver and a proxy that leads to it.

@@ -3,7 +3,7 @@
 //! Variables belong to a whole process, so each test exports from a child process with an environment of its own.
 
 use std::io::{self, BufRead, BufReader, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use standpipe::{Exporter, Proxy};
 
 use super::export;
 use super::scene::LONG;
-use super::support::process;
+use super::support::{process, tunnel};
 
 /// This test, started again.
 const CHILD: &str = "proxies::a_span_goes_the_way_that_the_environment_says";
@@ -76,16 +76,7 @@ fn serve(
     if !answer.contains(" 200 ") {
         return Ok(());
     }
-    let mut upstream = TcpStream::connect(server)?;
-    let (mut from_upstream, mut to_client) = (upstream.try_clone()?, client);
-    let back = thread::spawn(move || {
-        let _ = io::copy(&mut from_upstream, &mut to_client);
-        let _ = to_client.shutdown(Shutdown::Write);
-    });
-    let _ = io::copy(&mut reader, &mut upstream);
-    let _ = upstream.shutdown(Shutdown::Write);
-    let _ = back.join();
-    Ok(())
+    tunnel::join(reader, server)
 }
 
 #[test]

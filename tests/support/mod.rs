@@ -11,3 +11,4 @@ pub(crate) mod process;
 pub(crate) mod scratch;
 pub(crate) mod stubborn;
 pub(crate) mod tls;
+pub(crate) mod tunnel;

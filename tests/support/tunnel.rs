@@ -1,0 +1,21 @@
+//! A proxy's part in a connection that it was asked for.
+
+use std::io::{self, BufReader};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::thread;
+
+/// Passes everything on between a client, whose request was read, and the server, until both have said all.
+pub(crate) fn join(mut from_client: BufReader<TcpStream>, server: SocketAddr) -> io::Result<()> {
+    let mut to_client = from_client.get_ref().try_clone()?;
+    let mut upstream = TcpStream::connect(server)?;
+    let mut from_upstream = upstream.try_clone()?;
+    let back = thread::spawn(move || {
+        // an end is an end, in good order or not
+        let _ = io::copy(&mut from_upstream, &mut to_client);
+        let _ = to_client.shutdown(Shutdown::Write);
+    });
+    let _ = io::copy(&mut from_client, &mut upstream);
+    let _ = upstream.shutdown(Shutdown::Write);
+    let _ = back.join();
+    Ok(())
+}
