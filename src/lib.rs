@@ -61,11 +61,16 @@
 //! | `yaml` | no | configuration files in YAML |
 //! | `probe` | no | the module `probe`: ask a collector, stage by stage, whether it can be reached |
 //! | `console` | no | [`Exporter::console`]: OTLP JSON on standard output |
+//! | `tracing` | no | [`bridge::tracing`]: a layer for tracing-subscriber |
+//! | `log` | no | [`bridge::log`]: a logger for the `log` crate |
+//! | `metrics` | no | [`bridge::metrics`]: a recorder for the `metrics` crate |
+//! | `opentelemetry` | no | [`bridge::opentelemetry`]: exporters for the OpenTelemetry SDK |
 //! | `receiver` | no | the module `receiver`: an OTLP receiver to test against |
 //! | `cli` | no | the `standpipe` command |
 
 mod aggregate;
 mod batch;
+pub mod bridge;
 mod config;
 mod context;
 mod fork;
@@ -96,7 +101,7 @@ pub use config::{
     Application, Compression, Config, ConfigError, Exporter, Finding, FindingSeverity, Histograms, Location,
     Proxy, RouteName, Setting, Source, Summary, Temporality, Transport, WhenFull,
 };
-pub use context::{ParseContextError, SpanContext};
+pub use context::{ContextGuard, ParseContextError, SpanContext};
 pub use logger::{Log, Logger};
 pub use meter::{
     Attributes, BoundCounter, BoundGauge, BoundHistogram, BoundUpDownCounter, Counter, Gauge, Histogram,
@@ -110,7 +115,7 @@ pub use route::Route;
 pub use sample::Sampler;
 pub use stats::{Counts, Dropped, ExporterLedger, Ledger, TurnedAway};
 pub use telemetry::{Flushed, Telemetry};
-pub use tracer::{Span, SpanBuilder, SpanPart, Tracer};
+pub use tracer::{DetachedSpan, Span, SpanBuilder, SpanPart, Tracer};
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

@@ -19,7 +19,7 @@ const MOST_SCOPES: usize = 1024;
 /// [`Telemetry`](crate::Telemetry) itself.
 ///
 /// Two routes have nothing in common but the thread's current span, and end together with the
-/// [`Telemetry`](crate::Telemetry). A route without an exporter is a no-op: it has no thread and no queue, its records
+/// [`Telemetry`](crate::Telemetry); a clone is the same route. A route without an exporter is a no-op: it has no thread and no queue, its records
 /// cost no memory, and a span of it leaves no gap in the trace around it.
 ///
 /// ```
@@ -34,12 +34,15 @@ const MOST_SCOPES: usize = 1024;
 /// # let telemetry = standpipe::Telemetry::start(standpipe::Config::new()).unwrap();
 /// serve(telemetry.application());
 /// ```
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Route {
     outlet: Arc<Outlet>,
     registry: Arc<Registry>,
-    scopes: Mutex<HashMap<(Signal, String, String), Arc<Scope>>>,
+    scopes: Arc<Mutex<Scopes>>,
 }
+
+/// Of a signal, by name and version.
+type Scopes = HashMap<(Signal, String, String), Arc<Scope>>;
 
 impl Route {
     /// Starts the exporters of a route; the registry is the one that they read.
@@ -52,7 +55,7 @@ impl Route {
         registry.start_in_child_by(move || {
             of_child.upgrade().iter().for_each(|outlet| outlet.start_in_child());
         });
-        Ok(Self { outlet, registry, scopes: Mutex::default() })
+        Ok(Self { outlet, registry, scopes: Arc::default() })
     }
 
     /// The tracer of a named part of the program, by convention the name of the crate.
@@ -104,5 +107,11 @@ impl Route {
             }
             scope
         })
+    }
+}
+
+impl AsRef<Route> for Route {
+    fn as_ref(&self) -> &Route {
+        self
     }
 }

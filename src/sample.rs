@@ -79,6 +79,11 @@ impl Sampler {
         }
     }
 
+    /// Whether no span is ever recorded, whatever its parent.
+    pub(crate) fn keeps_nothing(&self) -> bool {
+        !self.asks_parent && self.rule == Rule::AlwaysOff
+    }
+
     /// The share of traces without a parent that are recorded, in percent.
     pub(crate) fn percent(&self) -> f64 {
         match self.rule {

@@ -202,6 +202,13 @@ impl Telemetry {
     }
 }
 
+/// The main route: what takes either, such as a bridge, takes the telemetry for it.
+impl AsRef<Route> for Telemetry {
+    fn as_ref(&self) -> &Route {
+        &self.main
+    }
+}
+
 impl Drop for Telemetry {
     fn drop(&mut self) {
         outlet::stop(self.outlets(), deadline(DROP_BUDGET));

@@ -1,5 +1,6 @@
 //! Spans at the call site: who makes them, and the guard that is one.
 
+mod detached;
 mod open;
 
 use std::cell::OnceCell;
@@ -8,6 +9,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::SystemTime;
 
+pub use detached::DetachedSpan;
 use open::OpenSpan;
 
 use crate::context::{self, Clock, Entered, SpanContext, unix_nanos};
@@ -36,9 +38,15 @@ pub struct Tracer {
 struct Source {
     outlet: Arc<Outlet>,
     scope: Arc<Scope>,
-    sampler: Sampler,
+    judge: Judge,
     /// The sampler need not be asked about what is inside an unsampled span.
     skips_below_unsampled: bool,
+}
+
+/// Which context a span gets.
+#[derive(Clone, Copy)]
+struct Judge {
+    sampler: Sampler,
     /// There is no exporter, whatever is recorded.
     is_idle: bool,
 }
@@ -47,8 +55,8 @@ impl Tracer {
     pub(crate) fn new(outlet: Arc<Outlet>, scope: Arc<Scope>) -> Self {
         let sampler = outlet.sampler();
         let skips_below_unsampled = sampler.keeps_nothing_below_unsampled();
-        let is_idle = outlet.is_idle();
-        Self { source: Arc::new(Source { outlet, scope, sampler, skips_below_unsampled, is_idle }) }
+        let judge = Judge { sampler, is_idle: outlet.is_idle() };
+        Self { source: Arc::new(Source { outlet, scope, judge, skips_below_unsampled }) }
     }
 
     /// Starts a span, a child of this thread's current one, and makes it current until it is dropped.
@@ -74,6 +82,27 @@ impl Tracer {
     #[inline]
     pub fn build<'a>(&'a self, name: &'a str) -> SpanBuilder<'a> {
         SpanBuilder { tracer: self, name, parent: Parent::Current, kind: SpanKind::Internal, start: None }
+    }
+}
+
+impl Judge {
+    /// The context of a new span below this parent, as the sampler says.
+    #[inline]
+    fn sampled_context(&self, parent: Option<&SpanContext>) -> SpanContext {
+        let trace_id = parent.map_or_else(TraceId::random, |parent| parent.trace_id);
+        let sampled = self.sampler.keeps(trace_id, parent.map(SpanContext::is_sampled));
+        self.context(parent, trace_id, sampled)
+    }
+
+    /// Without an exporter it is the parent's own: nobody will see the span.
+    #[inline]
+    fn context(&self, parent: Option<&SpanContext>, trace_id: TraceId, sampled: bool) -> SpanContext {
+        match parent {
+            Some(parent) if self.is_idle => parent.clone(),
+            Some(parent) => parent.child(sampled),
+            // nobody here was asked, and an unsampled context would silence those it is handed to
+            None => SpanContext::root(trace_id, sampled || self.is_idle),
+        }
     }
 }
 
@@ -160,26 +189,40 @@ impl<'a> SpanBuilder<'a> {
             Parent::None => None,
         };
         let trace_id = parent.map_or_else(TraceId::random, |parent| parent.trace_id);
-        let sampled = self.tracer.source.sampler.keeps(trace_id, parent.map(SpanContext::is_sampled));
+        let sampled = self.tracer.source.judge.sampler.keeps(trace_id, parent.map(SpanContext::is_sampled));
         if !sampled && matches!(self.parent, Parent::Current) {
             if let Some(entered) = context::enter_unsampled() {
                 return Span::unsampled(entered);
             }
         }
         // a span that nobody will see takes no place among the others, or its children would miss their parent
-        let is_idle = self.tracer.source.is_idle;
-        if is_idle && !matches!(self.parent, Parent::Given(_)) {
+        if self.tracer.source.judge.is_idle && !matches!(self.parent, Parent::Given(_)) {
             return Span::idle(parent);
         }
-        let context = match parent {
-            Some(parent) if is_idle => parent.clone(),
-            Some(parent) => parent.child(sampled),
-            None => SpanContext::root(trace_id, sampled),
-        };
+        let context = self.tracer.source.judge.context(parent, trace_id, sampled);
         let open = if sampled && !context::silenced() { self.open(&context, parent, clock) } else { None };
         let clock = open.as_ref().map_or(clock, |open| Some(open.clock));
         let entered = context::enter(&context, clock);
         Span { open, context: context.into(), entered, not_send: PhantomData }
+    }
+
+    /// Starts a span that belongs to no thread: it can be moved, kept in a structure, and ended anywhere. It becomes
+    /// current only where it is [entered](DetachedSpan::enter).
+    #[inline]
+    pub fn detached(self) -> DetachedSpan {
+        let current = context::current();
+        let clock = current.as_ref().and_then(|(_, clock)| *clock);
+        let parent = match self.parent {
+            Parent::Current => current.as_ref().map(|(context, _)| context),
+            Parent::Given(parent) => Some(parent),
+            Parent::None => None,
+        };
+        let judge = self.tracer.source.judge;
+        let context = judge.sampled_context(parent);
+        // recorded until it is settled that nobody wants it: its parent may still change
+        let is_of_use = !context::silenced() && !judge.sampler.keeps_nothing();
+        let open = if is_of_use { self.open(&context, parent, clock) } else { None };
+        DetachedSpan::new(open, context, parent.is_some(), judge)
     }
 
     /// `None` if there is no exporter to send it.
@@ -273,26 +316,27 @@ impl Span {
         self
     }
 
+    /// Gives it another name.
+    pub fn rename(&mut self, name: &str) -> &mut Self {
+        if let Some(open) = &mut self.open {
+            open.record.set_name(name);
+        }
+        self
+    }
+
     /// Notes that something happened, now: `span.event("cache miss").set("key", "a")`.
     pub fn event(&mut self, name: &str) -> SpanPart<'_> {
-        SpanPart::open(self.open.as_deref_mut(), |open| open.record.open_event(name, open.clock.now()))
+        SpanPart::event(self.open.as_deref_mut(), name)
     }
 
     /// Notes that something happened, then.
     pub fn event_with_time(&mut self, name: &str, time: SystemTime) -> SpanPart<'_> {
-        SpanPart::open(self.open.as_deref_mut(), |open| open.record.open_event(name, unix_nanos(time)))
+        SpanPart::event_with_time(self.open.as_deref_mut(), name, time)
     }
 
     /// Points at another span that has to do with this one: `span.link(&context).set("why", "batch")`.
     pub fn link(&mut self, context: &SpanContext) -> SpanPart<'_> {
-        let target = LinkTarget {
-            trace_id: context.trace_id,
-            span_id: context.span_id,
-            is_remote: context.is_remote,
-            trace_flags: context.flags,
-            trace_state: context.tracestate(),
-        };
-        SpanPart::open(self.open.as_deref_mut(), |open| open.record.open_link(&target))
+        SpanPart::link(self.open.as_deref_mut(), context)
     }
 
     /// Says how it went. `Ok` is final; an error can be replaced by a later one.
@@ -364,6 +408,25 @@ pub struct SpanPart<'a>(Option<&'a mut SpanRecord>);
 impl<'a> SpanPart<'a> {
     fn open(open: Option<&'a mut OpenSpan>, write: impl FnOnce(&mut OpenSpan) -> bool) -> Self {
         Self(open.and_then(|open| write(open).then_some(&mut open.record)))
+    }
+
+    fn event(open: Option<&'a mut OpenSpan>, name: &str) -> Self {
+        Self::open(open, |open| open.record.open_event(name, open.clock.now()))
+    }
+
+    fn event_with_time(open: Option<&'a mut OpenSpan>, name: &str, time: SystemTime) -> Self {
+        Self::open(open, |open| open.record.open_event(name, unix_nanos(time)))
+    }
+
+    fn link(open: Option<&'a mut OpenSpan>, context: &SpanContext) -> Self {
+        let target = LinkTarget {
+            trace_id: context.trace_id,
+            span_id: context.span_id,
+            is_remote: context.is_remote,
+            trace_flags: context.flags,
+            trace_state: context.tracestate(),
+        };
+        Self::open(open, |open| open.record.open_link(&target))
     }
 
     /// Sets an attribute; the last value of a key counts.

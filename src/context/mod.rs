@@ -1,6 +1,7 @@
 //! Trace context: which span this thread is in, and the W3C headers that carry it elsewhere.
 
 mod current;
+mod guard;
 mod w3c;
 
 use std::fmt;
@@ -10,6 +11,7 @@ pub(crate) use current::{
     Clock, Entered, current, enter, enter_unsampled, is_unsampled, quietly, silence, silenced, span_and_time,
     unix_nanos,
 };
+pub use guard::ContextGuard;
 pub use w3c::ParseContextError;
 
 use crate::record::{SpanId, SpanRef, TraceId};

@@ -25,6 +25,9 @@ impl Default for Buffer {
 }
 
 impl Buffer {
+    /// Where the first byte of a record goes.
+    pub(crate) const START: usize = HEADROOM;
+
     /// Empties the buffer for a new record of at most `max_len` bytes.
     #[inline]
     pub(crate) fn reset(&mut self, max_len: usize) {
@@ -48,6 +51,14 @@ impl Buffer {
 
     pub(crate) fn bytes(&self, from: usize) -> &[u8] {
         &self.storage[from..self.len]
+    }
+
+    /// Bytes that were written, to be written over; `None` if they may not be what they should, as there was no room.
+    pub(crate) fn written<const COUNT: usize>(&mut self, from: usize) -> Option<&mut [u8; COUNT]> {
+        if self.outgrown {
+            return None;
+        }
+        self.storage.get_mut(from..self.len)?.first_chunk_mut()
     }
 
     /// Appends `count` bytes and gives a writer over exactly them; `None` once the record has outgrown its limit.

@@ -17,7 +17,7 @@ pub(super) struct Keyed {
     /// The part that is being written.
     part: Option<Part>,
     /// Where the fields stand that can be replaced; 0 is no place, as the headroom is there.
-    replaceable: [usize; 2],
+    replaceable: [u32; 4],
 }
 
 /// What holds for the attributes of a record.
@@ -65,7 +65,7 @@ impl Keyed {
         self.rules = rules;
         self.dropped = 0;
         self.part = None;
-        self.replaceable = [0; 2];
+        self.replaceable = [0; 4];
     }
 
     // where it is inlined, the kind of the value is known, and the hash of a literal key is a constant
@@ -195,16 +195,27 @@ impl Keyed {
 
     /// Room for a length-delimited field of so many bytes instead of the one that this place had before.
     pub(super) fn replace(&mut self, place: usize, field_len: usize) -> Option<Writer<'_>> {
-        self.close_part();
         // forgotten first: there may be no room for the new one
-        let before = std::mem::take(&mut self.replaceable[place]);
-        if before > 0 {
-            self.remove(before);
-        }
+        self.take_back(place);
         let at = self.buffer.position();
         let out = self.buffer.claim(field_len)?;
-        self.replaceable[place] = at;
+        self.replaceable[place] = at as u32;
         Some(out)
+    }
+
+    /// Takes out the field that this place has, if there is one.
+    pub(super) fn take_back(&mut self, place: usize) {
+        self.close_part();
+        let before = std::mem::take(&mut self.replaceable[place]);
+        if before > 0 {
+            self.remove(before as usize);
+        }
+    }
+
+    /// Notes that the field at `at` can be replaced.
+    #[inline]
+    pub(super) fn note(&mut self, place: usize, at: usize) {
+        self.replaceable[place] = at as u32;
     }
 
     /// Whether there is a field at this place.
@@ -258,8 +269,8 @@ impl Keyed {
         for slot in self.keys.iter_mut().filter(|slot| slot.at as usize > at) {
             slot.at -= removed as u32;
         }
-        for place in self.replaceable.iter_mut().filter(|place| **place > at) {
-            *place -= removed;
+        for place in self.replaceable.iter_mut().filter(|place| **place as usize > at) {
+            *place -= removed as u32;
         }
     }
 }

@@ -28,7 +28,7 @@ pub(crate) use point::{BucketsView, ExponentialPoint, HistogramPoint, Number, Pe
 pub use resource::Resource;
 pub(crate) use scope::Scope;
 pub use severity::Severity;
-pub(crate) use span::{LinkTarget, SpanHead, SpanRecord};
+pub(crate) use span::{LinkTarget, NewParent, SpanHead, SpanRecord};
 pub use span::{SpanKind, Status};
 
 /// The kinds of telemetry a record can be.

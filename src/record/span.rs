@@ -1,6 +1,6 @@
 //! A span, written as OTLP `Span` while it is open.
 
-use super::buffer::field_len;
+use super::buffer::{Buffer, field_len};
 use super::id::{SpanId, TraceId};
 use super::keyed::{Keyed, PartRules, Rules};
 use super::{SpanLimits, Value};
@@ -50,8 +50,18 @@ mod tag {
 const REMOTE_KNOWN: u32 = 0x100;
 const REMOTE: u32 = 0x200;
 
-/// The one field of a span that can be replaced.
+/// The fields of a span that can be replaced.
 const STATUS: usize = 0;
+const NAME: usize = 1;
+const PARENT: usize = 2;
+const TRACE_STATE: usize = 3;
+
+/// The start of a record, which is always the same long.
+mod head {
+    pub(super) const LEN: usize = 43;
+    pub(super) const TRACE_ID: usize = 2;
+    pub(super) const FLAGS: usize = 39;
+}
 
 /// The role of a span among its neighbours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -88,6 +98,16 @@ pub(crate) struct SpanHead<'a> {
     pub(crate) trace_state: &'a str,
     pub(crate) name: &'a str,
     pub(crate) start: u64,
+}
+
+/// Whose child a span becomes after its start.
+pub(crate) struct NewParent<'a> {
+    pub(crate) trace_id: TraceId,
+    pub(crate) span_id: SpanId,
+    pub(crate) is_remote: bool,
+    /// Of the span itself.
+    pub(crate) trace_flags: u8,
+    pub(crate) trace_state: &'a str,
 }
 
 /// What a link points at.
@@ -134,16 +154,21 @@ impl SpanRecord {
         let parent_len = if head.parent.is_some() { 10 } else { 0 };
         let state_len = if head.trace_state.is_empty() { 0 } else { field_len(head.trace_state.len()) };
         let name_len = if head.name.is_empty() { 0 } else { field_len(head.name.len()) };
-        let Some(mut out) = self.keyed.buffer.claim(43 + parent_len + state_len + name_len) else { return };
-        let fixed: &mut [u8; 43] = out.chunk();
+        let parent_at = self.keyed.buffer.position() + head::LEN;
+        let state_at = parent_at + parent_len;
+        let name_at = state_at + state_len;
+        let Some(mut out) = self.keyed.buffer.claim(head::LEN + parent_len + state_len + name_len) else {
+            return;
+        };
+        let fixed: &mut [u8; head::LEN] = out.chunk();
         fixed[..2].copy_from_slice(&[tag::TRACE_ID, 16]);
-        fixed[2..18].copy_from_slice(&head.trace_id.0);
+        fixed[head::TRACE_ID..18].copy_from_slice(&head.trace_id.0);
         fixed[18..20].copy_from_slice(&[tag::SPAN_ID, 8]);
         fixed[20..28].copy_from_slice(&head.span_id.0);
         fixed[28] = tag::START_TIME;
         fixed[29..37].copy_from_slice(&head.start.to_le_bytes());
         fixed[37..39].copy_from_slice(&tag::FLAGS);
-        fixed[39..].copy_from_slice(&flags(head.trace_flags, head.parent_is_remote).to_le_bytes());
+        fixed[head::FLAGS..].copy_from_slice(&flags(head.trace_flags, head.parent_is_remote).to_le_bytes());
         if let Some(parent) = head.parent {
             let field: &mut [u8; 10] = out.chunk();
             field[..2].copy_from_slice(&[tag::PARENT_SPAN_ID, 8]);
@@ -154,6 +179,43 @@ impl SpanRecord {
         }
         if name_len > 0 {
             out.field(tag::NAME, head.name.as_bytes());
+        }
+        if parent_len > 0 {
+            self.keyed.note(PARENT, parent_at);
+        }
+        if state_len > 0 {
+            self.keyed.note(TRACE_STATE, state_at);
+        }
+        if name_len > 0 {
+            self.keyed.note(NAME, name_at);
+        }
+    }
+
+    /// Makes the span a child of another one than it was begun as.
+    pub(crate) fn set_parent(&mut self, parent: &NewParent<'_>) {
+        self.keyed.close_part();
+        let start = Buffer::START;
+        if let Some(trace_id) = self.keyed.buffer.written(start + head::TRACE_ID) {
+            *trace_id = parent.trace_id.0;
+        }
+        if let Some(bytes) = self.keyed.buffer.written(start + head::FLAGS) {
+            *bytes = flags(parent.trace_flags, parent.is_remote).to_le_bytes();
+        }
+        self.set_text(PARENT, tag::PARENT_SPAN_ID, &parent.span_id.0);
+        self.set_text(TRACE_STATE, tag::TRACE_STATE, parent.trace_state.as_bytes());
+    }
+
+    pub(crate) fn set_name(&mut self, name: &str) {
+        self.set_text(NAME, tag::NAME, name.as_bytes());
+    }
+
+    /// Nothing is left of a field whose new value is empty.
+    fn set_text(&mut self, place: usize, tag: u8, text: &[u8]) {
+        if text.is_empty() {
+            return self.keyed.take_back(place);
+        }
+        if let Some(mut out) = self.keyed.replace(place, field_len(text.len())) {
+            out.field(tag, text);
         }
     }
 

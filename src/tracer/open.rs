@@ -53,6 +53,16 @@ impl OpenSpan {
                 None => self.source.outlet.turn_away_large_span(),
             }
         }
+        self.keep();
+    }
+
+    /// Forgets the record.
+    pub(super) fn discard(self: Box<Self>) {
+        self.keep();
+    }
+
+    #[inline]
+    fn keep(self: Box<Self>) {
         let bytes = self.record.capacity();
         Pool::keep(&POOL, self, bytes);
     }

@@ -41,6 +41,13 @@ fn add(span: &mut Span, step: &Step, limits: &SpanLimits) {
                 span.status = Some(status(step));
             }
         }
+        Step::Name(name) => span.name = name.clone(),
+        Step::Parent(parent) => {
+            span.trace_id = parent.trace_id.to_vec();
+            span.parent_span_id = parent.span_id.to_vec();
+            span.trace_state = parent.trace_state.clone();
+            span.flags = flags(parent.trace_flags, parent.is_remote);
+        }
         Step::Event { .. } if span.events.len() >= limits.events as usize => span.dropped_events_count += 1,
         Step::Event { name, time, settings } => {
             let (attributes, dropped) = set_all(settings, limits.event_attributes, longest);

@@ -26,6 +26,8 @@ pub(super) enum Step {
     Kind(SpanKind),
     Ok,
     Error(String),
+    Name(String),
+    Parent(Target),
     Event { name: String, time: u64, settings: Vec<Setting> },
     Link { target: Target, settings: Vec<Setting> },
 }
@@ -86,6 +88,8 @@ impl Story {
                 Step::Kind(kind) => record.set_kind(*kind),
                 Step::Ok => record.set_status(Status::Ok),
                 Step::Error(message) => record.set_status(Status::Error(message)),
+                Step::Name(name) => record.set_name(name),
+                Step::Parent(parent) => record.set_parent(&parent.as_parent()),
                 Step::Event { name, time, settings } => {
                     if record.open_event(name, *time) {
                         fill_part(record, settings, watch);
@@ -133,6 +137,16 @@ impl Story {
 impl Target {
     fn borrow(&self) -> LinkTarget<'_> {
         LinkTarget {
+            trace_id: TraceId(self.trace_id),
+            span_id: SpanId(self.span_id),
+            is_remote: self.is_remote,
+            trace_flags: self.trace_flags,
+            trace_state: &self.trace_state,
+        }
+    }
+
+    fn as_parent(&self) -> NewParent<'_> {
+        NewParent {
             trace_id: TraceId(self.trace_id),
             span_id: SpanId(self.span_id),
             is_remote: self.is_remote,
@@ -192,6 +206,8 @@ fn any_step() -> impl Strategy<Value = Step> {
         1 => any_kind().prop_map(Step::Kind),
         1 => Just(Step::Ok),
         3 => any_text().prop_map(Step::Error),
+        1 => any_text().prop_map(Step::Name),
+        1 => any_target().prop_map(Step::Parent),
         2 => event.prop_map(|(name, time, settings)| Step::Event { name, time, settings }),
         2 => link.prop_map(|(target, settings)| Step::Link { target, settings }),
     ]
