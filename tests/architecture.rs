@@ -65,6 +65,12 @@ const HOUSE: &[Row] = &[
     // start, flush, shutdown
     row("telemetry",       &["record", "stats", "config", "meter", "transport", "pipeline", "outlet", "tracer",
                              "logger", "self_observation", "route"],          &["crossbeam_channel"]),
+    // what other crates' telemetry comes in by: one outside crate each
+    row("bridge",          &[],                                               &[]),
+    row("bridge/tracing*", &["record", "context", "tracer", "logger", "route"], &["tracing", "tracing_subscriber"]),
+    row("bridge/log*",     &["record", "context", "logger", "route"],         &["log"]),
+    row("bridge/metrics*", &["record", "meter", "route"],                     &["metrics"]),
+    row("bridge/opentelemetry*", &["record", "context", "stats", "outlet", "route"], &["opentelemetry", "opentelemetry_sdk"]),
     // asks a collector whether it can be reached
     row("probe",           &["record", "config", "transport"],                &[]),
     // the other end of the wire
@@ -223,9 +229,12 @@ impl House {
         };
         let source = Source::read(text);
         let modules = source.modules();
-        source
-            .paths()
+        let paths = source.paths();
+        let brought_in: Vec<_> = paths.iter().filter_map(NamedPath::brings_in).collect();
+        paths
             .iter()
+            // what a name stands for that was brought in is judged where that was done
+            .filter(|path| !path.segments.first().is_some_and(|first| brought_in.contains(&first.as_str())))
             .filter_map(|path| Some((path, self.resolve(path, file, &modules)?)))
             .filter(|(_, import)| !row.allows(import))
             .map(|(path, import)| {
@@ -444,7 +453,12 @@ mod the_checker {
     fn takes_a_module_or_a_method_for_no_crate() {
         assert_allowed("record/mod.rs", "mod log; use log::LogRecord; fn f() { log::LogRecord::new() }");
         assert_allowed("record/mod.rs", "fn f(x: X) { x.log::<u8>() }");
+        assert_allowed(
+            "record/span.rs",
+            "use super::log::{self, LogRecord}; fn f() { log::LogRecord::new() }",
+        );
         assert_caught("record/mod.rs", 1, "use log::Record;");
+        assert_caught("record/span.rs", 1, "use super::log::LogRecord; fn f() { log::Record::new() }");
     }
 
     #[test]

@@ -17,6 +17,15 @@ pub(crate) struct NamedPath {
     pub(crate) within: Vec<String>,
 }
 
+impl NamedPath {
+    /// The name by which a path into this crate is known from here on, if it says so.
+    pub(crate) fn brings_in(&self) -> Option<&str> {
+        let named = self.segments.strip_suffix(&["self".to_owned()]).unwrap_or(&self.segments);
+        let is_ours = matches!(self.segments.first()?.as_str(), "crate" | "self" | "super");
+        if is_ours { named.last().map(String::as_str) } else { None }
+    }
+}
+
 #[derive(Debug, Clone)]
 struct Token {
     text: String,

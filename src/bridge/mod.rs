@@ -1,0 +1,6 @@
+//! The telemetry that programs already write, by way of other crates.
+//!
+//! Each bridge is a feature and a module of its own, and goes straight to records in wire format: no other SDK is in
+//! between. All take a [`Telemetry`](crate::Telemetry), for its main route, or a [`Route`](crate::Route).
+//!
+//! What the exporters' own threads log, trace or measure about sending never comes back in.
