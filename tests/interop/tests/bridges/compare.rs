@@ -1,0 +1,97 @@
+//! Two tellings of one program: what differs, by name.
+
+use crate::told::{Facts, Node, Told};
+
+/// Stands for something that is not there.
+pub(crate) const ABSENT: &str = "–";
+
+/// Something that the two stacks tell differently.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Difference {
+    /// `scenario: path of the span: fact`.
+    pub(crate) name: String,
+    pub(crate) usual: String,
+    pub(crate) ours: String,
+}
+
+/// Every difference between two tellings of what `scenario` did.
+pub(crate) fn differences(scenario: &str, usual: &Told, ours: &Told) -> Vec<Difference> {
+    let mut found = Found { scenario, differences: Vec::new() };
+    found.facts("program", &usual.facts, &ours.facts);
+    found.siblings("", &usual.roots, &ours.roots);
+    for index in 0..usual.logs.len().max(ours.logs.len()) {
+        let place = format!("log record {}", index + 1);
+        match (usual.logs.get(index), ours.logs.get(index)) {
+            (Some(usual), Some(ours)) => found.facts(&place, usual, ours),
+            (usual, ours) => found.only(&place, usual.map(body), ours.map(body)),
+        }
+    }
+    found.differences
+}
+
+struct Found<'a> {
+    scenario: &'a str,
+    differences: Vec<Difference>,
+}
+
+impl Found<'_> {
+    /// Compares the spans below one parent, the one called "pay" with the one called "pay".
+    fn siblings(&mut self, above: &str, usual: &[Node], ours: &[Node]) {
+        let mut left: Vec<Option<&Node>> = ours.iter().map(Some).collect();
+        let mut pairs: Vec<(&Node, Option<&Node>)> = usual.iter().map(|node| (node, None)).collect();
+        for (node, partner) in &mut pairs {
+            *partner = take(&mut left, |other| other.name == node.name);
+        }
+        // who has got another name is still the same span
+        for (_, partner) in pairs.iter_mut().filter(|(_, partner)| partner.is_none()) {
+            *partner = take(&mut left, |_| true);
+        }
+        for (node, partner) in pairs {
+            let path = format!("{above}{}", node.name);
+            match partner {
+                Some(partner) => self.spans(&path, node, partner),
+                None => self.only(&path, Some("a span"), None),
+            }
+        }
+        for node in left.into_iter().flatten() {
+            self.only(&format!("{above}{}", node.name), None, Some("a span"));
+        }
+    }
+
+    fn spans(&mut self, path: &str, usual: &Node, ours: &Node) {
+        if usual.name != ours.name {
+            self.differ(path, "name", &usual.name, &ours.name);
+        }
+        self.facts(path, &usual.facts, &ours.facts);
+        self.siblings(&format!("{path}/"), &usual.children, &ours.children);
+    }
+
+    fn facts(&mut self, place: &str, usual: &Facts, ours: &Facts) {
+        for (name, value) in usual {
+            let other = ours.get(name).map_or(ABSENT, String::as_str);
+            if value != other {
+                self.differ(place, name, value, other);
+            }
+        }
+        for (name, value) in ours.iter().filter(|(name, _)| !usual.contains_key(*name)) {
+            self.differ(place, name, ABSENT, value);
+        }
+    }
+
+    fn only(&mut self, place: &str, usual: Option<&str>, ours: Option<&str>) {
+        self.differ(place, "there", usual.unwrap_or(ABSENT), ours.unwrap_or(ABSENT));
+    }
+
+    fn differ(&mut self, place: &str, fact: &str, usual: &str, ours: &str) {
+        let name = format!("{}: {place}: {fact}", self.scenario);
+        self.differences.push(Difference { name, usual: usual.to_owned(), ours: ours.to_owned() });
+    }
+}
+
+fn take<'a>(left: &mut [Option<&'a Node>], fits: impl Fn(&Node) -> bool) -> Option<&'a Node> {
+    left.iter_mut().find(|node| node.is_some_and(&fits))?.take()
+}
+
+fn body(log: &Facts) -> &str {
+    log.get("body").map_or(ABSENT, String::as_str)
+}

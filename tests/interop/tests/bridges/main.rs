@@ -1,0 +1,28 @@
+//! The promise: who goes from the usual stack to standpipe's bridges finds the same telemetry at the other end. Every
+//! difference is in a table, with its reason, and the table holds nothing else.
+//!
+//! ```text
+//! scenarios → stacks (usual, ours) → receiver → told → compare → table
+//! ```
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![recursion_limit = "512"]
+
+mod compare;
+mod planted;
+mod scenarios;
+mod stacks;
+mod table;
+mod told;
+
+use compare::differences;
+use stacks::Usual;
+use told::Told;
+
+#[test]
+fn the_usual_stack_does_not_differ_from_itself() {
+    for scenario in scenarios::all() {
+        let [first, second] = [(); 2].map(|()| Told::of(&scenario.run(Usual::start)));
+        table::hold(&[], &differences(scenario.name, &first, &second));
+    }
+}

@@ -1,0 +1,90 @@
+//! tracing-opentelemetry, the OpenTelemetry SDK and opentelemetry-otlp with reqwest.
+
+use std::collections::HashMap;
+
+use opentelemetry::Context;
+use opentelemetry::propagation::TextMapPropagator;
+use opentelemetry::trace::{TraceContextExt, Tracer, TracerProvider};
+use opentelemetry_otlp::{Protocol, SpanExporter, WithExportConfig, WithHttpConfig};
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::propagation::TraceContextPropagator;
+use opentelemetry_sdk::trace::{SdkTracer, SdkTracerProvider};
+use standpipe::receiver::Receiver;
+use tracing::Span;
+use tracing_opentelemetry::{OpenTelemetryLayer, OpenTelemetrySpanExt};
+use tracing_subscriber::Layer;
+
+use super::{BoxedLayer, PROGRAM, Remote, Settings, Stack};
+
+pub(crate) struct Usual {
+    provider: SdkTracerProvider,
+    tracer: SdkTracer,
+}
+
+impl Usual {
+    pub(crate) fn start(receiver: &Receiver) -> Box<dyn Stack> {
+        let exporter = SpanExporter::builder()
+            .with_http()
+            .with_http_client(client())
+            .with_protocol(Protocol::HttpBinary)
+            .with_endpoint(format!("{}/v1/traces", receiver.endpoint()))
+            .build()
+            .unwrap();
+        let provider = SdkTracerProvider::builder()
+            .with_resource(Resource::builder().with_service_name(PROGRAM).build())
+            .with_batch_exporter(exporter)
+            .build();
+        let tracer = provider.tracer(PROGRAM);
+        Box::new(Self { provider, tracer })
+    }
+}
+
+impl Stack for Usual {
+    fn layer(&self, settings: Settings) -> BoxedLayer {
+        let layer = OpenTelemetryLayer::new(self.tracer.clone());
+        if settings.untouched {
+            return layer.boxed();
+        }
+        layer
+            .with_location(settings.location)
+            .with_threads(settings.threads)
+            .with_level(settings.level)
+            .with_tracked_inactivity(settings.busy_and_idle)
+            .boxed()
+    }
+
+    fn set_parent(&self, span: &Span, remote: Remote) -> bool {
+        OpenTelemetrySpanExt::set_parent(span, extract(remote)).is_ok()
+    }
+
+    fn add_link(&self, span: &Span, remote: Remote) {
+        OpenTelemetrySpanExt::add_link(span, extract(remote).span().span_context().clone());
+    }
+
+    fn inject(&self, span: &Span) -> (String, String) {
+        let mut headers = HashMap::new();
+        TraceContextPropagator::new().inject_context(&OpenTelemetrySpanExt::context(span), &mut headers);
+        let mut header = |name| headers.remove(name).unwrap_or_default();
+        (header("traceparent"), header("tracestate"))
+    }
+
+    fn native_span(&self, name: &'static str, work: &dyn Fn()) {
+        self.tracer.in_span(name, |_| work());
+    }
+
+    fn finish(&self) {
+        self.provider.shutdown().unwrap();
+    }
+}
+
+/// A client that no proxy of the surroundings leads away from loopback.
+pub(crate) fn client() -> reqwest::blocking::Client {
+    reqwest::blocking::Client::builder().no_proxy().build().unwrap()
+}
+
+fn extract(remote: Remote) -> Context {
+    let headers = [("traceparent", remote.traceparent), ("tracestate", remote.tracestate)];
+    let headers: HashMap<String, String> =
+        headers.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+    TraceContextPropagator::new().extract(&headers)
+}
