@@ -67,15 +67,7 @@ impl Found<'_> {
     }
 
     fn facts(&mut self, place: &str, usual: &Facts, ours: &Facts) {
-        for (name, value) in usual {
-            let other = ours.get(name).map_or(ABSENT, String::as_str);
-            if value != other {
-                self.differ(place, name, value, other);
-            }
-        }
-        for (name, value) in ours.iter().filter(|(name, _)| !usual.contains_key(*name)) {
-            self.differ(place, name, ABSENT, value);
-        }
+        self.differences.extend(facts_differ(&format!("{}: {place}", self.scenario), usual, ours));
     }
 
     fn only(&mut self, place: &str, usual: Option<&str>, ours: Option<&str>) {
@@ -86,6 +78,17 @@ impl Found<'_> {
         let name = format!("{}: {place}: {fact}", self.scenario);
         self.differences.push(Difference { name, usual: usual.to_owned(), ours: ours.to_owned() });
     }
+}
+
+/// Every difference between what is known of one thing.
+pub(crate) fn facts_differ(place: &str, usual: &Facts, ours: &Facts) -> Vec<Difference> {
+    let names = usual.keys().chain(ours.keys().filter(|name| !usual.contains_key(*name)));
+    let value = |facts: &Facts, name: &str| facts.get(name).map_or(ABSENT, String::as_str).to_owned();
+    names
+        .map(|name| (name, value(usual, name), value(ours, name)))
+        .filter(|(_, usual, ours)| usual != ours)
+        .map(|(name, usual, ours)| Difference { name: format!("{place}: {name}"), usual, ours })
+        .collect()
 }
 
 fn take<'a>(left: &mut [Option<&'a Node>], fits: impl Fn(&Node) -> bool) -> Option<&'a Node> {

@@ -9,6 +9,7 @@
 #![recursion_limit = "512"]
 
 mod compare;
+mod exporters;
 mod planted;
 mod scenarios;
 mod stacks;
@@ -24,5 +25,12 @@ fn the_usual_stack_does_not_differ_from_itself() {
     for scenario in scenarios::all() {
         let [first, second] = [(); 2].map(|()| Told::of(&scenario.run(Usual::start)));
         table::hold(&[], &differences(scenario.name, &first, &second));
+    }
+}
+
+#[test]
+fn the_usual_exporters_do_not_differ_from_themselves() {
+    for program in exporters::all() {
+        table::hold(&[], &program.differences::<exporters::Usual>());
     }
 }

@@ -6,7 +6,7 @@ use standpipe::receiver::Receiver;
 use tracing::Span;
 use tracing_subscriber::{Layer, Registry};
 
-pub(crate) use usual::Usual;
+pub(crate) use usual::{Usual, client};
 
 /// The name under which both stacks send, and that of the scope of everything.
 pub(crate) const PROGRAM: &str = "shop";

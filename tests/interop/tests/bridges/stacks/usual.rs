@@ -86,5 +86,6 @@ fn extract(remote: Remote) -> Context {
     let headers = [("traceparent", remote.traceparent), ("tracestate", remote.tracestate)];
     let headers: HashMap<String, String> =
         headers.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
-    TraceContextPropagator::new().extract(&headers)
+    // not on top of the span that the program is in
+    TraceContextPropagator::new().extract_with_context(&Context::new(), &headers)
 }
