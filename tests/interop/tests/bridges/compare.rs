@@ -1,5 +1,7 @@
 //! Two tellings of one program: what differs, by name.
 
+use std::fmt;
+
 use crate::told::{Facts, Node, Told};
 
 /// Stands for something that is not there.
@@ -14,6 +16,12 @@ pub(crate) struct Difference {
     pub(crate) ours: String,
 }
 
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}\n  usual: {}\n  ours:  {}", self.name, self.usual, self.ours)
+    }
+}
+
 /// Every difference between two tellings of what `scenario` did.
 pub(crate) fn differences(scenario: &str, usual: &Told, ours: &Told) -> Vec<Difference> {
     let mut found = Found { scenario, differences: Vec::new() };
@@ -23,7 +31,7 @@ pub(crate) fn differences(scenario: &str, usual: &Told, ours: &Told) -> Vec<Diff
         let place = format!("log record {}", index + 1);
         match (usual.logs.get(index), ours.logs.get(index)) {
             (Some(usual), Some(ours)) => found.facts(&place, usual, ours),
-            (usual, ours) => found.only(&place, usual.map(body), ours.map(body)),
+            (usual, ours) => found.only(&place, usual.map(gist), ours.map(gist)),
         }
     }
     found.differences
@@ -50,11 +58,11 @@ impl Found<'_> {
             let path = format!("{above}{}", node.name);
             match partner {
                 Some(partner) => self.spans(&path, node, partner),
-                None => self.only(&path, Some("a span"), None),
+                None => self.only(&path, Some("a span".to_owned()), None),
             }
         }
         for node in left.into_iter().flatten() {
-            self.only(&format!("{above}{}", node.name), None, Some("a span"));
+            self.only(&format!("{above}{}", node.name), None, Some("a span".to_owned()));
         }
     }
 
@@ -70,8 +78,9 @@ impl Found<'_> {
         self.differences.extend(facts_differ(&format!("{}: {place}", self.scenario), usual, ours));
     }
 
-    fn only(&mut self, place: &str, usual: Option<&str>, ours: Option<&str>) {
-        self.differ(place, "there", usual.unwrap_or(ABSENT), ours.unwrap_or(ABSENT));
+    fn only(&mut self, place: &str, usual: Option<String>, ours: Option<String>) {
+        let told = |gist: Option<String>| gist.unwrap_or_else(|| ABSENT.to_owned());
+        self.differ(place, "there", &told(usual), &told(ours));
     }
 
     fn differ(&mut self, place: &str, fact: &str, usual: &str, ours: &str) {
@@ -95,6 +104,8 @@ fn take<'a>(left: &mut [Option<&'a Node>], fits: impl Fn(&Node) -> bool) -> Opti
     left.iter_mut().find(|node| node.is_some_and(&fits))?.take()
 }
 
-fn body(log: &Facts) -> &str {
-    log.get("body").map_or(ABSENT, String::as_str)
+/// What it says, and where it was said.
+fn gist(log: &Facts) -> String {
+    let fact = |name: &str| log.get(name).map_or(ABSENT, String::as_str);
+    format!("{} in {}", fact("body"), fact("span"))
 }

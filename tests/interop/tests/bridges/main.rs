@@ -17,7 +17,7 @@ mod table;
 mod told;
 
 use compare::differences;
-use stacks::Usual;
+use stacks::{Ours, Usual};
 use told::Told;
 
 #[test]
@@ -33,4 +33,26 @@ fn the_usual_exporters_do_not_differ_from_themselves() {
     for program in exporters::all() {
         table::hold(&[], &program.differences::<exporters::Usual>());
     }
+}
+
+#[test]
+fn the_tracing_layer_differs_only_where_the_table_says_so() {
+    let differences: Vec<_> = scenarios::all()
+        .flat_map(|scenario| {
+            let [usual, ours] = [Usual::start, Ours::start].map(|start| Told::of(&scenario.run(start)));
+            differences(scenario.name, &usual, &ours)
+        })
+        .collect();
+    table::hold(table::LAYER, &differences);
+}
+
+#[test]
+fn the_log_records_of_the_tracing_layer_differ_only_where_the_table_says_so() {
+    let differences: Vec<_> = scenarios::with_logs()
+        .flat_map(|scenario| {
+            let [usual, ours] = [Usual::start, Ours::start].map(|start| Told::of_logs(&scenario.run(start)));
+            differences(scenario.name, &usual, &ours)
+        })
+        .collect();
+    table::hold(table::LOGS, &differences);
 }

@@ -9,7 +9,7 @@ use standpipe::receiver::proto::trace::v1::Span;
 use crate::compare::{Difference, differences};
 use crate::scenarios;
 use crate::stacks::Usual;
-use crate::table::{Row, hold};
+use crate::table::{Meant, covers, hold};
 use crate::told::{Seen, Told};
 
 /// What to change, and the name and the values of what must be found.
@@ -82,8 +82,8 @@ fn whatever_is_changed_is_found() {
         let mut changed = usual.clone();
         change(&mut changed);
         let found = differences("planted", &Told::of(&usual), &Told::of(&changed));
-        let row = Row { name, usual: was, ours: is, why: "it was planted" };
-        assert!(found.iter().any(|difference| row.covers(difference)), "{name}: {found:#?}");
+        let case = (name, was, is);
+        assert!(found.iter().any(|difference| covers(&case, difference)), "{name}: {found:#?}");
     }
 }
 
@@ -94,10 +94,10 @@ fn what_is_not_in_the_table_is_a_fault() {
 }
 
 #[test]
-#[should_panic = "in the table, but does not occur: scenario: span: name"]
+#[should_panic = "in the table (nothing), but does not occur: scenario: span: name"]
 fn what_is_in_the_table_and_does_not_occur_is_a_fault() {
-    let rows = ["*: kind", "scenario: span: name"].map(|name| Row { name, usual: "*", ours: "*", why: "" });
-    hold(&rows, &[difference()]);
+    let cases = &[("*: kind", "*", "*"), ("scenario: span: name", "*", "*")];
+    hold(&[Meant { what: "nothing", why: "it is planted", cases }], &[difference()]);
 }
 
 fn difference() -> Difference {

@@ -34,6 +34,7 @@ fn logged_with_a_target(_: &Stage<'_>) {
 
 fn logged_outside_of_spans(_: &Stage<'_>) {
     install();
+    info_span!("span").in_scope(|| {});
     log::warn!(target: "shop::till", "closed");
     log::warn!("closed");
 }

@@ -42,9 +42,18 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Scenario> {
     .flatten()
 }
 
+/// Those with events, as log records.
+pub(crate) fn with_logs() -> impl Iterator<Item = Scenario> {
+    [spans::ALL, context::ALL, events::ALL, instrumented::ALL, threads::ALL, filters::ALL, logged::ALL]
+        .into_iter()
+        .flatten()
+        .map(|scenario| scenario.with(Settings::LOGS))
+}
+
 pub(crate) type BoxedFilter = Box<dyn Filter<Registry> + Send + Sync>;
 
 /// A small program.
+#[derive(Clone, Copy)]
 pub(crate) struct Scenario {
     pub(crate) name: &'static str,
     settings: Settings,
@@ -70,13 +79,17 @@ impl Scenario {
         let receiver = Receiver::start().unwrap();
         let notes = thread::scope(|scope| {
             let player = thread::Builder::new().name("player".to_owned());
-            player.spawn_scoped(scope, || self.play(&*start(&receiver))).unwrap().join().unwrap()
+            player
+                .spawn_scoped(scope, || self.play(&*start(&receiver, self.settings)))
+                .unwrap()
+                .join()
+                .unwrap()
         });
         Seen { notes, ..Seen::at(&receiver) }
     }
 
     fn play(&self, stack: &dyn Stack) -> Vec<(String, String)> {
-        let layer = stack.layer(self.settings);
+        let layer = stack.layer();
         let stage = Stage { stack, notes: Mutex::default() };
         let dispatch = match self.filter {
             Some(filter) => Dispatch::new(tracing_subscriber::registry().with(layer.with_filter(filter()))),

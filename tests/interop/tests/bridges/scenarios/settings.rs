@@ -1,6 +1,6 @@
 //! The settings that both stacks have, and what each does when nothing is set.
 
-use tracing::{error, info_span};
+use tracing::{debug, error, info, info_span};
 
 use super::{Scenario, Stage};
 use crate::stacks::Settings;
@@ -15,6 +15,8 @@ pub(super) const ALL: &[Scenario] = &[
 ];
 
 fn program(_: &Stage<'_>) {
+    info!("outside");
+    debug!("outside and quiet");
     info_span!(target: "shop::basket", "outer", milk = 2).in_scope(|| {
         info_span!(target: "shop::till", "inner")
             .in_scope(|| error!(target: "shop::alarm", price = 1.5, "robbed"));

@@ -1,11 +1,13 @@
 //! The ways from `tracing` to OTLP, each with its own words for the same things.
 
+mod ours;
 mod usual;
 
 use standpipe::receiver::Receiver;
 use tracing::Span;
 use tracing_subscriber::{Layer, Registry};
 
+pub(crate) use ours::Ours;
 pub(crate) use usual::{Usual, client};
 
 /// The name under which both stacks send, and that of the scope of everything.
@@ -15,8 +17,8 @@ pub(crate) type BoxedLayer = Box<dyn Layer<Registry> + Send + Sync>;
 
 /// A way from `tracing` to OTLP, as a program sees it.
 pub(crate) trait Stack: Sync {
-    /// The layer for a program with these settings.
-    fn layer(&self, settings: Settings) -> BoxedLayer;
+    /// The layer for the program.
+    fn layer(&self) -> BoxedLayer;
 
     /// Gives the span a parent in another process. `false` if it is too late for that.
     fn set_parent(&self, span: &Span, remote: Remote) -> bool;
@@ -50,12 +52,21 @@ pub(crate) struct Settings {
     pub(crate) busy_and_idle: bool,
     /// Instead of all that: what each stack does unasked.
     pub(crate) untouched: bool,
+    /// Instead of all that: events are also log records, with their targets as scopes.
+    pub(crate) logs: bool,
 }
 
 impl Settings {
-    pub(crate) const USUAL: Self =
-        Self { location: true, threads: true, level: false, busy_and_idle: true, untouched: false };
+    pub(crate) const USUAL: Self = Self {
+        location: true,
+        threads: true,
+        level: false,
+        busy_and_idle: true,
+        untouched: false,
+        logs: false,
+    };
+    pub(crate) const LOGS: Self = Self { logs: true, ..Self::USUAL };
 }
 
-/// A stack that sends to the receiver.
-pub(crate) type Start = fn(&Receiver) -> Box<dyn Stack>;
+/// A stack with these settings that sends to the receiver.
+pub(crate) type Start = fn(&Receiver, Settings) -> Box<dyn Stack>;

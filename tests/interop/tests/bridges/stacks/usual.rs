@@ -5,8 +5,10 @@ use std::collections::HashMap;
 use opentelemetry::Context;
 use opentelemetry::propagation::TextMapPropagator;
 use opentelemetry::trace::{TraceContextExt, Tracer, TracerProvider};
-use opentelemetry_otlp::{Protocol, SpanExporter, WithExportConfig, WithHttpConfig};
+use opentelemetry_appender_tracing::layer::OpenTelemetryTracingBridge;
+use opentelemetry_otlp::{LogExporter, Protocol, SpanExporter, WithExportConfig, WithHttpConfig};
 use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::logs::SdkLoggerProvider;
 use opentelemetry_sdk::propagation::TraceContextPropagator;
 use opentelemetry_sdk::trace::{SdkTracer, SdkTracerProvider};
 use standpipe::receiver::Receiver;
@@ -17,12 +19,14 @@ use tracing_subscriber::Layer;
 use super::{BoxedLayer, PROGRAM, Remote, Settings, Stack};
 
 pub(crate) struct Usual {
+    settings: Settings,
     provider: SdkTracerProvider,
     tracer: SdkTracer,
+    logging: SdkLoggerProvider,
 }
 
 impl Usual {
-    pub(crate) fn start(receiver: &Receiver) -> Box<dyn Stack> {
+    pub(crate) fn start(receiver: &Receiver, settings: Settings) -> Box<dyn Stack> {
         let exporter = SpanExporter::builder()
             .with_http()
             .with_http_client(client())
@@ -30,20 +34,34 @@ impl Usual {
             .with_endpoint(format!("{}/v1/traces", receiver.endpoint()))
             .build()
             .unwrap();
+        let resource = Resource::builder().with_service_name(PROGRAM).build();
         let provider = SdkTracerProvider::builder()
-            .with_resource(Resource::builder().with_service_name(PROGRAM).build())
+            .with_resource(resource.clone())
             .with_batch_exporter(exporter)
             .build();
+        let exporter = LogExporter::builder()
+            .with_http()
+            .with_http_client(client())
+            .with_protocol(Protocol::HttpBinary)
+            .with_endpoint(format!("{}/v1/logs", receiver.endpoint()))
+            .build()
+            .unwrap();
+        let logging =
+            SdkLoggerProvider::builder().with_resource(resource).with_batch_exporter(exporter).build();
         let tracer = provider.tracer(PROGRAM);
-        Box::new(Self { provider, tracer })
+        Box::new(Self { settings, provider, tracer, logging })
     }
 }
 
 impl Stack for Usual {
-    fn layer(&self, settings: Settings) -> BoxedLayer {
+    fn layer(&self) -> BoxedLayer {
+        let settings = self.settings;
         let layer = OpenTelemetryLayer::new(self.tracer.clone());
         if settings.untouched {
             return layer.boxed();
+        }
+        if settings.logs {
+            return layer.and_then(OpenTelemetryTracingBridge::new(&self.logging)).boxed();
         }
         layer
             .with_location(settings.location)
@@ -74,6 +92,7 @@ impl Stack for Usual {
 
     fn finish(&self) {
         self.provider.shutdown().unwrap();
+        self.logging.shutdown().unwrap();
     }
 }
 

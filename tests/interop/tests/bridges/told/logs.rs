@@ -20,8 +20,11 @@ fn told(received: &ReceivedLog, names: &Names) -> Facts {
     if !log.event_name.is_empty() {
         facts.insert("event name".to_owned(), log.event_name.clone());
     }
-    let span = if log.span_id.is_empty() { "none".to_owned() } else { names.span(&log.span_id) };
-    facts.insert("span".to_owned(), span);
+    let span = match log.span_id.as_slice() {
+        [] => "none",
+        id => names.arrived(id).unwrap_or("one that did not arrive"),
+    };
+    facts.insert("span".to_owned(), span.to_owned());
     if !log.trace_id.is_empty() {
         facts.insert("trace".to_owned(), names.trace(&log.trace_id));
     }

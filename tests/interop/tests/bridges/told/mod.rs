@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 use standpipe::receiver::Receiver;
 use standpipe::receiver::proto::common::v1::InstrumentationScope;
 use standpipe::receiver::proto::common::v1::KeyValue;
+use standpipe::receiver::proto::trace::v1::Span;
 use standpipe::receiver::{ReceivedLog, ReceivedSpan};
 
 pub(crate) use values::{attributes, hex, of_kind};
@@ -59,6 +60,14 @@ impl Told {
     }
 }
 
+impl Told {
+    /// The log records alone.
+    pub(crate) fn of_logs(seen: &Seen) -> Self {
+        let logs = logs::facts(&seen.logs, &Names::of(&seen.spans));
+        Self { roots: Vec::new(), logs, facts: Facts::new() }
+    }
+}
+
 /// What random ids stand for.
 struct Names {
     /// The paths of spans, by their ids in hexadecimal digits.
@@ -88,13 +97,22 @@ impl Names {
     }
 
     fn span(&self, id: &[u8]) -> String {
-        let id = hex(id);
-        self.spans.get(&id).cloned().unwrap_or(id)
+        self.arrived(id).map_or_else(|| hex(id), str::to_owned)
+    }
+
+    /// The path of a span that arrived.
+    fn arrived(&self, id: &[u8]) -> Option<&str> {
+        self.spans.get(&hex(id)).map(String::as_str)
     }
 
     fn trace(&self, id: &[u8]) -> String {
         let id = hex(id);
         self.traces.get(&id).map_or(id, |root| format!("of {root}"))
+    }
+
+    /// Whether it is the first span of its trace.
+    fn is_root(&self, span: &Span) -> bool {
+        self.traces.get(&hex(&span.trace_id)) == self.spans.get(&hex(&span.span_id))
     }
 
     /// Puts names in the place of ids, in a text such as a `traceparent`.

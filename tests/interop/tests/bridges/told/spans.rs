@@ -93,6 +93,7 @@ impl<'a> Families<'a> {
 fn origin(span: &Span, parent: Option<&Span>, names: &Names, facts: &mut Facts) {
     let trace = match parent {
         Some(parent) if parent.trace_id == span.trace_id => "that of its parent".to_owned(),
+        None if names.is_root(span) => "its own".to_owned(),
         _ => names.trace(&span.trace_id),
     };
     facts.insert("trace".to_owned(), trace);
