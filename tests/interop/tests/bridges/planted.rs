@@ -94,7 +94,7 @@ fn what_is_not_in_the_table_is_a_fault() {
 }
 
 #[test]
-#[should_panic = "in the table (nothing), but does not occur: scenario: span: name"]
+#[should_panic = "in the table, but does not occur: scenario: span: name"]
 fn what_is_in_the_table_and_does_not_occur_is_a_fault() {
     let cases = &[("*: kind", "*", "*"), ("scenario: span: name", "*", "*")];
     hold(&[Meant { what: "nothing", why: "it is planted", cases }], &[difference()]);

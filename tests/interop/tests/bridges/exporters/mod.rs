@@ -4,6 +4,7 @@
 mod exact;
 mod logs;
 mod metrics;
+mod schemas;
 mod spans;
 mod usual;
 
@@ -11,28 +12,30 @@ use std::time::Duration;
 
 use opentelemetry::KeyValue;
 use opentelemetry_sdk::Resource;
-use opentelemetry_sdk::logs::{LogExporter, SdkLoggerProvider};
-use opentelemetry_sdk::metrics::exporter::PushMetricExporter;
+use opentelemetry_sdk::logs::{LoggerProviderBuilder, SdkLoggerProvider};
 use opentelemetry_sdk::metrics::{
-    Aggregation, Instrument, PeriodicReader, SdkMeterProvider, Stream, Temporality,
+    Aggregation, Instrument, MeterProviderBuilder, SdkMeterProvider, Stream, Temporality,
 };
-use opentelemetry_sdk::trace::{SdkTracerProvider, SpanExporter};
+use opentelemetry_sdk::trace::{SdkTracerProvider, TracerProviderBuilder};
 use standpipe::receiver::Receiver;
 
+pub(crate) use schemas::differences as schemas_differ;
 pub(crate) use usual::Usual;
 
 use crate::compare::{Difference, facts_differ};
 use exact::Record;
 
-/// A choice of exporters for the SDK.
-pub(crate) trait Exporters: Sized {
-    fn start(receiver: &Receiver, temporality: Temporality) -> Self;
-    fn spans(&self) -> impl SpanExporter + 'static;
-    fn logs(&self) -> impl LogExporter + 'static;
-    fn metrics(&self) -> impl PushMetricExporter;
+/// A choice of exporters, for the builders of the SDK.
+pub(crate) trait Exporters {
+    fn add_to_spans(&self, builder: TracerProviderBuilder) -> TracerProviderBuilder;
+    fn add_to_logs(&self, builder: LoggerProviderBuilder) -> LoggerProviderBuilder;
+    fn add_to_metrics(&self, builder: MeterProviderBuilder) -> MeterProviderBuilder;
     /// After the SDK has shut them down.
-    fn finish(self);
+    fn finish(&self);
 }
+
+/// Exporters that send to an endpoint.
+pub(crate) type Start = fn(&str, Temporality) -> Box<dyn Exporters>;
 
 /// What a program on the OpenTelemetry API is given.
 pub(crate) struct Sdk {
@@ -67,40 +70,37 @@ impl Program {
         Self { resource, ..self }
     }
 
-    /// What differs between what the usual exporters send and what `Other` sends.
-    pub(crate) fn differences<Other: Exporters>(&self) -> Vec<Difference> {
+    /// What differs between what the usual exporters send and what others send.
+    pub(crate) fn differences(&self, others: Start) -> Vec<Difference> {
         let receivers = [(); 2].map(|()| Receiver::start().unwrap());
-        let usual = Usual::start(&receivers[0], self.temporality);
-        let other = Other::start(&receivers[1], self.temporality);
-        let sdk = self.sdk(&usual, &other);
-        (self.play)(&sdk);
-        sdk.tracing.shutdown().unwrap();
-        sdk.logging.shutdown().unwrap();
-        sdk.metering.shutdown().unwrap();
-        usual.finish();
-        other.finish();
+        self.run([&receivers[0].endpoint(), &receivers[1].endpoint()], others);
         let [usual, other] = receivers.map(|receiver| exact::records(&receiver));
         pair(self.name, &usual, &other)
     }
 
-    fn sdk(&self, usual: &Usual, other: &impl Exporters) -> Sdk {
+    /// Runs it, with the usual exporters to the first endpoint and others to the second.
+    fn run(&self, endpoints: [&str; 2], others: Start) {
+        let exporters = [Usual::start, others];
+        let both = [0, 1].map(|which| exporters[which](endpoints[which], self.temporality));
+        let sdk = self.sdk(&both);
+        (self.play)(&sdk);
+        sdk.tracing.shutdown().unwrap();
+        sdk.logging.shutdown().unwrap();
+        sdk.metering.shutdown().unwrap();
+        both.iter().for_each(|exporters| exporters.finish());
+    }
+
+    fn sdk(&self, both: &[Box<dyn Exporters>]) -> Sdk {
         let resource = (self.resource)();
+        let tracing = SdkTracerProvider::builder().with_resource(resource.clone());
+        let logging = SdkLoggerProvider::builder().with_resource(resource.clone());
+        let metering = SdkMeterProvider::builder().with_resource(resource).with_view(exponential);
         Sdk {
-            tracing: SdkTracerProvider::builder()
-                .with_resource(resource.clone())
-                .with_batch_exporter(usual.spans())
-                .with_simple_exporter(other.spans())
-                .build(),
-            logging: SdkLoggerProvider::builder()
-                .with_resource(resource.clone())
-                .with_batch_exporter(usual.logs())
-                .with_simple_exporter(other.logs())
-                .build(),
-            metering: SdkMeterProvider::builder()
-                .with_resource(resource)
-                .with_reader(PeriodicReader::builder(usual.metrics()).with_interval(NEVER).build())
-                .with_reader(PeriodicReader::builder(other.metrics()).with_interval(NEVER).build())
-                .with_view(exponential)
+            tracing: both.iter().fold(tracing, |builder, exporters| exporters.add_to_spans(builder)).build(),
+            logging: both.iter().fold(logging, |builder, exporters| exporters.add_to_logs(builder)).build(),
+            metering: both
+                .iter()
+                .fold(metering, |builder, exporters| exporters.add_to_metrics(builder))
                 .build(),
         }
     }

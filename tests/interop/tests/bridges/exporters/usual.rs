@@ -3,11 +3,11 @@
 use opentelemetry_otlp::{
     LogExporter, MetricExporter, Protocol, SpanExporter, WithExportConfig, WithHttpConfig,
 };
-use opentelemetry_sdk::metrics::Temporality;
-use opentelemetry_sdk::metrics::exporter::PushMetricExporter;
-use standpipe::receiver::Receiver;
+use opentelemetry_sdk::logs::LoggerProviderBuilder;
+use opentelemetry_sdk::metrics::{MeterProviderBuilder, PeriodicReader, Temporality};
+use opentelemetry_sdk::trace::TracerProviderBuilder;
 
-use super::Exporters;
+use super::{Exporters, NEVER};
 use crate::stacks::client;
 
 pub(crate) struct Usual {
@@ -15,28 +15,33 @@ pub(crate) struct Usual {
     temporality: Temporality,
 }
 
+impl Usual {
+    pub(crate) fn start(endpoint: &str, temporality: Temporality) -> Box<dyn Exporters> {
+        Box::new(Self { endpoint: endpoint.to_owned(), temporality })
+    }
+}
+
 impl Exporters for Usual {
-    fn start(receiver: &Receiver, temporality: Temporality) -> Self {
-        Self { endpoint: receiver.endpoint(), temporality }
+    fn add_to_spans(&self, builder: TracerProviderBuilder) -> TracerProviderBuilder {
+        let exporter = SpanExporter::builder().with_http().with_http_client(client());
+        let exporter = exporter.with_protocol(Protocol::HttpBinary);
+        let exporter = exporter.with_endpoint(format!("{}/v1/traces", self.endpoint));
+        builder.with_batch_exporter(exporter.build().unwrap())
     }
 
-    fn spans(&self) -> impl opentelemetry_sdk::trace::SpanExporter + 'static {
-        let builder = SpanExporter::builder().with_http().with_http_client(client());
-        let builder = builder.with_protocol(Protocol::HttpBinary);
-        builder.with_endpoint(format!("{}/v1/traces", self.endpoint)).build().unwrap()
+    fn add_to_logs(&self, builder: LoggerProviderBuilder) -> LoggerProviderBuilder {
+        let exporter = LogExporter::builder().with_http().with_http_client(client());
+        let exporter = exporter.with_protocol(Protocol::HttpBinary);
+        let exporter = exporter.with_endpoint(format!("{}/v1/logs", self.endpoint));
+        builder.with_batch_exporter(exporter.build().unwrap())
     }
 
-    fn logs(&self) -> impl opentelemetry_sdk::logs::LogExporter + 'static {
-        let builder = LogExporter::builder().with_http().with_http_client(client());
-        let builder = builder.with_protocol(Protocol::HttpBinary);
-        builder.with_endpoint(format!("{}/v1/logs", self.endpoint)).build().unwrap()
+    fn add_to_metrics(&self, builder: MeterProviderBuilder) -> MeterProviderBuilder {
+        let exporter = MetricExporter::builder().with_http().with_http_client(client());
+        let exporter = exporter.with_protocol(Protocol::HttpBinary).with_temporality(self.temporality);
+        let exporter = exporter.with_endpoint(format!("{}/v1/metrics", self.endpoint)).build().unwrap();
+        builder.with_reader(PeriodicReader::builder(exporter).with_interval(NEVER).build())
     }
 
-    fn metrics(&self) -> impl PushMetricExporter {
-        let builder = MetricExporter::builder().with_http().with_http_client(client());
-        let builder = builder.with_protocol(Protocol::HttpBinary).with_temporality(self.temporality);
-        builder.with_endpoint(format!("{}/v1/metrics", self.endpoint)).build().unwrap()
-    }
-
-    fn finish(self) {}
+    fn finish(&self) {}
 }

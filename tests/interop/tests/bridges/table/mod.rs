@@ -29,9 +29,9 @@ pub(crate) fn hold(table: &[Meant], differences: &[Difference]) {
         unknown.map(|difference| format!("not in the table: {difference}")).collect();
     let rotten = cases().filter(|(_, case)| !differences.iter().any(|difference| covers(case, difference)));
     faults.extend(rotten.map(|(meant, (name, usual, ours))| {
+        let Meant { what, why, .. } = meant;
         format!(
-            "in the table ({}), but does not occur: {name}\n  usual: {usual}\n  ours:  {ours}",
-            meant.what
+            "in the table, but does not occur: {name}\n  usual: {usual}\n  ours:  {ours}\n  {what}: {why}"
         )
     }));
     assert!(faults.is_empty(), "{} faults\n{}", faults.len(), faults.join("\n"));
