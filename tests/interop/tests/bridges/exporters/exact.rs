@@ -20,7 +20,7 @@ pub(super) struct Record {
 /// All that arrived, in an order that does not hang on who sent it how.
 pub(super) fn records(receiver: &Receiver) -> Vec<Record> {
     let (mut spans, mut logs, mut metrics) = (receiver.spans(), receiver.logs(), receiver.metrics());
-    spans.sort_by_key(|received| (received.span.start_time_unix_nano, received.span.span_id.clone()));
+    spans.sort_by_key(|received| received.span.span_id.clone());
     logs.sort_by_key(|received| received.log.observed_time_unix_nano);
     // those of one name stay in the order they came
     metrics.sort_by_key(|received| (received.scope.name.clone(), received.metric.name.clone()));

@@ -14,6 +14,7 @@ use super::{Program, Sdk};
 pub(super) const ALL: &[Program] = &[
     Program::new("logs_with_bodies", bodies),
     Program::new("logs_with_attributes", attributes),
+    Program::new("logs_with_a_key_twice_and_without_a_key", keys),
     Program::new("logs_of_every_severity", severities),
     Program::new("logs_with_severity_texts", texts),
     Program::new("logs_with_event_names", event_names),
@@ -73,13 +74,19 @@ fn attributes(sdk: &Sdk) {
         for (number, value) in values().into_iter().enumerate() {
             record.add_attribute(format!("key {number}"), value);
         }
-        record.add_attribute("", "no key");
-        record.add_attributes([("twice", 1), ("twice", 2)]);
     });
     emit(sdk, |record| {
         for number in 0..300 {
             record.add_attribute(format!("key {number}"), number);
         }
+    });
+}
+
+fn keys(sdk: &Sdk) {
+    emit(sdk, |record| {
+        record.set_body("said".into());
+        record.add_attribute("", "no key");
+        record.add_attributes([("twice", 1), ("other", 3), ("twice", 2)]);
     });
 }
 

@@ -114,6 +114,7 @@ fn attributes(sdk: &Sdk) {
         counter.add(1, &[attribute]);
     }
     counter.add(1, &kinds_of_values());
+    counter.add(1, &[KeyValue::new("", "no key"), KeyValue::new("kept", true)]);
 }
 
 fn odd_values(sdk: &Sdk) {

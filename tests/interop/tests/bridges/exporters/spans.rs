@@ -16,6 +16,7 @@ pub(super) const ALL: &[Program] = &[
     Program::new("spans_of_every_kind", kinds),
     Program::new("spans_with_attributes", attributes),
     Program::new("spans_with_a_key_twice", twice),
+    Program::new("spans_without_a_key", keyless).with_resource(keyless_resource),
     Program::new("spans_with_events", events),
     Program::new("spans_with_links", links),
     Program::new("spans_with_statuses", statuses),
@@ -59,8 +60,11 @@ pub(super) fn kinds_of_values() -> Vec<KeyValue> {
         KeyValue::new("floats", Value::Array(Array::F64(vec![0.0, f64::NAN, -1.5]))),
         KeyValue::new("texts", Value::Array(Array::String(texts))),
         KeyValue::new("empty list", Value::Array(Array::I64(Vec::new()))),
-        KeyValue::new("", "no key"),
     ]
+}
+
+fn keyless_resource() -> Resource {
+    Resource::builder().with_service_name("shop").with_attribute(KeyValue::new("", "of the resource")).build()
 }
 
 fn nest(sdk: &Sdk) {
@@ -92,6 +96,15 @@ fn twice(sdk: &Sdk) {
     span.set_attribute(KeyValue::new("twice", 1));
     span.set_attribute(KeyValue::new("other", "x"));
     span.set_attribute(KeyValue::new("twice", 2));
+}
+
+fn keyless(sdk: &Sdk) {
+    let scope = InstrumentationScope::builder("shop").with_attributes([KeyValue::new("", "of the scope")]);
+    let tracer = sdk.tracing.tracer_with_scope(scope.build());
+    let mut span =
+        SpanBuilder::from_name("span").with_attributes([KeyValue::new("", "of the span")]).start(&tracer);
+    span.add_event("event", vec![KeyValue::new("", "of the event"), KeyValue::new("kept", true)]);
+    span.add_link(elsewhere(TraceFlags::SAMPLED, true, ""), vec![KeyValue::new("", "of the link")]);
 }
 
 fn events(sdk: &Sdk) {
