@@ -2,8 +2,11 @@
 
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
 
-use tracing::{Level, Span, info_span, span};
+use tracing::field::Empty;
+use tracing::{Instrument, Level, Span, info_span, span};
 
 use super::{Scenario, Stage, scenarios};
 
@@ -29,6 +32,11 @@ pub(super) const ALL: &[Scenario] = scenarios![
     odd_targets,
     a_panic_through_spans,
     a_panic_through_a_span_that_is_closed_by_it,
+    deep,
+    many_one_after_the_other,
+    many_at_once,
+    another_subscriber_in_between,
+    futures_that_take_turns,
     planted,
 ];
 
@@ -199,6 +207,69 @@ fn a_panic_through_a_span_that_is_closed_by_it(stage: &Stage<'_>) {
     }));
     stage.note("panicked", outcome.is_err());
     info_span!("afterwards").in_scope(|| {});
+}
+
+fn deep(_: &Stage<'_>) {
+    let spans: Vec<_> = (0..100).map(|number| info_span!("span", number).entered()).collect();
+    tracing::info!("at the bottom");
+    // the outermost first
+    drop(spans);
+}
+
+fn many_one_after_the_other(_: &Stage<'_>) {
+    for number in 0..500 {
+        info_span!("span", number).in_scope(|| tracing::info!(number, "said"));
+    }
+}
+
+fn many_at_once(_: &Stage<'_>) {
+    let spans: Vec<_> = (0..500).map(|number| info_span!("span", number, late = Empty)).collect();
+    for (number, span) in spans.iter().enumerate().rev() {
+        span.record("late", number as i64);
+        info_span!(parent: span, "child", number = number as i64).in_scope(|| {});
+    }
+}
+
+fn another_subscriber_in_between(_: &Stage<'_>) {
+    info_span!("outer").in_scope(|| {
+        tracing::subscriber::with_default(tracing_subscriber::registry(), || {
+            info_span!("elsewhere").in_scope(|| info_span!("also elsewhere").in_scope(|| {}));
+            tracing::info!("said elsewhere");
+        });
+        info_span!("inner").in_scope(|| {});
+    });
+}
+
+fn futures_that_take_turns(_: &Stage<'_>) {
+    async fn step(rest: Rest) {
+        info_span!("before").in_scope(|| {});
+        rest.await;
+        tracing::info!("after the rest");
+        info_span!("after").in_scope(|| {});
+    }
+    let mut futures = [("one", 1), ("two", 2)].map(|(otel_name, number)| {
+        Box::pin(step(Rest::default()).instrument(info_span!("future", otel.name = otel_name, number)))
+    });
+    let mut context = Context::from_waker(Waker::noop());
+    for _ in 0..2 {
+        for future in &mut futures {
+            let _ = future.as_mut().poll(&mut context);
+        }
+    }
+}
+
+/// A future that is ready when it is asked for the second time.
+#[derive(Default)]
+struct Rest {
+    is_over: bool,
+}
+
+impl Future for Rest {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+        if mem::replace(&mut self.is_over, true) { Poll::Ready(()) } else { Poll::Pending }
+    }
 }
 
 /// Something of everything, for the tests of the comparison.
