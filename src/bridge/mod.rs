@@ -7,3 +7,5 @@
 
 #[cfg(feature = "log")]
 pub mod log;
+#[cfg(feature = "tracing")]
+pub mod tracing;
