@@ -39,7 +39,7 @@ use std::fmt::{self, Write};
 
 use log::{Level, LevelFilter, Log, Metadata, Record, SetLoggerError};
 
-use crate::logger::Logger;
+use crate::logger::{self, Logger};
 use crate::pool::Pool;
 use crate::record::Severity;
 use crate::route::Route;
@@ -144,22 +144,13 @@ impl LogBridge {
             Some(literal) => literal,
             None => scratch.format(record.args()),
         };
-        let logger = self.targets.logger(record.target());
-        let mut log = logger.record(severity(record.level()), body);
+        let of_target = self.targets.logger(record.target());
+        let mut log = of_target.record(severity(record.level()), body);
         if self.location {
-            if let Some(file) = record.file() {
-                log = log.set("code.file.path", file);
-            }
-            if let Some(line) = record.line() {
-                log = log.set("code.line.number", line);
-            }
-            if let Some(module) = record.module_path() {
-                log = log.set("code.module.name", module);
-            }
+            set_location(&mut log, record);
         }
-        if let Some(log) = key_values::set(log, record.key_values(), &mut scratch) {
-            log.emit();
-        }
+        key_values::set(&mut log, record.key_values(), &mut scratch);
+        log.emit();
         scratch.keep();
     }
 }
@@ -189,6 +180,18 @@ impl fmt::Debug for LogBridge {
             .field("location", &self.location)
             .field("chained", &self.others.len())
             .finish_non_exhaustive()
+    }
+}
+
+fn set_location(log: &mut logger::Log<'_>, record: &Record<'_>) {
+    if let Some(file) = record.file() {
+        log.add("code.file.path", file);
+    }
+    if let Some(line) = record.line() {
+        log.add("code.line.number", line);
+    }
+    if let Some(module) = record.module_path() {
+        log.add("code.module.name", module);
     }
 }
 

@@ -9,41 +9,38 @@ use crate::logger::Log;
 use crate::record;
 
 /// Sets an attribute for each key-value. Where the program's own source fails, those before count.
-pub(super) fn set<'l>(log: Log<'l>, key_values: &dyn Source, scratch: &mut Scratch) -> Option<Log<'l>> {
-    let mut setter = Setter { log: Some(log), scratch };
-    let _ = key_values.visit(&mut setter);
-    setter.log
+pub(super) fn set(log: &mut Log<'_>, key_values: &dyn Source, scratch: &mut Scratch) {
+    let _ = key_values.visit(&mut Setter { log, scratch });
 }
 
 /// A record that gets attributes.
-struct Setter<'l, 's> {
-    /// Always there, save while it is changed.
-    log: Option<Log<'l>>,
-    scratch: &'s mut Scratch,
+struct Setter<'a, 'l> {
+    log: &'a mut Log<'l>,
+    scratch: &'a mut Scratch,
 }
 
 impl<'kvs> VisitSource<'kvs> for Setter<'_, '_> {
     fn visit_pair(&mut self, key: Key<'kvs>, value: Value<'kvs>) -> Result<(), Error> {
-        value.visit(ValueSetter { key: key.as_str(), setter: self })
+        value.visit(ValueSetter { key: key.as_str(), log: self.log, scratch: self.scratch })
     }
 }
 
 /// A record that gets one attribute, once its kind is known.
-struct ValueSetter<'k, 'l, 's, 'v> {
-    key: &'k str,
-    setter: &'v mut Setter<'l, 's>,
+struct ValueSetter<'a, 'l> {
+    key: &'a str,
+    log: &'a mut Log<'l>,
+    scratch: &'a mut Scratch,
 }
 
-impl ValueSetter<'_, '_, '_, '_> {
+impl ValueSetter<'_, '_> {
     #[inline]
-    fn set<'a>(&mut self, value: impl Into<record::Value<'a>>) -> Result<(), Error> {
-        self.setter.log = self.setter.log.take().map(|log| log.set(self.key, value));
+    fn set<'v>(&mut self, value: impl Into<record::Value<'v>>) -> Result<(), Error> {
+        self.log.add(self.key, value);
         Ok(())
     }
 
     fn set_text(&mut self, value: &dyn Display) -> Result<(), Error> {
-        let text = self.setter.scratch.format(value);
-        self.setter.log = self.setter.log.take().map(|log| log.set(self.key, text));
+        self.log.add(self.key, self.scratch.format(value));
         Ok(())
     }
 
@@ -56,7 +53,7 @@ impl ValueSetter<'_, '_, '_, '_> {
     }
 }
 
-impl VisitValue<'_> for ValueSetter<'_, '_, '_, '_> {
+impl VisitValue<'_> for ValueSetter<'_, '_> {
     /// What was captured by `Display` or `Debug`, errors, lists and maps.
     fn visit_any(&mut self, value: Value<'_>) -> Result<(), Error> {
         self.set_text(&value)
