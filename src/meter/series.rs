@@ -160,8 +160,8 @@ impl Table {
         if let Some(series) = self.find_set(&attributes, hash) {
             return series;
         }
-        // one place is kept for the rest
-        if all.len() + 1 >= self.limit {
+        // one place is kept for the rest, which is asked for by its attributes where a handle for it was bound before a fork
+        if all.len() + 1 >= self.limit || attributes == overflow() {
             return self.overflow.get_or_init(|| {
                 let overflow = Series::new(overflow(), 0, &self.form);
                 all.push(Arc::clone(&overflow));
