@@ -119,6 +119,7 @@ impl MetricsRecorder {
     ///
     /// # Errors
     /// When the program has a recorder already; this one is in the error.
+    #[allow(clippy::result_large_err, reason = "it hands the recorder back, once in the life of a program")]
     pub fn install(self) -> Result<(), SetRecorderError<Self>> {
         metrics::set_global_recorder(self)
     }
