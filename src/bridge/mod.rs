@@ -7,5 +7,7 @@
 
 #[cfg(feature = "log")]
 pub mod log;
+#[cfg(feature = "metrics")]
+pub mod metrics;
 #[cfg(feature = "tracing")]
 pub mod tracing;
