@@ -4,6 +4,8 @@ mod attribute;
 mod attribute_set;
 mod buffer;
 mod chunk;
+#[cfg(feature = "opentelemetry")]
+mod foreign;
 mod id;
 mod keyed;
 mod limits;
@@ -19,6 +21,8 @@ pub use attribute::Value;
 pub(crate) use attribute_set::AttributeSet;
 pub(crate) use buffer::{field_len, frames};
 pub(crate) use chunk::{Chunk, records_in};
+#[cfg(feature = "opentelemetry")]
+pub(crate) use foreign::{ForeignResource, ForeignScope};
 pub(crate) use id::random;
 pub use id::{SpanId, TraceId};
 pub use limits::{LogLimits, SpanLimits};
