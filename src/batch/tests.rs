@@ -98,11 +98,9 @@ fn resource(service: &str) -> Resource {
 /// A scope with a resource of its own, and the addresses of schemas.
 fn foreign_scope(name: &str) -> Scope {
     let resource = ForeignResource::new(&resource(service_of(name)), "https://schema.example/1");
-    let attributes = [("part", Value::Int(7))];
-    let (version, schema_url) = ("2", "https://schema.example/2");
-    let scope =
-        ForeignScope { name, version, schema_url, attributes: &attributes, resource: Some(&resource) };
-    Scope::foreign(Signal::Traces, scope)
+    let mut scope = ForeignScope::new(name, "2", "https://schema.example/2");
+    scope.set("part", Value::Int(7));
+    scope.into_scope(Signal::Traces, Some(&resource))
 }
 
 /// By the end of a scope's name; the exporter's if that says nothing.
