@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use allocations::CountingAllocator;
 use log::Log as _;
-use standpipe::bridge::log::LogBridge;
 use metrics::{Key, Level, Metadata, Recorder, Unit, counter, describe_counter, gauge, histogram};
+use standpipe::bridge::log::LogBridge;
 use standpipe::bridge::metrics::MetricsRecorder;
 use standpipe::receiver::Receiver;
 use standpipe::{

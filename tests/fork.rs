@@ -12,8 +12,8 @@ use std::thread;
 use std::time::Duration;
 
 use log::Log as _;
-use standpipe::bridge::log::LogBridge;
 use metrics::{counter, describe_counter, gauge};
+use standpipe::bridge::log::LogBridge;
 use standpipe::bridge::metrics::MetricsRecorder;
 use standpipe::receiver::proto::common::v1::any_value::Value;
 use standpipe::receiver::proto::metrics::v1::metric::Data;

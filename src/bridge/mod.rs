@@ -9,5 +9,7 @@
 pub mod log;
 #[cfg(feature = "metrics")]
 pub mod metrics;
+#[cfg(feature = "opentelemetry")]
+pub mod opentelemetry;
 #[cfg(feature = "tracing")]
 pub mod tracing;
