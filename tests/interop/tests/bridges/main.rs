@@ -60,3 +60,17 @@ fn the_log_records_of_the_tracing_layer_differ_only_where_the_table_says_so() {
         .collect();
     table::hold(table::LOGS, &differences);
 }
+
+#[test]
+fn the_exporters_for_the_sdk_differ_only_where_the_table_says_so() {
+    let ways: [exporters::Start; 3] =
+        [exporters::Ours::as_processors, exporters::Ours::in_batches, exporters::Ours::one_by_one];
+    for way in ways {
+        let mut differences: Vec<_> = exporters::all()
+            .filter(|program| !program.name.starts_with("metrics"))
+            .flat_map(|program| program.differences(way))
+            .collect();
+        differences.extend(exporters::schemas_differ(way));
+        table::hold(table::EXPORTERS, &differences);
+    }
+}

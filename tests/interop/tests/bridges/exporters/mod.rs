@@ -4,6 +4,7 @@
 mod exact;
 mod logs;
 mod metrics;
+mod ours;
 mod schemas;
 mod spans;
 mod usual;
@@ -19,6 +20,7 @@ use opentelemetry_sdk::metrics::{
 use opentelemetry_sdk::trace::{SdkTracerProvider, TracerProviderBuilder};
 use standpipe::receiver::Receiver;
 
+pub(crate) use ours::Ours;
 pub(crate) use schemas::differences as schemas_differ;
 pub(crate) use usual::Usual;
 

@@ -17,12 +17,7 @@ use crate::compare::{Difference, facts_differ};
 use crate::told::Facts;
 
 /// The programs that have such addresses.
-const PROGRAMS: [&str; 4] = [
-    "spans_of_several_scopes",
-    "spans_of_a_rich_resource",
-    "logs_of_several_scopes",
-    "metrics_of_several_scopes",
-];
+const PROGRAMS: [&str; 3] = ["spans_of_several_scopes", "spans_of_a_rich_resource", "logs_of_several_scopes"];
 
 /// What differs in the schema addresses that the usual exporters send and that others send.
 pub(crate) fn differences(others: Start) -> Vec<Difference> {

@@ -24,14 +24,36 @@ pub(crate) const LAYER: &[Meant] = &[
         ],
     },
     Meant {
-        what: "unsigned numbers are numbers",
-        why: "a `usize` as text cannot be summed or compared; only what is above the largest number of OTLP is text",
+        what: "unsigned and wide numbers are numbers",
+        why: "a `usize` as text cannot be summed or compared; only what is beyond the numbers of OTLP is text",
         cases: &[
             ("unsigned_numbers: span: attribute *", "\"*\"", "int *"),
             ("huge_numbers: span: attribute last", "\"9223372036854775807\"", "int 9223372036854775807"),
+            ("huge_numbers: wide: attribute small", "\"1\"", "int 1"),
+            ("huge_numbers: wide: attribute unsigned", "\"2\"", "int 2"),
             ("with_fields_of_every_kind: span: event 2 attribute small", "\"42\"", "int 42"),
+            ("with_fields_of_every_kind: span: event 2 attribute wide", "\"1\"", "int 1"),
             ("plain: buy: attribute size", "\"3\"", "int 3"),
             ("with_settings: GET /milk: attribute secret.length", "\"3\"", "int 3"),
+        ],
+    },
+    Meant {
+        what: "bytes are bytes",
+        why: "OTLP has a kind of value for them",
+        cases: &[
+            ("bytes: span: attribute bytes", "\"[61 00 ff]\"", "bytes 6100ff"),
+            ("bytes: span: attribute none", "\"[]\"", "bytes "),
+            ("with_fields_of_every_kind: span: event 4 attribute bytes", "\"[61 00]\"", "bytes 6100"),
+        ],
+    },
+    Meant {
+        what: "an event with more fields than there is room for keeps its place in the code",
+        why: "on spans it comes before the fields with both; whoever finds fields missing looks there first",
+        cases: &[
+            ("too_many_fields_of_an_event: span: event 1 attribute code.*", "–", "*"),
+            ("too_many_fields_of_an_event: span: event 1 attribute f123", "int 123", "–"),
+            ("too_many_fields_of_an_event: span: event 1 attribute f124", "int 124", "–"),
+            ("too_many_fields_of_an_event: span: event 1 attribute f125", "int 125", "–"),
         ],
     },
     Meant {

@@ -23,9 +23,14 @@ pub(crate) const LOGS: &[Meant] = &[
     },
     Meant {
         what: "no log record without a body",
-        why: "most viewers show nothing but the body: without a message it is the event's name",
+        why: "most viewers show nothing but the body: without a message it is the error, or else the event's name",
         cases: &[
             ("*: log record *: body", "nothing", "\"event tests/*\""),
+            ("*: log record *: body", "nothing", "\"no *milk*\""),
+            ("*: log record *: body", "nothing", "\"Failure { message: *"),
+            ("with_two_errors: log record 4: body", "nothing", "\"another\""),
+            ("with_a_message_that_is_no_text: log record *: body", "nothing", "\"*\""),
+            ("with_a_message_that_is_no_text: log record *: attribute message", "* *", "–"),
             ("with_a_name_of_its_own: log record 1: body", "nothing", "\"purchase\""),
             ("with_a_message: log record 3: body", "\"\"", "\"event tests/*\""),
         ],
@@ -34,6 +39,11 @@ pub(crate) const LOGS: &[Meant] = &[
         what: "a log record belongs to the span that the program names",
         why: "theirs gives it to the span that the thread is in, if any",
         cases: &[
+            ("without_a_parent: log record 1: span", "span", "none"),
+            ("with_an_explicit_parent_that_is_closed: log record 1: span", "outer", "none"),
+            ("filtered_parents: log record 1: span", "outer", "none"),
+            ("*: log record 1: trace", "of *", "–"),
+            ("*: log record 1: flags", "0x1", "0x0"),
             ("with_an_explicit_parent: log record *: span", "outer", "other"),
             ("with_an_explicit_parent: log record *: trace", "of outer", "of other"),
             ("*: log record *: span", "none", "*"),
