@@ -17,15 +17,29 @@ pub(super) struct Record {
     pub(super) facts: Facts,
 }
 
-/// All that arrived, in an order that does not hang on who sent it how.
-pub(super) fn records(receiver: &Receiver) -> Vec<Record> {
-    let (mut spans, mut logs, mut metrics) = (receiver.spans(), receiver.logs(), receiver.metrics());
+/// All that arrived.
+#[derive(Clone)]
+pub(crate) struct Arrived {
+    pub(crate) spans: Vec<ReceivedSpan>,
+    pub(crate) logs: Vec<ReceivedLog>,
+    pub(crate) metrics: Vec<ReceivedMetric>,
+}
+
+impl Arrived {
+    pub(super) fn at(receiver: &Receiver) -> Self {
+        Self { spans: receiver.spans(), logs: receiver.logs(), metrics: receiver.metrics() }
+    }
+}
+
+/// The records, in an order that does not hang on who sent them how.
+pub(super) fn records(arrived: &Arrived) -> Vec<Record> {
+    let Arrived { mut spans, mut logs, mut metrics } = arrived.clone();
     spans.sort_by_key(|received| received.span.span_id.clone());
     logs.sort_by_key(|received| received.log.observed_time_unix_nano);
     // those of one name stay in the order they came
     metrics.sort_by_key(|received| (received.scope.name.clone(), received.metric.name.clone()));
-    let spans = spans.iter().map(span);
-    spans.chain(logs.iter().map(log)).chain(metrics.iter().map(metric)).collect()
+    let metrics = metrics.chunk_by(are_of_one).map(metric);
+    spans.iter().map(span).chain(logs.iter().map(log)).chain(metrics).collect()
 }
 
 fn span(received: &ReceivedSpan) -> Record {
@@ -77,63 +91,90 @@ fn log(received: &ReceivedLog) -> Record {
     Record { name: format!("log record {}", of_kind(log.body.as_ref())), facts }
 }
 
-fn metric(received: &ReceivedMetric) -> Record {
-    let metric: &Metric = &received.metric;
-    let mut facts = origin(&received.resource, &received.scope);
+/// A metric of one push, which may have come in several parts.
+fn metric(parts: &[ReceivedMetric]) -> Record {
+    let metric: &Metric = &parts[0].metric;
+    let mut facts = origin(&parts[0].resource, &parts[0].scope);
     let mut fact = |name: &str, value: String| drop(facts.insert(name.to_owned(), value));
     fact("name", metric.name.clone());
     fact("description", metric.description.clone());
     fact("unit", metric.unit.clone());
     fact("metadata", list(&metric.metadata));
-    let (kind, mut points): (String, Vec<String>) = match metric.data.as_ref() {
-        None => ("nothing".to_owned(), Vec::new()),
-        Some(Data::Gauge(gauge)) => ("gauge".to_owned(), gauge.data_points.iter().map(number).collect()),
-        Some(Data::Sum(sum)) => (
-            format!("sum, temporality {}, monotonic {}", sum.aggregation_temporality, sum.is_monotonic),
-            sum.data_points.iter().map(number).collect(),
-        ),
-        Some(Data::Histogram(histogram)) => (
-            format!("histogram, temporality {}", histogram.aggregation_temporality),
-            histogram.data_points.iter().map(distribution).collect(),
-        ),
-        Some(Data::ExponentialHistogram(histogram)) => (
-            format!("exponential histogram, temporality {}", histogram.aggregation_temporality),
-            histogram.data_points.iter().map(exponential).collect(),
-        ),
-        Some(Data::Summary(summary)) => (format!("{summary:?}"), Vec::new()),
-    };
-    fact("kind", kind);
-    // the SDK keeps them in no order
-    points.sort();
-    for (index, point) in points.into_iter().enumerate() {
-        fact(&format!("point {}", index + 1), point);
+    fact("kind", kind(metric.data.as_ref()));
+    fact("parts", parts.len().to_string());
+    for point in parts.iter().flat_map(|part| points(part.metric.data.as_ref())) {
+        // the SDK keeps them in no order
+        let short: String = point.attributes.chars().take(80).collect();
+        facts
+            .entry(format!("point {short}"))
+            .and_modify(|told| *told += &format!(" and {}", point.told))
+            .or_insert(point.told);
     }
     Record { name: metric.name.clone(), facts }
 }
 
-fn number(point: &NumberDataPoint) -> String {
-    let times = times(point.start_time_unix_nano, point.time_unix_nano);
-    let exemplars = point.exemplars.len();
-    format!(
-        "{}: {:?}, flags {}, {exemplars} exemplars, {times}",
-        set(&point.attributes),
-        point.value,
-        point.flags
-    )
+/// Whether they are parts of one metric that was read once.
+fn are_of_one(one: &ReceivedMetric, two: &ReceivedMetric) -> bool {
+    let time =
+        |received: &ReceivedMetric| points(received.metric.data.as_ref()).first().map(|point| point.time);
+    one.scope == two.scope && one.metric.name == two.metric.name && time(one) == time(two)
 }
 
-fn distribution(point: &HistogramDataPoint) -> String {
-    let HistogramDataPoint { count, sum, min, max, bucket_counts, explicit_bounds, flags, .. } = point;
+struct Point {
+    attributes: String,
+    time: u64,
+    told: String,
+}
+
+fn kind(data: Option<&Data>) -> String {
+    match data {
+        None => "nothing".to_owned(),
+        Some(Data::Gauge(_)) => "gauge".to_owned(),
+        Some(Data::Sum(sum)) => {
+            format!("sum, temporality {}, monotonic {}", sum.aggregation_temporality, sum.is_monotonic)
+        }
+        Some(Data::Histogram(histogram)) => {
+            format!("histogram, temporality {}", histogram.aggregation_temporality)
+        }
+        Some(Data::ExponentialHistogram(histogram)) => {
+            format!("exponential histogram, temporality {}", histogram.aggregation_temporality)
+        }
+        Some(Data::Summary(_)) => "summary".to_owned(),
+    }
+}
+
+fn points(data: Option<&Data>) -> Vec<Point> {
+    match data {
+        Some(Data::Gauge(gauge)) => gauge.data_points.iter().map(number).collect(),
+        Some(Data::Sum(sum)) => sum.data_points.iter().map(number).collect(),
+        Some(Data::Histogram(histogram)) => histogram.data_points.iter().map(distribution).collect(),
+        Some(Data::ExponentialHistogram(histogram)) => {
+            histogram.data_points.iter().map(exponential).collect()
+        }
+        Some(Data::Summary(_)) | None => Vec::new(),
+    }
+}
+
+fn number(point: &NumberDataPoint) -> Point {
+    let NumberDataPoint { value, flags, exemplars, .. } = point;
     let times = times(point.start_time_unix_nano, point.time_unix_nano);
-    format!(
-        "{}: {count} values, sum {sum:?}, from {min:?} to {max:?}, {bucket_counts:?} between {explicit_bounds:?}, \
+    let told = format!("{value:?}, flags {flags}, {} exemplars, {times}", exemplars.len());
+    Point { attributes: set(&point.attributes), time: point.time_unix_nano, told }
+}
+
+fn distribution(point: &HistogramDataPoint) -> Point {
+    let HistogramDataPoint { count, sum, min, max, bucket_counts, explicit_bounds, flags, exemplars, .. } =
+        point;
+    let times = times(point.start_time_unix_nano, point.time_unix_nano);
+    let told = format!(
+        "{count} values, sum {sum:?}, from {min:?} to {max:?}, {bucket_counts:?} between {explicit_bounds:?}, \
          flags {flags}, {} exemplars, {times}",
-        set(&point.attributes),
-        point.exemplars.len()
-    )
+        exemplars.len()
+    );
+    Point { attributes: set(&point.attributes), time: point.time_unix_nano, told }
 }
 
-fn exponential(point: &ExponentialHistogramDataPoint) -> String {
+fn exponential(point: &ExponentialHistogramDataPoint) -> Point {
     let ExponentialHistogramDataPoint {
         count, sum, min, max, scale, zero_count, zero_threshold, flags, ..
     } = point;
@@ -143,14 +184,14 @@ fn exponential(point: &ExponentialHistogramDataPoint) -> String {
         let Buckets { offset, bucket_counts } = buckets.clone().unwrap_or_default();
         format!("{bucket_counts:?} from {offset}")
     };
-    format!(
-        "{}: {count} values, sum {sum:?}, from {min:?} to {max:?}, scale {scale}, {zero_count} within {zero_threshold}, \
+    let told = format!(
+        "{count} values, sum {sum:?}, from {min:?} to {max:?}, scale {scale}, {zero_count} within {zero_threshold}, \
          above {}, below {}, flags {flags}, {} exemplars, {times}",
-        set(&point.attributes),
         buckets(&point.positive),
         buckets(&point.negative),
         point.exemplars.len()
-    )
+    );
+    Point { attributes: set(&point.attributes), time: point.time_unix_nano, told }
 }
 
 /// Two readers never read at the same time.

@@ -159,7 +159,10 @@ fn times(sdk: &Sdk) {
 
 fn in_spans(sdk: &Sdk) {
     sdk.tracing.tracer("shop").in_span("span", |_| {
-        emit(sdk, |record| record.set_body("in the span".into()));
+        emit(sdk, |record| {
+            record.set_body("in the span".into());
+            record.add_attribute("milk", 2);
+        });
     });
     let (trace_id, span_id) = (TraceId::from(1), SpanId::from(2));
     for flags in [None, Some(TraceFlags::SAMPLED), Some(TraceFlags::NOT_SAMPLED)] {

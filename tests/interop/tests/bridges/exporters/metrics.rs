@@ -18,10 +18,12 @@ pub(super) const ALL: &[Program] = &[
     Program::new("metrics_in_histograms_since_the_last_push", histograms)
         .with_temporality(Temporality::Delta),
     Program::new("metrics_with_attributes", attributes),
+    Program::new("metrics_without_a_key", keyless),
     Program::new("metrics_with_odd_values", odd_values),
     Program::new("metrics_with_more_sets_than_the_sdk_keeps", many_sets),
     Program::new("metrics_of_several_scopes", scopes),
     Program::new("metrics_that_are_never_measured", unmeasured),
+    Program::new("metrics_of_one_push", one_push),
 ];
 
 fn push(sdk: &Sdk) {
@@ -32,12 +34,12 @@ fn kinds(sdk: &Sdk) {
     let meter = sdk.metering.meter("shop");
     let counter =
         meter.u64_counter("counter").with_unit("{eggs}").with_description("Eggs that were sold").build();
-    let fractions = meter.f64_counter("counter of fractions").build();
-    let up_down = meter.i64_up_down_counter("up and down").with_unit("By").build();
-    let fractions_up_down = meter.f64_up_down_counter("up and down of fractions").build();
+    let fractions = meter.f64_counter("counter_of_fractions").build();
+    let up_down = meter.i64_up_down_counter("up_and_down").with_unit("By").build();
+    let fractions_up_down = meter.f64_up_down_counter("up_and_down_of_fractions").build();
     let gauge = meter.i64_gauge("gauge").with_description("Grüße 🌍").build();
-    let unsigned = meter.u64_gauge("gauge without a sign").build();
-    let fraction = meter.f64_gauge("gauge of fractions").build();
+    let unsigned = meter.u64_gauge("gauge_without_a_sign").build();
+    let fraction = meter.f64_gauge("gauge_of_fractions").build();
     for round in 1..=3 {
         let attributes = [KeyValue::new("round", round), KeyValue::new("shop", "main")];
         counter.add(2, &[]);
@@ -61,7 +63,7 @@ fn observed(sdk: &Sdk) {
             .with_callback(|observer| observer.observe(0.5, &[]))
             .build(),
         meter
-            .i64_observable_up_down_counter("up and down")
+            .i64_observable_up_down_counter("up_and_down")
             .with_callback(|observer| observer.observe(-7, &[]))
             .build(),
         meter
@@ -89,11 +91,11 @@ fn observed(sdk: &Sdk) {
 fn histograms(sdk: &Sdk) {
     let meter = sdk.metering.meter("shop");
     let plain = meter.f64_histogram("plain").with_unit("ms").with_description("How long it took").build();
-    let whole = meter.u64_histogram("whole numbers").build();
+    let whole = meter.u64_histogram("whole_numbers").build();
     let narrow = meter.f64_histogram("narrow").with_boundaries(vec![0.0, 1.0, 2.5]).build();
-    let single = meter.f64_histogram("one bucket").with_boundaries(Vec::new()).build();
+    let single = meter.f64_histogram("one_bucket").with_boundaries(Vec::new()).build();
     let exponential = meter.f64_histogram("exponential").build();
-    let wide = meter.u64_histogram("exponential of whole numbers").build();
+    let wide = meter.u64_histogram("exponential_of_whole_numbers").build();
     for round in 1..=2 {
         for value in [0.0, 0.5, 1.0, 7.5, 300.0, 1e6] {
             plain.record(value * f64::from(round), &[]);
@@ -114,7 +116,11 @@ fn attributes(sdk: &Sdk) {
         counter.add(1, &[attribute]);
     }
     counter.add(1, &kinds_of_values());
-    counter.add(1, &[KeyValue::new("", "no key"), KeyValue::new("kept", true)]);
+}
+
+fn keyless(sdk: &Sdk) {
+    let counter = sdk.metering.meter("shop").u64_counter("counter").build();
+    counter.add(1, &[KeyValue::new("", "no key")]);
 }
 
 fn odd_values(sdk: &Sdk) {
@@ -124,7 +130,7 @@ fn odd_values(sdk: &Sdk) {
     {
         let attributes = [KeyValue::new("number", number as i64)];
         meter.f64_gauge("gauge").build().record(value, &attributes);
-        meter.f64_up_down_counter("up and down").build().add(value, &attributes);
+        meter.f64_up_down_counter("up_and_down").build().add(value, &attributes);
         meter.f64_histogram("plain").build().record(value, &attributes);
         meter.f64_histogram("exponential").build().record(value, &attributes);
     }
@@ -155,4 +161,10 @@ fn scopes(sdk: &Sdk) {
 fn unmeasured(sdk: &Sdk) {
     let _kept = sdk.metering.meter("shop").u64_counter("counter").build();
     push(sdk);
+}
+
+fn one_push(sdk: &Sdk) {
+    let meter = sdk.metering.meter("shop");
+    meter.u64_counter("counter").build().add(1, &[]);
+    meter.f64_histogram("plain").build().record(0.5, &[]);
 }

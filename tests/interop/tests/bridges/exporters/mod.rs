@@ -20,8 +20,9 @@ use opentelemetry_sdk::metrics::{
 use opentelemetry_sdk::trace::{SdkTracerProvider, TracerProviderBuilder};
 use standpipe::receiver::Receiver;
 
+pub(crate) use exact::Arrived;
 pub(crate) use ours::Ours;
-pub(crate) use schemas::differences as schemas_differ;
+pub(crate) use schemas::schemas_differ;
 pub(crate) use usual::Usual;
 
 use crate::compare::{Difference, facts_differ};
@@ -76,8 +77,15 @@ impl Program {
     pub(crate) fn differences(&self, others: Start) -> Vec<Difference> {
         let receivers = [(); 2].map(|()| Receiver::start().unwrap());
         self.run([&receivers[0].endpoint(), &receivers[1].endpoint()], others);
-        let [usual, other] = receivers.map(|receiver| exact::records(&receiver));
-        pair(self.name, &usual, &other)
+        let [usual, other] = receivers.map(|receiver| Arrived::at(&receiver));
+        differences(self.name, &usual, &other)
+    }
+
+    /// What arrives by the usual exporters.
+    pub(crate) fn arrived(&self) -> Arrived {
+        let receivers = [(); 2].map(|()| Receiver::start().unwrap());
+        self.run([&receivers[0].endpoint(), &receivers[1].endpoint()], Usual::start);
+        Arrived::at(&receivers[0])
     }
 
     /// Runs it, with the usual exporters to the first endpoint and others to the second.
@@ -125,7 +133,9 @@ fn exponential(instrument: &Instrument) -> Option<Stream> {
     instrument.name().starts_with("exponential").then(|| stream.build().ok()).flatten()
 }
 
-fn pair(program: &str, usual: &[Record], ours: &[Record]) -> Vec<Difference> {
+/// Every difference between two arrivals of what `program` did.
+pub(crate) fn differences(program: &str, usual: &Arrived, ours: &Arrived) -> Vec<Difference> {
+    let [usual, ours] = [usual, ours].map(exact::records);
     let mut differences = Vec::new();
     for index in 0..usual.len().max(ours.len()) {
         let (usual, ours) = (usual.get(index), ours.get(index));

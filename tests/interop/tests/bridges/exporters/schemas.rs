@@ -17,10 +17,15 @@ use crate::compare::{Difference, facts_differ};
 use crate::told::Facts;
 
 /// The programs that have such addresses.
-const PROGRAMS: [&str; 3] = ["spans_of_several_scopes", "spans_of_a_rich_resource", "logs_of_several_scopes"];
+const PROGRAMS: [&str; 4] = [
+    "spans_of_several_scopes",
+    "spans_of_a_rich_resource",
+    "logs_of_several_scopes",
+    "metrics_of_several_scopes",
+];
 
 /// What differs in the schema addresses that the usual exporters send and that others send.
-pub(crate) fn differences(others: Start) -> Vec<Difference> {
+pub(crate) fn schemas_differ(others: Start) -> Vec<Difference> {
     let programs = all().filter(|program| PROGRAMS.contains(&program.name));
     programs
         .flat_map(|program| {

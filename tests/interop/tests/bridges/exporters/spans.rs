@@ -28,6 +28,7 @@ pub(super) const ALL: &[Program] = &[
     Program::new("spans_of_a_rich_resource", kinds).with_resource(rich),
     Program::new("spans_of_an_empty_resource", kinds).with_resource(|| Resource::builder_empty().build()),
     Program::new("spans_by_the_thousand", thousands),
+    Program::new("spans_of_everything", everything),
 ];
 
 fn rich() -> Resource {
@@ -218,6 +219,15 @@ fn thousands(sdk: &Sdk) {
     for number in 0..2000 {
         SpanBuilder::from_name("span").with_attributes([KeyValue::new("number", number)]).start(&tracer);
     }
+}
+
+fn everything(sdk: &Sdk) {
+    let mut span = sdk.tracing.tracer("shop").start("span");
+    span.set_attributes(kinds_of_values());
+    span.add_event("first", Vec::new());
+    span.add_event("second", kinds_of_values());
+    span.add_event("third", Vec::new());
+    span.add_link(elsewhere(TraceFlags::SAMPLED, true, ""), kinds_of_values());
 }
 
 fn elsewhere(flags: TraceFlags, is_remote: bool, state: &str) -> SpanContext {

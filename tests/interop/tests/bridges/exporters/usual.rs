@@ -1,14 +1,11 @@
-//! opentelemetry-otlp with reqwest.
+//! The exporters of opentelemetry-otlp.
 
-use opentelemetry_otlp::{
-    LogExporter, MetricExporter, Protocol, SpanExporter, WithExportConfig, WithHttpConfig,
-};
 use opentelemetry_sdk::logs::LoggerProviderBuilder;
 use opentelemetry_sdk::metrics::{MeterProviderBuilder, PeriodicReader, Temporality};
 use opentelemetry_sdk::trace::TracerProviderBuilder;
 
 use super::{Exporters, NEVER};
-use crate::stacks::client;
+use crate::otlp;
 
 pub(crate) struct Usual {
     endpoint: String,
@@ -23,23 +20,15 @@ impl Usual {
 
 impl Exporters for Usual {
     fn add_to_spans(&self, builder: TracerProviderBuilder) -> TracerProviderBuilder {
-        let exporter = SpanExporter::builder().with_http().with_http_client(client());
-        let exporter = exporter.with_protocol(Protocol::HttpBinary);
-        let exporter = exporter.with_endpoint(format!("{}/v1/traces", self.endpoint));
-        builder.with_batch_exporter(exporter.build().unwrap())
+        builder.with_batch_exporter(otlp::spans(&self.endpoint))
     }
 
     fn add_to_logs(&self, builder: LoggerProviderBuilder) -> LoggerProviderBuilder {
-        let exporter = LogExporter::builder().with_http().with_http_client(client());
-        let exporter = exporter.with_protocol(Protocol::HttpBinary);
-        let exporter = exporter.with_endpoint(format!("{}/v1/logs", self.endpoint));
-        builder.with_batch_exporter(exporter.build().unwrap())
+        builder.with_batch_exporter(otlp::logs(&self.endpoint))
     }
 
     fn add_to_metrics(&self, builder: MeterProviderBuilder) -> MeterProviderBuilder {
-        let exporter = MetricExporter::builder().with_http().with_http_client(client());
-        let exporter = exporter.with_protocol(Protocol::HttpBinary).with_temporality(self.temporality);
-        let exporter = exporter.with_endpoint(format!("{}/v1/metrics", self.endpoint)).build().unwrap();
+        let exporter = otlp::metrics(&self.endpoint, self.temporality);
         builder.with_reader(PeriodicReader::builder(exporter).with_interval(NEVER).build())
     }
 

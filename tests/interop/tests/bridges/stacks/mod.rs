@@ -8,7 +8,7 @@ use tracing::Span;
 use tracing_subscriber::{Layer, Registry};
 
 pub(crate) use ours::Ours;
-pub(crate) use usual::{Usual, client};
+pub(crate) use usual::Usual;
 
 /// The name under which both stacks send, and that of the scope of everything.
 pub(crate) const PROGRAM: &str = "shop";

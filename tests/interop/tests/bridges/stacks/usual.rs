@@ -1,4 +1,4 @@
-//! tracing-opentelemetry, the OpenTelemetry SDK and opentelemetry-otlp with reqwest.
+//! tracing-opentelemetry and opentelemetry-appender-tracing, the OpenTelemetry SDK and opentelemetry-otlp.
 
 use std::collections::HashMap;
 
@@ -6,7 +6,6 @@ use opentelemetry::Context;
 use opentelemetry::propagation::TextMapPropagator;
 use opentelemetry::trace::{TraceContextExt, Tracer, TracerProvider};
 use opentelemetry_appender_tracing::layer::OpenTelemetryTracingBridge;
-use opentelemetry_otlp::{LogExporter, Protocol, SpanExporter, WithExportConfig, WithHttpConfig};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::logs::SdkLoggerProvider;
 use opentelemetry_sdk::propagation::TraceContextPropagator;
@@ -17,6 +16,7 @@ use tracing_opentelemetry::{OpenTelemetryLayer, OpenTelemetrySpanExt};
 use tracing_subscriber::Layer;
 
 use super::{BoxedLayer, PROGRAM, Remote, Settings, Stack};
+use crate::otlp;
 
 pub(crate) struct Usual {
     settings: Settings,
@@ -27,27 +27,16 @@ pub(crate) struct Usual {
 
 impl Usual {
     pub(crate) fn start(receiver: &Receiver, settings: Settings) -> Box<dyn Stack> {
-        let exporter = SpanExporter::builder()
-            .with_http()
-            .with_http_client(client())
-            .with_protocol(Protocol::HttpBinary)
-            .with_endpoint(format!("{}/v1/traces", receiver.endpoint()))
-            .build()
-            .unwrap();
         let resource = Resource::builder().with_service_name(PROGRAM).build();
+        let endpoint = receiver.endpoint();
         let provider = SdkTracerProvider::builder()
             .with_resource(resource.clone())
-            .with_batch_exporter(exporter)
+            .with_batch_exporter(otlp::spans(&endpoint))
             .build();
-        let exporter = LogExporter::builder()
-            .with_http()
-            .with_http_client(client())
-            .with_protocol(Protocol::HttpBinary)
-            .with_endpoint(format!("{}/v1/logs", receiver.endpoint()))
-            .build()
-            .unwrap();
-        let logging =
-            SdkLoggerProvider::builder().with_resource(resource).with_batch_exporter(exporter).build();
+        let logging = SdkLoggerProvider::builder()
+            .with_resource(resource)
+            .with_batch_exporter(otlp::logs(&endpoint))
+            .build();
         let tracer = provider.tracer(PROGRAM);
         Box::new(Self { settings, provider, tracer, logging })
     }
@@ -94,11 +83,6 @@ impl Stack for Usual {
         self.provider.shutdown().unwrap();
         self.logging.shutdown().unwrap();
     }
-}
-
-/// A client that no proxy of the surroundings leads away from loopback.
-pub(crate) fn client() -> reqwest::blocking::Client {
-    reqwest::blocking::Client::builder().no_proxy().build().unwrap()
 }
 
 fn extract(remote: Remote) -> Context {

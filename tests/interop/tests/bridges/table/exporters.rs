@@ -27,12 +27,27 @@ pub(crate) const EXPORTERS: &[Meant] = &[
             ("spans_without_a_key: span: link 1 attributes", ": \"of the link\"", ""),
             ("spans_without_a_key: span: resource", "{: \"of the resource\", *", "{service.name: *"),
             ("logs_with_a_key_twice_and_without_a_key: *: dropped attributes", "0", "1"),
+            ("metrics_without_a_key: counter: point {: \"no key\"}", "*(1)*", "–"),
+            ("metrics_without_a_key: counter: point {}", "–", "*(1)*"),
         ],
     },
     Meant {
         what: "no span ends before it starts, and no time is beyond the last that OTLP can say",
         why: "backends show a negative time as one of centuries; theirs starts again at 1970 after 584 years",
         cases: &[("spans_at_odd_times: span: times", "*", "*")],
+    },
+    Meant {
+        what: "an unsigned number beyond the numbers of OTLP is the largest of them",
+        why: "theirs is 0, which looks like a counter that started again",
+        cases: &[
+            ("metrics_with_odd_values: counter: point {}", "*(0)*", "*(9223372036854775807)*"),
+            ("metrics_with_odd_values: unsigned: point {}", "*(0)*", "*(9223372036854775807)*"),
+        ],
+    },
+    Meant {
+        what: "a metric with very many points comes in parts",
+        why: "so that no request is beyond the limits, however many sets of attributes there are",
+        cases: &[("metrics_with_more_sets_than_the_sdk_keeps: counter: parts", "1", "2")],
     },
     Meant {
         what: "an empty resource gives way to that of the telemetry",

@@ -1,4 +1,4 @@
-//! The comparison itself: whatever is changed in what arrived is found, by its name and with both values.
+//! Changes in what came of a scenario.
 
 use std::sync::Arc;
 
@@ -6,10 +6,10 @@ use standpipe::receiver::ReceivedSpan;
 use standpipe::receiver::proto::common::v1::InstrumentationScope;
 use standpipe::receiver::proto::trace::v1::Span;
 
-use crate::compare::{Difference, differences};
+use crate::compare::differences;
 use crate::scenarios;
 use crate::stacks::Usual;
-use crate::table::{Meant, covers, hold};
+use crate::table::covers;
 use crate::told::{Seen, Told};
 
 /// What to change, and the name and the values of what must be found.
@@ -85,23 +85,6 @@ fn whatever_is_changed_is_found() {
         let case = (name, was, is);
         assert!(found.iter().any(|difference| covers(&case, difference)), "{name}: {found:#?}");
     }
-}
-
-#[test]
-#[should_panic = "not in the table: scenario: span: kind"]
-fn what_is_not_in_the_table_is_a_fault() {
-    hold(&[], &[difference()]);
-}
-
-#[test]
-#[should_panic = "in the table, but does not occur: scenario: span: name"]
-fn what_is_in_the_table_and_does_not_occur_is_a_fault() {
-    let cases = &[("*: kind", "*", "*"), ("scenario: span: name", "*", "*")];
-    hold(&[Meant { what: "nothing", why: "it is planted", cases }], &[difference()]);
-}
-
-fn difference() -> Difference {
-    Difference { name: "scenario: span: kind".to_owned(), usual: "one".to_owned(), ours: "two".to_owned() }
 }
 
 fn span<'a>(seen: &'a mut Seen, name: &str) -> &'a mut Span {
