@@ -69,7 +69,7 @@ const HOUSE: &[Row] = &[
     row("bridge",          &[],                                               &[]),
     row("bridge/tracing*", &["record", "context", "tracer", "logger", "route"], &["tracing", "tracing_subscriber"]),
     row("bridge/log*",     &["record", "context", "logger", "route"],         &["log"]),
-    row("bridge/metrics*", &["record", "meter", "route"],                     &["metrics"]),
+    row("bridge/metrics*", &["fork", "record", "meter", "route"],             &["metrics"]),
     row("bridge/opentelemetry*", &["record", "context", "stats", "outlet", "route"], &["opentelemetry", "opentelemetry_sdk"]),
     // asks a collector whether it can be reached
     row("probe",           &["record", "config", "transport"],                &[]),
