@@ -1,0 +1,12 @@
+//! Start-up of the telemetry.
+
+use std::error::Error;
+
+use standpipe::{Config, Telemetry};
+
+/// From here on, all that the program and its libraries say by `tracing`, `log` and `metrics` is sent.
+pub(crate) fn start(service: &str) -> Result<Telemetry, Box<dyn Error>> {
+    let config = Config::from_env()?.service_name(service);
+    let telemetry = Telemetry::start(config.on_problem(|problem| eprintln!("telemetry: {problem}")))?;
+    Ok(telemetry)
+}
