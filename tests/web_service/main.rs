@@ -9,6 +9,8 @@ mod browser;
 mod requests;
 mod service;
 mod stage;
+mod traces;
+mod tree;
 
 #[path = "../support/command.rs"]
 mod command;

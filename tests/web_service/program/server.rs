@@ -6,10 +6,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use standpipe::bridge::tracing::SpanExt;
 use tracing::field::Empty;
 use tracing::{Span, info_span};
 
 use crate::http::{self, Request, Response};
+use crate::propagation;
 
 const THREADS: usize = 16;
 /// What keeps connections from being accepted, such as too many open files, may pass.
@@ -88,6 +90,10 @@ fn converse(stream: &TcpStream, service: &dyn Service) {
     let begin = Instant::now();
     let route = (request.path == service.route()).then_some(service.route());
     let span = server_span(&request, route);
+    // before it is entered: later it could not change its trace any more
+    if let Some(caller) = propagation::extract(&request) {
+        span.set_parent(&caller);
+    }
     let _entered = span.enter();
     let response = match route {
         None => Response::text(404, "there is nothing here"),
