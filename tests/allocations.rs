@@ -4,6 +4,8 @@
 use std::time::Duration;
 
 use allocations::CountingAllocator;
+use log::Log as _;
+use standpipe::bridge::log::LogBridge;
 use standpipe::receiver::Receiver;
 use standpipe::{
     Application, Config, Exporter, Flushed, Logger, Sampler, Severity, Signal, SpanContext, Status,
@@ -44,6 +46,14 @@ fn steady_state_of_logs(emit: impl Fn(&Logger)) -> u64 {
     steady_state_of(Signal::Logs, 1, |telemetry| {
         let logger = telemetry.logger("shop");
         move || emit(&logger)
+    })
+}
+
+/// Allocations of 10,000 records of the `log` crate on the calling thread.
+fn steady_state_of_bridge(emit: impl Fn(&LogBridge)) -> u64 {
+    steady_state_of(Signal::Logs, 1, |telemetry| {
+        let bridge = LogBridge::new(telemetry);
+        move || emit(&bridge)
     })
 }
 
@@ -263,6 +273,31 @@ fn a_log_record_that_is_filtered_allocates_nothing() {
     // not even the first one
     assert_eq!(allocations(emit_many), 0);
     assert_eq!(telemetry.shutdown(LONG).total(), standpipe::Ledger::default().total());
+}
+
+#[test]
+fn a_record_of_the_log_crate_with_key_values_allocates_nothing() {
+    let emit = |bridge: &LogBridge| {
+        let key_values =
+            [("order", log::kv::Value::from(4711)), ("express", true.into()), ("amount", 12.5.into())];
+        let mut record = log::Record::builder();
+        record.target("shop::cart").file(Some("src/cart.rs")).line(Some(42)).module_path(Some("shop::cart"));
+        record.key_values(&key_values);
+        bridge.log(&record.args(format_args!("paid")).build());
+    };
+    assert_eq!(steady_state_of_bridge(emit), 0);
+}
+
+#[test]
+fn a_record_of_the_log_crate_that_has_to_be_formatted_allocates_nothing() {
+    let order = std::hint::black_box(4711);
+    let emit = |bridge: &LogBridge| {
+        let key_values =
+            [("order", log::kv::Value::from_display(&order)), ("error", log::kv::Value::from_debug(&order))];
+        let mut record = log::Record::builder();
+        bridge.log(&record.key_values(&key_values).args(format_args!("paid {order}")).build());
+    };
+    assert_eq!(steady_state_of_bridge(emit), 0);
 }
 
 #[test]

@@ -6,10 +6,13 @@
 #![cfg(unix)]
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use log::Log as _;
+use standpipe::bridge::log::LogBridge;
 use standpipe::receiver::proto::common::v1::any_value::Value;
 use standpipe::receiver::proto::metrics::v1::metric::Data;
 use standpipe::receiver::proto::metrics::v1::number_data_point;
@@ -201,18 +204,23 @@ fn a_span_open_across_a_fork_is_sent_by_the_parent_alone_and_is_the_parent_of_bo
     assert_eq!(telemetry.shutdown(PATIENCE).total().delivered, 2);
 }
 
+fn received_bodies(receiver: &Receiver) -> Vec<String> {
+    let body = |log: ReceivedLog| match log.log.body.clone().unwrap().value {
+        Some(Value::StringValue(text)) => text,
+        other => panic!("{other:?}"),
+    };
+    receiver.logs().into_iter().map(body).collect()
+}
+
 #[test]
 fn a_child_logs_for_itself_and_leaves_what_was_begun_before_the_fork_to_the_parent() {
     let Some(endpoint) = process::task() else {
         let receiver = Receiver::start().unwrap();
         let name = "a_child_logs_for_itself_and_leaves_what_was_begun_before_the_fork_to_the_parent";
         process::run(name, &receiver.endpoint());
-        let body = |log: ReceivedLog| log.log.body.clone().unwrap().value.unwrap();
-        let text = |text: &str| Value::StringValue(text.to_owned());
-        let bodies: Vec<_> = receiver.logs().into_iter().map(body).collect();
-        assert_eq!(bodies.len(), 3, "{bodies:?}");
-        assert!(["queued", "across", "in the child"].iter().all(|body| bodies.contains(&text(body))));
-        return;
+        let mut bodies = received_bodies(&receiver);
+        bodies.sort_unstable();
+        return assert_eq!(bodies, ["across", "in the child", "queued"]);
     };
     let telemetry = start(Exporter::http(endpoint).linger(Duration::from_secs(600)));
     let logger = telemetry.logger("shop");
@@ -226,6 +234,48 @@ fn a_child_logs_for_itself_and_leaves_what_was_begun_before_the_fork_to_the_pare
     assert!(reap(child), "the child failed");
     across.unwrap().emit();
     assert_eq!(telemetry.shutdown(PATIENCE).total().delivered, 2);
+}
+
+#[test]
+fn children_log_by_the_bridge_whatever_targets_the_parent_is_just_getting_to_know() {
+    const TARGETS: u64 = 300;
+    let name = "children_log_by_the_bridge_whatever_targets_the_parent_is_just_getting_to_know";
+    let Some(endpoint) = process::task() else {
+        let receiver = Receiver::start().unwrap();
+        process::run(name, &receiver.endpoint());
+        let bodies = received_bodies(&receiver);
+        let of = |who: &str| bodies.iter().filter(|body| *body == who).count() as u64;
+        return assert_eq!(
+            (of("child"), of("parent")),
+            (CHILDREN * TARGETS, CHILDREN * TARGETS * LOAD as u64)
+        );
+    };
+    let telemetry = start(Exporter::http(endpoint).throttle(Duration::ZERO));
+    let log_all = |bridge: &LogBridge, who: &str| {
+        for number in 0..TARGETS {
+            let target = format!("shop::module_{number}");
+            bridge.log(&log::Record::builder().target(&target).args(format_args!("{who}")).build());
+        }
+    };
+    for _ in 0..CHILDREN {
+        let bridge = LogBridge::new(&telemetry);
+        let start = Barrier::new(LOAD + 1);
+        let child = thread::scope(|scope| {
+            for _ in 0..LOAD {
+                scope.spawn(|| {
+                    start.wait();
+                    log_all(&bridge, "parent");
+                });
+            }
+            start.wait();
+            fork(|| {
+                log_all(&bridge, "child");
+                telemetry.shutdown(PATIENCE).total().delivered == TARGETS
+            })
+        });
+        assert!(reap(child));
+    }
+    assert_eq!(telemetry.shutdown(PATIENCE).lost(), 0);
 }
 
 /// The sums of a counter in the order they arrived, and when each began.

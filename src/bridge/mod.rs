@@ -5,5 +5,7 @@
 //!
 //! What the exporters' own threads log, trace or measure about sending never comes back in.
 
+#[cfg(feature = "log")]
+pub mod log;
 #[cfg(feature = "tracing")]
 pub mod tracing;
