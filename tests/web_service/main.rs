@@ -8,6 +8,7 @@
 mod browser;
 mod requests;
 mod service;
+mod signals;
 mod stage;
 mod traces;
 mod tree;

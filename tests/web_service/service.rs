@@ -8,7 +8,6 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant, SystemTime};
 use std::{env, fs};
 
-use standpipe::Signal;
 use standpipe::receiver::Receiver;
 
 use crate::command;
@@ -129,13 +128,12 @@ impl Delivered {
             let (signal, counts) = line.split_once(": ").expect(line);
             let count: u64 = counts.split(' ').next().unwrap().parse().expect(line);
             assert_eq!(counts, format!("{count} accepted, {count} delivered"), "{ledger:?}");
-            let signals = [
-                (Signal::Traces, &mut delivered.spans),
-                (Signal::Logs, &mut delivered.logs),
-                (Signal::Metrics, &mut delivered.points),
-            ];
-            let of_line = |(known, _): &(Signal, &mut u64)| signal == format!("otlp {}", known.name());
-            *signals.into_iter().find(of_line).expect(line).1 = count;
+            *match signal {
+                "otlp traces" => &mut delivered.spans,
+                "otlp logs" => &mut delivered.logs,
+                "otlp metrics" => &mut delivered.points,
+                _ => panic!("no line of a ledger: {line}"),
+            } = count;
         }
         delivered
     }

@@ -195,8 +195,16 @@ fn a_trace_that_the_browser_does_not_record_is_recorded_by_nobody() {
     let stage = Stage::open();
     assert_eq!(stage.check_out("order=4711", &[("traceparent", UNSAMPLED)]).0, 200);
     assert_eq!(stage.check_out("order=4712", &[]).0, 200);
-    let trace = tree::only_trace(&stage.close().spans);
+    let arrived = stage.close();
+    let trace = tree::only_trace(&arrived.spans);
     assert_eq!(whole(trace.span("storefront", "check_out").attribute("order")), 4712);
+    // it was handed on all the same: what both services log still names it, and says that it is not recorded
+    let logs = arrived.logs.iter().filter(|received| tree::hex(&received.log.trace_id) == UNSAMPLED[3..35]);
+    let services: BTreeSet<_> = logs
+        .inspect(|received| assert_eq!(received.log.flags & 1, 0))
+        .map(|received| text(received.resource_attribute("service.name")))
+        .collect();
+    assert_eq!(services, BTreeSet::from(["storefront", "warehouse"]));
 }
 
 #[test]

@@ -173,12 +173,17 @@ pub(crate) struct Response {
     pub(crate) status: u16,
     pub(crate) text: String,
     /// The method that would have been right.
-    pub(crate) allow: Option<&'static str>,
+    allow: Option<&'static str>,
 }
 
 impl Response {
     pub(crate) fn text(status: u16, text: impl Into<String>) -> Self {
         Self { status, text: text.into(), allow: None }
+    }
+
+    /// To a method that is not the one to use.
+    pub(crate) fn wrong_method(right: &'static str) -> Self {
+        Self { allow: Some(right), ..Self::text(405, format!("{right} is the method to use")) }
     }
 
     /// Sends it as the last thing on this connection. The answer to `HEAD` has no body.

@@ -14,6 +14,10 @@ use crate::http::{self, Request, Response};
 use crate::propagation;
 
 const THREADS: usize = 16;
+/// How long answers take: the name that OpenTelemetry gives to it.
+pub(crate) const DURATION: &str = "http.server.request.duration";
+/// Any method that nobody has heard of.
+const OTHER: &str = "_OTHER";
 /// What keeps connections from being accepted, such as too many open files, may pass.
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -97,11 +101,8 @@ fn converse(stream: &TcpStream, service: &dyn Service) {
     let _entered = span.enter();
     let response = match route {
         None => Response::text(404, "there is nothing here"),
-        Some(_) if request.method == service.method() => service.answer(&request),
-        Some(_) => {
-            let refusal = Response::text(405, format!("{} is the method to use", service.method()));
-            Response { allow: Some(service.method()), ..refusal }
-        }
+        Some(_) if request.method != service.method() => Response::wrong_method(service.method()),
+        Some(_) => service.answer(&request),
     };
     span.record("http.response.status_code", response.status);
     // a mistake of the client, 4xx, is no error of the server
@@ -118,10 +119,15 @@ fn converse(stream: &TcpStream, service: &dyn Service) {
 /// The span of a request by OpenTelemetry's conventions for HTTP servers.
 fn server_span(request: &Request, route: Option<&str>) -> Span {
     let method = known_method(&request.method);
+    let name = match (method, route) {
+        (OTHER, _) => "HTTP".to_owned(),
+        (_, None) => method.to_owned(),
+        (_, Some(route)) => format!("{method} {route}"),
+    };
     let (host, port) = host_and_port(request.header("host").unwrap_or_default());
     info_span!(
         "request",
-        otel.name = route.map_or(method.to_owned(), |route| format!("{method} {route}")),
+        otel.name = name,
         otel.kind = "server",
         http.request.method = method,
         http.route = route,
@@ -136,21 +142,21 @@ fn server_span(request: &Request, route: Option<&str>) -> Span {
     )
 }
 
-fn measure(request: &Request, route: Option<&'static str>, status: u16, duration: Duration) {
-    let labels = [
+fn measure(request: &Request, route: Option<&str>, status: u16, duration: Duration) {
+    let mut labels = vec![
         ("http.request.method", known_method(&request.method).to_owned()),
-        ("http.route", route.unwrap_or_default().to_owned()),
         ("http.response.status_code", status.to_string()),
         ("url.scheme", "http".to_owned()),
     ];
-    metrics::histogram!("http.server.request.duration", &labels).record(duration);
+    labels.extend(route.map(|route| ("http.route", route.to_owned())));
+    metrics::histogram!(DURATION, &labels).record(duration);
 }
 
 /// Clients can invent methods. Telemetry should not have a new name for each.
 fn known_method(method: &str) -> &str {
     match method {
         "GET" | "HEAD" | "POST" | "PUT" | "DELETE" | "OPTIONS" | "PATCH" | "TRACE" | "CONNECT" => method,
-        _ => "_OTHER",
+        _ => OTHER,
     }
 }
 
