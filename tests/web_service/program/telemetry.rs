@@ -19,9 +19,11 @@ pub(crate) fn start(service: &str) -> Result<Telemetry, Box<dyn Error>> {
     let config = Config::from_env()?.service_name(service);
     let telemetry = Telemetry::start(config.on_problem(|problem| eprintln!("telemetry: {problem}")))?;
 
-    let subscriber = tracing_subscriber::registry().with(TracingLayer::new(&telemetry));
+    // names say enough here about the place in the code, and requests have nothing to do with threads
+    let layer = TracingLayer::new(&telemetry).location(false).threads(false);
+    let subscriber = tracing_subscriber::registry().with(layer);
     tracing::subscriber::set_global_default(subscriber)?;
-    LogBridge::new(&telemetry).install()?;
+    LogBridge::new(&telemetry).location(false).install()?;
     MetricsRecorder::new(&telemetry).bounds(DURATION, &SECONDS).install()?;
     describe_histogram!(DURATION, Unit::Seconds, "how long requests take to be answered");
     Ok(telemetry)
