@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime};
 use opentelemetry::logs::{AnyValue, LogRecord, Logger, LoggerProvider, Severity};
 use opentelemetry::trace::{SpanId, TraceFlags, TraceId, Tracer, TracerProvider};
 use opentelemetry::{InstrumentationScope, Key};
+use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::logs::SdkLogRecord;
 
 use super::spans::kinds_of_values;
@@ -22,6 +23,7 @@ pub(super) const ALL: &[Program] = &[
     Program::new("logs_at_odd_times", times),
     Program::new("logs_in_spans", in_spans),
     Program::new("logs_of_several_scopes", scopes),
+    Program::new("logs_of_an_empty_resource", texts).with_resource(|| Resource::builder_empty().build()),
     Program::new("logs_by_the_thousand", thousands),
 ];
 

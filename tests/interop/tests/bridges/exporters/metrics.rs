@@ -2,6 +2,7 @@
 
 use opentelemetry::metrics::MeterProvider;
 use opentelemetry::{InstrumentationScope, KeyValue};
+use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::metrics::Temporality;
 
 use super::spans::kinds_of_values;
@@ -24,6 +25,8 @@ pub(super) const ALL: &[Program] = &[
     Program::new("metrics_of_several_scopes", scopes),
     Program::new("metrics_that_are_never_measured", unmeasured),
     Program::new("metrics_of_one_push", one_push),
+    Program::new("metrics_of_an_empty_resource", one_push)
+        .with_resource(|| Resource::builder_empty().build()),
 ];
 
 fn push(sdk: &Sdk) {

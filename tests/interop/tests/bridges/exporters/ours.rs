@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use opentelemetry_sdk::logs::LoggerProviderBuilder;
-use opentelemetry_sdk::metrics::{MeterProviderBuilder, Temporality};
+use opentelemetry_sdk::metrics::{MeterProviderBuilder, PeriodicReader, Temporality};
 use opentelemetry_sdk::trace::TracerProviderBuilder;
-use standpipe::bridge::opentelemetry::{LogExporter, SpanExporter};
+use standpipe::bridge::opentelemetry::{LogExporter, MetricExporter, SpanExporter};
 use standpipe::{Config, Exporter, Proxy, Severity, Telemetry};
 
-use super::Exporters;
+use super::{Exporters, NEVER};
 
 pub(crate) struct Ours {
     telemetry: Telemetry,
@@ -49,7 +49,9 @@ impl Ours {
             .throttle(Duration::ZERO)
             .level(Severity::Trace)
             .temporality(temporality);
-        Self { telemetry: Telemetry::start(Config::new().exporter(exporter)).unwrap(), way }
+        // not the name that the SDK is given
+        let config = Config::new().service_name("till").exporter(exporter);
+        Self { telemetry: Telemetry::start(config).unwrap(), way }
     }
 }
 
@@ -73,7 +75,8 @@ impl Exporters for Ours {
     }
 
     fn add_to_metrics(&self, builder: MeterProviderBuilder) -> MeterProviderBuilder {
-        builder
+        let exporter = MetricExporter::new(&self.telemetry);
+        builder.with_reader(PeriodicReader::builder(exporter).with_interval(NEVER).build())
     }
 
     fn finish(&self) {

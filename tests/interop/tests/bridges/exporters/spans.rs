@@ -27,6 +27,7 @@ pub(super) const ALL: &[Program] = &[
     Program::new("spans_beyond_the_limits", limits),
     Program::new("spans_of_a_rich_resource", kinds).with_resource(rich),
     Program::new("spans_of_an_empty_resource", kinds).with_resource(|| Resource::builder_empty().build()),
+    Program::new("spans_of_an_untouched_resource", kinds).with_resource(|| Resource::builder().build()),
     Program::new("spans_by_the_thousand", thousands),
     Program::new("spans_of_everything", everything),
 ];

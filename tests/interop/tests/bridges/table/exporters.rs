@@ -5,7 +5,7 @@ use super::Meant;
 pub(crate) const EXPORTERS: &[Meant] = &[
     Meant {
         what: "a key is there once, with its last value",
-        why: "OTLP has no use for a key twice: a receiver may keep either value, or refuse the span",
+        why: "OTLP forbids a key twice, and what a receiver makes of it is anyone's guess",
         cases: &[
             ("spans_with_a_key_twice: span: attributes", "twice: int 1, *, twice: int 2", "*, twice: int 2"),
             (
@@ -33,7 +33,8 @@ pub(crate) const EXPORTERS: &[Meant] = &[
     },
     Meant {
         what: "no span ends before it starts, and no time is beyond the last that OTLP can say",
-        why: "backends show a negative time as one of centuries; theirs starts again at 1970 after 584 years",
+        why: "the time from start to end would be negative, which unsigned numbers make centuries of; and after 584 years \
+              theirs starts again at 1970",
         cases: &[("spans_at_odd_times: span: times", "*", "*")],
     },
     Meant {
@@ -50,8 +51,15 @@ pub(crate) const EXPORTERS: &[Meant] = &[
         cases: &[("metrics_with_more_sets_than_the_sdk_keeps: counter: parts", "1", "2")],
     },
     Meant {
-        what: "an empty resource gives way to that of the telemetry",
-        why: "a program that set nothing in the SDK has set it where it configures standpipe",
-        cases: &[("spans_of_an_empty_resource: span: resource", "{}", "{service.name: *}")],
+        what: "a resource that nobody has set gives way to that of the telemetry",
+        why: "who names the service where standpipe is configured need not name it in the SDK as well",
+        cases: &[
+            ("*_of_an_empty_resource: *: resource", "{}", "{service.name: \"till\", *}"),
+            (
+                "spans_of_an_untouched_resource: span: resource",
+                "{service.name: \"unknown_service*",
+                "{service.name: \"till\", *}",
+            ),
+        ],
     },
 ];

@@ -13,7 +13,7 @@ pub(crate) const LAYER: &[Meant] = &[
     },
     Meant {
         what: "the flags say that the trace id is random, and keep what a remote parent has set",
-        why: "level 2 of W3C's trace context has a flag for it, and a flag that is not understood is to be passed on",
+        why: "level 2 of W3C's trace context has a flag for it, and asks to pass it on",
         cases: &[
             ("*: *: flags", "0x101", "0x103"),
             ("*: link * flags", "0x101", "0x103"),
@@ -58,7 +58,7 @@ pub(crate) const LAYER: &[Meant] = &[
     },
     Meant {
         what: "a key is there once, with its last value",
-        why: "OTLP has no use for a key twice: a receiver may keep either value, or refuse the span",
+        why: "OTLP forbids a key twice, and what a receiver makes of it is anyone's guess",
         cases: &[
             ("recorded_twice: span: attribute twice", "int 1 and int 2", "int 2"),
             ("recorded_again_and_again: span: attribute progress", "int 0 and * and \"done\"", "\"done\""),
