@@ -8,11 +8,15 @@ use log::Log as _;
 use metrics::{Key, Level, Metadata, Recorder, Unit, counter, describe_counter, gauge, histogram};
 use standpipe::bridge::log::LogBridge;
 use standpipe::bridge::metrics::MetricsRecorder;
+use standpipe::bridge::tracing::TracingLayer;
 use standpipe::receiver::Receiver;
 use standpipe::{
     Application, Config, Exporter, Flushed, Logger, Sampler, Severity, Signal, SpanContext, Status,
     Telemetry, Temporality, Tracer, Value,
 };
+
+use tracing::field::Empty;
+use tracing_subscriber::prelude::*;
 
 #[path = "../benches/support/allocations.rs"]
 mod allocations;
@@ -300,6 +304,24 @@ fn a_record_of_the_log_crate_that_has_to_be_formatted_allocates_nothing() {
         bridge.log(&record.key_values(&key_values).args(format_args!("paid {order}")).build());
     };
     assert_eq!(steady_state_of_bridge(emit), 0);
+}
+
+#[test]
+fn a_span_of_tracing_with_fields_and_an_event_allocates_nothing() {
+    let allocated = steady_state_of(Signal::Traces, 2, |telemetry| {
+        let layer = TracingLayer::new(telemetry);
+        let subscriber = tracing::Dispatch::new(tracing_subscriber::registry().with(layer));
+        move || {
+            tracing::dispatcher::with_default(&subscriber, || {
+                let outer = tracing::info_span!("outer", user = "somebody", number = 4711, late = Empty);
+                let _outer = outer.enter();
+                let inner = tracing::info_span!("inner", share = 0.5, express = true, shown = ?Some(7));
+                inner.in_scope(|| tracing::info!(amount = 12.5, "paid {}", 7));
+                outer.record("late", true);
+            });
+        }
+    });
+    assert_eq!(allocated, 0);
 }
 
 #[test]

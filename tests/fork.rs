@@ -15,12 +15,14 @@ use log::Log as _;
 use metrics::{counter, describe_counter, gauge};
 use standpipe::bridge::log::LogBridge;
 use standpipe::bridge::metrics::MetricsRecorder;
+use standpipe::bridge::tracing::TracingLayer;
 use standpipe::receiver::proto::common::v1::any_value::Value;
 use standpipe::receiver::proto::metrics::v1::metric::Data;
 use standpipe::receiver::proto::metrics::v1::number_data_point;
 use standpipe::receiver::{ReceivedLog, ReceivedSpan, Receiver};
 use standpipe::{Application, Config, Exporter, Signal, Telemetry, Tracer};
 use support::process;
+use tracing_subscriber::prelude::*;
 
 mod support;
 
@@ -273,6 +275,57 @@ fn children_log_by_the_bridge_whatever_targets_the_parent_is_just_getting_to_kno
             fork(|| {
                 log_all(&bridge, "child");
                 telemetry.shutdown(PATIENCE).total().delivered == TARGETS
+            })
+        });
+        assert!(reap(child));
+    }
+    assert_eq!(telemetry.shutdown(PATIENCE).lost(), 0);
+}
+
+#[test]
+fn children_trace_by_the_bridge_below_the_span_they_were_forked_in() {
+    const SPANS: u64 = 300;
+    let name = "children_trace_by_the_bridge_below_the_span_they_were_forked_in";
+    let Some(endpoint) = process::task() else {
+        let receiver = Receiver::start().unwrap();
+        process::run(name, &receiver.endpoint());
+        let spans = receiver.spans();
+        let of = |name: &str| spans.iter().filter(|received| received.span.name == name).collect::<Vec<_>>();
+        let outer: HashSet<_> = of("outer").iter().map(|outer| outer.span.span_id.clone()).collect();
+        assert_eq!((outer.len() as u64, of("outer").len() as u64), (CHILDREN, CHILDREN), "each once");
+        assert_eq!(of("of child").len() as u64, CHILDREN * SPANS);
+        assert!(of("of child").iter().all(|inner| outer.contains(&inner.span.parent_span_id)));
+        return assert_eq!(of("of parent").len() as u64, SPANS + CHILDREN * SPANS * LOAD as u64);
+    };
+    let telemetry = start(Exporter::http(endpoint).throttle(Duration::ZERO));
+    tracing_subscriber::registry().with(TracingLayer::new(&telemetry)).init();
+    let trace_all = |of_child: bool| {
+        for number in 0..SPANS {
+            let span = tracing::info_span!("of parent", number, otel.name = tracing::field::Empty);
+            let _entered = span.enter();
+            if of_child {
+                span.record("otel.name", "of child");
+            }
+            tracing::info!("event");
+        }
+    };
+    // tracing gets to know every place in the code before there is a child
+    trace_all(false);
+    for _ in 0..CHILDREN {
+        let start = Barrier::new(LOAD + 1);
+        let child = thread::scope(|scope| {
+            for _ in 0..LOAD {
+                scope.spawn(|| {
+                    start.wait();
+                    trace_all(false);
+                });
+            }
+            let outer = tracing::info_span!("outer");
+            let _entered = outer.enter();
+            start.wait();
+            fork(|| {
+                trace_all(true);
+                telemetry.shutdown(PATIENCE).total().delivered == SPANS
             })
         });
         assert!(reap(child));
