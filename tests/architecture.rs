@@ -58,6 +58,7 @@ const HOUSE: &[Row] = &[
     // the calling side
     row("pool",            &[],                                               &[]),
     row("outlet",          &["fork", "record", "sample", "stats", "pipeline"], &[]),
+    row("outlet/metrics*", &["record", "config", "pipeline"],                 &[]),
     row("tracer",          &["fork", "record", "context", "sample", "pool", "outlet"], &[]),
     row("logger",          &["fork", "record", "context", "pool", "outlet"],  &[]),
     row("self_observation", &["record", "stats", "config", "meter", "outlet"], &[]),
@@ -70,7 +71,7 @@ const HOUSE: &[Row] = &[
     row("bridge/tracing*", &["record", "context", "tracer", "logger", "route"], &["tracing", "tracing_subscriber"]),
     row("bridge/log*",     &["record", "context", "logger", "route"],         &["log"]),
     row("bridge/metrics*", &["record", "meter", "route"],                     &["metrics"]),
-    row("bridge/opentelemetry*", &["record", "context", "stats", "outlet", "route"], &["opentelemetry", "opentelemetry_sdk"]),
+    row("bridge/opentelemetry*", &["record", "context", "stats", "config", "outlet", "route"], &["opentelemetry", "opentelemetry_sdk"]),
     // asks a collector whether it can be reached
     row("probe",           &["record", "config", "transport"],                &[]),
     // the other end of the wire
