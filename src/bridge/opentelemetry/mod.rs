@@ -1,0 +1,5 @@
+//! Exporters for the OpenTelemetry SDK.
+
+mod metrics;
+
+pub use metrics::MetricExporter;
