@@ -57,7 +57,7 @@ const HOUSE: &[Row] = &[
                              "transport", "worker"],                          &["crossbeam_channel"]),
     // the calling side
     row("pool",            &[],                                               &[]),
-    row("outlet",          &["fork", "record", "sample", "stats", "pipeline"], &[]),
+    row("outlet",          &["fork", "record", "sample", "stats", "pipeline"], &["crossbeam_channel"]),
     row("outlet/metrics*", &["record", "config", "pipeline"],                 &[]),
     row("tracer",          &["fork", "record", "context", "sample", "pool", "outlet"], &[]),
     row("logger",          &["fork", "record", "context", "pool", "outlet"],  &[]),
@@ -65,13 +65,13 @@ const HOUSE: &[Row] = &[
     row("route",           &["fork", "record", "meter", "outlet", "tracer", "logger"], &[]),
     // start, flush, shutdown
     row("telemetry",       &["record", "stats", "config", "meter", "transport", "pipeline", "outlet", "tracer",
-                             "logger", "self_observation", "route"],          &["crossbeam_channel"]),
+                             "logger", "self_observation", "route"],          &[]),
     // what other crates' telemetry comes in by: one outside crate each
     row("bridge",          &[],                                               &[]),
     row("bridge/tracing*", &["record", "context", "tracer", "logger", "route"], &["tracing", "tracing_subscriber"]),
     row("bridge/log*",     &["record", "context", "logger", "route"],         &["log"]),
     row("bridge/metrics*", &["record", "meter", "route"],                     &["metrics"]),
-    row("bridge/opentelemetry*", &["record", "context", "stats", "config", "outlet", "route"], &["opentelemetry", "opentelemetry_sdk"]),
+    row("bridge/opentelemetry*", &["fork", "record", "context", "config", "pool", "outlet", "route"], &["opentelemetry", "opentelemetry_sdk"]),
     // asks a collector whether it can be reached
     row("probe",           &["record", "config", "transport"],                &[]),
     // the other end of the wire

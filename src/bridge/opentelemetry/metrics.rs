@@ -3,17 +3,17 @@
 mod frame;
 
 use std::future::{Future, ready};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use opentelemetry_sdk::error::{OTelSdkError, OTelSdkResult};
+use opentelemetry_sdk::error::OTelSdkResult;
 use opentelemetry_sdk::metrics::Temporality;
 use opentelemetry_sdk::metrics::data::ResourceMetrics;
 use opentelemetry_sdk::metrics::exporter::PushMetricExporter;
 
+use super::inlet::Inlet;
+use super::scopes::Scopes;
 use crate::config;
-use crate::record::{MetricRecord, Part, Scope, Signal};
+use crate::record::{MetricRecord, Part, Signal};
 use crate::route::Route;
 
 /// An exporter of the OpenTelemetry SDK's metrics: they go through a route's queues, to every exporter there that takes
@@ -66,28 +66,24 @@ use crate::route::Route;
 /// as 0; empty buckets of an exponential histogram, and metrics without points, are not sent at all.
 #[derive(Debug)]
 pub struct MetricExporter {
-    route: Route,
-    is_shut_down: AtomicBool,
+    inlet: Inlet,
 }
 
 impl MetricExporter {
-    /// An exporter to the main route of a [`Telemetry`](crate::Telemetry), or to any [`Route`]. It does not keep the
-    /// telemetry running: what comes after that has ended is counted as turned away.
+    /// An exporter into the main route of a [`Telemetry`](crate::Telemetry), or into any [`Route`].
     pub fn new(route: impl AsRef<Route>) -> Self {
-        Self { route: route.as_ref().clone(), is_shut_down: AtomicBool::new(false) }
+        Self { inlet: Inlet::new(route.as_ref(), Signal::Metrics) }
     }
 
-    fn hand_over(&self, metrics: &ResourceMetrics) -> OTelSdkResult {
-        if self.is_shut_down.load(Ordering::SeqCst) {
-            return Err(OTelSdkError::AlreadyShutdown);
-        }
-        let outlet = self.route.outlet();
-        let Some(limits) = outlet.frame_limits() else { return Ok(()) };
+    fn send(&self, metrics: &ResourceMetrics) {
+        let outlet = self.inlet.outlet();
+        let Some(limits) = outlet.frame_limits() else { return };
+        // not kept: every collection brings its resource, and comes so seldom that nothing would be saved
+        let mut scopes = Scopes::new(Signal::Metrics);
+        scopes.set_resource(metrics.resource());
         let mut record = MetricRecord::default();
         for of_scope in metrics.scope_metrics() {
-            let scope = of_scope.scope();
-            let version = scope.version().unwrap_or_default();
-            let scope = Arc::new(Scope::new(Signal::Metrics, scope.name(), version));
+            let scope = scopes.find(of_scope.scope(), None);
             for metric in of_scope.metrics() {
                 frame::each_part(metric, &mut record, limits, |part| match part {
                     Part::Frame { bytes, points } => outlet.push_metric(&scope, bytes, points),
@@ -95,26 +91,24 @@ impl MetricExporter {
                 });
             }
         }
-        Ok(())
     }
 }
 
 impl PushMetricExporter for MetricExporter {
     fn export(&self, metrics: &ResourceMetrics) -> impl Future<Output = OTelSdkResult> + Send {
-        ready(self.hand_over(metrics))
+        ready(self.inlet.while_open(|| self.send(metrics)))
     }
 
     fn force_flush(&self) -> OTelSdkResult {
-        Ok(())
+        self.inlet.force_flush()
     }
 
-    fn shutdown_with_timeout(&self, _timeout: Duration) -> OTelSdkResult {
-        self.is_shut_down.store(true, Ordering::SeqCst);
-        Ok(())
+    fn shutdown_with_timeout(&self, timeout: Duration) -> OTelSdkResult {
+        self.inlet.shut_down(timeout)
     }
 
     fn temporality(&self) -> Temporality {
-        match self.route.outlet().temporality() {
+        match self.inlet.outlet().temporality() {
             None | Some(config::Temporality::Cumulative) => Temporality::Cumulative,
             Some(config::Temporality::Delta) => Temporality::Delta,
             Some(config::Temporality::LowMemory) => Temporality::LowMemory,

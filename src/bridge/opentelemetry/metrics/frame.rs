@@ -1,17 +1,19 @@
 //! Pure: the SDK's metrics, written as framed OTLP metrics.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
 
-use opentelemetry::{Array, KeyValue, Value as SdkValue};
+use opentelemetry::KeyValue;
 use opentelemetry_sdk::metrics::Temporality;
 use opentelemetry_sdk::metrics::data::{
     AggregatedMetrics, ExponentialBucket, ExponentialHistogramDataPoint, HistogramDataPoint, Metric,
     MetricData,
 };
 
+use super::super::value::Shown;
+use crate::context::unix_nanos;
 use crate::record::{
     AttributeSet, BucketsView, ExponentialPoint, FrameLimits, HistogramPoint, MetricHead, MetricParts,
-    MetricRecord, Number, Part, Period, Shape, Stretch, Value,
+    MetricRecord, Number, Part, Period, Shape, Stretch,
 };
 
 /// Frames a metric and gives it in as many parts as the limits ask for. `record` is storage to reuse.
@@ -40,8 +42,8 @@ fn add_all<'a, T: Measured, G: FnMut(Part<'_>)>(
     let mut parts = begin(shape(data));
     match data {
         MetricData::Gauge(gauge) => {
-            let start = gauge.start_time().map_or(0, nanoseconds);
-            let period = Period { start, time: nanoseconds(gauge.time()) };
+            let start = gauge.start_time().map_or(0, unix_nanos);
+            let period = Period { start, time: unix_nanos(gauge.time()) };
             for point in gauge.data_points() {
                 let attributes = attributes(point.attributes());
                 parts.add(|record| record.number(&attributes, period, point.value().number()));
@@ -130,42 +132,12 @@ fn with_exponential<T: Measured>(
 }
 
 fn period(start: SystemTime, time: SystemTime) -> Period {
-    Period { start: nanoseconds(start), time: nanoseconds(time) }
-}
-
-/// Since 1970; what was before is as good as unknown.
-fn nanoseconds(time: SystemTime) -> u64 {
-    time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64)
+    Period { start: unix_nanos(start), time: unix_nanos(time) }
 }
 
 fn attributes<'a>(pairs: impl Iterator<Item = &'a KeyValue>) -> AttributeSet {
-    let pairs: Vec<_> = pairs.map(|pair| (pair.key.as_str(), &pair.value)).collect();
-    let texts: Vec<_> = pairs.iter().map(|(_, value)| texts(value)).collect();
-    let values = pairs.iter().zip(&texts);
-    AttributeSet::new(values.filter_map(|((key, value), texts)| Some((*key, borrowed(value, texts)?))))
-}
-
-/// The texts of an array of them.
-fn texts(value: &SdkValue) -> Vec<&str> {
-    match value {
-        SdkValue::Array(Array::String(values)) => values.iter().map(|text| text.as_str()).collect(),
-        _ => Vec::new(),
-    }
-}
-
-/// `None` for kinds that the OpenTelemetry API may have one day.
-fn borrowed<'a>(value: &'a SdkValue, texts: &'a [&'a str]) -> Option<Value<'a>> {
-    Some(match value {
-        SdkValue::Bool(truth) => Value::Bool(*truth),
-        SdkValue::I64(number) => Value::Int(*number),
-        SdkValue::F64(number) => Value::Float(*number),
-        SdkValue::String(text) => Value::Str(text.as_str()),
-        SdkValue::Array(Array::Bool(values)) => Value::Bools(values),
-        SdkValue::Array(Array::I64(values)) => Value::Ints(values),
-        SdkValue::Array(Array::F64(values)) => Value::Floats(values),
-        SdkValue::Array(Array::String(_)) => Value::Strs(texts),
-        _ => return None,
-    })
+    let shown: Vec<_> = pairs.map(|pair| (pair.key.as_str(), Shown::new(&pair.value))).collect();
+    AttributeSet::new(shown.iter().map(|(key, shown)| (*key, shown.value())))
 }
 
 /// A type that the SDK's instruments measure in.

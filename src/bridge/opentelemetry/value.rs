@@ -1,0 +1,121 @@
+//! The SDK's values as ours, which borrow them.
+
+use std::borrow::Cow;
+use std::cell::{Cell, OnceCell};
+
+use opentelemetry::logs::AnyValue;
+use opentelemetry::{Array, StringValue};
+
+use crate::record::{MAX_DEPTH, Value};
+
+/// Shows an attribute of a span, a scope or a resource to `see`.
+pub(super) fn with_value<T>(value: &opentelemetry::Value, see: impl FnOnce(Value<'_>) -> T) -> T {
+    see(Shown::new(value).value())
+}
+
+/// A value with what must be at hand to show it as ours.
+pub(super) struct Shown<'a> {
+    value: &'a opentelemetry::Value,
+    /// Of a list of texts.
+    texts: Vec<&'a str>,
+    /// Of a kind that the SDK has added since: it can at least be read.
+    text: Cow<'a, str>,
+}
+
+impl<'a> Shown<'a> {
+    pub(super) fn new(value: &'a opentelemetry::Value) -> Self {
+        let mut shown = Self { value, texts: Vec::new(), text: Cow::Borrowed("") };
+        match value {
+            opentelemetry::Value::Array(Array::String(texts)) => {
+                shown.texts = texts.iter().map(StringValue::as_str).collect();
+            }
+            opentelemetry::Value::Bool(_) | opentelemetry::Value::I64(_) => {}
+            opentelemetry::Value::F64(_) | opentelemetry::Value::String(_) => {}
+            opentelemetry::Value::Array(Array::Bool(_) | Array::I64(_) | Array::F64(_)) => {}
+            other => shown.text = other.as_str(),
+        }
+        shown
+    }
+
+    pub(super) fn value(&self) -> Value<'_> {
+        match self.value {
+            opentelemetry::Value::Bool(truth) => Value::Bool(*truth),
+            opentelemetry::Value::I64(number) => Value::Int(*number),
+            opentelemetry::Value::F64(number) => Value::Float(*number),
+            opentelemetry::Value::String(text) => Value::Str(text.as_str()),
+            opentelemetry::Value::Array(Array::Bool(truths)) => Value::Bools(truths),
+            opentelemetry::Value::Array(Array::I64(numbers)) => Value::Ints(numbers),
+            opentelemetry::Value::Array(Array::F64(numbers)) => Value::Floats(numbers),
+            opentelemetry::Value::Array(Array::String(_)) => Value::Strs(&self.texts),
+            _ => Value::Str(&self.text),
+        }
+    }
+}
+
+/// Shows the body or an attribute of a log record to `see`.
+pub(super) fn with_any_value<T>(value: &AnyValue, see: impl FnOnce(Value<'_>) -> T) -> T {
+    let shelf = Shelf::for_all_in(value);
+    see(shelf.value(value, 0))
+}
+
+/// Holds the lists that nested values are made of; each has a place of its own, as later ones borrow earlier ones.
+struct Shelf<'a> {
+    places: Vec<OnceCell<List<'a>>>,
+    taken: Cell<usize>,
+}
+
+enum List<'a> {
+    Array(Vec<Value<'a>>),
+    Map(Vec<(&'a str, Value<'a>)>),
+    Text(String),
+}
+
+impl<'a> Shelf<'a> {
+    fn for_all_in(value: &AnyValue) -> Self {
+        let places = std::iter::repeat_with(OnceCell::new).take(lists_in(value, 0)).collect();
+        Self { places, taken: Cell::new(0) }
+    }
+
+    fn value(&'a self, value: &'a AnyValue, depth: usize) -> Value<'a> {
+        match value {
+            AnyValue::Int(number) => Value::Int(*number),
+            AnyValue::Double(number) => Value::Float(*number),
+            AnyValue::String(text) => Value::Str(text.as_str()),
+            AnyValue::Boolean(truth) => Value::Bool(*truth),
+            AnyValue::Bytes(bytes) => Value::Bytes(bytes),
+            // so deep that it will not be written: nobody looks further
+            AnyValue::ListAny(_) | AnyValue::Map(_) if depth > MAX_DEPTH => Value::Array(&[]),
+            AnyValue::ListAny(values) => {
+                let values = values.iter().map(|value| self.value(value, depth + 1));
+                self.keep(List::Array(values.collect()))
+            }
+            AnyValue::Map(entries) => {
+                let entries = entries.iter().map(|(key, value)| (key.as_str(), self.value(value, depth + 1)));
+                self.keep(List::Map(entries.collect()))
+            }
+            // a kind that the SDK has added since can at least be read
+            other => self.keep(List::Text(format!("{other:?}"))),
+        }
+    }
+
+    fn keep(&'a self, list: List<'a>) -> Value<'a> {
+        let place = self.taken.replace(self.taken.get() + 1);
+        match self.places[place].get_or_init(|| list) {
+            List::Array(values) => Value::Array(values),
+            List::Map(entries) => Value::Map(entries),
+            List::Text(text) => Value::Str(text),
+        }
+    }
+}
+
+/// How many places a value needs.
+fn lists_in(value: &AnyValue, depth: usize) -> usize {
+    match value {
+        AnyValue::Int(_) | AnyValue::Double(_) | AnyValue::String(_) => 0,
+        AnyValue::Boolean(_) | AnyValue::Bytes(_) => 0,
+        AnyValue::ListAny(_) | AnyValue::Map(_) if depth > MAX_DEPTH => 0,
+        AnyValue::ListAny(values) => 1 + values.iter().map(|value| lists_in(value, depth + 1)).sum::<usize>(),
+        AnyValue::Map(entries) => 1 + entries.values().map(|value| lists_in(value, depth + 1)).sum::<usize>(),
+        _ => 1,
+    }
+}
