@@ -21,6 +21,7 @@ const HOUSE: &[Row] = &[
     // what can be said, in wire format
     row("record",          &["fork"],                                         &["prost", "opentelemetry_proto"]),
     row("context",         &["record"],                                       &[]),
+    row("context/suppress*", &[],                                             &["opentelemetry"]),
     // pure: many measurements as one point
     row("aggregate",       &["record"],                                       &[]),
     // pure: which traces are kept

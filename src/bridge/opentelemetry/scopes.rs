@@ -92,7 +92,7 @@ impl Targets {
 /// Whether nobody has told the SDK what it runs in: it then names itself and a service that it does not know.
 fn says_nothing(resource: &Resource) -> bool {
     resource.iter().all(|(key, value)| match key.as_str() {
-        "service.name" => value.as_str() == "unknown_service",
+        "service.name" => value.as_str().starts_with("unknown_service"),
         key => key.starts_with("telemetry.sdk."),
     })
 }
