@@ -128,7 +128,9 @@ fn measure_all_kinds(provider: &SdkMeterProvider) {
     meter.u64_observable_counter("observed.u64").with_callback(|seen| seen.observe(9, &[])).build();
     let observed = meter.f64_observable_gauge("observed.f64");
     observed
-        .with_callback(move |seen| pairs.iter().for_each(|pair| seen.observe(0.1, &[pair.clone()])))
+        .with_callback(move |seen| {
+            pairs.iter().for_each(|pair| seen.observe(0.1, std::slice::from_ref(pair)))
+        })
         .build();
 }
 

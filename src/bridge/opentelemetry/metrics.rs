@@ -42,17 +42,20 @@ use crate::route::Route;
 ///
 /// The SDK's `PeriodicReader` has a thread and an interval of its own, 60 seconds unless `with_interval` or
 /// `OTEL_METRIC_EXPORT_INTERVAL` says otherwise; the interval of this crate's exporters is for the instruments of
-/// [`Meter`](crate::Meter)s. A `ManualReader` collects when it is told to: hand what it collected to
-/// [`export`](PushMetricExporter::export), whose future is ready at once.
+/// [`Meter`](crate::Meter)s. A `ManualReader`, which the SDK has with its feature `experimental_metrics_custom_reader`,
+/// collects when it is told to: hand what it collected to [`export`](PushMetricExporter::export), whose future is ready
+/// at once.
 ///
 /// `SdkMeterProvider::force_flush` only collects, and puts the metrics into the queues; for their delivery call
-/// [`Telemetry::flush`](crate::Telemetry::flush) after it. Shut the provider down first and the telemetry last.
+/// [`Telemetry::flush`](crate::Telemetry::flush) after it. Its `shutdown` delivers them within the SDK's five seconds, or
+/// says that it could not; then the telemetry goes on with them. Shut the provider down first and the telemetry last.
 ///
 /// # What is counted, and what has room
 ///
 /// The ledger counts data points. A metric with many of them is sent in parts, within the limits of the batches and the
 /// queues. When a queue is full, the reader's thread waits, or the whole part is dropped and counted by its points, as
-/// the exporter is set. A part waits for its delivery like a span: newer metrics do not replace it.
+/// the exporter is set. A part waits for its delivery like a span: no newer metrics replace it, as those of
+/// [`Meter`](crate::Meter)s do while they cannot be delivered.
 ///
 /// # Temporality
 ///
@@ -62,8 +65,9 @@ use crate::route::Route;
 /// # How it is written
 ///
 /// As `opentelemetry-otlp` would send it, with these differences: the attributes of a point are sorted, and each key is
-/// there once; an empty key is left out; an unsigned sum beyond the largest signed integer is sent as that integer, not
-/// as 0; empty buckets of an exponential histogram, and metrics without points, are not sent at all.
+/// there once; an empty key is left out; an unsigned number beyond the largest signed one is sent as that, not as 0;
+/// empty buckets of an exponential histogram, and metrics without points, are not sent at all. The SDK has no exemplars
+/// yet.
 #[derive(Debug)]
 pub struct MetricExporter {
     inlet: Inlet,
