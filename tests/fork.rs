@@ -10,6 +10,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use opentelemetry::logs::{LogRecord as _, Logger as _, LoggerProvider as _};
+use opentelemetry_sdk::logs::{SdkLogger, SdkLoggerProvider};
+use standpipe::bridge::opentelemetry::LogExporter;
 use standpipe::receiver::proto::common::v1::any_value::Value;
 use standpipe::receiver::proto::metrics::v1::metric::Data;
 use standpipe::receiver::proto::metrics::v1::number_data_point;
@@ -411,4 +414,49 @@ fn a_child_sends_for_both_routes_and_starts_only_those_it_uses() {
         assert!(reap(child), "the child {name} failed");
     }
     assert_eq!(telemetry.shutdown(PATIENCE).total().delivered, 30);
+}
+
+/// So many log records of a target, by way of the OpenTelemetry SDK.
+fn log_by_sdk(logger: &SdkLogger, target: &'static str, records: u64) {
+    for _ in 0..records {
+        let mut log = logger.create_log_record();
+        log.set_target(target);
+        logger.emit(log);
+    }
+}
+
+#[test]
+fn what_the_opentelemetry_sdk_hands_over_in_a_child_forked_under_load_is_sent_by_the_child() {
+    let name = "what_the_opentelemetry_sdk_hands_over_in_a_child_forked_under_load_is_sent_by_the_child";
+    let Some(endpoint) = process::task() else {
+        let receiver = Receiver::start().unwrap();
+        let reports = process::run(name, &receiver.endpoint());
+        let of_children = receiver.logs().iter().filter(|log| log.scope.name == "child").count() as u64;
+        assert_eq!((of_children, reports), (CHILDREN * SPANS_PER_CHILD, Vec::<String>::new()));
+        return;
+    };
+    let telemetry = start(Exporter::http(endpoint).throttle(Duration::ZERO));
+    let provider = SdkLoggerProvider::builder().with_log_processor(LogExporter::new(&telemetry)).build();
+    let logger = provider.logger("shop");
+    let stop = AtomicBool::new(false);
+    let all_good = thread::scope(|scope| {
+        for _ in 0..LOAD {
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    log_by_sdk(&logger, "load", 10);
+                }
+            });
+        }
+        let child = || {
+            log_by_sdk(&logger, "child", SPANS_PER_CHILD);
+            let counts = telemetry.shutdown(PATIENCE).total();
+            (counts.delivered, counts.lost()) == (SPANS_PER_CHILD, 0)
+        };
+        let children: Vec<_> = (0..CHILDREN).map(|_| fork(child)).collect();
+        let failed = children.into_iter().map(reap).filter(|good| !good).count();
+        stop.store(true, Ordering::Relaxed);
+        failed == 0
+    });
+    assert!(all_good, "a child failed");
+    assert_eq!(telemetry.shutdown(PATIENCE).lost(), 0);
 }
