@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 #![cfg(unix)]
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,8 +14,11 @@ use std::time::Duration;
 
 use log::Log as _;
 use metrics::{counter, describe_counter, gauge};
+use opentelemetry::logs::{LogRecord as _, Logger as _, LoggerProvider as _};
+use opentelemetry_sdk::logs::{SdkLogger, SdkLoggerProvider};
 use standpipe::bridge::log::LogBridge;
 use standpipe::bridge::metrics::MetricsRecorder;
+use standpipe::bridge::opentelemetry::LogExporter;
 use standpipe::bridge::tracing::TracingLayer;
 use standpipe::receiver::proto::common::v1::any_value::Value;
 use standpipe::receiver::proto::metrics::v1::metric::Data;
@@ -577,4 +581,51 @@ fn a_child_sends_for_both_routes_and_starts_only_those_it_uses() {
         assert!(reap(child), "the child {name} failed");
     }
     assert_eq!(telemetry.shutdown(PATIENCE).total().delivered, 30);
+}
+
+/// A log record of a target, by way of the OpenTelemetry SDK.
+fn log_by_sdk(logger: &SdkLogger, target: impl Into<Cow<'static, str>>) {
+    let mut log = logger.create_log_record();
+    log.set_target(target);
+    logger.emit(log);
+}
+
+#[test]
+fn what_the_opentelemetry_sdk_hands_over_in_a_child_forked_under_load_is_sent_by_the_child() {
+    // many short lives: a fork must fall into the moment in which a scope is looked for
+    const LIVES: u64 = 5 * CHILDREN;
+    const LOGS: u64 = 20;
+    let name = "what_the_opentelemetry_sdk_hands_over_in_a_child_forked_under_load_is_sent_by_the_child";
+    let Some(endpoint) = process::task() else {
+        let receiver = Receiver::start().unwrap();
+        let reports = process::run(name, &receiver.endpoint());
+        let of_children = receiver.logs().iter().filter(|log| log.scope.name == "child").count() as u64;
+        assert_eq!((of_children, reports), (LIVES * LOGS, Vec::<String>::new()));
+        return;
+    };
+    let telemetry = start(Exporter::http(endpoint).throttle(Duration::ZERO));
+    let provider = SdkLoggerProvider::builder().with_log_processor(LogExporter::new(&telemetry)).build();
+    let logger = provider.logger("shop");
+    let stop = AtomicBool::new(false);
+    let all_good = thread::scope(|scope| {
+        for _ in 0..LOAD {
+            scope.spawn(|| {
+                // scopes that are not known yet are looked for longest
+                (0..).take_while(|_| !stop.load(Ordering::Relaxed)).for_each(|number: u64| {
+                    log_by_sdk(&logger, format!("load {number}"));
+                });
+            });
+        }
+        let child = || {
+            (0..LOGS).for_each(|_| log_by_sdk(&logger, "child"));
+            let counts = telemetry.shutdown(PATIENCE).total();
+            (counts.delivered, counts.lost()) == (LOGS, 0)
+        };
+        let children: Vec<_> = (0..LIVES).map(|_| fork(child)).collect();
+        let failed = children.into_iter().map(reap).filter(|good| !good).count();
+        stop.store(true, Ordering::Relaxed);
+        failed == 0
+    });
+    assert!(all_good, "a child failed");
+    assert_eq!(telemetry.shutdown(PATIENCE).lost(), 0);
 }

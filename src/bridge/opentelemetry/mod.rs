@@ -27,11 +27,12 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Log records go the same way, by [`LogExporter`] and `SdkLoggerProvider`.
+//! Log records go the same way, by [`LogExporter`] and `SdkLoggerProvider`, and metrics by [`MetricExporter`], which
+//! says more about them.
 //!
 //! # How to put them in
 //!
-//! Both are exporters and processors of the SDK at once:
+//! Those of spans and log records are exporters and processors of the SDK at once:
 //!
 //! | in the builder of the provider | what follows |
 //! |---|---|
@@ -64,11 +65,13 @@
 mod context;
 mod inlet;
 mod log;
+mod metrics;
 mod scopes;
 mod span;
 mod value;
 
 pub use log::LogExporter;
+pub use metrics::MetricExporter;
 pub use span::SpanExporter;
 
 #[cfg(test)]
