@@ -36,7 +36,7 @@
 //!
 //! | in the builder of the provider | what follows |
 //! |---|---|
-//! | `.with_span_processor(exporter)`, `.with_log_processor(exporter)` | recommended: a record goes from the thread that ends it straight into the queue of standpipe. No lock, no second thread, and `force_flush` of the provider reaches the collector |
+//! | `.with_span_processor(exporter)`, `.with_log_processor(exporter)` | recommended: a record goes from the thread that ends it straight into the queue of standpipe, side by side with other threads. No second queue and thread, and `force_flush` of the provider reaches the collector |
 //! | `.with_batch_exporter(exporter)` | the SDK's own queue and thread in front of ours. What the SDK drops as its queue is full is in no [`Ledger`](crate::Ledger), and its `force_flush` only brings records as far as our queue |
 //! | `.with_simple_exporter(exporter)` | as the first, but under a lock of the SDK, and by an executor that panics where another one of its crate runs already. Its `force_flush` does nothing |
 //!
@@ -58,9 +58,8 @@
 //!
 //! # Contexts
 //!
-//! Both read and write the same W3C headers. Within a process a
-//! [`SpanContext`](crate::SpanContext) is made of OpenTelemetry's by
-//! `try_from`, and the other way round by `into`.
+//! Both read and write the same W3C headers. Within a process a [`SpanContext`](crate::SpanContext) is made of
+//! OpenTelemetry's by `try_from`, and the other way round by `into`.
 
 mod context;
 mod inlet;
