@@ -7,13 +7,14 @@
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use standpipe::bridge::log::LogBridge;
 use standpipe::bridge::tracing::{Events, TracingLayer};
 use standpipe::receiver::{Answer, Receiver};
-use standpipe::{Config, Exporter, Flushed, Ledger, Problem, Severity, Telemetry};
+use standpipe::{Config, Exporter, Flushed, Ledger, Problem, Route, Severity, Telemetry};
 use support::process;
 use support::tls::{TestCa, TlsFront};
 use tracing_log::LogTracer;
@@ -294,4 +295,38 @@ fn the_start_and_the_end_of_another_exporter_make_no_record() {
     assert_only(0, &program.telemetry.ledger());
     program.speak();
     assert_eq!(program.end(1, PATIENCE, &["rustls", "ureq", "ureq_proto"]).lost(), 0);
+}
+
+/// A logger of the program's own, which asks for a logger each time.
+struct Asking(Route);
+
+impl log::Log for Asking {
+    fn enabled(&self, _: &log::Metadata<'_>) -> bool {
+        true
+    }
+
+    fn log(&self, record: &log::Record<'_>) {
+        ASKED.fetch_add(1, Ordering::SeqCst);
+        self.0.logger(record.target()).info("asked").emit();
+    }
+
+    fn flush(&self) {}
+}
+
+static ASKED: AtomicU64 = AtomicU64::new(0);
+
+#[test]
+fn a_logger_that_asks_for_loggers_does_not_wait_for_the_start_it_hears_of() {
+    let Some(endpoint) = process::task() else {
+        let receiver = Receiver::start().unwrap();
+        let name = "a_logger_that_asks_for_loggers_does_not_wait_for_the_start_it_hears_of";
+        return drop(process::run(name, &receiver.endpoint()));
+    };
+    let start = || Telemetry::start(Config::new().exporter(hasty(Exporter::http(&endpoint)))).unwrap();
+    let telemetry = start();
+    let route: &Route = telemetry.as_ref();
+    LogBridge::new(route).chain(Asking(route.clone())).install().unwrap();
+    drop(start());
+    assert!(ASKED.load(Ordering::SeqCst) > 0, "starting is not logged any more: this test proves nothing");
+    assert_eq!(telemetry.ledger().total().accepted, 0);
 }
