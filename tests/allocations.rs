@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use allocations::CountingAllocator;
 use log::Log as _;
+use metrics::{Key, Level, Metadata, Recorder, Unit, counter, describe_counter, gauge, histogram};
 use standpipe::bridge::log::LogBridge;
+use standpipe::bridge::metrics::MetricsRecorder;
 use standpipe::receiver::Receiver;
 use standpipe::{
     Application, Config, Exporter, Flushed, Logger, Sampler, Severity, Signal, SpanContext, Status,
@@ -298,6 +300,38 @@ fn a_record_of_the_log_crate_that_has_to_be_formatted_allocates_nothing() {
         bridge.log(&record.key_values(&key_values).args(format_args!("paid {order}")).build());
     };
     assert_eq!(steady_state_of_bridge(emit), 0);
+}
+
+#[test]
+fn a_metric_of_the_metrics_crate_that_was_used_before_is_found_and_measured_without_an_allocation() {
+    let receiver = Receiver::start().unwrap();
+    let one = Exporter::http(receiver.endpoint()).id("one").interval(LONG);
+    let other = Exporter::http(receiver.endpoint()).id("other").interval(LONG);
+    let config = Config::new().exporter(one).exporter(other.temporality(Temporality::Delta));
+    let telemetry = Telemetry::start(config).unwrap();
+    let recorder = MetricsRecorder::new(&telemetry).cardinality_limit(4);
+    let metadata = Metadata::new(module_path!(), Level::INFO, None);
+    // made up at run time, three within the limit and three beyond it
+    let keys: Vec<_> = (0..6).map(|number| Key::from(("orders", &[("n", number.to_string())]))).collect();
+    let measure = || {
+        for key in &keys {
+            recorder.register_counter(key, &metadata).increment(1);
+            recorder.register_gauge(key, &metadata).increment(1.0);
+        }
+        counter!("bare").increment(1);
+        counter!("orders", "country" => "SE", "kind" => "web").absolute(7);
+        gauge!("open", "door" => "front").decrement(1.0);
+        gauge!("open", "door" => "front").set(2.0);
+        histogram!("size", "kind" => "web").record(12.5);
+        histogram!("size", "kind" => "web").record_many(12.5, 3);
+        describe_counter!("bare", Unit::Count, "without labels");
+    };
+    metrics::with_local_recorder(&recorder, || {
+        measure();
+        assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+        assert_eq!(allocations(|| (0..MEASURED).for_each(|_| measure())), 0);
+    });
+    assert_eq!(telemetry.shutdown(LONG).lost(), 0);
 }
 
 #[test]

@@ -12,7 +12,9 @@ use std::thread;
 use std::time::Duration;
 
 use log::Log as _;
+use metrics::{counter, describe_counter, gauge};
 use standpipe::bridge::log::LogBridge;
+use standpipe::bridge::metrics::MetricsRecorder;
 use standpipe::receiver::proto::common::v1::any_value::Value;
 use standpipe::receiver::proto::metrics::v1::metric::Data;
 use standpipe::receiver::proto::metrics::v1::number_data_point;
@@ -374,6 +376,67 @@ fn children_that_only_measure_start_from_zero_and_push_for_themselves() {
     });
     assert!(all_good, "a child failed");
     bound.add(5);
+    assert_eq!(telemetry.shutdown(PATIENCE).lost(), 0);
+}
+
+#[test]
+fn a_childs_counters_of_the_metrics_crate_start_from_zero_whether_kept_or_found() {
+    let Some(endpoint) = process::task() else {
+        let receiver = Receiver::start().unwrap();
+        let name = "a_childs_counters_of_the_metrics_crate_start_from_zero_whether_kept_or_found";
+        process::run(name, &receiver.endpoint());
+        for (name, of_child, of_parent) in [("orders", 6, 101), ("total", 30, 30)] {
+            let mut sums: Vec<_> = received_sums(&receiver, name).into_iter().map(|(sum, _)| sum).collect();
+            sums.sort();
+            let mut expected = vec![of_child; CHILDREN as usize];
+            expected.push(of_parent);
+            expected.sort();
+            assert_eq!(sums, expected, "{name}");
+        }
+        return;
+    };
+    let telemetry = start(Exporter::http(endpoint).interval(Duration::from_secs(600)));
+    let recorder = &MetricsRecorder::new(&telemetry).cardinality_limit(100);
+    let within = |work: &dyn Fn()| metrics::with_local_recorder(recorder, work);
+    let stop = AtomicBool::new(false);
+    let (kept, total) = metrics::with_local_recorder(recorder, || (counter!("orders"), counter!("total")));
+    kept.increment(100);
+    total.absolute(20);
+    let all_good = thread::scope(|scope| {
+        // new keys, names and descriptions all the time: forks fall into every state of their making
+        for _ in 0..LOAD {
+            scope.spawn(|| {
+                for number in (0..1_000_000).take_while(|_| !stop.load(Ordering::Relaxed)) {
+                    within(&|| {
+                        counter!("load", "number" => (number % 200).to_string()).increment(1);
+                        describe_counter!(format!("load.{}", number % 1000), "described");
+                        gauge!(format!("load.{}", number % 1000)).increment(1.0);
+                    });
+                }
+            });
+        }
+        let child = || {
+            kept.increment(1);
+            total.absolute(10);
+            total.absolute(30);
+            within(&|| {
+                counter!("orders").increment(2);
+                counter!("total").absolute(25);
+                counter!("load", "number" => "new").increment(1);
+                describe_counter!("of child", "new");
+                gauge!("of child").increment(1.0);
+            });
+            kept.increment(3);
+            telemetry.shutdown(PATIENCE).lost() == 0
+        };
+        let children: Vec<_> = (0..CHILDREN).map(|_| fork(child)).collect();
+        let failed = children.into_iter().map(reap).filter(|good| !good).count();
+        stop.store(true, Ordering::Relaxed);
+        failed == 0
+    });
+    assert!(all_good, "a child failed");
+    kept.increment(1);
+    total.absolute(30);
     assert_eq!(telemetry.shutdown(PATIENCE).lost(), 0);
 }
 

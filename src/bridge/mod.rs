@@ -7,5 +7,9 @@
 
 #[cfg(feature = "log")]
 pub mod log;
+#[cfg(feature = "metrics")]
+pub mod metrics;
+#[cfg(feature = "opentelemetry")]
+pub mod opentelemetry;
 #[cfg(feature = "tracing")]
 pub mod tracing;

@@ -13,9 +13,9 @@ pub(super) struct Keyed {
     /// A bit for the hash of each of them: a key whose bit is not set is new.
     seen: u64,
     rules: Rules,
-    dropped: u32,
+    pub(super) dropped: u32,
     /// The part that is being written.
-    part: Option<Part>,
+    pub(super) part: Option<Part>,
     /// Where the fields stand that can be replaced; 0 is no place, as the headroom is there.
     replaceable: [u32; 4],
 }
@@ -41,11 +41,11 @@ pub(super) struct PartRules {
 
 /// A part that is being written; ended by [`Keyed::close_part`].
 #[derive(Debug, Clone, Copy)]
-struct Part {
+pub(super) struct Part {
     nested: Nested,
     rules: PartRules,
     first_key: usize,
-    dropped: u32,
+    pub(super) dropped: u32,
 }
 
 /// An attribute that is already written: a hash of its key and where it stands.
