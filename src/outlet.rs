@@ -71,9 +71,10 @@ impl Outlet {
     /// When a thread could not be started; none is left running then.
     pub(crate) fn start(plan: Arc<Plan>) -> io::Result<Self> {
         fork::watch();
+        let prepared: Vec<_> = plan.blueprints.iter().map(Blueprint::prepare).collect();
         fork::undisturbed(|| {
-            let pipelines = plan.blueprints.iter().map(Pipeline::start).collect::<io::Result<Vec<_>>>()?;
-            Ok(Self::with(plan, pipelines))
+            let pipelines = prepared.into_iter().map(Pipeline::start).collect::<io::Result<Vec<_>>>()?;
+            Ok(Self::with(Arc::clone(&plan), pipelines))
         })
     }
 
@@ -197,10 +198,11 @@ impl Outlet {
             true => &[],
             false => &self.plan.blueprints[..],
         };
+        let prepared: Vec<_> = blueprints.iter().map(Blueprint::prepare).collect();
         fork::undisturbed(|| {
             self.heir.get_or_init(|| {
                 // a child that gets no thread goes on without those exporters, as emitting never fails
-                let started = blueprints.iter().filter_map(|blueprint| Pipeline::start(blueprint).ok());
+                let started = prepared.into_iter().filter_map(|prepared| Pipeline::start(prepared).ok());
                 Box::new(Self::with(Arc::clone(&self.plan), started.collect()))
             })
         })

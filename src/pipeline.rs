@@ -16,7 +16,7 @@ use crate::queue::Queue;
 use crate::record::{FrameLimits, Scope, Severity, Signal};
 use crate::stats::{Books, ExporterLedger};
 use crate::throttle::Throttle;
-use crate::transport::Opener;
+use crate::transport::{Opener, Transport};
 use crate::worker::{Calls, Push, State, Worker};
 
 /// What a request needs beside its records and the resource: headers of messages, rounded up.
@@ -58,10 +58,21 @@ impl Blueprint {
         }
     }
 
+    /// Opens the way out. The program's loggers hear of it, so no lock may be held; yet it is no record of the program.
+    pub(crate) fn prepare(&self) -> Prepared<'_> {
+        Prepared { blueprint: self, transport: context::quietly(|| (self.transport)()) }
+    }
+
     fn push(&self) -> Option<Push> {
         let (reader, interval) = self.metrics.clone()?;
         Some(Push { reader, interval, limits: self.frame_limits() })
     }
+}
+
+/// An exporter whose thread is still to be started.
+pub(crate) struct Prepared<'b> {
+    blueprint: &'b Blueprint,
+    transport: Box<dyn Transport>,
 }
 
 /// Which records are for an exporter.
@@ -106,7 +117,7 @@ impl Pipeline {
     ///
     /// # Errors
     /// When the system has no thread to give.
-    pub(crate) fn start(blueprint: &Blueprint) -> io::Result<Self> {
+    pub(crate) fn start(Prepared { blueprint, transport }: Prepared<'_>) -> io::Result<Self> {
         let (wake, woken) = bounded(1);
         let (stop, stopped) = bounded(1);
         let (flush, flushes) = unbounded();
@@ -114,8 +125,6 @@ impl Pipeline {
         let books = Arc::new(Books::default());
         let queue = Queue::new(&blueprint.queue, blueprint.largest_record(), Arc::clone(&books), wake);
         let queue = Arc::new(queue);
-        // what it logs is no record of the program
-        let transport = context::quietly(|| (blueprint.transport)());
         let interrupt = transport.interrupter();
         let worker = Worker {
             queue: Arc::clone(&queue),

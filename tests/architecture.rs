@@ -70,7 +70,7 @@ const HOUSE: &[Row] = &[
     // what other crates' telemetry comes in by: one outside crate each
     row("bridge",          &[],                                               &[]),
     row("bridge/tracing*", &["fork", "record", "context", "tracer", "logger", "route"], &["tracing", "tracing_subscriber"]),
-    row("bridge/log*",     &["fork", "record", "pool", "logger", "route"],    &["log"]),
+    row("bridge/log*",     &["fork", "record", "context", "pool", "logger", "route"], &["log"]),
     row("bridge/metrics*", &["fork", "record", "meter", "route"],             &["metrics"]),
     row("bridge/opentelemetry*", &["fork", "record", "context", "config", "pool", "outlet", "route"], &["opentelemetry", "opentelemetry_sdk"]),
     // asks a collector whether it can be reached

@@ -24,7 +24,7 @@ use standpipe::receiver::proto::common::v1::any_value::Value;
 use standpipe::receiver::proto::metrics::v1::metric::Data;
 use standpipe::receiver::proto::metrics::v1::number_data_point;
 use standpipe::receiver::{ReceivedLog, ReceivedSpan, Receiver};
-use standpipe::{Application, Config, Exporter, Signal, Telemetry, Tracer};
+use standpipe::{Application, Config, Exporter, Route, Signal, Telemetry, Tracer};
 use support::process;
 use tracing_subscriber::prelude::*;
 
@@ -242,6 +242,40 @@ fn a_child_logs_for_itself_and_leaves_what_was_begun_before_the_fork_to_the_pare
     assert!(reap(child), "the child failed");
     across.unwrap().emit();
     assert_eq!(telemetry.shutdown(PATIENCE).total().delivered, 2);
+}
+
+/// A logger that asks for a logger each time.
+struct Asking(Route);
+
+impl log::Log for Asking {
+    fn enabled(&self, _: &log::Metadata<'_>) -> bool {
+        true
+    }
+
+    fn log(&self, record: &log::Record<'_>) {
+        self.0.logger(record.target()).info("logged").emit();
+    }
+
+    fn flush(&self) {}
+}
+
+#[test]
+fn a_childs_logger_may_ask_for_loggers_while_its_exporter_starts() {
+    let Some(endpoint) = process::task() else {
+        let receiver = Receiver::start().unwrap();
+        let name = "a_childs_logger_may_ask_for_loggers_while_its_exporter_starts";
+        process::run(name, &receiver.endpoint());
+        return assert_eq!(receiver.span_count(), 1);
+    };
+    let telemetry = start(Exporter::http(endpoint));
+    let route: &Route = telemetry.as_ref();
+    log::set_boxed_logger(Box::new(Asking(route.clone()))).unwrap();
+    log::set_max_level(log::LevelFilter::Trace);
+    let child = fork(|| {
+        emit(&telemetry.tracer("shop"), "child", 1);
+        telemetry.shutdown(PATIENCE).total().delivered == 1
+    });
+    assert!(reap(child));
 }
 
 #[test]

@@ -55,7 +55,7 @@ impl World {
         adjust(&mut blueprint);
         let scope = Arc::new(Scope::new(Signal::Metrics, "shop", ""));
         let meter = Meter::new(registry, scope);
-        Self { gate, meter, pipeline: Pipeline::start(&blueprint).unwrap() }
+        Self { gate, meter, pipeline: Pipeline::start(blueprint.prepare()).unwrap() }
     }
 
     fn accept(&self) -> Vec<(String, i64)> {
