@@ -1,5 +1,8 @@
 //! The callers' way to the exporters: a record is encoded once and handed to each.
 
+#[cfg(feature = "opentelemetry")]
+mod metrics;
+
 use std::io;
 use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -68,9 +71,10 @@ impl Outlet {
     /// When a thread could not be started; none is left running then.
     pub(crate) fn start(plan: Arc<Plan>) -> io::Result<Self> {
         fork::watch();
+        let prepared: Vec<_> = plan.blueprints.iter().map(Blueprint::prepare).collect();
         fork::undisturbed(|| {
-            let pipelines = plan.blueprints.iter().map(Pipeline::start).collect::<io::Result<Vec<_>>>()?;
-            Ok(Self::with(plan, pipelines))
+            let pipelines = prepared.into_iter().map(Pipeline::start).collect::<io::Result<Vec<_>>>()?;
+            Ok(Self::with(Arc::clone(&plan), pipelines))
         })
     }
 
@@ -123,7 +127,7 @@ impl Outlet {
     #[inline]
     pub(crate) fn push_span(&self, scope: &Arc<Scope>, record: &[u8]) {
         for pipeline in self.takers(|intake| intake.takes(Signal::Traces)) {
-            pipeline.push(scope, record);
+            pipeline.push(scope, record, 1);
         }
     }
 
@@ -136,7 +140,7 @@ impl Outlet {
     #[inline]
     pub(crate) fn push_log(&self, scope: &Arc<Scope>, severity: Severity, record: &[u8]) {
         for pipeline in self.takers(|intake| intake.takes_log(severity)) {
-            pipeline.push(scope, record);
+            pipeline.push(scope, record, 1);
         }
     }
 
@@ -194,10 +198,11 @@ impl Outlet {
             true => &[],
             false => &self.plan.blueprints[..],
         };
+        let prepared: Vec<_> = blueprints.iter().map(Blueprint::prepare).collect();
         fork::undisturbed(|| {
             self.heir.get_or_init(|| {
                 // a child that gets no thread goes on without those exporters, as emitting never fails
-                let started = blueprints.iter().filter_map(|blueprint| Pipeline::start(blueprint).ok());
+                let started = prepared.into_iter().filter_map(|prepared| Pipeline::start(prepared).ok());
                 Box::new(Self::with(Arc::clone(&self.plan), started.collect()))
             })
         })

@@ -13,14 +13,16 @@ use crate::context;
 use crate::meter::Reader;
 use crate::problem::{Hook, Teller};
 use crate::queue::Queue;
-use crate::record::{Scope, Severity, Signal};
+use crate::record::{FrameLimits, Scope, Severity, Signal};
 use crate::stats::{Books, ExporterLedger};
 use crate::throttle::Throttle;
-use crate::transport::Opener;
+use crate::transport::{Opener, Transport};
 use crate::worker::{Calls, Push, State, Worker};
 
 /// What a request needs beside its records and the resource: headers of messages, rounded up.
 const FRAME_BYTES: usize = 16;
+/// A metric with more than this is framed in parts, so that a collector that finds a request too large can be sent less.
+const MOST_METRIC_BYTES: usize = 64 << 10;
 
 /// Everything that is needed to start an exporter, in this process or in a forked child.
 pub(crate) struct Blueprint {
@@ -45,10 +47,32 @@ impl Blueprint {
         self.batch.bytes.saturating_sub(self.resource.len() + FRAME_BYTES).min(self.queue.bytes)
     }
 
+    /// How its metrics are divided.
+    pub(crate) fn frame_limits(&self) -> FrameLimits {
+        let largest = self.largest_record();
+        FrameLimits {
+            bytes: largest.min(MOST_METRIC_BYTES),
+            // so few that they find a place beside what callers put into the queue all the time
+            points: self.batch.records.min(self.queue.records / 4).max(1) as u64,
+            largest,
+        }
+    }
+
+    /// Opens the way out. The program's loggers hear of it, so no lock may be held; yet it is no record of the program.
+    pub(crate) fn prepare(&self) -> Prepared<'_> {
+        Prepared { blueprint: self, transport: context::quietly(|| (self.transport)()) }
+    }
+
     fn push(&self) -> Option<Push> {
         let (reader, interval) = self.metrics.clone()?;
-        Some(Push { reader, interval, largest_record: self.largest_record() })
+        Some(Push { reader, interval, limits: self.frame_limits() })
     }
+}
+
+/// An exporter whose thread is still to be started.
+pub(crate) struct Prepared<'b> {
+    blueprint: &'b Blueprint,
+    transport: Box<dyn Transport>,
 }
 
 /// Which records are for an exporter.
@@ -93,7 +117,7 @@ impl Pipeline {
     ///
     /// # Errors
     /// When the system has no thread to give.
-    pub(crate) fn start(blueprint: &Blueprint) -> io::Result<Self> {
+    pub(crate) fn start(Prepared { blueprint, transport }: Prepared<'_>) -> io::Result<Self> {
         let (wake, woken) = bounded(1);
         let (stop, stopped) = bounded(1);
         let (flush, flushes) = unbounded();
@@ -101,8 +125,6 @@ impl Pipeline {
         let books = Arc::new(Books::default());
         let queue = Queue::new(&blueprint.queue, blueprint.largest_record(), Arc::clone(&books), wake);
         let queue = Arc::new(queue);
-        // what it logs is no record of the program
-        let transport = context::quietly(|| (blueprint.transport)());
         let interrupt = transport.interrupter();
         let worker = Worker {
             queue: Arc::clone(&queue),
@@ -132,9 +154,10 @@ impl Pipeline {
         self.intake
     }
 
+    /// Takes in what is framed as one and counts as so many records.
     #[inline]
-    pub(crate) fn push(&self, scope: &Arc<Scope>, record: &[u8]) {
-        self.queue.push(scope, record);
+    pub(crate) fn push(&self, scope: &Arc<Scope>, frame: &[u8], records: usize) {
+        self.queue.push(scope, frame, records);
     }
 
     pub(crate) fn turn_away_too_large(&self, signal: Signal) {

@@ -6,14 +6,21 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::collections::BTreeSet;
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, OnceLock};
 use std::thread;
 use std::time::Duration;
 
+use opentelemetry::logs::{LogRecord, Logger, LoggerProvider};
+use opentelemetry::trace::{Span, Tracer, TracerProvider};
+use opentelemetry_sdk::logs::{SdkLogger, SdkLoggerProvider};
+use opentelemetry_sdk::trace::{SdkTracer, SdkTracerProvider};
 use standpipe::bridge::log::LogBridge;
+use standpipe::bridge::metrics::MetricsRecorder;
+use standpipe::bridge::opentelemetry::{LogExporter, SpanExporter};
 use standpipe::bridge::tracing::{Events, TracingLayer};
 use standpipe::receiver::{Answer, Receiver};
-use standpipe::{Config, Exporter, Flushed, Ledger, Problem, Severity, Telemetry};
+use standpipe::{Config, Exporter, Flushed, Ledger, Problem, Route, Severity, Telemetry};
 use support::process;
 use support::tls::{TestCa, TlsFront};
 use tracing_log::LogTracer;
@@ -50,10 +57,19 @@ impl log::Log for OwnThreads {
     fn flush(&self) {}
 }
 
-/// A program whose logs, spans and events all go into its own telemetry.
+/// A program whose logs, spans, events and measurements all go into its own telemetry.
 struct Program {
     telemetry: Telemetry,
+    /// Ends with the program.
+    _tracers: SdkTracerProvider,
+    loggers: SdkLoggerProvider,
 }
+
+/// What the program speaks with by way of the OpenTelemetry SDK.
+static OTEL: OnceLock<(SdkTracer, SdkLogger)> = OnceLock::new();
+/// The spans and log records of one saying: by the log crate, by it and tracing, by tracing, by OpenTelemetry.
+const SPANS: u64 = 2;
+const LOGS: u64 = 4;
 
 impl Program {
     fn start(exporter: Exporter) -> Self {
@@ -63,14 +79,27 @@ impl Program {
         let layer = TracingLayer::new(&telemetry).events(Events::Both);
         tracing::subscriber::set_global_default(tracing_subscriber::registry().with(layer)).unwrap();
         assert_eq!(log::max_level(), log::LevelFilter::Trace);
-        Self { telemetry }
+        MetricsRecorder::new(&telemetry).install().unwrap();
+        // straight into the queue, and by way of a thread of the SDK
+        let tracers = SdkTracerProvider::builder().with_span_processor(SpanExporter::new(&telemetry)).build();
+        let loggers = SdkLoggerProvider::builder().with_batch_exporter(LogExporter::new(&telemetry)).build();
+        OTEL.set((tracers.tracer("shop"), loggers.logger("shop"))).unwrap();
+        Self { telemetry, _tracers: tracers, loggers }
     }
 
-    /// Says something in every way that it knows: one span and three log records.
+    /// Says something in every way that it knows.
     fn speak(&self) {
         let _checkout = tracing::info_span!("checkout").entered();
         log::info!("a customer came in");
         tracing::info!("paid");
+        speak_by_the_sdk();
+        metrics::counter!("customers").increment(1);
+        self.hand_over();
+    }
+
+    /// Has the SDK hand over the log records that it still holds.
+    fn hand_over(&self) {
+        self.loggers.force_flush().unwrap();
     }
 
     /// Speaks, and waits until that is settled; again and again, as what a round brings in would go with the next.
@@ -78,6 +107,8 @@ impl Program {
         for round in 1..=ROUNDS {
             self.speak();
             assert_eq!(self.telemetry.flush(PATIENCE), Flushed::Complete);
+            // what was said about that would be in the hands of the SDK now
+            self.hand_over();
             assert_only(round, &self.telemetry.ledger());
         }
     }
@@ -85,8 +116,10 @@ impl Program {
     /// Shuts down, and finds nothing but what was said so many times, although these spoke on the exporter's thread.
     fn end(self, times: u64, budget: Duration, speakers: &[&str]) -> Ledger {
         let ledger = self.telemetry.shutdown(budget);
-        drop(self.telemetry);
         assert_only(times, &ledger);
+        // what comes now is turned away and counted
+        self.hand_over();
+        assert_only(times, &self.telemetry.ledger());
         let own = OWN.lock().unwrap();
         assert_eq!(
             *own,
@@ -110,20 +143,40 @@ fn tell(problem: &Problem) {
     let _problem = tracing::error_span!("problem").entered();
     log::warn!(target: HOOK, "{problem}");
     tracing::error!("{problem}");
+    speak_by_the_sdk();
+    // no record, and no reason to send any: it goes with the next push, as what the program counts
+    metrics::counter!("problems").increment(1);
+}
+
+fn speak_by_the_sdk() {
+    let (tracer, logger) = OTEL.get().unwrap();
+    tracer.start("said by OpenTelemetry").end();
+    let mut record = logger.create_log_record();
+    record.set_body("said by OpenTelemetry".into());
+    record.set_severity_number(opentelemetry::logs::Severity::Info);
+    logger.emit(record);
 }
 
 #[track_caller]
 fn assert_only(times: u64, ledger: &Ledger) {
     let exporter = &ledger.exporters[0];
-    assert_eq!((exporter.traces.accepted, exporter.logs.accepted), (times, 3 * times), "{ledger}");
+    let accepted = (exporter.traces.accepted, exporter.logs.accepted);
+    assert_eq!(accepted, (SPANS * times, LOGS * times), "{ledger}");
     assert_eq!(ledger.total().turned_away.total(), 0, "{ledger}");
 }
 
-/// What the collector has got, if all was well: each span with its two events.
+/// What the collector has got, if all was well.
 #[track_caller]
 fn assert_arrived(receiver: &Receiver, times: u64) {
-    assert_eq!((receiver.span_count(), receiver.log_count()), (times, 3 * times));
-    assert!(receiver.spans().iter().all(|received| received.span.events.len() == 2));
+    assert_eq!((receiver.span_count(), receiver.log_count()), (SPANS * times, LOGS * times));
+    // the program's own, which were both said in a span
+    let events: usize = receiver.spans().iter().map(|received| received.span.events.len()).sum();
+    assert_eq!(events as u64, 2 * times);
+    let metrics = receiver.metrics();
+    assert!(
+        metrics.iter().all(|received| ["customers", "problems"].contains(&&*received.metric.name)),
+        "{metrics:?}"
+    );
 }
 
 /// The exporter of a child that was told whom to trust.
@@ -269,12 +322,11 @@ fn break_a_connection(exporter: Exporter, speakers: &[&str]) {
     let program = Program::start(exporter);
     program.speak();
     // as long as it takes for the request to be on its way
-    let Flushed::TimedOut { left } = program.telemetry.flush(Duration::from_millis(300)) else {
-        panic!("nobody answered");
-    };
-    assert_eq!(left, 4);
+    let flushed = program.telemetry.flush(Duration::from_millis(300));
+    assert_ne!(flushed, Flushed::Complete, "nobody answered");
     let ledger = program.end(1, Duration::from_millis(50), speakers);
-    assert_eq!(ledger.total().dropped.shutdown, 4, "{ledger}");
+    let exporter = &ledger.exporters[0];
+    assert_eq!(exporter.traces.dropped.shutdown + exporter.logs.dropped.shutdown, SPANS + LOGS, "{ledger}");
 }
 
 #[test]
@@ -284,7 +336,7 @@ fn the_start_and_the_end_of_another_exporter_make_no_record() {
         let front = TlsFront::start(&ca.leaf("localhost"), receiver.address());
         let name = "the_start_and_the_end_of_another_exporter_make_no_record";
         process::run_with(name, &front.url(), &[(CA, &ca.pem())]);
-        return assert_eq!(receiver.span_count(), 1 + 1);
+        return assert_eq!(receiver.span_count(), SPANS + 1);
     };
     let program = Program::start(trusting(Exporter::http(endpoint.clone())));
     let other = Telemetry::start(Config::new().exporter(trusting(Exporter::http(endpoint)))).unwrap();
@@ -294,4 +346,38 @@ fn the_start_and_the_end_of_another_exporter_make_no_record() {
     assert_only(0, &program.telemetry.ledger());
     program.speak();
     assert_eq!(program.end(1, PATIENCE, &["rustls", "ureq", "ureq_proto"]).lost(), 0);
+}
+
+/// A logger of the program's own, which asks for a logger each time.
+struct Asking(Route);
+
+impl log::Log for Asking {
+    fn enabled(&self, _: &log::Metadata<'_>) -> bool {
+        true
+    }
+
+    fn log(&self, record: &log::Record<'_>) {
+        ASKED.fetch_add(1, Ordering::SeqCst);
+        self.0.logger(record.target()).info("asked").emit();
+    }
+
+    fn flush(&self) {}
+}
+
+static ASKED: AtomicU64 = AtomicU64::new(0);
+
+#[test]
+fn a_logger_that_asks_for_loggers_does_not_wait_for_the_start_it_hears_of() {
+    let Some(endpoint) = process::task() else {
+        let receiver = Receiver::start().unwrap();
+        let name = "a_logger_that_asks_for_loggers_does_not_wait_for_the_start_it_hears_of";
+        return drop(process::run(name, &receiver.endpoint()));
+    };
+    let start = || Telemetry::start(Config::new().exporter(hasty(Exporter::http(&endpoint)))).unwrap();
+    let telemetry = start();
+    let route: &Route = telemetry.as_ref();
+    LogBridge::new(route).chain(Asking(route.clone())).install().unwrap();
+    drop(start());
+    assert!(ASKED.load(Ordering::SeqCst) > 0, "starting is not logged any more: this test proves nothing");
+    assert_eq!(telemetry.ledger().total().accepted, 0);
 }

@@ -6,8 +6,9 @@
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use log::kv::{Error, Source, Value, VisitSource};
 use log::{Level, LevelFilter, Log, Metadata, Record};
@@ -506,6 +507,37 @@ fn records_after_the_shutdown_are_counted() {
     drop(telemetry);
     say(&bridge, Level::Info, format_args!("long after"));
     assert_eq!(receiver.log_count(), 1);
+}
+
+#[test]
+fn a_flush_of_the_logger_sends_what_was_said() {
+    let receiver = Receiver::start().unwrap();
+    let telemetry = start(gathering(&receiver));
+    let bridge = LogBridge::new(&telemetry);
+    say(&bridge, Level::Info, format_args!("said"));
+    bridge.flush();
+    assert_eq!(receiver.log_count(), 1);
+}
+
+#[test]
+fn a_flush_on_an_exporters_own_thread_does_not_wait_for_itself() {
+    let receiver = Receiver::start().unwrap();
+    receiver.script([Answer::status(400).message("no")]);
+    let bridge: Arc<Mutex<Option<LogBridge>>> = Arc::default();
+    let of_hook = Arc::clone(&bridge);
+    let (flushed, flushes) = mpsc::channel();
+    let config = Config::new().exporter(exporter(&receiver)).on_problem(move |_| {
+        let begun = Instant::now();
+        of_hook.lock().unwrap().as_ref().unwrap().flush();
+        flushed.send(begun.elapsed()).unwrap();
+    });
+    let telemetry = start_with(config);
+    *bridge.lock().unwrap() = Some(LogBridge::new(&telemetry));
+    telemetry.tracer("shop").span("refused").end();
+    let took = flushes.recv_timeout(LONG).unwrap();
+    assert!(took < Duration::from_secs(2), "{took:?}");
+    telemetry.shutdown(LONG);
+    bridge.lock().unwrap().take();
 }
 
 #[test]

@@ -36,14 +36,19 @@ mod key_values;
 mod targets;
 
 use std::fmt::{self, Write};
+use std::time::Duration;
 
 use log::{Level, LevelFilter, Log, Metadata, Record, SetLoggerError};
 
+use crate::context;
 use crate::logger::{self, Logger};
 use crate::pool::Pool;
 use crate::record::Severity;
 use crate::route::Route;
 use targets::Targets;
+
+/// As long as the drop of a [`Telemetry`](crate::Telemetry) may take.
+const FLUSH_BUDGET: Duration = Duration::from_secs(2);
 
 /// A logger of the `log` crate whose records leave by a route.
 ///
@@ -167,9 +172,14 @@ impl Log for LogBridge {
         }
     }
 
-    /// Flushes the chained loggers.
+    /// Flushes the chained loggers, and sends what the route has: a program that calls this means to go on only when it
+    /// is said. It waits no longer than two seconds, and not on an exporter's own thread.
     fn flush(&self) {
         self.others.iter().for_each(|other| other.flush());
+        if !context::silenced() {
+            // nobody can be told here; the ledger says what became of it
+            let _ = self.targets.route().flush(FLUSH_BUDGET);
+        }
     }
 }
 

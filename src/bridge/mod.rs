@@ -3,7 +3,8 @@
 //! Each bridge is a feature and a module of its own, and goes straight to records in wire format: no other SDK is in
 //! between. All take a [`Telemetry`](crate::Telemetry), for its main route, or a [`Route`](crate::Route).
 //!
-//! What the exporters' own threads log or trace about sending never comes back in.
+//! What the exporters' own threads log or trace about sending never comes back in. What a program measures there, as in
+//! its [hook](crate::Config::on_problem), is counted: it goes with the next push, and makes none.
 
 #[cfg(feature = "log")]
 pub mod log;

@@ -61,7 +61,7 @@ fn record(number: u8) -> [u8; 5] {
 
 fn push(pipeline: &Pipeline, numbers: impl IntoIterator<Item = u8>) {
     let scope = scope();
-    numbers.into_iter().for_each(|number| pipeline.push(&scope, &record(number)));
+    numbers.into_iter().for_each(|number| pipeline.push(&scope, &record(number), 1));
 }
 
 /// The numbers of the records in a request, in their order.
@@ -100,7 +100,7 @@ fn a_panic_in_the_transport_costs_its_batch_and_not_the_worker() {
     blueprint.hook = Some(Arc::new(move |problem| {
         let _ = told.send(problem.kind);
     }));
-    let pipeline = Pipeline::start(&blueprint).unwrap();
+    let pipeline = Pipeline::start(blueprint.prepare()).unwrap();
     push(&pipeline, [1]);
     gate.panic();
     flush(&pipeline);
@@ -116,7 +116,7 @@ fn a_caller_that_waits_behind_a_panicking_batch_gets_its_room() {
     let gate = Gate::default();
     let mut blueprint = blueprint(&gate);
     blueprint.queue = QueueSettings { records: 1, when_full: WhenFull::Block, ..blueprint.queue };
-    let pipeline = Arc::new(Pipeline::start(&blueprint).unwrap());
+    let pipeline = Arc::new(Pipeline::start(blueprint.prepare()).unwrap());
     push(&pipeline, [1]);
     gate.next();
     // not scoped: a caller that never gets in must fail the test, not hold it
@@ -131,7 +131,7 @@ fn a_caller_that_waits_behind_a_panicking_batch_gets_its_room() {
 #[test]
 fn a_worker_survives_any_number_of_panics() {
     let gate = Gate::default();
-    let pipeline = Pipeline::start(&blueprint(&gate)).unwrap();
+    let pipeline = Pipeline::start(blueprint(&gate).prepare()).unwrap();
     for number in 0..50 {
         push(&pipeline, [number]);
         gate.panic();
@@ -144,7 +144,7 @@ fn a_worker_survives_any_number_of_panics() {
 #[test]
 fn a_panic_during_shutdown_does_not_keep_it_from_its_end() {
     let gate = Gate::default();
-    let pipeline = Pipeline::start(&blueprint(&gate)).unwrap();
+    let pipeline = Pipeline::start(blueprint(&gate).prepare()).unwrap();
     push(&pipeline, [1]);
     gate.next();
     thread::scope(|scope| {
@@ -164,13 +164,13 @@ fn after_a_panic_of_its_own_the_worker_writes_off_all_that_had_left_the_queue() 
     let calls = Calls { stop: bounded(1).1, flush: bounded(1).1, wake: woken };
     let mut worker = worker(&gate, &queue, &books, calls);
     let scope = scope();
-    (0..5).for_each(|number| queue.push(&scope, &record(number)));
+    (0..5).for_each(|number| queue.push(&scope, &record(number), 1));
     let backlog = &mut worker.state.backlog;
     queue.drain(|chunk| backlog.push(chunk));
     let Some(Next::Batch(batch)) = worker.next_batch() else { panic!("there is a batch") };
     worker.state.in_hand = Some((batch.signal, batch.records, batch.queued_bytes));
     // one that came meanwhile is still in the queue
-    queue.push(&scope, &record(5));
+    queue.push(&scope, &record(5), 1);
     worker.write_off();
     let counts = books.read("memory", || queue.accepted()).traces;
     assert_eq!((counts.accepted, counts.dropped.worker_panicked, counts.in_flight), (6, 5, 1), "{counts}");
@@ -180,7 +180,7 @@ fn after_a_panic_of_its_own_the_worker_writes_off_all_that_had_left_the_queue() 
 #[test]
 fn what_the_transport_refuses_is_dropped_and_the_next_batch_goes() {
     let gate = Gate::default();
-    let pipeline = Pipeline::start(&blueprint(&gate)).unwrap();
+    let pipeline = Pipeline::start(blueprint(&gate).prepare()).unwrap();
     push(&pipeline, [1]);
     gate.answer(Verdict::Refused { reason: "no".to_owned() });
     push(&pipeline, [2]);
@@ -192,7 +192,7 @@ fn what_the_transport_refuses_is_dropped_and_the_next_batch_goes() {
 #[test]
 fn a_batch_is_sent_again_until_it_is_taken() {
     let gate = Gate::default();
-    let pipeline = Pipeline::start(&blueprint(&gate)).unwrap();
+    let pipeline = Pipeline::start(blueprint(&gate).prepare()).unwrap();
     push(&pipeline, [1]);
     let first = gate.answer(later());
     gate.answer(later());
@@ -206,7 +206,7 @@ fn a_batch_is_sent_again_until_it_is_taken() {
 fn a_batch_that_is_too_large_is_halved_in_order_and_never_sent_whole_again() {
     let gate = Gate::default();
     let too_large = || Verdict::TooLarge { reason: "413".to_owned() };
-    let pipeline = Pipeline::start(&blueprint(&gate)).unwrap();
+    let pipeline = Pipeline::start(blueprint(&gate).prepare()).unwrap();
     push(&pipeline, [0]);
     gate.next();
     // these four wait for each other behind the gate
@@ -237,7 +237,7 @@ fn an_attempt_has_its_time_out_or_what_is_left_of_the_batch_if_that_is_less() {
     let gate = Gate::default();
     let mut blueprint = blueprint(&gate);
     blueprint.attempt_timeout = Duration::from_secs(3);
-    let pipeline = Pipeline::start(&blueprint).unwrap();
+    let pipeline = Pipeline::start(blueprint.prepare()).unwrap();
     push(&pipeline, [1]);
     let sent = gate.answer(Verdict::Accepted);
     let left = sent.deadline.saturating_duration_since(Instant::now());
@@ -245,7 +245,7 @@ fn an_attempt_has_its_time_out_or_what_is_left_of_the_batch_if_that_is_less() {
     stop(&pipeline);
 
     blueprint.retry.give_up_after = Duration::from_secs(1);
-    let pipeline = Pipeline::start(&blueprint).unwrap();
+    let pipeline = Pipeline::start(blueprint.prepare()).unwrap();
     push(&pipeline, [1]);
     let sent = gate.answer(Verdict::Accepted);
     assert!(sent.deadline <= Instant::now() + Duration::from_secs(1));
@@ -256,7 +256,7 @@ fn a_batch_whose_time_is_up_is_given_up_and_the_next_one_goes() {
     let gate = Gate::default();
     let mut blueprint = blueprint(&gate);
     blueprint.retry.give_up_after = Duration::from_millis(50);
-    let pipeline = Pipeline::start(&blueprint).unwrap();
+    let pipeline = Pipeline::start(blueprint.prepare()).unwrap();
     push(&pipeline, [1]);
     // the gate stays shut until the time is up
     flush(&pipeline);
@@ -269,7 +269,7 @@ fn a_batch_whose_time_is_up_is_given_up_and_the_next_one_goes() {
 #[test]
 fn a_send_that_is_interrupted_at_shutdown_is_counted_as_lost_to_it() {
     let gate = Gate::default();
-    let pipeline = Pipeline::start(&blueprint(&gate)).unwrap();
+    let pipeline = Pipeline::start(blueprint(&gate).prepare()).unwrap();
     push(&pipeline, [1, 2, 3]);
     gate.next();
     let deadline = Instant::now();
@@ -285,7 +285,7 @@ fn a_send_that_is_interrupted_at_shutdown_is_counted_as_lost_to_it() {
 #[test]
 fn what_is_settled_after_the_books_are_closed_changes_nothing() {
     let gate = Gate::default();
-    let pipeline = Pipeline::start(&blueprint(&gate)).unwrap();
+    let pipeline = Pipeline::start(blueprint(&gate).prepare()).unwrap();
     push(&pipeline, [1]);
     gate.next();
     pipeline.start_stop(Instant::now());
@@ -306,7 +306,7 @@ fn a_worker_whose_owner_is_gone_ends() {
     blueprint.hook = Some(Arc::new(move |_| {
         let _ = &running;
     }));
-    let pipeline = Pipeline::start(&blueprint).unwrap();
+    let pipeline = Pipeline::start(blueprint.prepare()).unwrap();
     drop(blueprint);
     drop(pipeline);
     assert!(ended.recv_timeout(PATIENCE).is_err_and(|error| error.is_disconnected()), "the worker lives on");

@@ -26,6 +26,10 @@ impl Targets {
         Self { route, places: (0..PLACES).map(|_| Place::new()).collect() }
     }
 
+    pub(super) fn route(&self) -> &Route {
+        &self.route
+    }
+
     #[inline]
     pub(super) fn logger(&self, target: &str) -> Cow<'_, Logger> {
         let first = hash(target);
