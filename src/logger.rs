@@ -138,10 +138,16 @@ impl Log<'_> {
     /// Sets an attribute. The last value of a key counts; above the limit an attribute is dropped and counted.
     #[inline]
     pub fn set<'v>(mut self, key: &str, value: impl Into<Value<'v>>) -> Self {
+        self.add(key, value);
+        self
+    }
+
+    /// Sets an attribute in place: for a loop over many.
+    #[inline]
+    pub fn add<'v>(&mut self, key: &str, value: impl Into<Value<'v>>) {
         if let Some(open) = &mut self.open {
             open.record.set(key, value.into());
         }
-        self
     }
 
     /// Names the kind of event that this record is one of: all records of a name have the same attributes.

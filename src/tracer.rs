@@ -429,12 +429,17 @@ impl<'a> SpanPart<'a> {
         Self::open(open, |open| open.record.open_link(&target))
     }
 
-    /// Sets an attribute; the last value of a key counts.
-    #[allow(clippy::return_self_not_must_use)]
-    pub fn set<'v>(mut self, key: &str, value: impl Into<Value<'v>>) -> Self {
+    /// Sets an attribute in place: for a loop over many.
+    pub fn add<'v>(&mut self, key: &str, value: impl Into<Value<'v>>) {
         if let Some(record) = &mut self.0 {
             record.set_in_part(key, value.into());
         }
+    }
+
+    /// Sets an attribute; the last value of a key counts.
+    #[allow(clippy::return_self_not_must_use)]
+    pub fn set<'v>(mut self, key: &str, value: impl Into<Value<'v>>) -> Self {
+        self.add(key, value);
         self
     }
 }

@@ -4,3 +4,6 @@
 //! between. All take a [`Telemetry`](crate::Telemetry), for its main route, or a [`Route`](crate::Route).
 //!
 //! What the exporters' own threads log, trace or measure about sending never comes back in.
+
+#[cfg(feature = "tracing")]
+pub mod tracing;

@@ -247,6 +247,12 @@ impl SpanRecord {
         self.is_ok = status == Status::Ok;
     }
 
+    /// Whether somebody has said how it went.
+    #[cfg(feature = "tracing")]
+    pub(crate) fn has_status(&self) -> bool {
+        self.keyed.has(STATUS)
+    }
+
     /// Opens an event; false when the span has as many as it may.
     pub(crate) fn open_event(&mut self, name: &str, time: u64) -> bool {
         self.close_part();

@@ -35,6 +35,8 @@ pub struct DetachedSpan {
     /// Whether its context has been seen, so that its parent and its sampling stay as they are.
     is_settled: bool,
     judge: Judge,
+    /// When it ended, if that was before its end.
+    ended: Option<u64>,
 }
 
 impl DetachedSpan {
@@ -46,7 +48,7 @@ impl DetachedSpan {
         judge: Judge,
     ) -> Self {
         let is_somebody = has_parent || !judge.is_idle;
-        Self { open, context, is_somebody, is_settled: false, judge }
+        Self { open, context, is_somebody, is_settled: false, judge, ended: None }
     }
 
     /// Makes it a child of another span, in another trace if that is in one. The sampler is asked again, and what was
@@ -148,6 +150,27 @@ impl DetachedSpan {
         self
     }
 
+    /// Says how it went, unless somebody has said it.
+    #[cfg(feature = "tracing")]
+    pub(crate) fn status_unless_set(&mut self, status: Status<'_>) {
+        if let Some(open) = self.open.as_mut().filter(|open| !open.record.has_status()) {
+            open.record.set_status(status);
+        }
+    }
+
+    /// It ends now, unless it goes on and ends here again: dropping it later only sends it.
+    #[cfg(feature = "tracing")]
+    #[inline]
+    pub(crate) fn end_here(&mut self) {
+        self.ended = self.open.as_ref().map(|open| open.clock.now());
+    }
+
+    /// Forgets it, as if it had never been.
+    #[cfg(feature = "tracing")]
+    pub(crate) fn discard(mut self) {
+        self.open.take().into_iter().for_each(|open| open.discard());
+    }
+
     /// The role of the span among its neighbours.
     pub fn kind(&mut self, kind: SpanKind) -> &mut Self {
         if let Some(open) = &mut self.open {
@@ -167,7 +190,7 @@ impl DetachedSpan {
     fn finish(&mut self, end: Option<u64>) {
         self.settle();
         if let Some(open) = self.open.take() {
-            let end = end.unwrap_or_else(|| open.clock.now());
+            let end = end.or(self.ended).unwrap_or_else(|| open.clock.now());
             open.finish(end);
         }
     }

@@ -1,0 +1,125 @@
+//! What becomes of an event: an event of its span, a log record, or both.
+
+use tracing::{Level, Metadata};
+
+use super::TracingLayer;
+use super::fields::{Fields, Told};
+use super::place::Place;
+use super::slot::Slot;
+use super::span::{set_error, set_exception, tell_exception};
+use crate::context::SpanContext;
+use crate::logger::Logger;
+use crate::record::{Severity, Status, Value};
+use crate::tracer::DetachedSpan;
+
+/// An event whose fields have been read.
+pub(super) struct Happened<'a> {
+    metadata: &'static Metadata<'static>,
+    place: Place<'a>,
+    fields: &'a Fields,
+    name: &'a str,
+    /// What went wrong, if the event says nothing else: `#[instrument(err)]` makes such ones.
+    failure: Option<&'a str>,
+}
+
+impl<'a> Happened<'a> {
+    pub(super) fn new(metadata: &'static Metadata<'static>, fields: &'a Fields) -> Self {
+        let place = Place::of_event(metadata, fields);
+        let message = fields.find("message").filter(|message| !message.is_empty());
+        let failure = if message.is_none() { fields.find("error") } else { None };
+        Self { metadata, place, fields, name: message.unwrap_or(metadata.name()), failure }
+    }
+
+    /// Makes it an event of the span.
+    pub(super) fn tell_span(&self, slot: &Slot, layer: &TracingLayer) {
+        let mut content = slot.lock();
+        let Some(span) = content.span.as_mut().filter(|span| span.is_recording()) else { return };
+        if let Some(failure) = self.failure {
+            span.status(Status::Error(failure));
+        } else if *self.metadata.level() == Level::ERROR {
+            span.status_unless_set(Status::Error(""));
+        }
+        if layer.exceptions {
+            self.fields.each(|_, told| match told {
+                Told::Error(error) => set_exception(span, &error),
+                Told::Plain(_) => {}
+            });
+        }
+        self.add_to(span, layer);
+    }
+
+    fn add_to(&self, span: &mut DetachedSpan, layer: &TracingLayer) {
+        let is_exception = self.failure.is_some() && layer.exceptions;
+        let mut event = span.event(if is_exception { "exception" } else { self.name });
+        let mut set = |key: &str, value: Value<'_>| event.add(key, value);
+        set("level", Value::Str(self.metadata.level().as_str()));
+        set("target", Value::Str(self.place.target));
+        self.tell_fields(layer.exceptions, &mut set);
+        if layer.location {
+            self.place.tell(set);
+        }
+    }
+
+    /// Makes it a log record: of the span with this context, or of the thread's current one.
+    pub(super) fn tell_log(&self, logger: &Logger, context: Option<&SpanContext>, layer: &TracingLayer) {
+        let severity = severity(self.metadata.level());
+        if !logger.is_enabled(severity) {
+            return;
+        }
+        let mut log = logger.record(severity, self.name);
+        if let Some(context) = context {
+            log = log.context(context);
+        }
+        if let Some(name) = self.own_name() {
+            log = log.event_name(name);
+        }
+        let mut set = |key: &str, value: Value<'_>| log.add(key, value);
+        if layer.scopes.is_fixed() {
+            set("target", Value::Str(self.place.target));
+        }
+        self.tell_fields(layer.exceptions, &mut set);
+        if layer.location {
+            self.place.tell(set);
+        }
+        log.emit();
+    }
+
+    /// The name, if somebody gave it one: otherwise it says where it stands in the code.
+    fn own_name(&self) -> Option<&'static str> {
+        let name = self.metadata.name();
+        if self.place.is_of_log || name.starts_with("event ") { None } else { Some(name) }
+    }
+
+    /// All that is not told elsewhere.
+    fn tell_fields(&self, exceptions: bool, set: &mut dyn FnMut(&str, Value<'_>)) {
+        self.fields.each(|name, told| match told {
+            Told::Plain(Value::Str(_)) if name == "message" => {}
+            Told::Plain(_) if self.place.is_of_log && name.starts_with("log.") => {}
+            Told::Plain(value) if name == "error" && self.failure.is_some() && exceptions => {
+                set("exception.message", value);
+            }
+            Told::Plain(value) => set(name, value),
+            Told::Error(error) => {
+                if exceptions {
+                    tell_exception(&error, &mut *set);
+                }
+                set_error(name, &error, &mut *set);
+            }
+        });
+    }
+
+    /// Where it comes from.
+    pub(super) fn target(&self) -> &'a str {
+        self.place.target
+    }
+}
+
+fn severity(level: &Level) -> Severity {
+    match *level {
+        Level::TRACE => Severity::Trace,
+        Level::DEBUG => Severity::Debug,
+        Level::INFO => Severity::Info,
+        Level::WARN => Severity::Warn,
+        Level::ERROR => Severity::Error,
+    }
+}

@@ -1,0 +1,183 @@
+//! What a span or an event says, read from its fields while no lock is held: how a value looks is up to the program.
+
+use std::cell::Cell;
+use std::error::Error;
+use std::fmt::{self, Write};
+use std::ops::Range;
+
+use tracing::field::{Field, Visit};
+
+use crate::record::Value;
+
+/// Fields as they were recorded, in order. Reused on its thread.
+#[derive(Debug, Default)]
+pub(super) struct Fields {
+    entries: Vec<Entry>,
+    /// The text of all of them.
+    text: String,
+    /// The causes of all errors.
+    causes: Vec<Range<usize>>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    name: &'static str,
+    value: Recorded,
+}
+
+#[derive(Debug)]
+enum Recorded {
+    Bool(bool),
+    Int(i64),
+    Float(f64),
+    Text(Range<usize>),
+    Error { text: Range<usize>, causes: Range<usize> },
+}
+
+/// A field, as it is told to whoever wants to know.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Told<'a> {
+    Plain(Value<'a>),
+    Error(ErrorText<'a>),
+}
+
+/// What an error says, and what those say that caused it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ErrorText<'a> {
+    pub(super) text: &'a str,
+    fields: &'a Fields,
+    causes: &'a [Range<usize>],
+}
+
+impl<'a> ErrorText<'a> {
+    pub(super) fn causes(&self) -> Vec<&'a str> {
+        self.causes.iter().map(|range| self.fields.text(range)).collect()
+    }
+}
+
+thread_local! {
+    static SPARE: Cell<Option<Box<Fields>>> = const { Cell::new(None) };
+}
+
+/// An error that has more causes is caused by itself.
+const MOST_CAUSES: usize = 64;
+/// Text and entries beyond this are not kept for the next time.
+const MOST_BYTES: usize = 16 << 10;
+
+impl Fields {
+    /// Lets `record` tell its fields and hands them on. A value that traces or logs while it is being formatted finds
+    /// other storage than the one in use.
+    pub(super) fn read<T>(record: impl FnOnce(&mut Self), hand_on: impl FnOnce(&Self) -> T) -> T {
+        let mut fields = SPARE.try_with(Cell::take).ok().flatten().unwrap_or_default();
+        fields.entries.clear();
+        fields.text.clear();
+        fields.causes.clear();
+        record(&mut fields);
+        let result = hand_on(&fields);
+        if fields.text.capacity() + fields.entries.capacity() * size_of::<Entry>() <= MOST_BYTES {
+            let _ = SPARE.try_with(|spare| spare.set(Some(fields)));
+        }
+        result
+    }
+
+    /// All of them, in order.
+    pub(super) fn each<'a>(&'a self, mut tell: impl FnMut(&'static str, Told<'a>)) {
+        for entry in &self.entries {
+            let told = match &entry.value {
+                Recorded::Bool(truth) => Told::Plain(Value::Bool(*truth)),
+                Recorded::Int(number) => Told::Plain(Value::Int(*number)),
+                Recorded::Float(number) => Told::Plain(Value::Float(*number)),
+                Recorded::Text(range) => Told::Plain(Value::Str(self.text(range))),
+                Recorded::Error { text, causes } => Told::Error(ErrorText {
+                    text: self.text(text),
+                    fields: self,
+                    causes: &self.causes[causes.clone()],
+                }),
+            };
+            tell(entry.name, told);
+        }
+    }
+
+    /// The text of a field, if it has one.
+    pub(super) fn find(&self, name: &str) -> Option<&str> {
+        let entry = self.entries.iter().rfind(|entry| entry.name == name)?;
+        match &entry.value {
+            Recorded::Text(range) | Recorded::Error { text: range, .. } => Some(self.text(range)),
+            _ => None,
+        }
+    }
+
+    /// The whole number of a field, if it has one.
+    pub(super) fn find_int(&self, name: &str) -> Option<i64> {
+        self.entries.iter().rfind(|entry| entry.name == name).and_then(|entry| match entry.value {
+            Recorded::Int(number) => Some(number),
+            _ => None,
+        })
+    }
+
+    fn text(&self, range: &Range<usize>) -> &str {
+        &self.text[range.clone()]
+    }
+
+    fn write(&mut self, text: fmt::Arguments<'_>) -> Range<usize> {
+        let start = self.text.len();
+        // what cannot be formatted is as long as it got
+        let _ = self.text.write_fmt(text);
+        start..self.text.len()
+    }
+
+    #[inline]
+    fn push(&mut self, field: &Field, value: Recorded) {
+        self.entries.push(Entry { name: field.name(), value });
+    }
+}
+
+impl Visit for Fields {
+    #[inline]
+    fn record_bool(&mut self, field: &Field, value: bool) {
+        self.push(field, Recorded::Bool(value));
+    }
+
+    #[inline]
+    fn record_i64(&mut self, field: &Field, value: i64) {
+        self.push(field, Recorded::Int(value));
+    }
+
+    #[inline]
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        match i64::try_from(value) {
+            Ok(value) => self.push(field, Recorded::Int(value)),
+            // no number of OTLP holds it
+            Err(_) => self.record_debug(field, &value),
+        }
+    }
+
+    #[inline]
+    fn record_f64(&mut self, field: &Field, value: f64) {
+        self.push(field, Recorded::Float(value));
+    }
+
+    #[inline]
+    fn record_str(&mut self, field: &Field, value: &str) {
+        let start = self.text.len();
+        self.text.push_str(value);
+        self.push(field, Recorded::Text(start..self.text.len()));
+    }
+
+    fn record_error(&mut self, field: &Field, value: &(dyn Error + 'static)) {
+        let text = self.write(format_args!("{value}"));
+        let first = self.causes.len();
+        for cause in std::iter::successors(value.source(), |error: &&(dyn Error + 'static)| (*error).source())
+            .take(MOST_CAUSES)
+        {
+            let range = self.write(format_args!("{cause}"));
+            self.causes.push(range);
+        }
+        self.push(field, Recorded::Error { text, causes: first..self.causes.len() });
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        let text = self.write(format_args!("{value:?}"));
+        self.push(field, Recorded::Text(text));
+    }
+}

@@ -1,0 +1,69 @@
+//! Trace context in and out of `tracing` spans.
+
+use tracing::{Dispatch, Id, Span};
+use tracing_subscriber::Registry;
+use tracing_subscriber::registry::{LookupSpan, SpanData};
+
+use super::slot::Slot;
+use crate::context::SpanContext;
+
+/// What a [`tracing::Span`] that goes through a [`TracingLayer`](super::TracingLayer) can do beside.
+///
+/// ```
+/// use standpipe::SpanContext;
+/// use standpipe::bridge::tracing::{SpanExt, TracingLayer};
+/// # use standpipe::{Config, Exporter, Telemetry};
+/// # use tracing_subscriber::prelude::*;
+/// # let telemetry = Telemetry::start(Config::new().exporter(Exporter::http("http://127.0.0.1:1"))).unwrap();
+/// # let _default = tracing_subscriber::registry().with(TracingLayer::new(&telemetry)).set_default();
+/// # let header = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+///
+/// let request = tracing::info_span!("GET /orders", otel.kind = "server");
+/// if let Ok(caller) = SpanContext::from_traceparent(header) {
+///     request.set_parent(&caller);
+/// }
+/// let _entered = request.enter();
+/// let onward = request.context().map(|context| context.traceparent()); // the header for the next process
+/// # assert!(onward.unwrap().contains("4bf92f3577b34da6a3ce929d0e0e4736"));
+/// # telemetry.shutdown(std::time::Duration::ZERO);
+/// ```
+pub trait SpanExt {
+    /// Makes it a child of a span elsewhere. The sampler is asked again, and what was recorded before is kept.
+    ///
+    /// False, and nothing has changed, if the span has already been entered, become a parent or shown its context; if a
+    /// filter keeps it from the layer; or if the subscriber has no such layer, or is not tracing-subscriber's registry
+    /// with layers on it.
+    fn set_parent(&self, parent: &SpanContext) -> bool;
+
+    /// What identifies it to others; `None` where [`set_parent`](Self::set_parent) finds no span.
+    fn context(&self) -> Option<SpanContext>;
+
+    /// Points at another span that has to do with this one.
+    fn add_link(&self, target: &SpanContext);
+}
+
+impl SpanExt for Span {
+    fn set_parent(&self, parent: &SpanContext) -> bool {
+        slot_of(self)
+            .is_some_and(|slot| slot.lock().span.as_mut().is_some_and(|span| span.set_parent(parent)))
+    }
+
+    fn context(&self) -> Option<SpanContext> {
+        slot_of(self)?.context()
+    }
+
+    fn add_link(&self, target: &SpanContext) {
+        let Some(slot) = slot_of(self) else { return };
+        if let Some(span) = &mut slot.lock().span {
+            span.link(target);
+        }
+    }
+}
+
+fn slot_of(span: &Span) -> Option<Slot> {
+    let find = |(id, subscriber): (&Id, &Dispatch)| {
+        let registered = subscriber.downcast_ref::<Registry>()?.span_data(id)?;
+        Slot::find(&registered.extensions())
+    };
+    span.with_subscriber(find).flatten()
+}

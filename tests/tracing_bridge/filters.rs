@@ -1,0 +1,84 @@
+//! Filters for this layer alone, beside others.
+
+use standpipe::Config;
+use standpipe::bridge::tracing::TracingLayer;
+use tracing::{debug, debug_span, info, info_span};
+use tracing_subscriber::filter::{LevelFilter, Targets, filter_fn};
+use tracing_subscriber::prelude::*;
+
+use crate::stage::{Arrived, run_telemetry};
+
+fn under<F>(filter: F, program: impl FnOnce()) -> Arrived
+where
+    F: tracing_subscriber::layer::Filter<tracing_subscriber::Registry> + Send + Sync + 'static,
+{
+    run_telemetry(Config::new(), |telemetry| {
+        let layer = TracingLayer::new(telemetry).with_filter(filter);
+        // another layer that sees everything
+        let everything =
+            tracing_subscriber::fmt::layer().with_writer(std::io::sink).with_filter(LevelFilter::TRACE);
+        let _default = tracing_subscriber::registry().with(layer).with(everything).set_default();
+        program();
+    })
+}
+
+#[test]
+fn a_span_below_one_that_is_filtered_out_belongs_to_the_one_above() {
+    let arrived = under(LevelFilter::INFO, || {
+        let _outer = info_span!("outer").entered();
+        let _hidden = debug_span!("hidden").entered();
+        let _inner = info_span!("inner").entered();
+        debug!("hidden");
+        info!("seen");
+    });
+    assert_eq!(arrived.names(), ["inner", "outer"]);
+    arrived.assert_child("inner", "outer");
+    assert_eq!(arrived.span("inner").span.events.len(), 1);
+}
+
+#[test]
+fn an_event_in_a_filtered_span_belongs_to_the_one_above() {
+    let arrived = under(LevelFilter::INFO, || {
+        let _outer = info_span!("outer").entered();
+        let _hidden = debug_span!("hidden").entered();
+        info!("seen");
+    });
+    assert_eq!(arrived.span("outer").span.events[0].name, "seen");
+}
+
+#[test]
+fn a_filtered_explicit_parent_is_none() {
+    let arrived = under(filter_fn(|metadata| metadata.name() != "hidden"), || {
+        let hidden = info_span!("hidden");
+        let _around = info_span!("around").entered();
+        info_span!(parent: &hidden, "child").follows_from(&hidden);
+    });
+    arrived.assert_root("child");
+    assert!(arrived.span("child").span.links.is_empty());
+}
+
+#[test]
+fn targets_can_be_filtered() {
+    let filter = Targets::new().with_target("shop", LevelFilter::DEBUG);
+    let arrived = under(filter, || {
+        info_span!(target: "other", "hidden").in_scope(|| {
+            debug_span!(target: "shop", "seen").in_scope(|| {});
+        });
+    });
+    assert_eq!(arrived.names(), ["seen"]);
+}
+
+#[test]
+fn spans_of_two_layers_go_to_the_first() {
+    let arrived = run_telemetry(Config::new(), |telemetry| {
+        let _default = tracing_subscriber::registry()
+            .with(TracingLayer::new(telemetry))
+            .with(TracingLayer::new(telemetry))
+            .set_default();
+        let _outer = info_span!("outer").entered();
+        info_span!("inner").in_scope(|| info!("once"));
+    });
+    assert_eq!(arrived.names(), ["inner", "outer"]);
+    arrived.assert_child("inner", "outer");
+    assert_eq!(arrived.span("inner").span.events.len(), 1);
+}
