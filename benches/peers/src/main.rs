@@ -1,11 +1,12 @@
 //! Standpipe beside its peers: the same work in the same run, in turn, and a table of each kind of work.
 //!
-//! `./run`, with `calls`, `grpc` or `tracing` for one of the tables, with `--smoke` for a run that only shows that everything works.
+//! `./run`, with `calls`, `grpc`, `tracing` or `footprint` for one of the tables, with `--smoke` for a run that only shows that everything works.
 //! What is started by hand holds the receiver and prints the table; what it starts of itself is one contender with one
 //! case, and nothing else in its process.
 
 mod emit;
 mod fastrace;
+mod footprint;
 mod grpc;
 mod opentelemetry;
 mod opentelemetry_log;
@@ -68,11 +69,14 @@ struct Sizes {
 const CALLS: &str = "calls";
 
 fn main() -> Result<(), Error> {
-    let (task, chosen) = Task::with_choice(&[CALLS, grpc::NAME, tracing::NAME])?;
+    let (task, chosen) = Task::with_choice(&[CALLS, grpc::NAME, tracing::NAME, footprint::NAME, footprint::COLD])?;
     let smoke = match task {
         Task::Play(part) => return play(&part),
         Task::Measure { smoke } => smoke,
     };
+    if let Some(footprint::NAME | footprint::COLD) = chosen {
+        return footprint::measure(smoke, chosen == Some(footprint::COLD));
+    }
     let is_wanted = |table| chosen.is_none_or(|chosen| chosen == table);
     if is_wanted(CALLS) {
         measure(&match smoke {

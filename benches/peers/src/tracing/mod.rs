@@ -6,6 +6,7 @@
 
 mod opentelemetry;
 mod registry;
+mod standpipe;
 mod work;
 
 use std::array;
@@ -16,12 +17,12 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::{Layer, Registry};
 
 use crate::beside;
+use crate::support::Error;
 use crate::support::arguments::Part;
 use crate::support::callgrind::{self, Instructions};
 use crate::support::program::{Arrives, Play, Program, Seen};
 use crate::support::table::{Table, hundredths, whole};
 use crate::support::workload::ATTRIBUTES;
-use crate::support::Error;
 
 /// The name of the table, and of the part that a contender plays.
 pub(crate) const NAME: &str = "tracing";
@@ -39,7 +40,13 @@ struct Contender {
 }
 
 /// The first is what the others are compared with.
-const CONTENDERS: [&Contender; 3] = [&opentelemetry::LEAN, &opentelemetry::DEFAULT, &registry::CONTENDER];
+const CONTENDERS: [&Contender; 5] = [
+    &standpipe::LEAN,
+    &standpipe::DEFAULT,
+    &opentelemetry::LEAN,
+    &opentelemetry::DEFAULT,
+    &registry::CONTENDER,
+];
 
 /// Spans that are all alike but for their names.
 struct Case {
