@@ -67,7 +67,7 @@ const HOUSE: &[Row] = &[
                              "logger", "self_observation", "route"],          &["crossbeam_channel"]),
     // what other crates' telemetry comes in by: one outside crate each
     row("bridge",          &[],                                               &[]),
-    row("bridge/tracing*", &["record", "context", "tracer", "logger", "route"], &["tracing", "tracing_subscriber"]),
+    row("bridge/tracing*", &["fork", "record", "context", "tracer", "logger", "route"], &["tracing", "tracing_subscriber"]),
     row("bridge/log*",     &["record", "context", "logger", "route"],         &["log"]),
     row("bridge/metrics*", &["record", "meter", "route"],                     &["metrics"]),
     row("bridge/opentelemetry*", &["record", "context", "stats", "outlet", "route"], &["opentelemetry", "opentelemetry_sdk"]),

@@ -67,18 +67,3 @@ fn targets_can_be_filtered() {
     });
     assert_eq!(arrived.names(), ["seen"]);
 }
-
-#[test]
-fn spans_of_two_layers_go_to_the_first() {
-    let arrived = run_telemetry(Config::new(), |telemetry| {
-        let _default = tracing_subscriber::registry()
-            .with(TracingLayer::new(telemetry))
-            .with(TracingLayer::new(telemetry))
-            .set_default();
-        let _outer = info_span!("outer").entered();
-        info_span!("inner").in_scope(|| info!("once"));
-    });
-    assert_eq!(arrived.names(), ["inner", "outer"]);
-    arrived.assert_child("inner", "outer");
-    assert_eq!(arrived.span("inner").span.events.len(), 1);
-}

@@ -5,7 +5,6 @@ use tracing::{Level, Metadata};
 use super::TracingLayer;
 use super::fields::{Fields, Told};
 use super::place::Place;
-use super::slot::Slot;
 use super::span::{set_error, set_exception, tell_exception};
 use crate::context::SpanContext;
 use crate::logger::Logger;
@@ -31,9 +30,10 @@ impl<'a> Happened<'a> {
     }
 
     /// Makes it an event of the span.
-    pub(super) fn tell_span(&self, slot: &Slot, layer: &TracingLayer) {
-        let mut content = slot.lock();
-        let Some(span) = content.span.as_mut().filter(|span| span.is_recording()) else { return };
+    pub(super) fn tell_span(&self, span: &mut DetachedSpan, layer: &TracingLayer) {
+        if !span.is_recording() {
+            return;
+        }
         if let Some(failure) = self.failure {
             span.status(Status::Error(failure));
         } else if *self.metadata.level() == Level::ERROR {
@@ -74,7 +74,7 @@ impl<'a> Happened<'a> {
             log = log.event_name(name);
         }
         let mut set = |key: &str, value: Value<'_>| log.add(key, value);
-        if layer.scopes.is_fixed() {
+        if layer.tells_target() {
             set("target", Value::Str(self.place.target));
         }
         self.tell_fields(layer.exceptions, &mut set);

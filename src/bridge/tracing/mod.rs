@@ -48,21 +48,23 @@
 //! # Filters
 //!
 //! The layer has none of its own and works with those of tracing-subscriber, `with_filter` for this layer alone included.
-//! Log records also pass the [level](crate::Exporter::level) of each exporter. A subscriber takes one such layer: the
-//! spans of two go to the first only.
+//! Log records also pass the [level](crate::Exporter::level) of each exporter. Give a subscriber one such layer: each of
+//! two would take the other's spans for parents.
 
+mod entered;
 mod event;
 mod fields;
 mod layer;
+mod open;
 mod place;
 mod propagation;
 mod scopes;
-mod slot;
 mod span;
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use open::OpenSpans;
 pub use propagation::SpanExt;
 use scopes::Scopes;
 
@@ -108,6 +110,9 @@ impl Events {
 pub struct TracingLayer {
     number: u64,
     scopes: Scopes,
+    spans: OpenSpans,
+    /// Whether the target is an attribute; if that is not said, it is where no scope tells it.
+    target: Option<bool>,
     events: Events,
     location: bool,
     threads: bool,
@@ -122,6 +127,8 @@ impl TracingLayer {
         Self {
             number: NEXT.fetch_add(1, Ordering::Relaxed),
             scopes: Scopes::new(route.as_ref()),
+            spans: OpenSpans::new(),
+            target: None,
             events: Events::default(),
             location: true,
             threads: true,
@@ -143,6 +150,18 @@ impl TracingLayer {
     pub fn scope(mut self, name: &str) -> Self {
         self.scopes.fix(name);
         self
+    }
+
+    /// Whether spans and log records say their target, as `target`. Unless set, they do if it is not their scope. Events
+    /// of spans always do.
+    #[must_use]
+    pub fn target(mut self, is_told: bool) -> Self {
+        self.target = Some(is_told);
+        self
+    }
+
+    fn tells_target(&self) -> bool {
+        self.target.unwrap_or_else(|| self.scopes.is_fixed())
     }
 
     /// Whether spans, events and log records say where in the code they come from, as `code.file.path`,

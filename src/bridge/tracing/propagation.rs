@@ -1,10 +1,9 @@
 //! Trace context in and out of `tracing` spans.
 
 use tracing::{Dispatch, Id, Span};
-use tracing_subscriber::Registry;
-use tracing_subscriber::registry::{LookupSpan, SpanData};
 
-use super::slot::Slot;
+use super::TracingLayer;
+use super::open::OpenSpan;
 use crate::context::SpanContext;
 
 /// What a [`tracing::Span`] that goes through a [`TracingLayer`](super::TracingLayer) can do beside.
@@ -31,8 +30,8 @@ pub trait SpanExt {
     /// Makes it a child of a span elsewhere. The sampler is asked again, and what was recorded before is kept.
     ///
     /// False, and nothing has changed, if the span has already been entered, become a parent or shown its context; if a
-    /// filter keeps it from the layer; or if the subscriber has no such layer, or is not tracing-subscriber's registry
-    /// with layers on it.
+    /// filter keeps it from the layer; or if the subscriber has no such layer, or has it where it is not to be found, as in
+    /// a `reload::Layer`.
     fn set_parent(&self, parent: &SpanContext) -> bool;
 
     /// What identifies it to others; `None` where [`set_parent`](Self::set_parent) finds no span.
@@ -44,26 +43,22 @@ pub trait SpanExt {
 
 impl SpanExt for Span {
     fn set_parent(&self, parent: &SpanContext) -> bool {
-        slot_of(self)
-            .is_some_and(|slot| slot.lock().span.as_mut().is_some_and(|span| span.set_parent(parent)))
+        with(self, |open| open.span.set_parent(parent)).unwrap_or_default()
     }
 
     fn context(&self) -> Option<SpanContext> {
-        slot_of(self)?.context()
+        with(self, |open| open.span.context().clone())
     }
 
     fn add_link(&self, target: &SpanContext) {
-        let Some(slot) = slot_of(self) else { return };
-        if let Some(span) = &mut slot.lock().span {
-            span.link(target);
-        }
+        with(self, |open| drop(open.span.link(target)));
     }
 }
 
-fn slot_of(span: &Span) -> Option<Slot> {
+fn with<T>(span: &Span, work: impl FnOnce(&mut OpenSpan) -> T) -> Option<T> {
     let find = |(id, subscriber): (&Id, &Dispatch)| {
-        let registered = subscriber.downcast_ref::<Registry>()?.span_data(id)?;
-        Slot::find(&registered.extensions())
+        let layer = subscriber.downcast_ref::<TracingLayer>()?;
+        layer.spans.with(id, work)
     };
     span.with_subscriber(find).flatten()
 }

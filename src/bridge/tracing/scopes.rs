@@ -6,6 +6,7 @@ use std::sync::{PoisonError, RwLock};
 
 use tracing::Metadata;
 
+use crate::fork::PerProcess;
 use crate::logger::Logger;
 use crate::route::Route;
 use crate::tracer::Tracer;
@@ -19,7 +20,8 @@ const PLACES: usize = 64;
 pub(super) struct Scopes {
     route: Route,
     fixed: Option<Scope>,
-    by_target: RwLock<HashMap<String, Scope>>,
+    // a child born while another thread holds the lock would find it locked for ever
+    by_target: PerProcess<RwLock<HashMap<String, Scope>>>,
 }
 
 #[derive(Clone)]
@@ -41,7 +43,7 @@ thread_local! {
 
 impl Scopes {
     pub(super) fn new(route: &Route) -> Self {
-        Self { route: route.clone(), fixed: None, by_target: RwLock::default() }
+        Self { route: route.clone(), fixed: None, by_target: PerProcess::new(RwLock::default()) }
     }
 
     pub(super) fn fix(&mut self, name: &str) {
@@ -88,11 +90,12 @@ impl Scopes {
         if let Some(fixed) = &self.fixed {
             return fixed.clone();
         }
-        if let Some(known) = self.by_target.read().unwrap_or_else(PoisonError::into_inner).get(target) {
+        let by_target = self.by_target.get_or_renew(RwLock::default);
+        if let Some(known) = by_target.read().unwrap_or_else(PoisonError::into_inner).get(target) {
             return known.clone();
         }
         let scope = self.make(target);
-        let mut by_target = self.by_target.write().unwrap_or_else(PoisonError::into_inner);
+        let mut by_target = by_target.write().unwrap_or_else(PoisonError::into_inner);
         if by_target.len() < MOST_TARGETS {
             by_target.insert(target.to_owned(), scope.clone());
         }

@@ -1,14 +1,93 @@
 //! What a span's fields make of it.
 
+use std::error::Error;
+use std::fmt;
+
+use tracing::field::{Field, Visit};
+
 use super::fields::{ErrorText, Fields, Told};
 use super::place::chain_key;
 use crate::record::{SpanKind, Status, Value};
 use crate::tracer::DetachedSpan;
 
+/// A span whose fields are being read. If that ends in a panic, there has never been one.
+pub(super) struct Unborn(Option<DetachedSpan>);
+
+impl Unborn {
+    pub(super) fn new(span: DetachedSpan) -> Self {
+        Self(Some(span))
+    }
+
+    /// The span, if what is set goes anywhere.
+    #[inline]
+    pub(super) fn recording(&mut self) -> Option<&mut DetachedSpan> {
+        self.0.as_mut().filter(|span| span.is_recording())
+    }
+
+    #[inline]
+    pub(super) fn born(mut self) -> Option<DetachedSpan> {
+        self.0.take()
+    }
+}
+
+impl Drop for Unborn {
+    fn drop(&mut self) {
+        self.0.take().into_iter().for_each(DetachedSpan::discard);
+    }
+}
+
+/// Sets the fields of a span that nobody else knows yet as they are read.
+pub(super) struct FieldsOf<'a> {
+    pub(super) span: &'a mut DetachedSpan,
+    pub(super) exceptions: bool,
+}
+
+impl Visit for FieldsOf<'_> {
+    #[inline]
+    fn record_bool(&mut self, field: &Field, value: bool) {
+        self.span.set(field.name(), value);
+    }
+
+    #[inline]
+    fn record_i64(&mut self, field: &Field, value: i64) {
+        self.span.set(field.name(), value);
+    }
+
+    #[inline]
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        match i64::try_from(value) {
+            Ok(value) => self.record_i64(field, value),
+            // no number of OTLP holds it
+            Err(_) => self.record_debug(field, &value),
+        }
+    }
+
+    #[inline]
+    fn record_f64(&mut self, field: &Field, value: f64) {
+        self.span.set(field.name(), value);
+    }
+
+    #[inline]
+    fn record_str(&mut self, field: &Field, value: &str) {
+        set_text(self.span, field.name(), value);
+    }
+
+    fn record_error(&mut self, field: &Field, value: &(dyn Error + 'static)) {
+        let set = |fields: &Fields| set_fields(self.span, fields, self.exceptions);
+        Fields::read(|fields| fields.record_error(field, value), set);
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        let set = |fields: &Fields| set_fields(self.span, fields, self.exceptions);
+        Fields::read(|fields| fields.record_debug(field, value), set);
+    }
+}
+
 /// Sets what the fields say.
 pub(super) fn set_fields(span: &mut DetachedSpan, fields: &Fields, exceptions: bool) {
     fields.each(|name, told| match told {
-        Told::Plain(value) => set_field(span, name, value),
+        Told::Plain(Value::Str(text)) => set_text(span, name, text),
+        Told::Plain(value) => _ = span.set(name, value),
         Told::Error(error) => {
             if exceptions {
                 set_exception(span, &error);
@@ -39,10 +118,10 @@ pub(super) fn set_error(name: &str, error: &ErrorText<'_>, mut set: impl FnMut(&
 }
 
 #[inline]
-fn set_field(span: &mut DetachedSpan, name: &str, value: Value<'_>) {
-    match (name.strip_prefix("otel."), value) {
-        (Some(order), Value::Str(text)) => obey(span, name, order, text),
-        _ => _ = span.set(name, value),
+fn set_text(span: &mut DetachedSpan, name: &str, text: &str) {
+    match name.strip_prefix("otel.") {
+        Some(order) => obey(span, name, order, text),
+        None => _ = span.set(name, text),
     }
 }
 
