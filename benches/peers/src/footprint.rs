@@ -41,8 +41,15 @@ struct Variant {
 /// Measures and prints the table; a smoke run has no variants and no small build.
 pub(crate) fn measure(smoke: bool, cold: bool) -> Result<(), Error> {
     let home = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let mut table =
-        Table::new(["one span, sent", "crates", "release KiB", "small KiB", "threads", "cold CPU s", "async crates"]);
+    let mut table = Table::new([
+        "one span, sent",
+        "crates",
+        "release KiB",
+        "small KiB",
+        "threads",
+        "cold CPU s",
+        "async crates",
+    ]);
     for has_tls in [false, true].into_iter().filter(|has_tls| !(smoke && *has_tls)) {
         for (folder, name) in PROGRAMS {
             let variant = Variant { folder: home.join("migration").join(folder), has_tls };
@@ -50,8 +57,13 @@ pub(crate) fn measure(smoke: bool, cold: bool) -> Result<(), Error> {
             let target = home.join("target/migration");
             let release = variant.build("release", &target)?;
             let threads = run(&release)?;
-            let small = if smoke { "SKIPPED".to_owned() } else { kibibytes(&variant.build("small", &target)?)? };
-            let cold = if cold { whole(variant.build_cold(&home.join("target/cold"))?.as_secs_f64()) } else { "–".to_owned() };
+            let small =
+                if smoke { "SKIPPED".to_owned() } else { kibibytes(&variant.build("small", &target)?)? };
+            let cold = if cold {
+                whole(variant.build_cold(&home.join("target/cold"))?.as_secs_f64())
+            } else {
+                "–".to_owned()
+            };
             table.row([
                 format!("{name}{}", if has_tls { ", TLS" } else { "" }),
                 crates.len().to_string(),
@@ -89,7 +101,8 @@ impl Variant {
         }
         let name_and_version = |line: &str| line.split(' ').take(2).collect::<Vec<_>>().join(" ");
         // the first is the program itself
-        let mut crates: Vec<_> = String::from_utf8(output.stdout)?.lines().skip(1).map(name_and_version).collect();
+        let mut crates: Vec<_> =
+            String::from_utf8(output.stdout)?.lines().skip(1).map(name_and_version).collect();
         crates.sort_unstable();
         crates.dedup();
         Ok(crates)
@@ -154,7 +167,9 @@ fn is_what_was_sent(receiver: &Receiver) -> bool {
 fn asynchronous(crates: &[String]) -> String {
     let name = |name_and_version: &String| name_and_version.split(' ').next().unwrap_or_default().to_owned();
     let is_async = |name: &String| {
-        let family = |family: &&str| name.strip_prefix(family).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'));
+        let family = |family: &&str| {
+            name.strip_prefix(family).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+        };
         ASYNC.iter().any(|name| family(&name))
     };
     let names: Vec<_> = crates.iter().map(name).filter(is_async).collect();

@@ -69,7 +69,8 @@ struct Sizes {
 const CALLS: &str = "calls";
 
 fn main() -> Result<(), Error> {
-    let (task, chosen) = Task::with_choice(&[CALLS, grpc::NAME, tracing::NAME, footprint::NAME, footprint::COLD])?;
+    let (task, chosen) =
+        Task::with_choice(&[CALLS, grpc::NAME, tracing::NAME, footprint::NAME, footprint::COLD])?;
     let smoke = match task {
         Task::Play(part) => return play(&part),
         Task::Measure { smoke } => smoke,
