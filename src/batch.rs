@@ -1,10 +1,13 @@
 //! Pure: which records make the next request, and its bytes.
 
+mod plan;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::config::BatchSettings;
 use crate::record::{Chunk, Scope, Signal, field_len, frames, records_in};
+use plan::Plan;
 
 /// Tag of `resource_spans` in a request, and of `scope_spans` in a resource; all signals alike.
 const RESOURCE_RECORDS: u8 = 0x0a;
@@ -110,7 +113,7 @@ impl Backlog {
         spare: impl FnMut(Box<Chunk>),
     ) -> Option<Next> {
         let signal = self.chunks.front()?.signal();
-        let mut plan = Plan::new(settings, usual_bytes, resource.len());
+        let mut plan = Plan::new(settings, usual_bytes, resource);
         // chunks of other signals are passed over: a program that logs in its spans fills both in turn
         let of_signal = self.chunks.iter_mut().enumerate().filter(|(_, chunk)| chunk.signal() == signal);
         for (number, chunk) in of_signal {
@@ -149,55 +152,14 @@ fn contents(chunk: &Chunk) -> (Signal, u64, usize) {
     (chunk.signal(), records, bytes)
 }
 
-/// A request while its records are being chosen.
-struct Plan {
-    groups: Vec<Group>,
-    records: usize,
-    most_records: usize,
-    /// What the body may still grow by.
-    room: usize,
-    /// What it may grow by for its first record.
-    first_room: usize,
-}
-
-impl Plan {
-    fn new(settings: &BatchSettings, usual_bytes: usize, resource_len: usize) -> Self {
-        let first_room = settings.bytes.saturating_sub(resource_len + LONGEST_HEADER);
-        let room = first_room.min(usual_bytes);
-        Self { groups: Vec::new(), records: 0, most_records: settings.records, room, first_room }
+impl Group {
+    fn has_resource_of(&self, scope: &Scope) -> bool {
+        self.scope.resource() == scope.resource()
     }
 
-    /// Takes what fits; true if that was all of the chunk.
-    fn take(&mut self, number: usize, chunk: &mut Chunk) -> bool {
-        while let Some(run) = chunk.runs().first() {
-            let known = self.groups.iter().position(|group| Arc::ptr_eq(&group.scope, &run.scope));
-            let overhead = if known.is_some() { 0 } else { LONGEST_HEADER + run.scope.field().len() };
-            let most_records = self.most_records - self.records;
-            let mut fitting = chunk.fitting(run, most_records, self.room.saturating_sub(overhead));
-            if fitting.0 == 0 && self.records == 0 {
-                let alone = chunk.first_frame().0.min(most_records);
-                fitting = chunk.fitting(run, alone, self.first_room.saturating_sub(overhead));
-            }
-            let (records, bytes) = fitting;
-            if records == 0 {
-                return false;
-            }
-            let index = known.unwrap_or_else(|| {
-                self.groups.push(Group { scope: Arc::clone(&run.scope), pieces: Vec::new(), bytes: 0 });
-                self.groups.len() - 1
-            });
-            let piece = Piece { chunk: number, start: run.start, end: run.start + bytes };
-            self.groups[index].pieces.push(piece);
-            self.groups[index].bytes += bytes;
-            self.records += records;
-            self.room = self.room.saturating_sub(overhead + bytes);
-            let whole = records == run.records;
-            chunk.take_part(records, bytes);
-            if !whole {
-                return false;
-            }
-        }
-        true
+    /// Bytes of the `ScopeSpans` message itself.
+    fn len(&self) -> usize {
+        self.scope.field().len() + self.bytes
     }
 }
 
@@ -211,24 +173,23 @@ impl Batch {
         mut body: Vec<u8>,
         source: impl Fn(&Piece) -> &'a [u8],
     ) -> Self {
-        let scope_len = |group: &Group| group.scope.field().len() + group.bytes;
-        let resource_len =
-            resource.len() + groups.iter().map(|group| field_len(scope_len(group))).sum::<usize>();
         body.clear();
-        body.reserve(field_len(resource_len));
-        write_header(&mut body, RESOURCE_RECORDS, resource_len);
-        body.extend_from_slice(resource);
+        body.reserve(of_resources(&mut groups).map(|groups| field_len(resource_len(groups, resource))).sum());
         let mut queued_bytes = 0;
-        for group in &mut groups {
-            write_header(&mut body, SCOPE_RECORDS, scope_len(group));
-            body.extend_from_slice(group.scope.field());
-            let start = body.len();
-            for piece in &group.pieces {
-                body.extend_from_slice(source(piece));
+        for groups in of_resources(&mut groups) {
+            write_header(&mut body, RESOURCE_RECORDS, resource_len(groups, resource));
+            body.extend_from_slice(resource_of(groups, resource));
+            for group in groups {
+                write_header(&mut body, SCOPE_RECORDS, group.len());
+                body.extend_from_slice(group.scope.field());
+                let start = body.len();
+                for piece in &group.pieces {
+                    body.extend_from_slice(source(piece));
+                }
+                queued_bytes += group.bytes;
+                group.pieces.clear();
+                group.pieces.push(Piece { chunk: 0, start, end: body.len() });
             }
-            queued_bytes += group.bytes;
-            group.pieces.clear();
-            group.pieces.push(Piece { chunk: 0, start, end: body.len() });
         }
         Self { signal, records, queued_bytes, body, groups }
     }
@@ -265,6 +226,21 @@ impl Batch {
             })
         })
     }
+}
+
+/// The groups of each resource; usually there is one.
+fn of_resources(groups: &mut [Group]) -> impl Iterator<Item = &mut [Group]> {
+    groups.chunk_by_mut(|group, next| group.has_resource_of(&next.scope))
+}
+
+/// The resource of groups that have the same one, as it stands in front of them.
+fn resource_of<'a>(groups: &'a [Group], usual: &'a [u8]) -> &'a [u8] {
+    groups.first().and_then(|group| group.scope.resource()).unwrap_or(usual)
+}
+
+/// Bytes of the `ResourceSpans` message itself.
+fn resource_len(groups: &[Group], usual: &[u8]) -> usize {
+    resource_of(groups, usual).len() + groups.iter().map(|group| field_len(group.len())).sum::<usize>()
 }
 
 fn add_piece(groups: &mut Vec<Group>, scope: &Arc<Scope>, piece: Piece) {

@@ -107,6 +107,7 @@ pub use meter::{
     Attributes, BoundCounter, BoundGauge, BoundHistogram, BoundUpDownCounter, Counter, Gauge, Histogram,
     InstrumentBuilder, Measure, Meter, Observation, Observer, UpDownCounter,
 };
+pub use outlet::Flushed;
 pub use problem::{Problem, ProblemKind};
 pub use record::{
     LogLimits, Resource, Severity, Signal, SpanId, SpanKind, SpanLimits, Status, TraceId, Value,
@@ -114,7 +115,7 @@ pub use record::{
 pub use route::Route;
 pub use sample::Sampler;
 pub use stats::{Counts, Dropped, ExporterLedger, Ledger, TurnedAway};
-pub use telemetry::{Flushed, Telemetry};
+pub use telemetry::Telemetry;
 pub use tracer::{DetachedSpan, Span, SpanBuilder, SpanPart, Tracer};
 
 #[cfg(doctest)]

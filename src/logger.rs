@@ -172,7 +172,16 @@ impl Log<'_> {
     #[inline]
     pub fn context(mut self, context: &SpanContext) -> Self {
         if let Some(open) = &mut self.open {
-            open.span = Some(context.span_ref());
+            open.span = Of::Span(context.span_ref());
+        }
+        self
+    }
+
+    /// It belongs to no span, whatever the thread is in.
+    #[inline]
+    pub fn without_context(mut self) -> Self {
+        if let Some(open) = &mut self.open {
+            open.span = Of::Nobody;
         }
         self
     }
@@ -206,8 +215,17 @@ struct OpenLog {
     record: LogRecord,
     severity: Severity,
     time: Option<u64>,
-    span: Option<SpanRef>,
+    span: Of,
     generation: u32,
+}
+
+/// Which span a record belongs to.
+#[derive(Clone, Copy)]
+enum Of {
+    /// The thread's current one, when it is emitted.
+    Thread,
+    Span(SpanRef),
+    Nobody,
 }
 
 thread_local! {
@@ -221,10 +239,10 @@ impl OpenLog {
         let largest = source.outlet.largest_record(Signal::Logs)?;
         let mut open = Pool::take(&POOL).unwrap_or_else(|| {
             let record = LogRecord::default();
-            Box::new(Self { record, severity, time: None, span: None, generation: 0 })
+            Box::new(Self { record, severity, time: None, span: Of::Thread, generation: 0 })
         });
         open.severity = severity;
-        (open.time, open.span) = (None, None);
+        (open.time, open.span) = (None, Of::Thread);
         open.generation = fork::generation();
         open.record.begin(body, source.outlet.log_limits(), largest);
         Some(open)
@@ -247,6 +265,11 @@ impl OpenLog {
     /// A record that is made here is observed when it happens: both times are the same, unless one was given.
     fn end(&self) -> LogEnd {
         let (current, observed) = context::span_and_time();
-        LogEnd { time: self.time.unwrap_or(observed), observed, span: self.span.or(current) }
+        let span = match self.span {
+            Of::Thread => current,
+            Of::Span(span) => Some(span),
+            Of::Nobody => None,
+        };
+        LogEnd { time: self.time.unwrap_or(observed), observed, span }
     }
 }

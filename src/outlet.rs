@@ -6,11 +6,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use crossbeam_channel::Receiver;
+
 use crate::fork;
 use crate::pipeline::{Blueprint, Intake, Pipeline};
 use crate::record::{LogLimits, Scope, Severity, Signal, SpanLimits};
 use crate::sample::Sampler;
-use crate::stats::ExporterLedger;
+use crate::stats::{ExporterLedger, Ledger};
 
 /// How long interrupted workers may take to come to their end.
 const LAST_GRACE: Duration = Duration::from_millis(30);
@@ -44,6 +46,19 @@ impl std::fmt::Debug for Plan {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Plan").field("limits", &self.limits).finish_non_exhaustive()
     }
+}
+
+/// How a flush ended, [of all routes](crate::Telemetry::flush) or [of one](crate::Route::flush).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub enum Flushed {
+    /// All that was accepted before the call is delivered, or counted as lost.
+    Complete,
+    /// The budget was used up first; so many records are still queued or being sent.
+    TimedOut {
+        /// Records that are still there, all flushed exporters together.
+        left: u64,
+    },
 }
 
 impl Outlet {
@@ -189,6 +204,19 @@ impl Outlet {
     }
 }
 
+/// Lets every exporter of all these outlets send what was accepted before the call, all at the same time.
+pub(crate) fn flush<'o>(outlets: impl IntoIterator<Item = &'o Outlet>, deadline: Instant) -> Flushed {
+    let pipelines: Vec<_> = outlets.into_iter().flat_map(Outlet::running).collect();
+    let pending: Vec<_> = pipelines.iter().map(|pipeline| pipeline.start_flush()).collect();
+    // a worker that ended has settled or counted everything
+    let timed_out = |done: &Receiver<()>| done.recv_deadline(deadline).is_err_and(|error| error.is_timeout());
+    if !pending.iter().any(timed_out) {
+        return Flushed::Complete;
+    }
+    let exporters = pipelines.iter().map(|pipeline| pipeline.ledger()).collect();
+    Flushed::TimedOut { left: Ledger { exporters }.total().in_flight }
+}
+
 /// Gives every exporter of all these outlets until the deadline to empty itself, all at the same time. Whoever comes
 /// while another's stop is under way waits for its end, but does not cut it short.
 pub(crate) fn stop<'o>(outlets: impl IntoIterator<Item = &'o Outlet>, deadline: Instant) {
@@ -212,6 +240,13 @@ fn finish_by<'o>(deadline: Instant, outlets: &[&'o Outlet]) -> Vec<&'o Pipeline>
     let (ended, late): (Vec<_>, Vec<_>) = open.partition(|pipeline| pipeline.ended_by(deadline));
     ended.iter().for_each(|pipeline| pipeline.finish_stop());
     late
+}
+
+/// When a budget that begins now is used up.
+pub(crate) fn deadline(budget: Duration) -> Instant {
+    // a budget beyond the clock is as good as a year
+    let budget = budget.min(Duration::from_secs(365 * 24 * 3600));
+    Instant::now() + budget
 }
 
 impl Drop for Outlet {

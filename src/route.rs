@@ -3,11 +3,12 @@
 use std::collections::HashMap;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use crate::fork;
 use crate::logger::Logger;
 use crate::meter::{Meter, Registry};
-use crate::outlet::{Outlet, Plan};
+use crate::outlet::{self, Flushed, Outlet, Plan};
 use crate::record::{Scope, Signal};
 use crate::tracer::Tracer;
 
@@ -87,6 +88,12 @@ impl Route {
     /// The meter of a part of the program whose version is worth telling.
     pub fn meter_with_version(&self, scope: &str, version: &str) -> Meter {
         Meter::new(Arc::clone(&self.registry), self.scope(Signal::Metrics, scope, version))
+    }
+
+    /// Sends all that this route accepted before the call, without waiting for throttle or linger, and pushes its
+    /// metrics. The other route goes on as it was.
+    pub fn flush(&self, budget: Duration) -> Flushed {
+        outlet::flush([&*self.outlet], outlet::deadline(budget))
     }
 
     pub(crate) fn outlet(&self) -> &Arc<Outlet> {

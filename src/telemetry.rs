@@ -2,13 +2,13 @@
 
 use std::io;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::config::{Config, ConfigError, Exporter, PushSettings, RouteName, RouteSettings, Transport};
 use crate::logger::Logger;
 use crate::meter::{Meter, Reader, Registry};
-use crate::outlet::{self, Outlet, Plan};
-use crate::pipeline::{Blueprint, Intake, Pipeline};
+use crate::outlet::{self, Flushed, Outlet, Plan, deadline};
+use crate::pipeline::{Blueprint, Intake};
 use crate::record::Signal;
 use crate::route::Route;
 use crate::self_observation::{self, Observed};
@@ -42,19 +42,6 @@ const DROP_BUDGET: Duration = Duration::from_secs(2);
 pub struct Telemetry {
     main: Route,
     application: Route,
-}
-
-/// How a [`flush`](Telemetry::flush) ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[must_use]
-pub enum Flushed {
-    /// All that was accepted before the call is delivered, or counted as lost.
-    Complete,
-    /// The budget was used up first; so many records are still queued or being sent.
-    TimedOut {
-        /// Records that are still there, all exporters together.
-        left: u64,
-    },
 }
 
 impl Telemetry {
@@ -170,16 +157,7 @@ impl Telemetry {
 
     /// Sends all that was accepted before the call, without waiting for throttle or linger, and pushes the metrics.
     pub fn flush(&self, budget: Duration) -> Flushed {
-        let deadline = deadline(budget);
-        let pending: Vec<_> = self.outlets().flat_map(Outlet::running).map(Pipeline::start_flush).collect();
-        // a worker that ended has settled or counted everything
-        let timed_out = |done: &crossbeam_channel::Receiver<()>| {
-            done.recv_deadline(deadline).is_err_and(|error| error.is_timeout())
-        };
-        match pending.iter().filter(|done| timed_out(done)).count() {
-            0 => Flushed::Complete,
-            _ => Flushed::TimedOut { left: self.ledger().total().in_flight },
-        }
+        outlet::flush(self.outlets(), deadline(budget))
     }
 
     /// Sends what there is, ends the threads and gives the final ledger, within the budget plus 50 ms
@@ -213,12 +191,6 @@ impl Drop for Telemetry {
     fn drop(&mut self) {
         outlet::stop(self.outlets(), deadline(DROP_BUDGET));
     }
-}
-
-fn deadline(budget: Duration) -> Instant {
-    // a budget beyond the clock is as good as a year
-    let budget = budget.min(Duration::from_secs(365 * 24 * 3600));
-    Instant::now() + budget
 }
 
 /// What an exporter's id is and why it cannot be started.

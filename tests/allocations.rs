@@ -4,6 +4,10 @@
 use std::time::Duration;
 
 use allocations::CountingAllocator;
+use log::Log as _;
+use metrics::{Key, Level, Metadata, Recorder, Unit, counter, describe_counter, gauge, histogram};
+use standpipe::bridge::log::LogBridge;
+use standpipe::bridge::metrics::MetricsRecorder;
 use standpipe::receiver::Receiver;
 use standpipe::{
     Application, Config, Exporter, Flushed, Logger, Sampler, Severity, Signal, SpanContext, Status,
@@ -44,6 +48,14 @@ fn steady_state_of_logs(emit: impl Fn(&Logger)) -> u64 {
     steady_state_of(Signal::Logs, 1, |telemetry| {
         let logger = telemetry.logger("shop");
         move || emit(&logger)
+    })
+}
+
+/// Allocations of 10,000 records of the `log` crate on the calling thread.
+fn steady_state_of_bridge(emit: impl Fn(&LogBridge)) -> u64 {
+    steady_state_of(Signal::Logs, 1, |telemetry| {
+        let bridge = LogBridge::new(telemetry);
+        move || emit(&bridge)
     })
 }
 
@@ -263,6 +275,63 @@ fn a_log_record_that_is_filtered_allocates_nothing() {
     // not even the first one
     assert_eq!(allocations(emit_many), 0);
     assert_eq!(telemetry.shutdown(LONG).total(), standpipe::Ledger::default().total());
+}
+
+#[test]
+fn a_record_of_the_log_crate_with_key_values_allocates_nothing() {
+    let emit = |bridge: &LogBridge| {
+        let key_values =
+            [("order", log::kv::Value::from(4711)), ("express", true.into()), ("amount", 12.5.into())];
+        let mut record = log::Record::builder();
+        record.target("shop::cart").file(Some("src/cart.rs")).line(Some(42)).module_path(Some("shop::cart"));
+        record.key_values(&key_values);
+        bridge.log(&record.args(format_args!("paid")).build());
+    };
+    assert_eq!(steady_state_of_bridge(emit), 0);
+}
+
+#[test]
+fn a_record_of_the_log_crate_that_has_to_be_formatted_allocates_nothing() {
+    let order = std::hint::black_box(4711);
+    let emit = |bridge: &LogBridge| {
+        let key_values =
+            [("order", log::kv::Value::from_display(&order)), ("error", log::kv::Value::from_debug(&order))];
+        let mut record = log::Record::builder();
+        bridge.log(&record.key_values(&key_values).args(format_args!("paid {order}")).build());
+    };
+    assert_eq!(steady_state_of_bridge(emit), 0);
+}
+
+#[test]
+fn a_metric_of_the_metrics_crate_that_was_used_before_is_found_and_measured_without_an_allocation() {
+    let receiver = Receiver::start().unwrap();
+    let one = Exporter::http(receiver.endpoint()).id("one").interval(LONG);
+    let other = Exporter::http(receiver.endpoint()).id("other").interval(LONG);
+    let config = Config::new().exporter(one).exporter(other.temporality(Temporality::Delta));
+    let telemetry = Telemetry::start(config).unwrap();
+    let recorder = MetricsRecorder::new(&telemetry).cardinality_limit(4);
+    let metadata = Metadata::new(module_path!(), Level::INFO, None);
+    // made up at run time, three within the limit and three beyond it
+    let keys: Vec<_> = (0..6).map(|number| Key::from(("orders", &[("n", number.to_string())]))).collect();
+    let measure = || {
+        for key in &keys {
+            recorder.register_counter(key, &metadata).increment(1);
+            recorder.register_gauge(key, &metadata).increment(1.0);
+        }
+        counter!("bare").increment(1);
+        counter!("orders", "country" => "SE", "kind" => "web").absolute(7);
+        gauge!("open", "door" => "front").decrement(1.0);
+        gauge!("open", "door" => "front").set(2.0);
+        histogram!("size", "kind" => "web").record(12.5);
+        histogram!("size", "kind" => "web").record_many(12.5, 3);
+        describe_counter!("bare", Unit::Count, "without labels");
+    };
+    metrics::with_local_recorder(&recorder, || {
+        measure();
+        assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+        assert_eq!(allocations(|| (0..MEASURED).for_each(|_| measure())), 0);
+    });
+    assert_eq!(telemetry.shutdown(LONG).lost(), 0);
 }
 
 #[test]

@@ -21,6 +21,7 @@ const HOUSE: &[Row] = &[
     // what can be said, in wire format
     row("record",          &["fork"],                                         &["prost", "opentelemetry_proto"]),
     row("context",         &["record"],                                       &[]),
+    row("context/suppress*", &[],                                             &["opentelemetry"]),
     // pure: many measurements as one point
     row("aggregate",       &["record"],                                       &[]),
     // pure: which traces are kept
@@ -57,20 +58,20 @@ const HOUSE: &[Row] = &[
                              "transport", "worker"],                          &["crossbeam_channel"]),
     // the calling side
     row("pool",            &[],                                               &[]),
-    row("outlet",          &["fork", "record", "sample", "stats", "pipeline"], &[]),
+    row("outlet",          &["fork", "record", "sample", "stats", "pipeline"], &["crossbeam_channel"]),
     row("tracer",          &["fork", "record", "context", "sample", "pool", "outlet"], &[]),
     row("logger",          &["fork", "record", "context", "pool", "outlet"],  &[]),
     row("self_observation", &["record", "stats", "config", "meter", "outlet"], &[]),
     row("route",           &["fork", "record", "meter", "outlet", "tracer", "logger"], &[]),
     // start, flush, shutdown
     row("telemetry",       &["record", "stats", "config", "meter", "transport", "pipeline", "outlet", "tracer",
-                             "logger", "self_observation", "route"],          &["crossbeam_channel"]),
+                             "logger", "self_observation", "route"],          &[]),
     // what other crates' telemetry comes in by: one outside crate each
     row("bridge",          &[],                                               &[]),
     row("bridge/tracing*", &["fork", "record", "context", "tracer", "logger", "route"], &["tracing", "tracing_subscriber"]),
-    row("bridge/log*",     &["record", "context", "logger", "route"],         &["log"]),
-    row("bridge/metrics*", &["record", "meter", "route"],                     &["metrics"]),
-    row("bridge/opentelemetry*", &["record", "context", "stats", "outlet", "route"], &["opentelemetry", "opentelemetry_sdk"]),
+    row("bridge/log*",     &["fork", "record", "pool", "logger", "route"],    &["log"]),
+    row("bridge/metrics*", &["fork", "record", "meter", "route"],             &["metrics"]),
+    row("bridge/opentelemetry*", &["fork", "record", "context", "pool", "outlet", "route"], &["opentelemetry", "opentelemetry_sdk"]),
     // asks a collector whether it can be reached
     row("probe",           &["record", "config", "transport"],                &[]),
     // the other end of the wire

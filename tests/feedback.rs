@@ -8,6 +8,9 @@ use std::sync::{Mutex, MutexGuard, Once};
 use std::thread;
 use std::time::Duration;
 
+use opentelemetry::logs::{LogRecord as _, Logger as _, LoggerProvider as _};
+use opentelemetry_sdk::logs::{SdkLogger, SdkLoggerProvider};
+use standpipe::bridge::opentelemetry::LogExporter;
 use standpipe::receiver::{Answer, Receiver};
 use standpipe::{Config, Exporter, Flushed, Logger, Severity, Telemetry, Tracer};
 
@@ -29,6 +32,8 @@ static ROUTE: Mutex<Option<Route>> = Mutex::new(None);
 enum Route {
     Spans(Tracer),
     Logs(Logger),
+    /// By way of the OpenTelemetry SDK.
+    Sdk(SdkLogger),
 }
 /// Records that came from a thread of the exporter.
 static OWN: AtomicU64 = AtomicU64::new(0);
@@ -57,6 +62,11 @@ impl log::Log for IntoTelemetry {
                 tracer.span("log record").set("target", record.target()).set("text", &text);
             }
             Some(Route::Logs(logger)) => logger.info(&text).set("target", record.target()).emit(),
+            Some(Route::Sdk(logger)) => {
+                let mut log = logger.create_log_record();
+                log.set_body(text.into());
+                logger.emit(log);
+            }
             None => {}
         }
     }
@@ -201,4 +211,26 @@ fn log_records_of_the_exporter_about_itself_never_come_back_in() {
     let ledger = program.telemetry.shutdown(PATIENCE);
     let logs = ledger.exporters[0].logs;
     assert_eq!((logs.accepted, logs.delivered, logs.dropped.refused), (ROUNDS, ROUNDS - 1, 1), "{ledger}");
+}
+
+#[test]
+fn log_records_that_the_sdk_sends_from_a_thread_of_its_own_never_come_back_in_either() {
+    let receiver = Receiver::start().unwrap();
+    let provider_of = |telemetry: &Telemetry| {
+        SdkLoggerProvider::builder().with_batch_exporter(LogExporter::new(telemetry)).build()
+    };
+    let mut provider = None;
+    let program =
+        Program::start_with(Exporter::http(receiver.endpoint()).level(Severity::Trace), |telemetry| {
+            Route::Sdk(provider.insert(provider_of(telemetry)).logger("log"))
+        });
+    let provider = provider.unwrap();
+    for round in 1..=ROUNDS {
+        log::info!("a customer came in");
+        provider.force_flush().unwrap();
+        assert_eq!(program.telemetry.flush(PATIENCE), Flushed::Complete);
+        // what was logged about that would be in the hands of the SDK now
+        provider.force_flush().unwrap();
+        program.assert_only(round);
+    }
 }

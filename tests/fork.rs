@@ -6,10 +6,15 @@
 #![cfg(unix)]
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use log::Log as _;
+use metrics::{counter, describe_counter, gauge};
+use standpipe::bridge::log::LogBridge;
+use standpipe::bridge::metrics::MetricsRecorder;
 use standpipe::receiver::proto::common::v1::any_value::Value;
 use standpipe::receiver::proto::metrics::v1::metric::Data;
 use standpipe::receiver::proto::metrics::v1::number_data_point;
@@ -201,18 +206,23 @@ fn a_span_open_across_a_fork_is_sent_by_the_parent_alone_and_is_the_parent_of_bo
     assert_eq!(telemetry.shutdown(PATIENCE).total().delivered, 2);
 }
 
+fn received_bodies(receiver: &Receiver) -> Vec<String> {
+    let body = |log: ReceivedLog| match log.log.body.clone().unwrap().value {
+        Some(Value::StringValue(text)) => text,
+        other => panic!("{other:?}"),
+    };
+    receiver.logs().into_iter().map(body).collect()
+}
+
 #[test]
 fn a_child_logs_for_itself_and_leaves_what_was_begun_before_the_fork_to_the_parent() {
     let Some(endpoint) = process::task() else {
         let receiver = Receiver::start().unwrap();
         let name = "a_child_logs_for_itself_and_leaves_what_was_begun_before_the_fork_to_the_parent";
         process::run(name, &receiver.endpoint());
-        let body = |log: ReceivedLog| log.log.body.clone().unwrap().value.unwrap();
-        let text = |text: &str| Value::StringValue(text.to_owned());
-        let bodies: Vec<_> = receiver.logs().into_iter().map(body).collect();
-        assert_eq!(bodies.len(), 3, "{bodies:?}");
-        assert!(["queued", "across", "in the child"].iter().all(|body| bodies.contains(&text(body))));
-        return;
+        let mut bodies = received_bodies(&receiver);
+        bodies.sort_unstable();
+        return assert_eq!(bodies, ["across", "in the child", "queued"]);
     };
     let telemetry = start(Exporter::http(endpoint).linger(Duration::from_secs(600)));
     let logger = telemetry.logger("shop");
@@ -226,6 +236,48 @@ fn a_child_logs_for_itself_and_leaves_what_was_begun_before_the_fork_to_the_pare
     assert!(reap(child), "the child failed");
     across.unwrap().emit();
     assert_eq!(telemetry.shutdown(PATIENCE).total().delivered, 2);
+}
+
+#[test]
+fn children_log_by_the_bridge_whatever_targets_the_parent_is_just_getting_to_know() {
+    const TARGETS: u64 = 300;
+    let name = "children_log_by_the_bridge_whatever_targets_the_parent_is_just_getting_to_know";
+    let Some(endpoint) = process::task() else {
+        let receiver = Receiver::start().unwrap();
+        process::run(name, &receiver.endpoint());
+        let bodies = received_bodies(&receiver);
+        let of = |who: &str| bodies.iter().filter(|body| *body == who).count() as u64;
+        return assert_eq!(
+            (of("child"), of("parent")),
+            (CHILDREN * TARGETS, CHILDREN * TARGETS * LOAD as u64)
+        );
+    };
+    let telemetry = start(Exporter::http(endpoint).throttle(Duration::ZERO));
+    let log_all = |bridge: &LogBridge, who: &str| {
+        for number in 0..TARGETS {
+            let target = format!("shop::module_{number}");
+            bridge.log(&log::Record::builder().target(&target).args(format_args!("{who}")).build());
+        }
+    };
+    for _ in 0..CHILDREN {
+        let bridge = LogBridge::new(&telemetry);
+        let start = Barrier::new(LOAD + 1);
+        let child = thread::scope(|scope| {
+            for _ in 0..LOAD {
+                scope.spawn(|| {
+                    start.wait();
+                    log_all(&bridge, "parent");
+                });
+            }
+            start.wait();
+            fork(|| {
+                log_all(&bridge, "child");
+                telemetry.shutdown(PATIENCE).total().delivered == TARGETS
+            })
+        });
+        assert!(reap(child));
+    }
+    assert_eq!(telemetry.shutdown(PATIENCE).lost(), 0);
 }
 
 /// The sums of a counter in the order they arrived, and when each began.
@@ -290,6 +342,67 @@ fn children_that_only_measure_start_from_zero_and_push_for_themselves() {
     });
     assert!(all_good, "a child failed");
     bound.add(5);
+    assert_eq!(telemetry.shutdown(PATIENCE).lost(), 0);
+}
+
+#[test]
+fn a_childs_counters_of_the_metrics_crate_start_from_zero_whether_kept_or_found() {
+    let Some(endpoint) = process::task() else {
+        let receiver = Receiver::start().unwrap();
+        let name = "a_childs_counters_of_the_metrics_crate_start_from_zero_whether_kept_or_found";
+        process::run(name, &receiver.endpoint());
+        for (name, of_child, of_parent) in [("orders", 6, 101), ("total", 30, 30)] {
+            let mut sums: Vec<_> = received_sums(&receiver, name).into_iter().map(|(sum, _)| sum).collect();
+            sums.sort();
+            let mut expected = vec![of_child; CHILDREN as usize];
+            expected.push(of_parent);
+            expected.sort();
+            assert_eq!(sums, expected, "{name}");
+        }
+        return;
+    };
+    let telemetry = start(Exporter::http(endpoint).interval(Duration::from_secs(600)));
+    let recorder = &MetricsRecorder::new(&telemetry).cardinality_limit(100);
+    let within = |work: &dyn Fn()| metrics::with_local_recorder(recorder, work);
+    let stop = AtomicBool::new(false);
+    let (kept, total) = metrics::with_local_recorder(recorder, || (counter!("orders"), counter!("total")));
+    kept.increment(100);
+    total.absolute(20);
+    let all_good = thread::scope(|scope| {
+        // new keys, names and descriptions all the time: forks fall into every state of their making
+        for _ in 0..LOAD {
+            scope.spawn(|| {
+                for number in (0..1_000_000).take_while(|_| !stop.load(Ordering::Relaxed)) {
+                    within(&|| {
+                        counter!("load", "number" => (number % 200).to_string()).increment(1);
+                        describe_counter!(format!("load.{}", number % 1000), "described");
+                        gauge!(format!("load.{}", number % 1000)).increment(1.0);
+                    });
+                }
+            });
+        }
+        let child = || {
+            kept.increment(1);
+            total.absolute(10);
+            total.absolute(30);
+            within(&|| {
+                counter!("orders").increment(2);
+                counter!("total").absolute(25);
+                counter!("load", "number" => "new").increment(1);
+                describe_counter!("of child", "new");
+                gauge!("of child").increment(1.0);
+            });
+            kept.increment(3);
+            telemetry.shutdown(PATIENCE).lost() == 0
+        };
+        let children: Vec<_> = (0..CHILDREN).map(|_| fork(child)).collect();
+        let failed = children.into_iter().map(reap).filter(|good| !good).count();
+        stop.store(true, Ordering::Relaxed);
+        failed == 0
+    });
+    assert!(all_good, "a child failed");
+    kept.increment(1);
+    total.absolute(30);
     assert_eq!(telemetry.shutdown(PATIENCE).lost(), 0);
 }
 

@@ -7,7 +7,9 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use scene::{A_WHILE, FOR_EVER, LONG, Problems, emit, emit_in_time, exporter, exporter_to, start_with};
+use scene::{
+    A_WHILE, FOR_EVER, LONG, Problems, emit, emit_in_time, exporter, exporter_to, gathering, start_with,
+};
 use standpipe::receiver::proto::common::v1::any_value::Value;
 use standpipe::receiver::proto::trace::v1::Span as Received;
 use standpipe::receiver::{Answer, Receiver};
@@ -435,4 +437,18 @@ fn a_drop_sends_what_both_routes_have_and_takes_two_seconds_at_most() {
     drop(telemetry);
     let took = start.elapsed();
     assert!(took <= Duration::from_millis(2050) + NOISE, "{took:?}");
+}
+
+#[test]
+fn a_flush_of_one_route_leaves_the_other_as_it_was() {
+    let (of_main, of_application) = (Receiver::start().unwrap(), Receiver::start().unwrap());
+    let telemetry = start(gathering(&of_main), gathering(&of_application));
+    telemetry.tracer("runner").span("main").end();
+    telemetry.application().tracer("shop").span("application").end();
+    assert_eq!(telemetry.application().flush(LONG), Flushed::Complete);
+    assert_eq!((of_main.span_count(), of_application.span_count()), (0, 1));
+    of_main.pause();
+    assert_eq!(telemetry.flush(A_WHILE), Flushed::TimedOut { left: 1 });
+    assert_eq!(telemetry.application().flush(LONG), Flushed::Complete, "the main one's business is its own");
+    of_main.resume();
 }

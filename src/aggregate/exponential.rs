@@ -36,12 +36,18 @@ impl ExponentialHistogram {
     /// Counts a value; false, and nothing is counted, if it is not finite.
     #[inline]
     pub(crate) fn record(&mut self, value: f64) -> bool {
-        if !value.is_finite() {
+        self.record_many(value, 1)
+    }
+
+    /// The same for a value that is there so many times.
+    #[inline]
+    pub(crate) fn record_many(&mut self, value: f64, times: u64) -> bool {
+        if !value.is_finite() || times == 0 {
             return false;
         }
-        self.totals.record(value);
+        self.totals.record(value, times);
         if value == 0.0 {
-            self.zeros += 1;
+            self.zeros = self.zeros.saturating_add(times);
             return true;
         }
         let mut index = index(value.abs(), self.scale);
@@ -52,7 +58,7 @@ impl ExponentialHistogram {
             index >>= coarser;
         }
         let buckets = if value > 0.0 { &mut self.positive } else { &mut self.negative };
-        buckets.add(index, 1);
+        buckets.add(index, times);
         true
     }
 
@@ -70,7 +76,7 @@ impl ExponentialHistogram {
         let coarser = other.scale - self.scale;
         self.positive.merge(&other.positive, coarser);
         self.negative.merge(&other.negative, coarser);
-        self.zeros += other.zeros;
+        self.zeros = self.zeros.saturating_add(other.zeros);
         self.totals.merge(&other.totals);
     }
 
@@ -138,7 +144,8 @@ impl Buckets {
         if self.range().is_none_or(|range| !range.holds(index)) {
             self.reach(index);
         }
-        self.counts[(index - self.offset) as usize] += count;
+        let bucket = &mut self.counts[(index - self.offset) as usize];
+        *bucket = bucket.saturating_add(count);
     }
 
     /// Makes room for a bucket, and for those between it and the others.
@@ -170,7 +177,7 @@ impl Buckets {
         for from in 0..self.counts.len() {
             let to = (((self.offset + from as i32) >> steps) - offset) as usize;
             let count = std::mem::take(&mut self.counts[from]);
-            self.counts[to] += count;
+            self.counts[to] = self.counts[to].saturating_add(count);
             kept = to + 1;
         }
         self.counts.truncate(kept);

@@ -32,19 +32,25 @@ impl ExplicitHistogram {
     /// Counts a value; false, and nothing is counted, if it is not finite.
     #[inline]
     pub(crate) fn record(&mut self, value: f64) -> bool {
-        if !value.is_finite() {
+        self.record_many(value, 1)
+    }
+
+    /// The same for a value that is there so many times.
+    #[inline]
+    pub(crate) fn record_many(&mut self, value: f64, times: u64) -> bool {
+        if !value.is_finite() || times == 0 {
             return false;
         }
         let bucket = self.bounds.partition_point(|bound| *bound < value);
-        self.counts[bucket] += 1;
-        self.totals.record(value);
+        self.counts[bucket] = self.counts[bucket].saturating_add(times);
+        self.totals.record(value, times);
         true
     }
 
     /// Counts all that the other one has counted, which has the same bounds.
     pub(crate) fn merge(&mut self, other: &Self) {
         for (count, more) in self.counts.iter_mut().zip(&other.counts) {
-            *count += more;
+            *count = count.saturating_add(*more);
         }
         self.totals.merge(&other.totals);
     }

@@ -19,17 +19,17 @@ impl Default for Totals {
 }
 
 impl Totals {
-    /// Counts a finite value.
+    /// Counts a finite value so many times.
     #[inline]
-    pub(super) fn record(&mut self, value: f64) {
-        self.count += 1;
-        self.sum.add(value);
+    pub(super) fn record(&mut self, value: f64, times: u64) {
+        self.count = self.count.saturating_add(times);
+        self.sum.add((value * times as f64).clamp(f64::MIN, f64::MAX));
         self.min = self.min.min(value);
         self.max = self.max.max(value);
     }
 
     pub(super) fn merge(&mut self, other: &Self) {
-        self.count += other.count;
+        self.count = self.count.saturating_add(other.count);
         self.sum.merge(&other.sum);
         self.min = self.min.min(other.min);
         self.max = self.max.max(other.max);

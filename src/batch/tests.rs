@@ -1,12 +1,13 @@
 use std::collections::HashMap;
 
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use opentelemetry_proto::tonic::common::v1::any_value::Value::StringValue;
 use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, Span};
 use proptest::prelude::*;
 use prost::Message;
 
 use super::*;
-use crate::record::{Resource, Value};
+use crate::record::{ForeignResource, ForeignScope, Resource, Value};
 
 /// A record to be queued: which of the scopes it belongs to, and how much its name is padded.
 type Queued = (usize, usize);
@@ -22,12 +23,13 @@ struct World {
 
 impl World {
     fn new(chunks: &[Vec<Queued>]) -> Self {
-        let mut resource = Resource::default();
-        resource.set("service.name", Value::Str("shop"));
-        let names = ["a", "", "the scope with the long name"];
+        let plain = ["a", "", "the scope with the long name"];
+        let plain = plain.map(|name| Arc::new(Scope::new(Signal::Traces, name, "1.0")));
+        // two share a resource, which is made for each of them
+        let foreign = ["b of bank", "c of bank", "d of café"].map(|name| Arc::new(foreign_scope(name)));
         let mut world = Self {
-            scopes: names.map(|name| Arc::new(Scope::new(Signal::Traces, name, "1.0"))).into(),
-            resource: resource.field(),
+            scopes: [plain, foreign].concat(),
+            resource: resource("shop").field(),
             expected: Vec::new(),
             backlog: Backlog::default(),
         };
@@ -61,16 +63,19 @@ impl World {
     fn read(&self, batch: &Batch) -> Vec<(String, String)> {
         let request = ExportTraceServiceRequest::decode(&*batch.body).unwrap();
         assert_eq!(batch.body.len(), request.encoded_len(), "nothing unknown, twice or longer than needed");
-        let [ResourceSpans { resource, scope_spans, .. }] = &request.resource_spans[..] else {
-            panic!("one resource for a request: {request:?}");
-        };
-        let attributes = &resource.as_ref().unwrap().attributes;
-        assert_eq!((attributes.len(), attributes[0].key.as_str()), (1, "service.name"));
-        let scopes: Vec<_> = scope_spans.iter().map(|group| group.scope.clone().unwrap()).collect();
+        let services: Vec<_> = request.resource_spans.iter().map(service).collect();
+        let once = services.iter().enumerate().all(|(index, service)| !services[..index].contains(service));
+        assert!(once, "each resource stands once in a request: {services:?}");
+        let scope_spans = || request.resource_spans.iter().flat_map(|of_resource| &of_resource.scope_spans);
+        let scopes: Vec<_> = scope_spans().map(|group| group.scope.clone().unwrap()).collect();
+        for of_resource in &request.resource_spans {
+            for scope in of_resource.scope_spans.iter().filter_map(|group| group.scope.as_ref()) {
+                assert_eq!(service(of_resource), service_of(&scope.name));
+            }
+        }
         let once = scopes.iter().enumerate().all(|(index, scope)| !scopes[..index].contains(scope));
         assert!(once, "each scope stands once in a request: {scopes:?}");
-        let spans: Vec<_> = scope_spans
-            .iter()
+        let spans: Vec<_> = scope_spans()
             .zip(scopes)
             .flat_map(|(group, scope)| group.spans.iter().map(move |span| (span, scope.name.clone())))
             .collect();
@@ -82,6 +87,42 @@ impl World {
     fn expected_spans(&self) -> Vec<(String, String)> {
         self.expected.iter().map(|(name, scope, _)| (name.clone(), scope.clone())).collect()
     }
+}
+
+fn resource(service: &str) -> Resource {
+    let mut resource = Resource::default();
+    resource.set("service.name", Value::Str(service));
+    resource
+}
+
+/// A scope with a resource of its own, and the addresses of schemas.
+fn foreign_scope(name: &str) -> Scope {
+    let resource = ForeignResource::new(&resource(service_of(name)), "https://schema.example/1");
+    let mut scope = ForeignScope::new(name, "2", "https://schema.example/2");
+    scope.set("part", Value::Int(7));
+    scope.into_scope(Signal::Traces, Some(&resource))
+}
+
+/// By the end of a scope's name; the exporter's if that says nothing.
+fn service_of(scope: &str) -> &str {
+    scope.split_once(" of ").map_or("shop", |(_, service)| service)
+}
+
+/// The one attribute of a resource; a foreign one must have its schema and those of its scopes.
+fn service(of_resource: &ResourceSpans) -> &str {
+    let [attribute] = &of_resource.resource.as_ref().unwrap().attributes[..] else {
+        panic!("{of_resource:?}");
+    };
+    assert_eq!(attribute.key, "service.name");
+    let service = match attribute.value.as_ref().and_then(|value| value.value.as_ref()) {
+        Some(StringValue(service)) => service.as_str(),
+        other => panic!("{other:?}"),
+    };
+    let of_scopes = of_resource.scope_spans.iter().map(|group| (group.schema_url.as_str(), "/2"));
+    for (url, end) in of_scopes.chain([(of_resource.schema_url.as_str(), "/1")]) {
+        assert_eq!((url.is_empty(), url.ends_with(end)), (service == "shop", service != "shop"), "{url}");
+    }
+    service
 }
 
 fn framed(span: &Span) -> Vec<u8> {
@@ -101,7 +142,7 @@ fn by_scope(spans: &[(String, String)]) -> HashMap<&str, Vec<&str>> {
 
 fn any_chunks() -> impl Strategy<Value = Vec<Vec<Queued>>> {
     let padding = prop_oneof![6 => 0usize..20, 2 => 100usize..200, 1 => 300usize..2000];
-    prop::collection::vec(prop::collection::vec((0usize..3, padding), 1..12), 0..8)
+    prop::collection::vec(prop::collection::vec((0usize..6, padding), 1..12), 0..8)
 }
 
 fn any_settings() -> impl Strategy<Value = BatchSettings> {
@@ -141,7 +182,8 @@ proptest! {
         // alone in a request with all its headers, such a record would not fit
         let fits = |(_, scope, bytes): &(String, String, usize)| {
             let scope = world.scopes.iter().find(|known| known.name == *scope).unwrap();
-            let around = world.resource.len() + scope.field().len() + 2 * LONGEST_HEADER;
+            let resource = scope.resource().unwrap_or(&world.resource);
+            let around = resource.len() + scope.field().len() + 2 * LONGEST_HEADER;
             settings.bytes >= around && *bytes <= settings.bytes - around
         };
         let (fitting, refused): (Vec<_>, Vec<_>) = world.expected.iter().cloned().partition(fits);
@@ -195,6 +237,14 @@ fn records_of_a_scope_are_grouped_over_all_chunks_of_a_request() {
     let batch = world.whole();
     let names: Vec<_> = world.read(&batch).into_iter().map(|(name, _)| name).collect();
     assert_eq!(names, ["0:", "2:", "4:", "1:", "3:"]);
+}
+
+#[test]
+fn records_of_a_resource_stand_together_and_its_scopes_in_the_order_they_came() {
+    let mut world = World::new(&[vec![(3, 0), (0, 0), (4, 0), (5, 0), (1, 0), (3, 0)]]);
+    let batch = world.whole();
+    let names: Vec<_> = world.read(&batch).into_iter().map(|(name, _)| name).collect();
+    assert_eq!(names, ["0:", "5:", "2:", "1:", "4:", "3:"]);
 }
 
 #[test]

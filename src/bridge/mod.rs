@@ -5,5 +5,11 @@
 //!
 //! What the exporters' own threads log, trace or measure about sending never comes back in.
 
+#[cfg(feature = "log")]
+pub mod log;
+#[cfg(feature = "metrics")]
+pub mod metrics;
+#[cfg(feature = "opentelemetry")]
+pub mod opentelemetry;
 #[cfg(feature = "tracing")]
 pub mod tracing;

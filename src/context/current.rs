@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::num::NonZeroU64;
 use std::time::{Duration, Instant, SystemTime};
 
-use super::SpanContext;
+use super::{SpanContext, suppress};
 use crate::record::SpanRef;
 
 /// A trace keeps its first span's clock so long; then the wall clock is asked again, as it may have been set.
@@ -222,6 +222,7 @@ impl Stack {
 /// it calls would record about sending would be sent in turn, for ever.
 pub(crate) fn silence() {
     SILENCED.set(true);
+    suppress::for_ever();
 }
 
 /// As [`silence`], for as long as `work` takes: for what a caller's own thread does to an exporter.
@@ -233,6 +234,7 @@ pub(crate) fn quietly<T>(work: impl FnOnce() -> T) -> T {
         }
     }
     let _before = Before(SILENCED.replace(true));
+    let _suppressed = suppress::for_now();
     work()
 }
 

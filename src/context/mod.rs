@@ -2,6 +2,11 @@
 
 mod current;
 mod guard;
+#[cfg(feature = "opentelemetry")]
+mod suppress;
+#[cfg(not(feature = "opentelemetry"))]
+#[path = "no_suppress.rs"]
+mod suppress;
 mod w3c;
 
 use std::fmt;

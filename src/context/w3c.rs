@@ -45,6 +45,19 @@ impl SpanContext {
             _ if !tail.is_empty() && tail[0] != b'-' => return Err(ParseContextError("too long")),
             _ => {}
         }
+        Self::known(trace_id, span_id, flags, true)
+    }
+
+    /// A context that is known by its parts.
+    ///
+    /// # Errors
+    /// When it names no trace or no span.
+    pub(crate) fn known(
+        trace_id: TraceId,
+        span_id: SpanId,
+        flags: u8,
+        is_remote: bool,
+    ) -> Result<Self, ParseContextError> {
         if !trace_id.is_valid() {
             return Err(ParseContextError("trace id is all zero"));
         }
@@ -53,7 +66,7 @@ impl SpanContext {
         }
         // flags this version does not know are not passed on
         let flags = flags & (SAMPLED | RANDOM);
-        Ok(Self { trace_id, span_id, flags, is_remote: true, state: None })
+        Ok(Self { trace_id, span_id, flags, is_remote, state: None })
     }
 
     /// Adds what the `tracestate` header says; an invalid or oversized one is left out, as the standard asks.

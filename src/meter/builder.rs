@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::handles::{Counter, Gauge, Histogram, UpDownCounter};
-use super::instrument::{Description, Division, Instrument, Kind, Measured};
+use super::instrument::{Description, Division, Instrument, Kind, Measured, Words};
 use super::number::Measure;
 use super::observe::{Observable, Observer};
 use super::{Meter, Observation};
@@ -213,8 +213,7 @@ impl<'a> InstrumentBuilder<'a> {
         }
         Description {
             name: self.name.to_owned(),
-            description: self.description.to_owned(),
-            unit: self.unit.to_owned(),
+            words: Words { unit: self.unit.to_owned(), description: self.description.to_owned() },
             kind,
             measured,
             division: self.division.clone().filter(|_| kind == Kind::Histogram),

@@ -1,5 +1,8 @@
 //! What one series of an instrument remembers between two collections.
 
+#[cfg(feature = "metrics")]
+mod bridged;
+
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::cell::Reading;
-use super::instrument::{Description, Instrument};
+use super::instrument::Instrument;
 use super::observe::Observable;
 use super::registry::{Entry, Registry};
 use crate::config::Temporality;
@@ -86,8 +86,14 @@ impl Reader {
         let description = &instrument.description;
         let stretch = description.stretch(push.temporality, false);
         let shape = description.shape(push.histograms, stretch);
-        let mut framing =
-            Framing { description, scope: &instrument.scope, shape, record, limits, take, goes_on: true };
+        let mut framing = Framing {
+            head: instrument.head(shape),
+            scope: &instrument.scope,
+            record,
+            limits,
+            take,
+            goes_on: true,
+        };
         framing.begin();
         let store = &instrument.stores()[self.exporter];
         store.collect(self.registry.ground.now(), |series, period, reading| {
@@ -114,8 +120,14 @@ impl Reader {
         let description = &observable.description;
         let stretch = description.stretch(push.temporality, true);
         let shape = description.shape(push.histograms, stretch);
-        let mut framing =
-            Framing { description, scope: &observable.scope, shape, record, limits, take, goes_on: true };
+        let mut framing = Framing {
+            head: description.head(shape),
+            scope: &observable.scope,
+            record,
+            limits,
+            take,
+            goes_on: true,
+        };
         framing.begin();
         let outcome = observable.collect(
             self.exporter,
@@ -136,9 +148,8 @@ impl Reader {
 
 /// Frames the points of one instrument, in as many parts as they need.
 struct Framing<'a, 't> {
-    description: &'a Description,
+    head: MetricHead<'a>,
     scope: &'a Arc<Scope>,
-    shape: Shape,
     record: &'a mut MetricRecord,
     limits: FrameLimits,
     take: &'a mut (dyn FnMut(Collected<'_>) -> bool + 't),
@@ -151,9 +162,7 @@ impl Framing<'_, '_> {
     }
 
     fn begin_within(&mut self, bytes: usize) {
-        let Description { name, description, unit, .. } = self.description;
-        let head = MetricHead { name, description, unit, shape: self.shape };
-        self.record.begin(&head, bytes);
+        self.record.begin(&self.head, bytes);
     }
 
     fn add(&mut self, attributes: &AttributeSet, period: Period, reading: &Reading) {
@@ -183,7 +192,7 @@ impl Framing<'_, '_> {
 
     fn write(&mut self, attributes: &AttributeSet, period: Period, reading: &Reading) -> bool {
         // a gauge tells of a moment, not of a stretch of time
-        let start = if matches!(self.shape, Shape::Gauge) { 0 } else { period.start };
+        let start = if matches!(self.head.shape, Shape::Gauge) { 0 } else { period.start };
         let period = Period { start, ..period };
         match reading {
             Reading::Number(number) => self.record.number(attributes, period, *number),

@@ -1,11 +1,15 @@
 //! What programs hold in their hands: counters, gauges and histograms.
 
+#[cfg(feature = "metrics")]
+mod bridged;
+
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::attributes::Attributes;
+use super::cell::Cell;
 use super::instrument::Instrument;
 use super::number::{Measure, is_negative};
 use super::series::Series;
@@ -161,19 +165,24 @@ struct Bound<N> {
 impl<N> Bound<N> {
     #[inline]
     fn update(&self, number: Number) {
+        self.on_cells(|cell| cell.update(number));
+    }
+
+    #[inline]
+    fn on_cells(&self, update: impl Fn(&Cell)) {
         if self.generation != fork::generation() {
-            return self.update_in_child(number);
+            return self.on_cells_of_child(update);
         }
         for series in &self.series {
-            series.cell.update(number);
+            update(&series.cell);
         }
     }
 
     /// Its series are the parent's; a child looks its own up.
     #[cold]
-    fn update_in_child(&self, number: Number) {
+    fn on_cells_of_child(&self, update: impl Fn(&Cell)) {
         if let Some(series) = self.series.first() {
-            self.handle.instrument.update_set(number, &series.attributes);
+            self.handle.instrument.update_set(&series.attributes, update);
         }
     }
 }

@@ -1,17 +1,17 @@
 //! An instrument behind its handles: what it is called, and where its measurements go.
 
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
 
 use super::attributes::sealed::Pair;
-use super::cell::Form;
+use super::cell::{Cell, Form};
 use super::ground::Ground;
 use super::series::Series;
 use super::store::Store;
 use crate::aggregate::DEFAULT_BOUNDS;
 use crate::config::{Histograms, PushSettings, Temporality};
 use crate::fork::PerProcess;
-use crate::record::{AttributeSet, Number, Scope, Shape, Stretch};
+use crate::record::{AttributeSet, MetricHead, Number, Scope, Shape, Stretch};
 
 /// What an instrument is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,12 +36,18 @@ pub(super) enum Division {
     Exponential,
 }
 
+/// What an instrument measures in, and what it means; empty if nobody said it.
+#[derive(Debug, Clone)]
+pub(super) struct Words {
+    pub(super) unit: String,
+    pub(super) description: String,
+}
+
 /// Everything that is said about an instrument when it is made.
 #[derive(Debug, Clone)]
 pub(super) struct Description {
     pub(super) name: String,
-    pub(super) description: String,
-    pub(super) unit: String,
+    pub(super) words: Words,
     pub(super) kind: Kind,
     pub(super) measured: Measured,
     pub(super) division: Option<Division>,
@@ -99,6 +105,11 @@ impl Description {
         }
     }
 
+    pub(super) fn head(&self, shape: Shape) -> MetricHead<'_> {
+        let Words { unit, description } = &self.words;
+        MetricHead { name: &self.name, description, unit, shape }
+    }
+
     pub(super) fn shape(&self, histograms: Histograms, stretch: Stretch) -> Shape {
         match self.kind {
             Kind::Gauge => Shape::Gauge,
@@ -113,6 +124,8 @@ impl Description {
 #[derive(Debug)]
 pub(super) struct Instrument {
     pub(super) description: Description,
+    /// What was said after it was made, for whoever collects. Set while no fork can happen, as a child goes on using it.
+    pub(super) late_words: OnceLock<Words>,
     pub(super) scope: Arc<Scope>,
     pub(super) ground: Arc<Ground>,
     /// A value that is none was left out; that is told once.
@@ -124,7 +137,21 @@ pub(super) struct Instrument {
 impl Instrument {
     pub(super) fn new(description: Description, scope: Arc<Scope>, ground: Arc<Ground>) -> Self {
         let stores = PerProcess::new(fresh_stores(&description, &ground));
-        Self { description, scope, ground, has_refused: AtomicBool::new(false), stores }
+        let late_words = OnceLock::new();
+        Self { description, late_words, scope, ground, has_refused: AtomicBool::new(false), stores }
+    }
+
+    /// What the wire says ahead of its points.
+    pub(super) fn head(&self, shape: Shape) -> MetricHead<'_> {
+        let head = self.description.head(shape);
+        match self.late_words.get() {
+            Some(Words { unit, description }) => MetricHead {
+                unit: first_said(head.unit, unit),
+                description: first_said(head.description, description),
+                ..head
+            },
+            None => head,
+        }
     }
 
     #[inline]
@@ -149,8 +176,8 @@ impl Instrument {
     }
 
     /// The same for attributes that are put together already.
-    pub(super) fn update_set(&self, number: Number, attributes: &AttributeSet) {
-        self.stores().iter().for_each(|store| store.update_set(attributes, number));
+    pub(super) fn update_set(&self, attributes: &AttributeSet, update: impl Fn(&Cell)) {
+        self.stores().iter().for_each(|store| store.update_set(attributes, &update));
     }
 
     /// The series of these attributes, one for each exporter.
@@ -177,6 +204,10 @@ impl Instrument {
         }
         stores
     }
+}
+
+fn first_said<'a>(early: &'a str, late: &'a str) -> &'a str {
+    if early.is_empty() { late } else { early }
 }
 
 fn fresh_stores(description: &Description, ground: &Ground) -> Box<[Store]> {

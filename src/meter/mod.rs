@@ -86,6 +86,12 @@ impl Meter {
         self.build(name).histogram()
     }
 
+    /// Whether anyone is told what is measured.
+    #[cfg(feature = "metrics")]
+    pub(crate) fn is_of_use(&self) -> bool {
+        !self.registry.ground.pushes.is_empty()
+    }
+
     /// An instrument step by step: with a unit, a description, bounds, or a callback.
     pub fn build<'a>(&'a self, name: &'a str) -> InstrumentBuilder<'a> {
         InstrumentBuilder::new(self, name)

@@ -153,12 +153,12 @@ impl fmt::Debug for Registry {
 
 /// Whether two descriptions mean the same stream of data; the first description in words counts.
 fn is_same(known: &Description, new: &Description) -> bool {
-    (known.kind, known.measured, &known.unit, &known.division, known.limit)
-        == (new.kind, new.measured, &new.unit, &new.division, new.limit)
+    (known.kind, known.measured, &known.words.unit, &known.division, known.limit)
+        == (new.kind, new.measured, &new.words.unit, &new.division, new.limit)
 }
 
 fn conflict(known: &Description, new: &Description) -> String {
-    let in_unit = |description: &Description| match description.unit.as_str() {
+    let in_unit = |description: &Description| match description.words.unit.as_str() {
         "" => description.kind_name().to_owned(),
         unit => format!("{} in {unit:?}", description.kind_name()),
     };

@@ -107,7 +107,7 @@ impl Table {
 
     /// Whether a new series would find no place, but idle ones may stand in its way.
     pub(super) fn is_crowded(&self) -> bool {
-        !self.is_cleared.load(Ordering::Relaxed) && self.lock().len() + 1 >= self.limit
+        !self.is_cleared.load(Ordering::Relaxed) && self.is_full(&self.lock())
     }
 
     /// Notes whether there may be idle series again.
@@ -160,8 +160,8 @@ impl Table {
         if let Some(series) = self.find_set(&attributes, hash) {
             return series;
         }
-        // one place is kept for the rest
-        if all.len() + 1 >= self.limit {
+        // asked for by its attributes it is the same one: a child does so for a handle that was bound before the fork
+        if self.is_full(&all) || attributes == overflow() {
             return self.overflow.get_or_init(|| {
                 let overflow = Series::new(overflow(), 0, &self.form);
                 all.push(Arc::clone(&overflow));
@@ -171,6 +171,11 @@ impl Table {
         let series = Series::new(attributes, hash, &self.form);
         all.push(Arc::clone(&series));
         self.place(&series)
+    }
+
+    fn is_full(&self, all: &[Arc<Series>]) -> bool {
+        // one place is kept for the rest
+        all.len() + usize::from(!self.is_overflowing()) >= self.limit
     }
 
     fn find_set(&self, attributes: &AttributeSet, hash: u64) -> Option<&Arc<Series>> {

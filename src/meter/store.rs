@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use super::attributes::sealed::Pair;
-use super::cell::{Form, Reading};
+use super::cell::{Cell, Form, Reading};
 use super::series::{Series, Table};
 use crate::record::{AttributeSet, Number, Period, Stretch};
 
@@ -41,13 +41,13 @@ impl Store {
         }
     }
 
-    pub(super) fn update_set(&self, attributes: &AttributeSet, number: Number) {
+    pub(super) fn update_set(&self, attributes: &AttributeSet, update: impl Fn(&Cell)) {
         match &self.series {
-            Kept::Forever(table) => table.series_of(attributes.clone()).cell.update(number),
+            Kept::Forever(table) => update(&table.series_of(attributes.clone()).cell),
             Kept::UntilTold(table) => {
                 make_room(table);
                 let table = table.read().unwrap_or_else(PoisonError::into_inner);
-                table.series_of(attributes.clone()).cell.update(number);
+                update(&table.series_of(attributes.clone()).cell);
             }
         }
     }

@@ -84,7 +84,7 @@ from! {
 
 /// A value nested deeper than this is not written. Decoders stop at 100 nested messages and refuse the whole request;
 /// each map takes three of them, a list of strings at the bottom two, and what is around an event's attribute six.
-pub(super) const MAX_DEPTH: usize = 30;
+pub(crate) const MAX_DEPTH: usize = 30;
 
 /// Field numbers of `AnyValue` and its parts, as tags.
 mod tag {

@@ -13,9 +13,9 @@ pub(super) struct Keyed {
     /// A bit for the hash of each of them: a key whose bit is not set is new.
     seen: u64,
     rules: Rules,
-    dropped: u32,
+    pub(super) dropped: u32,
     /// The part that is being written.
-    part: Option<Part>,
+    pub(super) part: Option<Part>,
     /// Where the fields stand that can be replaced; 0 is no place, as the headroom is there.
     replaceable: [u32; 4],
 }
@@ -41,11 +41,11 @@ pub(super) struct PartRules {
 
 /// A part that is being written; ended by [`Keyed::close_part`].
 #[derive(Debug, Clone, Copy)]
-struct Part {
+pub(super) struct Part {
     nested: Nested,
     rules: PartRules,
     first_key: usize,
-    dropped: u32,
+    pub(super) dropped: u32,
 }
 
 /// An attribute that is already written: a hash of its key and where it stands.
@@ -82,8 +82,7 @@ impl Keyed {
     }
 
     fn set_text(&mut self, key: &str, hash: u32, text: &str) {
-        let is_whole = self.rules.value_length.is_none_or(|longest| text.len() <= longest);
-        if !is_whole || !self.set_short(key, hash, text) {
+        if !self.is_whole(text) || !self.set_short(key, hash, text) {
             self.set_any(key, hash, Value::Str(text));
         }
     }
@@ -106,13 +105,30 @@ impl Keyed {
         }
     }
 
-    /// The way of nearly all attributes: the key is new, every length fits into one byte and no part is open.
-    /// False if not.
+    /// Whether a text is no longer than it may be.
+    #[inline]
+    fn is_whole(&self, text: &str) -> bool {
+        self.rules.value_length.is_none_or(|longest| text.len() <= longest)
+    }
+
     #[inline]
     fn set_short(&mut self, key: &str, hash: u32, value: impl ShortValue) -> bool {
+        self.part.is_none() && self.write_short(self.rules.tag, 0, self.rules.most, (key, hash), value)
+    }
+
+    /// The way of nearly all attributes: the key is new and every length fits into one byte. False if not.
+    #[inline]
+    fn write_short(
+        &mut self,
+        tag: u8,
+        first_key: usize,
+        most: u32,
+        (key, hash): (&str, u32),
+        value: impl ShortValue,
+    ) -> bool {
         let body_len = 2 + key.len() + value.field_len();
-        let is_welcome = self.part.is_none() && self.keys.len() < self.rules.most as usize;
-        if key.is_empty() || body_len >= 0x80 || !is_welcome || !self.is_new(0, hash) {
+        let is_welcome = self.keys.len() - first_key < most as usize;
+        if key.is_empty() || body_len >= 0x80 || !is_welcome || !self.is_new(first_key, hash) {
             return false;
         }
         let at = self.buffer.position();
@@ -120,7 +136,7 @@ impl Keyed {
         // noted before the bytes are copied: less must be remembered across the copying
         self.seen |= bit(hash);
         self.keys.push(KeySlot { hash, at: at as u32 });
-        write_short_key(self.rules.tag, body_len, key, &mut out);
+        write_short_key(tag, body_len, key, &mut out);
         value.write(&mut out);
         true
     }
@@ -142,7 +158,15 @@ impl Keyed {
     pub(super) fn set_in_part(&mut self, key: &str, value: Value<'_>) {
         let Some(mut part) = self.part else { return };
         let PartRules { tag, most, .. } = part.rules;
-        if !self.write(tag, part.first_key, most, (key, hash(key.as_bytes())), value) {
+        let (first_key, key) = (part.first_key, (key, hash(key.as_bytes())));
+        let is_written = match value {
+            Value::Str(text) if self.is_whole(text) => self.write_short(tag, first_key, most, key, text),
+            Value::Int(number) => self.write_short(tag, first_key, most, key, number),
+            Value::Bool(truth) => self.write_short(tag, first_key, most, key, truth),
+            Value::Float(number) => self.write_short(tag, first_key, most, key, number),
+            _ => false,
+        };
+        if !is_written && !self.write(tag, first_key, most, key, value) {
             part.dropped += 1;
             self.part = Some(part);
         }

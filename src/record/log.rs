@@ -52,8 +52,16 @@ impl LogRecord {
     /// Starts a new record in the old storage. A body nested too deeply is left out and counted as a dropped
     /// attribute: a record has no other count.
     pub(crate) fn begin(&mut self, body: Value<'_>, limits: &LogLimits, max_bytes: usize) {
+        self.begin_bare(limits, max_bytes);
+        self.write_body(body);
+    }
+
+    pub(super) fn begin_bare(&mut self, limits: &LogLimits, max_bytes: usize) {
         let rules = Rules { tag: tag::ATTRIBUTE, most: limits.attributes, value_length: limits.value_length };
         self.keyed.begin(rules, max_bytes);
+    }
+
+    pub(super) fn write_body(&mut self, body: Value<'_>) {
         let Some(body) = AnyValue::new(body) else { return self.keyed.drop_one() };
         if let Some(mut out) = self.keyed.buffer.claim(body.field_len()) {
             body.write(tag::BODY, &mut out);
@@ -86,13 +94,17 @@ impl LogRecord {
         if !self.keyed.has(SEVERITY_TEXT) {
             self.set_severity_text(severity.name());
         }
+        self.write_end(severity.number(), end)
+    }
+
+    pub(super) fn write_end(&mut self, severity: u8, end: &LogEnd) -> Option<&[u8]> {
         if let Some(mut out) = self.keyed.buffer.claim(20) {
             let fixed: &mut [u8; 20] = out.chunk();
             fixed[0] = tag::TIME;
             fixed[1..9].copy_from_slice(&end.time.to_le_bytes());
             fixed[9] = tag::OBSERVED_TIME;
             fixed[10..18].copy_from_slice(&end.observed.to_le_bytes());
-            fixed[18..].copy_from_slice(&[tag::SEVERITY_NUMBER, severity.number()]);
+            fixed[18..].copy_from_slice(&[tag::SEVERITY_NUMBER, severity]);
         }
         if let Some(span) = &end.span {
             self.write_span(span);

@@ -4,6 +4,8 @@ mod attribute;
 mod attribute_set;
 mod buffer;
 mod chunk;
+#[cfg(feature = "opentelemetry")]
+mod foreign;
 mod id;
 mod keyed;
 mod limits;
@@ -15,10 +17,14 @@ mod scope;
 mod severity;
 mod span;
 
+#[cfg(feature = "opentelemetry")]
+pub(crate) use attribute::MAX_DEPTH;
 pub use attribute::Value;
 pub(crate) use attribute_set::AttributeSet;
 pub(crate) use buffer::{field_len, frames};
 pub(crate) use chunk::{Chunk, records_in};
+#[cfg(feature = "opentelemetry")]
+pub(crate) use foreign::{DroppedBefore, ForeignResource, ForeignScope};
 pub(crate) use id::random;
 pub use id::{SpanId, TraceId};
 pub use limits::{LogLimits, SpanLimits};

@@ -81,7 +81,7 @@ fn unknown_service() -> String {
     }
 }
 
-fn owned(value: Value<'_>) -> AnyValue {
+pub(super) fn owned(value: Value<'_>) -> AnyValue {
     fn array<T: Copy>(values: &[T], wrap: impl Fn(T) -> ProtoValue) -> ProtoValue {
         let values = values.iter().map(|value| AnyValue { value: Some(wrap(*value)) }).collect();
         ProtoValue::ArrayValue(ArrayValue { values })

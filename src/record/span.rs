@@ -122,7 +122,7 @@ pub(crate) struct LinkTarget<'a> {
 /// A span's bytes and what must be remembered until its end. Reused by [`begin`](SpanRecord::begin).
 #[derive(Debug, Default)]
 pub(crate) struct SpanRecord {
-    keyed: Keyed,
+    pub(super) keyed: Keyed,
     limits: SpanLimits,
     kind: SpanKind,
     /// The status is final.
@@ -130,8 +130,8 @@ pub(crate) struct SpanRecord {
     start: u64,
     events: u32,
     links: u32,
-    dropped_events: u32,
-    dropped_links: u32,
+    pub(super) dropped_events: u32,
+    pub(super) dropped_links: u32,
 }
 
 impl SpanRecord {

@@ -101,6 +101,14 @@ fn a_function_that_fails_has_an_exception_and_a_status() {
 }
 
 #[test]
+fn a_failure_outside_of_spans_is_a_log_record_that_says_what_failed() {
+    let arrived = run(|| error!(error = %failure()));
+    let log = &arrived.logs[0].log;
+    assert_eq!(crate::stage::text(log.body.as_ref().unwrap().value.as_ref().unwrap()), "\"no tea\"");
+    assert_eq!(told(&log.attributes), ["exception.message=\"no tea\""]);
+}
+
+#[test]
 fn exceptions_can_be_switched_off() {
     let failure = failure();
     let arrived = run_with(

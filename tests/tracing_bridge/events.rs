@@ -53,6 +53,44 @@ fn events_may_be_log_records_with_the_ids_of_their_span_or_both() {
 }
 
 #[test]
+fn an_event_that_belongs_to_no_span_is_a_log_record_without_ids() {
+    let arrived = run(|| {
+        let _span = info_span!("span").entered();
+        info!(parent: None, "alone");
+    });
+    assert!(arrived.logs[0].log.span_id.is_empty() && arrived.logs[0].log.trace_id.is_empty());
+    assert!(arrived.span("span").span.events.is_empty());
+}
+
+#[test]
+fn a_message_may_be_any_value() {
+    let arrived = run(|| {
+        let _span = info_span!("span").entered();
+        info!(message = 42);
+        info!(message = true, kept = 1);
+    });
+    let events = &arrived.span("span").span.events;
+    assert_eq!((events[0].name.as_str(), events[1].name.as_str()), ("42", "true"));
+    assert_eq!(told(&events[1].attributes)[2..], ["kept=1"]);
+}
+
+#[test]
+fn what_a_program_says_of_its_place_counts() {
+    let arrived = run_with(
+        |layer| layer.location(true),
+        || {
+            let _span = info_span!("span", code.file.path = "template.html").entered();
+            info!(code.line.number = 7, target = "mine", "event");
+        },
+    );
+    let received = arrived.span("span");
+    assert_eq!(text(received.attribute("code.file.path").unwrap()), "\"template.html\"");
+    let event = told(&received.span.events[0].attributes);
+    assert!(event.contains(&"code.line.number=7".to_owned()), "{event:?}");
+    assert!(event.contains(&"target=\"mine\"".to_owned()), "{event:?}");
+}
+
+#[test]
 fn levels_are_severities() {
     let arrived = run(|| {
         trace!("t");

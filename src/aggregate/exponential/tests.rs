@@ -197,6 +197,24 @@ fn a_hundred_and_sixty_buckets_fit_and_one_more_does_not() {
 }
 
 #[test]
+fn a_value_so_many_times_is_the_same_as_each_time_by_itself() {
+    let (mut at_once, mut one_by_one) = (ExponentialHistogram::default(), ExponentialHistogram::default());
+    for (value, times) in [(7.0, 3), (0.0, 2), (-2.5, 4), (1e9, 1), (3.0, 0)] {
+        assert_eq!(at_once.record_many(value, times), times > 0);
+        (0..times).for_each(|_| assert!(one_by_one.record(value)));
+    }
+    assert_eq!(format!("{:?}", at_once.point()), format!("{:?}", one_by_one.point()));
+    // more than can be counted stays at the end of the scale
+    for _ in 0..2 {
+        at_once.record_many(f64::MAX, u64::MAX);
+        at_once.record_many(0.0, u64::MAX);
+    }
+    let other = at_once.clone();
+    at_once.merge(&other);
+    assert_eq!((at_once.point().count, at_once.point().sum), (u64::MAX, f64::MAX));
+}
+
+#[test]
 fn what_is_not_finite_is_refused_and_leaves_no_trace() {
     let mut histogram = histogram_of(&[7.0]);
     for value in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {

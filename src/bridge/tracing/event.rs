@@ -1,5 +1,7 @@
 //! What becomes of an event: an event of its span, a log record, or both.
 
+use std::borrow::Cow;
+
 use tracing::{Level, Metadata};
 
 use super::TracingLayer;
@@ -16,17 +18,29 @@ pub(super) struct Happened<'a> {
     metadata: &'static Metadata<'static>,
     place: Place<'a>,
     fields: &'a Fields,
-    name: &'a str,
+    /// Its message, or what stands for one.
+    name: Cow<'a, str>,
     /// What went wrong, if the event says nothing else: `#[instrument(err)]` makes such ones.
     failure: Option<&'a str>,
+}
+
+/// Whose ids a log record carries.
+pub(super) enum SpanOf<'a> {
+    /// Those of what the thread is in.
+    Thread,
+    /// Those of the span that the event names.
+    Event(&'a SpanContext),
+    /// None: the event says that it belongs to no span, or to one that is not known here.
+    Nobody,
 }
 
 impl<'a> Happened<'a> {
     pub(super) fn new(metadata: &'static Metadata<'static>, fields: &'a Fields) -> Self {
         let place = Place::of_event(metadata, fields);
-        let message = fields.find("message").filter(|message| !message.is_empty());
+        let message = fields.shown("message").filter(|message| !message.is_empty());
         let failure = if message.is_none() { fields.find("error") } else { None };
-        Self { metadata, place, fields, name: message.unwrap_or(metadata.name()), failure }
+        let name = message.unwrap_or(metadata.name().into());
+        Self { metadata, place, fields, name, failure }
     }
 
     /// Makes it an event of the span.
@@ -50,26 +64,28 @@ impl<'a> Happened<'a> {
 
     fn add_to(&self, span: &mut DetachedSpan, layer: &TracingLayer) {
         let is_exception = self.failure.is_some() && layer.exceptions;
-        let mut event = span.event(if is_exception { "exception" } else { self.name });
+        let mut event = span.event(if is_exception { "exception" } else { &self.name });
         let mut set = |key: &str, value: Value<'_>| event.add(key, value);
         set("level", Value::Str(self.metadata.level().as_str()));
         set("target", Value::Str(self.place.target));
-        self.tell_fields(layer.exceptions, &mut set);
         if layer.location {
-            self.place.tell(set);
+            self.place.tell(&mut set);
         }
+        self.tell_fields(layer.exceptions, &mut set);
     }
 
-    /// Makes it a log record: of the span with this context, or of the thread's current one.
-    pub(super) fn tell_log(&self, logger: &Logger, context: Option<&SpanContext>, layer: &TracingLayer) {
+    /// Makes it a log record of its span.
+    pub(super) fn tell_log(&self, logger: &Logger, span: SpanOf<'_>, layer: &TracingLayer) {
         let severity = severity(self.metadata.level());
         if !logger.is_enabled(severity) {
             return;
         }
-        let mut log = logger.record(severity, self.name);
-        if let Some(context) = context {
-            log = log.context(context);
-        }
+        let mut log = logger.record(severity, self.failure.unwrap_or(&self.name));
+        log = match span {
+            SpanOf::Thread => log,
+            SpanOf::Event(context) => log.context(context),
+            SpanOf::Nobody => log.without_context(),
+        };
         if let Some(name) = self.own_name() {
             log = log.event_name(name);
         }
@@ -77,10 +93,10 @@ impl<'a> Happened<'a> {
         if layer.tells_target() {
             set("target", Value::Str(self.place.target));
         }
-        self.tell_fields(layer.exceptions, &mut set);
         if layer.location {
-            self.place.tell(set);
+            self.place.tell(&mut set);
         }
+        self.tell_fields(layer.exceptions, &mut set);
         log.emit();
     }
 
@@ -93,7 +109,7 @@ impl<'a> Happened<'a> {
     /// All that is not told elsewhere.
     fn tell_fields(&self, exceptions: bool, set: &mut dyn FnMut(&str, Value<'_>)) {
         self.fields.each(|name, told| match told {
-            Told::Plain(Value::Str(_)) if name == "message" => {}
+            _ if name == "message" => {}
             Told::Plain(_) if self.place.is_of_log && name.starts_with("log.") => {}
             Told::Plain(value) if name == "error" && self.failure.is_some() && exceptions => {
                 set("exception.message", value);

@@ -1,5 +1,6 @@
 //! What a span or an event says, read from its fields while no lock is held: how a value looks is up to the program.
 
+use std::borrow::Cow;
 use std::cell::Cell;
 use std::error::Error;
 use std::fmt::{self, Write};
@@ -31,6 +32,7 @@ enum Recorded {
     Int(i64),
     Float(f64),
     Text(Range<usize>),
+    Bytes(Vec<u8>),
     Error { text: Range<usize>, causes: Range<usize> },
 }
 
@@ -88,6 +90,7 @@ impl Fields {
                 Recorded::Int(number) => Told::Plain(Value::Int(*number)),
                 Recorded::Float(number) => Told::Plain(Value::Float(*number)),
                 Recorded::Text(range) => Told::Plain(Value::Str(self.text(range))),
+                Recorded::Bytes(bytes) => Told::Plain(Value::Bytes(bytes)),
                 Recorded::Error { text, causes } => Told::Error(ErrorText {
                     text: self.text(text),
                     fields: self,
@@ -96,6 +99,18 @@ impl Fields {
             };
             tell(entry.name, told);
         }
+    }
+
+    /// What a field says, as text.
+    pub(super) fn shown(&self, name: &str) -> Option<Cow<'_, str>> {
+        let entry = self.entries.iter().rfind(|entry| entry.name == name)?;
+        Some(match &entry.value {
+            Recorded::Text(range) | Recorded::Error { text: range, .. } => self.text(range).into(),
+            Recorded::Bool(truth) => truth.to_string().into(),
+            Recorded::Int(number) => number.to_string().into(),
+            Recorded::Float(number) => number.to_string().into(),
+            Recorded::Bytes(bytes) => String::from_utf8_lossy(bytes),
+        })
     }
 
     /// The text of a field, if it has one.
@@ -150,6 +165,24 @@ impl Visit for Fields {
             // no number of OTLP holds it
             Err(_) => self.record_debug(field, &value),
         }
+    }
+
+    fn record_i128(&mut self, field: &Field, value: i128) {
+        match i64::try_from(value) {
+            Ok(value) => self.push(field, Recorded::Int(value)),
+            Err(_) => self.record_debug(field, &value),
+        }
+    }
+
+    fn record_u128(&mut self, field: &Field, value: u128) {
+        match i64::try_from(value) {
+            Ok(value) => self.push(field, Recorded::Int(value)),
+            Err(_) => self.record_debug(field, &value),
+        }
+    }
+
+    fn record_bytes(&mut self, field: &Field, value: &[u8]) {
+        self.push(field, Recorded::Bytes(value.to_vec()));
     }
 
     #[inline]

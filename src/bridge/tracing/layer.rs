@@ -7,7 +7,7 @@ use tracing_subscriber::layer::Context;
 
 use super::TracingLayer;
 use super::entered;
-use super::event::Happened;
+use super::event::{Happened, SpanOf};
 use super::fields::Fields;
 use super::open::{Activity, OpenSpan};
 use super::place::{Place, tell_thread};
@@ -67,7 +67,12 @@ impl<S: Subscriber> Layer<S> for TracingLayer {
                 if is_told.is_none() || self.events.are_logs() {
                     let elsewhere = event.parent().and_then(|id| self.spans.context(id));
                     let logger = self.scopes.of_target(happened.target()).logger;
-                    happened.tell_log(&logger, elsewhere.as_ref(), self);
+                    let span = match &elsewhere {
+                        Some(context) => SpanOf::Event(context),
+                        None if event.is_contextual() => SpanOf::Thread,
+                        None => SpanOf::Nobody,
+                    };
+                    happened.tell_log(&logger, span, self);
                 }
             },
         );

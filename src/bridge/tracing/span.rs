@@ -62,6 +62,24 @@ impl Visit for FieldsOf<'_> {
         }
     }
 
+    fn record_i128(&mut self, field: &Field, value: i128) {
+        match i64::try_from(value) {
+            Ok(value) => self.record_i64(field, value),
+            Err(_) => self.record_debug(field, &value),
+        }
+    }
+
+    fn record_u128(&mut self, field: &Field, value: u128) {
+        match i64::try_from(value) {
+            Ok(value) => self.record_i64(field, value),
+            Err(_) => self.record_debug(field, &value),
+        }
+    }
+
+    fn record_bytes(&mut self, field: &Field, value: &[u8]) {
+        self.span.set(field.name(), value);
+    }
+
     #[inline]
     fn record_f64(&mut self, field: &Field, value: f64) {
         self.span.set(field.name(), value);

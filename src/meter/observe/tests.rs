@@ -2,7 +2,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::*;
 use crate::config::PushSettings;
-use crate::meter::instrument::Measured;
+use crate::meter::instrument::{Measured, Words};
 use crate::record::Signal;
 
 /// A counter of at most `limit` series that is asked by `callback`, and what it stands on.
@@ -13,8 +13,7 @@ fn counter(
     let ground = Ground::new(vec![PushSettings::default()]);
     let description = Description {
         name: "steps".to_owned(),
-        description: String::new(),
-        unit: String::new(),
+        words: Words { unit: String::new(), description: String::new() },
         kind: Kind::Counter,
         measured: Measured::Int,
         division: None,

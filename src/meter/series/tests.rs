@@ -48,6 +48,17 @@ fn what_comes_beyond_the_limit_is_put_together() {
 }
 
 #[test]
+fn the_rest_is_one_series_also_if_it_was_asked_for_by_its_attributes_before_the_limit_was_reached() {
+    let table = table(4);
+    add(&table, &[("otel.metric.overflow", true.into())], 10);
+    for number in 0..5 {
+        add(&table, &[("n", number.into())], 1);
+    }
+    assert_eq!(sums(&table), [12, 1, 1, 1]);
+    assert_eq!(table.all()[0].attributes, overflow());
+}
+
+#[test]
 fn a_limit_of_one_leaves_nothing_but_the_overflow() {
     let table = table(0);
     add(&table, &[], 1);

@@ -1,0 +1,78 @@
+//! Which records go into a request.
+
+use std::sync::Arc;
+
+use super::{Group, LONGEST_HEADER, Piece};
+use crate::config::BatchSettings;
+use crate::record::{Chunk, Scope};
+
+/// A request while its records are being chosen.
+pub(super) struct Plan<'a> {
+    /// Those of one resource stand together.
+    pub(super) groups: Vec<Group>,
+    /// Of every scope that has none of its own.
+    resource: &'a [u8],
+    pub(super) records: usize,
+    most_records: usize,
+    /// What the body may still grow by.
+    room: usize,
+    /// What it may grow by for its first record.
+    first_room: usize,
+}
+
+impl<'a> Plan<'a> {
+    pub(super) fn new(settings: &BatchSettings, usual_bytes: usize, resource: &'a [u8]) -> Self {
+        let first_room = settings.bytes;
+        // what is usual is said of scopes and records
+        let room = first_room.min(usual_bytes.saturating_add(LONGEST_HEADER + resource.len()));
+        let most_records = settings.records;
+        Self { groups: Vec::new(), resource, records: 0, most_records, room, first_room }
+    }
+
+    /// Takes what fits; true if that was all of the chunk.
+    pub(super) fn take(&mut self, number: usize, chunk: &mut Chunk) -> bool {
+        while let Some(run) = chunk.runs().first() {
+            let known = self.groups.iter().position(|group| Arc::ptr_eq(&group.scope, &run.scope));
+            let overhead = if known.is_some() { 0 } else { self.overhead(&run.scope) };
+            let most_records = self.most_records - self.records;
+            let mut fitting = chunk.fitting(run, most_records, self.room.saturating_sub(overhead));
+            if fitting.0 == 0 && self.records == 0 {
+                let alone = chunk.first_frame().0.min(most_records);
+                fitting = chunk.fitting(run, alone, self.first_room.saturating_sub(overhead));
+            }
+            let (records, bytes) = fitting;
+            if records == 0 {
+                return false;
+            }
+            let index = known.unwrap_or_else(|| self.begin_group(&run.scope));
+            let piece = Piece { chunk: number, start: run.start, end: run.start + bytes };
+            self.groups[index].pieces.push(piece);
+            self.groups[index].bytes += bytes;
+            self.records += records;
+            self.room = self.room.saturating_sub(overhead + bytes);
+            let whole = records == run.records;
+            chunk.take_part(records, bytes);
+            if !whole {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// What a new scope takes beside its records: itself, and its resource if that is new as well.
+    fn overhead(&self, scope: &Scope) -> usize {
+        let of_scope = LONGEST_HEADER + scope.field().len();
+        match self.groups.iter().any(|group| group.has_resource_of(scope)) {
+            true => of_scope,
+            false => of_scope + LONGEST_HEADER + scope.resource().unwrap_or(self.resource).len(),
+        }
+    }
+
+    /// Gives the new group's place.
+    fn begin_group(&mut self, scope: &Arc<Scope>) -> usize {
+        let last_of_resource = self.groups.iter().rposition(|group| group.has_resource_of(scope));
+        let index = last_of_resource.map_or(self.groups.len(), |last| last + 1);
+        self.groups.insert(index, Group { scope: Arc::clone(scope), pieces: Vec::new(), bytes: 0 });
+        index
+    }
+}

@@ -1,0 +1,233 @@
+//! What a program says through the [`log`](https://docs.rs/log) crate, as log records.
+//!
+//! ```
+//! use std::time::Duration;
+//! use standpipe::bridge::log::LogBridge;
+//! use standpipe::{Config, Exporter, Telemetry};
+//!
+//! # let receiver = standpipe::receiver::Receiver::start()?;
+//! # let endpoint = receiver.endpoint();
+//! # /*
+//! let endpoint = "http://localhost:4318";
+//! # */
+//! let telemetry = Telemetry::start(Config::new().service_name("shop").exporter(Exporter::http(endpoint)))?;
+//! LogBridge::new(&telemetry).install()?;
+//! {
+//!     let _checkout = telemetry.tracer("shop").span("checkout");
+//!     log::info!(amount = 12.5, currency = "SEK"; "paid"); // carries the ids of checkout
+//! }
+//! assert_eq!(telemetry.shutdown(Duration::from_secs(2)).lost(), 0);
+//! # assert_eq!(receiver.log_count(), 1);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! | of `log` | of the log record |
+//! |---|---|
+//! | level | severity: `error` 17, `warn` 13, `info` 9, `debug` 5, `trace` 1; and its name |
+//! | message | body |
+//! | target | name of the scope |
+//! | file, line, module | `code.file.path`, `code.line.number`, `code.module.name` |
+//! | key-values | attributes: truth values, integers, doubles, and all else as text |
+//!
+//! An integer that does not fit into 64 bits with a sign is text, digit by digit. A key without a value (`None`, `()`)
+//! is left out. Lists and maps are text, as their `Debug` or `Display` has it.
+
+mod key_values;
+mod targets;
+
+use std::fmt::{self, Write};
+
+use log::{Level, LevelFilter, Log, Metadata, Record, SetLoggerError};
+
+use crate::logger::{self, Logger};
+use crate::pool::Pool;
+use crate::record::Severity;
+use crate::route::Route;
+use targets::Targets;
+
+/// A logger of the `log` crate whose records leave by a route.
+///
+/// What no exporter's level lets pass costs a comparison, and what the exporters' own threads log is not taken in.
+/// Where the queue is full, a record waits or is counted, like any other; after a shutdown it is counted.
+///
+/// ```
+/// use standpipe::bridge::log::LogBridge;
+///
+/// # let telemetry = standpipe::Telemetry::start(standpipe::Config::new()).unwrap();
+/// # struct Terminal;
+/// # impl log::Log for Terminal {
+/// #     fn enabled(&self, _: &log::Metadata<'_>) -> bool { true }
+/// #     fn log(&self, _: &log::Record<'_>) {}
+/// #     fn flush(&self) {}
+/// # }
+/// # let terminal = Terminal;
+/// LogBridge::new(&telemetry).level(log::LevelFilter::Warn).chain(terminal).install()?;
+/// log::warn!(order = 4711; "out of stock");
+/// # Ok::<(), log::SetLoggerError>(())
+/// ```
+pub struct LogBridge {
+    targets: Targets,
+    /// Asked for what holds for all targets.
+    any: Logger,
+    level: LevelFilter,
+    location: bool,
+    others: Vec<Box<dyn Log>>,
+}
+
+impl LogBridge {
+    /// A bridge to the main route of a [`Telemetry`](crate::Telemetry), or to any [`Route`].
+    pub fn new(route: impl AsRef<Route>) -> Self {
+        let route = route.as_ref();
+        Self {
+            targets: Targets::new(route.clone()),
+            any: route.logger(""),
+            level: LevelFilter::Trace,
+            location: true,
+            others: Vec::new(),
+        }
+    }
+
+    /// Hands every record to another logger as well, and first: it does not wait for room in a queue. It filters for
+    /// itself, and also gets what the exporters' own threads log.
+    #[must_use]
+    pub fn chain(mut self, other: impl Log + 'static) -> Self {
+        self.others.push(Box::new(other));
+        self
+    }
+
+    /// Takes nothing finer than this, whatever the exporters take. Chained loggers are not concerned.
+    #[must_use]
+    pub fn level(mut self, finest: LevelFilter) -> Self {
+        self.level = finest;
+        self
+    }
+
+    /// Whether a record says where in the source it was made; it does unless told otherwise.
+    #[must_use]
+    pub fn location(mut self, location: bool) -> Self {
+        self.location = location;
+        self
+    }
+
+    /// The finest level that anyone wants: everything finer can be filtered where it is logged, at no cost.
+    ///
+    /// A chained logger may want more of one target than of another and cannot be asked for all of them, so with one
+    /// it is `Trace`. Set a coarser one by [`log::set_max_level`] after [`install`](Self::install) if you know it.
+    pub fn max_level(&self) -> LevelFilter {
+        if !self.others.is_empty() {
+            return LevelFilter::Trace;
+        }
+        let taken = Level::iter().filter(|level| self.takes(*level)).max();
+        taken.map_or(LevelFilter::Off, |finest| finest.to_level_filter())
+    }
+
+    /// Makes it the program's logger, and [`max_level`](Self::max_level) the program's finest level.
+    ///
+    /// # Errors
+    /// When the program has a logger already: hand that one to [`chain`](Self::chain) before it is installed.
+    pub fn install(self) -> Result<(), SetLoggerError> {
+        let finest = self.max_level();
+        log::set_boxed_logger(Box::new(self))?;
+        log::set_max_level(finest);
+        Ok(())
+    }
+
+    #[inline]
+    fn takes(&self, level: Level) -> bool {
+        level <= self.level && self.any.is_enabled(severity(level))
+    }
+
+    fn emit(&self, record: &Record<'_>) {
+        // the user's code formats, and may log itself: nothing is borrowed or locked meanwhile
+        let mut scratch = Scratch::take();
+        let body = match record.args().as_str() {
+            Some(literal) => literal,
+            None => scratch.format(record.args()),
+        };
+        let of_target = self.targets.logger(record.target());
+        let mut log = of_target.record(severity(record.level()), body);
+        if self.location {
+            set_location(&mut log, record);
+        }
+        key_values::set(&mut log, record.key_values(), &mut scratch);
+        log.emit();
+        scratch.keep();
+    }
+}
+
+impl Log for LogBridge {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        self.takes(metadata.level()) || self.others.iter().any(|other| other.enabled(metadata))
+    }
+
+    fn log(&self, record: &Record<'_>) {
+        self.others.iter().for_each(|other| other.log(record));
+        if self.takes(record.level()) {
+            self.emit(record);
+        }
+    }
+
+    /// Flushes the chained loggers.
+    fn flush(&self) {
+        self.others.iter().for_each(|other| other.flush());
+    }
+}
+
+impl fmt::Debug for LogBridge {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LogBridge")
+            .field("level", &self.level)
+            .field("location", &self.location)
+            .field("chained", &self.others.len())
+            .finish_non_exhaustive()
+    }
+}
+
+fn set_location(log: &mut logger::Log<'_>, record: &Record<'_>) {
+    if let Some(file) = record.file() {
+        log.add("code.file.path", file);
+    }
+    if let Some(line) = record.line() {
+        log.add("code.line.number", line);
+    }
+    if let Some(module) = record.module_path() {
+        log.add("code.module.name", module);
+    }
+}
+
+fn severity(level: Level) -> Severity {
+    match level {
+        Level::Error => Severity::Error,
+        Level::Warn => Severity::Warn,
+        Level::Info => Severity::Info,
+        Level::Debug => Severity::Debug,
+        Level::Trace => Severity::Trace,
+    }
+}
+
+thread_local! {
+    static POOL: Pool<Scratch, 2> = const { Pool::new() };
+}
+
+/// Room for text that has to be put together first. It is taken from the thread, not borrowed, so that what is
+/// formatted may log itself; one that is lost to a panic is made anew.
+#[derive(Default)]
+struct Scratch(String);
+
+impl Scratch {
+    fn take() -> Box<Self> {
+        Pool::take(&POOL).unwrap_or_default()
+    }
+
+    /// What `value` says; one that fails has said what it said until then.
+    fn format(&mut self, value: &dyn fmt::Display) -> &str {
+        self.0.clear();
+        let _ = write!(self.0, "{value}");
+        &self.0
+    }
+
+    fn keep(self: Box<Self>) {
+        let bytes = self.0.capacity();
+        Pool::keep(&POOL, self, bytes);
+    }
+}

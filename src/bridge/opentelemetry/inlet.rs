@@ -1,0 +1,82 @@
+//! What the exporters have in common: where their records go, and when that is over.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use opentelemetry::InstrumentationScope;
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::error::{OTelSdkError, OTelSdkResult};
+
+use super::scopes::Scopes;
+use crate::context;
+use crate::outlet::{Flushed, Outlet};
+use crate::record::{Scope, Signal};
+use crate::route::Route;
+
+/// How long a flush may take for which the SDK names no time.
+const FLUSH_BUDGET: Duration = Duration::from_secs(5);
+
+/// The way of one exporter into a route.
+#[derive(Debug)]
+pub(super) struct Inlet {
+    route: Route,
+    signal: Signal,
+    scopes: Scopes,
+    is_shut_down: AtomicBool,
+}
+
+impl Inlet {
+    pub(super) fn new(route: &Route, signal: Signal) -> Self {
+        let scopes = Scopes::new(signal);
+        Self { route: route.clone(), signal, scopes, is_shut_down: AtomicBool::new(false) }
+    }
+
+    pub(super) fn set_resource(&mut self, resource: &Resource) {
+        self.scopes.set_resource(resource);
+    }
+
+    pub(super) fn scope(&self, scope: &InstrumentationScope, target: Option<&str>) -> Arc<Scope> {
+        self.scopes.find(scope, target)
+    }
+
+    pub(super) fn outlet(&self) -> &Outlet {
+        self.route.outlet()
+    }
+
+    /// The largest record that can be sent; `None` if nobody takes any, or it is made by what sends them.
+    pub(super) fn largest_record(&self) -> Option<usize> {
+        if context::silenced() { None } else { self.outlet().largest_record(self.signal) }
+    }
+
+    /// Does `work` unless the exporter is shut down.
+    pub(super) fn while_open(&self, work: impl FnOnce()) -> OTelSdkResult {
+        if self.is_shut_down.load(Ordering::Relaxed) {
+            return Err(OTelSdkError::AlreadyShutdown);
+        }
+        work();
+        Ok(())
+    }
+
+    pub(super) fn force_flush(&self) -> OTelSdkResult {
+        if self.is_shut_down.load(Ordering::Relaxed) {
+            return Err(OTelSdkError::AlreadyShutdown);
+        }
+        self.flush(FLUSH_BUDGET)
+    }
+
+    /// The route goes on: it is for its owner to end it.
+    pub(super) fn shut_down(&self, timeout: Duration) -> OTelSdkResult {
+        if self.is_shut_down.swap(true, Ordering::Relaxed) {
+            return Err(OTelSdkError::AlreadyShutdown);
+        }
+        self.flush(timeout)
+    }
+
+    fn flush(&self, budget: Duration) -> OTelSdkResult {
+        match self.route.flush(budget) {
+            Flushed::Complete => Ok(()),
+            Flushed::TimedOut { .. } => Err(OTelSdkError::Timeout(budget)),
+        }
+    }
+}

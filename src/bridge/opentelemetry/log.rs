@@ -1,0 +1,169 @@
+//! Log records of the SDK, written as ours.
+
+use std::borrow::Cow;
+use std::future::{Future, ready};
+use std::time::{Duration, SystemTime};
+
+use opentelemetry::InstrumentationScope;
+use opentelemetry::logs::Severity as SdkSeverity;
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::error::OTelSdkResult;
+use opentelemetry_sdk::logs::{LogBatch, LogProcessor, SdkLogRecord, TraceContext};
+
+use super::inlet::Inlet;
+use super::value::with_any_value;
+use crate::context::unix_nanos;
+use crate::pool::Pool;
+use crate::record::{LogEnd, LogRecord, Severity, Signal, SpanId, SpanRef, TraceId};
+use crate::route::Route;
+
+thread_local! {
+    static POOL: Pool<LogRecord, 1> = const { Pool::new() };
+}
+
+/// Hands log records of the OpenTelemetry SDK to a route. See the [module](super) for how to put it in.
+///
+/// An exporter of the route gets what its level lets pass, and every record that has no severity number.
+#[derive(Debug)]
+pub struct LogExporter {
+    inlet: Inlet,
+}
+
+impl LogExporter {
+    /// An exporter into the main route of a [`Telemetry`](crate::Telemetry), or into any [`Route`].
+    pub fn new(route: impl AsRef<Route>) -> Self {
+        Self { inlet: Inlet::new(route.as_ref(), Signal::Logs) }
+    }
+
+    fn send<'l>(&self, logs: impl IntoIterator<Item = (&'l SdkLogRecord, &'l InstrumentationScope)>) {
+        let Some(largest) = self.inlet.largest_record() else { return };
+        let outlet = self.inlet.outlet();
+        let mut record = Pool::take(&POOL).unwrap_or_default();
+        for (log, scope) in logs {
+            let severity = log.severity_number().map(severity);
+            // what has none passes every level, as the specification of loggers has it
+            let weight = severity.unwrap_or(Severity::Fatal4);
+            if !outlet.takes_log(weight) {
+                continue;
+            }
+            write(log, &mut record, largest);
+            match record.finish_foreign(severity, &end(log)) {
+                Some(framed) => {
+                    let scope = self.inlet.scope(scope, log.target().map(Cow::as_ref));
+                    outlet.push_log(&scope, weight, framed);
+                }
+                None => outlet.turn_away_large_log(weight),
+            }
+        }
+        let bytes = record.capacity();
+        Pool::keep(&POOL, record, bytes);
+    }
+
+    fn is_enabled(&self, level: SdkSeverity) -> bool {
+        self.inlet.largest_record().is_some() && self.inlet.outlet().takes_log(severity(level))
+    }
+}
+
+impl opentelemetry_sdk::logs::LogExporter for LogExporter {
+    fn export(&self, batch: LogBatch<'_>) -> impl Future<Output = OTelSdkResult> + Send {
+        ready(self.inlet.while_open(|| self.send(batch.iter())))
+    }
+
+    fn shutdown_with_timeout(&self, timeout: Duration) -> OTelSdkResult {
+        self.inlet.shut_down(timeout)
+    }
+
+    fn event_enabled(&self, level: SdkSeverity, _target: &str, _name: Option<&str>) -> bool {
+        self.is_enabled(level)
+    }
+
+    fn set_resource(&mut self, resource: &Resource) {
+        self.inlet.set_resource(resource);
+    }
+}
+
+impl LogProcessor for LogExporter {
+    fn emit(&self, log: &mut SdkLogRecord, scope: &InstrumentationScope) {
+        // there is nobody to tell that it is over
+        let _ = self.inlet.while_open(|| self.send([(&*log, scope)]));
+    }
+
+    fn force_flush(&self) -> OTelSdkResult {
+        self.inlet.force_flush()
+    }
+
+    fn shutdown_with_timeout(&self, timeout: Duration) -> OTelSdkResult {
+        self.inlet.shut_down(timeout)
+    }
+
+    fn event_enabled(&self, level: SdkSeverity, _target: &str, _name: Option<&str>) -> bool {
+        self.is_enabled(level)
+    }
+
+    fn set_resource(&mut self, resource: &Resource) {
+        self.inlet.set_resource(resource);
+    }
+}
+
+/// All but the end.
+fn write(log: &SdkLogRecord, record: &mut LogRecord, largest: usize) {
+    match log.body() {
+        Some(body) => with_any_value(body, |body| record.begin_foreign(Some(body), largest)),
+        None => record.begin_foreign(None, largest),
+    }
+    for (key, value) in log.attributes_iter() {
+        with_any_value(value, |value| record.set(key.as_str(), value));
+    }
+    if let Some(text) = log.severity_text() {
+        record.set_severity_text(text);
+    }
+    if let Some(name) = log.event_name() {
+        record.set_event_name(name);
+    }
+}
+
+fn end(log: &SdkLogRecord) -> LogEnd {
+    let span = |context: &TraceContext| SpanRef {
+        trace_id: TraceId(context.trace_id.to_bytes()),
+        span_id: SpanId(context.span_id.to_bytes()),
+        trace_flags: context.trace_flags.unwrap_or_default().to_u8(),
+    };
+    LogEnd {
+        time: log.timestamp().map_or(0, unix_nanos),
+        observed: unix_nanos(log.observed_timestamp().unwrap_or_else(SystemTime::now)),
+        span: log.trace_context().map(span),
+    }
+}
+
+/// The same number, which both take from OpenTelemetry.
+fn severity(severity: SdkSeverity) -> Severity {
+    match severity {
+        SdkSeverity::Trace => Severity::Trace,
+        SdkSeverity::Trace2 => Severity::Trace2,
+        SdkSeverity::Trace3 => Severity::Trace3,
+        SdkSeverity::Trace4 => Severity::Trace4,
+        SdkSeverity::Debug => Severity::Debug,
+        SdkSeverity::Debug2 => Severity::Debug2,
+        SdkSeverity::Debug3 => Severity::Debug3,
+        SdkSeverity::Debug4 => Severity::Debug4,
+        SdkSeverity::Info => Severity::Info,
+        SdkSeverity::Info2 => Severity::Info2,
+        SdkSeverity::Info3 => Severity::Info3,
+        SdkSeverity::Info4 => Severity::Info4,
+        SdkSeverity::Warn => Severity::Warn,
+        SdkSeverity::Warn2 => Severity::Warn2,
+        SdkSeverity::Warn3 => Severity::Warn3,
+        SdkSeverity::Warn4 => Severity::Warn4,
+        SdkSeverity::Error => Severity::Error,
+        SdkSeverity::Error2 => Severity::Error2,
+        SdkSeverity::Error3 => Severity::Error3,
+        SdkSeverity::Error4 => Severity::Error4,
+        SdkSeverity::Fatal => Severity::Fatal,
+        SdkSeverity::Fatal2 => Severity::Fatal2,
+        SdkSeverity::Fatal3 => Severity::Fatal3,
+        SdkSeverity::Fatal4 => Severity::Fatal4,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,75 @@
+//! Exporters for the OpenTelemetry SDK: programs that use it keep their instrumentation, and send without tokio, tonic or
+//! reqwest.
+//!
+//! ```
+//! use std::time::Duration;
+//! use opentelemetry::trace::{Tracer, TracerProvider};
+//! use opentelemetry_sdk::Resource;
+//! use opentelemetry_sdk::trace::SdkTracerProvider;
+//! use standpipe::bridge::opentelemetry::SpanExporter;
+//! use standpipe::{Config, Exporter, Telemetry};
+//!
+//! # let receiver = standpipe::receiver::Receiver::start()?;
+//! # let endpoint = receiver.endpoint();
+//! # /*
+//! let endpoint = "http://localhost:4318";
+//! # */
+//! let telemetry = Telemetry::start(Config::new().exporter(Exporter::http(endpoint)))?;
+//! let provider = SdkTracerProvider::builder()
+//!     .with_resource(Resource::builder().with_service_name("shop").build())
+//!     .with_span_processor(SpanExporter::new(&telemetry))
+//!     .build();
+//! provider.tracer("shop").in_span("checkout", |_| { /* … */ });
+//! provider.shutdown()?;
+//! let ledger = telemetry.shutdown(Duration::from_secs(2));
+//! assert_eq!(ledger.lost(), 0);
+//! # assert_eq!(receiver.span_count(), 1);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Log records go the same way, by [`LogExporter`] and `SdkLoggerProvider`.
+//!
+//! # How to put them in
+//!
+//! Both are exporters and processors of the SDK at once:
+//!
+//! | in the builder of the provider | what follows |
+//! |---|---|
+//! | `.with_span_processor(exporter)`, `.with_log_processor(exporter)` | recommended: a record goes from the thread that ends it straight into the queue of standpipe. No lock, no second thread, and `force_flush` of the provider reaches the collector |
+//! | `.with_batch_exporter(exporter)` | the SDK's own queue and thread in front of ours. What the SDK drops as its queue is full is in no [`Ledger`](crate::Ledger), and its `force_flush` only brings records as far as our queue |
+//! | `.with_simple_exporter(exporter)` | as the first, but under a lock of the SDK, and by an executor that panics where another one of its crate runs already. Its `force_flush` does nothing |
+//!
+//! With [`WhenFull::Block`](crate::WhenFull::Block) whoever hands over a record waits for room: the thread that ends the
+//! span, or that of the SDK's batches. [`WhenFull::DropNewest`](crate::WhenFull::DropNewest) never makes anyone wait.
+//!
+//! # What arrives
+//!
+//! What `opentelemetry-otlp` would send, with its resource, scopes, limits and dropped counts; limits of standpipe do not
+//! apply. A resource that says no more than what the SDK fills in by itself gives way to that of the
+//! [`Telemetry`](crate::Telemetry). Only what a collector may refuse or misread is set right:
+//! of an attribute that was set twice the last value counts, an attribute without a key or nested more than 30 deep is
+//! left out and counted as dropped, and a span that ends before it starts ends at its start.
+//!
+//! # The end
+//!
+//! A provider's shutdown flushes the route within the time that it is given; it does not end the
+//! [`Telemetry`](crate::Telemetry), which may serve others. Shut that down last.
+//!
+//! # Contexts
+//!
+//! Both read and write the same W3C headers. Within a process a
+//! [`SpanContext`](crate::SpanContext) is made of OpenTelemetry's by
+//! `try_from`, and the other way round by `into`.
+
+mod context;
+mod inlet;
+mod log;
+mod scopes;
+mod span;
+mod value;
+
+pub use log::LogExporter;
+pub use span::SpanExporter;
+
+#[cfg(test)]
+mod tests;

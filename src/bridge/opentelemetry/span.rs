@@ -1,0 +1,163 @@
+//! Finished spans of the SDK, written as records.
+
+use std::future::{Future, ready};
+use std::time::Duration;
+
+use opentelemetry::trace::{Event, Link, SpanId as SdkSpanId, Status as SdkStatus};
+use opentelemetry::{Context, KeyValue, trace};
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::error::OTelSdkResult;
+use opentelemetry_sdk::trace::{Span, SpanData, SpanProcessor};
+
+use super::inlet::Inlet;
+use super::value::with_value;
+use crate::context::unix_nanos;
+use crate::pool::Pool;
+use crate::record::{
+    DroppedBefore, LinkTarget, Signal, SpanHead, SpanId, SpanKind, SpanRecord, Status, TraceId,
+};
+use crate::route::Route;
+
+thread_local! {
+    static POOL: Pool<SpanRecord, 1> = const { Pool::new() };
+}
+
+/// Hands finished spans of the OpenTelemetry SDK to a route. See the [module](super) for how to put it in.
+#[derive(Debug)]
+pub struct SpanExporter {
+    inlet: Inlet,
+}
+
+impl SpanExporter {
+    /// An exporter into the main route of a [`Telemetry`](crate::Telemetry), or into any [`Route`].
+    pub fn new(route: impl AsRef<Route>) -> Self {
+        Self { inlet: Inlet::new(route.as_ref(), Signal::Traces) }
+    }
+
+    fn send<'s>(&self, spans: impl IntoIterator<Item = &'s SpanData>) {
+        let Some(largest) = self.inlet.largest_record() else { return };
+        let mut record = Pool::take(&POOL).unwrap_or_default();
+        for span in spans {
+            write(span, &mut record, largest);
+            match record.finish(unix_nanos(span.end_time)) {
+                Some(framed) => {
+                    let scope = self.inlet.scope(&span.instrumentation_scope, None);
+                    self.inlet.outlet().push_span(&scope, framed);
+                }
+                None => self.inlet.outlet().turn_away_large_span(),
+            }
+        }
+        let bytes = record.capacity();
+        Pool::keep(&POOL, record, bytes);
+    }
+}
+
+impl opentelemetry_sdk::trace::SpanExporter for SpanExporter {
+    fn export(&self, batch: Vec<SpanData>) -> impl Future<Output = OTelSdkResult> + Send {
+        ready(self.inlet.while_open(|| self.send(&batch)))
+    }
+
+    fn shutdown_with_timeout(&self, timeout: Duration) -> OTelSdkResult {
+        self.inlet.shut_down(timeout)
+    }
+
+    fn force_flush(&self) -> OTelSdkResult {
+        self.inlet.force_flush()
+    }
+
+    fn set_resource(&mut self, resource: &Resource) {
+        self.inlet.set_resource(resource);
+    }
+}
+
+impl SpanProcessor for SpanExporter {
+    fn on_start(&self, _span: &mut Span, _context: &Context) {}
+
+    fn on_end(&self, span: SpanData) {
+        if span.span_context.is_sampled() {
+            // there is nobody to tell that it is over
+            let _ = self.inlet.while_open(|| self.send([&span]));
+        }
+    }
+
+    fn force_flush(&self) -> OTelSdkResult {
+        self.inlet.force_flush()
+    }
+
+    fn shutdown_with_timeout(&self, timeout: Duration) -> OTelSdkResult {
+        self.inlet.shut_down(timeout)
+    }
+
+    fn set_resource(&mut self, resource: &Resource) {
+        self.inlet.set_resource(resource);
+    }
+}
+
+/// All but the end.
+fn write(span: &SpanData, record: &mut SpanRecord, largest: usize) {
+    let context = &span.span_context;
+    let head = SpanHead {
+        trace_id: TraceId(context.trace_id().to_bytes()),
+        span_id: SpanId(context.span_id().to_bytes()),
+        parent: (span.parent_span_id != SdkSpanId::INVALID).then(|| SpanId(span.parent_span_id.to_bytes())),
+        parent_is_remote: span.parent_span_is_remote,
+        trace_flags: context.trace_flags().to_u8(),
+        trace_state: &context.trace_state().header(),
+        name: &span.name,
+        start: unix_nanos(span.start_time),
+    };
+    record.begin_foreign(&head, largest);
+    record.set_kind(kind(&span.span_kind));
+    for attribute in &span.attributes {
+        with_value(&attribute.value, |value| record.set(attribute.key.as_str(), value));
+    }
+    span.events.iter().for_each(|event| write_event(event, record));
+    span.links.iter().for_each(|link| write_link(link, record));
+    match &span.status {
+        SdkStatus::Unset => {}
+        SdkStatus::Ok => record.set_status(Status::Ok),
+        SdkStatus::Error { description } => record.set_status(Status::Error(description)),
+    }
+    record.add_dropped(DroppedBefore {
+        attributes: span.dropped_attributes_count,
+        events: span.events.dropped_count,
+        links: span.links.dropped_count,
+    });
+}
+
+fn write_event(event: &Event, record: &mut SpanRecord) {
+    record.open_event(&event.name, unix_nanos(event.timestamp));
+    close_part(&event.attributes, event.dropped_attributes_count, record);
+}
+
+fn write_link(link: &Link, record: &mut SpanRecord) {
+    let context = &link.span_context;
+    record.open_link(&LinkTarget {
+        trace_id: TraceId(context.trace_id().to_bytes()),
+        span_id: SpanId(context.span_id().to_bytes()),
+        is_remote: context.is_remote(),
+        trace_flags: context.trace_flags().to_u8(),
+        trace_state: &context.trace_state().header(),
+    });
+    close_part(&link.attributes, link.dropped_attributes_count, record);
+}
+
+fn close_part(attributes: &[KeyValue], dropped: u32, record: &mut SpanRecord) {
+    for attribute in attributes {
+        with_value(&attribute.value, |value| record.set_in_part(attribute.key.as_str(), value));
+    }
+    record.close_part_with_dropped(dropped);
+}
+
+fn kind(kind: &trace::SpanKind) -> SpanKind {
+    match kind {
+        trace::SpanKind::Client => SpanKind::Client,
+        trace::SpanKind::Server => SpanKind::Server,
+        trace::SpanKind::Producer => SpanKind::Producer,
+        trace::SpanKind::Consumer => SpanKind::Consumer,
+        trace::SpanKind::Internal => SpanKind::Internal,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,95 @@
+//! The SDK's values as ours, which borrow them.
+
+use std::cell::{Cell, OnceCell};
+
+use opentelemetry::logs::AnyValue;
+use opentelemetry::{Array, StringValue};
+
+use crate::record::{MAX_DEPTH, Value};
+
+/// Shows an attribute of a span, a scope or a resource to `see`.
+pub(super) fn with_value<T>(value: &opentelemetry::Value, see: impl FnOnce(Value<'_>) -> T) -> T {
+    match value {
+        opentelemetry::Value::Bool(truth) => see(Value::Bool(*truth)),
+        opentelemetry::Value::I64(number) => see(Value::Int(*number)),
+        opentelemetry::Value::F64(number) => see(Value::Float(*number)),
+        opentelemetry::Value::String(text) => see(Value::Str(text.as_str())),
+        opentelemetry::Value::Array(Array::Bool(truths)) => see(Value::Bools(truths)),
+        opentelemetry::Value::Array(Array::I64(numbers)) => see(Value::Ints(numbers)),
+        opentelemetry::Value::Array(Array::F64(numbers)) => see(Value::Floats(numbers)),
+        opentelemetry::Value::Array(Array::String(texts)) => {
+            let texts: Vec<_> = texts.iter().map(StringValue::as_str).collect();
+            see(Value::Strs(&texts))
+        }
+        // a kind that the SDK has added since can at least be read
+        other => see(Value::Str(&other.as_str())),
+    }
+}
+
+/// Shows the body or an attribute of a log record to `see`.
+pub(super) fn with_any_value<T>(value: &AnyValue, see: impl FnOnce(Value<'_>) -> T) -> T {
+    let shelf = Shelf::for_all_in(value);
+    see(shelf.value(value, 0))
+}
+
+/// Holds the lists that nested values are made of; each has a place of its own, as later ones borrow earlier ones.
+struct Shelf<'a> {
+    places: Vec<OnceCell<List<'a>>>,
+    taken: Cell<usize>,
+}
+
+enum List<'a> {
+    Array(Vec<Value<'a>>),
+    Map(Vec<(&'a str, Value<'a>)>),
+    Text(String),
+}
+
+impl<'a> Shelf<'a> {
+    fn for_all_in(value: &AnyValue) -> Self {
+        let places = std::iter::repeat_with(OnceCell::new).take(lists_in(value, 0)).collect();
+        Self { places, taken: Cell::new(0) }
+    }
+
+    fn value(&'a self, value: &'a AnyValue, depth: usize) -> Value<'a> {
+        match value {
+            AnyValue::Int(number) => Value::Int(*number),
+            AnyValue::Double(number) => Value::Float(*number),
+            AnyValue::String(text) => Value::Str(text.as_str()),
+            AnyValue::Boolean(truth) => Value::Bool(*truth),
+            AnyValue::Bytes(bytes) => Value::Bytes(bytes),
+            // so deep that it will not be written: nobody looks further
+            AnyValue::ListAny(_) | AnyValue::Map(_) if depth > MAX_DEPTH => Value::Array(&[]),
+            AnyValue::ListAny(values) => {
+                let values = values.iter().map(|value| self.value(value, depth + 1));
+                self.keep(List::Array(values.collect()))
+            }
+            AnyValue::Map(entries) => {
+                let entries = entries.iter().map(|(key, value)| (key.as_str(), self.value(value, depth + 1)));
+                self.keep(List::Map(entries.collect()))
+            }
+            // a kind that the SDK has added since can at least be read
+            other => self.keep(List::Text(format!("{other:?}"))),
+        }
+    }
+
+    fn keep(&'a self, list: List<'a>) -> Value<'a> {
+        let place = self.taken.replace(self.taken.get() + 1);
+        match self.places[place].get_or_init(|| list) {
+            List::Array(values) => Value::Array(values),
+            List::Map(entries) => Value::Map(entries),
+            List::Text(text) => Value::Str(text),
+        }
+    }
+}
+
+/// How many places a value needs.
+fn lists_in(value: &AnyValue, depth: usize) -> usize {
+    match value {
+        AnyValue::Int(_) | AnyValue::Double(_) | AnyValue::String(_) => 0,
+        AnyValue::Boolean(_) | AnyValue::Bytes(_) => 0,
+        AnyValue::ListAny(_) | AnyValue::Map(_) if depth > MAX_DEPTH => 0,
+        AnyValue::ListAny(values) => 1 + values.iter().map(|value| lists_in(value, depth + 1)).sum::<usize>(),
+        AnyValue::Map(entries) => 1 + entries.values().map(|value| lists_in(value, depth + 1)).sum::<usize>(),
+        _ => 1,
+    }
+}

@@ -1,0 +1,121 @@
+//! What records that another SDK has made say beyond the program's own: a resource and a scope in full, how much was
+//! dropped before they came here, and what is not known of them.
+
+use std::sync::Arc;
+
+use opentelemetry_proto::tonic::common::v1::{InstrumentationScope, KeyValue};
+
+use super::resource::owned;
+use super::{
+    LogEnd, LogLimits, LogRecord, Resource, Scope, Severity, Signal, SpanHead, SpanLimits, SpanRecord, Value,
+};
+
+/// Field number of `schema_url`, of a resource and of a scope alike.
+const SCHEMA_URL: u32 = 3;
+
+/// The other SDK has applied limits of its own.
+const NO_LIMITS: SpanLimits = SpanLimits {
+    attributes: u32::MAX,
+    events: u32::MAX,
+    links: u32::MAX,
+    event_attributes: u32::MAX,
+    link_attributes: u32::MAX,
+    value_length: None,
+};
+const NO_LOG_LIMITS: LogLimits = LogLimits { attributes: u32::MAX, value_length: None };
+
+/// A resource that goes with its records, whatever the exporter's is.
+#[derive(Debug, Clone)]
+pub(crate) struct ForeignResource(Arc<[u8]>);
+
+impl ForeignResource {
+    /// The address of its schema may be empty.
+    pub(crate) fn new(resource: &Resource, schema_url: &str) -> Self {
+        let mut fields = resource.field();
+        write_schema(&schema_url.to_owned(), &mut fields);
+        Self(fields.into())
+    }
+}
+
+/// All that can be said about a scope.
+#[derive(Debug, Default)]
+pub(crate) struct ForeignScope {
+    message: InstrumentationScope,
+    schema_url: String,
+}
+
+impl ForeignScope {
+    /// All but the name may be empty.
+    pub(crate) fn new(name: &str, version: &str, schema_url: &str) -> Self {
+        let (name, version) = (name.to_owned(), version.to_owned());
+        let message = InstrumentationScope { name, version, ..Default::default() };
+        Self { message, schema_url: schema_url.to_owned() }
+    }
+
+    /// Adds an attribute.
+    pub(crate) fn set(&mut self, key: &str, value: Value<'_>) {
+        let value = Some(owned(value));
+        self.message.attributes.push(KeyValue { key: key.to_owned(), value, ..Default::default() });
+    }
+
+    /// Its records go with this resource, or with the exporter's.
+    pub(crate) fn into_scope(self, signal: Signal, resource: Option<&ForeignResource>) -> Scope {
+        let mut field = Vec::new();
+        prost::encoding::message::encode(1, &self.message, &mut field);
+        write_schema(&self.schema_url, &mut field);
+        let InstrumentationScope { name, version, .. } = self.message;
+        Scope { signal, name, version, field, resource: resource.map(|resource| Arc::clone(&resource.0)) }
+    }
+}
+
+fn write_schema(url: &String, fields: &mut Vec<u8>) {
+    if !url.is_empty() {
+        prost::encoding::string::encode(SCHEMA_URL, url, fields);
+    }
+}
+
+/// What a span lacks because another SDK's limits were reached.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct DroppedBefore {
+    pub(crate) attributes: u32,
+    pub(crate) events: u32,
+    pub(crate) links: u32,
+}
+
+impl SpanRecord {
+    /// As [`begin`](Self::begin), without limits of our own.
+    pub(crate) fn begin_foreign(&mut self, head: &SpanHead<'_>, max_bytes: usize) {
+        self.begin(head, &NO_LIMITS, max_bytes);
+    }
+
+    /// Counts what was dropped before. The last that is told of a span, as nothing is counted on top of it.
+    pub(crate) fn add_dropped(&mut self, before: DroppedBefore) {
+        let DroppedBefore { attributes, events, links } = before;
+        self.keyed.dropped = self.keyed.dropped.saturating_add(attributes);
+        self.dropped_events = self.dropped_events.saturating_add(events);
+        self.dropped_links = self.dropped_links.saturating_add(links);
+    }
+
+    /// Ends the event or link that is open, which has lost so many attributes before.
+    pub(crate) fn close_part_with_dropped(&mut self, attributes: u32) {
+        if let Some(part) = &mut self.keyed.part {
+            part.dropped = part.dropped.saturating_add(attributes);
+        }
+        self.close_part();
+    }
+}
+
+impl LogRecord {
+    /// As [`begin`](Self::begin), without limits of our own, and perhaps without a body.
+    pub(crate) fn begin_foreign(&mut self, body: Option<Value<'_>>, max_bytes: usize) {
+        self.begin_bare(&NO_LOG_LIMITS, max_bytes);
+        if let Some(body) = body {
+            self.write_body(body);
+        }
+    }
+
+    /// As [`finish`](Self::finish), for a record whose severity may be unknown. A time of 0 is unknown as well.
+    pub(crate) fn finish_foreign(&mut self, severity: Option<Severity>, end: &LogEnd) -> Option<&[u8]> {
+        self.write_end(severity.map_or(0, Severity::number), end)
+    }
+}

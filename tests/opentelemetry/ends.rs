@@ -1,0 +1,138 @@
+//! Flush, shutdown and a full queue: nobody waits longer than agreed, and nothing is lost without being counted.
+
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use opentelemetry::logs::{Logger, LoggerProvider};
+use opentelemetry::trace::{Span as _, Tracer, TracerProvider};
+use opentelemetry_sdk::error::OTelSdkError;
+use opentelemetry_sdk::trace::{SdkTracerProvider, SpanExporter as _};
+use standpipe::bridge::opentelemetry::{LogExporter, SpanExporter};
+use standpipe::receiver::Receiver;
+use standpipe::{Telemetry, WhenFull};
+
+use crate::scene::{A_WHILE, LONG, exporter, gathering, start};
+
+fn provider(telemetry: &Telemetry) -> SdkTracerProvider {
+    SdkTracerProvider::builder().with_span_processor(SpanExporter::new(telemetry)).build()
+}
+
+fn end_a_span(provider: &SdkTracerProvider) {
+    provider.tracer("till").start("checkout").end();
+}
+
+#[test]
+fn a_providers_flush_reaches_the_collector() {
+    let receiver = Receiver::start().unwrap();
+    let telemetry = start(gathering(&receiver));
+    let provider = provider(&telemetry);
+    end_a_span(&provider);
+    provider.force_flush().unwrap();
+    assert_eq!(receiver.span_count(), 1);
+}
+
+#[test]
+fn a_shutdown_that_runs_out_of_time_says_so_and_loses_nothing() {
+    let receiver = Receiver::start().unwrap();
+    receiver.pause();
+    let telemetry = start(exporter(&receiver));
+    let provider = provider(&telemetry);
+    end_a_span(&provider);
+    let begun = Instant::now();
+    let ended = provider.shutdown_with_timeout(A_WHILE);
+    assert!(ended.is_err() && begun.elapsed() >= A_WHILE, "{ended:?}");
+    receiver.resume();
+    let ledger = telemetry.shutdown(LONG);
+    assert_eq!((ledger.total().delivered, ledger.lost()), (1, 0), "{ledger}");
+}
+
+#[test]
+fn an_exporter_that_was_shut_down_takes_no_more_and_the_telemetry_goes_on() {
+    let receiver = Receiver::start().unwrap();
+    let telemetry = start(gathering(&receiver));
+    let exporter = SpanExporter::new(&telemetry);
+    let is_over = |result| matches!(result, Err(OTelSdkError::AlreadyShutdown));
+    assert!(exporter.shutdown_with_timeout(LONG).is_ok());
+    assert!(is_over(exporter.shutdown_with_timeout(LONG)));
+    let mut exported = std::pin::pin!(exporter.export(Vec::new()));
+    let mut waker = std::task::Context::from_waker(std::task::Waker::noop());
+    match exported.as_mut().poll(&mut waker) {
+        std::task::Poll::Ready(result) => assert!(is_over(result)),
+        std::task::Poll::Pending => panic!("it is ready at once"),
+    }
+    telemetry.tracer("shop").span("checkout").end();
+    assert_eq!(telemetry.shutdown(LONG).total().delivered, 1);
+}
+
+#[test]
+fn records_after_the_telemetrys_end_are_counted() {
+    let receiver = Receiver::start().unwrap();
+    let telemetry = start(exporter(&receiver));
+    let (tracers, loggers) = (provider(&telemetry), loggers(&telemetry));
+    assert_eq!(telemetry.shutdown(LONG).lost(), 0);
+    end_a_span(&tracers);
+    let logger = loggers.logger("till");
+    logger.emit(logger.create_log_record());
+    assert_eq!(telemetry.ledger().total().turned_away.after_shutdown, 2);
+}
+
+fn loggers(telemetry: &Telemetry) -> opentelemetry_sdk::logs::SdkLoggerProvider {
+    opentelemetry_sdk::logs::SdkLoggerProvider::builder()
+        .with_log_processor(LogExporter::new(telemetry))
+        .build()
+}
+
+#[test]
+fn a_full_queue_makes_the_caller_wait_until_there_is_room() {
+    let receiver = Receiver::start().unwrap();
+    receiver.pause();
+    let telemetry = start(exporter(&receiver).queue_records(2));
+    let provider = provider(&telemetry);
+    let (progress, ended) = mpsc::channel();
+    let caller = thread::spawn(move || {
+        for number in 0..5 {
+            end_a_span(&provider);
+            progress.send(number).unwrap();
+        }
+    });
+    assert_eq!((ended.recv_timeout(LONG), ended.recv_timeout(LONG)), (Ok(0), Ok(1)));
+    assert_eq!(ended.recv_timeout(A_WHILE), Err(RecvTimeoutError::Timeout), "the caller did not wait");
+    receiver.resume();
+    caller.join().unwrap();
+    let ledger = telemetry.shutdown(LONG);
+    assert_eq!((ledger.total().delivered, ledger.lost()), (5, 0), "{ledger}");
+}
+
+#[test]
+fn a_caller_that_waits_is_let_go_by_the_telemetrys_end() {
+    let receiver = Receiver::start().unwrap();
+    receiver.pause();
+    let telemetry = start(exporter(&receiver).queue_records(1));
+    let provider = provider(&telemetry);
+    let (progress, ended) = mpsc::channel();
+    thread::spawn(move || {
+        for number in 0..3 {
+            end_a_span(&provider);
+            progress.send(number).unwrap();
+        }
+    });
+    assert_eq!(ended.recv_timeout(LONG), Ok(0));
+    assert_eq!(ended.recv_timeout(A_WHILE), Err(RecvTimeoutError::Timeout), "the caller did not wait");
+    let ledger = telemetry.shutdown(Duration::from_millis(50));
+    assert_eq!(ledger.total().dropped.shutdown, 1, "{ledger}");
+    assert_eq!((ended.recv_timeout(LONG), ended.recv_timeout(LONG)), (Ok(1), Ok(2)));
+    assert_eq!(telemetry.ledger().total().turned_away.after_shutdown, 2);
+}
+
+#[test]
+fn a_full_queue_that_drops_counts_what_it_drops() {
+    let receiver = Receiver::start().unwrap();
+    receiver.pause();
+    let telemetry = start(exporter(&receiver).queue_records(2).when_full(WhenFull::DropNewest));
+    let provider = provider(&telemetry);
+    (0..5).for_each(|_| end_a_span(&provider));
+    assert_eq!(telemetry.ledger().total().turned_away.queue_full, 3);
+    receiver.resume();
+    assert_eq!(telemetry.shutdown(LONG).total().delivered, 2);
+}
