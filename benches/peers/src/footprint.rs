@@ -20,9 +20,11 @@ pub(crate) const NAME: &str = "footprint";
 pub(crate) const COLD: &str = "--cold";
 
 /// Below `migration`, as the table shows them.
-const PROGRAMS: [(&str, &str); 2] = [
-    ("tracing/before", "tracing-opentelemetry and opentelemetry-otlp"),
-    ("tracing/after", "standpipe's layer for tracing"),
+const PROGRAMS: [(&str, &str); 4] = [
+    ("tracing/before", "tracing: tracing-opentelemetry, opentelemetry-otlp"),
+    ("tracing/after", "tracing: standpipe"),
+    ("opentelemetry/before", "OpenTelemetry SDK: opentelemetry-otlp"),
+    ("opentelemetry/after", "OpenTelemetry SDK: standpipe"),
 ];
 
 /// Crates that are there for the sake of async code, and the families of those that have a dash behind it.
