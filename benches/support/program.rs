@@ -19,7 +19,7 @@ pub(crate) const BURST: u64 = 8192;
 const INSTRUCTIONS: (u64, u64) = (BURST / 4, BURST);
 /// The same for a whole process: how many bursts of how many calls. The short run is for the storage that is reused.
 const BURSTS: (u64, u64) = (2, 6);
-const SHORT_BURST: u64 = BURST / 4;
+const SHORT_BURST: u64 = BURST / 8;
 
 /// Calls as often as it is told.
 pub(crate) type Burst = Box<dyn Fn(u64)>;

@@ -1,5 +1,7 @@
 //! tracing-opentelemetry into the OpenTelemetry SDK: batch span processor, OTLP over HTTP by reqwest's blocking client.
 
+use std::time::Instant;
+
 use opentelemetry::trace::TracerProvider;
 use opentelemetry_otlp::{SpanExporter, WithExportConfig};
 use opentelemetry_sdk::Resource;
@@ -11,7 +13,7 @@ use super::{Case, Contender, install, work};
 use crate::opentelemetry::remote;
 use crate::support::Error;
 use crate::support::program::{BURST, Program};
-use crate::support::workload::text;
+use crate::support::workload::{PATIENCE, text};
 
 pub(super) const LEAN: Contender = Contender {
     name: "tracing-opentelemetry 0.34, lean",
@@ -54,5 +56,17 @@ fn start(case: &Case, endpoint: &str, set: fn(OfRegistry) -> OfRegistry) -> Resu
         let _ = root.set_parent(remote.clone());
     });
     let flushed = provider.clone();
-    Ok(Program::new(burst, move || Ok(flushed.force_flush()?), move || Ok(provider.shutdown()?)))
+    Ok(Program::new(burst, move || flush(&flushed), move || Ok(provider.shutdown_with_timeout(PATIENCE)?)))
+}
+
+/// A flush gives up after 5 s, but goes on.
+fn flush(provider: &SdkTracerProvider) -> Result<(), Error> {
+    let begun = Instant::now();
+    loop {
+        match provider.force_flush() {
+            Err(error) if begun.elapsed() > PATIENCE => return Err(error.into()),
+            Err(_) => {}
+            Ok(()) => return Ok(()),
+        }
+    }
 }
