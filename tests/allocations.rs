@@ -312,7 +312,9 @@ fn a_metric_of_the_metrics_crate_that_was_used_before_is_found_and_measured_with
     let recorder = MetricsRecorder::new(&telemetry).cardinality_limit(4);
     let metadata = Metadata::new(module_path!(), Level::INFO, None);
     // made up at run time, three within the limit and three beyond it
-    let keys: Vec<_> = (0..6).map(|number| Key::from(("orders", &[("n", number.to_string())]))).collect();
+    let mut keys: Vec<_> = (0..6).map(|number| Key::from(("orders", &[("n", number.to_string())]))).collect();
+    let many: Vec<_> = (0..12).map(|number| (format!("label.{number}"), "value")).collect();
+    keys.push(Key::from(("many labels", &many)));
     let measure = || {
         for key in &keys {
             recorder.register_counter(key, &metadata).increment(1);

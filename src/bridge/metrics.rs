@@ -56,6 +56,7 @@ const CARDINALITY: usize = 2000;
 /// and levels make no difference.
 ///
 /// - `counter!(…).absolute(…)` never makes a counter fall; what it rises by is added.
+/// - A gauge starts at zero, but is sent only once it was set or moved.
 /// - NaN and infinities are left out, and told to [`Config::on_problem`](crate::Config::on_problem).
 /// - Units are sent by the Unified Code for Units of Measure. A metric may be described before its first use or at any
 ///   time after; what is said first counts.
@@ -69,6 +70,7 @@ const CARDINALITY: usize = 2000;
 /// values the greatest counts, and a gauge is what it was last set to.
 ///
 /// A forked child's counters and gauges start at zero, also those that it holds from before.
+#[must_use = "a recorder takes nothing until it is installed"]
 pub struct MetricsRecorder {
     route: Route,
     meter: Meter,

@@ -3,7 +3,7 @@
 //! Each bridge is a feature and a module of its own, and goes straight to records in wire format: no other SDK is in
 //! between. All take a [`Telemetry`](crate::Telemetry), for its main route, or a [`Route`](crate::Route).
 //!
-//! What the exporters' own threads log, trace or measure about sending never comes back in.
+//! What the exporters' own threads log or trace about sending never comes back in.
 
 #[cfg(feature = "log")]
 pub mod log;

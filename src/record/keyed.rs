@@ -12,6 +12,11 @@ pub(super) struct Keyed {
     keys: Vec<KeySlot>,
     /// A bit for the hash of each of them: a key whose bit is not set is new.
     seen: u64,
+    /// What holds for the attributes of what is being written: the part that is open, or the record.
+    tag: u8,
+    most: u32,
+    first_key: usize,
+    /// What holds for those of the record.
     rules: Rules,
     pub(super) dropped: u32,
     /// The part that is being written.
@@ -43,8 +48,7 @@ pub(super) struct PartRules {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Part {
     nested: Nested,
-    rules: PartRules,
-    first_key: usize,
+    dropped_tag: u8,
     pub(super) dropped: u32,
 }
 
@@ -63,6 +67,7 @@ impl Keyed {
         self.keys.clear();
         self.seen = 0;
         self.rules = rules;
+        (self.tag, self.most, self.first_key) = (rules.tag, rules.most, 0);
         self.dropped = 0;
         self.part = None;
         self.replaceable = [0; 4];
@@ -71,64 +76,56 @@ impl Keyed {
     // where it is inlined, the kind of the value is known, and the hash of a literal key is a constant
     #[inline(always)]
     pub(super) fn set(&mut self, key: &str, value: Value<'_>) {
+        if self.part.is_some() {
+            self.close_part();
+        }
+        self.put(key, value);
+    }
+
+    /// Sets an attribute of the part that is open, if one is, or of the record.
+    #[inline(always)]
+    fn put(&mut self, key: &str, value: Value<'_>) {
         let hash = hash(key.as_bytes());
         match value {
-            Value::Str(text) => self.set_text(key, hash, text),
-            Value::Int(number) => self.set_int(key, hash, number),
-            Value::Float(number) => self.set_float(key, hash, number),
-            Value::Bool(truth) => self.set_bool(key, hash, truth),
-            other => self.set_any(key, hash, other),
+            Value::Str(text) => self.put_text(key, hash, text),
+            Value::Int(number) => self.put_int(key, hash, number),
+            Value::Float(number) => self.put_float(key, hash, number),
+            Value::Bool(truth) => self.put_bool(key, hash, truth),
+            other => self.put_any(key, hash, other),
         }
     }
 
-    fn set_text(&mut self, key: &str, hash: u32, text: &str) {
-        if !self.is_whole(text) || !self.set_short(key, hash, text) {
-            self.set_any(key, hash, Value::Str(text));
+    fn put_text(&mut self, key: &str, hash: u32, text: &str) {
+        let is_whole = self.rules.value_length.is_none_or(|longest| text.len() <= longest);
+        if !is_whole || !self.put_short(key, hash, text) {
+            self.put_any(key, hash, Value::Str(text));
         }
     }
 
-    fn set_int(&mut self, key: &str, hash: u32, number: i64) {
-        if !self.set_short(key, hash, number) {
-            self.set_any(key, hash, Value::Int(number));
+    fn put_int(&mut self, key: &str, hash: u32, number: i64) {
+        if !self.put_short(key, hash, number) {
+            self.put_any(key, hash, Value::Int(number));
         }
     }
 
-    fn set_float(&mut self, key: &str, hash: u32, number: f64) {
-        if !self.set_short(key, hash, number) {
-            self.set_any(key, hash, Value::Float(number));
+    fn put_float(&mut self, key: &str, hash: u32, number: f64) {
+        if !self.put_short(key, hash, number) {
+            self.put_any(key, hash, Value::Float(number));
         }
     }
 
-    fn set_bool(&mut self, key: &str, hash: u32, truth: bool) {
-        if !self.set_short(key, hash, truth) {
-            self.set_any(key, hash, Value::Bool(truth));
+    fn put_bool(&mut self, key: &str, hash: u32, truth: bool) {
+        if !self.put_short(key, hash, truth) {
+            self.put_any(key, hash, Value::Bool(truth));
         }
-    }
-
-    /// Whether a text is no longer than it may be.
-    #[inline]
-    fn is_whole(&self, text: &str) -> bool {
-        self.rules.value_length.is_none_or(|longest| text.len() <= longest)
-    }
-
-    #[inline]
-    fn set_short(&mut self, key: &str, hash: u32, value: impl ShortValue) -> bool {
-        self.part.is_none() && self.write_short(self.rules.tag, 0, self.rules.most, (key, hash), value)
     }
 
     /// The way of nearly all attributes: the key is new and every length fits into one byte. False if not.
-    #[inline]
-    fn write_short(
-        &mut self,
-        tag: u8,
-        first_key: usize,
-        most: u32,
-        (key, hash): (&str, u32),
-        value: impl ShortValue,
-    ) -> bool {
+    #[inline(always)]
+    fn put_short(&mut self, key: &str, hash: u32, value: impl ShortValue) -> bool {
         let body_len = 2 + key.len() + value.field_len();
-        let is_welcome = self.keys.len() - first_key < most as usize;
-        if key.is_empty() || body_len >= 0x80 || !is_welcome || !self.is_new(first_key, hash) {
+        let is_welcome = self.keys.len() - self.first_key < self.most as usize;
+        if key.is_empty() || body_len >= 0x80 || !is_welcome || !self.is_new(hash) {
             return false;
         }
         let at = self.buffer.position();
@@ -136,39 +133,31 @@ impl Keyed {
         // noted before the bytes are copied: less must be remembered across the copying
         self.seen |= bit(hash);
         self.keys.push(KeySlot { hash, at: at as u32 });
-        write_short_key(tag, body_len, key, &mut out);
+        write_short_key(self.tag, body_len, key, &mut out);
         value.write(&mut out);
         true
     }
 
     #[inline(never)]
-    fn set_any(&mut self, key: &str, hash: u32, value: Value<'_>) {
-        self.close_part();
-        if !self.write(self.rules.tag, 0, self.rules.most, (key, hash), value) {
-            self.drop_one();
+    fn put_any(&mut self, key: &str, hash: u32, value: Value<'_>) {
+        if !self.write(key, hash, value) {
+            match &mut self.part {
+                Some(part) => part.dropped += 1,
+                None => self.dropped += 1,
+            }
         }
     }
 
     /// Makes a nested message that was opened in the buffer the part that attributes go to.
     pub(super) fn open_part(&mut self, nested: Nested, rules: PartRules) {
-        self.part = Some(Part { nested, rules, first_key: self.keys.len(), dropped: 0 });
+        self.part = Some(Part { nested, dropped_tag: rules.dropped_tag, dropped: 0 });
+        (self.tag, self.most, self.first_key) = (rules.tag, rules.most, self.keys.len());
     }
 
     /// Sets an attribute of the part that is open.
     pub(super) fn set_in_part(&mut self, key: &str, value: Value<'_>) {
-        let Some(mut part) = self.part else { return };
-        let PartRules { tag, most, .. } = part.rules;
-        let (first_key, key) = (part.first_key, (key, hash(key.as_bytes())));
-        let is_written = match value {
-            Value::Str(text) if self.is_whole(text) => self.write_short(tag, first_key, most, key, text),
-            Value::Int(number) => self.write_short(tag, first_key, most, key, number),
-            Value::Bool(truth) => self.write_short(tag, first_key, most, key, truth),
-            Value::Float(number) => self.write_short(tag, first_key, most, key, number),
-            _ => false,
-        };
-        if !is_written && !self.write(tag, first_key, most, key, value) {
-            part.dropped += 1;
-            self.part = Some(part);
+        if self.part.is_some() {
+            self.put(key, value);
         }
     }
 
@@ -177,30 +166,24 @@ impl Keyed {
     #[inline]
     pub(super) fn close_part(&mut self) {
         if let Some(part) = self.part.take() {
-            self.keys.truncate(part.first_key);
-            self.write_count(part.rules.dropped_tag, part.dropped);
+            self.keys.truncate(self.first_key);
+            (self.tag, self.most, self.first_key) = (self.rules.tag, self.rules.most, 0);
+            self.write_count(part.dropped_tag, part.dropped);
             self.buffer.close(&part.nested);
         }
     }
 
-    fn write(
-        &mut self,
-        tag: u8,
-        first_key: usize,
-        most: u32,
-        (key, hash): (&str, u32),
-        value: Value<'_>,
-    ) -> bool {
+    fn write(&mut self, key: &str, hash: u32, value: Value<'_>) -> bool {
         let Some(attribute) = Attribute::new(key, value, self.rules.value_length) else { return false };
-        if let Some(index) = self.find(first_key, hash, key) {
+        if let Some(index) = self.find(hash, key) {
             let at = self.keys.remove(index).at as usize;
             self.remove(at);
-        } else if self.keys.len() - first_key >= most as usize {
+        } else if self.keys.len() - self.first_key >= self.most as usize {
             return false;
         }
         let at = self.buffer.position();
         let Some(mut out) = self.buffer.claim(attribute.field_len()) else { return false };
-        attribute.write(tag, &mut out);
+        attribute.write(self.tag, &mut out);
         self.seen |= bit(hash);
         self.keys.push(KeySlot { hash, at: at as u32 });
         true
@@ -271,19 +254,24 @@ impl Keyed {
         self.buffer.capacity() + self.keys.capacity() * size_of::<KeySlot>()
     }
 
-    /// Whether no key from `first_key` on can be the one with this hash.
+    /// Whether no key of what is being written can be the one with this hash.
     #[inline]
-    fn is_new(&self, first_key: usize, hash: u32) -> bool {
-        self.seen & bit(hash) == 0 || self.keys[first_key..].iter().all(|slot| slot.hash != hash)
+    fn is_new(&self, hash: u32) -> bool {
+        self.seen & bit(hash) == 0 || self.current_keys().iter().all(|slot| slot.hash != hash)
     }
 
-    fn find(&self, first_key: usize, hash: u32, key: &str) -> Option<usize> {
-        if self.is_new(first_key, hash) {
+    fn find(&self, hash: u32, key: &str) -> Option<usize> {
+        if self.is_new(hash) {
             return None;
         }
         let is_it =
             |slot: &KeySlot| slot.hash == hash && field_has_key(self.buffer.bytes(slot.at as usize), key);
-        self.keys[first_key..].iter().position(is_it).map(|index| first_key + index)
+        self.current_keys().iter().position(is_it).map(|index| self.first_key + index)
+    }
+
+    /// Of the part that is open, if one is, or of the record.
+    fn current_keys(&self) -> &[KeySlot] {
+        &self.keys[self.first_key..]
     }
 
     /// Takes a field out; what stands behind it moves forward.
@@ -308,9 +296,12 @@ fn bit(hash: u32) -> u64 {
 /// Tells most keys apart by their length and both ends; equal hashes are compared in full.
 #[inline]
 fn hash(key: &[u8]) -> u32 {
-    let (head, tail) = match (key.first_chunk::<8>(), key.last_chunk::<8>()) {
+    let (head, tail) = match (key.first_chunk(), key.last_chunk()) {
         (Some(head), Some(tail)) => (u64::from_le_bytes(*head), u64::from_le_bytes(*tail)),
-        _ => (key.iter().fold(0, |bits, byte| bits << 8 | u64::from(*byte)), 0),
+        _ => match (key.first_chunk(), key.last_chunk()) {
+            (Some(head), Some(tail)) => (u32::from_le_bytes(*head).into(), u32::from_le_bytes(*tail).into()),
+            _ => (key.iter().fold(0, |bits, byte| bits << 8 | u64::from(*byte)), 0),
+        },
     };
     let mixed = (head ^ tail.rotate_left(29) ^ key.len() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (mixed >> 32) as u32

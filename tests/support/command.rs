@@ -10,6 +10,12 @@ use std::{env, fs};
 pub(crate) fn standpipe(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_standpipe"));
     command.args(arguments).stdin(Stdio::null()).env("LC_ALL", "C.UTF-8");
+    forget_surroundings(&mut command);
+    command
+}
+
+/// Takes all from a command that would have it behave otherwise elsewhere.
+pub(crate) fn forget_surroundings(command: &mut Command) {
     let is_of_somebody = |name: &str| {
         let name = name.to_ascii_uppercase();
         name.starts_with("OTEL_") || name.ends_with("_PROXY") || name.starts_with("TRACE")
@@ -20,7 +26,6 @@ pub(crate) fn standpipe(arguments: &[&str]) -> Command {
     for variable in ["NO_COLOR", "COLUMNS"] {
         command.env_remove(variable);
     }
-    command
 }
 
 pub(crate) fn run(arguments: &[&str]) -> Output {

@@ -34,7 +34,9 @@ impl<I: Instrument> Handle<I> {
     }
 
     pub(super) fn has(&self, key: &Key) -> bool {
-        self.key.as_ref() == Some(key)
+        // in the same order first, as most callers give them: to sort many labels a key needs memory
+        let is_as_given = |own: &Key| own.name() == key.name() && own.labels().eq(key.labels());
+        self.key.as_ref().is_some_and(|own| is_as_given(own) || own == key)
     }
 
     #[inline]
