@@ -1,0 +1,80 @@
+//! Log records of standpipe's layer beside those of opentelemetry-appender-tracing.
+
+use super::Meant;
+
+pub(crate) const LOGS: &[Meant] = &[
+    Meant {
+        what: "the flags say that the trace id is random",
+        why: "level 2 of W3C's trace context has a flag for it",
+        cases: &[("*: log record *: flags", "0x1", "0x3")],
+    },
+    Meant {
+        what: "a log record says when it was made",
+        why: "theirs says only when the SDK saw it; ours says both, and backends sort by the first",
+        cases: &[("*: log record *: time", "only that of observation", "its own")],
+    },
+    Meant {
+        what: "an event's name is one that somebody gave it",
+        why: "theirs sends `event src/main.rs:7` as name: a new name with each line that is moved",
+        cases: &[
+            ("*: log record *: event name", "event tests/*", "–"),
+            ("logged_*: log record *: event name", "log event", "–"),
+        ],
+    },
+    Meant {
+        what: "no log record without a body",
+        why: "most viewers show nothing but the body: without a message it is the error, or else the event's name",
+        cases: &[
+            ("*: log record *: body", "nothing", "\"event tests/*\""),
+            ("*: log record *: body", "nothing", "\"no *milk*\""),
+            ("*: log record *: body", "nothing", "\"Failure { message: *"),
+            ("with_two_errors: log record 4: body", "nothing", "\"another\""),
+            ("with_a_message_that_is_no_text: log record *: body", "nothing", "\"*\""),
+            ("with_a_message_that_is_no_text: log record *: attribute message", "* *", "–"),
+            ("with_a_name_of_its_own: log record 1: body", "nothing", "\"purchase\""),
+            ("with_a_message: log record 3: body", "\"\"", "\"event tests/*\""),
+        ],
+    },
+    Meant {
+        what: "a log record belongs to the span that the program names",
+        why: "theirs gives it to the span that the thread is in, if any",
+        cases: &[
+            ("without_a_parent: log record 1: span", "span", "none"),
+            ("with_an_explicit_parent_that_is_closed: log record 1: span", "outer", "none"),
+            ("filtered_parents: log record 1: span", "outer", "none"),
+            ("*: log record 1: trace", "of *", "–"),
+            ("*: log record 1: flags", "0x1", "0x0"),
+            ("with_an_explicit_parent: log record *: span", "outer", "other"),
+            ("with_an_explicit_parent: log record *: trace", "of outer", "of other"),
+            ("*: log record *: span", "none", "*"),
+            ("*: log record *: trace", "–", "of *"),
+            ("*: log record *: flags", "0x0", "0x3"),
+        ],
+    },
+    Meant {
+        what: "errors are told as on events of spans",
+        why: "theirs drops the name of the field and the causes, and has two ways for `error` and `%error`",
+        cases: &[
+            ("*: log record *: attribute error", "\"*", "–"),
+            ("*: log record *: attribute error", "–", "\"no milk\""),
+            ("*: log record *: attribute error.chain", "–", "[*]"),
+            ("*: log record *: attribute exception.message", "–", "\"*"),
+            ("*: log record *: attribute exception.stacktrace", "–", "\"*"),
+            ("with_an_error_of_another_name: log record 1: attribute cause", "–", "\"no milk\""),
+            ("with_an_error_of_another_name: log record 1: attribute cause.chain", "–", "[]"),
+            ("with_two_errors: log record 1: attribute one", "–", "\"no milk\""),
+            ("with_two_errors: log record 1: attribute one.chain", "–", "[]"),
+            ("with_two_errors: log record 1: attribute two", "–", "\"no milk\""),
+            ("with_two_errors: log record 1: attribute two.chain", "–", "[*]"),
+            ("with_two_errors: log record 1: attribute exception.message", "* and *", "\"no milk\""),
+        ],
+    },
+    Meant {
+        what: "what comes from the `log` crate has its own target and place",
+        why: "theirs has the scope `log` for all of it, and the place under names of its own",
+        cases: &[
+            ("logged_*: log record *: scope", "log", "*"),
+            ("logged_*: log record *: attribute log.*", "*", "–"),
+        ],
+    },
+];

@@ -1,0 +1,67 @@
+//! The differences that are meant, and the rule that they are all of them.
+
+mod exporters;
+mod layer;
+mod logs;
+
+pub(crate) use exporters::EXPORTERS;
+pub(crate) use layer::LAYER;
+pub(crate) use logs::LOGS;
+
+use crate::compare::Difference;
+
+/// Something that standpipe does its own way.
+pub(crate) struct Meant {
+    pub(crate) what: &'static str,
+    pub(crate) why: &'static str,
+    pub(crate) cases: &'static [Case],
+}
+
+/// Where it shows: the name of the difference, and the values of the usual stack and of ours. In all three, `*` stands
+/// for anything.
+pub(crate) type Case = (&'static str, &'static str, &'static str);
+
+/// Nothing may differ that is not in the table, and nothing may be in the table that does not differ.
+pub(crate) fn hold(table: &[Meant], differences: &[Difference]) {
+    let cases = || table.iter().flat_map(|meant| meant.cases.iter().map(move |case| (meant, case)));
+    let unknown = differences.iter().filter(|difference| !cases().any(|(_, case)| covers(case, difference)));
+    let mut faults: Vec<String> =
+        unknown.map(|difference| format!("not in the table: {difference}")).collect();
+    let rotten = cases().filter(|(_, case)| !differences.iter().any(|difference| covers(case, difference)));
+    faults.extend(rotten.map(|(meant, (name, usual, ours))| {
+        let Meant { what, why, .. } = meant;
+        format!(
+            "in the table, but does not occur: {name}\n  usual: {usual}\n  ours:  {ours}\n  {what}: {why}"
+        )
+    }));
+    assert!(faults.is_empty(), "{} faults\n{}", faults.len(), faults.join("\n"));
+}
+
+pub(crate) fn covers((name, usual, ours): &Case, difference: &Difference) -> bool {
+    fits(name, &difference.name) && fits(usual, &difference.usual) && fits(ours, &difference.ours)
+}
+
+/// Whether `text` is as `pattern` says, in which `*` stands for anything.
+fn fits(pattern: &str, text: &str) -> bool {
+    let mut parts = pattern.split('*');
+    let first = parts.next().unwrap_or_default();
+    let Some(mut rest) = text.strip_prefix(first) else { return false };
+    let Some(last) = parts.next_back() else { return rest.is_empty() };
+    for part in parts {
+        let Some(at) = rest.find(part) else { return false };
+        rest = &rest[at + part.len()..];
+    }
+    rest.ends_with(last)
+}
+
+#[test]
+fn a_star_stands_for_anything() {
+    for (pattern, text) in
+        [("*", ""), ("a*c", "abc"), ("*: kind", "x: y: kind"), ("a*b*c", "a1b2c"), ("a", "a")]
+    {
+        assert!(fits(pattern, text), "{pattern} {text}");
+    }
+    for (pattern, text) in [("", "a"), ("a*a", "a"), ("a*b*c", "a1c"), ("*: kind", "x: kinds"), ("a", "ab")] {
+        assert!(!fits(pattern, text), "{pattern} {text}");
+    }
+}
