@@ -21,6 +21,8 @@ const CHUNK_BYTES: usize = 32 << 10;
 #[derive(Debug, Default)]
 pub(crate) struct Backlog {
     chunks: VecDeque<Box<Chunk>>,
+    /// Kept apart, as newer ones may take its place: the metrics that the worker has collected itself.
+    snapshot: VecDeque<Box<Chunk>>,
 }
 
 /// What the backlog gives next.
@@ -40,6 +42,8 @@ pub(crate) enum Next {
 pub(crate) struct Batch {
     pub(crate) signal: Signal,
     pub(crate) records: u64,
+    /// Whether the worker has collected them itself.
+    pub(crate) is_snapshot: bool,
     /// What the records took of the queue.
     pub(crate) queued_bytes: usize,
     /// A whole `Export…ServiceRequest`.
@@ -68,38 +72,37 @@ impl Backlog {
         self.chunks.push_back(chunk);
     }
 
-    /// Adds a framed record that the worker has made itself.
+    /// Adds a framed metric that the worker has collected itself.
     pub(crate) fn append(&mut self, scope: &Arc<Scope>, frame: &[u8], records: usize) {
         let has_room =
             |chunk: &Chunk| chunk.signal() == scope.signal && chunk.len() + frame.len() <= CHUNK_BYTES;
-        if !self.chunks.back().is_some_and(|chunk| has_room(chunk)) {
-            self.push(Box::new(Chunk::with_capacity(scope.signal, frame.len().max(CHUNK_BYTES))));
+        if !self.snapshot.back().is_some_and(|chunk| has_room(chunk)) {
+            let capacity = frame.len().max(CHUNK_BYTES);
+            self.snapshot.push_back(Box::new(Chunk::with_capacity(scope.signal, capacity)));
         }
-        if let Some(chunk) = self.chunks.back_mut() {
-            chunk.append_frame(scope, frame, records);
+        if let Some(chunk) = self.snapshot.back_mut() {
+            chunk.append(scope, frame, records);
         }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.chunks.is_empty()
+        self.chunks.is_empty() && self.snapshot.is_empty()
     }
 
     /// Bytes of the records that are there.
     pub(crate) fn bytes(&self) -> usize {
-        self.chunks.iter().flat_map(|chunk| chunk.runs()).map(|run| run.end - run.start).sum()
+        let chunks = self.snapshot.iter().chain(&self.chunks);
+        chunks.flat_map(|chunk| chunk.runs()).map(|run| run.end - run.start).sum()
     }
 
     /// Forgets everything; says what that was, by signal, records and bytes.
     pub(crate) fn write_off(&mut self) -> Vec<(Signal, u64, usize)> {
-        self.chunks.drain(..).map(|chunk| contents(&chunk)).collect()
+        self.snapshot.drain(..).chain(self.chunks.drain(..)).map(|chunk| contents(&chunk)).collect()
     }
 
-    /// The same for one signal.
-    pub(crate) fn write_off_signal(&mut self, signal: Signal) -> Vec<(Signal, u64, usize)> {
-        let (gone, kept) =
-            self.chunks.drain(..).partition::<VecDeque<_>, _>(|chunk| chunk.signal() == signal);
-        self.chunks = kept;
-        gone.iter().map(|chunk| contents(chunk)).collect()
+    /// The same for what the worker has collected itself.
+    pub(crate) fn write_off_snapshot(&mut self) -> Vec<(Signal, u64, usize)> {
+        self.snapshot.drain(..).map(|chunk| contents(&chunk)).collect()
     }
 
     /// Takes as many records of one signal as one request may hold, up to `usual_bytes` unless a single one is larger.
@@ -112,34 +115,37 @@ impl Backlog {
         body: Vec<u8>,
         spare: impl FnMut(Box<Chunk>),
     ) -> Option<Next> {
-        let signal = self.chunks.front()?.signal();
+        // what is queued while metrics are collected comes after them, as it is newer
+        let is_snapshot = !self.snapshot.is_empty();
+        let chunks = if is_snapshot { &mut self.snapshot } else { &mut self.chunks };
+        let signal = chunks.front()?.signal();
         let mut plan = Plan::new(settings, usual_bytes, resource);
         // chunks of other signals are passed over: a program that logs in its spans fills both in turn
-        let of_signal = self.chunks.iter_mut().enumerate().filter(|(_, chunk)| chunk.signal() == signal);
+        let of_signal = chunks.iter_mut().enumerate().filter(|(_, chunk)| chunk.signal() == signal);
         for (number, chunk) in of_signal {
             if !plan.take(number, chunk) {
                 break;
             }
         }
         if plan.records == 0 {
-            let chunk = self.chunks.front_mut()?;
+            let chunk = chunks.front_mut()?;
             let (records, bytes) = chunk.first_frame();
             chunk.take_part(records, bytes);
-            self.retire(spare);
+            retire(chunks, spare);
             return Some(Next::TooLarge { signal, records: records as u64, bytes });
         }
         let Plan { groups, records, .. } = plan;
         let batch = Batch::assemble(signal, records as u64, groups, resource, body, |piece| {
-            self.chunks[piece.chunk].bytes(piece.start, piece.end)
+            chunks[piece.chunk].bytes(piece.start, piece.end)
         });
-        self.retire(spare);
-        Some(Next::Batch(batch))
+        retire(chunks, spare);
+        Some(Next::Batch(Batch { is_snapshot, ..batch }))
     }
+}
 
-    fn retire(&mut self, mut spare: impl FnMut(Box<Chunk>)) {
-        while self.chunks.front().is_some_and(|chunk| chunk.is_empty()) {
-            self.chunks.pop_front().into_iter().for_each(&mut spare);
-        }
+fn retire(chunks: &mut VecDeque<Box<Chunk>>, mut spare: impl FnMut(Box<Chunk>)) {
+    while chunks.front().is_some_and(|chunk| chunk.is_empty()) {
+        chunks.pop_front().into_iter().for_each(&mut spare);
     }
 }
 
@@ -191,7 +197,7 @@ impl Batch {
                 group.pieces.push(Piece { chunk: 0, start, end: body.len() });
             }
         }
-        Self { signal, records, queued_bytes, body, groups }
+        Self { signal, records, is_snapshot: false, queued_bytes, body, groups }
     }
 
     /// Whether there is more than one frame in it.
@@ -221,9 +227,10 @@ impl Batch {
             }
         }
         halves.map(|(records, groups)| {
-            Batch::assemble(self.signal, records, groups, resource, Vec::new(), |piece| {
+            let half = Batch::assemble(self.signal, records, groups, resource, Vec::new(), |piece| {
                 &self.body[piece.start..piece.end]
-            })
+            });
+            Batch { is_snapshot: self.is_snapshot, ..half }
         })
     }
 }

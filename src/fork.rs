@@ -61,10 +61,16 @@ impl<T> PerProcess<T> {
     }
 
     /// This process's own, made by `fresh` if need be.
+    #[inline]
     pub(crate) fn get_or_renew(&self, fresh: impl FnOnce() -> T) -> &T {
-        if self.generation == generation() {
-            return &self.value;
+        match self.generation == generation() {
+            true => &self.value,
+            false => self.of_child(fresh),
         }
+    }
+
+    #[cold]
+    fn of_child(&self, fresh: impl FnOnce() -> T) -> &T {
         match self.heir.get() {
             Some(heir) => heir.get_or_renew(fresh),
             None => &undisturbed(|| self.heir.get_or_init(|| Box::new(Self::new(fresh())))).value,

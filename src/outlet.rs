@@ -1,5 +1,8 @@
 //! The callers' way to the exporters: a record is encoded once and handed to each.
 
+#[cfg(feature = "opentelemetry")]
+mod metrics;
+
 use std::io;
 use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -124,7 +127,7 @@ impl Outlet {
     #[inline]
     pub(crate) fn push_span(&self, scope: &Arc<Scope>, record: &[u8]) {
         for pipeline in self.takers(|intake| intake.takes(Signal::Traces)) {
-            pipeline.push(scope, record);
+            pipeline.push(scope, record, 1);
         }
     }
 
@@ -137,7 +140,7 @@ impl Outlet {
     #[inline]
     pub(crate) fn push_log(&self, scope: &Arc<Scope>, severity: Severity, record: &[u8]) {
         for pipeline in self.takers(|intake| intake.takes_log(severity)) {
-            pipeline.push(scope, record);
+            pipeline.push(scope, record, 1);
         }
     }
 

@@ -13,7 +13,7 @@ use crate::context;
 use crate::meter::Reader;
 use crate::problem::{Hook, Teller};
 use crate::queue::Queue;
-use crate::record::{Scope, Severity, Signal};
+use crate::record::{FrameLimits, Scope, Severity, Signal};
 use crate::stats::{Books, ExporterLedger};
 use crate::throttle::Throttle;
 use crate::transport::{Opener, Transport};
@@ -21,6 +21,8 @@ use crate::worker::{Calls, Push, State, Worker};
 
 /// What a request needs beside its records and the resource: headers of messages, rounded up.
 const FRAME_BYTES: usize = 16;
+/// A metric with more than this is framed in parts, so that a collector that finds a request too large can be sent less.
+const MOST_METRIC_BYTES: usize = 64 << 10;
 
 /// Everything that is needed to start an exporter, in this process or in a forked child.
 pub(crate) struct Blueprint {
@@ -45,6 +47,17 @@ impl Blueprint {
         self.batch.bytes.saturating_sub(self.resource.len() + FRAME_BYTES).min(self.queue.bytes)
     }
 
+    /// How its metrics are divided.
+    pub(crate) fn frame_limits(&self) -> FrameLimits {
+        let largest = self.largest_record();
+        FrameLimits {
+            bytes: largest.min(MOST_METRIC_BYTES),
+            // so few that they find a place beside what callers put into the queue all the time
+            points: self.batch.records.min(self.queue.records / 4).max(1) as u64,
+            largest,
+        }
+    }
+
     /// Opens the way out. The program's loggers hear of it, so no lock may be held; yet it is no record of the program.
     pub(crate) fn prepare(&self) -> Prepared<'_> {
         Prepared { blueprint: self, transport: context::quietly(|| (self.transport)()) }
@@ -52,7 +65,7 @@ impl Blueprint {
 
     fn push(&self) -> Option<Push> {
         let (reader, interval) = self.metrics.clone()?;
-        Some(Push { reader, interval, largest_record: self.largest_record() })
+        Some(Push { reader, interval, limits: self.frame_limits() })
     }
 }
 
@@ -141,9 +154,10 @@ impl Pipeline {
         self.intake
     }
 
+    /// Takes in what is framed as one and counts as so many records.
     #[inline]
-    pub(crate) fn push(&self, scope: &Arc<Scope>, record: &[u8]) {
-        self.queue.push(scope, record);
+    pub(crate) fn push(&self, scope: &Arc<Scope>, frame: &[u8], records: usize) {
+        self.queue.push(scope, frame, records);
     }
 
     pub(crate) fn turn_away_too_large(&self, signal: Signal) {

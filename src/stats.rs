@@ -107,7 +107,7 @@ pub struct Counts {
     /// Accepted, but lost on the way.
     pub dropped: Dropped,
     /// Data points that could not be delivered before newer ones of the same series said all that they had to say;
-    /// only cumulative metrics can be replaced, and nothing is lost by it.
+    /// only cumulative metrics of [`Meter`](crate::Meter)s can be replaced, and nothing is lost by it.
     pub replaced: u64,
     /// Queued or being sent.
     pub in_flight: u64,

@@ -1,18 +1,29 @@
 //! In the steady state a span, a log record or a measurement costs its caller no heap allocation, whatever the worker
 //! does meanwhile.
 
-use std::time::Duration;
+use std::cell::RefCell;
+use std::time::{Duration, SystemTime};
 
 use allocations::CountingAllocator;
 use log::Log as _;
 use metrics::{Key, Level, Metadata, Recorder, Unit, counter, describe_counter, gauge, histogram};
+use opentelemetry::logs::{LogRecord as _, Logger as _, LoggerProvider as _};
+use opentelemetry::trace::{self, TraceFlags, TraceState};
+use opentelemetry::{InstrumentationScope, KeyValue};
+use opentelemetry_sdk::logs::{LogProcessor, SdkLoggerProvider};
+use opentelemetry_sdk::trace::{SpanData, SpanEvents, SpanLinks, SpanProcessor};
 use standpipe::bridge::log::LogBridge;
 use standpipe::bridge::metrics::MetricsRecorder;
+use standpipe::bridge::opentelemetry::{LogExporter, SpanExporter};
+use standpipe::bridge::tracing::TracingLayer;
 use standpipe::receiver::Receiver;
 use standpipe::{
     Application, Config, Exporter, Flushed, Logger, Sampler, Severity, Signal, SpanContext, Status,
     Telemetry, Temporality, Tracer, Value,
 };
+
+use tracing::field::Empty;
+use tracing_subscriber::prelude::*;
 
 #[path = "../benches/support/allocations.rs"]
 mod allocations;
@@ -303,6 +314,24 @@ fn a_record_of_the_log_crate_that_has_to_be_formatted_allocates_nothing() {
 }
 
 #[test]
+fn a_span_of_tracing_with_fields_and_an_event_allocates_nothing() {
+    let allocated = steady_state_of(Signal::Traces, 2, |telemetry| {
+        let layer = TracingLayer::new(telemetry);
+        let subscriber = tracing::Dispatch::new(tracing_subscriber::registry().with(layer));
+        move || {
+            tracing::dispatcher::with_default(&subscriber, || {
+                let outer = tracing::info_span!("outer", user = "somebody", number = 4711, late = Empty);
+                let _outer = outer.enter();
+                let inner = tracing::info_span!("inner", share = 0.5, express = true, shown = ?Some(7));
+                inner.in_scope(|| tracing::info!(amount = 12.5, "paid {}", 7));
+                outer.record("late", true);
+            });
+        }
+    });
+    assert_eq!(allocated, 0);
+}
+
+#[test]
 fn a_metric_of_the_metrics_crate_that_was_used_before_is_found_and_measured_without_an_allocation() {
     let receiver = Receiver::start().unwrap();
     let one = Exporter::http(receiver.endpoint()).id("one").interval(LONG);
@@ -374,4 +403,53 @@ fn a_measurement_under_attributes_that_were_seen_before_allocates_nothing() {
     assert_eq!(telemetry.flush(LONG), Flushed::Complete);
     assert_eq!(allocations(measure_many), 0);
     assert_eq!(telemetry.shutdown(LONG).lost(), 0);
+}
+
+#[test]
+fn a_span_of_the_opentelemetry_sdk_costs_nothing_to_hand_over() {
+    let allocations = steady_state_of(Signal::Traces, 1, |telemetry| {
+        let exporter = SpanExporter::new(telemetry);
+        let span = sdk_span();
+        move || exporter.on_end(span.clone())
+    });
+    assert_eq!(allocations, MEASURED, "only the attributes that this test copies");
+}
+
+fn sdk_span() -> SpanData {
+    SpanData {
+        span_context: trace::SpanContext::new(
+            7.into(),
+            8.into(),
+            TraceFlags::SAMPLED,
+            false,
+            TraceState::default(),
+        ),
+        parent_span_id: 9.into(),
+        parent_span_is_remote: false,
+        span_kind: trace::SpanKind::Server,
+        name: "checkout".into(),
+        start_time: SystemTime::UNIX_EPOCH,
+        end_time: SystemTime::UNIX_EPOCH,
+        attributes: vec![KeyValue::new("http.route", "/orders/{id}"), KeyValue::new("order.id", 4711)],
+        dropped_attributes_count: 0,
+        events: SpanEvents::default(),
+        links: SpanLinks::default(),
+        status: trace::Status::Ok,
+        instrumentation_scope: InstrumentationScope::builder("shop").with_version("1.0").build(),
+    }
+}
+
+#[test]
+fn a_log_of_the_opentelemetry_sdk_costs_nothing_to_hand_over() {
+    let allocations = steady_state_of(Signal::Logs, 1, |telemetry| {
+        let exporter = LogExporter::new(telemetry);
+        let logger = SdkLoggerProvider::builder().build().logger("shop");
+        let mut log = logger.create_log_record();
+        log.set_body("paid".into());
+        log.set_target("shop::till");
+        log.add_attribute("amount", 12.5);
+        let (log, scope) = (RefCell::new(log), InstrumentationScope::builder("shop").build());
+        move || exporter.emit(&mut log.borrow_mut(), &scope)
+    });
+    assert_eq!(allocations, 0);
 }

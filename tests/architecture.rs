@@ -59,6 +59,7 @@ const HOUSE: &[Row] = &[
     // the calling side
     row("pool",            &[],                                               &[]),
     row("outlet",          &["fork", "record", "sample", "stats", "pipeline"], &["crossbeam_channel"]),
+    row("outlet/metrics*", &["record", "config", "pipeline"],                 &[]),
     row("tracer",          &["fork", "record", "context", "sample", "pool", "outlet"], &[]),
     row("logger",          &["fork", "record", "context", "pool", "outlet"],  &[]),
     row("self_observation", &["record", "stats", "config", "meter", "outlet"], &[]),
@@ -71,7 +72,7 @@ const HOUSE: &[Row] = &[
     row("bridge/tracing*", &["fork", "record", "context", "tracer", "logger", "route"], &["tracing", "tracing_subscriber"]),
     row("bridge/log*",     &["fork", "record", "context", "pool", "logger", "route"], &["log"]),
     row("bridge/metrics*", &["fork", "record", "meter", "route"],             &["metrics"]),
-    row("bridge/opentelemetry*", &["fork", "record", "context", "pool", "outlet", "route"], &["opentelemetry", "opentelemetry_sdk"]),
+    row("bridge/opentelemetry*", &["fork", "record", "context", "config", "pool", "outlet", "route"], &["opentelemetry", "opentelemetry_sdk"]),
     // asks a collector whether it can be reached
     row("probe",           &["record", "config", "transport"],                &[]),
     // the other end of the wire

@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 #![cfg(unix)]
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,14 +14,19 @@ use std::time::Duration;
 
 use log::Log as _;
 use metrics::{counter, describe_counter, gauge};
+use opentelemetry::logs::{LogRecord as _, Logger as _, LoggerProvider as _};
+use opentelemetry_sdk::logs::{SdkLogger, SdkLoggerProvider};
 use standpipe::bridge::log::LogBridge;
 use standpipe::bridge::metrics::MetricsRecorder;
+use standpipe::bridge::opentelemetry::LogExporter;
+use standpipe::bridge::tracing::TracingLayer;
 use standpipe::receiver::proto::common::v1::any_value::Value;
 use standpipe::receiver::proto::metrics::v1::metric::Data;
 use standpipe::receiver::proto::metrics::v1::number_data_point;
 use standpipe::receiver::{ReceivedLog, ReceivedSpan, Receiver};
 use standpipe::{Application, Config, Exporter, Route, Signal, Telemetry, Tracer};
 use support::process;
+use tracing_subscriber::prelude::*;
 
 mod support;
 
@@ -314,6 +320,57 @@ fn children_log_by_the_bridge_whatever_targets_the_parent_is_just_getting_to_kno
     assert_eq!(telemetry.shutdown(PATIENCE).lost(), 0);
 }
 
+#[test]
+fn children_trace_by_the_bridge_below_the_span_they_were_forked_in() {
+    const SPANS: u64 = 300;
+    let name = "children_trace_by_the_bridge_below_the_span_they_were_forked_in";
+    let Some(endpoint) = process::task() else {
+        let receiver = Receiver::start().unwrap();
+        process::run(name, &receiver.endpoint());
+        let spans = receiver.spans();
+        let of = |name: &str| spans.iter().filter(|received| received.span.name == name).collect::<Vec<_>>();
+        let outer: HashSet<_> = of("outer").iter().map(|outer| outer.span.span_id.clone()).collect();
+        assert_eq!((outer.len() as u64, of("outer").len() as u64), (CHILDREN, CHILDREN), "each once");
+        assert_eq!(of("of child").len() as u64, CHILDREN * SPANS);
+        assert!(of("of child").iter().all(|inner| outer.contains(&inner.span.parent_span_id)));
+        return assert_eq!(of("of parent").len() as u64, SPANS + CHILDREN * SPANS * LOAD as u64);
+    };
+    let telemetry = start(Exporter::http(endpoint).throttle(Duration::ZERO));
+    tracing_subscriber::registry().with(TracingLayer::new(&telemetry)).init();
+    let trace_all = |of_child: bool| {
+        for number in 0..SPANS {
+            let span = tracing::info_span!("of parent", number, otel.name = tracing::field::Empty);
+            let _entered = span.enter();
+            if of_child {
+                span.record("otel.name", "of child");
+            }
+            tracing::info!("event");
+        }
+    };
+    // tracing gets to know every place in the code before there is a child
+    trace_all(false);
+    for _ in 0..CHILDREN {
+        let start = Barrier::new(LOAD + 1);
+        let child = thread::scope(|scope| {
+            for _ in 0..LOAD {
+                scope.spawn(|| {
+                    start.wait();
+                    trace_all(false);
+                });
+            }
+            let outer = tracing::info_span!("outer");
+            let _entered = outer.enter();
+            start.wait();
+            fork(|| {
+                trace_all(true);
+                telemetry.shutdown(PATIENCE).total().delivered == SPANS
+            })
+        });
+        assert!(reap(child));
+    }
+    assert_eq!(telemetry.shutdown(PATIENCE).lost(), 0);
+}
+
 /// The sums of a counter in the order they arrived, and when each began.
 fn received_sums(receiver: &Receiver, name: &str) -> Vec<(i64, u64)> {
     let mut sums = Vec::new();
@@ -558,4 +615,51 @@ fn a_child_sends_for_both_routes_and_starts_only_those_it_uses() {
         assert!(reap(child), "the child {name} failed");
     }
     assert_eq!(telemetry.shutdown(PATIENCE).total().delivered, 30);
+}
+
+/// A log record of a target, by way of the OpenTelemetry SDK.
+fn log_by_sdk(logger: &SdkLogger, target: impl Into<Cow<'static, str>>) {
+    let mut log = logger.create_log_record();
+    log.set_target(target);
+    logger.emit(log);
+}
+
+#[test]
+fn what_the_opentelemetry_sdk_hands_over_in_a_child_forked_under_load_is_sent_by_the_child() {
+    // many short lives: a fork must fall into the moment in which a scope is looked for
+    const LIVES: u64 = 5 * CHILDREN;
+    const LOGS: u64 = 20;
+    let name = "what_the_opentelemetry_sdk_hands_over_in_a_child_forked_under_load_is_sent_by_the_child";
+    let Some(endpoint) = process::task() else {
+        let receiver = Receiver::start().unwrap();
+        let reports = process::run(name, &receiver.endpoint());
+        let of_children = receiver.logs().iter().filter(|log| log.scope.name == "child").count() as u64;
+        assert_eq!((of_children, reports), (LIVES * LOGS, Vec::<String>::new()));
+        return;
+    };
+    let telemetry = start(Exporter::http(endpoint).throttle(Duration::ZERO));
+    let provider = SdkLoggerProvider::builder().with_log_processor(LogExporter::new(&telemetry)).build();
+    let logger = provider.logger("shop");
+    let stop = AtomicBool::new(false);
+    let all_good = thread::scope(|scope| {
+        for _ in 0..LOAD {
+            scope.spawn(|| {
+                // scopes that are not known yet are looked for longest
+                (0..).take_while(|_| !stop.load(Ordering::Relaxed)).for_each(|number: u64| {
+                    log_by_sdk(&logger, format!("load {number}"));
+                });
+            });
+        }
+        let child = || {
+            (0..LOGS).for_each(|_| log_by_sdk(&logger, "child"));
+            let counts = telemetry.shutdown(PATIENCE).total();
+            (counts.delivered, counts.lost()) == (LOGS, 0)
+        };
+        let children: Vec<_> = (0..LIVES).map(|_| fork(child)).collect();
+        let failed = children.into_iter().map(reap).filter(|good| !good).count();
+        stop.store(true, Ordering::Relaxed);
+        failed == 0
+    });
+    assert!(all_good, "a child failed");
+    assert_eq!(telemetry.shutdown(PATIENCE).lost(), 0);
 }

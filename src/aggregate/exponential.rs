@@ -92,7 +92,8 @@ impl ExponentialHistogram {
 
     /// What was counted, to be written.
     pub(crate) fn point(&self) -> ExponentialPoint<'_> {
-        let Totals { count, sum, min, max } = self.totals;
+        let Totals { count, sum, .. } = self.totals;
+        let (min, max) = self.totals.extremes();
         ExponentialPoint {
             count,
             sum: sum.value(),
@@ -100,6 +101,7 @@ impl ExponentialHistogram {
             max,
             scale: self.scale,
             zero_count: self.zeros,
+            zero_threshold: 0.0,
             positive: self.positive.view(),
             negative: self.negative.view(),
         }

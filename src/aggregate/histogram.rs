@@ -67,7 +67,8 @@ impl ExplicitHistogram {
 
     /// What was counted, to be written.
     pub(crate) fn point(&self) -> HistogramPoint<'_> {
-        let Totals { count, sum, min, max } = self.totals;
+        let Totals { count, sum, .. } = self.totals;
+        let (min, max) = self.totals.extremes();
         HistogramPoint { count, sum: sum.value(), min, max, bounds: &self.bounds, counts: &self.counts }
     }
 }

@@ -39,9 +39,9 @@ pub(super) fn any_finite() -> impl Strategy<Value = f64> {
 }
 
 /// Least and greatest.
-pub(super) fn extremes(values: &[f64]) -> (f64, f64) {
-    let bounds = (f64::INFINITY, f64::NEG_INFINITY);
-    values.iter().fold(bounds, |(min, max), value| (min.min(*value), max.max(*value)))
+pub(super) fn extremes(values: &[f64]) -> (Option<f64>, Option<f64>) {
+    let values = || values.iter().copied();
+    (values().reduce(f64::min), values().reduce(f64::max))
 }
 
 /// Whether a sum of values of any size is near enough to the exact one. Where parts may overflow on the way, it may

@@ -28,6 +28,12 @@ impl Totals {
         self.max = self.max.max(value);
     }
 
+    /// The least and the greatest value, if there is any.
+    pub(super) fn extremes(&self) -> (Option<f64>, Option<f64>) {
+        let known = |value| (self.count > 0).then_some(value);
+        (known(self.min), known(self.max))
+    }
+
     pub(super) fn merge(&mut self, other: &Self) {
         self.count = self.count.saturating_add(other.count);
         self.sum.merge(&other.sum);

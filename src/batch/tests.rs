@@ -39,7 +39,7 @@ impl World {
                 let name = format!("{}:{}", world.expected.len(), "x".repeat(*padding));
                 let scope = &world.scopes[*scope];
                 let record = framed(&Span { name: name.clone(), ..Default::default() });
-                chunk.append(scope, &record);
+                chunk.append(scope, &record, 1);
                 world.expected.push((name, scope.name.clone(), record.len()));
             }
             world.backlog.push(Box::new(chunk));
@@ -293,7 +293,7 @@ fn chunks_of_two_signals_in_turn_make_one_request_each() {
     for number in 0..6 {
         let scope = &scopes[number % 2];
         let mut chunk = Chunk::with_capacity(scope.signal, 64);
-        chunk.append(scope, &framed(&Span { name: number.to_string(), ..Default::default() }));
+        chunk.append(scope, &framed(&Span { name: number.to_string(), ..Default::default() }), 1);
         backlog.push(Box::new(chunk));
     }
     let settings = BatchSettings { records: 100, bytes: 1 << 20 };

@@ -8,7 +8,7 @@ use super::observe::Observable;
 use super::registry::{Entry, Registry};
 use crate::config::Temporality;
 use crate::problem::ProblemKind;
-use crate::record::{AttributeSet, MetricHead, MetricRecord, Period, Scope, Shape};
+use crate::record::{AttributeSet, FrameLimits, MetricParts, MetricRecord, Part, Period, Scope, Shape};
 
 /// One exporter's view of the instruments.
 #[derive(Debug, Clone)]
@@ -16,15 +16,6 @@ pub(crate) struct Reader {
     registry: Arc<Registry>,
     /// Which of the registry's exporters it is.
     exporter: usize,
-}
-
-/// How large one framed metric may become; one with more series is framed in parts.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct FrameLimits {
-    pub(crate) bytes: usize,
-    pub(crate) points: u64,
-    /// Bytes of a part with a single point.
-    pub(crate) largest: usize,
 }
 
 /// What a collection gives, piece by piece.
@@ -48,7 +39,12 @@ impl Reader {
     /// Whether what is collected says all that was said before: then an older snapshot that could not be delivered is
     /// worth nothing any more.
     pub(crate) fn is_cumulative(&self) -> bool {
-        self.registry.ground.pushes[self.exporter].temporality == Temporality::Cumulative
+        self.temporality() == Temporality::Cumulative
+    }
+
+    /// Over which stretch of time the exporter's sums go.
+    pub(crate) fn temporality(&self) -> Temporality {
+        self.registry.ground.pushes[self.exporter].temporality
     }
 
     /// Looks at every instrument, hands over what there is to tell, and goes on while `take` says so. Once it
@@ -86,27 +82,21 @@ impl Reader {
         let description = &instrument.description;
         let stretch = description.stretch(push.temporality, false);
         let shape = description.shape(push.histograms, stretch);
-        let mut framing = Framing {
-            head: instrument.head(shape),
-            scope: &instrument.scope,
-            record,
-            limits,
-            take,
-            goes_on: true,
-        };
-        framing.begin();
+        let mut goes_on = true;
+        let give = |part: Part<'_>| hand_on(part, &instrument.scope, &mut goes_on, take);
+        let mut parts = MetricParts::begin(instrument.head(shape), record, limits, give);
         let store = &instrument.stores()[self.exporter];
         store.collect(self.registry.ground.now(), |series, period, reading| {
-            framing.add(&series.attributes, period, reading);
+            parts.add(|record| write(record, shape, &series.attributes, period, reading));
         });
-        framing.hand_over();
-        if store.is_overflowing() {
+        parts.end();
+        if goes_on && store.is_overflowing() {
             let (name, limit) = (&description.name, description.limit);
             let what =
                 format!("metric {name:?} has more than {limit} sets of attributes: the rest is put together");
-            framing.give(Collected::Problem(ProblemKind::CardinalityLimit, what));
+            goes_on = take(Collected::Problem(ProblemKind::CardinalityLimit, what));
         }
-        framing.goes_on
+        goes_on
     }
 
     fn observed(
@@ -120,100 +110,55 @@ impl Reader {
         let description = &observable.description;
         let stretch = description.stretch(push.temporality, true);
         let shape = description.shape(push.histograms, stretch);
-        let mut framing = Framing {
-            head: description.head(shape),
-            scope: &observable.scope,
-            record,
-            limits,
-            take,
-            goes_on: true,
-        };
-        framing.begin();
+        let mut goes_on = true;
+        let give = |part: Part<'_>| hand_on(part, &observable.scope, &mut goes_on, take);
+        let mut parts = MetricParts::begin(description.head(shape), record, limits, give);
         let outcome = observable.collect(
             self.exporter,
             stretch,
             &self.registry.ground,
             |attributes, period, number| {
-                framing.add(attributes, period, &Reading::Number(number));
+                let reading = Reading::Number(number);
+                parts.add(|record| write(record, shape, attributes, period, &reading));
             },
         );
-        framing.hand_over();
-        if let Err(words) = outcome {
+        parts.end();
+        if let (true, Err(words)) = (goes_on, outcome) {
             let what = format!("the callback of metric {:?} panicked: {words}", description.name);
-            framing.give(Collected::Problem(ProblemKind::CallbackPanicked, what));
+            goes_on = take(Collected::Problem(ProblemKind::CallbackPanicked, what));
         }
-        framing.goes_on
+        goes_on
     }
 }
 
-/// Frames the points of one instrument, in as many parts as they need.
-struct Framing<'a, 't> {
-    head: MetricHead<'a>,
-    scope: &'a Arc<Scope>,
-    record: &'a mut MetricRecord,
-    limits: FrameLimits,
-    take: &'a mut (dyn FnMut(Collected<'_>) -> bool + 't),
-    goes_on: bool,
+fn hand_on(
+    part: Part<'_>,
+    scope: &Arc<Scope>,
+    goes_on: &mut bool,
+    take: &mut dyn FnMut(Collected<'_>) -> bool,
+) {
+    if *goes_on {
+        *goes_on = take(match part {
+            Part::Frame { bytes, points } => Collected::Frame { scope, bytes, points },
+            Part::TooLarge { points } => Collected::TooLarge { points },
+        });
+    }
 }
 
-impl Framing<'_, '_> {
-    fn begin(&mut self) {
-        self.begin_within(self.limits.bytes);
-    }
-
-    fn begin_within(&mut self, bytes: usize) {
-        self.record.begin(&self.head, bytes);
-    }
-
-    fn add(&mut self, attributes: &AttributeSet, period: Period, reading: &Reading) {
-        if self.record.points() >= self.limits.points {
-            self.hand_over();
-            self.begin();
-        }
-        if self.write(attributes, period, reading) {
-            return;
-        }
-        self.hand_over();
-        self.begin();
-        if !self.write(attributes, period, reading) {
-            self.add_alone(attributes, period, reading);
-        }
-    }
-
-    /// For a point that is larger than a part should be.
-    fn add_alone(&mut self, attributes: &AttributeSet, period: Period, reading: &Reading) {
-        self.begin_within(self.limits.largest);
-        match self.write(attributes, period, reading) {
-            true => self.hand_over(),
-            false => self.give(Collected::TooLarge { points: 1 }),
-        }
-        self.begin();
-    }
-
-    fn write(&mut self, attributes: &AttributeSet, period: Period, reading: &Reading) -> bool {
-        // a gauge tells of a moment, not of a stretch of time
-        let start = if matches!(self.head.shape, Shape::Gauge) { 0 } else { period.start };
-        let period = Period { start, ..period };
-        match reading {
-            Reading::Number(number) => self.record.number(attributes, period, *number),
-            Reading::Explicit(histogram) => self.record.histogram(attributes, period, &histogram.point()),
-            Reading::Exponential(histogram) => {
-                self.record.exponential(attributes, period, &histogram.point())
-            }
-        }
-    }
-
-    fn hand_over(&mut self) {
-        let points = self.record.points();
-        if points > 0 && self.goes_on {
-            let frame = Collected::Frame { scope: self.scope, bytes: self.record.finish(), points };
-            self.goes_on = (self.take)(frame);
-        }
-    }
-
-    fn give(&mut self, collected: Collected<'_>) {
-        if self.goes_on {
-            self.goes_on = (self.take)(collected);
-        }
+/// False if the point does not fit beside what is there.
+fn write(
+    record: &mut MetricRecord,
+    shape: Shape,
+    attributes: &AttributeSet,
+    period: Period,
+    reading: &Reading,
+) -> bool {
+    // a gauge tells of a moment, not of a stretch of time
+    let start = if matches!(shape, Shape::Gauge) { 0 } else { period.start };
+    let period = Period { start, ..period };
+    match reading {
+        Reading::Number(number) => record.number(attributes, period, *number),
+        Reading::Explicit(histogram) => record.histogram(attributes, period, &histogram.point()),
+        Reading::Exponential(histogram) => record.exponential(attributes, period, &histogram.point()),
     }
 }

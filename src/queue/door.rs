@@ -16,6 +16,7 @@ pub(super) struct Door {
     when_full: WhenFull,
     timeout: Option<Duration>,
     line: Mutex<Line>,
+    /// Records for which callers wait.
     in_line: AtomicUsize,
 }
 
@@ -37,16 +38,17 @@ impl Door {
         self.in_line() > 0
     }
 
-    /// How many callers wait.
+    /// How many records wait with their callers.
     #[inline]
     pub(super) fn in_line(&self) -> usize {
         self.in_line.load(Ordering::SeqCst)
     }
 
-    /// Wakes the worker by `press`, and tries to `enter` until it succeeds, the queue is `closed` or the
-    /// time is over.
+    /// Wakes the worker by `press`, and tries to `enter` with so many records until it succeeds, the queue is `closed`
+    /// or the time is over.
     pub(super) fn wait<T>(
         &self,
+        records: usize,
         press: impl Fn(),
         enter: impl Fn() -> Option<T>,
         closed: impl Fn() -> bool,
@@ -58,10 +60,10 @@ impl Door {
             return enter();
         }
         let deadline = self.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-        let ticket = self.line_up();
+        let ticket = self.line_up(records);
         press();
         let entered = self.wait_in_line(ticket, deadline, enter, closed);
-        self.leave(ticket);
+        self.leave(ticket, records);
         entered
     }
 
@@ -86,20 +88,20 @@ impl Door {
         }
     }
 
-    pub(super) fn line_up(&self) -> Ticket {
+    pub(super) fn line_up(&self, records: usize) -> Ticket {
         let mut line = self.lock();
         let ticket = line.next;
         line.next += 1;
         line.waiting.push_back((ticket, thread::current()));
         // before pressing: a worker about to sleep sees the one or the other
-        self.in_line.fetch_add(1, Ordering::SeqCst);
+        self.in_line.fetch_add(records, Ordering::SeqCst);
         ticket
     }
 
-    fn leave(&self, ticket: Ticket) {
+    fn leave(&self, ticket: Ticket, records: usize) {
         let mut line = self.lock();
         line.waiting.retain(|(other, _)| *other != ticket);
-        self.in_line.fetch_sub(1, Ordering::SeqCst);
+        self.in_line.fetch_sub(records, Ordering::SeqCst);
         line.wake_head();
     }
 

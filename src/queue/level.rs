@@ -48,13 +48,7 @@ impl Level {
         now.0.saturating_add(records) <= self.records && now.1.saturating_add(bytes) <= self.bytes
     }
 
-    /// Makes room for one record; `None` if there is not enough.
-    #[inline]
-    pub(super) fn rise(&self, by: usize) -> Option<Raised> {
-        self.rise_by(1, by)
-    }
-
-    /// Makes room for what counts as several.
+    /// Makes room for so many records of so many bytes together; `None` if there is not enough.
     #[inline]
     pub(super) fn rise_by(&self, more: usize, by: usize) -> Option<Raised> {
         // as strict as the rest: a caller in line that still sees no room is certain to be woken for it
@@ -171,14 +165,18 @@ mod tests {
     #[test]
     fn both_limits_are_kept_to_the_record_and_to_the_byte() {
         let level = Level::new(3, 100);
-        assert!(level.rise(40).is_some() && level.rise(61).is_none() && level.rise(60).is_some());
-        assert!(level.rise(1).is_none());
-        assert!(level.rise(0).is_some(), "an empty record takes no byte");
-        assert!(level.rise(0).is_none(), "but a place");
+        assert!(
+            level.rise_by(1, 40).is_some()
+                && level.rise_by(1, 61).is_none()
+                && level.rise_by(1, 60).is_some()
+        );
+        assert!(level.rise_by(1, 1).is_none());
+        assert!(level.rise_by(1, 0).is_some(), "an empty record takes no byte");
+        assert!(level.rise_by(1, 0).is_none(), "but a place");
         assert_eq!(level.read(), (3, 100));
         level.fall(1, 40);
         assert_eq!(level.read(), (2, 60));
-        assert!(level.rise(40).is_some());
+        assert!(level.rise_by(1, 40).is_some());
     }
 
     #[test]
@@ -186,7 +184,7 @@ mod tests {
         let level = Level::new(usize::MAX, usize::MAX);
         let (records, bytes) = level.capacity();
         assert_eq!((records, bytes), (MOST_RECORDS, (1 << 40) - 1));
-        assert!(level.rise(bytes).is_some() && level.rise(1).is_none());
+        assert!(level.rise_by(1, bytes).is_some() && level.rise_by(1, 1).is_none());
         assert_eq!(level.read(), (1, bytes));
         level.fall(1, bytes);
         assert_eq!(level.read(), (0, 0));
@@ -200,7 +198,7 @@ mod tests {
                 let level = &level;
                 scope.spawn(move || {
                     for _ in 0..20_000 {
-                        if let Some(raised) = level.rise(bytes) {
+                        if let Some(raised) = level.rise_by(1, bytes) {
                             assert!(raised.records <= 3 && raised.bytes <= 100, "{raised:?}");
                             level.fall(1, bytes);
                         }

@@ -68,34 +68,41 @@ impl Queue {
         }
     }
 
-    /// Takes a framed record in, or counts why not. Never fails, and waits only if it was told to.
+    /// Takes in what is framed as one and counts as so many records, or counts why not. Never fails, and waits only if
+    /// it was told to.
     #[inline]
-    pub(crate) fn push(&self, scope: &Arc<Scope>, record: &[u8]) {
-        if record.len() > self.largest_record {
-            return self.books.turn_away(scope.signal, Refusal::TooLarge);
+    pub(crate) fn push(&self, scope: &Arc<Scope>, frame: &[u8], records: usize) {
+        // what will never find room must not wait for it
+        if frame.len() > self.largest_record || records > self.most_records() {
+            return self.turn_away(scope, Refusal::TooLarge, records);
         }
-        let raised = match self.door.is_queued_up() && self.must_line_up(record.len()) {
-            false => self.level.rise(record.len()),
+        let raised = match self.door.is_queued_up() && self.must_line_up(records, frame.len()) {
+            false => self.level.rise_by(records, frame.len()),
             true => None,
         };
-        match raised.or_else(|| self.wait_for_room(record.len())) {
+        match raised.or_else(|| self.wait_for_room(records, frame.len())) {
             Some(raised) => {
-                if !self.shards.append(scope, record, self) {
-                    self.release(1, record.len());
-                    return self.books.turn_away(scope.signal, Refusal::AfterShutdown);
+                if !self.shards.append(scope, frame, records, self) {
+                    self.release(records, frame.len());
+                    return self.turn_away(scope, Refusal::AfterShutdown, records);
                 }
                 self.float.lift(raised);
             }
-            None if self.is_closed() => self.books.turn_away(scope.signal, Refusal::AfterShutdown),
-            None => self.books.turn_away(scope.signal, Refusal::QueueFull),
+            None if self.is_closed() => self.turn_away(scope, Refusal::AfterShutdown, records),
+            None => self.turn_away(scope, Refusal::QueueFull, records),
         }
     }
 
-    /// Whether a record could take the room of one that is in line. If not, its caller goes ahead: everyone in
+    fn turn_away(&self, scope: &Scope, refusal: Refusal, records: usize) {
+        self.books.turn_away_all(scope.signal, refusal, records as u64);
+    }
+
+    /// Whether records could take the room of those that are in line. If not, their caller goes ahead: everyone in
     /// line is only waking up, and a line that newcomers join would go on for ever, with a wake-up for each record.
     #[cold]
-    fn must_line_up(&self, bytes: usize) -> bool {
-        !self.level.has_room(self.door.in_line() + 1, self.largest_record.saturating_add(bytes))
+    fn must_line_up(&self, records: usize, bytes: usize) -> bool {
+        let (records, bytes) = (self.door.in_line() + records, self.largest_record.saturating_add(bytes));
+        !self.level.has_room(records, bytes)
     }
 
     /// Accepts what the worker has made itself and keeps itself, if there is room: it cannot wait for itself.
@@ -113,8 +120,9 @@ impl Queue {
     }
 
     #[cold]
-    fn wait_for_room(&self, bytes: usize) -> Option<level::Raised> {
-        self.door.wait(|| self.float.press(), || self.level.rise(bytes), || self.is_closed())
+    fn wait_for_room(&self, records: usize, bytes: usize) -> Option<level::Raised> {
+        let enter = || self.level.rise_by(records, bytes);
+        self.door.wait(records, || self.float.press(), enter, || self.is_closed())
     }
 
     /// All records that were accepted, by signal.

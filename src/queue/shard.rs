@@ -43,19 +43,20 @@ impl Shards {
 
     /// False if the queue was closed.
     #[inline]
-    pub(super) fn append(&self, scope: &Arc<Scope>, record: &[u8], queue: &Queue) -> bool {
+    pub(super) fn append(&self, scope: &Arc<Scope>, frame: &[u8], records: usize, queue: &Queue) -> bool {
         let signal = scope.signal as usize;
         let mut open = self.mine().lock();
         // asked under the lock: the worker's last look comes after the closing, so it sees this record
         if queue.is_closed() {
             return false;
         }
-        let full = |chunk: &Chunk| chunk.len() + record.len() > CHUNK_BYTES && !chunk.is_empty();
+        let full = |chunk: &Chunk| chunk.len() + frame.len() > CHUNK_BYTES && !chunk.is_empty();
         if open.chunks[signal].as_deref().is_some_and(full) {
             open.chunks[signal] = open.chunks[signal].take().and_then(|chunk| queue.hand_over(chunk));
         }
-        open.chunks[signal].get_or_insert_with(|| queue.fresh_chunk(scope.signal)).append(scope, record);
-        open.accepted[signal] += 1;
+        let chunk = open.chunks[signal].get_or_insert_with(|| queue.fresh_chunk(scope.signal));
+        chunk.append(scope, frame, records);
+        open.accepted[signal] += records as u64;
         true
     }
 

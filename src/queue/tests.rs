@@ -37,7 +37,7 @@ fn blocking(records: usize, bytes: usize) -> Fixture {
 
 impl Fixture {
     fn push(&self, number: u64, len: usize) {
-        self.queue.push(&self.scope, &record(number, len));
+        self.queue.push(&self.scope, &record(number, len), 1);
     }
 
     /// Takes all out, as the worker does; gives the numbers of the records and their bytes.
@@ -201,11 +201,60 @@ fn a_newcomer_passes_a_line_only_if_that_takes_no_room_from_it() {
     let settings = QueueSettings { records: 10, bytes: 200, when_full: WhenFull::Block, block_timeout };
     let queue = Queue::new(&settings, 100, Arc::clone(&books), wake);
     let scope = Arc::new(Scope::new(Signal::Traces, "shop", ""));
-    queue.door.line_up();
-    (0..8).for_each(|number| queue.push(&scope, &record(number, 20)));
+    queue.door.line_up(1);
+    (0..8).for_each(|number| queue.push(&scope, &record(number, 20), 1));
     // 100 bytes are left for whoever is in line, however large its record is
     assert_eq!(queue.level(), (5, 100));
     assert_eq!(books.read("test", || queue.accepted()).traces.turned_away.queue_full, 3);
+}
+
+#[test]
+fn a_newcomer_leaves_room_for_all_records_of_a_frame_in_line() {
+    let (wake, _woken) = bounded(1);
+    let books = Arc::new(Books::default());
+    let block_timeout = Some(Duration::from_millis(1));
+    let settings = QueueSettings { records: 10, bytes: 1 << 20, when_full: WhenFull::Block, block_timeout };
+    let queue = Queue::new(&settings, 100, Arc::clone(&books), wake);
+    let scope = Arc::new(Scope::new(Signal::Metrics, "shop", ""));
+    queue.door.line_up(6);
+    (0..6).for_each(|number| queue.push(&scope, &record(number, 20), 1));
+    assert_eq!(queue.level().0, 4);
+    assert_eq!(books.read("test", || queue.accepted()).metrics.turned_away.queue_full, 2);
+}
+
+#[test]
+fn a_frame_that_counts_as_several_is_taken_or_turned_away_as_a_whole() {
+    let fixture = lossy(10, 1 << 20);
+    for records in [6, 5, 4, 1] {
+        fixture.queue.push(&fixture.scope, &record(records as u64, 20), records);
+    }
+    assert_eq!(fixture.queue.level(), (10, 40));
+    assert_eq!((fixture.counts().accepted, fixture.counts().turned_away.queue_full), (10, 6));
+    assert_eq!(fixture.drain(), [(6, 20), (4, 20)]);
+}
+
+#[test]
+fn a_frame_that_no_queue_has_room_for_does_not_wait_for_it() {
+    let fixture = blocking(10, 1 << 20);
+    fixture.queue.push(&fixture.scope, &record(0, 20), 11);
+    assert_eq!((fixture.counts().accepted, fixture.counts().turned_away.too_large), (0, 11));
+    fixture.queue.push(&fixture.scope, &record(0, 20), 10);
+    assert_eq!(fixture.counts().accepted, 10);
+}
+
+#[test]
+fn a_blocked_frame_goes_on_when_there_is_room_for_all_of_it() {
+    let fixture = blocking(10, 1 << 20);
+    fixture.queue.push(&fixture.scope, &record(0, 20), 3);
+    fixture.queue.push(&fixture.scope, &record(1, 20), 3);
+    thread::scope(|scope| {
+        scope.spawn(|| fixture.queue.push(&fixture.scope, &record(2, 20), 8));
+        fixture.until_queued_up();
+        fixture.queue.release(3, 20);
+        assert!(fixture.queue.door.is_queued_up(), "seven places are too few");
+        fixture.queue.release(3, 20);
+    });
+    assert_eq!((fixture.queue.level(), fixture.counts().accepted), ((8, 20), 14));
 }
 
 #[test]

@@ -55,16 +55,11 @@ impl Chunk {
         self.bytes.len()
     }
 
+    /// Appends what is framed as one and counts as so many.
     #[inline]
-    pub(crate) fn append(&mut self, scope: &Arc<Scope>, record: &[u8]) {
-        self.append_frame(scope, record, 1);
-    }
-
-    /// Appends what is framed as one and counts as several.
-    #[inline]
-    pub(crate) fn append_frame(&mut self, scope: &Arc<Scope>, record: &[u8], records: usize) {
+    pub(crate) fn append(&mut self, scope: &Arc<Scope>, frame: &[u8], records: usize) {
         let start = self.bytes.len();
-        self.bytes.extend_from_slice(record);
+        self.bytes.extend_from_slice(frame);
         let end = self.bytes.len();
         match self.runs.last_mut() {
             Some(run) if Arc::ptr_eq(&run.scope, scope) => {

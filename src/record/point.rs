@@ -34,6 +34,7 @@ mod tag {
         pub(in super::super) const NEGATIVE: u8 = 0x4a;
         pub(in super::super) const MIN: u8 = 0x61;
         pub(in super::super) const MAX: u8 = 0x69;
+        pub(in super::super) const ZERO_THRESHOLD: u8 = 0x71;
     }
 
     pub(super) mod buckets {
@@ -61,9 +62,9 @@ pub(crate) enum Number {
 pub(crate) struct HistogramPoint<'a> {
     pub(crate) count: u64,
     pub(crate) sum: f64,
-    /// Not written if nothing was counted; neither is `max`.
-    pub(crate) min: f64,
-    pub(crate) max: f64,
+    /// Unknown if nothing was counted, or nobody looked; so is `max`.
+    pub(crate) min: Option<f64>,
+    pub(crate) max: Option<f64>,
     pub(crate) bounds: &'a [f64],
     pub(crate) counts: &'a [u64],
 }
@@ -73,11 +74,13 @@ pub(crate) struct HistogramPoint<'a> {
 pub(crate) struct ExponentialPoint<'a> {
     pub(crate) count: u64,
     pub(crate) sum: f64,
-    /// Not written if nothing was counted; neither is `max`.
-    pub(crate) min: f64,
-    pub(crate) max: f64,
+    /// Unknown if nothing was counted, or nobody looked; so is `max`.
+    pub(crate) min: Option<f64>,
+    pub(crate) max: Option<f64>,
     pub(crate) scale: i32,
     pub(crate) zero_count: u64,
+    /// The greatest distance from 0 that counts as zero.
+    pub(crate) zero_threshold: f64,
     pub(crate) positive: BucketsView<'a>,
     pub(crate) negative: BucketsView<'a>,
 }
@@ -137,7 +140,9 @@ impl Point for HistogramPoint<'_> {
 
     fn own_len(&self) -> usize {
         let packed_len = |count: usize| if count == 0 { 0 } else { field_len(8 * count) };
-        totals_len(self.count) + packed_len(self.counts.len()) + packed_len(self.bounds.len())
+        totals_len(self.count, self.min, self.max)
+            + packed_len(self.counts.len())
+            + packed_len(self.bounds.len())
     }
 
     fn write_own(&self, out: &mut Writer<'_>) {
@@ -145,10 +150,8 @@ impl Point for HistogramPoint<'_> {
         put_double(tag::SUM, self.sum, out);
         put_packed(tag::histogram::BUCKET_COUNTS, self.counts.iter().copied(), out);
         put_packed(tag::histogram::EXPLICIT_BOUNDS, self.bounds.iter().map(|bound| bound.to_bits()), out);
-        if self.count > 0 {
-            put_double(tag::histogram::MIN, self.min, out);
-            put_double(tag::histogram::MAX, self.max, out);
-        }
+        put_optional(tag::histogram::MIN, self.min, out);
+        put_optional(tag::histogram::MAX, self.max, out);
     }
 }
 
@@ -156,9 +159,10 @@ impl Point for ExponentialPoint<'_> {
     const ATTRIBUTE: u8 = tag::exponential::ATTRIBUTE;
 
     fn own_len(&self) -> usize {
-        totals_len(self.count)
+        totals_len(self.count, self.min, self.max)
             + sint32_len(self.scale)
             + fixed64_len(self.zero_count)
+            + fixed64_len(self.zero_threshold.to_bits())
             + self.positive.len()
             + self.negative.len()
     }
@@ -170,10 +174,9 @@ impl Point for ExponentialPoint<'_> {
         put_fixed64(tag::exponential::ZERO_COUNT, self.zero_count, out);
         self.positive.write(tag::exponential::POSITIVE, out);
         self.negative.write(tag::exponential::NEGATIVE, out);
-        if self.count > 0 {
-            put_double(tag::exponential::MIN, self.min, out);
-            put_double(tag::exponential::MAX, self.max, out);
-        }
+        put_optional(tag::exponential::MIN, self.min, out);
+        put_optional(tag::exponential::MAX, self.max, out);
+        put_fixed64(tag::exponential::ZERO_THRESHOLD, self.zero_threshold.to_bits(), out);
     }
 }
 
@@ -205,9 +208,8 @@ impl BucketsView<'_> {
 }
 
 /// Bytes of count, sum, min and max.
-fn totals_len(count: u64) -> usize {
-    let extremes_len = if count > 0 { 18 } else { 0 };
-    fixed64_len(count) + 9 + extremes_len
+fn totals_len(count: u64, min: Option<f64>, max: Option<f64>) -> usize {
+    fixed64_len(count) + 9 + 9 * usize::from(min.is_some()) + 9 * usize::from(max.is_some())
 }
 
 fn fixed64_len(value: u64) -> usize {
@@ -225,6 +227,12 @@ fn put_fixed64(tag: u8, value: u64, out: &mut Writer<'_>) {
 fn put_double(tag: u8, value: f64, out: &mut Writer<'_>) {
     out.byte(tag);
     out.fixed64(value.to_bits());
+}
+
+fn put_optional(tag: u8, value: Option<f64>, out: &mut Writer<'_>) {
+    if let Some(value) = value {
+        put_double(tag, value, out);
+    }
 }
 
 fn put_packed(tag: u8, words: impl ExactSizeIterator<Item = u64>, out: &mut Writer<'_>) {

@@ -6,13 +6,11 @@ use std::time::{Duration, Instant};
 
 use super::Worker;
 use crate::batch::Batch;
-use crate::meter::{Collected, FrameLimits, Reader};
+use crate::meter::{Collected, Reader};
 use crate::problem::ProblemKind;
-use crate::record::{Scope, Signal};
+use crate::record::{FrameLimits, Scope, Signal};
 use crate::stats::{Outcome, Refusal};
 
-/// A metric with more than this is framed in parts, so that a collector that finds a request too large can be sent less.
-const MOST_FRAME_BYTES: usize = 64 << 10;
 /// How often room is made for metrics in a queue that callers fill again at once.
 const MOST_CLEARINGS: usize = 16;
 
@@ -22,8 +20,7 @@ pub(crate) struct Push {
     pub(crate) reader: Reader,
     /// No longer than the clock can tell: configuration is checked for it.
     pub(crate) interval: Duration,
-    /// The largest record that a request can hold.
-    pub(crate) largest_record: usize,
+    pub(crate) limits: FrameLimits,
 }
 
 /// How far the pushing has come.
@@ -68,16 +65,10 @@ impl Worker {
     }
 
     fn collect_and_send(&mut self, push: &Push) {
-        let limits = FrameLimits {
-            bytes: push.largest_record.min(MOST_FRAME_BYTES),
-            // so few that they find a place beside what callers put into the queue all the time
-            points: self.batch.records.min(self.queue.most_records() / 4).max(1) as u64,
-            largest: push.largest_record,
-        };
         // what was measured is collected even where no time is left to send it, so that its loss is counted
         let (books, stop_by) = (Arc::clone(&self.books), self.state.stop_by);
         let is_over = || books.are_closed() || stop_by.is_some_and(|by| Instant::now() >= by);
-        push.reader.collect(limits, &is_over, &mut |collected| {
+        push.reader.collect(push.limits, &is_over, &mut |collected| {
             match collected {
                 Collected::Frame { scope, bytes, points } => self.take_in(scope, bytes, points),
                 Collected::TooLarge { points } => {
@@ -139,7 +130,7 @@ impl Worker {
     }
 
     pub(super) fn push_went(&mut self, batch: &Batch, well: bool) {
-        if batch.signal == Signal::Metrics {
+        if batch.is_snapshot {
             self.state.push.failures = if well { 0 } else { self.state.push.failures.saturating_add(1) };
         }
     }
@@ -155,7 +146,7 @@ impl Worker {
     /// Makes way for the newer snapshot: this batch and all behind it of the same snapshot.
     pub(super) fn replace(&mut self, batch: &Batch) {
         self.settle_batch(batch, Outcome::Replaced);
-        for (signal, records, bytes) in self.state.backlog.write_off_signal(Signal::Metrics) {
+        for (signal, records, bytes) in self.state.backlog.write_off_snapshot() {
             self.settle(signal, Outcome::Replaced, records);
             self.queue.release(records as usize, bytes);
         }
@@ -164,8 +155,9 @@ impl Worker {
         self.state.push.next = Some(Instant::now());
     }
 
+    /// What callers have put into the queue is not: nothing newer of theirs need come.
     fn is_replaceable(&self, batch: &Batch) -> bool {
-        batch.signal == Signal::Metrics && self.push.as_ref().is_some_and(|push| push.reader.is_cumulative())
+        batch.is_snapshot && self.push.as_ref().is_some_and(|push| push.reader.is_cumulative())
     }
 }
 

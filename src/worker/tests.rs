@@ -61,7 +61,7 @@ fn record(number: u8) -> [u8; 5] {
 
 fn push(pipeline: &Pipeline, numbers: impl IntoIterator<Item = u8>) {
     let scope = scope();
-    numbers.into_iter().for_each(|number| pipeline.push(&scope, &record(number)));
+    numbers.into_iter().for_each(|number| pipeline.push(&scope, &record(number), 1));
 }
 
 /// The numbers of the records in a request, in their order.
@@ -164,13 +164,13 @@ fn after_a_panic_of_its_own_the_worker_writes_off_all_that_had_left_the_queue() 
     let calls = Calls { stop: bounded(1).1, flush: bounded(1).1, wake: woken };
     let mut worker = worker(&gate, &queue, &books, calls);
     let scope = scope();
-    (0..5).for_each(|number| queue.push(&scope, &record(number)));
+    (0..5).for_each(|number| queue.push(&scope, &record(number), 1));
     let backlog = &mut worker.state.backlog;
     queue.drain(|chunk| backlog.push(chunk));
     let Some(Next::Batch(batch)) = worker.next_batch() else { panic!("there is a batch") };
     worker.state.in_hand = Some((batch.signal, batch.records, batch.queued_bytes));
     // one that came meanwhile is still in the queue
-    queue.push(&scope, &record(5));
+    queue.push(&scope, &record(5), 1);
     worker.write_off();
     let counts = books.read("memory", || queue.accepted()).traces;
     assert_eq!((counts.accepted, counts.dropped.worker_panicked, counts.in_flight), (6, 5, 1), "{counts}");

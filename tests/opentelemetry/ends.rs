@@ -1,18 +1,21 @@
 //! Flush, shutdown and a full queue: nobody waits longer than agreed, and nothing is lost without being counted.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use opentelemetry::Context;
 use opentelemetry::logs::{Logger, LoggerProvider};
 use opentelemetry::trace::{Span as _, Tracer, TracerProvider};
 use opentelemetry_sdk::error::OTelSdkError;
 use opentelemetry_sdk::trace::{SdkTracerProvider, SpanExporter as _};
 use standpipe::bridge::opentelemetry::{LogExporter, SpanExporter};
-use standpipe::receiver::Receiver;
-use standpipe::{Telemetry, WhenFull};
+use standpipe::receiver::{Answer, Receiver};
+use standpipe::{Config, Flushed, Telemetry, WhenFull};
 
-use crate::scene::{A_WHILE, LONG, exporter, gathering, start};
+use crate::scene::{A_WHILE, LONG, exporter, gathering, start, start_with};
 
 fn provider(telemetry: &Telemetry) -> SdkTracerProvider {
     SdkTracerProvider::builder().with_span_processor(SpanExporter::new(telemetry)).build()
@@ -135,4 +138,27 @@ fn a_full_queue_that_drops_counts_what_it_drops() {
     assert_eq!(telemetry.ledger().total().turned_away.queue_full, 3);
     receiver.resume();
     assert_eq!(telemetry.shutdown(LONG).total().delivered, 2);
+}
+
+#[test]
+fn what_is_made_on_the_exporters_own_thread_never_comes_back_in() {
+    let receiver = Receiver::start().unwrap();
+    receiver.script([Answer::status(400)]);
+    let provider: Arc<OnceLock<SdkTracerProvider>> = Arc::default();
+    let of_hook = Arc::clone(&provider);
+    let made = Arc::new(AtomicBool::new(false));
+    let in_hook = Arc::clone(&made);
+    // the hook is called there; in a context of its own the SDK does not know where it is
+    let hook = move |_: &standpipe::Problem| {
+        let tracer = of_hook.get().unwrap().tracer("till");
+        in_hook.store(tracer.start_with_context("problem", &Context::new()).is_recording(), Ordering::SeqCst);
+    };
+    let telemetry = start_with(Config::new().exporter(exporter(&receiver)).on_problem(hook));
+    provider.set(self::provider(&telemetry)).unwrap();
+    end_a_span(provider.get().unwrap());
+    assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+    let ledger = telemetry.shutdown(LONG);
+    let total = ledger.total();
+    assert!(made.load(Ordering::SeqCst), "nothing was made: this test proves nothing");
+    assert_eq!((total.accepted, total.turned_away.total()), (1, 0), "{ledger}");
 }

@@ -64,8 +64,8 @@ fn plain_buckets(sizes: &[f64], scale: i32) -> (i64, Vec<u64>) {
 /// The highest scale at which neither sign needs more than 160 buckets.
 fn plain_scale(sides: [&[f64]; 2]) -> i32 {
     let width = |sizes: &[f64], scale| {
-        let (min, max) = extremes(sizes);
-        if sizes.is_empty() { 0 } else { plain_index(max, scale) - plain_index(min, scale) + 1 }
+        let (Some(min), Some(max)) = extremes(sizes) else { return 0 };
+        plain_index(max, scale) - plain_index(min, scale) + 1
     };
     let fits = |scale: &i32| sides.iter().all(|sizes| width(sizes, *scale) <= 160);
     SCALES.rev().find(fits).expect("at the lowest scale three buckets hold every double")
@@ -182,7 +182,7 @@ fn the_smallest_and_the_largest_double_fit_side_by_side() {
     assert_eq!(point.positive.counts.iter().sum::<u64>(), 4);
     assert_eq!((point.negative.offset, point.negative.counts.len()), (-68, 132));
     assert_eq!(point.negative.counts.iter().sum::<u64>(), 2);
-    assert_eq!((point.min, point.max), (f64::MIN, f64::MAX));
+    assert_eq!((point.min, point.max), (Some(f64::MIN), Some(f64::MAX)));
 }
 
 #[test]
@@ -221,7 +221,10 @@ fn what_is_not_finite_is_refused_and_leaves_no_trace() {
         assert!(!histogram.record(value));
     }
     let point = histogram.point();
-    assert_eq!((point.count, point.sum, point.min, point.max, point.scale), (1, 7.0, 7.0, 7.0, 20));
+    assert_eq!(
+        (point.count, point.sum, point.min, point.max, point.scale),
+        (1, 7.0, Some(7.0), Some(7.0), 20)
+    );
     assert_eq!((point.positive.counts, point.negative.counts), ([1].as_slice(), [].as_slice()));
 }
 

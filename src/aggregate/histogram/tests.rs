@@ -119,7 +119,7 @@ fn what_is_not_finite_is_refused_and_leaves_no_trace() {
         assert!(!histogram.record(value));
     }
     let point = histogram.point();
-    assert_eq!((point.count, point.sum, point.min, point.max), (1, 7.0, 7.0, 7.0));
+    assert_eq!((point.count, point.sum, point.min, point.max), (1, 7.0, Some(7.0), Some(7.0)));
     assert_eq!(point.counts.iter().sum::<u64>(), 1);
 }
 

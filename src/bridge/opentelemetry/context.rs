@@ -14,11 +14,12 @@ use crate::record::{SpanId, TraceId};
 /// use standpipe::SpanContext;
 ///
 /// # let telemetry = standpipe::Telemetry::start(standpipe::Config::new()).unwrap();
-/// let build = telemetry.tracer("shop").build("checkout");
+/// # let tracer = telemetry.tracer("shop");
+/// let checkout = tracer.build("checkout");
 /// let theirs = opentelemetry::Context::current();
 /// let _checkout = match SpanContext::try_from(theirs.span().span_context()) {
-///     Ok(parent) => build.parent(&parent).start(),
-///     Err(_) => build.start(), // there is no current span
+///     Ok(parent) => checkout.parent(&parent).start(),
+///     Err(_) => checkout.start(), // there is no current span
 /// };
 /// ```
 impl TryFrom<&trace::SpanContext> for SpanContext {

@@ -27,15 +27,16 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Log records go the same way, by [`LogExporter`] and `SdkLoggerProvider`.
+//! Log records go the same way, by [`LogExporter`] and `SdkLoggerProvider`, and metrics by [`MetricExporter`], which
+//! says more about them.
 //!
 //! # How to put them in
 //!
-//! Both are exporters and processors of the SDK at once:
+//! Those of spans and log records are exporters and processors of the SDK at once:
 //!
 //! | in the builder of the provider | what follows |
 //! |---|---|
-//! | `.with_span_processor(exporter)`, `.with_log_processor(exporter)` | recommended: a record goes from the thread that ends it straight into the queue of standpipe. No lock, no second thread, and `force_flush` of the provider reaches the collector |
+//! | `.with_span_processor(exporter)`, `.with_log_processor(exporter)` | recommended: a record goes from the thread that ends it straight into the queue of standpipe, side by side with other threads. No second queue and thread, and `force_flush` of the provider reaches the collector |
 //! | `.with_batch_exporter(exporter)` | the SDK's own queue and thread in front of ours. What the SDK drops as its queue is full is in no [`Ledger`](crate::Ledger), and its `force_flush` only brings records as far as our queue |
 //! | `.with_simple_exporter(exporter)` | as the first, but under a lock of the SDK, and by an executor that panics where another one of its crate runs already. Its `force_flush` does nothing |
 //!
@@ -57,18 +58,19 @@
 //!
 //! # Contexts
 //!
-//! Both read and write the same W3C headers. Within a process a
-//! [`SpanContext`](crate::SpanContext) is made of OpenTelemetry's by
-//! `try_from`, and the other way round by `into`.
+//! Both read and write the same W3C headers. Within a process a [`SpanContext`](crate::SpanContext) is made of
+//! OpenTelemetry's by `try_from`, and the other way round by `into`.
 
 mod context;
 mod inlet;
 mod log;
+mod metrics;
 mod scopes;
 mod span;
 mod value;
 
 pub use log::LogExporter;
+pub use metrics::MetricExporter;
 pub use span::SpanExporter;
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The SDK's resource and scopes, each encoded once.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use opentelemetry::InstrumentationScope;
 use opentelemetry_sdk::Resource;
@@ -19,7 +19,7 @@ pub(super) struct Scopes {
     signal: Signal,
     resource: Option<ForeignResource>,
     /// A child must not wait for a lock that another thread held during the fork.
-    known: PerProcess<Mutex<Known>>,
+    known: PerProcess<RwLock<Known>>,
 }
 
 #[derive(Debug, Default)]
@@ -37,28 +37,23 @@ struct Targets {
 
 impl Scopes {
     pub(super) fn new(signal: Signal) -> Self {
-        Self { signal, resource: None, known: PerProcess::new(Mutex::default()) }
+        Self { signal, resource: None, known: PerProcess::new(RwLock::default()) }
     }
 
     /// From now on records go with this resource; with the route's own if it says nothing.
     pub(super) fn set_resource(&mut self, resource: &Resource) {
         self.resource = (!says_nothing(resource)).then(|| encoded(resource));
-        self.known = PerProcess::new(Mutex::default());
+        self.known = PerProcess::new(RwLock::default());
     }
 
     /// The scope, by the name of the target if there is one.
     pub(super) fn find(&self, scope: &InstrumentationScope, target: Option<&str>) -> Arc<Scope> {
-        let known = self.known.get_or_renew(Mutex::default);
-        let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(found) = known.scopes.get(scope).and_then(|targets| targets.get(target)) {
-            return Arc::clone(found);
+        let known = self.known.get_or_renew(RwLock::default);
+        if let Some(found) = known.read().unwrap_or_else(PoisonError::into_inner).get(scope, target) {
+            return found;
         }
         let made = Arc::new(self.make(scope, target));
-        if known.count < MOST_SCOPES {
-            known.count += 1;
-            known.scopes.entry(scope.clone()).or_default().insert(target, &made);
-        }
-        made
+        known.write().unwrap_or_else(PoisonError::into_inner).insert(scope, target, made)
     }
 
     fn make(&self, scope: &InstrumentationScope, target: Option<&str>) -> Scope {
@@ -69,6 +64,24 @@ impl Scopes {
             with_value(&attribute.value, |value| made.set(attribute.key.as_str(), value));
         }
         made.into_scope(self.signal, self.resource.as_ref())
+    }
+}
+
+impl Known {
+    fn get(&self, scope: &InstrumentationScope, target: Option<&str>) -> Option<Arc<Scope>> {
+        self.scopes.get(scope)?.get(target).map(Arc::clone)
+    }
+
+    /// Gives the one that another thread may have made meanwhile.
+    fn insert(&mut self, scope: &InstrumentationScope, target: Option<&str>, made: Arc<Scope>) -> Arc<Scope> {
+        if let Some(found) = self.get(scope, target) {
+            return found;
+        }
+        if self.count < MOST_SCOPES {
+            self.count += 1;
+            self.scopes.entry(scope.clone()).or_default().insert(target, &made);
+        }
+        made
     }
 }
 
@@ -106,4 +119,62 @@ fn encoded(resource: &Resource) -> ForeignResource {
         with_value(value, |value| encoded.set(key.as_str(), value));
     }
     ForeignResource::new(&encoded, resource.schema_url().unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use opentelemetry::KeyValue;
+
+    use super::*;
+
+    fn named(name: &'static str) -> InstrumentationScope {
+        InstrumentationScope::builder(name).build()
+    }
+
+    #[test]
+    fn a_scope_is_made_once_for_each_of_its_targets() {
+        let scopes = Scopes::new(Signal::Logs);
+        let (plain, cart) = (scopes.find(&named("shop"), None), scopes.find(&named("shop"), Some("cart")));
+        assert_eq!((plain.name.as_str(), cart.name.as_str()), ("shop", "cart"));
+        assert!(Arc::ptr_eq(&plain, &scopes.find(&named("shop"), None)));
+        assert!(Arc::ptr_eq(&cart, &scopes.find(&named("shop"), Some("cart"))));
+        let other = InstrumentationScope::builder("shop").with_version("2").build();
+        assert!(!Arc::ptr_eq(&plain, &scopes.find(&other, None)));
+    }
+
+    #[test]
+    fn names_that_are_made_up_are_not_remembered_for_ever_and_get_their_scope_all_the_same() {
+        let scopes = Scopes::new(Signal::Logs);
+        for number in 0..MOST_SCOPES + 10 {
+            let target = format!("cart {number}");
+            assert_eq!(scopes.find(&named("shop"), Some(&target)).name, target);
+        }
+        let known = scopes.known.get().unwrap().read().unwrap();
+        assert_eq!((known.count, known.scopes[&named("shop")].named.len()), (MOST_SCOPES, MOST_SCOPES));
+    }
+
+    #[test]
+    fn a_new_resource_goes_with_scopes_that_were_known_before() {
+        let mut scopes = Scopes::new(Signal::Traces);
+        assert!(scopes.find(&named("shop"), None).resource().is_none());
+        let bank = |key| Resource::builder_empty().with_attribute(KeyValue::new(key, 1)).build();
+        scopes.set_resource(&bank("branch"));
+        let first = scopes.find(&named("shop"), None);
+        assert!(first.resource().is_some());
+        scopes.set_resource(&bank("till"));
+        assert_ne!(scopes.find(&named("shop"), None).resource(), first.resource());
+        scopes.set_resource(&Resource::builder_empty().build());
+        assert!(scopes.find(&named("shop"), None).resource().is_none());
+    }
+
+    #[test]
+    fn the_same_resource_is_the_same_bytes_in_whatever_order_it_was_told() {
+        let told = |keys: [&'static str; 3]| {
+            let attributes = keys.map(|key| KeyValue::new(key, key));
+            let mut scopes = Scopes::new(Signal::Traces);
+            scopes.set_resource(&Resource::builder_empty().with_attributes(attributes).build());
+            scopes.find(&named("shop"), None).resource().unwrap().to_vec()
+        };
+        assert_eq!(told(["a", "b", "c"]), told(["c", "a", "b"]));
+    }
 }

@@ -1,5 +1,6 @@
 //! The SDK's values as ours, which borrow them.
 
+use std::borrow::Cow;
 use std::cell::{Cell, OnceCell};
 
 use opentelemetry::logs::AnyValue;
@@ -9,20 +10,45 @@ use crate::record::{MAX_DEPTH, Value};
 
 /// Shows an attribute of a span, a scope or a resource to `see`.
 pub(super) fn with_value<T>(value: &opentelemetry::Value, see: impl FnOnce(Value<'_>) -> T) -> T {
-    match value {
-        opentelemetry::Value::Bool(truth) => see(Value::Bool(*truth)),
-        opentelemetry::Value::I64(number) => see(Value::Int(*number)),
-        opentelemetry::Value::F64(number) => see(Value::Float(*number)),
-        opentelemetry::Value::String(text) => see(Value::Str(text.as_str())),
-        opentelemetry::Value::Array(Array::Bool(truths)) => see(Value::Bools(truths)),
-        opentelemetry::Value::Array(Array::I64(numbers)) => see(Value::Ints(numbers)),
-        opentelemetry::Value::Array(Array::F64(numbers)) => see(Value::Floats(numbers)),
-        opentelemetry::Value::Array(Array::String(texts)) => {
-            let texts: Vec<_> = texts.iter().map(StringValue::as_str).collect();
-            see(Value::Strs(&texts))
+    see(Shown::new(value).value())
+}
+
+/// A value with what must be at hand to show it as ours.
+pub(super) struct Shown<'a> {
+    value: &'a opentelemetry::Value,
+    /// Of a list of texts.
+    texts: Vec<&'a str>,
+    /// Of a kind that the SDK has added since: it can at least be read.
+    text: Cow<'a, str>,
+}
+
+impl<'a> Shown<'a> {
+    pub(super) fn new(value: &'a opentelemetry::Value) -> Self {
+        let mut shown = Self { value, texts: Vec::new(), text: Cow::Borrowed("") };
+        match value {
+            opentelemetry::Value::Array(Array::String(texts)) => {
+                shown.texts = texts.iter().map(StringValue::as_str).collect();
+            }
+            opentelemetry::Value::Bool(_) | opentelemetry::Value::I64(_) => {}
+            opentelemetry::Value::F64(_) | opentelemetry::Value::String(_) => {}
+            opentelemetry::Value::Array(Array::Bool(_) | Array::I64(_) | Array::F64(_)) => {}
+            other => shown.text = other.as_str(),
         }
-        // a kind that the SDK has added since can at least be read
-        other => see(Value::Str(&other.as_str())),
+        shown
+    }
+
+    pub(super) fn value(&self) -> Value<'_> {
+        match self.value {
+            opentelemetry::Value::Bool(truth) => Value::Bool(*truth),
+            opentelemetry::Value::I64(number) => Value::Int(*number),
+            opentelemetry::Value::F64(number) => Value::Float(*number),
+            opentelemetry::Value::String(text) => Value::Str(text.as_str()),
+            opentelemetry::Value::Array(Array::Bool(truths)) => Value::Bools(truths),
+            opentelemetry::Value::Array(Array::I64(numbers)) => Value::Ints(numbers),
+            opentelemetry::Value::Array(Array::F64(numbers)) => Value::Floats(numbers),
+            opentelemetry::Value::Array(Array::String(_)) => Value::Strs(&self.texts),
+            _ => Value::Str(&self.text),
+        }
     }
 }
 

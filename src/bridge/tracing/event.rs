@@ -38,7 +38,7 @@ impl<'a> Happened<'a> {
     pub(super) fn new(metadata: &'static Metadata<'static>, fields: &'a Fields) -> Self {
         let place = Place::of_event(metadata, fields);
         let message = fields.shown("message").filter(|message| !message.is_empty());
-        let failure = if message.is_none() { fields.find("error") } else { None };
+        let failure = if message.is_none() { fields.text_of("error") } else { None };
         let name = message.unwrap_or(metadata.name().into());
         Self { metadata, place, fields, name, failure }
     }

@@ -101,10 +101,9 @@ impl Fields {
         }
     }
 
-    /// What a field says, as text.
+    /// What the last field of this name says, as text.
     pub(super) fn shown(&self, name: &str) -> Option<Cow<'_, str>> {
-        let entry = self.entries.iter().rfind(|entry| entry.name == name)?;
-        Some(match &entry.value {
+        Some(match self.find(name)? {
             Recorded::Text(range) | Recorded::Error { text: range, .. } => self.text(range).into(),
             Recorded::Bool(truth) => truth.to_string().into(),
             Recorded::Int(number) => number.to_string().into(),
@@ -113,21 +112,25 @@ impl Fields {
         })
     }
 
-    /// The text of a field, if it has one.
-    pub(super) fn find(&self, name: &str) -> Option<&str> {
-        let entry = self.entries.iter().rfind(|entry| entry.name == name)?;
-        match &entry.value {
+    /// The text of the last field of this name, if it has one.
+    pub(super) fn text_of(&self, name: &str) -> Option<&str> {
+        match self.find(name)? {
             Recorded::Text(range) | Recorded::Error { text: range, .. } => Some(self.text(range)),
             _ => None,
         }
     }
 
-    /// The whole number of a field, if it has one.
-    pub(super) fn find_int(&self, name: &str) -> Option<i64> {
-        self.entries.iter().rfind(|entry| entry.name == name).and_then(|entry| match entry.value {
-            Recorded::Int(number) => Some(number),
+    /// The same for a whole number.
+    pub(super) fn int_of(&self, name: &str) -> Option<i64> {
+        match self.find(name)? {
+            Recorded::Int(number) => Some(*number),
             _ => None,
-        })
+        }
+    }
+
+    #[inline]
+    fn find(&self, name: &str) -> Option<&Recorded> {
+        self.entries.iter().rfind(|entry| entry.name == name).map(|entry| &entry.value)
     }
 
     fn text(&self, range: &Range<usize>) -> &str {

@@ -32,15 +32,16 @@ impl<'a> Place<'a> {
 
     /// The same for an event, whose fields know it better if it was made of a record of the `log` crate.
     pub(super) fn of_event(metadata: &'a Metadata<'_>, fields: &'a Fields) -> Self {
-        match fields.find("log.target") {
-            Some(target) if metadata.target() == "log" => Self {
+        let target = if metadata.target() == "log" { fields.text_of("log.target") } else { None };
+        match target {
+            Some(target) => Self {
                 target,
-                file: fields.find("log.file"),
-                line: fields.find_int("log.line"),
-                module: fields.find("log.module_path"),
+                file: fields.text_of("log.file"),
+                line: fields.int_of("log.line"),
+                module: fields.text_of("log.module_path"),
                 is_of_log: true,
             },
-            _ => Self::of(metadata),
+            None => Self::of(metadata),
         }
     }
 

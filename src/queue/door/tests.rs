@@ -38,7 +38,7 @@ fn who_waited_first_enters_first() {
                 asked.send(()).unwrap();
                 open.load(Ordering::SeqCst).then(|| order.lock().unwrap().push("first"))
             };
-            door.wait(|| {}, enter, || false)
+            door.wait(1, || {}, enter, || false)
         });
         asks.recv_timeout(LONG).expect("the first is at the head of the line");
         scope.spawn(|| {
@@ -46,7 +46,7 @@ fn who_waited_first_enters_first() {
                 order.lock().unwrap().push("second");
                 Some(())
             };
-            door.wait(|| {}, enter, || false)
+            door.wait(1, || {}, enter, || false)
         });
         until_in_line(&door, 2);
         assert!(order.lock().unwrap().is_empty(), "there is room for the second, but it is not its turn");
@@ -69,7 +69,7 @@ fn each_room_that_is_made_lets_one_caller_in() {
             scope.spawn(move || {
                 let take = |count: usize| count.checked_sub(1);
                 let enter = || rooms.fetch_update(Ordering::SeqCst, Ordering::SeqCst, take).ok();
-                door.wait(|| {}, enter, || false).unwrap();
+                door.wait(1, || {}, enter, || false).unwrap();
                 entered.send(caller).unwrap();
             });
         }
@@ -89,7 +89,7 @@ fn a_caller_presses_only_once_it_is_in_line() {
     let door = blocking();
     let seen = AtomicUsize::new(0);
     let press = || seen.store(in_line(&door), Ordering::SeqCst);
-    assert_eq!(door.wait(press, || Some("entered"), || false), Some("entered"));
+    assert_eq!(door.wait(1, press, || Some("entered"), || false), Some("entered"));
     assert_eq!(seen.load(Ordering::SeqCst), 1);
 }
 
@@ -101,7 +101,7 @@ fn who_has_waited_long_enough_gives_up_at_the_head_and_behind_it() {
         for _ in 0..2 {
             scope.spawn(|| {
                 let begun = Instant::now();
-                assert_eq!(door.wait(|| {}, || None::<()>, || false), None);
+                assert_eq!(door.wait(1, || {}, || None::<()>, || false), None);
                 assert!(begun.elapsed() >= timeout);
             });
         }
@@ -117,7 +117,7 @@ fn the_closing_sends_everyone_in_line_home() {
     thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
-                let entered = door.wait(|| {}, || None::<()>, || closed.load(Ordering::SeqCst));
+                let entered = door.wait(1, || {}, || None::<()>, || closed.load(Ordering::SeqCst));
                 left.send(entered).unwrap();
             });
         }
@@ -139,7 +139,7 @@ fn tries(door: &Door) -> (usize, usize) {
         tried.fetch_add(1, Ordering::SeqCst);
         None::<()>
     };
-    assert_eq!(door.wait(press, enter, || false), None);
+    assert_eq!(door.wait(1, press, enter, || false), None);
     (pressed.into_inner(), tried.into_inner())
 }
 

@@ -14,7 +14,7 @@ fn record(count: u8) -> Vec<u8> {
 fn chunk_of(records: &[(&Arc<Scope>, u8)]) -> Chunk {
     let mut chunk = Chunk::with_capacity(Signal::Traces, 1024);
     for (scope, count) in records {
-        chunk.append(scope, &record(*count));
+        chunk.append(scope, &record(*count), 1);
     }
     chunk
 }
@@ -76,7 +76,7 @@ fn a_recycled_chunk_is_empty_keeps_its_storage_and_lets_its_scopes_go() {
     assert!(chunk.is_empty() && chunk.runs().is_empty());
     assert_eq!((chunk.len(), chunk.fits_in(1023), chunk.fits_in(1024)), (0, false, true));
     assert_eq!(Arc::strong_count(&a), 1);
-    chunk.append(&a, &record(10));
+    chunk.append(&a, &record(10), 1);
     assert_eq!(runs(&chunk), [("a".to_owned(), 1, 10)]);
 }
 
@@ -84,6 +84,6 @@ fn a_recycled_chunk_is_empty_keeps_its_storage_and_lets_its_scopes_go() {
 fn a_chunk_that_grew_is_known_by_its_size() {
     let mut chunk = Chunk::with_capacity(Signal::Traces, 16);
     assert!(chunk.fits_in(16));
-    chunk.append(&scope("a"), &record(17));
+    chunk.append(&scope("a"), &record(17), 1);
     assert!(!chunk.fits_in(16));
 }

@@ -171,7 +171,8 @@ fn a_metric_fits_into_exactly_its_own_length() {
 fn a_point_of_another_kind_is_not_written() {
     let mut record = MetricRecord::default();
     let none = AttributeSet::default();
-    let histogram = HistogramPoint { count: 1, sum: 1.0, min: 1.0, max: 1.0, bounds: &[], counts: &[1] };
+    let histogram =
+        HistogramPoint { count: 1, sum: 1.0, min: Some(1.0), max: Some(1.0), bounds: &[], counts: &[1] };
     record.begin(&gauge("g"), AMPLE);
     assert!(!record.histogram(&none, NOW, &histogram));
     let shape = Shape::Histogram { stretch: Stretch::SinceLast };

@@ -171,8 +171,14 @@ fn a_gauge_is_printed() {
 fn a_histogram_is_printed() {
     let shape = Shape::Histogram { stretch: Stretch::SinceLast };
     let head = MetricHead { name: "took", description: "", unit: "s", shape };
-    let point =
-        HistogramPoint { count: 3, sum: 4.5, min: 0.0, max: 3.0, bounds: &[1.0, 2.5], counts: &[1, 0, 2] };
+    let point = HistogramPoint {
+        count: 3,
+        sum: 4.5,
+        min: Some(0.0),
+        max: Some(3.0),
+        bounds: &[1.0, 2.5],
+        counts: &[1, 0, 2],
+    };
     let expected = concat!(
         r#"{"name":"took","unit":"s","histogram":{"dataPoints":[{"startTimeUnixNano":"1","timeUnixNano":"2","#,
         r#""count":"3","sum":4.5,"bucketCounts":["1","0","2"],"explicitBounds":[1.0,2.5],"#,
@@ -189,10 +195,11 @@ fn an_exponential_histogram_is_printed() {
     let point = ExponentialPoint {
         count: 4,
         sum: -1.0,
-        min: -8.0,
-        max: 4.0,
+        min: Some(-8.0),
+        max: Some(4.0),
         scale: -3,
         zero_count: 1,
+        zero_threshold: 0.0,
         positive: BucketsView { offset: 2, counts: &[1, 300] },
         negative: BucketsView { offset: -7, counts: &[1] },
     };

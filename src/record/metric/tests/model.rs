@@ -30,12 +30,13 @@ pub(super) struct PointStory {
     value: Number,
     count: u64,
     sum: f64,
-    min: f64,
-    max: f64,
+    min: Option<f64>,
+    max: Option<f64>,
     bounds: Vec<f64>,
     counts: Vec<u64>,
     scale: i32,
     zero_count: u64,
+    zero_threshold: f64,
     positive: (i32, Vec<u64>),
     negative: (i32, Vec<u64>),
 }
@@ -110,6 +111,7 @@ impl PointStory {
             max: self.max,
             scale: self.scale,
             zero_count: self.zero_count,
+            zero_threshold: self.zero_threshold,
             positive: BucketsView { offset: self.positive.0, counts: &self.positive.1 },
             negative: BucketsView { offset: self.negative.0, counts: &self.negative.1 },
         }
@@ -137,8 +139,8 @@ impl PointStory {
             sum: Some(self.sum),
             bucket_counts: self.counts.clone(),
             explicit_bounds: self.bounds.clone(),
-            min: (self.count > 0).then_some(self.min),
-            max: (self.count > 0).then_some(self.max),
+            min: self.min,
+            max: self.max,
             ..Default::default()
         }
     }
@@ -155,10 +157,11 @@ impl PointStory {
             sum: Some(self.sum),
             scale: self.scale,
             zero_count: self.zero_count,
+            zero_threshold: self.zero_threshold,
             positive: buckets(&self.positive),
             negative: buckets(&self.negative),
-            min: (self.count > 0).then_some(self.min),
-            max: (self.count > 0).then_some(self.max),
+            min: self.min,
+            max: self.max,
             ..Default::default()
         }
     }
@@ -214,14 +217,15 @@ fn any_point() -> impl Strategy<Value = PointStory> {
         float().prop_map(Number::Float)
     ];
     let side = || (prop_oneof![-2i32..3, any::<i32>()], counts());
-    let totals = (small(), float(), float(), float());
+    let totals = (small(), float(), prop::option::of(float()), prop::option::of(float()));
+    let zeros = (small(), prop_oneof![Just(0.0), 0.0..1e9f64]);
     let explicit = (prop::collection::vec(float(), 0..20), counts());
-    let exponential = (prop_oneof![-10i32..21, any::<i32>()], small(), side(), side());
+    let exponential = (prop_oneof![-10i32..21, any::<i32>()], zeros, side(), side());
     (any_pairs(), small(), small(), value, totals, explicit, exponential).prop_map(
         |(pairs, start, time, value, totals, explicit, exponential)| {
             let (count, sum, min, max) = totals;
             let (bounds, counts) = explicit;
-            let (scale, zero_count, positive, negative) = exponential;
+            let (scale, (zero_count, zero_threshold), positive, negative) = exponential;
             PointStory {
                 pairs,
                 period: Period { start, time },
@@ -234,6 +238,7 @@ fn any_point() -> impl Strategy<Value = PointStory> {
                 counts,
                 scale,
                 zero_count,
+                zero_threshold,
                 positive,
                 negative,
             }

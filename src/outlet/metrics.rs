@@ -1,0 +1,41 @@
+//! The way of metrics that were added up elsewhere: like spans and log records they go through the queue.
+
+use std::sync::Arc;
+
+use super::Outlet;
+use crate::config::Temporality;
+use crate::pipeline::{Blueprint, Pipeline};
+use crate::record::{FrameLimits, Scope, Signal};
+
+impl Outlet {
+    /// Over which stretch of time the first exporter that takes metrics wants their sums to go; `None` if none takes any.
+    pub(crate) fn temporality(&self) -> Option<Temporality> {
+        let reader = self.plan.blueprints.iter().find_map(|blueprint| blueprint.metrics.as_ref());
+        reader.map(|(reader, _)| reader.temporality())
+    }
+
+    /// How metrics are divided so that every exporter can take the parts; only a single point may be too large for
+    /// some of them. `None` if no exporter takes metrics.
+    pub(crate) fn frame_limits(&self) -> Option<FrameLimits> {
+        let takers = self.plan.blueprints.iter().filter(|blueprint| blueprint.intake.takes(Signal::Metrics));
+        takers.map(Blueprint::frame_limits).reduce(|one, other| FrameLimits {
+            bytes: one.bytes.min(other.bytes),
+            points: one.points.min(other.points),
+            largest: one.largest.max(other.largest),
+        })
+    }
+
+    /// Hands a framed metric with so many points to every exporter that takes metrics.
+    pub(crate) fn push_metric(&self, scope: &Arc<Scope>, frame: &[u8], points: u64) {
+        self.takers_of_metrics().for_each(|pipeline| pipeline.push(scope, frame, points as usize));
+    }
+
+    /// Counts a data point that no request can hold.
+    pub(crate) fn turn_away_large_point(&self) {
+        self.takers_of_metrics().for_each(|pipeline| pipeline.turn_away_too_large(Signal::Metrics));
+    }
+
+    fn takers_of_metrics(&self) -> impl Iterator<Item = &Pipeline> {
+        self.takers(|intake| intake.takes(Signal::Metrics))
+    }
+}
