@@ -45,6 +45,9 @@
 //! [`Span`], [`Logger`] and [`Log`], [`Meter`] and its instruments; [`Config`] and [`Exporter`] say where to; [`Ledger`]
 //! says what became of it all.
 //!
+//! Programs that already speak `tracing`, `log`, `metrics` or the OpenTelemetry API need none of this at their call sites:
+//! see [`bridge`].
+//!
 //! # When the queue is full
 //!
 //! [`WhenFull::Block`], the default, makes the caller wait: nothing is lost. [`WhenFull::DropNewest`] drops the new

@@ -6,6 +6,8 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::collections::BTreeSet;
+use std::io::Read;
+use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock};
 use std::thread;
@@ -297,33 +299,42 @@ fn a_handshake_that_fails_makes_no_record() {
 
 #[test]
 fn a_shutdown_that_has_to_break_a_connection_makes_no_record() {
-    let Some(endpoint) = process::task() else {
+    let Some(task) = process::task() else {
         let receiver = Receiver::start().unwrap();
-        receiver.always(Answer::hang());
         let name = "a_shutdown_that_has_to_break_a_connection_makes_no_record";
-        return drop(process::run(name, &receiver.endpoint()));
+        return leave_hanging(&receiver, name, &receiver.endpoint(), "");
     };
-    break_a_connection(Exporter::http(endpoint), &[HOOK, "ureq", "ureq_proto"]);
+    break_a_connection(&task, |endpoint| Exporter::http(endpoint), &[HOOK, "ureq", "ureq_proto"]);
 }
 
 #[test]
 fn a_shutdown_that_has_to_break_a_connection_of_grpc_and_tls_makes_no_record() {
-    let Some(endpoint) = process::task() else {
+    let Some(task) = process::task() else {
         let (ca, receiver) = (TestCa::new(), Receiver::start().unwrap());
-        receiver.always(Answer::hang());
         let front = TlsFront::offering("h2", &ca.leaf("localhost"), receiver.grpc_address());
         let name = "a_shutdown_that_has_to_break_a_connection_of_grpc_and_tls_makes_no_record";
-        return drop(process::run_with(name, &front.url(), &[(CA, &ca.pem())]));
+        return leave_hanging(&receiver, name, &front.url(), &ca.pem());
     };
-    break_a_connection(trusting(Exporter::grpc(endpoint)), &[HOOK, "rustls"]);
+    break_a_connection(&task, |endpoint| trusting(Exporter::grpc(endpoint)), &[HOOK, "rustls"]);
 }
 
-fn break_a_connection(exporter: Exporter, speakers: &[&str]) {
-    let program = Program::start(exporter);
+/// Starts a child, and lets it go on once it has asked for something that it will not get.
+fn leave_hanging(receiver: &Receiver, name: &str, endpoint: &str, ca: &str) {
+    receiver.always(Answer::hang());
+    let gate = TcpListener::bind("127.0.0.1:0").unwrap();
+    let task = format!("{endpoint} {}", gate.local_addr().unwrap());
+    let child = process::Child::start_with(name, &task, &[(CA, ca)]);
+    assert!(receiver.wait_for_requests(1, PATIENCE));
+    drop(gate.accept().unwrap());
+    child.finish();
+}
+
+fn break_a_connection(task: &str, exporter: fn(&str) -> Exporter, speakers: &[&str]) {
+    let (endpoint, gate) = task.split_once(' ').unwrap();
+    let program = Program::start(exporter(endpoint));
     program.speak();
-    // as long as it takes for the request to be on its way
-    let flushed = program.telemetry.flush(Duration::from_millis(300));
-    assert_ne!(flushed, Flushed::Complete, "nobody answered");
+    // the parent opens the gate by closing this
+    TcpStream::connect(gate).unwrap().read_to_end(&mut Vec::new()).unwrap();
     let ledger = program.end(1, Duration::from_millis(50), speakers);
     let exporter = &ledger.exporters[0];
     assert_eq!(exporter.traces.dropped.shutdown + exporter.logs.dropped.shutdown, SPANS + LOGS, "{ledger}");

@@ -1,9 +1,32 @@
 //! What of a program's work has come to the other end, whatever it was: a contender that does nothing must not win.
 
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use opentelemetry_proto::tonic::metrics::v1::NumberDataPoint;
 use opentelemetry_proto::tonic::metrics::v1::metric::Data;
 use opentelemetry_proto::tonic::metrics::v1::number_data_point::Value;
-use standpipe::receiver::{ReceivedMetric, Receiver};
+use standpipe::receiver::{Batch, ReceivedMetric, ReceivedSpan, Receiver};
+
+/// A receiver that counts the spans that have a parent, no fewer attributes and exactly so many events. It keeps nothing.
+///
+/// # Errors
+/// When there is no free port or no thread.
+pub(crate) fn receiver_of_spans(attributes: u64, events: u64) -> io::Result<(Receiver, Arc<AtomicU64>)> {
+    let is_complete = move |received: &ReceivedSpan| {
+        let span = &received.span;
+        let has_content = span.attributes.len() as u64 >= attributes && span.events.len() as u64 == events;
+        has_content && !span.parent_span_id.is_empty()
+    };
+    let counter = Arc::new(AtomicU64::new(0));
+    let counted = Arc::clone(&counter);
+    let count = move |batch: &Batch| {
+        let complete = batch.spans.iter().filter(|received| is_complete(received)).count();
+        counted.fetch_add(complete as u64, Ordering::SeqCst);
+    };
+    Ok((Receiver::builder().keep_bytes(0).on_batch(count).start()?, counter))
+}
 
 /// Log records, events of spans, and what the newest metric adds up to.
 pub(crate) fn tally(receiver: &Receiver) -> u64 {

@@ -17,6 +17,14 @@ pub(crate) struct Instructions {
     pub(crate) others: f64,
 }
 
+impl Instructions {
+    /// By the counts of two runs, the second of which had so many spans more.
+    pub(crate) fn between(short_run: (u64, u64), long_run: (u64, u64), more: u64) -> Self {
+        let each = |short: u64, long: u64| (long as f64 - short as f64) / more as f64;
+        Self { caller: each(short_run.0, long_run.0), others: each(short_run.1, long_run.1) }
+    }
+}
+
 /// Why instructions cannot be counted here; `None` if they can.
 pub(crate) fn unavailable() -> Option<String> {
     let version =
@@ -39,9 +47,7 @@ pub(crate) fn per_span(
     (short, long): (u64, u64),
 ) -> Result<Instructions, Error> {
     let count = |spans: u64| count(part, &[settings, &[("spans", &spans)]].concat(), &[]);
-    let (of_short, of_long) = (count(short)?, count(long)?);
-    let each = |short_run: u64, long_run: u64| (long_run as f64 - short_run as f64) / (long - short) as f64;
-    Ok(Instructions { caller: each(of_short.0, of_long.0), others: each(of_short.1, of_long.1) })
+    Ok(Instructions::between(count(short)?, count(long)?, long - short))
 }
 
 /// Within all threads but the main one, as a name of a function.

@@ -114,18 +114,28 @@ pub(crate) fn start(name: &str, endpoint: &str) -> Result<Program, Error> {
     let call = CALLS.iter().find(|call| call.name == name).ok_or_else(|| format!("{name}: no such call"))?;
     let telemetry = Arc::new(workload::start(Exporter::http(endpoint))?);
     let burst = (call.make)(&telemetry);
-    let is_queued = name.contains("log");
+    if name.contains("log") {
+        return Ok(sending(telemetry, burst));
+    }
+    // metrics wait for nothing: they are added up where they are
+    Ok(Program::new(burst, || Ok(()), move || end(&telemetry)))
+}
+
+/// A program whose calls make records, which are sent when they are flushed.
+pub(crate) fn sending(telemetry: Arc<Telemetry>, burst: Burst) -> Program {
     let flushed = Arc::clone(&telemetry);
-    let flush = move || match is_queued.then(|| flushed.flush(PATIENCE)) {
-        // metrics wait for nothing: they are added up where they are
-        None | Some(Flushed::Complete) => Ok(()),
-        Some(other) => Err(format!("flush: {other:?}").into()),
+    let flush = move || match flushed.flush(PATIENCE) {
+        Flushed::Complete => Ok(()),
+        other => Err(format!("flush: {other:?}").into()),
     };
-    let end = move || match telemetry.shutdown(PATIENCE) {
+    Program::new(burst, flush, move || end(&telemetry))
+}
+
+fn end(telemetry: &Telemetry) -> Result<(), Error> {
+    match telemetry.shutdown(PATIENCE) {
         ledger if ledger.lost() == 0 => Ok(()),
         ledger => Err(format!("something was lost: {ledger}").into()),
-    };
-    Ok(Program::new(burst, flush, end))
+    }
 }
 
 fn counter(telemetry: &Telemetry, add: impl Fn(&Counter) + 'static) -> Burst {

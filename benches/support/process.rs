@@ -9,12 +9,24 @@ use super::Error;
 ///
 /// # Errors
 /// When the system does not say.
-#[allow(unsafe_code)]
 pub(crate) fn cpu_time() -> io::Result<Duration> {
+    cpu_time_of(libc::RUSAGE_SELF)
+}
+
+/// The same of all its children that have ended, and of theirs.
+///
+/// # Errors
+/// When the system does not say.
+pub(crate) fn children_cpu_time() -> io::Result<Duration> {
+    cpu_time_of(libc::RUSAGE_CHILDREN)
+}
+
+#[allow(unsafe_code)]
+fn cpu_time_of(whom: libc::c_int) -> io::Result<Duration> {
     // SAFETY: all-zero is a valid `rusage`, and the call writes nothing else.
     let usage = unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();
-        if libc::getrusage(libc::RUSAGE_SELF, &raw mut usage) != 0 {
+        if libc::getrusage(whom, &raw mut usage) != 0 {
             return Err(io::Error::last_os_error());
         }
         usage

@@ -1,20 +1,25 @@
-//! A program that does one thing over and over, and what is seen of it: time, allocations, instructions.
+//! A program that does one thing over and over, and what is seen of it: time, processor time, allocations, instructions.
 //!
 //! It does so in bursts that any queue can hold, and sends while nobody looks at the clock.
 
 use std::fmt;
 use std::hint::black_box;
-use std::time::Instant;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 use standpipe::receiver::Receiver;
 
 use super::arguments::Part;
-use super::{Error, allocations, arrival, callgrind, child};
+use super::callgrind::{Instructions, OTHER_THREADS};
+use super::{Error, allocations, arrival, callgrind, child, process};
 
 /// Calls of a burst: fewer than the smallest queue of all contenders holds.
 pub(crate) const BURST: u64 = 8192;
 /// The bursts of which the difference is taken for instructions.
 const INSTRUCTIONS: (u64, u64) = (BURST / 4, BURST);
+/// The same for a whole process: how many bursts of how many calls. The short run is for the storage that is reused.
+const BURSTS: (u64, u64) = (2, 6);
+const SHORT_BURST: u64 = BURST / 8;
 
 /// Calls as often as it is told.
 pub(crate) type Burst = Box<dyn Fn(u64)>;
@@ -37,15 +42,16 @@ impl Program {
         Self { burst, flush: Box::new(flush), end: Box::new(end) }
     }
 
-    /// Runs as often as the part says, and tells the best time and the allocations of all bursts but the first, which
-    /// is for the storage that later ones reuse.
+    /// Runs as often as the part says, and tells the best time, and the allocations and the processor time of all bursts
+    /// but the first, which is for the storage that later ones reuse.
     ///
     /// # Errors
     /// When something cannot be sent.
     pub(crate) fn play(self, part: &Part) -> Result<(), Error> {
         let (calls, bursts) = (part.number("calls")?, part.number("bursts")?);
-        let (mut best, mut allocated) = (u128::MAX, 0);
+        let (mut best, mut allocated, mut cpu) = (u128::MAX, 0, Duration::ZERO);
         for number in 0..bursts {
+            let cpu_before = process::cpu_time()?;
             let (begun, before) = (Instant::now(), allocations::of_this_thread());
             measured_burst(&*self.burst, calls);
             let (time, allocations) = (begun.elapsed(), allocations::of_this_thread() - before);
@@ -53,6 +59,7 @@ impl Program {
             if number > 0 {
                 best = best.min(time.as_nanos());
                 allocated += allocations;
+                cpu += process::cpu_time()? - cpu_before;
             }
         }
         // ends the span that the calls are made in
@@ -60,6 +67,7 @@ impl Program {
         (self.end)()?;
         child::tell("nanoseconds", best);
         child::tell("allocations", allocated);
+        child::tell("cpu", cpu.as_nanos());
         Ok(())
     }
 }
@@ -88,6 +96,10 @@ pub(crate) enum Arrives {
     Each,
     /// One record of every burst, as all others are filtered out.
     OneOfBurst,
+    /// A span for every call, with a parent, no fewer attributes and exactly so many events.
+    Spans { attributes: u64, events: u64 },
+    /// Nothing, as nothing is sent.
+    Nothing,
 }
 
 /// For each call; what was not measured is infinite.
@@ -96,15 +108,21 @@ pub(crate) struct Seen {
     /// In the best of all bursts.
     pub(crate) nanoseconds: f64,
     pub(crate) allocations: f64,
+    /// Nanoseconds of all threads, sending included.
+    pub(crate) cpu: f64,
 }
 
 impl Seen {
-    pub(crate) const NOTHING: Self = Self { nanoseconds: f64::INFINITY, allocations: f64::INFINITY };
+    pub(crate) const NOTHING: Self =
+        Self { nanoseconds: f64::INFINITY, allocations: f64::INFINITY, cpu: f64::INFINITY };
 
     /// The better of two runs.
     pub(crate) fn min(self, other: Self) -> Self {
-        let nanoseconds = self.nanoseconds.min(other.nanoseconds);
-        Self { nanoseconds, allocations: self.allocations.min(other.allocations) }
+        Self {
+            nanoseconds: self.nanoseconds.min(other.nanoseconds),
+            allocations: self.allocations.min(other.allocations),
+            cpu: self.cpu.min(other.cpu),
+        }
     }
 }
 
@@ -116,15 +134,17 @@ pub(crate) struct Play<'a> {
 }
 
 impl Play<'_> {
-    /// Time and allocations of so many bursts.
+    /// Time, allocations and processor time of so many bursts.
     ///
     /// # Errors
     /// When the child fails, or when its work did not arrive.
     pub(crate) fn time(&self, bursts: u64) -> Result<Seen, Error> {
         let findings = self.run(BURST, bursts + 1, |settings| child::play(&[], self.part, settings))?;
+        let each = |key| findings.number(key).map(|all| all as f64 / (BURST * bursts) as f64);
         Ok(Seen {
             nanoseconds: findings.number("nanoseconds")? as f64 / BURST as f64,
-            allocations: findings.number("allocations")? as f64 / (BURST * bursts) as f64,
+            allocations: each("allocations")?,
+            cpu: each("cpu")?,
         })
     }
 
@@ -141,13 +161,33 @@ impl Play<'_> {
         Ok((count(long)? as f64 - count(short)? as f64) / (long - short) as f64)
     }
 
+    /// Instructions of a call on the calling thread, and on all others on its behalf, with storage that is reused.
+    ///
+    /// # Errors
+    /// When a run fails, or when its work did not arrive.
+    pub(crate) fn instructions_of_all(&self) -> Result<Instructions, Error> {
+        let count = |bursts| {
+            self.run(SHORT_BURST, bursts, |settings| {
+                callgrind::count(self.part, settings, &[MEASURED, OTHER_THREADS])
+            })
+        };
+        let (short, long) = BURSTS;
+        Ok(Instructions::between(count(short)?, count(long)?, (long - short) * SHORT_BURST))
+    }
+
     fn run<T>(
         &self,
         calls: u64,
         bursts: u64,
         run: impl FnOnce(&[(&str, &dyn fmt::Display)]) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        let receiver = Receiver::start()?;
+        let (receiver, spans) = match self.arrives {
+            Arrives::Spans { attributes, events } => {
+                let (receiver, counter) = arrival::receiver_of_spans(attributes, events)?;
+                (receiver, Some(counter))
+            }
+            _ => (Receiver::start()?, None),
+        };
         let endpoint = receiver.endpoint();
         let mut settings = self.settings.to_vec();
         settings.extend([
@@ -157,10 +197,11 @@ impl Play<'_> {
         ]);
         let outcome = run(&settings)?;
         let expected = match self.arrives {
-            Arrives::Each => calls * bursts,
+            Arrives::Each | Arrives::Spans { .. } => calls * bursts,
             Arrives::OneOfBurst => bursts,
+            Arrives::Nothing => 0,
         };
-        match arrival::tally(&receiver) {
+        match spans.map_or_else(|| arrival::tally(&receiver), |counter| counter.load(Ordering::SeqCst)) {
             arrived if arrived == expected => Ok(outcome),
             arrived => Err(format!("{}: {expected} must arrive, {arrived} did", self.part).into()),
         }

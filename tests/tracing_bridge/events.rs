@@ -2,7 +2,7 @@
 
 use opentelemetry_proto::tonic::logs::v1::SeverityNumber;
 use standpipe::bridge::tracing::Events;
-use standpipe::{Config, Exporter, Severity, Telemetry, receiver::Receiver};
+use standpipe::{Config, Exporter, Sampler, Severity, Telemetry, receiver::Receiver};
 use tracing::{Level, debug, error, event, info, info_span, trace, warn};
 use tracing_subscriber::prelude::*;
 
@@ -123,6 +123,31 @@ fn the_level_of_an_exporter_holds_for_log_records() {
     });
     let ledger = telemetry.shutdown(PATIENCE);
     assert_eq!((ledger.total().accepted, receiver.log_count()), (1, 1));
+}
+
+/// A value that must not be shown.
+struct Unseen;
+
+impl std::fmt::Debug for Unseen {
+    fn fmt(&self, _: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        panic!("nobody wants to see it")
+    }
+}
+
+#[test]
+fn an_event_that_goes_nowhere_is_not_put_into_words() {
+    let receiver = Receiver::start().unwrap();
+    let exporter = Exporter::http(receiver.endpoint()).level(Severity::Warn);
+    let config = Config::new().sampler(Sampler::always_off()).exporter(exporter);
+    let telemetry = Telemetry::start(config).unwrap();
+    for events in [Events::OfSpans, Events::Logs, Events::Both] {
+        let layer = standpipe::bridge::tracing::TracingLayer::new(&telemetry).events(events);
+        tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), || {
+            info!(unseen = ?Unseen, "outside of spans");
+            info_span!("unsampled").in_scope(|| info!(unseen = ?Unseen, "inside"));
+        });
+    }
+    assert_eq!(telemetry.shutdown(PATIENCE).total().accepted, 0);
 }
 
 #[test]

@@ -1,17 +1,19 @@
 //! Standpipe beside its peers: the same work in the same run, in turn, and a table of each kind of work.
 //!
-//! `./run`, with `calls` or `grpc` for one of the tables, with `--smoke` for a run that only shows that everything works.
+//! `./run`, with `calls`, `grpc`, `tracing` or `footprint` for one of the tables, with `--smoke` for a run that only shows that everything works.
 //! What is started by hand holds the receiver and prints the table; what it starts of itself is one contender with one
 //! case, and nothing else in its process.
 
 mod emit;
 mod fastrace;
+mod footprint;
 mod grpc;
 mod opentelemetry;
 mod opentelemetry_log;
 mod standpipe;
 #[path = "../../support/mod.rs"]
 mod support;
+mod tracing;
 
 use std::array;
 
@@ -67,11 +69,15 @@ struct Sizes {
 const CALLS: &str = "calls";
 
 fn main() -> Result<(), Error> {
-    let (task, chosen) = Task::with_choice(&[CALLS, grpc::NAME])?;
+    let (task, chosen) =
+        Task::with_choice(&[CALLS, grpc::NAME, tracing::NAME, footprint::NAME, footprint::COLD])?;
     let smoke = match task {
         Task::Play(part) => return play(&part),
         Task::Measure { smoke } => smoke,
     };
+    if let Some(footprint::NAME | footprint::COLD) = chosen {
+        return footprint::measure(smoke, chosen == Some(footprint::COLD));
+    }
     let is_wanted = |table| chosen.is_none_or(|chosen| chosen == table);
     if is_wanted(CALLS) {
         measure(&match smoke {
@@ -82,14 +88,18 @@ fn main() -> Result<(), Error> {
     if is_wanted(grpc::NAME) {
         grpc::measure(smoke)?;
     }
+    if is_wanted(tracing::NAME) {
+        tracing::measure(smoke)?;
+    }
     Ok(())
 }
 
-/// The program that is measured: the part is the name of a contender, or one of those that the other table needs.
+/// The program that is measured: the part is the name of a contender, or one of those that the other tables need.
 fn play(part: &Part) -> Result<(), Error> {
     match part.name.as_str() {
         grpc::NAME => return grpc::play(part),
         grpc::SERVER => return grpc::serve(),
+        tracing::NAME => return tracing::play(part),
         _ => {}
     }
     let contender = CONTENDERS.iter().find(|contender| contender.name == part.name);

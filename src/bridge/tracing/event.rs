@@ -130,7 +130,7 @@ impl<'a> Happened<'a> {
     }
 }
 
-fn severity(level: &Level) -> Severity {
+pub(super) fn severity(level: &Level) -> Severity {
     match *level {
         Level::TRACE => Severity::Trace,
         Level::DEBUG => Severity::Debug,

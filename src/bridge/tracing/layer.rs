@@ -6,8 +6,8 @@ use tracing_subscriber::Layer;
 use tracing_subscriber::layer::Context;
 
 use super::TracingLayer;
-use super::entered;
-use super::event::{Happened, SpanOf};
+use super::entered::{self, Innermost};
+use super::event::{Happened, SpanOf, severity};
 use super::fields::Fields;
 use super::open::{Activity, OpenSpan};
 use super::place::{Place, tell_thread};
@@ -52,7 +52,10 @@ impl<S: Subscriber> Layer<S> for TracingLayer {
             return;
         }
         let innermost = if event.is_contextual() { entered::innermost(self.number) } else { None };
-        let span = event.parent().or(innermost.as_ref());
+        if !self.is_of_use(event, innermost.as_ref()) {
+            return;
+        }
+        let span = event.parent().or(innermost.as_ref().map(|span| &span.id));
         Fields::read(
             |fields| event.record(fields),
             |fields| {
@@ -81,10 +84,11 @@ impl<S: Subscriber> Layer<S> for TracingLayer {
     fn on_enter(&self, id: &Id, _: Context<'_, S>) {
         let guard = self.spans.with(id, |open| {
             open.activity.iter_mut().for_each(|activity| activity.enter());
-            open.span.enter()
+            let guard = open.span.enter();
+            (Innermost { id: id.clone(), is_recording: open.span.is_recording() }, guard)
         });
-        if let Some(guard) = guard {
-            entered::push(self.number, id, guard);
+        if let Some((span, guard)) = guard {
+            entered::push(self.number, span, guard);
         }
     }
 
@@ -105,6 +109,18 @@ impl<S: Subscriber> Layer<S> for TracingLayer {
 }
 
 impl TracingLayer {
+    /// Whether an event goes anywhere: if not, it need not be put into words.
+    fn is_of_use(&self, event: &Event<'_>, innermost: Option<&Innermost>) -> bool {
+        let goes_to_span = self.events.are_of_spans() && innermost.is_some_and(|span| span.is_recording);
+        let may_be_logged = innermost.is_none() || self.events.are_logs();
+        goes_to_span || event.parent().is_some() || may_be_logged && self.takes_log(event.metadata())
+    }
+
+    fn takes_log(&self, metadata: &'static Metadata<'static>) -> bool {
+        let severity = severity(metadata.level());
+        self.scopes.of_metadata(self.number, metadata, |scope| scope.logger.is_enabled(severity))
+    }
+
     /// A span below its explicit parent, or below what this thread is in: another span of this layer, one of a
     /// [`Tracer`](crate::Tracer), or a context that was entered.
     fn begin(&self, attributes: &Attributes<'_>) -> DetachedSpan {

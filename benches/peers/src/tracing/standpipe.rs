@@ -1,0 +1,36 @@
+//! The crate's own layer for tracing.
+
+use std::sync::Arc;
+
+use standpipe::bridge::tracing::{SpanExt, TracingLayer};
+use standpipe::{Exporter, SpanContext};
+
+use super::{Case, Contender, install, work};
+use crate::support::program::Program;
+use crate::support::workload::{self, text};
+use crate::support::{Error, calls};
+
+pub(super) const LEAN: Contender = Contender {
+    name: "standpipe, lean",
+    note: "without location and threads; everything else as it is by default, over HTTP",
+    sends: true,
+    start: |case, endpoint| start(case, endpoint, |layer| layer.location(false).threads(false)),
+};
+
+pub(super) const DEFAULT: Contender = Contender {
+    name: "standpipe",
+    note: "everything as it is by default",
+    sends: true,
+    start: |case, endpoint| start(case, endpoint, |layer| layer),
+};
+
+fn start(case: &Case, endpoint: &str, set: fn(TracingLayer) -> TracingLayer) -> Result<Program, Error> {
+    let telemetry = Arc::new(workload::start(Exporter::http(endpoint))?);
+    install(set(TracingLayer::new(&*telemetry)))?;
+    let remote = SpanContext::from_traceparent(text::REMOTE)?;
+    let burst = work::burst(case, move |root| {
+        // if it stays a root, the receiver does not count it
+        root.set_parent(&remote);
+    });
+    Ok(calls::sending(telemetry, burst))
+}
