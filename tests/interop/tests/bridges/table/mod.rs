@@ -60,6 +60,15 @@ fn fits(pattern: &str, text: &str) -> bool {
 }
 
 #[test]
+fn the_readme_tells_every_difference_and_why() {
+    const README: &str = include_str!("../../../../../README.md");
+    for Meant { what, why, .. } in [LAYER, LOGS, EXPORTERS].into_iter().flatten() {
+        let row = format!("| {what} | {why} |");
+        assert!(README.contains(&row), "not in the README: {row}");
+    }
+}
+
+#[test]
 fn a_star_stands_for_anything() {
     for (pattern, text) in
         [("*", ""), ("a*c", "abc"), ("*: kind", "x: y: kind"), ("a*b*c", "a1b2c"), ("a", "a")]
