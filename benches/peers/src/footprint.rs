@@ -65,7 +65,9 @@ pub(crate) fn measure(smoke: bool, cold: bool) -> Result<(), Error> {
             };
             let counts = [crates.len(), asynchronous.len(), threads].map(|count| count.to_string());
             let [crates, async_crates, threads] = counts;
-            notes.push(format!("{name}: {}", asynchronous.join(" ")));
+            if !asynchronous.is_empty() {
+                notes.push(format!("{name}: {}", asynchronous.join(" ")));
+            }
             table.row([name, crates, async_crates, kibibytes(&release)?, small, threads, cold]);
         }
     }
