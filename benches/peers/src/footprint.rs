@@ -27,7 +27,7 @@ const PROGRAMS: [(&str, &str); 4] = [
     ("opentelemetry/after", "OpenTelemetry SDK: standpipe"),
 ];
 
-/// Crates that are there for the sake of async code, and the families of those that have a dash behind it.
+/// Crates for async code; those with a dash and more behind the name are of the same family.
 const ASYNC: [&str; 10] =
     ["async", "futures", "h2", "hyper", "pollster", "reqwest", "smol", "tokio", "tonic", "tower"];
 
@@ -43,44 +43,42 @@ struct Variant {
 /// Measures and prints the table; a smoke run has no variants and no small build.
 pub(crate) fn measure(smoke: bool, cold: bool) -> Result<(), Error> {
     let home = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let mut table = Table::new([
-        "one span, sent",
-        "crates",
-        "release KiB",
-        "small KiB",
-        "threads",
-        "cold CPU s",
-        "async crates",
-    ]);
+    let head =
+        ["one span, sent", "crates", "async ones", "release KiB", "small KiB", "threads", "cold CPU s", ""];
+    let (mut table, mut notes) = (Table::new(head), Vec::new());
     for has_tls in [false, true].into_iter().filter(|has_tls| !(smoke && *has_tls)) {
         for (folder, name) in PROGRAMS {
+            let name = format!("{name}{}", if has_tls { ", TLS" } else { "" });
             let variant = Variant { folder: home.join("migration").join(folder), has_tls };
             let crates = variant.crates()?;
+            let asynchronous = asynchronous(&crates);
             let target = home.join("target/migration");
             let release = variant.build("release", &target)?;
             let threads = run(&release)?;
-            let small =
-                if smoke { "SKIPPED".to_owned() } else { kibibytes(&variant.build("small", &target)?)? };
-            let cold = if cold {
-                whole(variant.build_cold(&home.join("target/cold"))?.as_secs_f64())
-            } else {
-                "–".to_owned()
+            let small = match smoke {
+                true => "SKIPPED".to_owned(),
+                false => kibibytes(&variant.build("small", &target)?)?,
             };
-            table.row([
-                format!("{name}{}", if has_tls { ", TLS" } else { "" }),
-                crates.len().to_string(),
-                kibibytes(&release)?,
-                small,
-                threads.to_string(),
-                cold,
-                asynchronous(&crates),
-            ]);
+            let cold = match cold {
+                true => whole(variant.build_cold(&home.join("target/cold"))?.as_secs_f64()),
+                false => "–".to_owned(),
+            };
+            let counts = [crates.len(), asynchronous.len(), threads].map(|count| count.to_string());
+            let [crates, async_crates, threads] = counts;
+            if !asynchronous.is_empty() {
+                notes.push(format!("{name}: {}", asynchronous.join(" ")));
+            }
+            table.row([name, crates, async_crates, kibibytes(&release)?, small, threads, cold]);
         }
     }
     table.print("footprint: the same program before and after");
     println!("  crates: all but the program itself, once for each version; sizes are stripped");
     println!("  small: opt-level \"z\", fat LTO, one codegen unit, panic = \"abort\"");
     println!("  cold: a release build from nothing, processor time of all compilers together");
+    println!("  async ones:");
+    for note in notes {
+        println!("    {note}");
+    }
     Ok(())
 }
 
@@ -166,16 +164,13 @@ fn is_what_was_sent(receiver: &Receiver) -> bool {
     }
 }
 
-fn asynchronous(crates: &[String]) -> String {
-    let name = |name_and_version: &String| name_and_version.split(' ').next().unwrap_or_default().to_owned();
-    let is_async = |name: &String| {
-        let family = |family: &&str| {
-            name.strip_prefix(family).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
-        };
-        ASYNC.iter().any(|name| family(&name))
+/// The names of those that are there for the sake of async code.
+fn asynchronous(crates: &[String]) -> Vec<&str> {
+    let is_of = |name: &str, family: &str| {
+        name.strip_prefix(family).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
     };
-    let names: Vec<_> = crates.iter().map(name).filter(is_async).collect();
-    if names.is_empty() { "none".to_owned() } else { names.join(" ") }
+    let names = crates.iter().filter_map(|name_and_version| name_and_version.split(' ').next());
+    names.filter(|name| ASYNC.iter().any(|family| is_of(name, family))).collect()
 }
 
 fn kibibytes(file: &Path) -> Result<String, Error> {
