@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::Receiver;
 
+use crate::context;
 use crate::fork;
 use crate::pipeline::{Blueprint, Intake, Pipeline};
 use crate::record::{LogLimits, Scope, Severity, Signal, SpanLimits};
@@ -57,7 +58,8 @@ impl std::fmt::Debug for Plan {
 pub enum Flushed {
     /// All that was accepted before the call is delivered, or counted as lost.
     Complete,
-    /// The budget was used up first; so many records are still queued or being sent.
+    /// The budget was used up first, or an exporter's own thread has asked; so many records are still queued or being
+    /// sent.
     TimedOut {
         /// Records that are still there, all flushed exporters together.
         left: u64,
@@ -212,14 +214,19 @@ impl Outlet {
 /// Lets every exporter of all these outlets send what was accepted before the call, all at the same time.
 pub(crate) fn flush<'o>(outlets: impl IntoIterator<Item = &'o Outlet>, deadline: Instant) -> Flushed {
     let pipelines: Vec<_> = outlets.into_iter().flat_map(Outlet::running).collect();
-    let pending: Vec<_> = pipelines.iter().map(|pipeline| pipeline.start_flush()).collect();
-    // a worker that ended has settled or counted everything
-    let timed_out = |done: &Receiver<()>| done.recv_deadline(deadline).is_err_and(|error| error.is_timeout());
-    if !pending.iter().any(timed_out) {
+    // an exporter's own thread would wait for itself, and a flush for each of its doings would never end
+    if !context::silenced() && are_flushed_by(deadline, &pipelines) {
         return Flushed::Complete;
     }
     let exporters = pipelines.iter().map(|pipeline| pipeline.ledger()).collect();
     Flushed::TimedOut { left: Ledger { exporters }.total().in_flight }
+}
+
+fn are_flushed_by(deadline: Instant, pipelines: &[&Pipeline]) -> bool {
+    let pending: Vec<_> = pipelines.iter().map(|pipeline| pipeline.start_flush()).collect();
+    // a worker that ended has settled or counted everything
+    let timed_out = |done: &Receiver<()>| done.recv_deadline(deadline).is_err_and(|error| error.is_timeout());
+    !pending.iter().any(timed_out)
 }
 
 /// Gives every exporter of all these outlets until the deadline to empty itself, all at the same time. Whoever comes

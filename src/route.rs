@@ -92,6 +92,9 @@ impl Route {
 
     /// Sends all that this route accepted before the call, without waiting for throttle or linger, and pushes its
     /// metrics. The other route goes on as it was.
+    ///
+    /// Nothing is sent or waited for on an exporter's own thread, as in a [hook](crate::Config::on_problem): it would wait
+    /// for itself.
     pub fn flush(&self, budget: Duration) -> Flushed {
         outlet::flush([&*self.outlet], outlet::deadline(budget))
     }

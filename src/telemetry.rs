@@ -156,6 +156,9 @@ impl Telemetry {
     }
 
     /// Sends all that was accepted before the call, without waiting for throttle or linger, and pushes the metrics.
+    ///
+    /// Nothing is sent or waited for on an exporter's own thread, as in a [hook](crate::Config::on_problem): it would wait
+    /// for itself.
     pub fn flush(&self, budget: Duration) -> Flushed {
         outlet::flush(self.outlets(), deadline(budget))
     }

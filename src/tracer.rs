@@ -2,6 +2,7 @@
 
 mod detached;
 mod open;
+mod setters;
 
 use std::cell::OnceCell;
 use std::fmt;
@@ -139,6 +140,17 @@ enum Parent<'a> {
     Given(&'a SpanContext),
 }
 
+impl<'a> Parent<'a> {
+    #[inline]
+    fn context(&self, current: Option<&'a SpanContext>) -> Option<&'a SpanContext> {
+        match self {
+            Parent::Current => current,
+            Parent::Given(parent) => Some(parent),
+            Parent::None => None,
+        }
+    }
+}
+
 impl<'a> SpanBuilder<'a> {
     /// A child of this context instead of the thread's current span.
     #[inline]
@@ -183,11 +195,7 @@ impl<'a> SpanBuilder<'a> {
     fn ask_sampler(self) -> Span {
         let current = context::current();
         let clock = current.as_ref().and_then(|(_, clock)| *clock);
-        let parent = match self.parent {
-            Parent::Current => current.as_ref().map(|(context, _)| context),
-            Parent::Given(parent) => Some(parent),
-            Parent::None => None,
-        };
+        let parent = self.parent.context(current.as_ref().map(|(context, _)| context));
         let trace_id = parent.map_or_else(TraceId::random, |parent| parent.trace_id);
         let sampled = self.tracer.source.judge.sampler.keeps(trace_id, parent.map(SpanContext::is_sampled));
         if !sampled && matches!(self.parent, Parent::Current) {
@@ -212,11 +220,7 @@ impl<'a> SpanBuilder<'a> {
     pub fn detached(self) -> DetachedSpan {
         let current = context::current();
         let clock = current.as_ref().and_then(|(_, clock)| *clock);
-        let parent = match self.parent {
-            Parent::Current => current.as_ref().map(|(context, _)| context),
-            Parent::Given(parent) => Some(parent),
-            Parent::None => None,
-        };
+        let parent = self.parent.context(current.as_ref().map(|(context, _)| context));
         let judge = self.tracer.source.judge;
         let context = judge.sampled_context(parent);
         // recorded until it is settled that nobody wants it: its parent may still change
@@ -307,54 +311,6 @@ impl Span {
         self.open.is_some()
     }
 
-    /// Sets an attribute. The last value of a key counts; above the limit an attribute is dropped and counted.
-    #[inline]
-    pub fn set<'v>(&mut self, key: &str, value: impl Into<Value<'v>>) -> &mut Self {
-        if let Some(open) = &mut self.open {
-            open.record.set(key, value.into());
-        }
-        self
-    }
-
-    /// Gives it another name.
-    pub fn rename(&mut self, name: &str) -> &mut Self {
-        if let Some(open) = &mut self.open {
-            open.record.set_name(name);
-        }
-        self
-    }
-
-    /// Notes that something happened, now: `span.event("cache miss").set("key", "a")`.
-    pub fn event(&mut self, name: &str) -> SpanPart<'_> {
-        SpanPart::event(self.open.as_deref_mut(), name)
-    }
-
-    /// Notes that something happened, then.
-    pub fn event_with_time(&mut self, name: &str, time: SystemTime) -> SpanPart<'_> {
-        SpanPart::event_with_time(self.open.as_deref_mut(), name, time)
-    }
-
-    /// Points at another span that has to do with this one: `span.link(&context).set("why", "batch")`.
-    pub fn link(&mut self, context: &SpanContext) -> SpanPart<'_> {
-        SpanPart::link(self.open.as_deref_mut(), context)
-    }
-
-    /// Says how it went. `Ok` is final; an error can be replaced by a later one.
-    pub fn status(&mut self, status: Status<'_>) -> &mut Self {
-        if let Some(open) = &mut self.open {
-            open.record.set_status(status);
-        }
-        self
-    }
-
-    /// The role of the span among its neighbours.
-    pub fn kind(&mut self, kind: SpanKind) -> &mut Self {
-        if let Some(open) = &mut self.open {
-            open.record.set_kind(kind);
-        }
-        self
-    }
-
     /// What identifies the span to others. An unsampled span directly inside another one has the context of that:
     /// neither is recorded, so nobody will miss an id. Without an exporter it is the context of the span around it, or
     /// of the parent that was given; if there is none either, one that leaves it to others what they record.
@@ -384,6 +340,8 @@ impl Span {
         }
     }
 }
+
+setters::setters!(Span);
 
 impl Drop for Span {
     #[inline]

@@ -58,7 +58,7 @@ const HOUSE: &[Row] = &[
                              "transport", "worker"],                          &["crossbeam_channel"]),
     // the calling side
     row("pool",            &[],                                               &[]),
-    row("outlet",          &["fork", "record", "sample", "stats", "pipeline"], &["crossbeam_channel"]),
+    row("outlet",          &["fork", "record", "context", "sample", "stats", "pipeline"], &["crossbeam_channel"]),
     row("outlet/metrics*", &["record", "config", "pipeline"],                 &[]),
     row("tracer",          &["fork", "record", "context", "sample", "pool", "outlet"], &[]),
     row("logger",          &["fork", "record", "context", "pool", "outlet"],  &[]),

@@ -299,6 +299,24 @@ fn a_metric_with_many_points_is_sent_in_parts_within_the_limits() {
 }
 
 #[test]
+fn a_part_leaves_room_for_its_scope_and_for_the_resource_of_the_sdk() {
+    const POINTS: i64 = 1000;
+    let receiver = Receiver::start().unwrap();
+    let telemetry = start(exporter(&receiver).interval(FOR_EVER).batch_bytes(4096));
+    let resource = Resource::builder().with_attribute(KeyValue::new("host.name", "x".repeat(500))).build();
+    let reader = PeriodicReader::builder(MetricExporter::new(&telemetry)).with_interval(FOR_EVER).build();
+    let provider = SdkMeterProvider::builder()
+        .with_reader(reader)
+        .with_resource(resource)
+        .with_view(many_series)
+        .build();
+    record_many(&provider, POINTS);
+    provider.shutdown().unwrap();
+    let counts = telemetry.shutdown(LONG).exporters[0].metrics;
+    assert_eq!((counts.delivered, counts.lost()), (1000, 0), "{counts}");
+}
+
+#[test]
 fn a_point_that_no_request_can_hold_is_counted_and_does_not_harm_the_others() {
     let receiver = Receiver::start().unwrap();
     let telemetry = start(exporter(&receiver).interval(FOR_EVER).batch_bytes(4096));

@@ -53,3 +53,25 @@ pub(super) fn is_near(sum: f64, values: &[f64]) -> bool {
     let may_overflow = size > f64::MAX / 2048.0;
     may_overflow || (sum / 1024.0 - exact_sum(&scaled)).abs() <= 1e-12 * size + f64::MIN_POSITIVE
 }
+
+/// Asserts that a histogram counts a value so many times as it does each time by itself, and more than can be counted
+/// up to the end of the scale.
+macro_rules! assert_many_are_counted {
+    ($empty:expr) => {
+        let (mut at_once, mut one_by_one) = ($empty, $empty);
+        for (value, times) in [(7.0, 3), (0.0, 2), (-2.5, 4), (1e9, 1), (3.0, 0)] {
+            assert_eq!(at_once.record_many(value, times), times > 0);
+            (0..times).for_each(|_| assert!(one_by_one.record(value)));
+        }
+        assert_eq!(format!("{:?}", at_once.point()), format!("{:?}", one_by_one.point()));
+        for _ in 0..2 {
+            at_once.record_many(f64::MAX, u64::MAX);
+            at_once.record_many(0.0, u64::MAX);
+        }
+        let other = at_once.clone();
+        at_once.merge(&other);
+        assert_eq!((at_once.point().count, at_once.point().sum), (u64::MAX, f64::MAX));
+    };
+}
+
+pub(super) use assert_many_are_counted;

@@ -40,7 +40,6 @@ use std::time::Duration;
 
 use log::{Level, LevelFilter, Log, Metadata, Record, SetLoggerError};
 
-use crate::context;
 use crate::logger::{self, Logger};
 use crate::pool::Pool;
 use crate::record::Severity;
@@ -70,6 +69,7 @@ const FLUSH_BUDGET: Duration = Duration::from_secs(2);
 /// log::warn!(order = 4711; "out of stock");
 /// # Ok::<(), log::SetLoggerError>(())
 /// ```
+#[must_use = "a bridge takes nothing until it is installed"]
 pub struct LogBridge {
     targets: Targets,
     /// Asked for what holds for all targets.
@@ -94,21 +94,18 @@ impl LogBridge {
 
     /// Hands every record to another logger as well, and first: it does not wait for room in a queue. It filters for
     /// itself, and also gets what the exporters' own threads log.
-    #[must_use]
     pub fn chain(mut self, other: impl Log + 'static) -> Self {
         self.others.push(Box::new(other));
         self
     }
 
     /// Takes nothing finer than this, whatever the exporters take. Chained loggers are not concerned.
-    #[must_use]
     pub fn level(mut self, finest: LevelFilter) -> Self {
         self.level = finest;
         self
     }
 
     /// Whether a record says where in the source it was made; it does unless told otherwise.
-    #[must_use]
     pub fn location(mut self, location: bool) -> Self {
         self.location = location;
         self
@@ -176,10 +173,8 @@ impl Log for LogBridge {
     /// is said. It waits no longer than two seconds, and not on an exporter's own thread.
     fn flush(&self) {
         self.others.iter().for_each(|other| other.flush());
-        if !context::silenced() {
-            // nobody can be told here; the ledger says what became of it
-            let _ = self.targets.route().flush(FLUSH_BUDGET);
-        }
+        // nobody can be told here; the ledger says what became of it
+        let _ = self.targets.route().flush(FLUSH_BUDGET);
     }
 }
 

@@ -84,6 +84,7 @@ impl Reader {
         let shape = description.shape(push.histograms, stretch);
         let mut goes_on = true;
         let give = |part: Part<'_>| hand_on(part, &instrument.scope, &mut goes_on, take);
+        let limits = limits.beside(&instrument.scope);
         let mut parts = MetricParts::begin(instrument.head(shape), record, limits, give);
         let store = &instrument.stores()[self.exporter];
         store.collect(self.registry.ground.now(), |series, period, reading| {
@@ -112,6 +113,7 @@ impl Reader {
         let shape = description.shape(push.histograms, stretch);
         let mut goes_on = true;
         let give = |part: Part<'_>| hand_on(part, &observable.scope, &mut goes_on, take);
+        let limits = limits.beside(&observable.scope);
         let mut parts = MetricParts::begin(description.head(shape), record, limits, give);
         let outcome = observable.collect(
             self.exporter,

@@ -86,4 +86,4 @@ impl Signal {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

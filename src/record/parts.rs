@@ -1,5 +1,6 @@
 //! A metric with many points, framed in as many parts as the limits ask for.
 
+use super::Scope;
 use super::metric::{MetricHead, MetricRecord};
 
 /// How large one framed metric may become; one with more series is framed in parts.
@@ -9,6 +10,14 @@ pub(crate) struct FrameLimits {
     pub(crate) points: u64,
     /// Bytes of a part with a single point.
     pub(crate) largest: usize,
+}
+
+impl FrameLimits {
+    /// As these, with room beside each part for its scope, and for a resource that the scope has of its own.
+    pub(crate) fn beside(self, scope: &Scope) -> Self {
+        let needed = scope.field().len() + scope.resource().map_or(0, <[u8]>::len);
+        Self { bytes: self.bytes.saturating_sub(needed), ..self }
+    }
 }
 
 /// What became of some points of a metric.

@@ -146,7 +146,7 @@ pub(super) fn has_empty_keys(attributes: &[KeyValue]) -> bool {
 }
 
 /// Compared as bytes, which tells NaN from NaN and −0 from 0, and shown as messages.
-pub(super) fn assert_same<M: Message + std::fmt::Debug>(
+pub(crate) fn assert_same<M: Message + std::fmt::Debug>(
     written: &M,
     expected: &M,
 ) -> Result<(), TestCaseError> {

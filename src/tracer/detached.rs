@@ -110,46 +110,6 @@ impl DetachedSpan {
         self.open.is_some()
     }
 
-    /// Sets an attribute, as [`Span::set`](crate::Span::set) does.
-    #[inline]
-    pub fn set<'v>(&mut self, key: &str, value: impl Into<Value<'v>>) -> &mut Self {
-        if let Some(open) = &mut self.open {
-            open.record.set(key, value.into());
-        }
-        self
-    }
-
-    /// Gives it another name.
-    pub fn rename(&mut self, name: &str) -> &mut Self {
-        if let Some(open) = &mut self.open {
-            open.record.set_name(name);
-        }
-        self
-    }
-
-    /// Notes that something happened, now.
-    pub fn event(&mut self, name: &str) -> SpanPart<'_> {
-        SpanPart::event(self.open.as_deref_mut(), name)
-    }
-
-    /// Notes that something happened, then.
-    pub fn event_with_time(&mut self, name: &str, time: SystemTime) -> SpanPart<'_> {
-        SpanPart::event_with_time(self.open.as_deref_mut(), name, time)
-    }
-
-    /// Points at another span that has to do with this one.
-    pub fn link(&mut self, context: &SpanContext) -> SpanPart<'_> {
-        SpanPart::link(self.open.as_deref_mut(), context)
-    }
-
-    /// Says how it went. `Ok` is final; an error can be replaced by a later one.
-    pub fn status(&mut self, status: Status<'_>) -> &mut Self {
-        if let Some(open) = &mut self.open {
-            open.record.set_status(status);
-        }
-        self
-    }
-
     /// Says how it went, unless somebody has said it.
     #[cfg(feature = "tracing")]
     pub(crate) fn status_unless_set(&mut self, status: Status<'_>) {
@@ -171,14 +131,6 @@ impl DetachedSpan {
         self.open.take().into_iter().for_each(|open| open.discard());
     }
 
-    /// The role of the span among its neighbours.
-    pub fn kind(&mut self, kind: SpanKind) -> &mut Self {
-        if let Some(open) = &mut self.open {
-            open.record.set_kind(kind);
-        }
-        self
-    }
-
     /// Ends the span at a time of its own; one before its start counts as its start.
     pub fn end_at(mut self, time: SystemTime) {
         self.finish(Some(unix_nanos(time)));
@@ -195,6 +147,8 @@ impl DetachedSpan {
         }
     }
 }
+
+super::setters::setters!(DetachedSpan);
 
 impl Drop for DetachedSpan {
     #[inline]

@@ -187,3 +187,13 @@ fn a_series_too_large_for_any_request_is_counted_and_harms_no_other() {
     let counts = telemetry.ledger().exporters[0].metrics;
     assert_eq!((counts.delivered, counts.turned_away.too_large), (1, 1), "{counts}");
 }
+
+#[test]
+fn a_part_of_a_metric_leaves_room_for_a_scope_with_a_long_name() {
+    let receiver = Receiver::start().unwrap();
+    let telemetry = start(exporter(&receiver).interval(FOR_EVER).batch_bytes(4096));
+    let orders = telemetry.meter(&"x".repeat(500)).counter("orders");
+    (0..1000).for_each(|customer| orders.add(1, &[("customer", customer)]));
+    let counts = telemetry.shutdown(LONG).exporters[0].metrics;
+    assert_eq!((counts.delivered, counts.lost()), (1000, 0), "{counts}");
+}

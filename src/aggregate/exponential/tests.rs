@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::aggregate::tests::{any_finite, extremes, is_near};
+use crate::aggregate::tests::{any_finite, assert_many_are_counted, extremes, is_near};
 
 /// The scales that OpenTelemetry allows; ours stay within them.
 const SCALES: std::ops::RangeInclusive<i32> = -10..=20;
@@ -198,20 +198,7 @@ fn a_hundred_and_sixty_buckets_fit_and_one_more_does_not() {
 
 #[test]
 fn a_value_so_many_times_is_the_same_as_each_time_by_itself() {
-    let (mut at_once, mut one_by_one) = (ExponentialHistogram::default(), ExponentialHistogram::default());
-    for (value, times) in [(7.0, 3), (0.0, 2), (-2.5, 4), (1e9, 1), (3.0, 0)] {
-        assert_eq!(at_once.record_many(value, times), times > 0);
-        (0..times).for_each(|_| assert!(one_by_one.record(value)));
-    }
-    assert_eq!(format!("{:?}", at_once.point()), format!("{:?}", one_by_one.point()));
-    // more than can be counted stays at the end of the scale
-    for _ in 0..2 {
-        at_once.record_many(f64::MAX, u64::MAX);
-        at_once.record_many(0.0, u64::MAX);
-    }
-    let other = at_once.clone();
-    at_once.merge(&other);
-    assert_eq!((at_once.point().count, at_once.point().sum), (u64::MAX, f64::MAX));
+    assert_many_are_counted!(ExponentialHistogram::default());
 }
 
 #[test]

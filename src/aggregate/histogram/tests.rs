@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::aggregate::tests::{any_finite, extremes, is_near};
+use crate::aggregate::tests::{any_finite, assert_many_are_counted, extremes, is_near};
 
 fn histogram_of(bounds: &Arc<[f64]>, values: &[f64]) -> ExplicitHistogram {
     let mut histogram = ExplicitHistogram::new(Arc::clone(bounds));
@@ -93,23 +93,7 @@ fn zero_of_either_sign_is_in_the_first_default_bucket() {
 
 #[test]
 fn a_value_so_many_times_is_the_same_as_each_time_by_itself() {
-    let (mut at_once, mut one_by_one) = (
-        ExplicitHistogram::new(Arc::from(DEFAULT_BOUNDS)),
-        ExplicitHistogram::new(Arc::from(DEFAULT_BOUNDS)),
-    );
-    for (value, times) in [(7.0, 3), (0.0, 2), (-2.5, 4), (1e9, 1), (3.0, 0)] {
-        assert_eq!(at_once.record_many(value, times), times > 0);
-        (0..times).for_each(|_| assert!(one_by_one.record(value)));
-    }
-    assert_eq!(format!("{:?}", at_once.point()), format!("{:?}", one_by_one.point()));
-    // more than can be counted stays at the end of the scale
-    for _ in 0..2 {
-        at_once.record_many(f64::MAX, u64::MAX);
-        at_once.record_many(0.0, u64::MAX);
-    }
-    let other = at_once.clone();
-    at_once.merge(&other);
-    assert_eq!((at_once.point().count, at_once.point().sum), (u64::MAX, f64::MAX));
+    assert_many_are_counted!(ExplicitHistogram::new(Arc::from(DEFAULT_BOUNDS)));
 }
 
 #[test]

@@ -88,6 +88,7 @@ impl MetricExporter {
         let mut record = MetricRecord::default();
         for of_scope in metrics.scope_metrics() {
             let scope = scopes.find(of_scope.scope(), None);
+            let limits = limits.beside(&scope);
             for metric in of_scope.metrics() {
                 frame::each_part(metric, &mut record, limits, |part| match part {
                     Part::Frame { bytes, points } => outlet.push_metric(&scope, bytes, points),

@@ -6,9 +6,9 @@ use opentelemetry_proto::tonic::common::v1::any_value::Value as ProtoValue;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue as Attribute};
 use opentelemetry_sdk::Resource;
 use proptest::prelude::*;
-use prost::Message;
 
 use crate::record::Scope;
+pub(super) use crate::record::tests::assert_same;
 
 pub(super) fn any_text() -> impl Strategy<Value = String> {
     prop_oneof![2 => Just(String::new()), 4 => "[a-zé水🚰]{0,12}", 1 => any::<String>()]
@@ -97,14 +97,4 @@ pub(super) fn sort_within(value: &mut AnyValue) {
         Some(ProtoValue::KvlistValue(list)) => sort(&mut list.values),
         _ => {}
     }
-}
-
-/// Compared as bytes, which tells NaN from NaN and −0 from 0, and shown as messages.
-pub(super) fn assert_same<M: Message + std::fmt::Debug>(
-    written: &M,
-    expected: &M,
-) -> Result<(), TestCaseError> {
-    let same = written.encode_to_vec() == expected.encode_to_vec();
-    prop_assert!(same, "written: {written:#?}\nexpected: {expected:#?}");
-    Ok(())
 }

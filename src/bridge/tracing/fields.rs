@@ -71,11 +71,12 @@ impl Fields {
     /// other storage than the one in use.
     pub(super) fn read<T>(record: impl FnOnce(&mut Self), hand_on: impl FnOnce(&Self) -> T) -> T {
         let mut fields = SPARE.try_with(Cell::take).ok().flatten().unwrap_or_default();
+        record(&mut fields);
+        let result = hand_on(&fields);
+        // now and not the next time: bytes may be large
         fields.entries.clear();
         fields.text.clear();
         fields.causes.clear();
-        record(&mut fields);
-        let result = hand_on(&fields);
         if fields.text.capacity() + fields.entries.capacity() * size_of::<Entry>() <= MOST_BYTES {
             let _ = SPARE.try_with(|spare| spare.set(Some(fields)));
         }
@@ -215,5 +216,17 @@ impl Visit for Fields {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         let text = self.write(format_args!("{value:?}"));
         self.push(field, Recorded::Text(text));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_of_a_large_value_is_kept_for_the_next_time() {
+        let large = Entry { name: "large", value: Recorded::Bytes(vec![0; 1 << 20]) };
+        Fields::read(|fields| fields.entries.push(large), |fields| assert_eq!(fields.entries.len(), 1));
+        assert!(SPARE.take().is_some_and(|spare| spare.entries.is_empty()));
     }
 }

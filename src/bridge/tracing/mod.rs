@@ -107,6 +107,7 @@ impl Events {
 /// let subscriber = tracing_subscriber::registry().with(layer.with_filter(LevelFilter::INFO));
 /// # let _ = subscriber;
 /// ```
+#[must_use = "a layer takes nothing until a subscriber has it"]
 pub struct TracingLayer {
     number: u64,
     scopes: Scopes,
@@ -139,14 +140,12 @@ impl TracingLayer {
     }
 
     /// What becomes of events in a span; [`Events::OfSpans`] unless set.
-    #[must_use]
     pub fn events(mut self, events: Events) -> Self {
         self.events = events;
         self
     }
 
     /// One scope for everything: the target is an attribute then. Unless set, each target is a scope of its own.
-    #[must_use]
     pub fn scope(mut self, name: &str) -> Self {
         self.scopes.fix(name);
         self
@@ -154,7 +153,6 @@ impl TracingLayer {
 
     /// Whether spans and log records say their target, as `target`. Unless set, they do if it is not their scope. Events
     /// of spans always do.
-    #[must_use]
     pub fn target(mut self, is_told: bool) -> Self {
         self.target = Some(is_told);
         self
@@ -166,21 +164,18 @@ impl TracingLayer {
 
     /// Whether spans, events and log records say where in the code they come from, as `code.file.path`,
     /// `code.line.number` and `code.module.name`. They do unless set.
-    #[must_use]
     pub fn location(mut self, is_told: bool) -> Self {
         self.location = is_told;
         self
     }
 
     /// Whether spans say which thread made them, as `thread.id` and `thread.name`. They do unless set.
-    #[must_use]
     pub fn threads(mut self, are_told: bool) -> Self {
         self.threads = are_told;
         self
     }
 
     /// Whether spans say their level, as `level`. They do not unless set.
-    #[must_use]
     pub fn level(mut self, is_told: bool) -> Self {
         self.level = is_told;
         self
@@ -188,7 +183,6 @@ impl TracingLayer {
 
     /// Whether spans say for how long they were entered and for how long not, as `busy_ns` and `idle_ns`. They do not
     /// unless set.
-    #[must_use]
     pub fn busy_and_idle(mut self, are_told: bool) -> Self {
         self.busy_and_idle = are_told;
         self
@@ -196,7 +190,6 @@ impl TracingLayer {
 
     /// Whether errors become `exception.*` attributes, and an event with a field `error` but no message an event
     /// `exception`. They do unless set; the span's status is the same either way.
-    #[must_use]
     pub fn exceptions(mut self, are_told: bool) -> Self {
         self.exceptions = are_told;
         self
