@@ -64,11 +64,14 @@ impl OpenSpans {
     #[inline]
     fn shard(&self, id: &Id) -> MutexGuard<'_, HashMap<u64, OpenSpan, BuildHasherDefault<IdHasher>>> {
         let shards = self.0.get_or_renew(Shards::default);
-        shards[(spread(id.into_u64()) >> 32) as usize % SHARDS]
-            .0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        shards[shard_of(id)].0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// By the uppermost bits of the product, to which all bits of the id are spread: those that tell threads apart are high.
+#[inline]
+fn shard_of(id: &Id) -> usize {
+    (spread(id.into_u64()) >> (u64::BITS - SHARDS.trailing_zeros())) as usize
 }
 
 /// Ids are numbers already; they only need to be spread.
@@ -87,7 +90,8 @@ impl Hasher for IdHasher {
 
     #[inline]
     fn finish(&self) -> u64 {
-        self.0
+        // a map looks at the lower bits, and to those the upper ones are not spread
+        self.0.rotate_left(20)
     }
 }
 
@@ -135,5 +139,34 @@ impl Activity {
     pub(super) fn tell(&self, span: &mut DetachedSpan) {
         let nanos = |duration: Duration| i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX);
         span.set("busy_ns", nanos(self.busy)).set("idle_ns", nanos(self.idle));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+    use std::sync::Barrier;
+    use std::thread;
+
+    use tracing::dispatcher::{self, Dispatch};
+
+    use super::*;
+
+    #[test]
+    fn spans_of_threads_that_do_the_same_lie_apart() {
+        const THREADS: usize = 8;
+        let (registry, together) = (Dispatch::new(tracing_subscriber::registry()), Barrier::new(THREADS));
+        let shard_of_first_span = || {
+            dispatcher::with_default(&registry, || {
+                let span = tracing::info_span!("first");
+                together.wait();
+                span.id().map(|id| shard_of(&id))
+            })
+        };
+        let shards: HashSet<_> = thread::scope(|scope| {
+            let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(shard_of_first_span)).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap().unwrap()).collect()
+        });
+        assert!(shards.len() > THREADS / 2, "{shards:?}");
     }
 }
