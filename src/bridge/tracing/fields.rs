@@ -71,15 +71,20 @@ impl Fields {
     /// other storage than the one in use.
     pub(super) fn read<T>(record: impl FnOnce(&mut Self), hand_on: impl FnOnce(&Self) -> T) -> T {
         let mut fields = SPARE.try_with(Cell::take).ok().flatten().unwrap_or_default();
-        fields.entries.clear();
-        fields.text.clear();
-        fields.causes.clear();
         record(&mut fields);
         let result = hand_on(&fields);
+        // now and not the next time, as a value may be of any size
+        fields.clear();
         if fields.text.capacity() + fields.entries.capacity() * size_of::<Entry>() <= MOST_BYTES {
             let _ = SPARE.try_with(|spare| spare.set(Some(fields)));
         }
         result
+    }
+
+    fn clear(&mut self) {
+        self.entries.clear();
+        self.text.clear();
+        self.causes.clear();
     }
 
     /// All of them, in order.
@@ -215,5 +220,19 @@ impl Visit for Fields {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         let text = self.write(format_args!("{value:?}"));
         self.push(field, Recorded::Text(text));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn storage_is_kept_but_no_value() {
+        let bytes = || Entry { name: "body", value: Recorded::Bytes(vec![0; 1 << 20]) };
+        let seen = Fields::read(|fields| fields.entries.push(bytes()), |fields| fields.entries.len());
+        let kept = SPARE.take().expect("little storage is kept");
+        assert_eq!((seen, kept.entries.len()), (1, 0));
+        assert!(kept.entries.capacity() > 0);
     }
 }
