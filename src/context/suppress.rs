@@ -1,5 +1,7 @@
 //! Keeps a silenced thread out of the OpenTelemetry SDK, too: what is made there may be sent from another thread.
 
+use std::panic::catch_unwind;
+
 use opentelemetry::{Context, ContextGuard};
 
 /// For the rest of the thread.
@@ -8,7 +10,8 @@ pub(super) fn for_ever() {
     std::mem::forget(for_now());
 }
 
-/// Until the guard is dropped.
-pub(super) fn for_now() -> ContextGuard {
-    Context::enter_telemetry_suppressed_scope()
+/// Until the guard is dropped. `None` while a thread ends and its context is gone already: there the SDK panics, which
+/// would take the whole program down.
+pub(super) fn for_now() -> Option<ContextGuard> {
+    catch_unwind(Context::enter_telemetry_suppressed_scope).ok()
 }

@@ -74,6 +74,11 @@ impl Inlet {
     }
 
     fn flush(&self, budget: Duration) -> OTelSdkResult {
+        if context::silenced() {
+            return Err(OTelSdkError::InternalFailure(
+                "an exporter's thread cannot wait for itself".to_owned(),
+            ));
+        }
         match self.route.flush(budget) {
             Flushed::Complete => Ok(()),
             Flushed::TimedOut { .. } => Err(OTelSdkError::Timeout(budget)),
