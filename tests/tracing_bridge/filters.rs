@@ -5,6 +5,7 @@ use standpipe::bridge::tracing::TracingLayer;
 use tracing::{debug, debug_span, info, info_span};
 use tracing_subscriber::filter::{LevelFilter, Targets, filter_fn};
 use tracing_subscriber::prelude::*;
+use tracing_subscriber::reload;
 
 use crate::stage::{Arrived, run_telemetry};
 
@@ -66,4 +67,21 @@ fn targets_can_be_filtered() {
         });
     });
     assert_eq!(arrived.names(), ["seen"]);
+}
+
+#[test]
+fn a_layer_that_is_taken_away_inside_a_span_leaves_nothing_behind() {
+    let arrived = run_telemetry(Config::new(), |telemetry| {
+        let layer = || Some(TracingLayer::new(telemetry));
+        let (reloaded, handle) = reload::Layer::new(layer());
+        let _default = tracing_subscriber::registry().with(reloaded).set_default();
+        info_span!("old").in_scope(|| handle.reload(None).unwrap());
+        handle.reload(layer()).unwrap();
+        info!("outside");
+        info_span!("new").in_scope(|| info_span!("inner").in_scope(|| {}));
+    });
+    assert_eq!(arrived.names(), ["old", "inner", "new"]);
+    arrived.assert_root("new");
+    arrived.assert_child("inner", "new");
+    assert!(arrived.logs[0].log.span_id.is_empty(), "it was outside of all spans");
 }
