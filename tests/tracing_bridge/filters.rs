@@ -1,13 +1,17 @@
-//! Filters for this layer alone, beside others.
+//! Filters for this layer alone, beside others, and a layer that comes and goes.
 
-use standpipe::Config;
+use std::sync::mpsc;
+use std::thread;
+
 use standpipe::bridge::tracing::TracingLayer;
+use standpipe::receiver::Receiver;
+use standpipe::{Config, Exporter, Telemetry, WhenFull};
 use tracing::{debug, debug_span, info, info_span};
 use tracing_subscriber::filter::{LevelFilter, Targets, filter_fn};
 use tracing_subscriber::prelude::*;
 use tracing_subscriber::reload;
 
-use crate::stage::{Arrived, run_telemetry};
+use crate::stage::{Arrived, PATIENCE, run_telemetry};
 
 fn under<F>(filter: F, program: impl FnOnce()) -> Arrived
 where
@@ -84,4 +88,23 @@ fn a_layer_that_is_taken_away_inside_a_span_leaves_nothing_behind() {
     arrived.assert_root("new");
     arrived.assert_child("inner", "new");
     assert!(arrived.logs[0].log.span_id.is_empty(), "it was outside of all spans");
+}
+
+#[test]
+fn a_layer_is_taken_away_at_once_though_the_queue_is_full() {
+    let receiver = Receiver::start().unwrap();
+    receiver.pause();
+    let exporter = Exporter::http(receiver.endpoint()).queue_records(1).when_full(WhenFull::Block);
+    let telemetry = Telemetry::start(Config::new().exporter(exporter)).unwrap();
+    telemetry.tracer("shop").span("fills the queue").end();
+    let (reloaded, handle) = reload::Layer::new(Some(TracingLayer::new(&telemetry)));
+    let _default = tracing_subscriber::registry().with(reloaded).set_default();
+    let _open = info_span!("open");
+    let (tell, told) = mpsc::channel();
+    // whoever traces meanwhile waits for it, and be it the thread that could make room
+    thread::spawn(move || tell.send(handle.reload(None).is_ok()));
+    assert_eq!(told.recv_timeout(PATIENCE), Ok(true));
+    receiver.resume();
+    let total = telemetry.shutdown(PATIENCE).total();
+    assert_eq!((total.delivered, total.turned_away.queue_full), (1, 1));
 }

@@ -5,12 +5,13 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
+use std::mem;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tracing::Id;
 
-use crate::context::SpanContext;
+use crate::context::{self, SpanContext};
 use crate::fork::PerProcess;
 use crate::tracer::DetachedSpan;
 
@@ -65,6 +66,19 @@ impl OpenSpans {
     fn shard(&self, id: &Id) -> MutexGuard<'_, HashMap<u64, OpenSpan, BuildHasherDefault<IdHasher>>> {
         let shards = self.0.get_or_renew(Shards::default);
         shards[shard_of(id)].0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A layer may be taken away under a lock that the exporters' threads need to go on, so nobody waits for room here. There
+/// is nothing left but by a `reload::Layer`: other subscribers stay until their last span is closed.
+impl Drop for OpenSpans {
+    fn drop(&mut self) {
+        let left = self.0.get().into_iter().flatten();
+        context::quietly(|| {
+            left.for_each(|shard| {
+                drop(mem::take(&mut *shard.0.lock().unwrap_or_else(PoisonError::into_inner)))
+            });
+        });
     }
 }
 
@@ -132,7 +146,7 @@ impl Activity {
 
     fn turn(&mut self) -> Duration {
         let now = Instant::now();
-        now.saturating_duration_since(std::mem::replace(&mut self.since, now))
+        now.saturating_duration_since(mem::replace(&mut self.since, now))
     }
 
     /// Tells the attributes for it.
