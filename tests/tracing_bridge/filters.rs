@@ -103,8 +103,9 @@ fn a_layer_is_taken_away_at_once_though_the_queue_is_full() {
     let (tell, told) = mpsc::channel();
     // whoever traces meanwhile waits for it, and be it the thread that could make room
     thread::spawn(move || tell.send(handle.reload(None).is_ok()));
-    assert_eq!(told.recv_timeout(PATIENCE), Ok(true));
+    let at_once = told.recv_timeout(PATIENCE);
     receiver.resume();
+    assert_eq!(at_once, Ok(true));
     let total = telemetry.shutdown(PATIENCE).total();
     assert_eq!((total.delivered, total.turned_away.queue_full), (1, 1));
 }
