@@ -1,5 +1,6 @@
 //! Flush, shutdown and a full queue: nobody waits longer than agreed, and nothing is lost without being counted.
 
+use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, OnceLock};
@@ -161,4 +162,53 @@ fn what_is_made_on_the_exporters_own_thread_never_comes_back_in() {
     let total = ledger.total();
     assert!(made.load(Ordering::SeqCst), "nothing was made: this test proves nothing");
     assert_eq!((total.accepted, total.turned_away.total()), (1, 0), "{ledger}");
+}
+
+#[test]
+fn a_flush_on_the_exporters_own_thread_does_not_wait_for_itself() {
+    let receiver = Receiver::start().unwrap();
+    receiver.script([Answer::status(400)]);
+    let provider: Arc<OnceLock<SdkTracerProvider>> = Arc::default();
+    let of_hook = Arc::clone(&provider);
+    let (say, heard) = mpsc::channel();
+    let hook = move |_: &standpipe::Problem| {
+        let begun = Instant::now();
+        let flushed = of_hook.get().unwrap().force_flush();
+        say.send((flushed.is_err(), begun.elapsed())).unwrap();
+    };
+    let telemetry = start_with(Config::new().exporter(exporter(&receiver)).on_problem(hook));
+    provider.set(self::provider(&telemetry)).unwrap();
+    end_a_span(provider.get().unwrap());
+    assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+    let (is_refused, took) = heard.recv_timeout(LONG).unwrap();
+    assert!(is_refused && took < Duration::from_secs(4), "{took:?}");
+}
+
+/// Ends its telemetry, though there was no time to send.
+struct Ends(Telemetry);
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        self.0.shutdown(Duration::ZERO);
+    }
+}
+
+thread_local! {
+    static OF_THREAD: RefCell<Option<Ends>> = const { RefCell::new(None) };
+}
+
+#[test]
+fn a_telemetry_may_end_with_its_thread_and_after_the_sdks_context() {
+    let receiver = Receiver::start().unwrap();
+    receiver.pause();
+    let telemetry = start(exporter(&receiver));
+    thread::spawn(move || {
+        telemetry.tracer("shop").span("checkout").end();
+        // what a thread needs first ends last
+        OF_THREAD.with_borrow_mut(|_| ());
+        drop(Context::new().attach());
+        OF_THREAD.set(Some(Ends(telemetry)));
+    })
+    .join()
+    .unwrap();
 }

@@ -1,12 +1,17 @@
-//! Filters for this layer alone, beside others.
+//! Filters for this layer alone, beside others, and a layer that comes and goes.
 
-use standpipe::Config;
+use std::sync::mpsc;
+use std::thread;
+
 use standpipe::bridge::tracing::TracingLayer;
+use standpipe::receiver::Receiver;
+use standpipe::{Config, Exporter, Telemetry, WhenFull};
 use tracing::{debug, debug_span, info, info_span};
 use tracing_subscriber::filter::{LevelFilter, Targets, filter_fn};
 use tracing_subscriber::prelude::*;
+use tracing_subscriber::reload;
 
-use crate::stage::{Arrived, run_telemetry};
+use crate::stage::{Arrived, PATIENCE, run_telemetry};
 
 fn under<F>(filter: F, program: impl FnOnce()) -> Arrived
 where
@@ -66,4 +71,41 @@ fn targets_can_be_filtered() {
         });
     });
     assert_eq!(arrived.names(), ["seen"]);
+}
+
+#[test]
+fn a_layer_that_is_taken_away_inside_a_span_leaves_nothing_behind() {
+    let arrived = run_telemetry(Config::new(), |telemetry| {
+        let layer = || Some(TracingLayer::new(telemetry));
+        let (reloaded, handle) = reload::Layer::new(layer());
+        let _default = tracing_subscriber::registry().with(reloaded).set_default();
+        info_span!("old").in_scope(|| handle.reload(None).unwrap());
+        handle.reload(layer()).unwrap();
+        info!("outside");
+        info_span!("new").in_scope(|| info_span!("inner").in_scope(|| {}));
+    });
+    assert_eq!(arrived.names(), ["old", "inner", "new"]);
+    arrived.assert_root("new");
+    arrived.assert_child("inner", "new");
+    assert!(arrived.logs[0].log.span_id.is_empty(), "it was outside of all spans");
+}
+
+#[test]
+fn a_layer_is_taken_away_at_once_though_the_queue_is_full() {
+    let receiver = Receiver::start().unwrap();
+    receiver.pause();
+    let exporter = Exporter::http(receiver.endpoint()).queue_records(1).when_full(WhenFull::Block);
+    let telemetry = Telemetry::start(Config::new().exporter(exporter)).unwrap();
+    telemetry.tracer("shop").span("fills the queue").end();
+    let (reloaded, handle) = reload::Layer::new(Some(TracingLayer::new(&telemetry)));
+    let _default = tracing_subscriber::registry().with(reloaded).set_default();
+    let _open = info_span!("open");
+    let (tell, told) = mpsc::channel();
+    // whoever traces meanwhile waits for it, and be it the thread that could make room
+    thread::spawn(move || tell.send(handle.reload(None).is_ok()));
+    let at_once = told.recv_timeout(PATIENCE);
+    receiver.resume();
+    assert_eq!(at_once, Ok(true));
+    let total = telemetry.shutdown(PATIENCE).total();
+    assert_eq!((total.delivered, total.turned_away.queue_full), (1, 1));
 }

@@ -1,5 +1,6 @@
 //! What the exporters have in common: where their records go, and when that is over.
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -18,12 +19,17 @@ use crate::route::Route;
 const FLUSH_BUDGET: Duration = Duration::from_secs(5);
 
 /// The way of one exporter into a route.
-#[derive(Debug)]
 pub(super) struct Inlet {
     route: Route,
     signal: Signal,
     scopes: Scopes,
     is_shut_down: AtomicBool,
+}
+
+impl fmt::Debug for Inlet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Inlet").field("signal", &self.signal).finish_non_exhaustive()
+    }
 }
 
 impl Inlet {
@@ -74,6 +80,11 @@ impl Inlet {
     }
 
     fn flush(&self, budget: Duration) -> OTelSdkResult {
+        if context::silenced() {
+            return Err(OTelSdkError::InternalFailure(
+                "an exporter's thread cannot wait for itself".to_owned(),
+            ));
+        }
         match self.route.flush(budget) {
             Flushed::Complete => Ok(()),
             Flushed::TimedOut { .. } => Err(OTelSdkError::Timeout(budget)),

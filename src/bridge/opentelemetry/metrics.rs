@@ -47,7 +47,8 @@ use crate::route::Route;
 /// at once.
 ///
 /// `SdkMeterProvider::force_flush` only collects, and puts the metrics into the queues; for their delivery call
-/// [`Telemetry::flush`](crate::Telemetry::flush) after it. Its `shutdown` delivers them within the SDK's five seconds, or
+/// [`Telemetry::flush`](crate::Telemetry::flush) after it. The SDK sets no limit to it: while the reader's thread waits for
+/// room, so does its caller. Its `shutdown` delivers them within the SDK's five seconds, or
 /// says that it could not; then the telemetry goes on with them. Shut the provider down first and the telemetry last.
 ///
 /// # What is counted, and what has room

@@ -1,9 +1,10 @@
 //! Which spans this thread is in.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 use tracing::Id;
 
+use super::layers;
 use crate::context::ContextGuard;
 
 /// A span that this thread is in.
@@ -24,6 +25,8 @@ pub(super) struct Innermost {
 
 thread_local! {
     static ENTERED: RefCell<Vec<Entered>> = const { RefCell::new(Vec::new()) };
+    /// How many layers had gone when it was last tidied up.
+    static GONE: Cell<u64> = const { Cell::new(0) };
 }
 
 /// Notes that the thread is in a span, whose context is current as long as the guard is kept.
@@ -58,4 +61,25 @@ pub(super) fn innermost(layer: u64) -> Option<Innermost> {
         all.borrow().iter().rfind(|entered| entered.layer == layer).map(|entered| entered.span.clone())
     });
     innermost.ok().flatten()
+}
+
+/// Leaves the spans of layers that are gone, as by a `reload::Layer`: they hear of no exit any more, and what the thread
+/// does next would be below these spans for ever.
+#[inline]
+pub(super) fn tidy_up() {
+    let gone = layers::gone();
+    if GONE.replace(gone) != gone {
+        leave_gone();
+    }
+}
+
+#[cold]
+fn leave_gone() {
+    let _ = ENTERED.try_with(|all| {
+        let mut all = all.borrow_mut();
+        if !all.is_empty() {
+            let there = layers::there();
+            all.retain(|entered| there.contains(&entered.layer));
+        }
+    });
 }

@@ -21,6 +21,7 @@ impl<S: Subscriber> Layer<S> for TracingLayer {
         if context::silenced() {
             return;
         }
+        entered::tidy_up();
         // the program's own code runs while fields are read, and it may panic
         let mut unborn = Unborn::new(self.begin(attributes));
         if let Some(span) = unborn.recording() {
@@ -51,7 +52,8 @@ impl<S: Subscriber> Layer<S> for TracingLayer {
         if context::silenced() {
             return;
         }
-        let innermost = if event.is_contextual() { entered::innermost(self.number) } else { None };
+        entered::tidy_up();
+        let innermost = if event.is_contextual() { entered::innermost(self.number.get()) } else { None };
         if !self.is_of_use(event, innermost.as_ref()) {
             return;
         }
@@ -88,12 +90,12 @@ impl<S: Subscriber> Layer<S> for TracingLayer {
             (Innermost { id: id.clone(), is_recording: open.span.is_recording() }, guard)
         });
         if let Some((span, guard)) = guard {
-            entered::push(self.number, span, guard);
+            entered::push(self.number.get(), span, guard);
         }
     }
 
     fn on_exit(&self, id: &Id, _: Context<'_, S>) {
-        entered::remove(self.number, id);
+        entered::remove(self.number.get(), id);
         self.spans.with(id, |open| {
             open.activity.iter_mut().for_each(|activity| activity.exit());
             open.span.end_here();
@@ -118,7 +120,7 @@ impl TracingLayer {
 
     fn takes_log(&self, metadata: &'static Metadata<'static>) -> bool {
         let severity = severity(metadata.level());
-        self.scopes.of_metadata(self.number, metadata, |scope| scope.logger.is_enabled(severity))
+        self.scopes.of_metadata(self.number.get(), metadata, |scope| scope.logger.is_enabled(severity))
     }
 
     /// A span below its explicit parent, or below what this thread is in: another span of this layer, one of a
@@ -126,7 +128,7 @@ impl TracingLayer {
     fn begin(&self, attributes: &Attributes<'_>) -> DetachedSpan {
         let metadata = attributes.metadata();
         let explicit = attributes.parent().and_then(|parent| self.spans.context(parent));
-        self.scopes.of_metadata(self.number, metadata, |scope| {
+        self.scopes.of_metadata(self.number.get(), metadata, |scope| {
             let builder = scope.tracer.build(metadata.name());
             match &explicit {
                 Some(parent) => builder.parent(parent).detached(),

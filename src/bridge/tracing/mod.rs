@@ -50,11 +50,15 @@
 //! The layer has none of its own and works with those of tracing-subscriber, `with_filter` for this layer alone included.
 //! Log records also pass the [level](crate::Exporter::level) of each exporter. Give a subscriber one such layer: each of
 //! two would take the other's spans for parents.
+//!
+//! A layer that a `reload::Layer` takes away sends the spans that are open as they are. A thread that is in one of them is
+//! out of it as soon as it traces through the next layer.
 
 mod entered;
 mod event;
 mod fields;
 mod layer;
+mod layers;
 mod open;
 mod place;
 mod propagation;
@@ -62,16 +66,13 @@ mod scopes;
 mod span;
 
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
 
+use layers::Number;
 use open::OpenSpans;
 pub use propagation::SpanExt;
 use scopes::Scopes;
 
 use crate::route::Route;
-
-/// Tells layers apart.
-static NEXT: AtomicU64 = AtomicU64::new(1);
 
 /// What becomes of events that happen in a span. Those outside of spans are log records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -109,7 +110,7 @@ impl Events {
 /// ```
 #[must_use = "a layer takes nothing until a subscriber has it"]
 pub struct TracingLayer {
-    number: u64,
+    number: Number,
     scopes: Scopes,
     spans: OpenSpans,
     /// Whether the target is an attribute; if that is not said, it is where no scope tells it.
@@ -126,7 +127,7 @@ impl TracingLayer {
     /// A layer that sends to a [`Telemetry`](crate::Telemetry), or to one of its routes.
     pub fn new(route: impl AsRef<Route>) -> Self {
         Self {
-            number: NEXT.fetch_add(1, Ordering::Relaxed),
+            number: Number::next(),
             scopes: Scopes::new(route.as_ref()),
             spans: OpenSpans::new(),
             target: None,

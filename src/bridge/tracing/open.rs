@@ -5,12 +5,13 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
+use std::mem;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tracing::Id;
 
-use crate::context::SpanContext;
+use crate::context::{self, SpanContext};
 use crate::fork::PerProcess;
 use crate::tracer::DetachedSpan;
 
@@ -40,8 +41,8 @@ impl OpenSpans {
 
     #[inline]
     pub(super) fn insert(&self, id: &Id, open: OpenSpan) {
-        // an id is given to another span only when the first is closed
-        self.shard(id).insert(id.into_u64(), open);
+        // an id is given to another span only when the first is closed; if not, that is sent after the lock is given back
+        let _replaced = self.shard(id).insert(id.into_u64(), open);
     }
 
     #[inline]
@@ -64,11 +65,27 @@ impl OpenSpans {
     #[inline]
     fn shard(&self, id: &Id) -> MutexGuard<'_, HashMap<u64, OpenSpan, BuildHasherDefault<IdHasher>>> {
         let shards = self.0.get_or_renew(Shards::default);
-        shards[(spread(id.into_u64()) >> 32) as usize % SHARDS]
-            .0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        shards[shard_of(id)].0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// A layer may be taken away under a lock that the exporters' threads need to go on, so nobody waits for room here. There
+/// is nothing left but by a `reload::Layer`: other subscribers stay until their last span is closed.
+impl Drop for OpenSpans {
+    fn drop(&mut self) {
+        let left = self.0.get().into_iter().flatten();
+        context::quietly(|| {
+            left.for_each(|shard| {
+                drop(mem::take(&mut *shard.0.lock().unwrap_or_else(PoisonError::into_inner)))
+            });
+        });
+    }
+}
+
+/// By the uppermost bits of the product, to which all bits of the id are spread: those that tell threads apart are high.
+#[inline]
+fn shard_of(id: &Id) -> usize {
+    (spread(id.into_u64()) >> (u64::BITS - SHARDS.trailing_zeros())) as usize
 }
 
 /// Ids are numbers already; they only need to be spread.
@@ -87,7 +104,8 @@ impl Hasher for IdHasher {
 
     #[inline]
     fn finish(&self) -> u64 {
-        self.0
+        // a map looks at the lower bits, and to those the upper ones are not spread
+        self.0.rotate_left(20)
     }
 }
 
@@ -128,12 +146,41 @@ impl Activity {
 
     fn turn(&mut self) -> Duration {
         let now = Instant::now();
-        now.saturating_duration_since(std::mem::replace(&mut self.since, now))
+        now.saturating_duration_since(mem::replace(&mut self.since, now))
     }
 
     /// Tells the attributes for it.
     pub(super) fn tell(&self, span: &mut DetachedSpan) {
         let nanos = |duration: Duration| i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX);
         span.set("busy_ns", nanos(self.busy)).set("idle_ns", nanos(self.idle));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+    use std::sync::Barrier;
+    use std::thread;
+
+    use tracing::dispatcher::{self, Dispatch};
+
+    use super::*;
+
+    #[test]
+    fn spans_of_threads_that_do_the_same_lie_apart() {
+        const THREADS: usize = 8;
+        let (registry, together) = (Dispatch::new(tracing_subscriber::registry()), Barrier::new(THREADS));
+        let shard_of_first_span = || {
+            dispatcher::with_default(&registry, || {
+                let span = tracing::info_span!("first");
+                together.wait();
+                span.id().map(|id| shard_of(&id))
+            })
+        };
+        let shards: HashSet<_> = thread::scope(|scope| {
+            let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(shard_of_first_span)).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap().unwrap()).collect()
+        });
+        assert!(shards.len() > THREADS / 2, "{shards:?}");
     }
 }
