@@ -3,13 +3,13 @@
 use std::collections::HashMap;
 use std::time::{Duration, SystemTime};
 
+use opentelemetry::Key;
 use opentelemetry::logs::{AnyValue, LogRecord, Logger, LoggerProvider, Severity};
 use opentelemetry::trace::{SpanId, TraceFlags, TraceId, Tracer, TracerProvider};
-use opentelemetry::{InstrumentationScope, Key};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::logs::SdkLogRecord;
 
-use super::spans::kinds_of_values;
+use super::spans::scope;
 use super::{Program, Sdk};
 
 pub(super) const ALL: &[Program] = &[
@@ -176,13 +176,6 @@ fn in_spans(sdk: &Sdk) {
 }
 
 fn scopes(sdk: &Sdk) {
-    let scope = |version: &'static str| {
-        InstrumentationScope::builder("shop")
-            .with_version(version)
-            .with_schema_url("https://opentelemetry.io/schemas/1.30.0")
-            .with_attributes(kinds_of_values())
-            .build()
-    };
     let loggers = ["1.0.0", "2.0.0", "1.0.0"].map(|version| sdk.logging.logger_with_scope(scope(version)));
     for (number, logger) in loggers.iter().chain(&loggers).enumerate() {
         let mut record = logger.create_log_record();

@@ -180,14 +180,16 @@ fn remote(sdk: &Sdk) {
     }
 }
 
+/// A scope with all that a scope can say.
+pub(super) fn scope(version: &'static str) -> InstrumentationScope {
+    InstrumentationScope::builder("shop")
+        .with_version(version)
+        .with_schema_url("https://opentelemetry.io/schemas/1.30.0")
+        .with_attributes(kinds_of_values())
+        .build()
+}
+
 fn scopes(sdk: &Sdk) {
-    let scope = |version: &'static str| {
-        InstrumentationScope::builder("shop")
-            .with_version(version)
-            .with_schema_url("https://opentelemetry.io/schemas/1.30.0")
-            .with_attributes(kinds_of_values())
-            .build()
-    };
     let tracers = [
         sdk.tracing.tracer("shop"),
         sdk.tracing.tracer("till"),
