@@ -1,8 +1,10 @@
 //! One of the services, as a process that ends when its standard input does.
 
+use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::OnceLock;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant, SystemTime};
@@ -15,7 +17,6 @@ use crate::command;
 /// No service of any test may live longer.
 const LONGEST_LIFE: Duration = Duration::from_secs(60);
 const GREETING: &str = "listening on ";
-const BUILD: &str = "cargo build --example web_service";
 
 /// A running service; killed when it is dropped.
 pub(crate) struct Service {
@@ -139,27 +140,40 @@ impl Delivered {
     }
 }
 
-/// The example, which cargo puts beside the tests. `cargo test` builds it; `cargo test --test web_service` does not.
-fn program() -> PathBuf {
-    let tests = env::current_exe().expect("a test knows its own program");
-    let name = format!("web_service{}", env::consts::EXE_SUFFIX);
-    let program = tests
-        .parent()
-        .and_then(Path::parent)
-        .expect("it is in target/debug/deps")
-        .join("examples")
-        .join(name);
-    let Some(built) = changed(&program) else {
-        panic!("{} is missing: {BUILD}", program.display());
-    };
-    // what cargo has noted of its sources
+/// The example, which cargo puts beside the tests. `cargo test` has built it; after `cargo test --test web_service` it may
+/// be missing or old, and is built now.
+fn program() -> &'static Path {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAM.get_or_init(|| {
+        let test = env::current_exe().expect("a test knows its own program");
+        let folder = test.parent().and_then(Path::parent).expect("it is in target/debug/deps");
+        let program = folder.join("examples").join(format!("web_service{}", env::consts::EXE_SUFFIX));
+        if !is_up_to_date(&program) {
+            build(folder);
+        }
+        assert!(is_up_to_date(&program), "{} is not what cargo has built", program.display());
+        program
+    })
+}
+
+/// Whether it is there, and no older than what cargo has noted of its sources.
+fn is_up_to_date(program: &Path) -> bool {
+    let Some(built) = changed(program) else { return false };
     let sources = fs::read_to_string(program.with_extension("d")).unwrap_or_default();
-    let newer =
-        sources.split_whitespace().skip(1).find(|path| changed(Path::new(path)).is_some_and(|at| at > built));
-    if let Some(newer) = newer {
-        panic!("{} is older than {newer}: {BUILD}", program.display());
-    }
-    program
+    !sources.split_whitespace().skip(1).any(|path| changed(Path::new(path)).is_some_and(|at| at > built))
+}
+
+/// In the profile that the tests are built in, by which cargo calls the folder.
+fn build(folder: &Path) {
+    let profile = match folder.file_name().and_then(OsStr::to_str) {
+        Some("debug") | None => "dev",
+        Some(name) => name,
+    };
+    let cargo = Command::new(env!("CARGO"))
+        .args(["build", "--quiet", "--locked", "--example", "web_service", "--profile", profile])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .status();
+    assert!(cargo.expect("cargo can be started").success(), "the example cannot be built");
 }
 
 fn changed(path: &Path) -> Option<SystemTime> {
