@@ -124,9 +124,9 @@ impl<'a> Happened<'a> {
         });
     }
 
-    /// Where it comes from.
-    pub(super) fn target(&self) -> &'a str {
-        self.place.target
+    /// The target, if it is not that of the place in the code but one of the `log` crate.
+    pub(super) fn target_of_log(&self) -> Option<&'a str> {
+        self.place.is_of_log.then_some(self.place.target)
     }
 }
 

@@ -58,29 +58,7 @@ impl<S: Subscriber> Layer<S> for TracingLayer {
             return;
         }
         let span = event.parent().or(innermost.as_ref().map(|span| &span.id));
-        Fields::read(
-            |fields| event.record(fields),
-            |fields| {
-                let happened = Happened::new(event.metadata(), fields);
-                let is_told = span.and_then(|id| {
-                    self.spans.with(id, |open| {
-                        if self.events.are_of_spans() {
-                            happened.tell_span(&mut open.span, self);
-                        }
-                    })
-                });
-                if is_told.is_none() || self.events.are_logs() {
-                    let elsewhere = event.parent().and_then(|id| self.spans.context(id));
-                    let logger = self.scopes.of_target(happened.target()).logger;
-                    let span = match &elsewhere {
-                        Some(context) => SpanOf::Event(context),
-                        None if event.is_contextual() => SpanOf::Thread,
-                        None => SpanOf::Nobody,
-                    };
-                    happened.tell_log(&logger, span, self);
-                }
-            },
-        );
+        Fields::read(|fields| event.record(fields), |fields| self.tell(event, fields, span));
     }
 
     fn on_enter(&self, id: &Id, _: Context<'_, S>) {
@@ -116,6 +94,35 @@ impl TracingLayer {
         let goes_to_span = self.events.are_of_spans() && innermost.is_some_and(|span| span.is_recording);
         let may_be_logged = innermost.is_none() || self.events.are_logs();
         goes_to_span || event.parent().is_some() || may_be_logged && self.takes_log(event.metadata())
+    }
+
+    /// Tells an event to its span, to a logger, or to both.
+    fn tell(&self, event: &Event<'_>, fields: &Fields, span: Option<&Id>) {
+        let happened = Happened::new(event.metadata(), fields);
+        let tell_span = |open: &mut OpenSpan| {
+            if self.events.are_of_spans() {
+                happened.tell_span(&mut open.span, self);
+            }
+        };
+        let is_known = span.is_some_and(|id| self.spans.with(id, tell_span).is_some());
+        if !is_known || self.events.are_logs() {
+            self.log(event, &happened);
+        }
+    }
+
+    fn log(&self, event: &Event<'_>, happened: &Happened<'_>) {
+        let elsewhere = event.parent().and_then(|id| self.spans.context(id));
+        let span = match &elsewhere {
+            Some(context) => SpanOf::Event(context),
+            None if event.is_contextual() => SpanOf::Thread,
+            None => SpanOf::Nobody,
+        };
+        match happened.target_of_log() {
+            Some(target) => happened.tell_log(&self.scopes.of_target(target).logger, span, self),
+            None => self.scopes.of_metadata(self.number.get(), event.metadata(), |scope| {
+                happened.tell_log(&scope.logger, span, self);
+            }),
+        }
     }
 
     fn takes_log(&self, metadata: &'static Metadata<'static>) -> bool {
