@@ -13,9 +13,11 @@ use std::time::SystemTime;
 pub use detached::DetachedSpan;
 use open::OpenSpan;
 
-use crate::context::{self, Clock, Entered, SpanContext, unix_nanos};
+use crate::context::{self, Clock, Entered, Frame, SpanContext, Stack, unix_nanos};
 use crate::outlet::Outlet;
-use crate::record::{LinkTarget, Scope, Signal, SpanHead, SpanKind, SpanRecord, Status, TraceId, Value};
+use crate::record::{
+    LinkTarget, Scope, Signal, SpanHead, SpanKind, SpanLimits, SpanRecord, SpanRef, Status, TraceId, Value,
+};
 use crate::sample::Sampler;
 
 /// Makes spans of one scope. Got from [`Telemetry::tracer`](crate::Telemetry::tracer); cheap to clone and to share.
@@ -42,6 +44,9 @@ struct Source {
     judge: Judge,
     /// The sampler need not be asked about what is inside an unsampled span.
     skips_below_unsampled: bool,
+    limits: SpanLimits,
+    /// The largest span that any exporter can send; `None` if none takes spans.
+    largest: Option<usize>,
 }
 
 /// Which context a span gets.
@@ -57,14 +62,15 @@ impl Tracer {
         let sampler = outlet.sampler();
         let skips_below_unsampled = sampler.keeps_nothing_below_unsampled();
         let judge = Judge { sampler, is_idle: outlet.is_idle() };
-        Self { source: Arc::new(Source { outlet, scope, judge, skips_below_unsampled }) }
+        let (limits, largest) = (*outlet.limits(), outlet.largest_record(Signal::Traces));
+        Self { source: Arc::new(Source { outlet, scope, judge, skips_below_unsampled, limits, largest }) }
     }
 
     /// Starts a span, a child of this thread's current one, and makes it current until it is dropped.
     #[inline]
     pub fn span(&self, name: &str) -> Span {
         match self.enter_unsampled() {
-            Some(entered) => Span::unsampled(entered),
+            Some(entered) => Span::entered(None, entered),
             None => self.build(name).ask_sampler(),
         }
     }
@@ -187,69 +193,101 @@ impl<'a> SpanBuilder<'a> {
         let shared =
             if matches!(self.parent, Parent::Current) { self.tracer.enter_unsampled() } else { None };
         match shared {
-            Some(entered) => Span::unsampled(entered),
+            Some(entered) => Span::entered(None, entered),
             None => self.ask_sampler(),
         }
     }
 
+    #[inline]
     fn ask_sampler(self) -> Span {
-        let current = context::current();
-        let clock = current.as_ref().and_then(|(_, clock)| *clock);
-        let parent = self.parent.context(current.as_ref().map(|(context, _)| context));
+        context::with_stack(|stack| self.begin(stack))
+    }
+
+    #[inline(never)]
+    fn begin(&self, stack: Option<&mut Stack>) -> Span {
+        let around = stack.as_deref().and_then(Stack::top);
+        let parent = self.parent.context(around.map(|frame| &frame.context));
+        let judge = &self.tracer.source.judge;
         let trace_id = parent.map_or_else(TraceId::random, |parent| parent.trace_id);
-        let sampled = self.tracer.source.judge.sampler.keeps(trace_id, parent.map(SpanContext::is_sampled));
+        let sampled = judge.sampler.keeps(trace_id, parent.map(SpanContext::is_sampled));
+        if !sampled || judge.is_idle {
+            return self.begin_unrecorded(stack, trace_id, sampled);
+        }
+        let span = parent.map_or_else(|| SpanRef::root(trace_id, true), |parent| parent.child_ref(true));
+        let mut clock = around.and_then(|frame| frame.clock);
+        let open = if context::silenced() { None } else { self.open(span, parent, &mut clock) };
+        let state = parent.and_then(|parent| parent.state.clone());
+        match stack {
+            Some(stack) => Span::entered(open, stack.push(SpanContext::of(span, state), clock)),
+            None => Span::alone(open, SpanContext::of(span, state)),
+        }
+    }
+
+    /// A span that nobody will see.
+    #[inline(never)]
+    fn begin_unrecorded(&self, stack: Option<&mut Stack>, trace_id: TraceId, sampled: bool) -> Span {
+        let judge = &self.tracer.source.judge;
         if !sampled && matches!(self.parent, Parent::Current) {
             if let Some(entered) = context::enter_unsampled() {
-                return Span::unsampled(entered);
+                return Span::entered(None, entered);
             }
         }
-        // a span that nobody will see takes no place among the others, or its children would miss their parent
-        if self.tracer.source.judge.is_idle && !matches!(self.parent, Parent::Given(_)) {
+        let around = stack.as_deref().and_then(Stack::top);
+        let parent = self.parent.context(around.map(|frame| &frame.context));
+        // without an exporter it takes no place among the others, or its children would miss their parent
+        if judge.is_idle && !matches!(self.parent, Parent::Given(_)) {
             return Span::idle(parent);
         }
-        let context = self.tracer.source.judge.context(parent, trace_id, sampled);
-        let open = if sampled && !context::silenced() { self.open(&context, parent, clock) } else { None };
-        let clock = open.as_ref().map_or(clock, |open| Some(open.clock));
-        let entered = context::enter(&context, clock);
-        Span { open, context: context.into(), entered, not_send: PhantomData }
+        let context = judge.context(parent, trace_id, sampled);
+        let clock = around.and_then(|frame| frame.clock);
+        match stack {
+            Some(stack) => Span::entered(None, stack.push(context, clock)),
+            None => Span::alone(None, context),
+        }
     }
 
     /// Starts a span that belongs to no thread: it can be moved, kept in a structure, and ended anywhere. It becomes
     /// current only where it is [entered](DetachedSpan::enter).
     #[inline]
     pub fn detached(self) -> DetachedSpan {
-        let current = context::current();
-        let clock = current.as_ref().and_then(|(_, clock)| *clock);
-        let parent = self.parent.context(current.as_ref().map(|(context, _)| context));
+        context::with_stack(|stack| self.begin_detached(stack.as_deref().and_then(Stack::top)))
+    }
+
+    #[inline(never)]
+    fn begin_detached(&self, around: Option<&Frame>) -> DetachedSpan {
+        let parent = self.parent.context(around.map(|frame| &frame.context));
         let judge = self.tracer.source.judge;
         let context = judge.sampled_context(parent);
         // recorded until it is settled that nobody wants it: its parent may still change
         let is_of_use = !context::silenced() && !judge.sampler.keeps_nothing();
-        let open = if is_of_use { self.open(&context, parent, clock) } else { None };
+        let mut clock = around.and_then(|frame| frame.clock);
+        let open = if is_of_use { self.open(context.span_ref(), parent, &mut clock) } else { None };
         DetachedSpan::new(open, context, parent.is_some(), judge)
     }
 
-    /// `None` if there is no exporter to send it.
-    #[inline]
+    /// `None` if there is no exporter to send it. The clock becomes the span's.
+    #[inline(always)]
     fn open(
         &self,
-        context: &SpanContext,
+        span: SpanRef,
         parent: Option<&SpanContext>,
-        clock: Option<Clock>,
+        clock: &mut Option<Clock>,
     ) -> Option<Box<OpenSpan>> {
-        let largest = self.tracer.source.outlet.largest_record(Signal::Traces)?;
-        let (clock, now) = clock.map_or_else(Clock::start, Clock::go_on);
+        self.tracer.source.largest?;
+        let (started, now) = clock.map_or_else(Clock::start, Clock::go_on);
+        *clock = Some(started);
         let head = SpanHead {
-            trace_id: context.trace_id,
-            span_id: context.span_id,
+            trace_id: span.trace_id,
+            span_id: span.span_id,
             parent: parent.map(|parent| parent.span_id),
             parent_is_remote: parent.is_some_and(|parent| parent.is_remote),
-            trace_flags: context.flags,
-            trace_state: context.tracestate(),
+            trace_flags: span.trace_flags,
+            trace_state: parent.map_or("", SpanContext::tracestate),
             name: self.name,
+            kind: self.kind,
             start: self.start.map_or(now, unix_nanos),
         };
-        Some(OpenSpan::begin(&self.tracer.source, &head, self.kind, clock, largest))
+        Some(OpenSpan::begin(&self.tracer.source, &head, started))
     }
 }
 
@@ -273,25 +311,31 @@ impl<'a> SpanBuilder<'a> {
 pub struct Span {
     /// `None` where nothing is recorded; the context is carried all the same.
     open: Option<Box<OpenSpan>>,
-    /// Empty where it is the one of the unsampled span around, until somebody asks.
-    context: OnceCell<SpanContext>,
     entered: Option<Entered>,
+    /// Empty until somebody asks, if the thread's stack of spans has it.
+    context: OnceCell<Box<SpanContext>>,
     /// It is on this thread's stack of spans.
     not_send: PhantomData<*const ()>,
 }
 
 impl Span {
-    /// One that shares its context with the unsampled span around it.
+    /// One whose context is on the thread's stack of spans.
     #[inline]
-    fn unsampled(entered: Entered) -> Self {
-        Self { open: None, context: OnceCell::new(), entered: Some(entered), not_send: PhantomData }
+    fn entered(open: Option<Box<OpenSpan>>, entered: Entered) -> Self {
+        Self { open, entered: Some(entered), context: OnceCell::new(), not_send: PhantomData }
+    }
+
+    /// One that is not current, as the thread cannot have one.
+    #[cold]
+    fn alone(open: Option<Box<OpenSpan>>, context: SpanContext) -> Self {
+        Self { open, entered: None, context: OnceCell::from(Box::new(context)), not_send: PhantomData }
     }
 
     /// One without an exporter: it has the context of the span around it, if there is one.
     #[cold]
     fn idle(around: Option<&SpanContext>) -> Self {
-        let context = around.cloned().map_or_else(OnceCell::new, OnceCell::from);
-        Self { open: None, context, entered: None, not_send: PhantomData }
+        let context = around.cloned().map_or_else(OnceCell::new, |around| OnceCell::from(Box::new(around)));
+        Self { open: None, entered: None, context, not_send: PhantomData }
     }
 
     /// Whether what is set here goes anywhere: not if the sampler left the span out, nor without an exporter.
@@ -315,11 +359,21 @@ impl Span {
     /// neither is recorded, so nobody will miss an id. Without an exporter it is the context of the span around it, or
     /// of the parent that was given; if there is none either, one that leaves it to others what they record.
     pub fn context(&self) -> &SpanContext {
-        self.context.get_or_init(|| match &self.entered {
-            Some(entered) => entered.context().unwrap_or_else(|| SpanContext::root(TraceId::random(), false)),
+        self.context.get_or_init(|| Box::new(self.find_context()))
+    }
+
+    fn find_context(&self) -> SpanContext {
+        let recorded = || self.open.as_ref().and_then(|open| open.record.span());
+        match &self.entered {
+            Some(entered) => match (entered.context(), recorded()) {
+                (Some(context), _) => context,
+                // the thread ends, and its stack is gone
+                (None, Some(span)) => SpanContext::of(span, None),
+                (None, None) => SpanContext::root(TraceId::random(), false),
+            },
             // nobody here was asked, and an unsampled context would silence those it is handed to
             None => SpanContext::root(TraceId::random(), true),
-        })
+        }
     }
 
     /// Ends the span at a time of its own; one before its start counts as its start.

@@ -2,13 +2,11 @@
 
 use std::cell::{Cell, RefCell};
 use std::num::NonZeroU64;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::SystemTime;
 
+use super::clock::{Clock, unix_nanos};
 use super::{SpanContext, suppress};
 use crate::record::SpanRef;
-
-/// A trace keeps its first span's clock so long; then the wall clock is asked again, as it may have been set.
-const CLOCK_AGE: Duration = Duration::from_secs(60);
 
 thread_local! {
     static STACK: RefCell<Stack> = const { RefCell::new(Stack { frames: Vec::new(), entered: 0 }) };
@@ -17,17 +15,19 @@ thread_local! {
     static SILENCED: Cell<bool> = const { Cell::new(false) };
 }
 
-struct Stack {
+/// The spans that a thread is in, innermost last.
+pub(crate) struct Stack {
     frames: Vec<Frame>,
     /// How many frames there have been.
     entered: u64,
 }
 
-struct Frame {
+/// One of them.
+pub(crate) struct Frame {
     id: NonZeroU64,
-    context: SpanContext,
+    pub(crate) context: SpanContext,
     /// Of the nearest recorded span, itself included; a trace that nobody records needs none.
-    clock: Option<Clock>,
+    pub(crate) clock: Option<Clock>,
     /// The span itself and those that share its context; if it is at hand as [`UNSAMPLED`], that one counts.
     spans: u64,
 }
@@ -36,49 +36,6 @@ struct Frame {
 struct Unsampled {
     frame: NonZeroU64,
     spans: u64,
-}
-
-/// A wall-clock time and the monotonic moment it was read: all times of a trace are counted from it,
-/// so that they agree with each other and cost one reading each.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Clock {
-    wall: u64,
-    moment: Instant,
-}
-
-impl Clock {
-    /// A clock, and the time it shows now.
-    pub(crate) fn start() -> (Self, u64) {
-        let clock = Self { wall: unix_nanos(SystemTime::now()), moment: Instant::now() };
-        (clock, clock.wall)
-    }
-
-    /// The same clock or, where it has become too old, a new one; and the time it shows now.
-    #[inline]
-    pub(crate) fn go_on(self) -> (Self, u64) {
-        let elapsed = self.moment.elapsed();
-        match elapsed < CLOCK_AGE {
-            true => (self, self.after(elapsed)),
-            false => Self::start(),
-        }
-    }
-
-    /// This moment in nanoseconds since 1970.
-    #[inline]
-    pub(crate) fn now(&self) -> u64 {
-        self.after(self.moment.elapsed())
-    }
-
-    #[inline]
-    fn after(&self, elapsed: Duration) -> u64 {
-        self.wall + (elapsed.as_secs() * 1_000_000_000 + u64::from(elapsed.subsec_nanos()))
-    }
-}
-
-/// Nanoseconds since 1970; before it: 0.
-pub(crate) fn unix_nanos(time: SystemTime) -> u64 {
-    let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// The innermost span of this thread, and its clock.
@@ -116,20 +73,18 @@ pub(crate) struct Entered(NonZeroU64);
 /// Makes a span the thread's current one.
 #[inline]
 pub(crate) fn enter(context: &SpanContext, clock: Option<Clock>) -> Option<Entered> {
-    STACK
-        .try_with(|stack| {
-            let mut stack = stack.try_borrow_mut().ok()?;
-            stack.put_unsampled_back();
-            stack.entered += 1;
-            let id = NonZeroU64::new(stack.entered)?;
-            stack.frames.push(Frame { id, context: context.clone(), clock, spans: 1 });
-            if !context.is_sampled() {
-                UNSAMPLED.set(Some(Unsampled { frame: id, spans: 1 }));
-            }
-            Some(Entered(id))
-        })
-        .ok()
-        .flatten()
+    with_stack(|stack| stack.map(|stack| stack.push(context.clone(), clock)))
+}
+
+/// Lets `work` see and change what the thread is in; that is `None` if the thread is at its end, or does so already:
+/// the program's allocator, which makes room for records, may make some of its own.
+#[inline]
+pub(crate) fn with_stack<T>(work: impl Fn(Option<&mut Stack>) -> T) -> T {
+    let done = STACK.try_with(|stack| Some(work(Some(&mut *stack.try_borrow_mut().ok()?))));
+    match done {
+        Ok(Some(done)) => done,
+        _ => work(None),
+    }
 }
 
 /// Whether the thread's current span is unsampled.
@@ -184,10 +139,40 @@ impl Entered {
 }
 
 impl Stack {
+    /// The innermost span.
+    #[inline]
+    pub(crate) fn top(&self) -> Option<&Frame> {
+        self.frames.last()
+    }
+
+    /// Makes a span the innermost one.
+    #[inline(always)]
+    pub(crate) fn push(&mut self, context: SpanContext, clock: Option<Clock>) -> Entered {
+        // before the frame is put together, which is then built where it stays
+        if self.frames.len() == self.frames.capacity() {
+            self.grow();
+        }
+        self.put_unsampled_back();
+        self.entered += 1;
+        let id = NonZeroU64::new(self.entered).unwrap_or(NonZeroU64::MIN);
+        if !context.is_sampled() {
+            UNSAMPLED.set(Some(Unsampled { frame: id, spans: 1 }));
+        }
+        self.frames.push(Frame { id, context, clock, spans: 1 });
+        Entered(id)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn grow(&mut self) {
+        self.frames.reserve(self.frames.len().max(16));
+    }
+
     #[inline]
     fn leave(&mut self, id: NonZeroU64) {
         match self.frames.last() {
-            Some(frame) if frame.id == id && frame.spans == 1 => drop(self.frames.pop()),
+            // not pop(), which would move it out first
+            Some(frame) if frame.id == id && frame.spans == 1 => self.frames.truncate(self.frames.len() - 1),
             _ => self.leave_below(id),
         }
         match self.frames.last() {

@@ -3,7 +3,8 @@
 use std::marker::PhantomData;
 
 use super::SpanContext;
-use super::current::{self, Clock, Entered};
+use super::clock::Clock;
+use super::current::{self, Entered};
 
 /// Keeps a context this thread's current one until it is dropped. From [`SpanContext::enter`] and
 /// [`DetachedSpan::enter`](crate::DetachedSpan::enter). Guards may be dropped in any order.

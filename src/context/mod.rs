@@ -1,5 +1,6 @@
 //! Trace context: which span this thread is in, and the W3C headers that carry it elsewhere.
 
+mod clock;
 mod current;
 mod guard;
 #[cfg(feature = "opentelemetry")]
@@ -12,9 +13,10 @@ mod w3c;
 use std::fmt;
 use std::sync::Arc;
 
+pub(crate) use clock::{Clock, unix_nanos};
 pub(crate) use current::{
-    Clock, Entered, current, enter, enter_unsampled, is_unsampled, quietly, silence, silenced, span_and_time,
-    unix_nanos,
+    Entered, Frame, Stack, enter_unsampled, is_unsampled, quietly, silence, silenced, span_and_time,
+    with_stack,
 };
 pub use guard::ContextGuard;
 pub use w3c::ParseContextError;
@@ -44,20 +46,32 @@ pub struct SpanContext {
     pub(crate) span_id: SpanId,
     pub(crate) flags: u8,
     pub(crate) is_remote: bool,
-    state: Option<Arc<str>>,
+    pub(crate) state: Option<Arc<str>>,
 }
 
 impl SpanContext {
     /// The context of a new root: the first span of a trace with a random id.
     pub(crate) fn root(trace_id: TraceId, sampled: bool) -> Self {
-        let flags = with_sampled(RANDOM, sampled);
-        Self { trace_id, span_id: SpanId::random(), flags, is_remote: false, state: None }
+        Self::of(SpanRef::root(trace_id, sampled), None)
     }
 
     /// A new span of the same trace, which may be recorded where its parent is not, and the other way round.
     pub(crate) fn child(&self, sampled: bool) -> Self {
-        let flags = with_sampled(self.flags, sampled);
-        Self { span_id: SpanId::random(), is_remote: false, flags, ..self.clone() }
+        Self::of(self.child_ref(sampled), self.state.clone())
+    }
+
+    /// The ids and flags of a new span of the same trace.
+    #[inline]
+    pub(crate) fn child_ref(&self, sampled: bool) -> SpanRef {
+        let trace_flags = with_sampled(self.flags, sampled);
+        SpanRef { trace_id: self.trace_id, span_id: SpanId::random(), trace_flags }
+    }
+
+    /// The context of a span of this process.
+    #[inline]
+    pub(crate) fn of(span: SpanRef, state: Option<Arc<str>>) -> Self {
+        let SpanRef { trace_id, span_id, trace_flags: flags } = span;
+        Self { trace_id, span_id, flags, is_remote: false, state }
     }
 
     /// What a log record that belongs to this span says of it.
@@ -88,8 +102,17 @@ impl SpanContext {
     }
 
     /// The vendors' part, as the `tracestate` header has it; empty if there is none.
+    #[inline]
     pub fn tracestate(&self) -> &str {
         self.state.as_deref().unwrap_or_default()
+    }
+}
+
+impl SpanRef {
+    /// The first span of a trace with a random id.
+    #[inline]
+    pub(crate) fn root(trace_id: TraceId, sampled: bool) -> Self {
+        Self { trace_id, span_id: SpanId::random(), trace_flags: with_sampled(RANDOM, sampled) }
     }
 }
 

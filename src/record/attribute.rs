@@ -185,62 +185,71 @@ pub(super) trait ShortValue: Copy {
 }
 
 impl ShortValue for &str {
-    #[inline]
+    #[inline(always)]
     fn field_len(self) -> usize {
         4 + self.len()
     }
 
-    #[inline]
+    #[inline(always)]
     fn write(self, out: &mut Writer<'_>) {
         let len = self.len() as u8;
-        out.put(&[tag::VALUE, len + 2, tag::STRING, len]);
-        out.put(self.as_bytes());
+        *out.chunk() = [tag::VALUE, len + 2, tag::STRING, len];
+        out.put_short(self.as_bytes());
     }
 }
 
 impl ShortValue for bool {
-    #[inline]
+    #[inline(always)]
     fn field_len(self) -> usize {
         4
     }
 
-    #[inline]
+    #[inline(always)]
     fn write(self, out: &mut Writer<'_>) {
-        out.put(&[tag::VALUE, 2, tag::BOOL, u8::from(self)]);
+        *out.chunk() = [tag::VALUE, 2, tag::BOOL, u8::from(self)];
     }
 }
 
 impl ShortValue for i64 {
-    #[inline]
+    #[inline(always)]
     fn field_len(self) -> usize {
         3 + encoded_len_varint(self as u64)
     }
 
-    #[inline]
+    #[inline(always)]
     fn write(self, out: &mut Writer<'_>) {
-        out.put(&[tag::VALUE, self.field_len() as u8 - 2, tag::INT]);
+        let head: &mut [u8; 3] = out.chunk();
+        *head = [tag::VALUE, 1 + out.room() as u8, tag::INT];
         out.varint(self as u64);
     }
 }
 
 impl ShortValue for f64 {
-    #[inline]
+    #[inline(always)]
     fn field_len(self) -> usize {
         11
     }
 
-    #[inline]
+    #[inline(always)]
     fn write(self, out: &mut Writer<'_>) {
-        out.put(&[tag::VALUE, 9, tag::DOUBLE]);
+        *out.chunk() = [tag::VALUE, 9, tag::DOUBLE];
         out.fixed64(self.to_bits());
     }
 }
 
-/// Starts an attribute whose lengths all fit into one byte; its value follows.
-#[inline]
-pub(super) fn write_short_key(tag: u8, body_len: usize, key: &str, out: &mut Writer<'_>) {
-    out.put(&[tag, body_len as u8, tag::KEY, key.len() as u8]);
-    out.put(key.as_bytes());
+/// Writes an attribute whose lengths all fit into one byte, into exactly the bytes that it takes.
+#[inline(always)]
+pub(super) fn write_short(tag: u8, key: &str, value: impl ShortValue, out: &mut Writer<'_>) {
+    let head: &mut [u8; 4] = out.chunk();
+    *head = [tag, 2 + out.room() as u8, tag::KEY, key.len() as u8];
+    out.put_short(key.as_bytes());
+    value.write(out);
+}
+
+/// Bytes of an attribute that [`write_short`] writes.
+#[inline(always)]
+pub(super) fn short_len(key: &str, value: impl ShortValue) -> usize {
+    4 + key.len() + value.field_len()
 }
 
 /// Whether an attribute field written by [`Attribute::write`] has this key.

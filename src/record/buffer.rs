@@ -28,32 +28,41 @@ impl Buffer {
     /// Where the first byte of a record goes.
     pub(crate) const START: usize = HEADROOM;
 
-    /// Empties the buffer for a new record of at most `max_len` bytes.
-    #[inline]
-    pub(crate) fn reset(&mut self, max_len: usize) {
-        self.len = HEADROOM;
+    /// Sets how many bytes a record may have.
+    pub(crate) fn limit(&mut self, max_len: usize) {
         self.max_len = max_len.min(u32::MAX as usize);
+    }
+
+    /// Empties the buffer for a new record.
+    #[inline]
+    pub(crate) fn reset(&mut self) {
+        self.len = HEADROOM;
         self.outgrown = false;
     }
 
     /// Where the next byte goes.
+    #[inline]
     pub(crate) fn position(&self) -> usize {
         self.len
     }
 
-    pub(crate) fn outgrown(&self) -> bool {
-        self.outgrown
-    }
-
+    #[inline]
     pub(crate) fn capacity(&self) -> usize {
         self.storage.len()
     }
 
+    /// What was written from here on; nothing, if there was no room for that much.
     pub(crate) fn bytes(&self, from: usize) -> &[u8] {
-        &self.storage[from..self.len]
+        self.storage.get(from..self.len).unwrap_or_default()
+    }
+
+    /// Bytes that were written.
+    pub(crate) fn read<const COUNT: usize>(&self, from: usize) -> Option<[u8; COUNT]> {
+        self.storage.get(from..self.len)?.first_chunk().copied()
     }
 
     /// Bytes that were written, to be written over; `None` if they may not be what they should, as there was no room.
+    #[inline]
     pub(crate) fn written<const COUNT: usize>(&mut self, from: usize) -> Option<&mut [u8; COUNT]> {
         if self.outgrown {
             return None;
@@ -71,6 +80,14 @@ impl Buffer {
         }
         self.len = end;
         Some(Writer { rest: &mut self.storage[start..end] })
+    }
+
+    /// As [`claim`](Self::claim), if the storage has the room already.
+    #[inline]
+    pub(crate) fn claim_ready(&mut self, count: usize) -> Option<Writer<'_>> {
+        let rest = self.storage.get_mut(self.len..)?.get_mut(..count)?;
+        self.len += count;
+        Some(Writer { rest })
     }
 
     #[cold]
@@ -108,6 +125,18 @@ impl Buffer {
         Writer { rest: &mut self.storage[body - 1..body + extra] }.varint(count as u64);
     }
 
+    /// Where the first of the length-delimited fields (of one-byte tags) from `start` on stands of which this is true.
+    pub(crate) fn find_field(&self, start: usize, is_it: impl Fn(&[u8]) -> bool) -> Option<usize> {
+        let mut at = start;
+        for field in frames(self.bytes(start)) {
+            if is_it(field) {
+                return Some(at);
+            }
+            at += field.len();
+        }
+        None
+    }
+
     /// Takes the length-delimited field at `at` (of a one-byte tag) out; gives how many bytes that was.
     pub(crate) fn remove_field(&mut self, at: usize) -> usize {
         let Some(count) = first_field_len(self.bytes(at)) else { return 0 };
@@ -116,32 +145,33 @@ impl Buffer {
         count
     }
 
-    /// The finished record as a field of its scope: tag, length, bytes.
-    pub(crate) fn framed(&mut self) -> &[u8] {
+    /// The finished record as a field of its scope: tag, length, bytes; `None` if it has outgrown its limit.
+    #[inline]
+    pub(crate) fn framed(&mut self) -> Option<&[u8]> {
+        if self.outgrown {
+            return None;
+        }
+        let count = self.len - HEADROOM;
+        if !matches!(count, 0x80..0x4000) {
+            return Some(self.framed_by_any_length());
+        }
+        // nearly every record: two bytes of length
+        let (headroom, _) = self.storage.split_first_chunk_mut::<HEADROOM>()?;
+        headroom[HEADROOM - 3..].copy_from_slice(&[FRAME_TAG, count as u8 | 0x80, (count >> 7) as u8]);
+        self.storage.get(HEADROOM - 3..self.len)
+    }
+
+    #[cold]
+    fn framed_by_any_length(&mut self) -> &[u8] {
         if self.storage.is_empty() {
             self.grow(HEADROOM);
         }
-        let count = self.len - HEADROOM;
-        let start = match count {
-            // nearly every record: two bytes of length
-            0x80..0x4000 => {
-                let frame = [FRAME_TAG, count as u8 | 0x80, (count >> 7) as u8];
-                self.storage[HEADROOM - 3..HEADROOM].copy_from_slice(&frame);
-                HEADROOM - 3
-            }
-            _ => self.write_frame(count),
-        };
-        &self.storage[start..self.len]
-    }
-
-    /// Writes the frame of any record; gives where it starts.
-    #[cold]
-    fn write_frame(&mut self, count: usize) -> usize {
-        let start = HEADROOM - 1 - encoded_len_varint(count as u64);
+        let count = (self.len - HEADROOM) as u64;
+        let start = HEADROOM - 1 - encoded_len_varint(count);
         let mut frame = Writer { rest: &mut self.storage[start..HEADROOM] };
         frame.byte(FRAME_TAG);
-        frame.varint(count as u64);
-        start
+        frame.varint(count);
+        &self.storage[start..self.len]
     }
 }
 
@@ -173,12 +203,26 @@ impl<'a> Writer<'a> {
         self.rest = tail;
     }
 
+    /// As [`put`](Self::put), for what is short: without a call, so that little must be remembered across it.
+    #[inline(always)]
+    pub(crate) fn put_short(&mut self, bytes: &[u8]) {
+        let (head, tail) = std::mem::take(&mut self.rest).split_at_mut(bytes.len());
+        copy_short(bytes, head);
+        self.rest = tail;
+    }
+
     /// The next bytes, to be filled by their places.
     #[inline]
-    pub(crate) fn chunk<const COUNT: usize>(&mut self) -> &mut [u8; COUNT] {
+    pub(crate) fn chunk<const COUNT: usize>(&mut self) -> &'a mut [u8; COUNT] {
         let (head, tail) = std::mem::take(&mut self.rest).split_first_chunk_mut().expect("they were claimed");
         self.rest = tail;
         head
+    }
+
+    /// How many bytes are still to be filled.
+    #[inline]
+    pub(crate) fn room(&self) -> usize {
+        self.rest.len()
     }
 
     #[inline]
@@ -206,6 +250,45 @@ impl<'a> Writer<'a> {
         self.byte(tag);
         self.varint(bytes.len() as u64);
         self.put(bytes);
+    }
+}
+
+/// Copies in two strokes, from both ends, which may overlap: no loop and no call.
+#[inline(always)]
+fn copy_short(from: &[u8], to: &mut [u8]) {
+    // asked in the order of how often they come
+    let len = from.len();
+    if len >= 16 {
+        if len < 32 {
+            copy_ends::<16>(from, to);
+        } else if len < 64 {
+            copy_ends::<32>(from, to);
+        } else if len < 128 {
+            copy_ends::<64>(from, to);
+        } else {
+            to.copy_from_slice(from);
+        }
+    } else if len >= 8 {
+        copy_ends::<8>(from, to);
+    } else if len >= 4 {
+        copy_ends::<4>(from, to);
+    } else if len >= 2 {
+        copy_ends::<2>(from, to);
+    } else {
+        copy_ends::<1>(from, to);
+    }
+}
+
+/// Copies the first and the last bytes.
+#[inline(always)]
+fn copy_ends<const COUNT: usize>(from: &[u8], to: &mut [u8]) {
+    if let (Some(first), Some(last)) = (from.first_chunk::<COUNT>(), from.last_chunk::<COUNT>()) {
+        if let Some(to_first) = to.first_chunk_mut() {
+            *to_first = *first;
+        }
+        if let Some(to_last) = to.last_chunk_mut() {
+            *to_last = *last;
+        }
     }
 }
 

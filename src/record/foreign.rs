@@ -85,7 +85,8 @@ pub(crate) struct DroppedBefore {
 impl SpanRecord {
     /// As [`begin`](Self::begin), without limits of our own.
     pub(crate) fn begin_foreign(&mut self, head: &SpanHead<'_>, max_bytes: usize) {
-        self.begin(head, &NO_LIMITS, max_bytes);
+        self.limit(&NO_LIMITS, max_bytes);
+        self.begin(head);
     }
 
     /// Counts what was dropped before. The last that is told of a span, as nothing is counted on top of it.

@@ -32,6 +32,7 @@ impl TraceId {
 }
 
 impl SpanId {
+    #[inline]
     pub(crate) fn random() -> Self {
         Self(random_non_zero().to_be_bytes())
     }
@@ -59,15 +60,14 @@ macro_rules! lower_hex {
 }
 lower_hex!(TraceId SpanId);
 
-/// Xoroshiro128++ of one thread, and the process generation it was seeded in.
-#[derive(Clone, Copy)]
-struct Random {
-    state: [u64; 2],
-    generation: u32,
-}
+/// No process is that far from the first one.
+const UNSEEDED: u32 = u32::MAX;
 
 thread_local! {
-    static RANDOM: Cell<Random> = const { Cell::new(Random { state: [0; 2], generation: 0 }) };
+    /// Xoroshiro128++ of this thread.
+    static RANDOM: Cell<[u64; 2]> = const { Cell::new([0; 2]) };
+    /// The process generation that it was seeded in.
+    static SEEDED: Cell<u32> = const { Cell::new(UNSEEDED) };
 }
 
 #[inline]
@@ -83,29 +83,26 @@ fn random_non_zero() -> u64 {
 /// 64 random bits; not for secrets.
 #[inline]
 pub(crate) fn random() -> u64 {
-    RANDOM.with(|cell| {
-        let mut random = cell.get();
-        if random.state == [0; 2] || random.generation != fork::generation() {
-            random = seed();
-        }
-        let [first, mut second] = random.state;
-        let number = first.wrapping_add(second).rotate_left(17).wrapping_add(first);
-        second ^= first;
-        random.state = [first.rotate_left(49) ^ second ^ (second << 21), second.rotate_left(28)];
-        cell.set(random);
-        number
-    })
+    if SEEDED.get() != fork::generation() {
+        seed();
+    }
+    let [first, mut second] = RANDOM.get();
+    let number = first.wrapping_add(second).rotate_left(17).wrapping_add(first);
+    second ^= first;
+    RANDOM.set([first.rotate_left(49) ^ second ^ (second << 21), second.rotate_left(28)]);
+    number
 }
 
 /// The operating system's randomness comes with the hash keys of std; after a fork those are the
 /// parent's, so the process and the time are mixed in.
 #[cold]
-fn seed() -> Random {
+#[inline(never)]
+fn seed() {
     let generation = fork::generation();
     let keys = RandomState::new();
     let salt = (std::process::id(), generation, std::thread::current().id(), SystemTime::now());
-    let state = [keys.hash_one((&salt, 0)), keys.hash_one((&salt, 1)) | 1];
-    Random { state, generation }
+    RANDOM.set([keys.hash_one((&salt, 0)), keys.hash_one((&salt, 1)) | 1]);
+    SEEDED.set(generation);
 }
 
 #[cfg(test)]

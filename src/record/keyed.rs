@@ -1,38 +1,33 @@
 //! The attributes of a record, each key once, in the bytes of the record itself.
 
 use super::Value;
-use super::attribute::{Attribute, ShortValue, field_has_key, write_short_key};
-use super::buffer::{Buffer, Nested, Writer};
+use super::attribute::{Attribute, ShortValue, field_has_key, short_len, write_short};
+use super::buffer::{Buffer, Nested};
 
-/// A record's bytes, and where in them its attributes stand: of a key set twice the last value counts.
+/// A record's bytes, and what must be known to set its attributes: of a key set twice the last value counts.
 #[derive(Debug, Default)]
 pub(super) struct Keyed {
     pub(super) buffer: Buffer,
-    /// Of the record, then of the part of it that is open.
-    keys: Vec<KeySlot>,
-    /// A bit for the hash of each of them: a key whose bit is not set is new.
-    seen: u64,
-    /// What holds for the attributes of what is being written: the part that is open, or the record.
-    tag: u8,
-    most: u32,
-    first_key: usize,
-    /// What holds for those of the record.
-    rules: Rules,
+    /// What is being written: the part that is open, or the record.
+    fields: Fields,
+    /// The most characters of a string, in the record and its parts; the largest number if there is no limit.
+    value_length: usize,
     pub(super) dropped: u32,
     /// The part that is being written.
     pub(super) part: Option<Part>,
-    /// Where the fields stand that can be replaced; 0 is no place, as the headroom is there.
-    replaceable: [u32; 4],
 }
 
-/// What holds for the attributes of a record.
+/// The fields of a record or of a part of it that can be found again.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Rules {
-    pub(super) tag: u8,
-    /// How many there may be.
-    pub(super) most: u32,
-    /// The most characters of a string, also in the parts of a record.
-    pub(super) value_length: Option<usize>,
+struct Fields {
+    /// A bit for each key: one whose bit is not set is new.
+    seen: u64,
+    /// How many attributes more there may be.
+    room: u32,
+    /// From here on all fields are length-delimited and have a tag of one byte.
+    start: u32,
+    /// Of an attribute.
+    tag: u8,
 }
 
 /// What holds for the attributes of a part of a record, such as an event of a span.
@@ -50,97 +45,103 @@ pub(super) struct Part {
     nested: Nested,
     dropped_tag: u8,
     pub(super) dropped: u32,
-}
-
-/// An attribute that is already written: a hash of its key and where it stands.
-#[derive(Debug, Clone, Copy)]
-struct KeySlot {
-    hash: u32,
-    at: u32,
+    /// Of the record around it.
+    around: Fields,
 }
 
 impl Keyed {
-    /// Starts a new record of at most `max_bytes` in the old storage.
-    #[inline]
-    pub(super) fn begin(&mut self, rules: Rules, max_bytes: usize) {
-        self.buffer.reset(max_bytes);
-        self.keys.clear();
-        self.seen = 0;
-        self.rules = rules;
-        (self.tag, self.most, self.first_key) = (rules.tag, rules.most, 0);
-        self.dropped = 0;
-        self.part = None;
-        self.replaceable = [0; 4];
+    /// Sets the limits of the next records: how many bytes each may have, and each string value characters.
+    pub(super) fn limit(&mut self, max_bytes: usize, value_length: Option<usize>) {
+        self.buffer.limit(max_bytes);
+        self.value_length = value_length.unwrap_or(usize::MAX);
     }
 
-    // where it is inlined, the kind of the value is known, and the hash of a literal key is a constant
+    /// Starts a new record in the old storage. Its attributes have this tag, and there may be so `most` of them. It begins
+    /// with `fixed_len` bytes that are no length-delimited fields.
+    #[inline]
+    pub(super) fn begin(&mut self, tag: u8, most: u32, fixed_len: usize) {
+        self.buffer.reset();
+        let start = (Buffer::START + fixed_len) as u32;
+        self.fields = Fields { seen: Mark::NO_KEY, room: most, start, tag };
+        self.dropped = 0;
+        self.part = None;
+    }
+
+    // where it is inlined, the kind of the value is known, and the mark of a literal key is a constant
     #[inline(always)]
     pub(super) fn set(&mut self, key: &str, value: Value<'_>) {
-        if self.part.is_some() {
-            self.close_part();
-        }
+        self.close_part();
         self.put(key, value);
     }
 
     /// Sets an attribute of the part that is open, if one is, or of the record.
     #[inline(always)]
     fn put(&mut self, key: &str, value: Value<'_>) {
-        let hash = hash(key.as_bytes());
+        let mark = Mark::of(key.as_bytes());
         match value {
-            Value::Str(text) => self.put_text(key, hash, text),
-            Value::Int(number) => self.put_int(key, hash, number),
-            Value::Float(number) => self.put_float(key, hash, number),
-            Value::Bool(truth) => self.put_bool(key, hash, truth),
-            other => self.put_any(key, hash, other),
+            Value::Str(text) => self.put_text(key, mark, text),
+            Value::Int(number) => self.put_int(key, mark, number),
+            Value::Float(number) => self.put_float(key, mark, number),
+            Value::Bool(truth) => self.put_bool(key, mark, truth),
+            other => self.put_any(key, mark, other),
         }
     }
 
-    fn put_text(&mut self, key: &str, hash: u32, text: &str) {
-        let is_whole = self.rules.value_length.is_none_or(|longest| text.len() <= longest);
-        if !is_whole || !self.put_short(key, hash, text) {
-            self.put_any(key, hash, Value::Str(text));
+    fn put_text(&mut self, key: &str, mark: Mark, text: &str) {
+        if text.len() > self.value_length || !self.put_short(key, mark, text) {
+            self.put_long_text(key, mark, text);
         }
     }
 
-    fn put_int(&mut self, key: &str, hash: u32, number: i64) {
-        if !self.put_short(key, hash, number) {
-            self.put_any(key, hash, Value::Int(number));
+    fn put_int(&mut self, key: &str, mark: Mark, number: i64) {
+        if !self.put_short(key, mark, number) {
+            self.put_long_int(key, mark, number);
         }
     }
 
-    fn put_float(&mut self, key: &str, hash: u32, number: f64) {
-        if !self.put_short(key, hash, number) {
-            self.put_any(key, hash, Value::Float(number));
+    fn put_float(&mut self, key: &str, mark: Mark, number: f64) {
+        if !self.put_short(key, mark, number) {
+            self.put_any(key, mark, Value::Float(number));
         }
     }
 
-    fn put_bool(&mut self, key: &str, hash: u32, truth: bool) {
-        if !self.put_short(key, hash, truth) {
-            self.put_any(key, hash, Value::Bool(truth));
+    fn put_bool(&mut self, key: &str, mark: Mark, truth: bool) {
+        if !self.put_short(key, mark, truth) {
+            self.put_any(key, mark, Value::Bool(truth));
         }
     }
 
-    /// The way of nearly all attributes: the key is new and every length fits into one byte. False if not.
+    /// The way of nearly all attributes: the key is new, every length fits into one byte, and there is room. False if
+    /// not.
     #[inline(always)]
-    fn put_short(&mut self, key: &str, hash: u32, value: impl ShortValue) -> bool {
-        let body_len = 2 + key.len() + value.field_len();
-        let is_welcome = self.keys.len() - self.first_key < self.most as usize;
-        if key.is_empty() || body_len >= 0x80 || !is_welcome || !self.is_new(hash) {
+    fn put_short(&mut self, key: &str, mark: Mark, value: impl ShortValue) -> bool {
+        let Fields { seen, room, tag, .. } = self.fields;
+        let len = short_len(key, value);
+        if len >= 0x80 || room == 0 || mark.is_in(seen) {
             return false;
         }
-        let at = self.buffer.position();
-        let Some(mut out) = self.buffer.claim(2 + body_len) else { return false };
-        // noted before the bytes are copied: less must be remembered across the copying
-        self.seen |= bit(hash);
-        self.keys.push(KeySlot { hash, at: at as u32 });
-        write_short_key(self.tag, body_len, key, &mut out);
-        value.write(&mut out);
+        let Some(mut out) = self.buffer.claim_ready(len) else { return false };
+        self.fields.seen = mark.added_to(seen);
+        self.fields.room = room - 1;
+        write_short(tag, key, value, &mut out);
         true
     }
 
+    #[cold]
     #[inline(never)]
-    fn put_any(&mut self, key: &str, hash: u32, value: Value<'_>) {
-        if !self.write(key, hash, value) {
+    fn put_long_text(&mut self, key: &str, mark: Mark, text: &str) {
+        self.put_any(key, mark, Value::Str(text));
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn put_long_int(&mut self, key: &str, mark: Mark, number: i64) {
+        self.put_any(key, mark, Value::Int(number));
+    }
+
+    #[inline(never)]
+    fn put_any(&mut self, key: &str, mark: Mark, value: Value<'_>) {
+        if !self.write(key, mark, value) {
             match &mut self.part {
                 Some(part) => part.dropped += 1,
                 None => self.dropped += 1,
@@ -148,10 +149,12 @@ impl Keyed {
         }
     }
 
-    /// Makes a nested message that was opened in the buffer the part that attributes go to.
+    /// Makes a nested message that was opened in the buffer the part that attributes go to. They are its last fields.
     pub(super) fn open_part(&mut self, nested: Nested, rules: PartRules) {
-        self.part = Some(Part { nested, dropped_tag: rules.dropped_tag, dropped: 0 });
-        (self.tag, self.most, self.first_key) = (rules.tag, rules.most, self.keys.len());
+        let start = self.buffer.position() as u32;
+        let fields = Fields { seen: Mark::NO_KEY, room: rules.most, start, tag: rules.tag };
+        let around = std::mem::replace(&mut self.fields, fields);
+        self.part = Some(Part { nested, dropped_tag: rules.dropped_tag, dropped: 0, around });
     }
 
     /// Sets an attribute of the part that is open.
@@ -165,27 +168,32 @@ impl Keyed {
     /// make the whole request unreadable.
     #[inline]
     pub(super) fn close_part(&mut self) {
+        if self.part.is_some() {
+            self.close();
+        }
+    }
+
+    #[inline(never)]
+    fn close(&mut self) {
         if let Some(part) = self.part.take() {
-            self.keys.truncate(self.first_key);
-            (self.tag, self.most, self.first_key) = (self.rules.tag, self.rules.most, 0);
+            self.fields = part.around;
             self.write_count(part.dropped_tag, part.dropped);
             self.buffer.close(&part.nested);
         }
     }
 
-    fn write(&mut self, key: &str, hash: u32, value: Value<'_>) -> bool {
-        let Some(attribute) = Attribute::new(key, value, self.rules.value_length) else { return false };
-        if let Some(index) = self.find(hash, key) {
-            let at = self.keys.remove(index).at as usize;
-            self.remove(at);
-        } else if self.keys.len() - self.first_key >= self.most as usize {
+    fn write(&mut self, key: &str, mark: Mark, value: Value<'_>) -> bool {
+        let Some(attribute) = Attribute::new(key, value, Some(self.value_length)) else { return false };
+        let tag = self.fields.tag;
+        if mark.is_in(self.fields.seen) && self.remove(|field| field[0] == tag && field_has_key(field, key)) {
+            self.fields.room += 1;
+        } else if self.fields.room == 0 {
             return false;
         }
-        let at = self.buffer.position();
         let Some(mut out) = self.buffer.claim(attribute.field_len()) else { return false };
-        attribute.write(self.tag, &mut out);
-        self.seen |= bit(hash);
-        self.keys.push(KeySlot { hash, at: at as u32 });
+        attribute.write(tag, &mut out);
+        self.fields.seen = mark.added_to(self.fields.seen);
+        self.fields.room -= 1;
         true
     }
 
@@ -200,35 +208,10 @@ impl Keyed {
         self.dropped
     }
 
-    /// Room for a length-delimited field of so many bytes instead of the one that this place had before.
-    pub(super) fn replace(&mut self, place: usize, field_len: usize) -> Option<Writer<'_>> {
-        // forgotten first: there may be no room for the new one
-        self.take_back(place);
-        let at = self.buffer.position();
-        let out = self.buffer.claim(field_len)?;
-        self.replaceable[place] = at as u32;
-        Some(out)
-    }
-
-    /// Takes out the field that this place has, if there is one.
-    pub(super) fn take_back(&mut self, place: usize) {
+    /// Takes out the record's field with this tag, if there is one.
+    pub(super) fn take_back(&mut self, tag: u8) {
         self.close_part();
-        let before = std::mem::take(&mut self.replaceable[place]);
-        if before > 0 {
-            self.remove(before as usize);
-        }
-    }
-
-    /// Notes that the field at `at` can be replaced.
-    #[inline]
-    pub(super) fn note(&mut self, place: usize, at: usize) {
-        self.replaceable[place] = at as u32;
-    }
-
-    /// Whether there is a field at this place.
-    #[inline]
-    pub(super) fn has(&self, place: usize) -> bool {
-        self.replaceable[place] > 0
+        self.remove(|field| field[0] == tag);
     }
 
     /// Writes a count, unless it is 0.
@@ -246,54 +229,57 @@ impl Keyed {
     /// The finished record's framed bytes; `None` if it has outgrown what can ever be sent.
     #[inline]
     pub(super) fn framed(&mut self) -> Option<&[u8]> {
-        if self.buffer.outgrown() { None } else { Some(self.buffer.framed()) }
+        self.buffer.framed()
     }
 
     /// How much storage the record holds on to.
-    pub(super) fn capacity(&self) -> usize {
-        self.buffer.capacity() + self.keys.capacity() * size_of::<KeySlot>()
-    }
-
-    /// Whether no key of what is being written can be the one with this hash.
     #[inline]
-    fn is_new(&self, hash: u32) -> bool {
-        self.seen & bit(hash) == 0 || self.current_keys().iter().all(|slot| slot.hash != hash)
+    pub(super) fn capacity(&self) -> usize {
+        self.buffer.capacity()
     }
 
-    fn find(&self, hash: u32, key: &str) -> Option<usize> {
-        if self.is_new(hash) {
-            return None;
-        }
-        let is_it =
-            |slot: &KeySlot| slot.hash == hash && field_has_key(self.buffer.bytes(slot.at as usize), key);
-        self.current_keys().iter().position(is_it).map(|index| self.first_key + index)
-    }
-
-    /// Of the part that is open, if one is, or of the record.
-    fn current_keys(&self) -> &[KeySlot] {
-        &self.keys[self.first_key..]
-    }
-
-    /// Takes a field out; what stands behind it moves forward.
+    /// Takes out the first field of what is being written of which this is true, and says whether there was one. What
+    /// stands behind it moves forward.
     #[cold]
-    fn remove(&mut self, at: usize) {
-        let removed = self.buffer.remove_field(at);
-        for slot in self.keys.iter_mut().filter(|slot| slot.at as usize > at) {
-            slot.at -= removed as u32;
-        }
-        for place in self.replaceable.iter_mut().filter(|place| **place as usize > at) {
-            *place -= removed as u32;
+    fn remove(&mut self, is_it: impl Fn(&[u8]) -> bool) -> bool {
+        match self.buffer.find_field(self.fields.start as usize, is_it) {
+            Some(at) => {
+                self.buffer.remove_field(at);
+                true
+            }
+            None => false,
         }
     }
 }
 
-#[inline]
-fn bit(hash: u32) -> u64 {
-    // the upper bits are mixed best
-    1 << (hash >> 26)
+/// What a key leaves behind, so that most keys that are new are known to be: one of 63 bits. The last bit is always set
+/// and belongs to the empty key, which is never new.
+#[derive(Clone, Copy)]
+struct Mark(u64);
+
+impl Mark {
+    const NO_KEY: u64 = 1 << 63;
+
+    #[inline(always)]
+    fn of(key: &[u8]) -> Self {
+        match key {
+            [] => Self(Self::NO_KEY),
+            key => Self(1 << (u64::from(hash(key)) * 63 >> 32)),
+        }
+    }
+
+    #[inline(always)]
+    fn is_in(self, seen: u64) -> bool {
+        seen & self.0 != 0
+    }
+
+    #[inline(always)]
+    fn added_to(self, seen: u64) -> u64 {
+        seen | self.0
+    }
 }
 
-/// Tells most keys apart by their length and both ends; equal hashes are compared in full.
+/// Tells most keys apart by their length and both ends.
 #[inline]
 fn hash(key: &[u8]) -> u32 {
     let (head, tail) = match (key.first_chunk(), key.last_chunk()) {

@@ -3,7 +3,7 @@
 use super::attribute::AnyValue;
 use super::buffer::field_len;
 use super::id::{SpanId, TraceId};
-use super::keyed::{Keyed, Rules};
+use super::keyed::Keyed;
 use super::{LogLimits, Severity, Value};
 
 /// Tags of `LogRecord`.
@@ -20,10 +20,6 @@ mod tag {
     pub(super) const OBSERVED_TIME: u8 = 0x59;
     pub(super) const EVENT_NAME: u8 = 0x62;
 }
-
-/// The fields of a log record that can be replaced.
-const SEVERITY_TEXT: usize = 0;
-const EVENT_NAME: usize = 1;
 
 /// What is known when a log record is emitted.
 #[derive(Debug, Clone, Copy)]
@@ -46,6 +42,7 @@ pub(crate) struct SpanRef {
 #[derive(Debug, Default)]
 pub(crate) struct LogRecord {
     keyed: Keyed,
+    has_severity_text: bool,
 }
 
 impl LogRecord {
@@ -57,8 +54,9 @@ impl LogRecord {
     }
 
     pub(super) fn begin_bare(&mut self, limits: &LogLimits, max_bytes: usize) {
-        let rules = Rules { tag: tag::ATTRIBUTE, most: limits.attributes, value_length: limits.value_length };
-        self.keyed.begin(rules, max_bytes);
+        self.keyed.limit(max_bytes, limits.value_length);
+        self.keyed.begin(tag::ATTRIBUTE, limits.attributes, 0);
+        self.has_severity_text = false;
     }
 
     pub(super) fn write_body(&mut self, body: Value<'_>) {
@@ -75,24 +73,29 @@ impl LogRecord {
 
     /// Says the severity in the words of where it comes from.
     pub(crate) fn set_severity_text(&mut self, text: &str) {
-        self.set_text(SEVERITY_TEXT, tag::SEVERITY_TEXT, text);
+        if self.has_severity_text {
+            self.keyed.take_back(tag::SEVERITY_TEXT);
+        }
+        self.has_severity_text = true;
+        self.write_text(tag::SEVERITY_TEXT, text);
     }
 
     pub(crate) fn set_event_name(&mut self, name: &str) {
-        self.set_text(EVENT_NAME, tag::EVENT_NAME, name);
+        self.keyed.take_back(tag::EVENT_NAME);
+        self.write_text(tag::EVENT_NAME, name);
     }
 
     #[inline]
-    fn set_text(&mut self, place: usize, tag: u8, text: &str) {
-        if let Some(mut out) = self.keyed.replace(place, field_len(text.len())) {
+    fn write_text(&mut self, tag: u8, text: &str) {
+        if let Some(mut out) = self.keyed.buffer.claim(field_len(text.len())) {
             out.field(tag, text.as_bytes());
         }
     }
 
     /// Ends the record and gives its framed bytes; `None` if it has outgrown what can ever be sent.
     pub(crate) fn finish(&mut self, severity: Severity, end: &LogEnd) -> Option<&[u8]> {
-        if !self.keyed.has(SEVERITY_TEXT) {
-            self.set_severity_text(severity.name());
+        if !self.has_severity_text {
+            self.write_text(tag::SEVERITY_TEXT, severity.name());
         }
         self.write_end(severity.number(), end)
     }

@@ -68,7 +68,7 @@ impl MetricRecord {
     pub(crate) fn begin(&mut self, head: &MetricHead<'_>, max_bytes: usize) {
         // the largest message that decoders read
         self.max_bytes = max_bytes.min(i32::MAX as usize);
-        self.buffer.reset(usize::MAX);
+        self.buffer.reset();
         self.shape = Some(head.shape);
         self.head_len = head.len();
         self.data_len = head.shape.settings_len();
@@ -142,7 +142,7 @@ impl MetricRecord {
         if let Some(data) = self.data.take() {
             self.buffer.close(&data);
         }
-        if self.points == 0 { &[] } else { self.buffer.framed() }
+        if self.points == 0 { &[] } else { self.buffer.framed().unwrap_or_default() }
     }
 }
 

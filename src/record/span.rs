@@ -2,8 +2,8 @@
 
 use super::buffer::{Buffer, field_len};
 use super::id::{SpanId, TraceId};
-use super::keyed::{Keyed, PartRules, Rules};
-use super::{SpanLimits, Value};
+use super::keyed::{Keyed, PartRules};
+use super::{SpanLimits, SpanRef, Value};
 
 /// Tags of `Span`.
 mod tag {
@@ -50,18 +50,28 @@ mod tag {
 const REMOTE_KNOWN: u32 = 0x100;
 const REMOTE: u32 = 0x200;
 
-/// The fields of a span that can be replaced.
-const STATUS: usize = 0;
-const NAME: usize = 1;
-const PARENT: usize = 2;
-const TRACE_STATE: usize = 3;
-
-/// The start of a record, which is always the same long.
+/// Where things stand in the start of a record, which is always the same long.
 mod head {
-    pub(super) const LEN: usize = 43;
+    pub(super) const LEN: usize = 54;
     pub(super) const TRACE_ID: usize = 2;
-    pub(super) const FLAGS: usize = 39;
+    pub(super) const SPAN_ID: usize = 20;
+    pub(super) const START_TIME: usize = 29;
+    pub(super) const END_TIME: usize = 38;
+    pub(super) const KIND: usize = 47;
+    pub(super) const FLAGS: usize = 50;
 }
+
+/// The start of a record with all that is the same in all of them.
+const HEAD: [u8; head::LEN] = {
+    let mut fixed = [0; head::LEN];
+    [fixed[head::TRACE_ID - 2], fixed[head::TRACE_ID - 1]] = [tag::TRACE_ID, 16];
+    [fixed[head::SPAN_ID - 2], fixed[head::SPAN_ID - 1]] = [tag::SPAN_ID, 8];
+    fixed[head::START_TIME - 1] = tag::START_TIME;
+    fixed[head::END_TIME - 1] = tag::END_TIME;
+    fixed[head::KIND - 1] = tag::KIND;
+    [fixed[head::FLAGS - 2], fixed[head::FLAGS - 1]] = tag::FLAGS;
+    fixed
+};
 
 /// The role of a span among its neighbours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -89,6 +99,7 @@ pub enum Status<'a> {
 }
 
 /// What is known when a span starts.
+#[derive(Clone, Copy)]
 pub(crate) struct SpanHead<'a> {
     pub(crate) trace_id: TraceId,
     pub(crate) span_id: SpanId,
@@ -97,6 +108,7 @@ pub(crate) struct SpanHead<'a> {
     pub(crate) trace_flags: u8,
     pub(crate) trace_state: &'a str,
     pub(crate) name: &'a str,
+    pub(crate) kind: SpanKind,
     pub(crate) start: u64,
 }
 
@@ -124,9 +136,7 @@ pub(crate) struct LinkTarget<'a> {
 pub(crate) struct SpanRecord {
     pub(super) keyed: Keyed,
     limits: SpanLimits,
-    kind: SpanKind,
-    /// The status is final.
-    is_ok: bool,
+    status: Said,
     start: u64,
     events: u32,
     links: u32,
@@ -134,88 +144,106 @@ pub(crate) struct SpanRecord {
     pub(super) dropped_links: u32,
 }
 
+/// What somebody has said about how it went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Said {
+    #[default]
+    Nothing,
+    Error,
+    /// That is final.
+    Ok,
+}
+
 impl SpanRecord {
+    /// Sets what the next spans may carry, and how many bytes each may have.
+    pub(crate) fn limit(&mut self, limits: &SpanLimits, max_bytes: usize) {
+        self.keyed.limit(max_bytes, limits.value_length);
+        self.limits = *limits;
+    }
+
     /// Starts a new span in the old storage.
     #[inline]
-    pub(crate) fn begin(&mut self, head: &SpanHead<'_>, limits: &SpanLimits, max_bytes: usize) {
-        let rules = Rules { tag: tag::ATTRIBUTE, most: limits.attributes, value_length: limits.value_length };
-        self.keyed.begin(rules, max_bytes);
-        self.limits = *limits;
-        self.kind = SpanKind::Internal;
-        self.is_ok = false;
+    pub(crate) fn begin(&mut self, head: &SpanHead<'_>) {
+        self.keyed.begin(tag::ATTRIBUTE, self.limits.attributes, head::LEN);
+        self.status = Said::Nothing;
         self.start = head.start;
         (self.events, self.links) = (0, 0);
         (self.dropped_events, self.dropped_links) = (0, 0);
         self.write_head(head);
     }
 
-    #[inline]
+    #[inline(always)]
     fn write_head(&mut self, head: &SpanHead<'_>) {
-        let parent_len = if head.parent.is_some() { 10 } else { 0 };
-        let state_len = if head.trace_state.is_empty() { 0 } else { field_len(head.trace_state.len()) };
-        let name_len = if head.name.is_empty() { 0 } else { field_len(head.name.len()) };
-        let parent_at = self.keyed.buffer.position() + head::LEN;
-        let state_at = parent_at + parent_len;
-        let name_at = state_at + state_len;
-        let Some(mut out) = self.keyed.buffer.claim(head::LEN + parent_len + state_len + name_len) else {
-            return;
-        };
-        let fixed: &mut [u8; head::LEN] = out.chunk();
-        fixed[..2].copy_from_slice(&[tag::TRACE_ID, 16]);
-        fixed[head::TRACE_ID..18].copy_from_slice(&head.trace_id.0);
-        fixed[18..20].copy_from_slice(&[tag::SPAN_ID, 8]);
-        fixed[20..28].copy_from_slice(&head.span_id.0);
-        fixed[28] = tag::START_TIME;
-        fixed[29..37].copy_from_slice(&head.start.to_le_bytes());
-        fixed[37..39].copy_from_slice(&tag::FLAGS);
-        fixed[head::FLAGS..].copy_from_slice(&flags(head.trace_flags, head.parent_is_remote).to_le_bytes());
-        if let Some(parent) = head.parent {
-            let field: &mut [u8; 10] = out.chunk();
-            field[..2].copy_from_slice(&[tag::PARENT_SPAN_ID, 8]);
-            field[2..].copy_from_slice(&parent.0);
+        // nearly every span: a short name, and a parent without vendors' notes
+        let is_usual = head.trace_state.is_empty() && matches!(head.name.len(), 1..0x80);
+        match head.parent.filter(|_| is_usual) {
+            Some(parent) => self.write_usual_head(head, parent),
+            // as a copy, so that the head itself need not be in memory
+            None => self.write_any_head(&{ *head }),
         }
-        if state_len > 0 {
-            out.field(tag::TRACE_STATE, head.trace_state.as_bytes());
-        }
-        if name_len > 0 {
-            out.field(tag::NAME, head.name.as_bytes());
-        }
-        if parent_len > 0 {
-            self.keyed.note(PARENT, parent_at);
-        }
-        if state_len > 0 {
-            self.keyed.note(TRACE_STATE, state_at);
-        }
-        if name_len > 0 {
-            self.keyed.note(NAME, name_at);
-        }
+    }
+
+    #[inline(always)]
+    fn write_usual_head(&mut self, head: &SpanHead<'_>, parent: SpanId) {
+        let Some(mut out) = self.keyed.buffer.claim(head::LEN + 12 + head.name.len()) else { return };
+        write_fixed(head, out.chunk());
+        let field: &mut [u8; 12] = out.chunk();
+        field[..2].copy_from_slice(&[tag::PARENT_SPAN_ID, 8]);
+        field[2..10].copy_from_slice(&parent.0);
+        field[10..].copy_from_slice(&[tag::NAME, head.name.len() as u8]);
+        out.put_short(head.name.as_bytes());
+    }
+
+    #[inline(never)]
+    fn write_any_head(&mut self, head: &SpanHead<'_>) {
+        let parent = head.parent.as_ref().map_or(&[][..], |parent| &parent.0);
+        let fields = [
+            (tag::PARENT_SPAN_ID, parent),
+            (tag::TRACE_STATE, head.trace_state.as_bytes()),
+            (tag::NAME, head.name.as_bytes()),
+        ];
+        let fields = fields.iter().filter(|(_, value)| !value.is_empty());
+        let len: usize = fields.clone().map(|(_, value)| field_len(value.len())).sum();
+        let Some(mut out) = self.keyed.buffer.claim(head::LEN + len) else { return };
+        write_fixed(head, out.chunk());
+        fields.for_each(|(tag, value)| out.field(*tag, value));
+    }
+
+    /// What it says of itself; `None` if there was no room for it.
+    pub(crate) fn span(&self) -> Option<SpanRef> {
+        let head: [u8; head::LEN] = self.keyed.buffer.read(Buffer::START)?;
+        let trace_id = TraceId(*head[head::TRACE_ID..].first_chunk()?);
+        let span_id = SpanId(*head[head::SPAN_ID..].first_chunk()?);
+        Some(SpanRef { trace_id, span_id, trace_flags: head[head::FLAGS] })
     }
 
     /// Makes the span a child of another one than it was begun as.
     pub(crate) fn set_parent(&mut self, parent: &NewParent<'_>) {
-        self.keyed.close_part();
-        let start = Buffer::START;
-        if let Some(trace_id) = self.keyed.buffer.written(start + head::TRACE_ID) {
-            *trace_id = parent.trace_id.0;
-        }
-        if let Some(bytes) = self.keyed.buffer.written(start + head::FLAGS) {
-            *bytes = flags(parent.trace_flags, parent.is_remote).to_le_bytes();
-        }
-        self.set_text(PARENT, tag::PARENT_SPAN_ID, &parent.span_id.0);
-        self.set_text(TRACE_STATE, tag::TRACE_STATE, parent.trace_state.as_bytes());
+        self.write_over(head::TRACE_ID, parent.trace_id.0);
+        self.write_over(head::FLAGS, flags(parent.trace_flags, parent.is_remote).to_le_bytes());
+        self.replace(tag::PARENT_SPAN_ID, &parent.span_id.0);
+        self.replace(tag::TRACE_STATE, parent.trace_state.as_bytes());
     }
 
     pub(crate) fn set_name(&mut self, name: &str) {
-        self.set_text(NAME, tag::NAME, name.as_bytes());
+        self.replace(tag::NAME, name.as_bytes());
     }
 
     /// Nothing is left of a field whose new value is empty.
-    fn set_text(&mut self, place: usize, tag: u8, text: &[u8]) {
-        if text.is_empty() {
-            return self.keyed.take_back(place);
+    fn replace(&mut self, tag: u8, value: &[u8]) {
+        self.keyed.take_back(tag);
+        if !value.is_empty() {
+            if let Some(mut out) = self.keyed.buffer.claim(field_len(value.len())) {
+                out.field(tag, value);
+            }
         }
-        if let Some(mut out) = self.keyed.replace(place, field_len(text.len())) {
-            out.field(tag, text);
+    }
+
+    /// Changes what stands at a place of the head.
+    #[inline]
+    fn write_over<const COUNT: usize>(&mut self, place: usize, bytes: [u8; COUNT]) {
+        if let Some(written) = self.keyed.buffer.written(Buffer::START + place) {
+            *written = bytes;
         }
     }
 
@@ -225,32 +253,34 @@ impl SpanRecord {
     }
 
     pub(crate) fn set_kind(&mut self, kind: SpanKind) {
-        self.kind = kind;
+        self.write_over(head::KIND, [kind as u8]);
     }
 
     pub(crate) fn set_status(&mut self, status: Status<'_>) {
-        if self.is_ok {
-            return;
+        match self.status {
+            Said::Ok => return,
+            Said::Error => self.keyed.take_back(tag::STATUS),
+            Said::Nothing => self.close_part(),
         }
-        let (code, message) = match status {
-            Status::Ok => (1, ""),
-            Status::Error(message) => (2, message),
+        let (said, code, message) = match status {
+            Status::Ok => (Said::Ok, 1, ""),
+            Status::Error(message) => (Said::Error, 2, message),
         };
+        self.status = said;
         let message_len = if message.is_empty() { 0 } else { field_len(message.len()) };
-        let Some(mut out) = self.keyed.replace(STATUS, field_len(message_len + 2)) else { return };
+        let Some(mut out) = self.keyed.buffer.claim(field_len(message_len + 2)) else { return };
         out.byte(tag::STATUS);
         out.varint(message_len as u64 + 2);
         if message_len > 0 {
             out.field(tag::status::MESSAGE, message.as_bytes());
         }
         out.put(&[tag::status::CODE, code]);
-        self.is_ok = status == Status::Ok;
     }
 
     /// Whether somebody has said how it went.
     #[cfg(feature = "tracing")]
     pub(crate) fn has_status(&self) -> bool {
-        self.keyed.has(STATUS)
+        self.status != Said::Nothing
     }
 
     /// Opens an event; false when the span has as many as it may.
@@ -322,15 +352,19 @@ impl SpanRecord {
     #[inline]
     pub(crate) fn finish(&mut self, end: u64) -> Option<&[u8]> {
         self.close_part();
-        if let Some(mut out) = self.keyed.buffer.claim(11) {
-            out.put(&[tag::KIND, self.kind as u8, tag::END_TIME]);
-            // a clock set back must not make a span that collectors refuse
-            out.fixed64(end.max(self.start));
+        if self.keyed.dropped() | self.dropped_events | self.dropped_links != 0 {
+            self.write_dropped();
         }
+        // a clock set back must not make a span that collectors refuse
+        self.write_over(head::END_TIME, end.max(self.start).to_le_bytes());
+        self.keyed.framed()
+    }
+
+    #[cold]
+    fn write_dropped(&mut self) {
         self.keyed.write_count(tag::DROPPED_ATTRIBUTES, self.keyed.dropped());
         self.keyed.write_count(tag::DROPPED_EVENTS, self.dropped_events);
         self.keyed.write_count(tag::DROPPED_LINKS, self.dropped_links);
-        self.keyed.framed()
     }
 
     /// How much storage the record holds on to.
@@ -339,6 +373,18 @@ impl SpanRecord {
     }
 }
 
+/// Writes what all spans begin with.
+#[inline(always)]
+fn write_fixed(head: &SpanHead<'_>, fixed: &mut [u8; head::LEN]) {
+    *fixed = HEAD;
+    fixed[head::TRACE_ID..][..16].copy_from_slice(&head.trace_id.0);
+    fixed[head::SPAN_ID..][..8].copy_from_slice(&head.span_id.0);
+    fixed[head::START_TIME..][..8].copy_from_slice(&head.start.to_le_bytes());
+    fixed[head::KIND] = head.kind as u8;
+    fixed[head::FLAGS..].copy_from_slice(&flags(head.trace_flags, head.parent_is_remote).to_le_bytes());
+}
+
+#[inline]
 fn flags(trace_flags: u8, is_remote: bool) -> u32 {
     u32::from(trace_flags) | REMOTE_KNOWN | if is_remote { REMOTE } else { 0 }
 }

@@ -6,7 +6,7 @@ use super::Source;
 use crate::context::Clock;
 use crate::fork;
 use crate::pool::Pool;
-use crate::record::{SpanHead, SpanKind, SpanRecord};
+use crate::record::{SpanHead, SpanRecord};
 
 /// A span's record and where it goes. Reused on its thread, tracer and all: starting a span of the same
 /// tracer again touches no shared counter.
@@ -22,25 +22,26 @@ thread_local! {
 }
 
 impl OpenSpan {
-    /// Begins a record of at most `largest` bytes.
-    #[inline]
-    pub(super) fn begin(
-        source: &Arc<Source>,
-        head: &SpanHead<'_>,
-        kind: SpanKind,
-        clock: Clock,
-        largest: usize,
-    ) -> Box<Self> {
-        let mut open = Pool::take(&POOL).unwrap_or_else(|| {
-            Box::new(Self { record: SpanRecord::default(), clock, source: Arc::clone(source), generation: 0 })
-        });
-        if !Arc::ptr_eq(&open.source, source) {
-            open.source = Arc::clone(source);
-        }
+    #[inline(always)]
+    pub(super) fn begin(source: &Arc<Source>, head: &SpanHead<'_>, clock: Clock) -> Box<Self> {
+        let mut open = match Pool::take(&POOL) {
+            Some(open) if Arc::ptr_eq(&open.source, source) => open,
+            other => Self::for_source(other, source, clock),
+        };
         open.clock = clock;
         open.generation = fork::generation();
-        open.record.begin(head, source.outlet.limits(), largest);
-        open.record.set_kind(kind);
+        open.record.begin(head);
+        open
+    }
+
+    /// Storage that was used before or not, made ready for spans of this tracer.
+    #[cold]
+    fn for_source(used: Option<Box<Self>>, source: &Arc<Source>, clock: Clock) -> Box<Self> {
+        let mut open = used.unwrap_or_else(|| {
+            Box::new(Self { record: SpanRecord::default(), clock, source: Arc::clone(source), generation: 0 })
+        });
+        open.source = Arc::clone(source);
+        open.record.limit(&source.limits, source.largest.unwrap_or_default());
         open
     }
 

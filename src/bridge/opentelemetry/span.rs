@@ -104,10 +104,10 @@ fn write(span: &SpanData, record: &mut SpanRecord, largest: usize) {
         trace_flags: context.trace_flags().to_u8(),
         trace_state: &context.trace_state().header(),
         name: &span.name,
+        kind: kind(&span.span_kind),
         start: unix_nanos(span.start_time),
     };
     record.begin_foreign(&head, largest);
-    record.set_kind(kind(&span.span_kind));
     for attribute in &span.attributes {
         with_value(&attribute.value, |value| record.set(attribute.key.as_str(), value));
     }

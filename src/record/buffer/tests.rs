@@ -8,7 +8,8 @@ const EDGES: [usize; 6] = [126, 127, 128, 16_383, 16_384, 2_097_152];
 
 fn empty(max_len: usize) -> Buffer {
     let mut buffer = Buffer::default();
-    buffer.reset(max_len);
+    buffer.limit(max_len);
+    buffer.reset();
     buffer
 }
 
@@ -53,7 +54,7 @@ fn a_frame_of_any_length_gets_the_shortest_length_prefix() {
     for count in EDGES.into_iter().chain([0, 1]) {
         let mut buffer = empty(usize::MAX);
         fill(&mut buffer, b'x', count);
-        assert_eq!(buffer.framed(), framed(count), "{count}");
+        assert_eq!(buffer.framed().unwrap(), framed(count), "{count}");
     }
 }
 
@@ -75,9 +76,9 @@ fn a_buffer_grows_to_its_limit_and_not_beyond() {
     for max_len in [HEADROOM, 100, 511, 512, 513, 100_000] {
         let mut buffer = empty(max_len);
         assert!(fill(&mut buffer, b'x', max_len - HEADROOM));
-        assert!(!buffer.outgrown() && buffer.capacity() <= max_len, "{max_len}");
+        assert!(buffer.framed().is_some() && buffer.capacity() <= max_len, "{max_len}");
         assert!(!fill(&mut buffer, b'y', 1));
-        assert!(buffer.outgrown(), "{max_len}");
+        assert!(buffer.framed().is_none(), "{max_len}");
         assert_eq!(buffer.bytes(HEADROOM).len(), max_len - HEADROOM, "the byte too many left no trace");
     }
 }
@@ -88,16 +89,17 @@ fn a_nested_message_that_outgrows_by_its_length_prefix_is_noticed() {
     let nested = buffer.open(0x5a).unwrap();
     assert!(fill(&mut buffer, b'x', 128));
     buffer.close(&nested);
-    assert!(buffer.outgrown());
+    assert!(buffer.framed().is_none());
 }
 
 #[test]
 fn a_reset_forgets_that_it_had_outgrown() {
     let mut buffer = empty(10);
     assert!(!fill(&mut buffer, b'x', 100));
-    buffer.reset(1000);
-    assert!(fill(&mut buffer, b'x', 100) && !buffer.outgrown());
-    assert_eq!(buffer.framed(), framed(100));
+    buffer.limit(1000);
+    buffer.reset();
+    assert!(fill(&mut buffer, b'x', 100) && buffer.framed().is_some());
+    assert_eq!(buffer.framed().unwrap(), framed(100));
 }
 
 #[test]

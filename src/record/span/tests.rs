@@ -20,7 +20,8 @@ const AMPLE: usize = 1 << 20;
 
 fn begun(limits: &SpanLimits, max_bytes: usize) -> SpanRecord {
     let mut record = SpanRecord::default();
-    record.begin(&head("a name"), limits, max_bytes);
+    record.limit(limits, max_bytes);
+    record.begin(&head("a name"));
     record
 }
 
@@ -33,6 +34,7 @@ fn head(name: &str) -> SpanHead<'_> {
         trace_flags: 1,
         trace_state: "",
         name,
+        kind: SpanKind::Internal,
         start: 1000,
     }
 }

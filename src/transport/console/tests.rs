@@ -73,9 +73,11 @@ fn a_span_is_printed_with_all_that_it_can_have() {
         trace_flags: 1,
         trace_state: "vendor=1",
         name: "checkout \"now\"",
+        kind: SpanKind::Internal,
         start: 1_700_000_000_000_000_000,
     };
-    span.begin(&head, &SpanLimits::default(), AMPLE);
+    span.limit(&SpanLimits::default(), AMPLE);
+    span.begin(&head);
     span.set("text", Value::Str("naïve\n"));
     assert!(span.open_event("retry", 1_700_000_000_000_000_001));
     span.set_in_part("attempt", Value::Int(-2));

@@ -79,9 +79,11 @@ impl Story {
             trace_flags: self.trace_flags,
             trace_state: &self.trace_state,
             name: &self.name,
+            kind: SpanKind::Internal,
             start: self.start,
         };
-        record.begin(&head, limits, max_bytes);
+        record.limit(limits, max_bytes);
+        record.begin(&head);
         for step in &self.steps {
             match step {
                 Step::Set((key, value)) => record.set(key, *value),

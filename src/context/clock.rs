@@ -1,0 +1,134 @@
+//! The time as spans tell it.
+
+use std::num::NonZeroU64;
+use std::time::SystemTime;
+
+/// A trace keeps its first span's clock so long, in nanoseconds; then the wall clock is asked again, as it may have been
+/// set.
+const CLOCK_AGE: u64 = 60_000_000_000;
+
+/// A moment, and how far the wall clock was from the monotonic one then: all times of a trace are counted from it, so
+/// that they agree with each other and cost one reading each.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Clock {
+    since: u64,
+    ahead: NonZeroU64,
+}
+
+impl Clock {
+    /// A clock, and the time it shows now.
+    #[inline]
+    pub(crate) fn start() -> (Self, u64) {
+        let clock = Self::set();
+        (clock, clock.at(clock.since))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn set() -> Self {
+        let (wall, since) = (unix_nanos(SystemTime::now()), monotonic_nanos());
+        // the difference wraps round where the wall clock is behind; that it is none may be a nanosecond off
+        let ahead = NonZeroU64::new(wall.wrapping_sub(since)).unwrap_or(NonZeroU64::MIN);
+        Self { since, ahead }
+    }
+
+    /// The same clock or, where it has become too old, a new one; and the time it shows now.
+    #[inline]
+    pub(crate) fn go_on(self) -> (Self, u64) {
+        let moment = monotonic_nanos();
+        match moment.wrapping_sub(self.since) < CLOCK_AGE {
+            true => (self, self.at(moment)),
+            false => Self::start(),
+        }
+    }
+
+    /// This moment in nanoseconds since 1970.
+    #[inline]
+    pub(crate) fn now(&self) -> u64 {
+        self.at(monotonic_nanos())
+    }
+
+    #[inline]
+    fn at(&self, moment: u64) -> u64 {
+        moment.wrapping_add(self.ahead.get())
+    }
+}
+
+/// Nanoseconds since 1970; before it: 0.
+pub(crate) fn unix_nanos(time: SystemTime) -> u64 {
+    let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Nanoseconds since some moment before the program's start; they never go back.
+///
+/// What [`std::time::Instant`] asks the system for, too, but as the one number that is needed here: its way through a
+/// second reading and their difference takes three times as long, and every span goes it twice.
+#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+#[allow(unsafe_code)]
+#[inline]
+fn monotonic_nanos() -> u64 {
+    use std::ffi::{c_int, c_long};
+
+    #[repr(C)]
+    struct Time {
+        seconds: i64,
+        nanos: c_long,
+    }
+    unsafe extern "C" {
+        fn clock_gettime(clock: c_int, time: *mut Time) -> c_int;
+    }
+    const MONOTONIC: c_int = 1;
+
+    let mut time = Time { seconds: 0, nanos: 0 };
+    // SAFETY: the C library writes nothing but the two numbers of a `timespec`, which are these where a pointer has 64
+    // bits. It cannot fail, as every Linux has this clock.
+    unsafe { clock_gettime(MONOTONIC, &raw mut time) };
+    time.seconds as u64 * 1_000_000_000 + time.nanos as u64
+}
+
+#[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]
+fn monotonic_nanos() -> u64 {
+    instant_nanos()
+}
+
+/// The same by the standard library's means.
+#[cfg(any(test, not(all(target_os = "linux", target_pointer_width = "64"))))]
+fn instant_nanos() -> u64 {
+    use std::sync::OnceLock;
+    use std::time::Instant;
+
+    static FIRST: OnceLock<Instant> = OnceLock::new();
+    let elapsed = FIRST.get_or_init(Instant::now).elapsed();
+    elapsed.as_secs() * 1_000_000_000 + u64::from(elapsed.subsec_nanos())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_ways_to_the_monotonic_clock_go_on_at_the_same_pace() {
+        let readings = || (monotonic_nanos(), instant_nanos());
+        let mut before = readings();
+        let first = before;
+        for _ in 0..10_000 {
+            let now = readings();
+            assert!(now.0 >= before.0 && now.1 >= before.1, "{before:?}, then {now:?}");
+            before = now;
+        }
+        let (one, other) = (before.0 - first.0, before.1 - first.1);
+        // whoever was interrupted between two readings has lost no more than that
+        assert!(one.abs_diff(other) < 1_000_000_000, "{one} and {other} ns");
+        assert!(one > 0 && other > 0);
+    }
+
+    #[test]
+    fn a_clock_shows_the_time_of_day() {
+        let (clock, begun) = Clock::start();
+        let wall = unix_nanos(SystemTime::now());
+        let (_, later) = clock.go_on();
+        assert!(begun <= wall && wall.abs_diff(later) < 10_000_000_000, "{begun}, {wall}, {later}");
+        assert!(clock.now() >= later);
+    }
+}
