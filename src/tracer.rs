@@ -44,6 +44,8 @@ struct Source {
     judge: Judge,
     /// The sampler need not be asked about what is inside an unsampled span.
     skips_below_unsampled: bool,
+    /// Nor about what is inside a sampled one, and there is an exporter for it.
+    keeps_below_sampled: bool,
     limits: SpanLimits,
     /// The largest span that any exporter can send; `None` if none takes spans.
     largest: Option<usize>,
@@ -59,11 +61,18 @@ struct Judge {
 
 impl Tracer {
     pub(crate) fn new(outlet: Arc<Outlet>, scope: Arc<Scope>) -> Self {
-        let sampler = outlet.sampler();
-        let skips_below_unsampled = sampler.keeps_nothing_below_unsampled();
-        let judge = Judge { sampler, is_idle: outlet.is_idle() };
-        let (limits, largest) = (*outlet.limits(), outlet.largest_record(Signal::Traces));
-        Self { source: Arc::new(Source { outlet, scope, judge, skips_below_unsampled, limits, largest }) }
+        let (sampler, limits) = (outlet.sampler(), *outlet.limits());
+        let largest = outlet.largest_record(Signal::Traces);
+        let source = Source {
+            judge: Judge { sampler, is_idle: outlet.is_idle() },
+            skips_below_unsampled: sampler.keeps_nothing_below_unsampled(),
+            keeps_below_sampled: sampler.keeps_all_below_sampled() && largest.is_some(),
+            outlet,
+            scope,
+            limits,
+            largest,
+        };
+        Self { source: Arc::new(source) }
     }
 
     /// Starts a span, a child of this thread's current one, and makes it current until it is dropped.
@@ -200,7 +209,40 @@ impl<'a> SpanBuilder<'a> {
 
     #[inline]
     fn ask_sampler(self) -> Span {
-        context::with_stack(|stack| self.begin(stack))
+        context::with_stack(|stack| match stack {
+            Some(stack) => self.begin_below(stack),
+            None => self.begin(None),
+        })
+    }
+
+    /// The way of nearly all spans: below one that is recorded, from now on. Any other is begun as it must be.
+    #[inline(never)]
+    fn begin_below(&self, stack: &mut Stack) -> Span {
+        let source = &self.tracer.source;
+        let is_usual = source.keeps_below_sampled && self.start.is_none() && !context::silenced();
+        let around = match (&self.parent, stack.top()) {
+            (Parent::Current, Some(around)) if is_usual && around.context.is_sampled() => around,
+            _ => return self.begin(Some(stack)),
+        };
+        let (parent, Some(clock)) = (&around.context, around.clock) else { return self.begin(Some(stack)) };
+        if parent.state.is_some() {
+            return self.begin(Some(stack));
+        }
+        let span = parent.child_ref(true);
+        let (clock, now) = clock.go_on();
+        let head = SpanHead {
+            trace_id: span.trace_id,
+            span_id: span.span_id,
+            parent: Some(parent.span_id),
+            parent_is_remote: parent.is_remote,
+            trace_flags: span.trace_flags,
+            trace_state: "",
+            name: self.name,
+            kind: self.kind,
+            start: now,
+        };
+        let open = OpenSpan::begin(source, &head, clock);
+        Span::entered(Some(open), stack.push_below_sampled(SpanContext::of(span, None), clock))
     }
 
     #[inline(never)]
@@ -216,10 +258,10 @@ impl<'a> SpanBuilder<'a> {
         let span = parent.map_or_else(|| SpanRef::root(trace_id, true), |parent| parent.child_ref(true));
         let mut clock = around.and_then(|frame| frame.clock);
         let open = if context::silenced() { None } else { self.open(span, parent, &mut clock) };
-        let state = parent.and_then(|parent| parent.state.clone());
+        let context = SpanContext::of(span, parent.and_then(|parent| parent.state.clone()));
         match stack {
-            Some(stack) => Span::entered(open, stack.push(SpanContext::of(span, state), clock)),
-            None => Span::alone(open, SpanContext::of(span, state)),
+            Some(stack) => Span::entered(open, stack.push(context, clock)),
+            None => Span::alone(open, context),
         }
     }
 
@@ -266,7 +308,6 @@ impl<'a> SpanBuilder<'a> {
     }
 
     /// `None` if there is no exporter to send it. The clock becomes the span's.
-    #[inline(always)]
     fn open(
         &self,
         span: SpanRef,

@@ -9,7 +9,7 @@ use super::{SpanContext, suppress};
 use crate::record::SpanRef;
 
 thread_local! {
-    static STACK: RefCell<Stack> = const { RefCell::new(Stack { frames: Vec::new(), entered: 0 }) };
+    static STACK: RefCell<Stack> = const { RefCell::new(Stack::new()) };
     /// The top of the stack, if that is an unsampled span: at hand for all the spans inside it.
     static UNSAMPLED: Cell<Option<Unsampled>> = const { Cell::new(None) };
     static SILENCED: Cell<bool> = const { Cell::new(false) };
@@ -17,9 +17,12 @@ thread_local! {
 
 /// The spans that a thread is in, innermost last.
 pub(crate) struct Stack {
+    /// The first `depth` of them; behind those are some that were left and are used again, which is cheaper than to
+    /// move frames in and out.
     frames: Vec<Frame>,
-    /// How many frames there have been.
-    entered: u64,
+    depth: usize,
+    /// The last id that was given to a frame.
+    entered: NonZeroU64,
 }
 
 /// One of them.
@@ -44,7 +47,7 @@ pub(crate) fn current() -> Option<(SpanContext, Option<Clock>)> {
     STACK
         .try_with(|stack| {
             let stack = stack.try_borrow().ok()?;
-            let frame = stack.frames.last()?;
+            let frame = stack.top()?;
             Some((frame.context.clone(), frame.clock))
         })
         .ok()
@@ -56,7 +59,7 @@ pub(crate) fn current() -> Option<(SpanContext, Option<Clock>)> {
 pub(crate) fn span_and_time() -> (Option<SpanRef>, u64) {
     let current = STACK.try_with(|stack| {
         let stack = stack.try_borrow().ok()?;
-        let frame = stack.frames.last()?;
+        let frame = stack.top()?;
         let now = frame.clock.map_or_else(|| unix_nanos(SystemTime::now()), |clock| clock.go_on().1);
         Some((frame.context.span_ref(), now))
     });
@@ -131,7 +134,8 @@ impl Entered {
         STACK
             .try_with(|stack| {
                 let stack = stack.try_borrow().ok()?;
-                stack.frames.iter().rfind(|frame| frame.id == self.0).map(|frame| frame.context.clone())
+                let mut frames = stack.frames.iter().take(stack.depth);
+                frames.rfind(|frame| frame.id == self.0).map(|frame| frame.context.clone())
             })
             .ok()
             .flatten()
@@ -139,43 +143,68 @@ impl Entered {
 }
 
 impl Stack {
+    const fn new() -> Self {
+        Self { frames: Vec::new(), depth: 0, entered: NonZeroU64::MIN }
+    }
+
     /// The innermost span.
     #[inline]
     pub(crate) fn top(&self) -> Option<&Frame> {
-        self.frames.last()
+        self.frames.get(self.depth.wrapping_sub(1))
     }
 
     /// Makes a span the innermost one.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn push(&mut self, context: SpanContext, clock: Option<Clock>) -> Entered {
-        // before the frame is put together, which is then built where it stays
-        if self.frames.len() == self.frames.capacity() {
-            self.grow();
-        }
         self.put_unsampled_back();
-        self.entered += 1;
-        let id = NonZeroU64::new(self.entered).unwrap_or(NonZeroU64::MIN);
         if !context.is_sampled() {
-            UNSAMPLED.set(Some(Unsampled { frame: id, spans: 1 }));
+            UNSAMPLED.set(Some(Unsampled { frame: self.next_id(), spans: 1 }));
         }
-        self.frames.push(Frame { id, context, clock, spans: 1 });
+        self.push_frame(context, clock)
+    }
+
+    /// Makes a sampled span below the sampled one that is innermost the innermost one.
+    #[inline(always)]
+    pub(crate) fn push_below_sampled(&mut self, context: SpanContext, clock: Clock) -> Entered {
+        self.push_frame(context, Some(clock))
+    }
+
+    #[inline(always)]
+    fn push_frame(&mut self, context: SpanContext, clock: Option<Clock>) -> Entered {
+        let id = self.next_id();
+        self.entered = id;
+        match self.frames.get_mut(self.depth) {
+            Some(frame) => {
+                (frame.id, frame.clock, frame.spans) = (id, clock, 1);
+                frame.context = context;
+            }
+            None => self.grow(Frame { id, context, clock, spans: 1 }),
+        }
+        self.depth += 1;
         Entered(id)
     }
 
     #[cold]
     #[inline(never)]
-    fn grow(&mut self) {
-        self.frames.reserve(self.frames.len().max(16));
+    fn grow(&mut self, frame: Frame) {
+        self.frames.push(frame);
+    }
+
+    #[inline]
+    fn next_id(&self) -> NonZeroU64 {
+        self.entered.saturating_add(1)
     }
 
     #[inline]
     fn leave(&mut self, id: NonZeroU64) {
-        match self.frames.last() {
-            // not pop(), which would move it out first
-            Some(frame) if frame.id == id && frame.spans == 1 => self.frames.truncate(self.frames.len() - 1),
+        match self.frames.get_mut(self.depth.wrapping_sub(1)) {
+            Some(frame) if frame.id == id && frame.spans == 1 => {
+                frame.context.state = None;
+                self.depth -= 1;
+            }
             _ => self.leave_below(id),
         }
-        match self.frames.last() {
+        match self.top() {
             Some(frame) if !frame.context.is_sampled() => {
                 UNSAMPLED.set(Some(Unsampled { frame: frame.id, spans: frame.spans }));
             }
@@ -185,10 +214,12 @@ impl Stack {
 
     #[cold]
     fn leave_below(&mut self, id: NonZeroU64) {
+        self.frames.truncate(self.depth);
         self.frames.retain_mut(|frame| {
             frame.spans -= u64::from(frame.id == id);
             frame.spans > 0
         });
+        self.depth = self.frames.len();
     }
 
     /// Before the stack changes.
@@ -196,7 +227,7 @@ impl Stack {
     fn put_unsampled_back(&mut self) {
         if let Some(unsampled) = UNSAMPLED.get() {
             UNSAMPLED.set(None);
-            if let Some(frame) = self.frames.last_mut() {
+            if let Some(frame) = self.frames.get_mut(self.depth.wrapping_sub(1)) {
                 frame.spans = unsampled.spans;
             }
         }

@@ -174,24 +174,27 @@ impl SpanRecord {
 
     #[inline(always)]
     fn write_head(&mut self, head: &SpanHead<'_>) {
-        // nearly every span: a short name, and a parent without vendors' notes
-        let is_usual = head.trace_state.is_empty() && matches!(head.name.len(), 1..0x80);
-        match head.parent.filter(|_| is_usual) {
-            Some(parent) => self.write_usual_head(head, parent),
+        if !self.write_usual_head(head) {
             // as a copy, so that the head itself need not be in memory
-            None => self.write_any_head(&{ *head }),
+            self.write_any_head(&{ *head });
         }
     }
 
+    /// Nearly every span has a short name, and a parent without vendors' notes. False if not, or if there is no room yet.
     #[inline(always)]
-    fn write_usual_head(&mut self, head: &SpanHead<'_>, parent: SpanId) {
-        let Some(mut out) = self.keyed.buffer.claim(head::LEN + 12 + head.name.len()) else { return };
+    fn write_usual_head(&mut self, head: &SpanHead<'_>) -> bool {
+        let SpanHead { parent: Some(parent), trace_state: "", name, .. } = *head else { return false };
+        if !matches!(name.len(), 1..0x80) {
+            return false;
+        }
+        let Some(mut out) = self.keyed.buffer.claim_ready(head::LEN + 12 + name.len()) else { return false };
         write_fixed(head, out.chunk());
         let field: &mut [u8; 12] = out.chunk();
         field[..2].copy_from_slice(&[tag::PARENT_SPAN_ID, 8]);
         field[2..10].copy_from_slice(&parent.0);
-        field[10..].copy_from_slice(&[tag::NAME, head.name.len() as u8]);
-        out.put_short(head.name.as_bytes());
+        field[10..].copy_from_slice(&[tag::NAME, name.len() as u8]);
+        out.put_short(name.as_bytes());
+        true
     }
 
     #[inline(never)]
