@@ -23,6 +23,28 @@ pub(super) struct Level {
 pub(super) struct Raised {
     records: usize,
     bytes: usize,
+    /// What the level rose by beyond that record.
+    pub(super) ahead: Room,
+}
+
+/// So many records of so many bytes together.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Room {
+    pub(super) records: usize,
+    pub(super) bytes: usize,
+}
+
+impl Room {
+    /// Takes a part of it, if that is there.
+    #[inline]
+    pub(super) fn take(&mut self, records: usize, bytes: usize) -> bool {
+        let is_there = records <= self.records && bytes <= self.bytes;
+        if is_there {
+            self.records -= records;
+            self.bytes -= bytes;
+        }
+        is_there
+    }
 }
 
 impl Level {
@@ -49,8 +71,17 @@ impl Level {
     }
 
     /// Makes room for so many records of so many bytes together; `None` if there is not enough.
-    #[inline]
     pub(super) fn rise_by(&self, more: usize, by: usize) -> Option<Raised> {
+        self.rise(more, by, |_, _| Room::default())
+    }
+
+    /// The same, and for what `ahead` makes of the records and bytes that are there then.
+    pub(super) fn rise(
+        &self,
+        more: usize,
+        by: usize,
+        ahead: impl Fn(usize, usize) -> Room,
+    ) -> Option<Raised> {
         // as strict as the rest: a caller in line that still sees no room is certain to be woken for it
         let mut now = self.now.load(Ordering::SeqCst);
         loop {
@@ -59,6 +90,8 @@ impl Level {
             if records > self.records || bytes > self.bytes {
                 return None;
             }
+            let ahead = ahead(records, bytes);
+            let (records, bytes) = (records + ahead.records, bytes + ahead.bytes);
             // sequentially consistent with the worker's wish to be woken: one of the two sees the other
             match self.now.compare_exchange_weak(
                 now,
@@ -66,7 +99,7 @@ impl Level {
                 Ordering::SeqCst,
                 Ordering::SeqCst,
             ) {
-                Ok(_) => return Some(Raised { records, bytes }),
+                Ok(_) => return Some(Raised { records, bytes, ahead }),
                 Err(changed) => now = changed,
             }
         }
@@ -123,7 +156,12 @@ impl Float {
         self.records.store(mark.records as u64, Ordering::SeqCst);
     }
 
-    #[inline]
+    /// The level at which it rings; one beyond all levels if it does not.
+    pub(super) fn mark(&self) -> (usize, usize) {
+        let read = |mark: &AtomicU64| mark.load(Ordering::SeqCst).try_into().unwrap_or(usize::MAX);
+        (read(&self.records), read(&self.bytes))
+    }
+
     pub(super) fn lift(&self, level: Raised) {
         let records = self.records.load(Ordering::SeqCst);
         let bytes = self.bytes.load(Ordering::SeqCst);
@@ -159,7 +197,7 @@ mod tests {
     }
 
     fn raised(records: usize, bytes: usize) -> Raised {
-        Raised { records, bytes }
+        Raised { records, bytes, ahead: Room::default() }
     }
 
     #[test]

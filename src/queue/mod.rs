@@ -8,8 +8,8 @@ mod door;
 mod level;
 mod shard;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, MutexGuard};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
@@ -18,11 +18,14 @@ use crate::record::{Chunk, Scope, Signal};
 use crate::stats::{Books, Refusal};
 use door::Door;
 pub(crate) use level::WakeAt;
-use level::{Float, Level};
-use shard::Shards;
+use level::{Float, Level, Raised, Room};
+use shard::{Open, Shard, Shards};
 
 /// A chunk is handed over when the next record would make it larger than this.
 const CHUNK_BYTES: usize = 32 << 10;
+/// What a shard takes of the queue's room ahead of its records, at most.
+const MOST_RECORDS_AHEAD: usize = 64;
+const MOST_BYTES_AHEAD: usize = 16 << 10;
 /// Empty chunks that an idle program keeps.
 const IDLE_SPARES: usize = 2;
 
@@ -72,24 +75,92 @@ impl Queue {
     /// it was told to.
     #[inline]
     pub(crate) fn push(&self, scope: &Arc<Scope>, frame: &[u8], records: usize) {
+        let shard = self.shards.mine();
+        let mut open = shard.lock();
+        // nothing else is to be asked: room is not kept for large records, nor in a closed queue
+        if open.take_room(records, frame.len()) {
+            return open.append(scope, frame, records, self);
+        }
+        self.push_with_new_room(shard, open, scope, frame, records);
+    }
+
+    #[inline(never)]
+    fn push_with_new_room(
+        &self,
+        shard: &Shard,
+        mut open: MutexGuard<'_, Open>,
+        scope: &Arc<Scope>,
+        frame: &[u8],
+        records: usize,
+    ) {
         // what will never find room must not wait for it
         if frame.len() > self.largest_record || records > self.most_records() {
+            drop(open);
             return self.turn_away(scope, Refusal::TooLarge, records);
         }
-        let raised = match self.door.is_queued_up() && self.must_line_up(records, frame.len()) {
-            false => self.level.rise_by(records, frame.len()),
-            true => None,
+        // asked under the lock: the worker's last look comes after the closing, so it sees this record
+        if self.is_closed() {
+            drop(open);
+            return self.turn_away(scope, Refusal::AfterShutdown, records);
+        }
+        if let Some(raised) = self.raise(records, frame.len()) {
+            let left_over = shard.keep_room(&mut open, raised.ahead);
+            self.level.fall(left_over.records, left_over.bytes);
+            open.append(scope, frame, records, self);
+            drop(open);
+            return self.float.lift(raised);
+        }
+        drop(open);
+        self.push_after_waiting(shard, scope, frame, records);
+    }
+
+    #[cold]
+    fn push_after_waiting(&self, shard: &Shard, scope: &Arc<Scope>, frame: &[u8], records: usize) {
+        let Some(raised) = self.wait_for_room(records, frame.len()) else {
+            let is_closed = self.is_closed();
+            let refusal = if is_closed { Refusal::AfterShutdown } else { Refusal::QueueFull };
+            return self.turn_away(scope, refusal, records);
         };
-        match raised.or_else(|| self.wait_for_room(records, frame.len())) {
-            Some(raised) => {
-                if !self.shards.append(scope, frame, records, self) {
-                    self.release(records, frame.len());
-                    return self.turn_away(scope, Refusal::AfterShutdown, records);
-                }
-                self.float.lift(raised);
-            }
-            None if self.is_closed() => self.turn_away(scope, Refusal::AfterShutdown, records),
-            None => self.turn_away(scope, Refusal::QueueFull, records),
+        let mut open = shard.lock();
+        if self.is_closed() {
+            drop(open);
+            self.release(records, frame.len());
+            return self.turn_away(scope, Refusal::AfterShutdown, records);
+        }
+        open.append(scope, frame, records, self);
+        drop(open);
+        self.float.lift(raised);
+    }
+
+    /// Makes room for records, and for some more where there is plenty: so few of them touch what all callers share.
+    fn raise(&self, records: usize, bytes: usize) -> Option<Raised> {
+        if self.door.is_queued_up() {
+            return if self.must_line_up(records, bytes) { None } else { self.level.rise_by(records, bytes) };
+        }
+        self.level.rise(records, bytes, |records, bytes| self.room_ahead(records, bytes))
+    }
+
+    /// What a shard may take ahead at this level: little of what is left up to the next mark, however many do so.
+    fn room_ahead(&self, records: usize, bytes: usize) -> Room {
+        let (capacity, mark) = (self.level.capacity(), self.float.mark());
+        let share = |limit: usize, mark: usize, level: usize| {
+            limit.min(mark.saturating_sub(1)).saturating_sub(level) / (2 * self.shards.count())
+        };
+        Room {
+            records: share(capacity.0, mark.0, records).min(MOST_RECORDS_AHEAD),
+            bytes: share(capacity.1, mark.1, bytes).min(MOST_BYTES_AHEAD).min(self.largest_record),
+        }
+    }
+
+    /// Gives up the room that callers have taken ahead, so that the level is exact.
+    fn call_in(&self, which: impl Fn(&Shard) -> bool) {
+        let mut is_more = false;
+        self.shards.take_room(which, |room| {
+            self.level.fall(room.records, room.bytes);
+            is_more |= room != Room::default();
+        });
+        if is_more {
+            self.door.room_made();
         }
     }
 
@@ -107,7 +178,7 @@ impl Queue {
 
     /// Accepts what the worker has made itself and keeps itself, if there is room: it cannot wait for itself.
     pub(crate) fn admit(&self, signal: Signal, records: usize, bytes: usize) -> bool {
-        let has_room = self.level.rise_by(records, bytes).is_some();
+        let has_room = self.rise_exactly(records, bytes).is_some();
         if has_room {
             self.admitted[signal as usize].fetch_add(records as u64, Ordering::SeqCst);
         }
@@ -120,9 +191,17 @@ impl Queue {
     }
 
     #[cold]
-    fn wait_for_room(&self, records: usize, bytes: usize) -> Option<level::Raised> {
-        let enter = || self.level.rise_by(records, bytes);
+    fn wait_for_room(&self, records: usize, bytes: usize) -> Option<Raised> {
+        let enter = || self.rise_exactly(records, bytes);
         self.door.wait(records, || self.float.press(), enter, || self.is_closed())
+    }
+
+    /// Makes room for records if there is any, though others may have taken it ahead.
+    fn rise_exactly(&self, records: usize, bytes: usize) -> Option<Raised> {
+        self.level.rise_by(records, bytes).or_else(|| {
+            self.call_in(Shard::has_room);
+            self.level.rise_by(records, bytes)
+        })
     }
 
     /// All records that were accepted, by signal.
@@ -136,18 +215,19 @@ impl Queue {
 
     /// Records and bytes that are queued or in the worker's hands.
     pub(crate) fn level(&self) -> (usize, usize) {
+        self.call_in(Shard::has_room);
         self.level.read()
     }
 
     /// Asks for a note when the queue reaches a level; true if it is there already or callers wait.
     pub(crate) fn wake_at(&self, wake_at: WakeAt) -> bool {
         self.float.set(wake_at);
-        wake_at.is_reached(self.level.read()) || self.door.is_queued_up()
+        wake_at.is_reached(self.level()) || self.door.is_queued_up()
     }
 
     /// Whether a wait now would end in a stall or a loss.
     pub(crate) fn is_pressing(&self) -> bool {
-        self.pressure().is_reached(self.level.read()) || self.door.is_queued_up()
+        self.pressure().is_reached(self.level()) || self.door.is_queued_up()
     }
 
     /// Three quarters full.
@@ -200,6 +280,8 @@ impl Queue {
     /// From now on records are turned away, and blocked callers go on.
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::SeqCst);
+        // all of them, or one could still be looked at by somebody else
+        self.call_in(|_| true);
         self.door.room_made();
     }
 

@@ -1,9 +1,11 @@
 //! Where callers put their records: a few open chunks, each behind a lock of its own.
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::mem;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::level::Room;
 use super::{CHUNK_BYTES, Queue};
 use crate::record::{Chunk, Scope, Signal};
 
@@ -22,10 +24,16 @@ pub(super) struct Shards(Box<[Shard]>);
 /// The lock is std's: it keeps its state in itself, so that a fork elsewhere cannot leave it held.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-struct Shard(Mutex<Open>);
+pub(super) struct Shard {
+    open: Mutex<Open>,
+    /// Whether there may be room in it that is not used yet; asked without the lock.
+    has_room: AtomicBool,
+}
 
 #[derive(Debug, Default)]
-struct Open {
+pub(super) struct Open {
+    /// What the next records may take: the level has risen by it already.
+    room: Room,
     chunks: [Option<Box<Chunk>>; Signal::COUNT],
     accepted: [u64; Signal::COUNT],
 }
@@ -41,28 +49,9 @@ impl Shards {
         self.0.len()
     }
 
-    /// False if the queue was closed.
-    #[inline]
-    pub(super) fn append(&self, scope: &Arc<Scope>, frame: &[u8], records: usize, queue: &Queue) -> bool {
-        let signal = scope.signal as usize;
-        let mut open = self.mine().lock();
-        // asked under the lock: the worker's last look comes after the closing, so it sees this record
-        if queue.is_closed() {
-            return false;
-        }
-        let full = |chunk: &Chunk| chunk.len() + frame.len() > CHUNK_BYTES && !chunk.is_empty();
-        if open.chunks[signal].as_deref().is_some_and(full) {
-            open.chunks[signal] = open.chunks[signal].take().and_then(|chunk| queue.hand_over(chunk));
-        }
-        let chunk = open.chunks[signal].get_or_insert_with(|| queue.fresh_chunk(scope.signal));
-        chunk.append(scope, frame, records);
-        open.accepted[signal] += records as u64;
-        true
-    }
-
     pub(super) fn take_open(&self, mut take: impl FnMut(Box<Chunk>)) {
         for shard in &self.0 {
-            let chunks = std::mem::take(&mut shard.lock().chunks);
+            let chunks = mem::take(&mut shard.lock().chunks);
             chunks.into_iter().flatten().for_each(&mut take);
         }
     }
@@ -76,8 +65,19 @@ impl Shards {
         total
     }
 
+    /// Takes back the room that no record has taken: `which` says where to look.
+    pub(super) fn take_room(&self, which: impl Fn(&Shard) -> bool, mut take: impl FnMut(Room)) {
+        for shard in self.0.iter().filter(|shard| which(shard)) {
+            let mut open = shard.lock();
+            shard.has_room.store(false, Ordering::SeqCst);
+            // under the lock: whoever looks here next finds either the room or what came of it
+            take(mem::take(&mut open.room));
+        }
+    }
+
+    /// The shard of this thread.
     #[inline]
-    fn mine(&self) -> &Shard {
+    pub(super) fn mine(&self) -> &Shard {
         let thread = THREAD.get().unwrap_or_else(|| {
             let thread = NEXT_THREAD.fetch_add(1, Ordering::Relaxed);
             THREAD.set(Some(thread));
@@ -90,7 +90,47 @@ impl Shards {
 
 impl Shard {
     #[inline]
-    fn lock(&self) -> MutexGuard<'_, Open> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn lock(&self) -> MutexGuard<'_, Open> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn has_room(&self) -> bool {
+        self.has_room.load(Ordering::SeqCst)
+    }
+
+    /// Keeps room for the next records; gives what was left of the room before.
+    pub(super) fn keep_room(&self, open: &mut Open, room: Room) -> Room {
+        self.has_room.store(true, Ordering::SeqCst);
+        mem::replace(&mut open.room, room)
+    }
+}
+
+impl Open {
+    /// Takes room for so many records of so many bytes together, if it is there.
+    #[inline]
+    pub(super) fn take_room(&mut self, records: usize, bytes: usize) -> bool {
+        self.room.take(records, bytes)
+    }
+
+    #[inline]
+    pub(super) fn append(&mut self, scope: &Arc<Scope>, frame: &[u8], records: usize, queue: &Queue) {
+        let signal = scope.signal as usize;
+        self.accepted[signal] += records as u64;
+        match &mut self.chunks[signal] {
+            Some(chunk) if chunk.len() + frame.len() <= CHUNK_BYTES => chunk.append(scope, frame, records),
+            _ => self.append_to_next(scope, frame, records, queue),
+        }
+    }
+
+    #[cold]
+    fn append_to_next(&mut self, scope: &Arc<Scope>, frame: &[u8], records: usize, queue: &Queue) {
+        let open = &mut self.chunks[scope.signal as usize];
+        // an empty one is as good as any for what is larger than all
+        let full = open.take_if(|chunk| !chunk.is_empty());
+        // one that finds no place is filled further
+        if let Some(refused) = full.and_then(|chunk| queue.hand_over(chunk)) {
+            *open = Some(refused);
+        }
+        open.get_or_insert_with(|| queue.fresh_chunk(scope.signal)).append(scope, frame, records);
     }
 }

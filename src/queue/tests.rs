@@ -157,6 +157,27 @@ fn the_worker_is_woken_once_at_the_level_it_asked_for() {
 }
 
 #[test]
+fn room_that_was_taken_ahead_does_not_wake_the_worker() {
+    let fixture = lossy(10_000, 1 << 20);
+    assert!(!fixture.queue.wake_at(WakeAt { records: 300, bytes: usize::MAX }));
+    let woken_by = (1..400).find(|number| {
+        fixture.push(*number, 20);
+        !fixture.woken.is_empty()
+    });
+    assert_eq!(woken_by, Some(300));
+}
+
+#[test]
+fn room_that_one_caller_has_taken_ahead_is_there_for_all() {
+    let fixture = lossy(1000, 1 << 20);
+    thread::scope(|scope| scope.spawn(|| fixture.push(0, 20)).join()).expect("a caller");
+    assert!(fixture.queue.level.read().0 > 1, "more than it needed");
+    (1..1100).for_each(|number| fixture.push(number, 20));
+    assert_eq!((fixture.counts().accepted, fixture.counts().turned_away.queue_full), (1000, 100));
+    assert_eq!(fixture.queue.level(), (1000, 20_000));
+}
+
+#[test]
 fn a_full_queue_wakes_the_worker_whatever_it_asked_for() {
     let fixture = lossy(2, 1 << 20);
     fixture.queue.wake_at(WakeAt { records: 100, bytes: usize::MAX });

@@ -7,6 +7,8 @@ use super::*;
 
 const CALLERS: u64 = 4;
 const EACH: u64 = 2000;
+/// Of a queue in which nobody takes room ahead, and of one in which everybody does.
+const LIMITS: [(usize, usize); 2] = [(7, 400), (700, 40_000)];
 
 /// Runs callers that push `EACH` records each, and beside them `work` until they are done.
 fn with_callers(fixture: &Fixture, work: impl FnOnce(&dyn Fn() -> bool)) {
@@ -54,37 +56,39 @@ fn distinct(records: &[(u64, usize)]) -> usize {
 
 #[test]
 fn blocked_callers_lose_nothing_and_the_worker_misses_no_call() {
-    let limits = (7, 400);
-    let fixture = blocking(limits.0, limits.1);
-    let mut arrived = Vec::new();
-    let deadline = Instant::now() + LONG;
-    with_callers(&fixture, |_| {
-        while arrived.len() < (CALLERS * EACH) as usize {
-            assert!(Instant::now() < deadline, "only {} have arrived", arrived.len());
-            arrived.extend(round(&fixture, true, limits));
-        }
-    });
-    assert_eq!(distinct(&arrived) as u64, CALLERS * EACH);
-    let counts = fixture.counts();
-    assert_eq!((counts.accepted, counts.turned_away.total()), (CALLERS * EACH, 0));
-    assert_eq!(fixture.queue.level(), (0, 0));
+    for limits in LIMITS {
+        let fixture = blocking(limits.0, limits.1);
+        let mut arrived = Vec::new();
+        let deadline = Instant::now() + LONG;
+        with_callers(&fixture, |_| {
+            while arrived.len() < (CALLERS * EACH) as usize {
+                assert!(Instant::now() < deadline, "only {} have arrived", arrived.len());
+                arrived.extend(round(&fixture, true, limits));
+            }
+        });
+        assert_eq!(distinct(&arrived) as u64, CALLERS * EACH);
+        let counts = fixture.counts();
+        assert_eq!((counts.accepted, counts.turned_away.total()), (CALLERS * EACH, 0));
+        assert_eq!(fixture.queue.level(), (0, 0));
+    }
 }
 
 #[test]
 fn lossy_callers_lose_exactly_what_is_counted() {
-    let limits = (7, 400);
-    let fixture = lossy(limits.0, limits.1);
-    let mut arrived = Vec::new();
-    with_callers(&fixture, |done| {
-        while !done() {
-            arrived.extend(round(&fixture, false, limits));
-        }
-    });
-    arrived.extend(fixture.drain());
-    let counts = fixture.counts();
-    assert_eq!(distinct(&arrived), arrived.len(), "nothing twice");
-    assert_eq!(arrived.len() as u64, counts.accepted);
-    assert_eq!(counts.accepted + counts.turned_away.queue_full, CALLERS * EACH);
+    for limits in LIMITS {
+        let fixture = lossy(limits.0, limits.1);
+        let mut arrived = Vec::new();
+        with_callers(&fixture, |done| {
+            while !done() {
+                arrived.extend(round(&fixture, false, limits));
+            }
+        });
+        arrived.extend(fixture.drain());
+        let counts = fixture.counts();
+        assert_eq!(distinct(&arrived), arrived.len(), "nothing twice");
+        assert_eq!(arrived.len() as u64, counts.accepted);
+        assert_eq!(counts.accepted + counts.turned_away.queue_full, CALLERS * EACH);
+    }
 }
 
 #[test]
