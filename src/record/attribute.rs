@@ -1,6 +1,6 @@
 //! Attribute values, and how they are written.
 
-use prost::encoding::encoded_len_varint;
+use prost::encoding::{decode_varint, encoded_len_varint};
 
 use super::buffer::{Writer, field_len};
 
@@ -252,17 +252,21 @@ pub(super) fn short_len(key: &str, value: impl ShortValue) -> usize {
     4 + key.len() + value.field_len()
 }
 
-/// Whether an attribute field written by [`Attribute::write`] has this key.
-pub(crate) fn field_has_key(field: &[u8], key: &str) -> bool {
-    // tag, length of one byte or more, key tag, key length, key
-    let skipped = 1 + field[1..].iter().take_while(|byte| **byte & 0x80 != 0).count() + 1;
-    let mut expected = [0; 11];
-    let prefix = 1 + encoded_len_varint(key.len() as u64);
-    let mut out = Writer::over(&mut expected[..prefix]);
-    out.byte(tag::KEY);
-    out.varint(key.len() as u64);
-    let field = &field[skipped..];
-    field.starts_with(&expected[..prefix]) && field[prefix..].starts_with(key.as_bytes())
+/// The key of an attribute field as [`Attribute::write`] and [`write_short`] write it.
+pub(super) fn key_of_field(field: &[u8]) -> &[u8] {
+    let key = || {
+        // the tag and the length of the attribute, then those of its key
+        let (_, body) = split_length(field.get(1..)?)?;
+        let (length, rest) = split_length(body.get(1..)?)?;
+        rest.get(..length)
+    };
+    key().unwrap_or_default()
+}
+
+/// A length and what stands behind it.
+fn split_length(mut bytes: &[u8]) -> Option<(usize, &[u8])> {
+    let length = decode_varint(&mut bytes).ok()?;
+    Some((usize::try_from(length).ok()?, bytes))
 }
 
 /// Whether a value is nested deeper than decoders read.

@@ -1,8 +1,8 @@
 //! The attributes of a record, each key once, in the bytes of the record itself.
 
 use super::Value;
-use super::attribute::{Attribute, ShortValue, field_has_key, short_len, write_short};
-use super::buffer::{Buffer, Nested};
+use super::attribute::{Attribute, ShortValue, key_of_field, short_len, write_short};
+use super::buffer::{Buffer, Nested, frames};
 
 /// A record's bytes, and what must be known to set its attributes: of a key set twice the last value counts.
 #[derive(Debug, Default)]
@@ -10,6 +10,8 @@ pub(super) struct Keyed {
     pub(super) buffer: Buffer,
     /// What is being written: the part that is open, or the record.
     fields: Fields,
+    /// The hashes of its keys, as far as somebody had to know.
+    hashes: Vec<u32>,
     /// The most characters of a string, in the record and its parts; the largest number if there is no limit.
     value_length: usize,
     pub(super) dropped: u32,
@@ -20,14 +22,41 @@ pub(super) struct Keyed {
 /// The fields of a record or of a part of it that can be found again.
 #[derive(Debug, Clone, Copy, Default)]
 struct Fields {
-    /// A bit for each key: one whose bit is not set is new.
+    /// The marks of all keys: one whose mark is not here is new.
     seen: u64,
-    /// How many attributes more there may be.
-    room: u32,
+    /// Attributes whose mark was here before them.
+    more: u32,
+    /// How many attributes there may be.
+    most: u32,
     /// From here on all fields are length-delimited and have a tag of one byte.
     start: u32,
+    /// Up to here their keys are in the list of hashes.
+    hashed_to: u32,
     /// Of an attribute.
     tag: u8,
+}
+
+impl Fields {
+    #[inline]
+    fn new(tag: u8, most: u32, start: usize) -> Self {
+        let seen = if most < Mark::COUNT { Mark::ALL } else { Mark::OF_NO_KEY };
+        let start = start as u32;
+        Self { seen, more: 0, most, start, hashed_to: start, tag }
+    }
+
+    /// Whether there may be another attribute. Nobody need ask about one with a new mark: there are no more of those
+    /// than attributes, or they all count as seen.
+    fn has_room(&self) -> bool {
+        let marks = if self.most < Mark::COUNT { 0 } else { self.seen.count_ones() - 1 };
+        marks + self.more < self.most
+    }
+
+    fn add(&mut self, mark: Mark) {
+        match mark.is_in(self.seen) {
+            true => self.more += 1,
+            false => self.seen = mark.added_to(self.seen),
+        }
+    }
 }
 
 /// What holds for the attributes of a part of a record, such as an event of a span.
@@ -61,8 +90,7 @@ impl Keyed {
     #[inline]
     pub(super) fn begin(&mut self, tag: u8, most: u32, fixed_len: usize) {
         self.buffer.reset();
-        let start = (Buffer::START + fixed_len) as u32;
-        self.fields = Fields { seen: Mark::NO_KEY, room: most, start, tag };
+        self.fields = Fields::new(tag, most, Buffer::START + fixed_len);
         self.dropped = 0;
         self.part = None;
     }
@@ -115,15 +143,13 @@ impl Keyed {
     /// not.
     #[inline(always)]
     fn put_short(&mut self, key: &str, mark: Mark, value: impl ShortValue) -> bool {
-        let Fields { seen, room, tag, .. } = self.fields;
         let len = short_len(key, value);
-        if len >= 0x80 || room == 0 || mark.is_in(seen) {
+        if len >= 0x80 || mark.is_in(self.fields.seen) {
             return false;
         }
         let Some(mut out) = self.buffer.claim_ready(len) else { return false };
-        self.fields.seen = mark.added_to(seen);
-        self.fields.room = room - 1;
-        write_short(tag, key, value, &mut out);
+        self.fields.seen = mark.added_to(self.fields.seen);
+        write_short(self.fields.tag, key, value, &mut out);
         true
     }
 
@@ -151,8 +177,7 @@ impl Keyed {
 
     /// Makes a nested message that was opened in the buffer the part that attributes go to. They are its last fields.
     pub(super) fn open_part(&mut self, nested: Nested, rules: PartRules) {
-        let start = self.buffer.position() as u32;
-        let fields = Fields { seen: Mark::NO_KEY, room: rules.most, start, tag: rules.tag };
+        let fields = Fields::new(rules.tag, rules.most, self.buffer.position());
         let around = std::mem::replace(&mut self.fields, fields);
         self.part = Some(Part { nested, dropped_tag: rules.dropped_tag, dropped: 0, around });
     }
@@ -176,7 +201,7 @@ impl Keyed {
     #[inline(never)]
     fn close(&mut self) {
         if let Some(part) = self.part.take() {
-            self.fields = part.around;
+            self.fields = Fields { hashed_to: part.around.start, ..part.around };
             self.write_count(part.dropped_tag, part.dropped);
             self.buffer.close(&part.nested);
         }
@@ -185,15 +210,16 @@ impl Keyed {
     fn write(&mut self, key: &str, mark: Mark, value: Value<'_>) -> bool {
         let Some(attribute) = Attribute::new(key, value, Some(self.value_length)) else { return false };
         let tag = self.fields.tag;
-        if mark.is_in(self.fields.seen) && self.remove(|field| field[0] == tag && field_has_key(field, key)) {
-            self.fields.room += 1;
-        } else if self.fields.room == 0 {
-            return false;
+        let is_it = |field: &[u8]| field[0] == tag && key_of_field(field) == key.as_bytes();
+        let may_be_there = mark.is_in(self.fields.seen) && self.has_hash_of(key);
+        if !(may_be_there && self.remove(is_it)) {
+            if !self.fields.has_room() {
+                return false;
+            }
+            self.fields.add(mark);
         }
         let Some(mut out) = self.buffer.claim(attribute.field_len()) else { return false };
         attribute.write(tag, &mut out);
-        self.fields.seen = mark.added_to(self.fields.seen);
-        self.fields.room -= 1;
         true
     }
 
@@ -235,7 +261,19 @@ impl Keyed {
     /// How much storage the record holds on to.
     #[inline]
     pub(super) fn capacity(&self) -> usize {
-        self.buffer.capacity()
+        self.buffer.capacity() + self.hashes.capacity() * size_of::<u32>()
+    }
+
+    /// Whether a key that is there has the same hash. A record with many attributes is not gone through for each of them.
+    fn has_hash_of(&mut self, key: &str) -> bool {
+        let Fields { start, hashed_to, tag, .. } = self.fields;
+        if hashed_to == start {
+            self.hashes.clear();
+        }
+        let fields = frames(self.buffer.bytes(hashed_to as usize)).filter(|field| field[0] == tag);
+        self.hashes.extend(fields.map(|field| hash(key_of_field(field))));
+        self.fields.hashed_to = self.buffer.position() as u32;
+        self.hashes.contains(&hash(key.as_bytes()))
     }
 
     /// Takes out the first field of what is being written of which this is true, and says whether there was one. What
@@ -245,6 +283,7 @@ impl Keyed {
         match self.buffer.find_field(self.fields.start as usize, is_it) {
             Some(at) => {
                 self.buffer.remove_field(at);
+                self.fields.hashed_to = self.fields.start;
                 true
             }
             None => false,
@@ -258,13 +297,16 @@ impl Keyed {
 struct Mark(u64);
 
 impl Mark {
-    const NO_KEY: u64 = 1 << 63;
+    /// Of keys that are not empty.
+    const COUNT: u32 = 63;
+    const ALL: u64 = u64::MAX;
+    const OF_NO_KEY: u64 = 1 << Self::COUNT;
 
     #[inline(always)]
     fn of(key: &[u8]) -> Self {
         match key {
-            [] => Self(Self::NO_KEY),
-            key => Self(1 << (u64::from(hash(key)) * 63 >> 32)),
+            [] => Self(Self::OF_NO_KEY),
+            key => Self(1 << (u64::from(hash(key)) * u64::from(Self::COUNT) >> 32)),
         }
     }
 
