@@ -162,7 +162,7 @@ impl SpanRecord {
     }
 
     /// Starts a new span in the old storage.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn begin(&mut self, head: &SpanHead<'_>) {
         self.keyed.begin(tag::ATTRIBUTE, self.limits.attributes, head::LEN);
         self.status = Said::Nothing;
