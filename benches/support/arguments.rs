@@ -32,7 +32,18 @@ impl Task {
     /// # Errors
     /// When there is an argument that means nothing.
     pub(crate) fn with_choice(tables: &[&'static str]) -> Result<(Self, Option<&'static str>), Error> {
-        let mut arguments = env::args().skip(1);
+        Self::read(env::args().skip(1), tables)
+    }
+
+    /// Reads these arguments.
+    ///
+    /// # Errors
+    /// When there is one that means nothing.
+    pub(crate) fn read(
+        arguments: impl IntoIterator<Item = String>,
+        tables: &[&'static str],
+    ) -> Result<(Self, Option<&'static str>), Error> {
+        let mut arguments = arguments.into_iter();
         let (mut bench, mut smoke, mut chosen) = (false, false, None);
         while let Some(argument) = arguments.next() {
             match argument.as_str() {
