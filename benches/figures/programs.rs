@@ -6,7 +6,7 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use standpipe::bridge::tracing::{SpanExt, TracingLayer};
-use standpipe::{Config, Proxy, Sampler, SpanContext, SpanKind, Telemetry, Tracer};
+use standpipe::{Config, Proxy, Sampler, Span, SpanBuilder, SpanContext, SpanKind, Telemetry, Tracer};
 use tracing::info_span;
 use tracing::subscriber::set_global_default;
 use tracing_subscriber::Registry;
@@ -46,10 +46,12 @@ pub(crate) const PROGRAMS: &[Subject] = &[
         let root = tracer.span(text::ROOT);
         repeat(move |_| {
             let _inside = &root;
-            five_attributes(&tracer);
+            drop(with_five_attributes(tracer.build(black_box(text::CHILD))));
         })
     }),
-    unsampled("unsampled root, 5 attributes", |tracer| repeat(move |_| five_attributes(&tracer))),
+    unsampled("unsampled root, 5 attributes", |tracer| {
+        repeat(move |_| drop(with_five_attributes(tracer.build(black_box(text::CHILD)))))
+    }),
     log("log, 0 attributes"),
     log("log, 5 attributes"),
     quiet("filtered log, 5 attributes"),
@@ -128,23 +130,24 @@ fn native<const ATTRIBUTES: u64>(telemetry: &Telemetry) -> Result<Burst, Error> 
 }
 
 fn with_event(telemetry: &Telemetry) -> Result<Burst, Error> {
-    let workload = Workload::new(telemetry, 5)?;
-    Ok(Box::new(move |spans| {
-        workload.emit_with(spans, |span| {
-            span.event(black_box(text::BODY)).add("order.id", black_box(4711));
-        });
+    let tracer = telemetry.tracer(text::SCOPE);
+    let remote = SpanContext::from_traceparent(text::REMOTE)?;
+    Ok(repeat(move |_| {
+        let mut span = with_five_attributes(tracer.build(black_box(text::CHILD)).parent(&remote));
+        span.event(black_box(text::BODY)).add("order.id", black_box(4711));
     }))
 }
 
-/// What an unsampled span is told, without the work of choosing how many attributes it has.
+/// Without the work of choosing how many attributes it has.
 #[inline(never)]
-fn five_attributes(tracer: &Tracer) {
-    let mut span = tracer.build(black_box(text::CHILD)).kind(SpanKind::Client).start();
+fn with_five_attributes(span: SpanBuilder<'_>) -> Span {
+    let mut span = span.kind(SpanKind::Client).start();
     span.set(text::ROUTE.0, black_box(text::ROUTE.1));
     span.set(text::HOST.0, black_box(text::HOST.1));
     span.set(text::ZONE.0, black_box(text::ZONE.1));
     span.set(text::STATUS.0, black_box(text::STATUS.1));
     span.set(text::CACHED.0, black_box(text::CACHED.1));
+    span
 }
 
 /// Through the layer for `tracing`, with the filter that programs have in production.

@@ -1,1 +1,276 @@
-fn main() {}
+//! How the cost of a span grows: with the number of spans, with threads, with what waits in the queue, with attributes.
+//!
+//! `cargo bench --bench growth` draws the curves into `benches/growth.svg`; with `-- --readme` the README gets the
+//! picture and a table of how flat they are; with `-- --smoke` it only shows that everything works, and keeps the picture.
+
+mod programs;
+
+#[path = "../support/mod.rs"]
+mod support;
+
+use std::path::Path;
+use std::time::Duration;
+use std::{env, fmt, fs};
+
+use programs::{ATTRIBUTES_PART, SPANS_PART, THREADS_PART, WAITING_PART};
+use support::allocations::CountingAllocator;
+use support::arguments::Task;
+use support::callgrind::{self, OTHER_THREADS};
+use support::child::{self, Findings};
+use support::program::MEASURED;
+use support::sink::Sink;
+use support::svg::{Chart, Curve, Picture};
+use support::table::{Table, tenths, whole};
+use support::workload::TRACE;
+use support::{Error, publish};
+
+#[global_allocator]
+static ALLOCATOR: CountingAllocator = CountingAllocator;
+
+/// The name of the table.
+const NAME: &str = "growth";
+
+struct Sizes {
+    /// Of all that is timed the best of so many rounds counts.
+    rounds: usize,
+    spans: &'static [u64],
+    /// The numbers of spans for which instructions are counted, which takes fifty times as long.
+    counted_spans: &'static [u64],
+    threads: &'static [u64],
+    /// Spans of all threads together.
+    spans_of_threads: u64,
+    waiting: &'static [u64],
+    attributes: &'static [u64],
+}
+
+const FULL: Sizes = Sizes {
+    rounds: 5,
+    spans: &[1_000, 10_000, 100_000, 1_000_000, 10_000_000],
+    counted_spans: &[1_000, 10_000, 100_000, 1_000_000],
+    threads: &[1, 2, 4, 8, 16, 32, 64],
+    spans_of_threads: 1 << 20,
+    waiting: &[0, 100, 1_000, 10_000, 100_000],
+    attributes: &[0, 1, 2, 5, 10, 20, 50, 100],
+};
+
+const SMOKE: Sizes = Sizes {
+    rounds: 1,
+    spans: &[1_000, 10_000],
+    counted_spans: &[1_000],
+    threads: &[1, 4],
+    spans_of_threads: 1 << 14,
+    waiting: &[0, 1_000],
+    attributes: &[0, 1, 20],
+};
+
+fn main() -> Result<(), Error> {
+    match Task::from_command_line()? {
+        Task::Play(part) => programs::play(&part),
+        Task::Measure { smoke } => {
+            publish::prepare(&[NAME])?;
+            let picture = measure(if smoke { &SMOKE } else { &FULL })?;
+            let svg = picture.draw();
+            let table = table(&picture);
+            table.print("growth: how flat the curves are");
+            if smoke {
+                return Ok(());
+            }
+            fs::write(Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/growth.svg"), svg)?;
+            println!("benches/growth.svg is drawn");
+            publish::markdown(
+                NAME,
+                &format!("![{}](benches/growth.svg)\n\n{}", picture.title, table.markdown()),
+            )
+        }
+    }
+}
+
+fn table(picture: &Picture) -> Table {
+    let mut table = Table::new(["curve", "from", "to", "lowest", "highest", "highest / lowest", ""]);
+    for chart in &picture.charts {
+        for curve in &chart.curves {
+            let (Some(first), Some(last)) = (curve.points.first(), curve.points.last()) else { continue };
+            let name = [chart.unit.as_str(), curve.name.as_str()].into_iter().filter(|part| !part.is_empty());
+            table.row([
+                name.collect::<Vec<_>>().join(", "),
+                whole(first.0),
+                format!("{} {}", whole(last.0), chart.over),
+                (curve.show)(curve.lowest()),
+                (curve.show)(curve.highest()),
+                format!("{:.2}", curve.highest() / curve.lowest()),
+                String::new(),
+            ]);
+        }
+    }
+    table
+}
+
+fn measure(sizes: &Sizes) -> Result<Picture, Error> {
+    let sink = Sink::start(Duration::ZERO)?;
+    let mut charts = over_spans(sizes, &sink)?;
+    charts.insert(
+        1,
+        match callgrind::unavailable() {
+            None => Some(instructions(sizes, &sink)?),
+            Some(reason) => {
+                println!("instructions SKIPPED: {reason}");
+                None
+            }
+        },
+    );
+    charts.push(Some(over_threads(sizes, &sink)?));
+    charts.push(Some(over_waiting(sizes, &sink)?));
+    charts.push(Some(over_attributes(sizes, &sink)?));
+    Ok(Picture {
+        title: "What a span costs, as the work grows".to_owned(),
+        subtitle: format!(
+            "Spans with five attributes in traces of {TRACE}, over loopback to a collector that counts them; every span arrives. \
+             Best of {} runs each; all vertical axes begin at zero.",
+            sizes.rounds
+        ),
+        charts: charts.into_iter().flatten().collect(),
+    })
+}
+
+/// Processor time and memory of programs that send so many spans.
+fn over_spans(sizes: &Sizes, sink: &Sink) -> Result<Vec<Option<Chart>>, Error> {
+    let (mut process, mut caller, mut memory) = (Vec::new(), Vec::new(), Vec::new());
+    for &spans in sizes.spans {
+        let best = best(sizes.rounds, || {
+            let found = play(sink, SPANS_PART, &[("spans", &spans)])?;
+            let sent = found.number("sent")? as f64;
+            let each = |key| found.number(key).map(|all| all as f64 / sent);
+            Ok([each("cpu")?, each("caller_cpu")?, found.number("memory")? as f64 / f64::from(1 << 20)])
+        })?;
+        let [process_best, caller_best, memory_best] = best;
+        process.push((spans as f64, process_best));
+        caller.push((spans as f64, caller_best));
+        memory.push((spans as f64, memory_best));
+    }
+    let time = chart(
+        "Processor time",
+        "ns per span",
+        "spans sent",
+        [curve("whole process", process, whole), curve("caller", caller, whole)],
+    );
+    let memory = chart("Memory", "MiB at the peak, above idle", "spans sent", [curve("", memory, tenths)]);
+    Ok(vec![Some(time), Some(memory)])
+}
+
+/// The same programs in instructions, which do not depend on the machine's mood.
+fn instructions(sizes: &Sizes, sink: &Sink) -> Result<Chart, Error> {
+    let count = |spans: u64| {
+        let before = sink.span_count();
+        let endpoint = sink.endpoint();
+        let settings: [(&str, &dyn fmt::Display); 2] = [("endpoint", &endpoint), ("spans", &spans)];
+        let counted = callgrind::count(SPANS_PART, &settings, &[MEASURED, OTHER_THREADS])?;
+        Ok::<_, Error>((counted, sink.span_count() - before))
+    };
+    // start, the first trace and the end are no part of the growth
+    let (without, first) = count(0)?;
+    let (mut process, mut caller) = (Vec::new(), Vec::new());
+    for &spans in sizes.counted_spans {
+        let (with, arrived) = count(spans)?;
+        let each = |with: u64, without: u64| (with as f64 - without as f64) / (arrived - first) as f64;
+        process.push((spans as f64, each(with.0 + with.1, without.0 + without.1)));
+        caller.push((spans as f64, each(with.0, without.0)));
+    }
+    Ok(chart(
+        "Instructions",
+        "per span",
+        "spans sent",
+        [curve("whole process", process, whole), curve("caller", caller, whole)],
+    ))
+}
+
+/// Many threads with one queue.
+fn over_threads(sizes: &Sizes, sink: &Sink) -> Result<Chart, Error> {
+    let (mut cpu, mut wall) = (Vec::new(), Vec::new());
+    for &threads in sizes.threads {
+        let [cpu_best, wall_best] = best(sizes.rounds, || {
+            let settings: [(&str, &dyn fmt::Display); 2] =
+                [("spans", &sizes.spans_of_threads), ("threads", &threads)];
+            let found = play(sink, THREADS_PART, &settings)?;
+            let sent = found.number("sent")? as f64;
+            let each = |key| found.number(key).map(|all| all as f64 / sent);
+            Ok([each("cpu")?, each("wall")?])
+        })?;
+        cpu.push((threads as f64, cpu_best));
+        wall.push((threads as f64, wall_best));
+    }
+    Ok(chart(
+        "Contention",
+        "ns per span",
+        "threads that make spans",
+        [curve("processor time", cpu, whole), curve("time of day", wall, whole)],
+    ))
+}
+
+/// A worker that waits until it is told to send, and a queue that fills.
+fn over_waiting(sizes: &Sizes, sink: &Sink) -> Result<Chart, Error> {
+    let (mut caller, mut sending) = (Vec::new(), Vec::new());
+    for &waiting in sizes.waiting {
+        let [caller_best, sending_best] = best(sizes.rounds, || {
+            let found = play(sink, WAITING_PART, &[("waiting", &waiting)])?;
+            let each = |key, of| Ok::<_, Error>(found.number(key)? as f64 / found.number(of)? as f64);
+            Ok([each("caller_cpu", "spans")?, each("sending_cpu", "sent")?])
+        })?;
+        caller.push((waiting as f64, caller_best));
+        sending.push((waiting as f64, sending_best));
+    }
+    Ok(chart(
+        "A full queue",
+        "ns per span",
+        "spans waiting in the queue",
+        [curve("caller", caller, whole), curve("sending them all", sending, whole)],
+    ))
+}
+
+/// What each attribute adds to a span.
+fn over_attributes(sizes: &Sizes, sink: &Sink) -> Result<Chart, Error> {
+    let mut costs = Vec::new();
+    for &attributes in sizes.attributes {
+        let [cost] = best(sizes.rounds, || {
+            let found = play(sink, ATTRIBUTES_PART, &[("attributes", &attributes)])?;
+            Ok([found.number("caller_cpu")? as f64 / found.number("spans")? as f64])
+        })?;
+        costs.push((attributes as f64, cost));
+    }
+    let (none, some) = costs.split_first().ok_or("no numbers of attributes")?;
+    let each = some.iter().map(|(attributes, cost)| (*attributes, (cost - none.1) / attributes)).collect();
+    let title = format!("Attributes, beside {} ns for a span without", whole(none.1));
+    Ok(chart(&title, "ns per attribute", "attributes of a span", [curve("caller", each, whole)]))
+}
+
+fn chart<const CURVES: usize>(title: &str, unit: &str, over: &str, curves: [Curve; CURVES]) -> Chart {
+    Chart { title: title.to_owned(), unit: unit.to_owned(), over: over.to_owned(), curves: curves.into() }
+}
+
+fn curve(name: &str, points: Vec<(f64, f64)>, show: fn(f64) -> String) -> Curve {
+    Curve { name: name.to_owned(), points, show }
+}
+
+/// The least of each figure over some rounds: what disturbs a measurement only ever adds to it.
+fn best<const FIGURES: usize>(
+    rounds: usize,
+    mut round: impl FnMut() -> Result<[f64; FIGURES], Error>,
+) -> Result<[f64; FIGURES], Error> {
+    let mut best = [f64::INFINITY; FIGURES];
+    for _ in 0..rounds {
+        for (best, found) in best.iter_mut().zip(round()?) {
+            *best = best.min(found);
+        }
+    }
+    Ok(best)
+}
+
+/// Lets a child play its part; all that it sends must arrive.
+fn play(sink: &Sink, part: &str, settings: &[(&str, &dyn fmt::Display)]) -> Result<Findings, Error> {
+    let before = sink.span_count();
+    let endpoint = sink.endpoint();
+    let found = child::play(&[], part, &[settings, &[("endpoint", &endpoint)]].concat())?;
+    match (sink.span_count() - before, found.number("arrives")?) {
+        (arrived, expected) if arrived == expected => Ok(found),
+        (arrived, expected) => Err(format!("{part}: {expected} spans must arrive, {arrived} did").into()),
+    }
+}

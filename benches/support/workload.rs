@@ -65,31 +65,20 @@ impl Workload {
 
     /// Emits as many whole traces as make up so many spans.
     pub(crate) fn emit(&self, spans: u64) {
-        self.emit_with(spans, |_| {});
-    }
-
-    /// The same, with something more for each span.
-    pub(crate) fn emit_with(&self, spans: u64, more: impl Fn(&mut Span)) {
         for _ in 0..spans / TRACE {
             let mut root =
                 self.tracer.build(black_box(text::ROOT)).parent(&self.remote).kind(SpanKind::Server).start();
             self.fill(&mut root);
-            more(&mut root);
             for _ in 1..TRACE {
-                more(&mut self.child());
+                self.emit_child();
             }
         }
     }
 
     /// Emits one span below the current one.
     pub(crate) fn emit_child(&self) {
-        drop(self.child());
-    }
-
-    fn child(&self) -> Span {
         let mut child = self.tracer.build(black_box(text::CHILD)).kind(SpanKind::Client).start();
         self.fill(&mut child);
-        child
     }
 
     /// As instrumented code does it: keys are constants, values are not.

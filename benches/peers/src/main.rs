@@ -21,7 +21,7 @@ use support::allocations::CountingAllocator;
 use support::arguments::{Part, Task};
 use support::program::{Play, Program, Seen};
 use support::table::{Table, hundredths, tenths, whole};
-use support::{Error, callgrind, calls};
+use support::{Error, callgrind, calls, publish};
 
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
@@ -135,14 +135,14 @@ fn measure(sizes: &Sizes) -> Result<(), Error> {
         table.row(row(case, "allocations", seen.map(|seen| seen.allocations), hundredths));
         table.row(row(case, "ns", seen.map(|seen| seen.nanoseconds), tenths));
     }
+    for contender in CONTENDERS {
+        table.note(format!("{}: {}", contender.name, contender.note));
+    }
     table.print("peers: in brackets how many times standpipe's; – where there is nothing that compares");
     if let Some(reason) = missing {
         println!("  instructions SKIPPED: {reason}");
     }
-    for contender in CONTENDERS {
-        println!("  {}: {}", contender.name, contender.note);
-    }
-    Ok(())
+    publish::table(CALLS, &table)
 }
 
 impl Contender {
