@@ -10,7 +10,7 @@ mod support;
 
 use std::path::Path;
 use std::time::Duration;
-use std::{env, fmt, fs};
+use std::{fmt, fs, thread};
 
 use programs::{ATTRIBUTES_PART, SPANS_PART, THREADS_PART, WAITING_PART};
 use support::allocations::CountingAllocator;
@@ -19,9 +19,9 @@ use support::callgrind::{self, OTHER_THREADS};
 use support::child::{self, Findings};
 use support::program::MEASURED;
 use support::sink::Sink;
-use support::svg::{Chart, Curve, Picture};
+use support::svg::{Chart, Colour, Curve, Picture};
 use support::table::{Table, tenths, whole};
-use support::workload::TRACE;
+use support::workload::{ATTRIBUTES, TRACE};
 use support::{Error, publish};
 
 #[global_allocator]
@@ -50,7 +50,7 @@ const FULL: Sizes = Sizes {
     threads: &[1, 2, 4, 8, 16, 32, 64],
     spans_of_threads: 1 << 20,
     waiting: &[0, 100, 1_000, 10_000, 100_000],
-    attributes: &[0, 1, 2, 5, 10, 20, 50, 100],
+    attributes: &[0, 5, 10, 20, 50, 100],
 };
 
 const SMOKE: Sizes = Sizes {
@@ -60,7 +60,7 @@ const SMOKE: Sizes = Sizes {
     threads: &[1, 4],
     spans_of_threads: 1 << 14,
     waiting: &[0, 1_000],
-    attributes: &[0, 1, 20],
+    attributes: &[0, 5, 20],
 };
 
 fn main() -> Result<(), Error> {
@@ -90,18 +90,23 @@ fn table(picture: &Picture) -> Table {
     for chart in &picture.charts {
         for curve in &chart.curves {
             let (Some(first), Some(last)) = (curve.points.first(), curve.points.last()) else { continue };
-            let name = [chart.unit.as_str(), curve.name.as_str()].into_iter().filter(|part| !part.is_empty());
+            let unit = chart.unit.split(',').next().unwrap_or_default();
+            let ratio = match chart.is_flat {
+                true => format!("{:.2}", curve.highest() / curve.lowest()),
+                false => "–".to_owned(),
+            };
             table.row([
-                name.collect::<Vec<_>>().join(", "),
+                format!("{}: {unit}, {}", chart.title, curve.name),
                 whole(first.0),
                 format!("{} {}", whole(last.0), chart.over),
                 (curve.show)(curve.lowest()),
                 (curve.show)(curve.highest()),
-                format!("{:.2}", curve.highest() / curve.lowest()),
+                ratio,
                 String::new(),
             ]);
         }
     }
+    table.note("memory grows until the queue has its size, and no further");
     table
 }
 
@@ -123,11 +128,16 @@ fn measure(sizes: &Sizes) -> Result<Picture, Error> {
     charts.push(Some(over_attributes(sizes, &sink)?));
     Ok(Picture {
         title: "What a span costs, as the work grows".to_owned(),
-        subtitle: format!(
-            "Spans with five attributes in traces of {TRACE}, over loopback to a collector that counts them; every span arrives. \
-             Best of {} runs each; all vertical axes begin at zero.",
-            sizes.rounds
-        ),
+        subtitle: [
+            format!(
+                "Spans with {ATTRIBUTES} attributes in traces of {TRACE}, over loopback to a collector that counts them; every span arrives."
+            ),
+            format!(
+                "Best of {} runs, {} cores. Less is better, and flat is what it should be; all vertical axes begin at zero.",
+                sizes.rounds,
+                thread::available_parallelism()?
+            ),
+        ],
         charts: charts.into_iter().flatten().collect(),
     })
 }
@@ -147,14 +157,13 @@ fn over_spans(sizes: &Sizes, sink: &Sink) -> Result<Vec<Option<Chart>>, Error> {
         caller.push((spans as f64, caller_best));
         memory.push((spans as f64, memory_best));
     }
-    let time = chart(
-        "Processor time",
-        "ns per span",
-        "spans sent",
-        [curve("whole process", process, whole), curve("caller", caller, whole)],
-    );
-    let memory = chart("Memory", "MiB at the peak, above idle", "spans sent", [curve("", memory, tenths)]);
-    Ok(vec![Some(time), Some(memory)])
+    let time =
+        chart("Processor time", "ns per span", "spans sent", [whole_process(process), of_caller(caller)]);
+    let memory =
+        Curve { name: "whole process".to_owned(), points: memory, colour: Colour::Blue, show: tenths };
+    let memory = chart("Peak memory above idle", "MiB", "spans sent", [memory]);
+    // until the queue is full
+    Ok(vec![Some(time), Some(Chart { is_flat: false, ..memory })])
 }
 
 /// The same programs in instructions, which do not depend on the machine's mood.
@@ -175,12 +184,7 @@ fn instructions(sizes: &Sizes, sink: &Sink) -> Result<Chart, Error> {
         process.push((spans as f64, each(with.0 + with.1, without.0 + without.1)));
         caller.push((spans as f64, each(with.0, without.0)));
     }
-    Ok(chart(
-        "Instructions",
-        "per span",
-        "spans sent",
-        [curve("whole process", process, whole), curve("caller", caller, whole)],
-    ))
+    Ok(chart("Instructions", "per span", "spans sent", [whole_process(process), of_caller(caller)]))
 }
 
 /// Many threads with one queue.
@@ -199,10 +203,10 @@ fn over_threads(sizes: &Sizes, sink: &Sink) -> Result<Chart, Error> {
         wall.push((threads as f64, wall_best));
     }
     Ok(chart(
-        "Contention",
+        "Threads",
         "ns per span",
         "threads that make spans",
-        [curve("processor time", cpu, whole), curve("time of day", wall, whole)],
+        [whole_process(cpu), beside("elapsed", wall)],
     ))
 }
 
@@ -219,10 +223,10 @@ fn over_waiting(sizes: &Sizes, sink: &Sink) -> Result<Chart, Error> {
         sending.push((waiting as f64, sending_best));
     }
     Ok(chart(
-        "A full queue",
+        "Filling the queue",
         "ns per span",
         "spans waiting in the queue",
-        [curve("caller", caller, whole), curve("sending them all", sending, whole)],
+        [of_caller(caller), beside("sending it all", sending)],
     ))
 }
 
@@ -238,16 +242,31 @@ fn over_attributes(sizes: &Sizes, sink: &Sink) -> Result<Chart, Error> {
     }
     let (none, some) = costs.split_first().ok_or("no numbers of attributes")?;
     let each = some.iter().map(|(attributes, cost)| (*attributes, (cost - none.1) / attributes)).collect();
-    let title = format!("Attributes, beside {} ns for a span without", whole(none.1));
-    Ok(chart(&title, "ns per attribute", "attributes of a span", [curve("caller", each, whole)]))
+    let unit = format!("ns per attribute, after {} ns for a bare span", whole(none.1));
+    Ok(chart("Attributes", &unit, "attributes of a span", [of_caller(each)]))
 }
 
 fn chart<const CURVES: usize>(title: &str, unit: &str, over: &str, curves: [Curve; CURVES]) -> Chart {
-    Chart { title: title.to_owned(), unit: unit.to_owned(), over: over.to_owned(), curves: curves.into() }
+    Chart {
+        title: title.to_owned(),
+        unit: unit.to_owned(),
+        over: over.to_owned(),
+        curves: curves.into(),
+        is_flat: true,
+    }
 }
 
-fn curve(name: &str, points: Vec<(f64, f64)>, show: fn(f64) -> String) -> Curve {
-    Curve { name: name.to_owned(), points, show }
+fn whole_process(points: Vec<(f64, f64)>) -> Curve {
+    Curve { name: "whole process".to_owned(), points, colour: Colour::Blue, show: whole }
+}
+
+fn of_caller(points: Vec<(f64, f64)>) -> Curve {
+    Curve { name: "caller".to_owned(), points, colour: Colour::Orange, show: whole }
+}
+
+/// Something else of the same unit.
+fn beside(name: &str, points: Vec<(f64, f64)>) -> Curve {
+    Curve { name: name.to_owned(), points, colour: Colour::Teal, show: whole }
 }
 
 /// The least of each figure over some rounds: what disturbs a measurement only ever adds to it.

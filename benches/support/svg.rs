@@ -6,7 +6,8 @@ use std::fmt::Write;
 /// The picture.
 pub(crate) struct Picture {
     pub(crate) title: String,
-    pub(crate) subtitle: String,
+    /// Below the title, in two lines.
+    pub(crate) subtitle: [String; 2],
     pub(crate) charts: Vec<Chart>,
 }
 
@@ -18,15 +19,35 @@ pub(crate) struct Chart {
     /// What the horizontal axis counts.
     pub(crate) over: String,
     pub(crate) curves: Vec<Curve>,
+    /// Whether its curves are meant to be flat.
+    pub(crate) is_flat: bool,
 }
 
 /// Points from left to right.
-#[derive(Clone)]
 pub(crate) struct Curve {
     pub(crate) name: String,
     pub(crate) points: Vec<(f64, f64)>,
+    pub(crate) colour: Colour,
     /// How a value is written at its point.
     pub(crate) show: fn(f64) -> String,
+}
+
+/// What a curve is about has the same colour in all charts. They are told apart also by who sees no red.
+#[derive(Clone, Copy)]
+pub(crate) enum Colour {
+    Blue,
+    Orange,
+    Teal,
+}
+
+impl Colour {
+    fn code(self) -> &'static str {
+        match self {
+            Self::Blue => "#1f5fa8",
+            Self::Orange => "#c2570c",
+            Self::Teal => "#0b7a75",
+        }
+    }
 }
 
 impl Curve {
@@ -46,7 +67,7 @@ impl Curve {
 const COLUMNS: usize = 3;
 const CHART: (f64, f64) = (308.0, 236.0);
 const MARGIN: f64 = 28.0;
-const HEAD: f64 = 76.0;
+const HEAD: f64 = 92.0;
 /// Room around the area of a chart in which the curves are.
 const LEFT: f64 = 44.0;
 const RIGHT: f64 = 20.0;
@@ -57,8 +78,6 @@ const PAPER: &str = "#fcfcfa";
 const INK: &str = "#24292f";
 const FAINT_INK: &str = "#6b7280";
 const GRID: &str = "#e7e7e2";
-/// One for each curve of a chart: told apart also by who sees no red.
-const COLOURS: [&str; 2] = ["#1f5fa8", "#c2570c"];
 const FONT: &str = "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif";
 
 impl Picture {
@@ -83,7 +102,9 @@ impl Picture {
             title = escaped(&self.title),
         );
         text(&mut svg, (MARGIN, 38.0), "class=\"head\"", &self.title);
-        text(&mut svg, (MARGIN, 57.0), "class=\"faint\" style=\"font-size: 11.5px\"", &self.subtitle);
+        for (line, baseline) in self.subtitle.iter().zip([57.0, 73.0]) {
+            text(&mut svg, (MARGIN, baseline), "class=\"faint\" style=\"font-size: 11.5px\"", line);
+        }
         for (index, chart) in self.charts.iter().enumerate() {
             let corner =
                 (MARGIN + (index % COLUMNS) as f64 * CHART.0, HEAD + (index / COLUMNS) as f64 * CHART.1);
@@ -107,21 +128,20 @@ impl Chart {
             positions: self.positions(),
         };
         self.draw_grid(&area, svg);
-        for (curve, colour) in self.curves.iter().zip(COLOURS) {
-            draw_line(curve, colour, &area, svg);
+        for curve in &self.curves {
+            draw_line(curve, &area, svg);
         }
         // values over all lines, so that no line is drawn through one
-        for (number, (curve, colour)) in self.curves.iter().zip(COLOURS).enumerate() {
-            let other = self.curves.iter().enumerate().find(|(index, _)| *index != number);
-            draw_values(curve, other.map(|(_, other)| other), colour, &area, svg);
+        for curve in &self.curves {
+            draw_values(curve, &self.curves, &area, svg);
         }
     }
 
     /// The unit, then the curves in their colours.
     fn draw_names(&self, (left, baseline): (f64, f64), svg: &mut String) {
         let mut spans = format!("<tspan fill=\"{FAINT_INK}\">{}</tspan>", escaped(&self.unit));
-        for (curve, colour) in self.curves.iter().zip(COLOURS).filter(|(curve, _)| !curve.name.is_empty()) {
-            let name = escaped(&curve.name);
+        for curve in self.curves.iter().filter(|curve| !curve.name.is_empty()) {
+            let (name, colour) = (escaped(&curve.name), curve.colour.code());
             let _ = write!(spans, "<tspan dx=\"9\" fill=\"{colour}\" font-weight=\"600\">{name}</tspan>");
         }
         let _ = writeln!(svg, "<text x=\"{left}\" y=\"{baseline}\">{spans}</text>");
@@ -182,14 +202,15 @@ impl Area {
         (self.highest * 1.18).max(f64::MIN_POSITIVE)
     }
 
-    fn place(&self, (position, value): (f64, f64)) -> (f64, f64) {
-        let index = self.positions.iter().position(|known| *known == position).unwrap_or_default();
-        (self.x(index), self.y(value))
+    /// Where the points of a curve are.
+    fn places(&self, curve: &Curve) -> Vec<(f64, f64)> {
+        let index = |place: f64| self.positions.iter().position(|known| *known == place).unwrap_or_default();
+        curve.points.iter().map(|(place, value)| (self.x(index(*place)), self.y(*value))).collect()
     }
 }
 
-fn draw_line(curve: &Curve, colour: &str, area: &Area, svg: &mut String) {
-    let places: Vec<(f64, f64)> = curve.points.iter().map(|point| area.place(*point)).collect();
+fn draw_line(curve: &Curve, area: &Area, svg: &mut String) {
+    let (places, colour) = (area.places(curve), curve.colour.code());
     let path: Vec<String> = places.iter().map(|(x, y)| format!("{x:.1} {y:.1}")).collect();
     let _ = writeln!(
         svg,
@@ -204,19 +225,30 @@ fn draw_line(curve: &Curve, colour: &str, area: &Area, svg: &mut String) {
     }
 }
 
-/// Above the point, or below it where the other curve is above and leaves no room there.
-fn draw_values(curve: &Curve, other: Option<&Curve>, colour: &str, area: &Area, svg: &mut String) {
-    for point in &curve.points {
-        let (x, y) = area.place(*point);
-        let above = other.and_then(|other| other.points.iter().find(|(place, _)| *place == point.0));
-        let is_crowded = above.is_some_and(|above| {
-            let distance = y - area.place(*above).1;
-            (0.0..26.0).contains(&distance)
-        });
-        let baseline = if is_crowded && y + 15.0 < area.bottom { y + 14.0 } else { y - 7.0 };
-        let style = format!("class=\"value\" text-anchor=\"middle\" style=\"fill: {colour}\"");
-        text(svg, (x, baseline), &style, &(curve.show)(point.1));
+/// Above their points or below them, wherever fewer lines are in the way.
+fn draw_values(curve: &Curve, all: &[Curve], area: &Area, svg: &mut String) {
+    let lines: Vec<Vec<(f64, f64)>> = all.iter().map(|curve| area.places(curve)).collect();
+    let style = format!("class=\"value\" text-anchor=\"middle\" style=\"fill: {}\"", curve.colour.code());
+    for (place, (_, value)) in area.places(curve).into_iter().zip(&curve.points) {
+        let (above, below) = ((place.0, place.1 - 7.0), (place.0, place.1 + 14.0));
+        let is_lower_free =
+            below.1 + 2.0 < area.bottom && in_the_way(below, &lines) < in_the_way(above, &lines);
+        text(svg, if is_lower_free { below } else { above }, &style, &(curve.show)(*value));
     }
+}
+
+/// How much of a value's place, which is as wide as four digits, is crossed by lines.
+fn in_the_way((x, baseline): (f64, f64), lines: &[Vec<(f64, f64)>]) -> usize {
+    let crosses = |line: &[(f64, f64)], x: f64| {
+        let between = |ends: &[(f64, f64)]| {
+            let [(x1, y1), (x2, y2)] = ends else { return false };
+            let y = y1 + (y2 - y1) * (x - x1) / (x2 - x1);
+            (*x1..=*x2).contains(&x) && (baseline - 10.0..baseline + 3.0).contains(&y)
+        };
+        line.windows(2).any(between)
+    };
+    let samples = (-7..=7).map(|step| x + 2.0 * f64::from(step));
+    samples.map(|x| lines.iter().filter(|line| crosses(line, x)).count()).sum()
 }
 
 fn text(svg: &mut String, (x, y): (f64, f64), attributes: &str, content: &str) {
