@@ -1,6 +1,7 @@
 //! What the benchmarks write into the README: only what is theirs, and with a mark where a peer is ahead.
 
 use support::publish::replace;
+use support::svg::{Chart, Colour, Curve, Picture};
 use support::table::Table;
 
 #[path = "../benches/support/mod.rs"]
@@ -68,6 +69,40 @@ fn the_best_of_our_own_columns_is_the_bar() {
     table.row(cells(["instructions", "4,275", "5,202", "1,301", ""]));
     assert!(table.markdown().contains("| ns | 552 | 649 | 600 |\n"));
     assert!(table.markdown().contains("| instructions | 4,275 | 5,202 | **1,301** |\n"));
+}
+
+#[test]
+fn the_picture_has_a_point_and_a_figure_for_every_value() {
+    let show = |value: f64| format!("<{value}>");
+    let curve = |points: &[(f64, f64)], colour| Curve {
+        name: "a & b".to_owned(),
+        points: points.to_vec(),
+        colour,
+        show,
+    };
+    let chart = Chart {
+        title: "Spans".to_owned(),
+        unit: "ns".to_owned(),
+        over: "waiting".to_owned(),
+        curves: vec![
+            curve(&[(0.0, 7.0), (1000.0, 7.0), (100_000.0, 9.0)], Colour::Blue),
+            curve(&[(0.0, 0.0), (1000.0, 0.0)], Colour::Orange),
+        ],
+        is_flat: true,
+    };
+    let picture = Picture {
+        title: "Cost".to_owned(),
+        subtitle: ["so".to_owned(), "and so".to_owned()],
+        charts: vec![chart],
+    };
+    let svg = picture.draw();
+    assert_eq!(svg.matches("<circle").count(), 5);
+    assert_eq!(svg.matches(">&lt;7&gt;</text>").count(), 2);
+    assert_eq!(svg.matches("a &amp; b").count(), 2);
+    for place in [">0</text>", ">10³</text>", ">10⁵</text>"] {
+        assert!(svg.contains(place), "{place}: {svg}");
+    }
+    assert!(!svg.contains("NaN") && !svg.contains("inf\""), "{svg}");
 }
 
 fn cells<const COUNT: usize>(cells: [&str; COUNT]) -> [String; COUNT] {
