@@ -78,7 +78,10 @@ fn main() -> Result<(), Error> {
     if let Some(footprint::NAME | footprint::COLD) = chosen {
         return footprint::measure(smoke, chosen == Some(footprint::COLD));
     }
-    let is_wanted = |table| chosen.is_none_or(|chosen| chosen == table);
+    let is_wanted = |table: &str| chosen.is_none_or(|chosen| chosen == table);
+    let wanted: Vec<&str> =
+        [CALLS, grpc::NAME, tracing::NAME].into_iter().filter(|table| is_wanted(table)).collect();
+    publish::prepare(&wanted)?;
     if is_wanted(CALLS) {
         measure(&match smoke {
             true => Sizes { rounds: 1, bursts: 2, instructions: &[case::LOG] },
