@@ -144,19 +144,11 @@ fn measure(sizes: &Sizes) -> Result<Picture, Error> {
 
 /// Processor time and memory of programs that send so many spans.
 fn over_spans(sizes: &Sizes, sink: &Sink) -> Result<Vec<Option<Chart>>, Error> {
-    let (mut process, mut caller, mut memory) = (Vec::new(), Vec::new(), Vec::new());
-    for &spans in sizes.spans {
-        let best = best(sizes.rounds, || {
-            let found = play(sink, SPANS_PART, &[("spans", &spans)])?;
-            let sent = found.number("sent")? as f64;
-            let each = |key| found.number(key).map(|all| all as f64 / sent);
-            Ok([each("cpu")?, each("caller_cpu")?, found.number("memory")? as f64 / f64::from(1 << 20)])
-        })?;
-        let [process_best, caller_best, memory_best] = best;
-        process.push((spans as f64, process_best));
-        caller.push((spans as f64, caller_best));
-        memory.push((spans as f64, memory_best));
-    }
+    let [process, caller, memory] = best(sizes.rounds, sizes.spans, |spans| {
+        let found = play(sink, SPANS_PART, &[("spans", &spans)])?;
+        let memory = found.number("memory")? as f64 / f64::from(1 << 20);
+        Ok([found.ratio("cpu", "sent")?, found.ratio("caller_cpu", "sent")?, memory])
+    })?;
     let time =
         chart("Processor time", "ns per span", "spans sent", [whole_process(process), of_caller(caller)]);
     let memory =
@@ -189,39 +181,26 @@ fn instructions(sizes: &Sizes, sink: &Sink) -> Result<Chart, Error> {
 
 /// Many threads with one queue.
 fn over_threads(sizes: &Sizes, sink: &Sink) -> Result<Chart, Error> {
-    let (mut cpu, mut wall) = (Vec::new(), Vec::new());
-    for &threads in sizes.threads {
-        let [cpu_best, wall_best] = best(sizes.rounds, || {
-            let settings: [(&str, &dyn fmt::Display); 2] =
-                [("spans", &sizes.spans_of_threads), ("threads", &threads)];
-            let found = play(sink, THREADS_PART, &settings)?;
-            let sent = found.number("sent")? as f64;
-            let each = |key| found.number(key).map(|all| all as f64 / sent);
-            Ok([each("cpu")?, each("wall")?])
-        })?;
-        cpu.push((threads as f64, cpu_best));
-        wall.push((threads as f64, wall_best));
-    }
+    let [cpu, elapsed] = best(sizes.rounds, sizes.threads, |threads| {
+        let settings: [(&str, &dyn fmt::Display); 2] =
+            [("spans", &sizes.spans_of_threads), ("threads", &threads)];
+        let found = play(sink, THREADS_PART, &settings)?;
+        Ok([found.ratio("cpu", "sent")?, found.ratio("wall", "sent")?])
+    })?;
     Ok(chart(
         "Threads",
         "ns per span",
         "threads that make spans",
-        [whole_process(cpu), beside("elapsed", wall)],
+        [whole_process(cpu), beside("elapsed", elapsed)],
     ))
 }
 
 /// A worker that waits until it is told to send, and a queue that fills.
 fn over_waiting(sizes: &Sizes, sink: &Sink) -> Result<Chart, Error> {
-    let (mut caller, mut sending) = (Vec::new(), Vec::new());
-    for &waiting in sizes.waiting {
-        let [caller_best, sending_best] = best(sizes.rounds, || {
-            let found = play(sink, WAITING_PART, &[("waiting", &waiting)])?;
-            let each = |key, of| Ok::<_, Error>(found.number(key)? as f64 / found.number(of)? as f64);
-            Ok([each("caller_cpu", "spans")?, each("sending_cpu", "sent")?])
-        })?;
-        caller.push((waiting as f64, caller_best));
-        sending.push((waiting as f64, sending_best));
-    }
+    let [caller, sending] = best(sizes.rounds, sizes.waiting, |waiting| {
+        let found = play(sink, WAITING_PART, &[("waiting", &waiting)])?;
+        Ok([found.ratio("caller_cpu", "spans")?, found.ratio("sending_cpu", "sent")?])
+    })?;
     Ok(chart(
         "Filling the queue",
         "ns per span",
@@ -232,14 +211,10 @@ fn over_waiting(sizes: &Sizes, sink: &Sink) -> Result<Chart, Error> {
 
 /// What each attribute adds to a span.
 fn over_attributes(sizes: &Sizes, sink: &Sink) -> Result<Chart, Error> {
-    let mut costs = Vec::new();
-    for &attributes in sizes.attributes {
-        let [cost] = best(sizes.rounds, || {
-            let found = play(sink, ATTRIBUTES_PART, &[("attributes", &attributes)])?;
-            Ok([found.number("caller_cpu")? as f64 / found.number("spans")? as f64])
-        })?;
-        costs.push((attributes as f64, cost));
-    }
+    let [costs] = best(sizes.rounds, sizes.attributes, |attributes| {
+        let found = play(sink, ATTRIBUTES_PART, &[("attributes", &attributes)])?;
+        Ok([found.ratio("caller_cpu", "spans")?])
+    })?;
     let (none, some) = costs.split_first().ok_or("no numbers of attributes")?;
     let each = some.iter().map(|(attributes, cost)| (*attributes, (cost - none.1) / attributes)).collect();
     let unit = format!("ns per attribute, after {} ns for a bare span", whole(none.1));
@@ -256,28 +231,38 @@ fn chart<const CURVES: usize>(title: &str, unit: &str, over: &str, curves: [Curv
     }
 }
 
-fn whole_process(points: Vec<(f64, f64)>) -> Curve {
+fn whole_process(points: Vec<Point>) -> Curve {
     Curve { name: "whole process".to_owned(), points, colour: Colour::Blue, show: whole }
 }
 
-fn of_caller(points: Vec<(f64, f64)>) -> Curve {
+fn of_caller(points: Vec<Point>) -> Curve {
     Curve { name: "caller".to_owned(), points, colour: Colour::Orange, show: whole }
 }
 
 /// Something else of the same unit.
-fn beside(name: &str, points: Vec<(f64, f64)>) -> Curve {
+fn beside(name: &str, points: Vec<Point>) -> Curve {
     Curve { name: name.to_owned(), points, colour: Colour::Teal, show: whole }
 }
 
-/// The least of each figure over some rounds: what disturbs a measurement only ever adds to it.
+/// A place on the horizontal axis, and what was found there.
+type Point = (f64, f64);
+
+/// The least of each figure at each place: what disturbs a measurement only ever adds to it. All places have their turn
+/// in each round, so that none has all the bad luck.
 fn best<const FIGURES: usize>(
     rounds: usize,
-    mut round: impl FnMut() -> Result<[f64; FIGURES], Error>,
-) -> Result<[f64; FIGURES], Error> {
-    let mut best = [f64::INFINITY; FIGURES];
+    places: &[u64],
+    measure: impl Fn(u64) -> Result<[f64; FIGURES], Error>,
+) -> Result<[Vec<Point>; FIGURES], Error> {
+    let mut best = [const { Vec::new() }; FIGURES];
+    for points in &mut best {
+        points.extend(places.iter().map(|place| (*place as f64, f64::INFINITY)));
+    }
     for _ in 0..rounds {
-        for (best, found) in best.iter_mut().zip(round()?) {
-            *best = best.min(found);
+        for (index, place) in places.iter().enumerate() {
+            for (points, found) in best.iter_mut().zip(measure(*place)?) {
+                points[index].1 = points[index].1.min(found);
+            }
         }
     }
     Ok(best)

@@ -132,8 +132,10 @@ impl Chart {
             draw_line(curve, &area, svg);
         }
         // values over all lines, so that no line is drawn through one
+        let mut taken =
+            Taken { lines: self.curves.iter().map(|curve| area.places(curve)).collect(), values: Vec::new() };
         for curve in &self.curves {
-            draw_values(curve, &self.curves, &area, svg);
+            draw_values(curve, &area, &mut taken, svg);
         }
     }
 
@@ -225,30 +227,42 @@ fn draw_line(curve: &Curve, area: &Area, svg: &mut String) {
     }
 }
 
-/// Above their points or below them, wherever fewer lines are in the way.
-fn draw_values(curve: &Curve, all: &[Curve], area: &Area, svg: &mut String) {
-    let lines: Vec<Vec<(f64, f64)>> = all.iter().map(|curve| area.places(curve)).collect();
+/// Above their points or below them, wherever less is in the way.
+fn draw_values(curve: &Curve, area: &Area, taken: &mut Taken, svg: &mut String) {
     let style = format!("class=\"value\" text-anchor=\"middle\" style=\"fill: {}\"", curve.colour.code());
-    for (place, (_, value)) in area.places(curve).into_iter().zip(&curve.points) {
-        let (above, below) = ((place.0, place.1 - 7.0), (place.0, place.1 + 14.0));
-        let is_lower_free =
-            below.1 + 2.0 < area.bottom && in_the_way(below, &lines) < in_the_way(above, &lines);
-        text(svg, if is_lower_free { below } else { above }, &style, &(curve.show)(*value));
+    for ((x, y), (_, value)) in area.places(curve).into_iter().zip(&curve.points) {
+        let (above, below) = ((x, y - 7.0), (x, y + 14.0));
+        let is_better_below = below.1 + 2.0 < area.bottom && taken.at(below) < taken.at(above);
+        let place = if is_better_below { below } else { above };
+        taken.values.push(place);
+        text(svg, place, &style, &(curve.show)(*value));
     }
 }
 
-/// How much of a value's place, which is as wide as four digits, is crossed by lines.
-fn in_the_way((x, baseline): (f64, f64), lines: &[Vec<(f64, f64)>]) -> usize {
-    let crosses = |line: &[(f64, f64)], x: f64| {
-        let between = |ends: &[(f64, f64)]| {
-            let [(x1, y1), (x2, y2)] = ends else { return false };
-            let y = y1 + (y2 - y1) * (x - x1) / (x2 - x1);
-            (*x1..=*x2).contains(&x) && (baseline - 10.0..baseline + 3.0).contains(&y)
-        };
-        line.windows(2).any(between)
-    };
-    let samples = (-7..=7).map(|step| x + 2.0 * f64::from(step));
-    samples.map(|x| lines.iter().filter(|line| crosses(line, x)).count()).sum()
+/// What is drawn already, or will be.
+struct Taken {
+    lines: Vec<Vec<(f64, f64)>>,
+    /// The middle of their baselines.
+    values: Vec<(f64, f64)>,
+}
+
+impl Taken {
+    /// How much is in the way of a value at this place, which is as wide as four digits. Another value is worse than lines.
+    fn at(&self, (x, baseline): (f64, f64)) -> usize {
+        let samples = (-7..=7).map(|step| x + 2.0 * f64::from(step));
+        let lines = samples.map(|x| self.lines.iter().filter(|line| is_crossed(line, x, baseline)).count());
+        let is_near = |value: &&(f64, f64)| (value.0 - x).abs() < 28.0 && (value.1 - baseline).abs() < 11.0;
+        lines.sum::<usize>() + 100 * self.values.iter().filter(is_near).count()
+    }
+}
+
+/// Whether a line goes through the height of a text at `x`.
+fn is_crossed(line: &[(f64, f64)], x: f64, baseline: f64) -> bool {
+    line.windows(2).any(|ends| {
+        let [(x1, y1), (x2, y2)] = ends else { return false };
+        let y = y1 + (y2 - y1) * (x - x1) / (x2 - x1);
+        (*x1..=*x2).contains(&x) && (baseline - 10.0..baseline + 3.0).contains(&y)
+    })
 }
 
 fn text(svg: &mut String, (x, y): (f64, f64), attributes: &str, content: &str) {
