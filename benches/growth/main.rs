@@ -10,7 +10,7 @@ mod support;
 
 use std::path::Path;
 use std::time::Duration;
-use std::{fmt, fs, thread};
+use std::{array, fmt, fs, thread};
 
 use programs::{ATTRIBUTES_PART, SPANS_PART, THREADS_PART, WAITING_PART};
 use support::allocations::CountingAllocator;
@@ -145,9 +145,15 @@ fn measure(sizes: &Sizes) -> Result<Picture, Error> {
 /// Processor time and memory of programs that send so many spans.
 fn over_spans(sizes: &Sizes, sink: &Sink) -> Result<Vec<Option<Chart>>, Error> {
     let [process, caller, memory] = best(sizes.rounds, sizes.spans, |spans| {
-        let found = play(sink, SPANS_PART, &[("spans", &spans)])?;
-        let memory = found.number("memory")? as f64 / f64::from(1 << 20);
-        Ok([found.ratio("cpu", "sent")?, found.ratio("caller_cpu", "sent")?, memory])
+        let mut least = [f64::INFINITY; 3];
+        // a program that is over in a millisecond is easily disturbed, and soon tried again
+        for _ in 0..(100_000 / spans).clamp(1, 20) {
+            let found = play(sink, SPANS_PART, &[("spans", &spans)])?;
+            let memory = found.number("memory")? as f64 / f64::from(1 << 20);
+            let seen = [found.ratio("cpu", "sent")?, found.ratio("caller_cpu", "sent")?, memory];
+            least = array::from_fn(|figure| seen[figure].min(least[figure]));
+        }
+        Ok(least)
     })?;
     let time =
         chart("Processor time", "ns per span", "spans sent", [whole_process(process), of_caller(caller)]);

@@ -69,7 +69,7 @@ const CHART: (f64, f64) = (308.0, 236.0);
 const MARGIN: f64 = 28.0;
 const HEAD: f64 = 92.0;
 /// Room around the area of a chart in which the curves are.
-const LEFT: f64 = 44.0;
+const LEFT: f64 = 49.0;
 const RIGHT: f64 = 20.0;
 const TOP: f64 = 62.0;
 const BOTTOM: f64 = 46.0;
