@@ -14,7 +14,7 @@ use support::arguments::{Part, Task};
 use support::callgrind::{self, Instructions};
 use support::table::{Table, hundredths, whole};
 use support::workload::{self, ATTRIBUTES, PATIENCE, TRACE, Workload, text};
-use support::{Error, child};
+use support::{Error, child, publish};
 
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
@@ -47,6 +47,7 @@ fn main() -> Result<(), Error> {
 }
 
 fn measure(sizes: &Sizes) -> Result<(), Error> {
+    publish::prepare(&["emit"])?;
     let receiver = Receiver::builder().keep_bytes(0).start()?;
     let bursts = bursts(&receiver, sizes.rounds)?;
     let lossy = lossy_calls(&receiver, sizes.lossy)?;
@@ -67,7 +68,7 @@ fn measure(sizes: &Sizes) -> Result<(), Error> {
         table.row([format!("lossy, tight loop, {name}"), format!("{} ns", whole(time)), target.to_owned()]);
     }
     table.print("emit: traces of 16 spans, a root below a remote parent and 15 children");
-    Ok(())
+    publish::table("emit", &table)
 }
 
 /// How spans with so many attributes fared.

@@ -4,6 +4,14 @@ use std::env;
 
 use super::Error;
 
+/// Says that the tables go into the README as well.
+const README: &str = "--readme";
+
+/// Whether this process was told so.
+pub(crate) fn is_for_readme() -> bool {
+    env::args().any(|argument| argument == README)
+}
+
 /// What this process is to do.
 pub(crate) enum Task {
     /// Measure and print the table; a smoke run only shows that everything works.
@@ -32,12 +40,24 @@ impl Task {
     /// # Errors
     /// When there is an argument that means nothing.
     pub(crate) fn with_choice(tables: &[&'static str]) -> Result<(Self, Option<&'static str>), Error> {
-        let mut arguments = env::args().skip(1);
-        let (mut bench, mut smoke, mut chosen) = (false, false, None);
+        Self::read(env::args().skip(1), tables)
+    }
+
+    /// Reads these arguments.
+    ///
+    /// # Errors
+    /// When there is one that means nothing.
+    pub(crate) fn read(
+        arguments: impl IntoIterator<Item = String>,
+        tables: &[&'static str],
+    ) -> Result<(Self, Option<&'static str>), Error> {
+        let mut arguments = arguments.into_iter();
+        let (mut bench, mut smoke, mut readme, mut chosen) = (false, false, false, None);
         while let Some(argument) = arguments.next() {
             match argument.as_str() {
                 "--bench" => bench = true,
                 "--smoke" => smoke = true,
+                README => readme = true,
                 "--play" => {
                     let name = arguments.next().ok_or("--play: which part?")?;
                     return Ok((Self::Play(Part { name, settings: arguments.collect() }), None));
@@ -45,11 +65,14 @@ impl Task {
                 other => match tables.iter().find(|table| **table == other) {
                     Some(table) => chosen = Some(*table),
                     None => {
-                        let known = [&["--smoke"], tables].concat().join(" and ");
+                        let known = [&["--smoke", README], tables].concat().join(" and ");
                         return Err(format!("{other}: unknown argument; there is only {known}").into());
                     }
                 },
             }
+        }
+        if smoke && readme {
+            return Err("what a smoke run finds is not for the README".into());
         }
         Ok((Self::Measure { smoke: smoke || !bench }, chosen))
     }

@@ -111,8 +111,16 @@ pub(crate) fn arrives(name: &str) -> Arrives {
 /// # Errors
 /// When there is no such call or telemetry cannot be started.
 pub(crate) fn start(name: &str, endpoint: &str) -> Result<Program, Error> {
+    start_with(name, Exporter::http(endpoint))
+}
+
+/// The same with an exporter of one's own.
+///
+/// # Errors
+/// When there is no such call or telemetry cannot be started.
+pub(crate) fn start_with(name: &str, exporter: Exporter) -> Result<Program, Error> {
     let call = CALLS.iter().find(|call| call.name == name).ok_or_else(|| format!("{name}: no such call"))?;
-    let telemetry = Arc::new(workload::start(Exporter::http(endpoint))?);
+    let telemetry = Arc::new(workload::start(exporter)?);
     let burst = (call.make)(&telemetry);
     if name.contains("log") {
         return Ok(sending(telemetry, burst));

@@ -42,6 +42,14 @@ pub(crate) fn tell(key: &str, value: impl fmt::Display) {
 }
 
 impl Findings {
+    /// How many times one number is in another.
+    ///
+    /// # Errors
+    /// When one of them was not told, or is no number.
+    pub(crate) fn ratio(&self, key: &str, of: &str) -> Result<f64, Error> {
+        Ok(self.number(key)? as f64 / self.number(of)? as f64)
+    }
+
     /// The number that was told under this key.
     ///
     /// # Errors

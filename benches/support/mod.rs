@@ -13,7 +13,9 @@ pub(crate) mod calls;
 pub(crate) mod child;
 pub(crate) mod process;
 pub(crate) mod program;
+pub(crate) mod publish;
 pub(crate) mod sink;
+pub(crate) mod svg;
 pub(crate) mod table;
 pub(crate) mod workload;
 

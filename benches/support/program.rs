@@ -75,14 +75,14 @@ impl Program {
 /// The one function whose instructions are counted. What a contender does at its start is often a matter of time, not
 /// of calls: the clock of one of them is set in a busy loop before `main`.
 #[inline(never)]
-fn measured_burst(burst: &dyn Fn(u64), calls: u64) {
+pub(crate) fn measured_burst(burst: &dyn Fn(u64), calls: u64) {
     burst(calls);
     // or the burst would not be called but jumped to, and this function had ended
     black_box(());
 }
 
 /// Its name.
-const MEASURED: &str = "measured_burst";
+pub(crate) const MEASURED: &str = "measured_burst";
 
 /// A burst of this call, which is told how many there were before it in the burst.
 pub(crate) fn repeat(call: impl Fn(u64) + 'static) -> Burst {

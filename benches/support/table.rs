@@ -1,33 +1,69 @@
-//! Tables for people: aligned, the first column to the left and figures to the right.
+//! Tables for people: aligned on a terminal, the first column to the left and figures to the right; in Markdown for the
+//! README, where a peer that is ahead is marked.
 
 /// A table that is printed when it is complete.
 pub(crate) struct Table {
-    rows: Vec<Vec<String>>,
+    rows: Vec<Row>,
+    /// Heads of columns that are not in the contest.
+    limits: Vec<String>,
+    notes: Vec<String>,
 }
+
+struct Row {
+    cells: Vec<String>,
+    better: Better,
+}
+
+/// Which of two figures is ahead.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Better {
+    Less,
+    More,
+}
+
+/// Columns whose heads begin so are our own.
+const OWN: &str = "standpipe";
+/// The last column of many tables; the README has figures, not aims.
+const TARGET: &str = "target";
 
 impl Table {
     pub(crate) fn new<const COLUMNS: usize>(head: [&str; COLUMNS]) -> Self {
-        Self { rows: vec![head.map(str::to_owned).to_vec()] }
+        let head = Row { cells: head.map(str::to_owned).to_vec(), better: Better::Less };
+        Self { rows: vec![head], limits: Vec::new(), notes: Vec::new() }
     }
 
-    /// Adds a row; what is missing at its end is left blank.
+    /// Adds a row; what is missing at its end is left blank. Of its figures the smallest is best.
     pub(crate) fn row<const CELLS: usize>(&mut self, cells: [String; CELLS]) {
-        self.rows.push(cells.to_vec());
+        self.rows.push(Row { cells: cells.to_vec(), better: Better::Less });
+    }
+
+    /// Adds a row of figures of which the largest is best.
+    pub(crate) fn row_of_more<const CELLS: usize>(&mut self, cells: [String; CELLS]) {
+        self.rows.push(Row { cells: cells.to_vec(), better: Better::More });
+    }
+
+    /// Says that the column with this head is no peer but a limit, as a bare socket is: it is never marked.
+    pub(crate) fn limit(&mut self, head: &str) {
+        self.limits.push(head.to_owned());
+    }
+
+    /// Adds something that one must know to read the table; it stands below it.
+    pub(crate) fn note(&mut self, note: impl Into<String>) {
+        self.notes.push(note.into());
     }
 
     pub(crate) fn print(&self, title: &str) {
         println!("\n{title}\n");
-        let columns = self.rows.iter().map(Vec::len).max().unwrap_or_default();
-        let cell = |row: &'_ Vec<String>, column: usize| row.get(column).cloned().unwrap_or_default();
+        let columns = self.columns();
         let width =
-            |column| self.rows.iter().map(|row| cell(row, column).chars().count()).max().unwrap_or_default();
+            |column| self.rows.iter().map(|row| row.cell(column).chars().count()).max().unwrap_or_default();
         let widths: Vec<usize> = (0..columns).map(width).collect();
         for (number, row) in self.rows.iter().enumerate() {
             let cells = widths.iter().enumerate().map(|(column, width)| match column {
-                0 => format!("{:<width$}", cell(row, 0)),
+                0 => format!("{:<width$}", row.cell(0)),
                 // what it should be is text
-                _ if column == columns - 1 => cell(row, column),
-                _ => format!("{:>width$}", cell(row, column)),
+                _ if column == columns - 1 => row.cell(column).to_owned(),
+                _ => format!("{:>width$}", row.cell(column)),
             });
             println!("  {}", cells.collect::<Vec<_>>().join("  ").trim_end());
             if number == 0 {
@@ -35,7 +71,111 @@ impl Table {
             }
         }
         println!();
+        for note in &self.notes {
+            println!("  {note}");
+        }
     }
+
+    /// The table and its notes; what a peer does better than we is in bold.
+    pub(crate) fn markdown(&self) -> String {
+        let columns: Vec<usize> = (0..self.columns()).filter(|column| self.is_of_use(*column)).collect();
+        let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
+        let Some((head, rows)) = self.rows.split_first() else { return String::new() };
+        let mut text = line(columns.iter().map(|column| escaped(head.cell(*column))).collect());
+        text += &format!("|---|{}\n", "--:|".repeat(columns.len().saturating_sub(1)));
+        for row in rows {
+            let own = columns.iter().filter(|column| self.is_own(**column)).map(|column| row.cell(*column));
+            // where we have several, the best of them is the bar
+            let own = own.filter_map(amount).reduce(|one, other| row.better.of(one, other));
+            let cell = |column: &usize| {
+                let cell = row.cell(*column);
+                let contends = *column > 0 && !self.is_own(*column) && !self.is_limit(*column);
+                match (own, amount(cell)) {
+                    (Some(own), Some(peer)) if contends && row.better.is_ahead(peer, own) => bold(cell),
+                    _ => escaped(cell),
+                }
+            };
+            text += &line(columns.iter().map(cell).collect());
+        }
+        if !self.notes.is_empty() {
+            text.push('\n');
+        }
+        for note in &self.notes {
+            text += &format!("- {}\n", escaped(note));
+        }
+        text
+    }
+
+    fn columns(&self) -> usize {
+        self.rows.iter().map(|row| row.cells.len()).max().unwrap_or_default()
+    }
+
+    fn head(&self, column: usize) -> &str {
+        self.rows.first().map_or("", |head| head.cell(column))
+    }
+
+    fn is_own(&self, column: usize) -> bool {
+        column > 0 && self.head(column).starts_with(OWN)
+    }
+
+    fn is_limit(&self, column: usize) -> bool {
+        self.limits.iter().any(|limit| limit == self.head(column))
+    }
+
+    /// Not the targets, and no column without anything in it.
+    fn is_of_use(&self, column: usize) -> bool {
+        self.head(column) != TARGET && self.rows.iter().any(|row| !row.cell(column).is_empty())
+    }
+}
+
+impl Row {
+    fn cell(&self, column: usize) -> &str {
+        self.cells.get(column).map_or("", String::as_str)
+    }
+}
+
+impl Better {
+    fn is_ahead(self, one: f64, other: f64) -> bool {
+        match self {
+            Self::Less => one < other,
+            Self::More => one > other,
+        }
+    }
+
+    fn of(self, one: f64, other: f64) -> f64 {
+        if self.is_ahead(one, other) { one } else { other }
+    }
+}
+
+/// The number that a cell begins with, in the smallest of its units, so that 900 ns are less than 1 µs.
+fn amount(cell: &str) -> Option<f64> {
+    let end = cell.find(|c: char| !c.is_ascii_digit() && c != ',' && c != '.').unwrap_or(cell.len());
+    let (digits, rest) = cell.split_at(end);
+    let number: f64 = digits.replace(',', "").parse().ok()?;
+    let unit = rest.split_whitespace().next().unwrap_or_default();
+    let scale = match unit {
+        "µs" => 1e3,
+        "ms" => 1e6,
+        "s" => 1e9,
+        "KiB" => 1024.0,
+        "MiB" => 1024.0 * 1024.0,
+        "GiB" => 1024.0 * 1024.0 * 1024.0,
+        _ => 1.0,
+    };
+    Some(number * scale)
+}
+
+/// The figure alone; what follows it in brackets is not.
+fn bold(cell: &str) -> String {
+    match cell.split_once(" (") {
+        Some((figure, rest)) => format!("**{}** ({}", escaped(figure), escaped(rest)),
+        None => format!("**{}**", escaped(cell)),
+    }
+}
+
+/// With nothing in it that ends a cell.
+fn escaped(text: &str) -> String {
+    text.replace('|', "\\|")
 }
 
 /// `1234567.8` as `1,234,568`.

@@ -21,7 +21,7 @@ use support::allocations::CountingAllocator;
 use support::arguments::{Part, Task};
 use support::program::{Play, Program, Seen};
 use support::table::{Table, hundredths, tenths, whole};
-use support::{Error, callgrind, calls};
+use support::{Error, callgrind, calls, publish};
 
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
@@ -78,7 +78,10 @@ fn main() -> Result<(), Error> {
     if let Some(footprint::NAME | footprint::COLD) = chosen {
         return footprint::measure(smoke, chosen == Some(footprint::COLD));
     }
-    let is_wanted = |table| chosen.is_none_or(|chosen| chosen == table);
+    let is_wanted = |table: &str| chosen.is_none_or(|chosen| chosen == table);
+    let wanted: Vec<&str> =
+        [CALLS, grpc::NAME, tracing::NAME].into_iter().filter(|table| is_wanted(table)).collect();
+    publish::prepare(&wanted)?;
     if is_wanted(CALLS) {
         measure(&match smoke {
             true => Sizes { rounds: 1, bursts: 2, instructions: &[case::LOG] },
@@ -135,14 +138,14 @@ fn measure(sizes: &Sizes) -> Result<(), Error> {
         table.row(row(case, "allocations", seen.map(|seen| seen.allocations), hundredths));
         table.row(row(case, "ns", seen.map(|seen| seen.nanoseconds), tenths));
     }
+    for contender in CONTENDERS {
+        table.note(format!("{}: {}", contender.name, contender.note));
+    }
     table.print("peers: in brackets how many times standpipe's; – where there is nothing that compares");
     if let Some(reason) = missing {
         println!("  instructions SKIPPED: {reason}");
     }
-    for contender in CONTENDERS {
-        println!("  {}: {}", contender.name, contender.note);
-    }
-    Ok(())
+    publish::table(CALLS, &table)
 }
 
 impl Contender {

@@ -19,7 +19,7 @@ use self::spent::Spent;
 use crate::beside;
 use crate::support::arguments::Part;
 use crate::support::table::{Table, hundredths, tenths, whole};
-use crate::support::{Error, callgrind, child};
+use crate::support::{Error, callgrind, child, publish};
 
 /// The name of the table, and of the part that a sender plays.
 pub(crate) const NAME: &str = "grpc";
@@ -112,9 +112,10 @@ pub(crate) fn measure(smoke: bool) -> Result<(), Error> {
         0 => "sender, for each request",
         column => CONTENDERS.get(column - 1).map_or("", |contender| contender.name),
     }));
+    table.limit(raw::CONTENDER.name);
     for (case, seen) in CASES.iter().zip(seen) {
         table.row(row(case, "CPU µs", seen.map(|seen| seen.cpu), tenths));
-        table.row(row(case, "requests/s", seen.map(|seen| seen.rate), whole));
+        table.row_of_more(row(case, "requests/s", seen.map(|seen| seen.rate), whole));
         table.row(row(case, "allocations", seen.map(|seen| seen.allocations), hundredths));
         if missing.is_none() && (!smoke || case.name == SMALL) {
             let mut counts = [f64::INFINITY; CONTENDERS.len()];
@@ -126,17 +127,17 @@ pub(crate) fn measure(smoke: bool) -> Result<(), Error> {
             table.row(row(case, "instructions", counts, whole));
         }
     }
+    for contender in CONTENDERS {
+        table.note(format!("{}: {}", contender.name, contender.note));
+    }
+    table.note(format!("server: {}", server::NOTE));
     table.print(
         "grpc: requests one after the other over loopback, best of the rounds; in brackets how many times standpipe's",
     );
     if let Some(reason) = missing {
         println!("  instructions SKIPPED: {reason}");
     }
-    for contender in CONTENDERS {
-        println!("  {}: {}", contender.name, contender.note);
-    }
-    println!("  server: {}", server::NOTE);
-    Ok(())
+    publish::table(NAME, &table)
 }
 
 /// For each request; what was not measured is infinite.

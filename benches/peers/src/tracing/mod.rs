@@ -17,12 +17,12 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::{Layer, Registry};
 
 use crate::beside;
-use crate::support::Error;
 use crate::support::arguments::Part;
 use crate::support::callgrind::{self, Instructions};
 use crate::support::program::{Arrives, Play, Program, Seen};
 use crate::support::table::{Table, hundredths, whole};
 use crate::support::workload::ATTRIBUTES;
+use crate::support::{Error, publish};
 
 /// The name of the table, and of the part that a contender plays.
 pub(crate) const NAME: &str = "tracing";
@@ -92,6 +92,7 @@ pub(crate) fn measure(smoke: bool) -> Result<(), Error> {
         0 => "for each span",
         column => CONTENDERS.get(column - 1).map_or("target", |contender| contender.name),
     }));
+    table.limit(registry::CONTENDER.name);
     for (case, seen) in CASES.iter().zip(seen) {
         let [of_caller, of_process] = case.targets;
         if missing.is_none() {
@@ -114,16 +115,16 @@ pub(crate) fn measure(smoke: bool) -> Result<(), Error> {
         table.row(row(case, "caller, allocations", seen.map(|seen| seen.allocations), hundredths, ""));
         table.row(row(case, "process, CPU ns", seen.map(|seen| seen.cpu), whole, ""));
     }
+    table.note(format!("all: {}", work::NOTE));
+    for contender in CONTENDERS {
+        table.note(format!("{}: {}", contender.name, contender.note));
+    }
     table
         .print("tracing: traces of 16 spans, best of the rounds; in brackets how many times the first one's");
     if let Some(reason) = missing {
         println!("  instructions SKIPPED: {reason}");
     }
-    println!("  all: {}", work::NOTE);
-    for contender in CONTENDERS {
-        println!("  {}: {}", contender.name, contender.note);
-    }
-    Ok(())
+    publish::table(NAME, &table)
 }
 
 impl Contender {

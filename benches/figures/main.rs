@@ -1,0 +1,172 @@
+//! The guard against getting slower: what each call costs in instructions and allocations, beside what it cost when
+//! `benches/figures.toml` was committed.
+//!
+//! `cargo bench --bench figures` shows both. With `-- --check` it fails when a figure is more than three per cent above
+//! the committed one, or when a committed one was raised without a reason. With `-- --accept --because "why"` it writes
+//! the new figures down: what fell becomes the new measure, what rose a little is not written, so that many small rises
+//! add up to one that is seen, and what rose by more than that takes the reason with it.
+
+mod committed;
+mod history;
+mod programs;
+
+#[path = "../support/mod.rs"]
+mod support;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::{env, fs};
+
+use committed::{Committed, Figure, Unit};
+use programs::{PROGRAMS, Subject};
+use support::allocations::CountingAllocator;
+use support::arguments::Task;
+use support::table::Table;
+use support::{Error, callgrind};
+
+#[global_allocator]
+static ALLOCATOR: CountingAllocator = CountingAllocator;
+
+/// What is to be done with the figures.
+const CHECK: &str = "--check";
+const ACCEPT: &str = "--accept";
+const BECAUSE: &str = "--because";
+
+/// For allocations: so many bursts after the one that is for the storage that later ones reuse.
+const BURSTS: u64 = 4;
+
+fn main() -> Result<ExitCode, Error> {
+    let (arguments, reason) = split_reason(env::args().skip(1))?;
+    let (task, choice) = Task::read(arguments, &[CHECK, ACCEPT])?;
+    let smoke = match task {
+        Task::Play(part) => {
+            programs::start(&part.name, part.text("endpoint")?)?.play(&part)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        Task::Measure { smoke } => smoke,
+    };
+    if smoke {
+        show(&measure(&PROGRAMS[..1], None)?, None);
+        return Ok(ExitCode::SUCCESS);
+    }
+    let path = file();
+    let before = match path.exists() {
+        true => Some(Committed::read(&fs::read_to_string(&path)?)?),
+        false => None,
+    };
+    let setting = setting()?;
+    let skipped = skipped(before.as_ref(), &setting, choice);
+    let figures = measure(PROGRAMS, skipped)?;
+    show(&figures, before.as_ref());
+    match choice {
+        Some(CHECK) => check(&figures, before.as_ref()),
+        Some(_) => {
+            if callgrind::unavailable().is_some() {
+                return Err("without valgrind there is only half of the figures to accept".into());
+            }
+            let after = Committed::accept(before.as_ref(), &figures, &setting, reason.as_deref())?;
+            fs::write(&path, after.write())?;
+            println!("benches/figures.toml is written: commit it together with what changed the figures");
+            Ok(ExitCode::SUCCESS)
+        }
+        None => Ok(ExitCode::SUCCESS),
+    }
+}
+
+/// Takes `--because "why"` out of the command line.
+fn split_reason(mut arguments: impl Iterator<Item = String>) -> Result<(Vec<String>, Option<String>), Error> {
+    let (mut others, mut reason) = (Vec::new(), None);
+    while let Some(argument) = arguments.next() {
+        match argument.as_str() {
+            BECAUSE => reason = Some(arguments.next().ok_or("--because: what is the reason?")?),
+            _ => others.push(argument),
+        }
+    }
+    Ok((others, reason))
+}
+
+/// Why instructions are not counted in this run.
+fn skipped(before: Option<&Committed>, setting: &str, choice: Option<&str>) -> Option<String> {
+    if let Some(reason) = callgrind::unavailable() {
+        return Some(reason);
+    }
+    match before {
+        Some(before) if choice == Some(CHECK) && before.setting != setting => Some(format!(
+            "the committed counts are for {}, and this is {setting}: another compiler makes other instructions",
+            before.setting
+        )),
+        _ => None,
+    }
+}
+
+/// What instructions depend on beside the code.
+fn setting() -> Result<String, Error> {
+    let compiler = env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let said = Command::new(&compiler).arg("--version").output()?;
+    let version = String::from_utf8(said.stdout)?;
+    Ok(format!("{} on {} {}", version.trim(), env::consts::ARCH, env::consts::OS))
+}
+
+fn file() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/figures.toml")
+}
+
+fn measure(subjects: &[Subject], skipped: Option<String>) -> Result<Vec<Figure>, Error> {
+    let mut figures = Vec::new();
+    for subject in subjects {
+        let (name, play) = (subject.name, subject.play());
+        let mut note =
+            |what, unit, value| figures.push(Figure { name: format!("{name}{what}"), unit, value });
+        note("", Unit::Allocations, play.time(BURSTS)?.allocations);
+        if skipped.is_some() {
+            continue;
+        }
+        if subject.with_worker {
+            let counted = play.instructions_of_all()?;
+            note("", Unit::Instructions, counted.caller);
+            note(", with the worker", Unit::Instructions, counted.caller + counted.others);
+        } else {
+            note("", Unit::Instructions, play.instructions()?);
+        }
+    }
+    figures.sort_by_key(|figure| figure.unit);
+    if let Some(reason) = skipped {
+        println!("instructions SKIPPED: {reason}");
+    }
+    Ok(figures)
+}
+
+fn show(figures: &[Figure], before: Option<&Committed>) {
+    let mut table = Table::new(["for each call", "committed", "now", "change", ""]);
+    for figure in figures {
+        let before = before.and_then(|before| before.value(figure));
+        table.row([
+            format!("{}, {}", figure.unit, figure.name),
+            before.map_or_else(|| "–".to_owned(), |before| figure.unit.show(before)),
+            figure.unit.show(figure.value),
+            before.map_or_else(String::new, |before| figure.unit.change(before, figure.value)),
+            String::new(),
+        ]);
+    }
+    table.print("figures: what a call costs its thread, with a worker that waits until it is told to send");
+}
+
+fn check(figures: &[Figure], before: Option<&Committed>) -> Result<ExitCode, Error> {
+    let before = before.ok_or("benches/figures.toml is not there: make it with --accept")?;
+    let mut faults = before.faults(figures);
+    match history::versions(Path::new(env!("CARGO_MANIFEST_DIR")))? {
+        Ok(versions) => faults.extend(before.raised_without_reason(&versions)),
+        Err(reason) => println!("history SKIPPED: {reason}"),
+    }
+    if faults.is_empty() {
+        println!("figures: none is more than {} % above the committed one", committed::TOLERANCE);
+        return Ok(ExitCode::SUCCESS);
+    }
+    for fault in faults {
+        eprintln!("figures: {fault}");
+    }
+    eprintln!(
+        "If it has to be: cargo bench --bench figures -- --accept --because \"why\", and commit benches/figures.toml with it."
+    );
+    Ok(ExitCode::FAILURE)
+}

@@ -1,0 +1,180 @@
+//! The calls whose cost is watched, each a program by itself.
+//!
+//! All of them have a worker that waits until it is told to send: what it does by the clock would differ from run to run.
+
+use std::hint::black_box;
+use std::sync::Arc;
+
+use standpipe::bridge::tracing::{SpanExt, TracingLayer};
+use standpipe::{Config, Proxy, Sampler, Span, SpanBuilder, SpanContext, SpanKind, Telemetry, Tracer};
+use tracing::info_span;
+use tracing::subscriber::set_global_default;
+use tracing_subscriber::Registry;
+use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::layer::SubscriberExt;
+
+use crate::support::program::{Arrives, Burst, Play, Program, repeat};
+use crate::support::workload::{self, TRACE, Workload, text};
+use crate::support::{Error, calls};
+
+/// A call that is watched.
+pub(crate) struct Subject {
+    pub(crate) name: &'static str,
+    /// Whether what the worker does for it is watched as well.
+    pub(crate) with_worker: bool,
+    work: Work,
+}
+
+enum Work {
+    /// Spans that arrive with so many attributes and events.
+    Spans { attributes: u64, events: u64, make: fn(&Telemetry) -> Result<Burst, Error> },
+    /// Spans that nobody records.
+    Unsampled(fn(Tracer) -> Burst),
+    /// A call that another benchmark makes too.
+    Known,
+}
+
+#[rustfmt::skip]
+pub(crate) const PROGRAMS: &[Subject] = &[
+    span("span, 0 attributes", 0, 0, native::<0>),
+    span("span, 1 attribute", 1, 0, native::<1>),
+    span("span, 5 attributes", 5, 0, native::<5>),
+    span("span, 20 attributes", 20, 0, native::<20>),
+    span("span, 5 attributes, 1 event", 5, 1, with_event),
+    span("span of tracing, 5 fields", 5, 0, bridged),
+    unsampled("unsampled child, 5 attributes", |tracer| {
+        let root = tracer.span(text::ROOT);
+        repeat(move |_| {
+            let _inside = &root;
+            drop(with_five_attributes(tracer.build(black_box(text::CHILD))));
+        })
+    }),
+    unsampled("unsampled root, 5 attributes", |tracer| {
+        repeat(move |_| drop(with_five_attributes(tracer.build(black_box(text::CHILD)))))
+    }),
+    log("log, 0 attributes"),
+    log("log, 5 attributes"),
+    quiet("filtered log, 5 attributes"),
+    quiet("counter add, 0 attributes"),
+    quiet("counter add, 2 attributes"),
+    quiet("counter add, 5 attributes"),
+    quiet("counter add, bound"),
+    quiet("histogram record, 0 attributes"),
+    quiet("histogram record, 5 attributes"),
+    quiet("histogram record, bound"),
+    quiet("exponential record, 0 attributes"),
+    quiet("gauge record, 1 attribute"),
+];
+
+impl Subject {
+    pub(crate) fn play(&self) -> Play<'_> {
+        let arrives = match self.work {
+            Work::Spans { attributes, events, .. } => Arrives::Spans { attributes, events },
+            Work::Unsampled(_) => Arrives::Nothing,
+            Work::Known => calls::arrives(self.name),
+        };
+        Play { part: self.name, settings: &[], arrives }
+    }
+}
+
+const fn span(
+    name: &'static str,
+    attributes: u64,
+    events: u64,
+    make: fn(&Telemetry) -> Result<Burst, Error>,
+) -> Subject {
+    Subject { name, with_worker: true, work: Work::Spans { attributes, events, make } }
+}
+
+const fn unsampled(name: &'static str, make: fn(Tracer) -> Burst) -> Subject {
+    Subject { name, with_worker: false, work: Work::Unsampled(make) }
+}
+
+/// What is told is one of [`calls::CALLS`].
+const fn log(name: &'static str) -> Subject {
+    Subject { name, with_worker: true, work: Work::Known }
+}
+
+/// The same; it makes no record by itself.
+const fn quiet(name: &'static str) -> Subject {
+    Subject { name, with_worker: false, work: Work::Known }
+}
+
+/// The program of this name.
+///
+/// # Errors
+/// When there is none, or telemetry cannot be started.
+pub(crate) fn start(name: &str, endpoint: &str) -> Result<Program, Error> {
+    let subject = PROGRAMS.iter().find(|subject| subject.name == name);
+    let exporter = workload::parked(endpoint);
+    match subject.ok_or_else(|| format!("{name}: no such program"))?.work {
+        Work::Spans { make, .. } => {
+            let telemetry = workload::start(exporter)?;
+            let burst = make(&telemetry)?;
+            Ok(calls::sending(Arc::new(telemetry), burst))
+        }
+        Work::Unsampled(make) => {
+            let sampler = Sampler::always_off().parent_based();
+            let config = Config::new().sampler(sampler).exporter(exporter.proxy(Proxy::Off));
+            let telemetry = Telemetry::start(config)?;
+            let burst = make(telemetry.tracer(text::SCOPE));
+            Ok(calls::sending(Arc::new(telemetry), burst))
+        }
+        Work::Known => calls::start_with(name, exporter),
+    }
+}
+
+fn native<const ATTRIBUTES: u64>(telemetry: &Telemetry) -> Result<Burst, Error> {
+    let workload = Workload::new(telemetry, ATTRIBUTES)?;
+    Ok(Box::new(move |spans| workload.emit(spans)))
+}
+
+fn with_event(telemetry: &Telemetry) -> Result<Burst, Error> {
+    let tracer = telemetry.tracer(text::SCOPE);
+    let remote = SpanContext::from_traceparent(text::REMOTE)?;
+    Ok(repeat(move |_| {
+        let mut span = with_five_attributes(tracer.build(black_box(text::CHILD)).parent(&remote));
+        span.event(black_box(text::BODY)).add("order.id", black_box(4711));
+    }))
+}
+
+/// Without the work of choosing how many attributes it has.
+#[inline(never)]
+fn with_five_attributes(span: SpanBuilder<'_>) -> Span {
+    let mut span = span.kind(SpanKind::Client).start();
+    span.set(text::ROUTE.0, black_box(text::ROUTE.1));
+    span.set(text::HOST.0, black_box(text::HOST.1));
+    span.set(text::ZONE.0, black_box(text::ZONE.1));
+    span.set(text::STATUS.0, black_box(text::STATUS.1));
+    span.set(text::CACHED.0, black_box(text::CACHED.1));
+    span
+}
+
+/// Through the layer for `tracing`, with the filter that programs have in production.
+fn bridged(telemetry: &Telemetry) -> Result<Burst, Error> {
+    set_global_default(Registry::default().with(TracingLayer::new(telemetry)).with(LevelFilter::INFO))?;
+    let remote = SpanContext::from_traceparent(text::REMOTE)?;
+    Ok(Box::new(move |spans| (0..spans / TRACE).for_each(|_| bridged_trace(&remote))))
+}
+
+fn bridged_trace(remote: &SpanContext) {
+    macro_rules! span {
+        ($name:expr) => {
+            info_span!(
+                target: text::SCOPE,
+                $name,
+                http.route = black_box(text::ROUTE.1),
+                server.address = black_box(text::HOST.1),
+                cloud.region = black_box(text::ZONE.1),
+                http.response.status_code = black_box(text::STATUS.1),
+                cache.hit = black_box(text::CACHED.1),
+            )
+        };
+    }
+    let root = span!(text::ROOT);
+    root.set_parent(remote);
+    let _in_root = root.enter();
+    for _ in 1..TRACE {
+        drop(span!(text::CHILD).entered());
+    }
+}
