@@ -156,25 +156,25 @@ impl Instrument {
 
     /// Takes a measurement in, given by the bits that its cells know it by.
     pub(super) fn update(&self, bits: u64, pairs: &[Pair<'_>]) {
-        let stores = self.stores();
-        // most programs have one exporter of metrics
-        let [store] = stores else { return update_all(stores, bits, pairs) };
-        store.update(pairs, bits);
+        match self.only_store().and_then(|store| store.known(pairs)) {
+            Some(cell) => cell.update(bits),
+            None => update_all(self.stores(), bits, pairs),
+        }
     }
 
     /// The same without attributes.
     pub(super) fn update_bare(&self, bits: u64) {
-        match self.only_bare() {
+        match self.only_store().and_then(Store::known_bare) {
             Some(cell) => cell.update(bits),
             None => update_all(self.stores(), bits, &[]),
         }
     }
 
-    /// The cell that measurements without attributes go to, if it is the only one and easily found.
+    /// The store of programs with one exporter of metrics, as most are.
     #[inline]
-    fn only_bare(&self) -> Option<&Cell> {
+    fn only_store(&self) -> Option<&Store> {
         match self.stores.get().map(|stores| &**stores) {
-            Some([store]) => store.bare(),
+            Some([store]) => Some(store),
             _ => None,
         }
     }

@@ -106,12 +106,19 @@ impl AttributeSet {
     /// Whether these pairs, in any order, make this set. Pairs with a key that is there twice are never found equal:
     /// who wants to know about them makes a set of them first.
     pub(crate) fn equals(&self, pairs: &[(&str, Value<'_>)]) -> bool {
+        let are_met = || self.entries.iter().zip(pairs).all(|(entry, pair)| self.is_pair(entry, pair));
+        pairs.len() == self.len() && are_met() || self.equals_in_any_order(pairs)
+    }
+
+    #[cold]
+    fn equals_in_any_order(&self, pairs: &[(&str, Value<'_>)]) -> bool {
         // stored keys are all different: if each finds its pair, and there are no more pairs, it is one to one
         let count = pairs.iter().filter(|(key, value)| is_welcome(key, value)).count();
         let is_met = |entry: &Entry| pairs.iter().any(|pair| self.is_pair(entry, pair));
         count == self.len() && self.entries.iter().all(is_met)
     }
 
+    #[inline]
     fn is_pair(&self, entry: &Entry, (key, value): &(&str, Value<'_>)) -> bool {
         entry.key.is(key.as_bytes(), &self.bytes) && self.is_value(entry, value)
     }
