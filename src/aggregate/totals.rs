@@ -23,9 +23,19 @@ impl Totals {
     #[inline]
     pub(super) fn record(&mut self, value: f64, times: u64) {
         self.count = self.count.saturating_add(times);
-        self.sum.add((value * times as f64).clamp(f64::MIN, f64::MAX));
-        self.min = self.min.min(value);
-        self.max = self.max.max(value);
+        self.sum.add(match times {
+            1 => value,
+            _ => (value * times as f64).clamp(f64::MIN, f64::MAX),
+        });
+        self.reach(value, value);
+    }
+
+    /// Stretches the extremes to these; neither is NaN.
+    #[inline]
+    fn reach(&mut self, min: f64, max: f64) {
+        // by hand, as there is no NaN to look for
+        self.min = if min < self.min { min } else { self.min };
+        self.max = if max > self.max { max } else { self.max };
     }
 
     /// The least and the greatest value, if there is any.
@@ -37,7 +47,6 @@ impl Totals {
     pub(super) fn merge(&mut self, other: &Self) {
         self.count = self.count.saturating_add(other.count);
         self.sum.merge(&other.sum);
-        self.min = self.min.min(other.min);
-        self.max = self.max.max(other.max);
+        self.reach(other.min, other.max);
     }
 }

@@ -54,24 +54,24 @@ impl Cell {
         }
     }
 
+    /// Takes a measurement in: the bits of an `i64` for integers, of an `f64` for the rest.
     #[inline]
-    pub(super) fn update(&self, number: Number) {
-        match (self, number) {
-            (Self::IntSum(sum), Number::Int(value)) => add(sum, value),
-            (Self::IntGauge(latest), Number::Int(value)) => latest.set(value as u64),
-            (cell, number) => cell.update_float(as_float(number)),
+    pub(super) fn update(&self, bits: u64) {
+        match self {
+            Self::IntSum(sum) => add(sum, bits as i64),
+            cell => cell.update_other(bits),
         }
     }
 
     #[inline(never)]
-    fn update_float(&self, value: f64) {
+    fn update_other(&self, bits: u64) {
+        let value = f64::from_bits(bits);
         match self {
+            Self::IntSum(sum) => add(sum, bits as i64),
+            Self::IntGauge(latest) | Self::FloatGauge(latest) => latest.set(bits),
             Self::FloatSum(sum) => sum.with(|sum| sum.add(value)),
-            Self::FloatGauge(latest) => latest.set(value.to_bits()),
             Self::Explicit(histogram) => histogram.with(|histogram| _ = histogram.record(value)),
             Self::Exponential(histogram) => histogram.with(|histogram| _ = histogram.record(value)),
-            // an instrument measures in one type only
-            Self::IntSum(_) | Self::IntGauge(_) => {}
         }
     }
 
@@ -131,13 +131,6 @@ fn some_explicit(histogram: ExplicitHistogram) -> Option<Reading> {
 
 fn some_exponential(histogram: ExponentialHistogram) -> Option<Reading> {
     (!histogram.is_empty()).then_some(Reading::Exponential(histogram))
-}
-
-fn as_float(number: Number) -> f64 {
-    match number {
-        Number::Int(value) => value as f64,
-        Number::Float(value) => value,
-    }
 }
 
 #[inline]

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::attributes::Attributes;
+use super::attributes::sealed::Pair;
 use super::cell::Cell;
 use super::instrument::Instrument;
 use super::number::{Measure, is_negative};
@@ -66,8 +67,8 @@ macro_rules! handles {
                 #[doc = $doc]
                 #[inline]
                 pub fn $verb(&self, value: N, attributes: impl Attributes) {
-                    if let Some(number) = self.0.$check(value) {
-                        attributes.with(|pairs| self.0.instrument.update(number, pairs));
+                    if let Some(bits) = self.0.$check(value) {
+                        attributes.with(|pairs| self.0.update(bits, pairs));
                     }
                 }
 
@@ -81,8 +82,8 @@ macro_rules! handles {
                 #[doc = $doc]
                 #[inline]
                 pub fn $verb(&self, value: N) {
-                    if let Some(number) = self.0.handle.$check(value) {
-                        self.0.update(number);
+                    if let Some(bits) = self.0.handle.$check(value) {
+                        self.0.on_cells(|cell| cell.update(bits));
                     }
                 }
             }
@@ -103,7 +104,7 @@ handles! {
         "Adds to the sum, or takes from it. What is NaN or infinite is not added, and told to [`Config::on_problem`](crate::Config::on_problem)."
     Gauge BoundGauge record any
         "Sets the value. NaN and infinities are not taken, and told to [`Config::on_problem`](crate::Config::on_problem)."
-    Histogram BoundHistogram record any
+    Histogram BoundHistogram record divided
         "Takes a value in. NaN and infinities are not taken, and told to [`Config::on_problem`](crate::Config::on_problem)."
 }
 
@@ -113,8 +114,37 @@ struct Handle<N> {
 }
 
 impl<N: Measure> Handle<N> {
+    /// The bits of a value as the cells of the instrument know it, which measures in one type only; `None` for what
+    /// is no measurement.
     #[inline]
-    fn any(&self, value: N) -> Option<Number> {
+    fn any(&self, value: N) -> Option<u64> {
+        self.number(value).map(|number| match number {
+            Number::Int(value) => value as u64,
+            Number::Float(value) => value.to_bits(),
+        })
+    }
+
+    /// The same for a sum that only rises.
+    #[inline]
+    fn rising(&self, value: N) -> Option<u64> {
+        if is_negative(self.number(value)?) {
+            self.refuse("negative");
+            return None;
+        }
+        self.any(value)
+    }
+
+    /// The same for histograms, which divide floats.
+    #[inline]
+    fn divided(&self, value: N) -> Option<u64> {
+        self.number(value).map(|number| match number {
+            Number::Int(value) => (value as f64).to_bits(),
+            Number::Float(value) => value.to_bits(),
+        })
+    }
+
+    #[inline]
+    fn number(&self, value: N) -> Option<Number> {
         let number = value.number();
         if number.is_none() {
             self.refuse("NaN or infinite");
@@ -123,13 +153,11 @@ impl<N: Measure> Handle<N> {
     }
 
     #[inline]
-    fn rising(&self, value: N) -> Option<Number> {
-        let number = self.any(value)?;
-        if is_negative(number) {
-            self.refuse("negative");
-            return None;
+    fn update(&self, bits: u64, pairs: &[Pair<'_>]) {
+        match pairs {
+            [] => self.instrument.update_bare(bits),
+            pairs => self.instrument.update(bits, pairs),
         }
-        Some(number)
     }
 
     #[cold]
@@ -163,11 +191,6 @@ struct Bound<N> {
 }
 
 impl<N> Bound<N> {
-    #[inline]
-    fn update(&self, number: Number) {
-        self.on_cells(|cell| cell.update(number));
-    }
-
     #[inline]
     fn on_cells(&self, update: impl Fn(&Cell)) {
         if self.generation != fork::generation() {

@@ -11,7 +11,7 @@ use super::store::Store;
 use crate::aggregate::DEFAULT_BOUNDS;
 use crate::config::{Histograms, PushSettings, Temporality};
 use crate::fork::PerProcess;
-use crate::record::{AttributeSet, MetricHead, Number, Scope, Shape, Stretch};
+use crate::record::{AttributeSet, MetricHead, Scope, Shape, Stretch};
 
 /// What an instrument is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -154,25 +154,29 @@ impl Instrument {
         }
     }
 
+    /// Takes a measurement in, given by the bits that its cells know it by.
+    pub(super) fn update(&self, bits: u64, pairs: &[Pair<'_>]) {
+        match self.only_store().and_then(|store| store.known(pairs)) {
+            Some(cell) => cell.update(bits),
+            None => update_all(self.stores(), bits, pairs),
+        }
+    }
+
+    /// The same without attributes.
+    pub(super) fn update_bare(&self, bits: u64) {
+        match self.only_store().and_then(Store::known_bare) {
+            Some(cell) => cell.update(bits),
+            None => update_all(self.stores(), bits, &[]),
+        }
+    }
+
+    /// The store of programs with one exporter of metrics, as most are.
     #[inline]
-    pub(super) fn update(&self, number: Number, pairs: &[Pair<'_>]) {
-        match pairs {
-            [] => self.update_bare(number),
-            pairs => self.update_under(pairs, number),
+    fn only_store(&self) -> Option<&Store> {
+        match self.stores.get().map(|stores| &**stores) {
+            Some([store]) => Some(store),
+            _ => None,
         }
-    }
-
-    fn update_bare(&self, number: Number) {
-        self.stores().iter().for_each(|store| store.update(&[], 0, number));
-    }
-
-    fn update_under(&self, pairs: &[Pair<'_>], number: Number) {
-        let stores = self.stores();
-        if stores.is_empty() {
-            return;
-        }
-        let hash = AttributeSet::hash(pairs, self.ground.seed);
-        stores.iter().for_each(|store| store.update(pairs, hash, number));
     }
 
     /// The same for attributes that are put together already.
@@ -182,8 +186,7 @@ impl Instrument {
 
     /// The series of these attributes, one for each exporter.
     pub(super) fn bind(&self, pairs: &[Pair<'_>]) -> Box<[Arc<Series>]> {
-        let hash = AttributeSet::hash(pairs, self.ground.seed);
-        self.stores().iter().map(|store| store.bind(pairs, hash)).collect()
+        self.stores().iter().map(|store| store.bind(pairs)).collect()
     }
 
     /// This process's stores, in the order of the exporters.
@@ -204,6 +207,11 @@ impl Instrument {
         }
         stores
     }
+}
+
+#[inline(never)]
+fn update_all(stores: &[Store], bits: u64, pairs: &[Pair<'_>]) {
+    stores.iter().for_each(|store| store.update(pairs, bits));
 }
 
 fn first_said<'a>(early: &'a str, late: &'a str) -> &'a str {

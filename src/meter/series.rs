@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::attributes::sealed::Pair;
 use super::cell::{Cell, Form};
-use crate::record::AttributeSet;
+use crate::record::{AttributeSet, Pattern};
 
 /// A chain is this long when the table is as full as it may be.
 const LONGEST_CHAIN: usize = 8;
@@ -17,13 +17,15 @@ pub(super) struct Series {
     pub(super) attributes: AttributeSet,
     pub(super) cell: Cell,
     hash: u64,
+    /// Whether its attributes were given by the table's pattern.
+    is_patterned: bool,
     /// Handles that are bound to it: as long as there are any it is not forgotten.
     bound: AtomicU32,
 }
 
 impl Series {
-    fn new(attributes: AttributeSet, hash: u64, form: &Form) -> Arc<Self> {
-        Arc::new(Self { attributes, cell: Cell::new(form), hash, bound: AtomicU32::new(0) })
+    fn new(attributes: AttributeSet, hash: u64, is_patterned: bool, form: &Form) -> Arc<Self> {
+        Arc::new(Self { attributes, cell: Cell::new(form), hash, is_patterned, bound: AtomicU32::new(0) })
     }
 
     pub(super) fn bind(&self) {
@@ -50,7 +52,7 @@ pub(super) struct Table {
     /// The series without attributes, which most instruments have alone.
     bare: OnceLock<Arc<Series>>,
     /// Made with the first series that has attributes.
-    buckets: OnceLock<Box<[Slot]>>,
+    buckets: OnceLock<Buckets>,
     /// Takes what comes beyond the limit.
     overflow: OnceLock<Arc<Series>>,
     /// All series in the order they came. Held while one is added.
@@ -62,6 +64,53 @@ pub(super) struct Table {
 /// The attributes of everything beyond the limit.
 pub(super) fn overflow() -> AttributeSet {
     AttributeSet::new([("otel.metric.overflow", true.into())])
+}
+
+#[derive(Debug)]
+struct Buckets {
+    /// The keys of the first series, which most others have, too.
+    pattern: Arc<Pattern>,
+    /// A power of two.
+    slots: Box<[Slot]>,
+}
+
+impl Buckets {
+    fn new(pattern: Arc<Pattern>, limit: usize) -> Self {
+        let count = (limit / LONGEST_CHAIN).next_power_of_two().min(MOST_BUCKETS);
+        Self { pattern, slots: (0..count).map(|_| Slot::new()).collect() }
+    }
+
+    #[inline]
+    fn slot(&self, hash: u64) -> &Slot {
+        // the upper bits are mixed best
+        &self.slots[(hash >> 32) as usize & (self.slots.len() - 1)]
+    }
+
+    /// The series with this hash.
+    fn chain(&self, hash: u64) -> impl Iterator<Item = &Arc<Series>> {
+        let nodes = std::iter::successors(self.slot(hash).get(), |node| node.next.get());
+        nodes.map(|node| &node.series).filter(move |series| series.hash == hash)
+    }
+
+    /// The series of pairs that follow the pattern; `None` if it was not made by the pattern, or not at all.
+    #[inline(always)]
+    fn find_patterned(&self, pairs: &[Pair<'_>]) -> Option<&Arc<Series>> {
+        let hash = self.pattern.hash(pairs)?;
+        let mut slot = self.slot(hash);
+        while let Some(Node { series, next }) = slot.get().map(|node| &**node) {
+            if series.hash == hash && series.is_patterned && series.attributes.has_values(pairs) {
+                return Some(series);
+            }
+            slot = next;
+        }
+        None
+    }
+
+    /// The same for any pairs: with other keys, or in another order.
+    fn find_any(&self, pairs: &[Pair<'_>]) -> Option<&Arc<Series>> {
+        let hash = self.pattern.hash_of_any(pairs);
+        self.chain(hash).find(|series| series.attributes.equals(pairs))
+    }
 }
 
 type Slot = OnceLock<Box<Node>>;
@@ -89,6 +138,9 @@ impl Table {
     /// The same table without the series that nothing was measured under and nobody is bound to.
     pub(super) fn without_idle(&self) -> Self {
         let fresh = Self::new(self.form.clone(), self.limit, self.seed);
+        if let Some(Buckets { pattern, .. }) = self.buckets.get() {
+            let _ = fresh.buckets.set(Buckets::new(Arc::clone(pattern), self.limit));
+        }
         let mut kept = fresh.lock();
         for series in self.lock().iter().filter(|series| series.is_bound() || !series.cell.is_empty()) {
             kept.push(Arc::clone(series));
@@ -115,10 +167,10 @@ impl Table {
         self.is_cleared.store(is_cleared, Ordering::Relaxed);
     }
 
-    /// The series of these attributes; `hash` is theirs by the table's seed.
+    /// The series of these attributes.
     #[inline]
-    pub(super) fn series(&self, pairs: &[Pair<'_>], hash: u64) -> &Arc<Series> {
-        match self.find(pairs, hash) {
+    pub(super) fn series(&self, pairs: &[Pair<'_>]) -> &Arc<Series> {
+        match self.find(pairs) {
             Some(series) => series,
             None => self.new_series(pairs),
         }
@@ -130,26 +182,22 @@ impl Table {
     }
 
     #[inline]
-    pub(super) fn find(&self, pairs: &[Pair<'_>], hash: u64) -> Option<&Arc<Series>> {
+    pub(super) fn find(&self, pairs: &[Pair<'_>]) -> Option<&Arc<Series>> {
         match pairs {
-            [] => self.bare.get(),
-            pairs => self.chain(hash).find(|series| series.attributes.equals(pairs)),
+            [] => self.find_bare(),
+            pairs => self.find_patterned(pairs).or_else(|| self.buckets.get()?.find_any(pairs)),
         }
     }
 
-    /// The series with this hash.
-    #[inline]
-    fn chain(&self, hash: u64) -> impl Iterator<Item = &Arc<Series>> {
-        let first = self.bucket(hash).and_then(Slot::get);
-        let nodes = std::iter::successors(first, |node| node.next.get());
-        nodes.map(|node| &node.series).filter(move |series| series.hash == hash)
+    /// The series of pairs that have the keys of the first ones, in the same order, as most have.
+    #[inline(always)]
+    pub(super) fn find_patterned(&self, pairs: &[Pair<'_>]) -> Option<&Arc<Series>> {
+        self.buckets.get()?.find_patterned(pairs)
     }
 
     #[inline]
-    fn bucket(&self, hash: u64) -> Option<&Slot> {
-        let buckets = self.buckets.get()?;
-        // a power of two; the upper bits are mixed best
-        Some(&buckets[(hash >> 32) as usize & (buckets.len() - 1)])
+    pub(super) fn find_bare(&self) -> Option<&Arc<Series>> {
+        self.bare.get()
     }
 
     /// The slow way, once for each set: without duplicate keys and in order.
@@ -163,12 +211,13 @@ impl Table {
         // asked for by its attributes it is the same one: a child does so for a handle that was bound before the fork
         if self.is_full(&all) || attributes == overflow() {
             return self.overflow.get_or_init(|| {
-                let overflow = Series::new(overflow(), 0, &self.form);
+                let overflow = Series::new(overflow(), 0, false, &self.form);
                 all.push(Arc::clone(&overflow));
                 overflow
             });
         }
-        let series = Series::new(attributes, hash, &self.form);
+        let is_patterned = !attributes.is_empty() && self.buckets_for(&attributes).pattern.is_of(&attributes);
+        let series = Series::new(attributes, hash, is_patterned, &self.form);
         all.push(Arc::clone(&series));
         self.place(&series)
     }
@@ -181,8 +230,13 @@ impl Table {
     fn find_set(&self, attributes: &AttributeSet, hash: u64) -> Option<&Arc<Series>> {
         match attributes.is_empty() {
             true => self.bare.get(),
-            false => self.chain(hash).find(|series| series.attributes == *attributes),
+            false => self.buckets.get()?.chain(hash).find(|series| series.attributes == *attributes),
         }
+    }
+
+    /// The buckets, made for these attributes if they are the first. `all` must be held.
+    fn buckets_for(&self, attributes: &AttributeSet) -> &Buckets {
+        self.buckets.get_or_init(|| Buckets::new(Arc::new(Pattern::of(attributes, self.seed)), self.limit))
     }
 
     /// Puts a series where it will be found. `all` must be held.
@@ -190,11 +244,7 @@ impl Table {
         if series.attributes.is_empty() {
             return self.bare.get_or_init(|| Arc::clone(series));
         }
-        self.buckets.get_or_init(|| {
-            let count = (self.limit / LONGEST_CHAIN).next_power_of_two().min(MOST_BUCKETS);
-            (0..count).map(|_| Slot::new()).collect()
-        });
-        let mut slot = self.bucket(series.hash).expect("the buckets were made above");
+        let mut slot = self.buckets_for(&series.attributes).slot(series.hash);
         while let Some(node) = slot.get() {
             slot = &node.next;
         }

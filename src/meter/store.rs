@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use super::attributes::sealed::Pair;
 use super::cell::{Cell, Form, Reading};
 use super::series::{Series, Table};
-use crate::record::{AttributeSet, Number, Period, Stretch};
+use crate::record::{AttributeSet, Period, Stretch};
 
 /// The series of an instrument for one exporter, and the stretch of time they tell of.
 #[derive(Debug)]
@@ -33,11 +33,28 @@ impl Store {
         Self { series, since: Mutex::new(now) }
     }
 
-    #[inline]
-    pub(super) fn update(&self, pairs: &[Pair<'_>], hash: u64, number: Number) {
+    pub(super) fn update(&self, pairs: &[Pair<'_>], bits: u64) {
         match &self.series {
-            Kept::Forever(table) => table.series(pairs, hash).cell.update(number),
-            Kept::UntilTold(table) => update_held(table, pairs, hash, number),
+            Kept::Forever(table) => table.series(pairs).cell.update(bits),
+            Kept::UntilTold(table) => update_held(table, pairs, bits),
+        }
+    }
+
+    /// The cell of these attributes, if it is found at once and without a lock.
+    #[inline(always)]
+    pub(super) fn known(&self, pairs: &[Pair<'_>]) -> Option<&Cell> {
+        match &self.series {
+            Kept::Forever(table) => table.find_patterned(pairs).map(|series| &series.cell),
+            Kept::UntilTold(_) => None,
+        }
+    }
+
+    /// The same without attributes.
+    #[inline]
+    pub(super) fn known_bare(&self) -> Option<&Cell> {
+        match &self.series {
+            Kept::Forever(table) => table.find_bare().map(|series| &series.cell),
+            Kept::UntilTold(_) => None,
         }
     }
 
@@ -52,9 +69,9 @@ impl Store {
         }
     }
 
-    pub(super) fn bind(&self, pairs: &[Pair<'_>], hash: u64) -> Arc<Series> {
+    pub(super) fn bind(&self, pairs: &[Pair<'_>]) -> Arc<Series> {
         let bind = |table: &Table| {
-            let series = table.series(pairs, hash);
+            let series = table.series(pairs);
             series.bind();
             Arc::clone(series)
         };
@@ -100,12 +117,12 @@ impl Store {
 
 /// The table cannot be renewed while it is held.
 #[inline(never)]
-fn update_held(table: &RwLock<Table>, pairs: &[Pair<'_>], hash: u64, number: Number) {
-    if let Some(series) = table.read().unwrap_or_else(PoisonError::into_inner).find(pairs, hash) {
-        return series.cell.update(number);
+fn update_held(table: &RwLock<Table>, pairs: &[Pair<'_>], bits: u64) {
+    if let Some(series) = table.read().unwrap_or_else(PoisonError::into_inner).find(pairs) {
+        return series.cell.update(bits);
     }
     make_room(table);
-    table.read().unwrap_or_else(PoisonError::into_inner).series(pairs, hash).cell.update(number);
+    table.read().unwrap_or_else(PoisonError::into_inner).series(pairs).cell.update(bits);
 }
 
 /// Makes room for new sets of attributes, mostly before they run into the limit.

@@ -21,7 +21,7 @@ mod span;
 #[cfg(feature = "opentelemetry")]
 pub(crate) use attribute::MAX_DEPTH;
 pub use attribute::Value;
-pub(crate) use attribute_set::AttributeSet;
+pub(crate) use attribute_set::{AttributeSet, Pattern};
 pub(crate) use buffer::{field_len, frames};
 pub(crate) use chunk::{Chunk, records_in};
 #[cfg(feature = "opentelemetry")]

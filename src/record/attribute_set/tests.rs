@@ -187,6 +187,16 @@ fn a_pair_that_is_given_twice_is_not_taken_for_two() {
 }
 
 #[test]
+fn a_text_that_reads_like_another_value_is_not_taken_for_it() {
+    let text = std::str::from_utf8(b"\x3a\x03GET").unwrap();
+    let set = set_of(&[("a", Value::Str(text))]);
+    assert!(set.equals(&[("a", Value::Str(text))]));
+    assert_eq!(encode(&Value::Bytes(b"GET")), text.as_bytes());
+    assert!(!set.equals(&[("a", Value::Bytes(b"GET"))]));
+    assert!(!set_of(&[("a", Value::Bytes(b"GET"))]).equals(&[("a", Value::Str(text))]));
+}
+
+#[test]
 fn a_value_nested_too_deeply_is_left_out_everywhere() {
     let deepest = (0..MAX_DEPTH).fold(Value::Int(1), |value, _| Value::Array(vec![value].leak()));
     let too_deep = Value::Array(vec![deepest].leak());
