@@ -1,8 +1,12 @@
 //! What is wrong with a configuration: every problem, with its place, its key and the way out.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use super::Config;
+
+/// Words for people. Most are known when a program is built, and borrowed: so they cost it no code that copies them.
+pub(super) type Words = Cow<'static, str>;
 
 /// A configuration that cannot be used as it is, with everything that was found in it.
 ///
@@ -48,7 +52,7 @@ impl ConfigError {
         let mut findings = Vec::new();
         for (id, what) in &faults {
             for exporter in usable.exporters.iter().filter(|exporter| exporter.label() == *id) {
-                let fault = Fault::new(what, "");
+                let fault = Fault::new(what.clone(), "");
                 let place = exporter.location().cloned();
                 let finding = fault.found(FindingSeverity::Error, place, exporter.path());
                 // an exporter that both routes use is described in one place
@@ -172,12 +176,12 @@ impl fmt::Display for Location {
 /// What is wrong with one value: the part of a [`Finding`] that does not depend on where the value came from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Fault {
-    pub(super) what: String,
-    pub(super) fix: String,
+    pub(super) what: Words,
+    pub(super) fix: Words,
 }
 
 impl Fault {
-    pub(super) fn new(what: impl Into<String>, fix: impl Into<String>) -> Self {
+    pub(super) fn new(what: impl Into<Words>, fix: impl Into<Words>) -> Self {
         Self { what: what.into(), fix: fix.into() }
     }
 
@@ -192,7 +196,8 @@ impl Fault {
         location: Option<Location>,
         key: impl Into<String>,
     ) -> Finding {
-        Finding { severity, location, key: key.into(), what: self.what, fix: self.fix }
+        let (what, fix) = (self.what.into_owned(), self.fix.into_owned());
+        Finding { severity, location, key: key.into(), what, fix }
     }
 }
 

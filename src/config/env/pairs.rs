@@ -1,6 +1,6 @@
 //! Lists like `name=value,other=value` whose values are percent-encoded. No message repeats a value.
 
-use crate::config::error::Fault;
+use crate::config::error::{Fault, Words};
 use crate::config::{Secret, header};
 
 /// They are sent with every request; collectors keep far fewer.
@@ -45,12 +45,12 @@ pub(super) fn attributes(text: &str) -> Result<Vec<(String, String)>, Fault> {
     pieces(text)
         .enumerate()
         .map(|(index, pair)| {
-            let fault = |what: &str, fix: &str| Fault::new(format!("attribute {} {what}", index + 1), fix);
+            let fault = |what: &str, fix: Words| Fault::new(format!("attribute {} {what}", index + 1), fix);
             let (key, value) =
-                pair.split_once('=').ok_or_else(|| fault("has no =", "write it like key=value"))?;
-            let decode = |text: &str| decoded(text.trim()).map_err(|stray| fault(&stray.what, &stray.fix));
+                pair.split_once('=').ok_or_else(|| fault("has no =", "write it like key=value".into()))?;
+            let decode = |text: &str| decoded(text.trim()).map_err(|stray| fault(&stray.what, stray.fix));
             match decode(key)? {
-                key if key.is_empty() => Err(fault("has no key", "write it like key=value")),
+                key if key.is_empty() => Err(fault("has no key", "write it like key=value".into())),
                 key => Ok((key, decode(value)?)),
             }
         })

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::config::error::Fault;
+use crate::config::error::{Fault, Words};
 use crate::config::expand::Surroundings;
 use crate::config::node::{Integer, Node, Tree};
 use crate::config::path::{quoted, shortened};
@@ -20,7 +20,7 @@ pub(super) enum Unusable {
 
 impl Unusable {
     /// What is wrong; `advice` is for a value of another type.
-    pub(super) fn into_fault(self, node: &Node, advice: &str) -> Fault {
+    pub(super) fn into_fault(self, node: &Node, advice: &'static str) -> Fault {
         match self {
             Self::WrongType => Fault::new(format!("found {}", node.kind()), advice),
             Self::Faulty(fault) => fault,
@@ -60,16 +60,21 @@ pub(super) fn text<'v>(node: &'v Node, surroundings: &Surroundings) -> Result<Te
 pub(super) fn word<T: Copy>(
     node: &Node,
     surroundings: &Surroundings,
-    advice: &str,
+    advice: &'static str,
     words: &[(&str, T)],
 ) -> Result<T, Unusable> {
     let text = text(node, surroundings)?;
     parse(words, &text.text).ok_or_else(|| {
-        // half a secret is nobody's misspelt word
-        let word = if text.is_secret { "" } else { text.text.as_str() };
-        let meant = suggest::did_you_mean(word, words.iter().map(|(known, _)| *known));
-        text.fault(Fault::new("is not known", meant.unwrap_or_else(|| advice.to_owned()))).into()
+        let known: Vec<&str> = words.iter().map(|(known, _)| *known).collect();
+        unknown_word(&text, &known, advice)
     })
+}
+
+fn unknown_word(text: &Text<'_>, known: &[&str], advice: &'static str) -> Unusable {
+    // half a secret is nobody's misspelt word
+    let word = if text.is_secret { "" } else { text.text.as_str() };
+    let fix = suggest::did_you_mean(word, known).map_or(advice.into(), Words::from);
+    text.fault(Fault::new("is not known", fix)).into()
 }
 
 /// Text, or a number that was written without quotes.

@@ -32,7 +32,8 @@ fn table(table: &DeTable<'_>) -> Tree {
         Field { name: name.get_ref().to_string(), at: name.span().start, node: node(value) }
     };
     let mut fields: Vec<Field> = table.iter().map(field).collect();
-    fields.sort_by_key(|field| field.at);
+    // all that have a place are sorted like this: places and numbers need one sort, whatever they belong to
+    fields.sort_by_cached_key(|field| field.at);
     Tree::Table(fields)
 }
 

@@ -73,7 +73,7 @@ impl RouteReader<'_, '_> {
             match value::text(&field.node, self.surroundings) {
                 Ok(exporter) => choices.push(Choice { route, key, at: field.node.at, exporter }),
                 Err(unusable) => {
-                    let path = dotted(SERVER.into_iter().chain([key]));
+                    let path = dotted(&[&SERVER[..], &[key]].concat());
                     let advice = "write the name of an exporter below telemetry.exporters";
                     let fault = unusable.into_fault(&field.node, advice);
                     self.report.lone_error(field.node.at, path, fault);
@@ -102,10 +102,7 @@ impl RouteReader<'_, '_> {
     fn chosen<'t>(&mut self, choice: &Choice<'_>, exporters: &'t [Field]) -> Option<&'t Field> {
         let wanted = &choice.exporter.text;
         let exactly = exporters.iter().find(|field| field.name == *wanted);
-        let nearly = || {
-            let wanted = wanted.to_lowercase();
-            exporters.iter().find(|field| field.name.to_lowercase() == wanted)
-        };
+        let nearly = || exporters.iter().find(|field| is_alike(&field.name, wanted));
         let found = exactly.or_else(nearly);
         if found.is_none() {
             let mut known: Vec<&str> = exporters.iter().map(|field| field.name.as_str()).collect();
@@ -115,7 +112,7 @@ impl RouteReader<'_, '_> {
                 false => format!("write one of {}", listed(&known)),
             };
             let what = format!("there is no exporter {}", quoted(choice.exporter.written));
-            let path = dotted(SERVER.into_iter().chain([choice.key]));
+            let path = dotted(&[&SERVER[..], &[choice.key]].concat());
             // the other route has nothing to do with it
             self.report.lone_error(choice.at, path, Fault::new(what, fix));
         }
@@ -138,7 +135,7 @@ impl RouteReader<'_, '_> {
             if node.as_table().is_none() {
                 // `server` may be anything: only what is below it is ours
                 if path[..=depth] != SERVER[..1] {
-                    let path = dotted(path[..=depth].iter().copied());
+                    let path = dotted(&path[..=depth]);
                     self.report.wrong_type(Some(&Section::Server), path, node, BELOW_IT);
                 }
                 return None;
@@ -149,12 +146,11 @@ impl RouteReader<'_, '_> {
 
     /// Exporters that are described and never used: mostly the choice was forgotten.
     fn tell_of_idle(&mut self, exporters: &[Field], choices: &[Choice<'_>]) {
-        let chosen: Vec<String> = choices.iter().map(|choice| choice.exporter.text.to_lowercase()).collect();
         for field in exporters {
-            if chosen.contains(&field.name.to_lowercase()) {
+            if choices.iter().any(|choice| is_alike(&field.name, &choice.exporter.text)) {
                 continue;
             }
-            let path = dotted(EXPORTERS.into_iter().chain([field.name.as_str()]));
+            let path = dotted(&[&EXPORTERS[..], &[&field.name]].concat());
             let what = "not started: server.telemetry does not choose it";
             if choices.is_empty() {
                 let fix = format!("write {} as server.telemetry.exporter", shortened(&field.name));
@@ -168,14 +164,19 @@ impl RouteReader<'_, '_> {
 
 fn tell_of_unknown(report: &mut Report<'_>, fields: &[Field], path: &[&str], known: &[&'static str]) {
     for field in fields.iter().filter(|field| !known.contains(&field.name.as_str())) {
-        let key = dotted(path.iter().copied().chain([field.name.as_str()]));
-        report.unknown_key(field.at, key, &field.name, known.iter().copied());
+        let key = dotted(&[path, &[&field.name]].concat());
+        report.unknown_key(field.at, key, &field.name, known);
     }
 }
 
 /// The field of a name, unless it is null.
 fn given<'t>(fields: &'t [Field], name: &str) -> Option<&'t Field> {
     fields.iter().find(|field| field.name == name && field.node.value != Tree::Null)
+}
+
+/// Whether two names differ only in their case.
+fn is_alike(one: &str, other: &str) -> bool {
+    one.chars().flat_map(char::to_lowercase).eq(other.chars().flat_map(char::to_lowercase))
 }
 
 fn listed(names: &[&str]) -> String {
