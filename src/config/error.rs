@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::ops::Deref;
 
 use super::Config;
 
@@ -174,15 +175,33 @@ impl fmt::Display for Location {
 }
 
 /// What is wrong with one value: the part of a [`Finding`] that does not depend on where the value came from.
+/// A pointer to its words, so that a `Result` of it stays small: most of what reads a configuration hands them on.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Fault {
+pub(super) struct Fault(Box<FaultWords>);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct FaultWords {
     pub(super) what: Words,
     pub(super) fix: Words,
 }
 
 impl Fault {
     pub(super) fn new(what: impl Into<Words>, fix: impl Into<Words>) -> Self {
-        Self { what: what.into(), fix: fix.into() }
+        Self::of(what.into(), fix.into())
+    }
+
+    fn of(what: Words, fix: Words) -> Self {
+        Self(Box::new(FaultWords { what, fix }))
+    }
+
+    /// The same with other words for what is wrong.
+    pub(super) fn saying(mut self, what: impl Into<Words>) -> Self {
+        self.0.what = what.into();
+        self
+    }
+
+    pub(super) fn into_words(self) -> FaultWords {
+        *self.0
     }
 
     /// A key that stands in that line already.
@@ -196,8 +215,16 @@ impl Fault {
         location: Option<Location>,
         key: impl Into<String>,
     ) -> Finding {
-        let (what, fix) = (self.what.into_owned(), self.fix.into_owned());
-        Finding { severity, location, key: key.into(), what, fix }
+        let FaultWords { what, fix } = self.into_words();
+        Finding { severity, location, key: key.into(), what: what.into_owned(), fix: fix.into_owned() }
+    }
+}
+
+impl Deref for Fault {
+    type Target = FaultWords;
+
+    fn deref(&self) -> &FaultWords {
+        &self.0
     }
 }
 

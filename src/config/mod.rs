@@ -8,6 +8,7 @@
 //! ```
 
 mod connection;
+mod decimal;
 mod document;
 mod duration;
 mod endpoint;

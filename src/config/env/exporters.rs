@@ -94,7 +94,7 @@ fn destinations(signal: Signal, reader: &mut Reader<'_>) -> Destinations {
         None => return Destinations { collector: true, console: false },
         Some(Ok(text)) => text.to_ascii_lowercase(),
         Some(Err(fault)) => {
-            reader.error(&variable, fault.what, fault.fix);
+            reader.error(&variable, fault.what.clone(), fault.fix.clone());
             return Destinations { collector: false, console: false };
         }
     };

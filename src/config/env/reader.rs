@@ -40,7 +40,8 @@ impl<'v> Reader<'v> {
     }
 
     pub(super) fn text(&mut self, name: &str) -> Option<&'v str> {
-        let text = self.given(name)?.map_err(|fault| self.ignore(name, &fault.what, fault.fix)).ok()?;
+        let text =
+            self.given(name)?.map_err(|fault| self.ignore(name, &fault.what, fault.fix.clone())).ok()?;
         Some(text.trim()).filter(|text| !text.is_empty())
     }
 
@@ -57,7 +58,7 @@ impl<'v> Reader<'v> {
         // somebody who writes 5s means 5000
         let fix = match duration::parse(text) {
             Ok(meant) if (u128::from(least)..=u128::from(most)).contains(&meant.as_millis()) => {
-                format!("write {}", meant.as_millis())
+                format!("write {}", meant.as_millis() as u64)
             }
             _ => format!("write {least} to {most}"),
         };

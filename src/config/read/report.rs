@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::value::Unusable;
 use crate::config::document::Mistake;
-use crate::config::error::{Fault, Finding, FindingSeverity, Location, Words};
+use crate::config::error::{Fault, FaultWords, Finding, FindingSeverity, Location, Words};
 use crate::config::few::Few;
 use crate::config::node::{Node, Places};
 use crate::config::section::{Owner, Section};
@@ -109,7 +109,7 @@ impl<'d> Report<'d> {
         advice: &'static str,
         unusable: Unusable,
     ) {
-        let Fault { what, fix } = unusable.into_fault(node, advice);
+        let FaultWords { what, fix } = unusable.into_fault(node, advice).into_words();
         self.error(Some(section), node.at, key, what, fix);
     }
 
@@ -131,8 +131,8 @@ impl<'d> Report<'d> {
 
     /// Says why a variable is as good as not set.
     pub(super) fn ignore(&mut self, variable: &str, fault: Fault) {
-        let fault = Fault::new(format!("ignored: {}", fault.what), fault.fix);
-        self.findings.push(fault.found(FindingSeverity::Warning, None, variable));
+        let what = format!("ignored: {}", fault.what);
+        self.findings.push(fault.saying(what).found(FindingSeverity::Warning, None, variable));
     }
 
     /// Remembers that the value at a place is that of an environment variable.

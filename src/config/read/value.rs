@@ -7,7 +7,7 @@ use crate::config::expand::Surroundings;
 use crate::config::node::{Integer, Node, Tree};
 use crate::config::path::{quoted, shortened};
 use crate::config::settings::parse;
-use crate::config::{duration, size, suggest};
+use crate::config::{decimal, duration, size, suggest};
 
 pub(super) const PERCENT_ADVICE: &str = "write a number of percent like 100 or 0.1";
 
@@ -46,7 +46,8 @@ pub(super) struct Text<'v> {
 impl Text<'_> {
     /// Says something of the text, without showing what was put in.
     pub(super) fn fault(&self, fault: Fault) -> Fault {
-        Fault::new(format!("{} {}", quoted(self.written), fault.what), fault.fix)
+        let what = format!("{} {}", quoted(self.written), fault.what);
+        fault.saying(what)
     }
 }
 
@@ -98,7 +99,7 @@ pub(super) fn percent(node: &Node, surroundings: &Surroundings) -> Result<f64, U
         Tree::Float { value, .. } => Ok(*value),
         _ => {
             let text = text(node, surroundings)?;
-            let number = text.text.trim().parse::<f64>().ok().filter(|number| !number.is_nan());
+            let number = decimal::parse(text.text.trim()).filter(|number| !number.is_nan());
             number.ok_or_else(|| text.fault(Fault::new(NO_NUMBER, PERCENT_ADVICE)).into())
         }
     }
@@ -108,7 +109,8 @@ pub(super) fn percent(node: &Node, surroundings: &Surroundings) -> Result<f64, U
 pub(super) fn go_duration(node: &Node, surroundings: &Surroundings) -> Result<Duration, Unusable> {
     if let Tree::Integer(number) = &node.value {
         return duration::parse_go(&number.written).map_err(|fault| {
-            Fault::new(format!("{} {}", shortened(&number.written), fault.what), fault.fix).into()
+            let what = format!("{} {}", shortened(&number.written), fault.what);
+            fault.saying(what).into()
         });
     }
     let text = text(node, surroundings)?;

@@ -208,7 +208,8 @@ fn check_block_timeout(value: Option<Duration>) -> Result<(), Fault> {
 
 fn check_endpoint(exporter: &Exporter, can_encrypt: bool) -> Result<(), Fault> {
     let endpoint = exporter.http.parsed().map_err(|fault| {
-        Fault::new(format!("{:?} {}", exporter.http.shown_endpoint, fault.what), fault.fix)
+        let what = format!("{:?} {}", exporter.http.shown_endpoint, fault.what);
+        fault.saying(what)
     })?;
     if endpoint.tls && !can_encrypt {
         return Err(Fault::new(

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 
 use super::report::Report;
 use super::value::{self, Unusable};
-use crate::config::error::Fault;
+use crate::config::error::{Fault, FaultWords};
 use crate::config::expand::Surroundings;
 use crate::config::key::Key;
 use crate::config::node::Node;
@@ -158,7 +158,8 @@ impl<'r, 'd> SectionReader<'r, 'd> {
     }
 
     pub(super) fn duplicate(&mut self, first: &Entry<'_>, second: &Entry<'_>) {
-        let Fault { what, fix } = Fault::duplicate_key(self.report.location(first.key_at).line);
+        let FaultWords { what, fix } =
+            Fault::duplicate_key(self.report.location(first.key_at).line).into_words();
         self.report.error(Some(self.section), second.key_at, self.path(&second.name), what, fix);
     }
 

@@ -105,11 +105,9 @@ impl RouteReader<'_, '_> {
         let nearly = || exporters.iter().find(|field| is_alike(&field.name, wanted));
         let found = exactly.or_else(nearly);
         if found.is_none() {
-            let mut known: Vec<&str> = exporters.iter().map(|field| field.name.as_str()).collect();
-            known.sort_unstable();
-            let fix = match known.is_empty() {
+            let fix = match exporters.is_empty() {
                 true => "describe it below telemetry.exporters".to_owned(),
-                false => format!("write one of {}", listed(&known)),
+                false => format!("write one of {}", listed(exporters)),
             };
             let what = format!("there is no exporter {}", quoted(choice.exporter.written));
             let path = dotted(&[&SERVER[..], &[choice.key]].concat());
@@ -179,11 +177,19 @@ fn is_alike(one: &str, other: &str) -> bool {
     one.chars().flat_map(char::to_lowercase).eq(other.chars().flat_map(char::to_lowercase))
 }
 
-fn listed(names: &[&str]) -> String {
+/// The first names in the order of the alphabet, and how many more there are.
+fn listed(fields: &[Field]) -> String {
     const MOST: usize = 20;
-    let mut shown: Vec<String> = names.iter().take(MOST).map(|name| quoted(name)).collect();
-    if names.len() > MOST {
-        shown.push(format!("{} more", names.len() - MOST));
+    let mut shown: Vec<String> = Vec::new();
+    let mut last = None;
+    // one after the other: a sort for a message would be as much code as the rest of it
+    while let Some(next) = fields.iter().map(|field| &field.name).filter(|name| Some(*name) > last).min() {
+        if shown.len() == MOST {
+            shown.push(format!("{} more", fields.len() - MOST));
+            break;
+        }
+        shown.push(quoted(next));
+        last = Some(next);
     }
     shown.join(", ")
 }
