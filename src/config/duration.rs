@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::decimal;
 use super::error::Fault;
 
 const EXAMPLE: &str = "write a whole number and one unit (d, h, m, s or ms), like \"90s\"";
@@ -44,7 +45,7 @@ pub(super) fn parse_go(text: &str) -> Result<Duration, Fault> {
         let (number, after) = rest.split_at(digits);
         let letters = after.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(after.len());
         let (unit, after) = after.split_at(letters);
-        let number: f64 = number.parse().map_err(|_| malformed())?;
+        let number = decimal::parse(number).ok_or_else(malformed)?;
         if unit.is_empty() {
             return Err(Fault::new("has no unit", format!("write \"{text}s\" for seconds")));
         }
@@ -71,8 +72,8 @@ fn seconds_per_go(unit: &str) -> Option<f64> {
 
 /// The shortest spelling that [`parse`] would read back; what is finer than a millisecond cannot be spelled.
 pub(super) fn show(duration: Duration) -> String {
-    let millis = duration.as_millis();
-    if Duration::from_millis(u64::try_from(millis).unwrap_or(u64::MAX)) != duration {
+    let millis = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+    if Duration::from_millis(millis) != duration {
         return format!("{duration:?}");
     }
     match millis {

@@ -176,7 +176,7 @@ fn is_plain(text: &str) -> bool {
 /// Advice is worded for HTTP; with another transport the port in it is another.
 fn with_port_of(transport: Transport, fault: Fault) -> Fault {
     let (http, own) = (Transport::Http.default_port().to_string(), transport.default_port().to_string());
-    Fault::new(fault.what, fault.fix.replace(&http, &own))
+    Fault::new(fault.what.clone(), fault.fix.replace(&http, &own))
 }
 
 /// Checks `host` or `host:port`; returns the port, if there is one.

@@ -1,8 +1,13 @@
 //! What is wrong with a configuration: every problem, with its place, its key and the way out.
 
+use std::borrow::Cow;
 use std::fmt;
+use std::ops::Deref;
 
 use super::Config;
+
+/// Words for people. Most are known when a program is built, and borrowed: so they cost it no code that copies them.
+pub(super) type Words = Cow<'static, str>;
 
 /// A configuration that cannot be used as it is, with everything that was found in it.
 ///
@@ -48,7 +53,7 @@ impl ConfigError {
         let mut findings = Vec::new();
         for (id, what) in &faults {
             for exporter in usable.exporters.iter().filter(|exporter| exporter.label() == *id) {
-                let fault = Fault::new(what, "");
+                let fault = Fault::new(what.clone(), "");
                 let place = exporter.location().cloned();
                 let finding = fault.found(FindingSeverity::Error, place, exporter.path());
                 // an exporter that both routes use is described in one place
@@ -170,15 +175,33 @@ impl fmt::Display for Location {
 }
 
 /// What is wrong with one value: the part of a [`Finding`] that does not depend on where the value came from.
+/// A pointer to its words, so that a `Result` of it stays small: most of what reads a configuration hands them on.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Fault {
-    pub(super) what: String,
-    pub(super) fix: String,
+pub(super) struct Fault(Box<FaultWords>);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct FaultWords {
+    pub(super) what: Words,
+    pub(super) fix: Words,
 }
 
 impl Fault {
-    pub(super) fn new(what: impl Into<String>, fix: impl Into<String>) -> Self {
-        Self { what: what.into(), fix: fix.into() }
+    pub(super) fn new(what: impl Into<Words>, fix: impl Into<Words>) -> Self {
+        Self::of(what.into(), fix.into())
+    }
+
+    fn of(what: Words, fix: Words) -> Self {
+        Self(Box::new(FaultWords { what, fix }))
+    }
+
+    /// The same with other words for what is wrong.
+    pub(super) fn saying(mut self, what: impl Into<Words>) -> Self {
+        self.0.what = what.into();
+        self
+    }
+
+    pub(super) fn into_words(self) -> FaultWords {
+        *self.0
     }
 
     /// A key that stands in that line already.
@@ -192,7 +215,16 @@ impl Fault {
         location: Option<Location>,
         key: impl Into<String>,
     ) -> Finding {
-        Finding { severity, location, key: key.into(), what: self.what, fix: self.fix }
+        let FaultWords { what, fix } = self.into_words();
+        Finding { severity, location, key: key.into(), what: what.into_owned(), fix: fix.into_owned() }
+    }
+}
+
+impl Deref for Fault {
+    type Target = FaultWords;
+
+    fn deref(&self) -> &FaultWords {
+        &self.0
     }
 }
 

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::document::{Document, Mistake};
 use super::env::Variables;
-use super::error::{ConfigError, Fault, FindingSeverity, Location};
+use super::error::{ConfigError, Fault, FindingSeverity, Location, Words};
 use super::expand::{MAX_FILE_BYTES, Surroundings, read_bounded};
 use super::node::{Node, Tree};
 use super::section::{FIRST_NAMES, Owner};
@@ -250,7 +250,7 @@ impl Format {
     }
 }
 
-fn unfit(what: impl Into<String>) -> Fault {
+fn unfit(what: impl Into<Words>) -> Fault {
     Fault::new(what, "name a readable file of TOML or YAML, at most 1 MiB")
 }
 

@@ -8,6 +8,7 @@
 //! ```
 
 mod connection;
+mod decimal;
 mod document;
 mod duration;
 mod endpoint;
@@ -15,6 +16,7 @@ mod env;
 mod error;
 mod expand;
 mod exporter;
+mod few;
 mod file;
 mod header;
 mod key;
@@ -35,7 +37,6 @@ mod validate;
 #[cfg(feature = "yaml")]
 mod yaml;
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -57,6 +58,7 @@ pub(crate) use settings::{BatchSettings, Level, PaceSettings, QueueSettings, Ret
 pub use source::{Setting, Source};
 pub use summary::Summary;
 
+use self::few::Few;
 use crate::problem::{Hook, Problem};
 use crate::record::{LogLimits, SpanLimits, Value};
 use crate::sample::Sampler;
@@ -88,13 +90,13 @@ pub struct Config {
     pub(crate) self_observation: bool,
     pub(crate) disabled: bool,
     /// Who set what is not of one route or exporter.
-    sources: BTreeMap<General, Source>,
+    sources: Few<General, Source>,
     pub(crate) on_problem: Option<Hook>,
     findings: Vec<Finding>,
 }
 
 /// The settings that are not of one route or exporter.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum General {
     Disabled,
     SelfObservation,
@@ -181,7 +183,7 @@ impl Config {
     #[must_use]
     pub fn disabled(mut self, disabled: bool) -> Self {
         self.disabled = disabled;
-        self.sources.insert(General::Disabled, Source::Code);
+        self.set_in_code(&[General::Disabled]);
         self
     }
 
@@ -189,7 +191,7 @@ impl Config {
     #[must_use]
     pub fn span_limits(mut self, limits: SpanLimits) -> Self {
         self.span_limits = limits;
-        self.sources.extend(General::OF_SPANS.map(|key| (key, Source::Code)));
+        self.set_in_code(&General::OF_SPANS);
         self
     }
 
@@ -220,7 +222,7 @@ impl Config {
     #[must_use]
     pub fn log_limits(mut self, limits: LogLimits) -> Self {
         self.log_limits = limits;
-        self.sources.extend(General::OF_LOGS.map(|key| (key, Source::Code)));
+        self.set_in_code(&General::OF_LOGS);
         self
     }
 
@@ -274,6 +276,12 @@ impl Config {
     /// Warnings and notes: what was noticed in the file or in the environment and did not stop it.
     pub fn findings(&self) -> &[Finding] {
         &self.findings
+    }
+
+    fn set_in_code(&mut self, keys: &[General]) {
+        for key in keys {
+            self.sources.insert(*key, Source::Code);
+        }
     }
 
     fn set_self_observation(&mut self, on: bool, source: Source) {

@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 
 /// A path as it would be written in a file, with endless parts cut.
-pub(super) fn dotted<'p>(path: impl IntoIterator<Item = &'p str>) -> String {
-    let parts: Vec<String> = path.into_iter().map(|part| encode(&shortened(part))).collect();
+pub(super) fn dotted(path: &[&str]) -> String {
+    let parts: Vec<String> = path.iter().map(|part| encode(&shortened(part))).collect();
     parts.join(".")
 }
 

@@ -1,8 +1,8 @@
 //! Who speaks on a route, and which of its traces are kept.
 
-use std::collections::BTreeMap;
 use std::fmt;
 
+use super::few::Few;
 use super::{Exporter, Setting, Source};
 use crate::record::{Resource, Value};
 use crate::sample::Sampler;
@@ -93,7 +93,7 @@ pub(crate) struct RouteSettings {
     /// The name as the file spells it, if something that is not to be shown was put in.
     written_name: Option<String>,
     /// Who set each attribute of the resource.
-    resource_sources: BTreeMap<String, Source>,
+    resource_sources: Few<String, Source>,
     sampler_source: Source,
 }
 
@@ -108,7 +108,7 @@ impl RouteSettings {
 
     /// Sets an attribute that nobody has set.
     pub(super) fn fill_resource(&mut self, key: &str, value: &str, source: Source) {
-        if !self.resource_sources.contains_key(key) {
+        if self.resource_sources.get(key).is_none() {
             self.set_resource(key, Value::Str(value), source);
         }
     }

@@ -88,7 +88,7 @@ impl Section {
     pub(super) fn exporter_id(&self) -> String {
         match self {
             Self::Tracer(id) | Self::Exporter(id) => id.clone(),
-            Self::Metrics | Self::Server => dotted(self.path()),
+            Self::Metrics | Self::Server => dotted(&self.path()),
         }
     }
 
@@ -112,8 +112,8 @@ impl Section {
     }
 
     /// The name of everything that may stand in it.
-    pub(super) fn names(&self) -> impl Iterator<Item = &'static str> {
-        self.keys().map(Key::name).chain(self.switches().iter().copied())
+    pub(super) fn names(&self) -> Vec<&'static str> {
+        self.keys().map(Key::name).chain(self.switches().iter().copied()).collect()
     }
 
     /// What to do about a key that only another section has.

@@ -94,7 +94,7 @@ fn destinations(signal: Signal, reader: &mut Reader<'_>) -> Destinations {
         None => return Destinations { collector: true, console: false },
         Some(Ok(text)) => text.to_ascii_lowercase(),
         Some(Err(fault)) => {
-            reader.error(&variable, fault.what, fault.fix);
+            reader.error(&variable, fault.what.clone(), fault.fix.clone());
             return Destinations { collector: false, console: false };
         }
     };
@@ -131,8 +131,10 @@ fn exporter(id: &str, group: Vec<Member>, reader: &mut Reader<'_>) -> Exporter {
     exporter.pace.throttle = Duration::ZERO;
     exporter.pace.linger = signals.iter().map(|&signal| linger(signal)).min().unwrap_or_default();
     let mut wishes = Wishes::new();
-    for (key, wish) in group.into_iter().flat_map(|member| member.wishes) {
-        wishes.entry(key).or_insert(wish);
+    for key in Key::ALL {
+        if let Some(wish) = group.iter().find_map(|member| member.wishes.get(key)) {
+            wishes.insert(*key, wish.clone());
+        }
     }
     put(&wishes, &mut exporter, reader);
     exporter

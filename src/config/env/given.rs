@@ -1,19 +1,20 @@
 //! What the variables say of the settings of an exporter, signal by signal.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::reader::Reader;
 use super::{names, pairs};
 use crate::config::endpoint::PathRule;
 use crate::config::error::Fault;
+use crate::config::few::Few;
 use crate::config::key::Key;
 use crate::config::validate::QUEUE_RECORDS;
 use crate::config::{Compression, Histograms, Secret, Temporality, Transport, WhenFull};
 use crate::record::Signal;
 
 /// What is wished for one signal, or for all signals of an exporter.
-pub(super) type Wishes = BTreeMap<Key, Wish>;
+/// They are in the order of the keys.
+pub(super) type Wishes = Few<Key, Wish>;
 
 /// What a variable says of one setting.
 #[derive(Clone)]
@@ -46,7 +47,13 @@ pub(super) enum Given {
 impl Reader<'_> {
     /// All that is said for a signal.
     pub(super) fn wishes(&mut self, signal: Signal) -> Wishes {
-        Key::ALL.iter().filter_map(|&key| Some((key, self.wish(signal, key)?))).collect()
+        let mut wishes = Wishes::new();
+        for &key in Key::ALL {
+            if let Some(wish) = self.wish(signal, key) {
+                wishes.insert(key, wish);
+            }
+        }
+        wishes
     }
 
     /// What the signal's own variable says, or else that of all signals.

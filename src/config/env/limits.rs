@@ -1,9 +1,8 @@
 //! How much one record may carry.
 
-use std::collections::BTreeMap;
-
 use super::names;
 use super::reader::Reader;
+use crate::config::few::Few;
 use crate::config::{Config, General, Source};
 
 /// Sets the limits where the program did not.
@@ -26,7 +25,7 @@ pub(super) fn fill(config: &mut Config, reader: &mut Reader<'_>) {
 
 struct Found<'r, 'v> {
     reader: &'r mut Reader<'v>,
-    sources: &'r mut BTreeMap<General, Source>,
+    sources: &'r mut Few<General, Source>,
 }
 
 impl Found<'_, '_> {
@@ -44,7 +43,7 @@ impl Found<'_, '_> {
 
     /// Of the variables that mean the same the first one that is set, unless the program has set the limit itself.
     fn first(&mut self, key: General, names: &[&str]) -> Option<u64> {
-        if self.sources.contains_key(&key) {
+        if self.sources.get(&key).is_some() {
             return None;
         }
         let most = u64::from(u32::MAX);

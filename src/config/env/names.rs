@@ -106,8 +106,8 @@ pub(super) fn report_unknown(variables: &Variables, reader: &mut Reader<'_>) {
         // the start that they have in common says nothing of what was meant
         let start = ours.unwrap_or(ALL);
         let Some(end) = name.strip_prefix(start) else { continue };
-        let ends = known.iter().filter_map(|known| known.strip_prefix(start));
-        let meant = if ours.is_some() { suggest::nearest(end, ends) } else { suggest::slip(end, ends) };
+        let ends: Vec<&str> = known.iter().filter_map(|known| known.strip_prefix(start)).collect();
+        let meant = if ours.is_some() { suggest::nearest(end, &ends) } else { suggest::slip(end, &ends) };
         match meant {
             Some(meant) => reader.warn(name, "unknown variable", format!("did you mean {start}{meant}?")),
             None if ours.is_some() => reader.warn(name, "unknown variable", "remove it"),

@@ -26,7 +26,10 @@ pub(super) fn headers(text: &str) -> Result<Vec<(String, Secret)>, Fault> {
         let value = decoded(header::trim(value)).map_err(|fault| {
             // only a name that is one may be shown
             match header::check(number, name, "x") {
-                Ok(()) => Fault::new(format!("value of header {name:?} {}", fault.what), fault.fix),
+                Ok(()) => {
+                    let what = format!("value of header {name:?} {}", fault.what);
+                    fault.saying(what)
+                }
                 Err(fault) => fault,
             }
         })?;
@@ -45,12 +48,15 @@ pub(super) fn attributes(text: &str) -> Result<Vec<(String, String)>, Fault> {
     pieces(text)
         .enumerate()
         .map(|(index, pair)| {
-            let fault = |what: &str, fix: &str| Fault::new(format!("attribute {} {what}", index + 1), fix);
-            let (key, value) =
-                pair.split_once('=').ok_or_else(|| fault("has no =", "write it like key=value"))?;
-            let decode = |text: &str| decoded(text.trim()).map_err(|stray| fault(&stray.what, &stray.fix));
+            let told = |fault: Fault| {
+                let what = format!("attribute {} {}", index + 1, fault.what);
+                fault.saying(what)
+            };
+            let missing = |what: &'static str| told(Fault::new(what, "write it like key=value"));
+            let (key, value) = pair.split_once('=').ok_or_else(|| missing("has no ="))?;
+            let decode = |text: &str| decoded(text.trim()).map_err(told);
             match decode(key)? {
-                key if key.is_empty() => Err(fault("has no key", "write it like key=value")),
+                key if key.is_empty() => Err(missing("has no key")),
                 key => Ok((key, decode(value)?)),
             }
         })

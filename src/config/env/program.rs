@@ -45,7 +45,11 @@ fn resource_attributes(reader: &mut Reader<'_>) -> Vec<(String, String)> {
         return Vec::new();
     };
     pairs::attributes(text).unwrap_or_else(|fault| {
-        reader.ignore(names::RESOURCE_ATTRIBUTES, &format!("{}, so none is set", fault.what), fault.fix);
+        reader.ignore(
+            names::RESOURCE_ATTRIBUTES,
+            &format!("{}, so none is set", fault.what),
+            fault.fix.clone(),
+        );
         Vec::new()
     })
 }

@@ -13,7 +13,8 @@ use crate::config::{Exporter, Secret, Source, Transport, expand};
 /// Takes over everything that can be; what cannot makes the exporter one that validation refuses.
 pub(super) fn put(wishes: &Wishes, exporter: &mut Exporter, reader: &mut Reader<'_>) {
     // in the order of the keys: the endpoint's meaning depends on the transport
-    for (&key, wish) in wishes {
+    for (key, wish) in wishes.iter() {
+        let key = *key;
         let source = Source::Environment(wish.variable.clone());
         let done = wish.given.clone().and_then(|given| set(key, given, exporter, &source));
         match done {

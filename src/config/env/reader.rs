@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use super::variables::Variables;
-use crate::config::error::{Fault, Finding, FindingSeverity};
+use crate::config::error::{Fault, Finding, FindingSeverity, Words};
 use crate::config::path::{listed, quoted, shortened};
 use crate::config::validate::LONGEST;
 use crate::config::{duration, header, settings, suggest};
@@ -40,14 +40,15 @@ impl<'v> Reader<'v> {
     }
 
     pub(super) fn text(&mut self, name: &str) -> Option<&'v str> {
-        let text = self.given(name)?.map_err(|fault| self.ignore(name, &fault.what, fault.fix)).ok()?;
+        let text =
+            self.given(name)?.map_err(|fault| self.ignore(name, &fault.what, fault.fix.clone())).ok()?;
         Some(text.trim()).filter(|text| !text.is_empty())
     }
 
     pub(super) fn count(&mut self, name: &str, range: RangeInclusive<u64>) -> Option<u64> {
         let text = self.text(name)?;
         let fix = format!("write {} to {}", range.start(), range.end());
-        self.number(name, text, range, "a whole number", &fix)
+        self.number(name, text, range, "a whole number", fix)
     }
 
     /// Whole milliseconds, no fewer than `least`.
@@ -57,11 +58,11 @@ impl<'v> Reader<'v> {
         // somebody who writes 5s means 5000
         let fix = match duration::parse(text) {
             Ok(meant) if (u128::from(least)..=u128::from(most)).contains(&meant.as_millis()) => {
-                format!("write {}", meant.as_millis())
+                format!("write {}", meant.as_millis() as u64)
             }
             _ => format!("write {least} to {most}"),
         };
-        self.number(name, text, least..=most, "a whole number of milliseconds", &fix)
+        self.number(name, text, least..=most, "a whole number of milliseconds", fix)
             .map(Duration::from_millis)
     }
 
@@ -81,15 +82,15 @@ impl<'v> Reader<'v> {
     }
 
     /// Says why a value is as good as not set.
-    pub(super) fn ignore(&mut self, name: &str, why: &str, fix: impl Into<String>) {
+    pub(super) fn ignore(&mut self, name: &str, why: &str, fix: impl Into<Words>) {
         self.warn(name, format!("ignored: {why}"), fix);
     }
 
-    pub(super) fn warn(&mut self, name: &str, what: impl Into<String>, fix: impl Into<String>) {
+    pub(super) fn warn(&mut self, name: &str, what: impl Into<Words>, fix: impl Into<Words>) {
         self.tell(FindingSeverity::Warning, name, what, fix);
     }
 
-    pub(super) fn error(&mut self, name: &str, what: impl Into<String>, fix: impl Into<String>) {
+    pub(super) fn error(&mut self, name: &str, what: impl Into<Words>, fix: impl Into<Words>) {
         self.tell(FindingSeverity::Error, name, what, fix);
     }
 
@@ -99,15 +100,15 @@ impl<'v> Reader<'v> {
         text: &str,
         range: RangeInclusive<u64>,
         kind: &str,
-        fix: &str,
+        fix: String,
     ) -> Option<u64> {
         let is_digits = text.bytes().all(|byte| byte.is_ascii_digit());
         let problem = match text.parse::<u64>() {
             Ok(number) if range.contains(&number) => return Some(number),
-            Ok(number) if number < *range.start() => "too small".to_owned(),
-            Ok(_) => "too large".to_owned(),
-            Err(_) if is_digits => "too large".to_owned(),
-            Err(_) => format!("not {kind}"),
+            Ok(number) if number < *range.start() => Words::from("too small"),
+            Ok(_) => "too large".into(),
+            Err(_) if is_digits => "too large".into(),
+            Err(_) => format!("not {kind}").into(),
         };
         let shown = if is_digits { shortened(text).into_owned() } else { quoted(text) };
         self.ignore(name, &format!("{shown} is {problem}"), fix);
@@ -115,13 +116,7 @@ impl<'v> Reader<'v> {
     }
 
     /// Once: several signals may ask for the same variable.
-    fn tell(
-        &mut self,
-        severity: FindingSeverity,
-        name: &str,
-        what: impl Into<String>,
-        fix: impl Into<String>,
-    ) {
+    fn tell(&mut self, severity: FindingSeverity, name: &str, what: impl Into<Words>, fix: impl Into<Words>) {
         let alike = self.findings.iter().filter(|finding| finding.severity == severity).count();
         if alike >= MAX_OF_A_KIND {
             self.left_out += 1;
@@ -136,6 +131,5 @@ impl<'v> Reader<'v> {
 
 /// What to write: the word that was probably meant, or else all that there are.
 pub(super) fn what_to_write(text: &str, known: &[&str]) -> String {
-    suggest::did_you_mean(text, known.iter().copied())
-        .unwrap_or_else(|| format!("write {}", listed(known, "or")))
+    suggest::did_you_mean(text, known).unwrap_or_else(|| format!("write {}", listed(known, "or")))
 }

@@ -11,8 +11,12 @@ use crate::record::Signal;
 
 /// Sets what nobody has set.
 pub(super) fn fill(exporter: &mut Exporter, reader: &mut Reader<'_>) {
-    let open = Key::ALL.iter().filter(|&&key| is_open(key, exporter));
-    let wishes: Wishes = open.filter_map(|&key| Some((key, common_wish(key, exporter, reader)?))).collect();
+    let mut wishes = Wishes::new();
+    for &key in Key::ALL.iter().filter(|&&key| is_open(key, exporter)) {
+        if let Some(wish) = common_wish(key, exporter, reader) {
+            wishes.insert(key, wish);
+        }
+    }
     put(&wishes, exporter, reader);
 }
 

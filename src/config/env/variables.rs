@@ -14,7 +14,7 @@ impl Variables {
     pub(in crate::config) fn of_process() -> Self {
         let is_ours = |name: &str| name.starts_with("OTEL_") || name.starts_with("TRACETEST_");
         let named = |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value));
-        Self(std::env::vars_os().filter_map(named).filter(|(name, _)| is_ours(name)).collect())
+        std::env::vars_os().filter_map(named).filter(|(name, _)| is_ours(name)).collect()
     }
 
     /// The value of a variable; an empty one is as good as none. `Err` if it is not UTF-8.
@@ -41,6 +41,11 @@ impl From<NotUtf8> for Fault {
 
 impl<N: Into<String>, V: Into<OsString>> FromIterator<(N, V)> for Variables {
     fn from_iter<I: IntoIterator<Item = (N, V)>>(pairs: I) -> Self {
-        Self(pairs.into_iter().map(|(name, value)| (name.into(), value.into())).collect())
+        let mut variables = BTreeMap::new();
+        // one by one: to build a tree at once takes a sort, which is as much code again
+        for (name, value) in pairs {
+            variables.insert(name.into(), value.into());
+        }
+        Self(variables)
     }
 }

@@ -3,11 +3,11 @@
 mod origin;
 mod shown;
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use self::origin::{Origin, Table};
 use super::error::Fault;
+use super::few::Few;
 use super::key::Key;
 use super::{
     BatchSettings, Compression, Histograms, HttpSettings, Level, PaceSettings, Proxy, PushSettings,
@@ -45,7 +45,7 @@ pub struct Exporter {
     pub(crate) level: Level,
     pub(crate) signals: Signals,
     pub(crate) push: PushSettings,
-    origins: BTreeMap<Key, Origin>,
+    origins: Few<Key, Origin>,
     /// Beside `http.headers`, one for each.
     header_sources: Vec<Source>,
     /// What was asked for and cannot be done: it is not started without.
@@ -136,7 +136,7 @@ impl Exporter {
             level: Level::default(),
             signals: Signals::ALL,
             push: PushSettings::default(),
-            origins: BTreeMap::new(),
+            origins: Few::new(),
             header_sources: Vec::new(),
             refused: Vec::new(),
         }

@@ -45,7 +45,7 @@ pub(super) fn read(
     found.read_metrics(&root);
     found.read_routes(&root);
     strays::tell(&root, &mut found.report);
-    found.exporters.sort_by_key(|(at, ..)| *at);
+    found.exporters.sort_by_cached_key(|(at, ..)| *at);
 
     let Found { report, mut config, exporters, .. } = found;
     let is_broken = |index: &usize| report.is_broken(&exporters[*index].1);
@@ -86,7 +86,7 @@ impl<'d> Found<'_, 'd> {
                 return self.report.error(
                     Some(&section),
                     field.at,
-                    dotted(section.path()),
+                    dotted(&section.path()),
                     what,
                     "remove some",
                 );

@@ -1,6 +1,6 @@
 //! `TRACETEST_…`: environment variables that replace values which a file has.
 
-use std::collections::BTreeSet;
+use std::collections::HashSet;
 
 use super::report::Report;
 use crate::config::env::Variables;
@@ -13,7 +13,7 @@ const PREFIX: &str = "TRACETEST";
 /// Replaces every value below `telemetry` and `server.telemetry` whose path, in capitals and with `_`, is the name of
 /// a variable.
 pub(super) fn apply(root: &mut Node, variables: &Variables, report: &mut Report<'_>) {
-    let mut used = BTreeSet::new();
+    let mut used = HashSet::new();
     for path in [&EXPORTERS[..1], &SERVER[..]] {
         let mut name = PREFIX.to_owned();
         let mut node = Some(&mut *root);
@@ -41,7 +41,7 @@ fn replace(
     name: &str,
     variables: &Variables,
     report: &mut Report<'_>,
-    used: &mut BTreeSet<String>,
+    used: &mut HashSet<String>,
 ) {
     match &mut node.value {
         Tree::Table(fields) => {

@@ -1,10 +1,11 @@
 //! Collects what is found in a document, and who is broken by it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use super::value::Unusable;
 use crate::config::document::Mistake;
-use crate::config::error::{Fault, Finding, FindingSeverity, Location};
+use crate::config::error::{Fault, FaultWords, Finding, FindingSeverity, Location, Words};
+use crate::config::few::Few;
 use crate::config::node::{Node, Places};
 use crate::config::section::{Owner, Section};
 use crate::config::{Source, suggest};
@@ -21,7 +22,7 @@ pub(super) struct Report<'d> {
     /// Something is wrong that could concern anybody.
     all_broken: bool,
     /// Places whose values were replaced by those of environment variables.
-    replaced: BTreeMap<usize, String>,
+    replaced: Few<usize, String>,
 }
 
 impl<'d> Report<'d> {
@@ -33,11 +34,11 @@ impl<'d> Report<'d> {
             worst_left_out: FindingSeverity::Note,
             broken: BTreeSet::new(),
             all_broken: false,
-            replaced: BTreeMap::new(),
+            replaced: Few::new(),
         };
         for Mistake { owner, mut finding } in mistakes {
             match owner {
-                Owner::Section(section) => report.broken.extend([section]),
+                Owner::Section(section) => _ = report.broken.insert(section),
                 Owner::Unknown => report.all_broken = true,
                 // what nobody here reads can break nothing
                 Owner::Other => finding.severity = finding.severity.min(FindingSeverity::Warning),
@@ -53,11 +54,11 @@ impl<'d> Report<'d> {
         section: Option<&Section>,
         at: usize,
         key: impl Into<String>,
-        what: impl Into<String>,
-        fix: impl Into<String>,
+        what: impl Into<Words>,
+        fix: impl Into<Words>,
     ) {
         match section {
-            Some(section) => self.broken.extend([section.clone()]),
+            Some(section) => _ = self.broken.insert(section.clone()),
             None => self.all_broken = true,
         }
         self.push(FindingSeverity::Error, at, key.into(), Fault::new(what, fix));
@@ -72,8 +73,8 @@ impl<'d> Report<'d> {
         &mut self,
         at: usize,
         key: impl Into<String>,
-        what: impl Into<String>,
-        fix: impl Into<String>,
+        what: impl Into<Words>,
+        fix: impl Into<Words>,
     ) {
         self.push(FindingSeverity::Warning, at, key.into(), Fault::new(what, fix));
     }
@@ -82,8 +83,8 @@ impl<'d> Report<'d> {
         &mut self,
         at: usize,
         key: impl Into<String>,
-        what: impl Into<String>,
-        fix: impl Into<String>,
+        what: impl Into<Words>,
+        fix: impl Into<Words>,
     ) {
         self.push(FindingSeverity::Note, at, key.into(), Fault::new(what, fix));
     }
@@ -94,7 +95,7 @@ impl<'d> Report<'d> {
         section: Option<&Section>,
         key: impl Into<String>,
         node: &Node,
-        fix: &str,
+        fix: &'static str,
     ) {
         self.error(section, node.at, key, format!("found {}", node.kind()), fix);
     }
@@ -105,24 +106,18 @@ impl<'d> Report<'d> {
         section: &Section,
         key: String,
         node: &Node,
-        advice: &str,
+        advice: &'static str,
         unusable: Unusable,
     ) {
-        let Fault { what, fix } = unusable.into_fault(node, advice);
+        let FaultWords { what, fix } = unusable.into_fault(node, advice).into_words();
         self.error(Some(section), node.at, key, what, fix);
     }
 
     /// A key that is none of those that are known where it stands; `name` is the last part of it.
-    pub(super) fn unknown_key<'k>(
-        &mut self,
-        at: usize,
-        key: String,
-        name: &str,
-        known: impl IntoIterator<Item = &'k str>,
-    ) {
+    pub(super) fn unknown_key(&mut self, at: usize, key: String, name: &str, known: &[&str]) {
         // to find what was meant is costly, and nobody would see it
         let meant = if self.has_room() { suggest::did_you_mean(name, known) } else { None };
-        self.warning(at, key, "unknown key", meant.unwrap_or_else(|| "remove it".to_owned()));
+        self.warning(at, key, "unknown key", meant.map_or("remove it".into(), Words::from));
     }
 
     /// Whether another finding would still be shown.
@@ -136,8 +131,8 @@ impl<'d> Report<'d> {
 
     /// Says why a variable is as good as not set.
     pub(super) fn ignore(&mut self, variable: &str, fault: Fault) {
-        let fault = Fault::new(format!("ignored: {}", fault.what), fault.fix);
-        self.findings.push(fault.found(FindingSeverity::Warning, None, variable));
+        let what = format!("ignored: {}", fault.what);
+        self.findings.push(fault.saying(what).found(FindingSeverity::Warning, None, variable));
     }
 
     /// Remembers that the value at a place is that of an environment variable.

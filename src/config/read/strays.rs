@@ -18,14 +18,14 @@ pub(super) fn tell(root: &Node, report: &mut Report<'_>) {
             "metrics" => tell_of_metrics(fields, report),
             "server" => tell_of_choice(fields, report),
             name if fields.iter().any(|field| field.name == EXPORTERS[1]) => {
-                if suggest::nearest(name, [EXPORTERS[0]]).is_some() {
+                if suggest::nearest(name, &[EXPORTERS[0]]).is_some() {
                     tell_of(report, section, &[name], EXPORTERS[0]);
                 }
             }
             name => {
                 for field in fields.iter().filter(|field| is_exporter(&field.node)) {
-                    let is_metrics = suggest::nearest(name, [METRICS[0]]).is_some();
-                    let meant = if is_metrics { dotted(METRICS) } else { dotted(["tracer", &field.name]) };
+                    let is_metrics = suggest::nearest(name, &[METRICS[0]]).is_some();
+                    let meant = if is_metrics { dotted(&METRICS) } else { dotted(&["tracer", &field.name]) };
                     tell_of(report, field, &[name, &field.name], &format!("[{meant}]"));
                 }
             }
@@ -36,15 +36,15 @@ pub(super) fn tell(root: &Node, report: &mut Report<'_>) {
 fn tell_of_metrics(fields: &[Field], report: &mut Report<'_>) {
     let is_ours = |field: &&Field| field.name == METRICS[1];
     for field in fields.iter().filter(|field| !is_ours(field) && is_exporter(&field.node)) {
-        tell_of(report, field, &[METRICS[0], &field.name], &format!("[{}]", dotted(METRICS)));
+        tell_of(report, field, &[METRICS[0], &field.name], &format!("[{}]", dotted(&METRICS)));
     }
 }
 
 fn tell_of_choice(fields: &[Field], report: &mut Report<'_>) {
     for field in fields.iter().filter(|field| field.name != SERVER[1]) {
         let chooses = field.node.get("exporter").or(field.node.get("applicationExporter")).is_some();
-        if chooses && suggest::nearest(&field.name, [SERVER[1]]).is_some() {
-            tell_of(report, field, &[SERVER[0], &field.name], &dotted(SERVER));
+        if chooses && suggest::nearest(&field.name, &[SERVER[1]]).is_some() {
+            tell_of(report, field, &[SERVER[0], &field.name], &dotted(&SERVER));
         }
     }
 }
@@ -58,6 +58,6 @@ fn is_exporter(node: &Node) -> bool {
 }
 
 fn tell_of(report: &mut Report<'_>, field: &Field, path: &[&str], meant: &str) {
-    let path = dotted(path.iter().copied());
+    let path = dotted(path);
     report.warning(field.at, path, "not read: no section has this name", format!("did you mean {meant}?"));
 }

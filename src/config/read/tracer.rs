@@ -69,7 +69,7 @@ impl TracerReader<'_, '_, '_> {
         }
         let (at, report) = (kind.value_at(), &mut self.reader.report);
         let what = format!("not started: {} is not a type of OpenTelemetry", quoted(text.written));
-        match suggest::did_you_mean(&text.text, TYPES) {
+        match suggest::did_you_mean(&text.text, &TYPES) {
             Some(advice) => report.warning(at, path, what, advice),
             None => report.note(at, path, what, ""),
         }

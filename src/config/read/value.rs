@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use crate::config::error::Fault;
+use crate::config::error::{Fault, Words};
 use crate::config::expand::Surroundings;
 use crate::config::node::{Integer, Node, Tree};
 use crate::config::path::{quoted, shortened};
 use crate::config::settings::parse;
-use crate::config::{duration, size, suggest};
+use crate::config::{decimal, duration, size, suggest};
 
 pub(super) const PERCENT_ADVICE: &str = "write a number of percent like 100 or 0.1";
 
@@ -20,7 +20,7 @@ pub(super) enum Unusable {
 
 impl Unusable {
     /// What is wrong; `advice` is for a value of another type.
-    pub(super) fn into_fault(self, node: &Node, advice: &str) -> Fault {
+    pub(super) fn into_fault(self, node: &Node, advice: &'static str) -> Fault {
         match self {
             Self::WrongType => Fault::new(format!("found {}", node.kind()), advice),
             Self::Faulty(fault) => fault,
@@ -46,7 +46,8 @@ pub(super) struct Text<'v> {
 impl Text<'_> {
     /// Says something of the text, without showing what was put in.
     pub(super) fn fault(&self, fault: Fault) -> Fault {
-        Fault::new(format!("{} {}", quoted(self.written), fault.what), fault.fix)
+        let what = format!("{} {}", quoted(self.written), fault.what);
+        fault.saying(what)
     }
 }
 
@@ -60,16 +61,21 @@ pub(super) fn text<'v>(node: &'v Node, surroundings: &Surroundings) -> Result<Te
 pub(super) fn word<T: Copy>(
     node: &Node,
     surroundings: &Surroundings,
-    advice: &str,
+    advice: &'static str,
     words: &[(&str, T)],
 ) -> Result<T, Unusable> {
     let text = text(node, surroundings)?;
     parse(words, &text.text).ok_or_else(|| {
-        // half a secret is nobody's misspelt word
-        let word = if text.is_secret { "" } else { text.text.as_str() };
-        let meant = suggest::did_you_mean(word, words.iter().map(|(known, _)| *known));
-        text.fault(Fault::new("is not known", meant.unwrap_or_else(|| advice.to_owned()))).into()
+        let known: Vec<&str> = words.iter().map(|(known, _)| *known).collect();
+        unknown_word(&text, &known, advice)
     })
+}
+
+fn unknown_word(text: &Text<'_>, known: &[&str], advice: &'static str) -> Unusable {
+    // half a secret is nobody's misspelt word
+    let word = if text.is_secret { "" } else { text.text.as_str() };
+    let fix = suggest::did_you_mean(word, known).map_or(advice.into(), Words::from);
+    text.fault(Fault::new("is not known", fix)).into()
 }
 
 /// Text, or a number that was written without quotes.
@@ -93,7 +99,7 @@ pub(super) fn percent(node: &Node, surroundings: &Surroundings) -> Result<f64, U
         Tree::Float { value, .. } => Ok(*value),
         _ => {
             let text = text(node, surroundings)?;
-            let number = text.text.trim().parse::<f64>().ok().filter(|number| !number.is_nan());
+            let number = decimal::parse(text.text.trim()).filter(|number| !number.is_nan());
             number.ok_or_else(|| text.fault(Fault::new(NO_NUMBER, PERCENT_ADVICE)).into())
         }
     }
@@ -103,7 +109,8 @@ pub(super) fn percent(node: &Node, surroundings: &Surroundings) -> Result<f64, U
 pub(super) fn go_duration(node: &Node, surroundings: &Surroundings) -> Result<Duration, Unusable> {
     if let Tree::Integer(number) = &node.value {
         return duration::parse_go(&number.written).map_err(|fault| {
-            Fault::new(format!("{} {}", shortened(&number.written), fault.what), fault.fix).into()
+            let what = format!("{} {}", shortened(&number.written), fault.what);
+            fault.saying(what).into()
         });
     }
     let text = text(node, surroundings)?;

@@ -1,7 +1,5 @@
 //! A document and the places in it.
 
-use std::collections::BTreeSet;
-
 use toml::de::DeTable;
 
 use super::lost;
@@ -27,8 +25,8 @@ pub(super) struct TomlDocument<'d> {
     outline: Outline<'d>,
     way_back: WayBack,
     marks: Vec<Mark>,
-    /// Statements with a mistake in their TOML: what was read of them is not worth another word.
-    spoilt: BTreeSet<usize>,
+    /// Statements with a mistake in their TOML, in their order: what was read of them is not worth another word.
+    spoilt: Vec<usize>,
 }
 
 /// A place whose line and column are known.
@@ -53,7 +51,7 @@ impl<'d> TomlDocument<'d> {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let outline = scan(text);
         let (edited, way_back) = outline.edited();
-        let mut document = Self { file, text, outline, way_back, marks: mark(text), spoilt: BTreeSet::new() };
+        let mut document = Self { file, text, outline, way_back, marks: mark(text), spoilt: Vec::new() };
         let edited = without_stray_returns(&edited);
         let (root, errors) = DeTable::parse_recoverable(&edited);
         let mut mistakes = document.mistakes(&errors);
@@ -72,7 +70,7 @@ impl<'d> TomlDocument<'d> {
             (self.way_back.original(start), Reason::Parse(error.message()))
         });
         let mut found: Vec<(usize, Reason<'_>)> = malformed.chain(errors).collect();
-        found.sort_by_key(|(place, _)| *place);
+        found.sort_by_cached_key(|(place, _)| *place);
         // what follows a first mistake in a statement is mostly its echo
         found.dedup_by_key(|(place, _)| self.outline.statement_at(*place));
 
@@ -95,7 +93,7 @@ impl<'d> TomlDocument<'d> {
         const LOST: Malformed =
             Malformed { at: 0, what: "not read because of a mistake above it", fix: "mend that first" };
         let lost = lost::statements(&self.outline, &self.way_back, root);
-        let unspoilt = lost.into_iter().filter(|number| !self.spoilt.contains(number));
+        let unspoilt = lost.into_iter().filter(|number| self.spoilt.binary_search(number).is_err());
         let mut losses: Vec<Mistake> = unspoilt
             .map(|number| self.mistake(self.outline.start_of(number), &Reason::Scan(&LOST)))
             .filter(|mistake| mistake.owner != Owner::Other)
@@ -118,7 +116,7 @@ impl<'d> TomlDocument<'d> {
             Reason::Scan(_) => self.outline.path_without_strays(place),
             Reason::Parse(_) => self.outline.path_at(place),
         };
-        let key = dotted(path.iter().map(String::as_str));
+        let key = dotted(&path.iter().map(String::as_str).collect::<Vec<_>>());
         let finding = fault.found(FindingSeverity::Error, Some(self.location_of(place)), key);
         Mistake { owner, finding }
     }
@@ -128,7 +126,7 @@ impl<'d> TomlDocument<'d> {
         if message == "duplicate key" {
             return match self.outline.earlier_twin(place) {
                 Some(twin) => Fault::duplicate_key(self.location_of(twin).line),
-                None => Fault::new(message, "remove one of the two"),
+                None => Fault::new("duplicate key", "remove one of the two"),
             };
         }
         let is_word = self.text[place..].starts_with(|c: char| c.is_ascii_alphabetic());
@@ -136,11 +134,12 @@ impl<'d> TomlDocument<'d> {
         if message.starts_with("string values must be quoted") || is_word && message.starts_with("invalid ") {
             return Fault::new("not a value", self.advice_at(place));
         }
-        match message.split_once(", expected ") {
-            Some((what, "nothing")) => Fault::new(what, ""),
-            Some((what, expected)) => Fault::new(what, format!("expected {expected}")),
-            None => Fault::new(message, ""),
-        }
+        let (what, fix) = match message.split_once(", expected ") {
+            Some((what, "nothing")) => (what, String::new()),
+            Some((what, expected)) => (what, format!("expected {expected}")),
+            None => (message, String::new()),
+        };
+        Fault::new(what.to_owned(), fix)
     }
 
     /// What to write at a place where no value could be read.
@@ -170,7 +169,7 @@ impl Places for TomlDocument<'_> {
 
     fn is_spoilt(&self, at: usize) -> bool {
         let statement = self.outline.statement_at(self.way_back.original(at));
-        statement.is_some_and(|statement| self.spoilt.contains(&statement))
+        statement.is_some_and(|statement| self.spoilt.binary_search(&statement).is_ok())
     }
 }
 

@@ -3,6 +3,7 @@
 use toml::Spanned;
 use toml::de::{DeInteger, DeTable, DeValue};
 
+use crate::config::decimal;
 use crate::config::node::{Field, Integer, Node, Tree};
 
 /// The whole document. Nesting has been bounded before the parser saw it.
@@ -16,7 +17,7 @@ fn node(value: &Spanned<DeValue<'_>>) -> Node {
         DeValue::Integer(number) => Tree::Integer(integer(number)),
         DeValue::Float(number) => Tree::Float {
             written: number.as_str().to_owned(),
-            value: number.as_str().parse().unwrap_or(f64::NAN),
+            value: decimal::parse(number.as_str()).unwrap_or(f64::NAN),
         },
         DeValue::Boolean(truth) => Tree::Bool(*truth),
         DeValue::Datetime(_) => Tree::Date,
@@ -32,7 +33,8 @@ fn table(table: &DeTable<'_>) -> Tree {
         Field { name: name.get_ref().to_string(), at: name.span().start, node: node(value) }
     };
     let mut fields: Vec<Field> = table.iter().map(field).collect();
-    fields.sort_by_key(|field| field.at);
+    // all that have a place are sorted like this: places and numbers need one sort, whatever they belong to
+    fields.sort_by_cached_key(|field| field.at);
     Tree::Table(fields)
 }
 

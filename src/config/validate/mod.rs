@@ -2,7 +2,7 @@
 
 mod remarks;
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::HashSet;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ pub(super) fn validate(
     mut findings: Vec<Finding>,
     broken_exporters: &[usize],
 ) -> Result<Config, ConfigError> {
-    let mut ids = BTreeSet::new();
+    let mut ids = HashSet::new();
     let mut broken: Vec<bool> = vec![false; config.exporters.len()];
     for &index in broken_exporters {
         broken[index] = true;
@@ -58,7 +58,9 @@ pub(super) fn validate(
     // an exporter that both routes use is checked twice
     let mut told = HashSet::new();
     findings.retain(|finding| told.insert(finding.to_string()));
-    findings.sort_by_key(|finding| finding.location.as_ref().map(|place| (place.line, place.column)));
+    findings.sort_by_cached_key(|finding| {
+        finding.location.as_ref().map_or((0, 0), |place| (place.line, place.column))
+    });
 
     let told = findings.iter().filter(|finding| finding.severity < FindingSeverity::Error);
     // what is validated twice, after reading and at start, is told once
@@ -137,7 +139,7 @@ fn check(exporter: &Exporter, found: &mut Vec<Finding>) {
     }
 }
 
-fn whole(exporter: &Exporter, what: &str, fix: &str) -> Finding {
+fn whole(exporter: &Exporter, what: &'static str, fix: &'static str) -> Finding {
     Fault::new(what, fix).found(FindingSeverity::Error, exporter.location().cloned(), exporter.path())
 }
 
@@ -206,7 +208,8 @@ fn check_block_timeout(value: Option<Duration>) -> Result<(), Fault> {
 
 fn check_endpoint(exporter: &Exporter, can_encrypt: bool) -> Result<(), Fault> {
     let endpoint = exporter.http.parsed().map_err(|fault| {
-        Fault::new(format!("{:?} {}", exporter.http.shown_endpoint, fault.what), fault.fix)
+        let what = format!("{:?} {}", exporter.http.shown_endpoint, fault.what);
+        fault.saying(what)
     })?;
     if endpoint.tls && !can_encrypt {
         return Err(Fault::new(

@@ -283,7 +283,7 @@ impl Builder {
         // whoever uses an alias of it misses what is missing here
         let is_anchored = anchor != NO_ANCHOR || self.frames.iter().any(|frame| frame.anchor != NO_ANCHOR);
         let owner = if is_anchored { Owner::Unknown } else { Owner::of(&path) };
-        let key = dotted(path.iter().map(String::as_str));
+        let key = dotted(&path.iter().map(String::as_str).collect::<Vec<_>>());
         let finding = fault.found(FindingSeverity::Error, Some(self.marks.location(at)), key);
         self.mistakes.push((at, Mistake { owner, finding }));
     }

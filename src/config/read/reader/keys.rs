@@ -181,6 +181,6 @@ impl SectionReader<'_, '_> {
         if let Some(fix) = self.section.advice_on_expected(&entry.name) {
             return self.report.warning(entry.key_at, path, "unknown key", fix);
         }
-        self.report.unknown_key(entry.key_at, path, &entry.name, self.section.names());
+        self.report.unknown_key(entry.key_at, path, &entry.name, &self.section.names());
     }
 }

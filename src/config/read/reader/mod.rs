@@ -6,7 +6,7 @@ use std::borrow::Cow;
 
 use super::report::Report;
 use super::value::{self, Unusable};
-use crate::config::error::Fault;
+use crate::config::error::{Fault, FaultWords};
 use crate::config::expand::Surroundings;
 use crate::config::key::Key;
 use crate::config::node::Node;
@@ -79,7 +79,7 @@ impl<'r, 'd> SectionReader<'r, 'd> {
     /// All keys, those of a tracer's table `enable` by their full name; `None` if the value is no table.
     pub(super) fn entries<'t>(&mut self, node: &'t Node) -> Option<Entries<'t>> {
         let Some(fields) = node.as_table() else {
-            let path = dotted(self.section.path());
+            let path = dotted(&self.section.path());
             self.report.wrong_type(Some(self.section), path, node, self.section.example());
             return None;
         };
@@ -99,7 +99,7 @@ impl<'r, 'd> SectionReader<'r, 'd> {
                 }),
             }
         }
-        entries.sort_by_key(|entry| entry.key_at);
+        entries.sort_by_cached_key(|entry| entry.key_at);
         Some(Entries(entries))
     }
 
@@ -118,7 +118,7 @@ impl<'r, 'd> SectionReader<'r, 'd> {
 
     /// The exporter with everything that could be taken over; what could not is reported.
     pub(super) fn exporter(&mut self, entries: &Entries<'_>) -> Exporter {
-        let path = dotted(self.section.path());
+        let path = dotted(&self.section.path());
         let mut exporter =
             Exporter::of_table(self.section.exporter_id(), path, self.report.location(self.declared_at));
         self.apply(entries, &mut exporter);
@@ -151,14 +151,15 @@ impl<'r, 'd> SectionReader<'r, 'd> {
     }
 
     /// The text of a key that is no setting of an exporter.
-    pub(super) fn text<'t>(&mut self, entry: &Entry<'t>, advice: &str) -> Option<value::Text<'t>> {
+    pub(super) fn text<'t>(&mut self, entry: &Entry<'t>, advice: &'static str) -> Option<value::Text<'t>> {
         value::text(entry.node, self.surroundings)
             .map_err(|unusable| self.refuse(entry, advice, unusable))
             .ok()
     }
 
     pub(super) fn duplicate(&mut self, first: &Entry<'_>, second: &Entry<'_>) {
-        let Fault { what, fix } = Fault::duplicate_key(self.report.location(first.key_at).line);
+        let FaultWords { what, fix } =
+            Fault::duplicate_key(self.report.location(first.key_at).line).into_words();
         self.report.error(Some(self.section), second.key_at, self.path(&second.name), what, fix);
     }
 
@@ -167,15 +168,15 @@ impl<'r, 'd> SectionReader<'r, 'd> {
         self.report.is_broken(self.section)
     }
 
-    pub(super) fn missing(&mut self, name: &str, fix: &str) {
+    pub(super) fn missing(&mut self, name: &str, fix: &'static str) {
         self.report.error(Some(self.section), self.declared_at, self.path(name), "missing", fix);
     }
 
-    fn refuse(&mut self, entry: &Entry<'_>, advice: &str, unusable: Unusable) {
+    fn refuse(&mut self, entry: &Entry<'_>, advice: &'static str, unusable: Unusable) {
         self.refuse_at(entry.node, &entry.name, advice, unusable);
     }
 
-    fn refuse_at(&mut self, node: &Node, name: &str, advice: &str, unusable: Unusable) {
+    fn refuse_at(&mut self, node: &Node, name: &str, advice: &'static str, unusable: Unusable) {
         self.report.refuse(self.section, self.path(name), node, advice, unusable);
     }
 
@@ -189,10 +190,10 @@ impl<'r, 'd> SectionReader<'r, 'd> {
 
     /// A key in full. The dots in the names of switches are those of the file.
     pub(super) fn path(&self, name: &str) -> String {
-        let parts = self.section.path().into_iter();
+        let section = self.section.path();
         match name.strip_prefix(ENABLE_TABLE) {
-            Some(leaf) => dotted(parts.chain([ENABLE, leaf])),
-            None => dotted(parts.chain([name])),
+            Some(leaf) => dotted(&[&section[..], &[ENABLE, leaf]].concat()),
+            None => dotted(&[&section[..], &[name]].concat()),
         }
     }
 }

@@ -37,7 +37,7 @@ pub(super) struct ExporterReader<'r, 'd> {
 impl<'r> ExporterReader<'r, '_> {
     /// The exporter, and what is its route's; `None` if it is no table. What cannot be taken over is reported.
     pub(super) fn read(mut self, node: &Node) -> Option<(Exporter, RouteSettings)> {
-        let path = dotted(self.section.path());
+        let path = dotted(&self.section.path());
         let Some(fields) = node.as_table() else {
             self.report.wrong_type(Some(self.section), path, node, BELOW_IT);
             return None;
@@ -121,7 +121,7 @@ impl<'r> ExporterReader<'r, '_> {
         const ADVICE: &str = "write type: collector";
         let path = [EXPORTER, TYPE];
         let Some(field) = given(fields, TYPE) else {
-            let path = dotted(self.below(&path));
+            let path = dotted(&self.below(&path));
             self.report.error(Some(self.section), self.declared_at, path, "missing", ADVICE);
             return;
         };
@@ -142,14 +142,14 @@ impl<'r> ExporterReader<'r, '_> {
         let field = given(fields, path.last()?)?;
         let inner = field.node.as_table();
         if inner.is_none() {
-            let path = dotted(self.below(path));
+            let path = dotted(&self.below(path));
             self.report.wrong_type(Some(self.section), path, &field.node, BELOW_IT);
         }
         inner
     }
 
-    fn refuse(&mut self, path: &[&'static str], node: &Node, advice: &str, unusable: Unusable) {
-        self.report.refuse(self.section, dotted(self.below(path)), node, advice, unusable);
+    fn refuse(&mut self, path: &[&'static str], node: &Node, advice: &'static str, unusable: Unusable) {
+        self.report.refuse(self.section, dotted(&self.below(path)), node, advice, unusable);
     }
 
     /// A path of the document.

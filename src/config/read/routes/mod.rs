@@ -73,7 +73,7 @@ impl RouteReader<'_, '_> {
             match value::text(&field.node, self.surroundings) {
                 Ok(exporter) => choices.push(Choice { route, key, at: field.node.at, exporter }),
                 Err(unusable) => {
-                    let path = dotted(SERVER.into_iter().chain([key]));
+                    let path = dotted(&[&SERVER[..], &[key]].concat());
                     let advice = "write the name of an exporter below telemetry.exporters";
                     let fault = unusable.into_fault(&field.node, advice);
                     self.report.lone_error(field.node.at, path, fault);
@@ -102,20 +102,15 @@ impl RouteReader<'_, '_> {
     fn chosen<'t>(&mut self, choice: &Choice<'_>, exporters: &'t [Field]) -> Option<&'t Field> {
         let wanted = &choice.exporter.text;
         let exactly = exporters.iter().find(|field| field.name == *wanted);
-        let nearly = || {
-            let wanted = wanted.to_lowercase();
-            exporters.iter().find(|field| field.name.to_lowercase() == wanted)
-        };
+        let nearly = || exporters.iter().find(|field| is_alike(&field.name, wanted));
         let found = exactly.or_else(nearly);
         if found.is_none() {
-            let mut known: Vec<&str> = exporters.iter().map(|field| field.name.as_str()).collect();
-            known.sort_unstable();
-            let fix = match known.is_empty() {
+            let fix = match exporters.is_empty() {
                 true => "describe it below telemetry.exporters".to_owned(),
-                false => format!("write one of {}", listed(&known)),
+                false => format!("write one of {}", listed(exporters)),
             };
             let what = format!("there is no exporter {}", quoted(choice.exporter.written));
-            let path = dotted(SERVER.into_iter().chain([choice.key]));
+            let path = dotted(&[&SERVER[..], &[choice.key]].concat());
             // the other route has nothing to do with it
             self.report.lone_error(choice.at, path, Fault::new(what, fix));
         }
@@ -138,7 +133,7 @@ impl RouteReader<'_, '_> {
             if node.as_table().is_none() {
                 // `server` may be anything: only what is below it is ours
                 if path[..=depth] != SERVER[..1] {
-                    let path = dotted(path[..=depth].iter().copied());
+                    let path = dotted(&path[..=depth]);
                     self.report.wrong_type(Some(&Section::Server), path, node, BELOW_IT);
                 }
                 return None;
@@ -149,12 +144,11 @@ impl RouteReader<'_, '_> {
 
     /// Exporters that are described and never used: mostly the choice was forgotten.
     fn tell_of_idle(&mut self, exporters: &[Field], choices: &[Choice<'_>]) {
-        let chosen: Vec<String> = choices.iter().map(|choice| choice.exporter.text.to_lowercase()).collect();
         for field in exporters {
-            if chosen.contains(&field.name.to_lowercase()) {
+            if choices.iter().any(|choice| is_alike(&field.name, &choice.exporter.text)) {
                 continue;
             }
-            let path = dotted(EXPORTERS.into_iter().chain([field.name.as_str()]));
+            let path = dotted(&[&EXPORTERS[..], &[&field.name]].concat());
             let what = "not started: server.telemetry does not choose it";
             if choices.is_empty() {
                 let fix = format!("write {} as server.telemetry.exporter", shortened(&field.name));
@@ -168,8 +162,8 @@ impl RouteReader<'_, '_> {
 
 fn tell_of_unknown(report: &mut Report<'_>, fields: &[Field], path: &[&str], known: &[&'static str]) {
     for field in fields.iter().filter(|field| !known.contains(&field.name.as_str())) {
-        let key = dotted(path.iter().copied().chain([field.name.as_str()]));
-        report.unknown_key(field.at, key, &field.name, known.iter().copied());
+        let key = dotted(&[path, &[&field.name]].concat());
+        report.unknown_key(field.at, key, &field.name, known);
     }
 }
 
@@ -178,11 +172,24 @@ fn given<'t>(fields: &'t [Field], name: &str) -> Option<&'t Field> {
     fields.iter().find(|field| field.name == name && field.node.value != Tree::Null)
 }
 
-fn listed(names: &[&str]) -> String {
+/// Whether two names differ only in their case.
+fn is_alike(one: &str, other: &str) -> bool {
+    one.chars().flat_map(char::to_lowercase).eq(other.chars().flat_map(char::to_lowercase))
+}
+
+/// The first names in the order of the alphabet, and how many more there are.
+fn listed(fields: &[Field]) -> String {
     const MOST: usize = 20;
-    let mut shown: Vec<String> = names.iter().take(MOST).map(|name| quoted(name)).collect();
-    if names.len() > MOST {
-        shown.push(format!("{} more", names.len() - MOST));
+    let mut shown: Vec<String> = Vec::new();
+    let mut last = None;
+    // one after the other: a sort for a message would be as much code as the rest of it
+    while let Some(next) = fields.iter().map(|field| &field.name).filter(|name| Some(*name) > last).min() {
+        if shown.len() == MOST {
+            shown.push(format!("{} more", fields.len() - MOST));
+            break;
+        }
+        shown.push(quoted(next));
+        last = Some(next);
     }
     shown.join(", ")
 }
