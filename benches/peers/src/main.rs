@@ -1,6 +1,6 @@
 //! Standpipe beside its peers: the same work in the same run, in turn, and a table of each kind of work.
 //!
-//! `./run`, with `calls`, `grpc`, `tracing` or `footprint` for one of the tables, with `--smoke` for a run that only shows that everything works.
+//! `./run`, with `spans`, `calls`, `grpc`, `tracing` or `footprint` for one of the tables, with `--smoke` for a run that only shows that everything works.
 //! What is started by hand holds the receiver and prints the table; what it starts of itself is one contender with one
 //! case, and nothing else in its process.
 
@@ -10,6 +10,7 @@ mod footprint;
 mod grpc;
 mod opentelemetry;
 mod opentelemetry_log;
+mod spans;
 mod standpipe;
 #[path = "../../support/mod.rs"]
 mod support;
@@ -69,8 +70,14 @@ struct Sizes {
 const CALLS: &str = "calls";
 
 fn main() -> Result<(), Error> {
-    let (task, chosen) =
-        Task::with_choice(&[CALLS, grpc::NAME, tracing::NAME, footprint::NAME, footprint::COLD])?;
+    let (task, chosen) = Task::with_choice(&[
+        spans::NAME,
+        CALLS,
+        grpc::NAME,
+        tracing::NAME,
+        footprint::NAME,
+        footprint::COLD,
+    ])?;
     let smoke = match task {
         Task::Play(part) => return play(&part),
         Task::Measure { smoke } => smoke,
@@ -79,6 +86,9 @@ fn main() -> Result<(), Error> {
         return footprint::measure(smoke, chosen == Some(footprint::COLD));
     }
     let is_wanted = |table| chosen.is_none_or(|chosen| chosen == table);
+    if is_wanted(spans::NAME) {
+        spans::measure(smoke)?;
+    }
     if is_wanted(CALLS) {
         measure(&match smoke {
             true => Sizes { rounds: 1, bursts: 2, instructions: &[case::LOG] },
@@ -99,6 +109,7 @@ fn play(part: &Part) -> Result<(), Error> {
     match part.name.as_str() {
         grpc::NAME => return grpc::play(part),
         grpc::SERVER => return grpc::serve(),
+        spans::NAME => return spans::play(part),
         tracing::NAME => return tracing::play(part),
         _ => {}
     }
