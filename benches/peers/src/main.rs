@@ -188,6 +188,10 @@ fn beside(figures: &[f64], contender: usize, show: fn(f64) -> String) -> String 
         Some(figure) if figure.is_infinite() => "–".to_owned(),
         // nothing is a multiple of nothing
         Some(&figure) if figures[0] < 0.05 => show(figure),
-        Some(&figure) => format!("{} ({:.1})", show(figure), figure / figures[0]),
+        Some(&figure) => match figure / figures[0] {
+            // a fraction needs another place to tell a half from a third
+            ratio if ratio < 0.95 => format!("{} ({ratio:.2})", show(figure)),
+            ratio => format!("{} ({ratio:.1})", show(figure)),
+        },
     }
 }

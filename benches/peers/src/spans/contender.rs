@@ -188,7 +188,7 @@ fn time(spans: &impl Spans, times: &mut [u32]) {
 }
 
 /// Spans between two looks at the queue.
-const STEP: u64 = 512;
+pub(super) const STEP: u64 = 512;
 /// Between two looks while it is too long.
 const NAP: Duration = Duration::from_micros(500);
 

@@ -80,8 +80,8 @@ pub(super) fn measure(runs: &Runs<'_>, smoke: bool, counts_instructions: bool) -
     print::<{ CONDUCT.len() + 2 }>(
         &CONDUCT,
         &all,
-        "spans: bytes of each, memory above that before the start, threads with the main one, from the start to a flushed \
-         trace, shutdown with nothing to do, shutdown with a trace to send and no answer",
+        "spans: bytes of each; peak memory since before the start, and threads; from the start to a flushed trace; shutdown \
+         when idle, and when nobody answers",
     );
     print::<{ HURRY.len() + 2 }>(
         &HURRY,
@@ -126,7 +126,9 @@ pub(super) fn count(
 ) -> Result<(), Error> {
     let counted = runs.instructions(contender, conditions)?;
     figures.add(&CALLER_INSTRUCTIONS, counted.caller);
-    figures.add(&INSTRUCTIONS, counted.caller + counted.others);
+    // what only sends bytes has made them ready on other threads
+    let others = if contender.can(Task::First) { counted.others } else { 0.0 };
+    figures.add(&INSTRUCTIONS, counted.caller + others);
     Ok(())
 }
 
@@ -167,7 +169,7 @@ fn add_all(figures: &mut Figures, found: &Findings, measures: &[(&Measure, &str)
 fn print<const COLUMNS: usize>(measures: &[Measure], all: &[Figures], title: &str) {
     let texts: Vec<Vec<String>> = measures.iter().map(|measure| measure.texts(all)).collect();
     let mut table = Table::new(array::from_fn::<_, COLUMNS, _>(|column| match column {
-        0 => "",
+        0 => "contender",
         column => measures.get(column - 1).map_or("", |measure| measure.name),
     }));
     for (number, contender) in CONTENDERS.iter().enumerate() {
@@ -187,7 +189,8 @@ fn mebibytes(bytes: f64) -> String {
 }
 
 fn percent(share: f64) -> String {
-    format!("{:.0} %", (share * 100.0).floor())
+    // rounded down, so that all is only all
+    format!("{:.1} %", (share * 1000.0).floor() / 10.0)
 }
 
 fn nanoseconds(time: f64) -> String {

@@ -10,14 +10,14 @@ use emit::span::{SpanCtxt, SpanId, TraceId};
 use emit_otlp::OtlpMetrics;
 
 use super::ALL_TASKS;
-use super::contender::{Arrives, Contender, Pace, Pipe, Setup, Spans};
+use super::contender::{Arrives, Contender, Pace, Pipe, STEP, Setup, Spans};
 use crate::support::Error;
 use crate::support::workload::{ATTRIBUTES, PATIENCE, text};
 
 pub(super) const CONTENDER: Contender = Contender {
     name: "emit 2.23",
     short: "emit",
-    note: "emit_otlp over HTTP, uncompressed unless said otherwise; callers nap while 4,096 spans wait, as a queue of \
+    note: "emit_otlp over HTTP, uncompressed unless said otherwise; callers nap while 8,192 spans wait, as a queue of \
            10,000 that is full is emptied and lost; it has no flags",
     arrives: Arrives::Everything,
     tasks: ALL_TASKS,
@@ -26,8 +26,8 @@ pub(super) const CONTENDER: Contender = Contender {
     start,
 };
 
-/// When callers wait.
-const LIMIT: u64 = 4_096;
+/// When a single caller waits; with more of them there must be room for a step of each.
+const LIMIT: u64 = 8_192;
 
 fn start(setup: &Setup) -> Result<Pipe, Error> {
     let transport = emit_otlp::http(format!("{}/v1/traces", setup.endpoint));
@@ -43,7 +43,8 @@ fn start(setup: &Setup) -> Result<Pipe, Error> {
         move || all(flushed.blocking_flush(PATIENCE)),
         move |budget: Duration| all(emitter.blocking_flush(budget)),
     );
-    Ok(pipe.paced(setup.is_lossless.then(|| Pace::new(LIMIT, move |_| waiting(&metrics)))))
+    let limit = LIMIT - (setup.producers - 1) * STEP;
+    Ok(pipe.paced(setup.is_lossless.then(|| Pace::new(limit, move |_| waiting(&metrics)))))
 }
 
 fn all(is_sent: bool) -> Result<(), Error> {
