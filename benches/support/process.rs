@@ -67,6 +67,14 @@ pub(crate) fn resident_peak() -> Result<u64, Error> {
     status_field("VmHWM:")
 }
 
+/// Threads that it has now.
+///
+/// # Errors
+/// Anywhere but on Linux.
+pub(crate) fn threads() -> Result<u64, Error> {
+    Ok(fs::read_dir("/proc/self/task")?.count() as u64)
+}
+
 fn status_field(name: &str) -> Result<u64, Error> {
     let status = fs::read_to_string("/proc/self/status")?;
     let kibibytes = status.lines().find_map(|line| line.strip_prefix(name)?.strip_suffix("kB"));

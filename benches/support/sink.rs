@@ -91,7 +91,7 @@ fn read_head(reader: &mut impl BufRead) -> io::Result<Option<usize>> {
 }
 
 /// How many spans a request has; `None` if it is cut short.
-fn count_spans(request: &[u8]) -> Option<u64> {
+pub(crate) fn count_spans(request: &[u8]) -> Option<u64> {
     let mut spans = 0;
     for_each(request, RESOURCE_SPANS, |resource| {
         for_each(resource, BELOW, |scope| {

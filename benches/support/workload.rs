@@ -66,13 +66,16 @@ impl Workload {
     /// Emits as many whole traces as make up so many spans.
     pub(crate) fn emit(&self, spans: u64) {
         for _ in 0..spans / TRACE {
-            let mut root =
-                self.tracer.build(black_box(text::ROOT)).parent(&self.remote).kind(SpanKind::Server).start();
-            self.fill(&mut root);
-            for _ in 1..TRACE {
-                self.emit_child();
-            }
+            self.emit_root(|| (1..TRACE).for_each(|_| self.emit_child()));
         }
+    }
+
+    /// Emits a root below the remote parent, and does something within it.
+    pub(crate) fn emit_root(&self, within: impl FnOnce()) {
+        let mut root =
+            self.tracer.build(black_box(text::ROOT)).parent(&self.remote).kind(SpanKind::Server).start();
+        self.fill(&mut root);
+        within();
     }
 
     /// Emits one span below the current one.

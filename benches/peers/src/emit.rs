@@ -16,9 +16,10 @@ pub(crate) const CONTENDER: Contender = Contender {
 };
 
 fn start(case: &str, endpoint: &str) -> Result<Program, Error> {
+    let transport = emit_otlp::http(format!("{endpoint}/v1/logs"));
     let otlp = emit_otlp::new()
         .resource(emit::props! { #[emit::key("service.name")] service_name: "bench" })
-        .logs(emit_otlp::logs_http_proto(format!("{endpoint}/v1/logs")))
+        .logs(emit_otlp::logs_proto(transport.allow_compression(false)))
         .spawn();
     let filter = emit::level::min_filter(emit::Level::Info);
     let emitter = Rc::new(emit::setup().emit_when(filter).emit_to(otlp).init());

@@ -1,6 +1,6 @@
 //! Standpipe beside its peers: the same work in the same run, in turn, and a table of each kind of work.
 //!
-//! `./run`, with `calls`, `grpc`, `tracing` or `footprint` for one of the tables, with `--smoke` for a run that only shows that everything works.
+//! `./run`, with `spans`, `calls`, `grpc`, `tracing` or `footprint` for one of the tables, with `--smoke` for a run that only shows that everything works.
 //! What is started by hand holds the receiver and prints the table; what it starts of itself is one contender with one
 //! case, and nothing else in its process.
 
@@ -10,6 +10,7 @@ mod footprint;
 mod grpc;
 mod opentelemetry;
 mod opentelemetry_log;
+mod spans;
 mod standpipe;
 #[path = "../../support/mod.rs"]
 mod support;
@@ -69,8 +70,14 @@ struct Sizes {
 const CALLS: &str = "calls";
 
 fn main() -> Result<(), Error> {
-    let (task, chosen) =
-        Task::with_choice(&[CALLS, grpc::NAME, tracing::NAME, footprint::NAME, footprint::COLD])?;
+    let (task, chosen) = Task::with_choice(&[
+        spans::NAME,
+        CALLS,
+        grpc::NAME,
+        tracing::NAME,
+        footprint::NAME,
+        footprint::COLD,
+    ])?;
     let smoke = match task {
         Task::Play(part) => return play(&part),
         Task::Measure { smoke } => smoke,
@@ -79,9 +86,11 @@ fn main() -> Result<(), Error> {
         return footprint::measure(smoke, chosen == Some(footprint::COLD));
     }
     let is_wanted = |table: &str| chosen.is_none_or(|chosen| chosen == table);
-    let wanted: Vec<&str> =
-        [CALLS, grpc::NAME, tracing::NAME].into_iter().filter(|table| is_wanted(table)).collect();
-    publish::prepare(&wanted)?;
+    let tables = [spans::NAME, CALLS, grpc::NAME, tracing::NAME];
+    publish::prepare(&tables.into_iter().filter(|table| is_wanted(table)).collect::<Vec<_>>())?;
+    if is_wanted(spans::NAME) {
+        spans::measure(smoke)?;
+    }
     if is_wanted(CALLS) {
         measure(&match smoke {
             true => Sizes { rounds: 1, bursts: 2, instructions: &[case::LOG] },
@@ -102,6 +111,7 @@ fn play(part: &Part) -> Result<(), Error> {
     match part.name.as_str() {
         grpc::NAME => return grpc::play(part),
         grpc::SERVER => return grpc::serve(),
+        spans::NAME => return spans::play(part),
         tracing::NAME => return tracing::play(part),
         _ => {}
     }
@@ -180,6 +190,10 @@ fn beside(figures: &[f64], contender: usize, show: fn(f64) -> String) -> String 
         Some(figure) if figure.is_infinite() => "–".to_owned(),
         // nothing is a multiple of nothing
         Some(&figure) if figures[0] < 0.05 => show(figure),
-        Some(&figure) => format!("{} ({:.1})", show(figure), figure / figures[0]),
+        Some(&figure) => match figure / figures[0] {
+            // a fraction needs another place to tell a half from a third
+            ratio if ratio < 0.95 => format!("{} ({ratio:.2})", show(figure)),
+            ratio => format!("{} ({ratio:.1})", show(figure)),
+        },
     }
 }

@@ -5,7 +5,7 @@
 
 mod opentelemetry;
 mod raw;
-mod ready;
+pub(crate) mod ready;
 mod server;
 mod spent;
 mod standpipe;

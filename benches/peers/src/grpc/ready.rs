@@ -10,10 +10,17 @@ use crate::support::workload::{ATTRIBUTES, Workload, finish, start};
 
 /// A request of so many spans.
 pub(super) fn request(spans: u64) -> Result<ExportTraceServiceRequest, Error> {
+    request_of(spans, |workload| (0..spans).for_each(|_| workload.emit_child()))
+}
+
+/// A request of these spans.
+pub(crate) fn request_of(
+    spans: u64,
+    emit: impl FnOnce(&Workload),
+) -> Result<ExportTraceServiceRequest, Error> {
     let receiver = Receiver::start()?;
     let telemetry = start(Exporter::http(receiver.endpoint()))?;
-    let workload = Workload::new(&telemetry, ATTRIBUTES)?;
-    (0..spans).for_each(|_| workload.emit_child());
+    emit(&Workload::new(&telemetry, ATTRIBUTES)?);
     finish(&telemetry, spans)?;
     let received = receiver.spans();
     let first = received.first().ok_or("a request without spans")?;

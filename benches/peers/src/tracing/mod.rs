@@ -4,10 +4,10 @@
 //! The program is the same for all, down to the line; only the layer differs. What is measured is the calling thread
 //! by itself, and the whole process with all that it does to send.
 
-mod opentelemetry;
+pub(crate) mod opentelemetry;
 mod registry;
 mod standpipe;
-mod work;
+pub(crate) mod work;
 
 use std::array;
 
@@ -140,7 +140,7 @@ impl Contender {
 }
 
 /// Gives all spans of this process to the layer, with the filter that programs have in production.
-fn install(layer: impl Layer<Registry> + Send + Sync) -> Result<(), Error> {
+pub(crate) fn install(layer: impl Layer<Registry> + Send + Sync) -> Result<(), Error> {
     Ok(set_global_default(Registry::default().with(layer).with(LevelFilter::INFO))?)
 }
 

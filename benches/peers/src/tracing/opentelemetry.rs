@@ -32,7 +32,8 @@ pub(super) const DEFAULT: Contender = Contender {
 
 type OfRegistry = OpenTelemetryLayer<Registry, SdkTracer>;
 
-fn lean(layer: OfRegistry) -> OfRegistry {
+/// Without what it adds of itself.
+pub(crate) fn lean(layer: OfRegistry) -> OfRegistry {
     layer
         .with_location(false)
         .with_threads(false)

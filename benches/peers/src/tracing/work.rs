@@ -36,14 +36,24 @@ pub(super) fn burst(case: &Case, adopt: impl Fn(&Span) + 'static) -> Burst {
 }
 
 fn trace(adopt: impl Fn(&Span), within: impl Fn()) {
-    let root = span!(text::ROOT);
+    let root = root();
     adopt(&root);
     let _in_root = root.enter();
     within();
     for _ in 1..TRACE {
-        let _in_child = span!(text::CHILD).entered();
+        let _in_child = child().entered();
         within();
     }
+}
+
+/// A span that is to be the root of a trace.
+pub(crate) fn root() -> Span {
+    span!(text::ROOT)
+}
+
+/// A span below the current one.
+pub(crate) fn child() -> Span {
+    span!(text::CHILD)
 }
 
 fn event() {

@@ -1,0 +1,177 @@
+//! A collector that only counts, over HTTP/1 and over gRPC on the same port: spans, requests and all bytes that come.
+//!
+//! It runs where the table is printed, so that its work is not counted as any contender's.
+
+mod http1;
+mod http2;
+
+use std::io::{self, BufRead, BufReader, Read};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use flate2::read::GzDecoder;
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use opentelemetry_proto::tonic::common::v1::any_value::Value;
+use opentelemetry_proto::tonic::trace::v1::Span;
+use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
+use prost::Message;
+
+use crate::support::sink::count_spans;
+
+/// Listens on a free port of 127.0.0.1 until the process ends.
+pub(super) struct Collector {
+    address: SocketAddr,
+    desk: Arc<Desk>,
+}
+
+/// What has come so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Arrived {
+    pub(super) spans: u64,
+    pub(super) bytes: u64,
+    /// Spans that are complete, those of them that have a kind, and those whose values have their types; only counted if
+    /// all are looked at.
+    pub(super) complete: u64,
+    pub(super) with_kind: u64,
+    pub(super) with_types: u64,
+}
+
+/// Where all connections hand in what they got.
+#[derive(Default)]
+struct Desk {
+    spans: AtomicU64,
+    bytes: AtomicU64,
+    complete: AtomicU64,
+    with_kind: AtomicU64,
+    with_types: AtomicU64,
+    looks_closely: AtomicBool,
+    delay_micros: AtomicU64,
+}
+
+impl Collector {
+    pub(super) fn start() -> io::Result<Self> {
+        let listener = TcpListener::bind(("127.0.0.1", 0))?;
+        let address = listener.local_addr()?;
+        let desk = Arc::new(Desk::default());
+        let shared = Arc::clone(&desk);
+        thread::Builder::new().spawn(move || {
+            for socket in listener.incoming().flatten() {
+                let desk = Arc::clone(&shared);
+                // a client that leaves or talks nonsense is only its own trouble: its spans are missed in the count
+                thread::spawn(move || serve(&socket, &desk));
+            }
+        })?;
+        Ok(Self { address, desk })
+    }
+
+    pub(super) fn endpoint(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// How long every answer takes from now on.
+    pub(super) fn take_time(&self, delay: Duration) {
+        self.desk.delay_micros.store(delay.as_micros() as u64, Ordering::SeqCst);
+    }
+
+    /// Whether every span is decoded and looked at from now on, which takes a while.
+    pub(super) fn look_closely(&self, closely: bool) {
+        self.desk.looks_closely.store(closely, Ordering::SeqCst);
+    }
+
+    pub(super) fn arrived(&self) -> Arrived {
+        let Desk { spans, bytes, complete, with_kind, with_types, .. } = &*self.desk;
+        let [spans, bytes, complete, with_kind, with_types] =
+            [spans, bytes, complete, with_kind, with_types].map(|counter| counter.load(Ordering::SeqCst));
+        Arrived { spans, bytes, complete, with_kind, with_types }
+    }
+}
+
+impl Arrived {
+    pub(super) fn since(self, before: Self) -> Self {
+        Self {
+            spans: self.spans - before.spans,
+            bytes: self.bytes - before.bytes,
+            complete: self.complete - before.complete,
+            with_kind: self.with_kind - before.with_kind,
+            with_types: self.with_types - before.with_types,
+        }
+    }
+}
+
+fn serve(socket: &TcpStream, desk: &Desk) -> io::Result<()> {
+    socket.set_nodelay(true)?;
+    let mut reader = BufReader::with_capacity(64 << 10, Counted { socket, bytes: &desk.bytes });
+    match reader.fill_buf()?.starts_with(b"PRI") {
+        true => http2::serve(&mut reader, &mut &*socket, |body, is_packed| desk.take(body, is_packed)),
+        false => http1::serve(&mut reader, &mut &*socket, |body, is_packed| desk.take(body, is_packed)),
+    }
+}
+
+/// Counts what is read.
+struct Counted<'a> {
+    socket: &'a TcpStream,
+    bytes: &'a AtomicU64,
+}
+
+impl Read for Counted<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let length = (&mut &*self.socket).read(buffer)?;
+        self.bytes.fetch_add(length as u64, Ordering::SeqCst);
+        Ok(length)
+    }
+}
+
+impl Desk {
+    /// Takes in a request; it may be answered when this returns.
+    fn take(&self, body: &[u8], is_packed: bool) -> io::Result<()> {
+        let mut unpacked = Vec::new();
+        let body = match is_packed {
+            true => {
+                GzDecoder::new(body).read_to_end(&mut unpacked)?;
+                &unpacked
+            }
+            false => body,
+        };
+        if self.looks_closely.load(Ordering::SeqCst) {
+            self.inspect(&ExportTraceServiceRequest::decode(body)?);
+        }
+        let spans = count_spans(body).ok_or(io::ErrorKind::InvalidData)?;
+        self.spans.fetch_add(spans, Ordering::SeqCst);
+        match self.delay_micros.load(Ordering::SeqCst) {
+            0 => {}
+            delay => thread::sleep(Duration::from_micros(delay)),
+        }
+        Ok(())
+    }
+
+    fn inspect(&self, request: &ExportTraceServiceRequest) {
+        let scopes = request.resource_spans.iter().flat_map(|resource| &resource.scope_spans);
+        for span in scopes.flat_map(|scope| &scope.spans).filter(|span| is_complete(span)) {
+            self.complete.fetch_add(1, Ordering::SeqCst);
+            if matches!(span.kind(), SpanKind::Server | SpanKind::Client) {
+                self.with_kind.fetch_add(1, Ordering::SeqCst);
+            }
+            if has_types(span) {
+                self.with_types.fetch_add(1, Ordering::SeqCst);
+            }
+        }
+    }
+}
+
+/// All that every contender can send.
+fn is_complete(span: &Span) -> bool {
+    let has_ids = span.trace_id.len() == 16 && span.span_id.len() == 8 && span.parent_span_id.len() == 8;
+    let has_times = span.start_time_unix_nano > 0 && span.end_time_unix_nano >= span.start_time_unix_nano;
+    has_ids && has_times && !span.name.is_empty() && span.attributes.len() >= 5
+}
+
+fn has_types(span: &Span) -> bool {
+    let has = |is_it: fn(&Value) -> bool| {
+        let values = span.attributes.iter().filter_map(|attribute| attribute.value.as_ref()?.value.as_ref());
+        values.into_iter().any(is_it)
+    };
+    has(|value| matches!(value, Value::IntValue(_))) && has(|value| matches!(value, Value::BoolValue(_)))
+}

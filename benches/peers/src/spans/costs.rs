@@ -1,0 +1,213 @@
+//! The main tables: what a span costs, and what one gets with each contender.
+
+use std::array;
+
+use super::CONTENDERS;
+use super::contender::Contender;
+use super::figures::{Figures, Measure};
+use super::run::{Conditions, Runs};
+use super::task::{NEVER, Task};
+use crate::support::Error;
+use crate::support::child::Findings;
+use crate::support::table::{Table, hundredths, tenths, whole};
+
+struct Sizes {
+    /// Spans of a run.
+    spans: u64,
+    rounds: u64,
+    /// Runs of which a start and an end are the best.
+    starts: u64,
+    /// Contenders whose instructions are counted, and who end without an answer; both take a while.
+    thorough: usize,
+}
+
+pub(super) const CALLER_INSTRUCTIONS: Measure = Measure::less("instr., caller", whole);
+pub(super) const INSTRUCTIONS: Measure = Measure::less("instr., all", whole);
+const CALLER_ALLOCATIONS: Measure = Measure::less("allocs, caller", hundredths);
+const ALLOCATIONS: Measure = Measure::less("allocs, all", hundredths);
+const CALLER_CPU: Measure = Measure::less("CPU ns, caller", whole);
+pub(super) const CPU: Measure = Measure::less("CPU ns, all", whole);
+pub(super) const RATE: Measure = Measure::more("spans/s", whole);
+const COSTS: [Measure; 7] =
+    [CALLER_INSTRUCTIONS, INSTRUCTIONS, CALLER_ALLOCATIONS, ALLOCATIONS, CALLER_CPU, CPU, RATE];
+
+pub(super) const BYTES: Measure = Measure::less("bytes sent", whole);
+pub(super) const MEMORY: Measure = Measure::less("peak memory", mebibytes);
+const THREADS: Measure = Measure::less("threads", whole).alone();
+const FIRST: Measure = Measure::less("first export", milliseconds);
+const SHUTDOWN: Measure = Measure::less("shutdown", milliseconds);
+const SILENCE: Measure = Measure::less("shutdown unanswered", seconds).alone();
+const CONDUCT: [Measure; 6] = [BYTES, MEMORY, THREADS, FIRST, SHUTDOWN, SILENCE];
+
+const SHARE: Measure = Measure::more("arrives", percent).alone();
+const MEDIAN: Measure = Measure::less("call, p50", nanoseconds);
+const HIGH: Measure = Measure::less("call, p99", nanoseconds);
+const LONGEST: Measure = Measure::less("call, longest", microseconds);
+const HURRIED_MEMORY: Measure = Measure::less("peak memory, hurried", mebibytes);
+const HURRY: [Measure; 5] = [SHARE, MEDIAN, HIGH, LONGEST, HURRIED_MEMORY];
+
+/// Measures and prints all of them.
+pub(super) fn measure(runs: &Runs<'_>, smoke: bool, counts_instructions: bool) -> Result<(), Error> {
+    let sizes = match smoke {
+        true => Sizes { spans: 4_000, rounds: 1, starts: 1, thorough: 1 },
+        false => Sizes { spans: 1_000_000, rounds: 3, starts: 5, thorough: CONTENDERS.len() },
+    };
+    let mut all = CONTENDERS.map(|_| Figures::default());
+    for round in 1..=sizes.rounds {
+        for (contender, figures) in CONTENDERS.iter().zip(&mut all) {
+            eprintln!("spans, round {round} of {}: {}", sizes.rounds, contender.name);
+            send(runs, contender, sizes.spans, &Conditions::USUAL, figures)?;
+            hurry(runs, contender, sizes.spans, figures)?;
+        }
+    }
+    for (contender, figures) in CONTENDERS.iter().zip(&mut all) {
+        eprintln!("spans, start and end: {}", contender.name);
+        (0..sizes.starts).try_for_each(|_| first(runs, contender, figures))?;
+    }
+    for (contender, figures) in CONTENDERS.iter().zip(&mut all).take(sizes.thorough) {
+        eprintln!("spans, without an answer, and instructions: {}", contender.name);
+        silence(runs, contender, figures)?;
+        if counts_instructions {
+            count(runs, contender, &Conditions::USUAL, figures)?;
+        }
+    }
+    print::<{ COSTS.len() + 2 }>(
+        &COSTS,
+        &all,
+        "spans: what each costs from the call to the collector's answer, in traces of 16, one producer, nothing lost; best \
+         of the rounds; in brackets how many times standpipe's",
+    );
+    print::<{ CONDUCT.len() + 2 }>(
+        &CONDUCT,
+        &all,
+        "spans: bytes of each; peak memory since before the start, and threads; from the start to a flushed trace; shutdown \
+         when idle, and when nobody answers",
+    );
+    print::<{ HURRY.len() + 2 }>(
+        &HURRY,
+        &all,
+        "spans in a tight loop: queues as they are by default, no caller waits, each call timed",
+    );
+    Ok(())
+}
+
+/// Sends spans and keeps what it cost.
+pub(super) fn send(
+    runs: &Runs<'_>,
+    contender: &Contender,
+    spans: u64,
+    conditions: &Conditions,
+    figures: &mut Figures,
+) -> Result<(), Error> {
+    let (found, arrived) = runs.send(contender, spans, conditions)?;
+    let each = |key| found.number(key).map(|all| all as f64 / spans as f64);
+    figures.add(&CALLER_ALLOCATIONS, each("callers-allocations")?);
+    figures.add(&ALLOCATIONS, each("allocations")?);
+    figures.add(&CALLER_CPU, each("callers-cpu")?);
+    figures.add(&CPU, each("cpu")?);
+    figures.add(&RATE, 1e9 / each("wall")?);
+    // what only sends bytes has no more than those
+    if contender.can(Task::First) {
+        figures.add(&MEMORY, found.number("memory")? as f64);
+        figures.add(&THREADS, found.number("threads")? as f64);
+    }
+    if arrived.spans > 0 {
+        figures.add(&BYTES, arrived.bytes as f64 / spans as f64);
+    }
+    Ok(())
+}
+
+/// Counts the instructions of a span.
+pub(super) fn count(
+    runs: &Runs<'_>,
+    contender: &Contender,
+    conditions: &Conditions,
+    figures: &mut Figures,
+) -> Result<(), Error> {
+    let counted = runs.instructions(contender, conditions)?;
+    figures.add(&CALLER_INSTRUCTIONS, counted.caller);
+    // what only sends bytes has made them ready on other threads
+    let others = if contender.can(Task::First) { counted.others } else { 0.0 };
+    figures.add(&INSTRUCTIONS, counted.caller + others);
+    Ok(())
+}
+
+fn hurry(runs: &Runs<'_>, contender: &Contender, spans: u64, figures: &mut Figures) -> Result<(), Error> {
+    if !contender.can(Task::Hurry) {
+        return Ok(());
+    }
+    let (found, arrived) = runs.ask(contender, Task::Hurry, spans)?;
+    figures.add(&SHARE, arrived as f64 / spans as f64);
+    figures.add(&HURRIED_MEMORY, found.number("memory")? as f64);
+    add_all(figures, &found, &[(&MEDIAN, "median"), (&HIGH, "99th"), (&LONGEST, "longest")])
+}
+
+fn first(runs: &Runs<'_>, contender: &Contender, figures: &mut Figures) -> Result<(), Error> {
+    if !contender.can(Task::First) {
+        return Ok(());
+    }
+    let (found, _) = runs.ask(contender, Task::First, 0)?;
+    add_all(figures, &found, &[(&FIRST, "first"), (&SHUTDOWN, "shutdown")])
+}
+
+fn silence(runs: &Runs<'_>, contender: &Contender, figures: &mut Figures) -> Result<(), Error> {
+    if !contender.can(Task::Silence) {
+        return Ok(());
+    }
+    let (found, _) = runs.ask(contender, Task::Silence, 0)?;
+    add_all(figures, &found, &[(&SILENCE, "shutdown")])
+}
+
+fn add_all(figures: &mut Figures, found: &Findings, measures: &[(&Measure, &str)]) -> Result<(), Error> {
+    for (measure, key) in measures {
+        figures.add(measure, found.number(key)? as f64);
+    }
+    Ok(())
+}
+
+/// A row for each contender, a column for each measure, and one for what does not arrive.
+fn print<const COLUMNS: usize>(measures: &[Measure], all: &[Figures], title: &str) {
+    let texts: Vec<Vec<String>> = measures.iter().map(|measure| measure.texts(all)).collect();
+    let mut table = Table::new(array::from_fn::<_, COLUMNS, _>(|column| match column {
+        0 => "contender",
+        column => measures.get(column - 1).map_or("", |measure| measure.name),
+    }));
+    for (number, contender) in CONTENDERS.iter().enumerate() {
+        table.row(array::from_fn::<_, COLUMNS, _>(|column| match column {
+            0 => contender.name.to_owned(),
+            column => match texts.get(column - 1) {
+                Some(texts) => texts[number].clone(),
+                None => contender.arrives.shortfall().to_owned(),
+            },
+        }));
+    }
+    table.print(title);
+}
+
+fn mebibytes(bytes: f64) -> String {
+    format!("{:.1} MiB", bytes / f64::from(1 << 20))
+}
+
+fn percent(share: f64) -> String {
+    // rounded down, so that all is only all
+    format!("{:.1} %", (share * 1000.0).floor() / 10.0)
+}
+
+fn nanoseconds(time: f64) -> String {
+    format!("{} ns", whole(time))
+}
+
+fn microseconds(nanoseconds: f64) -> String {
+    format!("{} µs", whole(nanoseconds / 1e3))
+}
+
+fn milliseconds(nanoseconds: f64) -> String {
+    format!("{} ms", tenths(nanoseconds / 1e6))
+}
+
+fn seconds(nanoseconds: f64) -> String {
+    match nanoseconds >= NEVER.as_nanos() as f64 {
+        true => format!("> {} s", NEVER.as_secs()),
+        false => format!("{} s", tenths(nanoseconds / 1e9)),
+    }
+}

@@ -1,0 +1,100 @@
+//! What nobody can be faster than: bytes that were made ready go through a socket, or only to another place in memory.
+
+use std::hint::black_box;
+use std::io::{self, BufRead, BufReader, Write};
+use std::net::TcpStream;
+use std::sync::{Mutex, PoisonError};
+
+use prost::Message;
+
+use super::contender::{Arrives, Contender, Pipe, Setup};
+use super::task::Task;
+use crate::grpc::ready;
+use crate::support::Error;
+use crate::support::workload::{ATTRIBUTES, Workload};
+
+pub(super) const SOCKET: Contender = Contender {
+    name: "limit: bytes over a socket",
+    short: "socket",
+    note: "requests of 8,000 spans that were made ready beforehand, over one connection that is kept alive, all on the \
+           calling thread; the bytes are standpipe's",
+    arrives: Arrives::Everything,
+    tasks: &[Task::Send],
+    attributes: &[ATTRIBUTES],
+    can_compress: false,
+    start: socket,
+};
+
+pub(super) const MEMORY: Contender = Contender {
+    name: "limit: memcpy",
+    short: "memcpy",
+    note: "an encoded span is copied into a buffer, and nothing else",
+    arrives: Arrives::Nothing,
+    start: memory,
+    ..SOCKET
+};
+
+const BATCH: u64 = 8_000;
+/// About as large as a request.
+const BUFFER: usize = 4 << 20;
+
+fn socket(setup: &Setup) -> Result<Pipe, Error> {
+    let authority = setup.endpoint.strip_prefix("http://").ok_or("an endpoint without http://")?;
+    let [full, rest] = [request(authority, BATCH)?, request(authority, setup.spans % BATCH)?];
+    let socket = TcpStream::connect(authority)?;
+    socket.set_nodelay(true)?;
+    let answers = Mutex::new(BufReader::new(socket.try_clone()?));
+    let exchange = move |request: &[u8]| -> io::Result<()> {
+        (&mut &socket).write_all(request)?;
+        let mut answers = answers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut line = String::new();
+        // an answer has a head and nothing else
+        while line != "\r\n" {
+            line.clear();
+            answers.read_line(&mut line)?;
+        }
+        Ok(())
+    };
+    Ok(Pipe::raw(move |spans| {
+        // what is not sent is missing in the collector's count
+        let _ = (0..spans / BATCH).try_for_each(|_| exchange(&full));
+        if spans % BATCH > 0 {
+            let _ = exchange(&rest);
+        }
+    }))
+}
+
+/// Head and body of a request.
+fn request(authority: &str, spans: u64) -> Result<Vec<u8>, Error> {
+    if spans == 0 {
+        return Ok(Vec::new());
+    }
+    let body = ready::request_of(spans, |workload| workload.emit(spans))?.encode_to_vec();
+    let mut request = format!(
+        "POST /v1/traces HTTP/1.1\r\nhost: {authority}\r\ncontent-type: application/x-protobuf\r\n\
+         content-length: {}\r\n\r\n",
+        body.len()
+    )
+    .into_bytes();
+    request.extend_from_slice(&body);
+    Ok(request)
+}
+
+fn memory(_: &Setup) -> Result<Pipe, Error> {
+    let request = ready::request_of(1, Workload::emit_child)?;
+    let spans = request.resource_spans.iter().flat_map(|resource| &resource.scope_spans);
+    let span = spans.flat_map(|scope| &scope.spans).next().ok_or("no span")?.encode_to_vec();
+    let buffer = Mutex::new(vec![0; BUFFER]);
+    Ok(Pipe::raw(move |spans| {
+        let mut buffer = buffer.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut at = 0;
+        for _ in 0..spans {
+            if at + span.len() > BUFFER {
+                at = 0;
+            }
+            buffer[at..at + span.len()].copy_from_slice(black_box(&span));
+            at += span.len();
+        }
+        black_box(&*buffer);
+    }))
+}

@@ -1,0 +1,81 @@
+//! Spans from the call to the collector: standpipe and its peers on the same spans, in turn, and their tables.
+//!
+//! Each contender has a process of its own. What it sends is counted by a collector in the process that prints, and must
+//! be all of it, unless it says otherwise.
+
+mod collector;
+mod contender;
+mod costs;
+mod emit;
+mod fastrace;
+mod figures;
+mod limits;
+mod naive;
+mod opentelemetry;
+mod run;
+mod standpipe;
+mod task;
+mod tracing;
+mod variations;
+
+use self::collector::Collector;
+use self::contender::Contender;
+use self::run::Runs;
+use self::task::Task;
+use crate::support::Error;
+use crate::support::arguments::Part;
+use crate::support::callgrind;
+
+/// The name of the tables, and of the part that a contender plays.
+pub(crate) const NAME: &str = "spans";
+
+/// The first is what the others are compared with.
+const CONTENDERS: [&Contender; 12] = [
+    &standpipe::HTTP,
+    &standpipe::GRPC,
+    &opentelemetry::HTTP,
+    &opentelemetry::GRPC,
+    &fastrace::LOCAL,
+    &fastrace::SPAN,
+    &emit::CONTENDER,
+    &tracing::STANDPIPE,
+    &tracing::OPENTELEMETRY,
+    &naive::CONTENDER,
+    &limits::SOCKET,
+    &limits::MEMORY,
+];
+
+const ALL_TASKS: &[Task] = &[Task::Send, Task::Hurry, Task::First, Task::Silence];
+const ANY_ATTRIBUTES: &[u64] = &[0, 1, 5, 20];
+
+const NOTE: &str = "a root below a remote parent and 15 children, each with a name, a kind, two times, three strings of 11 to \
+                    23 bytes, an integer and a truth value; each contender has a process of its own, which is all that is \
+                    counted; the collector only counts, and in a first short run looks at every span; a shutdown may take \
+                    5 s where it can be told, and 15 s are never; a call is one child from its start to its end, with some \
+                    25 ns for the clock that times it";
+
+/// The program that is measured.
+pub(crate) fn play(part: &Part) -> Result<(), Error> {
+    let name = part.text("contender")?;
+    let contender = CONTENDERS.iter().find(|contender| contender.name == name);
+    task::play(contender.ok_or_else(|| format!("{name}: no such contender"))?, part)
+}
+
+/// Measures and prints the tables.
+pub(crate) fn measure(smoke: bool) -> Result<(), Error> {
+    let collector = Collector::start()?;
+    let runs = Runs::new(&collector);
+    for contender in CONTENDERS {
+        runs.validate(contender)?;
+    }
+    let missing = callgrind::unavailable();
+    costs::measure(&runs, smoke, missing.is_none())?;
+    if let Some(reason) = &missing {
+        println!("  instructions SKIPPED: {reason}");
+    }
+    println!("  all: {NOTE}");
+    for contender in CONTENDERS {
+        println!("  {}: {}", contender.name, contender.note);
+    }
+    variations::measure(&runs, smoke, missing.is_none() && !smoke)
+}

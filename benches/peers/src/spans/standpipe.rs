@@ -1,0 +1,65 @@
+//! The crate itself, through its public face.
+
+use std::sync::Arc;
+
+use standpipe::{Compression, Exporter, Flushed, Telemetry, WhenFull};
+
+use super::contender::{Arrives, Contender, Pipe, Setup, Spans};
+use super::{ALL_TASKS, ANY_ATTRIBUTES};
+use crate::support::Error;
+use crate::support::workload::{self, PATIENCE, Workload};
+
+pub(super) const HTTP: Contender = Contender {
+    name: "standpipe, HTTP",
+    short: "standpipe, HTTP",
+    note: "everything as it is by default: its queue holds callers up rather than lose a span; in the tight loop it is told \
+           to drop instead",
+    arrives: Arrives::Everything,
+    tasks: ALL_TASKS,
+    attributes: ANY_ATTRIBUTES,
+    can_compress: true,
+    start: |setup| start(setup, Exporter::http(&setup.endpoint)),
+};
+
+pub(super) const GRPC: Contender = Contender {
+    name: "standpipe, gRPC",
+    short: "standpipe, gRPC",
+    note: "the same over gRPC",
+    start: |setup| start(setup, Exporter::grpc(&setup.endpoint)),
+    ..HTTP
+};
+
+fn start(setup: &Setup, exporter: Exporter) -> Result<Pipe, Error> {
+    let telemetry = telemetry(setup, exporter)?;
+    let workload = Workload::new(&telemetry, setup.attributes)?;
+    Ok(pipe(Arc::new(workload), telemetry))
+}
+
+/// Telemetry with an exporter that is as it is by default, but for what the setup says.
+pub(super) fn telemetry(setup: &Setup, exporter: Exporter) -> Result<Arc<Telemetry>, Error> {
+    let compression = if setup.is_compressed { Compression::Gzip } else { Compression::None };
+    let when_full = if setup.is_lossless { WhenFull::Block } else { WhenFull::DropNewest };
+    Ok(Arc::new(workload::start(exporter.compression(compression).when_full(when_full))?))
+}
+
+pub(super) fn pipe(spans: impl Spans + Clone + 'static, telemetry: Arc<Telemetry>) -> Pipe {
+    let flushed = Arc::clone(&telemetry);
+    let flush = move || match flushed.flush(PATIENCE) {
+        Flushed::Complete => Ok(()),
+        other => Err(format!("flush: {other:?}").into()),
+    };
+    Pipe::new(spans, flush, move |budget| {
+        telemetry.shutdown(budget);
+        Ok(())
+    })
+}
+
+impl Spans for Arc<Workload> {
+    fn root(&self, within: impl FnOnce()) {
+        self.emit_root(within);
+    }
+
+    fn child(&self) {
+        self.emit_child();
+    }
+}

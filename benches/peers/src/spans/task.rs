@@ -1,0 +1,169 @@
+//! What is asked of a contender in a process of its own, and what it tells.
+
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+use std::{process as this_process, thread};
+
+use super::contender::{CHILDREN, Contender, Pipe, Setup};
+use crate::support::arguments::Part;
+use crate::support::child::tell;
+use crate::support::workload::{PATIENCE, TRACE};
+use crate::support::{Error, allocations, process};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Task {
+    /// Send everything, and lose nothing.
+    Send,
+    /// Emit in a tight loop as the queue is by default; each call is timed.
+    Hurry,
+    /// Send a first span, then end with nothing to do.
+    First,
+    /// End with a span that nobody takes.
+    Silence,
+}
+
+/// What a shutdown may take, for those who can be told.
+const BUDGET: Duration = Duration::from_secs(5);
+/// Who has not ended by then never does.
+pub(super) const NEVER: Duration = Duration::from_secs(15);
+
+impl Task {
+    const ALL: [Self; 4] = [Self::Send, Self::Hurry, Self::First, Self::Silence];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Send => "send",
+            Self::Hurry => "hurry",
+            Self::First => "first",
+            Self::Silence => "silence",
+        }
+    }
+}
+
+/// The program that is measured.
+pub(super) fn play(contender: &Contender, part: &Part) -> Result<(), Error> {
+    let (name, setup) = (part.text("task")?, Setup::read(part)?);
+    let task = Task::ALL.into_iter().find(|task| task.name() == name);
+    match task.ok_or_else(|| format!("{name}: no such task"))? {
+        Task::Send => send(contender, &setup, part.number("bursts")?),
+        Task::Hurry => hurry(contender, &setup),
+        Task::First => first(contender, &setup),
+        Task::Silence => silence(contender, &setup),
+    }
+}
+
+fn send(contender: &Contender, setup: &Setup, bursts: u64) -> Result<(), Error> {
+    let before = process::resident()?;
+    let pipe = (contender.start)(setup)?;
+    let (cpu, allocated, begun) = (process::cpu_time()?, allocations::of_all_threads(), Instant::now());
+    let mut callers = Caller::default();
+    for burst in 0..bursts {
+        if burst > 0 {
+            pipe.flush()?;
+        }
+        callers.add(emit(&pipe, setup)?);
+    }
+    let threads = process::threads()?;
+    pipe.end(PATIENCE)?;
+    tell("wall", begun.elapsed().as_nanos());
+    tell("cpu", (process::cpu_time()? - cpu).as_nanos());
+    tell("callers-cpu", callers.cpu.as_nanos());
+    tell("callers-allocations", callers.allocations);
+    tell("allocations", allocations::of_all_threads() - allocated);
+    tell("memory", process::resident_peak()?.saturating_sub(before));
+    tell("threads", threads);
+    Ok(())
+}
+
+/// What a calling thread has spent.
+#[derive(Debug, Clone, Copy, Default)]
+struct Caller {
+    cpu: Duration,
+    allocations: u64,
+}
+
+impl Caller {
+    fn of(work: impl FnOnce()) -> Result<Self, Error> {
+        let (cpu, allocated) = (process::thread_cpu_time()?, allocations::of_this_thread());
+        work();
+        Ok(Self {
+            cpu: process::thread_cpu_time()? - cpu,
+            allocations: allocations::of_this_thread() - allocated,
+        })
+    }
+
+    fn add(&mut self, other: Self) {
+        self.cpu += other.cpu;
+        self.allocations += other.allocations;
+    }
+}
+
+/// A burst, by as many producers as there are; a single one is the main thread, as instructions are counted there.
+fn emit(pipe: &Pipe, setup: &Setup) -> Result<Caller, Error> {
+    let emitter = pipe.emitter();
+    if setup.producers == 1 {
+        return Caller::of(|| measured_emitting(&emitter, setup.spans));
+    }
+    let (each, mut all) = (setup.spans / setup.producers, Caller::default());
+    let work = || Caller::of(|| emitter(each)).map_err(|error| error.to_string());
+    thread::scope(|scope| {
+        let callers: Vec<_> = (0..setup.producers).map(|_| scope.spawn(work)).collect();
+        for caller in callers {
+            all.add(caller.join().map_err(|_| "a producer panicked")??);
+        }
+        Ok(all)
+    })
+}
+
+/// The one function of the main thread whose instructions are counted.
+#[inline(never)]
+fn measured_emitting(emit: &dyn Fn(u64), spans: u64) {
+    emit(spans);
+    // or the work would not be called but jumped to, and this function had ended
+    black_box(());
+}
+
+/// Its name.
+pub(super) const MEASURED: &str = "measured_emitting";
+
+fn hurry(contender: &Contender, setup: &Setup) -> Result<(), Error> {
+    // with ones, so that its memory is there before anything is measured
+    let mut times = vec![1; (setup.spans / TRACE) as usize * CHILDREN];
+    let before = process::resident()?;
+    let pipe = (contender.start)(setup)?;
+    pipe.time(&mut times);
+    pipe.end(PATIENCE)?;
+    tell("memory", process::resident_peak()?.saturating_sub(before));
+    times.sort_unstable();
+    tell("median", times[times.len() / 2]);
+    tell("99th", times[times.len() / 100 * 99]);
+    tell("longest", times[times.len() - 1]);
+    Ok(())
+}
+
+fn first(contender: &Contender, setup: &Setup) -> Result<(), Error> {
+    let begun = Instant::now();
+    let pipe = (contender.start)(setup)?;
+    pipe.emitter()(TRACE);
+    pipe.flush()?;
+    tell("first", begun.elapsed().as_nanos());
+    let begun = Instant::now();
+    pipe.end(BUDGET)?;
+    tell("shutdown", begun.elapsed().as_nanos());
+    Ok(())
+}
+
+fn silence(contender: &Contender, setup: &Setup) -> Result<(), Error> {
+    let pipe = (contender.start)(setup)?;
+    pipe.emitter()(TRACE);
+    thread::spawn(|| {
+        thread::sleep(NEVER);
+        tell("shutdown", NEVER.as_nanos());
+        this_process::exit(0);
+    });
+    let begun = Instant::now();
+    // that it could not be sent is no news
+    let _ = pipe.end(BUDGET);
+    tell("shutdown", begun.elapsed().as_nanos());
+    this_process::exit(0);
+}
