@@ -1,7 +1,9 @@
 //! Spans at the call site: who makes them, and the guard that is one.
 
+mod builder;
 mod detached;
 mod open;
+mod part;
 mod setters;
 
 use std::cell::OnceCell;
@@ -10,14 +12,14 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::SystemTime;
 
+pub use builder::SpanBuilder;
 pub use detached::DetachedSpan;
 use open::OpenSpan;
+pub use part::SpanPart;
 
-use crate::context::{self, Clock, Entered, Frame, SpanContext, Stack, unix_nanos};
+use crate::context::{self, Entered, SpanContext, Stack, unix_nanos};
 use crate::outlet::Outlet;
-use crate::record::{
-    LinkTarget, Scope, Signal, SpanHead, SpanKind, SpanLimits, SpanRecord, SpanRef, Status, TraceId, Value,
-};
+use crate::record::{Scope, Signal, SpanHead, SpanKind, SpanLimits, Status, TraceId, Value};
 use crate::sample::Sampler;
 
 /// Makes spans of one scope. Got from [`Telemetry::tracer`](crate::Telemetry::tracer); cheap to clone and to share.
@@ -78,10 +80,54 @@ impl Tracer {
     /// Starts a span, a child of this thread's current one, and makes it current until it is dropped.
     #[inline]
     pub fn span(&self, name: &str) -> Span {
+        self.start_here(name, SpanKind::Internal)
+    }
+
+    /// Starts a span below the thread's current one, from now on.
+    #[inline]
+    fn start_here(&self, name: &str, kind: SpanKind) -> Span {
         match self.enter_unsampled() {
             Some(entered) => Span::entered(None, entered),
-            None => self.build(name).ask_sampler(),
+            None => self.begin_here(name, kind),
         }
+    }
+
+    #[inline(never)]
+    fn begin_here(&self, name: &str, kind: SpanKind) -> Span {
+        context::with_stack(|stack| match stack {
+            Some(stack) => match self.begin_below(stack, name, kind) {
+                Some(span) => span,
+                None => self.build(name).kind(kind).begin(Some(stack)),
+            },
+            None => self.build(name).kind(kind).begin(None),
+        })
+    }
+
+    /// The way of nearly all spans: below one that is recorded. `None` for any other.
+    #[inline(always)]
+    fn begin_below(&self, stack: &mut Stack, name: &str, kind: SpanKind) -> Option<Span> {
+        let around = stack.top()?;
+        let (parent, clock) = (&around.context, around.clock?);
+        let is_usual = parent.is_sampled() && parent.state.is_none();
+        if !is_usual || !self.source.keeps_below_sampled || context::silenced() {
+            return None;
+        }
+        let span = parent.child_ref(true);
+        let (clock, now) = clock.go_on();
+        let head = SpanHead {
+            trace_id: span.trace_id,
+            span_id: span.span_id,
+            parent: Some(parent.span_id),
+            parent_is_remote: parent.is_remote,
+            trace_flags: span.trace_flags,
+            trace_state: "",
+            name,
+            kind,
+            start: now,
+        };
+        let open = OpenSpan::begin(&self.source, &head, clock);
+        let entered = stack.push_below_sampled(SpanContext::of(span, None), clock);
+        Some(Span::entered(Some(open), entered))
     }
 
     /// A part in the unsampled span around, if there is one and the sampler would leave out what is inside it.
@@ -97,7 +143,7 @@ impl Tracer {
     /// Starts a span step by step: with another parent, another kind, another start.
     #[inline]
     pub fn build<'a>(&'a self, name: &'a str) -> SpanBuilder<'a> {
-        SpanBuilder { tracer: self, name, parent: Parent::Current, kind: SpanKind::Internal, start: None }
+        SpanBuilder::new(self, name)
     }
 }
 
@@ -125,210 +171,6 @@ impl Judge {
 impl fmt::Debug for Tracer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Tracer").field("scope", &self.source.scope.name).finish_non_exhaustive()
-    }
-}
-
-/// A span before its start. Got from [`Tracer::build`].
-///
-/// ```
-/// # use standpipe::{SpanContext, SpanKind};
-/// # let telemetry = standpipe::Telemetry::start(standpipe::Config::new()).unwrap();
-/// # let tracer = telemetry.tracer("shop");
-/// let incoming = SpanContext::from_traceparent("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01").unwrap();
-/// let span = tracer.build("GET /orders").parent(&incoming).kind(SpanKind::Server).start();
-/// assert_eq!(span.context().trace_id(), incoming.trace_id());
-/// ```
-#[derive(Debug)]
-#[must_use = "a span begins with start()"]
-pub struct SpanBuilder<'a> {
-    tracer: &'a Tracer,
-    name: &'a str,
-    parent: Parent<'a>,
-    kind: SpanKind,
-    start: Option<SystemTime>,
-}
-
-#[derive(Debug)]
-enum Parent<'a> {
-    Current,
-    None,
-    Given(&'a SpanContext),
-}
-
-impl<'a> Parent<'a> {
-    #[inline]
-    fn context(&self, current: Option<&'a SpanContext>) -> Option<&'a SpanContext> {
-        match self {
-            Parent::Current => current,
-            Parent::Given(parent) => Some(parent),
-            Parent::None => None,
-        }
-    }
-}
-
-impl<'a> SpanBuilder<'a> {
-    /// A child of this context instead of the thread's current span.
-    #[inline]
-    pub fn parent(mut self, parent: &'a SpanContext) -> Self {
-        self.parent = Parent::Given(parent);
-        self
-    }
-
-    /// The first span of a new trace.
-    #[inline]
-    pub fn root(mut self) -> Self {
-        self.parent = Parent::None;
-        self
-    }
-
-    /// The role of the span among its neighbours; internal unless set.
-    #[inline]
-    pub fn kind(mut self, kind: SpanKind) -> Self {
-        self.kind = kind;
-        self
-    }
-
-    /// When it started, if not now.
-    #[inline]
-    pub fn start_time(mut self, time: SystemTime) -> Self {
-        self.start = Some(time);
-        self
-    }
-
-    /// Starts the span and makes it the thread's current one until it is dropped. Whether it is recorded is the
-    /// [`Sampler`]'s decision.
-    #[inline]
-    pub fn start(self) -> Span {
-        let shared =
-            if matches!(self.parent, Parent::Current) { self.tracer.enter_unsampled() } else { None };
-        match shared {
-            Some(entered) => Span::entered(None, entered),
-            None => self.ask_sampler(),
-        }
-    }
-
-    #[inline]
-    fn ask_sampler(self) -> Span {
-        context::with_stack(|stack| match stack {
-            Some(stack) => self.begin_below(stack),
-            None => self.begin(None),
-        })
-    }
-
-    /// The way of nearly all spans: below one that is recorded, from now on. Any other is begun as it must be.
-    #[inline(never)]
-    fn begin_below(&self, stack: &mut Stack) -> Span {
-        let source = &self.tracer.source;
-        let is_usual = source.keeps_below_sampled && self.start.is_none() && !context::silenced();
-        let around = match (&self.parent, stack.top()) {
-            (Parent::Current, Some(around)) if is_usual && around.context.is_sampled() => around,
-            _ => return self.begin(Some(stack)),
-        };
-        let (parent, Some(clock)) = (&around.context, around.clock) else { return self.begin(Some(stack)) };
-        if parent.state.is_some() {
-            return self.begin(Some(stack));
-        }
-        let span = parent.child_ref(true);
-        let (clock, now) = clock.go_on();
-        let head = SpanHead {
-            trace_id: span.trace_id,
-            span_id: span.span_id,
-            parent: Some(parent.span_id),
-            parent_is_remote: parent.is_remote,
-            trace_flags: span.trace_flags,
-            trace_state: "",
-            name: self.name,
-            kind: self.kind,
-            start: now,
-        };
-        let open = OpenSpan::begin(source, &head, clock);
-        Span::entered(Some(open), stack.push_below_sampled(SpanContext::of(span, None), clock))
-    }
-
-    #[inline(never)]
-    fn begin(&self, stack: Option<&mut Stack>) -> Span {
-        let around = stack.as_deref().and_then(Stack::top);
-        let parent = self.parent.context(around.map(|frame| &frame.context));
-        let judge = &self.tracer.source.judge;
-        let trace_id = parent.map_or_else(TraceId::random, |parent| parent.trace_id);
-        let sampled = judge.sampler.keeps(trace_id, parent.map(SpanContext::is_sampled));
-        if !sampled || judge.is_idle {
-            return self.begin_unrecorded(stack, trace_id, sampled);
-        }
-        let span = parent.map_or_else(|| SpanRef::root(trace_id, true), |parent| parent.child_ref(true));
-        let mut clock = around.and_then(|frame| frame.clock);
-        let open = if context::silenced() { None } else { self.open(span, parent, &mut clock) };
-        let context = SpanContext::of(span, parent.and_then(|parent| parent.state.clone()));
-        match stack {
-            Some(stack) => Span::entered(open, stack.push(context, clock)),
-            None => Span::alone(open, context),
-        }
-    }
-
-    /// A span that nobody will see.
-    #[inline(never)]
-    fn begin_unrecorded(&self, stack: Option<&mut Stack>, trace_id: TraceId, sampled: bool) -> Span {
-        let judge = &self.tracer.source.judge;
-        if !sampled && matches!(self.parent, Parent::Current) {
-            if let Some(entered) = context::enter_unsampled() {
-                return Span::entered(None, entered);
-            }
-        }
-        let around = stack.as_deref().and_then(Stack::top);
-        let parent = self.parent.context(around.map(|frame| &frame.context));
-        // without an exporter it takes no place among the others, or its children would miss their parent
-        if judge.is_idle && !matches!(self.parent, Parent::Given(_)) {
-            return Span::idle(parent);
-        }
-        let context = judge.context(parent, trace_id, sampled);
-        let clock = around.and_then(|frame| frame.clock);
-        match stack {
-            Some(stack) => Span::entered(None, stack.push(context, clock)),
-            None => Span::alone(None, context),
-        }
-    }
-
-    /// Starts a span that belongs to no thread: it can be moved, kept in a structure, and ended anywhere. It becomes
-    /// current only where it is [entered](DetachedSpan::enter).
-    #[inline]
-    pub fn detached(self) -> DetachedSpan {
-        context::with_stack(|stack| self.begin_detached(stack.as_deref().and_then(Stack::top)))
-    }
-
-    #[inline(never)]
-    fn begin_detached(&self, around: Option<&Frame>) -> DetachedSpan {
-        let parent = self.parent.context(around.map(|frame| &frame.context));
-        let judge = self.tracer.source.judge;
-        let context = judge.sampled_context(parent);
-        // recorded until it is settled that nobody wants it: its parent may still change
-        let is_of_use = !context::silenced() && !judge.sampler.keeps_nothing();
-        let mut clock = around.and_then(|frame| frame.clock);
-        let open = if is_of_use { self.open(context.span_ref(), parent, &mut clock) } else { None };
-        DetachedSpan::new(open, context, parent.is_some(), judge)
-    }
-
-    /// `None` if there is no exporter to send it. The clock becomes the span's.
-    fn open(
-        &self,
-        span: SpanRef,
-        parent: Option<&SpanContext>,
-        clock: &mut Option<Clock>,
-    ) -> Option<Box<OpenSpan>> {
-        self.tracer.source.largest?;
-        let (started, now) = clock.map_or_else(Clock::start, Clock::go_on);
-        *clock = Some(started);
-        let head = SpanHead {
-            trace_id: span.trace_id,
-            span_id: span.span_id,
-            parent: parent.map(|parent| parent.span_id),
-            parent_is_remote: parent.is_some_and(|parent| parent.is_remote),
-            trace_flags: span.trace_flags,
-            trace_state: parent.map_or("", SpanContext::tracestate),
-            name: self.name,
-            kind: self.kind,
-            start: self.start.map_or(now, unix_nanos),
-        };
-        Some(OpenSpan::begin(&self.tracer.source, &head, started))
     }
 }
 
@@ -419,19 +261,27 @@ impl Span {
 
     /// Ends the span at a time of its own; one before its start counts as its start.
     pub fn end_at(mut self, time: SystemTime) {
-        self.finish(Some(unix_nanos(time)));
+        self.leave();
+        if let Some(open) = self.open.take() {
+            open.finish(unix_nanos(time));
+        }
     }
 
     /// Ends the span now, as dropping it does.
     pub fn end(self) {}
 
-    fn finish(&mut self, end: Option<u64>) {
+    #[inline]
+    fn leave(&mut self) {
         if let Some(entered) = self.entered.take() {
             entered.leave();
         }
+    }
+
+    #[inline(never)]
+    fn finish(&mut self) {
+        self.leave();
         if let Some(open) = self.open.take() {
-            let end = end.unwrap_or_else(|| open.clock.now());
-            open.finish(end);
+            open.finish_now();
         }
     }
 }
@@ -444,69 +294,12 @@ impl Drop for Span {
         if self.open.is_none() && self.entered.as_ref().is_some_and(Entered::leave_to_others) {
             return;
         }
-        self.finish(None);
+        self.finish();
     }
 }
 
 impl fmt::Debug for Span {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Span").field("context", self.context()).finish_non_exhaustive()
-    }
-}
-
-/// An event or a link of a span that takes attributes; it is complete when it is dropped.
-pub struct SpanPart<'a>(Option<&'a mut SpanRecord>);
-
-impl<'a> SpanPart<'a> {
-    fn open(open: Option<&'a mut OpenSpan>, write: impl FnOnce(&mut OpenSpan) -> bool) -> Self {
-        Self(open.and_then(|open| write(open).then_some(&mut open.record)))
-    }
-
-    fn event(open: Option<&'a mut OpenSpan>, name: &str) -> Self {
-        Self::open(open, |open| open.record.open_event(name, open.clock.now()))
-    }
-
-    fn event_with_time(open: Option<&'a mut OpenSpan>, name: &str, time: SystemTime) -> Self {
-        Self::open(open, |open| open.record.open_event(name, unix_nanos(time)))
-    }
-
-    fn link(open: Option<&'a mut OpenSpan>, context: &SpanContext) -> Self {
-        let target = LinkTarget {
-            trace_id: context.trace_id,
-            span_id: context.span_id,
-            is_remote: context.is_remote,
-            trace_flags: context.flags,
-            trace_state: context.tracestate(),
-        };
-        Self::open(open, |open| open.record.open_link(&target))
-    }
-
-    /// Sets an attribute in place: for a loop over many.
-    pub fn add<'v>(&mut self, key: &str, value: impl Into<Value<'v>>) {
-        if let Some(record) = &mut self.0 {
-            record.set_in_part(key, value.into());
-        }
-    }
-
-    /// Sets an attribute; the last value of a key counts.
-    #[allow(clippy::return_self_not_must_use)]
-    pub fn set<'v>(mut self, key: &str, value: impl Into<Value<'v>>) -> Self {
-        self.add(key, value);
-        self
-    }
-}
-
-// what was set may be anything, also a secret
-impl fmt::Debug for SpanPart<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SpanPart").finish_non_exhaustive()
-    }
-}
-
-impl Drop for SpanPart<'_> {
-    fn drop(&mut self) {
-        if let Some(record) = &mut self.0 {
-            record.close_part();
-        }
     }
 }

@@ -33,7 +33,7 @@ impl Clock {
     }
 
     /// The same clock or, where it has become too old, a new one; and the time it shows now.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn go_on(self) -> (Self, u64) {
         let moment = monotonic_nanos();
         match moment.wrapping_sub(self.since) < CLOCK_AGE {

@@ -119,7 +119,7 @@ impl Entered {
     }
 
     /// Takes the span off the stack, wherever it stands: guards may end in any order.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn leave(self) {
         let _ = STACK.try_with(|stack| {
             if let Ok(mut stack) = stack.try_borrow_mut() {

@@ -45,8 +45,18 @@ impl OpenSpan {
         open
     }
 
-    #[inline]
-    pub(super) fn finish(mut self: Box<Self>, end: u64) {
+    #[inline(always)]
+    pub(super) fn finish_now(self: Box<Self>) {
+        let now = self.clock.now();
+        self.send(now);
+    }
+
+    pub(super) fn finish(self: Box<Self>, end: u64) {
+        self.send(end);
+    }
+
+    #[inline(always)]
+    fn send(mut self: Box<Self>, end: u64) {
         // a span that was open across a fork is the parent's to send
         if self.generation == fork::generation() {
             match self.record.finish(end) {
@@ -62,7 +72,7 @@ impl OpenSpan {
         self.keep();
     }
 
-    #[inline]
+    #[inline(always)]
     fn keep(self: Box<Self>) {
         let bytes = self.record.capacity();
         Pool::keep(&POOL, self, bytes);
