@@ -3,6 +3,8 @@
 mod plan;
 
 use std::collections::VecDeque;
+use std::iter;
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::config::BatchSettings;
@@ -37,7 +39,7 @@ pub(crate) enum Next {
     },
 }
 
-/// One request: its body and what is in it.
+/// One request and what is in it. Its records stay in the chunks that came through the queue.
 #[derive(Debug)]
 pub(crate) struct Batch {
     pub(crate) signal: Signal,
@@ -46,20 +48,23 @@ pub(crate) struct Batch {
     pub(crate) is_snapshot: bool,
     /// What the records took of the queue.
     pub(crate) queued_bytes: usize,
-    /// A whole `Export…ServiceRequest`.
-    pub(crate) body: Vec<u8>,
     groups: Vec<Group>,
+    /// What stands around the records: resources, scopes, and the headers of messages.
+    around: Vec<u8>,
+    chunks: VecDeque<Box<Chunk>>,
 }
 
 /// All records of one scope in a request.
 #[derive(Debug)]
 struct Group {
     scope: Arc<Scope>,
+    /// What stands in front of them.
+    around: Range<usize>,
     pieces: Vec<Piece>,
     bytes: usize,
 }
 
-/// Framed records of one scope: `bytes[start..end]` of the chunk with this number, or of a body.
+/// Framed records of one scope: `bytes[start..end]` of the chunk with this number.
 #[derive(Debug, Clone, Copy)]
 struct Piece {
     chunk: usize,
@@ -106,24 +111,28 @@ impl Backlog {
     }
 
     /// Takes as many records of one signal as one request may hold, up to `usual_bytes` unless a single one is larger.
-    /// `body` is storage to reuse; emptied chunks go to `spare`.
+    /// `storage` is there to be used again.
     pub(crate) fn next(
         &mut self,
         settings: &BatchSettings,
         usual_bytes: usize,
         resource: &[u8],
-        body: Vec<u8>,
-        spare: impl FnMut(Box<Chunk>),
+        storage: Vec<u8>,
     ) -> Option<Next> {
         // what is queued while metrics are collected comes after them, as it is newer
         let is_snapshot = !self.snapshot.is_empty();
         let chunks = if is_snapshot { &mut self.snapshot } else { &mut self.chunks };
         let signal = chunks.front()?.signal();
         let mut plan = Plan::new(settings, usual_bytes, resource);
-        // chunks of other signals are passed over: a program that logs in its spans fills both in turn
-        let of_signal = chunks.iter_mut().enumerate().filter(|(_, chunk)| chunk.signal() == signal);
-        for (number, chunk) in of_signal {
-            if !plan.take(number, chunk) {
+        let (mut taken, mut at) = (VecDeque::new(), 0);
+        while let Some(chunk) = chunks.get_mut(at) {
+            // chunks of other signals are passed over: a program that logs in its spans fills both in turn
+            if chunk.signal() != signal {
+                at += 1;
+            } else if plan.take(taken.len(), chunk) {
+                taken.extend(chunks.remove(at));
+            } else {
+                taken.extend(plan.copy_part(taken.len(), chunk));
                 break;
             }
         }
@@ -131,21 +140,13 @@ impl Backlog {
             let chunk = chunks.front_mut()?;
             let (records, bytes) = chunk.first_frame();
             chunk.take_part(records, bytes);
-            retire(chunks, spare);
+            if chunk.is_empty() {
+                chunks.pop_front();
+            }
             return Some(Next::TooLarge { signal, records: records as u64, bytes });
         }
-        let Plan { groups, records, .. } = plan;
-        let batch = Batch::assemble(signal, records as u64, groups, resource, body, |piece| {
-            chunks[piece.chunk].bytes(piece.start, piece.end)
-        });
-        retire(chunks, spare);
+        let batch = Batch::assemble(signal, plan, taken, storage);
         Some(Next::Batch(Batch { is_snapshot, ..batch }))
-    }
-}
-
-fn retire(chunks: &mut VecDeque<Box<Chunk>>, mut spare: impl FnMut(Box<Chunk>)) {
-    while chunks.front().is_some_and(|chunk| chunk.is_empty()) {
-        chunks.pop_front().into_iter().for_each(&mut spare);
     }
 }
 
@@ -170,68 +171,70 @@ impl Group {
 }
 
 impl Batch {
-    /// Writes the body; the groups' pieces then say where their records stand in it.
-    fn assemble<'a>(
-        signal: Signal,
-        records: u64,
-        mut groups: Vec<Group>,
-        resource: &[u8],
-        mut body: Vec<u8>,
-        source: impl Fn(&Piece) -> &'a [u8],
-    ) -> Self {
-        body.clear();
-        body.reserve(of_resources(&mut groups).map(|groups| field_len(resource_len(groups, resource))).sum());
-        let mut queued_bytes = 0;
+    /// Writes what stands around the records.
+    fn assemble(signal: Signal, plan: Plan<'_>, chunks: VecDeque<Box<Chunk>>, mut around: Vec<u8>) -> Self {
+        let Plan { mut groups, resource, records, .. } = plan;
+        let (records, mut queued_bytes) = (records as u64, 0);
+        around.clear();
         for groups in of_resources(&mut groups) {
-            write_header(&mut body, RESOURCE_RECORDS, resource_len(groups, resource));
-            body.extend_from_slice(resource_of(groups, resource));
+            let mut start = around.len();
+            write_header(&mut around, RESOURCE_RECORDS, resource_len(groups, resource));
+            around.extend_from_slice(resource_of(groups, resource));
             for group in groups {
-                write_header(&mut body, SCOPE_RECORDS, group.len());
-                body.extend_from_slice(group.scope.field());
-                let start = body.len();
-                for piece in &group.pieces {
-                    body.extend_from_slice(source(piece));
-                }
+                write_header(&mut around, SCOPE_RECORDS, group.len());
+                around.extend_from_slice(group.scope.field());
+                group.around = start..around.len();
+                start = around.len();
                 queued_bytes += group.bytes;
-                group.pieces.clear();
-                group.pieces.push(Piece { chunk: 0, start, end: body.len() });
             }
         }
-        Self { signal, records, is_snapshot: false, queued_bytes, body, groups }
+        Self { signal, records, is_snapshot: false, queued_bytes, groups, around, chunks }
+    }
+
+    /// A whole `Export…ServiceRequest`, piece by piece.
+    pub(crate) fn body<'a>(&'a self) -> Vec<&'a [u8]> {
+        let pieces =
+            |group: &'a Group| iter::once(&self.around[group.around.clone()]).chain(self.records_of(group));
+        self.groups.iter().flat_map(pieces).collect()
+    }
+
+    /// What the batch was made of: storage and chunks, to be used again.
+    pub(crate) fn take_apart(self) -> (Vec<u8>, VecDeque<Box<Chunk>>) {
+        (self.around, self.chunks)
     }
 
     /// Whether there is more than one frame in it.
     pub(crate) fn is_divisible(&self) -> bool {
-        let pieces = self.groups.iter().flat_map(|group| &group.pieces);
-        pieces.flat_map(|piece| frames(&self.body[piece.start..piece.end])).nth(1).is_some()
+        self.groups.iter().flat_map(|group| self.records_of(group)).flat_map(frames).nth(1).is_some()
     }
 
     /// Two requests with about half of the records each, for a collector that finds this one too large.
     pub(crate) fn halve(self, resource: &[u8]) -> [Batch; 2] {
-        let mut halves = [(0, Vec::new()), (0, Vec::new())];
+        let mut halves = [0, 1].map(|_| (0, Box::new(Chunk::with_capacity(self.signal, 0))));
+        let mut bytes_left = self.queued_bytes;
         for group in &self.groups {
-            for piece in &group.pieces {
-                let mut start = piece.start;
-                for frame in frames(&self.body[piece.start..piece.end]) {
-                    let more = records_in(self.signal, frame) as u64;
-                    // the first frame goes into the first half however large it is, the last into the second
-                    let is_last = start + frame.len() == self.body.len();
-                    let is_second = halves[1].0 > 0
-                        || halves[0].0 > 0 && (is_last || halves[0].0 + more > self.records / 2);
-                    let (records, groups) = &mut halves[usize::from(is_second)];
-                    *records += more;
-                    let end = start + frame.len();
-                    add_piece(groups, &group.scope, Piece { chunk: 0, start, end });
-                    start = end;
-                }
+            for frame in self.records_of(group).flat_map(frames) {
+                let more = records_in(self.signal, frame);
+                bytes_left -= frame.len();
+                // the first frame goes into the first half however large it is, the last into the second
+                let is_second = halves[1].0 > 0
+                    || halves[0].0 > 0 && (bytes_left == 0 || (halves[0].0 + more) as u64 > self.records / 2);
+                let (records, chunk) = &mut halves[usize::from(is_second)];
+                *records += more;
+                chunk.append(&group.scope, frame, more);
             }
         }
-        halves.map(|(records, groups)| {
-            let half = Batch::assemble(self.signal, records, groups, resource, Vec::new(), |piece| {
-                &self.body[piece.start..piece.end]
-            });
+        halves.map(|(_, mut chunk)| {
+            let no_limits = BatchSettings { records: usize::MAX, bytes: usize::MAX };
+            let mut plan = Plan::new(&no_limits, usize::MAX, resource);
+            plan.take(0, &mut chunk);
+            let half = Batch::assemble(self.signal, plan, VecDeque::from([chunk]), Vec::new());
             Batch { is_snapshot: self.is_snapshot, ..half }
         })
+    }
+
+    fn records_of<'a>(&'a self, group: &'a Group) -> impl Iterator<Item = &'a [u8]> {
+        group.pieces.iter().map(|piece| self.chunks[piece.chunk].bytes(piece.start, piece.end))
     }
 }
 
@@ -248,20 +251,6 @@ fn resource_of<'a>(groups: &'a [Group], usual: &'a [u8]) -> &'a [u8] {
 /// Bytes of the `ResourceSpans` message itself.
 fn resource_len(groups: &[Group], usual: &[u8]) -> usize {
     resource_of(groups, usual).len() + groups.iter().map(|group| field_len(group.len())).sum::<usize>()
-}
-
-fn add_piece(groups: &mut Vec<Group>, scope: &Arc<Scope>, piece: Piece) {
-    let bytes = piece.end - piece.start;
-    match groups.last_mut() {
-        Some(group) if Arc::ptr_eq(&group.scope, scope) => {
-            group.bytes += bytes;
-            match group.pieces.last_mut() {
-                Some(last) if last.end == piece.start => last.end = piece.end,
-                _ => group.pieces.push(piece),
-            }
-        }
-        _ => groups.push(Group { scope: Arc::clone(scope), pieces: vec![piece], bytes }),
-    }
 }
 
 fn write_header(body: &mut Vec<u8>, tag: u8, len: usize) {

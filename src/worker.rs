@@ -59,8 +59,8 @@ pub(crate) struct Calls {
 #[derive(Default)]
 pub(crate) struct State {
     backlog: Backlog,
-    /// Storage for request bodies.
-    body: Vec<u8>,
+    /// Storage of an earlier batch.
+    storage: Vec<u8>,
     /// The batch that is being sent: its signal, records and queued bytes that are not settled yet.
     in_hand: Option<(Signal, u64, usize)>,
     flushes: Vec<Sender<()>>,
@@ -261,10 +261,9 @@ impl Worker {
     }
 
     fn next_batch(&mut self) -> Option<Next> {
-        let body = std::mem::take(&mut self.state.body);
+        let storage = std::mem::take(&mut self.state.storage);
         let usual_bytes = self.queue.most_bytes_of_a_request();
-        let spare = |chunk| self.queue.give_back(chunk);
-        self.state.backlog.next(&self.batch, usual_bytes, &self.resource, body, spare)
+        self.state.backlog.next(&self.batch, usual_bytes, &self.resource, storage)
     }
 
     /// Sends a batch until it is settled, in parts if the collector finds it too large.
@@ -273,7 +272,7 @@ impl Worker {
         let mut parts = vec![batch];
         while let Some(part) = parts.pop() {
             match self.send_until_settled(&part) {
-                Settled::Yes => self.state.body = part.body,
+                Settled::Yes => self.reuse(part),
                 Settled::Replaced => parts.drain(..).for_each(|part| self.replace(&part)),
                 Settled::TooLarge => parts.extend(part.halve(&self.resource).into_iter().rev()),
                 // left to the closing of the books
@@ -281,6 +280,12 @@ impl Worker {
             }
         }
         self.state.in_hand = None;
+    }
+
+    fn reuse(&mut self, batch: Batch) {
+        let (storage, chunks) = batch.take_apart();
+        self.state.storage = storage;
+        chunks.into_iter().for_each(|chunk| self.queue.give_back(chunk));
     }
 
     fn send_until_settled(&mut self, batch: &Batch) -> Settled {
@@ -328,7 +333,7 @@ impl Worker {
     /// One attempt; `None` if the transport panicked.
     fn send(&mut self, batch: &Batch, deadline: Instant) -> Option<Verdict> {
         self.books.attempted();
-        let payload = Payload { signal: batch.signal, body: &batch.body };
+        let payload = Payload { signal: batch.signal, body: &batch.body() };
         let deadline = deadline.min(Instant::now() + self.attempt_timeout);
         let verdict = catch_unwind(AssertUnwindSafe(|| self.transport.send(&payload, deadline)));
         verdict.map_err(|_| self.tell_panic()).ok()

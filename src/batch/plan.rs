@@ -11,7 +11,7 @@ pub(super) struct Plan<'a> {
     /// Those of one resource stand together.
     pub(super) groups: Vec<Group>,
     /// Of every scope that has none of its own.
-    resource: &'a [u8],
+    pub(super) resource: &'a [u8],
     pub(super) records: usize,
     most_records: usize,
     /// What the body may still grow by.
@@ -59,6 +59,19 @@ impl<'a> Plan<'a> {
         true
     }
 
+    /// Copies what was taken of a chunk that is not empty yet: the rest of it is for the next request.
+    pub(super) fn copy_part(&mut self, number: usize, chunk: &Chunk) -> Option<Box<Chunk>> {
+        let pieces = self.groups.iter_mut().flat_map(|group| &mut group.pieces);
+        let mut pieces: Vec<_> = pieces.filter(|piece| piece.chunk == number).collect();
+        let start = pieces.iter().map(|piece| piece.start).min()?;
+        let end = pieces.iter().map(|piece| piece.end).max()?;
+        for piece in &mut pieces {
+            piece.start -= start;
+            piece.end -= start;
+        }
+        Some(Box::new(chunk.copy_bytes(start, end)))
+    }
+
     /// What a new scope takes beside its records: itself, and its resource if that is new as well.
     fn overhead(&self, scope: &Scope) -> usize {
         let of_scope = LONGEST_HEADER + scope.field().len();
@@ -72,7 +85,8 @@ impl<'a> Plan<'a> {
     fn begin_group(&mut self, scope: &Arc<Scope>) -> usize {
         let last_of_resource = self.groups.iter().rposition(|group| group.has_resource_of(scope));
         let index = last_of_resource.map_or(self.groups.len(), |last| last + 1);
-        self.groups.insert(index, Group { scope: Arc::clone(scope), pieces: Vec::new(), bytes: 0 });
+        self.groups
+            .insert(index, Group { scope: Arc::clone(scope), around: 0..0, pieces: Vec::new(), bytes: 0 });
         index
     }
 }

@@ -48,7 +48,7 @@ impl World {
     }
 
     fn next(&mut self, settings: &BatchSettings) -> Option<Next> {
-        self.backlog.next(settings, usize::MAX, &self.resource, Vec::new(), drop)
+        self.backlog.next(settings, usize::MAX, &self.resource, Vec::new())
     }
 
     /// The one batch that holds everything.
@@ -61,8 +61,9 @@ impl World {
 
     /// Reads a batch back and checks all that it says of itself; gives its spans by (name, scope).
     fn read(&self, batch: &Batch) -> Vec<(String, String)> {
-        let request = ExportTraceServiceRequest::decode(&*batch.body).unwrap();
-        assert_eq!(batch.body.len(), request.encoded_len(), "nothing unknown, twice or longer than needed");
+        let body = batch.body().concat();
+        let request = ExportTraceServiceRequest::decode(&*body).unwrap();
+        assert_eq!(body.len(), request.encoded_len(), "nothing unknown, twice or longer than needed");
         let services: Vec<_> = request.resource_spans.iter().map(service).collect();
         let once = services.iter().enumerate().all(|(index, service)| !services[..index].contains(service));
         assert!(once, "each resource stands once in a request: {services:?}");
@@ -158,18 +159,18 @@ proptest! {
         settings in any_settings(),
     ) {
         let mut world = World::new(&chunks);
-        let (mut sent, mut spares, mut rounds) = (Vec::new(), 0, 0);
+        let (mut sent, mut rounds) = (Vec::new(), 0);
         let mut too_large = Vec::new();
-        let mut body = Vec::new();
-        while let Some(next) = world.backlog.next(&settings, usize::MAX, &world.resource, body, |_| spares += 1) {
+        let mut storage = Vec::new();
+        while let Some(next) = world.backlog.next(&settings, usize::MAX, &world.resource, storage) {
             rounds += 1;
             prop_assert!(rounds <= world.expected.len(), "every round takes at least one record");
-            body = match next {
+            storage = match next {
                 Next::Batch(batch) => {
                     prop_assert!(batch.records >= 1 && batch.records <= settings.records as u64);
-                    prop_assert!(batch.body.len() <= settings.bytes);
+                    prop_assert!(batch.body().concat().len() <= settings.bytes);
                     sent.extend(world.read(&batch));
-                    batch.body
+                    batch.take_apart().0
                 }
                 Next::TooLarge { bytes, .. } => {
                     too_large.push(bytes);
@@ -178,7 +179,6 @@ proptest! {
             };
         }
         prop_assert!(world.backlog.is_empty());
-        prop_assert_eq!(spares, chunks.len());
         // alone in a request with all its headers, such a record would not fit
         let fits = |(_, scope, bytes): &(String, String, usize)| {
             let scope = world.scopes.iter().find(|known| known.name == *scope).unwrap();
@@ -274,16 +274,29 @@ fn a_request_that_fits_to_the_byte_is_one_request() {
 }
 
 #[test]
-fn the_storage_of_an_earlier_body_is_used_again() {
+fn the_storage_of_an_earlier_batch_is_used_again() {
     let mut world = World::new(&[vec![(0, 10)], vec![(0, 10)]]);
     let settings = BatchSettings { records: 1, bytes: 1000 };
     let old = Vec::with_capacity(4096);
     let storage = old.as_ptr();
-    let Some(Next::Batch(batch)) = world.backlog.next(&settings, usize::MAX, &world.resource, old, drop)
-    else {
+    let Some(Next::Batch(batch)) = world.backlog.next(&settings, usize::MAX, &world.resource, old) else {
         panic!("one record fits");
     };
-    assert_eq!(batch.body.as_ptr(), storage);
+    assert_eq!(batch.take_apart().0.as_ptr(), storage);
+}
+
+#[test]
+fn records_are_sent_from_where_they_are_unless_their_chunk_stays() {
+    let mut world = World::new(&[vec![(0, 10), (0, 10)], vec![(0, 10), (0, 10)]]);
+    let places: Vec<_> = world.backlog.chunks.iter().map(|chunk| chunk.bytes(0, 1).as_ptr()).collect();
+    let Some(Next::Batch(batch)) = world.next(&BatchSettings { records: 3, bytes: 1000 }) else {
+        panic!("three records fit");
+    };
+    let [_, first, second] = batch.body()[..] else { panic!("headers and two pieces: {batch:?}") };
+    assert_eq!(first.as_ptr(), places[0]);
+    assert_ne!(second.as_ptr(), places[1]);
+    assert_eq!(world.backlog.chunks.len(), 1, "with its last record");
+    assert_eq!(batch.take_apart().1.len(), 2);
 }
 
 #[test]
@@ -297,13 +310,15 @@ fn chunks_of_two_signals_in_turn_make_one_request_each() {
         backlog.push(Box::new(chunk));
     }
     let settings = BatchSettings { records: 100, bytes: 1 << 20 };
-    let mut emptied = 0;
     for signal in [Signal::Traces, Signal::Logs] {
-        match backlog.next(&settings, usize::MAX, &[], Vec::new(), |_| emptied += 1) {
-            Some(Next::Batch(batch)) => assert_eq!((batch.signal, batch.records), (signal, 3)),
+        match backlog.next(&settings, usize::MAX, &[], Vec::new()) {
+            Some(Next::Batch(batch)) => {
+                assert_eq!((batch.signal, batch.records), (signal, 3));
+                assert_eq!(batch.take_apart().1.len(), 3);
+            }
             other => panic!("{other:?}"),
         }
     }
-    assert!(backlog.next(&settings, usize::MAX, &[], Vec::new(), |_| emptied += 1).is_none());
-    assert_eq!((emptied, backlog.is_empty()), (6, true));
+    assert!(backlog.next(&settings, usize::MAX, &[], Vec::new()).is_none());
+    assert!(backlog.is_empty());
 }

@@ -241,8 +241,9 @@ impl Queue {
         self.level.capacity().0
     }
 
-    /// What several records together may take in a request, which is a second copy of them: an eighth, or
-    /// with the record that a caller is writing, memory would rise too far above what the queue may take.
+    /// What several records together may take in a request: an eighth. One that is compressed or divided is a second
+    /// copy of them, and with the record that a caller is writing, memory would rise too far above what the queue may
+    /// take; and callers who wait for room get it in parts.
     pub(crate) fn most_bytes_of_a_request(&self) -> usize {
         (self.level.capacity().1 / 8).max(CHUNK_BYTES)
     }
@@ -259,7 +260,7 @@ impl Queue {
 
     /// Gives an emptied chunk back to the callers.
     pub(crate) fn give_back(&self, mut chunk: Box<Chunk>) {
-        if chunk.fits_in(CHUNK_BYTES) {
+        if chunk.is_for(CHUNK_BYTES) {
             chunk.recycle(chunk.signal());
             let _ = self.spare.0.try_send(chunk);
         }

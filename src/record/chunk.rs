@@ -33,9 +33,14 @@ impl Chunk {
         self.signal
     }
 
-    /// Whether the storage was never made larger than `bytes`.
-    pub(crate) fn fits_in(&self, bytes: usize) -> bool {
-        self.bytes.capacity() <= bytes
+    /// Nothing but a copy of some of its bytes.
+    pub(crate) fn copy_bytes(&self, start: usize, end: usize) -> Self {
+        Self { signal: self.signal, bytes: self.bytes[start..end].to_vec(), runs: Vec::new(), first: 0 }
+    }
+
+    /// Whether the storage is for so many `bytes`, neither less nor more.
+    pub(crate) fn is_for(&self, bytes: usize) -> bool {
+        self.bytes.capacity() == bytes
     }
 
     /// Forgets the records and keeps the storage.

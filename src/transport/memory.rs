@@ -93,7 +93,7 @@ struct Memory {
 impl Transport for Memory {
     fn send(&mut self, payload: &Payload<'_>, deadline: Instant) -> Verdict {
         let mut state = self.shared.lock();
-        state.waiting = Some(Sent { body: payload.body.to_vec(), deadline });
+        state.waiting = Some(Sent { body: payload.body.concat(), deadline });
         self.shared.changed.notify_all();
         let left = deadline.saturating_duration_since(Instant::now());
         let undecided = |state: &mut State| state.fate.is_none() && !state.interrupted;

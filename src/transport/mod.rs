@@ -43,8 +43,15 @@ pub(crate) use tls::{fault as tls_fault, look};
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Payload<'a> {
     pub(crate) signal: Signal,
-    /// A whole `Export…ServiceRequest`, uncompressed.
-    pub(crate) body: &'a [u8],
+    /// A whole `Export…ServiceRequest`, uncompressed, piece by piece.
+    pub(crate) body: &'a [&'a [u8]],
+}
+
+impl Payload<'_> {
+    /// Bytes of the body.
+    fn len(&self) -> usize {
+        self.body.iter().map(|piece| piece.len()).sum()
+    }
 }
 
 /// What came of one attempt. Only `retry` decides what follows from it.

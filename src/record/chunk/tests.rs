@@ -74,7 +74,7 @@ fn a_recycled_chunk_is_empty_keeps_its_storage_and_lets_its_scopes_go() {
     chunk.take_part(1, 10);
     chunk.recycle(Signal::Traces);
     assert!(chunk.is_empty() && chunk.runs().is_empty());
-    assert_eq!((chunk.len(), chunk.fits_in(1023), chunk.fits_in(1024)), (0, false, true));
+    assert_eq!((chunk.len(), chunk.is_for(1024)), (0, true));
     assert_eq!(Arc::strong_count(&a), 1);
     chunk.append(&a, &record(10), 1);
     assert_eq!(runs(&chunk), [("a".to_owned(), 1, 10)]);
@@ -83,7 +83,7 @@ fn a_recycled_chunk_is_empty_keeps_its_storage_and_lets_its_scopes_go() {
 #[test]
 fn a_chunk_that_grew_is_known_by_its_size() {
     let mut chunk = Chunk::with_capacity(Signal::Traces, 16);
-    assert!(chunk.fits_in(16));
+    assert!(chunk.is_for(16));
     chunk.append(&scope("a"), &record(17), 1);
-    assert!(!chunk.fits_in(16));
+    assert!(!chunk.is_for(16));
 }

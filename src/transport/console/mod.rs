@@ -47,7 +47,7 @@ impl Console {
 impl Transport for Console {
     fn send(&mut self, payload: &Payload<'_>, deadline: Instant) -> Verdict {
         self.line.clear();
-        if line::write(&mut self.line, payload.signal, payload.body) == Err(Malformed) {
+        if line::write(&mut self.line, payload.signal, &payload.body.concat()) == Err(Malformed) {
             return Verdict::Refused { reason: "write to stdout: the request is no OTLP".to_owned() };
         }
         self.line.push(b'\n');

@@ -261,7 +261,7 @@ mod tests {
             assert!(link.is_good());
             link.conn = Conn::new();
             link.conn.start(&[], 0).unwrap();
-            link.conn.send(&Message::new(&[0; 60_000], false));
+            link.conn.send(&Message::new(&[&[0; 60_000]], false));
             link.stream.set_deadline(Instant::now() + Duration::from_millis(50));
             if let Err(failure) = link.flush() {
                 break failure;

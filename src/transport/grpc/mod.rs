@@ -150,11 +150,13 @@ impl Grpc {
         self.block.extend_from_slice(&head.block);
         hpack::encode(timeout::NAME, timeout.as_bytes(), &mut self.block);
         let list_bytes = head.list_bytes + timeout::NAME.len() + timeout.len() + FIELD_OVERHEAD;
+        let compressed;
         let message = match self.plan.compression {
             Compression::None => Message::new(payload.body, false),
             Compression::Gzip => {
                 compress(payload.body, &mut self.compressed);
-                Message::new(&self.compressed, true)
+                compressed = [&self.compressed[..]];
+                Message::new(&compressed, true)
             }
         };
         let request = Request { block: &self.block, list_bytes, message };

@@ -4,6 +4,7 @@ mod failure;
 #[cfg(feature = "probe")]
 mod journal;
 mod mask;
+mod pieces;
 mod socket;
 #[cfg(feature = "tls")]
 mod tls;
@@ -16,10 +17,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
-use ureq::Agent;
 use ureq::http::{HeaderName, HeaderValue, Response, StatusCode, header};
+use ureq::{Agent, SendBody};
 
 use self::mask::Mask;
+use self::pieces::Pieces;
 #[cfg(feature = "probe")]
 pub(crate) use self::trial::{End, Failure, Reply, ReplyBody, Trial};
 use self::warm_up::warm_up;
@@ -143,7 +145,9 @@ impl Http {
             self.plan.headers.iter().fold(request, |request, (name, value)| request.header(name, value));
         let request = request.header(header::CONTENT_TYPE, PROTOBUF);
         match self.plan.compression {
-            Compression::None => request.send(payload.body),
+            Compression::None => request
+                .header(header::CONTENT_LENGTH, payload.len())
+                .send(SendBody::from_reader(&mut Pieces { rest: payload.body, read: 0 })),
             Compression::Gzip => {
                 compress(payload.body, &mut self.compressed);
                 request.header(header::CONTENT_ENCODING, "gzip").send(&self.compressed[..])

@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod tests;
 
+use std::iter;
+
 use super::super::frame::{Code, Fault};
 use super::super::hpack::Field;
 use super::super::window::{Allowance, Window};
@@ -16,26 +18,31 @@ const LONGEST_ANSWER: u64 = 4 << 20;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Message<'a> {
     prefix: [u8; 5],
-    body: &'a [u8],
+    /// Piece by piece.
+    body: &'a [&'a [u8]],
+    length: usize,
 }
 
 impl<'a> Message<'a> {
-    pub(crate) fn new(body: &'a [u8], is_compressed: bool) -> Self {
-        let [a, b, c, d] = (body.len() as u32).to_be_bytes();
-        Self { prefix: [u8::from(is_compressed), a, b, c, d], body }
+    pub(crate) fn new(body: &'a [&'a [u8]], is_compressed: bool) -> Self {
+        let length: usize = body.iter().map(|piece| piece.len()).sum();
+        let [a, b, c, d] = (length as u32).to_be_bytes();
+        Self { prefix: [u8::from(is_compressed), a, b, c, d], body, length }
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.prefix.len() + self.body.len()
+        self.prefix.len() + self.length
     }
 
     /// Appends a part, which may begin within the prefix.
     pub(super) fn copy(&self, start: usize, length: usize, out: &mut Vec<u8>) {
         let end = start + length;
-        let of_prefix = self.prefix.len().min(start)..self.prefix.len().min(end);
-        out.extend_from_slice(&self.prefix[of_prefix]);
-        let in_body = |at: usize| at.saturating_sub(self.prefix.len());
-        out.extend_from_slice(&self.body[in_body(start)..in_body(end)]);
+        let mut before = 0;
+        for piece in iter::once(&self.prefix[..]).chain(self.body.iter().copied()) {
+            let in_piece = |at: usize| at.saturating_sub(before).min(piece.len());
+            out.extend_from_slice(&piece[in_piece(start)..in_piece(end)]);
+            before += piece.len();
+        }
     }
 }
 

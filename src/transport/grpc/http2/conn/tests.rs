@@ -139,7 +139,7 @@ fn calling() -> Conn {
 
 fn begin(conn: &mut Conn) {
     conn.start(&block(&[(":method", "POST")]), 100).expect("the head is short");
-    assert_eq!(conn.send(&Message::new(BODY, false)), Progress::Waits);
+    assert_eq!(conn.send(&Message::new(&[BODY], false)), Progress::Waits);
     written(conn);
 }
 
@@ -168,7 +168,7 @@ fn a_call_is_headers_and_data_and_waits_for_nothing() {
     written(&mut conn);
     let head = block(&[(":method", "POST"), ("te", "trailers")]);
     conn.start(&head, 100).unwrap();
-    assert_eq!(conn.send(&Message::new(BODY, true)), Progress::Waits);
+    assert_eq!(conn.send(&Message::new(&[BODY], true)), Progress::Waits);
     let with_size_update = [&[0x20][..], &head].concat();
     let message = [&[1, 0, 0, 0, 9][..], BODY].concat();
     let expected = [
@@ -188,7 +188,7 @@ fn an_end_is_given_once() {
     conn.receive(&Script::greeting().answer(1).0).unwrap();
     assert_eq!(conn.take_end(), Some(answered()));
     assert_eq!(conn.take_end(), None);
-    assert_eq!(conn.send(&Message::new(BODY, false)), Progress::Waits, "there is nothing to send it for");
+    assert_eq!(conn.send(&Message::new(&[BODY], false)), Progress::Waits, "there is nothing to send it for");
     assert_eq!(written(&mut conn), [said(kind::SETTINGS, flag::ACK, 0, &[])]);
 }
 

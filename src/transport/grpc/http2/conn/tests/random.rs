@@ -79,7 +79,8 @@ proptest! {
         window in 0u32..30,
         steps in prop::collection::vec((any::<bool>(), 1u32..40), 400),
     ) {
-        let message = Message::new(&body, is_compressed);
+        let pieces: Vec<_> = body.chunks(30).collect();
+        let message = Message::new(&pieces, is_compressed);
         let mut conn = Conn::new();
         conn.receive(&Script::greeting().settings(&[(4, window)]).0).expect("it is a greeting");
         conn.start(&[], 0).expect("the head is short");

@@ -9,7 +9,7 @@ fn sent_within(initial_window: u32, step: u32) -> Vec<Said> {
     assert_eq!(conn.take_end(), Some(answered()));
     conn.start(&[], 0).unwrap();
     written(&mut conn);
-    let message = Message::new(BODY, false);
+    let message = Message::new(&[BODY], false);
     let mut frames = Vec::new();
     while !sent_on(&frames, 3).1 {
         let before = frames.len();
@@ -40,7 +40,8 @@ fn a_small_window_splits_even_the_prefix_and_nothing_is_lost() {
 #[test]
 fn the_window_of_the_connection_counts_over_all_calls() {
     let body = vec![7; 60_000];
-    let message = Message::new(&body, false);
+    let pieces = [&body[..]];
+    let message = Message::new(&pieces, false);
     let mut conn = Conn::new();
     conn.start(&[], 0).unwrap();
     assert_eq!(conn.send(&message), Progress::Waits);
@@ -61,7 +62,7 @@ fn a_connection_that_gets_too_little_back_is_not_for_another_call() {
     let body = vec![7; 60_000];
     let mut conn = Conn::new();
     conn.start(&[], 0).unwrap();
-    assert_eq!(conn.send(&Message::new(&body, false)), Progress::Waits);
+    assert_eq!(conn.send(&Message::new(&[&body], false)), Progress::Waits);
     assert!(!conn.has_room());
     conn.receive(&Script::greeting().window_update(0, 1_000).0).unwrap();
     assert!(!conn.has_room());
@@ -72,7 +73,8 @@ fn a_connection_that_gets_too_little_back_is_not_for_another_call() {
 #[test]
 fn a_window_that_settings_made_negative_has_to_be_filled_up_first() {
     let body = vec![7; 100_000];
-    let message = Message::new(&body, false);
+    let pieces = [&body[..]];
+    let message = Message::new(&pieces, false);
     let mut conn = Conn::new();
     conn.start(&[], 0).unwrap();
     assert_eq!(conn.send(&message), Progress::Waits);
@@ -95,7 +97,8 @@ fn frames_are_as_long_as_the_server_takes_them_now() {
     let body = vec![7; 60_000];
     let mut conn = Conn::new();
     conn.start(&[], 0).unwrap();
-    let message = Message::new(&body, false);
+    let pieces = [&body[..]];
+    let message = Message::new(&pieces, false);
     assert_eq!(conn.send(&message), Progress::Waits);
     let lengths = |conn: &mut Conn| -> Vec<usize> {
         let frames = written(conn).into_iter().filter(|frame| frame.kind == kind::DATA);
@@ -113,7 +116,8 @@ fn frames_are_as_long_as_the_server_takes_them_now() {
 #[test]
 fn however_much_the_server_takes_the_output_stays_small() {
     let body = vec![7; 20 << 20];
-    let message = Message::new(&body, false);
+    let pieces = [&body[..]];
+    let message = Message::new(&pieces, false);
     let mut conn = Conn::new();
     conn.start(&[], 0).unwrap();
     let generous = Script::greeting().settings(&[(4, LARGEST_STREAM), (5, (1 << 24) - 1)]);
@@ -134,7 +138,8 @@ fn however_much_the_server_takes_the_output_stays_small() {
 #[test]
 fn nothing_more_is_sent_once_the_call_has_ended() {
     let body = vec![7; 100_000];
-    let message = Message::new(&body, false);
+    let pieces = [&body[..]];
+    let message = Message::new(&pieces, false);
     let refusal = [(":status", "200"), ("grpc-status", "8")];
     for (script, told) in [
         (Script::greeting().headers(flag::END_STREAM, 1, &refusal), vec![(1, vec![0, 0, 0, 8])]),

@@ -25,7 +25,7 @@ fn a_block_begins_with_a_size_update_first_and_after_each_change_of_the_table() 
         conn.clear_output();
         conn.start(&head, 0).unwrap();
         first_bytes.push(written(&mut conn)[0].payload[0]);
-        assert_eq!(conn.send(&Message::new(BODY, false)), Progress::Waits);
+        assert_eq!(conn.send(&Message::new(&[BODY], false)), Progress::Waits);
         conn.receive(&script.answer(stream).0).unwrap();
         assert_eq!(conn.take_end(), Some(answered()), "stream {stream}");
     }
