@@ -51,7 +51,7 @@ pub(crate) struct Batch {
     groups: Vec<Group>,
     /// What stands around the records: resources, scopes, and the headers of messages.
     around: Vec<u8>,
-    chunks: Vec<Box<Chunk>>,
+    chunks: VecDeque<Box<Chunk>>,
 }
 
 /// All records of one scope in a request.
@@ -124,7 +124,7 @@ impl Backlog {
         let chunks = if is_snapshot { &mut self.snapshot } else { &mut self.chunks };
         let signal = chunks.front()?.signal();
         let mut plan = Plan::new(settings, usual_bytes, resource);
-        let (mut taken, mut at) = (Vec::new(), 0);
+        let (mut taken, mut at) = (VecDeque::new(), 0);
         while let Some(chunk) = chunks.get_mut(at) {
             // chunks of other signals are passed over: a program that logs in its spans fills both in turn
             if chunk.signal() != signal {
@@ -172,7 +172,7 @@ impl Group {
 
 impl Batch {
     /// Writes what stands around the records.
-    fn assemble(signal: Signal, plan: Plan<'_>, chunks: Vec<Box<Chunk>>, mut around: Vec<u8>) -> Self {
+    fn assemble(signal: Signal, plan: Plan<'_>, chunks: VecDeque<Box<Chunk>>, mut around: Vec<u8>) -> Self {
         let Plan { mut groups, resource, records, .. } = plan;
         let (records, mut queued_bytes) = (records as u64, 0);
         around.clear();
@@ -199,7 +199,7 @@ impl Batch {
     }
 
     /// What the batch was made of: storage and chunks, to be used again.
-    pub(crate) fn take_apart(self) -> (Vec<u8>, Vec<Box<Chunk>>) {
+    pub(crate) fn take_apart(self) -> (Vec<u8>, VecDeque<Box<Chunk>>) {
         (self.around, self.chunks)
     }
 
@@ -228,7 +228,7 @@ impl Batch {
             let no_limits = BatchSettings { records: usize::MAX, bytes: usize::MAX };
             let mut plan = Plan::new(&no_limits, usize::MAX, resource);
             plan.take(0, &mut chunk);
-            let half = Batch::assemble(self.signal, plan, vec![chunk], Vec::new());
+            let half = Batch::assemble(self.signal, plan, VecDeque::from([chunk]), Vec::new());
             Batch { is_snapshot: self.is_snapshot, ..half }
         })
     }
