@@ -156,25 +156,25 @@ impl Instrument {
 
     /// Takes a measurement in, given by the bits that its cells know it by.
     pub(super) fn update(&self, bits: u64, pairs: &[Pair<'_>]) {
-        match self.only_store().and_then(|store| store.known(pairs)) {
-            Some(cell) => cell.update(bits),
-            None => update_all(self.stores(), bits, pairs),
-        }
+        let stores = self.stores();
+        // most programs have one exporter of metrics
+        let [store] = stores else { return update_all(stores, bits, pairs) };
+        store.update(pairs, bits);
     }
 
     /// The same without attributes.
     pub(super) fn update_bare(&self, bits: u64) {
-        match self.only_store().and_then(Store::known_bare) {
+        match self.only_bare() {
             Some(cell) => cell.update(bits),
             None => update_all(self.stores(), bits, &[]),
         }
     }
 
-    /// The store of programs with one exporter of metrics, as most are.
+    /// The cell that measurements without attributes go to, if it is the only one and easily found.
     #[inline]
-    fn only_store(&self) -> Option<&Store> {
+    fn only_bare(&self) -> Option<&Cell> {
         match self.stores.get().map(|stores| &**stores) {
-            Some([store]) => Some(store),
+            Some([store]) => store.bare(),
             _ => None,
         }
     }

@@ -92,10 +92,9 @@ impl Buckets {
         nodes.map(|node| &node.series).filter(move |series| series.hash == hash)
     }
 
-    /// The series of pairs that follow the pattern; `None` if it was not made by the pattern, or not at all.
     #[inline(always)]
-    fn find_patterned(&self, pairs: &[Pair<'_>]) -> Option<&Arc<Series>> {
-        let hash = self.pattern.hash(pairs)?;
+    fn find(&self, pairs: &[Pair<'_>]) -> Option<&Arc<Series>> {
+        let Some(hash) = self.pattern.hash(pairs) else { return self.find_unlike(pairs) };
         let mut slot = self.slot(hash);
         while let Some(Node { series, next }) = slot.get().map(|node| &**node) {
             if series.hash == hash && series.is_patterned && series.attributes.has_values(pairs) {
@@ -103,11 +102,12 @@ impl Buckets {
             }
             slot = next;
         }
-        None
+        self.find_unlike(pairs)
     }
 
-    /// The same for any pairs: with other keys, or in another order.
-    fn find_any(&self, pairs: &[Pair<'_>]) -> Option<&Arc<Series>> {
+    /// The same for other keys, or for the same in another order.
+    #[inline(never)]
+    fn find_unlike(&self, pairs: &[Pair<'_>]) -> Option<&Arc<Series>> {
         let hash = self.pattern.hash_of_any(pairs);
         self.chain(hash).find(|series| series.attributes.equals(pairs))
     }
@@ -168,7 +168,7 @@ impl Table {
     }
 
     /// The series of these attributes.
-    #[inline]
+    #[inline(always)]
     pub(super) fn series(&self, pairs: &[Pair<'_>]) -> &Arc<Series> {
         match self.find(pairs) {
             Some(series) => series,
@@ -181,23 +181,12 @@ impl Table {
         self.series_of(AttributeSet::new(pairs.iter().copied()))
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn find(&self, pairs: &[Pair<'_>]) -> Option<&Arc<Series>> {
         match pairs {
-            [] => self.find_bare(),
-            pairs => self.find_patterned(pairs).or_else(|| self.buckets.get()?.find_any(pairs)),
+            [] => self.bare.get(),
+            pairs => self.buckets.get()?.find(pairs),
         }
-    }
-
-    /// The series of pairs that have the keys of the first ones, in the same order, as most have.
-    #[inline(always)]
-    pub(super) fn find_patterned(&self, pairs: &[Pair<'_>]) -> Option<&Arc<Series>> {
-        self.buckets.get()?.find_patterned(pairs)
-    }
-
-    #[inline]
-    pub(super) fn find_bare(&self) -> Option<&Arc<Series>> {
-        self.bare.get()
     }
 
     /// The slow way, once for each set: without duplicate keys and in order.

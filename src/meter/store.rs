@@ -33,6 +33,7 @@ impl Store {
         Self { series, since: Mutex::new(now) }
     }
 
+    #[inline(always)]
     pub(super) fn update(&self, pairs: &[Pair<'_>], bits: u64) {
         match &self.series {
             Kept::Forever(table) => table.series(pairs).cell.update(bits),
@@ -40,20 +41,11 @@ impl Store {
         }
     }
 
-    /// The cell of these attributes, if it is found at once and without a lock.
-    #[inline(always)]
-    pub(super) fn known(&self, pairs: &[Pair<'_>]) -> Option<&Cell> {
-        match &self.series {
-            Kept::Forever(table) => table.find_patterned(pairs).map(|series| &series.cell),
-            Kept::UntilTold(_) => None,
-        }
-    }
-
-    /// The same without attributes.
+    /// The cell of measurements without attributes, if it is there and needs no lock to be found.
     #[inline]
-    pub(super) fn known_bare(&self) -> Option<&Cell> {
+    pub(super) fn bare(&self) -> Option<&Cell> {
         match &self.series {
-            Kept::Forever(table) => table.find_bare().map(|series| &series.cell),
+            Kept::Forever(table) => table.find(&[]).map(|series| &series.cell),
             Kept::UntilTold(_) => None,
         }
     }

@@ -35,6 +35,24 @@ fn the_same_attributes_in_any_order_are_one_series() {
 }
 
 #[test]
+fn series_with_other_keys_than_the_first_are_found_again_also_after_idle_ones_were_forgotten() {
+    let table = table(2000);
+    let measure = |table: &Table| {
+        add(table, &[("a", "x".into()), ("b", "y".into())], 1);
+        add(table, &[("b", "y".into()), ("c", "x".into())], 2);
+        add(table, &[("b", "x".into()), ("a", "y".into())], 4);
+        add(table, &[("a", "y".into()), ("b", "x".into())], 8);
+        add(table, &[("a", "x".into())], 16);
+    };
+    measure(&table);
+    assert_eq!(sums(&table), [1, 2, 12, 16]);
+    _ = table.all()[0].cell.take();
+    let renewed = table.without_idle();
+    measure(&renewed);
+    assert_eq!(sums(&renewed), [4, 24, 32, 1]);
+}
+
+#[test]
 fn what_comes_beyond_the_limit_is_put_together() {
     let table = table(4);
     for number in 0..10 {

@@ -169,6 +169,28 @@ proptest! {
     }
 }
 
+proptest! {
+    #[test]
+    fn pairs_that_follow_a_pattern_are_known_by_their_values(
+        first in any_pairs(),
+        values in prop::collection::vec(any_attribute_value(), 7),
+        other in any_pairs(),
+    ) {
+        let set = set_of(&first);
+        let pattern = Pattern::of(&set, SEED);
+        prop_assert!(pattern.is_of(&set));
+        let names: Vec<_> = first.iter().map(|(key, _)| *key).collect();
+        let same_keys: Vec<Pair> = names.into_iter().zip(values).collect();
+        for pairs in [&first, &same_keys, &other] {
+            let follows = pattern.is_of(&set_of(pairs)) && set_of(pairs).len() == pairs.len();
+            prop_assert_eq!(pattern.hash(pairs), follows.then(|| AttributeSet::hash(pairs, SEED)));
+            if follows {
+                prop_assert_eq!(set.has_values(pairs), set.equals(pairs));
+            }
+        }
+    }
+}
+
 #[test]
 fn no_pairs_make_the_empty_set() {
     let empty = AttributeSet::default();
