@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::error::{ConfigError, Fault, Finding, FindingSeverity};
 use super::key::Key;
-use super::{Compression, Config, Exporter, Transport, duration, header, size};
+use super::{Compression, Config, Exporter, Location, Transport, duration, header, size};
 
 /// The queue keeps its two counts in one word: 24 bits for records …
 pub(super) const QUEUE_RECORDS: RangeInclusive<u64> = 1..=(1 << 24) - 1;
@@ -58,9 +58,11 @@ pub(super) fn validate(
     // an exporter that both routes use is checked twice
     let mut told = HashSet::new();
     findings.retain(|finding| told.insert(finding.to_string()));
-    findings.sort_by_cached_key(|finding| {
-        finding.location.as_ref().map_or((0, 0), |place| (place.line, place.column))
-    });
+    // by columns, then by lines: equal ones keep their order, and a number is what all places are sorted by
+    let by: [fn(&Location) -> usize; 2] = [|place| place.column, |place| place.line];
+    for number in by {
+        findings.sort_by_cached_key(|finding| finding.location.as_ref().map_or(0, number));
+    }
 
     let told = findings.iter().filter(|finding| finding.severity < FindingSeverity::Error);
     // what is validated twice, after reading and at start, is told once

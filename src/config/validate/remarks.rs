@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::config::endpoint::PathRule;
+use crate::config::endpoint::{Endpoint, PathRule};
 use crate::config::error::{Fault, Finding, FindingSeverity};
 use crate::config::key::Key;
 use crate::config::path::listed;
@@ -17,11 +17,20 @@ pub(super) fn on(exporter: &Exporter) -> Vec<(FindingSeverity, Key, Fault)> {
     if !exporter.http.transport.connects() {
         return Vec::new();
     }
-    let warnings = [idle_certificates(exporter), odd_path(exporter), ignored_path(exporter)];
-    let warnings = warnings.into_iter().flatten().map(|remark| (FindingSeverity::Warning, remark));
-    let notes = [port_of_another(exporter), short_interval(exporter)];
-    let notes = notes.into_iter().flatten().map(|remark| (FindingSeverity::Note, remark));
-    warnings.chain(notes).map(|(severity, (key, fault))| (severity, key, fault)).collect()
+    let mut warnings = Vec::new();
+    let mut notes = Vec::new();
+    if let Ok(endpoint) = &exporter.http.parsed() {
+        warnings.extend(idle_certificates(exporter, endpoint));
+        warnings.extend(odd_path(exporter, endpoint));
+        warnings.extend(ignored_path(exporter, endpoint));
+        notes.extend(port_of_another(exporter, endpoint));
+    }
+    notes.extend(short_interval(exporter));
+    let mut remarks = Vec::new();
+    for (severity, found) in [(FindingSeverity::Warning, warnings), (FindingSeverity::Note, notes)] {
+        remarks.extend(found.into_iter().map(|(key, fault)| (severity, key, fault)));
+    }
+    remarks
 }
 
 /// The ledger as metrics, of which nobody will ever see one.
@@ -39,34 +48,37 @@ pub(super) fn on_observation(config: &Config) -> Option<Finding> {
 }
 
 /// Certificates that nothing will ever look at, because the endpoint is plain HTTP.
-fn idle_certificates(exporter: &Exporter) -> Option<Remark> {
+fn idle_certificates(exporter: &Exporter, endpoint: &Endpoint) -> Option<Remark> {
     let tls = &exporter.http.tls;
     let key = match (&tls.ca, &tls.client) {
         (Some(_), _) => Key::CaFile,
         (None, Some(_)) => Key::ClientCertificateFile,
         (None, None) => return None,
     };
-    let endpoint = exporter.http.parsed().ok()?;
     (!endpoint.tls)
         .then(|| (key, Fault::new("has no effect: the endpoint is not https", "write https:// or remove it")))
 }
 
 /// A path is used as it is, so it is the same for every signal.
-fn shared_path(exporter: &Exporter) -> Option<Remark> {
+fn shared_path(exporter: &Exporter, endpoint: &Endpoint) -> Option<Remark> {
     let signals: Vec<&str> = exporter.signals.iter().map(Signal::name).collect();
-    let endpoint = exporter.http.parsed().ok()?;
     let is_shared = exporter.http.transport == Transport::Http && exporter.http.path_rule != PathRule::Base;
+    if !is_shared || signals.len() < 2 || !endpoint.has_path() {
+        return None;
+    }
     let what = format!("{} are posted to the same path", listed(&signals, "and"));
     let fix = match exporter.location() {
         Some(_) => "leave the path out, or write one table for each",
         None => "leave the path out, or make one exporter for each",
     };
-    (is_shared && signals.len() > 1 && endpoint.has_path()).then(|| (Key::Endpoint, Fault::new(what, fix)))
+    Some((Key::Endpoint, Fault::new(what, fix)))
 }
 
 /// A path that no collector has: one signal's behind another, or that of another signal.
-fn odd_path(exporter: &Exporter) -> Option<Remark> {
-    let endpoint = exporter.http.parsed().ok().filter(|_| exporter.http.transport == Transport::Http)?;
+fn odd_path(exporter: &Exporter, endpoint: &Endpoint) -> Option<Remark> {
+    if exporter.http.transport != Transport::Http {
+        return None;
+    }
     let doubled = exporter.endpoints().into_iter().any(|(_, url)| {
         let mut known = Signal::ALL.iter().flat_map(|signal| url.match_indices(signal.path()));
         known.next().is_some() && known.next().is_some()
@@ -83,37 +95,38 @@ fn odd_path(exporter: &Exporter) -> Option<Remark> {
             let what = format!("{} are posted to the path of {}", sent.name(), named.name());
             Some((Key::Endpoint, Fault::new(what, format!("leave the path out, or write {}", sent.path()))))
         }
-        _ => shared_path(exporter),
+        _ => shared_path(exporter, endpoint),
     }
 }
 
 /// The two transports have ports next to each other, and it is easy to take one for the other.
-fn port_of_another(exporter: &Exporter) -> Option<Remark> {
-    let port = exporter.http.parsed().ok()?.port()?;
+fn port_of_another(exporter: &Exporter, endpoint: &Endpoint) -> Option<Remark> {
+    let port = endpoint.port()?;
     let (name, other) = match exporter.http.transport {
         Transport::Http => ("HTTP", Transport::Grpc),
         Transport::Grpc => ("gRPC", Transport::Http),
         Transport::Console => return None,
     };
-    let usual = exporter.http.transport.default_port();
-    let what = format!("{port} is usually the port of {}", other.name());
-    let fault = Fault::new(
-        what,
-        format!("for {name} it is usually {usual}; or choose {} as the transport", other.name()),
-    );
-    (port == other.default_port()).then_some((Key::Endpoint, fault))
+    if port != other.default_port() {
+        return None;
+    }
+    let (usual, other) = (exporter.http.transport.default_port(), other.name());
+    let what = format!("{port} is usually the port of {other}");
+    let fix = format!("for {name} it is usually {usual}; or choose {other} as the transport");
+    Some((Key::Endpoint, Fault::new(what, fix)))
 }
 
 /// gRPC has no use for a path.
-fn ignored_path(exporter: &Exporter) -> Option<Remark> {
-    let endpoint = exporter.http.parsed().ok()?;
-    let is_ignored = exporter.http.transport == Transport::Grpc && endpoint.has_path();
+fn ignored_path(exporter: &Exporter, endpoint: &Endpoint) -> Option<Remark> {
+    if exporter.http.transport != Transport::Grpc || !endpoint.has_path() {
+        return None;
+    }
     // nothing that was put in is shown
     let fix = match exporter.http.shown_origin() {
         Some(origin) => format!("write {origin:?}"),
         None => "remove it".to_owned(),
     };
-    is_ignored.then(|| (Key::Endpoint, Fault::new("the path is ignored: gRPC has none", fix)))
+    Some((Key::Endpoint, Fault::new("the path is ignored: gRPC has none", fix)))
 }
 
 /// A bare number is milliseconds, which is easily forgotten.
@@ -121,9 +134,11 @@ fn short_interval(exporter: &Exporter) -> Option<Remark> {
     let interval = exporter.push.interval;
     let is_written = !matches!(exporter.source(Key::Interval), Source::Default | Source::Code);
     let is_short = is_written && !interval.is_zero() && interval < Duration::from_millis(100);
+    if !is_short || !exporter.signals.contain(Signal::Metrics) {
+        return None;
+    }
     let what = format!("metrics are pushed every {}", duration::show(interval));
-    let fix = "a number without a unit is milliseconds";
-    (is_short && exporter.signals.contain(Signal::Metrics)).then(|| (Key::Interval, Fault::new(what, fix)))
+    Some((Key::Interval, Fault::new(what, "a number without a unit is milliseconds")))
 }
 
 #[cfg(test)]
