@@ -51,7 +51,7 @@ impl Arrives {
         match self {
             Self::Everything | Self::Nothing => "",
             Self::WithoutKind => "no kind",
-            Self::TextWithoutKind => "no kind, all as text",
+            Self::TextWithoutKind => "no kind, only text",
         }
     }
 }

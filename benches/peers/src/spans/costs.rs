@@ -46,8 +46,12 @@ const LONGEST: Measure = Measure::less("call, longest", microseconds);
 const HURRIED_MEMORY: Measure = Measure::less("peak memory, hurried", mebibytes);
 const HURRY: [Measure; 5] = [SHARE, MEDIAN, HIGH, LONGEST, HURRIED_MEMORY];
 
-/// Measures and prints all of them.
-pub(super) fn measure(runs: &Runs<'_>, smoke: bool, counts_instructions: bool) -> Result<(), Error> {
+/// Measures and prints all of them, and says what was found.
+pub(super) fn measure(
+    runs: &Runs<'_>,
+    smoke: bool,
+    counts_instructions: bool,
+) -> Result<Vec<Figures>, Error> {
     let sizes = match smoke {
         true => Sizes { spans: 4_000, rounds: 1, starts: 1, thorough: 1 },
         false => Sizes { spans: 1_000_000, rounds: 3, starts: 5, thorough: CONTENDERS.len() },
@@ -88,7 +92,7 @@ pub(super) fn measure(runs: &Runs<'_>, smoke: bool, counts_instructions: bool) -
         &all,
         "spans in a tight loop: queues as they are by default, no caller waits, each call timed",
     );
-    Ok(())
+    Ok(all.into())
 }
 
 /// Sends spans and keeps what it cost.

@@ -64,6 +64,11 @@ impl Figures {
         };
     }
 
+    /// Takes some from another run.
+    pub(super) fn copy(&mut self, other: &Self, measures: &[Measure]) {
+        measures.iter().for_each(|measure| self.add(measure, other.get(measure)));
+    }
+
     /// Infinite if it was not measured.
     fn get(&self, measure: &Measure) -> f64 {
         self.0.get(measure.name).copied().unwrap_or(f64::INFINITY)

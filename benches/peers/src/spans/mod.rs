@@ -69,7 +69,7 @@ pub(crate) fn measure(smoke: bool) -> Result<(), Error> {
         runs.validate(contender)?;
     }
     let missing = callgrind::unavailable();
-    costs::measure(&runs, smoke, missing.is_none())?;
+    let usual = costs::measure(&runs, smoke, missing.is_none())?;
     if let Some(reason) = &missing {
         println!("  instructions SKIPPED: {reason}");
     }
@@ -77,5 +77,5 @@ pub(crate) fn measure(smoke: bool) -> Result<(), Error> {
     for contender in CONTENDERS {
         println!("  {}: {}", contender.name, contender.note);
     }
-    variations::measure(&runs, smoke, missing.is_none() && !smoke)
+    variations::measure(&runs, &usual, smoke, missing.is_none() && !smoke)
 }

@@ -26,7 +26,7 @@ pub(super) struct Runs<'a> {
 }
 
 /// What the spans of a run are like, and the collector.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Conditions {
     pub(super) attributes: u64,
     pub(super) producers: u64,
