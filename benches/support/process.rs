@@ -56,7 +56,15 @@ pub(crate) fn thread_cpu_time() -> io::Result<Duration> {
 /// # Errors
 /// Anywhere but on Linux.
 pub(crate) fn resident() -> Result<u64, Error> {
-    status_field("VmRSS:")
+    status_field("self", "VmRSS:")
+}
+
+/// The same of another process.
+///
+/// # Errors
+/// Anywhere but on Linux, and when there is no such process.
+pub(crate) fn resident_of(process: u32) -> Result<u64, Error> {
+    status_field(&process.to_string(), "VmRSS:")
 }
 
 /// The most bytes ever held at once.
@@ -64,7 +72,7 @@ pub(crate) fn resident() -> Result<u64, Error> {
 /// # Errors
 /// Anywhere but on Linux.
 pub(crate) fn resident_peak() -> Result<u64, Error> {
-    status_field("VmHWM:")
+    status_field("self", "VmHWM:")
 }
 
 /// Threads that it has now.
@@ -75,8 +83,8 @@ pub(crate) fn threads() -> Result<u64, Error> {
     Ok(fs::read_dir("/proc/self/task")?.count() as u64)
 }
 
-fn status_field(name: &str) -> Result<u64, Error> {
-    let status = fs::read_to_string("/proc/self/status")?;
+fn status_field(process: &str, name: &str) -> Result<u64, Error> {
+    let status = fs::read_to_string(format!("/proc/{process}/status"))?;
     let kibibytes = status.lines().find_map(|line| line.strip_prefix(name)?.strip_suffix("kB"));
     Ok(kibibytes.ok_or_else(|| format!("the kernel does not tell {name}"))?.trim().parse::<u64>()? * 1024)
 }

@@ -1,0 +1,118 @@
+//! What it costs a program to send its first span: with standpipe and each of its features, and with its peers.
+
+use standpipe::receiver::Receiver;
+
+use super::package::{PATIENCE, Package, Scales};
+use super::print_notes;
+use crate::support::Error;
+use crate::support::table::Table;
+
+/// One row.
+struct Row {
+    /// Below `hello`.
+    folder: &'static str,
+    program: &'static str,
+    features: &'static str,
+    name: &'static str,
+}
+
+const fn nothing(name: &'static str) -> Row {
+    Row { folder: "nothing", program: "hello-nothing", features: "", name }
+}
+
+const fn standpipe(features: &'static str, name: &'static str) -> Row {
+    Row { folder: "standpipe", program: "hello-standpipe", features, name }
+}
+
+const fn opentelemetry(features: &'static str, name: &'static str) -> Row {
+    Row { folder: "opentelemetry", program: "hello-opentelemetry", features, name }
+}
+
+const fn fastrace(features: &'static str, name: &'static str) -> Row {
+    Row { folder: "fastrace", program: "hello-fastrace", features, name }
+}
+
+const fn emit(features: &'static str, name: &'static str) -> Row {
+    Row { folder: "emit", program: "hello-emit", features, name }
+}
+
+const ROWS: [Row; 22] = [
+    nothing("nothing but Rust's own library"),
+    standpipe("", "standpipe without features"),
+    standpipe("file", "standpipe, set up by a TOML file"),
+    standpipe("gzip", "standpipe, gzip"),
+    standpipe("grpc", "standpipe, grpc"),
+    standpipe("tls", "standpipe, tls"),
+    standpipe("usual", "standpipe with its default features"),
+    standpipe("usual,file", "the same, set up by a TOML file"),
+    standpipe("yaml", "standpipe, yaml, set up by a file"),
+    standpipe("console", "standpipe, console"),
+    standpipe("tracing", "standpipe, tracing"),
+    standpipe("log", "standpipe, log"),
+    standpipe("metrics", "standpipe, metrics"),
+    standpipe("opentelemetry", "standpipe, opentelemetry"),
+    opentelemetry("http", "opentelemetry-otlp 0.33, HTTP"),
+    opentelemetry("http-tls", "opentelemetry-otlp 0.33, HTTP, TLS"),
+    opentelemetry("grpc", "opentelemetry-otlp 0.33, gRPC"),
+    opentelemetry("grpc-tls", "opentelemetry-otlp 0.33, gRPC, TLS"),
+    fastrace("", "fastrace 0.7"),
+    fastrace("tls", "fastrace 0.7, TLS"),
+    emit("", "emit 2.23"),
+    emit("tls,gzip", "emit 2.23, TLS, gzip"),
+];
+
+/// A smoke run has one row of each program.
+pub(super) fn measure(scales: &Scales) -> Result<(), Error> {
+    let head = [
+        "hello: one span, sent",
+        "crates",
+        "async ones",
+        "release KiB",
+        "small KiB",
+        "threads",
+        "idle",
+        "cold CPU s",
+        "",
+    ];
+    let (mut table, mut notes) = (Table::new(head), Vec::new());
+    for (number, row) in ROWS.iter().enumerate() {
+        let is_first = ROWS[..number].iter().all(|other| other.folder != row.folder);
+        if scales.smoke && !is_first {
+            continue;
+        }
+        let has_sent = if row.folder == "nothing" { |_: &Receiver| true } else { has_hello };
+        let package = Package {
+            folder: format!("hello/{}", row.folder),
+            program: row.program,
+            features: row.features,
+            has_sent,
+        };
+        let weight = package.weigh(scales)?;
+        if !weight.asynchronous.is_empty() {
+            notes.push(format!("{}: {}", row.name, weight.asynchronous.join(" ")));
+        }
+        table.row([
+            row.name.to_owned(),
+            weight.crates,
+            weight.async_crates,
+            weight.release,
+            weight.small,
+            weight.threads,
+            weight.idle,
+            weight.cold,
+        ]);
+    }
+    table.print("footprint: the first span of a program");
+    println!("  idle: memory after the span has been sent, while the program waits");
+    print_notes(&notes);
+    Ok(())
+}
+
+/// One span, with its field.
+fn has_hello(receiver: &Receiver) -> bool {
+    let is_hello = || match receiver.spans().as_slice() {
+        [received] => received.span.name == "hello" && received.attribute("answer").is_some(),
+        _ => false,
+    };
+    receiver.wait_for_spans(1, PATIENCE) && is_hello()
+}

@@ -1,0 +1,60 @@
+//! What a program weighs before and after it moves to standpipe.
+
+use standpipe::receiver::Receiver;
+
+use super::package::{PATIENCE, Package, Scales};
+use super::print_notes;
+use crate::support::Error;
+use crate::support::table::Table;
+
+/// Below `migration`, as the table shows them.
+const PROGRAMS: [(&str, &str, &str); 4] = [
+    ("tracing", "before", "tracing: tracing-opentelemetry, opentelemetry-otlp"),
+    ("tracing", "after", "tracing: standpipe"),
+    ("opentelemetry", "before", "OpenTelemetry SDK: opentelemetry-otlp"),
+    ("opentelemetry", "after", "OpenTelemetry SDK: standpipe"),
+];
+
+/// A smoke run leaves TLS out.
+pub(super) fn measure(scales: &Scales) -> Result<(), Error> {
+    let head =
+        ["one span, sent", "crates", "async ones", "release KiB", "small KiB", "threads", "cold CPU s", ""];
+    let (mut table, mut notes) = (Table::new(head), Vec::new());
+    for has_tls in [false, true].into_iter().filter(|has_tls| !(scales.smoke && *has_tls)) {
+        for (folder, program, name) in PROGRAMS {
+            let name = format!("{name}{}", if has_tls { ", TLS" } else { "" });
+            let folder = format!("migration/{folder}/{program}");
+            let features = if has_tls { "tls" } else { "" };
+            let weight = Package { folder, program, features, has_sent: has_order }.weigh(scales)?;
+            if !weight.asynchronous.is_empty() {
+                notes.push(format!("{name}: {}", weight.asynchronous.join(" ")));
+            }
+            table.row([
+                name,
+                weight.crates,
+                weight.async_crates,
+                weight.release,
+                weight.small,
+                weight.threads,
+                weight.cold,
+            ]);
+        }
+    }
+    table.print("footprint: the same program before and after");
+    print_notes(&notes);
+    Ok(())
+}
+
+/// One span, with its field and its event.
+fn has_order(receiver: &Receiver) -> bool {
+    if !receiver.wait_for_spans(1, PATIENCE) {
+        return false;
+    }
+    match receiver.spans().as_slice() {
+        [received] => {
+            let (span, has_event) = (&received.span, received.span.events.len() == 1);
+            span.name == "checkout" && received.attribute("order.id").is_some() && has_event
+        }
+        _ => false,
+    }
+}
