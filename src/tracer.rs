@@ -196,7 +196,7 @@ pub struct Span {
     open: Option<Box<OpenSpan>>,
     entered: Option<Entered>,
     /// Empty until somebody asks, if the thread's stack of spans has it.
-    context: OnceCell<Box<SpanContext>>,
+    context: OnceCell<SpanContext>,
     /// It is on this thread's stack of spans.
     not_send: PhantomData<*const ()>,
 }
@@ -211,13 +211,13 @@ impl Span {
     /// One that is not current, as the thread cannot have one.
     #[cold]
     fn alone(open: Option<Box<OpenSpan>>, context: SpanContext) -> Self {
-        Self { open, entered: None, context: OnceCell::from(Box::new(context)), not_send: PhantomData }
+        Self { open, entered: None, context: OnceCell::from(context), not_send: PhantomData }
     }
 
     /// One without an exporter: it has the context of the span around it, if there is one.
     #[cold]
     fn idle(around: Option<&SpanContext>) -> Self {
-        let context = around.cloned().map_or_else(OnceCell::new, |around| OnceCell::from(Box::new(around)));
+        let context = around.cloned().map_or_else(OnceCell::new, OnceCell::from);
         Self { open: None, entered: None, context, not_send: PhantomData }
     }
 
@@ -242,7 +242,7 @@ impl Span {
     /// neither is recorded, so nobody will miss an id. Without an exporter it is the context of the span around it, or
     /// of the parent that was given; if there is none either, one that leaves it to others what they record.
     pub fn context(&self) -> &SpanContext {
-        self.context.get_or_init(|| Box::new(self.find_context()))
+        self.context.get_or_init(|| self.find_context())
     }
 
     fn find_context(&self) -> SpanContext {

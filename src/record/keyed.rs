@@ -24,7 +24,8 @@ pub(super) struct Keyed {
 struct Fields {
     /// The marks of all keys: one whose mark is not here is new.
     seen: u64,
-    /// Attributes whose mark was here before them.
+    /// Attributes whose mark was here before them. So few that there may be one more for each mark that is not: who has a
+    /// new mark is let in without being counted.
     more: u32,
     /// How many attributes there may be.
     most: u32,
@@ -39,23 +40,35 @@ struct Fields {
 impl Fields {
     #[inline]
     fn new(tag: u8, most: u32, start: usize) -> Self {
-        let seen = if most < Mark::COUNT { Mark::ALL } else { Mark::OF_NO_KEY };
         let start = start as u32;
-        Self { seen, more: 0, most, start, hashed_to: start, tag }
+        let fields = Self { seen: Mark::OF_NO_KEY, more: 0, most, start, hashed_to: start, tag };
+        if most < Mark::COUNT { fields.counted() } else { fields }
     }
 
-    /// Whether there may be another attribute. Nobody need ask about one with a new mark: there are no more of those
-    /// than attributes, or they all count as seen.
-    fn has_room(&self) -> bool {
-        let marks = if self.most < Mark::COUNT { 0 } else { self.seen.count_ones() - 1 };
-        marks + self.more < self.most
+    /// As if all marks were here: every attribute is counted, as one with a new mark might be too many.
+    fn counted(self) -> Self {
+        Self { seen: Mark::ALL, more: self.count().wrapping_sub(Mark::COUNT), ..self }
     }
 
-    fn add(&mut self, mark: Mark) {
-        match mark.is_in(self.seen) {
-            true => self.more += 1,
-            false => self.seen = mark.added_to(self.seen),
+    /// How many attributes there are.
+    fn count(&self) -> u32 {
+        (self.seen.count_ones() - 1).wrapping_add(self.more)
+    }
+
+    /// Makes room for another attribute; false if there are as many as there may be.
+    fn add(&mut self, mark: Mark) -> bool {
+        if self.count() >= self.most {
+            return false;
         }
+        if !mark.is_in(self.seen) {
+            self.seen = mark.added_to(self.seen);
+            return true;
+        }
+        self.more = self.more.wrapping_add(1);
+        if self.seen != Mark::ALL && Mark::COUNT + self.more > self.most {
+            *self = self.counted();
+        }
+        true
     }
 }
 
@@ -212,11 +225,8 @@ impl Keyed {
         let tag = self.fields.tag;
         let is_it = |field: &[u8]| field[0] == tag && key_of_field(field) == key.as_bytes();
         let may_be_there = mark.is_in(self.fields.seen) && self.has_hash_of(key);
-        if !(may_be_there && self.remove(is_it)) {
-            if !self.fields.has_room() {
-                return false;
-            }
-            self.fields.add(mark);
+        if !(may_be_there && self.remove(is_it)) && !self.fields.add(mark) {
+            return false;
         }
         let Some(mut out) = self.buffer.claim(attribute.field_len()) else { return false };
         attribute.write(tag, &mut out);

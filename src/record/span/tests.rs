@@ -209,3 +209,30 @@ fn two_parts_with_the_same_keys_do_not_touch_each_other() {
     assert_eq!(counts.map(Vec::len), [1, 1, 1]);
     assert_eq!(span.links[0].attributes.len(), 1);
 }
+
+#[test]
+fn exactly_as_many_attributes_are_kept_as_the_limit_says_and_the_last_value_of_each() {
+    for most in [0, 1, 5, 61, 62, 63, 64, 65, 90, 125, 126, 127, 128, 200, 300] {
+        let limits = SpanLimits { attributes: most, event_attributes: most, ..SpanLimits::default() };
+        let mut record = begun(&limits, AMPLE);
+        record.open_event("half way", 1500);
+        for number in 0..250 {
+            record.set_in_part(&format!("of.event.{number}"), Value::Int(number));
+        }
+        record.close_part();
+        for (round, number) in (0..3).flat_map(|round| (0..250).map(move |number| (round, number))) {
+            record.set(&format!("key.{number}"), Value::Int(1000 * round + number));
+        }
+        let span = finished(&mut record);
+        let kept = most.min(250);
+        assert_eq!(span.attributes.len() as u32, kept, "limit {most}");
+        assert_eq!(span.dropped_attributes_count, 3 * (250 - kept), "limit {most}");
+        for (number, attribute) in (0i64..).zip(&span.attributes) {
+            assert_eq!(attribute.key, format!("key.{number}"), "limit {most}");
+            let value = attribute.value.as_ref().and_then(|value| value.value.clone());
+            assert_eq!(value, Some(ProtoValue::IntValue(2000 + number)), "limit {most}");
+        }
+        let event = &span.events[0];
+        assert_eq!((event.attributes.len() as u32, event.dropped_attributes_count), (kept, 250 - kept));
+    }
+}
