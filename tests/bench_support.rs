@@ -72,6 +72,27 @@ fn the_best_of_our_own_columns_is_the_bar() {
 }
 
 #[test]
+fn with_a_contender_in_each_row_a_peer_that_is_ahead_is_in_bold() {
+    let mut table = Table::of_contenders(["contender", "instructions", "spans/s", ""], &["spans/s"]);
+    table.limit("limit: memcpy");
+    table.row(cells(["standpipe, HTTP", "1,100 (1.0)", "900 (1.0)", ""]));
+    table.row(cells(["standpipe, gRPC", "1,000 (0.9)", "950 (1.1)", ""]));
+    table.row(cells(["fastrace", "1,050 (1.0)", "940 (1.0)", "no kind"]));
+    table.row(cells(["emit", "999 (0.9)", "951 (1.1)", ""]));
+    table.row(cells(["limit: memcpy", "54 (0.0)", "9,999 (11.0)", ""]));
+    let expected = "\
+| contender | instructions | spans/s |  |
+|---|--:|--:|--:|
+| standpipe, HTTP | 1,100 (1.0) | 900 (1.0) |  |
+| standpipe, gRPC | 1,000 (0.9) | 950 (1.1) |  |
+| fastrace | 1,050 (1.0) | 940 (1.0) | no kind |
+| emit | **999** (0.9) | **951** (1.1) |  |
+| limit: memcpy | 54 (0.0) | 9,999 (11.0) |  |
+";
+    assert_eq!(table.markdown(), expected);
+}
+
+#[test]
 fn the_picture_has_a_point_and_a_figure_for_every_value() {
     let show = |value: f64| format!("<{value}>");
     let curve = |points: &[(f64, f64)], colour| Curve {

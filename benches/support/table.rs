@@ -4,6 +4,10 @@
 /// A table that is printed when it is complete.
 pub(crate) struct Table {
     rows: Vec<Row>,
+    /// Whether each row is a contender, and not each column.
+    has_contenders_in_rows: bool,
+    /// Heads of columns of which the largest figure is best, if the contenders are in rows.
+    of_more: Vec<String>,
     /// Heads of columns that are not in the contest.
     limits: Vec<String>,
     notes: Vec<String>,
@@ -21,7 +25,7 @@ enum Better {
     More,
 }
 
-/// Columns whose heads begin so are our own.
+/// Contenders whose names begin so are our own.
 const OWN: &str = "standpipe";
 /// The last column of many tables; the README has figures, not aims.
 const TARGET: &str = "target";
@@ -29,7 +33,14 @@ const TARGET: &str = "target";
 impl Table {
     pub(crate) fn new<const COLUMNS: usize>(head: [&str; COLUMNS]) -> Self {
         let head = Row { cells: head.map(str::to_owned).to_vec(), better: Better::Less };
-        Self { rows: vec![head], limits: Vec::new(), notes: Vec::new() }
+        let (limits, notes, of_more) = (Vec::new(), Vec::new(), Vec::new());
+        Self { rows: vec![head], has_contenders_in_rows: false, of_more, limits, notes }
+    }
+
+    /// One with a contender in each row; the largest figure is best in columns with these heads.
+    pub(crate) fn of_contenders<const COLUMNS: usize>(head: [&str; COLUMNS], of_more: &[&str]) -> Self {
+        let of_more = of_more.iter().map(|head| (*head).to_owned()).collect();
+        Self { has_contenders_in_rows: true, of_more, ..Self::new(head) }
     }
 
     /// Adds a row; what is missing at its end is left blank. Of its figures the smallest is best.
@@ -42,7 +53,7 @@ impl Table {
         self.rows.push(Row { cells: cells.to_vec(), better: Better::More });
     }
 
-    /// Says that the column with this head is no peer but a limit, as a bare socket is: it is never marked.
+    /// Says that the column (or row) with this head is no peer but a limit, as a bare socket is: it is never marked.
     pub(crate) fn limit(&mut self, head: &str) {
         self.limits.push(head.to_owned());
     }
@@ -84,15 +95,11 @@ impl Table {
         let mut text = line(columns.iter().map(|column| escaped(head.cell(*column))).collect());
         text += &format!("|---|{}\n", "--:|".repeat(columns.len().saturating_sub(1)));
         for row in rows {
-            let own = columns.iter().filter(|column| self.is_own(**column)).map(|column| row.cell(*column));
-            // where we have several, the best of them is the bar
-            let own = own.filter_map(amount).reduce(|one, other| row.better.of(one, other));
             let cell = |column: &usize| {
                 let cell = row.cell(*column);
-                let contends = *column > 0 && !self.is_own(*column) && !self.is_limit(*column);
-                match (own, amount(cell)) {
-                    (Some(own), Some(peer)) if contends && row.better.is_ahead(peer, own) => bold(cell),
-                    _ => escaped(cell),
+                match *column > 0 && self.is_ahead(row, *column) {
+                    true => bold(cell),
+                    false => escaped(cell),
                 }
             };
             text += &line(columns.iter().map(cell).collect());
@@ -106,20 +113,38 @@ impl Table {
         text
     }
 
+    /// Whether the figure of this row in this column is a peer's, and better than the best of our own.
+    fn is_ahead(&self, row: &Row, column: usize) -> bool {
+        let (contender, better) = match self.has_contenders_in_rows {
+            true => (row.cell(0), self.better_in(column)),
+            false => (self.head(column), row.better),
+        };
+        if is_own(contender) || self.limits.iter().any(|limit| limit == contender) {
+            return false;
+        }
+        let own: Vec<&str> = match self.has_contenders_in_rows {
+            true => self.rows.iter().filter(|row| is_own(row.cell(0))).map(|row| row.cell(column)).collect(),
+            false => {
+                let columns = (1..self.columns()).filter(|column| is_own(self.head(*column)));
+                columns.map(|column| row.cell(column)).collect()
+            }
+        };
+        // where we have several, the best of them is the bar
+        let own = own.into_iter().filter_map(amount).reduce(|one, other| better.of(one, other));
+        own.zip(amount(row.cell(column))).is_some_and(|(own, peer)| better.is_ahead(peer, own))
+    }
+
+    fn better_in(&self, column: usize) -> Better {
+        let is_of_more = self.of_more.iter().any(|head| head == self.head(column));
+        if is_of_more { Better::More } else { Better::Less }
+    }
+
     fn columns(&self) -> usize {
         self.rows.iter().map(|row| row.cells.len()).max().unwrap_or_default()
     }
 
     fn head(&self, column: usize) -> &str {
         self.rows.first().map_or("", |head| head.cell(column))
-    }
-
-    fn is_own(&self, column: usize) -> bool {
-        column > 0 && self.head(column).starts_with(OWN)
-    }
-
-    fn is_limit(&self, column: usize) -> bool {
-        self.limits.iter().any(|limit| limit == self.head(column))
     }
 
     /// Not the targets, and no column without anything in it.
@@ -145,6 +170,10 @@ impl Better {
     fn of(self, one: f64, other: f64) -> f64 {
         if self.is_ahead(one, other) { one } else { other }
     }
+}
+
+fn is_own(contender: &str) -> bool {
+    contender.starts_with(OWN)
 }
 
 /// The number that a cell begins with, in the smallest of its units, so that 900 ns are less than 1 µs.

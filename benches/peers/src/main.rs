@@ -86,9 +86,11 @@ fn main() -> Result<(), Error> {
         return footprint::measure(smoke, chosen == Some(footprint::COLD));
     }
     let is_wanted = |table: &str| chosen.is_none_or(|chosen| chosen == table);
-    let tables = [spans::NAME, CALLS, grpc::NAME, tracing::NAME];
-    publish::prepare(&tables.into_iter().filter(|table| is_wanted(table)).collect::<Vec<_>>())?;
+    for table in [CALLS, grpc::NAME, tracing::NAME].into_iter().filter(|table| is_wanted(table)) {
+        publish::prepare(&[table])?;
+    }
     if is_wanted(spans::NAME) {
+        publish::prepare(&spans::TABLES)?;
         spans::measure(smoke)?;
     }
     if is_wanted(CALLS) {

@@ -2,14 +2,14 @@
 
 use std::array;
 
-use super::CONTENDERS;
+use super::{CONDUCT_TABLE, CONTENDERS, HURRY_TABLE, NAME};
 use super::contender::Contender;
 use super::figures::{Figures, Measure};
 use super::run::{Conditions, Runs};
 use super::task::{NEVER, Task};
-use crate::support::Error;
 use crate::support::child::Findings;
 use crate::support::table::{Table, hundredths, tenths, whole};
+use crate::support::{Error, publish};
 
 struct Sizes {
     /// Spans of a run.
@@ -75,23 +75,26 @@ pub(super) fn measure(
             count(runs, contender, &Conditions::USUAL, figures)?;
         }
     }
-    print::<{ COSTS.len() + 2 }>(
+    show::<{ COSTS.len() + 2 }>(
+        NAME,
         &COSTS,
         &all,
         "spans: what each costs from the call to the collector's answer, in traces of 16, one producer, nothing lost; best \
          of the rounds; in brackets how many times standpipe's",
-    );
-    print::<{ CONDUCT.len() + 2 }>(
+    )?;
+    show::<{ CONDUCT.len() + 2 }>(
+        CONDUCT_TABLE,
         &CONDUCT,
         &all,
         "spans: bytes of each; peak memory since before the start, and threads; from the start to a flushed trace; shutdown \
          when idle, and when nobody answers",
-    );
-    print::<{ HURRY.len() + 2 }>(
+    )?;
+    show::<{ HURRY.len() + 2 }>(
+        HURRY_TABLE,
         &HURRY,
         &all,
         "spans in a tight loop: queues as they are by default, no caller waits, each call timed",
-    );
+    )?;
     Ok(all.into())
 }
 
@@ -170,13 +173,23 @@ fn add_all(figures: &mut Figures, found: &Findings, measures: &[(&Measure, &str)
 }
 
 /// A row for each contender, a column for each measure, and one for what does not arrive.
-fn print<const COLUMNS: usize>(measures: &[Measure], all: &[Figures], title: &str) {
+fn show<const COLUMNS: usize>(
+    name: &str,
+    measures: &[Measure],
+    all: &[Figures],
+    title: &str,
+) -> Result<(), Error> {
     let texts: Vec<Vec<String>> = measures.iter().map(|measure| measure.texts(all)).collect();
-    let mut table = Table::new(array::from_fn::<_, COLUMNS, _>(|column| match column {
+    let of_more: Vec<&str> = measures.iter().filter(|one| one.is_of_more()).map(|one| one.name).collect();
+    let head = array::from_fn::<_, COLUMNS, _>(|column| match column {
         0 => "contender",
         column => measures.get(column - 1).map_or("", |measure| measure.name),
-    }));
+    });
+    let mut table = Table::of_contenders(head, &of_more);
     for (number, contender) in CONTENDERS.iter().enumerate() {
+        if !contender.can(Task::First) {
+            table.limit(contender.name);
+        }
         table.row(array::from_fn::<_, COLUMNS, _>(|column| match column {
             0 => contender.name.to_owned(),
             column => match texts.get(column - 1) {
@@ -186,6 +199,7 @@ fn print<const COLUMNS: usize>(measures: &[Measure], all: &[Figures], title: &st
         }));
     }
     table.print(title);
+    publish::table(name, &table)
 }
 
 fn mebibytes(bytes: f64) -> String {

@@ -34,6 +34,11 @@ impl Measure {
         Self { compares: false, ..self }
     }
 
+    /// Whether the largest is best.
+    pub(super) fn is_of_more(&self) -> bool {
+        self.better == Better::More
+    }
+
     /// Whether anybody's was measured.
     pub(super) fn is_known(&self, all: &[Figures]) -> bool {
         all.iter().any(|figures| figures.get(self).is_finite())

@@ -29,6 +29,12 @@ use crate::support::callgrind;
 /// The name of the tables, and of the part that a contender plays.
 pub(crate) const NAME: &str = "spans";
 
+const CONDUCT_TABLE: &str = "conduct";
+const HURRY_TABLE: &str = "tight loop";
+const VARIATIONS_TABLE: &str = "variations";
+/// By their names in the README.
+pub(crate) const TABLES: [&str; 4] = [NAME, CONDUCT_TABLE, HURRY_TABLE, VARIATIONS_TABLE];
+
 /// The first is what the others are compared with.
 const CONTENDERS: [&Contender; 12] = [
     &standpipe::HTTP,

@@ -7,9 +7,9 @@ use super::contender::Contender;
 use super::costs::{BYTES, CALLER_INSTRUCTIONS, CPU, INSTRUCTIONS, MEMORY, RATE, count, send};
 use super::figures::{Figures, Measure};
 use super::run::{Conditions, Runs};
-use super::{emit, fastrace, naive, opentelemetry, standpipe};
-use crate::support::Error;
+use super::{VARIATIONS_TABLE, emit, fastrace, naive, opentelemetry, standpipe};
 use crate::support::table::Table;
+use crate::support::{Error, publish};
 
 /// The first is what the others are compared with.
 const CONTENDERS: [&Contender; 7] = [
@@ -101,17 +101,21 @@ pub(super) fn measure(
                 continue;
             }
             let texts = measure.texts(all);
-            table.row(array::from_fn::<_, { CONTENDERS.len() + 2 }, _>(|column| match column {
+            let cells = array::from_fn::<_, { CONTENDERS.len() + 2 }, _>(|column| match column {
                 0 => format!("{}: {name}", variation.name),
                 column => texts.get(column - 1).cloned().unwrap_or_default(),
-            }));
+            });
+            match measure.is_of_more() {
+                true => table.row_of_more(cells),
+                false => table.row(cells),
+            }
         }
     }
     table.print(
         "spans under other conditions, nothing lost; best of the rounds; in brackets how many times standpipe's; – where it \
          cannot be done or was not counted",
     );
-    Ok(())
+    publish::table(VARIATIONS_TABLE, &table)
 }
 
 /// Its place among all contenders.
