@@ -1,9 +1,10 @@
 //! Answers that are far larger than what is worth hearing.
 
 use std::io;
+use std::sync::mpsc;
 
 use crate::server::{Peer, saying};
-use crate::stage::{Fate, Setting, Stage, export};
+use crate::stage::{Fate, LONG, Setting, Stage, export};
 use crate::wire::*;
 
 const CANCEL: u32 = 8;
@@ -122,14 +123,23 @@ fn an_answer_of_4_mebibytes_is_heard_to_its_end() {
 
 #[test]
 fn an_endless_answer_is_broken_off() {
-    let (outcome, heard) = export("endless", Setting::default(), |peer| {
+    let (broken_off, was_broken_off) = mpsc::channel();
+    let mut stage = Stage::set("endless", Setting::default(), move |peer| {
         peer.greet(&[])?;
         let request = peer.request()?;
         peer.say(&head(request.stream))?;
+        // so much is heard, and with the last of it that it is too much
+        say_data(peer, request.stream, (4 << 20) + LARGEST_FRAME)?;
+        while !peer.has_heard(RESET) {
+            peer.hear()?;
+        }
+        let _ = broken_off.send(());
         say_data(peer, request.stream, usize::MAX)
     });
-    outcome.is(Fate::Refused, "the answer is longer than 4 MiB");
-    assert_eq!(heard.resets(), [(FIRST, CANCEL)]);
+    stage.export(1).is(Fate::Refused, "the answer is longer than 4 MiB");
+    // a socket that is closed with something unread takes back what was said on it
+    was_broken_off.recv_timeout(LONG).unwrap();
+    assert_eq!(stage.end().resets(), [(FIRST, CANCEL)]);
 }
 
 #[test]

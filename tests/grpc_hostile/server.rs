@@ -191,6 +191,11 @@ impl Peer {
         self.say(&settings(entries))
     }
 
+    /// Whether a frame of this kind has come.
+    pub(crate) fn has_heard(&self, kind: u8) -> bool {
+        self.notes.lock().unwrap().iter().any(|frame| frame.kind == kind)
+    }
+
     /// The next frame; its payload for data, too.
     pub(crate) fn hear(&mut self) -> io::Result<Frame> {
         if !self.has_heard_preface {
