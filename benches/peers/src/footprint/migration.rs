@@ -17,15 +17,15 @@ const PROGRAMS: [(&str, &str, &str); 4] = [
 
 /// A smoke run leaves TLS out.
 pub(super) fn measure(scales: &Scales) -> Result<(), Error> {
-    let head =
-        ["one span, sent", "crates", "async ones", "release KiB", "small KiB", "threads", "cold CPU s", ""];
+    let head = ["one span, sent", "crates", "async ones", "release KiB", "small KiB", "threads", ""];
     let (mut table, mut notes) = (Table::new(head), Vec::new());
     for has_tls in [false, true].into_iter().filter(|has_tls| !(scales.smoke && *has_tls)) {
         for (folder, program, name) in PROGRAMS {
             let name = format!("{name}{}", if has_tls { ", TLS" } else { "" });
             let folder = format!("migration/{folder}/{program}");
             let features = if has_tls { "tls" } else { "" };
-            let weight = Package { folder, program, features, has_sent: has_order }.weigh(scales)?;
+            let weight = Package { folder, program, features, is_built_cold: false, has_sent: has_order }
+                .weigh(scales)?;
             if !weight.asynchronous.is_empty() {
                 notes.push(format!("{name}: {}", weight.asynchronous.join(" ")));
             }
@@ -36,7 +36,6 @@ pub(super) fn measure(scales: &Scales) -> Result<(), Error> {
                 weight.release,
                 weight.small,
                 weight.threads,
-                weight.cold,
             ]);
         }
     }

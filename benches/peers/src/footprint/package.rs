@@ -33,6 +33,8 @@ pub(super) struct Package<'p> {
     /// The name of the package, and so of the program.
     pub(super) program: &'p str,
     pub(super) features: &'p str,
+    /// Whether it is also built from nothing, where there is time for that.
+    pub(super) is_built_cold: bool,
     /// Whether what it sends has come, and is what it should be.
     pub(super) has_sent: fn(&Receiver) -> bool,
 }
@@ -53,6 +55,7 @@ pub(super) struct Weight {
 
 impl Package<'_> {
     pub(super) fn weigh(&self, scales: &Scales) -> Result<Weight, Error> {
+        eprintln!("footprint: {} [{}]", self.folder, self.features);
         let crates = self.crates()?;
         let asynchronous = asynchronous(&crates);
         let release = self.build("release", &scales.target)?;
@@ -61,7 +64,7 @@ impl Package<'_> {
             true => "SKIPPED".to_owned(),
             false => kibibytes(&self.build("small", &scales.target)?)?,
         };
-        let cold = match &scales.cold {
+        let cold = match scales.cold.as_ref().filter(|_| self.is_built_cold) {
             Some(target) => whole(self.build_cold(target)?.as_secs_f64()),
             None => "–".to_owned(),
         };

@@ -2,11 +2,11 @@
 
 use std::array;
 
-use super::{CONDUCT_TABLE, CONTENDERS, HURRY_TABLE, NAME};
 use super::contender::Contender;
 use super::figures::{Figures, Measure};
 use super::run::{Conditions, Runs};
 use super::task::{NEVER, Task};
+use super::{CONDUCT_TABLE, CONTENDERS, HURRY_TABLE, NAME};
 use crate::support::child::Findings;
 use crate::support::table::{Table, hundredths, tenths, whole};
 use crate::support::{Error, publish};
