@@ -215,18 +215,29 @@ impl<'a> SpanBuilder<'a> {
         })
     }
 
-    /// The way of nearly all spans: below one that is recorded, from now on. Any other is begun as it must be.
     #[inline(never)]
     fn begin_below(&self, stack: &mut Stack) -> Span {
+        match self.open_below(stack.top()) {
+            Some((open, span, clock)) => {
+                Span::entered(Some(open), stack.push_below_sampled(SpanContext::of(span, None), clock))
+            }
+            None => self.begin(Some(stack)),
+        }
+    }
+
+    /// The way of nearly all spans: below one that is recorded, from now on. `None` if this is another one, which must be
+    /// begun as it is.
+    #[inline(always)]
+    fn open_below(&self, around: Option<&Frame>) -> Option<(Box<OpenSpan>, SpanRef, Clock)> {
         let source = &self.tracer.source;
         let is_usual = source.keeps_below_sampled && self.start.is_none() && !context::silenced();
-        let around = match (&self.parent, stack.top()) {
+        let around = match (&self.parent, around) {
             (Parent::Current, Some(around)) if is_usual && around.context.is_sampled() => around,
-            _ => return self.begin(Some(stack)),
+            _ => return None,
         };
-        let (parent, Some(clock)) = (&around.context, around.clock) else { return self.begin(Some(stack)) };
+        let (parent, Some(clock)) = (&around.context, around.clock) else { return None };
         if parent.state.is_some() {
-            return self.begin(Some(stack));
+            return None;
         }
         let span = parent.child_ref(true);
         let (clock, now) = clock.go_on();
@@ -241,8 +252,7 @@ impl<'a> SpanBuilder<'a> {
             kind: self.kind,
             start: now,
         };
-        let open = OpenSpan::begin(source, &head, clock);
-        Span::entered(Some(open), stack.push_below_sampled(SpanContext::of(span, None), clock))
+        Some((OpenSpan::begin(source, &head, clock), span, clock))
     }
 
     #[inline(never)]
@@ -297,14 +307,26 @@ impl<'a> SpanBuilder<'a> {
 
     #[inline(never)]
     fn begin_detached(&self, around: Option<&Frame>) -> DetachedSpan {
+        match self.open_below(around) {
+            Some((open, span, _)) => DetachedSpan::recorded(open, SpanContext::of(span, None)),
+            None => self.begin_detached_anywhere(around),
+        }
+    }
+
+    #[inline(never)]
+    fn begin_detached_anywhere(&self, around: Option<&Frame>) -> DetachedSpan {
         let parent = self.parent.context(around.map(|frame| &frame.context));
-        let judge = self.tracer.source.judge;
+        let source = &self.tracer.source;
+        let judge = &source.judge;
         let context = judge.sampled_context(parent);
         // recorded until it is settled that nobody wants it: its parent may still change
         let is_of_use = !context::silenced() && !judge.sampler.keeps_nothing();
         let mut clock = around.and_then(|frame| frame.clock);
         let open = if is_of_use { self.open(context.span_ref(), parent, &mut clock) } else { None };
-        DetachedSpan::new(open, context, parent.is_some(), judge)
+        match open {
+            Some(open) => DetachedSpan::recorded(open, context),
+            None => DetachedSpan::unrecorded(OpenSpan::unrecorded(source), context, parent.is_some()),
+        }
     }
 
     /// `None` if there is no exporter to send it. The clock becomes the span's.

@@ -3,10 +3,10 @@
 use std::fmt;
 use std::time::SystemTime;
 
+use super::SpanPart;
 use super::open::OpenSpan;
-use super::{Judge, SpanPart};
 use crate::context::{ContextGuard, SpanContext, unix_nanos};
-use crate::record::{NewParent, SpanKind, Status, Value};
+use crate::record::{NewParent, SpanId, SpanKind, SpanRef, Status, TraceId, Value};
 
 /// A span that belongs to no thread: it can be moved, kept in a structure, and ended anywhere. Dropping it ends and
 /// sends it. From [`SpanBuilder::detached`](crate::SpanBuilder::detached).
@@ -29,26 +29,45 @@ use crate::record::{NewParent, SpanKind, Status, Value};
 pub struct DetachedSpan {
     /// `None` where nothing is recorded.
     open: Option<Box<OpenSpan>>,
+    /// What a span of which nothing is recorded is kept in.
+    unrecorded: Option<Box<OpenSpan>>,
+}
+
+/// What such a span has beside its record. It lies in the same storage, as these spans are moved about much.
+pub(super) struct Belongings {
     context: SpanContext,
     /// Whether it may become current: not without an exporter, unless it carries the context of a parent.
     is_somebody: bool,
     /// Whether its context has been seen, so that its parent and its sampling stay as they are.
     is_settled: bool,
-    judge: Judge,
     /// When it ended, if that was before its end.
     ended: Option<u64>,
 }
 
+impl Default for Belongings {
+    fn default() -> Self {
+        let nobody = SpanRef { trace_id: TraceId([0; 16]), span_id: SpanId([0; 8]), trace_flags: 0 };
+        Self::of(SpanContext::of(nobody, None), false)
+    }
+}
+
+impl Belongings {
+    #[inline]
+    fn of(context: SpanContext, is_somebody: bool) -> Self {
+        Self { context, is_somebody, is_settled: false, ended: None }
+    }
+}
+
 impl DetachedSpan {
     #[inline]
-    pub(super) fn new(
-        open: Option<Box<OpenSpan>>,
-        context: SpanContext,
-        has_parent: bool,
-        judge: Judge,
-    ) -> Self {
-        let is_somebody = has_parent || !judge.is_idle;
-        Self { open, context, is_somebody, is_settled: false, judge, ended: None }
+    pub(super) fn recorded(mut open: Box<OpenSpan>, context: SpanContext) -> Self {
+        open.own = Belongings::of(context, true);
+        Self { open: Some(open), unrecorded: None }
+    }
+
+    pub(super) fn unrecorded(mut storage: Box<OpenSpan>, context: SpanContext, has_parent: bool) -> Self {
+        storage.own = Belongings::of(context, has_parent || !storage.source.judge.is_idle);
+        Self { open: None, unrecorded: Some(storage) }
     }
 
     /// Makes it a child of another span, in another trace if that is in one. The sampler is asked again, and what was
@@ -57,22 +76,23 @@ impl DetachedSpan {
     /// False if it is too late, and nothing has changed: the span has been [entered](Self::enter), or somebody has
     /// asked for its [context](Self::context).
     pub fn set_parent(&mut self, parent: &SpanContext) -> bool {
-        if self.is_settled {
+        let is_recording = self.is_recording();
+        let storage = self.storage_mut();
+        if storage.own.is_settled {
             return false;
         }
-        let span_id = self.context.span_id;
-        self.context = self.judge.sampled_context(Some(parent));
-        self.is_somebody = true;
-        if let Some(open) = &mut self.open {
-            self.context.span_id = span_id;
-            open.record.set_parent(&NewParent {
+        let mut context = storage.source.judge.sampled_context(Some(parent));
+        if is_recording {
+            context.span_id = storage.own.context.span_id;
+            storage.record.set_parent(&NewParent {
                 trace_id: parent.trace_id,
                 span_id: parent.span_id,
                 is_remote: parent.is_remote,
-                trace_flags: self.context.flags,
+                trace_flags: context.flags,
                 trace_state: parent.tracestate(),
             });
         }
+        storage.own = Belongings::of(context, true);
         true
     }
 
@@ -80,7 +100,7 @@ impl DetachedSpan {
     #[inline]
     pub fn context(&mut self) -> &SpanContext {
         self.settle();
-        &self.context
+        &self.storage().own.context
     }
 
     /// Makes it this thread's current span until the guard is dropped. It may be entered often, and on several threads
@@ -88,19 +108,37 @@ impl DetachedSpan {
     #[inline]
     pub fn enter(&mut self) -> ContextGuard {
         self.settle();
-        if !self.is_somebody {
+        let own = &self.storage().own;
+        if !own.is_somebody {
             return ContextGuard::none();
         }
-        ContextGuard::enter(&self.context, self.open.as_ref().map(|open| open.clock))
+        ContextGuard::enter(&own.context, self.open.as_ref().map(|open| open.clock))
     }
 
     #[inline]
     fn settle(&mut self) {
-        if !self.is_settled {
-            self.is_settled = true;
-            if !self.context.is_sampled() {
-                self.open.take().into_iter().for_each(|open| open.discard());
+        let own = &mut self.storage_mut().own;
+        if !own.is_settled {
+            own.is_settled = true;
+            if !own.context.is_sampled() {
+                self.unrecorded = self.open.take().or(self.unrecorded.take());
             }
+        }
+    }
+
+    #[inline]
+    fn storage(&self) -> &OpenSpan {
+        match (&self.open, &self.unrecorded) {
+            (Some(storage), _) | (None, Some(storage)) => storage,
+            (None, None) => unreachable!("it is there until it is sent"),
+        }
+    }
+
+    #[inline]
+    fn storage_mut(&mut self) -> &mut OpenSpan {
+        match (&mut self.open, &mut self.unrecorded) {
+            (Some(storage), _) | (None, Some(storage)) => storage,
+            (None, None) => unreachable!("it is there until it is sent"),
         }
     }
 
@@ -122,13 +160,15 @@ impl DetachedSpan {
     #[cfg(feature = "tracing")]
     #[inline]
     pub(crate) fn end_here(&mut self) {
-        self.ended = self.open.as_ref().map(|open| open.clock.now());
+        if let Some(open) = &mut self.open {
+            open.own.ended = Some(open.clock.now());
+        }
     }
 
     /// Forgets it, as if it had never been.
     #[cfg(feature = "tracing")]
     pub(crate) fn discard(mut self) {
-        self.open.take().into_iter().for_each(|open| open.discard());
+        self.unrecorded = self.open.take().or(self.unrecorded.take());
     }
 
     /// Ends the span at a time of its own; one before its start counts as its start.
@@ -140,10 +180,17 @@ impl DetachedSpan {
     pub fn end(self) {}
 
     fn finish(&mut self, end: Option<u64>) {
+        if self.open.is_none() && self.unrecorded.is_none() {
+            return;
+        }
         self.settle();
+        // storage is kept for the next span, but nothing of this one
+        self.storage_mut().own.context.state = None;
         if let Some(open) = self.open.take() {
-            let end = end.or(self.ended).unwrap_or_else(|| open.clock.now());
+            let end = end.or(open.own.ended).unwrap_or_else(|| open.clock.now());
             open.finish(end);
+        } else if let Some(storage) = self.unrecorded.take() {
+            storage.discard();
         }
     }
 }
@@ -159,6 +206,6 @@ impl Drop for DetachedSpan {
 
 impl fmt::Debug for DetachedSpan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DetachedSpan").field("context", &self.context).finish_non_exhaustive()
+        f.debug_struct("DetachedSpan").field("context", &self.storage().own.context).finish_non_exhaustive()
     }
 }
