@@ -104,7 +104,7 @@ impl Keyed {
 
     /// Sets an attribute of the part that is open, if one is, or of the record.
     #[inline(always)]
-    fn put(&mut self, key: &str, value: Value<'_>) {
+    pub(super) fn put(&mut self, key: &str, value: Value<'_>) {
         let mark = Mark::of(key.as_bytes());
         match value {
             Value::Str(text) => self.put_text(key, mark, text),

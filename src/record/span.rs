@@ -255,6 +255,13 @@ impl SpanRecord {
         self.keyed.set(key, value);
     }
 
+    /// The same before any event or link: nobody has to ask whether one is open.
+    #[cfg(feature = "tracing")]
+    #[inline(always)]
+    pub(crate) fn set_at_start(&mut self, key: &str, value: Value<'_>) {
+        self.keyed.put(key, value);
+    }
+
     pub(crate) fn set_kind(&mut self, kind: SpanKind) {
         self.write_over(head::KIND, [kind as u8]);
     }

@@ -148,6 +148,15 @@ impl DetachedSpan {
         self.open.is_some()
     }
 
+    /// Sets an attribute of a span that has just been started, where no event or link can be open.
+    #[cfg(feature = "tracing")]
+    #[inline]
+    pub(crate) fn set_at_start<'v>(&mut self, key: &str, value: impl Into<Value<'v>>) {
+        if let Some(open) = &mut self.open {
+            open.record.set_at_start(key, value.into());
+        }
+    }
+
     /// Says how it went, unless somebody has said it.
     #[cfg(feature = "tracing")]
     pub(crate) fn status_unless_set(&mut self, status: Status<'_>) {

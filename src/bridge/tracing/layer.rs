@@ -62,13 +62,13 @@ impl<S: Subscriber> Layer<S> for TracingLayer {
     }
 
     fn on_enter(&self, id: &Id, _: Context<'_, S>) {
-        let guard = self.spans.with(id, |open| {
+        let entered = self.spans.with(id, |open| {
             open.activity.iter_mut().for_each(|activity| activity.enter());
             let guard = open.span.enter();
-            (Innermost { id: id.clone(), is_recording: open.span.is_recording() }, guard)
+            (open.span.is_recording(), guard)
         });
-        if let Some((span, guard)) = guard {
-            entered::push(self.number.get(), span, guard);
+        if let Some((is_recording, guard)) = entered {
+            entered::push(self.number.get(), id, is_recording, guard);
         }
     }
 

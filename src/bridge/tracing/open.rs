@@ -147,16 +147,20 @@ impl Spans {
     }
 }
 
-/// By the uppermost bits of the product, to which all bits of the id are spread: those that tell threads apart are high.
 #[inline]
 fn shard_of(id: &Id) -> usize {
-    (spread(id.into_u64()) >> (u64::BITS - SHARDS.trailing_zeros())) as usize
+    place_among_all(id.into_u64()) / PLACES
 }
 
-/// By the bits below those.
 #[inline]
 fn place_of(id: u64) -> usize {
-    (spread(id) >> (u64::BITS - SHARDS.trailing_zeros() - PLACES.trailing_zeros())) as usize % PLACES
+    place_among_all(id) % PLACES
+}
+
+/// By the uppermost bits of the product, to which all bits of the id are spread: those that tell threads apart are high.
+#[inline]
+fn place_among_all(id: u64) -> usize {
+    (spread(id) >> (u64::BITS - (SHARDS * PLACES).trailing_zeros())) as usize
 }
 
 /// Ids are numbers already; they only need to be spread.
