@@ -102,14 +102,6 @@ impl Tracer {
 }
 
 impl Judge {
-    /// The context of a new span below this parent, as the sampler says.
-    #[inline]
-    fn sampled_context(&self, parent: Option<&SpanContext>) -> SpanContext {
-        let trace_id = parent.map_or_else(TraceId::random, |parent| parent.trace_id);
-        let sampled = self.sampler.keeps(trace_id, parent.map(SpanContext::is_sampled));
-        self.context(parent, trace_id, sampled)
-    }
-
     /// Without an exporter it is the parent's own: nobody will see the span.
     #[inline]
     fn context(&self, parent: Option<&SpanContext>, trace_id: TraceId, sampled: bool) -> SpanContext {
@@ -298,37 +290,6 @@ impl<'a> SpanBuilder<'a> {
         }
     }
 
-    /// Starts a span that belongs to no thread: it can be moved, kept in a structure, and ended anywhere. It becomes
-    /// current only where it is [entered](DetachedSpan::enter).
-    #[inline]
-    pub fn detached(self) -> DetachedSpan {
-        context::with_stack(|stack| self.begin_detached(stack.as_deref().and_then(Stack::top)))
-    }
-
-    #[inline(never)]
-    fn begin_detached(&self, around: Option<&Frame>) -> DetachedSpan {
-        match self.open_below(around) {
-            Some((open, span, _)) => DetachedSpan::recorded(open, SpanContext::of(span, None)),
-            None => self.begin_detached_anywhere(around),
-        }
-    }
-
-    #[inline(never)]
-    fn begin_detached_anywhere(&self, around: Option<&Frame>) -> DetachedSpan {
-        let parent = self.parent.context(around.map(|frame| &frame.context));
-        let source = &self.tracer.source;
-        let judge = &source.judge;
-        let context = judge.sampled_context(parent);
-        // recorded until it is settled that nobody wants it: its parent may still change
-        let is_of_use = !context::silenced() && !judge.sampler.keeps_nothing();
-        let mut clock = around.and_then(|frame| frame.clock);
-        let open = if is_of_use { self.open(context.span_ref(), parent, &mut clock) } else { None };
-        match open {
-            Some(open) => DetachedSpan::recorded(open, context),
-            None => DetachedSpan::unrecorded(OpenSpan::unrecorded(source), context, parent.is_some()),
-        }
-    }
-
     /// `None` if there is no exporter to send it. The clock becomes the span's.
     fn open(
         &self,
@@ -504,6 +465,7 @@ impl<'a> SpanPart<'a> {
     }
 
     /// Sets an attribute in place: for a loop over many.
+    #[inline]
     pub fn add<'v>(&mut self, key: &str, value: impl Into<Value<'v>>) {
         if let Some(record) = &mut self.0 {
             record.set_in_part(key, value.into());

@@ -183,6 +183,7 @@ impl Keyed {
     }
 
     /// Sets an attribute of the part that is open.
+    #[inline(always)]
     pub(super) fn set_in_part(&mut self, key: &str, value: Value<'_>) {
         if self.part.is_some() {
             self.put(key, value);

@@ -348,6 +348,7 @@ impl SpanRecord {
     }
 
     /// Sets an attribute of the event or link that is open.
+    #[inline(always)]
     pub(crate) fn set_in_part(&mut self, key: &str, value: Value<'_>) {
         self.keyed.set_in_part(key, value);
     }

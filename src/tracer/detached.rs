@@ -3,9 +3,9 @@
 use std::fmt;
 use std::time::SystemTime;
 
-use super::SpanPart;
 use super::open::OpenSpan;
-use crate::context::{ContextGuard, SpanContext, unix_nanos};
+use super::{Judge, SpanBuilder, SpanPart};
+use crate::context::{self, ContextGuard, Frame, SpanContext, Stack, unix_nanos};
 use crate::record::{NewParent, SpanId, SpanKind, SpanRef, Status, TraceId, Value};
 
 /// A span that belongs to no thread: it can be moved, kept in a structure, and ended anywhere. Dropping it ends and
@@ -201,6 +201,49 @@ impl DetachedSpan {
         } else if let Some(storage) = self.unrecorded.take() {
             storage.discard();
         }
+    }
+}
+
+impl SpanBuilder<'_> {
+    /// Starts a span that belongs to no thread: it can be moved, kept in a structure, and ended anywhere. It becomes
+    /// current only where it is [entered](DetachedSpan::enter).
+    #[inline]
+    pub fn detached(self) -> DetachedSpan {
+        context::with_stack(|stack| self.begin_detached(stack.as_deref().and_then(Stack::top)))
+    }
+
+    #[inline(never)]
+    fn begin_detached(&self, around: Option<&Frame>) -> DetachedSpan {
+        match self.open_below(around) {
+            Some((open, span, _)) => DetachedSpan::recorded(open, SpanContext::of(span, None)),
+            None => self.begin_detached_anywhere(around),
+        }
+    }
+
+    #[inline(never)]
+    fn begin_detached_anywhere(&self, around: Option<&Frame>) -> DetachedSpan {
+        let parent = self.parent.context(around.map(|frame| &frame.context));
+        let source = &self.tracer.source;
+        let judge = &source.judge;
+        let context = judge.sampled_context(parent);
+        // recorded until it is settled that nobody wants it: its parent may still change
+        let is_of_use = !context::silenced() && !judge.sampler.keeps_nothing();
+        let mut clock = around.and_then(|frame| frame.clock);
+        let open = if is_of_use { self.open(context.span_ref(), parent, &mut clock) } else { None };
+        match open {
+            Some(open) => DetachedSpan::recorded(open, context),
+            None => DetachedSpan::unrecorded(OpenSpan::unrecorded(source), context, parent.is_some()),
+        }
+    }
+}
+
+impl Judge {
+    /// The context of a new span below this parent, as the sampler says.
+    #[inline]
+    fn sampled_context(&self, parent: Option<&SpanContext>) -> SpanContext {
+        let trace_id = parent.map_or_else(TraceId::random, |parent| parent.trace_id);
+        let sampled = self.sampler.keeps(trace_id, parent.map(SpanContext::is_sampled));
+        self.context(parent, trace_id, sampled)
     }
 }
 
