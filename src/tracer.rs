@@ -17,9 +17,9 @@ pub use detached::DetachedSpan;
 use open::OpenSpan;
 pub use part::SpanPart;
 
-use crate::context::{self, Entered, SpanContext, Stack, unix_nanos};
+use crate::context::{self, Clock, Entered, Frame, SpanContext, Stack, unix_nanos};
 use crate::outlet::Outlet;
-use crate::record::{Scope, Signal, SpanHead, SpanKind, SpanLimits, Status, TraceId, Value};
+use crate::record::{Scope, Signal, SpanHead, SpanKind, SpanLimits, SpanRef, Status, TraceId, Value};
 use crate::sample::Sampler;
 
 /// Makes spans of one scope. Got from [`Telemetry::tracer`](crate::Telemetry::tracer); cheap to clone and to share.
@@ -103,10 +103,21 @@ impl Tracer {
         })
     }
 
-    /// The way of nearly all spans: below one that is recorded. `None` for any other.
     #[inline(always)]
     fn begin_below(&self, stack: &mut Stack, name: &str, kind: SpanKind) -> Option<Span> {
-        let around = stack.top()?;
+        let (open, span, clock) = self.open_below(stack.top()?, name, kind)?;
+        let entered = stack.push_below_sampled(SpanContext::of(span, None), clock);
+        Some(Span::entered(Some(open), entered))
+    }
+
+    /// The way of nearly all spans: below one that is recorded, from now on. `None` for any other.
+    #[inline(always)]
+    fn open_below(
+        &self,
+        around: &Frame,
+        name: &str,
+        kind: SpanKind,
+    ) -> Option<(Box<OpenSpan>, SpanRef, Clock)> {
         let (parent, clock) = (&around.context, around.clock?);
         let is_usual = parent.is_sampled() && parent.state.is_none();
         if !is_usual || !self.source.keeps_below_sampled || context::silenced() {
@@ -125,9 +136,7 @@ impl Tracer {
             kind,
             start: now,
         };
-        let open = OpenSpan::begin(&self.source, &head, clock);
-        let entered = stack.push_below_sampled(SpanContext::of(span, None), clock);
-        Some(Span::entered(Some(open), entered))
+        Some((OpenSpan::begin(&self.source, &head, clock), span, clock))
     }
 
     /// A part in the unsampled span around, if there is one and the sampler would leave out what is inside it.
@@ -148,14 +157,6 @@ impl Tracer {
 }
 
 impl Judge {
-    /// The context of a new span below this parent, as the sampler says.
-    #[inline]
-    fn sampled_context(&self, parent: Option<&SpanContext>) -> SpanContext {
-        let trace_id = parent.map_or_else(TraceId::random, |parent| parent.trace_id);
-        let sampled = self.sampler.keeps(trace_id, parent.map(SpanContext::is_sampled));
-        self.context(parent, trace_id, sampled)
-    }
-
     /// Without an exporter it is the parent's own: nobody will see the span.
     #[inline]
     fn context(&self, parent: Option<&SpanContext>, trace_id: TraceId, sampled: bool) -> SpanContext {

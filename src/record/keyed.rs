@@ -117,7 +117,7 @@ impl Keyed {
 
     /// Sets an attribute of the part that is open, if one is, or of the record.
     #[inline(always)]
-    fn put(&mut self, key: &str, value: Value<'_>) {
+    pub(super) fn put(&mut self, key: &str, value: Value<'_>) {
         let mark = Mark::of(key.as_bytes());
         match value {
             Value::Str(text) => self.put_text(key, mark, text),
@@ -196,6 +196,7 @@ impl Keyed {
     }
 
     /// Sets an attribute of the part that is open.
+    #[inline(always)]
     pub(super) fn set_in_part(&mut self, key: &str, value: Value<'_>) {
         if self.part.is_some() {
             self.put(key, value);

@@ -255,6 +255,13 @@ impl SpanRecord {
         self.keyed.set(key, value);
     }
 
+    /// The same before any event or link: nobody has to ask whether one is open.
+    #[cfg(feature = "tracing")]
+    #[inline(always)]
+    pub(crate) fn set_at_start(&mut self, key: &str, value: Value<'_>) {
+        self.keyed.put(key, value);
+    }
+
     pub(crate) fn set_kind(&mut self, kind: SpanKind) {
         self.write_over(head::KIND, [kind as u8]);
     }
@@ -341,6 +348,7 @@ impl SpanRecord {
     }
 
     /// Sets an attribute of the event or link that is open.
+    #[inline(always)]
     pub(crate) fn set_in_part(&mut self, key: &str, value: Value<'_>) {
         self.keyed.set_in_part(key, value);
     }

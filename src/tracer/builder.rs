@@ -3,7 +3,7 @@
 use std::time::SystemTime;
 
 use super::open::OpenSpan;
-use super::{DetachedSpan, Span, Tracer};
+use super::{Span, Tracer};
 use crate::context::{self, Clock, Frame, SpanContext, Stack, unix_nanos};
 use crate::record::{SpanHead, SpanKind, SpanRef, TraceId};
 
@@ -20,15 +20,15 @@ use crate::record::{SpanHead, SpanKind, SpanRef, TraceId};
 #[derive(Debug)]
 #[must_use = "a span begins with start()"]
 pub struct SpanBuilder<'a> {
-    tracer: &'a Tracer,
+    pub(super) tracer: &'a Tracer,
     name: &'a str,
-    parent: Parent<'a>,
+    pub(super) parent: Parent<'a>,
     kind: SpanKind,
     start: Option<SystemTime>,
 }
 
 #[derive(Debug)]
-enum Parent<'a> {
+pub(super) enum Parent<'a> {
     Current,
     None,
     Given(&'a SpanContext),
@@ -36,7 +36,7 @@ enum Parent<'a> {
 
 impl<'a> Parent<'a> {
     #[inline]
-    fn context(&self, current: Option<&'a SpanContext>) -> Option<&'a SpanContext> {
+    pub(super) fn context(&self, current: Option<&'a SpanContext>) -> Option<&'a SpanContext> {
         match self {
             Parent::Current => current,
             Parent::Given(parent) => Some(parent),
@@ -144,27 +144,19 @@ impl<'a> SpanBuilder<'a> {
         }
     }
 
-    /// Starts a span that belongs to no thread: it can be moved, kept in a structure, and ended anywhere. It becomes
-    /// current only where it is [entered](DetachedSpan::enter).
-    #[inline]
-    pub fn detached(self) -> DetachedSpan {
-        context::with_stack(|stack| self.begin_detached(stack.as_deref().and_then(Stack::top)))
-    }
-
-    #[inline(never)]
-    fn begin_detached(&self, around: Option<&Frame>) -> DetachedSpan {
-        let parent = self.parent.context(around.map(|frame| &frame.context));
-        let judge = self.tracer.source.judge;
-        let context = judge.sampled_context(parent);
-        // recorded until it is settled that nobody wants it: its parent may still change
-        let is_of_use = !context::silenced() && !judge.sampler.keeps_nothing();
-        let mut clock = around.and_then(|frame| frame.clock);
-        let open = if is_of_use { self.open(context.span_ref(), parent, &mut clock) } else { None };
-        DetachedSpan::new(open, context, parent.is_some(), judge)
+    /// As [`Tracer::open_below`], if it is told neither a parent nor a time.
+    #[inline(always)]
+    pub(super) fn open_below(&self, around: Option<&Frame>) -> Option<(Box<OpenSpan>, SpanRef, Clock)> {
+        match self {
+            Self { parent: Parent::Current, start: None, .. } => {
+                self.tracer.open_below(around?, self.name, self.kind)
+            }
+            _ => None,
+        }
     }
 
     /// `None` if there is no exporter to send it. The clock becomes the span's.
-    fn open(
+    pub(super) fn open(
         &self,
         span: SpanRef,
         parent: Option<&SpanContext>,

@@ -4,9 +4,9 @@ use std::fmt;
 use std::time::SystemTime;
 
 use super::open::OpenSpan;
-use super::{Judge, SpanPart};
-use crate::context::{ContextGuard, SpanContext, unix_nanos};
-use crate::record::{NewParent, SpanKind, Status, Value};
+use super::{Judge, SpanBuilder, SpanPart};
+use crate::context::{self, ContextGuard, Frame, SpanContext, Stack, unix_nanos};
+use crate::record::{NewParent, SpanId, SpanKind, SpanRef, Status, TraceId, Value};
 
 /// A span that belongs to no thread: it can be moved, kept in a structure, and ended anywhere. Dropping it ends and
 /// sends it. From [`SpanBuilder::detached`](crate::SpanBuilder::detached).
@@ -29,26 +29,45 @@ use crate::record::{NewParent, SpanKind, Status, Value};
 pub struct DetachedSpan {
     /// `None` where nothing is recorded.
     open: Option<Box<OpenSpan>>,
+    /// What a span of which nothing is recorded is kept in.
+    unrecorded: Option<Box<OpenSpan>>,
+}
+
+/// What such a span has beside its record. It lies in the same storage, as these spans are moved about much.
+pub(super) struct Belongings {
     context: SpanContext,
     /// Whether it may become current: not without an exporter, unless it carries the context of a parent.
     is_somebody: bool,
     /// Whether its context has been seen, so that its parent and its sampling stay as they are.
     is_settled: bool,
-    judge: Judge,
     /// When it ended, if that was before its end.
     ended: Option<u64>,
 }
 
+impl Default for Belongings {
+    fn default() -> Self {
+        let nobody = SpanRef { trace_id: TraceId([0; 16]), span_id: SpanId([0; 8]), trace_flags: 0 };
+        Self::of(SpanContext::of(nobody, None), false)
+    }
+}
+
+impl Belongings {
+    #[inline]
+    fn of(context: SpanContext, is_somebody: bool) -> Self {
+        Self { context, is_somebody, is_settled: false, ended: None }
+    }
+}
+
 impl DetachedSpan {
     #[inline]
-    pub(super) fn new(
-        open: Option<Box<OpenSpan>>,
-        context: SpanContext,
-        has_parent: bool,
-        judge: Judge,
-    ) -> Self {
-        let is_somebody = has_parent || !judge.is_idle;
-        Self { open, context, is_somebody, is_settled: false, judge, ended: None }
+    pub(super) fn recorded(mut open: Box<OpenSpan>, context: SpanContext) -> Self {
+        open.own = Belongings::of(context, true);
+        Self { open: Some(open), unrecorded: None }
+    }
+
+    pub(super) fn unrecorded(mut storage: Box<OpenSpan>, context: SpanContext, has_parent: bool) -> Self {
+        storage.own = Belongings::of(context, has_parent || !storage.source.judge.is_idle);
+        Self { open: None, unrecorded: Some(storage) }
     }
 
     /// Makes it a child of another span, in another trace if that is in one. The sampler is asked again, and what was
@@ -57,22 +76,23 @@ impl DetachedSpan {
     /// False if it is too late, and nothing has changed: the span has been [entered](Self::enter), or somebody has
     /// asked for its [context](Self::context).
     pub fn set_parent(&mut self, parent: &SpanContext) -> bool {
-        if self.is_settled {
+        let is_recording = self.is_recording();
+        let storage = self.storage_mut();
+        if storage.own.is_settled {
             return false;
         }
-        let span_id = self.context.span_id;
-        self.context = self.judge.sampled_context(Some(parent));
-        self.is_somebody = true;
-        if let Some(open) = &mut self.open {
-            self.context.span_id = span_id;
-            open.record.set_parent(&NewParent {
+        let mut context = storage.source.judge.sampled_context(Some(parent));
+        if is_recording {
+            context.span_id = storage.own.context.span_id;
+            storage.record.set_parent(&NewParent {
                 trace_id: parent.trace_id,
                 span_id: parent.span_id,
                 is_remote: parent.is_remote,
-                trace_flags: self.context.flags,
+                trace_flags: context.flags,
                 trace_state: parent.tracestate(),
             });
         }
+        storage.own = Belongings::of(context, true);
         true
     }
 
@@ -80,7 +100,7 @@ impl DetachedSpan {
     #[inline]
     pub fn context(&mut self) -> &SpanContext {
         self.settle();
-        &self.context
+        &self.storage().own.context
     }
 
     /// Makes it this thread's current span until the guard is dropped. It may be entered often, and on several threads
@@ -88,19 +108,37 @@ impl DetachedSpan {
     #[inline]
     pub fn enter(&mut self) -> ContextGuard {
         self.settle();
-        if !self.is_somebody {
+        let own = &self.storage().own;
+        if !own.is_somebody {
             return ContextGuard::none();
         }
-        ContextGuard::enter(&self.context, self.open.as_ref().map(|open| open.clock))
+        ContextGuard::enter(&own.context, self.open.as_ref().map(|open| open.clock))
     }
 
     #[inline]
     fn settle(&mut self) {
-        if !self.is_settled {
-            self.is_settled = true;
-            if !self.context.is_sampled() {
-                self.open.take().into_iter().for_each(|open| open.discard());
+        let own = &mut self.storage_mut().own;
+        if !own.is_settled {
+            own.is_settled = true;
+            if !own.context.is_sampled() {
+                self.unrecorded = self.open.take().or(self.unrecorded.take());
             }
+        }
+    }
+
+    #[inline]
+    fn storage(&self) -> &OpenSpan {
+        match (&self.open, &self.unrecorded) {
+            (Some(storage), _) | (None, Some(storage)) => storage,
+            (None, None) => unreachable!("it is there until it is sent"),
+        }
+    }
+
+    #[inline]
+    fn storage_mut(&mut self) -> &mut OpenSpan {
+        match (&mut self.open, &mut self.unrecorded) {
+            (Some(storage), _) | (None, Some(storage)) => storage,
+            (None, None) => unreachable!("it is there until it is sent"),
         }
     }
 
@@ -108,6 +146,15 @@ impl DetachedSpan {
     #[inline]
     pub fn is_recording(&self) -> bool {
         self.open.is_some()
+    }
+
+    /// Sets an attribute of a span that has just been started, where no event or link can be open.
+    #[cfg(feature = "tracing")]
+    #[inline]
+    pub(crate) fn set_at_start<'v>(&mut self, key: &str, value: impl Into<Value<'v>>) {
+        if let Some(open) = &mut self.open {
+            open.record.set_at_start(key, value.into());
+        }
     }
 
     /// Says how it went, unless somebody has said it.
@@ -122,13 +169,15 @@ impl DetachedSpan {
     #[cfg(feature = "tracing")]
     #[inline]
     pub(crate) fn end_here(&mut self) {
-        self.ended = self.open.as_ref().map(|open| open.clock.now());
+        if let Some(open) = &mut self.open {
+            open.own.ended = Some(open.clock.now());
+        }
     }
 
     /// Forgets it, as if it had never been.
     #[cfg(feature = "tracing")]
     pub(crate) fn discard(mut self) {
-        self.open.take().into_iter().for_each(|open| open.discard());
+        self.unrecorded = self.open.take().or(self.unrecorded.take());
     }
 
     /// Ends the span at a time of its own; one before its start counts as its start.
@@ -140,11 +189,61 @@ impl DetachedSpan {
     pub fn end(self) {}
 
     fn finish(&mut self, end: Option<u64>) {
-        self.settle();
-        if let Some(open) = self.open.take() {
-            let end = end.or(self.ended).unwrap_or_else(|| open.clock.now());
-            open.finish(end);
+        if self.open.is_none() && self.unrecorded.is_none() {
+            return;
         }
+        self.settle();
+        // storage is kept for the next span, but nothing of this one
+        self.storage_mut().own.context.state = None;
+        if let Some(open) = self.open.take() {
+            let end = end.or(open.own.ended).unwrap_or_else(|| open.clock.now());
+            open.finish(end);
+        } else if let Some(storage) = self.unrecorded.take() {
+            storage.discard();
+        }
+    }
+}
+
+impl SpanBuilder<'_> {
+    /// Starts a span that belongs to no thread: it can be moved, kept in a structure, and ended anywhere. It becomes
+    /// current only where it is [entered](DetachedSpan::enter).
+    #[inline]
+    pub fn detached(self) -> DetachedSpan {
+        context::with_stack(|stack| self.begin_detached(stack.as_deref().and_then(Stack::top)))
+    }
+
+    #[inline(never)]
+    fn begin_detached(&self, around: Option<&Frame>) -> DetachedSpan {
+        match self.open_below(around) {
+            Some((open, span, _)) => DetachedSpan::recorded(open, SpanContext::of(span, None)),
+            None => self.begin_detached_anywhere(around),
+        }
+    }
+
+    #[inline(never)]
+    fn begin_detached_anywhere(&self, around: Option<&Frame>) -> DetachedSpan {
+        let parent = self.parent.context(around.map(|frame| &frame.context));
+        let source = &self.tracer.source;
+        let judge = &source.judge;
+        let context = judge.sampled_context(parent);
+        // recorded until it is settled that nobody wants it: its parent may still change
+        let is_of_use = !context::silenced() && !judge.sampler.keeps_nothing();
+        let mut clock = around.and_then(|frame| frame.clock);
+        let open = if is_of_use { self.open(context.span_ref(), parent, &mut clock) } else { None };
+        match open {
+            Some(open) => DetachedSpan::recorded(open, context),
+            None => DetachedSpan::unrecorded(OpenSpan::unrecorded(source), context, parent.is_some()),
+        }
+    }
+}
+
+impl Judge {
+    /// The context of a new span below this parent, as the sampler says.
+    #[inline]
+    fn sampled_context(&self, parent: Option<&SpanContext>) -> SpanContext {
+        let trace_id = parent.map_or_else(TraceId::random, |parent| parent.trace_id);
+        let sampled = self.sampler.keeps(trace_id, parent.map(SpanContext::is_sampled));
+        self.context(parent, trace_id, sampled)
     }
 }
 
@@ -159,6 +258,6 @@ impl Drop for DetachedSpan {
 
 impl fmt::Debug for DetachedSpan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DetachedSpan").field("context", &self.context).finish_non_exhaustive()
+        f.debug_struct("DetachedSpan").field("context", &self.storage().own.context).finish_non_exhaustive()
     }
 }

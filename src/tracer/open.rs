@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::Source;
+use super::detached::Belongings;
 use crate::context::Clock;
 use crate::fork;
 use crate::pool::Pool;
@@ -13,8 +14,10 @@ use crate::record::{SpanHead, SpanRecord};
 pub(super) struct OpenSpan {
     pub(super) record: SpanRecord,
     pub(super) clock: Clock,
-    source: Arc<Source>,
+    pub(super) source: Arc<Source>,
     generation: u32,
+    /// Of a span that belongs to no thread.
+    pub(super) own: Belongings,
 }
 
 thread_local! {
@@ -34,11 +37,20 @@ impl OpenSpan {
         open
     }
 
+    /// Storage for a span of which nothing is recorded.
+    pub(super) fn unrecorded(source: &Arc<Source>) -> Box<Self> {
+        match Pool::take(&POOL) {
+            Some(open) if Arc::ptr_eq(&open.source, source) => open,
+            other => Self::for_source(other, source, Clock::start().0),
+        }
+    }
+
     /// Storage that was used before or not, made ready for spans of this tracer.
     #[cold]
     fn for_source(used: Option<Box<Self>>, source: &Arc<Source>, clock: Clock) -> Box<Self> {
         let mut open = used.unwrap_or_else(|| {
-            Box::new(Self { record: SpanRecord::default(), clock, source: Arc::clone(source), generation: 0 })
+            let (record, own) = (SpanRecord::default(), Belongings::default());
+            Box::new(Self { record, clock, source: Arc::clone(source), generation: 0, own })
         });
         open.source = Arc::clone(source);
         open.record.limit(&source.limits, source.largest.unwrap_or_default());

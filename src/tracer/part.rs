@@ -35,6 +35,7 @@ impl<'a> SpanPart<'a> {
     }
 
     /// Sets an attribute in place: for a loop over many.
+    #[inline]
     pub fn add<'v>(&mut self, key: &str, value: impl Into<Value<'v>>) {
         if let Some(record) = &mut self.0 {
             record.set_in_part(key, value.into());

@@ -31,10 +31,15 @@ thread_local! {
 
 /// Notes that the thread is in a span, whose context is current as long as the guard is kept.
 #[inline]
-pub(super) fn push(layer: u64, span: Innermost, guard: ContextGuard) {
-    let entered = Entered { layer, span, _guard: guard };
+pub(super) fn push(layer: u64, id: &Id, is_recording: bool, guard: ContextGuard) {
+    let span = Innermost { id: id.clone(), is_recording };
+    let mut entered = Some(Entered { layer, span, _guard: guard });
     // while a thread ends it has no current span any more
-    let _ = ENTERED.try_with(|all| all.borrow_mut().push(entered));
+    let _ = ENTERED.try_with(|all| {
+        if let Some(entered) = entered.take() {
+            all.borrow_mut().push(entered);
+        }
+    });
 }
 
 /// Notes that the thread has left a span. Spans may be left in any order.

@@ -53,7 +53,7 @@ impl<'a> Happened<'a> {
         } else if *self.metadata.level() == Level::ERROR {
             span.status_unless_set(Status::Error(""));
         }
-        if layer.exceptions {
+        if layer.exceptions && self.fields.has_errors() {
             self.fields.each(|_, told| match told {
                 Told::Error(error) => set_exception(span, &error),
                 Told::Plain(_) => {}

@@ -18,6 +18,8 @@ pub(super) struct Fields {
     text: String,
     /// The causes of all errors.
     causes: Vec<Range<usize>>,
+    /// Whether any of them is an error.
+    has_errors: bool,
 }
 
 #[derive(Debug)]
@@ -85,6 +87,7 @@ impl Fields {
         self.entries.clear();
         self.text.clear();
         self.causes.clear();
+        self.has_errors = false;
     }
 
     /// All of them, in order.
@@ -104,6 +107,11 @@ impl Fields {
             };
             tell(entry.name, told);
         }
+    }
+
+    #[inline]
+    pub(super) fn has_errors(&self) -> bool {
+        self.has_errors
     }
 
     /// What the last field of this name says, as text.
@@ -215,6 +223,7 @@ impl Visit for Fields {
             self.causes.push(range);
         }
         self.push(field, Recorded::Error { text, causes: first..self.causes.len() });
+        self.has_errors = true;
     }
 
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {

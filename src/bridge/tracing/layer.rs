@@ -25,7 +25,9 @@ impl<S: Subscriber> Layer<S> for TracingLayer {
         // the program's own code runs while fields are read, and it may panic
         let mut unborn = Unborn::new(self.begin(attributes));
         if let Some(span) = unborn.recording() {
-            self.describe(span, attributes.metadata());
+            if self.describes_spans() {
+                self.describe(span, attributes.metadata());
+            }
             attributes.record(&mut FieldsOf { span, exceptions: self.exceptions });
         }
         let activity = if self.busy_and_idle { Some(Box::new(Activity::start())) } else { None };
@@ -62,13 +64,13 @@ impl<S: Subscriber> Layer<S> for TracingLayer {
     }
 
     fn on_enter(&self, id: &Id, _: Context<'_, S>) {
-        let guard = self.spans.with(id, |open| {
+        let entered = self.spans.with(id, |open| {
             open.activity.iter_mut().for_each(|activity| activity.enter());
             let guard = open.span.enter();
-            (Innermost { id: id.clone(), is_recording: open.span.is_recording() }, guard)
+            (open.span.is_recording(), guard)
         });
-        if let Some((span, guard)) = guard {
-            entered::push(self.number.get(), span, guard);
+        if let Some((is_recording, guard)) = entered {
+            entered::push(self.number.get(), id, is_recording, guard);
         }
     }
 
@@ -132,18 +134,33 @@ impl TracingLayer {
 
     /// A span below its explicit parent, or below what this thread is in: another span of this layer, one of a
     /// [`Tracer`](crate::Tracer), or a context that was entered.
+    #[inline]
     fn begin(&self, attributes: &Attributes<'_>) -> DetachedSpan {
         let metadata = attributes.metadata();
-        let explicit = attributes.parent().and_then(|parent| self.spans.context(parent));
+        if !attributes.is_contextual() {
+            return self.begin_elsewhere(metadata, attributes.parent());
+        }
+        self.scopes
+            .of_metadata(self.number.get(), metadata, |scope| scope.tracer.build(metadata.name()).detached())
+    }
+
+    #[inline(never)]
+    fn begin_elsewhere(&self, metadata: &'static Metadata<'static>, parent: Option<&Id>) -> DetachedSpan {
+        let parent = parent.and_then(|parent| self.spans.context(parent));
         self.scopes.of_metadata(self.number.get(), metadata, |scope| {
             let builder = scope.tracer.build(metadata.name());
-            match &explicit {
+            match &parent {
                 Some(parent) => builder.parent(parent).detached(),
-                None if attributes.is_contextual() => builder.detached(),
                 // a parent that a filter has kept from this layer is none
                 None => builder.root().detached(),
             }
         })
+    }
+
+    /// Whether spans say more than their fields do.
+    #[inline]
+    fn describes_spans(&self) -> bool {
+        self.location | self.threads | self.level || self.tells_target()
     }
 
     fn describe(&self, span: &mut DetachedSpan, metadata: &Metadata<'_>) {

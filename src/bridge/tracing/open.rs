@@ -17,16 +17,33 @@ use crate::tracer::DetachedSpan;
 
 /// More threads than this hardly ever look for spans at once; a power of two.
 const SHARDS: usize = 32;
+/// Places of a shard; a power of two. Few programs have more than some hundred spans open.
+const PLACES: usize = 16;
 
 /// All spans of a layer that are open. A forked child starts with none: those of its parent are the parent's to send.
-pub(super) struct OpenSpans(PerProcess<Shards>);
+pub(super) struct OpenSpans(PerProcess<Box<Shards>>);
 
 type Shards = [Shard; SHARDS];
 
 /// Apart from its neighbours in memory, so that threads do not slow each other down.
 #[derive(Default)]
 #[repr(align(64))]
-struct Shard(Mutex<HashMap<u64, OpenSpan, BuildHasherDefault<IdHasher>>>);
+struct Shard(Mutex<Spans>);
+
+/// Spans by their ids. Each id has its place, and nobody has to search unless two open spans have the same.
+#[derive(Default)]
+struct Spans {
+    places: [Place; PLACES],
+    /// Those whose place was taken.
+    others: HashMap<u64, OpenSpan, BuildHasherDefault<IdHasher>>,
+}
+
+#[derive(Default)]
+struct Place {
+    /// Of the span that is or was here; no span has 0.
+    id: u64,
+    open: Option<OpenSpan>,
+}
 
 /// A span, and what is kept beside it.
 pub(super) struct OpenSpan {
@@ -36,7 +53,7 @@ pub(super) struct OpenSpan {
 
 impl OpenSpans {
     pub(super) fn new() -> Self {
-        Self(PerProcess::new(Shards::default()))
+        Self(PerProcess::new(Box::default()))
     }
 
     #[inline]
@@ -47,14 +64,14 @@ impl OpenSpans {
 
     #[inline]
     pub(super) fn remove(&self, id: &Id) -> Option<OpenSpan> {
-        self.shard(id).remove(&id.into_u64())
+        self.shard(id).remove(id.into_u64())
     }
 
     /// Does something to an open span; `None` if it is not one of this layer. Nothing but the span is touched: no code of
     /// the program runs.
     #[inline]
     pub(super) fn with<T>(&self, id: &Id, work: impl FnOnce(&mut OpenSpan) -> T) -> Option<T> {
-        self.shard(id).get_mut(&id.into_u64()).map(work)
+        self.shard(id).get_mut(id.into_u64()).map(work)
     }
 
     /// What identifies a span to others.
@@ -63,8 +80,8 @@ impl OpenSpans {
     }
 
     #[inline]
-    fn shard(&self, id: &Id) -> MutexGuard<'_, HashMap<u64, OpenSpan, BuildHasherDefault<IdHasher>>> {
-        let shards = self.0.get_or_renew(Shards::default);
+    fn shard(&self, id: &Id) -> MutexGuard<'_, Spans> {
+        let shards = self.0.get_or_renew(Box::default);
         shards[shard_of(id)].0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -73,7 +90,7 @@ impl OpenSpans {
 /// is nothing left but by a `reload::Layer`: other subscribers stay until their last span is closed.
 impl Drop for OpenSpans {
     fn drop(&mut self) {
-        let left = self.0.get().into_iter().flatten();
+        let left = self.0.get().into_iter().flat_map(|shards| shards.iter());
         context::quietly(|| {
             left.for_each(|shard| {
                 drop(mem::take(&mut *shard.0.lock().unwrap_or_else(PoisonError::into_inner)))
@@ -82,10 +99,68 @@ impl Drop for OpenSpans {
     }
 }
 
-/// By the uppermost bits of the product, to which all bits of the id are spread: those that tell threads apart are high.
+impl Spans {
+    /// The span that had this id before, if it was not removed.
+    #[inline]
+    fn insert(&mut self, id: u64, open: OpenSpan) -> Option<OpenSpan> {
+        let place = &mut self.places[place_of(id)];
+        if place.open.is_some() || !self.others.is_empty() {
+            return self.insert_beside(id, open);
+        }
+        *place = Place { id, open: Some(open) };
+        None
+    }
+
+    #[inline(never)]
+    fn insert_beside(&mut self, id: u64, open: OpenSpan) -> Option<OpenSpan> {
+        if let Some(before) = self.get_mut(id) {
+            return Some(mem::replace(before, open));
+        }
+        let place = &mut self.places[place_of(id)];
+        match place.open {
+            Some(_) => self.others.insert(id, open),
+            None => {
+                *place = Place { id, open: Some(open) };
+                None
+            }
+        }
+    }
+
+    #[inline]
+    fn get_mut(&mut self, id: u64) -> Option<&mut OpenSpan> {
+        let place = &mut self.places[place_of(id)];
+        match &mut place.open {
+            Some(open) if place.id == id => Some(open),
+            _ if self.others.is_empty() => None,
+            _ => self.others.get_mut(&id),
+        }
+    }
+
+    #[inline]
+    fn remove(&mut self, id: u64) -> Option<OpenSpan> {
+        let place = &mut self.places[place_of(id)];
+        match place.id == id && place.open.is_some() {
+            true => place.open.take(),
+            false if self.others.is_empty() => None,
+            false => self.others.remove(&id),
+        }
+    }
+}
+
 #[inline]
 fn shard_of(id: &Id) -> usize {
-    (spread(id.into_u64()) >> (u64::BITS - SHARDS.trailing_zeros())) as usize
+    place_among_all(id.into_u64()) / PLACES
+}
+
+#[inline]
+fn place_of(id: u64) -> usize {
+    place_among_all(id) % PLACES
+}
+
+/// By the uppermost bits of the product, to which all bits of the id are spread: those that tell threads apart are high.
+#[inline]
+fn place_among_all(id: u64) -> usize {
+    (spread(id) >> (u64::BITS - (SHARDS * PLACES).trailing_zeros())) as usize
 }
 
 /// Ids are numbers already; they only need to be spread.
@@ -165,6 +240,45 @@ mod tests {
     use tracing::dispatcher::{self, Dispatch};
 
     use super::*;
+    use crate::{Config, Telemetry};
+
+    fn open(telemetry: &Telemetry, name: &str) -> OpenSpan {
+        OpenSpan { span: telemetry.tracer("shop").build(name).detached(), activity: None }
+    }
+
+    #[test]
+    fn any_number_of_spans_can_be_open() {
+        let (telemetry, spans) = (Telemetry::start(Config::new()).unwrap(), OpenSpans::new());
+        let ids = || (1..=(4 * SHARDS * PLACES) as u64).map(Id::from_u64);
+        let mut contexts = HashMap::new();
+        for id in ids() {
+            let mut open = open(&telemetry, "one of many");
+            contexts.insert(id.into_u64(), open.span.context().clone());
+            spans.insert(&id, open);
+        }
+        let (odd, even): (Vec<_>, Vec<_>) = ids().partition(|id| id.into_u64() % 2 == 1);
+        assert!(odd.iter().all(|id| spans.remove(id).is_some()));
+        assert!(odd.iter().all(|id| spans.context(id).is_none() && spans.remove(id).is_none()));
+        for id in even {
+            assert_eq!(spans.context(&id).as_ref(), contexts.get(&id.into_u64()));
+            assert!(spans.remove(&id).is_some());
+        }
+    }
+
+    #[test]
+    fn a_span_takes_the_place_of_one_with_its_id() {
+        let (telemetry, spans) = (Telemetry::start(Config::new()).unwrap(), OpenSpans::new());
+        for id in (1..=(4 * SHARDS * PLACES) as u64).map(Id::from_u64) {
+            spans.insert(&id, open(&telemetry, "first"));
+            let mut second = open(&telemetry, "second");
+            let context = second.span.context().clone();
+            spans.insert(&id, second);
+            assert_eq!(spans.context(&id), Some(context));
+        }
+        for id in (1..=(4 * SHARDS * PLACES) as u64).map(Id::from_u64) {
+            assert!(spans.remove(&id).is_some() && spans.remove(&id).is_none());
+        }
+    }
 
     #[test]
     fn spans_of_threads_that_do_the_same_lie_apart() {

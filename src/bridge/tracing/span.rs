@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::fmt;
+use std::mem;
 
 use tracing::field::{Field, Visit};
 
@@ -26,7 +27,10 @@ impl Unborn {
 
     #[inline]
     pub(super) fn born(mut self) -> Option<DetachedSpan> {
-        self.0.take()
+        let span = self.0.take();
+        // nothing is left that could be discarded
+        mem::forget(self);
+        span
     }
 }
 
@@ -45,12 +49,12 @@ pub(super) struct FieldsOf<'a> {
 impl Visit for FieldsOf<'_> {
     #[inline]
     fn record_bool(&mut self, field: &Field, value: bool) {
-        self.span.set(field.name(), value);
+        self.span.set_at_start(field.name(), value);
     }
 
     #[inline]
     fn record_i64(&mut self, field: &Field, value: i64) {
-        self.span.set(field.name(), value);
+        self.span.set_at_start(field.name(), value);
     }
 
     #[inline]
@@ -82,12 +86,16 @@ impl Visit for FieldsOf<'_> {
 
     #[inline]
     fn record_f64(&mut self, field: &Field, value: f64) {
-        self.span.set(field.name(), value);
+        self.span.set_at_start(field.name(), value);
     }
 
     #[inline]
     fn record_str(&mut self, field: &Field, value: &str) {
-        set_text(self.span, field.name(), value);
+        let name = field.name();
+        match is_order(name) {
+            true => obey(self.span, name, value),
+            false => self.span.set_at_start(name, value),
+        }
     }
 
     fn record_error(&mut self, field: &Field, value: &(dyn Error + 'static)) {
@@ -135,24 +143,29 @@ pub(super) fn set_error(name: &str, error: &ErrorText<'_>, mut set: impl FnMut(&
     set(&chain_key(name), Value::Strs(&error.causes()));
 }
 
-#[inline]
 fn set_text(span: &mut DetachedSpan, name: &str, text: &str) {
-    match name.strip_prefix("otel.") {
-        Some(order) => obey(span, name, order, text),
-        None => _ = span.set(name, text),
+    match is_order(name) {
+        true => obey(span, name, text),
+        false => _ = span.set(name, text),
     }
 }
 
-/// A field that is an order rather than an attribute.
+/// Whether a field may be an order rather than an attribute.
+#[inline]
+fn is_order(name: &str) -> bool {
+    name.starts_with("otel.")
+}
+
 #[cold]
-fn obey(span: &mut DetachedSpan, name: &str, order: &str, text: &str) {
-    match order {
-        "name" => _ = span.rename(text),
-        "kind" => kind(text).into_iter().for_each(|kind| _ = span.kind(kind)),
-        "status_code" if text.eq_ignore_ascii_case("ok") => _ = span.status(Status::Ok),
-        "status_code" if text.eq_ignore_ascii_case("error") => span.status_unless_set(Status::Error("")),
-        "status_code" => {}
-        "status_message" | "status_description" => _ = span.status(Status::Error(text)),
+#[inline(never)]
+fn obey(span: &mut DetachedSpan, name: &str, text: &str) {
+    match name {
+        "otel.name" => _ = span.rename(text),
+        "otel.kind" => kind(text).into_iter().for_each(|kind| _ = span.kind(kind)),
+        "otel.status_code" if text.eq_ignore_ascii_case("ok") => _ = span.status(Status::Ok),
+        "otel.status_code" if text.eq_ignore_ascii_case("error") => span.status_unless_set(Status::Error("")),
+        "otel.status_code" => {}
+        "otel.status_message" | "otel.status_description" => _ = span.status(Status::Error(text)),
         _ => _ = span.set(name, text),
     }
 }
