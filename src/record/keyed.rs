@@ -225,8 +225,8 @@ impl Keyed {
         let Some(attribute) = Attribute::new(key, value, Some(self.value_length)) else { return false };
         let tag = self.fields.tag;
         let is_it = |field: &[u8]| field[0] == tag && key_of_field(field) == key.as_bytes();
-        let may_be_there = mark.is_in(self.fields.seen) && self.has_hash_of(key);
-        if !(may_be_there && self.remove(is_it)) && !self.fields.add(mark) {
+        let is_replaced = mark.is_in(self.fields.seen) && self.has_hash_of(key) && self.remove(is_it);
+        if !is_replaced && !self.fields.add(mark) {
             return false;
         }
         let Some(mut out) = self.buffer.claim(attribute.field_len()) else { return false };
@@ -317,7 +317,7 @@ impl Mark {
     fn of(key: &[u8]) -> Self {
         match key {
             [] => Self(Self::OF_NO_KEY),
-            key => Self(1 << (u64::from(hash(key)) * u64::from(Self::COUNT) >> 32)),
+            key => Self(1 << ((u64::from(hash(key)) * u64::from(Self::COUNT)) >> 32)),
         }
     }
 

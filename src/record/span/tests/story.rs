@@ -84,6 +84,7 @@ impl Story {
         };
         record.limit(limits, max_bytes);
         record.begin(&head);
+        watch(record);
         for step in &self.steps {
             match step {
                 Step::Set((key, value)) => record.set(key, *value),
