@@ -40,8 +40,9 @@ pub(super) struct Open {
 
 impl Shards {
     pub(super) fn new() -> Self {
-        let threads = std::thread::available_parallelism().map_or(1, usize::from);
-        let count = threads.next_power_of_two().min(MOST_SHARDS);
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        // more than there are cores: a thread that is stopped in the middle of an append holds up few others
+        let count = (4 * cores).next_power_of_two().min(MOST_SHARDS);
         Self((0..count).map(|_| Shard::default()).collect())
     }
 
