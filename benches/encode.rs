@@ -19,7 +19,7 @@ use support::allocations::{self, CountingAllocator};
 use support::arguments::{Part, Task};
 use support::table::{Table, hundredths, whole};
 use support::workload::{self, ATTRIBUTES, PATIENCE, TRACE, Workload, text};
-use support::{Error, callgrind, child, publish};
+use support::{Error, callgrind, child};
 
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
@@ -43,7 +43,6 @@ fn main() -> Result<(), Error> {
 }
 
 fn measure(sizes: &Sizes) -> Result<(), Error> {
-    publish::prepare(&["encode"])?;
     let receiver = Receiver::builder().keep_bytes(0).start()?;
     let mut contenders: [(Figures, Box<dyn Contender>); 3] = [
         (
@@ -91,7 +90,7 @@ fn measure(sizes: &Sizes) -> Result<(), Error> {
     if let Some(reason) = skipped {
         println!("  instructions SKIPPED: {reason}\n");
     }
-    publish::table("encode", &table)
+    Ok(())
 }
 
 struct Figures {

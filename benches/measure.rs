@@ -16,7 +16,7 @@ use support::calls::{self, CALLS, Call};
 use support::program::{Play, Seen};
 use support::table::{Table, hundredths, tenths, whole};
 use support::workload::{self, PATIENCE, text};
-use support::{Error, arrival, callgrind, publish};
+use support::{Error, arrival, callgrind};
 
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
@@ -50,7 +50,6 @@ fn play(part: &Part) -> Result<(), Error> {
 }
 
 fn measure(sizes: &Sizes) -> Result<(), Error> {
-    publish::prepare(&["measure", "contention"])?;
     let mut seen = vec![Seen::NOTHING; CALLS.len()];
     for _ in 0..sizes.rounds {
         for (call, seen) in CALLS.iter().zip(&mut seen) {
@@ -71,7 +70,6 @@ fn measure(sizes: &Sizes) -> Result<(), Error> {
     if let Some(reason) = missing {
         println!("  instructions SKIPPED: {reason}");
     }
-    publish::table("measure", &table)?;
     contention(sizes)
 }
 
@@ -104,7 +102,7 @@ fn contention(sizes: &Sizes) -> Result<(), Error> {
     table.print(&format!(
         "contention: wall time for each addition, all threads together, {processors} processors"
     ));
-    publish::table("contention", &table)
+    Ok(())
 }
 
 /// Not the best: that is the round in which the threads happened to run one after the other.

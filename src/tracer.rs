@@ -209,6 +209,11 @@ impl Span {
         Self { open, entered: Some(entered), context: OnceCell::new(), not_send: PhantomData }
     }
 
+    /// The same, where the stack may be gone before somebody asks and nothing else has all of the context.
+    fn entered_with(open: Option<Box<OpenSpan>>, entered: Entered, context: SpanContext) -> Self {
+        Self { open, entered: Some(entered), context: OnceCell::from(context), not_send: PhantomData }
+    }
+
     /// One that is not current, as the thread cannot have one.
     #[cold]
     fn alone(open: Option<Box<OpenSpan>>, context: SpanContext) -> Self {

@@ -148,7 +148,7 @@ impl Worker {
                 },
             };
             if self.queue.wake_at(wake_at) {
-                self.queue.wake_at(WakeAt::NEVER);
+                self.queue.stay_awake();
                 continue;
             }
             let until = until.into_iter().chain(self.state.push.next).min();
@@ -156,7 +156,7 @@ impl Worker {
                 Some(then) => self.listen(then),
                 None => self.listen_idly(now),
             };
-            self.queue.wake_at(WakeAt::NEVER);
+            self.queue.stay_awake();
             match call {
                 Call::Stop(by) => self.state.stop_by = Some(by),
                 Call::Flush(done) => self.state.flushes.push(done),

@@ -61,3 +61,14 @@ fn the_limits_are_those_of_the_defaults() {
     let log = format!("| log record | {} attributes", standpipe::LogLimits::default().attributes);
     assert!(README.contains(&log), "the README does not say {log:?}");
 }
+
+#[test]
+fn every_place_for_figures_has_been_filled_by_its_benchmark() {
+    let places: Vec<&str> = README.split("<!-- figures: ").skip(1).collect();
+    assert!(places.len() >= 10, "there are {} places", places.len());
+    for place in places {
+        let (name, rest) = place.split_once(" -->").expect(place);
+        let (figures, _) = rest.split_once("<!-- end of figures -->").expect(name);
+        assert!(figures.contains("|---|") && figures.contains("rustc 1."), "{name} is empty");
+    }
+}

@@ -32,6 +32,9 @@ pub(crate) fn versions(folder: &Path) -> Result<Result<Vec<Committed>, String>, 
     }
     // a merge brings in what has been said on its branch
     let listed = git(folder, &["log", "--first-parent", "--format=%H", "--", FILE])?;
+    if !listed.status.success() {
+        return Err(format!("git log: {}", String::from_utf8_lossy(&listed.stderr).trim_end()).into());
+    }
     let mut versions = Vec::new();
     for commit in text(&listed)?.lines() {
         let shown = git(folder, &["show", &format!("{commit}:./{FILE}")])?;

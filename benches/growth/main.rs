@@ -64,7 +64,7 @@ const SMOKE: Sizes = Sizes {
 };
 
 fn main() -> Result<(), Error> {
-    match Task::from_command_line()? {
+    match Task::with_choice(&[])?.0 {
         Task::Play(part) => programs::play(&part),
         Task::Measure { smoke } => {
             publish::prepare(&[NAME])?;

@@ -30,8 +30,11 @@ impl Task {
     /// Reads the command line. Without cargo's `--bench`, as in `cargo test --benches`, it is a smoke run.
     ///
     /// # Errors
-    /// When there is an argument that means nothing.
+    /// When there is an argument that means nothing here.
     pub(crate) fn from_command_line() -> Result<Self, Error> {
+        if is_for_readme() {
+            return Err(format!("{README}: the README has no place for this").into());
+        }
         Ok(Self::with_choice(&[])?.0)
     }
 

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use super::decimal;
 use super::error::Fault;
 
 const EXAMPLE: &str = "write a whole number and one unit (d, h, m, s or ms), like \"90s\"";
@@ -45,7 +44,7 @@ pub(super) fn parse_go(text: &str) -> Result<Duration, Fault> {
         let (number, after) = rest.split_at(digits);
         let letters = after.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(after.len());
         let (unit, after) = after.split_at(letters);
-        let number = decimal::parse(number).ok_or_else(malformed)?;
+        let number: f64 = number.parse().map_err(|_| malformed())?;
         if unit.is_empty() {
             return Err(Fault::new("has no unit", format!("write \"{text}s\" for seconds")));
         }

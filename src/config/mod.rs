@@ -8,7 +8,6 @@
 //! ```
 
 mod connection;
-mod decimal;
 mod document;
 mod duration;
 mod endpoint;

@@ -41,14 +41,13 @@ struct Unsampled {
     spans: u64,
 }
 
-/// The innermost span of this thread, and its clock.
+/// The innermost span of this thread.
 #[inline]
-pub(crate) fn current() -> Option<(SpanContext, Option<Clock>)> {
+pub(crate) fn current() -> Option<SpanContext> {
     STACK
         .try_with(|stack| {
             let stack = stack.try_borrow().ok()?;
-            let frame = stack.top()?;
-            Some((frame.context.clone(), frame.clock))
+            Some(stack.top()?.context.clone())
         })
         .ok()
         .flatten()
@@ -80,7 +79,7 @@ pub(crate) fn enter(context: &SpanContext, clock: Option<Clock>) -> Option<Enter
 }
 
 /// Lets `work` see and change what the thread is in; that is `None` if the thread is at its end, or does so already:
-/// the program's allocator, which makes room for records, may make some of its own.
+/// the program's allocator, which makes room for records, may make some of its own. They belong to no span.
 #[inline]
 pub(crate) fn with_stack<T>(work: impl Fn(Option<&mut Stack>) -> T) -> T {
     let done = STACK.try_with(|stack| Some(work(Some(&mut *stack.try_borrow_mut().ok()?))));
@@ -129,7 +128,7 @@ impl Entered {
         });
     }
 
-    /// What the span shares with the others in its place; `None` only while the thread ends.
+    /// What the span shares with the others in its place; `None` while the thread ends, or where the stack is in use.
     pub(crate) fn context(&self) -> Option<SpanContext> {
         STACK
             .try_with(|stack| {

@@ -50,7 +50,7 @@ impl SpanContext {
     /// assert_eq!(SpanContext::current(), None);
     /// ```
     pub fn current() -> Option<Self> {
-        current::current().map(|(context, _)| context)
+        current::current()
     }
 
     /// Makes this the thread's current context until the guard is dropped: spans that are started here become its

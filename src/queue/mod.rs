@@ -2,7 +2,8 @@
 //!
 //! A caller copies its framed record into the open chunk of its shard, under a lock that it shares
 //! with few others; full chunks cross a bounded channel. So a record costs a copy and no allocation,
-//! and the worker moves chunks, not records.
+//! and the worker moves chunks, not records. Room in the queue is taken ahead, for the shard's next records, too, and
+//! called in where somebody finds none left.
 
 mod door;
 mod level;
@@ -26,6 +27,8 @@ const CHUNK_BYTES: usize = 32 << 10;
 /// What a shard takes of the queue's room ahead of its records, at most.
 const MOST_RECORDS_AHEAD: usize = 64;
 const MOST_BYTES_AHEAD: usize = 16 << 10;
+/// How often room that was taken ahead is called in for a record.
+const MOST_CALLS: usize = 3;
 /// Empty chunks that an idle program keeps.
 const IDLE_SPARES: usize = 2;
 
@@ -103,6 +106,8 @@ impl Queue {
             drop(open);
             return self.turn_away(scope, Refusal::AfterShutdown, records);
         }
+        // before the level rises: whoever then finds it too high looks here, and waits for the lock
+        shard.expect_room();
         if let Some(raised) = self.raise(records, frame.len()) {
             let left_over = shard.keep_room(&mut open, raised.ahead);
             self.level.fall(left_over.records, left_over.bytes);
@@ -110,6 +115,7 @@ impl Queue {
             drop(open);
             return self.float.lift(raised);
         }
+        shard.note_room(&open);
         drop(open);
         self.push_after_waiting(shard, scope, frame, records);
     }
@@ -152,7 +158,8 @@ impl Queue {
         }
     }
 
-    /// Gives up the room that callers have taken ahead, so that the level is exact.
+    /// Gives up the room that callers have taken ahead: but for what they take meanwhile, the level is then that of the
+    /// records.
     fn call_in(&self, which: impl Fn(&Shard) -> bool) {
         let mut is_more = false;
         self.shards.take_room(which, |room| {
@@ -198,10 +205,15 @@ impl Queue {
 
     /// Makes room for records if there is any, though others may have taken it ahead.
     fn rise_exactly(&self, records: usize, bytes: usize) -> Option<Raised> {
-        self.level.rise_by(records, bytes).or_else(|| {
-            self.call_in(Shard::has_room);
-            self.level.rise_by(records, bytes)
-        })
+        let rise = || self.level.rise_by(records, bytes);
+        // more than once: what is called in may be taken ahead again by somebody who was quicker
+        let called_in = || {
+            (0..MOST_CALLS).find_map(|_| {
+                self.call_in(Shard::has_room);
+                rise()
+            })
+        };
+        rise().or_else(called_in)
     }
 
     /// All records that were accepted, by signal.
@@ -223,6 +235,11 @@ impl Queue {
     pub(crate) fn wake_at(&self, wake_at: WakeAt) -> bool {
         self.float.set(wake_at);
         wake_at.is_reached(self.level()) || self.door.is_queued_up()
+    }
+
+    /// Asks for no note: the worker is awake.
+    pub(crate) fn stay_awake(&self) {
+        self.float.set(WakeAt::NEVER);
     }
 
     /// Whether a wait now would end in a stall or a loss.

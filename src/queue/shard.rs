@@ -99,10 +99,21 @@ impl Shard {
         self.has_room.load(Ordering::SeqCst)
     }
 
+    /// Says that there may soon be room in it.
+    pub(super) fn expect_room(&self) {
+        self.has_room.store(true, Ordering::SeqCst);
+    }
+
+    /// Says whether there is.
+    pub(super) fn note_room(&self, open: &Open) {
+        self.has_room.store(open.room != Room::default(), Ordering::SeqCst);
+    }
+
     /// Keeps room for the next records; gives what was left of the room before.
     pub(super) fn keep_room(&self, open: &mut Open, room: Room) -> Room {
-        self.has_room.store(true, Ordering::SeqCst);
-        mem::replace(&mut open.room, room)
+        let left_over = mem::replace(&mut open.room, room);
+        self.note_room(open);
+        left_over
     }
 }
 
@@ -117,22 +128,18 @@ impl Open {
     #[inline(always)]
     pub(super) fn append(&mut self, scope: &Arc<Scope>, frame: &[u8], records: usize, queue: &Queue) {
         let signal = scope.signal as usize;
-        self.accepted[signal] += records as u64;
         match &mut self.chunks[signal] {
             Some(chunk) if chunk.len() + frame.len() <= CHUNK_BYTES => chunk.append(scope, frame, records),
             _ => self.append_to_next(scope, frame, records, queue),
         }
+        self.accepted[signal] += records as u64;
     }
 
     #[cold]
     fn append_to_next(&mut self, scope: &Arc<Scope>, frame: &[u8], records: usize, queue: &Queue) {
         let open = &mut self.chunks[scope.signal as usize];
-        // an empty one is as good as any for what is larger than all
-        let full = open.take_if(|chunk| !chunk.is_empty());
         // one that finds no place is filled further
-        if let Some(refused) = full.and_then(|chunk| queue.hand_over(chunk)) {
-            *open = Some(refused);
-        }
+        *open = open.take().and_then(|full| queue.hand_over(full));
         open.get_or_insert_with(|| queue.fresh_chunk(scope.signal)).append(scope, frame, records);
     }
 }

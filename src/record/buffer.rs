@@ -56,8 +56,11 @@ impl Buffer {
         self.storage.get(from..self.len).unwrap_or_default()
     }
 
-    /// Bytes that were written.
+    /// Bytes that were written; `None` if they may not be what they should, as there was no room.
     pub(crate) fn read<const COUNT: usize>(&self, from: usize) -> Option<[u8; COUNT]> {
+        if self.outgrown {
+            return None;
+        }
         self.storage.get(from..self.len)?.first_chunk().copied()
     }
 

@@ -24,8 +24,8 @@ pub(super) struct Keyed {
 struct Fields {
     /// The marks of all keys: one whose mark is not here is new.
     seen: u64,
-    /// Attributes whose mark was here before them. So few that there may be one more for each mark that is not: who has a
-    /// new mark is let in without being counted.
+    /// Attributes beyond one for each mark, wrapping. As long as there may be one for every mark and these, a key with a new
+    /// mark is let in without being counted; beyond that all marks are set, and every key is counted.
     more: u32,
     /// How many attributes there may be.
     most: u32,
@@ -166,6 +166,7 @@ impl Keyed {
         true
     }
 
+    // with the arguments of `put_text`, which then jumps here and needs no stack of its own
     #[cold]
     #[inline(never)]
     fn put_long_text(&mut self, key: &str, mark: Mark, text: &str) {

@@ -80,7 +80,7 @@ impl<'a> SpanBuilder<'a> {
     }
 
     /// Starts the span and makes it the thread's current one until it is dropped. Whether it is recorded is the
-    /// [`Sampler`]'s decision.
+    /// [`Sampler`](crate::Sampler)'s decision.
     #[inline]
     pub fn start(self) -> Span {
         match self {
@@ -116,7 +116,8 @@ impl<'a> SpanBuilder<'a> {
         let open = if context::silenced() { None } else { self.open(span, parent, &mut clock) };
         let context = SpanContext::of(span, parent.and_then(|parent| parent.state.clone()));
         match stack {
-            Some(stack) => Span::entered(open, stack.push(context, clock)),
+            Some(stack) if context.state.is_none() => Span::entered(open, stack.push(context, clock)),
+            Some(stack) => Span::entered_with(open, stack.push(context.clone(), clock), context),
             None => Span::alone(open, context),
         }
     }
@@ -139,7 +140,7 @@ impl<'a> SpanBuilder<'a> {
         let context = judge.context(parent, trace_id, sampled);
         let clock = around.and_then(|frame| frame.clock);
         match stack {
-            Some(stack) => Span::entered(None, stack.push(context, clock)),
+            Some(stack) => Span::entered_with(None, stack.push(context.clone(), clock), context),
             None => Span::alone(None, context),
         }
     }

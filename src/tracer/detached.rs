@@ -122,6 +122,8 @@ impl DetachedSpan {
             own.is_settled = true;
             if !own.context.is_sampled() {
                 self.unrecorded = self.open.take().or(self.unrecorded.take());
+                // it may stay open for long, and nobody will see what was set
+                self.storage_mut().shed_large_record();
             }
         }
     }

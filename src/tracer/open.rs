@@ -20,6 +20,9 @@ pub(super) struct OpenSpan {
     pub(super) own: Belongings,
 }
 
+/// Bytes of a record that is not worth keeping where nobody will see it.
+const LARGE_RECORD: usize = 2 << 10;
+
 thread_local! {
     static POOL: Pool<OpenSpan, 16> = const { Pool::new() };
 }
@@ -77,6 +80,14 @@ impl OpenSpan {
             }
         }
         self.keep();
+    }
+
+    /// Gives back the storage of a record that is large.
+    pub(super) fn shed_large_record(&mut self) {
+        if self.record.capacity() > LARGE_RECORD {
+            self.record = SpanRecord::default();
+            self.record.limit(&self.source.limits, self.source.largest.unwrap_or_default());
+        }
     }
 
     /// Forgets the record.

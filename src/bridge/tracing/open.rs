@@ -33,13 +33,13 @@ struct Shard(Mutex<Spans>);
 /// Spans by their ids. Each id has its place, and nobody has to search unless two open spans have the same.
 #[derive(Default)]
 struct Spans {
-    places: [Place; PLACES],
+    places: [Slot; PLACES],
     /// Those whose place was taken.
     others: HashMap<u64, OpenSpan, BuildHasherDefault<IdHasher>>,
 }
 
 #[derive(Default)]
-struct Place {
+struct Slot {
     /// Of the span that is or was here; no span has 0.
     id: u64,
     open: Option<OpenSpan>,
@@ -107,7 +107,7 @@ impl Spans {
         if place.open.is_some() || !self.others.is_empty() {
             return self.insert_beside(id, open);
         }
-        *place = Place { id, open: Some(open) };
+        *place = Slot { id, open: Some(open) };
         None
     }
 
@@ -120,7 +120,7 @@ impl Spans {
         match place.open {
             Some(_) => self.others.insert(id, open),
             None => {
-                *place = Place { id, open: Some(open) };
+                *place = Slot { id, open: Some(open) };
                 None
             }
         }

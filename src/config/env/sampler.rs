@@ -2,7 +2,6 @@
 
 use super::names;
 use super::reader::{Reader, what_to_write};
-use crate::config::decimal;
 use crate::config::path::quoted;
 use crate::config::{Config, Source};
 use crate::sample::Sampler;
@@ -67,7 +66,7 @@ fn ratio(reader: &mut Reader<'_>) -> f64 {
     let Some(text) = reader.text(names::SAMPLER_ARG) else {
         return 1.0;
     };
-    decimal::parse(text).filter(|ratio| (0.0..=1.0).contains(ratio)).unwrap_or_else(|| {
+    text.parse().ok().filter(|ratio| (0.0..=1.0).contains(ratio)).unwrap_or_else(|| {
         let why = format!("{} is not a share of all traces", quoted(text));
         reader.ignore(names::SAMPLER_ARG, &why, "write 0 to 1, like 0.25");
         1.0

@@ -252,8 +252,9 @@ impl Exporter {
         self.set_in_code(Key::BatchRecords)
     }
 
-    /// Bounds one uncompressed request in bytes; 4032 KiB unless set, 1 KiB to 64 MiB. A request is a second copy
-    /// of its records, so several records together take no more than an eighth of the queue's bytes, but 32 KiB in any case.
+    /// Bounds one uncompressed request in bytes; 4032 KiB unless set, 1 KiB to 64 MiB. A request that
+    /// is compressed is a second copy of its records, so several records together take no more than an eighth of the queue's
+    /// bytes, but 32 KiB in any case.
     #[must_use]
     pub fn batch_bytes(mut self, bytes: usize) -> Self {
         self.batch.bytes = bytes;

@@ -7,7 +7,7 @@ use crate::config::expand::Surroundings;
 use crate::config::node::{Integer, Node, Tree};
 use crate::config::path::{quoted, shortened};
 use crate::config::settings::parse;
-use crate::config::{decimal, duration, size, suggest};
+use crate::config::{duration, size, suggest};
 
 pub(super) const PERCENT_ADVICE: &str = "write a number of percent like 100 or 0.1";
 
@@ -99,7 +99,7 @@ pub(super) fn percent(node: &Node, surroundings: &Surroundings) -> Result<f64, U
         Tree::Float { value, .. } => Ok(*value),
         _ => {
             let text = text(node, surroundings)?;
-            let number = decimal::parse(text.text.trim()).filter(|number| !number.is_nan());
+            let number = text.text.trim().parse::<f64>().ok().filter(|number| !number.is_nan());
             number.ok_or_else(|| text.fault(Fault::new(NO_NUMBER, PERCENT_ADVICE)).into())
         }
     }

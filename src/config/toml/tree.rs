@@ -3,7 +3,6 @@
 use toml::Spanned;
 use toml::de::{DeInteger, DeTable, DeValue};
 
-use crate::config::decimal;
 use crate::config::node::{Field, Integer, Node, Tree};
 
 /// The whole document. Nesting has been bounded before the parser saw it.
@@ -17,7 +16,7 @@ fn node(value: &Spanned<DeValue<'_>>) -> Node {
         DeValue::Integer(number) => Tree::Integer(integer(number)),
         DeValue::Float(number) => Tree::Float {
             written: number.as_str().to_owned(),
-            value: decimal::parse(number.as_str()).unwrap_or(f64::NAN),
+            value: number.as_str().parse().unwrap_or(f64::NAN),
         },
         DeValue::Boolean(truth) => Tree::Bool(*truth),
         DeValue::Datetime(_) => Tree::Date,

@@ -4,7 +4,6 @@ use std::borrow::Cow;
 
 use granit_parser::{ScalarStyle, Tag};
 
-use crate::config::decimal;
 use crate::config::error::Fault;
 use crate::config::node::{Integer, Tree};
 
@@ -153,9 +152,9 @@ fn float(text: &str) -> Option<f64> {
         ".nan" | ".NaN" | ".NAN" if unsigned == text => return Some(f64::NAN),
         _ => {}
     }
-    // elsewhere `inf` and `infinity` are numbers, in YAML they are text
+    // Rust knows words like `inf` and `infinity`, which are text in YAML
     let is_number = unsigned.starts_with(|c: char| c.is_ascii_digit() || c == '.');
-    if is_number { decimal::parse(text) } else { None }
+    if is_number { text.parse().ok() } else { None }
 }
 
 #[cfg(test)]

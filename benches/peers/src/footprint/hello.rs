@@ -52,7 +52,7 @@ const ROWS: [Row; 22] = [
     standpipe("grpc", "standpipe, grpc"),
     standpipe("tls", "standpipe, tls"),
     standpipe("usual", "standpipe with its default features").cold(),
-    standpipe("usual,file", "the same, set up by a TOML file"),
+    standpipe("usual,file", "standpipe, default features, TOML file"),
     standpipe("yaml", "standpipe, yaml, set up by a file"),
     standpipe("console", "standpipe, console"),
     standpipe("tracing", "standpipe, tracing"),

@@ -51,7 +51,9 @@ fn socket(setup: &Setup) -> Result<Pipe, Error> {
         // an answer has a head and nothing else
         while line != "\r\n" {
             line.clear();
-            answers.read_line(&mut line)?;
+            if answers.read_line(&mut line)? == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
         }
         Ok(())
     };
