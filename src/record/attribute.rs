@@ -252,6 +252,12 @@ pub(super) fn short_len(key: &str, value: impl ShortValue) -> usize {
     4 + key.len() + value.field_len()
 }
 
+/// Whether the body of an attribute, with lengths of one byte, has this key.
+#[inline]
+pub(super) fn is_short_with_key(body: &[u8], key: &str) -> bool {
+    matches!(body, [_, len, rest @ ..] if usize::from(*len) == key.len() && rest.starts_with(key.as_bytes()))
+}
+
 /// The key of an attribute field as [`Attribute::write`] and [`write_short`] write it.
 pub(super) fn key_of_field(field: &[u8]) -> &[u8] {
     let key = || {

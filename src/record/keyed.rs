@@ -1,7 +1,7 @@
 //! The attributes of a record, each key once, in the bytes of the record itself.
 
 use super::Value;
-use super::attribute::{Attribute, ShortValue, key_of_field, short_len, write_short};
+use super::attribute::{Attribute, ShortValue, is_short_with_key, key_of_field, short_len, write_short};
 use super::buffer::{Buffer, Nested, frames};
 
 /// A record's bytes, and what must be known to set its attributes: of a key set twice the last value counts.
@@ -10,8 +10,6 @@ pub(super) struct Keyed {
     pub(super) buffer: Buffer,
     /// What is being written: the part that is open, or the record.
     fields: Fields,
-    /// The hashes of its keys, as far as somebody had to know.
-    hashes: Vec<u32>,
     /// The most characters of a string, in the record and its parts; the largest number if there is no limit.
     value_length: usize,
     pub(super) dropped: u32,
@@ -31,8 +29,6 @@ struct Fields {
     most: u32,
     /// From here on all fields are length-delimited and have a tag of one byte.
     start: u32,
-    /// Up to here their keys are in the list of hashes.
-    hashed_to: u32,
     /// Of an attribute.
     tag: u8,
 }
@@ -41,7 +37,7 @@ impl Fields {
     #[inline]
     fn new(tag: u8, most: u32, start: usize) -> Self {
         let start = start as u32;
-        let fields = Self { seen: Mark::OF_NO_KEY, more: 0, most, start, hashed_to: start, tag };
+        let fields = Self { seen: Mark::OF_NO_KEY, more: 0, most, start, tag };
         if most < Mark::COUNT { fields.counted() } else { fields }
     }
 
@@ -55,20 +51,16 @@ impl Fields {
         (self.seen.count_ones() - 1).wrapping_add(self.more)
     }
 
-    /// Makes room for another attribute; false if there are as many as there may be.
-    fn add(&mut self, mark: Mark) -> bool {
-        if self.count() >= self.most {
-            return false;
-        }
+    /// Counts another attribute.
+    fn add(&mut self, mark: Mark) {
         if !mark.is_in(self.seen) {
             self.seen = mark.added_to(self.seen);
-            return true;
+            return;
         }
         self.more = self.more.wrapping_add(1);
         if self.seen != Mark::ALL && Mark::COUNT + self.more > self.most {
             *self = self.counted();
         }
-        true
     }
 }
 
@@ -170,13 +162,31 @@ impl Keyed {
     #[cold]
     #[inline(never)]
     fn put_long_text(&mut self, key: &str, mark: Mark, text: &str) {
-        self.put_any(key, mark, Value::Str(text));
+        if text.len() > self.value_length || !self.put_beside(key, mark, text) {
+            self.put_any(key, mark, Value::Str(text));
+        }
     }
 
     #[cold]
     #[inline(never)]
     fn put_long_int(&mut self, key: &str, mark: Mark, number: i64) {
-        self.put_any(key, mark, Value::Int(number));
+        if !self.put_beside(key, mark, number) {
+            self.put_any(key, mark, Value::Int(number));
+        }
+    }
+
+    /// As [`put_short`](Self::put_short), for a key that is new though another one has left its mark.
+    #[inline(always)]
+    fn put_beside(&mut self, key: &str, mark: Mark, value: impl ShortValue) -> bool {
+        let len = short_len(key, value);
+        let is_one_more = self.fields.count() < self.fields.most && !key.is_empty();
+        if len >= 0x80 || !is_one_more || self.has(key) {
+            return false;
+        }
+        let Some(mut out) = self.buffer.claim_ready(len) else { return false };
+        self.fields.add(mark);
+        write_short(self.fields.tag, key, value, &mut out);
+        true
     }
 
     #[inline(never)]
@@ -216,7 +226,7 @@ impl Keyed {
     #[inline(never)]
     fn close(&mut self) {
         if let Some(part) = self.part.take() {
-            self.fields = Fields { hashed_to: part.around.start, ..part.around };
+            self.fields = part.around;
             self.write_count(part.dropped_tag, part.dropped);
             self.buffer.close(&part.nested);
         }
@@ -226,9 +236,11 @@ impl Keyed {
         let Some(attribute) = Attribute::new(key, value, Some(self.value_length)) else { return false };
         let tag = self.fields.tag;
         let is_it = |field: &[u8]| field[0] == tag && key_of_field(field) == key.as_bytes();
-        let is_replaced = mark.is_in(self.fields.seen) && self.has_hash_of(key) && self.remove(is_it);
-        if !is_replaced && !self.fields.add(mark) {
-            return false;
+        if !(mark.is_in(self.fields.seen) && self.remove(is_it)) {
+            if self.fields.count() >= self.fields.most {
+                return false;
+            }
+            self.fields.add(mark);
         }
         let Some(mut out) = self.buffer.claim(attribute.field_len()) else { return false };
         attribute.write(tag, &mut out);
@@ -273,19 +285,22 @@ impl Keyed {
     /// How much storage the record holds on to.
     #[inline]
     pub(super) fn capacity(&self) -> usize {
-        self.buffer.capacity() + self.hashes.capacity() * size_of::<u32>()
+        self.buffer.capacity()
     }
 
-    /// Whether a key that is there has the same hash. A record with many attributes is not gone through for each of them.
-    fn has_hash_of(&mut self, key: &str) -> bool {
-        let Fields { start, hashed_to, tag, .. } = self.fields;
-        if hashed_to == start {
-            self.hashes.clear();
+    /// Whether there is an attribute with this key in what is being written.
+    fn has(&self, key: &str) -> bool {
+        let tag = self.fields.tag;
+        let mut fields = self.buffer.bytes(self.fields.start as usize);
+        // nearly all of them say their lengths in one byte each
+        while let [field_tag, len @ 0..0x80, rest @ ..] = fields {
+            let Some((body, next)) = rest.split_at_checked(usize::from(*len)) else { return false };
+            if *field_tag == tag && is_short_with_key(body, key) {
+                return true;
+            }
+            fields = next;
         }
-        let fields = frames(self.buffer.bytes(hashed_to as usize)).filter(|field| field[0] == tag);
-        self.hashes.extend(fields.map(|field| hash(key_of_field(field))));
-        self.fields.hashed_to = self.buffer.position() as u32;
-        self.hashes.contains(&hash(key.as_bytes()))
+        frames(fields).any(|field| field[0] == tag && key_of_field(field) == key.as_bytes())
     }
 
     /// Takes out the first field of what is being written of which this is true, and says whether there was one. What
@@ -295,7 +310,6 @@ impl Keyed {
         match self.buffer.find_field(self.fields.start as usize, is_it) {
             Some(at) => {
                 self.buffer.remove_field(at);
-                self.fields.hashed_to = self.fields.start;
                 true
             }
             None => false,
