@@ -9,7 +9,7 @@ use super::{ALL, Contender, Order};
 use crate::support::Error;
 use crate::support::workload::{ATTRIBUTES, PATIENCE, Workload, finish, start};
 
-/// Longer than any run: requests leave when they are full.
+/// Longer than any run: requests leave when they are flushed.
 const LONG: Duration = Duration::from_secs(3600);
 
 pub(super) const GRPC: Contender = Contender {
@@ -29,11 +29,12 @@ pub(super) const HTTP: Contender = Contender {
 
 fn send(order: &Order, exporter: Exporter) -> Result<Spent, Error> {
     let compression = if order.is_compressed { Compression::Gzip } else { Compression::None };
-    let linger = if order.spans == 1 { Duration::ZERO } else { LONG };
+    // one by one as they come, or when they are flushed: a request that leaves when it is full may leave with a few less
+    let (linger, most) = if order.spans == 1 { (Duration::ZERO, 1) } else { (LONG, 2 * order.spans) };
     let exporter = exporter
         .throttle(Duration::ZERO)
         .linger(linger)
-        .batch_records(usize::try_from(order.spans)?)
+        .batch_records(usize::try_from(most)?)
         .compression(compression);
     let telemetry = start(exporter)?;
     let workload = Workload::new(&telemetry, ATTRIBUTES)?;
