@@ -252,10 +252,13 @@ pub(super) fn short_len(key: &str, value: impl ShortValue) -> usize {
     4 + key.len() + value.field_len()
 }
 
-/// Whether the body of an attribute, with lengths of one byte, has this key.
+/// The key in the body of an attribute with lengths of one byte.
 #[inline]
-pub(super) fn is_short_with_key(body: &[u8], key: &str) -> bool {
-    matches!(body, [_, len, rest @ ..] if usize::from(*len) == key.len() && rest.starts_with(key.as_bytes()))
+pub(super) fn key_of_short(body: &[u8]) -> &[u8] {
+    match body {
+        [_, len, rest @ ..] => rest.get(..usize::from(*len)).unwrap_or_default(),
+        _ => &[],
+    }
 }
 
 /// The key of an attribute field as [`Attribute::write`] and [`write_short`] write it.

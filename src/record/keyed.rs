@@ -1,7 +1,7 @@
 //! The attributes of a record, each key once, in the bytes of the record itself.
 
 use super::Value;
-use super::attribute::{Attribute, ShortValue, is_short_with_key, key_of_field, short_len, write_short};
+use super::attribute::{Attribute, ShortValue, key_of_field, key_of_short, short_len, write_short};
 use super::buffer::{Buffer, Nested, frames};
 
 /// A record's bytes, and what must be known to set its attributes: of a key set twice the last value counts.
@@ -10,6 +10,8 @@ pub(super) struct Keyed {
     pub(super) buffer: Buffer,
     /// What is being written: the part that is open, or the record.
     fields: Fields,
+    /// The hashes of its keys, as far as somebody had to know.
+    hashes: Vec<u32>,
     /// The most characters of a string, in the record and its parts; the largest number if there is no limit.
     value_length: usize,
     pub(super) dropped: u32,
@@ -29,6 +31,8 @@ struct Fields {
     most: u32,
     /// From here on all fields are length-delimited and have a tag of one byte.
     start: u32,
+    /// Up to here their keys are in the list of hashes.
+    hashed_to: u32,
     /// Of an attribute.
     tag: u8,
 }
@@ -37,7 +41,7 @@ impl Fields {
     #[inline]
     fn new(tag: u8, most: u32, start: usize) -> Self {
         let start = start as u32;
-        let fields = Self { seen: Mark::OF_NO_KEY, more: 0, most, start, tag };
+        let fields = Self { seen: Mark::OF_NO_KEY, more: 0, most, start, hashed_to: start, tag };
         if most < Mark::COUNT { fields.counted() } else { fields }
     }
 
@@ -226,7 +230,7 @@ impl Keyed {
     #[inline(never)]
     fn close(&mut self) {
         if let Some(part) = self.part.take() {
-            self.fields = part.around;
+            self.fields = Fields { hashed_to: part.around.start, ..part.around };
             self.write_count(part.dropped_tag, part.dropped);
             self.buffer.close(&part.nested);
         }
@@ -236,7 +240,7 @@ impl Keyed {
         let Some(attribute) = Attribute::new(key, value, Some(self.value_length)) else { return false };
         let tag = self.fields.tag;
         let is_it = |field: &[u8]| field[0] == tag && key_of_field(field) == key.as_bytes();
-        if !(mark.is_in(self.fields.seen) && self.remove(is_it)) {
+        if !(mark.is_in(self.fields.seen) && self.may_have(key) && self.remove(is_it)) {
             if self.fields.count() >= self.fields.most {
                 return false;
             }
@@ -285,22 +289,38 @@ impl Keyed {
     /// How much storage the record holds on to.
     #[inline]
     pub(super) fn capacity(&self) -> usize {
-        self.buffer.capacity()
+        self.buffer.capacity() + self.hashes.capacity() * size_of::<u32>()
     }
 
     /// Whether there is an attribute with this key in what is being written.
-    fn has(&self, key: &str) -> bool {
-        let tag = self.fields.tag;
-        let mut fields = self.buffer.bytes(self.fields.start as usize);
+    fn has(&mut self, key: &str) -> bool {
+        self.may_have(key) && {
+            let tag = self.fields.tag;
+            let is_it = |field: &[u8]| field[0] == tag && key_of_field(field) == key.as_bytes();
+            self.buffer.find_field(self.fields.start as usize, is_it).is_some()
+        }
+    }
+
+    /// Whether a key that is there has the same hash. So a record with many attributes is gone through once, and not for
+    /// each of them.
+    fn may_have(&mut self, key: &str) -> bool {
+        let Fields { start, hashed_to, tag, .. } = self.fields;
+        if hashed_to == start {
+            self.hashes.clear();
+        }
+        let mut fields = self.buffer.bytes(hashed_to as usize);
         // nearly all of them say their lengths in one byte each
         while let [field_tag, len @ 0..0x80, rest @ ..] = fields {
-            let Some((body, next)) = rest.split_at_checked(usize::from(*len)) else { return false };
-            if *field_tag == tag && is_short_with_key(body, key) {
-                return true;
+            let Some((body, next)) = rest.split_at_checked(usize::from(*len)) else { break };
+            if *field_tag == tag {
+                self.hashes.push(hash(key_of_short(body)));
             }
             fields = next;
         }
-        frames(fields).any(|field| field[0] == tag && key_of_field(field) == key.as_bytes())
+        let rest = frames(fields).filter(|field| field[0] == tag);
+        self.hashes.extend(rest.map(|field| hash(key_of_field(field))));
+        self.fields.hashed_to = self.buffer.position() as u32;
+        self.hashes.contains(&hash(key.as_bytes()))
     }
 
     /// Takes out the first field of what is being written of which this is true, and says whether there was one. What
@@ -310,6 +330,7 @@ impl Keyed {
         match self.buffer.find_field(self.fields.start as usize, is_it) {
             Some(at) => {
                 self.buffer.remove_field(at);
+                self.fields.hashed_to = self.fields.start;
                 true
             }
             None => false,
