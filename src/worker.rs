@@ -187,7 +187,7 @@ impl Worker {
         }
         let since = *self.state.waiting_since.get_or_insert(now);
         let full_batch = self.full_batch().is_reached(level);
-        Some(Waiting { since, full_batch, pressing: self.queue.is_pressing() })
+        Some(Waiting { since, full_batch, pressing: self.queue.is_pressing(level) })
     }
 
     /// The level at which a whole request can be made, or waiting longer would be dangerous.

@@ -9,7 +9,7 @@ mod door;
 mod level;
 mod shard;
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, MutexGuard};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
@@ -27,8 +27,6 @@ const CHUNK_BYTES: usize = 32 << 10;
 /// What a shard takes of the queue's room ahead of its records, at most.
 const MOST_RECORDS_AHEAD: usize = 64;
 const MOST_BYTES_AHEAD: usize = 16 << 10;
-/// How often room that was taken ahead is called in for a record.
-const MOST_CALLS: usize = 3;
 /// Empty chunks that an idle program keeps.
 const IDLE_SPARES: usize = 2;
 
@@ -43,6 +41,8 @@ pub(crate) struct Queue {
     spare: (Sender<Box<Chunk>>, Receiver<Box<Chunk>>),
     largest_record: usize,
     closed: AtomicBool,
+    /// How many ask for the level without room that was taken ahead: until they know it, nobody takes more.
+    asking: AtomicUsize,
     /// Accepted from the worker, by signal.
     admitted: [AtomicU64; Signal::COUNT],
     books: Arc<Books>,
@@ -69,6 +69,7 @@ impl Queue {
             spare: bounded(most_chunks),
             largest_record: largest_record.min(settings.bytes),
             closed: AtomicBool::new(false),
+            asking: AtomicUsize::new(0),
             admitted: Default::default(),
             books,
         }
@@ -106,11 +107,12 @@ impl Queue {
             drop(open);
             return self.turn_away(scope, Refusal::AfterShutdown, records);
         }
-        // before the level rises: whoever then finds it too high looks here, and waits for the lock
+        // before the level rises: whoever then asks for it looks here, and waits for the lock
         shard.expect_room();
         if let Some(raised) = self.raise(records, frame.len()) {
-            let left_over = shard.keep_room(&mut open, raised.ahead);
+            let left_over = open.keep_room(raised.ahead);
             self.level.fall(left_over.records, left_over.bytes);
+            shard.note_room(&open);
             open.append(scope, frame, records, self);
             drop(open);
             return self.float.lift(raised);
@@ -148,6 +150,9 @@ impl Queue {
 
     /// What a shard may take ahead at this level: little of what is left up to the next mark, however many do so.
     fn room_ahead(&self, records: usize, bytes: usize) -> Room {
+        if self.asking.load(Ordering::SeqCst) > 0 {
+            return Room::default();
+        }
         let (capacity, mark) = (self.level.capacity(), self.float.mark());
         let share = |limit: usize, mark: usize, level: usize| {
             limit.min(mark.saturating_sub(1)).saturating_sub(level) / (2 * self.shards.count())
@@ -158,8 +163,17 @@ impl Queue {
         }
     }
 
-    /// Gives up the room that callers have taken ahead: but for what they take meanwhile, the level is then that of the
-    /// records.
+    /// Does something while no room is taken ahead: the level is that of the records.
+    fn without_room_ahead<T>(&self, then: impl FnOnce() -> T) -> T {
+        // first: a shard in which no room is expected now will see it
+        self.asking.fetch_add(1, Ordering::SeqCst);
+        self.call_in(Shard::has_room);
+        let done = then();
+        self.asking.fetch_sub(1, Ordering::SeqCst);
+        done
+    }
+
+    /// Gives up the room that callers have taken ahead.
     fn call_in(&self, which: impl Fn(&Shard) -> bool) {
         let mut is_more = false;
         self.shards.take_room(which, |room| {
@@ -206,14 +220,7 @@ impl Queue {
     /// Makes room for records if there is any, though others may have taken it ahead.
     fn rise_exactly(&self, records: usize, bytes: usize) -> Option<Raised> {
         let rise = || self.level.rise_by(records, bytes);
-        // more than once: what is called in may be taken ahead again by somebody who was quicker
-        let called_in = || {
-            (0..MOST_CALLS).find_map(|_| {
-                self.call_in(Shard::has_room);
-                rise()
-            })
-        };
-        rise().or_else(called_in)
+        rise().or_else(|| self.without_room_ahead(rise))
     }
 
     /// All records that were accepted, by signal.
@@ -227,8 +234,7 @@ impl Queue {
 
     /// Records and bytes that are queued or in the worker's hands.
     pub(crate) fn level(&self) -> (usize, usize) {
-        self.call_in(Shard::has_room);
-        self.level.read()
+        self.without_room_ahead(|| self.level.read())
     }
 
     /// Asks for a note when the queue reaches a level; true if it is there already or callers wait.
@@ -242,9 +248,9 @@ impl Queue {
         self.float.set(WakeAt::NEVER);
     }
 
-    /// Whether a wait now would end in a stall or a loss.
-    pub(crate) fn is_pressing(&self) -> bool {
-        self.pressure().is_reached(self.level()) || self.door.is_queued_up()
+    /// Whether a wait at this level would end in a stall or a loss.
+    pub(crate) fn is_pressing(&self, level: (usize, usize)) -> bool {
+        self.pressure().is_reached(level) || self.door.is_queued_up()
     }
 
     /// Three quarters full.

@@ -70,9 +70,9 @@ impl Shards {
     pub(super) fn take_room(&self, which: impl Fn(&Shard) -> bool, mut take: impl FnMut(Room)) {
         for shard in self.0.iter().filter(|shard| which(shard)) {
             let mut open = shard.lock();
-            shard.has_room.store(false, Ordering::SeqCst);
-            // under the lock: whoever looks here next finds either the room or what came of it
             take(mem::take(&mut open.room));
+            // last: whoever still expects room here waits for the lock until it was taken
+            shard.has_room.store(false, Ordering::SeqCst);
         }
     }
 
@@ -108,13 +108,6 @@ impl Shard {
     pub(super) fn note_room(&self, open: &Open) {
         self.has_room.store(open.room != Room::default(), Ordering::SeqCst);
     }
-
-    /// Keeps room for the next records; gives what was left of the room before.
-    pub(super) fn keep_room(&self, open: &mut Open, room: Room) -> Room {
-        let left_over = mem::replace(&mut open.room, room);
-        self.note_room(open);
-        left_over
-    }
 }
 
 impl Open {
@@ -122,6 +115,11 @@ impl Open {
     #[inline]
     pub(super) fn take_room(&mut self, records: usize, bytes: usize) -> bool {
         self.room.take(records, bytes)
+    }
+
+    /// Keeps room for the next records; gives what was left of the room before.
+    pub(super) fn keep_room(&mut self, room: Room) -> Room {
+        mem::replace(&mut self.room, room)
     }
 
     // always: two calls for each record cost as much as what they do

@@ -109,3 +109,41 @@ fn what_was_accepted_before_the_closing_is_seen_by_the_last_look() {
         assert_eq!(fixture.queue.level().0 as u64, seen);
     }
 }
+
+#[test]
+fn the_level_never_counts_a_place_that_was_only_taken_ahead() {
+    let fixture = lossy(1 << 20, 64 << 20);
+    let begun = AtomicUsize::new(0);
+    thread::scope(|scope| {
+        let callers: Vec<_> = (0..CALLERS)
+            .map(|caller| {
+                let (fixture, begun) = (&fixture, &begun);
+                scope.spawn(move || {
+                    for number in 0..5 * EACH {
+                        begun.fetch_add(1, Ordering::SeqCst);
+                        fixture.push(caller * 5 * EACH + number, 16 + (number % 50) as usize);
+                    }
+                })
+            })
+            .collect();
+        while !callers.iter().all(thread::ScopedJoinHandle::is_finished) {
+            let (level, begun) = (fixture.queue.level().0, begun.load(Ordering::SeqCst));
+            assert!(level <= begun, "{level} records, but {begun} were begun");
+        }
+    });
+    assert_eq!(fixture.queue.level().0 as u64, 5 * CALLERS * EACH);
+}
+
+#[test]
+fn callers_fill_a_queue_to_its_last_place_whoever_has_taken_room_ahead() {
+    for _ in 0..20 {
+        let fixture = lossy((CALLERS * EACH) as usize, 16 << 20);
+        with_callers(&fixture, |done| {
+            while !done() {
+                thread::yield_now();
+            }
+        });
+        let counts = fixture.counts();
+        assert_eq!((counts.accepted, counts.turned_away.queue_full), (CALLERS * EACH, 0));
+    }
+}
