@@ -8,7 +8,7 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use standpipe::receiver::Receiver;
-use standpipe::{Config, Exporter, Flushed, Proxy, Sampler, SpanKind, Telemetry, Tracer, WhenFull};
+use standpipe::{Config, Exporter, Flushed, Proxy, Sampler, Telemetry, WhenFull};
 use support::allocations::{self, CountingAllocator};
 use support::arguments::{Part, Task};
 use support::callgrind::{self, Instructions};
@@ -202,33 +202,12 @@ fn play_unsampled(part: &Part) -> Result<(), Error> {
     let sampler = Sampler::always_off().parent_based();
     let telemetry = Telemetry::start(Config::new().sampler(sampler).exporter(exporter))?;
     let tracer = telemetry.tracer(text::SCOPE);
-    let values = Values {
-        texts: [text::ROUTE.1, text::HOST.1, text::ZONE.1],
-        status: text::STATUS.1,
-        cached: text::CACHED.1,
-    };
     let root = (part.name == UNSAMPLED_CHILD).then(|| tracer.span(text::ROOT));
     for _ in 0..part.number("spans")? {
-        emit_with(&tracer, black_box(&values));
+        workload::emit_values(&tracer, black_box(&workload::VALUES));
     }
     drop(root);
     workload::finish(&telemetry, 0)
-}
-
-/// The five values of a span.
-struct Values<'a> {
-    texts: [&'a str; 3],
-    status: i64,
-    cached: bool,
-}
-
-/// The same span as the workload's, without the work of choosing how many attributes it has.
-#[inline(never)]
-fn emit_with(tracer: &Tracer, values: &Values<'_>) {
-    let mut span = tracer.build(text::CHILD).kind(SpanKind::Client).start();
-    let [route, host, zone] = values.texts;
-    span.set(text::ROUTE.0, route).set(text::HOST.0, host).set(text::ZONE.0, zone);
-    span.set(text::STATUS.0, values.status).set(text::CACHED.0, values.cached);
 }
 
 fn must_have_arrived(receiver: &Receiver, before: u64, sent: u64) -> Result<(), Error> {

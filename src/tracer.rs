@@ -9,6 +9,7 @@ mod setters;
 use std::cell::OnceCell;
 use std::fmt;
 use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -191,13 +192,14 @@ impl fmt::Debug for Tracer {
 ///     });
 /// });
 /// ```
+// The end of a span takes out what must be dropped, so that there is nothing to look at behind it.
 #[must_use = "a span ends when it is dropped: give it a name"]
 pub struct Span {
     /// `None` where nothing is recorded; the context is carried all the same.
-    open: Option<Box<OpenSpan>>,
+    open: Option<ManuallyDrop<Box<OpenSpan>>>,
     entered: Option<Entered>,
     /// Empty until somebody asks, if the thread's stack of spans has it.
-    context: OnceCell<SpanContext>,
+    context: OnceCell<ManuallyDrop<SpanContext>>,
     /// It is on this thread's stack of spans.
     not_send: PhantomData<*const ()>,
 }
@@ -206,25 +208,40 @@ impl Span {
     /// One whose context is on the thread's stack of spans.
     #[inline]
     fn entered(open: Option<Box<OpenSpan>>, entered: Entered) -> Self {
-        Self { open, entered: Some(entered), context: OnceCell::new(), not_send: PhantomData }
+        Self::new(open, Some(entered), None)
     }
 
     /// The same, where the stack may be gone before somebody asks and nothing else has all of the context.
     fn entered_with(open: Option<Box<OpenSpan>>, entered: Entered, context: SpanContext) -> Self {
-        Self { open, entered: Some(entered), context: OnceCell::from(context), not_send: PhantomData }
+        Self::new(open, Some(entered), Some(context))
     }
 
     /// One that is not current, as the thread cannot have one.
     #[cold]
     fn alone(open: Option<Box<OpenSpan>>, context: SpanContext) -> Self {
-        Self { open, entered: None, context: OnceCell::from(context), not_send: PhantomData }
+        Self::new(open, None, Some(context))
     }
 
     /// One without an exporter: it has the context of the span around it, if there is one.
     #[cold]
     fn idle(around: Option<&SpanContext>) -> Self {
-        let context = around.cloned().map_or_else(OnceCell::new, OnceCell::from);
-        Self { open: None, entered: None, context, not_send: PhantomData }
+        Self::new(None, None, around.cloned())
+    }
+
+    #[inline(always)]
+    fn new(open: Option<Box<OpenSpan>>, entered: Option<Entered>, context: Option<SpanContext>) -> Self {
+        let context = context.map(ManuallyDrop::new).map_or_else(OnceCell::new, OnceCell::from);
+        Self { open: open.map(ManuallyDrop::new), entered, context, not_send: PhantomData }
+    }
+
+    #[inline]
+    fn open_mut(&mut self) -> Option<&mut OpenSpan> {
+        self.open.as_mut().map(|open| &mut ***open)
+    }
+
+    #[inline]
+    fn take_open(&mut self) -> Option<Box<OpenSpan>> {
+        self.open.take().map(ManuallyDrop::into_inner)
     }
 
     /// Whether what is set here goes anywhere: not if the sampler left the span out, nor without an exporter.
@@ -248,7 +265,7 @@ impl Span {
     /// neither is recorded, so nobody will miss an id. Without an exporter it is the context of the span around it, or
     /// of the parent that was given; if there is none either, one that leaves it to others what they record.
     pub fn context(&self) -> &SpanContext {
-        self.context.get_or_init(|| self.find_context())
+        self.context.get_or_init(|| ManuallyDrop::new(self.find_context()))
     }
 
     fn find_context(&self) -> SpanContext {
@@ -268,7 +285,7 @@ impl Span {
     /// Ends the span at a time of its own; one before its start counts as its start.
     pub fn end_at(mut self, time: SystemTime) {
         self.leave();
-        if let Some(open) = self.open.take() {
+        if let Some(open) = self.take_open() {
             open.finish(unix_nanos(time));
         }
     }
@@ -285,10 +302,15 @@ impl Span {
 
     #[inline(never)]
     fn finish(&mut self) {
-        self.leave();
-        if let Some(open) = self.open.take() {
-            open.finish_now();
+        match self.take_open() {
+            Some(open) => {
+                self.leave();
+                open.finish_now();
+            }
+            None if Entered::leave_to_others(self.entered.as_ref()) => {}
+            None => self.leave(),
         }
+        drop(self.context.take().map(ManuallyDrop::into_inner));
     }
 }
 
@@ -297,10 +319,11 @@ setters::setters!(Span);
 impl Drop for Span {
     #[inline]
     fn drop(&mut self) {
-        if self.open.is_none() && self.entered.as_ref().is_some_and(Entered::leave_to_others) {
-            return;
+        // most of those that nobody records, without a call
+        let is_nothing = self.open.is_none() && self.context.get().is_none();
+        if !is_nothing || !Entered::leave_to_others(self.entered.as_ref()) {
+            self.finish();
         }
-        self.finish();
     }
 }
 

@@ -14,7 +14,7 @@ use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::layer::SubscriberExt;
 
 use crate::support::program::{Arrives, Burst, Play, Program, repeat};
-use crate::support::workload::{self, TRACE, Workload, text};
+use crate::support::workload::{self, TRACE, VALUES, Workload, text};
 use crate::support::{Error, calls};
 
 /// A call that is watched.
@@ -46,11 +46,11 @@ pub(crate) const PROGRAMS: &[Subject] = &[
         let root = tracer.span(text::ROOT);
         repeat(move |_| {
             let _inside = &root;
-            drop(with_five_attributes(tracer.build(black_box(text::CHILD))));
+            workload::emit_values(&tracer, black_box(&VALUES));
         })
     }),
     unsampled("unsampled root, 5 attributes", |tracer| {
-        repeat(move |_| drop(with_five_attributes(tracer.build(black_box(text::CHILD)))))
+        repeat(move |_| workload::emit_values(&tracer, black_box(&VALUES)))
     }),
     log("log, 0 attributes"),
     log("log, 5 attributes"),

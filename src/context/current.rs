@@ -10,8 +10,7 @@ use crate::record::SpanRef;
 
 thread_local! {
     static STACK: RefCell<Stack> = const { RefCell::new(Stack::new()) };
-    /// The top of the stack, if that is an unsampled span: at hand for all the spans inside it.
-    static UNSAMPLED: Cell<Option<Unsampled>> = const { Cell::new(None) };
+    static UNSAMPLED: Unsampled = const { Unsampled::none() };
     static SILENCED: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -35,10 +34,35 @@ pub(crate) struct Frame {
     spans: u64,
 }
 
-#[derive(Clone, Copy)]
+/// The top of the stack, if that is an unsampled span: at hand for all the spans inside it.
 struct Unsampled {
-    frame: NonZeroU64,
-    spans: u64,
+    /// Its id; 0 if there is none.
+    frame: Cell<u64>,
+    /// The span itself and those that share its context.
+    spans: Cell<u64>,
+}
+
+impl Unsampled {
+    const fn none() -> Self {
+        Self { frame: Cell::new(0), spans: Cell::new(0) }
+    }
+
+    #[inline]
+    fn set(&self, frame: NonZeroU64, spans: u64) {
+        self.frame.set(frame.get());
+        self.spans.set(spans);
+    }
+
+    #[inline]
+    fn frame(&self) -> Option<NonZeroU64> {
+        NonZeroU64::new(self.frame.get())
+    }
+
+    /// Says how many spans share it, if there is one, and forgets it.
+    #[inline]
+    fn take(&self) -> Option<u64> {
+        (self.frame.replace(0) != 0).then(|| self.spans.get())
+    }
 }
 
 /// The innermost span of this thread.
@@ -92,29 +116,32 @@ pub(crate) fn with_stack<T>(work: impl Fn(Option<&mut Stack>) -> T) -> T {
 /// Whether the thread's current span is unsampled.
 #[inline]
 pub(crate) fn is_unsampled() -> bool {
-    UNSAMPLED.get().is_some()
+    UNSAMPLED.with(|unsampled| unsampled.frame().is_some())
 }
 
 /// Makes another span one with the thread's current one, if that is unsampled: nobody will see either of them, so
 /// they may share a context. It stays current until all of them have left.
 #[inline]
 pub(crate) fn enter_unsampled() -> Option<Entered> {
-    let Unsampled { frame, spans } = UNSAMPLED.get()?;
-    UNSAMPLED.set(Some(Unsampled { frame, spans: spans + 1 }));
-    Some(Entered(frame))
+    UNSAMPLED.with(|unsampled| {
+        let frame = unsampled.frame()?;
+        unsampled.spans.set(unsampled.spans.get() + 1);
+        Some(Entered(frame))
+    })
 }
 
 impl Entered {
     /// Ends the span's part in what it shares, if there are others left to share it; otherwise it must leave the stack.
     #[inline]
-    pub(crate) fn leave_to_others(&self) -> bool {
-        match UNSAMPLED.get() {
-            Some(Unsampled { frame, spans }) if frame == self.0 && spans > 1 => {
-                UNSAMPLED.set(Some(Unsampled { frame, spans: spans - 1 }));
-                true
+    pub(crate) fn leave_to_others(entered: Option<&Self>) -> bool {
+        UNSAMPLED.with(|unsampled| {
+            let (frame, spans) = (unsampled.frame.get(), unsampled.spans.get());
+            let is_left = entered.is_some_and(|entered| entered.0.get() == frame) && spans > 1;
+            if is_left {
+                unsampled.spans.set(spans - 1);
             }
-            _ => false,
-        }
+            is_left
+        })
     }
 
     /// Takes the span off the stack, wherever it stands: guards may end in any order.
@@ -157,7 +184,7 @@ impl Stack {
     pub(crate) fn push(&mut self, context: SpanContext, clock: Option<Clock>) -> Entered {
         self.put_unsampled_back();
         if !context.is_sampled() {
-            UNSAMPLED.set(Some(Unsampled { frame: self.next_id(), spans: 1 }));
+            UNSAMPLED.with(|unsampled| unsampled.set(self.next_id(), 1));
         }
         self.push_frame(context, clock)
     }
@@ -205,7 +232,7 @@ impl Stack {
         }
         match self.top() {
             Some(frame) if !frame.context.is_sampled() => {
-                UNSAMPLED.set(Some(Unsampled { frame: frame.id, spans: frame.spans }));
+                UNSAMPLED.with(|unsampled| unsampled.set(frame.id, frame.spans));
             }
             _ => {}
         }
@@ -224,10 +251,9 @@ impl Stack {
     /// Before the stack changes.
     #[inline]
     fn put_unsampled_back(&mut self) {
-        if let Some(unsampled) = UNSAMPLED.get() {
-            UNSAMPLED.set(None);
+        if let Some(spans) = UNSAMPLED.with(Unsampled::take) {
             if let Some(frame) = self.frames.get_mut(self.depth.wrapping_sub(1)) {
-                frame.spans = unsampled.spans;
+                frame.spans = spans;
             }
         }
     }

@@ -27,11 +27,12 @@ use crate::record::{NewParent, SpanId, SpanKind, SpanRef, Status, TraceId, Value
 /// Its parent may [change](Self::set_parent) until somebody has seen its context.
 #[must_use = "a span ends when it is dropped: give it a name"]
 pub struct DetachedSpan {
-    /// `None` where nothing is recorded.
-    open: Option<Box<OpenSpan>>,
-    /// What a span of which nothing is recorded is kept in.
-    unrecorded: Option<Box<OpenSpan>>,
+    /// Taken out by its end.
+    storage: Option<Box<OpenSpan>>,
+    is_recording: bool,
 }
+
+const STORED: &str = "it is there until its end";
 
 /// What such a span has beside its record. It lies in the same storage, as these spans are moved about much.
 pub(super) struct Belongings {
@@ -62,12 +63,12 @@ impl DetachedSpan {
     #[inline]
     pub(super) fn recorded(mut open: Box<OpenSpan>, context: SpanContext) -> Self {
         open.own = Belongings::of(context, true);
-        Self { open: Some(open), unrecorded: None }
+        Self { storage: Some(open), is_recording: true }
     }
 
     pub(super) fn unrecorded(mut storage: Box<OpenSpan>, context: SpanContext, has_parent: bool) -> Self {
         storage.own = Belongings::of(context, has_parent || !storage.source.judge.is_idle);
-        Self { open: None, unrecorded: Some(storage) }
+        Self { storage: Some(storage), is_recording: false }
     }
 
     /// Makes it a child of another span, in another trace if that is in one. The sampler is asked again, and what was
@@ -76,7 +77,7 @@ impl DetachedSpan {
     /// False if it is too late, and nothing has changed: the span has been [entered](Self::enter), or somebody has
     /// asked for its [context](Self::context).
     pub fn set_parent(&mut self, parent: &SpanContext) -> bool {
-        let is_recording = self.is_recording();
+        let is_recording = self.is_recording;
         let storage = self.storage_mut();
         if storage.own.is_settled {
             return false;
@@ -108,53 +109,54 @@ impl DetachedSpan {
     #[inline]
     pub fn enter(&mut self) -> ContextGuard {
         self.settle();
-        let own = &self.storage().own;
+        let storage = self.storage();
+        let own = &storage.own;
         if !own.is_somebody {
             return ContextGuard::none();
         }
-        ContextGuard::enter(&own.context, self.open.as_ref().map(|open| open.clock))
+        ContextGuard::enter(&own.context, self.is_recording.then_some(storage.clock))
     }
 
     #[inline]
     fn settle(&mut self) {
-        let own = &mut self.storage_mut().own;
-        if !own.is_settled {
-            own.is_settled = true;
-            if !own.context.is_sampled() {
-                self.unrecorded = self.open.take().or(self.unrecorded.take());
-                // it may stay open for long, and nobody will see what was set
-                self.storage_mut().shed_large_record();
-            }
+        let storage = self.storage_mut();
+        if storage.own.is_settled {
+            return;
+        }
+        storage.own.is_settled = true;
+        if !storage.own.context.is_sampled() {
+            // it may stay open for long, and nobody will see what was set
+            storage.shed_large_record();
+            self.is_recording = false;
         }
     }
 
     #[inline]
     fn storage(&self) -> &OpenSpan {
-        match (&self.open, &self.unrecorded) {
-            (Some(storage), _) | (None, Some(storage)) => storage,
-            (None, None) => unreachable!("it is there until it is sent"),
-        }
+        self.storage.as_deref().expect(STORED)
     }
 
     #[inline]
     fn storage_mut(&mut self) -> &mut OpenSpan {
-        match (&mut self.open, &mut self.unrecorded) {
-            (Some(storage), _) | (None, Some(storage)) => storage,
-            (None, None) => unreachable!("it is there until it is sent"),
-        }
+        self.storage.as_deref_mut().expect(STORED)
+    }
+
+    #[inline]
+    fn open_mut(&mut self) -> Option<&mut OpenSpan> {
+        if self.is_recording { self.storage.as_deref_mut() } else { None }
     }
 
     /// Whether what is set here goes anywhere. Before the span is entered that may be undecided, and is then true.
     #[inline]
     pub fn is_recording(&self) -> bool {
-        self.open.is_some()
+        self.is_recording
     }
 
     /// Sets an attribute of a span that has just been started, where no event or link can be open.
     #[cfg(feature = "tracing")]
     #[inline]
     pub(crate) fn set_at_start<'v>(&mut self, key: &str, value: impl Into<Value<'v>>) {
-        if let Some(open) = &mut self.open {
+        if let Some(open) = self.open_mut() {
             open.record.set_at_start(key, value.into());
         }
     }
@@ -162,7 +164,7 @@ impl DetachedSpan {
     /// Says how it went, unless somebody has said it.
     #[cfg(feature = "tracing")]
     pub(crate) fn status_unless_set(&mut self, status: Status<'_>) {
-        if let Some(open) = self.open.as_mut().filter(|open| !open.record.has_status()) {
+        if let Some(open) = self.open_mut().filter(|open| !open.record.has_status()) {
             open.record.set_status(status);
         }
     }
@@ -171,7 +173,7 @@ impl DetachedSpan {
     #[cfg(feature = "tracing")]
     #[inline]
     pub(crate) fn end_here(&mut self) {
-        if let Some(open) = &mut self.open {
+        if let Some(open) = self.open_mut() {
             open.own.ended = Some(open.clock.now());
         }
     }
@@ -179,7 +181,7 @@ impl DetachedSpan {
     /// Forgets it, as if it had never been.
     #[cfg(feature = "tracing")]
     pub(crate) fn discard(mut self) {
-        self.unrecorded = self.open.take().or(self.unrecorded.take());
+        self.is_recording = false;
     }
 
     /// Ends the span at a time of its own; one before its start counts as its start.
@@ -191,16 +193,16 @@ impl DetachedSpan {
     pub fn end(self) {}
 
     fn finish(&mut self, end: Option<u64>) {
-        if self.open.is_none() && self.unrecorded.is_none() {
-            return;
+        if self.storage.is_some() {
+            self.settle();
         }
-        self.settle();
+        let Some(mut storage) = self.storage.take() else { return };
         // storage is kept for the next span, but nothing of this one
-        self.storage_mut().own.context.state = None;
-        if let Some(open) = self.open.take() {
-            let end = end.or(open.own.ended).unwrap_or_else(|| open.clock.now());
-            open.finish(end);
-        } else if let Some(storage) = self.unrecorded.take() {
+        storage.own.context.state = None;
+        if self.is_recording {
+            let end = end.or(storage.own.ended).unwrap_or_else(|| storage.clock.now());
+            storage.finish(end);
+        } else {
             storage.discard();
         }
     }
