@@ -128,9 +128,7 @@ impl Outlet {
     /// Hands a framed span to every exporter that takes spans.
     #[inline]
     pub(crate) fn push_span(&self, scope: &Arc<Scope>, record: &[u8]) {
-        for pipeline in self.takers(|intake| intake.takes(Signal::Traces)) {
-            pipeline.push(scope, record, 1);
-        }
+        self.push(scope, record, |intake| intake.takes(Signal::Traces));
     }
 
     /// Starts the exporters of a forked child that has something to send.
@@ -141,8 +139,16 @@ impl Outlet {
     /// Hands a framed log record to every exporter whose level lets it pass.
     #[inline]
     pub(crate) fn push_log(&self, scope: &Arc<Scope>, severity: Severity, record: &[u8]) {
-        for pipeline in self.takers(|intake| intake.takes_log(severity)) {
-            pipeline.push(scope, record, 1);
+        self.push(scope, record, |intake| intake.takes_log(severity));
+    }
+
+    #[inline]
+    fn push(&self, scope: &Arc<Scope>, record: &[u8], takes: impl Fn(Intake) -> bool) {
+        match &self.here().pipelines[..] {
+            // nearly always
+            [only] if takes(only.intake()) => only.push(scope, record, 1),
+            [_] => {}
+            several => push_to_each(several, scope, record, takes),
         }
     }
 
@@ -208,6 +214,13 @@ impl Outlet {
                 Box::new(Self::with(Arc::clone(&self.plan), started.collect()))
             })
         })
+    }
+}
+
+#[inline(never)]
+fn push_to_each(pipelines: &[Pipeline], scope: &Arc<Scope>, record: &[u8], takes: impl Fn(Intake) -> bool) {
+    for pipeline in pipelines.iter().filter(|pipeline| takes(pipeline.intake())) {
+        pipeline.push(scope, record, 1);
     }
 }
 

@@ -95,20 +95,17 @@ impl Tracer {
 
     #[inline(never)]
     fn begin_here(&self, name: &str, kind: SpanKind) -> Span {
-        context::with_stack(|stack| match stack {
-            Some(stack) => match self.begin_below(stack, name, kind) {
-                Some(span) => span,
-                None => self.build(name).kind(kind).begin(Some(stack)),
-            },
-            None => self.build(name).kind(kind).begin(None),
-        })
+        // two words come out of it: a whole span would be copied
+        match context::with_stack(|stack| self.begin_below(stack?, name, kind)) {
+            Some((open, entered)) => Span::entered(Some(open), entered),
+            None => context::with_stack(|stack| self.build(name).kind(kind).begin(stack)),
+        }
     }
 
     #[inline(always)]
-    fn begin_below(&self, stack: &mut Stack, name: &str, kind: SpanKind) -> Option<Span> {
+    fn begin_below(&self, stack: &mut Stack, name: &str, kind: SpanKind) -> Option<(Box<OpenSpan>, Entered)> {
         let (open, span, clock) = self.open_below(stack.top()?, name, kind)?;
-        let entered = stack.push_below_sampled(SpanContext::of(span, None), clock);
-        Some(Span::entered(Some(open), entered))
+        Some((open, stack.push_below_sampled(SpanContext::of(span, None), clock)))
     }
 
     /// The way of nearly all spans: below one that is recorded, from now on. `None` for any other.
@@ -304,7 +301,9 @@ impl Span {
     fn finish(&mut self) {
         match self.take_open() {
             Some(open) => {
-                self.leave();
+                if let Some(entered) = self.entered.take() {
+                    entered.leave_recorded();
+                }
                 open.finish_now();
             }
             None if Entered::leave_to_others(self.entered.as_ref()) => {}

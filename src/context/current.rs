@@ -144,11 +144,19 @@ impl Entered {
         })
     }
 
-    /// Takes the span off the stack, wherever it stands: guards may end in any order.
+    /// Takes a recorded span off the stack: nearly always it is the innermost one.
     #[inline(always)]
+    pub(crate) fn leave_recorded(self) {
+        if !with_stack(|stack| stack.is_some_and(|stack| stack.leave_top(self.0))) {
+            self.leave();
+        }
+    }
+
+    /// Takes the span off the stack, wherever it stands: guards may end in any order.
+    #[inline(never)]
     pub(crate) fn leave(self) {
-        let _ = STACK.try_with(|stack| {
-            if let Ok(mut stack) = stack.try_borrow_mut() {
+        with_stack(|stack| {
+            if let Some(stack) = stack {
                 stack.put_unsampled_back();
                 stack.leave(self.0);
             }
@@ -221,15 +229,28 @@ impl Stack {
         self.entered.saturating_add(1)
     }
 
-    #[inline]
     fn leave(&mut self, id: NonZeroU64) {
-        match self.frames.get_mut(self.depth.wrapping_sub(1)) {
-            Some(frame) if frame.id == id && frame.spans == 1 => {
-                frame.context.state = None;
-                self.depth -= 1;
-            }
-            _ => self.leave_below(id),
+        if !self.leave_top(id) {
+            self.leave_below(id);
+            self.note_unsampled();
         }
+    }
+
+    /// Takes the innermost span off, if it is this one and shares its place with no other.
+    #[inline(always)]
+    fn leave_top(&mut self, id: NonZeroU64) -> bool {
+        match self.frames.get_mut(self.depth.wrapping_sub(1)) {
+            Some(frame) if frame.id == id && frame.spans == 1 => frame.context.state = None,
+            _ => return false,
+        }
+        self.depth -= 1;
+        self.note_unsampled();
+        true
+    }
+
+    /// Once the stack has changed.
+    #[inline(always)]
+    fn note_unsampled(&self) {
         match self.top() {
             Some(frame) if !frame.context.is_sampled() => {
                 UNSAMPLED.with(|unsampled| unsampled.set(frame.id, frame.spans));

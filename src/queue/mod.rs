@@ -77,7 +77,7 @@ impl Queue {
 
     /// Takes in what is framed as one and counts as so many records, or counts why not. Never fails, and waits only if
     /// it was told to.
-    #[inline]
+    #[inline(never)]
     pub(crate) fn push(&self, scope: &Arc<Scope>, frame: &[u8], records: usize) {
         let shard = self.shards.mine();
         let mut open = shard.lock();
