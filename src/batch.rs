@@ -16,8 +16,6 @@ const RESOURCE_RECORDS: u8 = 0x0a;
 const SCOPE_RECORDS: u8 = 0x12;
 /// A tag and the longest length that a body below 4 GiB can have.
 const LONGEST_HEADER: usize = 6;
-/// What the worker makes itself is gathered in chunks of this size.
-const CHUNK_BYTES: usize = 32 << 10;
 
 /// Records that left the queue and wait for their turn in a request.
 #[derive(Debug, Default)]
@@ -80,9 +78,9 @@ impl Backlog {
     /// Adds a framed metric that the worker has collected itself.
     pub(crate) fn append(&mut self, scope: &Arc<Scope>, frame: &[u8], records: usize) {
         let has_room =
-            |chunk: &Chunk| chunk.signal() == scope.signal && chunk.len() + frame.len() <= CHUNK_BYTES;
+            |chunk: &Chunk| chunk.signal() == scope.signal && chunk.len() + frame.len() <= Chunk::BYTES;
         if !self.snapshot.back().is_some_and(|chunk| has_room(chunk)) {
-            let capacity = frame.len().max(CHUNK_BYTES);
+            let capacity = frame.len().max(Chunk::BYTES);
             self.snapshot.push_back(Box::new(Chunk::with_capacity(scope.signal, capacity)));
         }
         if let Some(chunk) = self.snapshot.back_mut() {
@@ -111,13 +109,11 @@ impl Backlog {
     }
 
     /// Takes as many records of one signal as one request may hold, up to `usual_bytes` unless a single one is larger.
-    /// `storage` is there to be used again.
     pub(crate) fn next(
         &mut self,
         settings: &BatchSettings,
         usual_bytes: usize,
         resource: &[u8],
-        storage: Vec<u8>,
     ) -> Option<Next> {
         // what is queued while metrics are collected comes after them, as it is newer
         let is_snapshot = !self.snapshot.is_empty();
@@ -145,7 +141,7 @@ impl Backlog {
             }
             return Some(Next::TooLarge { signal, records: records as u64, bytes });
         }
-        let batch = Batch::assemble(signal, plan, taken, storage);
+        let batch = Batch::assemble(signal, plan, taken);
         Some(Next::Batch(Batch { is_snapshot, ..batch }))
     }
 }
@@ -172,10 +168,9 @@ impl Group {
 
 impl Batch {
     /// Writes what stands around the records.
-    fn assemble(signal: Signal, plan: Plan<'_>, chunks: VecDeque<Box<Chunk>>, mut around: Vec<u8>) -> Self {
+    fn assemble(signal: Signal, plan: Plan<'_>, chunks: VecDeque<Box<Chunk>>) -> Self {
         let Plan { mut groups, resource, records, .. } = plan;
-        let (records, mut queued_bytes) = (records as u64, 0);
-        around.clear();
+        let (records, mut queued_bytes, mut around) = (records as u64, 0, Vec::new());
         for groups in of_resources(&mut groups) {
             let mut start = around.len();
             write_header(&mut around, RESOURCE_RECORDS, resource_len(groups, resource));
@@ -198,9 +193,9 @@ impl Batch {
         self.groups.iter().flat_map(pieces).collect()
     }
 
-    /// What the batch was made of: storage and chunks, to be used again.
-    pub(crate) fn take_apart(self) -> (Vec<u8>, VecDeque<Box<Chunk>>) {
-        (self.around, self.chunks)
+    /// The chunks that its records are in, to be used again.
+    pub(crate) fn into_chunks(self) -> VecDeque<Box<Chunk>> {
+        self.chunks
     }
 
     /// Whether there is more than one frame in it.
@@ -228,7 +223,7 @@ impl Batch {
             let no_limits = BatchSettings { records: usize::MAX, bytes: usize::MAX };
             let mut plan = Plan::new(&no_limits, usize::MAX, resource);
             plan.take(0, &mut chunk);
-            let half = Batch::assemble(self.signal, plan, VecDeque::from([chunk]), Vec::new());
+            let half = Batch::assemble(self.signal, plan, VecDeque::from([chunk]));
             Batch { is_snapshot: self.is_snapshot, ..half }
         })
     }

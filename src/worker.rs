@@ -59,8 +59,6 @@ pub(crate) struct Calls {
 #[derive(Default)]
 pub(crate) struct State {
     backlog: Backlog,
-    /// Storage of an earlier batch.
-    storage: Vec<u8>,
     /// The batch that is being sent: its signal, records and queued bytes that are not settled yet.
     in_hand: Option<(Signal, u64, usize)>,
     flushes: Vec<Sender<()>>,
@@ -261,9 +259,8 @@ impl Worker {
     }
 
     fn next_batch(&mut self) -> Option<Next> {
-        let storage = std::mem::take(&mut self.state.storage);
         let usual_bytes = self.queue.most_bytes_of_a_request();
-        self.state.backlog.next(&self.batch, usual_bytes, &self.resource, storage)
+        self.state.backlog.next(&self.batch, usual_bytes, &self.resource)
     }
 
     /// Sends a batch until it is settled, in parts if the collector finds it too large.
@@ -283,9 +280,7 @@ impl Worker {
     }
 
     fn reuse(&mut self, batch: Batch) {
-        let (storage, chunks) = batch.take_apart();
-        self.state.storage = storage;
-        chunks.into_iter().for_each(|chunk| self.queue.give_back(chunk));
+        batch.into_chunks().into_iter().for_each(|chunk| self.queue.give_back(chunk));
     }
 
     fn send_until_settled(&mut self, batch: &Batch) -> Settled {

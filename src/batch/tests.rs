@@ -48,7 +48,7 @@ impl World {
     }
 
     fn next(&mut self, settings: &BatchSettings) -> Option<Next> {
-        self.backlog.next(settings, usize::MAX, &self.resource, Vec::new())
+        self.backlog.next(settings, usize::MAX, &self.resource)
     }
 
     /// The one batch that holds everything.
@@ -161,22 +161,17 @@ proptest! {
         let mut world = World::new(&chunks);
         let (mut sent, mut rounds) = (Vec::new(), 0);
         let mut too_large = Vec::new();
-        let mut storage = Vec::new();
-        while let Some(next) = world.backlog.next(&settings, usize::MAX, &world.resource, storage) {
+        while let Some(next) = world.backlog.next(&settings, usize::MAX, &world.resource) {
             rounds += 1;
             prop_assert!(rounds <= world.expected.len(), "every round takes at least one record");
-            storage = match next {
+            match next {
                 Next::Batch(batch) => {
                     prop_assert!(batch.records >= 1 && batch.records <= settings.records as u64);
                     prop_assert!(batch.body().concat().len() <= settings.bytes);
                     sent.extend(world.read(&batch));
-                    batch.take_apart().0
                 }
-                Next::TooLarge { bytes, .. } => {
-                    too_large.push(bytes);
-                    Vec::new()
-                }
-            };
+                Next::TooLarge { bytes, .. } => too_large.push(bytes),
+            }
         }
         prop_assert!(world.backlog.is_empty());
         // alone in a request with all its headers, such a record would not fit
@@ -274,18 +269,6 @@ fn a_request_that_fits_to_the_byte_is_one_request() {
 }
 
 #[test]
-fn the_storage_of_an_earlier_batch_is_used_again() {
-    let mut world = World::new(&[vec![(0, 10)], vec![(0, 10)]]);
-    let settings = BatchSettings { records: 1, bytes: 1000 };
-    let old = Vec::with_capacity(4096);
-    let storage = old.as_ptr();
-    let Some(Next::Batch(batch)) = world.backlog.next(&settings, usize::MAX, &world.resource, old) else {
-        panic!("one record fits");
-    };
-    assert_eq!(batch.take_apart().0.as_ptr(), storage);
-}
-
-#[test]
 fn records_are_sent_from_where_they_are_unless_their_chunk_stays() {
     let mut world = World::new(&[vec![(0, 10), (0, 10)], vec![(0, 10), (0, 10)]]);
     let places: Vec<_> = world.backlog.chunks.iter().map(|chunk| chunk.bytes(0, 1).as_ptr()).collect();
@@ -296,7 +279,7 @@ fn records_are_sent_from_where_they_are_unless_their_chunk_stays() {
     assert_eq!(first.as_ptr(), places[0]);
     assert_ne!(second.as_ptr(), places[1]);
     assert_eq!(world.backlog.chunks.len(), 1, "with its last record");
-    assert_eq!(batch.take_apart().1.len(), 2);
+    assert_eq!(batch.into_chunks().len(), 2);
 }
 
 #[test]
@@ -311,14 +294,14 @@ fn chunks_of_two_signals_in_turn_make_one_request_each() {
     }
     let settings = BatchSettings { records: 100, bytes: 1 << 20 };
     for signal in [Signal::Traces, Signal::Logs] {
-        match backlog.next(&settings, usize::MAX, &[], Vec::new()) {
+        match backlog.next(&settings, usize::MAX, &[]) {
             Some(Next::Batch(batch)) => {
                 assert_eq!((batch.signal, batch.records), (signal, 3));
-                assert_eq!(batch.take_apart().1.len(), 3);
+                assert_eq!(batch.into_chunks().len(), 3);
             }
             other => panic!("{other:?}"),
         }
     }
-    assert!(backlog.next(&settings, usize::MAX, &[], Vec::new()).is_none());
+    assert!(backlog.next(&settings, usize::MAX, &[]).is_none());
     assert!(backlog.is_empty());
 }

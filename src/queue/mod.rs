@@ -22,8 +22,6 @@ pub(crate) use level::WakeAt;
 use level::{Float, Level, Raised, Room};
 use shard::{Open, Shard, Shards};
 
-/// A chunk is handed over when the next record would make it larger than this.
-const CHUNK_BYTES: usize = 32 << 10;
 /// What a shard takes of the queue's room ahead of its records, at most.
 const MOST_RECORDS_AHEAD: usize = 64;
 const MOST_BYTES_AHEAD: usize = 16 << 10;
@@ -59,7 +57,7 @@ impl Queue {
     ) -> Self {
         let shards = Shards::new();
         // two chunks in a row hold more than one chunk's bytes, or the second would not have been begun
-        let most_chunks = 2 * (settings.bytes / CHUNK_BYTES + shards.count()) + 2;
+        let most_chunks = 2 * (settings.bytes / Chunk::BYTES + shards.count()) + 2;
         Self {
             level: Level::new(settings.records, settings.bytes),
             float: Float::new(wake),
@@ -268,7 +266,7 @@ impl Queue {
     /// copy of them, and with the record that a caller is writing, memory would rise too far above what the queue may
     /// take; and callers who wait for room get it in parts.
     pub(crate) fn most_bytes_of_a_request(&self) -> usize {
-        (self.level.capacity().1 / 8).max(CHUNK_BYTES)
+        (self.level.capacity().1 / 8).max(Chunk::BYTES)
     }
 
     /// Moves all that is queued now to the worker.
@@ -283,7 +281,7 @@ impl Queue {
 
     /// Gives an emptied chunk back to the callers.
     pub(crate) fn give_back(&self, mut chunk: Box<Chunk>) {
-        if chunk.is_for(CHUNK_BYTES) {
+        if chunk.is_for(Chunk::BYTES) {
             chunk.recycle(chunk.signal());
             let _ = self.spare.0.try_send(chunk);
         }
@@ -320,7 +318,7 @@ impl Queue {
                 chunk.recycle(signal);
                 chunk
             }
-            Err(_) => Box::new(Chunk::with_capacity(signal, CHUNK_BYTES)),
+            Err(_) => Box::new(Chunk::with_capacity(signal, Chunk::BYTES)),
         }
     }
 

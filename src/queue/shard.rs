@@ -5,8 +5,8 @@ use std::mem;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::Queue;
 use super::level::Room;
-use super::{CHUNK_BYTES, Queue};
 use crate::record::{Chunk, Scope, Signal};
 
 /// More would only spread the records over more half-empty chunks.
@@ -127,7 +127,7 @@ impl Open {
     pub(super) fn append(&mut self, scope: &Arc<Scope>, frame: &[u8], records: usize, queue: &Queue) {
         let signal = scope.signal as usize;
         match &mut self.chunks[signal] {
-            Some(chunk) if chunk.len() + frame.len() <= CHUNK_BYTES => chunk.append(scope, frame, records),
+            Some(chunk) if chunk.len() + frame.len() <= Chunk::BYTES => chunk.append(scope, frame, records),
             _ => self.append_to_next(scope, frame, records, queue),
         }
         self.accepted[signal] += records as u64;

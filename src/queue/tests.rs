@@ -329,7 +329,7 @@ fn chunks_are_used_again_unless_they_grew() {
     fixture.push(0, 20);
     fixture.drain();
     assert_eq!(fixture.queue.spare.1.len(), 1);
-    fixture.push(1, CHUNK_BYTES + 1);
+    fixture.push(1, Chunk::BYTES + 1);
     assert_eq!(fixture.queue.spare.1.len(), 0, "taken from the spares");
     fixture.drain();
     assert_eq!(fixture.queue.spare.1.len(), 0, "too large to be kept");

@@ -25,6 +25,9 @@ pub(crate) struct Run {
 }
 
 impl Chunk {
+    /// One is full when the next record would make it larger than this.
+    pub(crate) const BYTES: usize = 32 << 10;
+
     pub(crate) fn with_capacity(signal: Signal, bytes: usize) -> Self {
         Self { signal, bytes: Vec::with_capacity(bytes), runs: Vec::with_capacity(4), first: 0 }
     }

@@ -20,7 +20,7 @@ enum Step {
 
 fn any_step() -> impl Strategy<Value = Step> {
     let len =
-        prop_oneof![8 => 16usize..200, 1 => 10_000usize..CHUNK_BYTES, 1 => CHUNK_BYTES..3 * CHUNK_BYTES];
+        prop_oneof![8 => 16usize..200, 1 => 10_000usize..Chunk::BYTES, 1 => Chunk::BYTES..3 * Chunk::BYTES];
     prop_oneof![
         40 => len.prop_map(|len| Step::Push { len }),
         6 => Just(Step::Drain),

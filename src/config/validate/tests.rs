@@ -1,0 +1,212 @@
+use super::*;
+use crate::config::Source;
+use crate::record::Signal;
+
+fn refused(exporter: Exporter) -> String {
+    Config::new().exporter(exporter).validate().expect_err("out of range").to_string()
+}
+
+fn exporter() -> Exporter {
+    Exporter::http("http://localhost:4318")
+}
+
+#[test]
+fn sizes_that_the_queue_cannot_count_are_refused_by_name() {
+    const MOST: &str = "is too large: the most the queue can count is";
+    let huge = usize::MAX;
+    for (exporter, message) in [
+        (exporter().queue_records(0), "queue-records: 0 is too small; write 1 to 16777215".to_owned()),
+        (
+            exporter().queue_records(huge),
+            format!("queue-records: {huge} {MOST} 16777215; write 1 to 16777215"),
+        ),
+        (exporter().queue_bytes(0), "queue-bytes: 0 is too small; write 1 KiB to 4 GiB".to_owned()),
+        (exporter().queue_bytes(huge), format!("queue-bytes: {huge} {MOST} 4 GiB; write 1 KiB to 4 GiB")),
+        (exporter().batch_records(0), "batch-records: 0 is too small; write 1 to 16777215".to_owned()),
+        (
+            exporter().batch_bytes(huge),
+            format!(
+                "batch-bytes: {huge} is too large: the most a request may hold is 64 MiB; write 1 KiB to 64 MiB"
+            ),
+        ),
+    ] {
+        assert_eq!(refused(exporter), format!("exporter \"otlp\".{message}"));
+    }
+}
+
+#[test]
+fn the_ends_of_every_range_are_allowed() {
+    let exporter = exporter()
+        .queue_records(1)
+        .queue_bytes(1 << 10)
+        .batch_records((1 << 24) - 1)
+        .batch_bytes(64 << 20)
+        .throttle(Duration::ZERO)
+        .linger(LONGEST)
+        .timeout(Duration::from_millis(1));
+    assert!(Config::new().exporter(exporter).validate().is_ok());
+}
+
+#[test]
+fn durations_that_no_clock_can_add_are_refused() {
+    for exporter in [
+        exporter().timeout(Duration::MAX),
+        exporter().throttle(Duration::MAX),
+        exporter().interval(Duration::MAX),
+        exporter().linger(Duration::MAX),
+        exporter().block_timeout(Duration::MAX),
+        exporter().give_up_after(Duration::MAX),
+        exporter().retry_delays(Duration::from_secs(1), Duration::MAX),
+    ] {
+        let message = refused(exporter);
+        assert!(message.ends_with("is too long; write at most 365d"), "{message}");
+    }
+    assert_eq!(
+        refused(exporter().timeout(Duration::ZERO)),
+        "exporter \"otlp\".timeout: 0s is too short; write 1ms to 365d"
+    );
+    assert_eq!(
+        refused(exporter().interval(Duration::ZERO)),
+        "exporter \"otlp\".interval: 0s is too short; write 1ms to 365d"
+    );
+}
+
+#[test]
+fn an_exporter_that_sends_no_signal_is_refused() {
+    assert_eq!(
+        refused(exporter().signals([])),
+        "exporter \"otlp\".signals: there is none, so nothing would be sent; \
+         name at least one of traces, logs and metrics"
+    );
+}
+
+#[test]
+fn a_second_exporter_of_the_same_id_is_refused_and_the_first_one_kept() {
+    let config = Config::new().exporter(exporter()).exporter(exporter().linger(LONGEST));
+    let error = config.validate().expect_err("the same id");
+    assert_eq!(
+        error.to_string(),
+        "exporter \"otlp\": another exporter has the same id; give each its own with id"
+    );
+    let usable = error.into_usable();
+    assert_eq!(usable.exporters().len(), 1);
+    assert_eq!(usable.exporters()[0].pace.linger, Duration::ZERO);
+    assert!(usable.validate().is_ok());
+}
+
+#[test]
+fn all_errors_of_all_exporters_come_at_once() {
+    let config = Config::new()
+        .exporter(exporter().id("a").queue_records(0).timeout(Duration::ZERO))
+        .exporter(exporter().id("b"))
+        .exporter(Exporter::http("ftp://x").id("c").header("Bad Name", "hunter2"));
+    let error = config.validate().expect_err("four errors");
+    let keys: Vec<&str> = error.findings().iter().map(|finding| finding.key.as_str()).collect();
+    assert_eq!(
+        keys,
+        [
+            "exporter \"a\".queue-records",
+            "exporter \"a\".timeout",
+            "exporter \"c\".endpoint",
+            "exporter \"c\".headers"
+        ]
+    );
+    assert_eq!(error.into_usable().exporters()[0].name(), "b");
+}
+
+#[test]
+fn certificates_without_https_are_a_warning_told_once() {
+    let config = Config::new().exporter(exporter().ca_pem("-----BEGIN CERTIFICATE-----\n"));
+    let twice = config.validate().and_then(Config::validate).expect("only a warning");
+    let [finding] = twice.findings() else { panic!("{:?}", twice.findings()) };
+    assert_eq!(
+        finding.to_string(),
+        "warning: exporter \"otlp\".ca-file: has no effect: the endpoint is not https; write https:// or remove it"
+    );
+}
+
+#[test]
+fn signals_that_share_a_path_are_a_warning() {
+    let told = |exporter| {
+        let config = Config::new().exporter(exporter).validate().expect("only a warning");
+        config.findings().iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let to_a_path = || Exporter::http("http://localhost:4318/v1/otel");
+    let warning = |signals: &str| {
+        format!(
+            "warning: exporter \"otlp\".endpoint: {signals} are posted to the same path; \
+             leave the path out, or make one exporter for each"
+        )
+    };
+    assert_eq!(told(to_a_path()), [warning("traces, logs and metrics")]);
+    assert_eq!(told(to_a_path().signals([Signal::Logs, Signal::Traces])), [warning("traces and logs")]);
+    assert_eq!(told(to_a_path().signals([Signal::Logs])), [""; 0]);
+    assert_eq!(told(Exporter::http("http://localhost:4318/?key=1")), [""; 0]);
+}
+
+#[test]
+fn what_is_printed_needs_no_connection_but_the_same_bounds() {
+    let mut printed =
+        Exporter::http("ftp://user:hunter2@nowhere/x").header("Bad Name", "hunter2").ca_pem("no");
+    printed.set_transport(Transport::Console, Source::Code);
+    let config = Config::new().exporter(printed.clone()).validate().expect("nothing is connected to");
+    assert!(config.findings().is_empty(), "{:?}", config.findings());
+    assert_eq!(
+        refused(printed.timeout(2 * LONGEST).queue_records(0)),
+        "exporter \"otlp\".queue-records: 0 is too small; write 1 to 16777215\n\
+         exporter \"otlp\".timeout: 730d is too long; write at most 365d"
+    );
+}
+
+#[test]
+fn what_is_not_pem_is_refused() {
+    let secure = || Exporter::http("https://localhost");
+    assert_eq!(
+        refused(secure().ca_pem("\u{1}\u{2}")),
+        "exporter \"otlp\".ca-file: holds no PEM block \"CERTIFICATE\"; name a file in PEM form"
+    );
+    let certificate = "junk\n-----BEGIN CERTIFICATE-----\r\nAAAA\r\n-----END CERTIFICATE-----\r\n";
+    assert_eq!(
+        refused(secure().client_pem(certificate, certificate)),
+        "exporter \"otlp\".client-key-file: holds no PEM block \"PRIVATE KEY\"; name a file in PEM form"
+    );
+    let key = "-----BEGIN RSA PRIVATE KEY-----\n";
+    assert!(Config::new().exporter(secure().client_pem(certificate, key)).validate().is_ok());
+}
+
+#[test]
+fn an_empty_id_or_product_is_refused() {
+    assert_eq!(refused(exporter().id("")), "exporter \"\": the id is empty; leave it out for \"otlp\"");
+    assert_eq!(
+        refused(exporter().user_agent(" ")),
+        "exporter \"otlp\".user-agent: is empty; write a product like \"shop/1.2\""
+    );
+}
+
+#[test]
+fn headers_that_only_grpc_cannot_carry_are_refused_only_there() {
+    for name in ["Host", "TE", "grpc-timeout", "keep-alive", "Proxy-Connection", "upgrade"] {
+        assert_eq!(
+            refused(Exporter::grpc("localhost").header("x-tenant", "seven").header(name, "hunter2")),
+            format!(
+                "exporter \"otlp\".headers: header {name:?} is not yours to set over gRPC; \
+                 remove it: standpipe writes what is needed"
+            )
+        );
+        assert!(Config::new().exporter(exporter().header(name, "x")).validate().is_ok(), "{name}");
+    }
+}
+
+#[test]
+fn what_a_build_cannot_do_is_refused() {
+    let secure = Exporter::http("https://localhost");
+    let fault = check_endpoint(&secure, false).expect_err("no TLS");
+    assert_eq!(fault.what, "https needs TLS, which this build does not have");
+    assert!(check_endpoint(&exporter(), false).is_ok());
+    let fault = check_transport(Transport::Grpc, false).expect_err("no gRPC");
+    assert_eq!(fault.what, "this build cannot send over gRPC");
+    assert!(check_transport(Transport::Http, false).is_ok());
+    let fault = check_compression(Compression::Gzip, false).expect_err("no gzip");
+    assert_eq!(fault.what, "this build cannot compress");
+    assert!(check_compression(Compression::None, false).is_ok());
+}
