@@ -20,7 +20,7 @@ struct Row {
 
 /// Which of two figures is ahead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Better {
+pub(crate) enum Better {
     Less,
     More,
 }

@@ -3,9 +3,9 @@
 use standpipe::receiver::Receiver;
 
 use super::package::{PATIENCE, Package, Scales};
-use super::print_notes;
-use crate::support::Error;
+use super::{HELLO, print_notes};
 use crate::support::table::Table;
+use crate::support::{Error, publish};
 
 /// One row.
 struct Row {
@@ -115,7 +115,7 @@ pub(super) fn measure(scales: &Scales) -> Result<(), Error> {
     table.print("footprint: the first span of a program");
     println!("  idle: memory after the span has been sent, while the program waits");
     print_notes(&notes);
-    Ok(())
+    publish::table(HELLO, &table)
 }
 
 /// One span, with its field.

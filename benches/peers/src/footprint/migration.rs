@@ -3,9 +3,9 @@
 use standpipe::receiver::Receiver;
 
 use super::package::{PATIENCE, Package, Scales};
-use super::print_notes;
-use crate::support::Error;
+use super::{MIGRATION, print_notes};
 use crate::support::table::Table;
+use crate::support::{Error, publish};
 
 /// Below `migration`, as the table shows them.
 const PROGRAMS: [(&str, &str, &str); 4] = [
@@ -41,7 +41,7 @@ pub(super) fn measure(scales: &Scales) -> Result<(), Error> {
     }
     table.print("footprint: the same program before and after");
     print_notes(&notes);
-    Ok(())
+    publish::table(MIGRATION, &table)
 }
 
 /// One span, with its field and its event.

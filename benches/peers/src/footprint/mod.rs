@@ -10,18 +10,20 @@ mod package;
 use std::path::Path;
 
 use self::package::Scales;
-use crate::support::{Error, arguments};
+use crate::support::{Error, publish};
 
 /// The name of the tables.
 pub(crate) const NAME: &str = "footprint";
 /// The same with builds from nothing, which take minutes.
 pub(crate) const COLD: &str = "--cold";
 
+/// By their names in the README.
+const HELLO: &str = "hello";
+const MIGRATION: &str = "migration";
+
 /// Measures and prints both tables; a smoke run has few programs and no small builds.
 pub(crate) fn measure(smoke: bool, cold: bool) -> Result<(), Error> {
-    if arguments::is_for_readme() {
-        return Err("--readme: the README has no place for this".into());
-    }
+    publish::prepare(&[HELLO, MIGRATION])?;
     let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("target");
     let scales = Scales { target: target.join("programs"), cold: cold.then(|| target.join("cold")), smoke };
     hello::measure(&scales)?;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::beside;
+use crate::support::table::Better;
 
 /// Something that is measured.
 #[derive(Debug, Clone, Copy)]
@@ -12,12 +13,6 @@ pub(super) struct Measure {
     show: fn(f64) -> String,
     /// Whether it says something as a multiple of another's.
     compares: bool,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Better {
-    Less,
-    More,
 }
 
 impl Measure {
