@@ -252,6 +252,15 @@ pub(super) fn short_len(key: &str, value: impl ShortValue) -> usize {
     4 + key.len() + value.field_len()
 }
 
+/// Whether the body of an attribute with lengths of one byte has this key.
+#[inline(always)]
+pub(super) fn is_short_with_key(body: &[u8], key: &str) -> bool {
+    match body {
+        [_, len, rest @ ..] => usize::from(*len) == key.len() && rest.starts_with(key.as_bytes()),
+        _ => false,
+    }
+}
+
 /// The key in the body of an attribute with lengths of one byte.
 #[inline]
 pub(super) fn key_of_short(body: &[u8]) -> &[u8] {

@@ -1,8 +1,13 @@
 //! The attributes of a record, each key once, in the bytes of the record itself.
 
 use super::Value;
-use super::attribute::{Attribute, ShortValue, key_of_field, key_of_short, short_len, write_short};
+use super::attribute::{
+    Attribute, ShortValue, is_short_with_key, key_of_field, key_of_short, short_len, write_short,
+};
 use super::buffer::{Buffer, Nested, frames};
+
+/// So many attributes are gone through for a key whose mark another one has left; of more than that the hashes are kept.
+const FEW: u32 = 32;
 
 /// A record's bytes, and what must be known to set its attributes: of a key set twice the last value counts.
 #[derive(Debug, Default)]
@@ -22,11 +27,13 @@ pub(super) struct Keyed {
 /// The fields of a record or of a part of it that can be found again.
 #[derive(Debug, Clone, Copy, Default)]
 struct Fields {
-    /// The marks of all keys: one whose mark is not here is new.
-    seen: u64,
-    /// Attributes beyond one for each mark, wrapping. As long as there may be one for every mark and these, a key with a new
-    /// mark is let in without being counted; beyond that all marks are set, and every key is counted.
+    /// The marks of all keys: one whose mark is not here is new, and is let in without being counted.
+    seen: Marks,
+    /// Attributes beyond one for each mark, wrapping. When there might be too many, were there one for every mark and these,
+    /// all marks are seen, so that every key is counted.
     more: u32,
+    /// From then on the marks of all keys are here; before, all marks.
+    counted: Marks,
     /// How many attributes there may be.
     most: u32,
     /// From here on all fields are length-delimited and have a tag of one byte.
@@ -41,28 +48,36 @@ impl Fields {
     #[inline]
     fn new(tag: u8, most: u32, start: usize) -> Self {
         let start = start as u32;
-        let fields = Self { seen: Mark::OF_NO_KEY, more: 0, most, start, hashed_to: start, tag };
+        let (seen, counted) = (Marks::NONE, Marks::ALL);
+        let fields = Self { seen, more: 0, counted, most, start, hashed_to: start, tag };
         if most < Mark::COUNT { fields.counted() } else { fields }
     }
 
     /// As if all marks were here: every attribute is counted, as one with a new mark might be too many.
     fn counted(self) -> Self {
-        Self { seen: Mark::ALL, more: self.count().wrapping_sub(Mark::COUNT), ..self }
+        let more = self.count().wrapping_sub(Mark::COUNT);
+        Self { seen: Marks::ALL, more, counted: self.seen, ..self }
     }
 
     /// How many attributes there are.
     fn count(&self) -> u32 {
-        (self.seen.count_ones() - 1).wrapping_add(self.more)
+        self.seen.count().wrapping_add(self.more)
+    }
+
+    /// Whether a key with this mark may be there.
+    fn may_have(&self, key: &str, mark: Mark) -> bool {
+        self.seen.has(key, mark) && self.counted.has(key, mark)
     }
 
     /// Counts another attribute.
-    fn add(&mut self, mark: Mark) {
-        if !mark.is_in(self.seen) {
-            self.seen = mark.added_to(self.seen);
-            return;
+    fn add(&mut self, key: &str, mark: Mark) {
+        if !self.seen.has(key, mark) {
+            return self.seen.add(key, mark);
         }
         self.more = self.more.wrapping_add(1);
-        if self.seen != Mark::ALL && Mark::COUNT + self.more > self.most {
+        if self.seen == Marks::ALL {
+            self.counted.add(key, mark);
+        } else if Mark::COUNT + self.more > self.most {
             *self = self.counted();
         }
     }
@@ -138,13 +153,13 @@ impl Keyed {
 
     fn put_float(&mut self, key: &str, mark: Mark, number: f64) {
         if !self.put_short(key, mark, number) {
-            self.put_any(key, mark, Value::Float(number));
+            self.put_long_float(key, mark, number);
         }
     }
 
     fn put_bool(&mut self, key: &str, mark: Mark, truth: bool) {
         if !self.put_short(key, mark, truth) {
-            self.put_any(key, mark, Value::Bool(truth));
+            self.put_long_bool(key, mark, truth);
         }
     }
 
@@ -153,16 +168,16 @@ impl Keyed {
     #[inline(always)]
     fn put_short(&mut self, key: &str, mark: Mark, value: impl ShortValue) -> bool {
         let len = short_len(key, value);
-        if len >= 0x80 || mark.is_in(self.fields.seen) {
+        if len >= 0x80 || self.fields.seen.has(key, mark) {
             return false;
         }
         let Some(mut out) = self.buffer.claim_ready(len) else { return false };
-        self.fields.seen = mark.added_to(self.fields.seen);
+        self.fields.seen.add(key, mark);
         write_short(self.fields.tag, key, value, &mut out);
         true
     }
 
-    // with the arguments of `put_text`, which then jumps here and needs no stack of its own
+    // with the arguments of the functions above, which then jump here and need no stack of their own
     #[cold]
     #[inline(never)]
     fn put_long_text(&mut self, key: &str, mark: Mark, text: &str) {
@@ -179,16 +194,28 @@ impl Keyed {
         }
     }
 
+    #[cold]
+    #[inline(never)]
+    fn put_long_float(&mut self, key: &str, mark: Mark, number: f64) {
+        self.put_any(key, mark, Value::Float(number));
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn put_long_bool(&mut self, key: &str, mark: Mark, truth: bool) {
+        self.put_any(key, mark, Value::Bool(truth));
+    }
+
     /// As [`put_short`](Self::put_short), for a key that is new though another one has left its mark.
     #[inline(always)]
     fn put_beside(&mut self, key: &str, mark: Mark, value: impl ShortValue) -> bool {
         let len = short_len(key, value);
         let is_one_more = self.fields.count() < self.fields.most && !key.is_empty();
-        if len >= 0x80 || !is_one_more || self.has(key) {
+        if len >= 0x80 || !is_one_more || self.has(key, mark) {
             return false;
         }
         let Some(mut out) = self.buffer.claim_ready(len) else { return false };
-        self.fields.add(mark);
+        self.fields.add(key, mark);
         write_short(self.fields.tag, key, value, &mut out);
         true
     }
@@ -240,11 +267,11 @@ impl Keyed {
         let Some(attribute) = Attribute::new(key, value, Some(self.value_length)) else { return false };
         let tag = self.fields.tag;
         let is_it = |field: &[u8]| field[0] == tag && key_of_field(field) == key.as_bytes();
-        if !(mark.is_in(self.fields.seen) && self.may_have(key) && self.remove(is_it)) {
+        if !(self.has(key, mark) && self.remove(is_it)) {
             if self.fields.count() >= self.fields.most {
                 return false;
             }
-            self.fields.add(mark);
+            self.fields.add(key, mark);
         }
         let Some(mut out) = self.buffer.claim(attribute.field_len()) else { return false };
         attribute.write(tag, &mut out);
@@ -293,17 +320,30 @@ impl Keyed {
     }
 
     /// Whether there is an attribute with this key in what is being written.
-    fn has(&mut self, key: &str) -> bool {
-        self.may_have(key) && {
-            let tag = self.fields.tag;
-            let is_it = |field: &[u8]| field[0] == tag && key_of_field(field) == key.as_bytes();
-            self.buffer.find_field(self.fields.start as usize, is_it).is_some()
+    fn has(&mut self, key: &str, mark: Mark) -> bool {
+        let is_likely =
+            self.fields.may_have(key, mark) && (self.fields.count() <= FEW || self.has_hash_of(key));
+        is_likely && self.has_field_of(key)
+    }
+
+    /// The same, field by field.
+    fn has_field_of(&self, key: &str) -> bool {
+        let tag = self.fields.tag;
+        let mut fields = self.buffer.bytes(self.fields.start as usize);
+        // nearly all of them say their lengths in one byte each
+        while let [field_tag, len @ 0..0x80, rest @ ..] = fields {
+            let Some((body, next)) = rest.split_at_checked(usize::from(*len)) else { break };
+            if *field_tag == tag && is_short_with_key(body, key) {
+                return true;
+            }
+            fields = next;
         }
+        frames(fields).any(|field| field[0] == tag && key_of_field(field) == key.as_bytes())
     }
 
     /// Whether a key that is there has the same hash. So a record with many attributes is gone through once, and not for
     /// each of them.
-    fn may_have(&mut self, key: &str) -> bool {
+    fn has_hash_of(&mut self, key: &str) -> bool {
         let Fields { start, hashed_to, tag, .. } = self.fields;
         if hashed_to == start {
             self.hashes.clear();
@@ -338,33 +378,53 @@ impl Keyed {
     }
 }
 
-/// What a key leaves behind, so that most keys that are new are known to be: one of 63 bits. The last bit is always set
-/// and belongs to the empty key, which is never new.
+/// What a key leaves behind, so that most keys that are new are known to be: one of 63 bits, among the keys of even length or
+/// among those of odd length. The last bit is always set; it is the mark of the empty key, which is never new.
 #[derive(Clone, Copy)]
 struct Mark(u64);
 
 impl Mark {
+    const BITS: u32 = 63;
     /// Of keys that are not empty.
-    const COUNT: u32 = 63;
-    const ALL: u64 = u64::MAX;
-    const OF_NO_KEY: u64 = 1 << Self::COUNT;
+    const COUNT: u32 = 2 * Self::BITS;
+    const OF_NO_KEY: u64 = 1 << Self::BITS;
 
     #[inline(always)]
     fn of(key: &[u8]) -> Self {
         match key {
             [] => Self(Self::OF_NO_KEY),
-            key => Self(1 << ((u64::from(hash(key)) * u64::from(Self::COUNT)) >> 32)),
+            key => Self(1 << ((u64::from(hash(key)) * u64::from(Self::BITS)) >> 32)),
         }
     }
+}
+
+/// The marks of several keys.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Marks([u64; 2]);
+
+impl Marks {
+    const NONE: Self = Self([Mark::OF_NO_KEY; 2]);
+    const ALL: Self = Self([u64::MAX; 2]);
 
     #[inline(always)]
-    fn is_in(self, seen: u64) -> bool {
-        seen & self.0 != 0
+    fn has(&self, key: &str, mark: Mark) -> bool {
+        self.0[key.len() & 1] & mark.0 != 0
     }
 
     #[inline(always)]
-    fn added_to(self, seen: u64) -> u64 {
-        seen | self.0
+    fn add(&mut self, key: &str, mark: Mark) {
+        self.0[key.len() & 1] |= mark.0;
+    }
+
+    /// How many there are, without that of the empty key.
+    fn count(&self) -> u32 {
+        self.0[0].count_ones() + self.0[1].count_ones() - 2
+    }
+}
+
+impl Default for Marks {
+    fn default() -> Self {
+        Self::NONE
     }
 }
 
