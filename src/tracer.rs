@@ -189,7 +189,7 @@ impl fmt::Debug for Tracer {
 ///     });
 /// });
 /// ```
-// The end of a span takes out what must be dropped, so that there is nothing to look at behind it.
+// What must be dropped is dropped by `finish`, or leaks: so there is nothing to look at behind the end of a span.
 #[must_use = "a span ends when it is dropped: give it a name"]
 pub struct Span {
     /// `None` where nothing is recorded; the context is carried all the same.
@@ -299,6 +299,7 @@ impl Span {
 
     #[inline(never)]
     fn finish(&mut self) {
+        let _dropped = self.context.take().map(ManuallyDrop::into_inner);
         match self.take_open() {
             Some(open) => {
                 if let Some(entered) = self.entered.take() {
@@ -309,7 +310,6 @@ impl Span {
             None if Entered::leave_to_others(self.entered.as_ref()) => {}
             None => self.leave(),
         }
-        drop(self.context.take().map(ManuallyDrop::into_inner));
     }
 }
 

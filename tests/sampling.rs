@@ -5,8 +5,9 @@
 )]
 
 use std::panic::{self, AssertUnwindSafe};
+use std::sync::LazyLock;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use standpipe::receiver::proto::trace::v1::Span as Received;
 use standpipe::receiver::{ReceivedSpan, Receiver};
@@ -16,6 +17,7 @@ use standpipe::{
 
 /// Longer than anything on loopback takes.
 const PATIENCE: Duration = Duration::from_secs(20);
+const FOR_EVER: Duration = Duration::from_secs(3600);
 /// Kept by every ratio above 0, and by none below 1.
 const LOW_TRACE: &str = "ffffffffffffffff0000000000000001";
 const HIGH_TRACE: &str = "0000000000000001ffffffffffffffff";
@@ -342,6 +344,7 @@ enum Step {
     Root,
     Child,
     End(usize),
+    EndThen(usize),
 }
 
 fn steps() -> impl proptest::strategy::Strategy<Value = Vec<Step>> {
@@ -352,7 +355,7 @@ fn steps() -> impl proptest::strategy::Strategy<Value = Vec<Step>> {
         Just(Step::Child),
         Just(Step::Child),
         any::<usize>().prop_map(Step::End),
-        any::<usize>().prop_map(Step::End),
+        any::<usize>().prop_map(Step::EndThen),
     ];
     proptest::collection::vec(step, 0..60)
 }
@@ -360,37 +363,51 @@ fn steps() -> impl proptest::strategy::Strategy<Value = Vec<Step>> {
 proptest::proptest! {
     #[test]
     fn in_whatever_order_spans_end_the_innermost_open_one_is_the_parent(steps in steps()) {
-        // spans without an exporter of their own, but not without any
-        let logs = Exporter::http("http://localhost:4318").signals([Signal::Logs]);
-        let telemetry = Telemetry::start(Config::new().exporter(logs)).unwrap();
-        let tracer = telemetry.tracer("shop");
-        let remote = unsampled();
-        // each span that is open, and the trace it was started in
-        let mut open: Vec<(Span, SpanContext)> = Vec::new();
-        for step in steps {
-            let span = match step {
-                Step::Unsampled => tracer.build("unsampled").parent(&remote).start(),
-                Step::Root => tracer.build("root").root().start(),
-                Step::Child => {
-                    let child = tracer.span("child");
-                    if let Some((_, around)) = open.last() {
-                        assert_eq!(child.context().trace_id(), around.trace_id());
-                        assert_eq!(child.context().is_sampled(), around.is_sampled());
-                        assert_eq!(child.context() == around, !around.is_sampled());
-                    } else {
-                        assert!(child.context().is_sampled());
-                    }
-                    child
+        BOTH.iter().for_each(|telemetry| take(&steps, &telemetry.tracer("shop")));
+    }
+}
+
+/// One that takes no spans, though it has an exporter, and one whose spans wait to be sent.
+static BOTH: LazyLock<[Telemetry; 2]> = LazyLock::new(|| {
+    [Signal::Logs, Signal::Traces].map(|signal| {
+        let exporter = Exporter::http("http://127.0.0.1:9").signals([signal]);
+        let waits = exporter.throttle(FOR_EVER).linger(FOR_EVER).queue_records(1 << 20);
+        Telemetry::start(Config::new().exporter(waits)).unwrap()
+    })
+});
+
+/// Takes one step after the other, and looks at every child.
+fn take(steps: &[Step], tracer: &Tracer) {
+    let remote = unsampled();
+    // each span that is open, and the trace it was started in
+    let mut open: Vec<(Span, SpanContext)> = Vec::new();
+    for &step in steps {
+        let span = match step {
+            Step::Unsampled => tracer.build("unsampled").parent(&remote).start(),
+            Step::Root => tracer.build("root").root().start(),
+            Step::Child => {
+                let child = tracer.span("child");
+                if let Some((_, around)) = open.last() {
+                    assert_eq!(child.context().trace_id(), around.trace_id());
+                    assert_eq!(child.context().is_sampled(), around.is_sampled());
+                    assert_eq!(child.context() == around, !around.is_sampled());
+                } else {
+                    assert!(child.context().is_sampled());
                 }
-                Step::End(_) if open.is_empty() => continue,
-                Step::End(which) => {
-                    drop(open.remove(which % open.len()));
-                    continue;
-                }
-            };
-            // of a span inside it: the same trace, and the very same context if that is unsampled
-            let context = tracer.span("to be asked").context().clone();
-            open.push((span, context));
-        }
+                child
+            }
+            Step::End(_) | Step::EndThen(_) if open.is_empty() => continue,
+            Step::End(which) => {
+                drop(open.remove(which % open.len()));
+                continue;
+            }
+            Step::EndThen(which) => {
+                open.remove(which % open.len()).0.end_at(SystemTime::now());
+                continue;
+            }
+        };
+        // of a span inside it: the same trace, and the very same context if that is unsampled
+        let context = tracer.span("to be asked").context().clone();
+        open.push((span, context));
     }
 }

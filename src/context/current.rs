@@ -58,6 +58,13 @@ impl Unsampled {
         NonZeroU64::new(self.frame.get())
     }
 
+    #[cold]
+    fn forget(&self, frame: NonZeroU64) {
+        if self.frame() == Some(frame) {
+            self.frame.set(0);
+        }
+    }
+
     /// Says how many spans share it, if there is one, and forgets it.
     #[inline]
     fn take(&self) -> Option<u64> {
@@ -92,7 +99,7 @@ pub(crate) fn span_and_time() -> (Option<SpanRef>, u64) {
     }
 }
 
-/// Proof that a span is on this thread's stack; give it back to [`Entered::leave`].
+/// Proof that a span is on this thread's stack, until it leaves.
 #[derive(Debug)]
 pub(crate) struct Entered(NonZeroU64);
 
@@ -131,7 +138,8 @@ pub(crate) fn enter_unsampled() -> Option<Entered> {
 }
 
 impl Entered {
-    /// Ends the span's part in what it shares, if there are others left to share it; otherwise it must leave the stack.
+    /// Ends the span's part in what it shares, if there are others left to share it; otherwise it must leave the stack,
+    /// if it is there.
     #[inline]
     pub(crate) fn leave_to_others(entered: Option<&Self>) -> bool {
         UNSAMPLED.with(|unsampled| {
@@ -155,11 +163,13 @@ impl Entered {
     /// Takes the span off the stack, wherever it stands: guards may end in any order.
     #[inline(never)]
     pub(crate) fn leave(self) {
-        with_stack(|stack| {
-            if let Some(stack) = stack {
+        with_stack(|stack| match stack {
+            Some(stack) => {
                 stack.put_unsampled_back();
                 stack.leave(self.0);
             }
+            // the thread ends, and its stack is gone
+            None => UNSAMPLED.with(|unsampled| unsampled.forget(self.0)),
         });
     }
 
@@ -248,9 +258,10 @@ impl Stack {
         true
     }
 
-    /// Once the stack has changed.
+    /// Once the stack has changed: by a sampled span that left, or after [`put_unsampled_back`](Self::put_unsampled_back).
     #[inline(always)]
     fn note_unsampled(&self) {
+        debug_assert!(!is_unsampled(), "what was at hand is back on the stack");
         match self.top() {
             Some(frame) if !frame.context.is_sampled() => {
                 UNSAMPLED.with(|unsampled| unsampled.set(frame.id, frame.spans));

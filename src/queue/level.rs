@@ -1,6 +1,6 @@
 //! How full the queue is, and the float that wakes the worker when it has risen far enough.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use crossbeam_channel::Sender;
 
@@ -141,40 +141,45 @@ impl WakeAt {
 /// Rises with the level and rings once when it reaches the mark.
 #[derive(Debug)]
 pub(super) struct Float {
-    records: AtomicU64,
-    bytes: AtomicU64,
+    /// The largest number while it is not armed, whatever the bytes are.
+    records: AtomicUsize,
+    bytes: AtomicUsize,
     bell: Sender<()>,
 }
 
 impl Float {
     pub(super) fn new(bell: Sender<()>) -> Self {
-        Self { records: AtomicU64::new(u64::MAX), bytes: AtomicU64::new(u64::MAX), bell }
+        Self { records: AtomicUsize::new(usize::MAX), bytes: AtomicUsize::new(usize::MAX), bell }
     }
 
     pub(super) fn set(&self, mark: WakeAt) {
-        self.bytes.store(mark.bytes as u64, Ordering::SeqCst);
-        self.records.store(mark.records as u64, Ordering::SeqCst);
+        self.bytes.store(mark.bytes, Ordering::SeqCst);
+        // last: with it the float is armed
+        self.records.store(mark.records, Ordering::SeqCst);
     }
 
     /// The level at which it rings; one beyond all levels if it does not.
     pub(super) fn mark(&self) -> (usize, usize) {
-        let read = |mark: &AtomicU64| mark.load(Ordering::SeqCst).try_into().unwrap_or(usize::MAX);
-        (read(&self.records), read(&self.bytes))
+        self.read().unwrap_or((usize::MAX, usize::MAX))
     }
 
     pub(super) fn lift(&self, level: Raised) {
-        let records = self.records.load(Ordering::SeqCst);
-        let bytes = self.bytes.load(Ordering::SeqCst);
-        if level.records as u64 >= records || level.bytes as u64 >= bytes {
+        let is_there = |(records, bytes)| level.records >= records || level.bytes >= bytes;
+        if self.read().is_some_and(is_there) {
             self.press();
         }
+    }
+
+    /// The mark, if it is armed.
+    fn read(&self) -> Option<(usize, usize)> {
+        let records = self.records.load(Ordering::SeqCst);
+        (records != usize::MAX).then(|| (records, self.bytes.load(Ordering::SeqCst)))
     }
 
     /// Wakes the worker whatever the level is, unless it was woken already.
     #[cold]
     pub(super) fn press(&self) {
-        self.bytes.store(u64::MAX, Ordering::SeqCst);
-        if self.records.swap(u64::MAX, Ordering::SeqCst) != u64::MAX {
+        if self.records.swap(usize::MAX, Ordering::SeqCst) != usize::MAX {
             // a bell that is ringing already is enough
             let _ = self.bell.try_send(());
         }
@@ -272,6 +277,17 @@ mod tests {
         float.press();
         float.lift(raised(1000, 1000));
         assert_eq!(rings.len(), 0);
+    }
+
+    #[test]
+    fn a_caller_that_presses_while_a_mark_is_set_does_not_take_half_of_it_away() {
+        let (float, rings) = float();
+        // the worker has set one half
+        float.bytes.store(100, Ordering::SeqCst);
+        float.press();
+        float.records.store(5, Ordering::SeqCst);
+        float.lift(raised(1, 100));
+        assert_eq!(rings.len(), 1);
     }
 
     #[test]

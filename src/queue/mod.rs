@@ -3,7 +3,7 @@
 //! A caller copies its framed record into the open chunk of its shard, under a lock that it shares
 //! with few others; full chunks cross a bounded channel. So a record costs a copy and no allocation,
 //! and the worker moves chunks, not records. Room in the queue is taken ahead, for the shard's next records, too, and
-//! called in where somebody finds none left.
+//! called in where somebody finds none left or asks how full it is.
 
 mod door;
 mod level;
@@ -40,7 +40,7 @@ pub(crate) struct Queue {
     largest_record: usize,
     closed: AtomicBool,
     /// How many ask for the level without room that was taken ahead: until they know it, nobody takes more.
-    asking: AtomicUsize,
+    askers: AtomicUsize,
     /// Accepted from the worker, by signal.
     admitted: [AtomicU64; Signal::COUNT],
     books: Arc<Books>,
@@ -67,7 +67,7 @@ impl Queue {
             spare: bounded(most_chunks),
             largest_record: largest_record.min(settings.bytes),
             closed: AtomicBool::new(false),
-            asking: AtomicUsize::new(0),
+            askers: AtomicUsize::new(0),
             admitted: Default::default(),
             books,
         }
@@ -110,6 +110,7 @@ impl Queue {
         if let Some(raised) = self.raise(records, frame.len()) {
             let left_over = open.keep_room(raised.ahead);
             self.level.fall(left_over.records, left_over.bytes);
+            // not before it has fallen: whoever expects no room here does not wait for the lock
             shard.note_room(&open);
             open.append(scope, frame, records, self);
             drop(open);
@@ -148,7 +149,7 @@ impl Queue {
 
     /// What a shard may take ahead at this level: little of what is left up to the next mark, however many do so.
     fn room_ahead(&self, records: usize, bytes: usize) -> Room {
-        if self.asking.load(Ordering::SeqCst) > 0 {
+        if self.askers.load(Ordering::SeqCst) > 0 {
             return Room::default();
         }
         let (capacity, mark) = (self.level.capacity(), self.float.mark());
@@ -164,10 +165,10 @@ impl Queue {
     /// Does something while no room is taken ahead: the level is that of the records.
     fn without_room_ahead<T>(&self, then: impl FnOnce() -> T) -> T {
         // first: a shard in which no room is expected now will see it
-        self.asking.fetch_add(1, Ordering::SeqCst);
+        self.askers.fetch_add(1, Ordering::SeqCst);
         self.call_in(Shard::has_room);
         let done = then();
-        self.asking.fetch_sub(1, Ordering::SeqCst);
+        self.askers.fetch_sub(1, Ordering::SeqCst);
         done
     }
 
@@ -302,7 +303,7 @@ impl Queue {
     /// From now on records are turned away, and blocked callers go on.
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::SeqCst);
-        // all of them, or one could still be looked at by somebody else
+        // all shards: a caller that still saw it open may be about to take room where there is none yet
         self.call_in(|_| true);
         self.door.room_made();
     }

@@ -32,7 +32,7 @@ pub struct DetachedSpan {
     is_recording: bool,
 }
 
-const STORED: &str = "it is there until its end";
+const UNTIL_ITS_END: &str = "a span has its storage until its end";
 
 /// What such a span has beside its record. It lies in the same storage, as these spans are moved about much.
 pub(super) struct Belongings {
@@ -125,20 +125,20 @@ impl DetachedSpan {
         }
         storage.own.is_settled = true;
         if !storage.own.context.is_sampled() {
-            // it may stay open for long, and nobody will see what was set
-            storage.shed_large_record();
             self.is_recording = false;
+            // it may stay open for long, and nobody will see what was set
+            self.storage_mut().shed_large_record();
         }
     }
 
     #[inline]
     fn storage(&self) -> &OpenSpan {
-        self.storage.as_deref().expect(STORED)
+        self.storage.as_deref().expect(UNTIL_ITS_END)
     }
 
     #[inline]
     fn storage_mut(&mut self) -> &mut OpenSpan {
-        self.storage.as_deref_mut().expect(STORED)
+        self.storage.as_deref_mut().expect(UNTIL_ITS_END)
     }
 
     #[inline]
