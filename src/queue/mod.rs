@@ -141,10 +141,23 @@ impl Queue {
 
     /// Makes room for records, and for some more where there is plenty: so few of them touch what all callers share.
     fn raise(&self, records: usize, bytes: usize) -> Option<Raised> {
-        if self.door.is_queued_up() {
-            return if self.must_line_up(records, bytes) { None } else { self.level.rise_by(records, bytes) };
+        let line = self.needs_of_the_line();
+        if line.records > 0 && !self.level.has_room(line.records + records, line.bytes.saturating_add(bytes))
+        {
+            return None;
         }
-        self.level.rise(records, bytes, |records, bytes| self.room_ahead(records, bytes))
+        let ahead =
+            |records, bytes: usize| self.room_ahead(records + line.records, bytes.saturating_add(line.bytes));
+        self.level.rise(records, bytes, ahead)
+    }
+
+    /// Room that newcomers must not take from callers in line. What else there is they may take: everyone in line is only
+    /// waking up, and a line that newcomers join would go on for ever, with a wake-up for each record.
+    fn needs_of_the_line(&self) -> Room {
+        match self.door.in_line() {
+            0 => Room::default(),
+            records => Room { records, bytes: self.largest_record },
+        }
     }
 
     /// What a shard may take ahead at this level: little of what is left up to the next mark, however many do so.
@@ -156,10 +169,10 @@ impl Queue {
         let share = |limit: usize, mark: usize, level: usize| {
             limit.min(mark.saturating_sub(1)).saturating_sub(level) / (2 * self.shards.count())
         };
-        Room {
-            records: share(capacity.0, mark.0, records).min(MOST_RECORDS_AHEAD),
-            bytes: share(capacity.1, mark.1, bytes).min(MOST_BYTES_AHEAD).min(self.largest_record),
-        }
+        let records = share(capacity.0, mark.0, records).min(MOST_RECORDS_AHEAD);
+        let bytes = share(capacity.1, mark.1, bytes).min(MOST_BYTES_AHEAD).min(self.largest_record);
+        // bytes without a record in them are of use to nobody
+        if records == 0 { Room::default() } else { Room { records, bytes } }
     }
 
     /// Does something while no room is taken ahead: the level is that of the records.
@@ -186,14 +199,6 @@ impl Queue {
 
     fn turn_away(&self, scope: &Scope, refusal: Refusal, records: usize) {
         self.books.turn_away_all(scope.signal, refusal, records as u64);
-    }
-
-    /// Whether records could take the room of those that are in line. If not, their caller goes ahead: everyone in
-    /// line is only waking up, and a line that newcomers join would go on for ever, with a wake-up for each record.
-    #[cold]
-    fn must_line_up(&self, records: usize, bytes: usize) -> bool {
-        let (records, bytes) = (self.door.in_line() + records, self.largest_record.saturating_add(bytes));
-        !self.level.has_room(records, bytes)
     }
 
     /// Accepts what the worker has made itself and keeps itself, if there is room: it cannot wait for itself.

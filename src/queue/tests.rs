@@ -234,6 +234,21 @@ fn a_newcomer_passes_a_line_only_if_that_takes_no_room_from_it() {
 }
 
 #[test]
+fn a_newcomer_takes_room_ahead_but_not_that_of_the_line() {
+    let (wake, _woken) = bounded(1);
+    let books = Arc::new(Books::default());
+    let block_timeout = Some(Duration::from_millis(1));
+    let settings = QueueSettings { records: 1000, bytes: 1 << 20, when_full: WhenFull::Block, block_timeout };
+    let queue = Queue::new(&settings, 100, Arc::clone(&books), wake);
+    let scope = Arc::new(Scope::new(Signal::Traces, "shop", ""));
+    queue.door.line_up(50);
+    queue.push(&scope, &record(0, 20), 1);
+    assert!(queue.level.read().0 > 1, "more than it needed");
+    (1..960).for_each(|number| queue.push(&scope, &record(number, 20), 1));
+    assert_eq!(queue.level(), (950, 19_000));
+}
+
+#[test]
 fn a_newcomer_leaves_room_for_all_records_of_a_frame_in_line() {
     let (wake, _woken) = bounded(1);
     let books = Arc::new(Books::default());
