@@ -20,9 +20,13 @@ struct Fixture {
 }
 
 fn fixture(settings: QueueSettings) -> Fixture {
+    fixture_for(settings, usize::MAX)
+}
+
+fn fixture_for(settings: QueueSettings, largest_record: usize) -> Fixture {
     let (wake, woken) = bounded(1);
     let books = Arc::new(Books::default());
-    let queue = Queue::new(&settings, usize::MAX, Arc::clone(&books), wake);
+    let queue = Queue::new(&settings, largest_record, Arc::clone(&books), wake);
     Fixture { queue, woken, books, scope: Arc::new(Scope::new(Signal::Traces, "shop", "")) }
 }
 
@@ -33,6 +37,15 @@ fn lossy(records: usize, bytes: usize) -> Fixture {
 /// Callers wait long, not for ever: a test that fails ends, too.
 fn blocking(records: usize, bytes: usize) -> Fixture {
     fixture(QueueSettings { records, bytes, when_full: WhenFull::Block, block_timeout: Some(LONG) })
+}
+
+/// Callers do not wait long, for records of up to 100 bytes, and so many are in line.
+fn with_line(records: usize, bytes: usize, in_line: usize) -> Fixture {
+    let block_timeout = Some(Duration::from_millis(1));
+    let fixture =
+        fixture_for(QueueSettings { records, bytes, when_full: WhenFull::Block, block_timeout }, 100);
+    fixture.queue.door.line_up(in_line);
+    fixture
 }
 
 impl Fixture {
@@ -220,46 +233,28 @@ fn a_waiting_caller_is_pressing() {
 
 #[test]
 fn a_newcomer_passes_a_line_only_if_that_takes_no_room_from_it() {
-    let (wake, _woken) = bounded(1);
-    let books = Arc::new(Books::default());
-    let block_timeout = Some(Duration::from_millis(1));
-    let settings = QueueSettings { records: 10, bytes: 200, when_full: WhenFull::Block, block_timeout };
-    let queue = Queue::new(&settings, 100, Arc::clone(&books), wake);
-    let scope = Arc::new(Scope::new(Signal::Traces, "shop", ""));
-    queue.door.line_up(1);
-    (0..8).for_each(|number| queue.push(&scope, &record(number, 20), 1));
+    let fixture = with_line(10, 200, 1);
+    (0..8).for_each(|number| fixture.push(number, 20));
     // 100 bytes are left for whoever is in line, however large its record is
-    assert_eq!(queue.level(), (5, 100));
-    assert_eq!(books.read("test", || queue.accepted()).traces.turned_away.queue_full, 3);
+    assert_eq!(fixture.queue.level(), (5, 100));
+    assert_eq!(fixture.counts().turned_away.queue_full, 3);
 }
 
 #[test]
 fn a_newcomer_takes_room_ahead_but_not_that_of_the_line() {
-    let (wake, _woken) = bounded(1);
-    let books = Arc::new(Books::default());
-    let block_timeout = Some(Duration::from_millis(1));
-    let settings = QueueSettings { records: 1000, bytes: 1 << 20, when_full: WhenFull::Block, block_timeout };
-    let queue = Queue::new(&settings, 100, Arc::clone(&books), wake);
-    let scope = Arc::new(Scope::new(Signal::Traces, "shop", ""));
-    queue.door.line_up(50);
-    queue.push(&scope, &record(0, 20), 1);
-    assert!(queue.level.read().0 > 1, "more than it needed");
-    (1..960).for_each(|number| queue.push(&scope, &record(number, 20), 1));
-    assert_eq!(queue.level(), (950, 19_000));
+    let fixture = with_line(1000, 1 << 20, 50);
+    fixture.push(0, 20);
+    assert!(fixture.queue.level.read().0 > 1, "more than it needed");
+    (1..960).for_each(|number| fixture.push(number, 20));
+    assert_eq!(fixture.queue.level(), (950, 19_000));
 }
 
 #[test]
 fn a_newcomer_leaves_room_for_all_records_of_a_frame_in_line() {
-    let (wake, _woken) = bounded(1);
-    let books = Arc::new(Books::default());
-    let block_timeout = Some(Duration::from_millis(1));
-    let settings = QueueSettings { records: 10, bytes: 1 << 20, when_full: WhenFull::Block, block_timeout };
-    let queue = Queue::new(&settings, 100, Arc::clone(&books), wake);
-    let scope = Arc::new(Scope::new(Signal::Metrics, "shop", ""));
-    queue.door.line_up(6);
-    (0..6).for_each(|number| queue.push(&scope, &record(number, 20), 1));
-    assert_eq!(queue.level().0, 4);
-    assert_eq!(books.read("test", || queue.accepted()).metrics.turned_away.queue_full, 2);
+    let fixture = with_line(10, 1 << 20, 6);
+    (0..6).for_each(|number| fixture.push(number, 20));
+    assert_eq!(fixture.queue.level().0, 4);
+    assert_eq!(fixture.counts().turned_away.queue_full, 2);
 }
 
 #[test]
