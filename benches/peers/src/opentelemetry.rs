@@ -1,6 +1,7 @@
 //! The OpenTelemetry SDK itself: batch log processor, periodic reader, OTLP over HTTP by reqwest's blocking client.
 
 use std::hint::black_box;
+use std::time::Instant;
 
 use opentelemetry::logs::{AnyValue, LogRecord, Logger, LoggerProvider, Severity};
 use opentelemetry::metrics::MeterProvider;
@@ -9,11 +10,12 @@ use opentelemetry::{Context, KeyValue};
 use opentelemetry_otlp::{LogExporter, MetricExporter, WithExportConfig};
 use opentelemetry_sdk::logs::{BatchConfigBuilder, BatchLogProcessor, SdkLoggerProvider};
 use opentelemetry_sdk::metrics::SdkMeterProvider;
+use opentelemetry_sdk::trace::SdkTracerProvider;
 
 use crate::support::Error;
 use crate::support::calls::spread;
 use crate::support::program::{BURST, Program, repeat};
-use crate::support::workload::text;
+use crate::support::workload::{PATIENCE, text};
 use crate::{Contender, case};
 
 pub(crate) const CONTENDER: Contender = Contender {
@@ -107,4 +109,16 @@ fn five() -> [KeyValue; 5] {
         KeyValue::new(text::STATUS.0, black_box(text::STATUS.1)),
         KeyValue::new(text::CACHED.0, black_box(text::CACHED.1)),
     ]
+}
+
+/// A flush gives up after 5 s, but goes on.
+pub(crate) fn flush(provider: &SdkTracerProvider) -> Result<(), Error> {
+    let begun = Instant::now();
+    loop {
+        match provider.force_flush() {
+            Err(error) if begun.elapsed() > PATIENCE => return Err(error.into()),
+            Err(_) => {}
+            Ok(()) => return Ok(()),
+        }
+    }
 }

@@ -3,7 +3,7 @@
 use std::hint::black_box;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use opentelemetry::trace::{SpanKind, Tracer, TracerProvider, mark_span_as_active};
 use opentelemetry::{Context, KeyValue};
@@ -19,9 +19,9 @@ use tokio::runtime::{Builder, Runtime};
 
 use super::contender::{Arrives, Contender, Pace, Pipe, Setup, Spans};
 use super::{ALL_TASKS, ANY_ATTRIBUTES};
-use crate::opentelemetry::remote;
+use crate::opentelemetry::{flush, remote};
 use crate::support::Error;
-use crate::support::workload::{PATIENCE, text};
+use crate::support::workload::text;
 
 pub(super) const HTTP: Contender = Contender {
     name: "opentelemetry-otlp 0.33, HTTP",
@@ -104,18 +104,6 @@ pub(super) fn pipe(
             Ok(ended?)
         },
     )
-}
-
-/// A flush gives up after 5 s, but goes on.
-fn flush(provider: &SdkTracerProvider) -> Result<(), Error> {
-    let begun = Instant::now();
-    loop {
-        match provider.force_flush() {
-            Err(error) if begun.elapsed() > PATIENCE => return Err(error.into()),
-            Err(_) => {}
-            Ok(()) => return Ok(()),
-        }
-    }
 }
 
 /// Counts what the exporter has sent.

@@ -1,7 +1,5 @@
 //! tracing-opentelemetry into the OpenTelemetry SDK: batch span processor, OTLP over HTTP by reqwest's blocking client.
 
-use std::time::Instant;
-
 use opentelemetry::trace::TracerProvider;
 use opentelemetry_otlp::{SpanExporter, WithExportConfig};
 use opentelemetry_sdk::Resource;
@@ -10,7 +8,7 @@ use tracing_opentelemetry::{OpenTelemetryLayer, OpenTelemetrySpanExt};
 use tracing_subscriber::Registry;
 
 use super::{Case, Contender, install, work};
-use crate::opentelemetry::remote;
+use crate::opentelemetry::{flush, remote};
 use crate::support::Error;
 use crate::support::program::{BURST, Program};
 use crate::support::workload::{PATIENCE, text};
@@ -58,16 +56,4 @@ fn start(case: &Case, endpoint: &str, set: fn(OfRegistry) -> OfRegistry) -> Resu
     });
     let flushed = provider.clone();
     Ok(Program::new(burst, move || flush(&flushed), move || Ok(provider.shutdown_with_timeout(PATIENCE)?)))
-}
-
-/// A flush gives up after 5 s, but goes on.
-fn flush(provider: &SdkTracerProvider) -> Result<(), Error> {
-    let begun = Instant::now();
-    loop {
-        match provider.force_flush() {
-            Err(error) if begun.elapsed() > PATIENCE => return Err(error.into()),
-            Err(_) => {}
-            Ok(()) => return Ok(()),
-        }
-    }
 }
