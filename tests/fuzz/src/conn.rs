@@ -136,7 +136,9 @@ impl Run {
     fn write(&mut self) {
         loop {
             let body = self.message.as_deref().unwrap_or_default();
-            let progress = self.conn.send(&Message::new(body, true));
+            // in two pieces, as requests come from the worker
+            let (start, rest) = body.split_at(body.len() / 3);
+            let progress = self.conn.send(&Message::new(&[start, rest], true));
             let output = self.conn.output();
             // acknowledgements are bounded where they are made
             assert!(output.len() <= MOST_OUTPUT + 3 * self.model.heard.waiting_bytes, "{}", output.len());
