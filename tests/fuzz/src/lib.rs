@@ -3,8 +3,14 @@
 pub mod config;
 pub mod conn;
 pub mod hpack;
+pub mod retry_after;
+pub mod trace_context;
 
 /// The part of the gRPC transport that never touches a socket. It is no public part of the crate, so it is built in.
 #[allow(dead_code, unused_imports, reason = "targets do not use everything")]
 #[path = "../../../src/transport/grpc/http2/mod.rs"]
 mod http2;
+
+/// The reader of `Retry-After`, which is pure and no public part of the crate either.
+#[path = "../../../src/transport/retry_after.rs"]
+mod parser;

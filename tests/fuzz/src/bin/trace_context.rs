@@ -1,0 +1,11 @@
+//! Any text as a `traceparent` and, behind the first line, a `tracestate`.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use standpipe_fuzz::trace_context::check;
+
+fuzz_target!(|input: &[u8]| {
+    if let Ok(text) = std::str::from_utf8(input) {
+        check(text);
+    }
+});
