@@ -259,6 +259,13 @@ fn hostile_documents(size: usize) -> Vec<(&'static str, String)> {
                 each(1_900, &|id| format!("  t{id}: *x\n"))
             ),
         ),
+        (
+            "addresses.yaml",
+            format!(
+                "x: &x {{type: otel, transport: http, endpoint: 'http://%{{file:big}}%', ca-file: big}}\ntracer:\n{}",
+                each(1_900, &|id| format!("  t{id}: *x\n"))
+            ),
+        ),
     ]
 }
 

@@ -21,6 +21,9 @@ pub(super) struct Endpoint {
     query: String,
 }
 
+/// No server takes a longer one. It is not even looked at: there may be hundreds, each a whole file.
+const LONGEST: usize = 8 << 10;
+
 /// What becomes of an endpoint's path when a signal is posted to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum PathRule {
@@ -41,6 +44,9 @@ impl Endpoint {
                 "is empty",
                 format!("leave it out for {:?}", transport.default_endpoint()),
             ));
+        }
+        if text.len() > LONGEST {
+            return Err(Fault::new("is longer than 8 KiB", "write a shorter one"));
         }
         let parsed = match text.split_once("://") {
             _ if text.starts_with(['"', '\'']) => Err(Fault::new("has quotes around it", "remove them")),
@@ -378,6 +384,10 @@ mod tests {
             assert_eq!(fault.what, what, "{given:?}");
             assert!(!fault.fix.is_empty(), "{given:?}");
         }
+        let longest = format!("http://a.test/{}", "x".repeat(LONGEST - "http://a.test/".len()));
+        assert!(Endpoint::parse(&longest, Transport::Http).is_ok());
+        let fault = Endpoint::parse(&(longest + "x"), Transport::Http).expect_err("too long");
+        assert_eq!(fault.what, "is longer than 8 KiB");
     }
 
     #[test]
