@@ -10,7 +10,7 @@ use std::thread;
 
 use scene::{LONG, Problems, emit, emit_in_time, exporter, gathering, gathering_to, start};
 use standpipe::receiver::{Answer, Receiver};
-use standpipe::{Flushed, ProblemKind};
+use standpipe::{Flushed, ProblemKind, Signal};
 
 #[path = "support/scene.rs"]
 mod scene;
@@ -291,4 +291,27 @@ fn the_code_in_the_body_of_an_error_decides_nothing() {
     let ledger = telemetry.shutdown(LONG);
     let total = ledger.total();
     assert_eq!((total.dropped.refused, total.delivered, receiver.request_count()), (1, 1, 3), "{ledger}");
+}
+
+#[test]
+fn a_status_that_says_that_there_is_no_such_signal_is_reported_as_that() {
+    for status in [404, 405, 501] {
+        let receiver = Receiver::start().unwrap();
+        receiver.always_for(Signal::Logs, Answer::status(status));
+        let problems = Problems::default();
+        let telemetry = problems.start(gathering(&receiver));
+        let (logger, tracer) = (telemetry.logger("shop"), telemetry.tracer("shop"));
+        for _ in 0..2 {
+            logger.error("no stock").emit();
+            emit(&tracer, 1);
+            assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+        }
+        let ledger = telemetry.shutdown(LONG);
+        let counts = &ledger.exporters[0];
+        assert_eq!((counts.traces.delivered, counts.logs.dropped.refused), (2, 2), "{status}: {ledger}");
+        let reported = problems.told();
+        let [problem] = &reported[..] else { panic!("{status}: reported once, not {reported:?}") };
+        assert_eq!(problem.kind, ProblemKind::NotTaken, "{problem}");
+        assert!(problem.message.contains(&status.to_string()), "{problem}");
+    }
 }

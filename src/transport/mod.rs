@@ -17,6 +17,7 @@ pub(crate) mod grpc;
 mod grpc;
 mod gzip;
 mod http;
+mod http_status;
 #[cfg(test)]
 pub(crate) mod memory;
 mod proxy;

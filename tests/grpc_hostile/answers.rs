@@ -76,17 +76,27 @@ fn an_answer_without_a_status_is_judged_by_its_http_status() {
         ("200", Fate::Refused, "UNKNOWN"),
         ("204", Fate::Refused, "UNKNOWN"),
         ("301", Fate::Refused, "UNKNOWN"),
+        ("302", Fate::Refused, "UNKNOWN"),
+        ("308", Fate::Refused, "UNKNOWN"),
         ("400", Fate::Refused, "INTERNAL"),
         ("401", Fate::Refused, "UNAUTHENTICATED"),
         ("403", Fate::Refused, "PERMISSION_DENIED"),
         ("404", Fate::NotTaken, "UNIMPLEMENTED"),
-        ("413", Fate::Refused, "UNKNOWN"),
+        ("405", Fate::NotTaken, "UNKNOWN"),
+        ("407", Fate::Refused, "UNKNOWN"),
+        ("408", Fate::Refused, "UNKNOWN"),
+        ("411", Fate::Refused, "UNKNOWN"),
+        ("413", Fate::TooLarge, "UNKNOWN"),
+        ("415", Fate::Refused, "UNKNOWN"),
+        ("421", Fate::Refused, "UNKNOWN"),
         ("429", Fate::Later, "UNAVAILABLE"),
         ("431", Fate::Refused, "INTERNAL"),
         ("500", Fate::Refused, "UNKNOWN"),
+        ("501", Fate::NotTaken, "UNKNOWN"),
         ("502", Fate::Later, "UNAVAILABLE"),
         ("503", Fate::Later, "UNAVAILABLE"),
         ("504", Fate::Later, "UNAVAILABLE"),
+        ("511", Fate::Refused, "UNKNOWN"),
     ] {
         let fields = [(":status", status), ("content-type", "text/html")];
         let page = [headers(FIRST, &fields), frame(DATA, END_STREAM, FIRST, b"<html>nothing here</html>")];
@@ -276,6 +286,25 @@ fn a_message_that_is_too_large_is_halved_whoever_says_so() {
         assert_eq!(stage.attempts(), 1 + 2 + 4, "{case}");
         assert_eq!(stage.end().0.len(), 1, "{case}");
     }
+}
+
+/// nginx takes 1 MiB unless its configuration says more, and says so in HTTP's words.
+#[test]
+fn a_request_too_large_for_a_proxy_is_halved_as_over_http() {
+    let mut stage = Stage::set("413 of a proxy", Setting::default(), |peer| {
+        peer.greet(&[])?;
+        loop {
+            // four are too large, and two; one is not
+            let request = peer.request()?;
+            let fields = [(":status", "413"), ("content-type", "text/html")];
+            let page = frame(DATA, END_STREAM, request.stream, b"<html>413 Request Entity Too Large</html>");
+            let refusal = [headers(request.stream, &fields), page].concat();
+            peer.say(&if request.body.len() > 3000 { refusal } else { well(request.stream) })?;
+        }
+    });
+    stage.export_large(4, 2000).is(Fate::Delivered, "");
+    assert_eq!(stage.attempts(), 1 + 2 + 4);
+    assert_eq!(stage.end().0.len(), 1);
 }
 
 #[test]

@@ -6,6 +6,7 @@ mod tests;
 use std::time::{Duration, SystemTime};
 
 use super::super::answer::{self, printable, read_partial_success, read_status};
+use super::super::http_status::Meaning;
 use super::super::{Verdict, retry_after};
 use super::http2::conn::Answer;
 use super::http2::frame::Code;
@@ -60,11 +61,7 @@ impl Status {
 
     /// What to do, given what the server said and the delay it asked for.
     pub(super) fn verdict(self, target: &str, message: &str, after: Option<Duration>) -> Verdict {
-        let name = self.name();
-        let reason = match message.is_empty() {
-            true => format!("call {target}: {name}"),
-            false => format!("call {target}: {name}: {message}"),
-        };
+        let reason = self.reason(target, message);
         match self {
             // only a delay makes it something that passes, and whoever names one knows better than its words
             Self::RESOURCE_EXHAUSTED if after.is_some() => Verdict::TryLater { after, reason },
@@ -84,6 +81,14 @@ impl Status {
             },
             Self::UNIMPLEMENTED => Verdict::NotTaken { reason },
             _ => Verdict::Refused { reason },
+        }
+    }
+
+    fn reason(self, target: &str, message: &str) -> String {
+        let name = self.name();
+        match message.is_empty() {
+            true => format!("call {target}: {name}"),
+            false => format!("call {target}: {name}: {message}"),
         }
     }
 
@@ -118,6 +123,17 @@ pub(super) struct Said {
     pub(super) message: String,
     /// The delay that it asks for.
     after: Option<Duration>,
+    /// What the HTTP status means if there is no other: gRPC's names for it say less.
+    http: Option<Meaning>,
+}
+
+impl Said {
+    fn verdict(&self, target: &str) -> Verdict {
+        match self.http {
+            Some(meaning) => meaning.verdict(self.after, self.status.reason(target, &self.message)),
+            None => self.status.verdict(target, &self.message, self.after),
+        }
+    }
 }
 
 /// Of a status that cannot be read.
@@ -130,7 +146,7 @@ pub(super) fn judge(answer: &Answer, target: &str) -> Verdict {
         Some(said) if said.status == Status::OK => read_success(&answer.body).unwrap_or_else(|what| {
             Verdict::AcceptedPartly { rejected: 0, message: format!("call {target}: {what}") }
         }),
-        Some(said) => said.status.verdict(target, &said.message, said.after),
+        Some(said) => said.verdict(target),
     }
 }
 
@@ -145,7 +161,7 @@ pub(super) fn read(answer: &Answer) -> Option<Said> {
     let message = find(last, "grpc-message").map(decode_percent).unwrap_or_default();
     let (inner, after) = details.map_or_else(Default::default, |status| (status.message, status.retry_delay));
     let message = if message.is_empty() { inner } else { message };
-    Some(Said { status, message, after })
+    Some(Said { status, message, after, http: None })
 }
 
 /// The collector has the batch, whatever its answer looks like.
@@ -177,7 +193,8 @@ fn read_without_status(answer: &Answer) -> Said {
     };
     let after = find(&answer.head, "retry-after").map(lossy);
     let after = after.and_then(|after| retry_after::parse(&after, SystemTime::now()));
-    Said { status: Status::of_http(answer.status), message: what, after }
+    let (status, http) = (Status::of_http(answer.status), Some(Meaning::of(answer.status)));
+    Said { status, message: what, after, http }
 }
 
 fn speaks_of_size(message: &str) -> bool {

@@ -27,6 +27,7 @@ pub(crate) use self::trial::{End, Failure, Reply, ReplyBody, Trial};
 use self::warm_up::warm_up;
 use super::answer::{Answer, read_partial_success, read_status};
 use super::gzip::compress;
+use super::http_status::Meaning;
 use super::{Payload, Transport, Verdict, check_header_bytes, proxy, retry_after};
 use crate::config::{Compression, HttpSettings};
 use crate::record::Signal;
@@ -199,15 +200,12 @@ fn judge(mut answer: Response<ureq::Body>, url: &str) -> Verdict {
         true => format!("post {url}: {}", status_text(status)),
         false => format!("post {url}: {}: {said}", status_text(status)),
     };
-    match status.as_u16() {
-        429 | 502 | 503 | 504 => Verdict::TryLater { after, reason },
-        413 => Verdict::TooLarge { reason },
+    let meaning = match status.as_u16() {
         // the official collector's way of saying 413
-        400 if said.to_ascii_lowercase().contains("too large") => Verdict::TooLarge { reason },
-        // each signal has a path of its own: this one is unknown there, or not built in
-        404 | 501 => Verdict::NotTaken { reason },
-        _ => Verdict::Refused { reason },
-    }
+        400 if said.to_ascii_lowercase().contains("too large") => Meaning::TooLarge,
+        status => Meaning::of(status),
+    };
+    meaning.verdict(after, reason)
 }
 
 /// The collector has the batch, whatever becomes of the rest of its answer.

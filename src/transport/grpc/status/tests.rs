@@ -38,6 +38,10 @@ fn not_taken(reason: &str) -> Verdict {
     Verdict::NotTaken { reason: format!("call {TARGET}: {reason}") }
 }
 
+fn too_large(reason: &str) -> Verdict {
+    Verdict::TooLarge { reason: format!("call {TARGET}: {reason}") }
+}
+
 fn warned(message: &str) -> Verdict {
     Verdict::AcceptedPartly { rejected: 0, message: format!("call {TARGET}: {message}") }
 }
@@ -107,6 +111,9 @@ fn without_a_grpc_status_the_http_status_counts() {
         (401, refused("UNAUTHENTICATED: HTTP status 401 and no gRPC")),
         (403, refused("PERMISSION_DENIED: HTTP status 403 and no gRPC")),
         (404, not_taken("UNIMPLEMENTED: HTTP status 404 and no gRPC")),
+        (405, not_taken("UNKNOWN: HTTP status 405 and no gRPC")),
+        (501, not_taken("UNKNOWN: HTTP status 501 and no gRPC")),
+        (413, too_large("UNKNOWN: HTTP status 413 and no gRPC")),
         (429, later("UNAVAILABLE: HTTP status 429 and no gRPC")),
         (502, later("UNAVAILABLE: HTTP status 502 and no gRPC")),
         (503, later("UNAVAILABLE: HTTP status 503 and no gRPC")),
