@@ -148,7 +148,7 @@ impl Outlet {
             // nearly always
             [only] if takes(only.intake()) => only.push(scope, record, 1),
             [_] => {}
-            several => push_to_each(several, scope, record, takes),
+            several => push_to_each(several, scope, record, 1, &takes),
         }
     }
 
@@ -217,10 +217,22 @@ impl Outlet {
     }
 }
 
+/// Hands a frame that counts as `records` to all exporters that take it: first to those that have room, so that none
+/// of them waits with the caller for another's.
 #[inline(never)]
-fn push_to_each(pipelines: &[Pipeline], scope: &Arc<Scope>, record: &[u8], takes: impl Fn(Intake) -> bool) {
-    for pipeline in pipelines.iter().filter(|pipeline| takes(pipeline.intake())) {
-        pipeline.push(scope, record, 1);
+fn push_to_each(
+    pipelines: &[Pipeline],
+    scope: &Arc<Scope>,
+    frame: &[u8],
+    records: usize,
+    takes: &dyn Fn(Intake) -> bool,
+) {
+    for (index, pipeline) in pipelines.iter().enumerate() {
+        if takes(pipeline.intake()) && !pipeline.push_at_once(scope, frame, records) {
+            // the stack remembers who is still to be waited for: a list would have to be allocated
+            push_to_each(&pipelines[index + 1..], scope, frame, records, takes);
+            return pipeline.push(scope, frame, records);
+        }
     }
 }
 

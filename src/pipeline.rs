@@ -160,6 +160,11 @@ impl Pipeline {
         self.queue.push(scope, frame, records);
     }
 
+    /// The same, unless the caller would have to wait for room; false if it would.
+    pub(crate) fn push_at_once(&self, scope: &Arc<Scope>, frame: &[u8], records: usize) -> bool {
+        self.queue.push_at_once(scope, frame, records)
+    }
+
     pub(crate) fn turn_away_too_large(&self, signal: Signal) {
         self.queue.turn_away_too_large(signal);
     }

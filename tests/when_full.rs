@@ -279,3 +279,42 @@ fn a_full_queue_of_one_exporter_costs_another_nothing_when_it_is_lossy() {
     assert_eq!((of_full.delivered, of_full.turned_away.queue_full), (3, 47), "{ledger}");
     assert_eq!((of_free.delivered, of_free.lost()), (50, 0), "{ledger}");
 }
+
+#[test]
+fn a_dead_exporter_keeps_no_record_from_the_healthy_one_behind_it() {
+    let (dead, healthy) = (shut_gate(), Receiver::start().unwrap());
+    let config = Config::new()
+        // the caller waits for longer than this test looks at the healthy one
+        .exporter(exporter(&dead).id("dead").queue_records(1).block_timeout(2 * LONG))
+        .exporter(exporter(&healthy).id("healthy"));
+    let telemetry = start_with(config);
+    let (thread, emitted) = caller(&telemetry.tracer("shop"), 2);
+    assert_eq!(emitted.recv_timeout(LONG), Ok(0));
+    assert!(healthy.wait_for_spans(2, LONG / 4), "only {} arrived", healthy.span_count());
+    assert_waiting(&emitted);
+    dead.resume();
+    assert_eq!(emitted.recv_timeout(LONG), Ok(1));
+    thread.join().unwrap();
+    let ledger = telemetry.shutdown(LONG);
+    assert_eq!((ledger.total().delivered, ledger.lost()), (4, 0), "{ledger}");
+}
+
+#[test]
+fn a_record_waits_for_all_exporters_that_have_no_room_and_is_lost_to_none() {
+    let (first, second, third) = (shut_gate(), Receiver::start().unwrap(), shut_gate());
+    let config = Config::new()
+        .exporter(exporter(&first).id("first").queue_records(1).block_timeout(2 * LONG))
+        .exporter(exporter(&second).id("second"))
+        .exporter(exporter(&third).id("third").queue_records(1).block_timeout(2 * LONG));
+    let telemetry = start_with(config);
+    let (thread, emitted) = caller(&telemetry.tracer("shop"), 3);
+    assert_eq!(emitted.recv_timeout(LONG), Ok(0));
+    assert!(second.wait_for_spans(2, LONG / 4), "only {} arrived", second.span_count());
+    third.resume();
+    assert_waiting(&emitted);
+    first.resume();
+    assert_eq!((emitted.recv_timeout(LONG), emitted.recv_timeout(LONG)), (Ok(1), Ok(2)));
+    thread.join().unwrap();
+    let ledger = telemetry.shutdown(LONG);
+    assert_eq!((ledger.total().delivered, ledger.lost()), (9, 0), "{ledger}");
+}

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::Outlet;
+use super::{Outlet, push_to_each};
 use crate::config::Temporality;
-use crate::pipeline::{Blueprint, Pipeline};
+use crate::pipeline::{Blueprint, Intake};
 use crate::record::{FrameLimits, Scope, Signal};
 
 impl Outlet {
@@ -27,15 +27,13 @@ impl Outlet {
 
     /// Hands a framed metric with so many points to every exporter that takes metrics.
     pub(crate) fn push_metric(&self, scope: &Arc<Scope>, frame: &[u8], points: u64) {
-        self.takers_of_metrics().for_each(|pipeline| pipeline.push(scope, frame, points as usize));
+        let takes = |intake: Intake| intake.takes(Signal::Metrics);
+        push_to_each(&self.here().pipelines, scope, frame, points as usize, &takes);
     }
 
     /// Counts a data point that no request can hold.
     pub(crate) fn turn_away_large_point(&self) {
-        self.takers_of_metrics().for_each(|pipeline| pipeline.turn_away_too_large(Signal::Metrics));
-    }
-
-    fn takers_of_metrics(&self) -> impl Iterator<Item = &Pipeline> {
         self.takers(|intake| intake.takes(Signal::Metrics))
+            .for_each(|pipeline| pipeline.turn_away_too_large(Signal::Metrics));
     }
 }

@@ -33,6 +33,11 @@ impl Door {
         Self { when_full, timeout, line: Mutex::default(), in_line: AtomicUsize::new(0) }
     }
 
+    /// Whether a caller that finds no room waits for it.
+    pub(super) fn makes_wait(&self) -> bool {
+        self.when_full == WhenFull::Block
+    }
+
     #[inline]
     pub(super) fn is_queued_up(&self) -> bool {
         self.in_line() > 0

@@ -83,9 +83,30 @@ impl Queue {
         if open.take_room(records, frame.len()) {
             return open.append(scope, frame, records, self);
         }
-        self.push_with_new_room(shard, open, scope, frame, records);
+        if !self.push_with_new_room(shard, open, scope, frame, records) {
+            self.push_after_waiting(shard, scope, frame, records);
+        }
     }
 
+    /// The same, unless its caller would have to wait for room: then it does nothing and returns false.
+    pub(crate) fn push_at_once(&self, scope: &Arc<Scope>, frame: &[u8], records: usize) -> bool {
+        let shard = self.shards.mine();
+        let mut open = shard.lock();
+        if open.take_room(records, frame.len()) {
+            open.append(scope, frame, records, self);
+            return true;
+        }
+        if self.push_with_new_room(shard, open, scope, frame, records) {
+            return true;
+        }
+        let is_lossy = !self.door.makes_wait();
+        if is_lossy {
+            self.push_after_waiting(shard, scope, frame, records);
+        }
+        is_lossy
+    }
+
+    /// False if there is no room; otherwise the record is accepted or counted.
     #[inline(never)]
     fn push_with_new_room(
         &self,
@@ -94,16 +115,18 @@ impl Queue {
         scope: &Arc<Scope>,
         frame: &[u8],
         records: usize,
-    ) {
+    ) -> bool {
         // what will never find room must not wait for it
         if frame.len() > self.largest_record || records > self.most_records() {
             drop(open);
-            return self.turn_away(scope, Refusal::TooLarge, records);
+            self.turn_away(scope, Refusal::TooLarge, records);
+            return true;
         }
         // asked under the lock: the worker's last look comes after the closing, so it sees this record
         if self.is_closed() {
             drop(open);
-            return self.turn_away(scope, Refusal::AfterShutdown, records);
+            self.turn_away(scope, Refusal::AfterShutdown, records);
+            return true;
         }
         // before the level rises: whoever then asks for it looks here, and waits for the lock
         shard.expect_room();
@@ -114,11 +137,11 @@ impl Queue {
             shard.note_room(&open);
             open.append(scope, frame, records, self);
             drop(open);
-            return self.float.lift(raised);
+            self.float.lift(raised);
+            return true;
         }
         shard.note_room(&open);
-        drop(open);
-        self.push_after_waiting(shard, scope, frame, records);
+        false
     }
 
     #[cold]
