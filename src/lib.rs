@@ -93,6 +93,7 @@ mod retry;
 mod route;
 mod sample;
 mod self_observation;
+mod spawn;
 mod stats;
 mod telemetry;
 mod throttle;

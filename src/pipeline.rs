@@ -3,7 +3,6 @@
 use std::fmt;
 use std::io;
 use std::sync::Arc;
-use std::thread;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, TryRecvError, bounded, unbounded};
@@ -14,6 +13,7 @@ use crate::meter::Reader;
 use crate::problem::{Hook, Teller};
 use crate::queue::Queue;
 use crate::record::{FrameLimits, Scope, Severity, Signal};
+use crate::spawn::spawn;
 use crate::stats::{Books, ExporterLedger};
 use crate::throttle::Throttle;
 use crate::transport::{Opener, Transport};
@@ -140,7 +140,7 @@ impl Pipeline {
             calls: Calls { stop: stopped, flush: flushes, wake: woken },
             state: State::default(),
         };
-        thread::Builder::new().name(format!("standpipe-{}", blueprint.id)).spawn(move || {
+        spawn(format!("standpipe-{}", blueprint.id), move || {
             worker.run();
             drop(running);
         })?;

@@ -46,7 +46,8 @@ pub struct Telemetry {
 
 impl Telemetry {
     /// Starts one background thread for each exporter, or none if the configuration is
-    /// [disabled](Config::disabled). No connection is made before there is something to send.
+    /// [disabled](Config::disabled). No connection is made before there is something to send. All signals are blocked
+    /// on these threads: a program's handlers run on the program's own.
     ///
     /// # Errors
     /// Every problem of the configuration at once. [`ConfigError::into_usable`] gives what can be

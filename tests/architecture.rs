@@ -18,6 +18,8 @@ mod source;
 const HOUSE: &[Row] = &[
     // what a forked child must know
     row("fork",            &[],                                               &[]),
+    // how threads are started
+    row("spawn",           &[],                                               &[]),
     // what can be said, in wire format
     row("record",          &["fork"],                                         &["prost", "opentelemetry_proto"]),
     row("context",         &["record"],                                       &[]),
@@ -45,7 +47,7 @@ const HOUSE: &[Row] = &[
     row("transport/proxy*", &["config"],                                      &["ureq"]),
     row("transport/http*", &["record", "config"],                             &["ureq"]),
     row("transport/http/tls*", &["config"],                                   &["rustls", "ureq"]),
-    row("transport/grpc*", &["record", "config"],                             &[]),
+    row("transport/grpc*", &["record", "config", "spawn"],                        &[]),
     row("transport/grpc/tunnel*", &["config"],                                &["ureq"]),
     // pure: HTTP/2 without a socket
     row("transport/grpc/http2*", &[],                                         &[]),
@@ -55,7 +57,7 @@ const HOUSE: &[Row] = &[
                              "transport", "retry"],                           &["crossbeam_channel"]),
     // one exporter, put together and running
     row("pipeline",        &["record", "context", "problem", "stats", "config", "meter", "queue", "throttle",
-                             "transport", "worker"],                          &["crossbeam_channel"]),
+                             "transport", "worker", "spawn"],                 &["crossbeam_channel"]),
     // the calling side
     row("pool",            &[],                                               &[]),
     row("outlet",          &["fork", "record", "context", "sample", "stats", "pipeline"], &["crossbeam_channel"]),
@@ -74,9 +76,9 @@ const HOUSE: &[Row] = &[
     row("bridge/metrics*", &["fork", "record", "meter", "route"],             &["metrics"]),
     row("bridge/opentelemetry*", &["fork", "record", "context", "config", "pool", "outlet", "route"], &["opentelemetry", "opentelemetry_sdk"]),
     // asks a collector whether it can be reached
-    row("probe",           &["record", "config", "transport"],                &[]),
+    row("probe",           &["record", "config", "transport", "spawn"],       &[]),
     // the other end of the wire
-    row("receiver",        &["record", "transport::grpc::http2", "transport::grpc::metadata"], &["opentelemetry_proto", "prost", "flate2", "parking_lot"]),
+    row("receiver",        &["record", "spawn", "transport::grpc::http2", "transport::grpc::metadata"], &["opentelemetry_proto", "prost", "flate2", "parking_lot"]),
     // the binary: the library is an outside crate to it
     row("cli",             &[],                                               &["standpipe", "lexopt", "serde", "serde_json"]),
     row("main",            &["cli"],                                          &["standpipe", "lexopt", "opentelemetry_proto"]),

@@ -31,6 +31,7 @@ use self::way::Way;
 use self::words::Words;
 use crate::config::{Exporter, Transport};
 use crate::record::Signal;
+use crate::spawn::spawn_scoped;
 use crate::transport::{GrpcPlan, HttpPlan};
 
 /// More patience than anyone has, for a budget that no clock can hold.
@@ -65,7 +66,7 @@ pub fn probe(exporter: &Exporter, budget: Duration) -> Report {
             .map(|endpoint| {
                 let ask = || ask(exporter, endpoint, deadline);
                 // a machine without room for another thread asks one after the other
-                thread::Builder::new().spawn_scoped(scope, ask).map_err(|_| ask())
+                spawn_scoped(scope, "standpipe-probe", ask).map_err(|_| ask())
             })
             .collect();
         let answers = asked.into_iter().zip(&endpoints).map(|(asked, endpoint)| {

@@ -3,12 +3,13 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use parking_lot::Mutex;
 
 use super::state::Shared;
+use crate::spawn::spawn;
 
 /// How long to leave the door alone when the system refuses to open it (out of file descriptors, mostly).
 const ACCEPT_BACK_OFF: Duration = Duration::from_millis(10);
@@ -36,7 +37,7 @@ impl Listener {
         let address = listener.local_addr()?;
         let clients = Arc::new(Mutex::new(Vec::new()));
         shared.change(|state| state.listening += 1);
-        let door = thread::Builder::new().name("standpipe-door".into()).spawn({
+        let door = spawn("standpipe-door", {
             let clients = clients.clone();
             move || {
                 keep_door(&listener, &shared, serve, &clients);
@@ -128,14 +129,12 @@ fn admit(socket: TcpStream, shared: &Arc<Shared>, serve: Serve) -> Option<JoinHa
     let socket = Arc::new(socket);
     let number = shared.admit(&socket)?;
     let guest = Guest { shared: shared.clone(), number };
-    thread::Builder::new()
-        .name(format!("standpipe-in-{number}"))
-        .spawn(move || {
-            serve(&guest.shared, &socket, guest.number);
-            drop(socket);
-            drop(guest);
-        })
-        .ok()
+    spawn(format!("standpipe-in-{number}"), move || {
+        serve(&guest.shared, &socket, guest.number);
+        drop(socket);
+        drop(guest);
+    })
+    .ok()
 }
 
 /// A connection's place among the open ones, given up however its thread ends.

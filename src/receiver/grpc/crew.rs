@@ -1,9 +1,11 @@
 //! Threads that answer the calls of one connection, as many as there are calls at a time.
 
 use std::collections::VecDeque;
-use std::thread::{self, Scope, ScopedJoinHandle};
+use std::thread::{Scope, ScopedJoinHandle};
 
 use parking_lot::{Condvar, Mutex};
+
+use crate::spawn::spawn_scoped;
 
 /// Jobs that wait for someone, and those who wait for a job.
 pub(super) struct Crew<J> {
@@ -56,7 +58,7 @@ impl<J: Send> Crew<J> {
         name: String,
         work: impl Fn(J) + Send + 'scope,
     ) -> std::io::Result<ScopedJoinHandle<'scope, ()>> {
-        thread::Builder::new().name(name).spawn_scoped(scope, move || {
+        spawn_scoped(scope, name, move || {
             while let Some(job) = self.next() {
                 work(job);
             }

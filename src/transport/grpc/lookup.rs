@@ -6,8 +6,9 @@ mod tests;
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread;
 use std::time::{Duration, Instant};
+
+use crate::spawn::spawn;
 
 type Found = io::Result<Vec<SocketAddr>>;
 
@@ -57,7 +58,7 @@ impl Search {
     fn begin(host: String, port: u16) -> io::Result<Arc<Self>> {
         let search = Arc::new(Self::default());
         let own = Arc::clone(&search);
-        thread::Builder::new().name("standpipe-lookup".to_owned()).spawn(move || {
+        spawn("standpipe-lookup", move || {
             own.end((host.as_str(), port).to_socket_addrs().map(Iterator::collect));
         })?;
         Ok(search)

@@ -1,0 +1,91 @@
+//! How every thread of the library is started: with a name, and with all signals blocked.
+//!
+//! The system runs the handler of a signal on any thread that does not block it. A program's handlers were written for
+//! the program's own threads: on one of these they would interrupt a request, or find thread locals that were never set.
+
+use std::io;
+use std::thread::{Builder, JoinHandle};
+#[cfg(any(feature = "probe", feature = "receiver"))]
+use std::thread::{Scope, ScopedJoinHandle};
+
+/// Starts a thread.
+///
+/// # Errors
+/// When the system has no thread to give.
+pub(crate) fn spawn<T: Send + 'static>(
+    name: impl Into<String>,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> io::Result<JoinHandle<T>> {
+    // the new thread inherits the mask of the one that starts it
+    let _blocked = signals::block();
+    Builder::new().name(name.into()).spawn(work)
+}
+
+/// As [`spawn`], for a thread that ends before its scope does.
+///
+/// # Errors
+/// When the system has no thread to give.
+#[cfg(any(feature = "probe", feature = "receiver"))]
+pub(crate) fn spawn_scoped<'scope, T: Send + 'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    name: impl Into<String>,
+    work: impl FnOnce() -> T + Send + 'scope,
+) -> io::Result<ScopedJoinHandle<'scope, T>> {
+    let _blocked = signals::block();
+    Builder::new().name(name.into()).spawn_scoped(scope, work)
+}
+
+#[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd", target_vendor = "apple"))]
+#[allow(unsafe_code)]
+mod signals {
+    use std::ffi::c_int;
+    use std::ptr;
+
+    /// The C library's `sigset_t`, which is no larger than this on any of these systems.
+    #[repr(C, align(16))]
+    struct Set([u64; 16]);
+
+    unsafe extern "C" {
+        fn sigfillset(set: *mut Set) -> c_int;
+        fn pthread_sigmask(how: c_int, set: *const Set, before: *mut Set) -> c_int;
+    }
+
+    const SIG_SETMASK: c_int = match () {
+        _ if !cfg!(any(target_os = "linux", target_os = "android")) => 3,
+        _ if cfg!(any(target_arch = "sparc", target_arch = "sparc64")) => 4,
+        _ if cfg!(any(target_arch = "mips", target_arch = "mips64")) => 3,
+        _ => 2,
+    };
+
+    /// The signals of this thread as they were; blocked until it is dropped.
+    pub(super) struct Blocked(Option<Set>);
+
+    /// Blocks all signals of this thread that can be blocked.
+    pub(super) fn block() -> Blocked {
+        let (mut all, mut before) = (Set([0; 16]), Set([0; 16]));
+        // SAFETY: both sets are as large as the C library's and outlive the calls, which keep no pointer to them.
+        let is_blocked = unsafe {
+            sigfillset(&raw mut all) == 0
+                && pthread_sigmask(SIG_SETMASK, &raw const all, &raw mut before) == 0
+        };
+        Blocked(is_blocked.then_some(before))
+    }
+
+    impl Drop for Blocked {
+        fn drop(&mut self) {
+            if let Some(before) = &self.0 {
+                // SAFETY: the set was filled by the same function; the null pointer asks for nothing back.
+                unsafe { pthread_sigmask(SIG_SETMASK, &raw const *before, ptr::null_mut()) };
+            }
+        }
+    }
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "android", target_os = "freebsd", target_vendor = "apple")))]
+mod signals {
+    pub(super) struct Blocked;
+
+    pub(super) fn block() -> Blocked {
+        Blocked
+    }
+}
