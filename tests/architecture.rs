@@ -134,6 +134,25 @@ fn no_file_is_longer_than_it_should_be() {
 }
 
 #[test]
+fn every_thread_is_started_in_one_place() {
+    let starts_a_thread = |path: &NamedPath| {
+        let names = path.segments.iter().map(String::as_str).collect::<Vec<_>>();
+        names.windows(2).any(|pair| matches!(pair, ["thread", "spawn" | "Builder"]))
+    };
+    let elsewhere: Vec<_> = source_files()
+        .into_iter()
+        .filter(|(path, _)| {
+            path != "spawn.rs" && !path.split('/').any(|part| matches!(part, "tests" | "tests.rs"))
+        })
+        .flat_map(|(path, text)| {
+            let starts: Vec<_> = Source::read(&text).paths().into_iter().filter(starts_a_thread).collect();
+            starts.into_iter().map(move |start| format!("src/{path}:{}: use crate::spawn", start.line))
+        })
+        .collect();
+    assert!(elsewhere.is_empty(), "\n{}", lines(&elsewhere));
+}
+
+#[test]
 fn the_front_door_has_no_logic() {
     let text = fs::read_to_string(root().join("src/lib.rs")).expect("the crate has a lib.rs");
     let logic = Source::read(&text).first_logic();
