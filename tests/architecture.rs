@@ -41,13 +41,13 @@ const HOUSE: &[Row] = &[
     row("batch",           &["record", "config"],                             &["prost"]),
     row("throttle",        &["config"],                                       &[]),
     // out of the program, and what follows from the answer
-    row("transport",       &["record", "config"],                             &["prost"]),
+    row("transport",       &["spawn", "record", "config"],                    &["prost"]),
     row("transport/gzip*", &[],                                               &["flate2"]),
     row("transport/tls*",  &["config"],                                       &["rustls", "webpki_roots"]),
     row("transport/proxy*", &["config"],                                      &["ureq"]),
     row("transport/http*", &["record", "config"],                             &["ureq"]),
     row("transport/http/tls*", &["config"],                                   &["rustls", "ureq"]),
-    row("transport/grpc*", &["record", "config", "spawn"],                        &[]),
+    row("transport/grpc*", &["record", "config"],                             &[]),
     row("transport/grpc/tunnel*", &["config"],                                &["ureq"]),
     // pure: HTTP/2 without a socket
     row("transport/grpc/http2*", &[],                                         &[]),

@@ -1,4 +1,6 @@
-//! The threads of the library keep out of the program's way.
+//! The threads of the library: one for each exporter, and one for a look-up that a connection needs.
+//!
+//! Counts are of a whole process, so each test exports from a child process.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 #![cfg(target_os = "linux")]
@@ -8,10 +10,170 @@ use std::path::Path;
 use std::time::Duration;
 
 use standpipe::receiver::Receiver;
-use standpipe::{Config, Exporter, Flushed, Telemetry};
+use standpipe::{Config, Exporter, Flushed, Ledger, Proxy, Telemetry};
+use support::process;
 
-/// How long a test waits for what must happen.
+mod support;
+#[path = "support/system.rs"]
+mod system;
+
+/// Longer than anything on loopback takes.
 const PATIENCE: Duration = Duration::from_secs(20);
+const REQUESTS: u64 = 4;
+
+/// How a test's exporter is made, and where its receiver listens.
+struct Kind {
+    exporter: fn(String) -> Exporter,
+    port: fn(&Receiver) -> u16,
+}
+
+const HTTP: Kind = Kind { exporter: Exporter::http, port: |receiver| receiver.address().port() };
+const GRPC: Kind = Kind { exporter: Exporter::grpc, port: |receiver| receiver.grpc_address().port() };
+
+impl Kind {
+    fn start(&self, endpoint: &str) -> Telemetry {
+        let exporter = (self.exporter)(endpoint.to_owned())
+            .proxy(Proxy::Off)
+            .throttle(Duration::ZERO)
+            .retry_delays(Duration::from_millis(1), Duration::from_millis(1));
+        Telemetry::start(Config::new().exporter(exporter)).unwrap()
+    }
+}
+
+/// Makes requests one by one, and counts the threads and look-ups that they took.
+fn count(kind: &Kind, endpoint: &str) -> (usize, usize) {
+    let before = system::counts();
+    let telemetry = kind.start(endpoint);
+    for _ in 0..REQUESTS {
+        telemetry.tracer("shop").span("checkout").end();
+        assert_eq!(telemetry.flush(PATIENCE), Flushed::Complete);
+    }
+    assert_eq!(telemetry.shutdown(PATIENCE).total().delivered, REQUESTS);
+    since(before)
+}
+
+fn since(before: (usize, usize)) -> (usize, usize) {
+    let now = system::counts();
+    (now.0 - before.0, now.1 - before.1)
+}
+
+/// Runs the test of this name in a process of its own, with this host and the receiver's port.
+fn run(name: &str, kind: &Kind, host: &str) -> Vec<String> {
+    let receiver = Receiver::start().unwrap();
+    let reports = process::run(name, &format!("http://{host}:{}", (kind.port)(&receiver)));
+    assert_eq!((receiver.request_count() as u64, receiver.connection_count()), (REQUESTS, 1));
+    reports
+}
+
+#[test]
+fn requests_to_an_address_start_no_thread() {
+    let Some(endpoint) = process::task() else {
+        let reports = run("requests_to_an_address_start_no_thread", &HTTP, "127.0.0.1");
+        return assert_eq!(reports, ["(1, 0)"], "threads and look-ups");
+    };
+    process::report(format!("{:?}", count(&HTTP, &endpoint)));
+}
+
+#[test]
+fn a_kept_connection_needs_no_second_look_up() {
+    let Some(endpoint) = process::task() else {
+        let reports = run("a_kept_connection_needs_no_second_look_up", &HTTP, "collector.test");
+        return assert_eq!(reports, ["(2, 1)"], "threads and look-ups");
+    };
+    process::report(format!("{:?}", count(&HTTP, &endpoint)));
+}
+
+#[test]
+fn a_kept_connection_over_grpc_needs_no_second_look_up() {
+    let Some(endpoint) = process::task() else {
+        let reports = run("a_kept_connection_over_grpc_needs_no_second_look_up", &GRPC, "collector.test");
+        return assert_eq!(reports, ["(2, 1)"], "threads and look-ups");
+    };
+    process::report(format!("{:?}", count(&GRPC, &endpoint)));
+}
+
+/// Attempts that all wait for the same look-up, which is answered after the last of them.
+fn wait_for_a_look_up(kind: &Kind, port: &str) -> ((usize, usize), Ledger) {
+    let before = system::counts();
+    let endpoint = format!("http://{}:{port}", system::SLOW);
+    let exporter = (kind.exporter)(endpoint)
+        .proxy(Proxy::Off)
+        .timeout(Duration::from_millis(20))
+        .retry_delays(Duration::from_millis(1), Duration::from_millis(1));
+    let telemetry = Telemetry::start(Config::new().exporter(exporter)).unwrap();
+    telemetry.tracer("shop").span("checkout").end();
+    while telemetry.ledger().exporters[0].attempts < 5 {
+        std::thread::yield_now();
+    }
+    let counts = since(before);
+    system::answer();
+    assert_eq!(telemetry.flush(PATIENCE), Flushed::Complete);
+    (counts, telemetry.shutdown(PATIENCE))
+}
+
+#[test]
+fn look_ups_that_hang_do_not_pile_up() {
+    let Some(port) = process::task() else {
+        let receiver = Receiver::start().unwrap();
+        let port = receiver.address().port().to_string();
+        let reports = process::run("look_ups_that_hang_do_not_pile_up", &port);
+        return assert_eq!(reports, ["(2, 1), 1 delivered"], "threads and look-ups");
+    };
+    let (counts, ledger) = wait_for_a_look_up(&HTTP, &port);
+    process::report(format!("{counts:?}, {} delivered", ledger.total().delivered));
+}
+
+#[test]
+fn look_ups_that_hang_do_not_pile_up_over_grpc() {
+    let Some(port) = process::task() else {
+        let receiver = Receiver::start().unwrap();
+        let port = receiver.grpc_address().port().to_string();
+        let reports = process::run("look_ups_that_hang_do_not_pile_up_over_grpc", &port);
+        return assert_eq!(reports, ["(2, 1), 1 delivered"], "threads and look-ups");
+    };
+    let (counts, ledger) = wait_for_a_look_up(&GRPC, &port);
+    process::report(format!("{counts:?}, {} delivered", ledger.total().delivered));
+}
+
+/// The answer of a look-up is of that moment: a new connection asks again, and finds where the host has moved.
+#[test]
+fn a_new_connection_looks_its_host_up_again() {
+    let Some(endpoint) = process::task() else {
+        let receiver = Receiver::start().unwrap();
+        receiver.script([standpipe::receiver::Answer::reset_after_request()]);
+        let endpoint = format!("http://collector.test:{}", receiver.address().port());
+        let reports = process::run("a_new_connection_looks_its_host_up_again", &endpoint);
+        return assert_eq!(reports, ["(3, 2)"], "threads and look-ups");
+    };
+    process::report(format!("{:?}", count(&HTTP, &endpoint)));
+}
+
+/// A child has nothing of the look-up that its parent waits for, and makes one of its own.
+#[test]
+fn a_child_forked_in_the_middle_of_a_look_up_can_send() {
+    let Some(port) = process::task() else {
+        let receiver = Receiver::start().unwrap();
+        let port = receiver.address().port().to_string();
+        let reports = process::run("a_child_forked_in_the_middle_of_a_look_up_can_send", &port);
+        assert_eq!(reports, ["child true, parent 1"]);
+        return assert_eq!(receiver.span_count(), 2);
+    };
+    let telemetry = HTTP.start(&format!("http://{}:{port}", system::SLOW));
+    let (_, before) = system::counts();
+    telemetry.tracer("shop").span("parent").end();
+    while system::counts().1 == before {
+        std::thread::yield_now();
+    }
+    let delivered = system::in_a_fork(|| {
+        system::answer();
+        telemetry.tracer("shop").span("child").end();
+        telemetry.shutdown(PATIENCE).total().delivered == 1
+    });
+    system::answer();
+    let parent = telemetry.shutdown(PATIENCE).total().delivered;
+    process::report(format!("child {delivered}, parent {parent}"));
+}
+
 /// Those that no thread can block: KILL, STOP, and two that the C library keeps for itself.
 const NEVER_BLOCKED: u64 = 1 << 8 | 1 << 18 | 1 << 31 | 1 << 32;
 

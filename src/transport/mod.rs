@@ -18,6 +18,7 @@ mod grpc;
 mod gzip;
 mod http;
 mod http_status;
+mod lookup;
 #[cfg(test)]
 pub(crate) mod memory;
 mod proxy;

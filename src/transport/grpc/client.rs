@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::super::dial::{self, is_hang_up};
+use super::super::lookup::Lookup;
 use super::super::timed::Timed;
 use super::failure::Failure;
 use super::http2::conn::{Answer, Conn, End, Message, Progress};
 use super::io::{Breaker, Stream};
-use super::lookup::Lookup;
 use super::target::{Target, is_agreed};
 
 /// Load balancers drop idle connections after a minute or more, and not all of them say so. No ping keeps ours alive:
@@ -43,10 +43,11 @@ pub(super) struct Client {
 impl Client {
     pub(super) fn new(target: Target, breaker: Arc<Breaker>) -> Self {
         let (host, port) = match &target.tunnel {
-            Some(tunnel) => (tunnel.host.clone(), tunnel.port),
-            None => (target.host.clone(), target.port),
+            Some(tunnel) => (&tunnel.host, tunnel.port),
+            None => (&target.host, target.port),
         };
-        Self { target, lookup: Lookup::new(host, port), breaker, link: None, buffer: vec![0; READ_BYTES] }
+        let lookup = Lookup::new(host, port);
+        Self { target, lookup, breaker, link: None, buffer: vec![0; READ_BYTES] }
     }
 
     /// One call. What a server has surely not looked at is asked again over a new connection, and so is what went into
@@ -87,7 +88,7 @@ impl Client {
     }
 
     fn connect(&mut self, deadline: Instant) -> Result<Link, Failure> {
-        let addresses = self.lookup.addresses(deadline).map_err(Failure::of_lookup)?;
+        let addresses = self.lookup.addresses(Some(deadline)).map_err(Failure::of_lookup)?;
         let socket = Arc::new(dial::connect(&addresses, Some(deadline))?);
         self.breaker.watch(&socket)?;
         let mut wire = Timed::new(socket, deadline);

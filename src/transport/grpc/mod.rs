@@ -1,7 +1,7 @@
 //! OTLP over gRPC: unary calls over HTTP/2, by hand, without an async runtime.
 //!
 //! ```text
-//! payload → Grpc ─ client ─ lookup, tunnel, io ─ socket      what touches the network
+//! payload → Grpc ─ client ─ tunnel, io ─ socket              what touches the network
 //!             │       └ http2 (conn, hpack, frame)           pure: bytes in, bytes out
 //!             └ status, failure → Verdict                    what came of it
 //! ```
@@ -10,7 +10,6 @@ mod client;
 mod failure;
 pub(crate) mod http2;
 mod io;
-mod lookup;
 pub(crate) mod metadata;
 mod status;
 mod target;

@@ -1,16 +1,14 @@
 //! Notes of the way of one request: when a name was found, when a connection stood, when TLS was agreed on, and what
 //! the peer said first.
 
+use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use ureq::config::Config;
-use ureq::http::Uri;
-use ureq::unversioned::resolver::{DefaultResolver, ResolvedSocketAddrs, Resolver};
 use ureq::unversioned::transport::{Buffers, ConnectionDetails, Connector, Either, NextTimeout, Transport};
 
-use super::socket::Socket;
+use super::socket::{Peer, Socket};
 
 /// Enough to tell what a peer speaks.
 const FIRST_BYTES: usize = 32;
@@ -52,22 +50,17 @@ impl Journal {
 
 /// The usual look-up, noted.
 #[derive(Debug)]
-pub(super) struct NotedResolver {
+pub(super) struct NotedPeer<P> {
     pub(super) journal: Journal,
-    pub(super) resolver: DefaultResolver,
+    pub(super) peer: P,
 }
 
-impl Resolver for NotedResolver {
-    fn resolve(
-        &self,
-        uri: &Uri,
-        config: &Config,
-        timeout: NextTimeout,
-    ) -> Result<ResolvedSocketAddrs, ureq::Error> {
-        let addresses = self.resolver.resolve(uri, config, timeout)?;
+impl<P: Peer> Peer for NotedPeer<P> {
+    fn addresses(&self, deadline: Option<Instant>) -> io::Result<Vec<SocketAddr>> {
+        let addresses = self.peer.addresses(deadline)?;
         let mut steps = self.journal.steps();
         steps.resolved = Some(Instant::now());
-        steps.addresses = addresses.to_vec();
+        steps.addresses.clone_from(&addresses);
         Ok(addresses)
     }
 }

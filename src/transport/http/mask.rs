@@ -9,10 +9,9 @@ use std::sync::Arc;
 
 use ureq::Agent;
 use ureq::config::Config;
-use ureq::unversioned::resolver::DefaultResolver;
 use ureq::unversioned::transport::{Buffers, ConnectionDetails, Connector, NextTimeout, Transport};
 
-use super::socket;
+use super::socket::{self, Peer, Unresolved};
 use crate::record::random;
 use crate::transport::conceal::conceal;
 
@@ -95,8 +94,8 @@ fn find(text: &[u8], part: &[u8]) -> Option<usize> {
 }
 
 /// An agent that sends what the mask hides.
-pub(super) fn agent(config: Config, mask: Mask) -> Agent {
-    Agent::with_parts(config, socket::connector().chain(mask), DefaultResolver::default())
+pub(super) fn agent(config: Config, mask: Mask, peer: impl Peer) -> Agent {
+    Agent::with_parts(config, socket::connector(peer).chain(mask), Unresolved)
 }
 
 impl<In: Transport> Connector<In> for Mask {

@@ -13,8 +13,8 @@ mod trial;
 mod warm_up;
 
 use std::io::{ErrorKind, Read};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
 
 use ureq::http::{HeaderName, HeaderValue, Response, StatusCode, header};
@@ -28,6 +28,7 @@ use self::warm_up::warm_up;
 use super::answer::{Answer, read_partial_success, read_status};
 use super::gzip::compress;
 use super::http_status::Meaning;
+use super::lookup::Lookup;
 use super::{Payload, Transport, Verdict, check_header_bytes, proxy, retry_after};
 use crate::config::{Compression, HttpSettings};
 use crate::record::Signal;
@@ -48,6 +49,8 @@ const WRITE_BYTES: usize = 64 << 10;
 #[derive(Debug, Clone)]
 pub(crate) struct HttpPlan {
     config: ureq::config::Config,
+    /// Host and port of the server, or of the proxy in front of it.
+    peer: (String, u16),
     urls: [Url; Signal::COUNT],
     headers: Vec<(HeaderName, HeaderValue)>,
     mask: Mask,
@@ -71,6 +74,11 @@ impl HttpPlan {
     pub(crate) fn new(settings: &HttpSettings) -> Result<Self, String> {
         let mut mask = Mask::default();
         let urls = Signal::ALL.map(|signal| url(settings, signal, &mut mask));
+        let proxy = proxy::choose(settings.proxy, &urls[0].masked, |name| std::env::var(name).ok())?;
+        let peer = match &proxy {
+            Some(proxy) => (proxy.host().to_owned(), proxy.port()),
+            None => host_and_port(&urls[0].masked).ok_or("the endpoint cannot be read")?,
+        };
         let config = Agent::config_builder()
             .user_agent(settings.full_user_agent())
             .accept(PROTOBUF)
@@ -81,7 +89,7 @@ impl HttpPlan {
             // a redirect would carry telemetry and credentials to wherever it points
             .max_redirects(0)
             .max_redirects_will_error(false)
-            .proxy(proxy::choose(settings.proxy, &urls[0].masked, |name| std::env::var(name).ok())?)
+            .proxy(proxy)
             .max_idle_connections(1)
             .max_idle_connections_per_host(1)
             .max_idle_age(IDLE_AGE)
@@ -92,14 +100,30 @@ impl HttpPlan {
         #[cfg(feature = "tls")]
         let config = config.tls_config(tls::config(&settings.tls)?);
         let headers = headers(settings, &mut mask)?;
-        Ok(Self { config: config.build(), urls, headers, mask, compression: settings.compression })
+        Ok(Self { config: config.build(), peer, urls, headers, mask, compression: settings.compression })
     }
 
     /// A transport of its own; no connection is made yet.
     pub(crate) fn open(&self) -> Http {
         warm_up();
-        let agent = mask::agent(self.config.clone(), self.mask.clone());
+        let agent = mask::agent(self.config.clone(), self.mask.clone(), self.lookup());
         Http { plan: self.clone(), agent, compressed: Vec::new(), is_interrupted: Arc::default() }
+    }
+
+    /// Finds the peer for one agent of one process.
+    fn lookup(&self) -> Mutex<Lookup> {
+        let (host, port) = &self.peer;
+        Mutex::new(Lookup::new(host, *port))
+    }
+}
+
+fn host_and_port(url: &str) -> Option<(String, u16)> {
+    let (scheme, rest) = url.split_once("://")?;
+    let authority = rest.split(['/', '?']).next()?;
+    let ends_in_port = |(_, port): &(&str, &str)| port.bytes().all(|byte| byte.is_ascii_digit());
+    match authority.rsplit_once(':').filter(ends_in_port) {
+        Some((host, port)) => Some((host.to_owned(), port.parse().ok()?)),
+        None => Some((authority.to_owned(), if scheme == "https" { 443 } else { 80 })),
     }
 }
 

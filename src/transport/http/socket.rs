@@ -4,13 +4,15 @@
 //! reads a little now and then, or just stops, stretches an attempt to twice its time and more. This one
 //! keeps the deadline, whatever it takes to write a piece.
 
+use std::fmt::Debug;
 use std::io::{self, ErrorKind, Read, Write};
-#[cfg(feature = "probe")]
-use std::net::SocketAddr;
-use std::net::TcpStream;
-use std::sync::{Arc, Weak};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
+use ureq::config::Config;
+use ureq::http::Uri;
+use ureq::unversioned::resolver::{ResolvedSocketAddrs, Resolver};
 use ureq::unversioned::transport::time::{Duration as UreqDuration, Instant as UreqInstant};
 use ureq::unversioned::transport::{
     Buffers, ConnectProxyConnector, ConnectionDetails, Connector, Either, LazyBuffers, NextTimeout,
@@ -19,27 +21,58 @@ use ureq::unversioned::transport::{
 use ureq::{ProxyProtocol, Timeout};
 
 use crate::transport::dial::{connect, is_hang_up, time_left, tolerate};
+use crate::transport::lookup::Lookup;
 
 /// A connection through a proxy.
 type Tunnel = Either<(), Box<dyn Transport>>;
 
 /// Connections by way of a proxy or directly, with TLS if the URL asks for it and the build has it.
-pub(super) fn connector() -> impl Connector<(), Out = impl Transport> {
-    let connector = plain_connector();
+pub(super) fn connector(peer: impl Peer) -> impl Connector<(), Out = impl Transport> {
+    let connector = plain_connector(peer);
     #[cfg(feature = "tls")]
     let connector = connector.chain(ureq::unversioned::transport::RustlsConnector::default());
     connector
 }
 
 /// Connections by way of a proxy or directly, before any TLS.
-pub(super) fn plain_connector() -> impl Connector<(), Out = Either<Tunnel, Socket>> {
-    ().chain(ConnectProxyConnector::default()).chain(SocketConnector)
+pub(super) fn plain_connector(peer: impl Peer) -> impl Connector<(), Out = Either<Tunnel, Socket>> {
+    ().chain(ConnectProxyConnector::default()).chain(SocketConnector { peer })
+}
+
+/// Where all connections go to: the server, or the proxy in front of it.
+pub(super) trait Peer: Debug + Send + Sync + 'static {
+    /// # Errors
+    /// As [`Lookup::addresses`].
+    fn addresses(&self, deadline: Option<Instant>) -> io::Result<Vec<SocketAddr>>;
+}
+
+impl Peer for Mutex<Lookup> {
+    fn addresses(&self, deadline: Option<Instant>) -> io::Result<Vec<SocketAddr>> {
+        // one request at a time is made here: this lock is free
+        self.lock().unwrap_or_else(PoisonError::into_inner).addresses(deadline)
+    }
+}
+
+/// ureq's part of a look-up. It asks for addresses before it knows whether it needs a connection: so it is given none,
+/// and the connector looks them up.
+#[derive(Debug)]
+pub(super) struct Unresolved;
+
+impl Resolver for Unresolved {
+    fn resolve(&self, _: &Uri, _: &Config, _: NextTimeout) -> Result<ResolvedSocketAddrs, ureq::Error> {
+        let mut addresses = self.empty();
+        // there must be one
+        addresses.push(SocketAddr::from(([0, 0, 0, 0], 0)));
+        Ok(addresses)
+    }
 }
 
 #[derive(Debug)]
-struct SocketConnector;
+struct SocketConnector<P> {
+    peer: P,
+}
 
-impl<In: Transport> Connector<In> for SocketConnector {
+impl<In: Transport, P: Peer> Connector<In> for SocketConnector<P> {
     type Out = Either<In, Socket>;
 
     fn connect(
@@ -60,8 +93,9 @@ impl<In: Transport> Connector<In> for SocketConnector {
             UreqInstant::Exact(begun) => begun,
             UreqInstant::AlreadyHappened | UreqInstant::NotHappening => Instant::now(),
         };
-        let connected = connect(&details.addrs, deadline(begun, details.timeout));
-        let stream = Arc::new(connected.map_err(|error| match error.kind() {
+        let deadline = deadline(begun, details.timeout);
+        let addresses = self.peer.addresses(deadline).map_err(of_lookup)?;
+        let stream = Arc::new(connect(&addresses, deadline).map_err(|error| match error.kind() {
             ErrorKind::TimedOut => ureq::Error::Timeout(Timeout::Connect),
             _ => error.into(),
         })?);
@@ -135,6 +169,14 @@ impl Transport for Socket {
             Ok(peeked.is_err_and(|error| error.kind() == ErrorKind::WouldBlock))
         };
         !self.is_hung_up && quiet(&self.stream).unwrap_or(false)
+    }
+}
+
+fn of_lookup(error: io::Error) -> ureq::Error {
+    match error.kind() {
+        ErrorKind::TimedOut => ureq::Error::Timeout(Timeout::Resolve),
+        ErrorKind::NotFound => ureq::Error::HostNotFound,
+        _ => error.into(),
     }
 }
 

@@ -6,11 +6,11 @@ use std::time::Instant;
 
 use ureq::Agent;
 use ureq::http::{Response, header};
-use ureq::unversioned::resolver::DefaultResolver;
 use ureq::unversioned::transport::Connector;
 
-use super::journal::{Journal, NoteConnection, NoteTls, NotedResolver, Steps};
+use super::journal::{Journal, NoteConnection, NoteTls, NotedPeer, Steps};
 use super::mask::Mask;
+use super::socket::Unresolved;
 use super::{ANSWER_BYTES, Http, HttpPlan, PROTOBUF, header_text, printable, socket, status_text};
 use crate::record::Signal;
 use crate::transport::answer::{Answer, read_partial_success, read_status};
@@ -111,12 +111,12 @@ impl HttpPlan {
 
 /// As the exporter's own agent, with notes taken.
 fn agent(plan: &HttpPlan, journal: &Journal, goes_on: bool) -> Agent {
-    let connector = socket::plain_connector().chain(NoteConnection(journal.clone()));
+    let peer = NotedPeer { journal: journal.clone(), peer: plan.lookup() };
+    let connector = socket::plain_connector(peer).chain(NoteConnection(journal.clone()));
     #[cfg(feature = "tls")]
     let connector = connector.chain(ureq::unversioned::transport::RustlsConnector::default());
     let connector = connector.chain(NoteTls { journal: journal.clone(), goes_on }).chain(plan.mask.clone());
-    let resolver = NotedResolver { journal: journal.clone(), resolver: DefaultResolver::default() };
-    Agent::with_parts(plan.config.clone(), connector, resolver)
+    Agent::with_parts(plan.config.clone(), connector, Unresolved)
 }
 
 fn failure(error: &ureq::Error, mask: &Mask) -> Failure {

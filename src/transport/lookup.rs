@@ -1,4 +1,5 @@
-//! The addresses of a host. The system's look-up has no time-out, so it has a thread of its own.
+//! The addresses of a host. The system's look-up has no time-out, so it has a thread of its own: one at a time, and none
+//! for what is an address already.
 
 #[cfg(test)]
 mod tests;
@@ -17,18 +18,22 @@ type Found = io::Result<Vec<SocketAddr>>;
 pub(super) struct Lookup {
     host: String,
     port: u16,
-    /// A look-up that took longer than anyone waited. Nobody starts a second one beside it.
+    /// A look-up that took longer than the attempt which began it: the next attempt waits for it, too.
     pending: Option<Arc<Search>>,
 }
 
 impl Lookup {
-    pub(super) fn new(host: String, port: u16) -> Self {
+    /// The brackets of an IPv6 address in a URL are taken off.
+    pub(super) fn new(host: &str, port: u16) -> Self {
+        let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
         Self { host, port, pending: None }
     }
 
+    /// Asks anew each time: a host may have moved.
+    ///
     /// # Errors
     /// `TimedOut` at the deadline, `NotFound` if there is no such host, or what the system says.
-    pub(super) fn addresses(&mut self, deadline: Instant) -> Found {
+    pub(super) fn addresses(&mut self, deadline: Option<Instant>) -> Found {
         if let Ok(address) = self.host.parse::<IpAddr>() {
             return Ok(vec![SocketAddr::new(address, self.port)]);
         }
@@ -36,7 +41,9 @@ impl Lookup {
             Some(pending) => pending,
             None => Search::begin(self.host.clone(), self.port)?,
         };
-        match pending.wait(deadline.saturating_duration_since(Instant::now())) {
+        let longest =
+            deadline.map_or(Duration::MAX, |deadline| deadline.saturating_duration_since(Instant::now()));
+        match pending.wait(longest) {
             Some(Ok(addresses)) if addresses.is_empty() => Err(ErrorKind::NotFound.into()),
             Some(found) => found,
             None => {

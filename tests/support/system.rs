@@ -1,0 +1,110 @@
+//! The system's look-up and its threads, counted and, for names that end in `.test`, played.
+//!
+//! The symbols below stand before those of the C library, for the whole program that this is a part of.
+
+#![allow(unsafe_code, reason = "this takes the place of functions of the C library")]
+#![allow(dead_code, reason = "each test file is a crate of its own and uses only a part of this")]
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::mem;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Every thread that was started.
+static THREADS: AtomicUsize = AtomicUsize::new(0);
+/// Every name that was looked up.
+static LOOK_UPS: AtomicUsize = AtomicUsize::new(0);
+/// Whether the look-up of [`SLOW`] may come to its answer. No lock: a process that forks could leave it locked.
+static IS_ANSWERED: AtomicBool = AtomicBool::new(false);
+/// Longer than any test waits.
+const LONG: Duration = Duration::from_secs(50);
+/// After so many seconds a forked child that hangs is ended by the system.
+const LONGEST_LIFE: u32 = 20;
+
+/// A name whose look-up hangs until [`answer`].
+pub(crate) const SLOW: &str = "slow.test";
+
+/// How many threads were started and names looked up so far.
+pub(crate) fn counts() -> (usize, usize) {
+    (THREADS.load(Ordering::SeqCst), LOOK_UPS.load(Ordering::SeqCst))
+}
+
+/// Lets the look-ups of [`SLOW`] come to their answer.
+pub(crate) fn answer() {
+    IS_ANSWERED.store(true, Ordering::SeqCst);
+}
+
+/// Runs `work` in a forked child and says whether all was good there.
+pub(crate) fn in_a_fork(work: impl FnOnce() -> bool) -> bool {
+    // SAFETY: this process has no threads but the library's own, whose conduct in a child is the very question.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        // SAFETY: only sets a timer whose signal ends this process.
+        unsafe { libc::alarm(LONGEST_LIFE) };
+        let good = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).unwrap_or(false);
+        // SAFETY: ends this process at once.
+        unsafe { libc::_exit(if good { 0 } else { 1 }) }
+    }
+    assert!(child > 0, "cannot fork: {}", std::io::Error::last_os_error());
+    let mut status = 0;
+    // SAFETY: the child is ours and has not been waited for; `status` outlives the call. The child's alarm bounds it.
+    let reaped = unsafe { libc::waitpid(child, &mut status, 0) };
+    reaped == child && libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0
+}
+
+type Create = unsafe extern "C" fn(
+    *mut libc::pthread_t,
+    *const libc::pthread_attr_t,
+    extern "C" fn(*mut c_void) -> *mut c_void,
+    *mut c_void,
+) -> c_int;
+
+// SAFETY: the name is the C library's, with its arguments and what it does; a count is all that is added.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pthread_create(
+    thread: *mut libc::pthread_t,
+    attributes: *const libc::pthread_attr_t,
+    main: extern "C" fn(*mut c_void) -> *mut c_void,
+    argument: *mut c_void,
+) -> c_int {
+    THREADS.fetch_add(1, Ordering::SeqCst);
+    // SAFETY: the next one of this name is the C library's own, which is given what this was given.
+    unsafe {
+        let create: Create = mem::transmute(libc::dlsym(libc::RTLD_NEXT, c"pthread_create".as_ptr()));
+        create(thread, attributes, main, argument)
+    }
+}
+
+type GetAddrInfo = unsafe extern "C" fn(
+    *const c_char,
+    *const c_char,
+    *const libc::addrinfo,
+    *mut *mut libc::addrinfo,
+) -> c_int;
+
+// SAFETY: the name is the C library's, with its arguments and what it does; only some names are others.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn getaddrinfo(
+    node: *const c_char,
+    service: *const c_char,
+    hints: *const libc::addrinfo,
+    found: *mut *mut libc::addrinfo,
+) -> c_int {
+    LOOK_UPS.fetch_add(1, Ordering::SeqCst);
+    // SAFETY: as of the C library's own, a name that is not null is a C string.
+    let name = if node.is_null() { c"" } else { unsafe { CStr::from_ptr(node) } };
+    if name.to_bytes() == SLOW.as_bytes() {
+        let begun = Instant::now();
+        while !IS_ANSWERED.load(Ordering::SeqCst) && begun.elapsed() < LONG {
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+    let is_played = name.to_bytes().ends_with(b".test");
+    let node = if is_played { c"127.0.0.1".as_ptr() } else { node };
+    // SAFETY: the next one of this name is the C library's own; what it finds is freed by the library's `freeaddrinfo`.
+    unsafe {
+        let next: GetAddrInfo = mem::transmute(libc::dlsym(libc::RTLD_NEXT, c"getaddrinfo".as_ptr()));
+        next(node, service, hints, found)
+    }
+}
