@@ -4,6 +4,8 @@
 //! half-changed by threads that no longer exist, so the child must not touch them: everything that
 //! owns a thread or a socket remembers the generation it was made in and is made anew in a later one.
 
+pub(crate) mod first_use;
+
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, Once, OnceLock, PoisonError};
@@ -94,13 +96,14 @@ fn register() {
 
     // a thread that forks while its locals are being destroyed goes on unprotected
     extern "C" fn before() {
-        let _ = HELD.try_with(|held| held.replace(Some(lock())));
+        let _ = HELD.try_with(|held| held.replace(Some(first_use::lock_for_fork())));
     }
     extern "C" fn in_parent() {
         let _ = HELD.try_with(RefCell::take);
     }
     extern "C" fn in_child() {
         GENERATION.fetch_add(1, Ordering::Relaxed);
+        first_use::forget_other_threads();
         let _ = HELD.try_with(RefCell::take);
     }
 

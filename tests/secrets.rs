@@ -258,6 +258,22 @@ fn over_tls_the_server_gets_the_headers_and_the_log_does_not() {
 }
 
 #[test]
+fn the_log_names_no_request_that_was_not_made() {
+    listen();
+    let receiver = Receiver::start().unwrap();
+    export(Exporter::http(receiver.endpoint()), &receiver, &[]);
+
+    let log = logged();
+    let mut named = log.lines().filter_map(|line| line.strip_prefix("DEBUG ureq::run "));
+    assert!(
+        named.clone().any(|line| line.starts_with("POST http://127.0.0.1:")),
+        "requests are not logged any more"
+    );
+    let invented = named.find(|line| line.starts_with("GET ") || line.contains(".invalid"));
+    assert_eq!(invented, None, "nobody made this request");
+}
+
+#[test]
 fn a_key_in_the_query_reaches_the_server_and_neither_log_nor_problems() {
     const KEY: &str = "Vp9XkT4bRz7LqN2wHc6D";
     listen();

@@ -5,9 +5,12 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 #![cfg(target_os = "linux")]
 
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
 use std::fs;
 use std::path::Path;
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use standpipe::receiver::Receiver;
 use standpipe::{Config, Exporter, Flushed, Ledger, Proxy, Telemetry};
@@ -170,6 +173,88 @@ fn a_child_forked_in_the_middle_of_a_look_up_can_send() {
         telemetry.shutdown(PATIENCE).total().delivered == 1
     });
     system::answer();
+    let parent = telemetry.shutdown(PATIENCE).total().delivered;
+    process::report(format!("child {delivered}, parent {parent}"));
+}
+
+/// What ureq's static allocates when it is initialised, in the first request of a process.
+const BYTES_OF_THE_STATIC: usize = 10;
+/// How long a thread stays in the middle of that, unless the fork it waits for has happened.
+const A_WHILE: Duration = Duration::from_millis(300);
+
+static IS_IN_THE_MIDDLE: AtomicBool = AtomicBool::new(false);
+static IS_FORKED: AtomicBool = AtomicBool::new(false);
+
+thread_local! {
+    /// Whether this thread has just begun its first request.
+    static BEGINS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Notes when a thread begins a request.
+struct Herald;
+
+impl log::Log for Herald {
+    fn enabled(&self, _: &log::Metadata<'_>) -> bool {
+        true
+    }
+
+    fn log(&self, record: &log::Record<'_>) {
+        if record.target() == "ureq::run" && !IS_IN_THE_MIDDLE.load(Ordering::SeqCst) {
+            BEGINS.set(true);
+        }
+    }
+
+    fn flush(&self) {}
+}
+
+struct Pausing;
+
+#[global_allocator]
+static ALLOCATOR: Pausing = Pausing;
+
+// SAFETY: the system's allocator does all the work.
+#[allow(unsafe_code)]
+unsafe impl GlobalAlloc for Pausing {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        if layout.size() == BYTES_OF_THE_STATIC && BEGINS.try_with(|begins| begins.take()).unwrap_or(false) {
+            IS_IN_THE_MIDDLE.store(true, Ordering::SeqCst);
+            let begun = Instant::now();
+            while !IS_FORKED.load(Ordering::SeqCst) && begun.elapsed() < A_WHILE {
+                std::thread::yield_now();
+            }
+        }
+        // SAFETY: as the caller promises.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        // SAFETY: as the caller promises.
+        unsafe { System.dealloc(at, layout) }
+    }
+}
+
+#[test]
+fn a_child_forked_in_the_middle_of_the_first_request_can_send() {
+    let Some(endpoint) = process::task() else {
+        let receiver = Receiver::start().unwrap();
+        let name = "a_child_forked_in_the_middle_of_the_first_request_can_send";
+        assert_eq!(process::run(name, &receiver.endpoint()), ["child true, parent 1"]);
+        return assert_eq!(receiver.span_count(), 2);
+    };
+    log::set_logger(&Herald).unwrap();
+    log::set_max_level(log::LevelFilter::Debug);
+    let telemetry = HTTP.start(&endpoint);
+    telemetry.tracer("shop").span("parent").end();
+    let begun = Instant::now();
+    while !IS_IN_THE_MIDDLE.load(Ordering::SeqCst) {
+        assert!(begun.elapsed() < PATIENCE, "ureq's static is another: this test proves nothing");
+        std::thread::yield_now();
+    }
+    let delivered = system::in_a_fork(|| {
+        IS_FORKED.store(true, Ordering::SeqCst);
+        telemetry.tracer("shop").span("child").end();
+        telemetry.shutdown(PATIENCE / 2).total().delivered == 1
+    });
     let parent = telemetry.shutdown(PATIENCE).total().delivered;
     process::report(format!("child {delivered}, parent {parent}"));
 }

@@ -10,7 +10,6 @@ mod socket;
 mod tls;
 #[cfg(feature = "probe")]
 mod trial;
-mod warm_up;
 
 use std::io::{ErrorKind, Read};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,13 +23,13 @@ use self::mask::Mask;
 use self::pieces::Pieces;
 #[cfg(feature = "probe")]
 pub(crate) use self::trial::{End, Failure, Reply, ReplyBody, Trial};
-use self::warm_up::warm_up;
 use super::answer::{Answer, read_partial_success, read_status};
 use super::gzip::compress;
 use super::http_status::Meaning;
 use super::lookup::Lookup;
 use super::{Payload, Transport, Verdict, check_header_bytes, proxy, retry_after};
 use crate::config::{Compression, HttpSettings};
+use crate::fork::first_use;
 use crate::record::Signal;
 
 const PROTOBUF: &str = "application/x-protobuf";
@@ -105,7 +104,6 @@ impl HttpPlan {
 
     /// A transport of its own; no connection is made yet.
     pub(crate) fn open(&self) -> Http {
-        warm_up();
         let agent = mask::agent(self.config.clone(), self.mask.clone(), self.lookup());
         Http { plan: self.clone(), agent, compressed: Vec::new(), is_interrupted: Arc::default() }
     }
@@ -164,6 +162,8 @@ pub(crate) struct Http {
 impl Http {
     /// One attempt, which may take so long.
     fn post(&mut self, payload: &Payload<'_>, left: Duration) -> Result<Response<ureq::Body>, ureq::Error> {
+        // the first request of a process initialises a static of ureq, just before it asks the resolver
+        let _first = first_use::begin();
         let url = &self.plan.urls[payload.signal as usize];
         let request = self.agent.post(&url.masked).config().timeout_global(Some(left)).build();
         let request =

@@ -6,13 +6,13 @@
 
 use std::fmt::Debug;
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use ureq::config::Config;
 use ureq::http::Uri;
-use ureq::unversioned::resolver::{ResolvedSocketAddrs, Resolver};
+use ureq::unversioned::resolver::{ArrayVec, ResolvedSocketAddrs, Resolver};
 use ureq::unversioned::transport::time::{Duration as UreqDuration, Instant as UreqInstant};
 use ureq::unversioned::transport::{
     Buffers, ConnectProxyConnector, ConnectionDetails, Connector, Either, LazyBuffers, NextTimeout,
@@ -20,6 +20,7 @@ use ureq::unversioned::transport::{
 };
 use ureq::{ProxyProtocol, Timeout};
 
+use crate::fork::first_use;
 use crate::transport::dial::{connect, is_hang_up, time_left, tolerate};
 use crate::transport::lookup::Lookup;
 
@@ -53,6 +54,8 @@ impl Peer for Mutex<Lookup> {
     }
 }
 
+const NOWHERE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
+
 /// ureq's part of a look-up. It asks for addresses before it knows whether it needs a connection: so it is given none,
 /// and the connector looks them up.
 #[derive(Debug)]
@@ -62,8 +65,14 @@ impl Resolver for Unresolved {
     fn resolve(&self, _: &Uri, _: &Config, _: NextTimeout) -> Result<ResolvedSocketAddrs, ureq::Error> {
         let mut addresses = self.empty();
         // there must be one
-        addresses.push(SocketAddr::from(([0, 0, 0, 0], 0)));
+        addresses.push(NOWHERE);
         Ok(addresses)
+    }
+
+    /// All that ureq asks for where a proxy does the look-up.
+    fn empty(&self) -> ResolvedSocketAddrs {
+        first_use::end();
+        ArrayVec::from_fn(|_| NOWHERE)
     }
 }
 
