@@ -24,7 +24,7 @@ pub(crate) struct Waiting {
     pub(crate) since: Instant,
     /// Enough for a whole request.
     pub(crate) full_batch: bool,
-    /// The queue is three quarters full: a wait now would end in a stall or a loss.
+    /// The queue is three quarters full, or a large record would find no room: a wait now would end in a stall or a loss.
     pub(crate) pressing: bool,
 }
 

@@ -2,11 +2,12 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+use std::thread;
 use std::time::{Duration, Instant};
 
 use scene::{A_WHILE, FOR_EVER, LONG, emit, emit_in_time, exporter, start};
 use standpipe::receiver::Receiver;
-use standpipe::{Exporter, Flushed, Telemetry};
+use standpipe::{Exporter, Flushed, Telemetry, WhenFull};
 
 #[path = "support/scene.rs"]
 mod scene;
@@ -116,6 +117,57 @@ fn a_queue_three_quarters_full_of_bytes_cuts_throttle_and_linger_short() {
         tracer.span("large").set("text", text.as_str());
     }
     assert!(receiver.wait_for_spans(8, LONG));
+}
+
+/// A span with so many bytes of text.
+fn emit_large(telemetry: &Telemetry, bytes: usize) {
+    telemetry.tracer("shop").span("large").set("text", "x".repeat(bytes).as_str());
+}
+
+/// Waits until the worker has nothing in its hands: a record that arrived takes room until its answer was read.
+fn until_settled(telemetry: &Telemetry) {
+    let deadline = Instant::now() + LONG;
+    while telemetry.ledger().total().in_flight > 0 {
+        assert!(Instant::now() < deadline, "{}", telemetry.ledger());
+        thread::yield_now();
+    }
+}
+
+#[test]
+fn large_records_are_not_lost_to_the_throttle() {
+    for (queue_bytes, at_a_time) in [(1 << 20, 1), (4 << 20, 4)] {
+        let receiver = Receiver::start().unwrap();
+        let lossy = exporter(&receiver).queue_bytes(queue_bytes).when_full(WhenFull::DropNewest);
+        let telemetry = after_first_round(&receiver, lossy);
+        for number in 1..=5 {
+            until_settled(&telemetry);
+            (0..at_a_time).for_each(|_| emit_large(&telemetry, 700 << 10));
+            assert!(
+                receiver.wait_for_spans(1 + number * at_a_time, LONG / 4),
+                "the worker sleeps although one more would be lost: {}",
+                telemetry.ledger()
+            );
+        }
+        let ledger = telemetry.shutdown(LONG);
+        assert_eq!((ledger.total().delivered, ledger.lost()), (1 + 5 * at_a_time, 0), "{ledger}");
+    }
+}
+
+#[test]
+fn a_record_that_finds_no_room_makes_room_for_the_next() {
+    let receiver = Receiver::start().unwrap();
+    let lossy = exporter(&receiver).queue_bytes(1 << 20).when_full(WhenFull::DropNewest);
+    let telemetry = after_first_round(&receiver, lossy);
+    until_settled(&telemetry);
+    (0..60).for_each(|_| emit_large(&telemetry, 10 << 10));
+    assert!(!receiver.wait_for_requests(2, A_WHILE), "600 of 1024 KiB are not three quarters");
+    emit_large(&telemetry, 700 << 10);
+    assert_eq!(telemetry.ledger().total().turned_away.queue_full, 1);
+    assert!(receiver.wait_for_spans(61, LONG / 4), "the worker sleeps on: {}", telemetry.ledger());
+    until_settled(&telemetry);
+    emit_large(&telemetry, 700 << 10);
+    let ledger = telemetry.shutdown(LONG);
+    assert_eq!((ledger.total().delivered, ledger.lost()), (62, 1), "{ledger}");
 }
 
 #[test]

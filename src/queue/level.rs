@@ -16,6 +16,14 @@ pub(super) struct Level {
     now: AtomicU64,
     records: usize,
     bytes: usize,
+    largest: Largest,
+}
+
+/// The most records and the most bytes that one frame had, beginning with what needs no lower mark than three quarters.
+#[derive(Debug)]
+struct Largest {
+    records: AtomicUsize,
+    bytes: AtomicUsize,
 }
 
 /// The level just after a record was let in.
@@ -49,11 +57,10 @@ impl Room {
 
 impl Level {
     pub(super) fn new(records: usize, bytes: usize) -> Self {
-        Self {
-            now: AtomicU64::new(0),
-            records: records.min(MOST_RECORDS),
-            bytes: bytes.min(BYTES_MASK as usize),
-        }
+        let (records, bytes) = (records.min(MOST_RECORDS), bytes.min(BYTES_MASK as usize));
+        let largest =
+            Largest { records: AtomicUsize::new((records / 8).max(1)), bytes: AtomicUsize::new(bytes / 8) };
+        Self { now: AtomicU64::new(0), records, bytes, largest }
     }
 
     pub(super) fn capacity(&self) -> (usize, usize) {
@@ -62,6 +69,29 @@ impl Level {
 
     pub(super) fn read(&self) -> (usize, usize) {
         unpack(self.now.load(Ordering::SeqCst))
+    }
+
+    /// Notes the size of a frame that wants to enter; true if that lowers the level that is pressing.
+    pub(super) fn notes_larger(&self, records: usize, bytes: usize) -> bool {
+        // sequentially consistent with the worker's wish to be woken: it sees the size, or is seen by the caller
+        let rises = |largest: &AtomicUsize, size: usize| {
+            size > largest.load(Ordering::Relaxed) && size > largest.fetch_max(size, Ordering::SeqCst)
+        };
+        // both: neither may keep the other from being noted
+        rises(&self.largest.records, records) | rises(&self.largest.bytes, bytes)
+    }
+
+    /// The level at which the worker must not rest: three quarters, or less if the largest frames would not find room
+    /// twice after it. So the next one finds room, and the worker is awake.
+    pub(super) fn pressure(&self) -> WakeAt {
+        let mark = |capacity: usize, largest: usize| {
+            (capacity / 4 * 3).min((capacity + 1).saturating_sub(2 * largest)).max(1)
+        };
+        let Largest { records, bytes } = &self.largest;
+        WakeAt {
+            records: mark(self.records, records.load(Ordering::SeqCst)),
+            bytes: mark(self.bytes, bytes.load(Ordering::SeqCst)),
+        }
     }
 
     /// Whether so many records of so many bytes together would be let in now.
@@ -180,9 +210,15 @@ impl Float {
     #[cold]
     pub(super) fn press(&self) {
         if self.records.swap(usize::MAX, Ordering::SeqCst) != usize::MAX {
-            // a bell that is ringing already is enough
-            let _ = self.bell.try_send(());
+            self.ring();
         }
+    }
+
+    /// Makes the worker choose its mark anew, also if it is about to set one now.
+    #[cold]
+    pub(super) fn ring(&self) {
+        // a bell that is ringing already is enough
+        let _ = self.bell.try_send(());
     }
 }
 

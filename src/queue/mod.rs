@@ -128,6 +128,10 @@ impl Queue {
             self.turn_away(scope, Refusal::AfterShutdown, records);
             return true;
         }
+        // before it finds room or none: a worker that is woken by it knows its size
+        if self.level.notes_larger(records, frame.len()) {
+            self.float.ring();
+        }
         // before the level rises: whoever then asks for it looks here, and waits for the lock
         shard.expect_room();
         if let Some(raised) = self.raise(records, frame.len()) {
@@ -264,10 +268,13 @@ impl Queue {
         self.without_room_ahead(|| self.level.read())
     }
 
-    /// Asks for a note when the queue reaches a level; true if it is there already or callers wait.
+    /// Asks for a note when the queue reaches a level; true if it is there already, or a wait would end in a stall or a
+    /// loss.
     pub(crate) fn wake_at(&self, wake_at: WakeAt) -> bool {
         self.float.set(wake_at);
-        wake_at.is_reached(self.level()) || self.door.is_queued_up()
+        let level = self.level();
+        // a record that found no room before the mark was set has not rung, but its size was noted
+        wake_at.is_reached(level) || self.is_pressing(level)
     }
 
     /// Asks for no note: the worker is awake.
@@ -280,10 +287,9 @@ impl Queue {
         self.pressure().is_reached(level) || self.door.is_queued_up()
     }
 
-    /// Three quarters full.
+    /// Three quarters full, or less if there are large records.
     pub(crate) fn pressure(&self) -> WakeAt {
-        let (records, bytes) = self.level.capacity();
-        WakeAt { records: (records / 4 * 3).max(1), bytes: (bytes / 4 * 3).max(1) }
+        self.level.pressure()
     }
 
     /// The most records that can be queued.

@@ -218,6 +218,51 @@ fn three_quarters_full_is_pressing() {
 }
 
 #[test]
+fn a_queue_is_pressing_while_there_is_still_room_for_another_large_record() {
+    for (len, pressing) in [(50, 15), (125, 6), (126, 6), (200, 4), (300, 2), (350, 1), (500, 1), (600, 1)] {
+        let fixture = lossy(100, 1000);
+        let level = (1..=20).find(|number| {
+            fixture.push(*number, len);
+            fixture.is_pressing()
+        });
+        assert_eq!((level, fixture.counts().turned_away.total()), (Some(pressing), 0), "{len} bytes each");
+    }
+}
+
+#[test]
+fn frames_that_count_as_many_press_earlier() {
+    let fixture = lossy(100, 1 << 20);
+    let pressing = [1, 2, 3].map(|number| {
+        fixture.queue.push(&fixture.scope, &record(number, 20), 30);
+        fixture.is_pressing()
+    });
+    assert_eq!(pressing, [false, true, true]);
+}
+
+#[test]
+fn a_larger_record_than_before_makes_the_worker_choose_its_mark_anew() {
+    let fixture = lossy(100, 1000);
+    let rings = [100, 300, 300, 100].map(|len| {
+        // it may be about to set a mark, and has not done so yet
+        fixture.queue.stay_awake();
+        fixture.push(0, len);
+        fixture.woken.try_iter().count()
+    });
+    assert_eq!(rings, [0, 1, 0, 0]);
+}
+
+#[test]
+fn a_record_that_finds_no_room_keeps_the_worker_awake_though_the_queue_is_not_three_quarters_full() {
+    let fixture = lossy(100, 1000);
+    (0..3).for_each(|number| fixture.push(number, 100));
+    let mark = fixture.queue.pressure();
+    fixture.push(3, 800);
+    assert_eq!(fixture.counts().turned_away.queue_full, 1);
+    assert!(fixture.is_pressing());
+    assert!(fixture.queue.wake_at(mark), "also where the mark was chosen before");
+}
+
+#[test]
 fn a_waiting_caller_is_pressing() {
     let fixture = blocking(100, 100);
     fixture.push(0, 40);
