@@ -1,9 +1,10 @@
 //! What happens to a caller that finds the queue full.
 
 use std::collections::VecDeque;
+use std::mem;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::thread::{self, Thread};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::config::WhenFull;
@@ -22,11 +23,26 @@ pub(super) struct Door {
 
 #[derive(Debug, Default)]
 struct Line {
-    waiting: VecDeque<(Ticket, Thread)>,
+    waiting: VecDeque<(Ticket, Arc<Seat>)>,
     next: Ticket,
 }
 
-pub(super) type Ticket = u64;
+type Ticket = u64;
+
+/// A caller's place in the line.
+#[derive(Debug)]
+pub(super) struct Place {
+    ticket: Ticket,
+    seat: Arc<Seat>,
+}
+
+/// Where a caller sleeps until it is called. Not `thread::park`: its token is the program's, and an `unpark` that is
+/// meant for the program would be lost.
+#[derive(Debug, Default)]
+struct Seat {
+    is_called: Mutex<bool>,
+    changed: Condvar,
+}
 
 impl Door {
     pub(super) fn new(when_full: WhenFull, timeout: Option<Duration>) -> Self {
@@ -65,53 +81,62 @@ impl Door {
             return enter();
         }
         let deadline = self.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-        let ticket = self.line_up(records);
+        let place = self.line_up(records);
         press();
-        let entered = self.wait_in_line(ticket, deadline, enter, closed);
-        self.leave(ticket, records);
+        let entered = self.wait_in_line(&place, deadline, enter, closed);
+        self.leave(&place, records);
         entered
     }
 
     fn wait_in_line<T>(
         &self,
-        ticket: Ticket,
+        place: &Place,
         deadline: Option<Instant>,
         enter: impl Fn() -> Option<T>,
         closed: impl Fn() -> bool,
     ) -> Option<T> {
         loop {
-            // asked while in line: whoever makes room from now on, or leaves the head, wakes this thread
-            let entered = if self.is_head(ticket) { enter() } else { None };
+            // asked while in line: whoever makes room from now on, or leaves the head, calls this seat
+            let entered = if self.is_head(place) { enter() } else { None };
             if entered.is_some() || closed() {
                 return entered;
             }
             match deadline.map(|deadline| deadline.saturating_duration_since(Instant::now())) {
-                None => thread::park(),
+                None => place.seat.wait(),
                 Some(Duration::ZERO) => return None,
-                Some(left) => thread::park_timeout(left),
+                Some(left) => place.seat.wait_for(left),
             }
         }
     }
 
-    pub(super) fn line_up(&self, records: usize) -> Ticket {
-        let mut line = self.lock();
-        let ticket = line.next;
-        line.next += 1;
-        line.waiting.push_back((ticket, thread::current()));
-        // before pressing: a worker about to sleep sees the one or the other
-        self.in_line.fetch_add(records, Ordering::SeqCst);
-        ticket
+    pub(super) fn line_up(&self, records: usize) -> Place {
+        let seat = Arc::new(Seat::default());
+        // made and dropped without the lock: the program's allocator may want to make a record
+        let mut longer = VecDeque::new();
+        loop {
+            let mut line = self.lock();
+            line.move_to(&mut longer);
+            if let Some(ticket) = line.take_place(&seat) {
+                // before pressing: a worker about to sleep sees the one or the other
+                self.in_line.fetch_add(records, Ordering::SeqCst);
+                return Place { ticket, seat };
+            }
+            let needed = 2 * line.waiting.len() + 4;
+            drop(line);
+            longer = VecDeque::with_capacity(needed);
+        }
     }
 
-    fn leave(&self, ticket: Ticket, records: usize) {
+    fn leave(&self, place: &Place, records: usize) {
         let mut line = self.lock();
-        line.waiting.retain(|(other, _)| *other != ticket);
+        // the seat outlives the line's share in it: nothing is freed here
+        line.waiting.retain(|(other, _)| *other != place.ticket);
         self.in_line.fetch_sub(records, Ordering::SeqCst);
         line.wake_head();
     }
 
-    fn is_head(&self, ticket: Ticket) -> bool {
-        self.lock().waiting.front().is_some_and(|(head, _)| *head == ticket)
+    fn is_head(&self, place: &Place) -> bool {
+        self.lock().waiting.front().is_some_and(|(head, _)| *head == place.ticket)
     }
 
     /// To be called after room was made or the queue was closed.
@@ -127,10 +152,51 @@ impl Door {
 }
 
 impl Line {
+    /// Takes the last place; `None` if a longer line is needed for it.
+    fn take_place(&mut self, seat: &Arc<Seat>) -> Option<Ticket> {
+        if self.waiting.len() == self.waiting.capacity() {
+            return None;
+        }
+        let ticket = self.next;
+        self.next += 1;
+        self.waiting.push_back((ticket, Arc::clone(seat)));
+        Some(ticket)
+    }
+
+    /// Moves all who wait to a longer line, if it is longer, and leaves the shorter one in its place.
+    fn move_to(&mut self, longer: &mut VecDeque<(Ticket, Arc<Seat>)>) {
+        if longer.capacity() > self.waiting.capacity() {
+            longer.append(&mut self.waiting);
+            mem::swap(longer, &mut self.waiting);
+        }
+    }
+
     fn wake_head(&self) {
         if let Some((_, head)) = self.waiting.front() {
-            head.unpark();
+            head.call();
         }
+    }
+}
+
+impl Seat {
+    /// Ends a wait: the one that is under way, or else the next.
+    fn call(&self) {
+        *self.lock() = true;
+        self.changed.notify_one();
+    }
+
+    fn wait(&self) {
+        let called = self.changed.wait_while(self.lock(), |is_called| !*is_called);
+        *called.unwrap_or_else(PoisonError::into_inner) = false;
+    }
+
+    fn wait_for(&self, timeout: Duration) {
+        let called = self.changed.wait_timeout_while(self.lock(), timeout, |is_called| !*is_called);
+        *called.unwrap_or_else(PoisonError::into_inner).0 = false;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, bool> {
+        self.is_called.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

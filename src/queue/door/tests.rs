@@ -131,6 +131,33 @@ fn the_closing_sends_everyone_in_line_home() {
     });
 }
 
+#[test]
+fn a_line_that_grows_keeps_its_order() {
+    let door = blocking();
+    let places: Vec<_> = (0..100).map(|_| door.line_up(1)).collect();
+    assert_eq!(in_line(&door), 100);
+    for (number, place) in places.iter().enumerate() {
+        assert!(door.is_head(place), "{number} is not at the head");
+        door.leave(place, 1);
+        // whoever comes last does not push in
+        let late = door.line_up(1);
+        assert!(number == 99 || !door.is_head(&late), "it is not its turn");
+        door.leave(&late, 1);
+    }
+    assert!(!door.is_queued_up());
+}
+
+#[test]
+fn a_call_before_the_wait_is_not_lost() {
+    let door = blocking();
+    let place = door.line_up(1);
+    door.room_made();
+    let begun = Instant::now();
+    place.seat.wait_for(LONG);
+    assert!(begun.elapsed() < LONG, "it has waited though it was called");
+    door.leave(&place, 1);
+}
+
 /// How often the worker was woken and the way in was tried, for a caller that finds no room.
 fn tries(door: &Door) -> (usize, usize) {
     let (pressed, tried) = (AtomicUsize::new(0), AtomicUsize::new(0));

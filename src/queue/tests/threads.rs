@@ -74,6 +74,26 @@ fn blocked_callers_lose_nothing_and_the_worker_misses_no_call() {
 }
 
 #[test]
+fn a_wait_for_room_leaves_the_programs_park_token_alone() {
+    let fixture = blocking(1, 1000);
+    fixture.push(0, 20);
+    thread::scope(|scope| {
+        let caller = scope.spawn(|| {
+            fixture.push(1, 20);
+            let begun = Instant::now();
+            thread::park_timeout(LONG);
+            begun.elapsed()
+        });
+        fixture.until_queued_up();
+        caller.thread().unpark();
+        fixture.release(&fixture.drain());
+        let parked = caller.join().expect("a caller");
+        assert!(parked < LONG / 2, "parked for {parked:?} although it was unparked");
+    });
+    assert_eq!(fixture.counts().accepted, 2);
+}
+
+#[test]
 fn lossy_callers_lose_exactly_what_is_counted() {
     for limits in LIMITS {
         let fixture = lossy(limits.0, limits.1);
