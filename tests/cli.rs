@@ -21,6 +21,8 @@ use standpipe::{Config, Exporter, Proxy, Telemetry};
 
 #[path = "support/command.rs"]
 mod command;
+#[path = "cli/memory.rs"]
+mod memory;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 

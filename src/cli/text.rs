@@ -2,6 +2,9 @@
 
 use std::borrow::Cow;
 
+/// Characters of one text that are shown; `receive --help` says so, too.
+const LONGEST: usize = 65_536;
+
 /// The characters the terminal can show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Charset {
@@ -66,6 +69,17 @@ pub(crate) fn cut<'a>(text: &'a str, room: usize, ellipsis: &str) -> Cow<'a, str
     Cow::Owned(kept)
 }
 
+/// The beginning of `text`, with the number of characters that are left out: nothing else bounds what a record says.
+pub(crate) fn shorten(text: &str) -> Cow<'_, str> {
+    match text.char_indices().nth(LONGEST) {
+        None => Cow::Borrowed(text),
+        Some((end, _)) => {
+            let (beginning, rest) = text.split_at(end);
+            Cow::Owned(format!("{beginning}... ({} characters are not shown)", rest.chars().count()))
+        }
+    }
+}
+
 fn fits(text: &str, room: usize) -> bool {
     let mut taken = 0;
     text.chars().all(|c| {
@@ -119,6 +133,14 @@ mod tests {
     fn ascii_shows_no_byte_above_it() {
         assert_eq!(printable("smörgås", Charset::Ascii), "sm\\u{f6}rg\\u{e5}s");
         assert_eq!(printable("smörgås", Charset::Unicode), "smörgås");
+    }
+
+    #[test]
+    fn a_text_without_end_is_shortened_and_says_by_how_much() {
+        let longest = "é".repeat(LONGEST);
+        assert_eq!(shorten(&longest), longest);
+        let shortened = shorten(&format!("{longest}éé")).into_owned();
+        assert_eq!(shortened, format!("{longest}... (2 characters are not shown)"));
     }
 
     #[test]

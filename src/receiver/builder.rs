@@ -43,6 +43,7 @@ impl Builder {
             grpc_address: Ok(vec![([127, 0, 0, 1], 0).into()]),
             settings: Settings {
                 max_body_bytes: 64 * MIB,
+                max_memory_bytes: 512 * MIB,
                 max_header_bytes: 32 * 1024,
                 max_connections: 256,
                 read_timeout: Duration::from_secs(30),
@@ -76,6 +77,18 @@ impl Builder {
     /// A shorter body of very many empty messages is refused likewise, when it would take sixteen times this in memory.
     pub fn max_body_bytes(mut self, bytes: usize) -> Self {
         self.settings.max_body_bytes = bytes;
+        self
+    }
+
+    /// How many bytes of memory all requests together may take, of all connections: while they are read, decompressed,
+    /// decoded and answered, and as long as a clone of their [`Batch`] is kept; 512 MiB if not said.
+    ///
+    /// A request that needs more than all of it is answered with 413, over gRPC with `RESOURCE_EXHAUSTED`; one that needs
+    /// what others use with 503 or `UNAVAILABLE`, which asks the client to come again. The memory is estimated before a
+    /// request is decoded: an empty span of two bytes takes about 600. What is kept afterwards is not part of it: see
+    /// [`Builder::keep_bytes`].
+    pub fn max_memory_bytes(mut self, bytes: usize) -> Self {
+        self.settings.max_memory_bytes = bytes;
         self
     }
 

@@ -4,6 +4,7 @@ use std::io::Read;
 
 use flate2::read::MultiGzDecoder;
 
+use super::budget::Share;
 use super::records::Records;
 use super::refusal::Refusal;
 use super::weight;
@@ -12,6 +13,10 @@ use crate::record::Signal;
 /// How much more memory than the largest body a decoded one may take. Spans as programs make them take five times
 /// their length.
 const UNFOLDING: usize = 16;
+/// While it is decoded, a message is there twice: as the decoder builds it, and as the records that it becomes.
+const WHILE_DECODING: usize = 2;
+/// What is unpacked before room for more is reserved.
+const STEP: usize = 64 * 1024;
 
 /// How a message was packed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,39 +31,59 @@ pub(super) struct Content {
     pub(super) records: Records,
     /// The memory it takes.
     pub(super) weight: usize,
+    /// The room for it.
+    pub(super) share: Share,
 }
 
 impl Content {
-    /// Decompresses and decodes a message of at most `limit` bytes.
-    pub(super) fn read(signal: Signal, coding: Coding, bytes: &[u8], limit: usize) -> Result<Self, Refusal> {
+    /// Decompresses and decodes a message of at most `limit` bytes. `share` has the room for `bytes`.
+    pub(super) fn read(
+        signal: Signal,
+        coding: Coding,
+        bytes: &[u8],
+        limit: usize,
+        mut share: Share,
+    ) -> Result<Self, Refusal> {
         match coding {
-            Coding::Identity => Self::decode(signal, bytes, limit),
-            Coding::Gzip => Self::decode(signal, &gunzip(bytes, limit)?, limit),
+            Coding::Identity => Self::decode(signal, bytes, limit, share),
+            Coding::Gzip => {
+                let message = gunzip(bytes, limit, &mut share)?;
+                Self::decode(signal, &message, limit, share)
+            }
         }
     }
 
-    fn decode(signal: Signal, message: &[u8], limit: usize) -> Result<Self, Refusal> {
+    fn decode(signal: Signal, message: &[u8], limit: usize, mut share: Share) -> Result<Self, Refusal> {
+        // first: two bytes can be a whole span, so the decoder may only build what there is room for
         let weight = weight::of(signal, message);
         if weight > limit.saturating_mul(UNFOLDING) {
             return Err(Refusal::new(413, "request body too large: it unfolds to too many messages"));
         }
+        share.grow(weight.saturating_mul(WHILE_DECODING))?;
         let records = Records::decode(signal, message)
             .map_err(|error| Refusal::new(400, format!("cannot decode the body: {error}")))?;
-        Ok(Self { signal, records, weight })
+        Ok(Self { signal, records, weight, share })
     }
 }
 
-/// Decompresses, counting while it does: a bomb is defused at `limit` bytes.
-fn gunzip(compressed: &[u8], limit: usize) -> Result<Vec<u8>, Refusal> {
+/// Decompresses, counting while it does: a bomb is defused at `limit` bytes, or where `share` cannot grow.
+fn gunzip(compressed: &[u8], limit: usize, share: &mut Share) -> Result<Vec<u8>, Refusal> {
     let mut body = Vec::new();
-    let mut decoder = MultiGzDecoder::new(compressed).take(limit as u64 + 1);
-    decoder
-        .read_to_end(&mut body)
-        .map_err(|error| Refusal::new(400, format!("cannot decompress the body: {error}")))?;
-    if body.len() > limit {
-        return Err(Refusal::too_large(limit));
+    let mut decoder = MultiGzDecoder::new(compressed).take((limit as u64).saturating_add(1));
+    loop {
+        let unpacked = decoder
+            .by_ref()
+            .take(STEP as u64)
+            .read_to_end(&mut body)
+            .map_err(|error| Refusal::new(400, format!("cannot decompress the body: {error}")))?;
+        if body.len() > limit {
+            return Err(Refusal::too_large(limit));
+        }
+        if unpacked == 0 {
+            return Ok(body);
+        }
+        share.grow(unpacked)?;
     }
-    Ok(body)
 }
 
 #[cfg(test)]
@@ -69,6 +94,7 @@ mod tests {
     use flate2::Compression;
     use flate2::write::GzEncoder;
 
+    use super::super::budget::Budget;
     use super::*;
 
     #[test]
@@ -76,9 +102,22 @@ mod tests {
         let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
         encoder.write_all(&vec![0; 100_000]).unwrap();
         let bomb = encoder.finish().unwrap();
+        let gunzip = |bytes: &[u8], limit| gunzip(bytes, limit, &mut Budget::new(100_000).share());
         assert_eq!(gunzip(&bomb, 100_000).unwrap().len(), 100_000);
         assert_eq!(gunzip(&bomb, 99_999).unwrap_err().status, 413);
         assert_eq!(gunzip(&bomb[..bomb.len() - 1], 100_000).unwrap_err().status, 400);
         assert_eq!(gunzip(b"not gzip", 100).unwrap_err().status, 400);
+    }
+
+    #[test]
+    fn decompression_stops_where_there_is_no_room() {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+        encoder.write_all(&vec![0; 1_000_000]).unwrap();
+        let bomb = encoder.finish().unwrap();
+        let budget = Budget::new(300_000);
+        let mut other = budget.share();
+        assert_eq!(gunzip(&bomb, 1_000_000, &mut budget.share()).unwrap_err().status, 413);
+        other.grow(200_000).unwrap();
+        assert_eq!(gunzip(&bomb, 1_000_000, &mut budget.share()).unwrap_err().status, 503);
     }
 }

@@ -30,6 +30,7 @@
 
 mod answer;
 mod bomb;
+mod budget;
 mod builder;
 mod content;
 mod grpc;

@@ -1,5 +1,7 @@
 //! What becomes of a request that was read, however it came: held at the gate, answered by the script, shown, counted.
 
+use std::sync::Arc;
+
 use super::answer::Answer;
 use super::content::Content;
 use super::records::Records;
@@ -12,9 +14,11 @@ use super::store::{Batch, Protocol, ReceivedRequest};
 pub(super) fn take_in(
     shared: &Shared,
     mut request: ReceivedRequest,
-    content: Content,
+    mut content: Content,
     decided: Option<Answer>,
 ) -> Option<Answer> {
+    // the body, and what the decoder built besides, is gone by now
+    content.share.shrink_to(content.weight);
     if !shared.pass_gate() {
         return None;
     }
@@ -30,8 +34,9 @@ pub(super) fn take_in(
 /// Shows the batch, counts it and waits out the answer's delay. Says whether to go on.
 fn accept(shared: &Shared, request: ReceivedRequest, content: Content, answer: &Answer) -> bool {
     let accepted = answer.accepted_of(request.records);
-    let Content { signal, records: Records { spans, logs, metrics }, weight } = content;
-    let batch = Batch { signal, request, spans, logs, metrics, accepted };
+    let Content { signal, records: Records { spans, logs, metrics }, weight, share } = content;
+    let share = Arc::new(share);
+    let batch = Batch { signal, request, spans, logs, metrics, accepted, share: share.clone() };
     if let Some(show) = &shared.settings.on_batch {
         show(&batch);
     }
@@ -45,6 +50,8 @@ fn accept(shared: &Shared, request: ReceivedRequest, content: Content, answer: &
         records.keep_first(accepted);
         shared.change(|state| state.store.add_records(signal, records, weight));
     }
+    // not before the records are gone or kept
+    drop(share);
     true
 }
 

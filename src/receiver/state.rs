@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
+use super::budget::Budget;
 use super::script::Script;
 use super::store::{Batch, Store};
 
@@ -19,6 +20,7 @@ const PATIENCE: Duration = Duration::from_millis(80);
 /// What the builder settled.
 pub(super) struct Settings {
     pub(super) max_body_bytes: usize,
+    pub(super) max_memory_bytes: usize,
     pub(super) max_header_bytes: usize,
     pub(super) max_connections: usize,
     pub(super) read_timeout: Duration,
@@ -31,6 +33,7 @@ impl fmt::Debug for Settings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Settings")
             .field("max_body_bytes", &self.max_body_bytes)
+            .field("max_memory_bytes", &self.max_memory_bytes)
             .field("max_header_bytes", &self.max_header_bytes)
             .field("max_connections", &self.max_connections)
             .field("read_timeout", &self.read_timeout)
@@ -49,6 +52,7 @@ pub(super) struct Doors {
 pub(super) struct Shared {
     pub(super) settings: Settings,
     pub(super) doors: Doors,
+    pub(super) budget: Arc<Budget>,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -90,7 +94,8 @@ impl Shared {
             connection_count: 0,
             open: HashMap::new(),
         };
-        Self { settings, doors, state: Mutex::new(state), changed: Condvar::new() }
+        let budget = Budget::new(settings.max_memory_bytes);
+        Self { settings, doors, budget, state: Mutex::new(state), changed: Condvar::new() }
     }
 
     /// Reads the state.

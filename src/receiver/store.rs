@@ -2,8 +2,10 @@
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::sync::Arc;
 use std::time::Instant;
 
+use super::budget::Share;
 use super::logs::ReceivedLog;
 use super::metrics::ReceivedMetric;
 use super::records::{self, Records};
@@ -117,12 +119,22 @@ pub struct Batch {
     pub metrics: Vec<ReceivedMetric>,
     /// How many of its records, from the front, are accepted by the answer. See [`Batch::record_count`].
     pub accepted: usize,
+    /// The room for it in memory, which all clones share and the last one gives back.
+    pub(super) share: Arc<Share>,
 }
 
 impl Batch {
     /// How many spans, log records or data points are in it.
     pub fn record_count(&self) -> usize {
         records::count(&self.spans, &self.logs, &self.metrics)
+    }
+
+    /// How many bytes of memory it takes, about.
+    ///
+    /// As long as it or a clone of it is there, they count as used: see
+    /// [`Builder::max_memory_bytes`](super::Builder::max_memory_bytes).
+    pub fn memory_bytes(&self) -> usize {
+        self.share.bytes()
     }
 }
 
@@ -226,8 +238,6 @@ impl<T> Kept<T> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
 
     fn spans(count: usize) -> Records {

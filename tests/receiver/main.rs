@@ -9,4 +9,5 @@ mod grpc;
 mod hostile;
 mod lifecycle;
 mod script;
+mod shares;
 mod signals;

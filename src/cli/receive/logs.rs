@@ -14,8 +14,8 @@ const LONGEST_SEVERITY: usize = 16;
 const BODY: usize = 28;
 
 /// What a batch holds, in words and as rows.
-pub(super) fn list(batch: &Batch) -> (String, Vec<Row>) {
-    let rows = batch.logs.iter().map(|received| row(&received.into())).collect();
+pub(super) fn list(batch: &Batch) -> (String, impl Iterator<Item = Row>) {
+    let rows = batch.logs.iter().map(|received| row(&received.into()));
     (describe::count(batch.record_count() as u64, "log record"), rows)
 }
 

@@ -5,7 +5,7 @@ mod points;
 mod row;
 mod spans;
 
-use std::io;
+use std::io::{self, BufWriter, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::process::ExitCode;
 use std::sync::mpsc;
@@ -14,6 +14,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use standpipe::Signal;
 use standpipe::receiver::{Batch, Receiver};
 
+use self::row::Row;
 use super::describe;
 use super::paint::{Ink, Look};
 use super::{Failure, print};
@@ -21,12 +22,15 @@ use super::{Failure, print};
 /// Batches that wait to be printed; then the senders wait for their answers.
 const BACKLOG: usize = 16;
 
+/// What all requests may take together. A batch of the usual few thousand records takes a few MiB.
+const MEMORY: usize = 256 * 1024 * 1024;
+
 /// How a record is laid out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Layout {
     /// Lines are cut to the width of the terminal, and details that have no room in the first get a second one.
     Cut,
-    /// One line for each record, however long, to be searched.
+    /// One line for each record, to be searched, with as much of each text as anyone would want to read.
     Whole,
 }
 
@@ -45,6 +49,7 @@ pub(crate) fn run(addresses: Addresses, layout: Layout, look: &Look) -> Result<E
         .address(addresses.http)
         .grpc_address(addresses.grpc)
         .keep_bytes(0)
+        .max_memory_bytes(MEMORY)
         .on_batch(move |batch| {
             // Fails only when the program is about to end.
             let _ = arrive.send(batch.clone());
@@ -54,7 +59,7 @@ pub(crate) fn run(addresses: Addresses, layout: Layout, look: &Look) -> Result<E
 
     print(&greeting(&receiver, look))?;
     for batch in arriving {
-        print(&draw_batch(&batch, layout, look))?;
+        print_batch(&batch, layout, look, BufWriter::new(io::stdout().lock())).map_err(Failure::Output)?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -94,18 +99,33 @@ fn greeting(receiver: &Receiver, look: &Look) -> [String; 2] {
     ]
 }
 
-fn draw_batch(batch: &Batch, layout: Layout, look: &Look) -> Vec<String> {
-    let (content, rows) = match batch.signal {
-        Signal::Traces => spans::list(batch, layout, look),
-        Signal::Logs => logs::list(batch),
-        Signal::Metrics => points::list(batch, layout, look),
-    };
+/// Each record is written before the next is drawn: a batch may have a million of them.
+fn print_batch(batch: &Batch, layout: Layout, look: &Look, mut out: impl Write) -> io::Result<()> {
+    match batch.signal {
+        Signal::Traces => print_list(batch, spans::list(batch, layout, look), layout, look, &mut out),
+        Signal::Logs => print_list(batch, logs::list(batch), layout, look, &mut out),
+        Signal::Metrics => print_list(batch, points::list(batch, layout, look), layout, look, &mut out),
+    }?;
+    out.flush()
+}
+
+fn print_list(
+    batch: &Batch,
+    (content, rows): (String, impl Iterator<Item = Row>),
+    layout: Layout,
+    look: &Look,
+    out: &mut impl Write,
+) -> io::Result<()> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let now = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
     let content = format!("{content} over {}", batch.request.protocol.name());
-    let mut lines = vec![heading(&content, now, look)];
-    lines.extend(rows.iter().flat_map(|row| row.draw(layout, look)));
-    lines
+    writeln!(out, "{}", heading(&content, now, look))?;
+    for row in rows {
+        for line in row.draw(layout, look) {
+            writeln!(out, "{line}")?;
+        }
+    }
+    Ok(())
 }
 
 /// The line over a batch: when it came, and what is in it.

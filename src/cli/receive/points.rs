@@ -18,11 +18,11 @@ const VALUE: usize = 16;
 const BESIDE_NAME: usize = TIME + SERVICE + KIND + VALUE + 4 * GAP;
 
 /// What a batch holds, in words and as rows.
-pub(super) fn list(batch: &Batch, layout: Layout, look: &Look) -> (String, Vec<Row>) {
+pub(super) fn list(batch: &Batch, layout: Layout, look: &Look) -> (String, impl Iterator<Item = Row>) {
     let points = describe::count(batch.record_count() as u64, "data point");
     let metrics = describe::count(batch.metrics.len() as u64, "metric");
     let views = batch.metrics.iter().flat_map(points::of_received);
-    (format!("{points} in {metrics}"), views.map(|view| row(&view, layout, look)).collect())
+    (format!("{points} in {metrics}"), views.map(move |view| row(&view, layout, look)))
 }
 
 fn row(view: &PointView<'_>, layout: Layout, look: &Look) -> Row {

@@ -1,5 +1,7 @@
 //! One entry of the list: columns, and details after or below them.
 
+use std::borrow::Cow;
+
 use super::super::paint::{Ink, Line, Look};
 use super::super::text;
 use super::Layout;
@@ -58,19 +60,20 @@ impl Row {
     pub(super) fn draw(&self, layout: Layout, look: &Look) -> Vec<String> {
         let mut first = look.line();
         let end = self.put_cells(&mut first, layout, look);
-        let details: Vec<_> = self.details.iter().filter(|(_, text)| !text.is_empty()).collect();
+        let details = self.details.iter().filter(|(_, text)| !text.is_empty());
+        let details: Vec<_> = details.map(|(ink, text)| (*ink, text::shorten(text))).collect();
         let fit = details.is_empty() || end + width_of(&details, look) <= look.width;
         if layout == Layout::Whole || fit {
             first.pad_to(end);
             for (ink, text) in details {
-                first.put(*ink, text).space(GAP);
+                first.put(ink, &text).space(GAP);
             }
             return vec![first.finish()];
         }
         let mut second = look.line();
         second.space(TIME + GAP);
         for (ink, text) in details {
-            second.put_rest(*ink, text).space(GAP);
+            second.put_rest(ink, &text).space(GAP);
         }
         vec![first.finish(), second.finish()]
     }
@@ -80,11 +83,12 @@ impl Row {
         let mut end = 0;
         for cell in &self.cells {
             line.pad_to(end);
+            let text = text::shorten(&cell.text);
             match layout {
-                Layout::Whole => line.put(cell.ink, &cell.text),
+                Layout::Whole => line.put(cell.ink, &text),
                 Layout::Cut => {
                     let rest = look.width.saturating_sub(line.width());
-                    line.put_within(cell.ink, &cell.text, cell.most.min(rest))
+                    line.put_within(cell.ink, &text, cell.most.min(rest))
                 }
             };
             end = line.width().max(end + cell.width) + GAP;
@@ -93,7 +97,7 @@ impl Row {
     }
 }
 
-fn width_of(details: &[&(Ink, String)], look: &Look) -> usize {
+fn width_of(details: &[(Ink, Cow<'_, str>)], look: &Look) -> usize {
     let texts = details.iter().map(|(_, text)| text::width(&text::printable(text, look.charset)));
     texts.sum::<usize>() + GAP * details.len().saturating_sub(1)
 }

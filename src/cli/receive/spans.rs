@@ -16,8 +16,8 @@ const STATUS: usize = 5;
 const BESIDE_NAME: usize = TIME + SERVICE + KIND + DURATION + STATUS + 5 * GAP;
 
 /// What a batch holds, in words and as rows.
-pub(super) fn list(batch: &Batch, layout: Layout, look: &Look) -> (String, Vec<Row>) {
-    let rows = batch.spans.iter().map(|received| row(&received.into(), layout, look)).collect();
+pub(super) fn list(batch: &Batch, layout: Layout, look: &Look) -> (String, impl Iterator<Item = Row>) {
+    let rows = batch.spans.iter().map(move |received| row(&received.into(), layout, look));
     (describe::count(batch.record_count() as u64, "span"), rows)
 }
 

@@ -1,5 +1,6 @@
 //! A call: what it must be before its message is worth reading, and its message.
 
+use crate::receiver::budget::Share;
 use crate::receiver::content::{Coding, Content};
 use crate::receiver::refusal::Refusal;
 use crate::record::Signal;
@@ -45,6 +46,12 @@ impl Head {
         let host = authority.map(|authority| ("host".to_owned(), authority));
         headers.splice(..0, host);
         Ok(Self { method, path, headers })
+    }
+
+    /// The memory it takes.
+    pub(super) fn weight(&self) -> usize {
+        let header = |(name, value): &(String, String)| size_of::<[String; 2]>() + name.len() + value.len();
+        self.method.len() + self.path.len() + self.headers.iter().map(header).sum::<usize>()
     }
 
     fn value(&self, name: &str) -> Option<&str> {
@@ -98,7 +105,7 @@ impl Plan {
     }
 
     /// Decodes the one message of a body that was read to its end.
-    pub(super) fn read(self, body: &[u8], limit: usize) -> Result<Content, Refusal> {
+    pub(super) fn read(self, body: &[u8], limit: usize, share: Share) -> Result<Content, Refusal> {
         let Some((&[flag, length @ ..], message)) = body.split_first_chunk::<PREFIX>() else {
             return Err(Refusal::new(400, "a call without a message"));
         };
@@ -113,7 +120,7 @@ impl Plan {
             (1, None) => return Err(Refusal::new(400, "a compressed message without a grpc-encoding")),
             _ => return Err(Refusal::new(400, "a message with an unknown flag")),
         };
-        Content::read(self.signal, coding, message, limit)
+        Content::read(self.signal, coding, message, limit, share)
     }
 }
 

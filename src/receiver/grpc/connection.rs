@@ -25,7 +25,7 @@ pub(in crate::receiver) fn serve(shared: &Shared, socket: &TcpStream, number: u6
         body_bytes: settings.max_body_bytes,
         time: settings.read_timeout,
     };
-    let line = Line::new(shared, socket, Session::new(limits, Instant::now()));
+    let line = Line::new(shared, socket, Session::new(limits, shared.budget.clone(), Instant::now()));
     let desk = Desk { line: &line, number };
     let crew = Crew::new();
     thread::scope(|scope| {

@@ -9,7 +9,7 @@ use super::line::Line;
 use super::session::{Call, Matter};
 use crate::receiver::answer::Answer;
 use crate::receiver::reception;
-use crate::receiver::refusal::Refusal;
+use crate::receiver::refusal::{COME_AGAIN_AFTER, Refusal};
 use crate::receiver::store::{Protocol, ReceivedRequest};
 
 pub(super) struct Desk<'a> {
@@ -33,8 +33,8 @@ impl Desk<'_> {
     pub(super) fn judge(&self, matter: Matter, decided: Option<Answer>) -> Option<Answer> {
         let shared = self.line.shared;
         let (head, body_bytes, refusal) = match matter {
-            Matter::Whole { head, plan, body } => {
-                let content = plan.read(&body, shared.settings.max_body_bytes);
+            Matter::Whole { head, plan, body, share } => {
+                let content = plan.read(&body, shared.settings.max_body_bytes, share);
                 let body_bytes = body.len();
                 drop(body);
                 match content {
@@ -79,6 +79,7 @@ impl Desk<'_> {
                 let text = format!("{}; OTLP over HTTP is at http://{place}\n", refusal.message);
                 answer.header("content-type", "text/plain").body(text).without_grpc_status()
             }
+            503 => answer.retry_delay(COME_AGAIN_AFTER),
             501 => answer.header("grpc-accept-encoding", "identity,gzip"),
             _ => answer,
         }

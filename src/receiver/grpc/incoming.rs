@@ -70,9 +70,11 @@ impl Session {
             return Ok(());
         };
         events.push(Event::Begun(id));
-        match Plan::of(&head) {
+        let mut share = self.budget.share();
+        let plan = Plan::of(&head).and_then(|plan| share.grow(head.weight()).map(|()| plan));
+        match plan {
             Ok(plan) => {
-                let incoming = Incoming { head, plan, body: Vec::new(), begun: self.now };
+                let incoming = Incoming { head, plan, body: Vec::new(), share, begun: self.now };
                 self.streams.entry(id).and_modify(|stream| stream.incoming = Some(incoming));
                 if ends_stream {
                     self.hand_over(id, events);
@@ -106,6 +108,10 @@ impl Session {
             frame::write_window_update(id, increment, &mut self.out);
         }
         let Some(incoming) = &mut stream.incoming else { return Ok(()) };
+        if let Err(refusal) = incoming.share.grow(data.content.len()) {
+            self.turn_down(id, refusal, events);
+            return Ok(());
+        }
         incoming.body.extend_from_slice(data.content);
         self.buffered += data.content.len();
         let limit = self.limits.body_bytes;
@@ -138,12 +144,12 @@ impl Session {
 
     /// The call of this stream is there.
     fn hand_over(&mut self, id: u32, events: &mut Vec<Event>) {
-        let Some(Incoming { head, plan, body, .. }) = self.take_incoming(id) else { return };
+        let Some(Incoming { head, plan, body, share, .. }) = self.take_incoming(id) else { return };
         self.nuisances = 0;
         // it takes its memory until someone is done with it, which may be long
         self.buffered += body.len();
         self.streams.entry(id).and_modify(|stream| stream.in_hand_bytes = body.len());
-        events.push(Event::Call(Call { stream: id, matter: Matter::Whole { head, plan, body } }));
+        events.push(Event::Call(Call { stream: id, matter: Matter::Whole { head, plan, body, share } }));
     }
 
     /// Refuses a call that is not there yet.

@@ -1,11 +1,13 @@
 //! One connection as its frames tell it: bytes in, calls out; answers in, bytes out. Knows no socket.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::call::{Head, Plan};
 use super::incoming::Data;
 use super::stream::Stream;
+use crate::receiver::budget::{Budget, Share};
 use crate::receiver::refusal::Refusal;
 use crate::transport::grpc::http2::block::{Block, MOST_BYTES};
 use crate::transport::grpc::http2::frame::{self, Code, Fault, Frame, Setting, Settings};
@@ -31,6 +33,8 @@ pub(super) struct Limits {
 
 pub(super) struct Session {
     pub(super) limits: Limits,
+    /// The memory for the calls of all connections.
+    pub(super) budget: Arc<Budget>,
     /// What is still missing of the words that every connection begins with.
     preface: &'static [u8],
     is_greeted: bool,
@@ -79,12 +83,11 @@ pub(super) enum Matter {
         head: Head,
         plan: Plan,
         body: Vec<u8>,
+        /// The room for it in memory.
+        share: Share,
     },
     /// There is no head if it was too long to be kept.
-    Refused {
-        head: Option<Head>,
-        refusal: Refusal,
-    },
+    Refused { head: Option<Head>, refusal: Refusal },
 }
 
 /// Why a connection cannot go on.
@@ -104,9 +107,10 @@ impl From<Fault> for End {
 }
 
 impl Session {
-    pub(super) fn new(limits: Limits, now: Instant) -> Self {
+    pub(super) fn new(limits: Limits, budget: Arc<Budget>, now: Instant) -> Self {
         Self {
             limits,
+            budget,
             preface: frame::PREFACE,
             is_greeted: false,
             inbox: Inbox::default(),

@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use super::call::{Head, Plan};
+use crate::receiver::budget::Share;
 use crate::transport::grpc::http2::window::{Allowance, Window};
 
 #[derive(Debug)]
@@ -26,6 +27,8 @@ pub(super) struct Incoming {
     pub(super) head: Head,
     pub(super) plan: Plan,
     pub(super) body: Vec<u8>,
+    /// The room for it in memory.
+    pub(super) share: Share,
     pub(super) begun: Instant,
 }
 

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::outgoing::Gone;
 use super::session::{Call, End, Event, Limits, Matter, Session};
+use crate::receiver::budget::Budget;
 use crate::transport::grpc::http2::frame::{self, Code, Frame, Head, Setting, flag, kind};
 use crate::transport::grpc::http2::hpack;
 
@@ -19,7 +20,7 @@ impl Bench {
     fn new() -> Self {
         let start = Instant::now();
         let limits = Limits { header_bytes: 4096, body_bytes: 100_000, time: TIME };
-        let mut bench = Self { session: Session::new(limits, start), start };
+        let mut bench = Self { session: Session::new(limits, Budget::new(1_000_000), start), start };
         let mut greeting = frame::PREFACE.to_vec();
         frame::write_settings(&[], &mut greeting);
         assert!(bench.receive(&greeting).unwrap().is_empty());
@@ -106,7 +107,7 @@ fn a_call_is_the_same_however_its_bytes_come() {
 fn something_else_than_http2_is_known_at_its_first_wrong_byte() {
     let limits = Limits { header_bytes: 4096, body_bytes: 100, time: TIME };
     for (bytes, is_wrong) in [(&b"P"[..], false), (b"PO", true), (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r", false)] {
-        let mut session = Session::new(limits, Instant::now());
+        let mut session = Session::new(limits, Budget::new(1_000_000), Instant::now());
         let result = session.receive(bytes, &mut Vec::new());
         assert_eq!(result, if is_wrong { Err(End::NotHttp2) } else { Ok(()) });
         // nothing of ours goes to someone who may not understand it

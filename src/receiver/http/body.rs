@@ -4,10 +4,14 @@ use std::io::{BufRead, Read};
 
 use super::ReadError;
 use super::head::{Head, Lines, Version};
+use crate::receiver::budget::Share;
 use crate::receiver::refusal::Refusal;
 
 /// A chunk's size line may carry extensions, which nobody sends and which must not be endless.
 const CHUNK_LINE_LIMIT: usize = 1024;
+
+/// What is read before room for more is reserved.
+const STEP: u64 = 64 * 1024;
 
 /// How the end of a body is found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,22 +48,23 @@ fn parse_length(text: &str) -> Result<Framing, Refusal> {
     text.parse().map(Framing::Length).or(Ok(Framing::Length(u64::MAX)))
 }
 
-/// Reads a body of at most `limit` bytes. Memory grows with what arrives, never with what is announced.
+/// Reads a body of at most `limit` bytes. Memory grows with what arrives, never with what is announced, and `share` with it.
 pub(super) fn read_body(
     reader: &mut impl BufRead,
     framing: Framing,
     limit: usize,
+    share: &mut Share,
 ) -> Result<Vec<u8>, ReadError> {
     let mut body = Vec::new();
     match framing {
-        Framing::Length(length) => append(reader, &mut body, length, limit)?,
+        Framing::Length(length) => append(reader, &mut body, length, limit, share)?,
         Framing::Chunked => {
             loop {
                 let size = read_chunk_size(reader)?;
                 if size == 0 {
                     break;
                 }
-                append(reader, &mut body, size, limit)?;
+                append(reader, &mut body, size, limit, share)?;
                 expect_chunk_end(reader)?;
             }
             skip_trailers(reader)?;
@@ -68,13 +73,26 @@ pub(super) fn read_body(
     Ok(body)
 }
 
-fn append(reader: &mut impl BufRead, body: &mut Vec<u8>, length: u64, limit: usize) -> Result<(), ReadError> {
+fn append(
+    reader: &mut impl BufRead,
+    body: &mut Vec<u8>,
+    length: u64,
+    limit: usize,
+    share: &mut Share,
+) -> Result<(), ReadError> {
     if length > (limit - body.len()) as u64 {
         return Err(Refusal::too_large(limit).into());
     }
-    let read = reader.by_ref().take(length).read_to_end(body)?;
-    if (read as u64) < length {
-        return Err(ReadError::Gone);
+    let mut left = length;
+    while left > 0 {
+        let step = left.min(STEP);
+        // before it is read: a client that has sent half of a step holds the room for all of it
+        share.grow(step as usize)?;
+        let read = reader.by_ref().take(step).read_to_end(body)?;
+        if (read as u64) < step {
+            return Err(ReadError::Gone);
+        }
+        left -= step;
     }
     Ok(())
 }
@@ -109,6 +127,7 @@ fn skip_trailers(reader: &mut impl BufRead) -> Result<(), ReadError> {
 mod tests {
     use super::super::head::read_head;
     use super::*;
+    use crate::receiver::budget::Budget;
 
     fn framing(fields: &str) -> Result<Framing, u16> {
         let text = format!("POST / HTTP/1.1\r\nHost: a\r\n{fields}\r\n");
@@ -116,8 +135,12 @@ mod tests {
         Framing::of(&head).map_err(|refusal| refusal.status)
     }
 
+    fn read(mut bytes: &[u8], framing: Framing, limit: usize) -> Result<Vec<u8>, ReadError> {
+        read_body(&mut bytes, framing, limit, &mut Budget::new(1000).share())
+    }
+
     fn chunked(text: &str, limit: usize) -> Result<Vec<u8>, ReadError> {
-        read_body(&mut text.as_bytes(), Framing::Chunked, limit)
+        read(text.as_bytes(), Framing::Chunked, limit)
     }
 
     fn status(result: Result<Vec<u8>, ReadError>) -> u16 {
@@ -164,16 +187,25 @@ mod tests {
 
     #[test]
     fn a_body_above_the_limit_is_refused_before_it_is_read() {
-        let mut nothing: &[u8] = &[];
-        assert_eq!(status(read_body(&mut nothing, Framing::Length(101), 100)), 413);
-        assert_eq!(status(read_body(&mut nothing, Framing::Length(u64::MAX), 100)), 413);
+        assert_eq!(status(read(&[], Framing::Length(101), 100)), 413);
+        assert_eq!(status(read(&[], Framing::Length(u64::MAX), 100)), 413);
         assert_eq!(status(chunked("ffffffffffffffff\r\n", 100)), 413);
         assert_eq!(status(chunked("2\r\nab\r\n2\r\n", 3)), 413);
     }
 
     #[test]
+    fn a_body_that_others_leave_no_room_for_is_refused() {
+        let budget = Budget::new(1000);
+        let mut other = budget.share();
+        other.grow(900).unwrap();
+        let read = |length| read_body(&mut &[0; 200][..], Framing::Length(length), 200, &mut budget.share());
+        assert_eq!(read(100).unwrap().len(), 100);
+        assert_eq!(status(read(101)), 503);
+    }
+
+    #[test]
     fn a_client_that_leaves_within_the_body_gets_no_answer() {
-        assert!(matches!(read_body(&mut &b"abc"[..], Framing::Length(4), 100), Err(ReadError::Gone)));
+        assert!(matches!(read(b"abc", Framing::Length(4), 100), Err(ReadError::Gone)));
         assert!(matches!(chunked("4\r\nab", 100), Err(ReadError::Gone)));
         assert!(matches!(chunked("2\r\nab\r\n", 100), Err(ReadError::Gone)));
     }

@@ -12,7 +12,7 @@ use super::response::{send, send_continue};
 use crate::receiver::answer::{Answer, Manner};
 use crate::receiver::content::Content;
 use crate::receiver::reception;
-use crate::receiver::refusal::Refusal;
+use crate::receiver::refusal::{COME_AGAIN_AFTER, Refusal};
 use crate::receiver::state::Shared;
 use crate::receiver::store::{Protocol, ReceivedRequest};
 use crate::receiver::wire::{FAREWELL, Wire};
@@ -108,13 +108,14 @@ impl Connection<'_> {
             if plan.expects_continue {
                 send_continue(&mut self.socket)?;
             }
-            let body = read_body(&mut self.reader, plan.framing, limit)?;
-            Ok((plan, body))
+            let mut share = self.shared.budget.share();
+            let body = read_body(&mut self.reader, plan.framing, limit, &mut share)?;
+            Ok((plan, body, share))
         });
         let keep_alive = head.keeps_alive();
         match read {
-            Ok((plan, body)) => {
-                let content = Content::read(plan.signal, plan.coding, &body, limit);
+            Ok((plan, body, share)) => {
+                let content = Content::read(plan.signal, plan.coding, &body, limit, share);
                 Ok(Arrival { request: self.describe(head, body.len()), content, keep_alive })
             }
             Err(ReadError::Gone) => Err(Over),
@@ -188,6 +189,7 @@ impl Connection<'_> {
                 Answer::status(505)
                     .message(format!("{}; OTLP over gRPC is at http://{place}", refusal.message))
             }
+            503 => Answer::status(503).message(refusal.message.as_str()).retry_delay(COME_AGAIN_AFTER),
             status => Answer::status(status).message(refusal.message.as_str()),
         }
     }

@@ -1,7 +1,7 @@
 //! The receiver over gRPC, told by a client that writes its frames by hand.
 
 mod answers;
-mod client;
+pub(crate) mod client;
 mod flow;
 mod hostile;
 mod lifecycle;

@@ -1,0 +1,119 @@
+//! The memory that all requests of a receiver may take together, on every connection: on their way in, being decoded, or
+//! waiting to be answered or shown.
+//!
+//! It is reserved before it is used, so that no number of clients can make the receiver take more. A record takes at least
+//! the size of its message, which makes the budget one of records, too.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::refusal::Refusal;
+
+#[derive(Debug)]
+pub(super) struct Budget {
+    limit: usize,
+    used: AtomicUsize,
+}
+
+impl Budget {
+    pub(super) fn new(limit: usize) -> Arc<Self> {
+        Arc::new(Self { limit, used: AtomicUsize::new(0) })
+    }
+
+    /// A share of nothing yet.
+    pub(super) fn share(self: &Arc<Self>) -> Share {
+        Share { budget: self.clone(), bytes: 0 }
+    }
+}
+
+/// What one request has reserved. It goes back when it is dropped.
+#[derive(Debug)]
+pub(super) struct Share {
+    budget: Arc<Budget>,
+    bytes: usize,
+}
+
+impl Share {
+    /// Reserves `bytes` more.
+    ///
+    /// # Errors
+    /// When the request alone would be beyond the budget, which is final, or when others use what it needs.
+    pub(super) fn grow(&mut self, bytes: usize) -> Result<(), Refusal> {
+        let limit = self.budget.limit;
+        if self.bytes.saturating_add(bytes) > limit {
+            return Err(Refusal::too_large_in_memory(limit));
+        }
+        let reserve = |used: usize| used.checked_add(bytes).filter(|used| *used <= limit);
+        match self.budget.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, reserve) {
+            Ok(_) => {
+                self.bytes += bytes;
+                Ok(())
+            }
+            Err(_) => Err(Refusal::too_much_at_a_time()),
+        }
+    }
+
+    /// Gives back all but `bytes`.
+    pub(super) fn shrink_to(&mut self, bytes: usize) {
+        let surplus = self.bytes.saturating_sub(bytes);
+        self.budget.used.fetch_sub(surplus, Ordering::Relaxed);
+        self.bytes -= surplus;
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.shrink_to(0);
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn status(result: Result<(), Refusal>) -> u16 {
+        result.unwrap_err().status
+    }
+
+    #[test]
+    fn what_one_request_reserves_others_cannot_have() {
+        let budget = Budget::new(100);
+        let (mut one, mut other) = (budget.share(), budget.share());
+        one.grow(60).unwrap();
+        assert_eq!(status(other.grow(41)), 503);
+        other.grow(40).unwrap();
+        assert_eq!(status(one.grow(1)), 503);
+        one.shrink_to(10);
+        other.grow(50).unwrap();
+        drop(one);
+        other.grow(10).unwrap();
+        assert_eq!(other.bytes(), 100);
+    }
+
+    #[test]
+    fn what_no_wait_can_make_room_for_is_refused_for_good() {
+        let budget = Budget::new(100);
+        let (mut one, mut other) = (budget.share(), budget.share());
+        other.grow(90).unwrap();
+        assert_eq!(status(one.grow(101)), 413);
+        one.grow(10).unwrap();
+        assert_eq!(status(one.grow(91)), 413);
+        assert_eq!(status(one.grow(usize::MAX)), 413);
+    }
+
+    #[test]
+    fn a_refused_request_keeps_what_it_had_until_it_is_dropped() {
+        let budget = Budget::new(100);
+        let mut one = budget.share();
+        one.grow(70).unwrap();
+        one.grow(40).unwrap_err();
+        assert_eq!(one.bytes(), 70);
+        drop(one);
+        assert_eq!(budget.used.load(Ordering::Relaxed), 0);
+    }
+}
