@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::Receiver;
 
-use crate::context;
+use crate::context::{self, Owner};
 use crate::fork;
 use crate::pipeline::{Blueprint, Intake, Pipeline};
 use crate::record::{LogLimits, Scope, Severity, Signal, SpanLimits};
@@ -40,6 +40,7 @@ pub(crate) struct Outlet {
 
 /// What the exporters are built from.
 pub(crate) struct Plan {
+    pub(crate) owner: Owner,
     pub(crate) blueprints: Vec<Blueprint>,
     pub(crate) limits: SpanLimits,
     pub(crate) log_limits: LogLimits,
@@ -73,7 +74,8 @@ impl Outlet {
     /// When a thread could not be started; none is left running then.
     pub(crate) fn start(plan: Arc<Plan>) -> io::Result<Self> {
         fork::watch();
-        let prepared: Vec<_> = plan.blueprints.iter().map(Blueprint::prepare).collect();
+        let prepared: Vec<_> =
+            plan.blueprints.iter().map(|blueprint| blueprint.prepare().for_owner(plan.owner)).collect();
         fork::undisturbed(|| {
             let pipelines = prepared.into_iter().map(Pipeline::start).collect::<io::Result<Vec<_>>>()?;
             Ok(Self::with(Arc::clone(&plan), pipelines))
@@ -206,7 +208,8 @@ impl Outlet {
             true => &[],
             false => &self.plan.blueprints[..],
         };
-        let prepared: Vec<_> = blueprints.iter().map(Blueprint::prepare).collect();
+        let prepared: Vec<_> =
+            blueprints.iter().map(|blueprint| blueprint.prepare().for_owner(self.plan.owner)).collect();
         fork::undisturbed(|| {
             self.heir.get_or_init(|| {
                 // a child that gets no thread goes on without those exporters, as emitting never fails
@@ -255,10 +258,14 @@ fn are_flushed_by(deadline: Instant, pipelines: &[&Pipeline]) -> bool {
 }
 
 /// Gives every exporter of all these outlets until the deadline to empty itself, all at the same time. Whoever comes
-/// while another's stop is under way waits for its end, but does not cut it short.
+/// while another's stop is under way waits for its end, but does not cut it short. An exporter's own thread waits for
+/// nothing: each worker sends what it has until the deadline, and closes its own books.
 pub(crate) fn stop<'o>(outlets: impl IntoIterator<Item = &'o Outlet>, deadline: Instant) {
     let (begun_here, begun_before): (Vec<_>, Vec<_>) =
         outlets.into_iter().partition(|outlet| outlet.start_stop(deadline));
+    if begun_here.iter().chain(&begun_before).any(|outlet| context::exports_for(outlet.plan.owner)) {
+        return;
+    }
     let late = finish_by(deadline, &begun_here);
     finish_by(deadline, &begun_before);
     late.iter().for_each(|pipeline| pipeline.interrupt());

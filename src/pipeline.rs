@@ -2,13 +2,13 @@
 
 use std::fmt;
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, TryRecvError, bounded, unbounded};
 
 use crate::config::{BatchSettings, Level, PaceSettings, QueueSettings, RetrySettings, Signals};
-use crate::context;
+use crate::context::{self, Owner};
 use crate::meter::Reader;
 use crate::problem::{Hook, Teller};
 use crate::queue::Queue;
@@ -60,7 +60,7 @@ impl Blueprint {
 
     /// Opens the way out. The program's loggers hear of it, so no lock may be held; yet it is no record of the program.
     pub(crate) fn prepare(&self) -> Prepared<'_> {
-        Prepared { blueprint: self, transport: context::quietly(|| (self.transport)()) }
+        Prepared { blueprint: self, transport: context::quietly(|| (self.transport)()), owner: None }
     }
 
     fn push(&self) -> Option<Push> {
@@ -73,6 +73,15 @@ impl Blueprint {
 pub(crate) struct Prepared<'b> {
     blueprint: &'b Blueprint,
     transport: Box<dyn Transport>,
+    owner: Option<Owner>,
+}
+
+impl Prepared<'_> {
+    /// Says which telemetry it exports for.
+    pub(crate) fn for_owner(mut self, owner: Owner) -> Self {
+        self.owner = Some(owner);
+        self
+    }
 }
 
 /// Which records are for an exporter.
@@ -106,6 +115,8 @@ pub(crate) struct Pipeline {
     queue: Arc<Queue>,
     books: Arc<Books>,
     stop: Sender<Instant>,
+    /// Once it is stopped, the worker holds its own line open: the pipeline may be gone before its end.
+    stopped: Arc<OnceLock<Sender<Instant>>>,
     flush: Sender<Sender<()>>,
     /// Nothing is ever sent: it is disconnected when the worker has ended.
     ended: Receiver<()>,
@@ -117,9 +128,9 @@ impl Pipeline {
     ///
     /// # Errors
     /// When the system has no thread to give.
-    pub(crate) fn start(Prepared { blueprint, transport }: Prepared<'_>) -> io::Result<Self> {
+    pub(crate) fn start(Prepared { blueprint, transport, owner }: Prepared<'_>) -> io::Result<Self> {
         let (wake, woken) = bounded(1);
-        let (stop, stopped) = bounded(1);
+        let (stop, stops) = bounded(1);
         let (flush, flushes) = unbounded();
         let (running, ended) = bounded(0);
         let books = Arc::new(Books::default());
@@ -137,15 +148,21 @@ impl Pipeline {
             resource: blueprint.resource.clone(),
             push: blueprint.push(),
             teller: Teller::new(&blueprint.id, blueprint.hook.clone()),
-            calls: Calls { stop: stopped, flush: flushes, wake: woken },
+            calls: Calls { stop: stops, flush: flushes, wake: woken },
             state: State::default(),
         };
+        let (own_queue, own_books) = (Arc::clone(&queue), Arc::clone(&books));
+        let stopped = Arc::new(OnceLock::new());
+        let of_worker = Arc::clone(&stopped);
         spawn(format!("standpipe-{}", blueprint.id), move || {
+            owner.into_iter().for_each(context::export_for);
             worker.run();
-            drop(running);
+            // a stop from this very thread does not wait for it
+            own_books.close(|| own_queue.accepted());
+            drop((of_worker, running));
         })?;
         let (id, intake) = (blueprint.id.clone(), blueprint.intake);
-        Ok(Self { id, intake, queue, books, stop, flush, ended, interrupt })
+        Ok(Self { id, intake, queue, books, stop, stopped, flush, ended, interrupt })
     }
 
     /// Which records are for it.
@@ -184,8 +201,9 @@ impl Pipeline {
     /// Takes no more records and lets the worker send what it has until the deadline.
     pub(crate) fn start_stop(&self, deadline: Instant) {
         self.queue.close();
-        // a worker that is gone needs no word
+        // the worker may already be gone; then there is nothing to stop
         let _ = self.stop.try_send(deadline);
+        let _ = self.stopped.set(self.stop.clone());
     }
 
     /// Ends what the worker has under way, at once if the network allows.

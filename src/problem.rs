@@ -5,6 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::context;
 use crate::record::Signal;
 
 /// Each kind of problem is told once in so long.
@@ -150,7 +151,7 @@ impl Teller {
         let Some(hook) = &self.hook else { return };
         let problem = Problem { exporter: self.exporter.clone(), kind, message, occurrences };
         // a hook that panics must not cost a batch, nor may what its panic carries when it is dropped
-        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| hook(&problem))) {
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| context::in_program(|| hook(&problem)))) {
             std::mem::forget(payload);
         }
     }

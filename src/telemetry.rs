@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::config::{Config, ConfigError, Exporter, PushSettings, RouteName, RouteSettings, Transport};
+use crate::context::Owner;
 use crate::logger::Logger;
 use crate::meter::{Meter, Reader, Registry};
 use crate::outlet::{self, Flushed, Outlet, Plan, deadline};
@@ -36,7 +37,8 @@ const DROP_BUDGET: Duration = Duration::from_secs(2);
 /// # Ok::<(), standpipe::ConfigError>(())
 /// ```
 ///
-/// Dropped without [`shutdown`](Self::shutdown) it shuts itself down with two seconds of time.
+/// Dropped without [`shutdown`](Self::shutdown) it shuts itself down with two seconds of time; dropped on an exporter's own
+/// thread it waits for nothing, and the exporters have these two seconds.
 #[derive(Debug)]
 #[must_use = "dropping it shuts the telemetry down"]
 pub struct Telemetry {
@@ -170,6 +172,9 @@ impl Telemetry {
     ///
     /// Later records are turned away and counted; a second shutdown only gives the ledger again. One that comes
     /// while the first is under way waits for it within its own budget; then some may still be in flight.
+    ///
+    /// On an exporter's own thread, as in a [hook](crate::Config::on_problem) or in the callback of a metric, it only
+    /// begins: it returns at once with what is still in flight, and the exporters send that within the budget.
     pub fn shutdown(&self, budget: Duration) -> Ledger {
         outlet::stop(self.outlets(), deadline(budget));
         self.ledger()
@@ -219,9 +224,9 @@ impl RoutePlans {
     fn of(config: &Config) -> Self {
         let is_of_application = |exporter: &&Exporter| exporter.route() == Some(RouteName::Application);
         let (application, main): (Vec<_>, Vec<_>) = config.exporters.iter().partition(is_of_application);
-        let mut faults = Vec::new();
-        let main = plan(&config.main, &main, config, &mut faults);
-        let application = plan(&config.application, &application, config, &mut faults);
+        let (owner, mut faults) = (Owner::new(), Vec::new());
+        let main = plan(&config.main, &main, config, owner, &mut faults);
+        let application = plan(&config.application, &application, config, owner, &mut faults);
         Self { routes: [main, application], faults }
     }
 }
@@ -230,6 +235,7 @@ fn plan(
     settings: &RouteSettings,
     exporters: &[&Exporter],
     config: &Config,
+    owner: Owner,
     faults: &mut Vec<Fault>,
 ) -> (Plan, Arc<Registry>) {
     let resource = settings.resource.clone().with_defaults().field();
@@ -244,6 +250,7 @@ fn plan(
         }
     }
     let plan = Plan {
+        owner,
         blueprints,
         limits: config.span_limits,
         log_limits: config.log_limits,

@@ -29,7 +29,7 @@ const HOUSE: &[Row] = &[
     // pure: which traces are kept
     row("sample",          &["record"],                                       &[]),
     // what went wrong, what became of every record, what was set
-    row("problem",         &["record"],                                       &[]),
+    row("problem",         &["record", "context"],                            &[]),
     row("stats",           &["record"],                                       &["serde"]),
     row("config",          &["record", "problem", "sample"],                  &["serde", "toml"]),
     row("config/yaml*",    &[],                                               &["granit_parser"]),
@@ -67,7 +67,7 @@ const HOUSE: &[Row] = &[
     row("self_observation", &["record", "stats", "config", "meter", "outlet"], &[]),
     row("route",           &["fork", "record", "meter", "outlet", "tracer", "logger"], &[]),
     // start, flush, shutdown
-    row("telemetry",       &["record", "stats", "config", "meter", "transport", "pipeline", "outlet", "tracer",
+    row("telemetry",       &["record", "context", "stats", "config", "meter", "transport", "pipeline", "outlet", "tracer",
                              "logger", "self_observation", "route"],          &[]),
     // what other crates' telemetry comes in by: one outside crate each
     row("bridge",          &[],                                               &[]),

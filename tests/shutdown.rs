@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::net::TcpListener;
-use std::sync::mpsc;
+use std::sync::{Arc, Mutex, OnceLock, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -335,4 +335,78 @@ fn spans_after_shutdown_are_turned_away_and_counted() {
     emit(&telemetry, SPANS);
     let counts = telemetry.ledger().total();
     assert_eq!((counts.accepted, counts.turned_away.after_shutdown), (1, SPANS), "{counts}");
+}
+
+/// A program whose first request fails once the receiver goes on, and what its hook does then: the hook runs on the
+/// exporter's own thread.
+fn start_with_hook(receiver: &Receiver, hook: impl Fn() + Send + Sync + 'static) -> Telemetry {
+    receiver.script([Answer::status(503)]);
+    receiver.pause();
+    let exporter = Exporter::http(receiver.endpoint()).batch_records(10);
+    Telemetry::start(Config::new().exporter(exporter).on_problem(move |_| hook())).unwrap()
+}
+
+#[test]
+fn a_shutdown_on_the_exporters_own_thread_lets_the_worker_finish() {
+    let receiver = Receiver::start().unwrap();
+    let program = Arc::new(OnceLock::<Telemetry>::new());
+    let (tell, told) = mpsc::channel();
+    let of_hook = Arc::clone(&program);
+    let telemetry = start_with_hook(&receiver, move || {
+        let begun = Instant::now();
+        of_hook.get().unwrap().shutdown(PATIENCE);
+        let _ = tell.send(begun.elapsed());
+    });
+    let telemetry = program.get_or_init(|| telemetry);
+    emit(telemetry, SPANS);
+    receiver.resume();
+    let took = told.recv_timeout(3 * PATIENCE).unwrap();
+    assert!(took < PATIENCE, "it waited for itself: {took:?}");
+    let counts = telemetry.shutdown(PATIENCE).total();
+    assert_eq!((counts.delivered, counts.in_flight, receiver.span_count()), (SPANS, 0, SPANS), "{counts}");
+    emit(telemetry, 1);
+    assert_eq!(telemetry.ledger().total().turned_away.after_shutdown, 1);
+}
+
+#[test]
+fn a_shutdown_in_a_callback_lets_the_worker_finish() {
+    let receiver = Receiver::start().unwrap();
+    let program = Arc::new(OnceLock::<Telemetry>::new());
+    let telemetry = start([Exporter::http(receiver.endpoint()).linger(Duration::from_secs(60))]);
+    let of_callback = Arc::clone(&program);
+    telemetry.meter("shop").build("stock").observe_gauge(move |observer| {
+        of_callback.get().unwrap().shutdown(PATIENCE);
+        observer.observe(7.0, ());
+    });
+    let telemetry = program.get_or_init(|| telemetry);
+    emit(telemetry, SPANS);
+    // it collects the metrics, too
+    let _ = telemetry.flush(3 * PATIENCE);
+    let counts = telemetry.shutdown(PATIENCE).total();
+    assert_eq!((receiver.span_count(), counts.in_flight, counts.lost()), (SPANS, 0, 0), "{counts}");
+    assert!(receiver.point_count() > 0);
+}
+
+#[test]
+fn the_last_telemetry_dropped_on_an_exporters_thread_waits_for_nothing() {
+    let receiver = Receiver::start().unwrap();
+    let program = Arc::new(Mutex::new(None::<Telemetry>));
+    let (tell, told) = mpsc::channel();
+    let of_hook = Arc::clone(&program);
+    let telemetry = start_with_hook(&receiver, move || {
+        let begun = Instant::now();
+        let last = of_hook.lock().unwrap().take();
+        if last.is_some() {
+            drop(last);
+            let _ = tell.send(begun.elapsed());
+        }
+    });
+    let tracer = telemetry.tracer("shop");
+    *program.lock().unwrap() = Some(telemetry);
+    (0..SPANS).for_each(|_| tracer.span("checkout").end());
+    drop(tracer);
+    receiver.resume();
+    let took = told.recv_timeout(PATIENCE).unwrap();
+    assert!(took < Duration::from_secs(2), "it waited for itself: {took:?}");
+    assert!(receiver.wait_for_spans(SPANS, PATIENCE), "{} arrived", receiver.span_count());
 }

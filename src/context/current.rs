@@ -1,17 +1,16 @@
-//! What a thread knows: the spans it is in, their clock, and whether it must keep quiet.
+//! What a thread knows: the spans it is in, and their clock.
 
 use std::cell::{Cell, RefCell};
 use std::num::NonZeroU64;
 use std::time::SystemTime;
 
+use super::SpanContext;
 use super::clock::{Clock, unix_nanos};
-use super::{SpanContext, suppress};
 use crate::record::SpanRef;
 
 thread_local! {
     static STACK: RefCell<Stack> = const { RefCell::new(Stack::new()) };
     static UNSAMPLED: Unsampled = const { Unsampled::none() };
-    static SILENCED: Cell<bool> = const { Cell::new(false) };
 }
 
 /// The spans that a thread is in, innermost last.
@@ -289,29 +288,4 @@ impl Stack {
             }
         }
     }
-}
-
-/// Keeps this thread's own doings out of the telemetry from now on: what the worker and the libraries
-/// it calls would record about sending would be sent in turn, for ever.
-pub(crate) fn silence() {
-    SILENCED.set(true);
-    suppress::for_ever();
-}
-
-/// As [`silence`], for as long as `work` takes: for what a caller's own thread does to an exporter.
-pub(crate) fn quietly<T>(work: impl FnOnce() -> T) -> T {
-    struct Before(bool);
-    impl Drop for Before {
-        fn drop(&mut self) {
-            SILENCED.set(self.0);
-        }
-    }
-    let _before = Before(SILENCED.replace(true));
-    let _suppressed = suppress::for_now();
-    work()
-}
-
-#[inline]
-pub(crate) fn silenced() -> bool {
-    SILENCED.get()
 }

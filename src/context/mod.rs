@@ -3,6 +3,7 @@
 mod clock;
 mod current;
 mod guard;
+mod silence;
 #[cfg(feature = "opentelemetry")]
 mod suppress;
 #[cfg(not(feature = "opentelemetry"))]
@@ -14,11 +15,12 @@ use std::fmt;
 use std::sync::Arc;
 
 pub(crate) use clock::{Clock, unix_nanos};
-pub(crate) use current::{
-    Entered, Frame, Stack, enter_unsampled, is_unsampled, quietly, silence, silenced, span_and_time,
-    with_stack,
-};
+pub(crate) use current::{Entered, Frame, Stack, enter_unsampled, is_unsampled, span_and_time, with_stack};
 pub use guard::ContextGuard;
+pub(crate) use silence::{
+    Owner, Suppression, export_for, exports_for, in_program, is_silent, quietly, silence, silenced,
+    suppression,
+};
 pub use w3c::ParseContextError;
 
 use crate::record::{SpanId, SpanRef, TraceId};

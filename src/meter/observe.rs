@@ -11,6 +11,7 @@ use super::ground::Ground;
 use super::instrument::{Description, Kind};
 use super::number::{Measure, difference, is_negative, sum};
 use super::series::overflow;
+use crate::context;
 use crate::fork::PerProcess;
 use crate::record::{AttributeSet, Number, Period, Scope, Stretch};
 
@@ -126,7 +127,7 @@ impl Observable {
             rest: None,
             refused: None,
         };
-        let outcome = catch_unwind(AssertUnwindSafe(|| (self.callback)(&mut noted)));
+        let outcome = catch_unwind(AssertUnwindSafe(|| context::in_program(|| (self.callback)(&mut noted))));
         if let Some(what) = noted.refused {
             ground.complain(self.description.refusal(what));
         }
