@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use standpipe::probe::{EndpointReport, Outcome, Report, StageKind, probe};
 use standpipe::receiver::{Answer, Receiver};
-use standpipe::{Compression, Exporter, Proxy, Signal};
+use standpipe::{Compression, Config, Exporter, Proxy, Signal, Telemetry};
 use support::scratch::Scratch;
 use support::stubborn::Unanswered;
 use support::tls::{Identity, TestCa, TlsFront};
@@ -414,6 +414,69 @@ fn no_more_than_a_part_of_an_endless_answer_is_read() {
         let report = probe(&traces(receiver.endpoint()), PATIENCE);
         assert!(!report.is_good() && began.elapsed() < PATIENCE / 2, "{report}");
         assert!(report.to_string().len() < 2000);
+    }
+}
+
+#[test]
+fn a_probe_is_content_with_exactly_what_an_export_counts_as_delivered() {
+    let answer = |content_type: &str, body: &[u8]| {
+        Answer::ok().header("content-type", content_type).body(body.to_vec())
+    };
+    let page = b"<!doctype html><title>Log in</title>";
+    let mut answers = vec![
+        Answer::ok(),
+        Answer::status(202),
+        Answer::status(204),
+        Answer::empty_partial(),
+        Answer::partial(0, "use v2"),
+        Answer::oversized(64 << 10),
+        Answer::oversized(4 << 20),
+        Answer::oversized((4 << 20) + 1),
+        Answer::gzip_bomb(1 << 20),
+        answer("text/html", page).cut_short(),
+        answer("text/html", b"").cut_short(),
+        answer("application/json", b"{\"partialSuccess\":{").cut_short(),
+        answer("application/json", b"{\"error\":1,").cut_short(),
+        answer("application/x-protobuf", b"\x0a").cut_short(),
+        Answer::redirect(302, "/login"),
+        Answer::status(405),
+        Answer::status(401),
+    ];
+    for content_type in [
+        "",
+        "application/x-protobuf",
+        "Application/X-Protobuf; charset=utf-8",
+        "application/protobuf",
+        "application/octet-stream",
+        "application/json",
+        "application/json;charset=utf-8",
+        "text/json",
+        "text/html",
+        "text/plain",
+    ] {
+        for body in [
+            &b""[..],
+            b"\x0a\x00",
+            b"\x0a\x05\x12\x03old",
+            b"{}",
+            b"{\"partialSuccess\":{\"rejectedSpans\":\"0\"}}",
+            b"{\"partialSuccess\":[]}",
+            b"{\"error\":\"no\"}",
+            b"ok",
+            b"hi",
+            page,
+        ] {
+            answers.push(answer(content_type, body));
+        }
+    }
+    for answer in answers {
+        let receiver = receiver_that(answer.clone());
+        let exporter = traces(receiver.endpoint());
+        let report = probe(&exporter, PATIENCE);
+        let telemetry = Telemetry::start(Config::new().exporter(exporter)).unwrap();
+        telemetry.tracer("shop").span("checkout").end();
+        let ledger = telemetry.shutdown(PATIENCE);
+        assert_eq!(report.is_good(), ledger.total().delivered == 1, "{answer:?}: {report}{ledger}");
     }
 }
 

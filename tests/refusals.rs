@@ -315,3 +315,70 @@ fn a_status_that_says_that_there_is_no_such_signal_is_reported_as_that() {
         assert!(problem.message.contains(&status.to_string()), "{problem}");
     }
 }
+
+/// A page to log in on, of a proxy or a portal: the batch went there and never to a collector.
+#[test]
+fn a_web_page_in_place_of_an_answer_is_refused_and_not_delivered() {
+    let answer =
+        |content_type: &str, body: &str| Answer::ok().header("content-type", content_type).body(body);
+    let page = "<!doctype html><title>Log in</title>";
+    for answer in [
+        answer("text/html", page),
+        answer("Text/HTML; charset=utf-8", page),
+        answer("text/html", page).cut_short(),
+        answer("text/plain", "ok"),
+        answer("application/x-protobuf-or-not", page),
+        answer("application/octet-stream", page),
+        answer("application/json", page),
+        answer("application/json", "[]"),
+        answer("application/json", "{\"error\":\"Log in first\"}"),
+        answer("application/json", "{\"error\":\"Log in first\"}").cut_short(),
+    ] {
+        let receiver = Receiver::start().unwrap();
+        receiver.always(answer.clone());
+        let problems = Problems::default();
+        let telemetry = problems.start(gathering(&receiver));
+        emit(&telemetry.tracer("shop"), 3);
+        let ledger = telemetry.shutdown(LONG);
+        let total = ledger.total();
+        assert_eq!((total.delivered, total.dropped.refused), (0, 3), "{answer:?}: {ledger}");
+        assert_eq!(receiver.request_count(), 1, "{answer:?}: it was sent again");
+        let problem = problems.wait_for(ProblemKind::Refused);
+        assert!(
+            problem.message.contains("200 OK: the server answers, but not as a collector would"),
+            "{problem}"
+        );
+        assert!(!problem.message.contains("Log in"), "{problem}");
+    }
+}
+
+/// Some collectors answer in JSON whatever they were asked in.
+#[test]
+fn a_success_in_json_is_one_with_its_rejected_records() {
+    for (body, rejected, said) in [
+        ("", 0, ""),
+        ("{}", 0, ""),
+        (" { }\r\n", 0, ""),
+        ("{\"partialSuccess\":{}}", 0, ""),
+        ("{\"partialSuccess\":null}", 0, ""),
+        ("{\"partialSuccess\":{\"rejectedSpans\":\"2\",\"errorMessage\":\"too \\u006fld\"}}", 2, "too old"),
+        ("{\"partialSuccess\":{\"errorMessage\":\"bad\",\"rejectedSpans\":3}}", 3, "bad"),
+        ("{\"partialSuccess\":{\"errorMessage\":\"use v2\"}}", 0, "use v2"),
+        ("{\"partialSuccess\":{\"rejec", 0, "the answer was cut short"),
+    ] {
+        let receiver = Receiver::start().unwrap();
+        receiver.always(Answer::ok().header("content-type", "Application/JSON; charset=utf-8").body(body));
+        let problems = Problems::default();
+        let telemetry = problems.start(gathering(&receiver));
+        emit(&telemetry.tracer("shop"), 3);
+        let ledger = telemetry.shutdown(LONG);
+        let total = ledger.total();
+        assert_eq!((total.delivered, total.rejected), (3 - rejected, rejected), "{body}: {ledger}");
+        let reported = problems.told();
+        assert_eq!(reported.is_empty(), said.is_empty(), "{body}: {reported:?}");
+        for problem in reported {
+            assert_eq!(problem.kind, ProblemKind::PartialSuccess, "{body}: {problem}");
+            assert!(problem.message.contains(said), "{body}: {problem}");
+        }
+    }
+}

@@ -307,7 +307,7 @@ fn a_server_that_repeats_the_secret_makes_no_problem_that_shows_it() {
         ("too large", Answer::status(413).message(&said)),
         ("partial success", Answer::partial(1, &said)),
         ("redirect", Answer::redirect(302, format!("http://127.0.0.1:1/?{SECRET}"))),
-        ("type", Answer::ok().header("content-type", format!("text/{SECRET}"))),
+        ("type", Answer::ok().header("content-type", format!("text/{SECRET}")).body("welcome")),
         ("garbage", Answer::garbage(format!("HTTP/1.1 {SECRET}\r\n\r\n"))),
     ] {
         let receiver = Receiver::start().unwrap();

@@ -29,45 +29,26 @@ fn failed(words: Words) -> Outcome {
     Outcome::Failed { what: words.what, advice: words.advice }
 }
 
+/// An exporter judges the same, so that a probe is content with what counts as delivered.
 fn success(reply: &Reply, asked: &Asked<'_>) -> Outcome {
     let status = &reply.status_text;
-    // the exporter takes that for a success, too
-    if reply.body == ReplyBody::CutShort {
-        return Outcome::Noted { detail: format!("{status}, but the answer was cut short") };
-    }
-    if !is_export_answer(reply) {
-        let kind = if reply.content_type.is_empty() { "no protobuf" } else { &reply.content_type };
-        return failed(Words::new(
-            format!("{status}: the server answers, but not as a collector would: with {kind}"),
-            format!("are host, port and path right? usual is {}", usual(asked)),
-        ));
-    }
+    let usual = || format!("are host, port and path right? usual is {}", usual(asked));
+    let said = match &reply.body {
+        ReplyBody::Foreign => {
+            let kind = &reply.content_type;
+            let what = format!("{status}: the server answers, but not as a collector would: with {kind}");
+            return failed(Words::new(what, usual()));
+        }
+        ReplyBody::TooLong(what) => return failed(Words::new(format!("{status}: {what}"), usual())),
+        ReplyBody::Odd(what) => return Outcome::Noted { detail: format!("{status}, but {what}") },
+        ReplyBody::Says(message) => format!("{status}, and the collector says: {message}"),
+        ReplyBody::Fine => status.clone(),
+    };
     // an empty request is welcome on any path, but records would not be
     if let Some(mistake) = path::mistake(asked.path, asked.signals) {
         return Outcome::Noted { detail: format!("{status}, but {}: {}", mistake.what, mistake.advice) };
     }
-    match &reply.body {
-        ReplyBody::Says(message) if !is_json(reply) => {
-            Outcome::Passed { detail: format!("{status}, and the collector says: {message}") }
-        }
-        _ => Outcome::Passed { detail: status.clone() },
-    }
-}
-
-/// Some collectors answer protobuf with JSON, or with no type at all.
-fn is_export_answer(reply: &Reply) -> bool {
-    match &reply.body {
-        ReplyBody::Fine | ReplyBody::CutShort => true,
-        ReplyBody::Unreadable => false,
-        ReplyBody::Says(text) if is_json(reply) => text.trim() == "{}" || text.contains("partialSuccess"),
-        ReplyBody::Says(_) => {
-            reply.content_type.is_empty() || reply.content_type.starts_with("application/x-protobuf")
-        }
-    }
-}
-
-fn is_json(reply: &Reply) -> bool {
-    reply.content_type.starts_with("application/json")
+    Outcome::Passed { detail: said }
 }
 
 fn redirected(reply: &Reply) -> Words {

@@ -10,6 +10,10 @@ use self::generated::{Delay, ExportAnswer, RetryInfo, RpcStatus};
 #[rustfmt::skip]
 #[allow(unreachable_pub)]
 mod generated;
+mod json;
+mod success;
+
+pub(crate) use self::success::{Success, is_media_type, read_success};
 
 /// Long enough for any honest explanation, short enough for a log line.
 const LONGEST_MESSAGE: usize = 512;
@@ -45,8 +49,11 @@ pub(crate) fn read_partial_success(body: &[u8]) -> Answer {
         return Answer::Unreadable;
     };
     let partial = answer.partial_success.unwrap_or_default();
-    let rejected = u64::try_from(partial.rejected).unwrap_or(0);
-    let message = printable(&partial.error_message);
+    partly(u64::try_from(partial.rejected).unwrap_or(0), &partial.error_message)
+}
+
+fn partly(rejected: u64, message: &str) -> Answer {
+    let message = printable(message);
     // Present but empty is how some collectors say that all is well.
     if rejected == 0 && message.is_empty() {
         return Answer::Accepted;
@@ -110,22 +117,22 @@ mod tests {
     fn rejected_records_are_counted_with_the_reason() {
         // Bytes by hand: partial_success { rejected: 300, error_message: "too old" }.
         let body = b"\x0a\x0c\x08\xac\x02\x12\x07too old";
-        assert_eq!(read_partial_success(body), partly(300, "too old"));
+        assert_eq!(read_partial_success(body), rejecting(300, "too old"));
     }
 
     #[test]
     fn rejected_records_need_no_reason() {
-        assert_eq!(read_partial_success(&partial_success(7, "")), partly(7, ""));
+        assert_eq!(read_partial_success(&partial_success(7, "")), rejecting(7, ""));
     }
 
     #[test]
     fn a_message_without_rejected_records_is_a_warning() {
-        assert_eq!(read_partial_success(&partial_success(0, "use v2")), partly(0, "use v2"));
+        assert_eq!(read_partial_success(&partial_success(0, "use v2")), rejecting(0, "use v2"));
     }
 
     #[test]
     fn a_negative_count_rejects_nothing() {
-        assert_eq!(read_partial_success(&partial_success(-3, "odd")), partly(0, "odd"));
+        assert_eq!(read_partial_success(&partial_success(-3, "odd")), rejecting(0, "odd"));
         assert_eq!(read_partial_success(&partial_success(i64::MIN, "")), Answer::Accepted);
     }
 
@@ -133,7 +140,7 @@ mod tests {
     fn fields_of_a_later_protocol_are_passed_over() {
         let mut body = partial_success(2, "x");
         body.extend_from_slice(&[0x7a, 0x01, 0x00]);
-        assert_eq!(read_partial_success(&body), partly(2, "x"));
+        assert_eq!(read_partial_success(&body), rejecting(2, "x"));
     }
 
     #[test]
@@ -155,7 +162,7 @@ mod tests {
     #[test]
     fn the_reason_of_a_partial_success_is_fit_for_a_log_line() {
         let answer = read_partial_success(&partial_success(1, "a\r\nb\u{1b}[31m"));
-        assert_eq!(answer, partly(1, "a  b [31m"));
+        assert_eq!(answer, rejecting(1, "a  b [31m"));
     }
 
     #[test]
@@ -249,7 +256,7 @@ mod tests {
         assert_eq!(read_status(&body).expect("a status").message, "a b c  d");
     }
 
-    fn partly(rejected: u64, message: &str) -> Answer {
+    fn rejecting(rejected: u64, message: &str) -> Answer {
         Answer::Partly { rejected, message: message.to_owned() }
     }
 

@@ -6,12 +6,13 @@ mod journal;
 mod mask;
 mod pieces;
 mod socket;
+mod success;
 #[cfg(feature = "tls")]
 mod tls;
 #[cfg(feature = "probe")]
 mod trial;
 
-use std::io::{ErrorKind, Read};
+use std::io::Read;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
@@ -23,7 +24,7 @@ use self::mask::Mask;
 use self::pieces::Pieces;
 #[cfg(feature = "probe")]
 pub(crate) use self::trial::{End, Failure, Reply, ReplyBody, Trial};
-use super::answer::{Answer, read_partial_success, read_status};
+use super::answer::{is_media_type, read_status};
 use super::gzip::compress;
 use super::http_status::Meaning;
 use super::lookup::Lookup;
@@ -35,8 +36,6 @@ use crate::record::Signal;
 const PROTOBUF: &str = "application/x-protobuf";
 /// What is read of an answer; the rest is skipped.
 const ANSWER_BYTES: u64 = 64 << 10;
-/// An answer longer than this is none.
-const LONGEST_ANSWER: u64 = 4 << 20;
 /// Collectors' load balancers drop idle connections after a minute or more.
 const IDLE_AGE: Duration = Duration::from_secs(50);
 /// Reads are in pieces of this size, and no answer's head is longer.
@@ -212,7 +211,7 @@ impl Transport for Http {
 fn judge(mut answer: Response<ureq::Body>, url: &str) -> Verdict {
     let status = answer.status();
     if status.is_success() {
-        return judge_success(&mut answer, url);
+        return success::judge(&mut answer, url);
     }
     if status.is_redirection() {
         return Verdict::Refused { reason: redirected(&answer, url) };
@@ -232,67 +231,18 @@ fn judge(mut answer: Response<ureq::Body>, url: &str) -> Verdict {
     meaning.verdict(after, reason)
 }
 
-/// The collector has the batch, whatever becomes of the rest of its answer.
-fn judge_success(answer: &mut Response<ureq::Body>, url: &str) -> Verdict {
-    let content_type = header_text(answer, header::CONTENT_TYPE).unwrap_or_default().to_owned();
-    let warning = |message: String| Verdict::AcceptedPartly { rejected: 0, message };
-    let body = match read_body(answer) {
-        Body::Whole(body) => body,
-        Body::Cut => return warning(format!("post {url}: the answer was cut short")),
-        Body::TooLong => {
-            let reason = format!("post {url}: the answer is longer than {} MiB", LONGEST_ANSWER >> 20);
-            return Verdict::Refused { reason };
-        }
-    };
-    if !content_type.is_empty() && !content_type.starts_with(PROTOBUF) {
-        let content_type = printable(&content_type);
-        return warning(format!("post {url}: the answer is {content_type}; is this an OTLP endpoint?"));
-    }
-    match read_partial_success(&body) {
-        Answer::Accepted => Verdict::Accepted,
-        Answer::Partly { rejected, message } => Verdict::AcceptedPartly { rejected, message },
-        Answer::Unreadable => warning(format!("post {url}: the answer cannot be read")),
-    }
-}
-
-enum Body {
-    /// The first [`ANSWER_BYTES`] of it.
-    Whole(Vec<u8>),
-    Cut,
-    TooLong,
-}
-
-/// Reads an answer to its end, so that the connection can be used again, but keeps little of it.
-fn read_body(answer: &mut Response<ureq::Body>) -> Body {
-    let mut reader = answer.body_mut().as_reader();
-    let mut body = Vec::new();
-    if (&mut reader).take(ANSWER_BYTES).read_to_end(&mut body).is_err() {
-        return Body::Cut;
-    }
-    let mut skipped = body.len() as u64;
-    let mut scratch = [0; 4096];
-    while skipped <= LONGEST_ANSWER {
-        match reader.read(&mut scratch) {
-            Ok(0) => return Body::Whole(body),
-            Ok(count) => skipped += count as u64,
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(_) => return Body::Cut,
-        }
-    }
-    Body::TooLong
-}
-
 /// What an error's body says: a `google.rpc.Status`, or plain text.
 fn error_text(answer: &mut Response<ureq::Body>) -> String {
-    let content_type = header_text(answer, header::CONTENT_TYPE).unwrap_or_default().to_owned();
+    let content_type = success::content_type(answer);
     let mut body = Vec::new();
     // what was read before an error may still say why
     let _ = answer.body_mut().as_reader().take(ANSWER_BYTES).read_to_end(&mut body);
-    if content_type.starts_with(PROTOBUF) {
+    if is_media_type(&content_type, PROTOBUF) {
         return read_status(&body).map(|status| status.message).unwrap_or_default();
     }
-    let is_text =
-        content_type.is_empty() || content_type.starts_with("text/plain") || content_type.contains("json");
+    let is_text = content_type.is_empty()
+        || is_media_type(&content_type, "text/plain")
+        || content_type.to_ascii_lowercase().contains("json");
     if is_text { printable(&String::from_utf8_lossy(&body)) } else { String::new() }
 }
 

@@ -11,9 +11,10 @@ use ureq::unversioned::transport::Connector;
 use super::journal::{Journal, NoteConnection, NoteTls, NotedPeer, Steps};
 use super::mask::Mask;
 use super::socket::Unresolved;
+use super::success::{self, Success};
 use super::{ANSWER_BYTES, Http, HttpPlan, PROTOBUF, header_text, printable, socket, status_text};
 use crate::record::Signal;
-use crate::transport::answer::{Answer, read_partial_success, read_status};
+use crate::transport::answer::{self, is_media_type, read_status};
 use crate::transport::{Payload, TlsFault, lower_first, tls};
 
 /// What became of an attempt.
@@ -63,13 +64,16 @@ pub(crate) struct Reply {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ReplyBody {
-    /// Nothing, or an export answer that says that all is well.
+    /// Nothing worth repeating; a success is plain.
     Fine,
     /// Text, or what a message in protobuf says.
     Says(String),
-    Unreadable,
-    /// Its end did not come.
-    CutShort,
+    /// A success that is one in spite of this.
+    Odd(&'static str),
+    /// A success of something that is no collector.
+    Foreign,
+    /// Too long to be an answer, in words.
+    TooLong(String),
 }
 
 impl HttpPlan {
@@ -147,36 +151,44 @@ fn failure(error: &ureq::Error, mask: &Mask) -> Failure {
 
 fn reply(mut answer: Response<ureq::Body>, mask: &Mask) -> Reply {
     let status = answer.status();
-    let content_type = header_text(&answer, header::CONTENT_TYPE).unwrap_or_default();
-    let content_type = mask.conceal(printable(content_type)).to_ascii_lowercase();
+    let content_type = mask.conceal(printable(&success::content_type(&answer))).to_ascii_lowercase();
     let location = header_text(&answer, header::LOCATION).map(|location| mask.conceal(shown(location)));
-    let mut bytes = Vec::new();
-    let read = answer.body_mut().as_reader().take(ANSWER_BYTES).read_to_end(&mut bytes);
-    let body = match read_body(&bytes, &content_type, status.is_success()) {
-        // a refusal is one whatever it says, but what a success says must be whole
-        _ if read.is_err() && status.is_success() => ReplyBody::CutShort,
+    let body = match status.is_success() {
+        true => success_body(success::read(&mut answer)),
+        false => refusal_body(&mut answer, &content_type),
+    };
+    let body = match body {
         ReplyBody::Says(text) => ReplyBody::Says(mask.conceal(text)),
         body => body,
     };
     Reply { status: status.as_u16(), status_text: status_text(status), content_type, location, body }
 }
 
+fn success_body(success: Success) -> ReplyBody {
+    match success {
+        Success::Read(answer::Success::Accepted) => ReplyBody::Fine,
+        Success::Read(answer::Success::Partly { message, .. }) => ReplyBody::Says(printable(&message)),
+        Success::Read(answer::Success::Odd(what)) => ReplyBody::Odd(what),
+        Success::Read(answer::Success::Foreign) => ReplyBody::Foreign,
+        Success::TooLong => ReplyBody::TooLong(success::too_long()),
+    }
+}
+
+/// What came before an error may still say why.
+fn refusal_body(answer: &mut Response<ureq::Body>, content_type: &str) -> ReplyBody {
+    let mut bytes = Vec::new();
+    let _ = answer.body_mut().as_reader().take(ANSWER_BYTES).read_to_end(&mut bytes);
+    read_refusal(&bytes, content_type)
+}
+
 /// Pure: what a body of this type says.
-fn read_body(bytes: &[u8], content_type: &str, is_success: bool) -> ReplyBody {
-    let is_protobuf = content_type.starts_with(PROTOBUF);
+fn read_refusal(bytes: &[u8], content_type: &str) -> ReplyBody {
     if bytes.is_empty() {
         return ReplyBody::Fine;
     }
-    if is_success && (is_protobuf || content_type.is_empty()) {
-        return match read_partial_success(bytes) {
-            Answer::Accepted => ReplyBody::Fine,
-            Answer::Partly { message, .. } => ReplyBody::Says(printable(&message)),
-            Answer::Unreadable => ReplyBody::Unreadable,
-        };
-    }
-    if is_protobuf {
-        return read_status(bytes)
-            .map_or(ReplyBody::Unreadable, |status| ReplyBody::Says(printable(&status.message)));
+    if is_media_type(content_type, PROTOBUF) {
+        let status = read_status(bytes);
+        return status.map_or(ReplyBody::Fine, |status| ReplyBody::Says(printable(&status.message)));
     }
     ReplyBody::Says(printable(&String::from_utf8_lossy(bytes)))
 }
@@ -208,20 +220,16 @@ mod tests {
     }
 
     #[test]
-    fn a_body_is_read_as_what_it_says_it_is() {
+    fn the_body_of_a_refusal_is_read_as_what_it_says_it_is() {
         let says = |text: &str| ReplyBody::Says(text.to_owned());
-        for (bytes, content_type, is_success, expected) in [
-            (&b""[..], "text/html", true, ReplyBody::Fine),
-            (b"\x0a\x00", PROTOBUF, true, ReplyBody::Fine),
-            (b"\x0a\x00", "", true, ReplyBody::Fine),
-            (b"\x0a\x09\x12\x07too old", PROTOBUF, true, says("too old")),
-            (b"<html>", PROTOBUF, true, ReplyBody::Unreadable),
-            (b"<html>", "text/html", true, says("<html>")),
-            (b"\x08\x03\x12\x06bad id", PROTOBUF, false, says("bad id")),
-            (b"\x08", PROTOBUF, false, ReplyBody::Unreadable),
-            (b"no\r\nway", "", false, says("no  way")),
+        for (bytes, content_type, expected) in [
+            (&b""[..], "text/html", ReplyBody::Fine),
+            (b"\x08\x03\x12\x06bad id", PROTOBUF, says("bad id")),
+            (b"\x08", PROTOBUF, ReplyBody::Fine),
+            (b"no\r\nway", "", says("no  way")),
+            (b"<html>", "text/html", says("<html>")),
         ] {
-            assert_eq!(read_body(bytes, content_type, is_success), expected, "{content_type} {bytes:?}");
+            assert_eq!(read_refusal(bytes, content_type), expected, "{content_type} {bytes:?}");
         }
     }
 }

@@ -1,0 +1,74 @@
+//! An answer whose status is a success: what it says, for an export and for a probe alike.
+
+use std::io::{ErrorKind, Read};
+
+use ureq::http::{Response, header};
+
+use super::{ANSWER_BYTES, printable, status_text};
+use crate::transport::Verdict;
+use crate::transport::answer::{self, read_success};
+
+/// An answer longer than this is none.
+const LONGEST_ANSWER: u64 = 4 << 20;
+
+/// What a success says.
+#[derive(Debug)]
+pub(super) enum Success {
+    Read(answer::Success),
+    TooLong,
+}
+
+/// In words.
+pub(super) fn too_long() -> String {
+    format!("the answer is longer than {} MiB", LONGEST_ANSWER >> 20)
+}
+
+/// The collector has the batch, whatever becomes of the rest of its answer; but it must have been a collector.
+pub(super) fn judge(answer: &mut Response<ureq::Body>, url: &str) -> Verdict {
+    match read(answer) {
+        Success::Read(answer::Success::Accepted) => Verdict::Accepted,
+        Success::Read(answer::Success::Partly { rejected, message }) => {
+            Verdict::AcceptedPartly { rejected, message }
+        }
+        Success::Read(answer::Success::Odd(what)) => {
+            Verdict::AcceptedPartly { rejected: 0, message: format!("post {url}: {what}") }
+        }
+        Success::Read(answer::Success::Foreign) => {
+            let (status, kind) = (status_text(answer.status()), printable(&content_type(answer)));
+            let reason = format!(
+                "post {url}: {status}: the server answers, but not as a collector would: with {kind}; are host, port and path right?"
+            );
+            Verdict::Refused { reason }
+        }
+        Success::TooLong => Verdict::Refused { reason: format!("post {url}: {}", too_long()) },
+    }
+}
+
+/// Reads an answer to its end, so that the connection can be used again, but keeps little of it.
+pub(super) fn read(answer: &mut Response<ureq::Body>) -> Success {
+    let content_type = content_type(answer);
+    let mut reader = answer.body_mut().as_reader();
+    let mut body = Vec::new();
+    let mut is_whole = (&mut reader).take(ANSWER_BYTES).read_to_end(&mut body).is_ok();
+    let mut skipped = body.len() as u64;
+    let mut scratch = [0; 4096];
+    while is_whole {
+        match reader.read(&mut scratch) {
+            Ok(0) => break,
+            Ok(count) => skipped += count as u64,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(_) => is_whole = false,
+        }
+        if skipped > LONGEST_ANSWER {
+            return Success::TooLong;
+        }
+    }
+    Success::Read(read_success(&content_type, &body, is_whole))
+}
+
+/// Empty if there is none.
+pub(super) fn content_type(answer: &Response<ureq::Body>) -> String {
+    let value = answer.headers().get(header::CONTENT_TYPE);
+    // one that is no text is a type all the same
+    value.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned()).unwrap_or_default()
+}
