@@ -76,6 +76,7 @@ mod batch;
 pub mod bridge;
 mod config;
 mod context;
+mod escape;
 mod fork;
 mod logger;
 mod meter;

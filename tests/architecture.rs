@@ -20,6 +20,8 @@ const HOUSE: &[Row] = &[
     row("fork",            &[],                                               &[]),
     // how threads are started
     row("spawn",           &[],                                               &[]),
+    // pure: text made fit for a line that people read
+    row("escape",          &[],                                               &[]),
     // what can be said, in wire format
     row("record",          &["fork"],                                         &["prost", "opentelemetry_proto"]),
     row("context",         &["record"],                                       &[]),
@@ -31,7 +33,7 @@ const HOUSE: &[Row] = &[
     // what went wrong, what became of every record, what was set
     row("problem",         &["record", "context"],                            &[]),
     row("stats",           &["record"],                                       &["serde"]),
-    row("config",          &["record", "problem", "sample"],                  &["serde", "toml"]),
+    row("config",          &["escape", "record", "problem", "sample"],        &["serde", "toml"]),
     row("config/yaml*",    &[],                                               &["granit_parser"]),
     // instruments, and what they remember until the worker asks
     row("meter",           &["fork", "record", "aggregate", "context", "problem", "config"], &[]),

@@ -11,6 +11,8 @@ use standpipe::receiver::{Answer, Receiver};
 
 #[path = "support/command.rs"]
 mod command;
+#[path = "check/secrets.rs"]
+mod secrets;
 
 #[test]
 fn check_accepts_a_usable_file() {

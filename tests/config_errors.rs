@@ -366,3 +366,126 @@ proptest! {
         }
     }
 }
+
+/// A private key that is none.
+const PEM: &str = "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7\n\
+                   -----END PRIVATE KEY-----\n";
+
+/// All that a reader of a configuration can get to see of it.
+fn everything_shown(outcome: Result<Config, ConfigError>) -> String {
+    let mut shown = String::new();
+    if let Err(error) = &outcome {
+        shown += &format!("{error}\n{error:?}\n{:?}\n", error.findings());
+    }
+    let config = outcome.unwrap_or_else(ConfigError::into_usable);
+    shown += &format!("{config:?}\n{:?}\n{:?}\n", config.effective(), config.summaries());
+    for exporter in config.exporters() {
+        shown += &format!("{exporter:?}\n{:?}\n{}\n", exporter.effective(), exporter.label());
+    }
+    shown
+}
+
+const KEYS: [&str; 18] = [
+    "ca-file",
+    "client-certificate-file",
+    "client-key-file",
+    "endpoint",
+    "user-agent",
+    "headers",
+    "headers.authorization",
+    "type",
+    "transport",
+    "level",
+    "throttle",
+    "timeout",
+    "queue-bytes",
+    "batch-records",
+    "lossy",
+    "compression",
+    "proxy",
+    "cafile",
+];
+
+#[test]
+fn pem_text_is_in_no_error_and_in_no_description() {
+    let escaped = PEM.replace('\n', "\\n");
+    for key in KEYS {
+        let rest = ["type = 'otel'", "transport = 'http'"];
+        let rest: Vec<&str> = rest.into_iter().filter(|line| !line.starts_with(key)).collect();
+        for value in [
+            format!("\"{escaped}\""),
+            format!("'''{PEM}'''"),
+            format!("'''x%{{file:{PEM}}}%'''"),
+            format!("'''%{{env:{PEM}}}%'''"),
+            format!("'{}'", PEM.lines().nth(1).expect("three lines").repeat(2)),
+            PEM.to_owned(),
+        ] {
+            let text = format!("{GOOD}[tracer.a]\n{}\n{key} = {value}\n", rest.join("\n"));
+            let shown = everything_shown(Config::from_toml_str(&text));
+            assert!(!shown.contains("MIIEv") && !shown.contains("gSjAgEAAoIBAQC7"), "{text}: {shown}");
+        }
+    }
+    for variable in ["CERTIFICATE", "CLIENT_KEY", "ENDPOINT", "HEADERS", "PROTOCOL", "TIMEOUT", "COMPRESSION"]
+    {
+        let variable = format!("OTEL_EXPORTER_OTLP_{variable}");
+        let shown = everything_shown(Config::from_variables([(variable.as_str(), PEM)]));
+        assert!(!shown.contains("MIIEv"), "{variable}: {shown}");
+    }
+    let in_code = Exporter::http(PEM).user_agent(PEM).header(PEM, PEM).header("x", PEM);
+    let config = Config::new().service_name(PEM).resource("a", PEM).resource(PEM, "a").exporter(in_code);
+    let shown = format!("{config:?} {:?} {:?}", config.effective(), config.summaries());
+    assert!(!shown.contains("MIIEv"), "{shown}");
+    let error = standpipe::Telemetry::start(config).expect_err("nothing of it is usable");
+    assert!(!everything_shown(Err(error.clone())).contains("MIIEv"), "{error}");
+}
+
+#[test]
+fn pem_text_in_the_place_of_a_path_is_called_so() {
+    let text = format!("{GOOD}ca-file = '''{PEM}'''\n");
+    assert_eq!(
+        refused(&text).to_string(),
+        "<toml>:4:11: tracer.good.ca-file: PEM text where a path is expected; write it to a file and name that"
+    );
+    let text = format!("{GOOD}ca-file = \"a\\nb\"\n");
+    assert!(refused(&text).to_string().contains("a text of several lines where a path is expected"));
+}
+
+#[test]
+fn long_values_are_shortened_everywhere() {
+    let long = "hunter".repeat(200);
+    for key in KEYS {
+        let rest = ["type = 'otel'", "transport = 'http'"];
+        let rest: Vec<&str> = rest.into_iter().filter(|line| !line.starts_with(key)).collect();
+        for value in
+            [format!("'{long}'"), format!("'http://{long}'"), long.clone(), format!("'%{{env:{long}}}%'")]
+        {
+            let text = format!("{GOOD}[tracer.a]\n{}\n{key} = {value}\n", rest.join("\n"));
+            let error =
+                Config::from_toml_str(&text).map_or_else(|error| error.to_string(), |_| String::new());
+            assert!(!error.contains(&long[..61]), "{text}: {error}");
+        }
+    }
+    let config = Config::new().exporter(Exporter::http("localhost").user_agent(long.as_str()));
+    let config = config.service_name(&long).resource("a", long.as_str());
+    let shown = format!("{config:?} {:?} {:?}", config.effective(), config.summaries());
+    assert!(!shown.contains(&long[..61]) && shown.contains(&format!("{}…", &long[..60])), "{shown}");
+}
+
+#[test]
+fn what_moves_a_cursor_or_reorders_text_is_escaped_in_every_finding() {
+    let text = format!(
+        "{GOOD}\"le\u{202e}vel\" = 1\n[tracer.a]\ntype = 'otel'\ntransport = 'a\u{2066}b'\nlevel = \"\\u001b[2J\"\n"
+    );
+    let error = refused(&text);
+    let strange = |c: char| c.is_control() && c != '\n' || matches!(c, '\u{200b}'..='\u{206f}');
+    for finding in error.findings() {
+        assert!(
+            ![&finding.key, &finding.what, &finding.fix].iter().any(|text| text.contains(strange)),
+            "{finding:?}"
+        );
+    }
+    assert!(!error.to_string().contains(strange), "{error:?}");
+    assert_eq!(error.findings().len(), 3, "{error}");
+    let missing = Config::from_file("no/such\u{202e}\x1b[2J.toml").expect_err("no file").to_string();
+    assert!(missing.starts_with("no/such\\u{202e}\\u{1b}[2J.toml:1:1: "), "{missing}");
+}

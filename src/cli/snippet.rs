@@ -41,6 +41,11 @@ const HARMLESS: [&str; 34] = [
 ];
 
 const MASK: &str = "***";
+/// A longer value is no path and no address, but perhaps a key.
+const LONGEST_VALUE: usize = 60;
+/// Headers have no longer names, and tokens no shorter ones.
+const LONGEST_NAME: usize = 40;
+const SHORTEST_TOKEN: usize = 24;
 /// Longer lines are cut around the caret.
 const LONGEST_LINE: usize = 160;
 
@@ -73,21 +78,30 @@ pub(crate) struct Snippet {
 impl Snippet {
     /// The place at `line` and `column` of `text`, both counted from 1; `None` if it has no such line.
     pub(crate) fn cut(text: &str, syntax: Syntax, line: usize, column: usize) -> Option<Self> {
-        Self::showing(&HARMLESS, text, syntax, line, column)
+        Self::showing(&HARMLESS, is_key, text, syntax, line, column)
     }
 
     /// The same where every value is secret, whatever its key is called: among headers.
     pub(crate) fn of_headers(text: &str, syntax: Syntax, line: usize, column: usize) -> Option<Self> {
-        Self::showing(&[], text, syntax, line, column)
+        Self::showing(&[], is_header, text, syntax, line, column)
     }
 
-    fn showing(harmless: &[&str], text: &str, syntax: Syntax, line: usize, column: usize) -> Option<Self> {
+    fn showing(
+        harmless: &[&str],
+        is_name: fn(&str) -> bool,
+        text: &str,
+        syntax: Syntax,
+        line: usize,
+        column: usize,
+    ) -> Option<Self> {
         // the mark that some editors put first is no character of the first line
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let original = text.lines().nth(line.checked_sub(1)?)?;
+        let rules = Rules { harmless, is_name };
         let shown = match syntax {
-            Syntax::Toml => without_secrets(original, harmless, is_table, toml_entry),
-            Syntax::Yaml => without_secrets(original, harmless, is_branch, yaml_entry),
+            Syntax::Toml if is_inside_a_text(text, line) => MASK.to_owned(),
+            Syntax::Toml => rules.without_secrets(original, is_table, toml_entry),
+            Syntax::Yaml => rules.without_secrets(original, is_branch, yaml_entry),
         };
         let shown: String = shown.replace('\t', " ").chars().take(LONGEST_LINE).collect();
         // What is masked has no columns of its own.
@@ -100,24 +114,50 @@ impl Snippet {
 /// The two halves of a line around the value's separator, which belongs to the first.
 type Entry<'l> = (&'l str, &'l str);
 
-/// The line with every value masked that is not known to be harmless, and without a comment.
-fn without_secrets(
-    line: &str,
-    harmless: &[&str],
-    has_no_value: fn(&str) -> bool,
-    entry: for<'l> fn(&'l str) -> Option<Entry<'l>>,
-) -> String {
-    let code = line.split(" #").next().unwrap_or_default().trim_end();
-    if has_no_value(code.trim()) {
-        return code.to_owned();
+/// What may be shown.
+struct Rules<'h> {
+    /// The keys whose values may be.
+    harmless: &'h [&'h str],
+    /// Whether a key may be.
+    is_name: fn(&str) -> bool,
+}
+
+impl Rules<'_> {
+    /// The line with every value masked that is not known to be harmless, and without a comment.
+    fn without_secrets(
+        &self,
+        line: &str,
+        has_no_value: fn(&str) -> bool,
+        entry: for<'l> fn(&'l str) -> Option<Entry<'l>>,
+    ) -> String {
+        let code = line.split(" #").next().unwrap_or_default().trim_end();
+        if has_no_value(code.trim()) {
+            return code.to_owned();
+        }
+        match entry(code) {
+            Some((key, value)) if self.harmless.contains(&name_of(key)) && is_one_value(value) => {
+                code.to_owned()
+            }
+            Some((key, value)) if (self.is_name)(key) && is_begun(value) => format!("{key} {MASK}"),
+            // The rest of a list, of a text, or of something that is no entry at all.
+            _ if line.trim().is_empty() => String::new(),
+            _ => format!("{}{MASK}", &line[..line.len() - line.trim_start().len()]),
+        }
     }
-    match entry(code) {
-        Some((key, value)) if harmless.contains(&name_of(key)) && is_one_value(value) => code.to_owned(),
-        Some((key, value)) if is_key(key) && is_begun(value) => format!("{key} {MASK}"),
-        // The rest of a list, of a text, or of something that is no entry at all.
-        _ if line.trim().is_empty() => String::new(),
-        _ => format!("{}{MASK}", &line[..line.len() - line.trim_start().len()]),
+}
+
+/// Whether a text that takes several lines has begun above this line and not ended.
+fn is_inside_a_text(text: &str, line: usize) -> bool {
+    let above: usize = text.split_inclusive('\n').take(line - 1).map(str::len).sum();
+    let mut rest = &text[..above];
+    while let Some(at) = ["\"\"\"", "'''"].iter().filter_map(|quotes| rest.find(quotes)).min() {
+        let (quotes, inside) = rest[at..].split_at(3);
+        match inside.find(quotes) {
+            Some(end) => rest = &inside[end + 3..],
+            None => return true,
+        }
     }
+    false
 }
 
 fn toml_entry(line: &str) -> Option<Entry<'_>> {
@@ -144,7 +184,24 @@ fn is_branch(line: &str) -> bool {
 /// Whether this is the name of a key, and not the first half of a token.
 fn is_key(key: &str) -> bool {
     let name = name_of(key);
-    !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
+    !name.is_empty()
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
+        && !name.split('.').any(is_token)
+}
+
+/// The same for that of a header, beside which every secret may stand.
+fn is_header(key: &str) -> bool {
+    let name = name_of(key).rsplit("headers.").next().unwrap_or_default();
+    is_key(key) && name.len() <= LONGEST_NAME && !name.contains(|c: char| c.is_ascii_digit())
+}
+
+/// Long, and of letters in both cases and digits.
+fn is_token(name: &str) -> bool {
+    let has = |kind: fn(&char) -> bool| name.chars().any(|c| kind(&c));
+    name.len() >= SHORTEST_TOKEN
+        && has(char::is_ascii_lowercase)
+        && has(char::is_ascii_uppercase)
+        && has(char::is_ascii_digit)
 }
 
 /// Without its separator, the dash of a list's element and quotes.
@@ -165,9 +222,13 @@ fn is_begun(value: &str) -> bool {
     !value.is_empty() && !value.starts_with('=')
 }
 
-/// Whether nothing else hides behind the value: no second key, no password in a URL, no comment, no expansion.
+/// Whether nothing else hides behind the value: no second key, no password in a URL, no comment, no expansion, no
+/// second line, no block of PEM.
 fn is_one_value(value: &str) -> bool {
-    !value.contains(['=', '@', '#', '?', '{', ','])
+    const OF_SEVERAL_LINES: [&str; 6] = ["-----", "\"\"\"", "'''", "\\n", "\\r", "\\u"];
+    value.len() <= LONGEST_VALUE
+        && !value.contains(['=', '@', '#', '?', '{', ','])
+        && !OF_SEVERAL_LINES.iter().any(|sign| value.contains(sign))
 }
 
 #[cfg(test)]
@@ -305,6 +366,30 @@ mod tests {
         for line in lines {
             assert!(!shown(line).contains("hunter2"), "{line} is shown as {}", shown(line));
         }
+    }
+
+    #[test]
+    fn no_line_of_a_text_that_takes_several_is_shown() {
+        let text = "a = \"\"\"\ntype = hunter2\n\"\"\"\ntype = 'x'\nb = '''x'''\nc = '''\ntype = hunter2";
+        for (line, expected) in [(2, MASK), (4, "type = 'x'"), (5, "b = ***"), (7, MASK)] {
+            assert_eq!(Snippet::cut(text, Syntax::Toml, line, 1).expect("a line").line, expected, "{line}");
+        }
+        for line in [
+            "ca-file = \"\"\"-----BEGIN hunter2",
+            "ca-file = '-----BEGIN PRIVATE KEY-----hunter2'",
+            "ca-file = \"a\\nhunter2\"",
+            &format!("ca-file = '{}hunter2'", "x".repeat(60)),
+        ] {
+            assert_eq!(shown(line), "ca-file = ***");
+        }
+    }
+
+    #[test]
+    fn a_token_in_the_place_of_a_key_is_not_shown() {
+        assert_eq!(shown("c2VjcmV0LXRva2VuLWh1bnRlcjI = 1"), MASK);
+        let of_headers = |line: &str| Snippet::of_headers(line, Syntax::Toml, 1, 1).expect("a line").line;
+        assert_eq!(of_headers("eyJhbGciOiJIUzI1NiJ9 = 1"), MASK);
+        assert_eq!(of_headers("headers.X-Tenant = 1"), "headers.X-Tenant = ***");
     }
 
     #[test]

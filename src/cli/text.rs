@@ -20,7 +20,7 @@ pub(crate) enum Charset {
 /// from the network; a span name must not be able to rewrite the line above it.
 pub(crate) fn printable(text: &str, charset: Charset) -> Cow<'_, str> {
     let shows_itself = |c: char| match charset {
-        Charset::Unicode => !c.is_control() && !is_invisible(c),
+        Charset::Unicode => shows_itself(c),
         Charset::Ascii => c == ' ' || c.is_ascii_graphic(),
     };
     if text.chars().all(shows_itself) {
@@ -35,6 +35,11 @@ pub(crate) fn printable(text: &str, charset: Charset) -> Cow<'_, str> {
         }
     }
     Cow::Owned(escaped)
+}
+
+/// Whether a terminal shows this character, and does nothing else.
+pub(crate) fn shows_itself(c: char) -> bool {
+    !c.is_control() && !is_invisible(c)
 }
 
 /// Formatting characters without a shape of their own: joiners, direction marks, tags.

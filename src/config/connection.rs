@@ -3,9 +3,9 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::Secret;
 use super::endpoint::{Endpoint, PathRule};
 use super::error::Fault;
+use super::{Secret, header};
 use crate::record::Signal;
 
 /// The transport's section: what HTTP and gRPC need alike.
@@ -95,7 +95,10 @@ impl fmt::Debug for HttpSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("HttpSettings")
             .field("endpoint", &self.shown_endpoint)
-            .field("headers", &self.headers)
+            .field(
+                "headers",
+                &self.headers.iter().map(|(name, _)| header::shown_name(name)).collect::<Vec<_>>(),
+            )
             .field("timeout", &self.timeout)
             .field("compression", &self.compression)
             .field("proxy", &self.proxy)

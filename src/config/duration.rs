@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::error::Fault;
+use super::path::shortened;
 
 const EXAMPLE: &str = "write a whole number and one unit (d, h, m, s or ms), like \"90s\"";
 
@@ -46,7 +47,7 @@ pub(super) fn parse_go(text: &str) -> Result<Duration, Fault> {
         let (unit, after) = after.split_at(letters);
         let number: f64 = number.parse().map_err(|_| malformed())?;
         if unit.is_empty() {
-            return Err(Fault::new("has no unit", format!("write \"{text}s\" for seconds")));
+            return Err(Fault::new("has no unit", format!("write \"{}s\" for seconds", shortened(text))));
         }
         let seconds =
             number * seconds_per_go(unit).ok_or_else(|| Fault::new("has an unknown unit", EXAMPLE))?;

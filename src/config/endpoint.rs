@@ -6,6 +6,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use super::Transport;
 use super::error::Fault;
+use super::path::{MASK, shortened, unshown};
 
 /// An endpoint that has been understood.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -152,6 +153,13 @@ impl Endpoint {
 
 /// The endpoint as it may be shown: without user info and query, where people put keys.
 pub(super) fn shown(text: &str) -> String {
+    if unshown(text).is_some() {
+        return MASK.to_owned();
+    }
+    if text.len() > LONGEST {
+        // no valid one: it only appears in messages
+        return shown(&shortened(text));
+    }
     // further on, :// may be part of a query
     let is_scheme =
         |at: &usize| text[..*at].bytes().all(|b| b.is_ascii_alphanumeric() || b"+-.".contains(&b));

@@ -5,6 +5,7 @@ use std::fmt;
 use std::ops::Deref;
 
 use super::Config;
+use crate::escape::escaped;
 
 /// Words for people. Most are known when a program is built, and borrowed: so they cost it no code that copies them.
 pub(super) type Words = Cow<'static, str>;
@@ -170,7 +171,7 @@ pub struct Location {
 
 impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}:{}", self.file, self.line, self.column)
+        write!(f, "{}:{}:{}", escaped(&self.file), self.line, self.column)
     }
 }
 
@@ -216,7 +217,13 @@ impl Fault {
         key: impl Into<String>,
     ) -> Finding {
         let FaultWords { what, fix } = self.into_words();
-        Finding { severity, location, key: key.into(), what: what.into_owned(), fix: fix.into_owned() }
+        // what a file or a variable holds may end up on a terminal
+        let safe = |text: Words| match escaped(&text) {
+            Cow::Borrowed(_) => text.into_owned(),
+            Cow::Owned(escaped) => escaped,
+        };
+        let key = safe(Words::Owned(key.into()));
+        Finding { severity, location, key, what: safe(what), fix: safe(fix) }
     }
 }
 

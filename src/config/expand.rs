@@ -7,6 +7,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use super::error::Fault;
+use super::path::{quoted, unshown};
 
 /// No file that a configuration names, nor the configuration itself, may be larger than this.
 pub(super) const MAX_FILE_BYTES: u64 = 1 << 20;
@@ -90,14 +91,15 @@ impl Surroundings {
     }
 
     fn look_up_variable(&self, name: &str) -> Result<String, Fault> {
-        let fault =
-            |state| Fault::new(format!("environment variable {name:?} is {state}"), "set it to the value");
+        let fault = |state| {
+            Fault::new(format!("environment variable {} is {state}", quoted(name)), "set it to the value")
+        };
         match self.variable(name) {
             Ok(text) if text.is_empty() => Err(fault("empty")),
             Ok(text) => match self.charge(text.len()) {
                 Ok(()) => Ok(text),
                 Err(cause) => Err(Fault::new(
-                    format!("cannot read environment variable {name:?}: {cause}"),
+                    format!("cannot read environment variable {}: {cause}", quoted(name)),
                     "name fewer or shorter ones",
                 )),
             },
@@ -115,8 +117,9 @@ impl Surroundings {
     }
 
     fn look_up_file(&self, path: &str) -> Result<String, Fault> {
-        let fault = |state| Fault::new(format!("file {path:?} is {state}"), "write the value into it");
-        let bytes = self.read(path).map_err(|cause| unreadable(path, &cause))?;
+        let fault =
+            |state| Fault::new(format!("file {} is {state}", quoted(path)), "write the value into it");
+        let bytes = self.read(path).map_err(|cause| unreadable(path, path, &cause))?;
         let text = String::from_utf8(bytes).map_err(|_| fault("not UTF-8"))?;
         // editors end a file with a line break; no secret does
         let text = text.trim_end_matches(['\r', '\n']);
@@ -124,9 +127,17 @@ impl Surroundings {
     }
 }
 
-/// Says that a file cannot be read; `path` is as the configuration spells it.
-pub(super) fn unreadable(path: &str, cause: &str) -> Fault {
-    Fault::new(format!("cannot read file {path:?}: {cause}"), "write the path of a readable file")
+/// Says that a file cannot be read; `written` is its path as the configuration spells it, `path` with secrets put in.
+pub(super) fn unreadable(written: &str, path: &str, cause: &str) -> Fault {
+    match unshown(path).or_else(|| unshown(written)) {
+        Some(text) => {
+            Fault::new(format!("{text} where a path is expected"), "write it to a file and name that")
+        }
+        None => Fault::new(
+            format!("cannot read file {}: {cause}", quoted(written)),
+            "write the path of a readable file",
+        ),
+    }
 }
 
 /// The whole file, or why not, in words.

@@ -1,6 +1,7 @@
 //! Which headers may be sent. No message repeats a value, nor a name that may be part of one.
 
 use super::error::Fault;
+use super::path::MASK;
 
 /// Headers that frame or describe the body; only the transport knows what to write there.
 const RESERVED: [&str; 5] =
@@ -13,6 +14,9 @@ const GRPC: &str = "grpc-";
 
 /// No collector wants more, and a request must stay one that servers take.
 const MOST: usize = 128;
+
+/// No header that people know has a longer name.
+const LONGEST_NAME: usize = 40;
 
 /// No request can carry a longer value. It is not even looked at: there may be hundreds, each a whole file.
 const LONGEST_VALUE: usize = 64 << 10;
@@ -51,24 +55,55 @@ pub(super) fn check(number: usize, name: &str, value: &str) -> Result<(), Fault>
             "names are letters, digits and -",
         ));
     }
+    let header = called(number, name);
     if RESERVED.iter().any(|reserved| name.eq_ignore_ascii_case(reserved)) {
-        return Err(Fault::new(
-            format!("header {name:?} is not yours to set"),
-            "remove it: standpipe writes it",
-        ));
+        return Err(Fault::new(format!("{header} is not yours to set"), "remove it: standpipe writes it"));
     }
     if value.is_empty() {
-        return Err(Fault::new(
-            format!("header {name:?} has no value"),
-            "write the value or remove the header",
-        ));
+        return Err(Fault::new(format!("{header} has no value"), "write the value or remove the header"));
     }
     if value.len() > LONGEST_VALUE {
-        return Err(Fault::new(format!("value of header {name:?} {TOO_LONG}"), "write a shorter one"));
+        return Err(Fault::new(format!("value of {header} {TOO_LONG}"), "write a shorter one"));
     }
     check_value(value).map_err(|problem| {
-        Fault::new(format!("value of header {name:?} {problem}"), "write printable ASCII in one line")
+        Fault::new(format!("value of {header} {problem}"), "write printable ASCII in one line")
     })
+}
+
+/// A header in a message: by its name, if that is one, and else by its number.
+pub(super) fn called(number: usize, name: &str) -> String {
+    if is_like_a_name(name) { format!("header {name:?}") } else { format!("header {number}") }
+}
+
+/// The name of a header, or a mask if it may be a value that was taken for one.
+pub(super) fn shown_name(name: &str) -> &str {
+    if is_like_a_name(name) { name } else { MASK }
+}
+
+/// Whether this is what people call headers: a few words. A token is longer, or it mixes cases and digits.
+pub(super) fn is_like_a_name(name: &str) -> bool {
+    name.len() <= LONGEST_NAME
+        && name.chars().all(is_name_character)
+        && name.split(|c: char| !c.is_ascii_alphanumeric()).all(is_like_a_word)
+}
+
+/// `tenant`, `TraceId`, `b3`, `API`.
+fn is_like_a_word(word: &str) -> bool {
+    const LONGEST: usize = 20;
+    const MOST_HUMPS: usize = 3;
+    let letters = word.trim_end_matches(|c: char| c.is_ascii_digit());
+    let is_hump = |pair: &[u8]| pair[0].is_ascii_lowercase() && pair[1].is_ascii_uppercase();
+    let humps = letters.as_bytes().windows(2).filter(|pair| is_hump(pair)).count();
+    // in a name a capital begins a word, or all are capitals
+    let is_mixed = |run: &[u8]| {
+        run[0].is_ascii_uppercase() && run[1].is_ascii_uppercase() && run[2].is_ascii_lowercase()
+    };
+    let is_mixed = letters.len() > 4 && letters.as_bytes().windows(3).any(is_mixed);
+    word.len() <= LONGEST
+        && word.len() - letters.len() <= 4
+        && !letters.contains(|c: char| c.is_ascii_digit())
+        && humps < MOST_HUMPS
+        && !is_mixed
 }
 
 /// Checks what only gRPC cannot carry: there headers are metadata.
@@ -76,7 +111,7 @@ pub(super) fn check_metadata(name: &str) -> Result<(), Fault> {
     if !is_reserved_by_grpc(name) {
         return Ok(());
     }
-    let what = format!("header {name:?} is not yours to set over gRPC");
+    let what = format!("header {:?} is not yours to set over gRPC", shown_name(name));
     Err(Fault::new(what, "remove it: standpipe writes what is needed"))
 }
 
@@ -114,6 +149,42 @@ mod tests {
         assert_eq!(split(" X-Scope\t:\tone "), Ok(("X-Scope", "one")));
         assert_eq!(split("Authorization: x\r\n"), Ok(("Authorization", "x\r\n")));
         assert_eq!(split("Bearer hunter2").expect_err("no colon").what, "header without a colon");
+    }
+
+    #[test]
+    fn a_token_is_not_taken_for_a_name() {
+        for name in [
+            "Authorization",
+            "authorization",
+            "X-Honeycomb-Team",
+            "DD-API-KEY",
+            "x-scope-orgid",
+            "X-Scope-OrgID",
+            "Lightstep-Access-Token",
+            "signoz-access-token",
+            "api_key",
+            "X-B3-TraceId",
+            "x-tenant-2",
+            "uptrace-dsn",
+            "CF-Access-Client-Secret",
+            "x!#$%&'*+-.^_`|~9",
+        ] {
+            assert_eq!(shown_name(name), name);
+        }
+        for token in [
+            "c2VjcmV0LXRva2VuLWh1bnRlcjI",
+            "eyJhbGciOiJIUzI1NiJ9",
+            "glc_eyJvIjoiMTIzNDU2Iiwi",
+            "0123456789abcdef",
+            "550e8400-e29b-41d4-a716-446655440000",
+            "dXNlcjpwYXNzd29yZA",
+            "kqzxvwpmtrbncdfghjklsa",
+            "a-very-long-name-that-goes-on-and-on-and-on",
+            "Bearer hunter2",
+            "ghp_AbCdEfGhIjKlMnOp",
+        ] {
+            assert_eq!(shown_name(token), MASK, "{token}");
+        }
     }
 
     #[test]

@@ -267,7 +267,7 @@ impl Config {
             (General::LogAttributes, "log-limits.attributes", logs.attributes.to_string()),
             (General::LogValueLength, "log-limits.value-length", length(logs.value_length)),
         ] {
-            settings.push(Setting { key: name, value, source: self.source(key) });
+            settings.push(Setting::new(name, &value, self.source(key)));
         }
         settings
     }

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::few::Few;
+use super::path::shown;
 use super::{Exporter, Setting, Source};
 use crate::record::{Resource, Value};
 use crate::sample::Sampler;
@@ -146,10 +147,10 @@ impl RouteSettings {
     /// As it will be sent, or as it is written if something was put in.
     pub(super) fn shown_service_name(&self) -> String {
         if let Some(written) = &self.written_name {
-            return written.clone();
+            return shown(written).into_owned();
         }
         let resource = self.resource.clone().with_defaults();
-        resource.get_str(SERVICE_NAME).unwrap_or_default().to_owned()
+        shown(resource.get_str(SERVICE_NAME).unwrap_or_default()).into_owned()
     }
 
     /// The share of traces that begin here and are kept, in percent.
@@ -159,26 +160,20 @@ impl RouteSettings {
 
     /// Name, other attributes and sampler, under these keys. Attributes of different sources are apart.
     pub(super) fn effective(&self, [name, resource, sampler]: [&'static str; 3]) -> Vec<Setting> {
-        let mut settings =
-            vec![Setting { key: name, value: self.shown_service_name(), source: self.service_name_source() }];
+        let mut settings = vec![Setting::new(name, &self.shown_service_name(), self.service_name_source())];
         let mut others: Vec<(Source, Vec<String>)> = Vec::new();
         for (key, value) in self.resource.shown().filter(|(key, _)| *key != SERVICE_NAME) {
-            let (source, shown) = (self.resource_source(key), format!("{key}={value}"));
+            let (source, attribute) =
+                (self.resource_source(key), format!("{}={}", shown(key), shown(&value)));
             match others.iter_mut().find(|(known, _)| *known == source) {
-                Some((_, attributes)) => attributes.push(shown),
-                None => others.push((source, vec![shown])),
+                Some((_, attributes)) => attributes.push(attribute),
+                None => others.push((source, vec![attribute])),
             }
         }
-        settings.extend(others.into_iter().map(|(source, attributes)| Setting {
-            key: resource,
-            value: attributes.join(", "),
-            source,
-        }));
-        settings.push(Setting {
-            key: sampler,
-            value: self.sampler.to_string(),
-            source: self.sampler_source.clone(),
-        });
+        let of_source =
+            |(source, attributes): (_, Vec<String>)| Setting::new(resource, &attributes.join(", "), source);
+        settings.extend(others.into_iter().map(of_source));
+        settings.push(Setting::new(sampler, &self.sampler.to_string(), self.sampler_source.clone()));
         settings
     }
 }

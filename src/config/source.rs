@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::Location;
+use crate::escape::escaped;
 
 /// Where the value of a [`Setting`] came from.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -51,6 +52,13 @@ pub struct Setting {
     pub value: String,
     /// Who set it.
     pub source: Source,
+}
+
+impl Setting {
+    /// `value` may hold no secret; what could disturb a terminal is escaped.
+    pub(super) fn new(key: &'static str, value: &str, source: Source) -> Self {
+        Self { key, value: escaped(value).into_owned(), source }
+    }
 }
 
 impl fmt::Display for Setting {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::{Config, Exporter, RouteName, WhenFull};
+use super::{Config, Exporter, RouteName, WhenFull, header};
 use crate::record::Signal;
 
 /// What one exporter will do, without its secrets; from [`Config::summaries`]. This is what
@@ -24,7 +24,7 @@ pub struct Summary {
     pub endpoints: BTreeMap<&'static str, String>,
     /// Whether the connection is encrypted and the server's certificate verified.
     pub tls: bool,
-    /// The names of the headers, in lower case.
+    /// The names of the headers, in lower case; `***` for one that looks like a value.
     pub headers: Vec<String>,
     /// The least severity that is sent; `None` if only metrics are.
     pub level: Option<String>,
@@ -62,7 +62,7 @@ impl Config {
             transport: exporter.http.transport.name(),
             endpoints: exporter.endpoints().into_iter().map(|(signal, url)| (signal.name(), url)).collect(),
             tls: connects && exporter.http.parsed().is_ok_and(|endpoint| endpoint.tls),
-            headers: headers.map(|(name, _)| name.to_ascii_lowercase()).collect(),
+            headers: headers.map(|(name, _)| header::shown_name(name).to_ascii_lowercase()).collect(),
             level: sends_records.then(|| exporter.level.name()),
             throttle_ms: sends_records.then(|| milliseconds(exporter.pace.throttle)),
             lossy: exporter.queue.when_full == WhenFull::DropNewest,

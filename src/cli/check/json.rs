@@ -3,6 +3,8 @@
 use serde::Serialize;
 use standpipe::{Finding, FindingSeverity, Summary};
 
+use crate::cli::text;
+
 #[derive(Serialize)]
 struct Document {
     exporters: Vec<Summary>,
@@ -20,7 +22,25 @@ pub(super) fn write(exporters: Vec<Summary>, findings: &[Finding], failures: &[S
     errors.extend_from_slice(failures);
     let document = Document { exporters, warnings: told(FindingSeverity::Warning), errors };
     // strings, numbers and lists always can be written
-    serde_json::to_string_pretty(&document).unwrap_or_default()
+    let written = serde_json::to_string_pretty(&document).unwrap_or_default();
+    escaped(&written)
+}
+
+/// The same to a program, and harmless to a terminal: JSON leaves invisible characters and some control characters as
+/// they are.
+fn escaped(json: &str) -> String {
+    let mut escaped = String::with_capacity(json.len());
+    for c in json.chars() {
+        match c == '\n' || text::shows_itself(c) {
+            true => escaped.push(c),
+            false => {
+                let mut units = [0; 2];
+                let written = c.encode_utf16(&mut units).iter().map(|unit| format!("\\u{unit:04x}"));
+                escaped.extend(written);
+            }
+        }
+    }
+    escaped
 }
 
 /// The list that it stands in says how bad it is.

@@ -23,11 +23,16 @@ pub(super) fn headers(text: &str) -> Result<Vec<(String, Secret)>, Fault> {
         if name.is_empty() {
             return Err(Fault::new(format!("header {number} has no name"), "write it like name=value"));
         }
+        // the = of a token in base 64 separates nothing
+        if value.bytes().all(|byte| byte == b'=') && !header::is_like_a_name(name) {
+            let what = format!("header {number} is a value without a name");
+            return Err(Fault::new(what, "write it like name=value"));
+        }
         let value = decoded(header::trim(value)).map_err(|fault| {
             // only a name that is one may be shown
             match header::check(number, name, "x") {
                 Ok(()) => {
-                    let what = format!("value of header {name:?} {}", fault.what);
+                    let what = format!("value of {} {}", header::called(number, name), fault.what);
                     fault.saying(what)
                 }
                 Err(fault) => fault,

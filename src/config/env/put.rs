@@ -110,7 +110,7 @@ fn refuse_half(key: Key, variable: &str, missing: &str, exporter: &mut Exporter)
 }
 
 fn read(path: &str) -> Result<Vec<u8>, Fault> {
-    expand::read_bounded(Path::new(path)).map_err(|cause| expand::unreadable(path, &cause))
+    expand::read_bounded(Path::new(path)).map_err(|cause| expand::unreadable(path, path, &cause))
 }
 
 /// The endpoint of one signal is used as it is: nothing is put behind it, and hardly any server listens at its root.

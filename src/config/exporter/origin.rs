@@ -3,6 +3,7 @@
 use super::Exporter;
 use crate::config::error::{Fault, Finding, FindingSeverity};
 use crate::config::key::Key;
+use crate::config::path::quoted;
 use crate::config::{Location, Source};
 
 /// A table of a file, or a group of environment variables.
@@ -86,7 +87,9 @@ impl Exporter {
 
     /// The exporter in findings: as its file or its program knows it.
     pub(in crate::config) fn path(&self) -> String {
-        self.table.as_ref().map_or_else(|| format!("exporter {:?}", self.label()), |table| table.path.clone())
+        self.table
+            .as_ref()
+            .map_or_else(|| format!("exporter {}", quoted(&self.label())), |table| table.path.clone())
     }
 
     /// Where the exporter as a whole is described, if that is in a file.

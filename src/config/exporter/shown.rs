@@ -3,7 +3,9 @@
 use std::fmt;
 
 use super::Exporter;
+use crate::config::header::shown_name;
 use crate::config::key::Key;
+use crate::config::path::shown;
 use crate::config::{Setting, WhenFull, duration, size};
 use crate::record::Signal;
 
@@ -15,8 +17,7 @@ impl Exporter {
             key.signals().iter().any(|&signal| self.signals.contain(signal))
                 && key.matters_to(self.http.transport)
         };
-        let setting =
-            |key: &Key| Setting { key: key.name(), value: self.shown(*key), source: self.source(*key) };
+        let setting = |key: &Key| Setting::new(key.name(), &self.shown(*key), self.source(*key));
         Key::ALL.iter().filter(matters).map(setting).collect()
     }
 
@@ -31,8 +32,11 @@ impl Exporter {
             Key::Endpoint => http.shown_endpoint.clone(),
             Key::Headers if http.headers.is_empty() => "none".to_owned(),
             Key::Headers => {
-                let shown: Vec<String> =
-                    http.headers.iter().map(|(name, value)| format!("{name}: {value}")).collect();
+                let shown: Vec<String> = http
+                    .headers
+                    .iter()
+                    .map(|(name, value)| format!("{}: {value}", shown_name(name)))
+                    .collect();
                 shown.join(", ")
             }
             Key::Signals => {
@@ -67,7 +71,7 @@ impl Exporter {
                 http.tls.client.as_ref().map_or_else(|| "none".to_owned(), |(_, key)| key.to_string())
             }
             Key::UserAgent => match &http.user_agent {
-                Some(product) => format!("{product} standpipe/{}", env!("CARGO_PKG_VERSION")),
+                Some(product) => format!("{} standpipe/{}", shown(product), env!("CARGO_PKG_VERSION")),
                 None => concat!("standpipe/", env!("CARGO_PKG_VERSION")).to_owned(),
             },
         }

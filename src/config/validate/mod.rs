@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::error::{ConfigError, Fault, Finding, FindingSeverity};
 use super::key::Key;
+use super::path::{quoted, unshown};
 use super::{Compression, Config, Exporter, Location, Transport, duration, header, size};
 
 /// The queue keeps its two counts in one word: 24 bits for records …
@@ -210,7 +211,9 @@ fn check_block_timeout(value: Option<Duration>) -> Result<(), Fault> {
 
 fn check_endpoint(exporter: &Exporter, can_encrypt: bool) -> Result<(), Fault> {
     let endpoint = exporter.http.parsed().map_err(|fault| {
-        let what = format!("{:?} {}", exporter.http.shown_endpoint, fault.what);
+        let http = &exporter.http;
+        let shown = unshown(&http.endpoint).map_or_else(|| quoted(&http.shown_endpoint), str::to_owned);
+        let what = format!("{shown} {}", fault.what);
         fault.saying(what)
     })?;
     if endpoint.tls && !can_encrypt {

@@ -27,7 +27,8 @@ impl Connector {
         let mut config = Certificates::read(settings)?.config()?;
         config.alpn_protocols = vec![protocol.to_vec()];
         let name = ServerName::try_from(host.to_owned())
-            .map_err(|_| format!("{host}: no certificate can be for it"))?;
+            // the host may have been put in from elsewhere: it is not shown
+            .map_err(|_| "no certificate can be for this host".to_owned())?;
         Ok(Self { config: Arc::new(config), name })
     }
 

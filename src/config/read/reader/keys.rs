@@ -150,8 +150,10 @@ impl SectionReader<'_, '_> {
     /// A file that a key names: its path for display, and its contents.
     fn file(&self, node: &Node) -> Result<(String, Vec<u8>), Unusable> {
         let path = value::text(node, self.surroundings)?;
-        let contents =
-            self.surroundings.read(&path.text).map_err(|cause| expand::unreadable(path.written, &cause))?;
+        let contents = self
+            .surroundings
+            .read(&path.text)
+            .map_err(|cause| expand::unreadable(path.written, &path.text, &cause))?;
         Ok((path.written.to_owned(), contents))
     }
 

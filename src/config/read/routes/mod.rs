@@ -9,7 +9,7 @@ use crate::config::error::Fault;
 use crate::config::expand::Surroundings;
 use crate::config::key::Key;
 use crate::config::node::{Field, Node, Tree};
-use crate::config::path::{dotted, quoted, shortened};
+use crate::config::path::{dotted, quoted, shown};
 use crate::config::section::{EXPORTERS, SERVER, Section};
 use crate::config::{Exporter, RouteName, RouteSettings, Signals};
 use crate::record::Signal;
@@ -151,7 +151,7 @@ impl RouteReader<'_, '_> {
             let path = dotted(&[&EXPORTERS[..], &[&field.name]].concat());
             let what = "not started: server.telemetry does not choose it";
             if choices.is_empty() {
-                let fix = format!("write {} as server.telemetry.exporter", shortened(&field.name));
+                let fix = format!("write {} as server.telemetry.exporter", shown(&field.name));
                 self.report.warning(field.at, path, what, fix);
             } else {
                 self.report.note(field.at, path, what, "");
