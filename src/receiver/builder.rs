@@ -101,7 +101,11 @@ impl Builder {
         self
     }
 
-    /// How many connections, of both protocols together, may be open at a time; 256 if not said. Further ones are closed at once.
+    /// How many connections, of both protocols together, may be open at a time; 256 if not said.
+    ///
+    /// A further one takes the place of the connection that brought nothing for longest, which is closed. If all wait for an
+    /// answer, the new one is closed at once. Each has a thread, over gRPC one more that answers; up to 256 more threads are
+    /// for calls that are answered at the same time on one connection, of all connections together.
     pub fn max_connections(mut self, connections: usize) -> Self {
         self.settings.max_connections = connections;
         self

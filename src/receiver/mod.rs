@@ -2,7 +2,7 @@
 //!
 //! It takes traces, logs and metrics by OTLP over HTTP with protobuf bodies and by OTLP over gRPC (HTTP/2 without TLS),
 //! compressed or not, keeps what it accepts, counts exactly, and can be told to misbehave in every way a network and a
-//! collector can. It has a thread per request at a time and no async runtime, and it stops, with all its threads, when
+//! collector can. It has a thread per request at a time, up to a bound, and no async runtime, and it stops, with all its threads, when
 //! it is dropped.
 //!
 //! ```
@@ -38,6 +38,7 @@ mod http;
 mod listener;
 mod logs;
 mod metrics;
+mod permits;
 mod reception;
 mod records;
 mod refusal;

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex};
 
 use super::budget::Budget;
+use super::permits::Permits;
 use super::script::Script;
 use super::store::{Batch, Store};
 
@@ -16,6 +17,13 @@ use super::store::{Batch, Store};
 const FAREWELL: Duration = Duration::from_millis(20);
 /// How long it waits for threads that are busy in a callback of the user's.
 const PATIENCE: Duration = Duration::from_millis(80);
+
+/// Threads that answer calls over gRPC, on all connections, beyond the one that each connection has for itself.
+const ANSWERING_THREADS: usize = 256;
+/// How long after an answer a connection does not count as idle: the client may still be about to read it.
+const JUST_ANSWERED: Duration = Duration::from_millis(20);
+/// How long a newcomer waits for a place, at most.
+const WAIT_FOR_PLACE: Duration = Duration::from_millis(100);
 
 /// What the builder settled.
 pub(super) struct Settings {
@@ -53,6 +61,8 @@ pub(super) struct Shared {
     pub(super) settings: Settings,
     pub(super) doors: Doors,
     pub(super) budget: Arc<Budget>,
+    /// For threads that answer, beyond the one that each connection has.
+    pub(super) threads: Arc<Permits>,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -70,15 +80,35 @@ pub(super) struct State {
     /// Connections ever admitted.
     pub(super) connection_count: u64,
     /// Those that are open, so that stopping can close them.
-    pub(super) open: HashMap<u64, Arc<TcpStream>>,
+    pub(super) open: HashMap<u64, Open>,
+}
+
+/// A connection that is open.
+#[derive(Debug)]
+pub(super) struct Open {
+    socket: Arc<TcpStream>,
+    /// Requests that were decoded and are not answered yet.
+    in_hand: usize,
+    /// Whether it ever brought a request that could be decoded.
+    has_brought: bool,
+    /// When the last such request was answered, or the connection began.
+    since: Instant,
 }
 
 impl State {
     fn shut(&self, how: Shutdown) {
-        for socket in self.open.values() {
+        for open in self.open.values() {
             // an error means that the client was faster
-            let _ = socket.shutdown(how);
+            let _ = open.socket.shutdown(how);
         }
+    }
+
+    /// The connection that brought nothing for longest, and since when; first those that never brought anything, so that
+    /// clients that send cannot be pushed out by clients that only connect.
+    fn idlest(&self) -> Option<(u64, Instant)> {
+        let idle = self.open.iter().filter(|(_, open)| open.in_hand == 0);
+        let (number, open) = idle.min_by_key(|(_, open)| (open.has_brought, open.since))?;
+        Some((*number, open.since))
     }
 }
 
@@ -95,7 +125,8 @@ impl Shared {
             open: HashMap::new(),
         };
         let budget = Budget::new(settings.max_memory_bytes);
-        Self { settings, doors, budget, state: Mutex::new(state), changed: Condvar::new() }
+        let threads = Permits::new(ANSWERING_THREADS);
+        Self { settings, doors, budget, threads, state: Mutex::new(state), changed: Condvar::new() }
     }
 
     /// Reads the state.
@@ -139,22 +170,52 @@ impl Shared {
         !state.stopped
     }
 
-    /// Lets a new connection in and gives it a number, unless there are too many or the receiver was stopped.
+    /// Lets a new connection in and gives it a number, unless the receiver was stopped or there are too many, all of which
+    /// wait for an answer. Else it takes the place of the one that brought nothing for longest.
     pub(super) fn admit(&self, socket: &Arc<TcpStream>) -> Option<u64> {
-        self.change(|state| {
-            if state.stopped || state.open.len() >= self.settings.max_connections {
+        let started = Instant::now();
+        let mut state = self.state.lock();
+        while state.open.len() >= self.settings.max_connections && !state.stopped {
+            let (idlest, since) = state.idlest()?;
+            let now = Instant::now();
+            let ripe = since + JUST_ANSWERED;
+            if ripe <= now {
+                let pushed_out = state.open.remove(&idlest);
+                // its thread sees the end of the connection, and ends
+                pushed_out.map(|open| open.socket.shutdown(Shutdown::Both));
+            } else if now.duration_since(started) < WAIT_FOR_PLACE {
+                self.changed.wait_until(&mut state, ripe);
+            } else {
                 return None;
             }
-            state.connection_count += 1;
-            state.open.insert(state.connection_count, socket.clone());
-            Some(state.connection_count)
-        })
+        }
+        if state.stopped {
+            return None;
+        }
+        state.connection_count += 1;
+        let number = state.connection_count;
+        let open = Open { socket: socket.clone(), in_hand: 0, has_brought: false, since: Instant::now() };
+        state.open.insert(number, open);
+        drop(state);
+        self.changed.notify_all();
+        Some(number)
+    }
+
+    /// A request of this connection was decoded, and is in hand until what is returned is dropped.
+    pub(super) fn take_in_hand(&self, connection: u64) -> InHand<'_> {
+        self.change(|state| {
+            if let Some(open) = state.open.get_mut(&connection) {
+                open.in_hand += 1;
+                open.has_brought = true;
+            }
+        });
+        InHand { shared: self, connection }
     }
 
     pub(super) fn dismiss(&self, connection: u64) {
         // closed outside the lock, should this be its last handle
-        let socket = self.change(|state| state.open.remove(&connection));
-        drop(socket);
+        let open = self.change(|state| state.open.remove(&connection));
+        drop(open);
     }
 
     /// Ends all waits, then all connections, and waits a moment for their threads.
@@ -173,5 +234,22 @@ impl Shared {
     /// The instant by which a request that starts now must be there.
     pub(super) fn read_deadline(&self) -> Option<Instant> {
         Instant::now().checked_add(self.settings.read_timeout)
+    }
+}
+
+/// A request in hand: its connection is not idle.
+pub(super) struct InHand<'a> {
+    shared: &'a Shared,
+    connection: u64,
+}
+
+impl Drop for InHand<'_> {
+    fn drop(&mut self) {
+        self.shared.change(|state| {
+            if let Some(open) = state.open.get_mut(&self.connection) {
+                open.in_hand -= 1;
+                open.since = Instant::now();
+            }
+        });
     }
 }

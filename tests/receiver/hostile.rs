@@ -218,16 +218,21 @@ fn a_client_that_vanishes_before_its_answer_does_no_harm() {
 }
 
 #[test]
-fn connections_above_the_limit_are_closed_at_once_and_a_free_place_is_given_again() {
+fn connections_above_the_limit_are_closed_at_once_while_all_others_wait_for_an_answer() {
     let receiver = Receiver::builder().max_connections(4).start().unwrap();
+    receiver.pause();
     let mut admitted: Vec<Client> = (0..4).map(|_| Client::connect(&receiver)).collect();
-    assert!(receiver.wait_for_connections(4, SOON));
+    for client in &mut admitted {
+        client.write(&post(&traces(1)));
+    }
+    assert!(receiver.wait_for_held(4, SOON));
     for _ in 0..2000 {
         assert!(Client::connect(&receiver).is_closed());
     }
     assert_eq!(receiver.connection_count(), 4);
+    receiver.resume();
     for client in &mut admitted {
-        assert_eq!(client.ask(&post(&traces(1))).status, 200);
+        assert_eq!(client.reply().unwrap().status, 200);
     }
     let mut leaving = admitted.remove(0);
     assert_eq!(leaving.ask(&post_with("Connection: close\r\n", b"")).status, 200);

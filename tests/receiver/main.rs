@@ -8,6 +8,8 @@ mod client;
 mod grpc;
 mod hostile;
 mod lifecycle;
+#[path = "../support/process.rs"]
+mod process;
 mod script;
 mod shares;
 mod signals;

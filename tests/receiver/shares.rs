@@ -1,5 +1,9 @@
 //! What all clients of a receiver share, over HTTP and over gRPC, and none can take from the others.
 
+use std::io::ErrorKind;
+use std::thread;
+use std::time::Instant;
+
 use prost::Message;
 use standpipe::Signal;
 use standpipe::receiver::Receiver;
@@ -8,6 +12,7 @@ use standpipe::receiver::proto::trace::v1::{ResourceSpans, ScopeSpans, Span};
 
 use crate::client::{Client, SOON, ask, post, traces};
 use crate::grpc::client::{ACK, DATA, END_HEADERS, END_STREAM, Grpc, HEADERS, PING, block, fields, packed};
+use crate::process;
 
 /// A request that takes about this in memory, and three times as much while it is decoded.
 fn request_of(bytes: usize) -> Vec<u8> {
@@ -88,4 +93,93 @@ fn a_batch_that_is_kept_has_its_share_of_the_memory() {
     assert_eq!(ask(&receiver, &post(&request)).status, 503);
     drop(batch);
     assert_eq!(ask(&receiver, &post(&request)).status, 200);
+}
+
+#[test]
+fn a_newcomer_takes_the_place_of_the_connection_that_brought_nothing_for_longest() {
+    let receiver = Receiver::builder().max_connections(3).start().unwrap();
+    let mut first = Client::connect(&receiver);
+    assert_eq!(first.ask(&post(&traces(1))).status, 200);
+    let mut second = Grpc::connect(&receiver);
+    assert_eq!(second.ask(Signal::Traces, &traces(1)).code(), 0);
+    let mut third = Client::connect(&receiver);
+    assert_eq!(third.ask(&post(&traces(1))).status, 200);
+    assert_eq!(first.ask(&post(&traces(1))).status, 200);
+
+    let mut newcomer = Client::connect(&receiver);
+    assert_eq!(newcomer.ask(&post(&traces(1))).status, 200);
+    // what it has sent meanwhile and was not read makes a reset of the end
+    let end = second.frames_to_end().map_err(|error| error.kind());
+    assert!(matches!(end, Ok(_) | Err(ErrorKind::ConnectionReset)), "{end:?}");
+    for client in [&mut first, &mut third, &mut newcomer] {
+        assert_eq!(client.ask(&post(&traces(1))).status, 200);
+    }
+    assert_eq!(receiver.connection_count(), 4);
+}
+
+#[test]
+fn connections_that_bring_nothing_push_none_out_that_does() {
+    let receiver = Receiver::builder().max_connections(3).start().unwrap();
+    let mut busy = Client::connect(&receiver);
+    assert_eq!(busy.ask(&post(&traces(1))).status, 200);
+    let mut silent: Vec<Client> = (0..6).map(|_| Client::connect(&receiver)).collect();
+    assert!(receiver.wait_for_connections(7, SOON));
+    assert!(silent[..4].iter_mut().all(Client::is_closed));
+    assert_eq!(busy.ask(&post(&traces(1))).status, 200);
+}
+
+#[test]
+fn an_idle_connection_makes_room() {
+    let receiver = Receiver::builder().max_connections(1).start().unwrap();
+    let mut connected = Vec::new();
+    for _ in 0..10 {
+        let mut client = Client::connect(&receiver);
+        assert_eq!(client.ask(&post(&traces(1))).status, 200);
+        let mut over_grpc = Grpc::connect(&receiver);
+        assert_eq!(over_grpc.ask(Signal::Traces, &traces(1)).code(), 0);
+        connected.push((client, over_grpc));
+    }
+    assert_eq!(receiver.connection_count(), 20);
+}
+
+#[test]
+fn streams_of_all_connections_share_a_bound_of_threads() {
+    const CONNECTIONS: usize = 40;
+    const STREAMS: usize = 100;
+    if process::task().is_none() {
+        let name = "shares::streams_of_all_connections_share_a_bound_of_threads";
+        process::run(name, "count");
+        return;
+    }
+    let threads = || process::threads_and_sockets().map(|(threads, _)| threads);
+    let receiver = Receiver::builder().read_timeout(6 * SOON).start().unwrap();
+    let Some(before) = threads() else {
+        eprintln!("SKIPPED: this system has no /proc that says how many threads a process has");
+        return;
+    };
+    receiver.pause();
+    let mut clients: Vec<_> = (0..CONNECTIONS).map(|_| Grpc::connect(&receiver)).collect();
+    let mut streams = Vec::new();
+    for client in &mut clients {
+        let of_client: Vec<u32> = (0..STREAMS).map(|_| client.export(Signal::Traces, &traces(1))).collect();
+        streams.push(of_client);
+        // with the answer to this, all calls have been given to threads
+        client.write_frame(PING, 0, 0, b"standpip");
+        client.frame_of(PING).unwrap();
+    }
+    let most = threads().unwrap();
+    assert!(most <= before + 2 * CONNECTIONS + 256, "{before} threads became {most}");
+
+    receiver.resume();
+    for (client, streams) in clients.iter_mut().zip(streams) {
+        for stream in streams {
+            assert_eq!(client.reply(stream).unwrap().code(), 0);
+        }
+    }
+    assert_eq!(receiver.span_count(), (CONNECTIONS * STREAMS) as u64);
+    let started = Instant::now();
+    while threads().unwrap() > before + CONNECTIONS {
+        assert!(started.elapsed() < SOON, "{} threads are left", threads().unwrap());
+        thread::yield_now();
+    }
 }

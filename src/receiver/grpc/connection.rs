@@ -27,24 +27,14 @@ pub(in crate::receiver) fn serve(shared: &Shared, socket: &TcpStream, number: u6
     };
     let line = Line::new(shared, socket, Session::new(limits, shared.budget.clone(), Instant::now()));
     let desk = Desk { line: &line, number };
-    let crew = Crew::new();
+    let crew = Crew::new(shared.threads.clone());
     thread::scope(|scope| {
-        let reading = Reading { line: &line, crew: &crew };
-        let mut workers = Vec::new();
+        let _reading = Reading { line: &line, crew: &crew };
         let mut reader = Reader::new(&desk, socket);
         while let Ok(calls) = reader.read() {
             for call in calls {
-                if crew.add(call) {
-                    let name = format!("standpipe-in-{number}-{}", workers.len() + 1);
-                    // without a thread, the call waits for another, or the client for its own time-out
-                    workers.extend(crew.hire(scope, name, |call| desk.answer(call)));
-                }
+                crew.add(call, scope, || format!("standpipe-in-{number}"), |call| desk.answer(call));
             }
-        }
-        drop(reading);
-        for worker in workers {
-            // a panic in a callback was reported when it happened
-            let _ = worker.join();
         }
     });
 }

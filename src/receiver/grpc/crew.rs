@@ -1,36 +1,83 @@
-//! Threads that answer the calls of one connection, as many as there are calls at a time.
+//! Threads that answer the calls of one connection, as many as there are calls at a time, within the bound that all
+//! connections share.
 
 use std::collections::VecDeque;
-use std::thread::{Scope, ScopedJoinHandle};
+use std::panic::{self, AssertUnwindSafe};
+use std::sync::Arc;
+use std::thread::Scope;
+use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
+use crate::receiver::permits::{Permit, Permits};
 use crate::spawn::spawn_scoped;
+
+/// How long a thread waits for another job before it ends.
+const IDLE: Duration = Duration::from_millis(200);
 
 /// Jobs that wait for someone, and those who wait for a job.
 pub(super) struct Crew<J> {
     state: Mutex<State<J>>,
     changed: Condvar,
+    permits: Arc<Permits>,
 }
 
 struct State<J> {
     jobs: VecDeque<J>,
+    /// Threads, and how many of them wait for a job.
+    hired: usize,
     idle: usize,
     is_closed: bool,
 }
 
+/// What a new thread needs: the first of a connection none, so that no other connection can keep its calls waiting.
+enum Leave {
+    First,
+    Permitted(#[allow(dead_code, reason = "it is held until the thread ends")] Permit),
+}
+
 impl<J: Send> Crew<J> {
-    pub(super) fn new() -> Self {
-        let state = State { jobs: VecDeque::new(), idle: 0, is_closed: false };
-        Self { state: Mutex::new(state), changed: Condvar::new() }
+    pub(super) fn new(permits: Arc<Permits>) -> Self {
+        let state = State { jobs: VecDeque::new(), hired: 0, idle: 0, is_closed: false };
+        Self { state: Mutex::new(state), changed: Condvar::new(), permits }
     }
 
-    /// Whether someone new is needed for it, since all others are busy.
-    pub(super) fn add(&self, job: J) -> bool {
+    /// Adds a job, and a thread if all are busy and there may be another.
+    pub(super) fn add<'scope>(
+        &'scope self,
+        job: J,
+        scope: &'scope Scope<'scope, '_>,
+        name: impl FnOnce() -> String,
+        work: impl Fn(J) + Send + 'scope,
+    ) {
+        let Some(leave) = self.queue(job) else { return };
+        let hired = spawn_scoped(scope, name(), move || {
+            while let Some(job) = self.next() {
+                // a panic in a callback was reported when it happened, and has closed the connection
+                let _ = panic::catch_unwind(AssertUnwindSafe(|| work(job)));
+            }
+            drop(leave);
+        });
+        if hired.is_err() {
+            // the job waits for another thread, or the client for its own time-out
+            self.state.lock().hired -= 1;
+        }
+    }
+
+    /// Leave to start a thread if the job needs one. Without a permit it waits until one of the others is done.
+    fn queue(&self, job: J) -> Option<Leave> {
         let mut state = self.state.lock();
         state.jobs.push_back(job);
         self.changed.notify_one();
-        state.jobs.len() > state.idle
+        if state.jobs.len() <= state.idle {
+            return None;
+        }
+        let leave = match state.hired {
+            0 => Leave::First,
+            _ => Leave::Permitted(self.permits.take()?),
+        };
+        state.hired += 1;
+        Some(leave)
     }
 
     /// No more jobs will come.
@@ -39,29 +86,17 @@ impl<J: Send> Crew<J> {
         self.changed.notify_all();
     }
 
-    /// Waits for a job. `None` when there will be none.
+    /// Waits for a job. `None` when there was none for a while, or when there will be none: then the thread ends.
     fn next(&self) -> Option<J> {
         let mut state = self.state.lock();
         state.idle += 1;
-        self.changed.wait_while(&mut state, |state| state.jobs.is_empty() && !state.is_closed);
+        let is_waiting = |state: &mut State<J>| state.jobs.is_empty() && !state.is_closed;
+        self.changed.wait_while_for(&mut state, is_waiting, IDLE);
         state.idle -= 1;
-        state.jobs.pop_front()
-    }
-
-    /// Starts a thread that does jobs until there are no more.
-    ///
-    /// # Errors
-    /// When the system has no thread to spare.
-    pub(super) fn hire<'scope>(
-        &'scope self,
-        scope: &'scope Scope<'scope, '_>,
-        name: String,
-        work: impl Fn(J) + Send + 'scope,
-    ) -> std::io::Result<ScopedJoinHandle<'scope, ()>> {
-        spawn_scoped(scope, name, move || {
-            while let Some(job) = self.next() {
-                work(job);
-            }
-        })
+        let job = state.jobs.pop_front();
+        if job.is_none() {
+            state.hired -= 1;
+        }
+        job
     }
 }

@@ -6,7 +6,8 @@
 //!             └── line ◄───┴── delivery ◄ reply ◄ answer              what it hears
 //! ```
 //!
-//! One thread reads; each call at a time has a thread to be answered on, so that one that waits keeps nobody waiting.
+//! One thread reads; each call at a time has a thread to be answered on, so that one that waits keeps no other waiting. All
+//! connections share a bound of such threads, beyond the one that each has for itself; a thread without a call ends.
 
 mod call;
 mod connection;

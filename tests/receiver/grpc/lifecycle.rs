@@ -110,15 +110,19 @@ fn after_stopping_both_ports_are_free() {
 #[test]
 fn connections_of_both_protocols_share_one_limit() {
     let receiver = Receiver::builder().max_connections(2).start().unwrap();
+    receiver.pause();
     let mut http = Client::connect(&receiver);
     let mut grpc = Grpc::connect(&receiver);
-    assert!(receiver.wait_for_connections(2, SOON));
+    http.write(&post(&traces(1)));
+    let stream = grpc.export(Signal::Traces, &traces(1));
+    assert!(receiver.wait_for_held(2, SOON));
     assert!(Client::connect(&receiver).is_closed());
     // closed with the preface unread, or before it could be written
     let mut one_too_many = Grpc::dial(&receiver);
     assert_eq!(one_too_many.frames_to_end().unwrap(), []);
-    assert_eq!(http.ask(&post(&traces(1))).status, 200);
-    assert_eq!(grpc.ask(Signal::Traces, &traces(1)).code(), 0);
+    receiver.resume();
+    assert_eq!(http.reply().unwrap().status, 200);
+    assert_eq!(grpc.reply(stream).unwrap().code(), 0);
     let connections: Vec<_> = receiver.requests().iter().map(|request| request.connection).collect();
     assert_ne!(connections[0], connections[1]);
 }
