@@ -36,6 +36,8 @@ pub(super) enum Cell {
 #[derive(Debug)]
 pub(super) enum Reading {
     Number(Number),
+    /// With the bits that rounding would drop: what is put back is as exact as it was.
+    FloatSum(Compensated),
     Explicit(ExplicitHistogram),
     Exponential(ExponentialHistogram),
 }
@@ -90,7 +92,7 @@ impl Cell {
     pub(super) fn read(&self) -> Option<Reading> {
         match self {
             Self::IntSum(sum) => Some(Reading::Number(Number::Int(sum.load(Ordering::Relaxed)))),
-            Self::FloatSum(sum) => Some(Reading::Number(Number::Float(sum.sum_up(|part| *part).value()))),
+            Self::FloatSum(sum) => Some(Reading::FloatSum(sum.sum_up(|part| *part))),
             Self::IntGauge(latest) => Some(int(latest.read()?)),
             Self::FloatGauge(latest) => Some(float(latest.read()?)),
             Self::Explicit(histogram) => some_explicit(histogram.sum_up(|part| part.clone())),
@@ -106,13 +108,26 @@ impl Cell {
                 (taken != 0).then_some(Reading::Number(Number::Int(taken)))
             }
             Self::FloatSum(sum) => {
-                let taken = sum.sum_up(Mergeable::take).value();
-                (taken != 0.0).then_some(Reading::Number(Number::Float(taken)))
+                let taken = sum.sum_up(Mergeable::take);
+                (taken.value() != 0.0).then_some(Reading::FloatSum(taken))
             }
             Self::IntGauge(latest) => Some(int(latest.take()?)),
             Self::FloatGauge(latest) => Some(float(latest.take()?)),
             Self::Explicit(histogram) => some_explicit(histogram.sum_up(Mergeable::take)),
             Self::Exponential(histogram) => some_exponential(histogram.sum_up(Mergeable::take)),
+        }
+    }
+
+    /// Undoes a [`take`](Self::take), beside what was measured since.
+    pub(super) fn put_back(&self, taken: &Reading) {
+        match (self, taken) {
+            (Self::IntSum(sum), Reading::Number(Number::Int(value))) => add(sum, *value),
+            (Self::FloatSum(sum), Reading::FloatSum(taken)) => sum.put_back(taken),
+            (Self::IntGauge(latest) | Self::FloatGauge(latest), Reading::Number(_)) => latest.put_back(),
+            (Self::Explicit(histogram), Reading::Explicit(taken)) => histogram.put_back(taken),
+            (Self::Exponential(histogram), Reading::Exponential(taken)) => histogram.put_back(taken),
+            // a cell takes what it gave
+            _ => {}
         }
     }
 }
@@ -162,6 +177,11 @@ impl Latest {
 
     fn take(&self) -> Option<u64> {
         self.is_set.swap(false, Ordering::Acquire).then(|| self.bits.load(Ordering::Relaxed))
+    }
+
+    /// The bits stay when they are taken, and newer ones count more.
+    fn put_back(&self) {
+        self.is_set.store(true, Ordering::Release);
     }
 }
 
@@ -241,6 +261,10 @@ impl<T: Mergeable> Striped<T> {
         let mut part = lock(&self.first).clone();
         part.take();
         part
+    }
+
+    fn put_back(&self, taken: &T) {
+        lock(&self.first).merge(taken);
     }
 
     /// All parts, each as `get` gives it.

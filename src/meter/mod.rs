@@ -28,7 +28,7 @@ use std::sync::Arc;
 
 pub use attributes::Attributes;
 pub use builder::InstrumentBuilder;
-pub(crate) use collect::{Collected, Reader};
+pub(crate) use collect::{Collected, Reader, Taken};
 pub use handles::{
     BoundCounter, BoundGauge, BoundHistogram, BoundUpDownCounter, Counter, Gauge, Histogram, UpDownCounter,
 };

@@ -76,6 +76,13 @@ impl Noted {
     }
 }
 
+/// Whether a callback may be asked: what it looks at may be gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ask {
+    Again,
+    NoMore,
+}
+
 type Callback = Box<dyn Fn(&mut Noted) + Send + Sync>;
 
 /// An instrument with its callback.
@@ -87,12 +94,46 @@ pub(super) struct Observable {
     told: PerProcess<Box<[Mutex<Told>]>>,
 }
 
-/// What an exporter was told before.
+/// What an exporter was told before, and what it is to be told.
 #[derive(Debug)]
 struct Told {
     since: u64,
     /// Only where the difference is told.
     values: HashMap<AttributeSet, Number>,
+    /// Differences stay here until they have found their place.
+    due: Vec<Due>,
+}
+
+/// What was observed under one set of attributes and is to be told.
+#[derive(Debug, Clone)]
+pub(super) struct Due {
+    pub(super) attributes: AttributeSet,
+    pub(super) period: Period,
+    pub(super) number: Number,
+}
+
+impl Told {
+    /// Adds how far the values went to what is due, in at most so many sets of attributes.
+    fn owe(&mut self, noted: impl Iterator<Item = (AttributeSet, Number)>, period: Period, limit: usize) {
+        let known = |(index, due): (usize, &Due)| (due.attributes.clone(), index);
+        let mut known: HashMap<_, _> = self.due.iter().enumerate().map(known).collect();
+        for (mut attributes, number) in noted {
+            let before = self.values.insert(attributes.clone(), number);
+            let change = difference(number, before);
+            // one place is kept for the rest
+            if !known.contains_key(&attributes) && self.due.len() + 1 >= limit {
+                attributes = overflow();
+            }
+            match known.get(&attributes) {
+                Some(&index) => self.due[index].number = sum(self.due[index].number, change),
+                None => {
+                    known.insert(attributes.clone(), self.due.len());
+                    self.due.push(Due { attributes, period, number: change });
+                }
+            }
+        }
+        self.due.iter_mut().for_each(|due| due.period.time = period.time);
+    }
 }
 
 impl Observable {
@@ -107,7 +148,8 @@ impl Observable {
         Self { description, scope, callback, told: PerProcess::new(nothing_told(ground)) }
     }
 
-    /// Asks the callback, and hands over what the exporter with this number is to be told.
+    /// Asks the callback, unless it is `Ask::NoMore`, and hands over what the exporter with this number is to be told.
+    /// `tell` says how many of them, counted from the first, have found their place; the others are told next time.
     ///
     /// # Errors
     /// What the callback panicked with; what it had observed before is told all the same.
@@ -116,7 +158,8 @@ impl Observable {
         exporter: usize,
         stretch: Stretch,
         ground: &Ground,
-        mut tell: impl FnMut(&AttributeSet, Period, Number),
+        ask: Ask,
+        tell: impl FnOnce(&[Due]) -> usize,
     ) -> Result<(), String> {
         let mut noted = Noted {
             values: Vec::new(),
@@ -127,7 +170,12 @@ impl Observable {
             rest: None,
             refused: None,
         };
-        let outcome = catch_unwind(AssertUnwindSafe(|| context::in_program(|| (self.callback)(&mut noted))));
+        let outcome = match ask {
+            Ask::Again => {
+                catch_unwind(AssertUnwindSafe(|| context::in_program(|| (self.callback)(&mut noted))))
+            }
+            Ask::NoMore => Ok(()),
+        };
         if let Some(what) = noted.refused {
             ground.complain(self.description.refusal(what));
         }
@@ -137,25 +185,26 @@ impl Observable {
         let period = Period { start: told.since, time: now.max(told.since) };
         let is_difference = stretch == Stretch::SinceLast && self.description.kind == Kind::Counter;
         // what is not observed any more is forgotten; after a panic it may come again, but only so much is kept for it
-        if is_difference && (outcome.is_ok() || told.values.len() >= self.description.limit) {
+        let is_complete = ask == Ask::Again && outcome.is_ok();
+        if is_difference && (is_complete || told.values.len() >= self.description.limit) {
             let rest = noted.rest.map(|_| overflow());
             let is_noted = |attributes: &AttributeSet| {
                 noted.by_set.contains_key(attributes) || rest.as_ref() == Some(attributes)
             };
             told.values.retain(|attributes, _| is_noted(attributes));
         }
-        for (attributes, number) in noted.into_values() {
-            let change = match is_difference {
-                true => difference(number, told.values.get(&attributes).copied()),
-                false => number,
-            };
-            tell(&attributes, period, change);
-            if is_difference {
-                told.values.insert(attributes, number);
-            }
-        }
         if is_difference {
-            told.since = period.time;
+            told.owe(noted.into_values(), period, self.description.limit);
+            told.since = if ask == Ask::Again { period.time } else { told.since };
+        } else {
+            let due = |(attributes, number)| Due { attributes, period, number };
+            told.due = noted.into_values().map(due).collect();
+        }
+        let settled = tell(&told.due);
+        told.due.drain(..settled);
+        if !is_difference {
+            // the callback says them again
+            told.due = Vec::new();
         }
         outcome.map_err(|payload| {
             let words = words_of(payload.as_ref());
@@ -174,7 +223,8 @@ impl fmt::Debug for Observable {
 
 fn nothing_told(ground: &Ground) -> Box<[Mutex<Told>]> {
     let now = ground.now();
-    ground.pushes.iter().map(|_| Mutex::new(Told { since: now, values: HashMap::new() })).collect()
+    let nothing = || Told { since: now, values: HashMap::new(), due: Vec::new() };
+    ground.pushes.iter().map(|_| Mutex::new(nothing())).collect()
 }
 
 /// What a panic said, if it said it in words.

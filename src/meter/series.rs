@@ -1,6 +1,6 @@
 //! The series of one instrument: one for each set of attributes, found without a lock.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::attributes::sealed::Pair;
@@ -21,11 +21,15 @@ pub(super) struct Series {
     is_patterned: bool,
     /// Handles that are bound to it: as long as there are any it is not forgotten.
     bound: AtomicU32,
+    /// Where the period of what is in it begins if that is not where the last collection was; else 0. Used by the
+    /// worker alone.
+    owed_since: AtomicU64,
 }
 
 impl Series {
     fn new(attributes: AttributeSet, hash: u64, is_patterned: bool, form: &Form) -> Arc<Self> {
-        Arc::new(Self { attributes, cell: Cell::new(form), hash, is_patterned, bound: AtomicU32::new(0) })
+        let (bound, owed_since) = (AtomicU32::new(0), AtomicU64::new(0));
+        Arc::new(Self { attributes, cell: Cell::new(form), hash, is_patterned, bound, owed_since })
     }
 
     pub(super) fn bind(&self) {
@@ -39,6 +43,16 @@ impl Series {
 
     pub(super) fn is_bound(&self) -> bool {
         self.bound.load(Ordering::Acquire) > 0
+    }
+
+    /// Where the next period begins if it is an earlier one than that of the other series.
+    pub(super) fn owed_since(&self) -> Option<u64> {
+        Some(self.owed_since.load(Ordering::Relaxed)).filter(|since| *since != 0)
+    }
+
+    /// Notes that a collection has passed it by, or that nothing is left of an earlier one.
+    pub(super) fn set_owed_since(&self, since: Option<u64>) {
+        self.owed_since.store(since.unwrap_or(0), Ordering::Relaxed);
     }
 }
 

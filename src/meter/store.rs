@@ -23,6 +23,59 @@ enum Kept {
     UntilTold(RwLock<Table>),
 }
 
+/// What a collection has read of a series. Of a series that is told once it was taken, and is put back unless it is
+/// [`settled`](Self::settle).
+#[derive(Debug)]
+pub(super) struct Held {
+    pub(super) series: Arc<Series>,
+    pub(super) period: Period,
+    pub(super) reading: Reading,
+    is_taken: bool,
+}
+
+impl Held {
+    /// Takes what is in a series, which is not forgotten meanwhile; `None` if there is nothing.
+    fn take(series: Arc<Series>, period: Period, table: &RwLock<Table>) -> Option<Self> {
+        // while the table is held, or the series could be forgotten between the two
+        let held = table.read().unwrap_or_else(PoisonError::into_inner);
+        series.bind();
+        drop(held);
+        let start = series.owed_since().unwrap_or(period.start);
+        series.set_owed_since(None);
+        match series.cell.take() {
+            Some(reading) => {
+                Some(Self { series, period: Period { start, ..period }, reading, is_taken: true })
+            }
+            None => {
+                series.unbind();
+                None
+            }
+        }
+    }
+
+    /// Says that what was read has found its place: it is told exactly once.
+    pub(super) fn settle(mut self) {
+        self.release();
+    }
+
+    fn release(&mut self) {
+        if std::mem::take(&mut self.is_taken) {
+            self.series.unbind();
+        }
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if self.is_taken {
+            self.series.cell.put_back(&self.reading);
+            self.series.set_owed_since(Some(self.period.start));
+        }
+        // last: an empty series that nobody is bound to may be forgotten
+        self.release();
+    }
+}
+
 impl Store {
     pub(super) fn new(form: Form, stretch: Stretch, limit: usize, seed: u64, now: u64) -> Self {
         let table = Table::new(form, limit, seed);
@@ -77,21 +130,27 @@ impl Store {
         }
     }
 
-    /// Hands over everything that is to be told at `now`, series by series.
-    pub(super) fn collect(&self, now: u64, mut tell: impl FnMut(&Series, Period, &Reading)) {
+    /// Hands over everything that is to be told at `now`, series by series, while `tell` says so. What it does not
+    /// settle, and what it has not seen, is told by the next collection.
+    pub(super) fn collect(&self, now: u64, mut tell: impl FnMut(Held) -> bool) {
         let start = *self.since.lock().unwrap_or_else(PoisonError::into_inner);
         // a clock that was set back must not make a period that ends before it begins
         let period = Period { start, time: now.max(start) };
         match &self.series {
             Kept::Forever(table) => {
-                for series in table.all() {
-                    series.cell.read().iter().for_each(|reading| tell(&series, period, reading));
-                }
+                let read = |series: Arc<Series>| {
+                    let reading = series.cell.read()?;
+                    Some(Held { series, period, reading, is_taken: false })
+                };
+                let _ = table.all().into_iter().filter_map(read).all(tell);
             }
             Kept::UntilTold(table) => {
                 let all = table.read().unwrap_or_else(PoisonError::into_inner).all();
+                let mut all = all.into_iter();
+                let take = |series| Held::take(series, period, table);
+                let _ = all.by_ref().filter_map(take).all(&mut tell);
                 for series in all {
-                    series.cell.take().iter().for_each(|reading| tell(&series, period, reading));
+                    series.set_owed_since(series.owed_since().or(Some(period.start)));
                 }
                 *self.since.lock().unwrap_or_else(PoisonError::into_inner) = period.time;
                 renew(table);
@@ -140,3 +199,6 @@ fn make_room(table: &RwLock<Table>) {
         table.set_cleared(true);
     }
 }
+
+#[cfg(test)]
+mod tests;

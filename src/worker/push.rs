@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::Worker;
 use crate::batch::Batch;
-use crate::meter::{Collected, Reader};
+use crate::meter::{Collected, Reader, Taken};
 use crate::problem::ProblemKind;
 use crate::record::{FrameLimits, Scope, Signal};
 use crate::stats::{Outcome, Refusal};
@@ -32,6 +32,8 @@ pub(super) struct PushState {
     failures: u32,
     /// The snapshot that is being sent is worth nothing any more.
     is_outdated: bool,
+    /// Something found no room in the queue: it waits in its series, and in those behind it.
+    found_no_room: bool,
     /// Nothing newer will come.
     is_last: bool,
 }
@@ -58,6 +60,7 @@ impl Worker {
         self.queue.trim();
         self.state.push.next = Some(Instant::now() + push.interval);
         self.state.push.is_outdated = false;
+        self.state.push.found_no_room = false;
         self.state.push.is_last = self.state.stop_by.is_some();
         if catch_unwind(AssertUnwindSafe(|| self.collect_and_send(&push))).is_err() {
             self.write_off();
@@ -70,21 +73,25 @@ impl Worker {
         let is_over = || books.are_closed() || stop_by.is_some_and(|by| Instant::now() >= by);
         push.reader.collect(push.limits, &is_over, &mut |collected| {
             match collected {
-                Collected::Frame { scope, bytes, points } => self.take_in(scope, bytes, points),
+                Collected::Frame { scope, bytes, points } => return self.take_in(scope, bytes, points),
                 Collected::TooLarge { points } => {
                     self.books.turn_away_all(Signal::Metrics, Refusal::TooLarge, points)
                 }
                 Collected::Problem(kind, what) => self.teller.tell(kind, || what),
                 Collected::Complaint(what) => self.teller.tell_once(ProblemKind::Instrument, what),
             }
-            !self.state.push.is_outdated
+            self.wants_more()
         });
         self.tell_turned_away();
         self.send_backlog();
     }
 
+    fn wants_more(&self) -> Taken {
+        if self.state.push.is_outdated { Taken::Enough } else { Taken::Yes }
+    }
+
     /// Puts a framed metric beside the others, within the limits of the queue: what is there already goes first.
-    fn take_in(&mut self, scope: &Arc<Scope>, frame: &[u8], points: u64) {
+    fn take_in(&mut self, scope: &Arc<Scope>, frame: &[u8], points: u64) -> Taken {
         let records = points as usize;
         let mut admitted = self.admit(records, frame.len());
         for _ in 0..MOST_CLEARINGS {
@@ -96,17 +103,27 @@ impl Worker {
             self.queue.drain(|chunk| backlog.push(chunk));
             self.send_backlog();
             if self.state.push.is_outdated {
-                return;
+                return Taken::Enough;
             }
             admitted = self.admit(records, frame.len());
         }
-        if let Err(refusal) = admitted {
-            return self.books.turn_away_all(Signal::Metrics, refusal, points);
+        match admitted {
+            Ok(()) => {}
+            Err(Refusal::QueueFull) if !self.state.push.is_last => {
+                self.state.push.found_no_room = true;
+                return Taken::NoRoom;
+            }
+            // no later push will tell it
+            Err(_) => {
+                self.books.turn_away_all(Signal::Metrics, Refusal::AfterShutdown, points);
+                return Taken::Yes;
+            }
         }
         self.state.backlog.append(scope, frame, records);
         if self.state.backlog.bytes() >= self.queue.most_bytes_of_a_request() {
             self.send_backlog();
         }
+        self.wants_more()
     }
 
     fn admit(&self, records: usize, bytes: usize) -> Result<(), Refusal> {
@@ -118,9 +135,9 @@ impl Worker {
         }
     }
 
-    /// Whether the last push was given up for a newer one that is still to come.
+    /// Whether the last push was given up for a newer one that is still to come, or left something to the next one.
     pub(super) fn metrics_made_way(&self) -> bool {
-        self.state.push.is_outdated
+        self.state.push.is_outdated || self.state.push.found_no_room
     }
 
     /// How many attempts to count before the first one of this batch, so that a newer snapshot does not start to

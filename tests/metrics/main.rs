@@ -15,3 +15,4 @@ mod limits;
 mod outage;
 mod points;
 mod self_observation;
+mod small_queues;

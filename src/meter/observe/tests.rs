@@ -23,13 +23,21 @@ fn counter(
     (Observable::new(description, scope, &ground, callback), ground)
 }
 
-/// What an exporter of deltas is told next.
-fn told_next((observable, ground): &(Observable, Ground)) -> Vec<(AttributeSet, Number)> {
+/// What an exporter of deltas is told next, if there is room for `room` of it.
+fn told_with_room(room: usize, (observable, ground): &(Observable, Ground)) -> Vec<Due> {
     let mut told = Vec::new();
-    let tell = |attributes: &AttributeSet, _, number| told.push((attributes.clone(), number));
+    let tell = |due: &[Due]| {
+        told.extend(due.iter().take(room).cloned());
+        told.len()
+    };
     // a panic is no matter here
-    let _ = observable.collect(0, Stretch::SinceLast, ground, tell);
+    let _ = observable.collect(0, Stretch::SinceLast, ground, Ask::Again, tell);
     told
+}
+
+/// What it is told if there is room for all.
+fn told_next(counter: &(Observable, Ground)) -> Vec<(AttributeSet, Number)> {
+    told_with_room(usize::MAX, counter).into_iter().map(|due| (due.attributes, due.number)).collect()
 }
 
 fn set(walker: u64) -> AttributeSet {
@@ -69,4 +77,51 @@ fn a_callback_that_panics_every_time_does_not_make_memory_grow() {
 fn a_step_beyond_the_largest_double_stays_finite() {
     let (low, high) = (Number::Float(f64::MIN), Number::Float(f64::MAX));
     assert_eq!(difference(high, Some(low)), high);
+}
+
+#[test]
+fn what_was_observed_once_and_found_no_room_is_told_though_it_is_not_observed_again() {
+    let calls = AtomicU64::new(0);
+    let counter = counter(10, move |observer| match calls.fetch_add(1, Ordering::SeqCst) {
+        0 => (0..2).for_each(|walker| observer.observe(10, &[("walker", walker)])),
+        1 => observer.observe(4, &[("walker", 1)]),
+        _ => {}
+    });
+    let first = told_with_room(0, &counter);
+    assert!(first.is_empty(), "{first:?}");
+    let second = told_with_room(1, &counter);
+    assert_eq!((&second[0].attributes, second[0].number), (&set(0), Number::Int(10)));
+    let third = told_with_room(9, &counter);
+    // started anew in between, so both count
+    assert_eq!((&third[0].attributes, third[0].number, third.len()), (&set(1), Number::Int(14), 1));
+    assert_eq!(third[0].period.start, second[0].period.start, "it says since when it counts");
+    assert!(third[0].period.time >= second[0].period.time);
+}
+
+#[test]
+fn what_waits_for_room_stays_within_the_limit() {
+    let calls = AtomicU64::new(0);
+    let counter = counter(4, move |observer| {
+        let call = calls.fetch_add(1, Ordering::SeqCst) as i64;
+        (0..3).for_each(|number| observer.observe(1, &[("walker", 3 * call + number)]));
+    });
+    for _ in 0..5 {
+        assert!(told_with_room(0, &counter).is_empty());
+    }
+    let told = told_next(&counter);
+    let ones = (0..3).map(|walker| (set(walker), Number::Int(1)));
+    assert_eq!(told, ones.chain([(overflow(), Number::Int(15))]).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_callback_that_is_asked_no_more_has_its_last_word_told() {
+    let counter = counter(4, |observer| observer.observe(3, &[("walker", 0)]));
+    assert!(told_with_room(0, &counter).is_empty());
+    let mut told = Vec::new();
+    let tell = |due: &[Due]| {
+        told.extend(due.iter().map(|due| due.number));
+        due.len()
+    };
+    counter.0.collect(0, Stretch::SinceLast, &counter.1, Ask::NoMore, tell).unwrap();
+    assert_eq!(told, [Number::Int(3)]);
 }
