@@ -1,10 +1,10 @@
-//! An answer has a limit of 4 MiB and is never unpacked: what is longer is no answer.
+//! An answer has a limit of 4 MiB: what is longer is no answer. Only gRPC's answers are unpacked, and only 64 KiB of them.
 
 use std::sync::mpsc;
 use std::time::Duration;
 
 use standpipe::receiver::{Answer, Receiver};
-use standpipe::{Config, Exporter, Flushed, Ledger, Problem, ProblemKind, Telemetry};
+use standpipe::{Compression, Config, Exporter, Flushed, Ledger, Problem, ProblemKind, Telemetry};
 
 /// Longer than anything on loopback takes.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -18,10 +18,14 @@ struct Outcome {
 
 /// Exports one span that gets this answer, and one more that gets an honest one.
 fn export(answer: Answer) -> Outcome {
+    export_by(answer, |receiver| Exporter::http(receiver.endpoint()))
+}
+
+fn export_by(answer: Answer, exporter: impl FnOnce(&Receiver) -> Exporter) -> Outcome {
     let receiver = Receiver::start().expect("loopback has a free port");
     receiver.script([answer]);
     let (tell, told) = mpsc::channel();
-    let exporter = Exporter::http(receiver.endpoint()).throttle(Duration::ZERO);
+    let exporter = exporter(&receiver).throttle(Duration::ZERO);
     let config = Config::new().exporter(exporter).on_problem(move |problem| {
         let _ = tell.send(problem.clone());
     });
@@ -73,5 +77,20 @@ fn a_packed_answer_is_not_asked_for_and_not_unpacked() {
     assert_eq!((outcome.ledger.total().delivered, outcome.ledger.lost()), (2, 0), "{}", outcome.ledger);
     for request in outcome.receiver.requests() {
         assert_eq!(request.header("accept-encoding"), Some("identity"));
+    }
+}
+
+/// A server that was asked in gzip may answer in gzip. What it took is delivered, whatever it unpacks to.
+#[test]
+fn a_packed_answer_over_grpc_is_not_unpacked_beyond_what_is_kept_of_an_answer() {
+    let over_grpc =
+        |receiver: &Receiver| Exporter::grpc(receiver.grpc_endpoint()).compression(Compression::Gzip);
+    for (bytes, words) in [(32 << 20, "longer than 64 KiB when it is unpacked"), (1 << 30, "was cut short")] {
+        let outcome = export_by(Answer::gzip_bomb(bytes), over_grpc);
+        assert_eq!((outcome.ledger.total().delivered, outcome.ledger.lost()), (2, 0), "{}", outcome.ledger);
+        let [problem] = &outcome.problems[..] else { panic!("{:?}", outcome.problems) };
+        assert_eq!(problem.kind, ProblemKind::PartialSuccess, "{problem}");
+        assert!(problem.message.contains(words), "{problem}");
+        assert_eq!(outcome.receiver.connection_count(), 1, "{bytes}");
     }
 }

@@ -23,3 +23,53 @@ pub(super) fn compress(body: &[&[u8]], compressed: &mut Vec<u8>) {
     compressed.clear();
     body.iter().for_each(|piece| compressed.extend_from_slice(piece));
 }
+
+/// Why there is nothing unpacked.
+#[cfg(feature = "grpc")]
+#[cfg_attr(
+    not(feature = "gzip"),
+    allow(dead_code, reason = "only what can be unpacked can be wrong or long")
+)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fault {
+    /// This build has no way to unpack.
+    Unknown,
+    Broken,
+    /// It is longer than the limit; the rest was not looked at.
+    TooLong,
+}
+
+/// Unpacks what holds at most `limit` bytes, and never more than one byte beyond it.
+#[cfg(all(feature = "grpc", feature = "gzip"))]
+pub(super) fn decompress(compressed: &[u8], limit: usize) -> Result<Vec<u8>, Fault> {
+    use std::io::Read;
+
+    let mut body = Vec::new();
+    let decoder = flate2::read::MultiGzDecoder::new(compressed);
+    let read = decoder.take(limit as u64 + 1).read_to_end(&mut body);
+    if body.len() > limit {
+        return Err(Fault::TooLong);
+    }
+    read.map(|_| body).map_err(|_| Fault::Broken)
+}
+
+#[cfg(all(feature = "grpc", not(feature = "gzip")))]
+pub(super) fn decompress(_: &[u8], _: usize) -> Result<Vec<u8>, Fault> {
+    Err(Fault::Unknown)
+}
+
+#[cfg(all(test, feature = "grpc", feature = "gzip"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_compressed_is_unpacked_up_to_the_limit() {
+        let mut compressed = Vec::new();
+        compress(&[b"ab", b"cd"], &mut compressed);
+        assert_eq!(decompress(&compressed, 4), Ok(b"abcd".to_vec()));
+        assert_eq!(decompress(&compressed, 3), Err(Fault::TooLong));
+        for end in 0..compressed.len() {
+            assert_eq!(decompress(&compressed[..end], 4), Err(Fault::Broken), "cut at {end}");
+        }
+    }
+}

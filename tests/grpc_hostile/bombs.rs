@@ -154,18 +154,88 @@ fn an_answer_without_regard_for_windows_costs_no_memory() {
     outcome.is(Fate::Refused, "");
 }
 
+/// A message that says that it is compressed, behind a head that says how, and a status of success.
+fn packed(encoding: &str, content: &[u8]) -> Vec<u8> {
+    let message = [&[1][..], &(content.len() as u32).to_be_bytes(), content].concat();
+    let frames = message.chunks(LARGEST_FRAME).map(|piece| data(FIRST, piece));
+    [headers(FIRST, &[HEAD[0], HEAD[1], ("grpc-encoding", encoding)])]
+        .into_iter()
+        .chain(frames)
+        .chain([trailers(FIRST, &[("grpc-status", "0")])])
+        .collect::<Vec<_>>()
+        .concat()
+}
+
+const GZIP_HEAD: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255];
+
+/// A gzip file that holds this as it is.
+fn gzip(content: &[u8]) -> Vec<u8> {
+    let checksum = !content.iter().fold(!0_u32, |sum, byte| {
+        (0..8).fold(sum ^ u32::from(*byte), |sum, _| (sum >> 1) ^ (0xedb8_8320 * (sum & 1)))
+    });
+    let length = u16::try_from(content.len()).expect("one block is enough");
+    [
+        &GZIP_HEAD[..],
+        &[1],
+        &length.to_le_bytes(),
+        &(!length).to_le_bytes(),
+        content,
+        &checksum.to_le_bytes(),
+        &u32::from(length).to_le_bytes(),
+    ]
+    .concat()
+}
+
+/// 40 KB that unpack to more than 6 MB: a zero, and again and again the 258 bytes behind it.
+fn gzip_bomb() -> Vec<u8> {
+    // a block of fixed codes, the last; a literal 0; then length 258 and distance 1, all bits in their order
+    let bits = "110".chars().chain("00110000".chars()).chain("1100010100000".chars().cycle());
+    let bits: Vec<u8> = bits.take(40_000 * 8).map(|bit| u8::from(bit == '1')).collect();
+    let bytes = bits.chunks(8).map(|byte| byte.iter().rev().fold(0, |byte, bit| byte << 1 | bit));
+    GZIP_HEAD.into_iter().chain(bytes).collect()
+}
+
+/// grpc-go, and with it the official Collector, answers as it was asked: compressed, whatever else was wished for.
 #[test]
-fn a_compressed_answer_is_not_unpacked_and_the_records_are_not_sent_again() {
-    // what it says it is does not matter
-    let packed = [&[1][..], &1000_u32.to_be_bytes(), &[0x1f, 0x8b, 8, 0], &[0; 996]].concat();
-    let words = [
-        headers(FIRST, &[HEAD[0], HEAD[1], ("grpc-encoding", "gzip")]),
-        data(FIRST, &packed),
-        trailers(FIRST, &[("grpc-status", "0")]),
-    ];
-    let (outcome, heard) = export("compressed", Setting::default(), saying(words.concat()));
-    outcome.is(Fate::Warned, "the answer is compressed, which was not asked for");
-    assert_eq!(heard.requests(), 1);
+fn a_compressed_answer_is_read_and_what_it_rejects_is_counted() {
+    for (case, content, fate, words) in [
+        ("nothing", gzip(b""), Fate::Delivered, ""),
+        ("an empty partial success", gzip(b"\x0a\x00"), Fate::Delivered, ""),
+        ("a warning", gzip(b"\x0a\x05\x12\x03old"), Fate::Warned, "the collector warns: old"),
+        (
+            "a rejected record",
+            gzip(b"\x0a\x07\x08\x01\x12\x03bad"),
+            Fate::Rejected,
+            "1 records rejected: bad",
+        ),
+        ("nonsense", gzip(b"\xff\xff\xff"), Fate::Warned, "the answer cannot be read"),
+    ] {
+        for encoding in ["gzip", "GZIP"] {
+            let (outcome, heard) = export(case, Setting::default(), saying(packed(encoding, &content)));
+            outcome.is(fate, words);
+            assert_eq!(heard.requests(), 1, "{case}");
+        }
+    }
+}
+
+#[test]
+fn a_compressed_answer_that_cannot_be_unpacked_is_delivered_with_a_warning_and_within_bounds() {
+    let whole = gzip(b"\x0a\x07\x08\x01\x12\x03bad");
+    let mut wrong = whole.clone();
+    wrong[20] ^= 1;
+    for (case, encoding, content, words) in [
+        ("no gzip", "gzip", [&GZIP_HEAD[..4], &[0; 996]].concat(), "the answer cannot be unpacked"),
+        ("no content", "gzip", Vec::new(), "the answer cannot be unpacked"),
+        ("cut", "gzip", whole[..whole.len() - 1].to_vec(), "the answer cannot be unpacked"),
+        ("another checksum", "gzip", wrong, "the answer cannot be unpacked"),
+        ("a bomb", "gzip", gzip_bomb(), "the answer is longer than 64 KiB when it is unpacked"),
+        ("another way", "zstd", whole.clone(), "the answer is compressed in a way that was not asked for"),
+        ("in no way", "identity", whole, "the answer is compressed in a way that was not asked for"),
+    ] {
+        let (outcome, heard) = export(case, Setting::default(), saying(packed(encoding, &content)));
+        outcome.is(Fate::Warned, words);
+        assert_eq!(heard.requests(), 1, "{case}");
+    }
 }
 
 #[test]

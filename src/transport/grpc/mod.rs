@@ -93,11 +93,15 @@ impl Head {
         head.add(":authority", &target.authority);
         head.add("te", "trailers");
         head.add("content-type", "application/grpc");
-        if settings.compression == Compression::Gzip {
-            head.add("grpc-encoding", "gzip");
+        match settings.compression {
+            // answers are short: who does not compress gains nothing from compressed ones
+            Compression::None => head.add("grpc-accept-encoding", "identity"),
+            // grpc-go answers in gzip then, whatever is said here
+            Compression::Gzip => {
+                head.add("grpc-encoding", "gzip");
+                head.add("grpc-accept-encoding", "identity,gzip");
+            }
         }
-        // nothing that an answer could say is worth unpacking a bomb for
-        head.add("grpc-accept-encoding", "identity");
         if !settings.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("user-agent")) {
             head.add("user-agent", &settings.full_user_agent());
         }

@@ -3,9 +3,11 @@
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
 use std::time::{Duration, SystemTime};
 
 use super::super::answer::{self, printable, read_partial_success, read_status};
+use super::super::gzip::{Fault, decompress};
 use super::super::http_status::Meaning;
 use super::super::{Verdict, retry_after};
 use super::http2::conn::Answer;
@@ -16,6 +18,8 @@ use super::metadata::{decode_base64, decode_percent};
 const PROTOCOL: &str = "application/grpc";
 /// Whether it is compressed, and its length.
 const PREFIX_BYTES: usize = 5;
+/// As much as is kept of an answer: a small one can unpack to a thousand times its length.
+const MOST_UNPACKED: usize = 64 << 10;
 
 /// How a call ended, as gRPC counts it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -143,7 +147,7 @@ pub(super) const NO_NUMBER: &str = "a grpc-status that is no number";
 pub(super) fn judge(answer: &Answer, target: &str) -> Verdict {
     match read(answer) {
         None => Verdict::Refused { reason: format!("call {target}: {NO_NUMBER}") },
-        Some(said) if said.status == Status::OK => read_success(&answer.body).unwrap_or_else(|what| {
+        Some(said) if said.status == Status::OK => read_success(answer).unwrap_or_else(|what| {
             Verdict::AcceptedPartly { rejected: 0, message: format!("call {target}: {what}") }
         }),
         Some(said) => said.verdict(target),
@@ -168,19 +172,35 @@ pub(super) fn read(answer: &Answer) -> Option<Said> {
 ///
 /// # Errors
 /// What is odd about the answer.
-pub(super) fn read_success(body: &[u8]) -> Result<Verdict, &'static str> {
-    let Some(([flag, length @ ..], message)) = body.split_first_chunk::<PREFIX_BYTES>() else {
+pub(super) fn read_success(answer: &Answer) -> Result<Verdict, &'static str> {
+    let Some(([flag, length @ ..], message)) = answer.body.split_first_chunk::<PREFIX_BYTES>() else {
         return Err("the answer has no message");
     };
     let length = u32::from_be_bytes(*length) as usize;
-    if *flag != 0 {
-        return Err("the answer is compressed, which was not asked for");
-    }
-    match read_partial_success(message.get(..length).ok_or("the answer was cut short")?) {
+    let message = message.get(..length).ok_or("the answer was cut short")?;
+    let message = match flag {
+        0 => Cow::Borrowed(message),
+        _ => Cow::Owned(unpack(*flag, message, &answer.head)?),
+    };
+    match read_partial_success(&message) {
         answer::Answer::Accepted => Ok(Verdict::Accepted),
         answer::Answer::Partly { rejected, message } => Ok(Verdict::AcceptedPartly { rejected, message }),
         answer::Answer::Unreadable => Err("the answer cannot be read"),
     }
+}
+
+/// Servers that were asked in gzip answer in gzip, some of them whatever the request says of answers.
+fn unpack(flag: u8, message: &[u8], head: &[Field]) -> Result<Vec<u8>, &'static str> {
+    let is_gzip = find(head, "grpc-encoding").is_some_and(|encoding| encoding.eq_ignore_ascii_case(b"gzip"));
+    let unpacked = match flag {
+        1 if is_gzip => decompress(message, MOST_UNPACKED),
+        _ => Err(Fault::Unknown),
+    };
+    unpacked.map_err(|fault| match fault {
+        Fault::Unknown => "the answer is compressed in a way that was not asked for",
+        Fault::Broken => "the answer cannot be unpacked",
+        Fault::TooLong => "the answer is longer than 64 KiB when it is unpacked",
+    })
 }
 
 /// An answer by something that does not speak gRPC.

@@ -41,7 +41,7 @@ fn told(status: Status, message: String) -> CallReply {
 }
 
 fn success(answer: &Answer) -> CallReply {
-    let (message, odd) = match status::read_success(&answer.body) {
+    let (message, odd) = match status::read_success(answer) {
         Ok(Verdict::AcceptedPartly { message, .. }) => (printable(&message), None),
         Ok(_) => (String::new(), None),
         Err(odd) => (String::new(), Some(odd)),

@@ -164,7 +164,9 @@ fn a_status_of_0_is_success_whatever_the_message_looks_like() {
     for (body, warning) in [
         (&b""[..], "the answer has no message"),
         (b"\0\0\0\0", "the answer has no message"),
-        (b"\x01\0\0\0\x01x", "the answer is compressed, which was not asked for"),
+        (b"\x01\0\0\0\x01x", "the answer is compressed in a way that was not asked for"),
+        (b"\x02\0\0\0\x01x", "the answer is compressed in a way that was not asked for"),
+        (b"\x01\0\0\0\x02x", "the answer was cut short"),
         (b"\0\0\0\0\x02\x0a", "the answer was cut short"),
         (b"\0\xff\xff\xff\xff\x0a", "the answer was cut short"),
         (b"\0\0\0\0\x01\x0a", "the answer cannot be read"),
