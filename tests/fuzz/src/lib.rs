@@ -1,8 +1,10 @@
 //! What must hold for every input, one module for each kind of reader; `src/bin` has the targets.
 
+pub mod answers;
 pub mod config;
 pub mod conn;
 pub mod hpack;
+pub mod receiver;
 pub mod retry_after;
 pub mod trace_context;
 

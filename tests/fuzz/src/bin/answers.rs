@@ -1,0 +1,7 @@
+//! Any bytes as what a server answers to an export.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use standpipe_fuzz::answers::check;
+
+fuzz_target!(|input: &[u8]| check(input));
