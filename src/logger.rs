@@ -4,11 +4,12 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use crate::context::{self, SpanContext, unix_nanos};
+use crate::context::{self, SpanContext, Suppression, unix_nanos};
 use crate::fork;
 use crate::outlet::Outlet;
 use crate::pool::Pool;
 use crate::record::{LogEnd, LogRecord, Scope, Severity, Signal, SpanRef, Value};
+use crate::stats::Refusal;
 
 /// Makes log records of one scope. Got from [`Telemetry::logger`](crate::Telemetry::logger); cheap to clone and to
 /// share.
@@ -90,7 +91,8 @@ impl Logger {
     /// ```
     #[inline]
     pub fn record<'v>(&self, severity: Severity, body: impl Into<Value<'v>>) -> Log<'_> {
-        let open = match self.is_enabled(severity) {
+        let open = match self.source.outlet.takes_log(severity) {
+            true if context::silenced() && self.source.outlet.suppresses_log(severity) => None,
             true => OpenLog::begin(&self.source, severity, body.into()),
             false => None,
         };
@@ -108,7 +110,26 @@ impl Logger {
     /// ```
     #[inline]
     pub fn is_enabled(&self, severity: Severity) -> bool {
-        self.source.outlet.takes_log(severity) && !context::silenced()
+        self.source.outlet.takes_log(severity) && !(context::silenced() && self.is_suppressed())
+    }
+
+    /// Whether a record of this severity would go anywhere or be counted.
+    #[cfg(any(feature = "log", feature = "tracing"))]
+    #[inline]
+    pub(crate) fn is_of_use(&self, severity: Severity) -> bool {
+        self.source.outlet.takes_log(severity) && !context::is_silent()
+    }
+
+    /// Counts a record as lost to a panic of the program's own code.
+    #[cfg(any(feature = "log", feature = "tracing"))]
+    #[cold]
+    pub(crate) fn count_panic(&self, severity: Severity) {
+        self.source.outlet.turn_away_log(severity, Refusal::Panicked);
+    }
+
+    #[cold]
+    fn is_suppressed(&self) -> bool {
+        self.source.outlet.suppression() != Suppression::None
     }
 }
 
@@ -255,7 +276,7 @@ impl OpenLog {
             let end = self.end();
             match self.record.finish(self.severity, &end) {
                 Some(record) => source.outlet.push_log(&source.scope, self.severity, record),
-                None => source.outlet.turn_away_large_log(self.severity),
+                None => source.outlet.turn_away_log(self.severity, Refusal::TooLarge),
             }
         }
         let bytes = self.record.capacity();

@@ -11,12 +11,12 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::Receiver;
 
-use crate::context::{self, Owner};
+use crate::context::{self, Owner, Suppression};
 use crate::fork;
-use crate::pipeline::{Blueprint, Intake, Pipeline};
+use crate::pipeline::{Blueprint, Intake, Pipeline, Prepared};
 use crate::record::{LogLimits, Scope, Severity, Signal, SpanLimits};
 use crate::sample::Sampler;
-use crate::stats::{ExporterLedger, Ledger};
+use crate::stats::{ExporterLedger, Ledger, Refusal};
 
 /// How long interrupted workers may take to come to their end.
 const LAST_GRACE: Duration = Duration::from_millis(30);
@@ -34,8 +34,8 @@ pub(crate) struct Outlet {
     /// Not dropped in a forked child, where its locks and channels belong to threads that do not exist.
     pipelines: ManuallyDrop<Vec<Pipeline>>,
     heir: OnceLock<Box<Outlet>>,
-    /// A child of a program that had shut down starts nothing.
-    stopped: AtomicBool,
+    /// Of this process and all that it forks: a child of a program that had shut down starts nothing.
+    stopped: Arc<AtomicBool>,
 }
 
 /// What the exporters are built from.
@@ -45,6 +45,12 @@ pub(crate) struct Plan {
     pub(crate) limits: SpanLimits,
     pub(crate) log_limits: LogLimits,
     pub(crate) sampler: Sampler,
+}
+
+impl Plan {
+    fn prepare(&self) -> Vec<Prepared<'_>> {
+        self.blueprints.iter().map(|blueprint| blueprint.prepare().for_owner(self.owner)).collect()
+    }
 }
 
 impl std::fmt::Debug for Plan {
@@ -74,15 +80,14 @@ impl Outlet {
     /// When a thread could not be started; none is left running then.
     pub(crate) fn start(plan: Arc<Plan>) -> io::Result<Self> {
         fork::watch();
-        let prepared: Vec<_> =
-            plan.blueprints.iter().map(|blueprint| blueprint.prepare().for_owner(plan.owner)).collect();
+        let prepared = plan.prepare();
         fork::undisturbed(|| {
             let pipelines = prepared.into_iter().map(Pipeline::start).collect::<io::Result<Vec<_>>>()?;
-            Ok(Self::with(Arc::clone(&plan), pipelines))
+            Ok(Self::with(Arc::clone(&plan), pipelines, Arc::default()))
         })
     }
 
-    fn with(plan: Arc<Plan>, pipelines: Vec<Pipeline>) -> Self {
+    fn with(plan: Arc<Plan>, pipelines: Vec<Pipeline>, stopped: Arc<AtomicBool>) -> Self {
         let largest_of = |signal| {
             let takers = plan.blueprints.iter().filter(|blueprint| blueprint.intake.takes(signal));
             takers.map(Blueprint::largest_record).max()
@@ -95,7 +100,7 @@ impl Outlet {
             generation: fork::generation(),
             pipelines: ManuallyDrop::new(pipelines),
             heir: OnceLock::new(),
-            stopped: AtomicBool::new(false),
+            stopped,
         }
     }
 
@@ -154,16 +159,42 @@ impl Outlet {
         }
     }
 
-    /// Counts a span that has outgrown what can be sent.
-    pub(crate) fn turn_away_large_span(&self) {
+    /// Counts a span that cannot be sent.
+    pub(crate) fn turn_away_span(&self, refusal: Refusal) {
         self.takers(|intake| intake.takes(Signal::Traces))
-            .for_each(|pipeline| pipeline.turn_away_too_large(Signal::Traces));
+            .for_each(|pipeline| pipeline.turn_away(Signal::Traces, refusal, 1));
     }
 
-    /// Counts a log record that has outgrown what can be sent.
-    pub(crate) fn turn_away_large_log(&self, severity: Severity) {
+    /// Counts a log record that cannot be sent.
+    pub(crate) fn turn_away_log(&self, severity: Severity, refusal: Refusal) {
         self.takers(|intake| intake.takes_log(severity))
-            .for_each(|pipeline| pipeline.turn_away_too_large(Signal::Logs));
+            .for_each(|pipeline| pipeline.turn_away(Signal::Logs, refusal, 1));
+    }
+
+    /// Whether a span that begins on this thread is not recorded; if the program began it, it is counted.
+    #[cold]
+    pub(crate) fn suppresses_span(&self, is_sampled: bool) -> bool {
+        let suppression = self.suppression();
+        if suppression == Suppression::Counted && is_sampled {
+            self.turn_away_span(Refusal::Suppressed);
+        }
+        suppression != Suppression::None
+    }
+
+    /// Whether a log record that begins on this thread is not recorded; if the program began it, it is counted.
+    #[cold]
+    pub(crate) fn suppresses_log(&self, severity: Severity) -> bool {
+        let suppression = self.suppression();
+        if suppression == Suppression::Counted {
+            self.turn_away_log(severity, Refusal::Suppressed);
+        }
+        suppression != Suppression::None
+    }
+
+    /// What becomes of a record that this thread makes.
+    #[cold]
+    pub(crate) fn suppression(&self) -> Suppression {
+        context::suppression(self.plan.owner)
     }
 
     #[inline]
@@ -187,7 +218,8 @@ impl Outlet {
     /// Takes no more records and lets the workers send what they have until the deadline; false if that was begun
     /// before.
     fn start_stop(&self, deadline: Instant) -> bool {
-        let is_first = !self.stopped.swap(true, Ordering::SeqCst);
+        // a child's exporters are started before it or not at all
+        let is_first = !fork::undisturbed(|| self.stopped.swap(true, Ordering::SeqCst));
         if is_first {
             self.running().iter().for_each(|pipeline| pipeline.start_stop(deadline));
         }
@@ -204,19 +236,35 @@ impl Outlet {
         if let Some(heir) = self.heir.get() {
             return heir.here();
         }
-        let blueprints = match self.stopped.load(Ordering::Relaxed) {
-            true => &[],
-            false => &self.plan.blueprints[..],
-        };
-        let prepared: Vec<_> =
-            blueprints.iter().map(|blueprint| blueprint.prepare().for_owner(self.plan.owner)).collect();
+        // before the lock is taken: the program's loggers hear of it
+        let prepared = if self.is_stopped() { None } else { Some(self.plan.prepare()) };
         fork::undisturbed(|| {
             self.heir.get_or_init(|| {
-                // a child that gets no thread goes on without those exporters, as emitting never fails
-                let started = prepared.into_iter().filter_map(|prepared| Pipeline::start(prepared).ok());
-                Box::new(Self::with(Arc::clone(&self.plan), started.collect()))
+                let blueprints = &self.plan.blueprints;
+                let pipelines = match prepared {
+                    // asked again: a stop that found nothing to stop came before the lock was taken
+                    Some(prepared) if !self.is_stopped() => {
+                        let started = prepared.into_iter().zip(blueprints);
+                        // a child that gets no thread counts what it cannot send, as emitting never fails
+                        let or_closed = |(prepared, blueprint)| {
+                            Pipeline::start(prepared)
+                                .unwrap_or_else(|_| Pipeline::closed(blueprint, Refusal::NoWorker))
+                        };
+                        started.map(or_closed).collect()
+                    }
+                    _ => {
+                        let closed = |blueprint| Pipeline::closed(blueprint, Refusal::AfterShutdown);
+                        blueprints.iter().map(closed).collect()
+                    }
+                };
+                let stopped = Arc::clone(&self.stopped);
+                Box::new(Self::with(Arc::clone(&self.plan), pipelines, stopped))
             })
         })
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::SeqCst)
     }
 }
 

@@ -14,7 +14,7 @@ use crate::problem::{Hook, Teller};
 use crate::queue::Queue;
 use crate::record::{FrameLimits, Scope, Severity, Signal};
 use crate::spawn::spawn;
-use crate::stats::{Books, ExporterLedger};
+use crate::stats::{Books, ExporterLedger, Refusal};
 use crate::throttle::Throttle;
 use crate::transport::{Opener, Transport};
 use crate::worker::{Calls, Push, State, Worker};
@@ -165,6 +165,26 @@ impl Pipeline {
         Ok(Self { id, intake, queue, books, stop, stopped, flush, ended, interrupt })
     }
 
+    /// An exporter without a thread, which turns everything away for this reason and counts it.
+    pub(crate) fn closed(blueprint: &Blueprint, refusal: Refusal) -> Self {
+        let books = Arc::new(Books::default());
+        let queue =
+            Queue::new(&blueprint.queue, blueprint.largest_record(), Arc::clone(&books), bounded(1).0);
+        queue.close_for(refusal);
+        Self {
+            id: blueprint.id.clone(),
+            intake: blueprint.intake,
+            queue: Arc::new(queue),
+            books,
+            stop: bounded(1).0,
+            stopped: Arc::default(),
+            flush: unbounded().0,
+            // nothing is at its other end, as after the end of a worker
+            ended: bounded(0).1,
+            interrupt: Box::new(|| ()),
+        }
+    }
+
     /// Which records are for it.
     #[inline]
     pub(crate) fn intake(&self) -> Intake {
@@ -182,8 +202,9 @@ impl Pipeline {
         self.queue.push_at_once(scope, frame, records)
     }
 
-    pub(crate) fn turn_away_too_large(&self, signal: Signal) {
-        self.queue.turn_away_too_large(signal);
+    /// Counts records that never came to be framed, or may not be taken in.
+    pub(crate) fn turn_away(&self, signal: Signal, refusal: Refusal, records: u64) {
+        self.books.turn_away_all(signal, refusal, records);
     }
 
     pub(crate) fn ledger(&self) -> ExporterLedger {

@@ -84,6 +84,9 @@ impl Watch {
                         ("queue_full", turned_away.queue_full),
                         ("too_large", turned_away.too_large),
                         ("already_shutdown", turned_away.after_shutdown),
+                        ("suppressed", turned_away.suppressed),
+                        ("no_worker", turned_away.no_worker),
+                        ("panic", turned_away.panicked),
                     ];
                     note.failures(observer, &failures);
                 });

@@ -16,6 +16,17 @@ use crate::record::Signal;
 ///
 /// Returned by [`Telemetry::shutdown`](crate::Telemetry::shutdown) and, at any time, by
 /// [`Telemetry::ledger`](crate::Telemetry::ledger). A record that goes to two exporters is counted by both.
+///
+/// These are outside of it by design, as they are no records of an exporter:
+///
+/// - spans that the [sampler](crate::Sampler) left out;
+/// - log records below an exporter's level, and what a filter of `tracing` or `log` kept from the bridge;
+/// - records of a signal that no exporter takes;
+/// - spans and log records that were open across a fork, in the child: the parent counts them;
+/// - what an exporter's thread and the libraries that it calls would say about the sending, and what the OpenTelemetry SDK
+///   suppresses there;
+/// - records that a child of glibc's `_Fork` makes before it is noticed, see
+///   [`Telemetry`](crate::Telemetry#in-a-forked-child).
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 #[non_exhaustive]
 pub struct Ledger {
@@ -142,6 +153,9 @@ impl AddAssign for Counts {
         self.turned_away.queue_full += other.turned_away.queue_full;
         self.turned_away.too_large += other.turned_away.too_large;
         self.turned_away.after_shutdown += other.turned_away.after_shutdown;
+        self.turned_away.suppressed += other.turned_away.suppressed;
+        self.turned_away.no_worker += other.turned_away.no_worker;
+        self.turned_away.panicked += other.turned_away.panicked;
     }
 }
 
@@ -160,6 +174,9 @@ impl fmt::Display for Counts {
             (self.turned_away.queue_full, "turned away: queue full"),
             (self.turned_away.too_large, "turned away: too large"),
             (self.turned_away.after_shutdown, "turned away: after shutdown"),
+            (self.turned_away.suppressed, "turned away: suppressed"),
+            (self.turned_away.no_worker, "turned away: no worker"),
+            (self.turned_away.panicked, "turned away: panicked"),
         ] {
             if count > 0 {
                 write!(f, ", {count} {name}")?;
@@ -200,14 +217,26 @@ pub struct TurnedAway {
     pub queue_full: u64,
     /// Larger than a request may be.
     pub too_large: u64,
-    /// Emitted after the shutdown, or collected too late for it.
+    /// Emitted after the shutdown, or collected too late for it; handed over by the OpenTelemetry SDK after the end of
+    /// the bridge's exporter.
     pub after_shutdown: u64,
+    /// Made on the thread of an exporter of the same telemetry, as in a [hook](crate::Config::on_problem).
+    pub suppressed: u64,
+    /// Emitted in a forked child that could not start the exporter's thread.
+    pub no_worker: u64,
+    /// Never finished, as a value of the program panicked while a bridge read it.
+    pub panicked: u64,
 }
 
 impl TurnedAway {
     /// All reasons added up.
     pub fn total(&self) -> u64 {
-        self.queue_full + self.too_large + self.after_shutdown
+        self.queue_full
+            + self.too_large
+            + self.after_shutdown
+            + self.suppressed
+            + self.no_worker
+            + self.panicked
     }
 }
 
@@ -229,10 +258,13 @@ pub(crate) enum Refusal {
     QueueFull,
     TooLarge,
     AfterShutdown,
+    Suppressed,
+    NoWorker,
+    Panicked,
 }
 
 impl Refusal {
-    const COUNT: usize = 3;
+    const COUNT: usize = 6;
 }
 
 /// One exporter's books. Outcomes are entered by its worker; once closed, nothing is entered any more.
@@ -267,10 +299,6 @@ impl Books {
         } += records;
     }
 
-    pub(crate) fn turn_away(&self, signal: Signal, refusal: Refusal) {
-        self.turn_away_all(signal, refusal, 1);
-    }
-
     pub(crate) fn turn_away_all(&self, signal: Signal, refusal: Refusal, records: u64) {
         self.turned_away[signal as usize][refusal as usize].fetch_add(records, Ordering::Relaxed);
     }
@@ -296,6 +324,9 @@ impl Books {
                 queue_full: refused(Refusal::QueueFull),
                 too_large: refused(Refusal::TooLarge),
                 after_shutdown: refused(Refusal::AfterShutdown),
+                suppressed: refused(Refusal::Suppressed),
+                no_worker: refused(Refusal::NoWorker),
+                panicked: refused(Refusal::Panicked),
             };
             counts.accepted = accepted;
             counts.in_flight = accepted - counts.settled();

@@ -63,9 +63,9 @@ const HOUSE: &[Row] = &[
     // the calling side
     row("pool",            &[],                                               &[]),
     row("outlet",          &["fork", "record", "context", "sample", "stats", "pipeline"], &["crossbeam_channel"]),
-    row("outlet/metrics*", &["record", "config", "pipeline"],                 &[]),
-    row("tracer",          &["fork", "record", "context", "sample", "pool", "outlet"], &[]),
-    row("logger",          &["fork", "record", "context", "pool", "outlet"],  &[]),
+    row("outlet/metrics*", &["record", "stats", "config", "pipeline"],        &[]),
+    row("tracer",          &["fork", "record", "context", "sample", "stats", "pool", "outlet"], &[]),
+    row("logger",          &["fork", "record", "context", "stats", "pool", "outlet"], &[]),
     row("self_observation", &["record", "stats", "config", "meter", "outlet"], &[]),
     row("route",           &["fork", "record", "meter", "outlet", "tracer", "logger"], &[]),
     // start, flush, shutdown
@@ -76,7 +76,7 @@ const HOUSE: &[Row] = &[
     row("bridge/tracing*", &["fork", "record", "context", "tracer", "logger", "route"], &["tracing", "tracing_subscriber"]),
     row("bridge/log*",     &["fork", "record", "context", "pool", "logger", "route"], &["log"]),
     row("bridge/metrics*", &["fork", "record", "meter", "route"],             &["metrics"]),
-    row("bridge/opentelemetry*", &["fork", "record", "context", "config", "pool", "outlet", "route"], &["opentelemetry", "opentelemetry_sdk"]),
+    row("bridge/opentelemetry*", &["fork", "record", "context", "stats", "config", "pool", "outlet", "route"], &["opentelemetry", "opentelemetry_sdk"]),
     // asks a collector whether it can be reached
     row("probe",           &["record", "config", "transport", "spawn"],       &[]),
     // the other end of the wire

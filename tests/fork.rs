@@ -574,6 +574,62 @@ fn a_child_of_a_program_that_has_shut_down_starts_nothing() {
 }
 
 #[test]
+fn a_child_stopped_before_its_first_record_counts_it() {
+    let Some(endpoint) = process::task() else {
+        let receiver = Receiver::start().unwrap();
+        process::run("a_child_stopped_before_its_first_record_counts_it", &receiver.endpoint());
+        return assert_eq!(receiver.span_count(), 0);
+    };
+    let telemetry = start(Exporter::http(endpoint));
+    let tracer = telemetry.tracer("shop");
+    let child = fork(|| {
+        telemetry.shutdown(PATIENCE);
+        emit(&tracer, "child", 10);
+        telemetry.logger("shop").info("said").emit();
+        let counts = telemetry.shutdown(PATIENCE).total();
+        (counts.accepted, counts.turned_away.after_shutdown, counts.lost()) == (0, 11, 11)
+    });
+    assert!(reap(child), "the child failed");
+}
+
+/// From now on this process gets no more threads; false if the system gives them nevertheless.
+#[allow(unsafe_code)]
+fn forbid_threads() -> bool {
+    const NOBODY: libc::uid_t = 65_534;
+    let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: only changes what this process may do; `none` outlives the call. The limit does not hold for root.
+    let is_limited = unsafe {
+        let is_plain = libc::geteuid() != 0 || libc::setuid(NOBODY) == 0;
+        is_plain && libc::setrlimit(libc::RLIMIT_NPROC, &none) == 0
+    };
+    is_limited && thread::Builder::new().spawn(|| ()).is_err()
+}
+
+#[test]
+fn a_child_that_gets_no_thread_counts_what_it_turns_away() {
+    let Some(endpoint) = process::task() else {
+        let receiver = Receiver::start().unwrap();
+        let reports =
+            process::run("a_child_that_gets_no_thread_counts_what_it_turns_away", &receiver.endpoint());
+        reports.iter().for_each(|report| println!("{report}"));
+        return assert_eq!(receiver.span_count(), 0);
+    };
+    let telemetry = start(Exporter::http(endpoint).queue_records(2));
+    let tracer = telemetry.tracer("shop");
+    let child = fork(|| {
+        if !forbid_threads() {
+            process::report("SKIPPED: this system gives threads beyond RLIMIT_NPROC");
+            return true;
+        }
+        emit(&tracer, "child", 10);
+        let counts = telemetry.ledger().total();
+        let ended = telemetry.shutdown(PATIENCE).total();
+        ended == counts && (counts.accepted, counts.turned_away.no_worker, counts.lost()) == (0, 10, 10)
+    });
+    assert!(reap(child), "the child failed");
+}
+
+#[test]
 fn a_child_sends_for_both_routes_and_starts_only_those_it_uses() {
     let Some(endpoint) = process::task() else {
         let receiver = Receiver::start().unwrap();

@@ -4,13 +4,13 @@
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc;
+use std::sync::{Arc, OnceLock, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use scene::{A_WHILE, LONG, SetWhenDropped, emit, exporter, gathering, start, start_with};
 use standpipe::receiver::{Answer, Receiver};
-use standpipe::{Config, Counts, Flushed, Ledger, WhenFull};
+use standpipe::{Config, Counts, Flushed, Ledger, Severity, Telemetry, WhenFull};
 
 #[path = "support/scene.rs"]
 mod scene;
@@ -268,5 +268,75 @@ fn the_ledger_serialises_with_the_names_of_its_fields() {
     for (name, count) in [("queue_full", 0), ("too_large", 0), ("after_shutdown", 1)] {
         assert_eq!(traces["turned_away"][name].as_integer(), Some(count), "{name}");
     }
+    for name in ["suppressed", "no_worker", "panicked"] {
+        assert_eq!(traces["turned_away"][name].as_integer(), Some(0), "{name}");
+    }
     assert_eq!(ledger.total().rejected, 2);
+}
+
+/// Starts a program that fails once, and what its hook does then on the exporter's thread. Gives the ledger of its end.
+fn with_hook(hook: impl Fn(&Telemetry) + Send + Sync + 'static) -> Ledger {
+    let receiver = Receiver::start().unwrap();
+    receiver.script([Answer::status(503)]);
+    let program = Arc::new(OnceLock::<Telemetry>::new());
+    let of_hook = Arc::clone(&program);
+    let config = Config::new()
+        .exporter(exporter(&receiver).level(Severity::Info))
+        .on_problem(move |_| hook(of_hook.get().unwrap()));
+    let telemetry = program.get_or_init(|| start_with(config));
+    emit(&telemetry.tracer("shop"), 1);
+    assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+    let ledger = telemetry.shutdown(LONG);
+    assert_eq!((ledger.total().accepted, ledger.total().delivered), (1, 1), "{ledger}");
+    ledger
+}
+
+#[test]
+fn what_a_hook_records_is_counted_as_suppressed() {
+    let ledger = with_hook(|telemetry| {
+        let (tracer, logger) = (telemetry.tracer("hook"), telemetry.logger("hook"));
+        let outer = tracer.span("outer");
+        assert!(!outer.is_recording() && !logger.is_enabled(Severity::Info));
+        tracer.span("inner").end();
+        drop(outer);
+        tracer.build("detached").detached().end();
+        logger.info("said").emit();
+        logger.debug("not taken by any exporter").emit();
+    });
+    let of_exporter = &ledger.exporters[0];
+    let (traces, logs) = (of_exporter.traces.turned_away, of_exporter.logs.turned_away);
+    assert_eq!((traces.suppressed, traces.total()), (3, 3), "{ledger}");
+    assert_eq!((logs.suppressed, logs.total()), (1, 1), "{ledger}");
+}
+
+#[test]
+fn a_hook_may_record_for_another_telemetry() {
+    let receiver = Receiver::start().unwrap();
+    let other = Arc::new(start(gathering(&receiver)));
+    let of_hook = Arc::clone(&other);
+    let ledger = with_hook(move |_| {
+        let (tracer, logger) = (of_hook.tracer("hook"), of_hook.logger("hook"));
+        assert!(logger.is_enabled(Severity::Info));
+        let _outer = tracer.span("outer");
+        tracer.span("inner").end();
+        tracer.build("detached").detached().end();
+        logger.info("said").emit();
+    });
+    assert_eq!(ledger.lost(), 0, "{ledger}");
+    let ledger = other.shutdown(LONG);
+    assert_eq!((receiver.span_count(), receiver.log_count(), ledger.lost()), (3, 1, 0), "{ledger}");
+}
+
+#[test]
+fn what_a_callback_records_is_counted_as_suppressed() {
+    let receiver = Receiver::start().unwrap();
+    let telemetry = start(gathering(&receiver));
+    let tracer = telemetry.tracer("callback");
+    telemetry.meter("shop").build("stock").observe_gauge(move |observer| {
+        tracer.span("counting").end();
+        observer.observe(7.0, ());
+    });
+    let ledger = telemetry.shutdown(LONG);
+    let turned_away = ledger.exporters[0].traces.turned_away;
+    assert_eq!((turned_away.suppressed, ledger.lost()), (1, 1), "{ledger}");
 }

@@ -35,7 +35,8 @@ fn arrived_with(
     let telemetry = start_with(config.exporter(gathering(&receiver).level(Severity::Trace)));
     say(&telemetry, &set_up(LogBridge::new(&telemetry)));
     let ledger = telemetry.shutdown(LONG);
-    assert_eq!((ledger.exporters[0].logs.delivered, ledger.lost()), (receiver.log_count(), 0), "{ledger}");
+    let logs = &ledger.exporters[0].logs;
+    assert_eq!((logs.delivered, logs.lost()), (receiver.log_count(), logs.turned_away.panicked), "{ledger}");
     receiver.logs()
 }
 
@@ -389,6 +390,25 @@ fn a_panic_while_formatting_costs_only_its_own_record() {
 }
 
 #[test]
+fn a_record_whose_values_panic_is_counted() {
+    struct Panicking;
+    impl fmt::Display for Panicking {
+        fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
+            std::panic::resume_unwind(Box::new("quietly"))
+        }
+    }
+    arrived_with(
+        Config::new(),
+        |bridge| bridge,
+        |telemetry, bridge| {
+            let in_body = || say(bridge, Level::Info, format_args!("{Panicking}"));
+            catch_unwind(AssertUnwindSafe(in_body)).unwrap_err();
+            assert_eq!(telemetry.ledger().exporters[0].logs.turned_away.panicked, 1);
+        },
+    );
+}
+
+#[test]
 fn what_no_exporter_takes_is_not_formatted() {
     struct Unasked;
     impl fmt::Display for Unasked {
@@ -489,7 +509,8 @@ fn an_exporters_own_thread_is_heard_by_the_chained_logger_only() {
     telemetry.tracer("shop").span("refused").end();
     let ledger = telemetry.shutdown(LONG);
     assert_eq!(listener.heard(), ["Refused", "standpipe-otlp"]);
-    assert_eq!(ledger.exporters[0].logs, standpipe::Counts::default(), "{ledger}");
+    let logs = ledger.exporters[0].logs;
+    assert_eq!((logs.accepted, logs.turned_away.suppressed, logs.lost()), (0, 2, 2), "{ledger}");
     bridge.lock().unwrap().take();
 }
 

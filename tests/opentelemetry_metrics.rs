@@ -444,3 +444,16 @@ fn what_comes_after_the_end_of_the_telemetry_is_counted_as_turned_away() {
     let counts = telemetry.ledger().exporters[0].metrics;
     assert_eq!((counts.accepted, counts.turned_away.after_shutdown), (0, 1), "{counts}");
 }
+
+#[test]
+fn points_after_the_exporters_own_end_are_counted_as_turned_away() {
+    let receiver = Receiver::start().unwrap();
+    let telemetry = start(exporter(&receiver).interval(FOR_EVER));
+    let exporter = MetricExporter::new(&telemetry);
+    exporter.shutdown().unwrap();
+    let provider = provider(exporter);
+    record_many(&provider, 3);
+    assert!(provider.force_flush().is_err());
+    let counts = telemetry.shutdown(LONG).exporters[0].metrics;
+    assert_eq!((counts.accepted, counts.turned_away.after_shutdown), (0, 3), "{counts}");
+}

@@ -36,6 +36,7 @@ mod key_values;
 mod targets;
 
 use std::fmt::{self, Write};
+use std::mem;
 use std::time::Duration;
 
 use log::{Level, LevelFilter, Log, Metadata, Record, SetLoggerError};
@@ -164,8 +165,11 @@ impl Log for LogBridge {
 
     fn log(&self, record: &Record<'_>) {
         self.others.iter().for_each(|other| other.log(record));
-        if self.takes(record.level()) {
+        let severity = severity(record.level());
+        if record.level() <= self.level && self.any.is_of_use(severity) {
+            let unread = Unread { logger: &self.any, severity };
             self.emit(record);
+            mem::forget(unread);
         }
     }
 
@@ -185,6 +189,18 @@ impl fmt::Debug for LogBridge {
             .field("location", &self.location)
             .field("chained", &self.others.len())
             .finish_non_exhaustive()
+    }
+}
+
+/// A record whose values are being read. If that ends in a panic, it is counted.
+struct Unread<'a> {
+    logger: &'a Logger,
+    severity: Severity,
+}
+
+impl Drop for Unread<'_> {
+    fn drop(&mut self) {
+        self.logger.count_panic(self.severity);
     }
 }
 

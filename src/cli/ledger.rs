@@ -55,6 +55,9 @@ impl Account {
                 ("queue full", turned_away.queue_full),
                 ("too large", turned_away.too_large),
                 ("after shutdown", turned_away.after_shutdown),
+                ("suppressed", turned_away.suppressed),
+                ("no worker", turned_away.no_worker),
+                ("panicked", turned_away.panicked),
             ],
         }
     }

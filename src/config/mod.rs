@@ -227,7 +227,13 @@ impl Config {
 
     /// Is told of trouble at run time, once per kind and period; the library itself never prints.
     ///
-    /// It is called on a worker thread, so it should return soon. The last one set counts.
+    /// It is called on the exporter's own thread, so it should return soon. The last one set counts.
+    ///
+    /// What it records for the same telemetry, by a bridge or not, is turned away and counted as
+    /// [suppressed](crate::TurnedAway::suppressed): one report would lead to the next. It may record for another
+    /// telemetry, where it never waits for room. A [flush](crate::Telemetry::flush) there waits for nothing, and a
+    /// [shutdown](crate::Telemetry::shutdown) only begins. All signals are blocked on this thread, and in a process that the
+    /// hook starts. The same holds for the callbacks of metrics.
     ///
     /// ```
     /// use standpipe::Config;

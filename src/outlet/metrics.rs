@@ -6,6 +6,7 @@ use super::{Outlet, push_to_each};
 use crate::config::Temporality;
 use crate::pipeline::{Blueprint, Intake};
 use crate::record::{FrameLimits, Scope, Signal};
+use crate::stats::Refusal;
 
 impl Outlet {
     /// Over which stretch of time the first exporter that takes metrics wants their sums to go; `None` if none takes any.
@@ -31,9 +32,9 @@ impl Outlet {
         push_to_each(&self.here().pipelines, scope, frame, points as usize, &takes);
     }
 
-    /// Counts a data point that no request can hold.
-    pub(crate) fn turn_away_large_point(&self) {
+    /// Counts data points that cannot be sent.
+    pub(crate) fn turn_away_points(&self, points: u64, refusal: Refusal) {
         self.takers(|intake| intake.takes(Signal::Metrics))
-            .for_each(|pipeline| pipeline.turn_away_too_large(Signal::Metrics));
+            .for_each(|pipeline| pipeline.turn_away(Signal::Metrics, refusal, points));
     }
 }

@@ -10,7 +10,7 @@ mod level;
 mod shard;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, MutexGuard};
+use std::sync::{Arc, MutexGuard, OnceLock};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
@@ -39,6 +39,8 @@ pub(crate) struct Queue {
     spare: (Sender<Box<Chunk>>, Receiver<Box<Chunk>>),
     largest_record: usize,
     closed: AtomicBool,
+    /// Why, if not for a shutdown.
+    closed_for: OnceLock<Refusal>,
     /// How many ask for the level without room that was taken ahead: until they know it, nobody takes more.
     askers: AtomicUsize,
     /// Accepted from the worker, by signal.
@@ -67,6 +69,7 @@ impl Queue {
             spare: bounded(most_chunks),
             largest_record: largest_record.min(settings.bytes),
             closed: AtomicBool::new(false),
+            closed_for: OnceLock::new(),
             askers: AtomicUsize::new(0),
             admitted: Default::default(),
             books,
@@ -125,7 +128,7 @@ impl Queue {
         // asked under the lock: the worker's last look comes after the closing, so it sees this record
         if self.is_closed() {
             drop(open);
-            self.turn_away(scope, Refusal::AfterShutdown, records);
+            self.turn_away(scope, self.why_closed(), records);
             return true;
         }
         // before it finds room or none: a worker that is woken by it knows its size
@@ -152,14 +155,14 @@ impl Queue {
     fn push_after_waiting(&self, shard: &Shard, scope: &Arc<Scope>, frame: &[u8], records: usize) {
         let Some(raised) = self.wait_for_room(records, frame.len()) else {
             let is_closed = self.is_closed();
-            let refusal = if is_closed { Refusal::AfterShutdown } else { Refusal::QueueFull };
+            let refusal = if is_closed { self.why_closed() } else { Refusal::QueueFull };
             return self.turn_away(scope, refusal, records);
         };
         let mut open = shard.lock();
         if self.is_closed() {
             drop(open);
             self.release(records, frame.len());
-            return self.turn_away(scope, Refusal::AfterShutdown, records);
+            return self.turn_away(scope, self.why_closed(), records);
         }
         open.append(scope, frame, records, self);
         drop(open);
@@ -235,11 +238,6 @@ impl Queue {
             self.admitted[signal as usize].fetch_add(records as u64, Ordering::SeqCst);
         }
         has_room
-    }
-
-    /// Counts a record that was too large to be finished.
-    pub(crate) fn turn_away_too_large(&self, signal: Signal) {
-        self.books.turn_away(signal, Refusal::TooLarge);
     }
 
     #[cold]
@@ -340,6 +338,17 @@ impl Queue {
         // all shards: a caller that still saw it open may be about to take room where there is none yet
         self.call_in(|_| true);
         self.door.room_made();
+    }
+
+    /// As [`close`](Self::close), for another reason than a shutdown.
+    pub(crate) fn close_for(&self, refusal: Refusal) {
+        let _ = self.closed_for.set(refusal);
+        self.close();
+    }
+
+    #[cold]
+    fn why_closed(&self) -> Refusal {
+        self.closed_for.get().copied().unwrap_or(Refusal::AfterShutdown)
     }
 
     fn is_closed(&self) -> bool {

@@ -13,7 +13,14 @@ const OUTCOMES: [Outcome; 7] = [
     Outcome::WorkerPanicked,
     Outcome::Replaced,
 ];
-const REFUSALS: [Refusal; Refusal::COUNT] = [Refusal::QueueFull, Refusal::TooLarge, Refusal::AfterShutdown];
+const REFUSALS: [Refusal; Refusal::COUNT] = [
+    Refusal::QueueFull,
+    Refusal::TooLarge,
+    Refusal::AfterShutdown,
+    Refusal::Suppressed,
+    Refusal::NoWorker,
+    Refusal::Panicked,
+];
 
 fn read(books: &Books, accepted: u64) -> Counts {
     books.read("test", || [accepted, 0, 0]).traces
@@ -57,7 +64,14 @@ fn all_different(times: u64) -> Counts {
             shutdown: count(),
             worker_panicked: count(),
         },
-        turned_away: TurnedAway { queue_full: count(), too_large: count(), after_shutdown: count() },
+        turned_away: TurnedAway {
+            queue_full: count(),
+            too_large: count(),
+            after_shutdown: count(),
+            suppressed: count(),
+            no_worker: count(),
+            panicked: count(),
+        },
         replaced: count(),
     }
 }
@@ -83,12 +97,20 @@ fn each_outcome_has_its_own_place() {
 fn each_refusal_has_its_own_place_beside_the_accepted() {
     for (index, refusal) in REFUSALS.into_iter().enumerate() {
         let books = Books::default();
-        books.turn_away(Signal::Traces, refusal);
+        books.turn_away_all(Signal::Traces, refusal, 1);
         let counts = read(&books, 0);
         let turned_away = counts.turned_away;
         let mut expected = [0; REFUSALS.len()];
         expected[index] = 1;
-        assert_eq!([turned_away.queue_full, turned_away.too_large, turned_away.after_shutdown], expected);
+        let found = [
+            turned_away.queue_full,
+            turned_away.too_large,
+            turned_away.after_shutdown,
+            turned_away.suppressed,
+            turned_away.no_worker,
+            turned_away.panicked,
+        ];
+        assert_eq!((found, turned_away.total()), (expected, 1));
         assert_eq!(REFUSALS.map(|refusal| books.turned_away(refusal)), expected);
         assert_eq!((counts.accepted, counts.in_flight, counts.lost()), (0, 0, 1));
     }
@@ -106,7 +128,7 @@ fn closing_puts_what_is_left_to_the_shutdown_and_ignores_what_comes_late() {
     }
     books.close(|| [1000, 0, 0]);
     assert_eq!(read(&books, 10), closed, "no late settlement, no second closing");
-    books.turn_away(Signal::Traces, Refusal::AfterShutdown);
+    books.turn_away_all(Signal::Traces, Refusal::AfterShutdown, 1);
     assert_eq!(read(&books, 10).turned_away.after_shutdown, 1, "who comes late is still counted");
 }
 
@@ -150,7 +172,7 @@ fn totals_add_up_every_count_of_every_exporter() {
     let total = ledger.total();
     assert_eq!(total, all_different(6));
     assert_eq!(total.dropped.total(), 6 * (16 + 32 + 64 + 128 + 256));
-    assert_eq!(total.turned_away.total(), 6 * (512 + 1024 + 2048));
+    assert_eq!(total.turned_away.total(), 6 * (512 + 1024 + 2048 + 4096 + 8192 + 16384));
     assert_eq!(ledger.lost(), 6 * 4 + total.dropped.total() + total.turned_away.total());
 }
 
@@ -160,7 +182,7 @@ fn a_ledger_tells_each_count_that_is_not_zero() {
     let told = Ledger { exporters: vec![busy_exporter(), idle] }.to_string();
     let starts: Vec<_> = told.lines().map(|line| line.split(':').next().unwrap_or_default()).collect();
     assert_eq!(starts, ["one traces", "one logs", "one metrics", "two traces"]);
-    for count in (0..13).map(|power| 1 << power) {
+    for count in (0..16).map(|power| 1 << power) {
         assert!(told.contains(&format!(" {count} ")), "{count} in {told}");
     }
     let quiet = Counts { accepted: 3, delivered: 3, ..Default::default() }.to_string();

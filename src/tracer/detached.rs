@@ -7,6 +7,8 @@ use super::open::OpenSpan;
 use super::{Judge, SpanBuilder, SpanPart};
 use crate::context::{self, ContextGuard, Frame, SpanContext, Stack, unix_nanos};
 use crate::record::{NewParent, SpanId, SpanKind, SpanRef, Status, TraceId, Value};
+#[cfg(feature = "tracing")]
+use crate::stats::Refusal;
 
 /// A span that belongs to no thread: it can be moved, kept in a structure, and ended anywhere. Dropping it ends and
 /// sends it. From [`SpanBuilder::detached`](crate::SpanBuilder::detached).
@@ -178,9 +180,14 @@ impl DetachedSpan {
         }
     }
 
-    /// Forgets it, as if it had never been.
+    /// Counts it as lost to a panic of the program's own code, and forgets it.
     #[cfg(feature = "tracing")]
-    pub(crate) fn discard(mut self) {
+    #[cold]
+    pub(crate) fn discard_in_panic(mut self) {
+        self.settle();
+        if self.is_recording {
+            self.storage().source.outlet.turn_away_span(Refusal::Panicked);
+        }
         self.is_recording = false;
     }
 
@@ -231,7 +238,9 @@ impl SpanBuilder<'_> {
         let judge = &source.judge;
         let context = judge.sampled_context(parent);
         // recorded until it is settled that nobody wants it: its parent may still change
-        let is_of_use = !context::silenced() && !judge.sampler.keeps_nothing();
+        let is_suppressed =
+            context::silenced() && source.outlet.suppresses_span(context.is_sampled() && !judge.is_idle);
+        let is_of_use = !is_suppressed && !judge.sampler.keeps_nothing();
         let mut clock = around.and_then(|frame| frame.clock);
         let open = if is_of_use { self.open(context.span_ref(), parent, &mut clock) } else { None };
         match open {

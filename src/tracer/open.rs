@@ -8,6 +8,7 @@ use crate::context::Clock;
 use crate::fork;
 use crate::pool::Pool;
 use crate::record::{SpanHead, SpanRecord};
+use crate::stats::Refusal;
 
 /// A span's record and where it goes. Reused on its thread, tracer and all: starting a span of the same
 /// tracer again touches no shared counter.
@@ -76,7 +77,7 @@ impl OpenSpan {
         if self.generation == fork::generation() {
             match self.record.finish(end) {
                 Some(record) => self.source.outlet.push_span(&self.source.scope, record),
-                None => self.source.outlet.turn_away_large_span(),
+                None => self.source.outlet.turn_away_span(Refusal::TooLarge),
             }
         }
         self.keep();

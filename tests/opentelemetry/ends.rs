@@ -81,6 +81,23 @@ fn records_after_the_telemetrys_end_are_counted() {
     assert_eq!(telemetry.ledger().total().turned_away.after_shutdown, 2);
 }
 
+#[test]
+fn records_after_the_exporters_own_end_are_counted() {
+    let receiver = Receiver::start().unwrap();
+    let telemetry = start(exporter(&receiver));
+    let (spans, loggers) = (SpanExporter::new(&telemetry), loggers(&telemetry));
+    let logger = loggers.logger("till");
+    // a provider that is shut down hands over no more spans, but log records
+    spans.shutdown_with_timeout(LONG).unwrap();
+    loggers.shutdown().unwrap();
+    end_a_span(&SdkTracerProvider::builder().with_span_processor(spans).build());
+    logger.emit(logger.create_log_record());
+    let ledger = telemetry.shutdown(LONG);
+    for counts in [ledger.exporters[0].traces, ledger.exporters[0].logs] {
+        assert_eq!((counts.accepted, counts.turned_away.after_shutdown), (0, 1), "{ledger}");
+    }
+}
+
 fn loggers(telemetry: &Telemetry) -> opentelemetry_sdk::logs::SdkLoggerProvider {
     opentelemetry_sdk::logs::SdkLoggerProvider::builder()
         .with_log_processor(LogExporter::new(telemetry))
@@ -161,7 +178,8 @@ fn what_is_made_on_the_exporters_own_thread_never_comes_back_in() {
     let ledger = telemetry.shutdown(LONG);
     let total = ledger.total();
     assert!(made.load(Ordering::SeqCst), "nothing was made: this test proves nothing");
-    assert_eq!((total.accepted, total.turned_away.total()), (1, 0), "{ledger}");
+    let turned_away = total.turned_away;
+    assert_eq!((total.accepted, turned_away.suppressed, turned_away.total()), (1, 1, 1), "{ledger}");
 }
 
 #[test]

@@ -65,3 +65,24 @@ fn a_value_that_panics_leaves_everything_in_order() {
     assert_eq!((arrived.spans.len(), told(&span.attributes)), (1, vec!["after=1".to_owned()]));
     assert_eq!(span.events.iter().map(|event| event.name.as_str()).collect::<Vec<_>>(), ["after"]);
 }
+
+#[test]
+fn a_span_whose_values_panic_is_counted() {
+    let arrived = run(|| {
+        let explode = || drop(info_span!("lost", value = ?Explosive));
+        assert!(catch_unwind(explode).is_err());
+        info_span!("kept");
+    });
+    assert_eq!((arrived.names(), arrived.panicked), (vec!["kept"], 1));
+}
+
+#[test]
+fn a_log_record_whose_values_panic_is_counted_and_an_event_of_a_span_is_none() {
+    let arrived = run(|| {
+        assert!(catch_unwind(|| info!(value = ?Explosive, "lost")).is_err());
+        let span = info_span!("span");
+        let _entered = span.enter();
+        assert!(catch_unwind(AssertUnwindSafe(|| info!(value = ?Explosive, "of the span"))).is_err());
+    });
+    assert_eq!((arrived.names(), arrived.logs.len(), arrived.panicked), (vec!["span"], 0, 1));
+}

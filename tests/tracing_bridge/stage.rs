@@ -15,6 +15,8 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 pub(crate) struct Arrived {
     pub(crate) spans: Vec<ReceivedSpan>,
     pub(crate) logs: Vec<ReceivedLog>,
+    /// What did not, as a value panicked.
+    pub(crate) panicked: u64,
 }
 
 /// Runs a program under the plain layer: nothing but what it says itself.
@@ -47,8 +49,9 @@ pub(crate) fn run_telemetry(config: Config, program: impl FnOnce(&Telemetry)) ->
     let telemetry = Telemetry::start(config.exporter(exporter)).unwrap();
     program(&telemetry);
     let ledger = telemetry.shutdown(PATIENCE);
-    assert_eq!(ledger.lost(), 0, "{ledger}");
-    Arrived { spans: receiver.spans(), logs: receiver.logs() }
+    let panicked = ledger.total().turned_away.panicked;
+    assert_eq!(ledger.lost(), panicked, "{ledger}");
+    Arrived { spans: receiver.spans(), logs: receiver.logs(), panicked }
 }
 
 impl Arrived {

@@ -10,10 +10,11 @@ use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::error::{OTelSdkError, OTelSdkResult};
 
 use super::scopes::Scopes;
-use crate::context;
+use crate::context::{self, Suppression};
 use crate::outlet::{Flushed, Outlet};
 use crate::record::{Scope, Signal};
 use crate::route::Route;
+use crate::stats::Refusal;
 
 /// How long a flush may take for which the SDK names no time.
 const FLUSH_BUDGET: Duration = Duration::from_secs(5);
@@ -24,6 +25,16 @@ pub(super) struct Inlet {
     signal: Signal,
     scopes: Scopes,
     is_shut_down: AtomicBool,
+}
+
+/// What becomes of records that the SDK hands over.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Fate {
+    /// No record may be larger.
+    Sent {
+        largest: usize,
+    },
+    Counted(Refusal),
 }
 
 impl fmt::Debug for Inlet {
@@ -50,18 +61,23 @@ impl Inlet {
         self.route.outlet()
     }
 
-    /// The largest record that can be sent; `None` if nobody takes any, or it is made by what sends them.
-    pub(super) fn largest_record(&self) -> Option<usize> {
-        if context::silenced() { None } else { self.outlet().largest_record(self.signal) }
+    /// Whether records are sent or counted: not if no exporter takes any, nor if they are made by what sends them.
+    pub(super) fn is_of_use(&self) -> bool {
+        !context::is_silent() && self.outlet().largest_record(self.signal).is_some()
     }
 
-    /// Does `work` unless the exporter is shut down.
-    pub(super) fn while_open(&self, work: impl FnOnce()) -> OTelSdkResult {
-        if self.is_shut_down.load(Ordering::Relaxed) {
-            return Err(OTelSdkError::AlreadyShutdown);
+    /// Sends records, or counts them where they come too late or from a thread of the route's own exporters.
+    pub(super) fn take(&self, send_or_count: impl FnOnce(Fate)) -> OTelSdkResult {
+        let is_over = self.is_shut_down.load(Ordering::Relaxed);
+        let outlet = self.outlet();
+        let suppression = if context::silenced() { outlet.suppression() } else { Suppression::None };
+        match (outlet.largest_record(self.signal), suppression) {
+            (None, _) | (_, Suppression::Silent) => {}
+            (Some(_), _) if is_over => send_or_count(Fate::Counted(Refusal::AfterShutdown)),
+            (Some(_), Suppression::Counted) => send_or_count(Fate::Counted(Refusal::Suppressed)),
+            (Some(largest), Suppression::None) => send_or_count(Fate::Sent { largest }),
         }
-        work();
-        Ok(())
+        if is_over { Err(OTelSdkError::AlreadyShutdown) } else { Ok(()) }
     }
 
     pub(super) fn force_flush(&self) -> OTelSdkResult {

@@ -10,12 +10,13 @@ use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::error::OTelSdkResult;
 use opentelemetry_sdk::logs::{LogBatch, LogProcessor, SdkLogRecord, TraceContext};
 
-use super::inlet::Inlet;
+use super::inlet::{Fate, Inlet};
 use super::value::with_any_value;
 use crate::context::unix_nanos;
 use crate::pool::Pool;
 use crate::record::{LogEnd, LogRecord, Severity, Signal, SpanId, SpanRef, TraceId};
 use crate::route::Route;
+use crate::stats::Refusal;
 
 thread_local! {
     static POOL: Pool<LogRecord, 1> = const { Pool::new() };
@@ -35,14 +36,27 @@ impl LogExporter {
         Self { inlet: Inlet::new(route.as_ref(), Signal::Logs) }
     }
 
-    fn send<'l>(&self, logs: impl IntoIterator<Item = (&'l SdkLogRecord, &'l InstrumentationScope)>) {
-        let Some(largest) = self.inlet.largest_record() else { return };
+    fn take<'l>(
+        &self,
+        logs: impl IntoIterator<Item = (&'l SdkLogRecord, &'l InstrumentationScope)>,
+    ) -> OTelSdkResult {
+        self.inlet.take(|fate| match fate {
+            Fate::Sent { largest } => self.send(logs, largest),
+            Fate::Counted(refusal) => logs.into_iter().for_each(|(log, _)| {
+                self.inlet.outlet().turn_away_log(weight(log), refusal);
+            }),
+        })
+    }
+
+    fn send<'l>(
+        &self,
+        logs: impl IntoIterator<Item = (&'l SdkLogRecord, &'l InstrumentationScope)>,
+        largest: usize,
+    ) {
         let outlet = self.inlet.outlet();
         let mut record = Pool::take(&POOL).unwrap_or_default();
         for (log, scope) in logs {
-            let severity = log.severity_number().map(severity);
-            // what has none passes every level, as the specification of loggers has it
-            let weight = severity.unwrap_or(Severity::Fatal4);
+            let (severity, weight) = (log.severity_number().map(severity), weight(log));
             if !outlet.takes_log(weight) {
                 continue;
             }
@@ -52,7 +66,7 @@ impl LogExporter {
                     let scope = self.inlet.scope(scope, log.target().map(Cow::as_ref));
                     outlet.push_log(&scope, weight, framed);
                 }
-                None => outlet.turn_away_large_log(weight),
+                None => outlet.turn_away_log(weight, Refusal::TooLarge),
             }
         }
         let bytes = record.capacity();
@@ -60,13 +74,13 @@ impl LogExporter {
     }
 
     fn is_enabled(&self, level: SdkSeverity) -> bool {
-        self.inlet.largest_record().is_some() && self.inlet.outlet().takes_log(severity(level))
+        self.inlet.is_of_use() && self.inlet.outlet().takes_log(severity(level))
     }
 }
 
 impl opentelemetry_sdk::logs::LogExporter for LogExporter {
     fn export(&self, batch: LogBatch<'_>) -> impl Future<Output = OTelSdkResult> + Send {
-        ready(self.inlet.while_open(|| self.send(batch.iter())))
+        ready(self.take(batch.iter()))
     }
 
     fn shutdown_with_timeout(&self, timeout: Duration) -> OTelSdkResult {
@@ -85,7 +99,7 @@ impl opentelemetry_sdk::logs::LogExporter for LogExporter {
 impl LogProcessor for LogExporter {
     fn emit(&self, log: &mut SdkLogRecord, scope: &InstrumentationScope) {
         // there is nobody to tell that it is over
-        let _ = self.inlet.while_open(|| self.send([(&*log, scope)]));
+        let _ = self.take([(&*log, scope)]);
     }
 
     fn force_flush(&self) -> OTelSdkResult {
@@ -133,6 +147,12 @@ fn end(log: &SdkLogRecord) -> LogEnd {
         observed: unix_nanos(log.observed_timestamp().unwrap_or_else(SystemTime::now)),
         span: log.trace_context().map(span),
     }
+}
+
+/// The severity by which the exporters' levels let it pass: what has none passes all of them, as the specification of
+/// loggers has it.
+fn weight(log: &SdkLogRecord) -> Severity {
+    log.severity_number().map_or(Severity::Fatal4, severity)
 }
 
 /// The same number, which both take from OpenTelemetry.

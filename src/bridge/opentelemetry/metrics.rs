@@ -10,11 +10,12 @@ use opentelemetry_sdk::metrics::Temporality;
 use opentelemetry_sdk::metrics::data::ResourceMetrics;
 use opentelemetry_sdk::metrics::exporter::PushMetricExporter;
 
-use super::inlet::Inlet;
+use super::inlet::{Fate, Inlet};
 use super::scopes::Scopes;
 use crate::config;
 use crate::record::{MetricRecord, Part, Signal};
 use crate::route::Route;
+use crate::stats::Refusal;
 
 /// An exporter of the OpenTelemetry SDK's metrics: they go through a route's queues, to every exporter there that takes
 /// metrics.
@@ -80,7 +81,7 @@ impl MetricExporter {
         Self { inlet: Inlet::new(route.as_ref(), Signal::Metrics) }
     }
 
-    fn send(&self, metrics: &ResourceMetrics) {
+    fn send(&self, metrics: &ResourceMetrics, fate: Fate) {
         let outlet = self.inlet.outlet();
         let Some(limits) = outlet.frame_limits() else { return };
         // not kept: every collection brings its resource, and comes so seldom that nothing would be saved
@@ -91,9 +92,12 @@ impl MetricExporter {
             let scope = scopes.find(of_scope.scope(), None);
             let limits = limits.beside(&scope);
             for metric in of_scope.metrics() {
-                frame::each_part(metric, &mut record, limits, |part| match part {
-                    Part::Frame { bytes, points } => outlet.push_metric(&scope, bytes, points),
-                    Part::TooLarge { .. } => outlet.turn_away_large_point(),
+                frame::each_part(metric, &mut record, limits, |part| match (part, fate) {
+                    (Part::Frame { points, .. }, Fate::Counted(refusal)) => {
+                        outlet.turn_away_points(points, refusal);
+                    }
+                    (Part::Frame { bytes, points }, _) => outlet.push_metric(&scope, bytes, points),
+                    (Part::TooLarge { .. }, _) => outlet.turn_away_points(1, Refusal::TooLarge),
                 });
             }
         }
@@ -102,7 +106,7 @@ impl MetricExporter {
 
 impl PushMetricExporter for MetricExporter {
     fn export(&self, metrics: &ResourceMetrics) -> impl Future<Output = OTelSdkResult> + Send {
-        ready(self.inlet.while_open(|| self.send(metrics)))
+        ready(self.inlet.take(|fate| self.send(metrics, fate)))
     }
 
     fn force_flush(&self) -> OTelSdkResult {

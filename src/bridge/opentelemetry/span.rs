@@ -1,6 +1,7 @@
 //! Finished spans of the SDK, written as records.
 
 use std::future::{Future, ready};
+use std::slice;
 use std::time::Duration;
 
 use opentelemetry::trace::{Event, Link, SpanId as SdkSpanId, Status as SdkStatus};
@@ -9,7 +10,7 @@ use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::error::OTelSdkResult;
 use opentelemetry_sdk::trace::{Span, SpanData, SpanProcessor};
 
-use super::inlet::Inlet;
+use super::inlet::{Fate, Inlet};
 use super::value::with_value;
 use crate::context::unix_nanos;
 use crate::pool::Pool;
@@ -17,6 +18,7 @@ use crate::record::{
     DroppedBefore, LinkTarget, Signal, SpanHead, SpanId, SpanKind, SpanRecord, Status, TraceId,
 };
 use crate::route::Route;
+use crate::stats::Refusal;
 
 thread_local! {
     static POOL: Pool<SpanRecord, 1> = const { Pool::new() };
@@ -34,8 +36,16 @@ impl SpanExporter {
         Self { inlet: Inlet::new(route.as_ref(), Signal::Traces) }
     }
 
-    fn send<'s>(&self, spans: impl IntoIterator<Item = &'s SpanData>) {
-        let Some(largest) = self.inlet.largest_record() else { return };
+    fn take(&self, spans: &[SpanData]) -> OTelSdkResult {
+        self.inlet.take(|fate| match fate {
+            Fate::Sent { largest } => self.send(spans, largest),
+            Fate::Counted(refusal) => {
+                spans.iter().for_each(|_| self.inlet.outlet().turn_away_span(refusal));
+            }
+        })
+    }
+
+    fn send(&self, spans: &[SpanData], largest: usize) {
         let mut record = Pool::take(&POOL).unwrap_or_default();
         for span in spans {
             write(span, &mut record, largest);
@@ -44,7 +54,7 @@ impl SpanExporter {
                     let scope = self.inlet.scope(&span.instrumentation_scope, None);
                     self.inlet.outlet().push_span(&scope, framed);
                 }
-                None => self.inlet.outlet().turn_away_large_span(),
+                None => self.inlet.outlet().turn_away_span(Refusal::TooLarge),
             }
         }
         let bytes = record.capacity();
@@ -54,7 +64,7 @@ impl SpanExporter {
 
 impl opentelemetry_sdk::trace::SpanExporter for SpanExporter {
     fn export(&self, batch: Vec<SpanData>) -> impl Future<Output = OTelSdkResult> + Send {
-        ready(self.inlet.while_open(|| self.send(&batch)))
+        ready(self.take(&batch))
     }
 
     fn shutdown_with_timeout(&self, timeout: Duration) -> OTelSdkResult {
@@ -76,7 +86,7 @@ impl SpanProcessor for SpanExporter {
     fn on_end(&self, span: SpanData) {
         if span.span_context.is_sampled() {
             // there is nobody to tell that it is over
-            let _ = self.inlet.while_open(|| self.send([&span]));
+            let _ = self.take(slice::from_ref(&span));
         }
     }
 

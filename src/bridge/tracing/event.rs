@@ -77,7 +77,7 @@ impl<'a> Happened<'a> {
     /// Makes it a log record of its span.
     pub(super) fn tell_log(&self, logger: &Logger, span: SpanOf<'_>, layer: &TracingLayer) {
         let severity = severity(self.metadata.level());
-        if !logger.is_enabled(severity) {
+        if !logger.is_of_use(severity) {
             return;
         }
         let mut log = logger.record(severity, self.failure.unwrap_or(&self.name));

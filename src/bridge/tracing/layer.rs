@@ -1,5 +1,7 @@
 //! What the subscriber tells the layer, step by step.
 
+use std::mem;
+
 use tracing::span::{Attributes, Record};
 use tracing::{Event, Id, Metadata, Subscriber};
 use tracing_subscriber::Layer;
@@ -18,7 +20,7 @@ use crate::tracer::DetachedSpan;
 
 impl<S: Subscriber> Layer<S> for TracingLayer {
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, _: Context<'_, S>) {
-        if context::silenced() {
+        if context::is_silent() {
             return;
         }
         entered::tidy_up();
@@ -51,7 +53,7 @@ impl<S: Subscriber> Layer<S> for TracingLayer {
     }
 
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
-        if context::silenced() {
+        if context::is_silent() {
             return;
         }
         entered::tidy_up();
@@ -60,7 +62,9 @@ impl<S: Subscriber> Layer<S> for TracingLayer {
             return;
         }
         let span = event.parent().or(innermost.as_ref().map(|span| &span.id));
+        let unread = Unread { layer: self, event, span };
         Fields::read(|fields| event.record(fields), |fields| self.tell(event, fields, span));
+        mem::forget(unread);
     }
 
     fn on_enter(&self, id: &Id, _: Context<'_, S>) {
@@ -107,9 +111,14 @@ impl TracingLayer {
             }
         };
         let is_known = span.is_some_and(|id| self.spans.with(id, tell_span).is_some());
-        if !is_known || self.events.are_logs() {
+        if self.is_log(is_known) {
             self.log(event, &happened);
         }
+    }
+
+    /// Whether an event becomes a log record, be its span one of this layer or not.
+    fn is_log(&self, is_of_span: bool) -> bool {
+        !is_of_span || self.events.are_logs()
     }
 
     fn log(&self, event: &Event<'_>, happened: &Happened<'_>) {
@@ -129,7 +138,7 @@ impl TracingLayer {
 
     fn takes_log(&self, metadata: &'static Metadata<'static>) -> bool {
         let severity = severity(metadata.level());
-        self.scopes.of_metadata(self.number.get(), metadata, |scope| scope.logger.is_enabled(severity))
+        self.scopes.of_metadata(self.number.get(), metadata, |scope| scope.logger.is_of_use(severity))
     }
 
     /// A span below its explicit parent, or below what this thread is in: another span of this layer, one of a
@@ -175,6 +184,25 @@ impl TracingLayer {
         }
         if self.tells_target() {
             span.set("target", Value::Str(metadata.target()));
+        }
+    }
+}
+
+/// An event whose fields are being read. If that ends in a panic, the log record that it would have become is counted.
+struct Unread<'a> {
+    layer: &'a TracingLayer,
+    event: &'a Event<'a>,
+    span: Option<&'a Id>,
+}
+
+impl Drop for Unread<'_> {
+    fn drop(&mut self) {
+        let (layer, metadata) = (self.layer, self.event.metadata());
+        let is_of_span = self.span.is_some_and(|id| layer.spans.with(id, |_| ()).is_some());
+        if layer.is_log(is_of_span) {
+            layer.scopes.of_metadata(layer.number.get(), metadata, |scope| {
+                scope.logger.count_panic(severity(metadata.level()));
+            });
         }
     }
 }

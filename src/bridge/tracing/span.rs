@@ -11,7 +11,7 @@ use super::place::chain_key;
 use crate::record::{SpanKind, Status, Value};
 use crate::tracer::DetachedSpan;
 
-/// A span whose fields are being read. If that ends in a panic, there has never been one.
+/// A span whose fields are being read. If that ends in a panic, it is counted and never sent.
 pub(super) struct Unborn(Option<DetachedSpan>);
 
 impl Unborn {
@@ -36,7 +36,7 @@ impl Unborn {
 
 impl Drop for Unborn {
     fn drop(&mut self) {
-        self.0.take().into_iter().for_each(DetachedSpan::discard);
+        self.0.take().into_iter().for_each(DetachedSpan::discard_in_panic);
     }
 }
 
