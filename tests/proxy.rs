@@ -17,6 +17,9 @@ use support::tls::{TestCa, TlsFront};
 use support::tunnel;
 
 mod support;
+#[cfg(target_os = "linux")]
+#[path = "support/system.rs"]
+mod system;
 
 /// Longer than anything on loopback takes.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -28,6 +31,7 @@ const CA: &str = "STANDPIPE_TEST_CA";
 const SWITCHED_OFF: &str = "STANDPIPE_TEST_PROXY_OFF";
 const GIVES_UP_SOON: &str = "STANDPIPE_TEST_GIVES_UP_SOON";
 const ONLY_ASKS: &str = "STANDPIPE_TEST_ONLY_ASKS";
+const SPANS: &str = "STANDPIPE_TEST_SPANS";
 const OVER_GRPC: &str = "STANDPIPE_TEST_OVER_GRPC";
 /// What this process' own environment may say must not matter.
 const VARIABLES: [&str; 9] = [
@@ -54,6 +58,11 @@ fn a_span_is_exported_as_the_environment_says() {
     log::set_max_level(log::LevelFilter::Trace);
     let is_over_grpc = env::var(OVER_GRPC).is_ok();
     let mut exporter = if is_over_grpc { Exporter::grpc(endpoint) } else { Exporter::http(endpoint) };
+    let (_, url) = exporter.endpoints().remove(0);
+    let file = format!("[tracer.otel]\ntype = 'otel'\ntransport = 'http'\nendpoint = '{url}'\n");
+    if let Ok(config) = Config::from_toml_str(&file) {
+        config.findings().iter().for_each(|finding| println!("finding: {finding}"));
+    }
     if let Ok(pem) = env::var(CA) {
         exporter = exporter.ca_pem(pem);
     }
@@ -94,9 +103,13 @@ fn export(exporter: Exporter) -> String {
         Err(error) => return format!("not started: {error}"),
     };
     println!("telemetry: {telemetry:?}");
-    telemetry.tracer("shop").span("checkout").end();
+    let spans: u64 = env::var(SPANS).map_or(1, |spans| spans.parse().unwrap());
+    for _ in 0..spans {
+        telemetry.tracer("shop").span("checkout").end();
+        let _ = telemetry.flush(PATIENCE);
+    }
     let ledger = telemetry.shutdown(PATIENCE);
-    if ledger.total().delivered == 1 { "delivered".to_owned() } else { ledger.to_string() }
+    if ledger.total().delivered == spans { "delivered".to_owned() } else { ledger.to_string() }
 }
 
 /// So that the parent can search it.
@@ -130,7 +143,8 @@ fn export_in_child(endpoint: &str, environment: &[(&str, &str)]) -> (String, Str
     (outcome.unwrap_or_else(|| panic!("no outcome: {printed}")).to_owned(), printed)
 }
 
-/// An HTTP proxy that leads every tunnel to one server, whatever its client asked for, and notes what it asked.
+/// An HTTP proxy that leads every tunnel and every request to one server, whatever its client asked for, and notes what
+/// it asked.
 struct TinyProxy {
     address: SocketAddr,
     /// The heads of all requests.
@@ -174,11 +188,17 @@ fn serve(mut client: TcpStream, server: SocketAddr, heads: &Mutex<Vec<String>>) 
         }
     }
     heads.lock().expect("nobody panics with it").push(head.clone());
-    if !head.starts_with("CONNECT ") {
+    if head.starts_with("CONNECT ") {
+        client.write_all(b"HTTP/1.1 200 Connected\r\n\r\n")?;
+        return tunnel::join(reader, server, b"");
+    }
+    if !head.starts_with("POST http://") {
         return client.write_all(b"HTTP/1.1 405 Method Not Allowed\r\ncontent-length: 0\r\n\r\n");
     }
-    client.write_all(b"HTTP/1.1 200 Connected\r\n\r\n")?;
-    tunnel::join(reader, server)
+    // as of a proxy, what is for itself is not sent on
+    let sent_on: String =
+        head.split_inclusive('\n').filter(|line| !line.to_ascii_lowercase().starts_with("proxy-")).collect();
+    tunnel::join(reader, server, sent_on.as_bytes())
 }
 
 /// A receiver and a proxy that leads to it.
@@ -196,20 +216,142 @@ fn http_proxy_is_obeyed_and_resolves_the_name() {
         assert_eq!(outcome, "delivered", "{name}: {printed}");
         let heads = proxy.heads();
         assert_eq!(heads.len(), 1, "{name}: {heads:?}");
-        assert!(heads[0].starts_with("CONNECT collector.invalid:4318 HTTP/1.1\r\n"), "{name}: {heads:?}");
-        assert!(!heads[0].contains("x-tenant"), "{name}: the proxy needs no header of ours: {heads:?}");
         assert_eq!(receiver.span_count(), 1, "{name}");
         assert_eq!(receiver.requests()[0].header("x-tenant"), Some("seven"), "{name}");
     }
 }
 
+/// Usual proxies open no tunnel to other ports than 443.
+#[test]
+fn plain_http_is_posted_to_the_proxy_in_absolute_form() {
+    for (endpoint, line, host) in [
+        (
+            "http://collector.test:4318",
+            "POST http://collector.test:4318/v1/traces HTTP/1.1",
+            "collector.test:4318",
+        ),
+        ("http://collector.test", "POST http://collector.test/v1/traces HTTP/1.1", "collector.test"),
+        (
+            "http://collector.test:4318/otlp?key=s3cret-of-the-query",
+            "POST http://collector.test:4318/otlp?key=s3cret-of-the-query HTTP/1.1",
+            "collector.test:4318",
+        ),
+    ] {
+        let (receiver, proxy) = receiver_behind_proxy();
+        let url = format!("http://shop:hunter2@{}", proxy.address);
+        let (outcome, printed) = export_in_child(endpoint, &[("HTTP_PROXY", &url)]);
+        assert!(outcome == "delivered" || endpoint.contains("otlp"), "{outcome}: {printed}");
+        let heads = proxy.heads();
+        let lines: Vec<&str> = heads[0].lines().collect();
+        assert_eq!(lines[0], line, "{printed}");
+        assert!(lines.contains(&"Proxy-Authorization: Basic c2hvcDpodW50ZXIy"), "{lines:?}");
+        let hosts: Vec<_> =
+            lines.iter().filter(|line| line.to_ascii_lowercase().starts_with("host:")).collect();
+        assert!(hosts.len() == 1 && hosts[0].ends_with(&format!(" {host}")), "{hosts:?}");
+        let seen = &receiver.requests()[0];
+        assert_eq!(seen.header("x-tenant"), Some("seven"));
+        assert!(!printed.contains("s3cret") && !printed.contains("hunter2"), "{printed}");
+    }
+}
+
+#[test]
+fn a_proxy_over_tls_is_given_plain_http_in_absolute_form() {
+    let (ca, receiver) = (TestCa::new(), Receiver::start().unwrap());
+    let proxy = TinyProxy::start(receiver.address());
+    let front = TlsFront::start(&ca.leaf("localhost"), proxy.address);
+    let environment = [("HTTP_PROXY", front.url()), (CA, ca.pem())];
+    let environment = environment.each_ref().map(|(name, value)| (*name, value.as_str()));
+    let (outcome, printed) = export_in_child("http://collector.test:4318", &environment);
+    assert_eq!(outcome, "delivered", "{printed}");
+    assert!(
+        proxy.heads()[0].starts_with("POST http://collector.test:4318/v1/traces "),
+        "{:?}",
+        proxy.heads()
+    );
+}
+
+/// Every request on a kept connection is in the form that the proxy needs, and nothing in a body is changed.
+#[test]
+fn a_connection_to_the_proxy_is_kept() {
+    let (receiver, proxy) = receiver_behind_proxy();
+    let environment = [("HTTP_PROXY", proxy.url()), (SPANS, "3".to_owned())];
+    let environment = environment.each_ref().map(|(name, value)| (*name, value.as_str()));
+    let (outcome, printed) = export_in_child("http://collector.test:4318", &environment);
+    assert_eq!(outcome, "delivered", "{printed}");
+    let requests = receiver.requests();
+    let seen: Vec<_> = requests.iter().map(|request| (request.connection, request.path.as_str())).collect();
+    assert_eq!(seen, [(1, "http://collector.test:4318/v1/traces"); 3]);
+    assert_eq!(receiver.span_count(), 3);
+    assert!(receiver.spans().iter().all(|span| span.span.name == "checkout"));
+}
+
+#[test]
+fn a_proxy_that_does_not_know_the_program_is_asked_again_later() {
+    let receiver = Receiver::start().unwrap();
+    receiver.script([standpipe::receiver::Answer::status(407)]);
+    let proxy = TinyProxy::start(receiver.address());
+    let (outcome, printed) = export_in_child("http://collector.test:4318", &[("HTTP_PROXY", &proxy.url())]);
+    assert_eq!(outcome, "delivered", "{printed}");
+    assert!(printed.contains("proxy: 407 Proxy Authentication Required"), "{printed}");
+
+    receiver.script([standpipe::receiver::Answer::status(407)]);
+    let environment = [(ONLY_ASKS, "yes"), ("HTTP_PROXY", &proxy.url())];
+    let (outcome, printed) = export_in_child("http://collector.test:4318", &environment);
+    assert!(outcome.contains("failed") && outcome.contains("407 Proxy Authentication Required"), "{printed}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn hosts_that_no_proxy_names_are_reached_directly() {
+    for no_proxy in ["10.0.0.0/8 collector.test", "a.example:80,collector.test:{port}", "x, .test"] {
+        let (receiver, proxy) = receiver_behind_proxy();
+        let port = receiver.address().port().to_string();
+        let no_proxy = no_proxy.replace("{port}", &port);
+        let environment = [("HTTP_PROXY", proxy.url()), ("NO_PROXY", no_proxy.clone())];
+        let environment = environment.each_ref().map(|(name, value)| (*name, value.as_str()));
+        let (outcome, printed) = export_in_child(&format!("http://collector.test:{port}"), &environment);
+        assert_eq!(outcome, "delivered", "{no_proxy}: {printed}");
+        assert_eq!(proxy.heads(), [""; 0], "{no_proxy}: the proxy was asked");
+        assert_eq!(receiver.span_count(), 1, "{no_proxy}");
+    }
+}
+
+#[test]
+fn loopback_is_reached_directly_whatever_the_proxy() {
+    for host in ["127.0.0.1", "localhost"] {
+        let (receiver, proxy) = receiver_behind_proxy();
+        let endpoint = format!("http://{host}:{}", receiver.address().port());
+        let (outcome, printed) = export_in_child(&endpoint, &[("ALL_PROXY", &proxy.url())]);
+        assert_eq!(outcome, "delivered", "{host}: {printed}");
+        assert_eq!(proxy.heads(), [""; 0], "{host}: the proxy was asked");
+        assert_eq!(receiver.span_count(), 1, "{host}");
+    }
+}
+
+#[test]
+fn an_entry_of_no_proxy_that_means_nothing_is_found() {
+    let (_receiver, proxy) = receiver_behind_proxy();
+    let environment = [("HTTP_PROXY", proxy.url()), ("NO_PROXY", "10.0.0.0/33,user:hunter2@a".to_owned())];
+    let environment = environment.each_ref().map(|(name, value)| (*name, value.as_str()));
+    let (outcome, printed) = export_in_child("http://collector.test:4318", &environment);
+    assert_eq!(outcome, "delivered", "{printed}");
+    assert!(
+        printed.contains("finding: warning: NO_PROXY: entry 1, \"10.0.0.0/33\", means no host"),
+        "{printed}"
+    );
+    assert!(printed.contains("finding: warning: NO_PROXY: entry 2 means no host"), "{printed}");
+    assert!(!printed.contains("hunter2"), "{printed}");
+}
+
+#[cfg(target_os = "linux")]
 #[test]
 fn http_proxy_is_ignored_where_a_request_can_set_it() {
     for method in ["GET", "POST", ""] {
         let (receiver, attacker) = receiver_behind_proxy();
         let environment = [("HTTP_PROXY", attacker.url()), ("REQUEST_METHOD", method.to_owned())];
         let environment = environment.each_ref().map(|(name, value)| (*name, value.as_str()));
-        let (outcome, printed) = export_in_child(&receiver.endpoint(), &environment);
+        let endpoint = format!("http://collector.test:{}", receiver.address().port());
+        let (outcome, printed) = export_in_child(&endpoint, &environment);
         assert_eq!(outcome, "delivered", "{method:?}: {printed}");
         assert_eq!(attacker.heads(), [""; 0], "{method:?}: the attacker was asked");
         assert_eq!(receiver.span_count(), 1);
@@ -227,6 +369,7 @@ fn the_variable_in_small_letters_is_obeyed_even_there() {
     assert_eq!(proxy.heads().len(), 1);
 }
 
+#[cfg(target_os = "linux")]
 #[test]
 fn proxies_that_are_switched_off_are_not_used() {
     for place in ["in code", "in a file"] {
@@ -235,20 +378,23 @@ fn proxies_that_are_switched_off_are_not_used() {
         let mut environment: Vec<(&str, &str)> =
             VARIABLES[..6].iter().map(|name| (*name, url.as_str())).collect();
         environment.push((SWITCHED_OFF, place));
-        let (outcome, printed) = export_in_child(&receiver.endpoint(), &environment);
+        let endpoint = format!("http://collector.test:{}", receiver.address().port());
+        let (outcome, printed) = export_in_child(&endpoint, &environment);
         assert_eq!(outcome, "delivered", "{place}: {printed}");
         assert_eq!(proxy.heads(), [""; 0], "{place}");
     }
 }
 
+#[cfg(target_os = "linux")]
 #[test]
 fn no_proxy_is_respected() {
     for (name, exceptions) in
-        [("NO_PROXY", "127.0.0.1"), ("no_proxy", "elsewhere.invalid, 127.0.0.1"), ("NO_PROXY", "*")]
+        [("NO_PROXY", "collector.test"), ("no_proxy", "elsewhere.invalid, collector.test"), ("NO_PROXY", "*")]
     {
         let (receiver, proxy) = receiver_behind_proxy();
+        let endpoint = format!("http://collector.test:{}", receiver.address().port());
         let (outcome, printed) =
-            export_in_child(&receiver.endpoint(), &[("HTTP_PROXY", &proxy.url()), (name, exceptions)]);
+            export_in_child(&endpoint, &[("HTTP_PROXY", &proxy.url()), (name, exceptions)]);
         assert_eq!(outcome, "delivered", "{exceptions}: {printed}");
         assert_eq!(proxy.heads(), [""; 0], "{exceptions}: the proxy was asked");
         assert_eq!(receiver.span_count(), 1);
@@ -258,11 +404,12 @@ fn no_proxy_is_respected() {
 #[test]
 fn hosts_that_no_proxy_does_not_name_go_through_the_proxy() {
     let (receiver, proxy) = receiver_behind_proxy();
-    let environment = [("HTTP_PROXY", proxy.url()), ("NO_PROXY", "elsewhere.invalid,127.0.0.11".to_owned())];
+    let environment = [("HTTP_PROXY", proxy.url()), ("NO_PROXY", "elsewhere.invalid,192.0.2.11".to_owned())];
     let environment = environment.each_ref().map(|(name, value)| (*name, value.as_str()));
-    let (outcome, printed) = export_in_child(&receiver.endpoint(), &environment);
+    let (outcome, printed) = export_in_child("http://192.0.2.1:4318", &environment);
     assert_eq!(outcome, "delivered", "{printed}");
-    assert!(proxy.heads()[0].starts_with(&format!("CONNECT {} ", receiver.address())), "{:?}", proxy.heads());
+    assert!(proxy.heads()[0].starts_with("POST http://192.0.2.1:4318/"), "{:?}", proxy.heads());
+    assert_eq!(receiver.span_count(), 1);
 }
 
 #[test]
@@ -308,7 +455,8 @@ fn a_proxys_password_reaches_the_proxy_and_is_shown_nowhere() {
 fn a_proxy_that_is_down_is_not_bypassed() {
     let receiver = Receiver::start().unwrap();
     let environment = [("HTTP_PROXY", "http://127.0.0.1:1"), (GIVES_UP_SOON, "1")];
-    let (outcome, printed) = export_in_child(&receiver.endpoint(), &environment);
+    let endpoint = format!("http://collector.test:{}", receiver.address().port());
+    let (outcome, printed) = export_in_child(&endpoint, &environment);
     assert!(outcome.contains("0 delivered"), "{outcome}: {printed}");
     assert_eq!(receiver.connection_count(), 0);
 }
@@ -317,7 +465,8 @@ fn a_proxy_that_is_down_is_not_bypassed() {
 fn a_proxy_that_cannot_be_used_is_an_error_at_start_and_is_not_bypassed() {
     let receiver = Receiver::start().unwrap();
     for address in ["socks5://shop:hunter2@127.0.0.1:1080", "http://", "gopher://hunter2@127.0.0.1"] {
-        let (outcome, printed) = export_in_child(&receiver.endpoint(), &[("ALL_PROXY", address)]);
+        let endpoint = format!("http://collector.test:{}", receiver.address().port());
+        let (outcome, printed) = export_in_child(&endpoint, &[("ALL_PROXY", address)]);
         assert!(outcome.starts_with("not started") && outcome.contains("ALL_PROXY"), "{printed}");
         assert!(!printed.contains("hunter2"), "{printed}");
     }
@@ -414,7 +563,7 @@ fn a_probe_tells_of_a_proxy_that_is_not_there_or_not_willing_without_its_passwor
     ] {
         let url = format!("http://shop:hunter2-the-second@{address}");
         let environment = [(ONLY_ASKS, "yes"), ("ALL_PROXY", url.as_str())];
-        let (outcome, printed) = export_in_child("http://collector.invalid:4318", &environment);
+        let (outcome, printed) = export_in_child("https://collector.invalid:4318", &environment);
         assert!(outcome.contains(&why), "{printed}");
         assert!(!outcome.contains("hunter2"), "{printed}");
     }

@@ -203,7 +203,11 @@ impl Compression {
 /// Whether proxies named by the environment are used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Proxy {
-    /// `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY` are obeyed, except under CGI (`REQUEST_METHOD` is set).
+    /// `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY` are obeyed; `HTTP_PROXY` not under CGI
+    /// (`REQUEST_METHOD` is set). Plain HTTP is posted to the proxy in absolute form; `https` and gRPC go by `CONNECT`.
+    ///
+    /// `NO_PROXY` is read as curl and Go read it: entries between commas or spaces, each a name with all below it, an
+    /// address, `host:port`, a network like `10.0.0.0/8` or `*`. Loopback is always reached directly.
     #[default]
     FromEnvironment,
     /// Always connect directly.

@@ -19,6 +19,7 @@ mod few;
 mod file;
 mod header;
 mod key;
+mod no_proxy;
 mod node;
 mod path;
 mod push;
@@ -47,6 +48,7 @@ pub use error::{ConfigError, Finding, FindingSeverity, Location};
 pub use exporter::Exporter;
 #[cfg(feature = "grpc")]
 pub(crate) use header::is_reserved_by_grpc;
+pub(crate) use no_proxy::NoProxy;
 pub(crate) use push::PushSettings;
 pub use push::{Histograms, Temporality};
 pub(crate) use route::RouteSettings;

@@ -6,6 +6,7 @@ use crate::config::HttpSettings;
 use crate::record::Signal;
 
 mod answer;
+mod base64;
 mod conceal;
 #[cfg(feature = "console")]
 mod console;

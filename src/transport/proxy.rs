@@ -2,7 +2,7 @@
 
 use ureq::ProxyProtocol;
 
-use crate::config::Proxy;
+use crate::config::{NoProxy, Proxy};
 
 /// The proxy for this URL. `HTTP_PROXY` is ignored under CGI, where a request's `Proxy:` header sets it.
 ///
@@ -28,7 +28,7 @@ pub(super) fn choose(
         return Ok(None);
     };
     let exceptions = set(&"no_proxy").or_else(|| set(&"NO_PROXY")).unwrap_or_default();
-    if exceptions.split(',').any(|exception| covers(exception.trim(), host(url))) {
+    if host_and_port(url).is_some_and(|(host, port)| NoProxy::parse(&exceptions).covers(host, port)) {
         return Ok(None);
     }
     match ureq::Proxy::new(&address) {
@@ -39,28 +39,15 @@ pub(super) fn choose(
     }
 }
 
-fn host(url: &str) -> &str {
-    let authority = url.split('/').nth(2).unwrap_or_default();
-    match authority.strip_prefix('[') {
-        Some(address) => address.split(']').next().unwrap_or_default(),
-        None => authority.split(':').next().unwrap_or_default(),
+/// Where a URL leads to; an IPv6 address is in its brackets.
+pub(super) fn host_and_port(url: &str) -> Option<(&str, u16)> {
+    let (scheme, rest) = url.split_once("://")?;
+    let authority = rest.split(['/', '?']).next()?;
+    let is_port = |(_, port): &(&str, &str)| port.bytes().all(|byte| byte.is_ascii_digit());
+    match authority.rsplit_once(':').filter(is_port) {
+        Some((host, port)) => Some((host, port.parse().ok()?)),
+        None => Some((authority, if scheme == "https" { 443 } else { 80 })),
     }
-}
-
-/// Whether an entry of `NO_PROXY` means this host: its name, a domain that it is in, or `*`.
-fn covers(exception: &str, host: &str) -> bool {
-    if exception == "*" {
-        return true;
-    }
-    let domain = exception.trim_start_matches('*').trim_start_matches('.');
-    let domain = domain.trim_start_matches('[').trim_end_matches(']');
-    let Some(start) = host.len().checked_sub(domain.len()).filter(|_| !domain.is_empty()) else {
-        return false;
-    };
-    // both are ASCII, or they do not match anyway
-    host.is_char_boundary(start)
-        && host[start..].eq_ignore_ascii_case(domain)
-        && (start == 0 || host[..start].ends_with('.'))
 }
 
 #[cfg(test)]
@@ -99,24 +86,23 @@ mod tests {
     }
 
     #[test]
-    fn hosts_in_no_proxy_are_reached_directly() {
+    fn hosts_in_no_proxy_are_reached_directly_and_so_is_loopback() {
         for (no_proxy, url, direct) in [
-            ("localhost, .internal", "http://localhost:4318/", true),
-            ("localhost, .internal", "http://otel.INTERNAL/", true),
-            ("localhost, .internal", "http://internal/", true),
-            ("localhost, .internal", "http://notinternal/", false),
-            ("example.com", "http://otel.example.com/", true),
-            ("*.example.com", "http://otel.example.com/", true),
-            ("otel.example.com", "http://example.com/", false),
-            ("*", "http://example.com/", true),
-            ("127.0.0.1,::1", "http://[::1]:4318/", true),
-            ("127.0.0.1,::1", "http://127.0.0.1:4318/", true),
-            (" ,,", "http://example.com/", false),
-            ("ä.example", "http://a.example/", false),
+            ("a.example, .internal", "http://otel.internal/", true),
+            ("a.example .internal", "https://a.example", true),
+            ("a.example:443", "https://a.example/", true),
+            ("a.example:443", "http://a.example:4318/", false),
+            ("10.0.0.0/8", "http://10.1.1.1:4318/v1/traces?a", true),
+            ("fd00::/8", "http://[fd00::1]:4318/", true),
+            ("fd00::/8", "http://[fe00::1]/", false),
+            ("", "http://localhost:4318/", true),
+            ("", "http://127.0.0.1:4318/", true),
+            ("", "http://[::1]/", true),
+            ("", "http://a.example/", false),
         ] {
-            let environment = [("http_proxy", "http://proxy:3128"), ("no_proxy", no_proxy)];
+            let all = [("all_proxy", "http://proxy:3128"), ("no_proxy", no_proxy)];
             let expected = if direct { Ok(None) } else { via("proxy") };
-            assert_eq!(chosen(url, &environment), expected, "{no_proxy} {url}");
+            assert_eq!(chosen(url, &all), expected, "{no_proxy} {url}");
         }
     }
 

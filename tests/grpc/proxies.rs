@@ -76,7 +76,7 @@ fn serve(
     if !answer.contains(" 200 ") {
         return Ok(());
     }
-    tunnel::join(reader, server)
+    tunnel::join(reader, server, b"")
 }
 
 #[test]

@@ -1,13 +1,19 @@
 //! A proxy's part in a connection that it was asked for.
 
-use std::io::{self, BufReader};
+use std::io::{self, BufReader, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::thread;
 
-/// Passes everything on between a client, whose request was read, and the server, until both have said all.
-pub(crate) fn join(mut from_client: BufReader<TcpStream>, server: SocketAddr) -> io::Result<()> {
+/// Passes everything on between a client, whose request was read, and the server, until both have said all. The server
+/// hears `first` before.
+pub(crate) fn join(
+    mut from_client: BufReader<TcpStream>,
+    server: SocketAddr,
+    first: &[u8],
+) -> io::Result<()> {
     let mut to_client = from_client.get_ref().try_clone()?;
     let mut upstream = TcpStream::connect(server)?;
+    upstream.write_all(first)?;
     let mut from_upstream = upstream.try_clone()?;
     let back = thread::spawn(move || {
         // an end is an end, in good order or not

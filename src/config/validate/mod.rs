@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::error::{ConfigError, Fault, Finding, FindingSeverity};
 use super::key::Key;
 use super::path::{quoted, unshown};
-use super::{Compression, Config, Exporter, Location, Transport, duration, header, size};
+use super::{Compression, Config, Exporter, Location, Transport, duration, header, no_proxy, size};
 
 /// The queue keeps its two counts in one word: 24 bits for records …
 pub(super) const QUEUE_RECORDS: RangeInclusive<u64> = 1..=(1 << 24) - 1;
@@ -49,6 +49,7 @@ pub(super) fn validate(
         findings.append(&mut found);
     }
     findings.extend(remarks::on_observation(&config));
+    findings.extend(no_proxy::findings(&config, |name| std::env::var(name).ok()));
     if config.disabled {
         // nothing of it will be started, so nothing of it is a reason for a program not to start
         findings

@@ -4,6 +4,9 @@
 mod tests;
 
 use super::super::answer::printable;
+use super::super::base64::DIGITS;
+#[cfg(any(test, feature = "receiver"))]
+pub(crate) use super::super::base64::encode as encode_base64;
 
 /// The text of a `grpc-message`, fit for a log line; what is not encoded as it should be stays as it is.
 pub(super) fn decode_percent(value: &[u8]) -> String {
@@ -29,8 +32,6 @@ fn hex(digit: u8) -> Option<u8> {
     char::from(digit).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
 }
 
-const BASE64: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-
 /// Padded or not, as binary metadata may be.
 pub(super) fn decode_base64(value: &[u8]) -> Option<Vec<u8>> {
     let end = value.iter().rposition(|byte| *byte != b'=').map_or(0, |last| last + 1);
@@ -38,7 +39,7 @@ pub(super) fn decode_base64(value: &[u8]) -> Option<Vec<u8>> {
     for group in value[..end].chunks(4) {
         let mut bits: u32 = 0;
         for byte in group {
-            let digit = BASE64.iter().position(|known| known == byte)?;
+            let digit = DIGITS.iter().position(|known| known == byte)?;
             bits = bits << 6 | digit as u32;
         }
         // four digits are three bytes, three are two, two are one
@@ -47,18 +48,4 @@ pub(super) fn decode_base64(value: &[u8]) -> Option<Vec<u8>> {
         bytes.extend_from_slice(&bits.to_be_bytes()[1..=count]);
     }
     Some(bytes)
-}
-
-/// Padded.
-pub(crate) fn encode_base64(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for group in bytes.chunks(3) {
-        let bits =
-            group.iter().fold(0u32, |bits, byte| bits << 8 | u32::from(*byte)) << (8 * (3 - group.len()));
-        for place in 0..4 {
-            let digit = BASE64[(bits >> (18 - 6 * place) & 63) as usize];
-            text.push(if place <= group.len() { char::from(digit) } else { '=' });
-        }
-    }
-    text
 }

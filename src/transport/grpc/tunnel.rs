@@ -7,7 +7,7 @@ use std::io::{self, ErrorKind, Read, Write};
 
 use ureq::{Proxy, ProxyProtocol};
 
-use super::metadata::encode_base64;
+use super::super::base64::basic_credentials;
 use crate::config::Secret;
 
 /// No proxy has more to say before it lets us through.
@@ -33,7 +33,7 @@ impl Tunnel {
         }
         let credentials = proxy.username().map(|user| {
             let password = proxy.password().unwrap_or_default();
-            [encode_base64(format!("{user}:{password}").as_bytes()), password.to_owned()].map(Secret::new)
+            [basic_credentials(user, password), password.to_owned()].map(Secret::new)
         });
         // an IPv6 address comes in brackets, which only URLs need
         let host = proxy.host().trim_start_matches('[').trim_end_matches(']').to_owned();

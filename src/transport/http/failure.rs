@@ -1,11 +1,19 @@
 //! What it means when no answer came.
 
-use super::printable;
+use ureq::http::Response;
+
+use super::{printable, status_text};
 use crate::transport::{Verdict, lower_first, tls};
 
 /// The time of an attempt is up.
 pub(super) fn late(url: &str) -> Verdict {
     Verdict::TryLater { after: None, reason: format!("post {url}: no answer in time") }
+}
+
+/// A proxy that makes our requests does not know us. Its settings may be mended meanwhile.
+pub(super) fn by_proxy(answer: &Response<ureq::Body>, url: &str) -> Verdict {
+    let reason = format!("post {url}: proxy: {}", status_text(answer.status()));
+    Verdict::TryLater { after: None, reason }
 }
 
 /// Trouble on the way is for trying again; trouble with certificates or with what speaks there is not.

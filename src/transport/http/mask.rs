@@ -1,24 +1,35 @@
 //! Keeps secrets out of the log and out of messages.
 //!
-//! ureq writes what it sends to the `log` crate, whoever listens there. So it is given stand-ins of the
-//! same length, and the true values are put in their place on the way from its buffer to the socket.
+//! ureq writes what it sends to the `log` crate, for every logger that listens. So it is given stand-ins, and the true
+//! values are put in their place on the way from its buffer to the socket.
 
 use std::fmt;
+use std::io;
 use std::iter;
 use std::sync::Arc;
 
 use ureq::Agent;
-use ureq::config::Config;
 use ureq::unversioned::transport::{Buffers, ConnectionDetails, Connector, NextTimeout, Transport};
 
-use super::socket::{self, Peer, Unresolved};
+use super::HttpPlan;
+use super::forward::Forward;
+use super::socket::{self, Unresolved};
+use crate::config::Secret;
 use crate::record::random;
 use crate::transport::conceal::conceal;
+
+/// How all our requests begin.
+const METHOD: &[u8] = b"POST ";
+/// More than a proxy usually needs.
+const ROOM_TO_GROW: usize = 256;
 
 /// What a request's head must not show before it is sent.
 #[derive(Clone, Default)]
 pub(super) struct Mask {
     hidden: Arc<Vec<Hidden>>,
+    /// What else a server or a proxy could repeat.
+    others: Arc<Vec<Secret>>,
+    forward: Option<Arc<Forward>>,
 }
 
 /// A secret that stands in a line of the head: behind `before`, up to a space or the line's end.
@@ -38,7 +49,7 @@ impl Mask {
 
     /// Notes a path with its query, and gives a path that ureq may see.
     pub(super) fn hide_target(&mut self, target: &str) -> String {
-        self.hide("POST ".to_owned(), '/', target)
+        self.hide(String::from_utf8_lossy(METHOD).into_owned(), '/', target)
     }
 
     fn hide(&mut self, before: String, first: char, value: &str) -> String {
@@ -49,24 +60,45 @@ impl Mask {
         stand_in
     }
 
-    /// Puts the secrets into a request's head.
-    fn lift(&self, output: &mut [u8]) {
-        if !output.starts_with(b"POST ") {
-            return;
+    /// Notes what a server or a proxy must not make us show.
+    pub(super) fn add_secrets(&mut self, secrets: Vec<Secret>) {
+        Arc::make_mut(&mut self.others).extend(secrets);
+    }
+
+    /// From now on requests are for a proxy that makes them itself.
+    pub(super) fn forward(&mut self, forward: Forward) {
+        self.forward = Some(Arc::new(forward));
+    }
+
+    /// A request's head as it is sent; `None` if this is none of a request that we make.
+    fn lift(&self, head: &[u8]) -> Option<Vec<u8>> {
+        if !head.starts_with(METHOD) {
+            return None;
         }
-        let end = find(output, b"\r\n\r\n").unwrap_or(output.len());
+        let mut lifted = Vec::with_capacity(head.len() + ROOM_TO_GROW);
         // each is lifted once, in order: short values of one name may have the same stand-in
         let mut waiting: Vec<&Hidden> = self.hidden.iter().collect();
-        for line in output[..end].split_mut(|byte| *byte == b'\n') {
-            if let Some(index) = waiting.iter().position(|hidden| hidden.is_in(line)) {
-                waiting.remove(index).lift(line);
-            }
+        for line in head.split_inclusive(|byte| *byte == b'\n') {
+            let is_first = lifted.is_empty();
+            let (name, rest) = match waiting.iter().position(|hidden| hidden.is_in(line)) {
+                Some(index) => waiting.remove(index).split(line),
+                None if is_first => (METHOD, (&[][..], &line[METHOD.len()..])),
+                None => (&[][..], (&[][..], line)),
+            };
+            let forward = self.forward.as_ref().filter(|_| is_first);
+            lifted.extend_from_slice(name);
+            lifted.extend_from_slice(forward.map_or("", |forward| forward.origin()).as_bytes());
+            lifted.extend_from_slice(rest.0);
+            lifted.extend_from_slice(rest.1);
+            lifted.extend_from_slice(forward.map_or("", |forward| forward.line()).as_bytes());
         }
+        Some(lifted)
     }
 
     /// The text without the secrets, which a server may have repeated.
     pub(super) fn conceal(&self, text: String) -> String {
-        conceal(text, self.hidden.iter().map(|hidden| hidden.value.as_str()))
+        let of_requests = self.hidden.iter().map(|hidden| hidden.value.as_str());
+        conceal(text, of_requests.chain(self.others.iter().map(Secret::expose)))
     }
 }
 
@@ -77,9 +109,10 @@ impl Hidden {
         after.is_some_and(|after| after.is_empty() || after[0] == b'\r' || after[0] == b' ')
     }
 
-    fn lift(&self, line: &mut [u8]) {
-        let start = self.before.len();
-        line[start..start + self.value.len()].copy_from_slice(self.value.as_bytes());
+    /// The line with the value: what stands before it, and the value with what stands behind it.
+    fn split<'a>(&'a self, line: &'a [u8]) -> (&'a [u8], (&'a [u8], &'a [u8])) {
+        let behind = &line[self.before.len() + self.stand_in.len()..];
+        (self.before.as_bytes(), (self.value.as_bytes(), behind))
     }
 }
 
@@ -89,13 +122,12 @@ impl fmt::Debug for Mask {
     }
 }
 
-fn find(text: &[u8], part: &[u8]) -> Option<usize> {
-    text.windows(part.len()).position(|window| window == part)
-}
-
 /// An agent that sends what the mask hides.
-pub(super) fn agent(config: Config, mask: Mask, peer: impl Peer) -> Agent {
-    Agent::with_parts(config, socket::connector(peer).chain(mask), Unresolved)
+pub(super) fn agent(plan: &HttpPlan) -> Agent {
+    let connector = socket::plain_connector(plan.lookup());
+    #[cfg(feature = "tls")]
+    let connector = connector.chain(super::tls::connector(plan));
+    Agent::with_parts(plan.config.clone(), connector.chain(plan.mask.clone()), Unresolved)
 }
 
 impl<In: Transport> Connector<In> for Mask {
@@ -106,7 +138,7 @@ impl<In: Transport> Connector<In> for Mask {
         _: &ConnectionDetails<'_>,
         chained: Option<In>,
     ) -> Result<Option<Self::Out>, ureq::Error> {
-        Ok(chained.map(|inner| Unmasked { inner, mask: self.clone() }))
+        Ok(chained.map(|inner| Unmasked { inner, mask: self.clone(), is_head_due: true }))
     }
 }
 
@@ -114,6 +146,8 @@ impl<In: Transport> Connector<In> for Mask {
 pub(super) struct Unmasked<In> {
     inner: In,
     mask: Mask,
+    /// Whether the next write begins with a head: nothing in a body is taken for one.
+    is_head_due: bool,
 }
 
 impl<In: Transport> Transport for Unmasked<In> {
@@ -122,11 +156,19 @@ impl<In: Transport> Transport for Unmasked<In> {
     }
 
     fn transmit_output(&mut self, amount: usize, timeout: NextTimeout) -> Result<(), ureq::Error> {
-        self.mask.lift(&mut self.inner.buffers().output()[..amount]);
-        self.inner.transmit_output(amount, timeout)
+        let is_head = std::mem::replace(&mut self.is_head_due, false);
+        let output = self.inner.buffers().output();
+        let Some(lifted) = is_head.then(|| self.mask.lift(&output[..amount])).flatten() else {
+            return self.inner.transmit_output(amount, timeout);
+        };
+        let room = output.get_mut(..lifted.len());
+        room.ok_or_else(|| io::Error::other("the head of the request is too long"))?.copy_from_slice(&lifted);
+        self.inner.transmit_output(lifted.len(), timeout)
     }
 
     fn await_input(&mut self, timeout: NextTimeout) -> Result<bool, ureq::Error> {
+        // what is sent after an answer is a request
+        self.is_head_due = true;
         self.inner.await_input(timeout)
     }
 
@@ -144,9 +186,8 @@ mod tests {
     use super::*;
 
     fn lifted(mask: &Mask, request: String) -> String {
-        let mut output = request.into_bytes();
-        mask.lift(&mut output);
-        String::from_utf8(output).unwrap()
+        let lifted = mask.lift(request.as_bytes()).unwrap_or(request.into_bytes());
+        String::from_utf8(lifted).unwrap()
     }
 
     #[test]
@@ -154,11 +195,24 @@ mod tests {
         let mut mask = Mask::default();
         let masked = mask.hide_header("authorization", "Bearer s3cret");
         assert_eq!(masked.len(), "Bearer s3cret".len());
-        let request =
-            format!("POST / HTTP/1.1\r\nauthorization: {masked}\r\n\r\nauthorization: {masked}\r\n");
-        let expected =
-            format!("POST / HTTP/1.1\r\nauthorization: Bearer s3cret\r\n\r\nauthorization: {masked}\r\n");
+        let request = format!("POST / HTTP/1.1\r\nauthorization: {masked}\r\nx: {masked}\r\n\r\n");
+        let expected = format!("POST / HTTP/1.1\r\nauthorization: Bearer s3cret\r\nx: {masked}\r\n\r\n");
         assert_eq!(lifted(&mask, request), expected);
+    }
+
+    #[test]
+    fn a_proxy_is_given_the_whole_url_and_who_asks() {
+        let proxy = ureq::Proxy::new("http://shop:hunter2@proxy:3128").unwrap();
+        let credentials = "Proxy-Authorization: Basic c2hvcDpodW50ZXIy\r\n";
+        for target in ["/v1/traces", "/v1/traces?key=s3cret"] {
+            let url = format!("http://collector:4318{target}");
+            let mut mask = Mask::default();
+            mask.forward(Forward::new(&proxy, &url));
+            let seen = if target.contains('?') { mask.hide_target(target) } else { target.to_owned() };
+            let request = format!("POST {seen} HTTP/1.1\r\nhost: collector:4318\r\n\r\n");
+            let expected = format!("POST {url} HTTP/1.1\r\n{credentials}host: collector:4318\r\n\r\n");
+            assert_eq!(lifted(&mask, request), expected);
+        }
     }
 
     #[test]

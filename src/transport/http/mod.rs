@@ -1,6 +1,7 @@
 //! OTLP over HTTP/1.1, by ureq.
 
 mod failure;
+mod forward;
 #[cfg(feature = "probe")]
 mod journal;
 mod mask;
@@ -17,9 +18,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
 
+#[cfg(feature = "tls")]
+use ureq::http::Uri;
 use ureq::http::{HeaderName, HeaderValue, Response, StatusCode, header};
-use ureq::{Agent, SendBody};
+use ureq::{Agent, ProxyProtocol, SendBody};
 
+use self::forward::Forward;
 use self::mask::Mask;
 use self::pieces::Pieces;
 #[cfg(feature = "probe")]
@@ -29,7 +33,7 @@ use super::gzip::compress;
 use super::http_status::Meaning;
 use super::lookup::Lookup;
 use super::{Payload, Transport, Verdict, check_header_bytes, proxy, retry_after};
-use crate::config::{Compression, HttpSettings};
+use crate::config::{self, Compression, HttpSettings};
 use crate::fork::first_use;
 use crate::record::Signal;
 
@@ -49,6 +53,8 @@ pub(crate) struct HttpPlan {
     config: ureq::config::Config,
     /// Host and port of the server, or of the proxy in front of it.
     peer: (String, u16),
+    /// A proxy that makes the requests itself; one that only leads to the server is in `config`.
+    forwarded: Option<ureq::Proxy>,
     urls: [Url; Signal::COUNT],
     headers: Vec<(HeaderName, HeaderValue)>,
     mask: Mask,
@@ -74,9 +80,24 @@ impl HttpPlan {
         let urls = Signal::ALL.map(|signal| url(settings, signal, &mut mask));
         let proxy = proxy::choose(settings.proxy, &urls[0].masked, |name| std::env::var(name).ok())?;
         let peer = match &proxy {
-            Some(proxy) => (proxy.host().to_owned(), proxy.port()),
-            None => host_and_port(&urls[0].masked).ok_or("the endpoint cannot be read")?,
+            Some(proxy) => {
+                mask.add_secrets(forward::secrets(proxy));
+                (proxy.host().to_owned(), proxy.port())
+            }
+            None => {
+                let (host, port) =
+                    proxy::host_and_port(&urls[0].masked).ok_or("the endpoint cannot be read")?;
+                (host.to_owned(), port)
+            }
         };
+        // over a tunnel HTTP/2 can follow, which has no other way through a proxy
+        let is_forwarded =
+            settings.transport == config::Transport::Http && urls[0].masked.starts_with("http:");
+        let (forwarded, tunnelled) = if is_forwarded { (proxy, None) } else { (None, proxy) };
+        if let Some(proxy) = &forwarded {
+            check_tls_to(proxy)?;
+            mask.forward(Forward::new(proxy, &urls[0].masked));
+        }
         let config = Agent::config_builder()
             .user_agent(settings.full_user_agent())
             .accept(PROTOBUF)
@@ -87,7 +108,7 @@ impl HttpPlan {
             // a redirect would carry telemetry and credentials to wherever it points
             .max_redirects(0)
             .max_redirects_will_error(false)
-            .proxy(proxy)
+            .proxy(tunnelled)
             .max_idle_connections(1)
             .max_idle_connections_per_host(1)
             .max_idle_age(IDLE_AGE)
@@ -98,13 +119,33 @@ impl HttpPlan {
         #[cfg(feature = "tls")]
         let config = config.tls_config(tls::config(&settings.tls)?);
         let headers = headers(settings, &mut mask)?;
-        Ok(Self { config: config.build(), peer, urls, headers, mask, compression: settings.compression })
+        Ok(Self {
+            config: config.build(),
+            peer,
+            forwarded,
+            urls,
+            headers,
+            mask,
+            compression: settings.compression,
+        })
     }
 
     /// A transport of its own; no connection is made yet.
     pub(crate) fn open(&self) -> Http {
-        let agent = mask::agent(self.config.clone(), self.mask.clone(), self.lookup());
+        let agent = mask::agent(self);
         Http { plan: self.clone(), agent, compressed: Vec::new(), is_interrupted: Arc::default() }
+    }
+
+    /// Whether it is the proxy that does not take a request, rather than the server.
+    fn is_refused_by_proxy(&self, answer: &Response<ureq::Body>) -> bool {
+        self.forwarded.is_some() && answer.status() == StatusCode::PROXY_AUTHENTICATION_REQUIRED
+    }
+
+    /// What TLS is spoken with if not with the server: a proxy that makes the requests itself.
+    #[cfg(feature = "tls")]
+    fn tls_peer(&self) -> Option<Uri> {
+        let proxy = self.forwarded.as_ref()?;
+        (proxy.protocol() == ProxyProtocol::Https).then(|| proxy.uri().clone())
     }
 
     /// Finds the peer for one agent of one process.
@@ -114,13 +155,15 @@ impl HttpPlan {
     }
 }
 
-fn host_and_port(url: &str) -> Option<(String, u16)> {
-    let (scheme, rest) = url.split_once("://")?;
-    let authority = rest.split(['/', '?']).next()?;
-    let ends_in_port = |(_, port): &(&str, &str)| port.bytes().all(|byte| byte.is_ascii_digit());
-    match authority.rsplit_once(':').filter(ends_in_port) {
-        Some((host, port)) => Some((host.to_owned(), port.parse().ok()?)),
-        None => Some((authority.to_owned(), if scheme == "https" { 443 } else { 80 })),
+/// # Errors
+/// When the proxy wants TLS, and this build has none.
+fn check_tls_to(proxy: &ureq::Proxy) -> Result<(), String> {
+    match proxy.protocol() {
+        ProxyProtocol::Https if !cfg!(feature = "tls") => {
+            Err("this build cannot speak to an https proxy; build standpipe with its feature \"tls\""
+                .to_owned())
+        }
+        _ => Ok(()),
     }
 }
 
@@ -190,6 +233,7 @@ impl Transport for Http {
         let answer = self.post(payload, left);
         let url = &self.plan.urls[payload.signal as usize];
         let verdict = match answer {
+            Ok(answer) if self.plan.is_refused_by_proxy(&answer) => failure::by_proxy(&answer, &url.shown),
             Ok(answer) => judge(answer, &url.shown),
             // what breaks because it was broken off from here is not the server's doing
             Err(_) if self.is_interrupted.load(Ordering::Relaxed) => failure::late(&url.shown),

@@ -27,14 +27,6 @@ use crate::transport::lookup::Lookup;
 /// A connection through a proxy.
 type Tunnel = Either<(), Box<dyn Transport>>;
 
-/// Connections by way of a proxy or directly, with TLS if the URL asks for it and the build has it.
-pub(super) fn connector(peer: impl Peer) -> impl Connector<(), Out = impl Transport> {
-    let connector = plain_connector(peer);
-    #[cfg(feature = "tls")]
-    let connector = connector.chain(ureq::unversioned::transport::RustlsConnector::default());
-    connector
-}
-
 /// Connections by way of a proxy or directly, before any TLS.
 pub(super) fn plain_connector(peer: impl Peer) -> impl Connector<(), Out = Either<Tunnel, Socket>> {
     ().chain(ConnectProxyConnector::default()).chain(SocketConnector { peer })

@@ -89,7 +89,8 @@ impl HttpPlan {
 
     /// Where the connection goes if not to the server: host and port of the proxy.
     pub(crate) fn proxy(&self) -> Option<String> {
-        self.config.proxy().map(|proxy| format!("{}:{}", proxy.host(), proxy.port()))
+        let proxy = self.forwarded.as_ref().or(self.config.proxy());
+        proxy.map(|proxy| format!("{}:{}", proxy.host(), proxy.port()))
     }
 
     fn attempt(&self, signal: Signal, deadline: Instant, goes_on: bool) -> Trial {
@@ -103,6 +104,9 @@ impl HttpPlan {
             false => http.post(&Payload { signal, body: &[] }, left),
         };
         let end = match answer {
+            Ok(answer) if self.is_refused_by_proxy(&answer) => {
+                End::Failed(Failure::Proxy(status_text(answer.status())))
+            }
             Ok(answer) => End::Answered(reply(answer, &self.mask)),
             Err(ureq::Error::ConnectionFailed) if !goes_on && journal.read().connected.is_some() => {
                 End::Connected
@@ -118,7 +122,7 @@ fn agent(plan: &HttpPlan, journal: &Journal, goes_on: bool) -> Agent {
     let peer = NotedPeer { journal: journal.clone(), peer: plan.lookup() };
     let connector = socket::plain_connector(peer).chain(NoteConnection(journal.clone()));
     #[cfg(feature = "tls")]
-    let connector = connector.chain(ureq::unversioned::transport::RustlsConnector::default());
+    let connector = connector.chain(super::tls::connector(plan));
     let connector = connector.chain(NoteTls { journal: journal.clone(), goes_on }).chain(plan.mask.clone());
     Agent::with_parts(plan.config.clone(), connector, Unresolved)
 }

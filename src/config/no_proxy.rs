@@ -1,0 +1,277 @@
+//! `NO_PROXY`: what is reached directly although there is a proxy, as curl and Go understand it.
+
+use std::net::IpAddr;
+
+use super::error::{Fault, Finding, FindingSeverity};
+use super::{Config, Proxy};
+
+/// An entry longer than this is not repeated in a message.
+const LONGEST_SHOWN: usize = 64;
+/// What names a proxy, for plain HTTP or for https.
+const PROXIES: [&str; 6] =
+    ["https_proxy", "HTTPS_PROXY", "http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"];
+
+/// Entries that mean something.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct NoProxy {
+    entries: Vec<Entry>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Entry {
+    Everything,
+    /// The domain and all names in it, or an address; at one port if it names one.
+    Host {
+        host: Host,
+        port: Option<u16>,
+    },
+    /// All addresses that begin with as many bits of this one.
+    Network {
+        address: IpAddr,
+        bits: u8,
+    },
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Host {
+    Address(IpAddr),
+    /// In lower case, without dots at its ends.
+    Name(String),
+}
+
+impl NoProxy {
+    /// Entries stand between commas or white space. What means nothing is left out.
+    pub(crate) fn parse(text: &str) -> Self {
+        Self { entries: words(text).filter_map(Entry::parse).collect() }
+    }
+
+    /// Whether a host is reached directly. Loopback always is: what a proxy calls so is another machine.
+    pub(crate) fn covers(&self, host: &str, port: u16) -> bool {
+        let host = Host::parse(host);
+        host.is_loopback() || self.entries.iter().any(|entry| entry.covers(&host, port))
+    }
+}
+
+/// What the environment's `NO_PROXY` says that means nothing, if it matters to this configuration.
+pub(super) fn findings(config: &Config, variable: impl Fn(&str) -> Option<String>) -> Vec<Finding> {
+    let asks = |exporter: &super::Exporter| {
+        exporter.http.transport.connects() && exporter.http.proxy == Proxy::FromEnvironment
+    };
+    let set = |name: &str| variable(name).filter(|value| !value.is_empty());
+    if !config.exporters.iter().any(asks) || PROXIES.iter().all(|name| set(name).is_none()) {
+        return Vec::new();
+    }
+    let Some((name, text)) = ["no_proxy", "NO_PROXY"].iter().find_map(|name| Some((*name, set(name)?)))
+    else {
+        return Vec::new();
+    };
+    let odd = words(&text).enumerate().filter(|(_, word)| Entry::parse(word).is_none());
+    odd.map(|(index, word)| fault(index + 1, word).found(FindingSeverity::Warning, None, name)).collect()
+}
+
+fn fault(number: usize, word: &str) -> Fault {
+    // a value that was put here by mistake may be a secret
+    let is_harmless = |c: char| c.is_ascii_alphanumeric() || ".:*/[]_-".contains(c);
+    let is_shown = word.len() <= LONGEST_SHOWN && word.chars().all(is_harmless) && !word.contains("--");
+    let what = match is_shown {
+        true => format!("entry {number}, {word:?}, means no host"),
+        false => format!("entry {number} means no host"),
+    };
+    Fault::new(what, "write names, addresses or networks, like example.com, 10.0.0.1:4318, 10.0.0.0/8")
+}
+
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|c: char| c == ',' || c.is_whitespace()).filter(|word| !word.is_empty())
+}
+
+impl Entry {
+    fn parse(word: &str) -> Option<Self> {
+        if word == "*" {
+            return Some(Self::Everything);
+        }
+        if let Some((address, bits)) = word.split_once('/') {
+            let address: IpAddr = unbracketed(address).parse().ok()?;
+            let most = if address.is_ipv4() { 32 } else { 128 };
+            let bits = number(bits).filter(|bits| *bits <= most)?;
+            return Some(Self::Network { address, bits: u8::try_from(bits).ok()? });
+        }
+        if let Ok(address) = unbracketed(word).parse() {
+            return Some(Self::Host { host: Host::Address(address), port: None });
+        }
+        let (host, port) = match word.rsplit_once(':') {
+            Some((host, port)) => (host, Some(number(port).filter(|port| *port > 0)?)),
+            None => (word, None),
+        };
+        let host = match Host::parse(host.strip_prefix('*').unwrap_or(host)) {
+            Host::Name(name) if !is_name(&name) => return None,
+            host => host,
+        };
+        Some(Self::Host { host, port })
+    }
+
+    fn covers(&self, wanted: &Host, wanted_port: u16) -> bool {
+        match (self, wanted) {
+            (Self::Everything, _) => true,
+            (Self::Host { port: Some(port), .. }, _) if *port != wanted_port => false,
+            (Self::Host { host: Host::Name(domain), .. }, Host::Name(name)) => {
+                let before = name.strip_suffix(domain.as_str());
+                before.is_some_and(|before| before.is_empty() || before.ends_with('.'))
+            }
+            (Self::Host { host, .. }, wanted) => host == wanted,
+            (Self::Network { address, bits }, Host::Address(wanted)) => is_within(*wanted, *address, *bits),
+            (Self::Network { .. }, Host::Name(_)) => false,
+        }
+    }
+}
+
+impl Host {
+    /// Of a URL, too: an IPv6 address may be in brackets.
+    fn parse(text: &str) -> Self {
+        match unbracketed(text).parse::<IpAddr>() {
+            Ok(address) => Self::Address(address.to_canonical()),
+            Err(_) => Self::Name(text.trim_start_matches('.').trim_end_matches('.').to_ascii_lowercase()),
+        }
+    }
+
+    fn is_loopback(&self) -> bool {
+        match self {
+            Self::Address(address) => address.is_loopback(),
+            Self::Name(name) => name == "localhost" || name.ends_with(".localhost"),
+        }
+    }
+}
+
+fn unbracketed(text: &str) -> &str {
+    text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(text)
+}
+
+/// Digits only: `+1` is a number to the standard library.
+fn number(text: &str) -> Option<u16> {
+    text.parse().ok().filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+fn is_name(text: &str) -> bool {
+    let is_label = |label: &str| {
+        let is_part = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+        !label.is_empty() && label.len() <= 63 && label.bytes().all(is_part)
+    };
+    text.len() <= 253 && text.split('.').all(is_label)
+}
+
+fn is_within(address: IpAddr, network: IpAddr, bits: u8) -> bool {
+    let is_same =
+        |difference: u128, most: u32| difference.checked_shr(most - u32::from(bits)).unwrap_or_default() == 0;
+    match (address, network.to_canonical()) {
+        (IpAddr::V4(address), IpAddr::V4(network)) if bits <= 32 => {
+            is_same(u128::from(address.to_bits() ^ network.to_bits()), 32)
+        }
+        (IpAddr::V6(address), IpAddr::V6(network)) => is_same(address.to_bits() ^ network.to_bits(), 128),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Exporter;
+
+    #[test]
+    fn hosts_are_meant_as_curl_and_go_mean_them() {
+        for (text, host, port, is_covered) in [
+            ("collector, .internal", "collector", 4318, true),
+            ("collector, .internal", "otel.INTERNAL", 80, true),
+            ("collector, .internal", "internal", 80, true),
+            ("collector, .internal", "notinternal", 80, false),
+            ("a.example b.example\tc.example", "b.example", 80, true),
+            ("a.example b.example\tc.example", "c.example.", 80, true),
+            ("example.com", "otel.example.com", 80, true),
+            ("EXAMPLE.com.", "otel.example.com", 80, true),
+            ("*.example.com", "otel.example.com", 80, true),
+            ("otel.example.com", "example.com", 80, false),
+            ("*", "example.com", 80, true),
+            ("example.com:4318", "otel.example.com", 4318, true),
+            ("example.com:4318", "otel.example.com", 4317, false),
+            ("10.1.2.3", "10.1.2.3", 80, true),
+            ("10.1.2.3:4318", "10.1.2.3", 4318, true),
+            ("10.1.2.3:4318", "10.1.2.3", 80, false),
+            ("10.1.2.3", "10.1.2.33", 80, false),
+            ("fd00::1", "[fd00::1]", 80, true),
+            ("[fd00::1]:4318", "[fd00:0::1]", 4318, true),
+            ("[fd00::1]:4318", "fd00::1", 80, false),
+            ("10.0.0.0/8", "10.200.1.1", 80, true),
+            ("10.0.0.0/8", "11.0.0.1", 80, false),
+            ("10.0.0.0/8", "::ffff:10.0.0.1", 80, true),
+            ("192.168.4.0/22", "192.168.7.255", 80, true),
+            ("192.168.4.0/22", "192.168.8.0", 80, false),
+            ("10.0.0.1/32", "10.0.0.1", 80, true),
+            ("0.0.0.0/0", "203.0.113.9", 80, true),
+            ("0.0.0.0/0", "fd00::1", 80, false),
+            ("fd00::/8", "fd12::1", 80, true),
+            ("fd00::/8", "fe00::1", 80, false),
+            ("::/0", "fe00::1", 80, true),
+            ("10.0.0.0/8", "ten.example", 80, false),
+            ("10.0.0.0/33,http://a.example", "10.0.0.1", 80, false),
+            (" ,,", "example.com", 80, false),
+            ("ä.example", "a.example", 80, false),
+        ] {
+            assert_eq!(NoProxy::parse(text).covers(host, port), is_covered, "{text} {host}:{port}");
+        }
+    }
+
+    #[test]
+    fn loopback_is_covered_whatever_is_said() {
+        for host in [
+            "localhost",
+            "LOCALHOST.",
+            "otel.localhost",
+            "127.0.0.1",
+            "127.9.9.9",
+            "[::1]",
+            "::ffff:127.0.0.1",
+        ] {
+            assert!(NoProxy::parse("").covers(host, 4318), "{host}");
+        }
+        for host in ["localhost.example.com", "notlocalhost", "128.0.0.1", "::2"] {
+            assert!(!NoProxy::parse("").covers(host, 4318), "{host}");
+        }
+    }
+
+    fn found(environment: &[(&str, &str)], exporter: Exporter) -> Vec<String> {
+        let variable = |name: &str| {
+            environment.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
+        };
+        findings(&Config::new().exporter(exporter), variable).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn an_entry_that_means_nothing_is_found() {
+        let exporter = || Exporter::http("http://collector:4318");
+        let fix = "write names, addresses or networks, like example.com, 10.0.0.1:4318, 10.0.0.0/8";
+        let proxy = ("HTTP_PROXY", "http://proxy:3128");
+        for (text, what) in [
+            ("a.example,10.0.0.0/33", "entry 2, \"10.0.0.0/33\", means no host"),
+            ("http://a.example", "entry 1, \"http://a.example\", means no host"),
+            ("a.example:port", "entry 1, \"a.example:port\", means no host"),
+            ("a.example:+1", "entry 1 means no host"),
+            ("10.*", "entry 1, \"10.*\", means no host"),
+            ("a;b", "entry 1 means no host"),
+            ("user:s3cret@a.example", "entry 1 means no host"),
+        ] {
+            assert_eq!(
+                found(&[proxy, ("NO_PROXY", text)], exporter()),
+                [format!("warning: NO_PROXY: {what}; {fix}")]
+            );
+            assert_eq!(found(&[("NO_PROXY", text)], exporter()), [""; 0], "there is no proxy");
+            assert_eq!(found(&[proxy, ("NO_PROXY", text)], exporter().proxy(Proxy::Off)), [""; 0]);
+        }
+        assert_eq!(found(&[proxy, ("no_proxy", "*, .a.example 10.0.0.0/8")], exporter()), [""; 0]);
+    }
+
+    #[test]
+    fn a_key_put_there_by_mistake_is_not_shown() {
+        let pem = "-----BEGIN PRIVATE KEY-----\nMIIEvQ+IBADANBg/kqhkiG9w0BAQ==\n-----END PRIVATE KEY-----";
+        let told =
+            found(&[("ALL_PROXY", "http://proxy"), ("NO_PROXY", pem)], Exporter::http("http://a")).concat();
+        assert!(!told.is_empty() && !told.contains("MIIE") && !told.contains("BEGIN"), "{told}");
+    }
+}
