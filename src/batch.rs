@@ -1,5 +1,6 @@
 //! Pure: which records make the next request, and its bytes.
 
+mod limit;
 mod plan;
 
 use std::collections::VecDeque;
@@ -8,7 +9,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::config::BatchSettings;
-use crate::record::{Chunk, Scope, Signal, field_len, frames, records_in};
+use crate::record::{Chunk, Run, Scope, Signal, field_len, frames, records_in};
+pub(crate) use limit::RequestLimit;
 use plan::Plan;
 
 /// Tag of `resource_spans` in a request, and of `scope_spans` in a resource; all signals alike.
@@ -17,7 +19,7 @@ const SCOPE_RECORDS: u8 = 0x12;
 /// A tag and the longest length that a body below 4 GiB can have.
 const LONGEST_HEADER: usize = 6;
 
-/// Records that left the queue and wait for their turn in a request.
+/// Records of one signal that left the queue and wait for their turn in a request.
 #[derive(Debug, Default)]
 pub(crate) struct Backlog {
     chunks: VecDeque<Box<Chunk>>,
@@ -31,7 +33,6 @@ pub(crate) enum Next {
     Batch(Batch),
     /// What no request can hold: one record, or a metric with its points.
     TooLarge {
-        signal: Signal,
         records: u64,
         bytes: usize,
     },
@@ -92,45 +93,38 @@ impl Backlog {
         self.chunks.is_empty() && self.snapshot.is_empty()
     }
 
-    /// Bytes of the records that are there.
-    pub(crate) fn bytes(&self) -> usize {
-        let chunks = self.snapshot.iter().chain(&self.chunks);
-        chunks.flat_map(|chunk| chunk.runs()).map(|run| run.end - run.start).sum()
-    }
-
-    /// Forgets everything; says what that was, by signal, records and bytes.
-    pub(crate) fn write_off(&mut self) -> Vec<(Signal, u64, usize)> {
+    /// Forgets everything; says what that was, in records and bytes.
+    pub(crate) fn write_off(&mut self) -> Vec<(u64, usize)> {
         self.snapshot.drain(..).chain(self.chunks.drain(..)).map(|chunk| contents(&chunk)).collect()
     }
 
     /// The same for what the worker has collected itself.
-    pub(crate) fn write_off_snapshot(&mut self) -> Vec<(Signal, u64, usize)> {
+    pub(crate) fn write_off_snapshot(&mut self) -> Vec<(u64, usize)> {
         self.snapshot.drain(..).map(|chunk| contents(&chunk)).collect()
     }
 
-    /// Takes as many records of one signal as one request may hold, up to `usual_bytes` unless a single one is larger.
+    /// Takes as many records as one request may hold, up to `usual_bytes` of records and `most_bytes` of the request,
+    /// unless a single one is larger.
     pub(crate) fn next(
         &mut self,
         settings: &BatchSettings,
         usual_bytes: usize,
+        most_bytes: usize,
         resource: &[u8],
     ) -> Option<Next> {
         // what is queued while metrics are collected comes after them, as it is newer
         let is_snapshot = !self.snapshot.is_empty();
         let chunks = if is_snapshot { &mut self.snapshot } else { &mut self.chunks };
         let signal = chunks.front()?.signal();
-        let mut plan = Plan::new(settings, usual_bytes, resource);
-        let (mut taken, mut at) = (VecDeque::new(), 0);
-        while let Some(chunk) = chunks.get_mut(at) {
-            // chunks of other signals are passed over: a program that logs in its spans fills both in turn
-            if chunk.signal() != signal {
-                at += 1;
-            } else if plan.take(taken.len(), chunk) {
-                taken.extend(chunks.remove(at));
-            } else {
-                taken.extend(plan.copy_part(taken.len(), chunk));
+        let mut plan = Plan::new(settings, usual_bytes, most_bytes, resource);
+        let mut taken = VecDeque::new();
+        while let Some(mut chunk) = chunks.pop_front() {
+            if !plan.take(taken.len(), &mut chunk) {
+                taken.extend(plan.copy_part(taken.len(), &chunk));
+                chunks.push_front(chunk);
                 break;
             }
+            taken.push_back(chunk);
         }
         if plan.records == 0 {
             let chunk = chunks.front_mut()?;
@@ -139,20 +133,17 @@ impl Backlog {
             if chunk.is_empty() {
                 chunks.pop_front();
             }
-            return Some(Next::TooLarge { signal, records: records as u64, bytes });
+            return Some(Next::TooLarge { records: records as u64, bytes });
         }
         let batch = Batch::assemble(signal, plan, taken);
         Some(Next::Batch(Batch { is_snapshot, ..batch }))
     }
 }
 
-/// What a chunk still holds: signal, records and bytes.
-fn contents(chunk: &Chunk) -> (Signal, u64, usize) {
-    let (records, bytes) = chunk
-        .runs()
-        .iter()
-        .fold((0, 0), |(records, bytes), run| (records + run.records as u64, bytes + run.end - run.start));
-    (chunk.signal(), records, bytes)
+/// What a chunk still holds: records and bytes.
+fn contents(chunk: &Chunk) -> (u64, usize) {
+    let add = |(records, bytes), run: &Run| (records + run.records as u64, bytes + run.end - run.start);
+    chunk.runs().iter().fold((0, 0), add)
 }
 
 impl Group {
@@ -193,6 +184,17 @@ impl Batch {
         self.groups.iter().flat_map(pieces).collect()
     }
 
+    /// Bytes of the whole request.
+    pub(crate) fn len(&self) -> usize {
+        self.around.len() + self.queued_bytes
+    }
+
+    /// Bytes of the smallest frame in it.
+    pub(crate) fn smallest_frame(&self) -> usize {
+        let frames = self.groups.iter().flat_map(|group| self.records_of(group)).flat_map(frames);
+        frames.map(<[u8]>::len).min().unwrap_or(0)
+    }
+
     /// The chunks that its records are in, to be used again.
     pub(crate) fn into_chunks(self) -> VecDeque<Box<Chunk>> {
         self.chunks
@@ -221,7 +223,7 @@ impl Batch {
         }
         halves.map(|(_, mut chunk)| {
             let no_limits = BatchSettings { records: usize::MAX, bytes: usize::MAX };
-            let mut plan = Plan::new(&no_limits, usize::MAX, resource);
+            let mut plan = Plan::new(&no_limits, usize::MAX, usize::MAX, resource);
             plan.take(0, &mut chunk);
             let half = Batch::assemble(self.signal, plan, VecDeque::from([chunk]));
             Batch { is_snapshot: self.is_snapshot, ..half }

@@ -314,6 +314,7 @@ pub(crate) fn stop<'o>(outlets: impl IntoIterator<Item = &'o Outlet>, deadline: 
     if begun_here.iter().chain(&begun_before).any(|outlet| context::exports_for(outlet.plan.owner)) {
         return;
     }
+    cut_old_attempts(deadline, &begun_here);
     let late = finish_by(deadline, &begun_here);
     finish_by(deadline, &begun_before);
     late.iter().for_each(|pipeline| pipeline.interrupt());
@@ -323,6 +324,15 @@ pub(crate) fn stop<'o>(outlets: impl IntoIterator<Item = &'o Outlet>, deadline: 
         pipeline.ended_by(grace_ends);
     });
     late.iter().for_each(|pipeline| pipeline.finish_stop());
+}
+
+/// When half of the time is over, ends attempts that were begun before the stop and would use up all of it.
+fn cut_old_attempts(deadline: Instant, outlets: &[&Outlet]) {
+    let now = Instant::now();
+    let halfway = now + deadline.saturating_duration_since(now) / 2;
+    let running = outlets.iter().flat_map(|outlet| outlet.running());
+    let late: Vec<_> = running.filter(|pipeline| !pipeline.ended_by(halfway)).collect();
+    late.iter().for_each(|pipeline| pipeline.cut_attempt());
 }
 
 /// Closes the books of all exporters that end by the deadline, and gives those that do not.

@@ -17,7 +17,7 @@ use crate::spawn::spawn;
 use crate::stats::{Books, ExporterLedger, Refusal};
 use crate::throttle::Throttle;
 use crate::transport::{Opener, Transport};
-use crate::worker::{Calls, Push, State, Worker};
+use crate::worker::{Calls, Delivery, Push, State, UnderWay, Worker};
 
 /// What a request needs beside its records and the resource: headers of messages, rounded up.
 const FRAME_BYTES: usize = 16;
@@ -108,11 +108,14 @@ impl Intake {
     }
 }
 
+type Queues = [Option<Arc<Queue>>; Signal::COUNT];
+
 /// A running exporter, as its callers and its owner see it.
 pub(crate) struct Pipeline {
     id: String,
     intake: Intake,
-    queue: Arc<Queue>,
+    /// One for each signal that it takes: a signal whose collector is in trouble takes no room from the others.
+    queues: Queues,
     books: Arc<Books>,
     stop: Sender<Instant>,
     /// Once it is stopped, the worker holds its own line open: the pipeline may be gone before its end.
@@ -121,6 +124,10 @@ pub(crate) struct Pipeline {
     /// Nothing is ever sent: it is disconnected when the worker has ended.
     ended: Receiver<()>,
     interrupt: Box<dyn Fn() + Send + Sync>,
+    cut: Box<dyn Fn() + Send + Sync>,
+    under_way: Arc<UnderWay>,
+    /// Where its metrics come from.
+    reader: Option<Reader>,
 }
 
 impl Pipeline {
@@ -134,14 +141,18 @@ impl Pipeline {
         let (flush, flushes) = unbounded();
         let (running, ended) = bounded(0);
         let books = Arc::new(Books::default());
-        let queue = Queue::new(&blueprint.queue, blueprint.largest_record(), Arc::clone(&books), wake);
-        let queue = Arc::new(queue);
-        let interrupt = transport.interrupter();
+        let queues = open_queues(blueprint, &books, &wake);
+        let delivery = |signal: Signal| {
+            let queue = Arc::clone(queues[signal as usize].as_ref()?);
+            Some(Delivery::new(signal, queue, Arc::clone(&books), Throttle::new(blueprint.pace)))
+        };
+        let (interrupt, cut) = (transport.interrupter(), transport.cutter());
+        let under_way = Arc::new(UnderWay::default());
         let worker = Worker {
-            queue: Arc::clone(&queue),
+            deliveries: Signal::ALL.into_iter().filter_map(delivery).collect(),
             books: Arc::clone(&books),
             transport,
-            throttle: Throttle::new(blueprint.pace),
+            under_way: Arc::clone(&under_way),
             batch: blueprint.batch,
             retry: blueprint.retry,
             attempt_timeout: blueprint.attempt_timeout,
@@ -151,30 +162,30 @@ impl Pipeline {
             calls: Calls { stop: stops, flush: flushes, wake: woken },
             state: State::default(),
         };
-        let (own_queue, own_books) = (Arc::clone(&queue), Arc::clone(&books));
+        let (own_queues, own_books) = (queues.clone(), Arc::clone(&books));
         let stopped = Arc::new(OnceLock::new());
         let of_worker = Arc::clone(&stopped);
         spawn(format!("standpipe-{}", blueprint.id), move || {
             owner.into_iter().for_each(context::export_for);
             worker.run();
             // a stop from this very thread does not wait for it
-            own_books.close(|| own_queue.accepted());
+            own_books.close(|| accepted(&own_queues));
             drop((of_worker, running));
         })?;
         let (id, intake) = (blueprint.id.clone(), blueprint.intake);
-        Ok(Self { id, intake, queue, books, stop, stopped, flush, ended, interrupt })
+        let reader = blueprint.metrics.as_ref().map(|(reader, _)| reader.clone());
+        Ok(Self { id, intake, queues, books, stop, stopped, flush, ended, interrupt, cut, under_way, reader })
     }
 
     /// An exporter without a thread, which turns everything away for this reason and counts it.
     pub(crate) fn closed(blueprint: &Blueprint, refusal: Refusal) -> Self {
         let books = Arc::new(Books::default());
-        let queue =
-            Queue::new(&blueprint.queue, blueprint.largest_record(), Arc::clone(&books), bounded(1).0);
-        queue.close_for(refusal);
+        let queues = open_queues(blueprint, &books, &bounded(1).0);
+        queues.iter().flatten().for_each(|queue| queue.close_for(refusal));
         Self {
             id: blueprint.id.clone(),
             intake: blueprint.intake,
-            queue: Arc::new(queue),
+            queues,
             books,
             stop: bounded(1).0,
             stopped: Arc::default(),
@@ -182,6 +193,9 @@ impl Pipeline {
             // nothing is at its other end, as after the end of a worker
             ended: bounded(0).1,
             interrupt: Box::new(|| ()),
+            cut: Box::new(|| ()),
+            under_way: Arc::default(),
+            reader: None,
         }
     }
 
@@ -191,15 +205,19 @@ impl Pipeline {
         self.intake
     }
 
-    /// Takes in what is framed as one and counts as so many records.
+    /// Takes in what is framed as one and counts as `records` records, if it takes their signal.
     #[inline]
     pub(crate) fn push(&self, scope: &Arc<Scope>, frame: &[u8], records: usize) {
-        self.queue.push(scope, frame, records);
+        if let Some(queue) = &self.queues[scope.signal as usize] {
+            queue.push(scope, frame, records);
+        }
     }
 
     /// The same, unless the caller would have to wait for room; false if it would.
     pub(crate) fn push_at_once(&self, scope: &Arc<Scope>, frame: &[u8], records: usize) -> bool {
-        self.queue.push_at_once(scope, frame, records)
+        self.queues[scope.signal as usize]
+            .as_ref()
+            .is_none_or(|queue| queue.push_at_once(scope, frame, records))
     }
 
     /// Counts records that never came to be framed, or may not be taken in.
@@ -208,7 +226,11 @@ impl Pipeline {
     }
 
     pub(crate) fn ledger(&self) -> ExporterLedger {
-        self.books.read(&self.id, || self.queue.accepted())
+        self.books.read(&self.id, || accepted(&self.queues))
+    }
+
+    fn queues(&self) -> impl Iterator<Item = &Queue> {
+        self.queues.iter().flatten().map(|queue| &**queue)
     }
 
     /// Asks for a round; the receiver hears of its end, or is cut off if the worker ends first.
@@ -221,10 +243,24 @@ impl Pipeline {
 
     /// Takes no more records and lets the worker send what it has until the deadline.
     pub(crate) fn start_stop(&self, deadline: Instant) {
-        self.queue.close();
+        self.queues().for_each(Queue::close);
         // the worker may already be gone; then there is nothing to stop
         let _ = self.stop.try_send(deadline);
         let _ = self.stopped.set(self.stop.clone());
+    }
+
+    /// Ends an attempt that was begun before the stop, if another signal has something to send: in a stop that is half
+    /// over, each signal is to have its attempt. The connection is opened again.
+    pub(crate) fn cut_attempt(&self) {
+        let is_waiting = |signal: Signal| {
+            let has_records = self.queues[signal as usize].as_ref().is_some_and(|queue| queue.level().0 > 0);
+            has_records
+                || signal == Signal::Metrics && self.reader.as_ref().is_some_and(Reader::has_instruments)
+        };
+        let is_in_the_way =
+            |under_way| Signal::ALL.into_iter().any(|signal| signal != under_way && is_waiting(signal));
+        // breaking a connection is logged, and a logger may want to make a record of it
+        self.under_way.cut_if(is_in_the_way, || context::quietly(|| (self.cut)()));
     }
 
     /// Ends what the worker has under way, at once if the network allows.
@@ -240,7 +276,7 @@ impl Pipeline {
 
     /// Counts what is not settled as lost to the stop.
     pub(crate) fn finish_stop(&self) {
-        self.books.close(|| self.queue.accepted());
+        self.books.close(|| accepted(&self.queues));
     }
 
     /// Waits for the end of the worker; false if it has not come by then.
@@ -249,6 +285,16 @@ impl Pipeline {
         self.ended.recv_deadline(deadline).is_err_and(|error| error.is_disconnected())
             || self.ended.try_recv() == Err(TryRecvError::Disconnected)
     }
+}
+
+fn open_queues(blueprint: &Blueprint, books: &Arc<Books>, wake: &Sender<()>) -> Queues {
+    let queue = || Queue::new(&blueprint.queue, blueprint.largest_record(), Arc::clone(books), wake.clone());
+    Signal::ALL.map(|signal| blueprint.intake.takes(signal).then(|| Arc::new(queue())))
+}
+
+fn accepted(queues: &Queues) -> [u64; Signal::COUNT] {
+    Signal::ALL
+        .map(|signal| queues[signal as usize].as_ref().map_or(0, |queue| queue.accepted()[signal as usize]))
 }
 
 impl fmt::Debug for Pipeline {

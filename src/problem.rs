@@ -1,4 +1,4 @@
-//! Trouble at run time, told to the program once per kind and period; the library itself never prints.
+//! Trouble at run time, reported to the program once per kind, signal and period; the library itself never prints.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -17,11 +17,13 @@ const PERIOD: Duration = Duration::from_secs(60);
 pub struct Problem {
     /// The exporter's id; `application/<id>` on the application's route.
     pub exporter: String,
-    /// The kind of trouble; each kind is reported once per period, or less often if it says so.
+    /// The kind of trouble; each kind is reported once per period and signal, or less often if it says so.
     pub kind: ProblemKind,
+    /// The signal that it is about, if it is about one: trouble with one signal does not hide that of another.
+    pub signal: Option<Signal>,
     /// In words, lower case, the cause after a colon; never a secret.
     pub message: String,
-    /// How often this kind occurred since it was last reported, this time included.
+    /// How often this kind occurred for this signal since it was last reported, this time included.
     pub occurrences: u64,
 }
 
@@ -68,11 +70,12 @@ impl ProblemKind {
     const COUNT: usize = 11;
 }
 
-/// Lets each kind of problem through once per period and counts what it holds back.
+/// Lets each kind of problem of a signal through once per period and counts what it holds back.
 #[derive(Debug)]
 pub(crate) struct Gate {
     period: Duration,
-    kinds: [Held; ProblemKind::COUNT],
+    /// Of each signal, and last of none.
+    kinds: [[Held; ProblemKind::COUNT]; Signal::COUNT + 1],
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -83,12 +86,12 @@ struct Held {
 
 impl Gate {
     pub(crate) fn new(period: Duration) -> Self {
-        Self { period, kinds: [Held::default(); ProblemKind::COUNT] }
+        Self { period, kinds: [[Held::default(); ProblemKind::COUNT]; Signal::COUNT + 1] }
     }
 
     /// Counts an occurrence; `Some(occurrences)` when it is time to tell.
-    pub(crate) fn pass(&mut self, kind: ProblemKind, now: Instant) -> Option<u64> {
-        let held = &mut self.kinds[kind as usize];
+    pub(crate) fn pass(&mut self, signal: Option<Signal>, kind: ProblemKind, now: Instant) -> Option<u64> {
+        let held = &mut self.kinds[signal.map_or(Signal::COUNT, |signal| signal as usize)][kind as usize];
         held.since += 1;
         let due = held.last_told.is_none_or(|told| now.saturating_duration_since(told) >= self.period);
         if !due {
@@ -118,18 +121,18 @@ impl Teller {
     }
 
     /// The message is only made when it is told.
-    pub(crate) fn tell(&mut self, kind: ProblemKind, message: impl FnOnce() -> String) {
+    pub(crate) fn tell(&mut self, signal: Signal, kind: ProblemKind, message: impl FnOnce() -> String) {
         if self.hook.is_none() {
             return;
         }
-        if let Some(occurrences) = self.gate.pass(kind, Instant::now()) {
-            self.call_hook(kind, message(), occurrences);
+        if let Some(occurrences) = self.gate.pass(Some(signal), kind, Instant::now()) {
+            self.call_hook(Some(signal), kind, message(), occurrences);
         }
     }
 
     /// Tells what is not said again, whatever else of its kind was told.
-    pub(crate) fn tell_once(&self, kind: ProblemKind, message: String) {
-        self.call_hook(kind, message, 1);
+    pub(crate) fn tell_once(&self, signal: Signal, kind: ProblemKind, message: String) {
+        self.call_hook(Some(signal), kind, message, 1);
     }
 
     /// Tells that the collector does not take a signal, once: it is a matter of configuration, and will not change by
@@ -138,7 +141,8 @@ impl Teller {
         if !std::mem::replace(&mut self.not_taken[signal as usize], true) {
             let name = signal.name();
             let advice = format!("correct the endpoint or switch {name} off for this exporter");
-            self.call_hook(ProblemKind::NotTaken, format!("no {name} are taken here, {advice}: {reason}"), 1);
+            let message = format!("no {name} are taken here, {advice}: {reason}");
+            self.call_hook(Some(signal), ProblemKind::NotTaken, message, 1);
         }
     }
 
@@ -147,9 +151,9 @@ impl Teller {
         self.not_taken[signal as usize] = false;
     }
 
-    fn call_hook(&self, kind: ProblemKind, message: String, occurrences: u64) {
+    fn call_hook(&self, signal: Option<Signal>, kind: ProblemKind, message: String, occurrences: u64) {
         let Some(hook) = &self.hook else { return };
-        let problem = Problem { exporter: self.exporter.clone(), kind, message, occurrences };
+        let problem = Problem { exporter: self.exporter.clone(), kind, signal, message, occurrences };
         // a hook that panics must not cost a batch, nor may what its panic carries when it is dropped
         if let Err(payload) = catch_unwind(AssertUnwindSafe(|| context::in_program(|| hook(&problem)))) {
             std::mem::forget(payload);
@@ -161,22 +165,33 @@ impl Teller {
 mod tests {
     use super::*;
 
+    const TRACES: Option<Signal> = Some(Signal::Traces);
+
     #[test]
     fn a_kind_is_told_once_per_period_with_its_count() {
         let start = Instant::now();
         let mut gate = Gate::new(Duration::from_secs(60));
-        assert_eq!(gate.pass(ProblemKind::Refused, start), Some(1));
-        assert_eq!(gate.pass(ProblemKind::Refused, start + Duration::from_secs(1)), None);
-        assert_eq!(gate.pass(ProblemKind::Refused, start + Duration::from_secs(59)), None);
-        assert_eq!(gate.pass(ProblemKind::Refused, start + Duration::from_secs(60)), Some(3));
+        assert_eq!(gate.pass(TRACES, ProblemKind::Refused, start), Some(1));
+        assert_eq!(gate.pass(TRACES, ProblemKind::Refused, start + Duration::from_secs(1)), None);
+        assert_eq!(gate.pass(TRACES, ProblemKind::Refused, start + Duration::from_secs(59)), None);
+        assert_eq!(gate.pass(TRACES, ProblemKind::Refused, start + Duration::from_secs(60)), Some(3));
     }
 
     #[test]
     fn kinds_do_not_hold_each_other_back() {
         let now = Instant::now();
         let mut gate = Gate::new(Duration::from_secs(60));
-        assert_eq!(gate.pass(ProblemKind::Refused, now), Some(1));
-        assert_eq!(gate.pass(ProblemKind::WorkerPanicked, now), Some(1));
+        assert_eq!(gate.pass(TRACES, ProblemKind::Refused, now), Some(1));
+        assert_eq!(gate.pass(TRACES, ProblemKind::WorkerPanicked, now), Some(1));
+    }
+
+    #[test]
+    fn signals_do_not_hold_each_other_back() {
+        let now = Instant::now();
+        let mut gate = Gate::new(Duration::from_secs(60));
+        for signal in Signal::ALL.map(Some).into_iter().chain([None]) {
+            assert_eq!(gate.pass(signal, ProblemKind::Refused, now), Some(1), "{signal:?}");
+        }
     }
 
     #[test]

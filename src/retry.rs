@@ -8,30 +8,42 @@ use crate::transport::Verdict;
 /// What the worker does next with a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NextStep {
-    /// The collector has it; so many records of it were rejected.
+    /// The collector has it; `rejected` records of it were rejected.
     Done { rejected: u64 },
-    /// The same again, after a pause; it may be cut short unless the server asked for it.
-    TryAgain { pause: Duration, asked_for: bool },
+    /// The same again, after a pause.
+    TryAgain(Pause),
     /// The same records in two smaller requests.
-    Halve,
+    Divide,
     /// A single record that is too large for the collector.
     DropTooLarge,
     /// Refused for good.
     DropRefused,
-    /// Its time is up.
-    GiveUp,
+    /// Its time is up. The pause holds for what comes after it.
+    GiveUp(Pause),
+}
+
+/// How long nothing of a signal is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Pause {
+    pub(crate) time: Duration,
+    /// The server asked for it: a flush does not cut it short.
+    pub(crate) asked_for: bool,
+    /// The batch's time is up when it ends: one last attempt follows.
+    pub(crate) is_last: bool,
 }
 
 /// One batch under way.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Attempt {
-    /// How many attempts there were, this one included.
+    /// Attempts of this signal since the last one that led to an answer other than "later", this one included.
     pub(crate) number: u32,
     pub(crate) records: u64,
     /// Whether it could be sent in smaller requests.
     pub(crate) is_divisible: bool,
     /// When the batch's time is up.
     pub(crate) deadline: Instant,
+    /// Whether it was made at the end of its time.
+    pub(crate) is_last: bool,
     /// Even bits for the jitter.
     pub(crate) random: u64,
 }
@@ -42,20 +54,39 @@ pub(crate) fn next_step(
     verdict: &Verdict,
     now: Instant,
 ) -> NextStep {
-    let (pause, asked_for) = match verdict {
+    let wish = match verdict {
         Verdict::Accepted => return NextStep::Done { rejected: 0 },
         Verdict::AcceptedPartly { rejected, .. } => {
             return NextStep::Done { rejected: (*rejected).min(attempt.records) };
         }
         Verdict::Refused { .. } | Verdict::NotTaken { .. } => return NextStep::DropRefused,
-        Verdict::TooLarge { .. } if attempt.is_divisible => return NextStep::Halve,
+        Verdict::TooLarge { .. } if attempt.is_divisible => return NextStep::Divide,
         Verdict::TooLarge { .. } => return NextStep::DropTooLarge,
-        Verdict::TryLater { after: Some(after), .. } => ((*after).min(settings.max_retry_after), true),
-        Verdict::TryLater { after: None, .. } => (back_off(settings, attempt), false),
+        Verdict::TryLater { after, .. } => *after,
     };
-    match attempt.deadline.checked_duration_since(now) {
-        Some(left) if pause < left => NextStep::TryAgain { pause, asked_for },
-        _ => NextStep::GiveUp,
+    let pause = pause(settings, attempt, wish);
+    let left = attempt.deadline.saturating_duration_since(now);
+    if attempt.is_last || left.is_zero() {
+        return NextStep::GiveUp(pause);
+    }
+    match pause.time < left {
+        true => NextStep::TryAgain(pause),
+        // giving up at once would put the next batch in its place, and the server would be asked without a pause
+        false if pause.asked_for => NextStep::TryAgain(Pause { time: left, is_last: true, ..pause }),
+        false => NextStep::GiveUp(pause),
+    }
+}
+
+/// What the server asked for, or the back-off. A wish for no pause at all is honoured once: a server that repeats it
+/// would be asked thousands of times a second.
+fn pause(settings: &RetrySettings, attempt: &Attempt, wish: Option<Duration>) -> Pause {
+    let wish = wish.map(|wish| wish.min(settings.max_retry_after));
+    let back_off = back_off(settings, attempt);
+    match wish {
+        Some(wish) if wish >= back_off || attempt.number <= 1 => {
+            Pause { time: wish, asked_for: true, is_last: false }
+        }
+        _ => Pause { time: back_off, asked_for: false, is_last: false },
     }
 }
 
@@ -78,12 +109,17 @@ mod tests {
             records: 10,
             is_divisible: true,
             deadline: now + Duration::from_secs(300),
+            is_last: false,
             random: u64::MAX,
         }
     }
 
     fn later(after: Option<Duration>) -> Verdict {
         Verdict::TryLater { after, reason: String::new() }
+    }
+
+    fn asked(time: Duration) -> Pause {
+        Pause { time, asked_for: true, is_last: false }
     }
 
     fn step(attempt: &Attempt, verdict: &Verdict, now: Instant) -> NextStep {
@@ -115,10 +151,10 @@ mod tests {
     }
 
     #[test]
-    fn too_large_is_halved_down_to_one_record_and_then_dropped() {
+    fn too_large_is_divided_down_to_one_record_and_then_dropped() {
         let now = Instant::now();
         let too_large = Verdict::TooLarge { reason: String::new() };
-        assert_eq!(step(&attempt(1, now), &too_large, now), NextStep::Halve);
+        assert_eq!(step(&attempt(1, now), &too_large, now), NextStep::Divide);
         let single = Attempt { records: 1, is_divisible: false, ..attempt(1, now) };
         assert_eq!(step(&single, &too_large, now), NextStep::DropTooLarge);
     }
@@ -127,7 +163,7 @@ mod tests {
     fn back_off_doubles_up_to_its_cap_and_never_overflows() {
         let now = Instant::now();
         let almost = |expected: Duration, number| match step(&attempt(number, now), &later(None), now) {
-            NextStep::TryAgain { pause, asked_for: false } => {
+            NextStep::TryAgain(Pause { time: pause, asked_for: false, .. }) => {
                 assert!(pause <= expected && pause > expected.mul_f64(0.999), "{number}: {pause:?}");
             }
             other => panic!("{other:?}"),
@@ -143,27 +179,61 @@ mod tests {
     fn jitter_reaches_down_to_nothing() {
         let now = Instant::now();
         let unlucky = Attempt { random: 0, ..attempt(5, now) };
-        let expected = NextStep::TryAgain { pause: Duration::ZERO, asked_for: false };
+        let pause = Pause { time: Duration::ZERO, asked_for: false, is_last: false };
+        let expected = NextStep::TryAgain(pause);
         assert_eq!(step(&unlucky, &later(None), now), expected);
     }
 
     #[test]
     fn what_the_server_asked_for_is_honoured_and_capped() {
         let now = Instant::now();
-        for (asked, given) in [(0, 0), (2, 2), (60, 60), (1_000_000_000_000, 60)] {
-            let verdict = later(Some(Duration::from_secs(asked)));
-            let pause = Duration::from_secs(given);
-            assert_eq!(step(&attempt(1, now), &verdict, now), NextStep::TryAgain { pause, asked_for: true });
+        for (wish, given) in [(0, 0), (2, 2), (60, 60), (1_000_000_000_000, 60)] {
+            let verdict = later(Some(Duration::from_secs(wish)));
+            let pause = asked(Duration::from_secs(given));
+            assert_eq!(step(&attempt(1, now), &verdict, now), NextStep::TryAgain(pause));
         }
+    }
+
+    #[test]
+    fn a_wish_for_no_pause_is_honoured_once() {
+        let now = Instant::now();
+        let at_once = later(Some(Duration::ZERO));
+        assert_eq!(step(&attempt(1, now), &at_once, now), NextStep::TryAgain(asked(Duration::ZERO)));
+        let NextStep::TryAgain(second) = step(&attempt(2, now), &at_once, now) else { panic!("no pause") };
+        let NextStep::TryAgain(usual) = step(&attempt(2, now), &later(None), now) else { panic!("no pause") };
+        assert_eq!(second, usual, "a flush may cut it short, as the server does not mind");
+        assert!(second.time > Duration::from_millis(400), "{second:?}");
+        let long = Duration::from_secs(20);
+        assert_eq!(step(&attempt(2, now), &later(Some(long)), now), NextStep::TryAgain(asked(long)));
     }
 
     #[test]
     fn a_batch_is_given_up_when_its_time_is_up() {
         let now = Instant::now();
         let late = now + Duration::from_secs(300);
-        assert_eq!(step(&attempt(9, now), &later(None), late), NextStep::GiveUp);
+        assert!(matches!(step(&attempt(9, now), &later(None), late), NextStep::GiveUp(_)));
+        let two_seconds = Duration::from_secs(2);
+        let given_up = step(&attempt(9, now), &later(Some(two_seconds)), late + two_seconds);
+        assert!(matches!(given_up, NextStep::GiveUp(_)), "{given_up:?}");
+    }
+
+    #[test]
+    fn a_back_off_that_would_end_too_late_is_not_waited_for() {
+        let now = Instant::now();
         let soon = now + Duration::from_secs(299);
-        let verdict = later(Some(Duration::from_secs(2)));
-        assert_eq!(step(&attempt(9, now), &verdict, soon), NextStep::GiveUp);
+        assert!(matches!(step(&attempt(9, now), &later(None), soon), NextStep::GiveUp(_)));
+    }
+
+    #[test]
+    fn a_wish_beyond_the_batchs_time_is_cut_to_what_is_left_and_followed_by_one_last_attempt() {
+        let now = Instant::now();
+        let soon = now + Duration::from_secs(280);
+        let verdict = later(Some(Duration::from_secs(60)));
+        let cut = Pause { time: Duration::from_secs(20), asked_for: true, is_last: true };
+        assert_eq!(step(&attempt(9, now), &verdict, soon), NextStep::TryAgain(cut));
+        let last = Attempt { is_last: true, ..attempt(10, now) };
+        let wish = asked(Duration::from_secs(60));
+        assert_eq!(step(&last, &verdict, soon + cut.time), NextStep::GiveUp(wish), "for the next batch");
+        assert_eq!(step(&last, &Verdict::Accepted, soon), NextStep::Done { rejected: 0 });
     }
 }

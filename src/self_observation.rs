@@ -16,7 +16,7 @@ pub(crate) const SCOPE: &str = "standpipe";
 pub(crate) struct Observed {
     pub(crate) id: String,
     pub(crate) signals: Signals,
-    /// Records that its queue can hold.
+    /// Records that the queue of a signal can hold.
     pub(crate) capacity: usize,
 }
 
@@ -109,7 +109,7 @@ impl Watch {
 
     fn queue_capacity(&self, meter: &Meter) {
         let name = format!("otel.sdk.processor.{}.queue.capacity", self.words().record);
-        let description = "records that the queue can hold, of all signals together";
+        let description = "records that the queue of this signal can hold";
         let watch = self.clone();
         let capacity = meter.build(&name).unit(self.words().unit).description(description);
         capacity.observe_up_down_counter(move |observer| {

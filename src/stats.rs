@@ -307,9 +307,9 @@ impl Books {
         self.attempts.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// What was turned away so far for this reason, all signals together.
-    pub(crate) fn turned_away(&self, refusal: Refusal) -> u64 {
-        self.turned_away.iter().map(|counts| counts[refusal as usize].load(Ordering::Relaxed)).sum()
+    /// What was turned away of a signal so far for this reason.
+    pub(crate) fn turned_away(&self, signal: Signal, refusal: Refusal) -> u64 {
+        self.turned_away[signal as usize][refusal as usize].load(Ordering::Relaxed)
     }
 
     /// The books as they stand. `accepted` is asked after the outcomes are read, so that a record is

@@ -7,6 +7,7 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
+use std::time::Instant;
 
 use scene::{LONG, Problems, emit, emit_in_time, exporter, gathering, gathering_to, start};
 use standpipe::receiver::{Answer, Receiver};
@@ -108,6 +109,48 @@ fn a_collector_that_finds_everything_too_large_is_asked_once_per_part() {
         assert_eq!(requests.len(), 2 * 9 - 1, "{answer:?}");
         assert_eq!(requests.iter().collect::<HashSet<_>>().len(), requests.len(), "{answer:?}");
     }
+}
+
+#[test]
+fn a_collector_that_finds_everything_too_large_is_not_asked_for_each_record() {
+    let receiver = Receiver::start().unwrap();
+    receiver.always(Answer::status(413));
+    let telemetry = start(gathering(&receiver));
+    for _ in 0..2 {
+        emit(&telemetry.tracer("shop"), 1024);
+        assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+    }
+    let total = telemetry.ledger().total();
+    assert_eq!((total.dropped.too_large, total.lost()), (2048, 2048), "{total}");
+    let requests = receiver.request_count();
+    assert!(requests < 100, "{requests} requests");
+
+    // and it is asked again
+    receiver.behave();
+    let deadline = Instant::now() + LONG;
+    while receiver.span_count() == 0 {
+        assert!(Instant::now() < deadline, "{}", telemetry.ledger());
+        emit(&telemetry.tracer("shop"), 1);
+        assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+    }
+}
+
+#[test]
+fn the_size_that_a_collector_takes_is_remembered_for_later_batches() {
+    let receiver = Receiver::builder().max_body_bytes(20_000).start().unwrap();
+    let telemetry = start(gathering(&receiver));
+    let refused = || receiver.requests().iter().filter(|request| request.status == Some(413)).count();
+    emit(&telemetry.tracer("shop"), 2000);
+    assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+    let at_first = refused();
+    assert!(at_first > 0);
+    for _ in 0..5 {
+        emit(&telemetry.tracer("shop"), 2000);
+        assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+    }
+    assert_eq!(refused(), at_first, "later batches begin with what the collector takes");
+    let ledger = telemetry.shutdown(LONG);
+    assert_eq!((ledger.total().delivered, ledger.lost()), (12_000, 0), "{ledger}");
 }
 
 #[test]

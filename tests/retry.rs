@@ -8,6 +8,9 @@ use scene::{A_WHILE, FOR_EVER, LONG, Problems, emit, exporter, gathering, open_a
 use standpipe::receiver::{Answer, Receiver};
 use standpipe::{Exporter, Flushed, ProblemKind};
 
+#[path = "retry/signals.rs"]
+mod signals;
+
 #[path = "support/scene.rs"]
 mod scene;
 
@@ -175,6 +178,48 @@ fn retry_after_thousands_of_years_keeps_the_records() {
     // a shutdown is worth one more try
     let ledger = telemetry.shutdown(LONG);
     assert_eq!((ledger.total().delivered, ledger.lost()), (3, 0), "{ledger}");
+}
+
+#[test]
+fn retry_after_beyond_the_batchs_time_ends_with_one_last_attempt_and_holds_for_the_next_batch() {
+    let receiver = Receiver::start().unwrap();
+    receiver.always(Answer::status(503).retry_after("30"));
+    let time = Duration::from_secs(2);
+    let telemetry = start(gathering(&receiver).batch_records(3).give_up_after(time));
+    emit(&telemetry.tracer("shop"), 6);
+    assert!(receiver.wait_for_requests(2, LONG), "there was no last attempt");
+    assert!(!receiver.wait_for_requests(3, A_WHILE), "the next batch did not wait");
+    let requests = receiver.requests();
+    let pause = requests[1].received_at - requests[0].received_at;
+    // measured at the receiver, where the first may have been read late
+    assert!(pause >= time / 2, "{pause:?}");
+    receiver.behave();
+    let ledger = telemetry.shutdown(LONG);
+    assert_eq!((ledger.total().dropped.gave_up, ledger.total().delivered), (3, 3), "{ledger}");
+    assert_eq!(receiver.request_count(), 3);
+}
+
+#[test]
+fn a_server_that_asks_for_no_pause_is_not_hammered() {
+    for (answer, is_grpc) in [
+        (Answer::status(503).retry_after("0"), false),
+        (Answer::status(429).retry_after("Sun, 06 Nov 1994 08:49:37 GMT"), false),
+        (Answer::status(503).retry_delay(Duration::ZERO), true),
+    ] {
+        let receiver = Receiver::start().unwrap();
+        receiver.always(answer.clone());
+        let exporter = match is_grpc {
+            true => Exporter::grpc(receiver.grpc_endpoint()).throttle(Duration::ZERO),
+            false => exporter(&receiver),
+        };
+        let telemetry = start(exporter.retry_delays(FOR_EVER, FOR_EVER).give_up_after(FOR_EVER));
+        emit(&telemetry.tracer("shop"), 1);
+        assert!(receiver.wait_for_requests(2, LONG), "{answer:?}: it is honoured once");
+        assert!(!receiver.wait_for_requests(3, A_WHILE), "{answer:?}: it is honoured again and again");
+        receiver.behave();
+        let ledger = telemetry.shutdown(LONG);
+        assert_eq!((ledger.total().delivered, ledger.lost()), (1, 0), "{answer:?}: {ledger}");
+    }
 }
 
 #[test]

@@ -21,10 +21,16 @@ pub(super) struct Plan<'a> {
 }
 
 impl<'a> Plan<'a> {
-    pub(super) fn new(settings: &BatchSettings, usual_bytes: usize, resource: &'a [u8]) -> Self {
+    pub(super) fn new(
+        settings: &BatchSettings,
+        usual_bytes: usize,
+        most_bytes: usize,
+        resource: &'a [u8],
+    ) -> Self {
         let first_room = settings.bytes;
         // what is usual is said of scopes and records
-        let room = first_room.min(usual_bytes.saturating_add(LONGEST_HEADER + resource.len()));
+        let usual_bytes = usual_bytes.saturating_add(LONGEST_HEADER + resource.len());
+        let room = first_room.min(usual_bytes).min(most_bytes);
         let most_records = settings.records;
         Self { groups: Vec::new(), resource, records: 0, most_records, room, first_room }
     }

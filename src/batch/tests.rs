@@ -48,7 +48,7 @@ impl World {
     }
 
     fn next(&mut self, settings: &BatchSettings) -> Option<Next> {
-        self.backlog.next(settings, usize::MAX, &self.resource)
+        self.backlog.next(settings, usize::MAX, usize::MAX, &self.resource)
     }
 
     /// The one batch that holds everything.
@@ -161,7 +161,7 @@ proptest! {
         let mut world = World::new(&chunks);
         let (mut sent, mut rounds) = (Vec::new(), 0);
         let mut too_large = Vec::new();
-        while let Some(next) = world.backlog.next(&settings, usize::MAX, &world.resource) {
+        while let Some(next) = world.backlog.next(&settings, usize::MAX, usize::MAX, &world.resource) {
             rounds += 1;
             prop_assert!(rounds <= world.expected.len(), "every round takes at least one record");
             match next {
@@ -219,7 +219,7 @@ proptest! {
             Some(Next::TooLarge { bytes, .. }) => (1, bytes),
             None => (0, 0),
         };
-        let lost = world.backlog.write_off().into_iter().fold((0, 0), |sum, (_, records, bytes)| (sum.0 + records, sum.1 + bytes));
+        let lost = world.backlog.write_off().into_iter().fold((0, 0), |sum, (records, bytes)| (sum.0 + records, sum.1 + bytes));
         let all_bytes: usize = world.expected.iter().map(|(.., bytes)| bytes).sum();
         prop_assert_eq!((taken + lost.0, taken_bytes + lost.1), (world.expected.len() as u64, all_bytes));
         prop_assert!(world.backlog.is_empty() && world.next(&settings).is_none());
@@ -283,25 +283,16 @@ fn records_are_sent_from_where_they_are_unless_their_chunk_stays() {
 }
 
 #[test]
-fn chunks_of_two_signals_in_turn_make_one_request_each() {
-    let mut backlog = Backlog::default();
-    let scopes = [Signal::Traces, Signal::Logs].map(|signal| Arc::new(Scope::new(signal, "shop", "")));
-    for number in 0..6 {
-        let scope = &scopes[number % 2];
-        let mut chunk = Chunk::with_capacity(scope.signal, 64);
-        chunk.append(scope, &framed(&Span { name: number.to_string(), ..Default::default() }), 1);
-        backlog.push(Box::new(chunk));
+fn a_request_is_no_larger_than_what_the_collector_takes_unless_one_record_is() {
+    let mut world = World::new(&[vec![(0, 100); 5]]);
+    let whole = BatchSettings { records: usize::MAX, bytes: usize::MAX };
+    let mut sizes = Vec::new();
+    for most in [300, 1, 1, 1000] {
+        let Some(Next::Batch(batch)) = world.backlog.next(&whole, usize::MAX, most, &world.resource) else {
+            panic!("nothing was given");
+        };
+        assert_eq!(batch.len(), batch.body().concat().len());
+        sizes.push((batch.records, batch.len() <= most));
     }
-    let settings = BatchSettings { records: 100, bytes: 1 << 20 };
-    for signal in [Signal::Traces, Signal::Logs] {
-        match backlog.next(&settings, usize::MAX, &[]) {
-            Some(Next::Batch(batch)) => {
-                assert_eq!((batch.signal, batch.records), (signal, 3));
-                assert_eq!(batch.into_chunks().len(), 3);
-            }
-            other => panic!("{other:?}"),
-        }
-    }
-    assert!(backlog.next(&settings, usize::MAX, &[]).is_none());
-    assert!(backlog.is_empty());
+    assert_eq!(sizes, [(2, true), (1, false), (1, false), (1, true)]);
 }

@@ -34,7 +34,7 @@ impl Config {
     /// | `linger` | `0s` | how long an incomplete batch may wait |
     /// | `lossy` | `false` | full queue: `true` drops the new record, `false` lets the caller wait |
     /// | `block-timeout` | none | longest such wait |
-    /// | `queue-records`, `queue-bytes` | 32768, 16 MiB | bounds of the queue |
+    /// | `queue-records`, `queue-bytes` | 32768, 16 MiB | bounds of the queue of each signal |
     /// | `batch-records`, `batch-bytes` | 8192, 4032 KiB | bounds of one request |
     /// | `timeout` | `10s` | one attempt |
     /// | `give-up-after` | `5m` | longest time to try to deliver a batch |

@@ -144,7 +144,7 @@ impl Config {
         self
     }
 
-    /// Adds an exporter; each has its own queue and worker and gets every record of its signals and its level.
+    /// Adds an exporter; each has its own worker, with a queue for each of its signals, and gets every record of its signals and its level.
     #[must_use]
     pub fn exporter(mut self, exporter: Exporter) -> Self {
         self.exporters.push(exporter);
@@ -227,7 +227,7 @@ impl Config {
         self
     }
 
-    /// Is told of trouble at run time, once per kind and period; the library itself never prints.
+    /// Is told of trouble at run time, once per kind, signal and period; the library itself never prints.
     ///
     /// It is called on the exporter's own thread, so it should return soon. The last one set counts.
     ///

@@ -60,6 +60,11 @@ impl Reader {
         self.temporality() == Temporality::Cumulative
     }
 
+    /// Whether there is anything to collect.
+    pub(crate) fn has_instruments(&self) -> bool {
+        !self.registry.entries().is_empty()
+    }
+
     /// Over which stretch of time the exporter's sums go.
     pub(crate) fn temporality(&self) -> Temporality {
         self.registry.ground.pushes[self.exporter].temporality

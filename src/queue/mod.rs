@@ -25,10 +25,12 @@ use shard::{Open, Shard, Shards};
 /// What a shard takes of the queue's room ahead of its records, at most.
 const MOST_RECORDS_AHEAD: usize = 64;
 const MOST_BYTES_AHEAD: usize = 16 << 10;
+/// Empty chunks that are kept for the next records, at most: their list is allocated whole.
+const MOST_SPARES: usize = 1024;
 /// Empty chunks that an idle program keeps.
 const IDLE_SPARES: usize = 2;
 
-/// The way from the callers to one exporter's worker.
+/// The way from the callers to one exporter's worker, for records of one signal.
 #[derive(Debug)]
 pub(crate) struct Queue {
     level: Level,
@@ -66,7 +68,7 @@ impl Queue {
             door: Door::new(settings.when_full, settings.block_timeout),
             shards,
             full: bounded(most_chunks),
-            spare: bounded(most_chunks),
+            spare: bounded(most_chunks.min(MOST_SPARES)),
             largest_record: largest_record.min(settings.bytes),
             closed: AtomicBool::new(false),
             closed_for: OnceLock::new(),

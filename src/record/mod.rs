@@ -23,7 +23,7 @@ pub(crate) use attribute::MAX_DEPTH;
 pub use attribute::Value;
 pub(crate) use attribute_set::{AttributeSet, Pattern};
 pub(crate) use buffer::{field_len, frames};
-pub(crate) use chunk::{Chunk, records_in};
+pub(crate) use chunk::{Chunk, Run, records_in};
 #[cfg(feature = "opentelemetry")]
 pub(crate) use foreign::{DroppedBefore, ForeignResource, ForeignScope};
 pub(crate) use id::random;

@@ -111,7 +111,8 @@ fn each_refusal_has_its_own_place_beside_the_accepted() {
             turned_away.panicked,
         ];
         assert_eq!((found, turned_away.total()), (expected, 1));
-        assert_eq!(REFUSALS.map(|refusal| books.turned_away(refusal)), expected);
+        assert_eq!(REFUSALS.map(|refusal| books.turned_away(Signal::Traces, refusal)), expected);
+        assert_eq!(REFUSALS.map(|refusal| books.turned_away(Signal::Logs, refusal)), [0; REFUSALS.len()]);
         assert_eq!((counts.accepted, counts.in_flight, counts.lost()), (0, 0, 1));
     }
 }

@@ -33,6 +33,7 @@ struct State {
     waiting: Option<Sent>,
     fate: Option<Fate>,
     interrupted: bool,
+    is_cut: bool,
 }
 
 enum Fate {
@@ -93,10 +94,11 @@ struct Memory {
 impl Transport for Memory {
     fn send(&mut self, payload: &Payload<'_>, deadline: Instant) -> Verdict {
         let mut state = self.shared.lock();
+        state.is_cut = false;
         state.waiting = Some(Sent { body: payload.body.concat(), deadline });
         self.shared.changed.notify_all();
         let left = deadline.saturating_duration_since(Instant::now());
-        let undecided = |state: &mut State| state.fate.is_none() && !state.interrupted;
+        let undecided = |state: &mut State| state.fate.is_none() && !state.interrupted && !state.is_cut;
         let waited = self.shared.changed.wait_timeout_while(state, left, undecided);
         let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
         state.waiting = None;
@@ -114,6 +116,14 @@ impl Transport for Memory {
         let shared = Arc::clone(&self.shared);
         Box::new(move || {
             shared.lock().interrupted = true;
+            shared.changed.notify_all();
+        })
+    }
+
+    fn cutter(&self) -> Box<dyn Fn() + Send + Sync> {
+        let shared = Arc::clone(&self.shared);
+        Box::new(move || {
+            shared.lock().is_cut = true;
             shared.changed.notify_all();
         })
     }

@@ -7,6 +7,7 @@ use crate::record::Signal;
 
 mod answer;
 mod base64;
+mod breaker;
 mod conceal;
 #[cfg(feature = "console")]
 mod console;
@@ -188,6 +189,9 @@ pub(crate) trait Transport: Send {
 
     /// Ends a `send` under way on another thread, and all later ones, at once.
     fn interrupter(&self) -> Box<dyn Fn() + Send + Sync>;
+
+    /// Ends a `send` under way on another thread, if it can be ended; later ones go on, over a new connection.
+    fn cutter(&self) -> Box<dyn Fn() + Send + Sync>;
 }
 
 /// All headers together. No server takes more, and over HTTP the head of a request must fit into one write, or secrets

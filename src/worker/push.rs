@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::Worker;
-use crate::batch::Batch;
 use crate::meter::{Collected, Reader, Taken};
 use crate::problem::ProblemKind;
 use crate::record::{FrameLimits, Scope, Signal};
@@ -27,10 +26,11 @@ pub(crate) struct Push {
 #[derive(Debug, Default)]
 pub(super) struct PushState {
     /// When the next one is due; the first comes after one interval.
-    pub(super) next: Option<Instant>,
-    /// Attempts since the last one that succeeded: a newer snapshot goes on where the older one was.
-    failures: u32,
-    /// The snapshot that is being sent is worth nothing any more.
+    next: Option<Instant>,
+    /// How many were begun.
+    number: u64,
+    is_collecting: bool,
+    /// The snapshot that is being collected is worth nothing any more.
     is_outdated: bool,
     /// Something found no room in the queue: it waits in its series, and in those behind it.
     found_no_room: bool,
@@ -43,47 +43,97 @@ impl Worker {
         self.state.push.next = self.push.as_ref().map(|push| Instant::now() + push.interval);
     }
 
-    pub(super) fn push_is_due(&self, now: Instant) -> bool {
+    /// Whether it is time to collect metrics for this delivery. What was collected before is sent first, except in a stop,
+    /// where nothing else will come.
+    pub(super) fn may_push(&self, at: usize, now: Instant) -> bool {
+        let delivery = &self.deliveries[at];
+        let is_free = self.state.stop_by.is_some() || delivery.is_idle() && !delivery.is_held(now);
+        self.is_of_metrics(at) && is_free && !self.state.push.is_collecting && self.push_is_due(now)
+    }
+
+    /// When metrics are to be collected, unless they wait for those before them.
+    pub(super) fn next_push(&self) -> Option<Instant> {
+        let metrics = self.deliveries.iter().find(|delivery| delivery.signal == Signal::Metrics)?;
+        let is_free = metrics.is_idle() && !metrics.is_held(Instant::now()) && !self.state.push.is_collecting;
+        self.state.push.next.filter(|_| is_free)
+    }
+
+    pub(super) fn is_of_metrics(&self, at: usize) -> bool {
+        self.deliveries[at].signal == Signal::Metrics
+    }
+
+    fn push_is_due(&self, now: Instant) -> bool {
         self.state.push.next.is_some_and(|next| next <= now)
     }
 
-    /// A stop that came meanwhile has a last push of its own.
-    pub(super) fn push_metrics_unless_stopping(&mut self) {
-        if self.state.stop_by.is_none() {
-            self.push_metrics();
+    /// Asks for a push as soon as it may be; gives the number of the last one that is of no use for that.
+    pub(super) fn want_push(&mut self) -> Option<u64> {
+        if self.push.is_none() || self.state.push.is_last {
+            return None;
+        }
+        self.state.push.next = Some(Instant::now());
+        Some(self.state.push.number)
+    }
+
+    /// The last word of the metrics is wanted.
+    pub(super) fn start_last_push(&mut self) {
+        self.want_push();
+    }
+
+    /// Whether the last word of the metrics is still to come.
+    pub(super) fn last_push_is_due(&self) -> bool {
+        self.push.is_some() && !self.state.push.is_last
+    }
+
+    /// What was measured is collected even where no time is left to send it, so that its loss is counted.
+    pub(super) fn collect_what_is_left(&mut self) {
+        let metrics = self.deliveries.iter().position(|delivery| delivery.signal == Signal::Metrics);
+        if let Some(at) = metrics.filter(|_| self.last_push_is_due()) {
+            self.push_metrics(at);
         }
     }
 
-    /// Collects all metrics and sends them. A panic costs what was in hand, not the worker.
-    pub(super) fn push_metrics(&mut self) {
+    /// Collects all metrics. A panic costs what was in hand of them, not the worker.
+    pub(super) fn push_metrics(&mut self, at: usize) {
         let Some(push) = self.push.clone() else { return };
-        self.queue.trim();
-        self.state.push.next = Some(Instant::now() + push.interval);
-        self.state.push.is_outdated = false;
-        self.state.push.found_no_room = false;
-        self.state.push.is_last = self.state.stop_by.is_some();
-        if catch_unwind(AssertUnwindSafe(|| self.collect_and_send(&push))).is_err() {
-            self.write_off();
+        let is_last = self.state.stop_by.is_some();
+        let number = self.state.push.number + 1;
+        let next = Some(Instant::now() + push.interval).filter(|_| !is_last);
+        self.state.push = PushState { next, number, is_collecting: true, is_last, ..PushState::default() };
+        self.deliveries[at].queue.trim();
+        if push.reader.is_cumulative() {
+            self.replace_snapshot(at);
+        }
+        if catch_unwind(AssertUnwindSafe(|| self.collect(at, &push))).is_err() {
+            self.tell_panic(at);
+            self.deliveries[at].write_off();
+        }
+        self.state.push.is_collecting = false;
+        if !self.state.push.is_outdated {
+            self.push_is_over(number, at);
+        }
+        if self.state.push.found_no_room && self.wait_for_next_push(number) {
+            self.want_push();
         }
     }
 
-    fn collect_and_send(&mut self, push: &Push) {
-        // what was measured is collected even where no time is left to send it, so that its loss is counted
+    fn collect(&mut self, at: usize, push: &Push) {
         let (books, stop_by) = (Arc::clone(&self.books), self.state.stop_by);
         let is_over = || books.are_closed() || stop_by.is_some_and(|by| Instant::now() >= by);
         push.reader.collect(push.limits, &is_over, &mut |collected| {
             match collected {
-                Collected::Frame { scope, bytes, points } => return self.take_in(scope, bytes, points),
+                Collected::Frame { scope, bytes, points } => return self.take_in(at, scope, bytes, points),
                 Collected::TooLarge { points } => {
                     self.books.turn_away_all(Signal::Metrics, Refusal::TooLarge, points)
                 }
-                Collected::Problem(kind, what) => self.teller.tell(kind, || what),
-                Collected::Complaint(what) => self.teller.tell_once(ProblemKind::Instrument, what),
+                Collected::Problem(kind, what) => self.teller.tell(Signal::Metrics, kind, || what),
+                Collected::Complaint(what) => {
+                    self.teller.tell_once(Signal::Metrics, ProblemKind::Instrument, what)
+                }
             }
             self.wants_more()
         });
         self.tell_turned_away();
-        self.send_backlog();
     }
 
     fn wants_more(&self) -> Taken {
@@ -91,21 +141,19 @@ impl Worker {
     }
 
     /// Puts a framed metric beside the others, within the limits of the queue: what is there already goes first.
-    fn take_in(&mut self, scope: &Arc<Scope>, frame: &[u8], points: u64) -> Taken {
+    fn take_in(&mut self, at: usize, scope: &Arc<Scope>, frame: &[u8], points: u64) -> Taken {
         let records = points as usize;
-        let mut admitted = self.admit(records, frame.len());
+        let mut admitted = self.admit(at, records, frame.len());
         for _ in 0..MOST_CLEARINGS {
             if admitted != Err(Refusal::QueueFull) || self.is_out_of_time() {
                 break;
             }
-            // full of something else, or of what was collected before
-            let backlog = &mut self.state.backlog;
-            self.queue.drain(|chunk| backlog.push(chunk));
-            self.send_backlog();
+            // full of what callers have put there, or of what was collected before
+            self.make_room(at);
             if self.state.push.is_outdated {
                 return Taken::Enough;
             }
-            admitted = self.admit(records, frame.len());
+            admitted = self.admit(at, records, frame.len());
         }
         match admitted {
             Ok(()) => {}
@@ -119,62 +167,59 @@ impl Worker {
                 return Taken::Yes;
             }
         }
-        self.state.backlog.append(scope, frame, records);
-        if self.state.backlog.bytes() >= self.queue.most_bytes_of_a_request() {
-            self.send_backlog();
-        }
+        let delivery = &mut self.deliveries[at];
+        delivery.taken += points;
+        delivery.backlog.append(scope, frame, records);
         self.wants_more()
     }
 
-    fn admit(&self, records: usize, bytes: usize) -> Result<(), Refusal> {
+    /// Works until all metrics that there are have been sent. The other signals have their turns meanwhile.
+    fn make_room(&mut self, at: usize) {
+        self.deliveries[at].gather(Instant::now());
+        let can_wait = |worker: &Self| !worker.state.push.is_outdated && !worker.is_out_of_time();
+        while can_wait(self) && !self.deliveries[at].is_idle() && !self.deliveries[at].is_over {
+            self.step();
+        }
+    }
+
+    fn admit(&self, at: usize, records: usize, bytes: usize) -> Result<(), Refusal> {
+        let queue = &self.deliveries[at].queue;
         // a slow callback may keep the worker until after the end
-        match self.books.while_open(|| self.queue.admit(Signal::Metrics, records, bytes)) {
+        match self.books.while_open(|| queue.admit(Signal::Metrics, records, bytes)) {
             Some(true) => Ok(()),
             Some(false) => Err(Refusal::QueueFull),
             None => Err(Refusal::AfterShutdown),
         }
     }
 
-    /// Whether the last push was given up for a newer one that is still to come, or left something to the next one.
-    pub(super) fn metrics_made_way(&self) -> bool {
-        self.state.push.is_outdated || self.state.push.found_no_room
+    /// Whether a newer snapshot should go instead of the part that is next: it was tried, and is worth nothing once there
+    /// is a newer one. What callers have put into the queue is not: nothing newer of theirs need come.
+    pub(super) fn is_outdated(&self, at: usize) -> bool {
+        let delivery = &self.deliveries[at];
+        let is_cumulative = self.push.as_ref().is_some_and(|push| push.reader.is_cumulative());
+        let was_tried =
+            delivery.give_up.is_some() && delivery.parts.last().is_some_and(|part| part.is_snapshot);
+        was_tried && is_cumulative && !self.state.push.is_last && self.push_is_due(Instant::now())
     }
 
-    /// How many attempts to count before the first one of this batch, so that a newer snapshot does not start to
-    /// knock anew.
-    pub(super) fn earlier_failures(&self, batch: &Batch) -> u32 {
-        if self.is_replaceable(batch) { self.state.push.failures } else { 0 }
-    }
-
-    pub(super) fn push_went(&mut self, batch: &Batch, well: bool) {
-        if batch.is_snapshot {
-            self.state.push.failures = if well { 0 } else { self.state.push.failures.saturating_add(1) };
-        }
-    }
-
-    /// Whether a newer snapshot should go instead of this batch.
-    pub(super) fn is_outdated(&self, batch: &Batch) -> bool {
-        let is_newer_wanted = self.push_is_due(Instant::now())
-            || !self.state.flushes.is_empty()
-            || self.state.stop_by.is_some();
-        self.is_replaceable(batch) && !self.state.push.is_last && is_newer_wanted
-    }
-
-    /// Makes way for the newer snapshot: this batch and all behind it of the same snapshot.
-    pub(super) fn replace(&mut self, batch: &Batch) {
-        self.settle_batch(batch, Outcome::Replaced);
-        for (signal, records, bytes) in self.state.backlog.write_off_snapshot() {
-            self.settle(signal, Outcome::Replaced, records);
-            self.queue.release(records as usize, bytes);
-        }
+    /// Makes way for the newer snapshot that is wanted.
+    pub(super) fn make_way(&mut self, at: usize) {
+        self.replace_snapshot(at);
         self.state.push.is_outdated = true;
-        // also if it was wanted for another reason than the time
-        self.state.push.next = Some(Instant::now());
+        self.wait_for_next_push(self.state.push.number);
     }
 
-    /// What callers have put into the queue is not: nothing newer of theirs need come.
-    fn is_replaceable(&self, batch: &Batch) -> bool {
-        batch.is_snapshot && self.push.as_ref().is_some_and(|push| push.reader.is_cumulative())
+    /// Gives up all that is left of the snapshot before.
+    fn replace_snapshot(&mut self, at: usize) {
+        let delivery = &mut self.deliveries[at];
+        if delivery.parts.last().is_some_and(|part| part.is_snapshot) {
+            delivery.part_is_over();
+            for part in std::mem::take(&mut delivery.parts) {
+                delivery.settle_batch(&part, Outcome::Replaced);
+            }
+        }
+        let rest = delivery.backlog.write_off_snapshot();
+        delivery.settle_all(rest, Outcome::Replaced);
     }
 }
 

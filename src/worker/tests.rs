@@ -4,10 +4,14 @@ use std::thread;
 use crossbeam_channel::bounded;
 
 use super::*;
+use crate::batch::Next;
 use crate::config::{Level, PaceSettings, QueueSettings, Signals, WhenFull};
 use crate::pipeline::{Blueprint, Intake, Pipeline};
+use crate::queue::Queue;
 use crate::record::{Scope, frames};
 use crate::stats::Counts;
+use crate::throttle::Throttle;
+use crate::transport::Verdict;
 use crate::transport::memory::Gate;
 
 /// How long a test waits for what must happen.
@@ -31,14 +35,17 @@ fn blueprint(gate: &Gate) -> Blueprint {
     }
 }
 
-/// A worker that is not running, with two records to a batch.
-fn worker(gate: &Gate, queue: &Arc<Queue>, books: &Arc<Books>, calls: Calls) -> Worker {
+/// A worker that is not running, with two records to a batch, and the bell of its queue.
+fn worker(gate: &Gate, calls: Calls, wake: Sender<()>) -> Worker {
     let plan = blueprint(gate);
+    let books = Arc::new(Books::default());
+    let queue = Arc::new(Queue::new(&plan.queue, 1024, Arc::clone(&books), wake));
+    let throttle = Throttle::new(plan.pace);
     Worker {
-        queue: Arc::clone(queue),
-        books: Arc::clone(books),
+        deliveries: vec![Delivery::new(Signal::Traces, queue, Arc::clone(&books), throttle)],
+        books,
         transport: gate.open_transport(),
-        throttle: Throttle::new(plan.pace),
+        under_way: Arc::default(),
         batch: BatchSettings { records: 2, ..plan.batch },
         retry: plan.retry,
         attempt_timeout: PATIENCE,
@@ -158,23 +165,42 @@ fn a_panic_during_shutdown_does_not_keep_it_from_its_end() {
 #[test]
 fn after_a_panic_of_its_own_the_worker_writes_off_all_that_had_left_the_queue() {
     let gate = Gate::default();
-    let books = Arc::new(Books::default());
     let (wake, woken) = bounded(1);
-    let queue = Arc::new(Queue::new(&QueueSettings::default(), 1024, Arc::clone(&books), wake));
     let calls = Calls { stop: bounded(1).1, flush: bounded(1).1, wake: woken };
-    let mut worker = worker(&gate, &queue, &books, calls);
-    let scope = scope();
+    let mut worker = worker(&gate, calls, wake);
+    let (scope, queue) = (scope(), Arc::clone(&worker.deliveries[0].queue));
     (0..5).for_each(|number| queue.push(&scope, &record(number), 1));
-    let backlog = &mut worker.state.backlog;
-    queue.drain(|chunk| backlog.push(chunk));
-    let Some(Next::Batch(batch)) = worker.next_batch() else { panic!("there is a batch") };
-    worker.state.in_hand = Some((batch.signal, batch.records, batch.queued_bytes));
+    let delivery = &mut worker.deliveries[0];
+    delivery.gather(Instant::now());
+    let Some(Next::Batch(batch)) = delivery.next_batch(&worker.batch, &[]) else {
+        panic!("there is a batch")
+    };
+    assert_eq!(batch.records, 2);
     // one that came meanwhile is still in the queue
     queue.push(&scope, &record(5), 1);
-    worker.write_off();
-    let counts = books.read("memory", || queue.accepted()).traces;
+    delivery.write_off();
+    assert_eq!((delivery.taken, delivery.settled), (5, 5));
+    let counts = worker.books.read("memory", || queue.accepted()).traces;
     assert_eq!((counts.accepted, counts.dropped.worker_panicked, counts.in_flight), (6, 5, 1), "{counts}");
     assert_eq!(queue.level(), (1, record(5).len()));
+}
+
+#[test]
+fn records_of_two_signals_in_turn_make_one_request_each() {
+    let gate = Gate::default();
+    let pipeline = Pipeline::start(blueprint(&gate).prepare()).unwrap();
+    push(&pipeline, [0]);
+    gate.next();
+    let scopes = [Signal::Traces, Signal::Logs].map(|signal| Arc::new(Scope::new(signal, "shop", "")));
+    for number in 1..=3 {
+        scopes.iter().for_each(|scope| pipeline.push(scope, &record(number), 1));
+    }
+    gate.answer(Verdict::Accepted);
+    let sent = [(); 2].map(|()| gate.answer(Verdict::Accepted));
+    assert_eq!(sent.map(|sent| numbers(&sent.body)), [[1, 2, 3]; 2]);
+    stop(&pipeline);
+    let ledger = pipeline.ledger();
+    assert_eq!((ledger.traces.delivered, ledger.logs.delivered, ledger.attempts), (4, 3, 3));
 }
 
 #[test]
@@ -314,11 +340,9 @@ fn a_worker_whose_owner_is_gone_ends() {
 
 #[test]
 fn a_bell_that_rings_after_its_record_was_sent_does_not_deafen_an_idle_worker() {
-    let books = Arc::new(Books::default());
     let (wake, woken) = bounded(1);
-    let queue = Arc::new(Queue::new(&QueueSettings::default(), 1024, Arc::clone(&books), wake.clone()));
     let ((_stop, stop), (_flush, flush)) = (bounded(1), bounded(1));
-    let worker = worker(&Gate::default(), &queue, &books, Calls { stop, flush, wake: woken });
+    let worker = worker(&Gate::default(), Calls { stop, flush, wake: woken }, wake.clone());
     wake.send(()).unwrap();
     let (done, heard) = mpsc::channel();
     thread::spawn(move || done.send(matches!(worker.listen_idly(Instant::now()), Call::Awake)));

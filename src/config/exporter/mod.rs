@@ -209,7 +209,8 @@ impl Exporter {
         self.set_in_code(Key::Headers)
     }
 
-    /// Bounds one attempt, from the look-up of the name to the last byte of the answer; 10 s unless set.
+    /// Bounds one attempt, from the look-up of the name to the last byte of the answer; 10 s unless set. One that
+    /// hangs holds the other signals of the exporter up for as long, and no longer.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.http.timeout = timeout;
@@ -231,14 +232,15 @@ impl Exporter {
         self.set_in_code(Key::BlockTimeout)
     }
 
-    /// Bounds the queue in records; 32,768 unless set, at most 16,777,215.
+    /// Bounds the queue of each signal in records; 32,768 unless set, at most 16,777,215.
     #[must_use]
     pub fn queue_records(mut self, records: usize) -> Self {
         self.queue.records = records;
         self.set_in_code(Key::QueueRecords)
     }
 
-    /// Bounds the queue in bytes; 16 MiB unless set, 1 KiB to 4 GiB.
+    /// Bounds the queue of each signal in bytes; 16 MiB unless set, 1 KiB to 4 GiB. An exporter of all three signals may so hold
+    /// three times as much, if none of them can be delivered.
     #[must_use]
     pub fn queue_bytes(mut self, bytes: usize) -> Self {
         self.queue.bytes = bytes;

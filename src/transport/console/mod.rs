@@ -66,6 +66,11 @@ impl Transport for Console {
         let is_over = Arc::clone(&self.is_over);
         Box::new(move || is_over.store(true, Ordering::SeqCst))
     }
+
+    fn cutter(&self) -> Box<dyn Fn() + Send + Sync> {
+        // a write cannot be ended
+        Box::new(|| {})
+    }
 }
 
 #[cfg(test)]

@@ -4,12 +4,13 @@ use std::io::{self, ErrorKind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::super::breaker::Breaker;
 use super::super::dial::{self, is_hang_up};
 use super::super::lookup::Lookup;
 use super::super::timed::Timed;
 use super::failure::Failure;
 use super::http2::conn::{Answer, Conn, End, Message, Progress};
-use super::io::{Breaker, Stream};
+use super::io::Stream;
 use super::target::{Target, is_agreed};
 
 /// Load balancers drop idle connections after a minute or more, and not all of them say so. No ping keeps ours alive:

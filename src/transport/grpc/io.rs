@@ -1,11 +1,9 @@
-//! The socket under a connection: TCP or TLS, and a way to break it from another thread.
+//! The socket under a connection: TCP or TLS.
 
 #[cfg(test)]
 mod tests;
 
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{Shutdown, TcpStream};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Instant;
 
 use super::super::timed::Timed;
@@ -53,46 +51,5 @@ impl Stream {
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => Ok(None),
             read => read.map(Some),
         }
-    }
-}
-
-/// Ends what is under way on another thread, and all that would follow.
-#[derive(Debug, Default)]
-pub(super) struct Breaker {
-    state: Mutex<State>,
-}
-
-#[derive(Debug, Default)]
-struct State {
-    is_broken: bool,
-    socket: Weak<TcpStream>,
-}
-
-impl Breaker {
-    /// From now on this is the socket to break.
-    ///
-    /// # Errors
-    /// When it is too late.
-    pub(super) fn watch(&self, socket: &Arc<TcpStream>) -> io::Result<()> {
-        let mut state = self.lock();
-        state.socket = Arc::downgrade(socket);
-        if state.is_broken { Err(ErrorKind::ConnectionAborted.into()) } else { Ok(()) }
-    }
-
-    pub(super) fn is_broken(&self) -> bool {
-        self.lock().is_broken
-    }
-
-    pub(super) fn trip(&self) {
-        let mut state = self.lock();
-        state.is_broken = true;
-        if let Some(socket) = state.socket.upgrade() {
-            // an error means that it is broken already
-            let _ = socket.shutdown(Shutdown::Both);
-        }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

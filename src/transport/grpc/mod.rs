@@ -27,9 +27,9 @@ use self::client::{Client, Request};
 use self::failure::Failure;
 use self::http2::conn::{Answer, Message};
 use self::http2::hpack;
-use self::io::Breaker;
 use self::target::Target;
 use self::tunnel::Tunnel;
+use super::breaker::Breaker;
 use super::conceal::conceal;
 use super::gzip::compress;
 use super::{Payload, Transport, Verdict, check_header_bytes};
@@ -147,6 +147,7 @@ impl Grpc {
         if left.is_zero() {
             return Err(Failure::TimedOut);
         }
+        self.breaker.begin();
         let head = &self.plan.heads[payload.signal as usize];
         let timeout = timeout::text(left);
         self.block.clear();
@@ -185,5 +186,10 @@ impl Transport for Grpc {
     fn interrupter(&self) -> Box<dyn Fn() + Send + Sync> {
         let breaker = Arc::clone(&self.breaker);
         Box::new(move || breaker.trip())
+    }
+
+    fn cutter(&self) -> Box<dyn Fn() + Send + Sync> {
+        let breaker = Arc::clone(&self.breaker);
+        Box::new(move || breaker.cut())
     }
 }

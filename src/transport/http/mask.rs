@@ -16,6 +16,7 @@ use super::forward::Forward;
 use super::socket::{self, Unresolved};
 use crate::config::Secret;
 use crate::record::random;
+use crate::transport::breaker::Breaker;
 use crate::transport::conceal::conceal;
 
 /// How all our requests begin.
@@ -122,9 +123,9 @@ impl fmt::Debug for Mask {
     }
 }
 
-/// An agent that sends what the mask hides.
-pub(super) fn agent(plan: &HttpPlan) -> Agent {
-    let connector = socket::plain_connector(plan.lookup());
+/// An agent that sends what the mask hides, over connections that the breaker can break.
+pub(super) fn agent(plan: &HttpPlan, breaker: Arc<Breaker>) -> Agent {
+    let connector = socket::plain_connector(plan.lookup(), breaker);
     #[cfg(feature = "tls")]
     let connector = connector.chain(super::tls::connector(plan));
     Agent::with_parts(plan.config.clone(), connector.chain(plan.mask.clone()), Unresolved)

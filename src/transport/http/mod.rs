@@ -29,6 +29,7 @@ use self::pieces::Pieces;
 #[cfg(feature = "probe")]
 pub(crate) use self::trial::{End, Failure, Reply, ReplyBody, Trial};
 use super::answer::{is_media_type, read_status};
+use super::breaker::Breaker;
 use super::gzip::compress;
 use super::http_status::Meaning;
 use super::lookup::Lookup;
@@ -132,8 +133,10 @@ impl HttpPlan {
 
     /// A transport of its own; no connection is made yet.
     pub(crate) fn open(&self) -> Http {
-        let agent = mask::agent(self);
-        Http { plan: self.clone(), agent, compressed: Vec::new(), is_interrupted: Arc::default() }
+        let breaker = Arc::new(Breaker::default());
+        let agent = mask::agent(self, Arc::clone(&breaker));
+        let compressed = Vec::new();
+        Http { plan: self.clone(), agent, compressed, is_interrupted: Arc::default(), breaker }
     }
 
     /// Whether it is the proxy that does not take a request, rather than the server.
@@ -199,6 +202,7 @@ pub(crate) struct Http {
     agent: Agent,
     compressed: Vec<u8>,
     is_interrupted: Arc<AtomicBool>,
+    breaker: Arc<Breaker>,
 }
 
 impl Http {
@@ -230,13 +234,15 @@ impl Transport for Http {
         if left.is_zero() {
             return Verdict::TryLater { after: None, reason: format!("post {}: no time left", url.shown) };
         }
+        self.breaker.begin();
         let answer = self.post(payload, left);
+        let is_broken = self.breaker.is_broken() || self.is_interrupted.load(Ordering::Relaxed);
         let url = &self.plan.urls[payload.signal as usize];
         let verdict = match answer {
             Ok(answer) if self.plan.is_refused_by_proxy(&answer) => failure::by_proxy(&answer, &url.shown),
             Ok(answer) => judge(answer, &url.shown),
             // what breaks because it was broken off from here is not the server's doing
-            Err(_) if self.is_interrupted.load(Ordering::Relaxed) => failure::late(&url.shown),
+            Err(_) if is_broken => failure::late(&url.shown),
             Err(error) => failure::verdict(&error, &url.shown),
         };
         verdict.map_text(|text| self.plan.mask.conceal(text))
@@ -248,6 +254,11 @@ impl Transport for Http {
             is_interrupted.store(true, Ordering::Relaxed);
             agent.clone().shutdown();
         })
+    }
+
+    fn cutter(&self) -> Box<dyn Fn() + Send + Sync> {
+        let breaker = Arc::clone(&self.breaker);
+        Box::new(move || breaker.cut())
     }
 }
 

@@ -21,6 +21,7 @@ use ureq::unversioned::transport::{
 use ureq::{ProxyProtocol, Timeout};
 
 use crate::fork::first_use;
+use crate::transport::breaker::Breaker;
 use crate::transport::dial::{connect, is_hang_up, time_left, tolerate};
 use crate::transport::lookup::Lookup;
 
@@ -28,8 +29,11 @@ use crate::transport::lookup::Lookup;
 type Tunnel = Either<(), Box<dyn Transport>>;
 
 /// Connections by way of a proxy or directly, before any TLS.
-pub(super) fn plain_connector(peer: impl Peer) -> impl Connector<(), Out = Either<Tunnel, Socket>> {
-    ().chain(ConnectProxyConnector::default()).chain(SocketConnector { peer })
+pub(super) fn plain_connector(
+    peer: impl Peer,
+    breaker: Arc<Breaker>,
+) -> impl Connector<(), Out = Either<Tunnel, Socket>> {
+    ().chain(ConnectProxyConnector::default()).chain(SocketConnector { peer, breaker })
 }
 
 /// Where all connections go to: the server, or the proxy in front of it.
@@ -71,6 +75,7 @@ impl Resolver for Unresolved {
 #[derive(Debug)]
 struct SocketConnector<P> {
     peer: P,
+    breaker: Arc<Breaker>,
 }
 
 impl<In: Transport, P: Peer> Connector<In> for SocketConnector<P> {
@@ -100,6 +105,7 @@ impl<In: Transport, P: Peer> Connector<In> for SocketConnector<P> {
             ErrorKind::TimedOut => ureq::Error::Timeout(Timeout::Connect),
             _ => error.into(),
         })?);
+        self.breaker.watch(&stream)?;
         let handle: Weak<dyn ShutdownHandle> =
             Arc::downgrade(&(Arc::clone(&stream) as Arc<dyn ShutdownHandle>));
         (details.register_shutdown)(handle)?;

@@ -96,8 +96,13 @@ impl HttpPlan {
     fn attempt(&self, signal: Signal, deadline: Instant, goes_on: bool) -> Trial {
         let journal = Journal::new(self.config.proxy().is_some());
         let agent = agent(self, &journal, goes_on);
-        let mut http =
-            Http { plan: self.clone(), agent, compressed: Vec::new(), is_interrupted: Arc::default() };
+        let mut http = Http {
+            plan: self.clone(),
+            agent,
+            compressed: Vec::new(),
+            is_interrupted: Arc::default(),
+            breaker: Arc::default(),
+        };
         let left = deadline.saturating_duration_since(Instant::now());
         let answer = match left.is_zero() {
             true => Err(ureq::Error::Timeout(ureq::Timeout::Global)),
@@ -120,7 +125,7 @@ impl HttpPlan {
 /// As the exporter's own agent, with notes taken.
 fn agent(plan: &HttpPlan, journal: &Journal, goes_on: bool) -> Agent {
     let peer = NotedPeer { journal: journal.clone(), peer: plan.lookup() };
-    let connector = socket::plain_connector(peer).chain(NoteConnection(journal.clone()));
+    let connector = socket::plain_connector(peer, Arc::default()).chain(NoteConnection(journal.clone()));
     #[cfg(feature = "tls")]
     let connector = connector.chain(super::tls::connector(plan));
     let connector = connector.chain(NoteTls { journal: journal.clone(), goes_on }).chain(plan.mask.clone());

@@ -1,7 +1,9 @@
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use super::super::super::breaker::Breaker;
 use super::*;
 
 fn pair() -> (Arc<TcpStream>, TcpStream) {

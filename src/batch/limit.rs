@@ -1,0 +1,165 @@
+//! Pure: how large a request may be for a collector that has refused larger ones.
+
+use std::time::{Duration, Instant};
+
+/// How long a limit holds before a larger request is tried.
+const RAISED_AFTER: Duration = Duration::from_secs(60);
+/// A single frame may be too large by itself; as many in a row mean that the collector takes none of their size.
+const HOPELESS_AFTER: u32 = 16;
+/// How long the collector is not asked about frames of a size that it takes none of.
+const HOPELESS_FOR: Duration = Duration::from_secs(1);
+
+/// What a collector has shown of the size that it takes, for one signal. Sizes are bytes of uncompressed requests.
+#[derive(Debug, Default)]
+pub(crate) struct RequestLimit {
+    most: Option<usize>,
+    /// The largest request that was taken since the last refusal of a larger one.
+    taken: usize,
+    changed: Option<Instant>,
+    /// Single frames that were refused in a row.
+    refused_alone: u32,
+    /// Frames of this size and above are hopeless until then.
+    hopeless: Option<(usize, Instant)>,
+}
+
+impl RequestLimit {
+    /// What a request may have at most; a single frame may have more.
+    pub(crate) fn most(&self) -> usize {
+        self.most.unwrap_or(usize::MAX)
+    }
+
+    /// A request of this size was too large; it is sent in parts.
+    pub(crate) fn refuse(&mut self, size: usize, now: Instant) {
+        // what was taken before may be refused today
+        self.taken = if self.taken < size { self.taken } else { 0 };
+        self.most = Some(self.taken.max(size / 2));
+        self.changed = Some(now);
+    }
+
+    /// A request with a single frame was too large; so is every frame of its size, if that happens again and again.
+    pub(crate) fn refuse_alone(&mut self, frame: usize, now: Instant) {
+        self.refused_alone = self.refused_alone.saturating_add(1);
+        if self.refused_alone >= HOPELESS_AFTER {
+            let least = self.hopeless.map_or(frame, |(least, _)| least.min(frame));
+            self.hopeless = Some((least, now + HOPELESS_FOR));
+        }
+    }
+
+    /// A request of this size was taken.
+    pub(crate) fn accept(&mut self, size: usize, now: Instant) {
+        (self.refused_alone, self.hopeless) = (0, None);
+        self.taken = self.taken.max(size);
+        let Some(most) = self.most else { return };
+        let is_old =
+            self.changed.is_some_and(|changed| now.saturating_duration_since(changed) >= RAISED_AFTER);
+        // a small request says nothing about larger ones
+        if is_old && size >= most / 2 {
+            self.most = Some(most.saturating_add((most / 4).max(1)));
+            self.changed = Some(now);
+        }
+    }
+
+    /// Whether to ask about a frame of this size is a waste: larger ones are as hopeless.
+    pub(crate) fn is_hopeless(&self, frame: usize, now: Instant) -> bool {
+        self.hopeless.is_some_and(|(least, until)| frame >= least && now < until)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A collector that takes requests up to this size: gives how many it refused of `total` bytes, which are divided
+    /// as the limit and the collector want it.
+    fn send(limit: &mut RequestLimit, collector: usize, total: usize, now: Instant) -> usize {
+        let (mut refused, mut left) = (0, total);
+        while left > 0 {
+            let mut parts = vec![left.min(limit.most())];
+            left -= parts[0];
+            while let Some(part) = parts.pop() {
+                if part <= collector {
+                    limit.accept(part, now);
+                } else {
+                    refused += 1;
+                    limit.refuse(part, now);
+                    parts.extend([part / 2, part - part / 2]);
+                }
+            }
+        }
+        refused
+    }
+
+    #[test]
+    fn without_a_refusal_there_is_no_limit() {
+        let mut limit = RequestLimit::default();
+        limit.accept(4 << 20, Instant::now());
+        assert_eq!(limit.most(), usize::MAX);
+    }
+
+    #[test]
+    fn what_the_collector_takes_is_known_after_one_batch() {
+        let (mut limit, now) = (RequestLimit::default(), Instant::now());
+        assert!(send(&mut limit, 100_000, 4 << 20, now) > 0);
+        assert!((50_000..=100_000).contains(&limit.most()), "{}", limit.most());
+        assert_eq!(send(&mut limit, 100_000, 40 << 20, now), 0);
+    }
+
+    #[test]
+    fn a_limit_is_raised_once_a_minute_and_returns_to_what_was_taken() {
+        let (mut limit, mut now) = (RequestLimit::default(), Instant::now());
+        send(&mut limit, 100_000, 4 << 20, now);
+        let mut refused = 0;
+        for _ in 0..60 {
+            now += Duration::from_secs(60);
+            refused += send(&mut limit, 100_000, 4 << 20, now);
+            assert!((50_000..=125_000).contains(&limit.most()), "{}", limit.most());
+        }
+        assert!(refused <= 60, "{refused} refusals in an hour");
+    }
+
+    #[test]
+    fn a_collector_that_takes_more_again_gets_more() {
+        let (mut limit, mut now) = (RequestLimit::default(), Instant::now());
+        send(&mut limit, 10_000, 1 << 20, now);
+        for _ in 0..30 {
+            now += Duration::from_secs(60);
+            assert_eq!(send(&mut limit, usize::MAX, 4 << 20, now), 0);
+        }
+        assert!(limit.most() > 1 << 20, "{}", limit.most());
+    }
+
+    #[test]
+    fn a_small_request_raises_nothing() {
+        let (mut limit, now) = (RequestLimit::default(), Instant::now());
+        limit.refuse(1000, now);
+        limit.accept(10, now + Duration::from_secs(600));
+        assert_eq!(limit.most(), 500);
+    }
+
+    #[test]
+    fn a_collector_that_takes_less_than_before_is_asked_for_less() {
+        let (mut limit, now) = (RequestLimit::default(), Instant::now());
+        limit.accept(1000, now);
+        limit.refuse(1000, now);
+        assert_eq!(limit.most(), 500);
+    }
+
+    #[test]
+    fn frames_are_hopeless_for_a_while_when_many_of_their_size_were_refused_in_a_row() {
+        let (mut limit, now) = (RequestLimit::default(), Instant::now());
+        (1..HOPELESS_AFTER).for_each(|_| limit.refuse_alone(100, now));
+        limit.accept(100, now);
+        (1..HOPELESS_AFTER).for_each(|_| limit.refuse_alone(100, now));
+        assert!(!limit.is_hopeless(100, now), "one was taken in between");
+        limit.refuse_alone(101, now);
+        assert!(limit.is_hopeless(101, now) && !limit.is_hopeless(100, now));
+        limit.refuse_alone(100, now);
+        assert!(limit.is_hopeless(100, now) && limit.is_hopeless(1000, now) && !limit.is_hopeless(99, now));
+        let later = now + HOPELESS_FOR;
+        assert!(!limit.is_hopeless(1000, later));
+        limit.refuse_alone(100, later);
+        assert!(limit.is_hopeless(100, later), "one more is enough");
+        limit.accept(100, later);
+        assert!(!limit.is_hopeless(100, later));
+    }
+}
