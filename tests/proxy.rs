@@ -32,6 +32,7 @@ const SWITCHED_OFF: &str = "STANDPIPE_TEST_PROXY_OFF";
 const GIVES_UP_SOON: &str = "STANDPIPE_TEST_GIVES_UP_SOON";
 const ONLY_ASKS: &str = "STANDPIPE_TEST_ONLY_ASKS";
 const SPANS: &str = "STANDPIPE_TEST_SPANS";
+const FROM_VARIABLE: &str = "STANDPIPE_TEST_FROM_VARIABLE";
 const OVER_GRPC: &str = "STANDPIPE_TEST_OVER_GRPC";
 /// What this process' own environment may say must not matter.
 const VARIABLES: [&str; 9] = [
@@ -62,6 +63,10 @@ fn a_span_is_exported_as_the_environment_says() {
     let file = format!("[tracer.otel]\ntype = 'otel'\ntransport = 'http'\nendpoint = '{url}'\n");
     if let Ok(config) = Config::from_toml_str(&file) {
         config.findings().iter().for_each(|finding| println!("finding: {finding}"));
+    }
+    if env::var(FROM_VARIABLE).is_ok() {
+        let file = file.replace(&url, &format!("%{{env:{ENDPOINT}}}%"));
+        exporter = Config::from_toml_str(&file).expect("a sound tracer").exporters()[0].clone();
     }
     if let Ok(pem) = env::var(CA) {
         exporter = exporter.ca_pem(pem);
@@ -430,6 +435,32 @@ fn https_goes_through_its_own_proxy_and_is_verified_from_end_to_end() {
         export_in_child("https://collector.invalid", &[("HTTPS_PROXY", &misled.url()), (CA, &ca.pem())]);
     assert!(outcome.contains("refused"), "{outcome}: {printed}");
     assert!(printed.contains("not valid for host collector.invalid"), "{printed}");
+}
+
+/// The client library under it does not learn its name, but certificates and proxies must.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_server_whose_name_is_not_to_be_shown_is_reached_by_it() {
+    let (ca, receiver) = (TestCa::new(), Receiver::start().unwrap());
+    let front = TlsFront::start(&ca.leaf("hidden.test"), receiver.address());
+    let (secure, plain) = (TinyProxy::start(front.address()), TinyProxy::start(receiver.address()));
+    let (pem, secure_url, plain_url) = (ca.pem(), secure.url(), plain.url());
+    let common = [(FROM_VARIABLE, "yes"), (CA, pem.as_str())];
+    for (endpoint, proxy) in [
+        (format!("https://hidden.test:{}", front.address().port()), None),
+        ("https://hidden.test:4318".to_owned(), Some(("HTTPS_PROXY", secure_url.as_str()))),
+        ("http://hidden.test:4318".to_owned(), Some(("HTTP_PROXY", plain_url.as_str()))),
+    ] {
+        let environment: Vec<_> = common.into_iter().chain(proxy).collect();
+        let (outcome, printed) = export_in_child(&endpoint, &environment);
+        assert_eq!(outcome, "delivered", "{endpoint}: {printed}");
+        let of_ureq = printed.lines().filter(|line| line.contains("http://") || line.contains("https://"));
+        assert!(of_ureq.clone().any(|line| line.contains("//***/")), "{printed}");
+        assert_eq!(of_ureq.filter(|line| line.contains("hidden.test")).count(), 0, "{printed}");
+    }
+    assert!(secure.heads()[0].starts_with("CONNECT hidden.test:4318 "), "{:?}", secure.heads());
+    assert!(plain.heads()[0].starts_with("POST http://hidden.test:4318/v1/traces "), "{:?}", plain.heads());
+    assert_eq!(receiver.span_count(), 3);
 }
 
 #[test]

@@ -12,6 +12,9 @@ use standpipe::{Config, Exporter, Flushed, Problem, Telemetry};
 use support::tls::{TestCa, TlsFront};
 
 mod support;
+#[cfg(target_os = "linux")]
+#[path = "support/system.rs"]
+mod system;
 
 /// Longer than anything on loopback takes.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -317,4 +320,128 @@ fn a_server_that_repeats_the_secret_makes_no_problem_that_shows_it() {
         assert!(!problems.is_empty(), "{what}: nothing is reported");
         assert_problems_hide(SECRET, &problems);
     }
+}
+
+/// What the server may say, and no text of ours.
+fn assert_never_said(forms: &[&str], what: &str, text: &str) {
+    let text = text.to_ascii_lowercase();
+    for form in forms {
+        assert!(!text.contains(&form.to_ascii_lowercase()), "{what}: {form} is in {text}");
+    }
+}
+
+#[test]
+fn a_secret_that_a_server_repeats_in_another_form_is_masked() {
+    const SECRET: &str = "qX7/kT\"4bRz+Lq9NwHc6";
+    const FORMS: [&str; 7] = [
+        "QX7/KT\"4BRZ+LQ9NWHC6",
+        r#"qX7\/kT\"4bRz+Lq9NwHc6"#,
+        "qX7%2FkT%224bRz%2BLq9NwHc6",
+        "4bRz+Lq9Nw",
+        "Rz+Lq9Nw",
+        "cVg3L2tUIjRiUnorTHE5TndIYzY",
+        "7158372f6b542234",
+    ];
+    listen();
+    for form in FORMS {
+        let said = format!("no tenant for <{form}> here");
+        let text = || Answer::status(403).header("content-type", "text/plain").body(said.as_bytes());
+        for answer in [text(), Answer::status(400).message(&said), Answer::partial(1, &said)] {
+            let receiver = Receiver::start().unwrap();
+            receiver.script([answer]);
+            let bearer = format!("Bearer {SECRET}");
+            let headers = [("authorization", bearer.as_str())];
+            let problems = export(Exporter::http(receiver.endpoint()), &receiver, &headers);
+            assert!(!problems.is_empty(), "{form}: nothing is reported");
+            let told: String = problems.iter().map(|problem| format!("{problem}{problem:?}")).collect();
+            assert!(told.contains("no tenant for"), "{told}");
+            assert_never_said(&[form], "a problem", &told);
+        }
+        let receiver = Receiver::start().unwrap();
+        receiver.script([text()]);
+        let exporter =
+            Exporter::http(receiver.endpoint()).header("authorization", format!("Bearer {SECRET}"));
+        let report =
+            standpipe::probe::probe(&exporter.signals([standpipe::Signal::Traces]), PATIENCE).to_string();
+        assert!(report.contains("no tenant for"), "{report}");
+        assert_never_said(&[form], "a report", &report);
+    }
+    assert_never_said(&FORMS, "the log", &logged());
+}
+
+#[test]
+fn the_query_of_a_location_is_not_shown() {
+    const KEY: &str = "t0ken-of-someone-else";
+    listen();
+    let location = format!("http://user:{KEY}@127.0.0.1:1/login?next={KEY}#{KEY}");
+    let receiver = Receiver::start().unwrap();
+    receiver.script([Answer::redirect(302, &location)]);
+    let problems = export(Exporter::http(receiver.endpoint()), &receiver, &[]);
+    assert!(problems[0].message.contains("127.0.0.1:1/login"), "{problems:?}");
+    assert_problems_hide(KEY, &problems);
+
+    receiver.script([Answer::redirect(302, &location)]);
+    let exporter = Exporter::http(receiver.endpoint()).signals([standpipe::Signal::Traces]);
+    let report = standpipe::probe::probe(&exporter, PATIENCE).to_string();
+    assert!(report.contains("127.0.0.1:1/login"), "{report}");
+    assert_hidden(KEY, "a report", &report);
+    assert_hidden(KEY, "the log", &logged());
+}
+
+/// In the variables of a child.
+const AGENT: &str = "vessel-Kq8Zr4Xw/9.7";
+const HOST: &str = "harbour-j7pw2kx9.test";
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_user_agent_or_host_from_a_variable_is_not_shown() {
+    let Some(endpoint) = support::process::task() else {
+        let name = "a_user_agent_or_host_from_a_variable_is_not_shown";
+        for (transport, port) in [
+            ("http", (|receiver| receiver.address().port()) as fn(&Receiver) -> u16),
+            ("grpc", |receiver| receiver.grpc_address().port()),
+        ] {
+            let receiver = Receiver::start().unwrap();
+            receiver.script([
+                Answer::status(503).retry_after("0").message(format!("who is {AGENT} of {HOST}")),
+                Answer::status(400).message(format!("who is {AGENT} of {HOST}")),
+            ]);
+            let authority = format!("{HOST}:{}", port(&receiver));
+            let variables = [("TEST_AGENT", AGENT), ("TEST_AUTHORITY", authority.as_str())];
+            let reports = support::process::run_with(name, transport, &variables);
+            assert_eq!(reports, ["hidden"], "{transport}");
+            let requests = receiver.requests();
+            assert!(requests.len() >= 3, "{transport}: {requests:?}");
+            let full = format!("{AGENT} standpipe/{}", env!("CARGO_PKG_VERSION"));
+            let agents: Vec<_> = requests.iter().map(|request| request.header("user-agent")).collect();
+            assert!(agents.iter().all(|agent| *agent == Some(full.as_str())), "{transport}: {agents:?}");
+            if transport == "http" {
+                let hosts: Vec<_> = requests.iter().map(|request| request.header("host")).collect();
+                assert!(hosts.iter().all(|host| *host == Some(authority.as_str())), "{hosts:?}");
+            }
+        }
+        return;
+    };
+    listen();
+    let file = format!(
+        "[tracer.otel]\ntype = 'otel'\ntransport = '{endpoint}'\nendpoint = 'http://%{{env:TEST_AUTHORITY}}%'\n\
+         user-agent = '%{{env:TEST_AGENT}}%'\nthrottle = '1ms'\nretry-first-delay = '1ms'\nproxy = 'off'\n"
+    );
+    let config = Config::from_toml_str(&file).unwrap();
+    let mut said = format!("{config:?}{:?}", config.exporters()[0].effective());
+    let exporter = config.exporters()[0].clone();
+    let (telemetry, told) = with_problems(config);
+    for _ in 0..2 {
+        telemetry.tracer("shop").span("checkout").end();
+        assert_eq!(telemetry.flush(PATIENCE), Flushed::Complete);
+    }
+    let ledger = telemetry.shutdown(PATIENCE);
+    assert_eq!(ledger.total().delivered, 1, "{ledger}");
+    let problems: Vec<_> = told.try_iter().map(|problem| format!("{problem}{problem:?}")).collect();
+    assert!(problems.len() >= 2, "{problems:?}");
+    said += &format!("{problems:?}{ledger}{}{}", standpipe::probe::probe(&exporter, PATIENCE), logged());
+    for secret in [AGENT, HOST] {
+        assert_hidden(secret, "what is shown", &said);
+    }
+    support::process::report("hidden");
 }

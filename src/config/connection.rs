@@ -27,6 +27,8 @@ pub(crate) struct HttpSettings {
     pub(crate) tls: TlsSettings,
     /// A token in front of `standpipe/<version>` in the `User-Agent`.
     pub(crate) user_agent: Option<String>,
+    /// Whether that came from elsewhere, as secrets do: then it is only shown to the server.
+    pub(crate) hides_user_agent: bool,
 }
 
 impl Default for HttpSettings {
@@ -43,6 +45,7 @@ impl Default for HttpSettings {
             proxy: Proxy::FromEnvironment,
             tls: TlsSettings::default(),
             user_agent: None,
+            hides_user_agent: false,
         }
     }
 }
@@ -69,6 +72,21 @@ impl HttpSettings {
         }
     }
 
+    /// Host and port, if they are not to be shown.
+    pub(crate) fn hidden_authority(&self) -> Option<&str> {
+        let used = authority(&self.endpoint);
+        (used != authority(&self.shown_endpoint)).then_some(used)
+    }
+
+    /// What beside headers is not to be shown, even if a server repeats it.
+    pub(crate) fn hidden_texts(&self) -> impl Iterator<Item = &str> {
+        let host = self.hidden_authority().map(|authority| match authority.rsplit_once(':') {
+            Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => host,
+            _ => authority,
+        });
+        host.into_iter().chain(self.user_agent.as_deref().filter(|_| self.hides_user_agent))
+    }
+
     /// Scheme, host and port without what may be a secret, if they can be understood so.
     pub(super) fn shown_origin(&self) -> Option<String> {
         Some(Endpoint::parse(&self.shown_endpoint, self.transport).ok()?.origin())
@@ -88,6 +106,12 @@ impl HttpSettings {
             (_, Err(_)) => endpoint.to_owned(),
         }
     }
+}
+
+/// Host and port of an endpoint, whether it is understood or not.
+fn authority(endpoint: &str) -> &str {
+    let rest = endpoint.split_once("://").map_or(endpoint, |(_, rest)| rest);
+    rest.split(['/', '?', '#']).next().unwrap_or_default()
 }
 
 // by hand: the endpoint may hold a secret

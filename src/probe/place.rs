@@ -22,7 +22,8 @@ impl Place {
     /// Reads the URL that is used and its form that may be shown.
     pub(super) fn parse(url: &str, shown: &str) -> Option<Self> {
         let (scheme, authority, _) = split(url)?;
-        let (_, shown_authority, shown_path) = split(shown)?;
+        // an endpoint that came from elsewhere as a whole has no parts that can be shown
+        let (_, shown_authority, shown_path) = split(shown).unwrap_or_default();
         let (host, hides_address) = (host(authority), authority != shown_authority);
         Some(Self {
             is_tls: scheme.eq_ignore_ascii_case("https"),
@@ -82,5 +83,7 @@ mod tests {
         let hidden = Place::parse("http://10.1.2.3:4318/", "http://%{env:HOST}%:4318/").expect("a URL");
         assert_eq!(hidden.shown_address(address), "***");
         assert_eq!(hidden.shown_host, "***");
+        let whole = Place::parse("http://10.1.2.3:4318/", "%{env:ENDPOINT}%").expect("a URL");
+        assert_eq!((whole.shown_host.as_str(), whole.shown_path.as_str()), ("***", ""));
     }
 }

@@ -324,6 +324,7 @@ impl Exporter {
     #[must_use]
     pub fn user_agent(mut self, product: impl Into<String>) -> Self {
         self.http.user_agent = Some(product.into());
+        self.http.hides_user_agent = false;
         self.set_in_code(Key::UserAgent)
     }
 

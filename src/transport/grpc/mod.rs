@@ -30,7 +30,7 @@ use self::http2::hpack;
 use self::target::Target;
 use self::tunnel::Tunnel;
 use super::breaker::Breaker;
-use super::conceal::conceal;
+use super::conceal::Secrets;
 use super::gzip::compress;
 use super::{Payload, Transport, Verdict, check_header_bytes};
 use crate::config::{Compression, HttpSettings, Secret, is_reserved_by_grpc};
@@ -45,7 +45,7 @@ pub(crate) struct GrpcPlan {
     target: Target,
     heads: [Head; Signal::COUNT],
     /// What servers and proxies could repeat.
-    secrets: Vec<Secret>,
+    secrets: Arc<Secrets>,
     compression: Compression,
 }
 
@@ -71,9 +71,10 @@ impl GrpcPlan {
             }
         }
         let heads = Signal::ALL.map(|signal| Head::of(signal, settings, &target));
-        let of_proxy = target.tunnel.iter().flat_map(Tunnel::secrets);
-        let secrets = settings.headers.iter().map(|(_, value)| value).chain(of_proxy).cloned().collect();
-        Ok(Self { target, heads, secrets, compression: settings.compression })
+        let of_proxy = target.tunnel.iter().flat_map(Tunnel::secrets).map(Secret::expose);
+        let of_headers = settings.headers.iter().map(|(_, value)| value.expose());
+        let secrets = Secrets::new(of_proxy.chain(of_headers).chain(settings.hidden_texts()));
+        Ok(Self { target, heads, secrets: Arc::new(secrets), compression: settings.compression })
     }
 
     /// A transport of its own; no connection is made yet.
@@ -170,7 +171,7 @@ impl Grpc {
 
     /// Servers may repeat what they were sent.
     fn conceal(&self, text: String) -> String {
-        conceal(text, self.plan.secrets.iter().map(Secret::expose))
+        self.plan.secrets.conceal(text)
     }
 }
 

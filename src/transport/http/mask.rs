@@ -4,23 +4,20 @@
 //! values are put in their place on the way from its buffer to the socket.
 
 use std::fmt;
-use std::io;
 use std::iter;
 use std::sync::Arc;
 
-use ureq::Agent;
-use ureq::unversioned::transport::{Buffers, ConnectionDetails, Connector, NextTimeout, Transport};
-
-use super::HttpPlan;
 use super::forward::Forward;
-use super::socket::{self, Unresolved};
-use crate::config::Secret;
 use crate::record::random;
-use crate::transport::breaker::Breaker;
-use crate::transport::conceal::conceal;
+use crate::transport::conceal::Secrets;
 
 /// How all our requests begin.
 const METHOD: &[u8] = b"POST ";
+/// Headers of an answer that ureq and we go by, and that no secret is repeated in.
+const PROTOCOL: [&str; 6] =
+    ["content-length", "transfer-encoding", "connection", "content-encoding", "retry-after", "date"];
+/// Content types that are told apart.
+const TYPES: [&str; 4] = ["application/x-protobuf", "application/json", "text/plain", "text/html"];
 /// More than a proxy usually needs.
 const ROOM_TO_GROW: usize = 256;
 
@@ -28,8 +25,8 @@ const ROOM_TO_GROW: usize = 256;
 #[derive(Clone, Default)]
 pub(super) struct Mask {
     hidden: Arc<Vec<Hidden>>,
-    /// What else a server or a proxy could repeat.
-    others: Arc<Vec<Secret>>,
+    /// What a server or a proxy could repeat.
+    secrets: Arc<Secrets>,
     forward: Option<Arc<Forward>>,
 }
 
@@ -48,6 +45,11 @@ impl Mask {
         self.hide(format!("{name}: "), '\t', value)
     }
 
+    /// Notes what a line of the head says in truth where ureq sees `stand_in`.
+    pub(super) fn stand_in(&mut self, name: &str, stand_in: &str, value: &str) {
+        self.push(format!("{name}: "), stand_in.to_owned(), value);
+    }
+
     /// Notes a path with its query, and gives a path that ureq may see.
     pub(super) fn hide_target(&mut self, target: &str) -> String {
         self.hide(String::from_utf8_lossy(METHOD).into_owned(), '/', target)
@@ -56,14 +58,17 @@ impl Mask {
     fn hide(&mut self, before: String, first: char, value: &str) -> String {
         let letters = value.bytes().skip(1).map(|_| char::from(b'a' + (random() % 26) as u8));
         let stand_in: String = iter::once(first).chain(letters).collect();
-        let hidden = Hidden { before, stand_in: stand_in.clone(), value: value.to_owned() };
-        Arc::make_mut(&mut self.hidden).push(hidden);
+        self.push(before, stand_in.clone(), value);
         stand_in
     }
 
+    fn push(&mut self, before: String, stand_in: String, value: &str) {
+        Arc::make_mut(&mut self.hidden).push(Hidden { before, stand_in, value: value.to_owned() });
+    }
+
     /// Notes what a server or a proxy must not make us show.
-    pub(super) fn add_secrets(&mut self, secrets: Vec<Secret>) {
-        Arc::make_mut(&mut self.others).extend(secrets);
+    pub(super) fn conceal_from_now_on(&mut self, secrets: Secrets) {
+        self.secrets = Arc::new(secrets);
     }
 
     /// From now on requests are for a proxy that makes them itself.
@@ -72,7 +77,7 @@ impl Mask {
     }
 
     /// A request's head as it is sent; `None` if this is none of a request that we make.
-    fn lift(&self, head: &[u8]) -> Option<Vec<u8>> {
+    pub(super) fn lift(&self, head: &[u8]) -> Option<Vec<u8>> {
         if !head.starts_with(METHOD) {
             return None;
         }
@@ -96,10 +101,24 @@ impl Mask {
         Some(lifted)
     }
 
+    /// Overwrites the secrets in a piece of an answer, and where a redirect leads in detail. Says whether the rest of the
+    /// answer is its body.
+    pub(super) fn blot(&self, piece: &mut [u8], is_head: bool) -> bool {
+        let is_end = |line: &[u8]| line == b"\r\n" || line == b"\n";
+        let mut is_head = is_head;
+        for line in piece.split_inclusive_mut(|byte| *byte == b'\n') {
+            is_head &= !is_end(line);
+            match is_head {
+                true => self.secrets.blot(delicate(line)),
+                false => self.secrets.blot(line),
+            }
+        }
+        !is_head
+    }
+
     /// The text without the secrets, which a server may have repeated.
     pub(super) fn conceal(&self, text: String) -> String {
-        let of_requests = self.hidden.iter().map(|hidden| hidden.value.as_str());
-        conceal(text, of_requests.chain(self.others.iter().map(Secret::expose)))
+        self.secrets.conceal(text)
     }
 }
 
@@ -117,68 +136,45 @@ impl Hidden {
     }
 }
 
+/// What may be overwritten in a line of a head: not what the protocol itself needs.
+fn delicate(line: &mut [u8]) -> &mut [u8] {
+    let colon = line.iter().position(|byte| *byte == b':').unwrap_or(0);
+    let (name, value) = line.split_at_mut(colon);
+    let is = |known: &str| name.eq_ignore_ascii_case(known.as_bytes());
+    if PROTOCOL.into_iter().any(is) {
+        return &mut [];
+    }
+    if is("location") {
+        blot_details(value);
+    }
+    if is("content-type") {
+        let kind = TYPES.iter().find_map(|known| Some(find(value, known.as_bytes())? + known.len()));
+        return &mut value[kind.unwrap_or(0)..];
+    }
+    value
+}
+
+/// User info and query of a URL, where keys may be.
+fn blot_details(url: &mut [u8]) {
+    let end = url.iter().rposition(|byte| !byte.is_ascii_whitespace()).map_or(0, |last| last + 1);
+    let url = &mut url[..end];
+    if let Some(query) = url.iter().position(|byte| matches!(byte, b'?' | b'#')) {
+        url[query + 1..].fill(b'*');
+    }
+    let start = find(url, b"://").map_or(0, |at| at + 3);
+    let authority = url[start..].iter().position(|byte| *byte == b'/').map_or(url.len(), |at| start + at);
+    if let Some(user) = url[start..authority].iter().rposition(|byte| *byte == b'@').filter(|_| start > 0) {
+        url[start..start + user].fill(b'*');
+    }
+}
+
+fn find(text: &[u8], part: &[u8]) -> Option<usize> {
+    text.windows(part.len()).position(|window| window == part)
+}
+
 impl fmt::Debug for Mask {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Mask").field("hidden", &self.hidden.len()).finish()
-    }
-}
-
-/// An agent that sends what the mask hides, over connections that the breaker can break.
-pub(super) fn agent(plan: &HttpPlan, breaker: Arc<Breaker>) -> Agent {
-    let connector = socket::plain_connector(plan.lookup(), breaker);
-    #[cfg(feature = "tls")]
-    let connector = connector.chain(super::tls::connector(plan));
-    Agent::with_parts(plan.config.clone(), connector.chain(plan.mask.clone()), Unresolved)
-}
-
-impl<In: Transport> Connector<In> for Mask {
-    type Out = Unmasked<In>;
-
-    fn connect(
-        &self,
-        _: &ConnectionDetails<'_>,
-        chained: Option<In>,
-    ) -> Result<Option<Self::Out>, ureq::Error> {
-        Ok(chained.map(|inner| Unmasked { inner, mask: self.clone(), is_head_due: true }))
-    }
-}
-
-#[derive(Debug)]
-pub(super) struct Unmasked<In> {
-    inner: In,
-    mask: Mask,
-    /// Whether the next write begins with a head: nothing in a body is taken for one.
-    is_head_due: bool,
-}
-
-impl<In: Transport> Transport for Unmasked<In> {
-    fn buffers(&mut self) -> &mut dyn Buffers {
-        self.inner.buffers()
-    }
-
-    fn transmit_output(&mut self, amount: usize, timeout: NextTimeout) -> Result<(), ureq::Error> {
-        let is_head = std::mem::replace(&mut self.is_head_due, false);
-        let output = self.inner.buffers().output();
-        let Some(lifted) = is_head.then(|| self.mask.lift(&output[..amount])).flatten() else {
-            return self.inner.transmit_output(amount, timeout);
-        };
-        let room = output.get_mut(..lifted.len());
-        room.ok_or_else(|| io::Error::other("the head of the request is too long"))?.copy_from_slice(&lifted);
-        self.inner.transmit_output(lifted.len(), timeout)
-    }
-
-    fn await_input(&mut self, timeout: NextTimeout) -> Result<bool, ureq::Error> {
-        // what is sent after an answer is a request
-        self.is_head_due = true;
-        self.inner.await_input(timeout)
-    }
-
-    fn is_open(&mut self) -> bool {
-        self.inner.is_open()
-    }
-
-    fn is_tls(&self) -> bool {
-        self.inner.is_tls()
     }
 }
 
@@ -242,5 +238,22 @@ mod tests {
         assert_eq!(once, "POST / HTTP/1.1\r\nx: b\r\nx: a\r\nx: a\r\nx: b\r\n\r\n");
         // behind a proxy there are two masks, one after the other
         assert_eq!(lifted(&mask, once.clone()), once);
+    }
+
+    #[test]
+    fn an_answer_is_blotted_but_not_what_the_protocol_needs() {
+        let mut mask = Mask::default();
+        mask.conceal_from_now_on(Secrets::new(["application/x-protobuf-transfer-encoding"]));
+        let mut piece = b"HTTP/1.1 400 x-protobuf\r\nContent-Type: application/x-protobuf\r\nTransfer-Encoding: chunked\r\n\
+            Location: http://u:p@a/b?c=d\r\nX: x-protobuf\r\n\r\nx-protobuf"
+            .to_vec();
+        assert!(mask.blot(&mut piece, true), "the head has ended");
+        assert_eq!(
+            String::from_utf8_lossy(&piece),
+            "HTTP/1.1 400 **********\r\nContent-Type: application/x-protobuf\r\nTransfer-Encoding: chunked\r\n\
+             Location: http://***@a/b?***\r\nX: **********\r\n\r\n**********"
+        );
+        let mut piece = b"HTTP/1.1 200".to_vec();
+        assert!(!mask.blot(&mut piece, true), "more of the head is to come");
     }
 }

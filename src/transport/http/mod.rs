@@ -6,35 +6,38 @@ mod forward;
 mod journal;
 mod mask;
 mod pieces;
+mod renamed;
 mod socket;
 mod success;
 #[cfg(feature = "tls")]
 mod tls;
 #[cfg(feature = "probe")]
 mod trial;
+mod unmasked;
 
+use std::fmt;
 use std::io::Read;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
 
-#[cfg(feature = "tls")]
-use ureq::http::Uri;
-use ureq::http::{HeaderName, HeaderValue, Response, StatusCode, header};
+use ureq::http::{HeaderName, HeaderValue, Response, StatusCode, Uri, header};
 use ureq::{Agent, ProxyProtocol, SendBody};
 
 use self::forward::Forward;
 use self::mask::Mask;
 use self::pieces::Pieces;
+use self::renamed::Renamed;
 #[cfg(feature = "probe")]
 pub(crate) use self::trial::{End, Failure, Reply, ReplyBody, Trial};
 use super::answer::{is_media_type, read_status};
 use super::breaker::Breaker;
+use super::conceal::Secrets;
 use super::gzip::compress;
 use super::http_status::Meaning;
 use super::lookup::Lookup;
 use super::{Payload, Transport, Verdict, check_header_bytes, proxy, retry_after};
-use crate::config::{self, Compression, HttpSettings};
+use crate::config::{self, Compression, HttpSettings, Secret};
 use crate::fork::first_use;
 use crate::record::Signal;
 
@@ -48,12 +51,17 @@ const READ_BYTES: usize = 16 << 10;
 /// Writes are in pieces of this size.
 const WRITE_BYTES: usize = 64 << 10;
 
+/// What ureq sees of what it must not show.
+const HIDDEN: &str = "***";
+
 /// Everything needed to open an HTTP transport, checked.
 #[derive(Debug, Clone)]
 pub(crate) struct HttpPlan {
     config: ureq::config::Config,
     /// Host and port of the server, or of the proxy in front of it.
     peer: (String, u16),
+    /// The server, if ureq must not know it.
+    server: Option<Uri>,
     /// A proxy that makes the requests itself; one that only leads to the server is in `config`.
     forwarded: Option<ureq::Proxy>,
     urls: [Url; Signal::COUNT],
@@ -63,12 +71,38 @@ pub(crate) struct HttpPlan {
 }
 
 /// Where a signal is posted to.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 struct Url {
+    /// The path with its query.
+    target: String,
     /// With a stand-in for what may be a secret.
     masked: String,
     /// For messages: without it.
     shown: String,
+}
+
+impl Url {
+    /// Host and port as ureq sees them.
+    #[cfg(feature = "tls")]
+    fn authority(&self) -> &str {
+        let rest = self.masked.split_once("://").map_or("", |(_, rest)| rest);
+        rest.split(['/', '?']).next().unwrap_or_default()
+    }
+
+    /// What of the target is not shown.
+    fn secrets(&self) -> impl Iterator<Item = &str> {
+        let words = self.target.split(['/', '?', '&', ';', '=']);
+        words
+            .filter(|word| !self.shown.contains(word))
+            .chain(self.target.split_once('?').map(|(_, query)| query))
+    }
+}
+
+// by hand: the target may hold a secret
+impl fmt::Debug for Url {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Url").field(&self.shown).finish()
+    }
 }
 
 impl HttpPlan {
@@ -79,28 +113,24 @@ impl HttpPlan {
     pub(crate) fn new(settings: &HttpSettings) -> Result<Self, String> {
         let mut mask = Mask::default();
         let urls = Signal::ALL.map(|signal| url(settings, signal, &mut mask));
-        let proxy = proxy::choose(settings.proxy, &urls[0].masked, |name| std::env::var(name).ok())?;
+        let real = settings.url(Signal::Traces);
+        let proxy = proxy::choose(settings.proxy, &real, |name| std::env::var(name).ok())?;
         let peer = match &proxy {
-            Some(proxy) => {
-                mask.add_secrets(forward::secrets(proxy));
-                (proxy.host().to_owned(), proxy.port())
-            }
+            Some(proxy) => (proxy.host().to_owned(), proxy.port()),
             None => {
-                let (host, port) =
-                    proxy::host_and_port(&urls[0].masked).ok_or("the endpoint cannot be read")?;
+                let (host, port) = proxy::host_and_port(&real).ok_or("the endpoint cannot be read")?;
                 (host.to_owned(), port)
             }
         };
         // over a tunnel HTTP/2 can follow, which has no other way through a proxy
-        let is_forwarded =
-            settings.transport == config::Transport::Http && urls[0].masked.starts_with("http:");
+        let is_forwarded = settings.transport == config::Transport::Http && real.starts_with("http:");
         let (forwarded, tunnelled) = if is_forwarded { (proxy, None) } else { (None, proxy) };
         if let Some(proxy) = &forwarded {
             check_tls_to(proxy)?;
-            mask.forward(Forward::new(proxy, &urls[0].masked));
+            mask.forward(Forward::new(proxy, &real));
         }
         let config = Agent::config_builder()
-            .user_agent(settings.full_user_agent())
+            .user_agent(user_agent(settings, &mut mask))
             .accept(PROTOBUF)
             // nothing that an answer could say is worth unpacking a bomb for
             .accept_encoding("identity")
@@ -109,7 +139,7 @@ impl HttpPlan {
             // a redirect would carry telemetry and credentials to wherever it points
             .max_redirects(0)
             .max_redirects_will_error(false)
-            .proxy(tunnelled)
+            .proxy(tunnelled.clone())
             .max_idle_connections(1)
             .max_idle_connections_per_host(1)
             .max_idle_age(IDLE_AGE)
@@ -120,9 +150,22 @@ impl HttpPlan {
         #[cfg(feature = "tls")]
         let config = config.tls_config(tls::config(&settings.tls)?);
         let headers = headers(settings, &mut mask)?;
+        let server = match settings.hidden_authority() {
+            Some(authority) => {
+                mask.stand_in("host", HIDDEN, authority);
+                Some(real.parse().map_err(|_| "the endpoint cannot be read")?)
+            }
+            None => None,
+        };
+        let of_proxy = forwarded.as_ref().or(tunnelled.as_ref()).map(forward::secrets).unwrap_or_default();
+        let of_targets = urls.iter().flat_map(Url::secrets);
+        let of_headers = settings.headers.iter().map(|(_, value)| value.expose());
+        let all = of_proxy.iter().map(Secret::expose).chain(of_targets).chain(of_headers);
+        mask.conceal_from_now_on(Secrets::new(all.chain(settings.hidden_texts())));
         Ok(Self {
             config: config.build(),
             peer,
+            server,
             forwarded,
             urls,
             headers,
@@ -134,7 +177,7 @@ impl HttpPlan {
     /// A transport of its own; no connection is made yet.
     pub(crate) fn open(&self) -> Http {
         let breaker = Arc::new(Breaker::default());
-        let agent = mask::agent(self, Arc::clone(&breaker));
+        let agent = unmasked::agent(self, Arc::clone(&breaker));
         let compressed = Vec::new();
         Http { plan: self.clone(), agent, compressed, is_interrupted: Arc::default(), breaker }
     }
@@ -144,11 +187,22 @@ impl HttpPlan {
         self.forwarded.is_some() && answer.status() == StatusCode::PROXY_AUTHENTICATION_REQUIRED
     }
 
-    /// What TLS is spoken with if not with the server: a proxy that makes the requests itself.
+    /// The server's name where ureq sees another.
+    fn renamed(&self) -> Option<Renamed> {
+        let server = self.server.as_ref()?;
+        Some(Renamed { seen: HIDDEN.to_owned(), meant: server.clone() })
+    }
+
+    /// What TLS is spoken with if not with what ureq takes for the server.
     #[cfg(feature = "tls")]
-    fn tls_peer(&self) -> Option<Uri> {
-        let proxy = self.forwarded.as_ref()?;
-        (proxy.protocol() == ProxyProtocol::Https).then(|| proxy.uri().clone())
+    fn tls_peer(&self) -> Option<Renamed> {
+        match &self.forwarded {
+            Some(proxy) if proxy.protocol() == ProxyProtocol::Https => {
+                let seen = self.urls[0].authority().to_owned();
+                Some(Renamed { seen, meant: proxy.uri().clone() })
+            }
+            _ => self.renamed(),
+        }
     }
 
     /// Finds the peer for one agent of one process.
@@ -173,13 +227,31 @@ fn check_tls_to(proxy: &ureq::Proxy) -> Result<(), String> {
 /// What a signal is posted to; a target that the user would not have shown is hidden from the log, too.
 fn url(settings: &HttpSettings, signal: Signal, mask: &mut Mask) -> Url {
     let (url, shown) = (settings.url(signal), settings.shown_url(signal));
-    if url == shown {
-        return Url { masked: url, shown };
-    }
     let authority = url.find("://").map_or(0, |at| at + 3);
-    let target = url[authority..].find('/').map_or(url.len(), |at| authority + at);
-    let masked = format!("{}{}", &url[..target], mask.hide_target(&url[target..]));
-    Url { masked, shown }
+    let path = url[authority..].find('/').map_or(url.len(), |at| authority + at);
+    let (origin, target) = url.split_at(path);
+    if url == shown {
+        return Url { target: target.to_owned(), masked: url, shown };
+    }
+    let origin = match settings.hidden_authority() {
+        Some(_) => format!("{}{HIDDEN}", &url[..authority]),
+        None => origin.to_owned(),
+    };
+    let masked = format!("{origin}{}", mask.hide_target(target));
+    Url { target: target.to_owned(), masked, shown }
+}
+
+/// Who sends, as ureq may see it.
+fn user_agent(settings: &HttpSettings, mask: &mut Mask) -> String {
+    let full = settings.full_user_agent();
+    match &settings.user_agent {
+        Some(product) if settings.hides_user_agent => {
+            let stand_in = format!("{HIDDEN}{}", full.strip_prefix(product.as_str()).unwrap_or_default());
+            mask.stand_in("user-agent", &stand_in, &full);
+            stand_in
+        }
+        _ => full,
+    }
 }
 
 fn headers(settings: &HttpSettings, mask: &mut Mask) -> Result<Vec<(HeaderName, HeaderValue)>, String> {
@@ -305,7 +377,8 @@ fn redirected(answer: &Response<ureq::Body>, url: &str) -> String {
     let status = status_text(answer.status());
     match header_text(answer, header::LOCATION) {
         Some(location) => {
-            let location = printable(location);
+            // keys may be in its query
+            let location = printable(location.split(['?', '#']).next().unwrap_or_default());
             format!(
                 "post {url}: {status} to {location}: redirects are not followed; set the endpoint to where it should go"
             )

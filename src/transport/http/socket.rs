@@ -20,6 +20,7 @@ use ureq::unversioned::transport::{
 };
 use ureq::{ProxyProtocol, Timeout};
 
+use super::renamed::{Knowing, Renamed};
 use crate::fork::first_use;
 use crate::transport::breaker::Breaker;
 use crate::transport::dial::{connect, is_hang_up, time_left, tolerate};
@@ -31,9 +32,11 @@ type Tunnel = Either<(), Box<dyn Transport>>;
 /// Connections by way of a proxy or directly, before any TLS.
 pub(super) fn plain_connector(
     peer: impl Peer,
+    renamed: Option<Renamed>,
     breaker: Arc<Breaker>,
 ) -> impl Connector<(), Out = Either<Tunnel, Socket>> {
-    ().chain(ConnectProxyConnector::default()).chain(SocketConnector { peer, breaker })
+    let proxy = Knowing { renamed, connector: ConnectProxyConnector::default() };
+    ().chain(proxy).chain(SocketConnector { peer, breaker })
 }
 
 /// Where all connections go to: the server, or the proxy in front of it.

@@ -125,7 +125,8 @@ impl HttpPlan {
 /// As the exporter's own agent, with notes taken.
 fn agent(plan: &HttpPlan, journal: &Journal, goes_on: bool) -> Agent {
     let peer = NotedPeer { journal: journal.clone(), peer: plan.lookup() };
-    let connector = socket::plain_connector(peer, Arc::default()).chain(NoteConnection(journal.clone()));
+    let connector = socket::plain_connector(peer, plan.renamed(), Arc::default());
+    let connector = connector.chain(NoteConnection(journal.clone()));
     #[cfg(feature = "tls")]
     let connector = connector.chain(super::tls::connector(plan));
     let connector = connector.chain(NoteTls { journal: journal.clone(), goes_on }).chain(plan.mask.clone());

@@ -102,6 +102,7 @@ impl SectionReader<'_, '_> {
             Key::UserAgent => {
                 let Text { text, is_secret, .. } = value::text(given, surroundings)?;
                 exporter.http.user_agent = Some(text);
+                exporter.http.hides_user_agent = is_secret;
                 return Ok(is_secret.then(|| "***".to_owned()));
             }
         }
