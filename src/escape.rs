@@ -1,16 +1,23 @@
-//! Text that came from elsewhere, made fit for a line that people read.
+//! Pure: texts from elsewhere made fit to be shown. Nothing in them can move a cursor, end a line, or hide or reorder what
+//! stands around it.
+//!
+//! The library and the command both have this file: the command shows what the library did not write, too.
 
 use std::borrow::Cow;
 
-/// `text` with every character escaped that could do more than show itself: line ends, escape sequences, and the
-/// invisible characters that reorder or hide what stands beside them.
-pub(crate) fn escaped(text: &str) -> Cow<'_, str> {
-    if text.chars().all(shows_itself) {
+/// Whether a character does no more than show itself.
+pub(crate) fn shows_itself(c: char) -> bool {
+    !c.is_control() && !is_invisible(c)
+}
+
+/// `text` with every character escaped, as in Rust, that is not one of `these`.
+pub(crate) fn escape_all_but(these: impl Fn(char) -> bool, text: &str) -> Cow<'_, str> {
+    if text.chars().all(&these) {
         return Cow::Borrowed(text);
     }
     let mut escaped = String::with_capacity(text.len() + 8);
     for c in text.chars() {
-        if shows_itself(c) {
+        if these(c) {
             escaped.push(c);
         } else {
             escaped.extend(c.escape_default());
@@ -19,11 +26,7 @@ pub(crate) fn escaped(text: &str) -> Cow<'_, str> {
     Cow::Owned(escaped)
 }
 
-fn shows_itself(c: char) -> bool {
-    !c.is_control() && !is_invisible(c)
-}
-
-/// Formatting characters without a shape of their own: joiners, direction marks, tags.
+/// Formatting characters without a shape of their own: joiners, direction marks, separators of lines, tags.
 fn is_invisible(c: char) -> bool {
     matches!(c,
         '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
@@ -35,9 +38,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_moves_the_cursor_or_reorders_text_is_escaped() {
-        assert_eq!(escaped("a\x1b[2Jb\r\n\tc\u{9b}1A"), "a\\u{1b}[2Jb\\r\\n\\tc\\u{9b}1A");
-        assert_eq!(escaped("pay\u{202e}100\u{200b}"), "pay\\u{202e}100\\u{200b}");
-        assert!(matches!(escaped("smörgås"), Cow::Borrowed("smörgås")));
+    fn what_a_terminal_would_obey_is_escaped_and_nothing_else() {
+        for (text, shown) in [
+            ("wäter 🚰 \"pipe\" \\", "wäter 🚰 \"pipe\" \\"),
+            ("a\x1b[2Jb\r\n\tc\u{9b}1A\u{7f}", "a\\u{1b}[2Jb\\r\\n\\tc\\u{9b}1A\\u{7f}"),
+            (
+                "\u{202a}\u{202e}\u{2066}\u{2069}\u{200e}\u{200f}\u{61c}",
+                "\\u{202a}\\u{202e}\\u{2066}\\u{2069}\\u{200e}\\u{200f}\\u{61c}",
+            ),
+            ("\u{2028}\u{2029}\u{e0041}", "\\u{2028}\\u{2029}\\u{e0041}"),
+        ] {
+            assert_eq!(escape_all_but(shows_itself, text), shown);
+        }
     }
 }

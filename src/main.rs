@@ -1,6 +1,7 @@
 //! The `standpipe` command: arguments → the library's public API → exit code.
 
 mod cli;
+mod escape;
 
 use std::process::ExitCode;
 

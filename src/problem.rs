@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::context;
+use crate::escape::{escape_all_but, shows_itself};
 use crate::record::Signal;
 
 /// Each kind of problem is told once in so long.
@@ -21,7 +22,8 @@ pub struct Problem {
     pub kind: ProblemKind,
     /// The signal that it is about, if it is about one: trouble with one signal does not hide that of another.
     pub signal: Option<Signal>,
-    /// In words, lower case, the cause after a colon; never a secret.
+    /// In words, lower case, the cause after a colon; never a secret. What a terminal would obey, such as escape
+    /// sequences and characters that reorder text, is escaped.
     pub message: String,
     /// How often this kind occurred for this signal since it was last reported, this time included.
     pub occurrences: u64,
@@ -29,7 +31,7 @@ pub struct Problem {
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "exporter {}: {}", self.exporter, self.message)?;
+        write!(f, "exporter {}: {}", escape_all_but(shows_itself, &self.exporter), self.message)?;
         if self.occurrences > 1 {
             write!(f, " ({} times)", self.occurrences)?;
         }
@@ -153,6 +155,7 @@ impl Teller {
 
     fn call_hook(&self, signal: Option<Signal>, kind: ProblemKind, message: String, occurrences: u64) {
         let Some(hook) = &self.hook else { return };
+        let message = escape_all_but(shows_itself, &message).into_owned();
         let problem = Problem { exporter: self.exporter.clone(), kind, signal, message, occurrences };
         // a hook that panics must not cost a batch, nor may what its panic carries when it is dropped
         if let Err(payload) = catch_unwind(AssertUnwindSafe(|| context::in_program(|| hook(&problem)))) {
@@ -212,5 +215,17 @@ mod tests {
         teller.note_taken(Signal::Logs);
         teller.tell_not_taken(Signal::Logs, reason);
         assert_eq!(told.try_iter().collect::<Vec<_>>(), [logs]);
+    }
+
+    #[test]
+    fn what_a_terminal_would_obey_is_escaped() {
+        let (tell, told) = std::sync::mpsc::channel();
+        let hook: Hook = Arc::new(move |problem| tell.send(problem.to_string()).unwrap());
+        let mut teller = Teller::new("o\u{1b}tlp", Some(hook));
+        teller.tell(Signal::Metrics, ProblemKind::Instrument, || {
+            "a\r\nb \u{202e}c\u{1b}[2J\u{2029}ä".to_owned()
+        });
+        let expected = "exporter o\\u{1b}tlp: a\\r\\nb \\u{202e}c\\u{1b}[2J\\u{2029}ä";
+        assert_eq!(told.try_iter().collect::<Vec<_>>(), [expected]);
     }
 }

@@ -16,12 +16,12 @@ mod source;
 /// `room::Item` allows that one item.
 #[rustfmt::skip]
 const HOUSE: &[Row] = &[
+    // pure: texts from elsewhere, made fit to be shown
+    row("escape",          &[],                                               &[]),
     // what a forked child must know
     row("fork",            &[],                                               &[]),
     // how threads are started
     row("spawn",           &[],                                               &[]),
-    // pure: text made fit for a line that people read
-    row("escape",          &[],                                               &[]),
     // what can be said, in wire format
     row("record",          &["fork"],                                         &["prost", "opentelemetry_proto"]),
     row("context",         &["record"],                                       &[]),
@@ -31,7 +31,7 @@ const HOUSE: &[Row] = &[
     // pure: which traces are kept
     row("sample",          &["record"],                                       &[]),
     // what went wrong, what became of every record, what was set
-    row("problem",         &["record", "context"],                            &[]),
+    row("problem",         &["escape", "record", "context"],                  &[]),
     row("stats",           &["record"],                                       &["serde"]),
     row("config",          &["escape", "record", "problem", "sample"],        &["serde", "toml"]),
     row("config/yaml*",    &[],                                               &["granit_parser"]),
@@ -44,6 +44,7 @@ const HOUSE: &[Row] = &[
     row("throttle",        &["config"],                                       &[]),
     // out of the program, and what follows from the answer
     row("transport",       &["spawn", "record", "config"],                    &["prost"]),
+    row("transport/console*", &["escape", "record", "config"],                &["prost"]),
     row("transport/gzip*", &[],                                               &["flate2"]),
     row("transport/tls*",  &["config"],                                       &["rustls", "webpki_roots"]),
     row("transport/proxy*", &["config"],                                      &["ureq"]),
@@ -78,11 +79,11 @@ const HOUSE: &[Row] = &[
     row("bridge/metrics*", &["fork", "record", "meter", "route"],             &["metrics"]),
     row("bridge/opentelemetry*", &["fork", "record", "context", "stats", "config", "pool", "outlet", "route"], &["opentelemetry", "opentelemetry_sdk"]),
     // asks a collector whether it can be reached
-    row("probe",           &["record", "config", "transport", "spawn"],       &[]),
+    row("probe",           &["escape", "spawn", "record", "config", "transport"], &[]),
     // the other end of the wire
     row("receiver",        &["record", "spawn", "transport::grpc::http2", "transport::grpc::metadata"], &["opentelemetry_proto", "prost", "flate2", "parking_lot"]),
     // the binary: the library is an outside crate to it
-    row("cli",             &[],                                               &["standpipe", "lexopt", "serde", "serde_json"]),
+    row("cli",             &["escape"],                                       &["standpipe", "lexopt", "serde", "serde_json"]),
     row("main",            &["cli"],                                          &["standpipe", "lexopt", "opentelemetry_proto"]),
 ];
 

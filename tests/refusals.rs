@@ -297,6 +297,36 @@ fn a_message_without_rejected_records_is_only_a_warning() {
 }
 
 #[test]
+fn control_and_bidi_characters_of_an_answer_are_escaped() {
+    let said = "pay \u{202e}001\u{2069} or\u{1b}[2J\u{9b}1A\u{7f}\u{2028}leave\u{200f}\u{61c}";
+    let answers = [
+        Answer::status(400).message(said),
+        Answer::status(403).header("content-type", "text/plain").body(said),
+        Answer::partial(1, said),
+        Answer::redirect(307, format!("http://a.example/{}", "\u{202e}gpj.exe")),
+    ];
+    for answer in answers {
+        let receiver = Receiver::start().unwrap();
+        receiver.script([answer.clone()]);
+        let problems = Problems::default();
+        let telemetry = problems.start(gathering(&receiver));
+        emit(&telemetry.tracer("shop"), 1);
+        telemetry.shutdown(LONG);
+        let told = problems.told();
+        let text = told.iter().map(|problem| format!("{problem}{}", problem.message)).collect::<String>();
+        assert!(!text.is_empty(), "{answer:?}: nothing is reported");
+        let obeyed = |c: &char| c.is_control() || "\u{202e}\u{2069}\u{2028}\u{200f}\u{61c}".contains(*c);
+        assert_eq!(text.chars().find(obeyed), None, "{answer:?}: {text:?}");
+        assert!(!text.contains("pay") || text.contains("pay \\u{202e}001\\u{2069} or"), "{text:?}");
+
+        receiver.script([answer]);
+        let exporter = gathering(&receiver).signals([standpipe::Signal::Traces]);
+        let report = standpipe::probe::probe(&exporter, LONG).to_string();
+        assert_eq!(report.trim_end().replace('\n', "").chars().find(obeyed), None, "{report:?}");
+    }
+}
+
+#[test]
 fn the_reason_in_the_body_of_an_error_reaches_the_program() {
     for (status, kind) in [
         (400, ProblemKind::Refused),

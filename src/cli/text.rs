@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use crate::escape::{escape_all_but, shows_itself};
+
 /// Characters of one text that are shown; `receive --help` says so, too.
 const LONGEST: usize = 65_536;
 
@@ -19,34 +21,13 @@ pub(crate) enum Charset {
 /// Escape sequences, line ends, and the invisible characters that reorder or hide text all arrive
 /// from the network; a span name must not be able to rewrite the line above it.
 pub(crate) fn printable(text: &str, charset: Charset) -> Cow<'_, str> {
-    let shows_itself = |c: char| match charset {
-        Charset::Unicode => shows_itself(c),
-        Charset::Ascii => c == ' ' || c.is_ascii_graphic(),
-    };
-    if text.chars().all(shows_itself) {
-        return Cow::Borrowed(text);
-    }
-    let mut escaped = String::with_capacity(text.len() + 8);
-    for c in text.chars() {
-        if shows_itself(c) {
-            escaped.push(c);
-        } else {
-            escaped.extend(c.escape_default());
-        }
-    }
-    Cow::Owned(escaped)
-}
-
-/// Whether a terminal shows this character, and does nothing else.
-pub(crate) fn shows_itself(c: char) -> bool {
-    !c.is_control() && !is_invisible(c)
-}
-
-/// Formatting characters without a shape of their own: joiners, direction marks, tags.
-fn is_invisible(c: char) -> bool {
-    matches!(c,
-        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
-        | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}')
+    escape_all_but(
+        |c| match charset {
+            Charset::Unicode => shows_itself(c),
+            Charset::Ascii => c == ' ' || c.is_ascii_graphic(),
+        },
+        text,
+    )
 }
 
 /// How many terminal cells `text` takes.

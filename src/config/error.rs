@@ -5,7 +5,7 @@ use std::fmt;
 use std::ops::Deref;
 
 use super::Config;
-use crate::escape::escaped;
+use crate::escape::{escape_all_but, shows_itself};
 
 /// Words for people. Most are known when a program is built, and borrowed: so they cost it no code that copies them.
 pub(super) type Words = Cow<'static, str>;
@@ -171,7 +171,7 @@ pub struct Location {
 
 impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}:{}", escaped(&self.file), self.line, self.column)
+        write!(f, "{}:{}:{}", escape_all_but(shows_itself, &self.file), self.line, self.column)
     }
 }
 
@@ -218,7 +218,7 @@ impl Fault {
     ) -> Finding {
         let FaultWords { what, fix } = self.into_words();
         // what a file or a variable holds may end up on a terminal
-        let safe = |text: Words| match escaped(&text) {
+        let safe = |text: Words| match escape_all_but(shows_itself, &text) {
             Cow::Borrowed(_) => text.into_owned(),
             Cow::Owned(escaped) => escaped,
         };

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::Location;
-use crate::escape::escaped;
+use crate::escape::{escape_all_but, shows_itself};
 
 /// Where the value of a [`Setting`] came from.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -57,7 +57,7 @@ pub struct Setting {
 impl Setting {
     /// `value` may hold no secret; what could disturb a terminal is escaped.
     pub(super) fn new(key: &'static str, value: &str, source: Source) -> Self {
-        Self { key, value: escaped(value).into_owned(), source }
+        Self { key, value: escape_all_but(shows_itself, value).into_owned(), source }
     }
 }
 

@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use super::words::Words;
 use super::{Outcome, Stage, StageKind};
+use crate::escape::{escape_all_but, shows_itself};
 
 /// The stages so far.
 pub(super) struct Stages {
@@ -25,6 +26,13 @@ impl Stages {
     }
 
     pub(super) fn push(&mut self, kind: StageKind, at: Instant, outcome: Outcome) {
+        let shown = |text: String| escape_all_but(shows_itself, &text).into_owned();
+        // peers and proxies have their say in them
+        let outcome = match outcome {
+            Outcome::Passed { detail } => Outcome::Passed { detail: shown(detail) },
+            Outcome::Noted { detail } => Outcome::Noted { detail: shown(detail) },
+            Outcome::Failed { what, advice } => Outcome::Failed { what: shown(what), advice: shown(advice) },
+        };
         let took = at.saturating_duration_since(self.since);
         self.since = at.max(self.since);
         self.done.push(Stage { kind, took, outcome });

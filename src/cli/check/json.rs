@@ -3,7 +3,7 @@
 use serde::Serialize;
 use standpipe::{Finding, FindingSeverity, Summary};
 
-use crate::cli::text;
+use crate::escape::shows_itself;
 
 #[derive(Serialize)]
 struct Document {
@@ -31,7 +31,7 @@ pub(super) fn write(exporters: Vec<Summary>, findings: &[Finding], failures: &[S
 fn escaped(json: &str) -> String {
     let mut escaped = String::with_capacity(json.len());
     for c in json.chars() {
-        match c == '\n' || text::shows_itself(c) {
+        match c == '\n' || shows_itself(c) {
             true => escaped.push(c),
             false => {
                 let mut units = [0; 2];

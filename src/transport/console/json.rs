@@ -3,6 +3,8 @@
 use std::fmt::Display;
 use std::io::Write;
 
+use crate::escape::shows_itself;
+
 /// A number or a truth.
 pub(super) fn plain(out: &mut Vec<u8>, value: impl Display) {
     // writing to memory cannot fail
@@ -29,11 +31,11 @@ pub(super) fn double(out: &mut Vec<u8>, number: f64) {
     out.extend_from_slice(word.as_bytes());
 }
 
-/// A string. All control characters are escaped, also those that JSON allows: this may be read on a terminal.
+/// A string. All that a terminal would obey is escaped, also what JSON allows: this may be read on one.
 pub(super) fn text(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
     let mut rest = text;
-    while let Some(at) = rest.find(|c: char| matches!(c, '"' | '\\') || c.is_control()) {
+    while let Some(at) = rest.find(|c: char| matches!(c, '"' | '\\') || !shows_itself(c)) {
         let (plain, from_here) = rest.split_at(at);
         out.extend_from_slice(plain.as_bytes());
         let mut characters = from_here.chars();
@@ -51,7 +53,9 @@ fn escape(out: &mut Vec<u8>, character: char) {
         '\r' => 'r',
         '\t' => 't',
         other => {
-            let _ = write!(out, "\\u{:04x}", u32::from(other));
+            for unit in other.encode_utf16(&mut [0; 2]) {
+                let _ = write!(out, "\\u{unit:04x}");
+            }
             return;
         }
     };
@@ -136,6 +140,8 @@ mod tests {
             ("a\nb\r\tc", r#""a\nb\r\tc""#),
             ("\u{1b}[31m\u{7}\0", r#""\u001b[31m\u0007\u0000""#),
             ("\u{7f}\u{9b}2J", r#""\u007f\u009b2J""#),
+            ("\u{202e}gpj\u{2028}\u{61c}", r#""\u202egpj\u2028\u061c""#),
+            ("\u{e0041}", r#""\udb40\udc41""#),
         ] {
             assert_eq!(written(|out| text(out, given)), spelled);
         }
