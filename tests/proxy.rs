@@ -108,7 +108,7 @@ fn export(exporter: Exporter) -> String {
         Err(error) => return format!("not started: {error}"),
     };
     println!("telemetry: {telemetry:?}");
-    let spans: u64 = env::var(SPANS).map_or(1, |spans| spans.parse().unwrap());
+    let spans: u64 = env::var(SPANS).map_or(1, |spans| spans.parse().expect("a number"));
     for _ in 0..spans {
         telemetry.tracer("shop").span("checkout").end();
         let _ = telemetry.flush(PATIENCE);
