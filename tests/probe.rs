@@ -17,6 +17,8 @@ use support::tls::{Identity, TestCa, TlsFront};
 #[path = "probe/grpc.rs"]
 mod grpc;
 mod support;
+#[path = "probe/tls.rs"]
+mod tls;
 
 /// Longer than anything on loopback takes.
 const PATIENCE: Duration = Duration::from_secs(20);

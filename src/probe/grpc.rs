@@ -79,6 +79,7 @@ fn agreed(look: Look, way: &Way<'_>) -> Result<Box<dyn Conversation>, Words> {
     match look.stream {
         Ok(stream) if look.protocol.as_deref() == Some(HTTP2) => Ok(stream),
         Ok(_) => Err(words::no_http2()),
+        Err(_) if look.misses_client => Err(words::no_client_certificate()),
         Err(error) => match failure(&error) {
             Failure::TimedOut => Err(words::no_grpc(&Failure::TimedOut, Speech::Nothing)),
             failure => Err(words::unsecured(&failure, way.place, way.settings.tls.ca.is_some(), None)),

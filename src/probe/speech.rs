@@ -15,6 +15,11 @@ const GO_AWAY: u8 = 7;
 const ALERT: u8 = 0x15;
 const HANDSHAKE: u8 = 0x16;
 
+/// Whether the first byte is one of those that a TLS record begins with.
+pub(super) fn is_record(first_bytes: &[u8]) -> bool {
+    matches!(first_bytes, [0x14..=0x17, ..])
+}
+
 pub(super) fn of(first_bytes: &[u8]) -> Speech {
     match first_bytes {
         [] => Speech::Nothing,

@@ -6,10 +6,11 @@ use std::time::Instant;
 use super::StageKind;
 use super::certificate::Certificate;
 use super::place::Place;
+use super::speech;
 use super::stages::Stages;
 use super::words::{self, Target, Words};
 use crate::config::HttpSettings;
-use crate::transport::{End, Failure, HttpPlan, Look, TlsFault, TlsFaultKind, Trial, look};
+use crate::transport::{End, Failure, HttpPlan, Look, TlsFaultKind, Trial, look};
 
 /// More addresses than these are only counted.
 const MOST_ADDRESSES: usize = 4;
@@ -92,10 +93,28 @@ impl Way<'_> {
     }
 
     fn unsecured(&self, trial: &Trial, failure: &Failure) -> Words {
-        let is_unknown_issuer =
-            matches!(failure, Failure::Tls(TlsFault { kind: TlsFaultKind::UnknownIssuer, .. }));
-        let look = if is_unknown_issuer { self.look(trial, None) } else { None };
-        let certificate = look.and_then(|look| Certificate::parse(&look.certificate?));
+        let kind = match failure {
+            Failure::Tls(fault) => Some(fault.kind),
+            Failure::Closed => None,
+            _ => return words::unsecured(failure, self.place, self.settings.tls.ca.is_some(), None),
+        };
+        // what begins as TLS and goes on as something else is broken, not another protocol
+        if kind == Some(TlsFaultKind::NotTls) && speech::is_record(&trial.steps.first_bytes) {
+            return words::broken_tls();
+        }
+        // a second look at who is not known, and at what was asked for before the server ended it
+        let is_worth_it = matches!(
+            kind,
+            None | Some(
+                TlsFaultKind::UnknownIssuer | TlsFaultKind::ClientCertificateRefused | TlsFaultKind::Other
+            )
+        );
+        let look = if is_worth_it { self.look(trial, None) } else { None };
+        if look.as_ref().is_some_and(|look| look.misses_client) {
+            return words::no_client_certificate();
+        }
+        let is_unknown = kind == Some(TlsFaultKind::UnknownIssuer);
+        let certificate = look.filter(|_| is_unknown).and_then(|look| Certificate::parse(&look.certificate?));
         words::unsecured(failure, self.place, self.settings.tls.ca.is_some(), certificate.as_ref())
     }
 

@@ -122,9 +122,7 @@ fn faulty(fault: &TlsFault, place: &Place, has_ca: bool, certificate: Option<&Ce
             what.replace(place.host.as_str(), &place.shown_host),
             "write a name that it is valid for in the endpoint, or get a certificate for this host",
         ),
-        TlsFaultKind::ClientCertificateWanted => {
-            Words::new(what, "set client-certificate-file and client-key-file")
-        }
+        TlsFaultKind::ClientCertificateWanted => no_client_certificate(),
         TlsFaultKind::ClientCertificateRefused => {
             Words::new(what, "does the server trust the authority that issued it?")
         }
@@ -150,6 +148,16 @@ fn unknown_issuer(what: String, has_ca: bool, certificate: Option<&Certificate>)
         true => Words::new(what, format!("ca-file does not hold the certificate of \"{issuer}\"")),
         false => Words::new(what, format!("set ca-file to the certificate of \"{issuer}\"")),
     }
+}
+
+/// The server wants to know who is there.
+pub(super) fn no_client_certificate() -> Words {
+    Words::new("client certificate required", "set client-certificate-file and client-key-file")
+}
+
+/// It began as TLS, but cannot be read.
+pub(super) fn broken_tls() -> Words {
+    Words::new("the server sends what is no valid TLS", "is there something between that alters it?")
 }
 
 /// TLS is fine, but gRPC cannot be spoken over it.

@@ -25,6 +25,8 @@ pub(crate) struct Look {
     pub(crate) version: Option<&'static str>,
     /// The protocol that the server chose, if it did.
     pub(crate) protocol: Option<Vec<u8>>,
+    /// Whether the server asked for a client's certificate, and ended the handshake when it got none.
+    pub(crate) misses_client: bool,
     /// An encrypted connection to a verified server, or why there is none.
     pub(crate) stream: Result<Box<dyn Conversation>>,
 }
@@ -32,7 +34,7 @@ pub(crate) struct Look {
 #[cfg(feature = "probe")]
 impl Look {
     pub(crate) fn none(error: io::Error) -> Self {
-        Self { certificate: None, version: None, protocol: None, stream: Err(error) }
+        Self { certificate: None, version: None, protocol: None, misses_client: false, stream: Err(error) }
     }
 }
 

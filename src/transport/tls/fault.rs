@@ -3,7 +3,7 @@
 use std::io;
 
 use rustls::pki_types::UnixTime;
-use rustls::{AlertDescription, CertificateError, Error};
+use rustls::{AlertDescription, CertificateError, Error, InvalidMessage};
 
 use crate::transport::{TlsFault, TlsFaultKind};
 
@@ -17,7 +17,11 @@ pub(crate) fn fault(error: &io::Error) -> Option<TlsFault> {
     Some(match error {
         Error::InvalidCertificate(fault) => certificate_fault(fault),
         Error::AlertReceived(alert) => alert_fault(*alert),
-        Error::InvalidMessage(_) => said(TlsFaultKind::NotTls, "the server does not speak TLS"),
+        // the first byte of a record says what it is: no other protocol begins with one of these
+        Error::InvalidMessage(InvalidMessage::InvalidContentType) => {
+            said(TlsFaultKind::NotTls, "the server does not speak TLS")
+        }
+        Error::InvalidMessage(_) => said(TlsFaultKind::Other, "the server sends what is no valid TLS"),
         Error::NoCertificatesPresented => said(TlsFaultKind::Other, "the server shows no certificate"),
         other => said(TlsFaultKind::Other, other.to_string()),
     })
