@@ -9,8 +9,12 @@ use serde_json::{Value, json};
 use standpipe::Signal;
 use standpipe::receiver::{Answer, Receiver};
 
+#[path = "check/asking.rs"]
+mod asking;
 #[path = "support/command.rs"]
 mod command;
+#[path = "check/input.rs"]
+mod input;
 #[path = "check/secrets.rs"]
 mod secrets;
 

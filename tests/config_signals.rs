@@ -317,17 +317,22 @@ fn what_is_odd_about_metrics_but_works_is_told() {
 
 #[test]
 fn metrics_are_off_unless_they_have_a_transport() {
-    for text in [
-        "",
-        "[metrics]",
-        "[metrics.open-telemetry]",
-        "[metrics.open-telemetry]\ntransport = 'disable'",
-        "[metrics.open-telemetry]\ntransport = 'disabled'\nself-observation = true\ninterval = 0\nnonsense = 1",
-        "[metrics.prometheus]\nenable = true\nopen-telemetry = 5",
-        "metrics = 'all'",
+    for (text, is_described) in [
+        ("", false),
+        ("[metrics]", false),
+        ("[metrics.open-telemetry]", true),
+        ("[metrics.open-telemetry]\ntransport = 'disable'", true),
+        (
+            "[metrics.open-telemetry]\ntransport = 'disabled'\nself-observation = true\ninterval = 0\nnonsense = 1",
+            true,
+        ),
+        ("[metrics.prometheus]\nenable = true\nopen-telemetry = 5", false),
+        ("metrics = 'all'", false),
     ] {
         let config = loaded(text);
-        assert_eq!(findings(&config), [""; 0], "{text}");
+        let told = findings(&config);
+        assert!(told.iter().all(|told| told.contains("describes no exporter")), "{text}: {told:?}");
+        assert_eq!(told.len(), usize::from(!is_described), "{text}");
         assert!(config.exporters().is_empty(), "{text}");
         assert_eq!(self_observation(&config), "self-observation = false (default)", "{text}");
     }

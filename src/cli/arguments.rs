@@ -176,6 +176,7 @@ impl Given {
     fn into_check(self) -> Result<Command, UsageError> {
         let [file] = operands(self.operands)?;
         let subject = match (file, self.env) {
+            (Some(file), false) if file == "-" => Subject::Stdin,
             (Some(file), false) => Subject::File(file.into()),
             (None, true) => Subject::Environment,
             (None, false) => return Err(UsageError("check needs a FILE or --env".to_owned())),

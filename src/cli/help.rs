@@ -95,7 +95,7 @@ exit code: 0, or 1 if an address cannot be listened on
 ";
 
 const CHECK: &str = "\
-usage: standpipe check FILE [--offline] [--json] [--color WHEN] [--ascii]
+usage: standpipe check FILE|- [--offline] [--json] [--color WHEN] [--ascii]
        standpipe check --env [--offline] [--json] [--color WHEN] [--ascii]
 
 Reads a configuration file, or OpenTelemetry's environment variables, and shows for each exporter
@@ -103,7 +103,8 @@ where its signals go, the value of every setting and where it came from; then ev
 its line and what to do about it. Then it asks each endpoint, with a request that holds no
 telemetry, and says what became of it. The values of headers are never shown.
 
-A file whose name ends in .yaml or .yml is read as YAML, every other one as TOML.
+A file whose name ends in .yaml or .yml is read as YAML, every other one as TOML. With - it is
+read from standard input, as TOML or YAML, and paths in it start at the working directory.
 
 options:
   --env       check the environment instead of a file

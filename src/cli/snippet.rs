@@ -66,6 +66,13 @@ impl Syntax {
         let is_yaml = ["yaml", "yml"].iter().any(|yaml| ending.eq_ignore_ascii_case(yaml));
         if is_yaml { Self::Yaml } else { Self::Toml }
     }
+
+    /// By the first line that says something, for a text without a name.
+    pub(crate) fn guess(text: &str) -> Self {
+        let is_blank = |line: &&str| line.is_empty() || line.starts_with('#');
+        let first = text.lines().map(str::trim).find(|line| !is_blank(line)).unwrap_or_default();
+        if first.starts_with('[') || toml_entry(first).is_some() { Self::Toml } else { Self::Yaml }
+    }
 }
 
 /// A line fit to be shown, and the cell of the caret, counted from 0.

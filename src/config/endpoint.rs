@@ -87,6 +87,11 @@ impl Endpoint {
         !self.path.is_empty()
     }
 
+    /// Whether it has a query.
+    pub(super) fn has_query(&self) -> bool {
+        !self.query.is_empty()
+    }
+
     /// The path as it was given, or nothing.
     pub(super) fn path(&self) -> &str {
         &self.path

@@ -154,13 +154,16 @@ pub(super) fn read_bounded(path: &Path) -> Result<Vec<u8>, String> {
     if !kind.is_file() && !HANDED_OVER.iter().any(|place| path.starts_with(place)) {
         return Err("is not a regular file".to_owned());
     }
-    let file = File::open(path).map_err(in_words)?;
+    let mut file = File::open(path).map_err(in_words)?;
+    let bytes = read_at_most(&mut file).map_err(in_words)?;
+    bytes.ok_or_else(|| "larger than 1 MiB".to_owned())
+}
+
+/// All that there is to read, or `None` if that is too much.
+pub(super) fn read_at_most(reader: &mut dyn Read) -> io::Result<Option<Vec<u8>>> {
     let mut bytes = Vec::new();
-    file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(in_words)?;
-    if bytes.len() as u64 > MAX_FILE_BYTES {
-        return Err("larger than 1 MiB".to_owned());
-    }
-    Ok(bytes)
+    reader.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes)?;
+    Ok((bytes.len() as u64 <= MAX_FILE_BYTES).then_some(bytes))
 }
 
 #[cfg(test)]

@@ -1,11 +1,12 @@
 //! From a file or a text to a configuration.
 
+use std::io::Read;
 use std::path::Path;
 
 use super::document::{Document, Mistake};
 use super::env::Variables;
 use super::error::{ConfigError, Fault, FindingSeverity, Location, Words};
-use super::expand::{MAX_FILE_BYTES, Surroundings, read_bounded};
+use super::expand::{MAX_FILE_BYTES, Surroundings, read_at_most, read_bounded};
 use super::node::{Node, Tree};
 use super::section::{FIRST_NAMES, Owner};
 #[cfg(feature = "yaml")]
@@ -77,7 +78,8 @@ impl Config {
     /// regular files, or to what a shell hands over as `/dev/fd/…` or `/dev/stdin`, of 1 MiB each and 16 MiB together
     /// at most. At most 256 tracers are started.
     ///
-    /// [`findings`](Self::findings) tells what was noticed without being an error, such as an unknown key.
+    /// [`findings`](Self::findings) tells what was noticed without being an error, such as an unknown key, or that there
+    /// is none of these sections.
     ///
     /// # Errors
     ///
@@ -85,6 +87,28 @@ impl Config {
     /// cannot be read, is not UTF-8, is larger than 1 MiB or is YAML in a build without it is [unreadable](ConfigError::is_unreadable).
     pub fn from_file(path: impl AsRef<Path>) -> Result<Self, ConfigError> {
         read_file(path.as_ref())
+    }
+
+    /// Reads the same from a stream, such as standard input: TOML, or YAML if it is that. Places in it are shown as
+    /// `name:line:column`, and paths in it start at the working directory; all else is as for a file.
+    ///
+    /// ```
+    /// use standpipe::Config;
+    ///
+    /// let stdin = "[tracer.otel]\ntype = 'otel'\ntransport = 'http'\n".as_bytes();
+    /// let config = Config::from_reader("<stdin>", stdin)?;
+    /// assert_eq!(config.exporters()[0].effective()[0].to_string(), "transport = http (<stdin>:3:13)");
+    /// # Ok::<(), standpipe::ConfigError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`from_file`](Self::from_file).
+    pub fn from_reader(name: &str, mut reader: impl Read) -> Result<Self, ConfigError> {
+        let cannot = |what: String| unreadable(name, unfit(what));
+        let bytes = read_at_most(&mut reader).map_err(|error| cannot(format!("cannot read: {error}")))?;
+        let bytes = bytes.ok_or_else(|| cannot("larger than 1 MiB".to_owned()))?;
+        read_bytes(name, bytes, None, Path::new(""))
     }
 
     /// Reads the same from text; places in it are shown as `<toml>:line:column`, and paths in it start at the
@@ -150,18 +174,30 @@ fn read_file(path: &Path) -> Result<Config, ConfigError> {
     let name = path.display().to_string();
     let bytes =
         read_bounded(path).map_err(|cause| unreadable(&name, unfit(format!("cannot read: {cause}"))))?;
+    read_bytes(&name, bytes, Some(Format::of(path)), path.parent().unwrap_or(Path::new("")))
+}
+
+/// `format` is what the name says, if there is one that says it.
+fn read_bytes(
+    name: &str,
+    bytes: Vec<u8>,
+    format: Option<Format>,
+    directory: &Path,
+) -> Result<Config, ConfigError> {
     let text = String::from_utf8(bytes).map_err(|error| {
         let valid = error.utf8_error().valid_up_to();
         let line = error.as_bytes()[..valid].iter().filter(|&&byte| byte == b'\n').count() + 1;
-        unreadable(&name, unfit(format!("not UTF-8 in line {line}")))
+        unreadable(name, unfit(format!("not UTF-8 in line {line}")))
     })?;
-    let format = Format::of(path);
-    let mut document = format.parse(&name, &text)?;
-    if format.is_mistaken(&document, &text) {
-        format.tell_of_the_other(&mut document);
+    let assumed = format.unwrap_or(Format::Toml);
+    let mut document = assumed.parse(name, &text)?;
+    if assumed.is_mistaken(&document, &text) {
+        match format {
+            Some(format) => format.tell_of_the_other(&mut document),
+            None => document = assumed.other().parse(name, &text)?,
+        }
     }
-    let surroundings = Surroundings::new(path.parent().unwrap_or(Path::new("")));
-    read::read(document, &surroundings, &Variables::of_process())
+    read::read(document, &Surroundings::new(directory), &Variables::of_process())
 }
 
 /// Reads text; paths in it start at the working directory, and the environment is not asked.

@@ -1,12 +1,13 @@
 //! What a configuration comes to, before anybody is asked.
 
+use std::io::{self, Read};
 use std::time::Duration;
 
 use standpipe::{
     Config, ConfigError, Exporter, Finding, FindingSeverity, RouteName, Setting, Source, Summary, Telemetry,
 };
 
-use super::Subject;
+use super::{STDIN, Subject};
 
 /// What the name of a service begins with that nobody named.
 const UNNAMED: &str = "unknown_service";
@@ -23,6 +24,8 @@ pub(super) struct Examined {
     /// Those that can be used, in their order.
     pub(super) exporters: Vec<(Exporter, Summary)>,
     pub(super) findings: Vec<Finding>,
+    /// What was handed in, to quote from; empty if nothing was.
+    pub(super) handed_in: String,
 }
 
 /// A setting that is not of one exporter.
@@ -50,8 +53,12 @@ impl Examined {
 /// # Errors
 /// What was found, if the subject cannot be read at all.
 pub(super) fn examine(subject: &Subject) -> Result<Examined, Vec<Finding>> {
+    let mut handed_in = Vec::new();
     let read = match subject {
         Subject::File(file) => Config::from_file(file),
+        Subject::Stdin => {
+            Config::from_reader(STDIN, Kept { reader: io::stdin().lock(), kept: &mut handed_in })
+        }
         Subject::Environment => Config::from_env(),
     };
     let (config, mut findings) = match read {
@@ -75,7 +82,22 @@ pub(super) fn examine(subject: &Subject) -> Result<Examined, Vec<Finding>> {
     for (_, summary) in &mut exporters {
         name_honestly(summary, &general);
     }
-    Ok(Examined { general, exporters, findings })
+    let handed_in = String::from_utf8(handed_in).unwrap_or_default();
+    Ok(Examined { general, exporters, findings, handed_in })
+}
+
+/// A reader that keeps what it reads.
+struct Kept<'k, R> {
+    reader: R,
+    kept: &'k mut Vec<u8>,
+}
+
+impl<R: Read> Read for Kept<'_, R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let count = self.reader.read(into)?;
+        self.kept.extend_from_slice(&into[..count]);
+        Ok(count)
+    }
 }
 
 fn with_findings(error: ConfigError) -> (Config, Vec<Finding>) {

@@ -17,6 +17,12 @@ const LEAST_VALUE: usize = 10;
 /// Below this many cells the origin of a value has a line of its own, if it would have no room beside it.
 const NARROW: usize = 72;
 
+/// For an environment that describes nothing.
+const ADVICE: [&str; 2] = [
+    "looked for OTEL_TRACES_EXPORTER, OTEL_LOGS_EXPORTER and OTEL_METRICS_EXPORTER that are not none",
+    "standpipe init env writes a file to begin with",
+];
+
 /// Everything there is to say about a subject before anybody is asked.
 #[derive(Debug)]
 pub(super) struct Report {
@@ -49,8 +55,10 @@ impl Report {
     pub(super) fn new(subject: &Subject, examined: &Examined) -> Self {
         let problems: Vec<Problem> = examined.findings.iter().map(Problem::from).collect();
         let tables = tables(examined);
-        let is_empty = tables.is_empty() && problems.is_empty();
-        Self { origin: origin(subject), tables, problems, advice: is_empty.then(|| advice(subject)) }
+        // that a file describes nothing is one of its problems
+        let is_empty = *subject == Subject::Environment && tables.is_empty() && problems.is_empty();
+        let advice = is_empty.then_some(ADVICE);
+        Self { origin: origin(subject, &examined.handed_in), tables, problems, advice }
     }
 
     /// The tables, then the problems, with an empty line after each.
@@ -77,9 +85,10 @@ impl Report {
     }
 }
 
-fn origin(subject: &Subject) -> Origin {
+fn origin(subject: &Subject, handed_in: &str) -> Origin {
     let (text, syntax) = match subject {
         Subject::File(file) => (quotable(file), Syntax::of(file)),
+        Subject::Stdin => (handed_in.to_owned(), Syntax::guess(handed_in)),
         Subject::Environment => (String::new(), Syntax::default()),
     };
     Origin { name: subject.name(), text, syntax }
@@ -89,20 +98,6 @@ fn origin(subject: &Subject) -> Origin {
 fn quotable(file: &Path) -> String {
     let is_file = fs::metadata(file).is_ok_and(|metadata| metadata.is_file());
     if is_file { fs::read_to_string(file).unwrap_or_default() } else { String::new() }
-}
-
-fn advice(subject: &Subject) -> [&'static str; 2] {
-    match subject {
-        Subject::File(_) => [
-            "looked for tracer.<id> with type = \"open-telemetry\", metrics.open-telemetry, and telemetry.exporters \
-             with server.telemetry",
-            "standpipe init writes a file to begin with",
-        ],
-        Subject::Environment => [
-            "looked for OTEL_TRACES_EXPORTER, OTEL_LOGS_EXPORTER and OTEL_METRICS_EXPORTER that are not none",
-            "standpipe init env writes a file to begin with",
-        ],
-    }
 }
 
 /// What all exporters share, then each exporter; if there are two routes, one after the other.

@@ -15,14 +15,14 @@ mod tracer;
 mod value;
 
 use self::reader::SectionReader;
-use self::report::Report;
+use self::report::{Others, Report};
 use super::document::Document;
 use super::env::Variables;
-use super::error::ConfigError;
+use super::error::{ConfigError, Fault, Finding, FindingSeverity};
 use super::expand::Surroundings;
-use super::node::{Field, Node, Tree};
+use super::node::{Field, Node, Places, Tree};
 use super::path::dotted;
-use super::section::{METRICS, Section};
+use super::section::{EXPORTERS, FIRST_NAMES, METRICS, SERVER, Section};
 use super::{Config, Exporter, RouteName, env, validate};
 
 /// Each has a queue and a thread of its own; nobody has so many collectors.
@@ -35,7 +35,9 @@ pub(super) fn read(
     variables: &Variables,
 ) -> Result<Config, ConfigError> {
     let Document { mut root, mistakes, places } = document;
-    let mut report = Report::new(&*places, mistakes);
+    // in a text without any of our sections a mistake may be what they are missing for
+    let is_ours = FIRST_NAMES.iter().any(|name| root.get(name).is_some());
+    let mut report = Report::new(&*places, mistakes, if is_ours { Others::Spared } else { Others::Counted });
     if !matches!(root.value, Tree::Table(_) | Tree::Null) {
         report.wrong_type(None, "", &root, "write keys and their values");
     }
@@ -52,8 +54,27 @@ pub(super) fn read(
     let broken: Vec<usize> = (0..exporters.len()).filter(is_broken).collect();
     config.exporters = exporters.into_iter().map(|(_, _, exporter)| exporter).collect();
     let mut findings = report.into_findings();
+    if findings.is_empty() && !describes_something(&root) {
+        findings.push(nothing_described(&*places));
+    }
     findings.extend(env::fill(&mut config, variables));
     validate::validate(config, findings, &broken)
+}
+
+/// Whether there is a section of ours, be it switched off.
+fn describes_something(root: &Node) -> bool {
+    let has_tracers =
+        root.get("tracer").and_then(|field| field.node.as_table()).is_some_and(|t| !t.is_empty());
+    let has =
+        |[first, second]: [&str; 2]| root.get(first).is_some_and(|field| field.node.get(second).is_some());
+    has_tracers || [METRICS, EXPORTERS, SERVER].into_iter().any(has)
+}
+
+fn nothing_described(places: &dyn Places) -> Finding {
+    let what = "describes no exporter: there is no tracer.<id> with type = \"open-telemetry\", no \
+                metrics.open-telemetry, and no telemetry.exporters with server.telemetry";
+    let fault = Fault::new(what, "standpipe init writes a file to begin with");
+    fault.found(FindingSeverity::Warning, Some(places.location(0)), "")
 }
 
 /// What has been found in a document so far.

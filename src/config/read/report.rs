@@ -25,8 +25,17 @@ pub(super) struct Report<'d> {
     replaced: Few<usize, String>,
 }
 
+/// What becomes of mistakes in sections of others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Others {
+    /// What is not read here can break nothing.
+    Spared,
+    /// Nothing else was found, so this is all that can be said.
+    Counted,
+}
+
 impl<'d> Report<'d> {
-    pub(super) fn new(places: &'d dyn Places, mistakes: Vec<Mistake>) -> Self {
+    pub(super) fn new(places: &'d dyn Places, mistakes: Vec<Mistake>, others: Others) -> Self {
         let mut report = Self {
             places,
             findings: Vec::new(),
@@ -40,7 +49,7 @@ impl<'d> Report<'d> {
             match owner {
                 Owner::Section(section) => _ = report.broken.insert(section),
                 Owner::Unknown => report.all_broken = true,
-                // what nobody here reads can break nothing
+                Owner::Other if others == Others::Counted => {}
                 Owner::Other => finding.severity = finding.severity.min(FindingSeverity::Warning),
             }
             report.findings.push(finding);

@@ -23,6 +23,7 @@ pub(super) fn on(exporter: &Exporter) -> Vec<(FindingSeverity, Key, Fault)> {
         warnings.extend(idle_certificates(exporter, endpoint));
         warnings.extend(odd_path(exporter, endpoint));
         warnings.extend(ignored_path(exporter, endpoint));
+        warnings.extend(ignored_query(exporter, endpoint));
         notes.extend(port_of_another(exporter, endpoint));
     }
     notes.extend(short_interval(exporter));
@@ -127,6 +128,13 @@ fn ignored_path(exporter: &Exporter, endpoint: &Endpoint) -> Option<Remark> {
         None => "remove it".to_owned(),
     };
     Some((Key::Endpoint, Fault::new("the path is ignored: gRPC has none", fix)))
+}
+
+/// Nor for a query, in which people put keys.
+fn ignored_query(exporter: &Exporter, endpoint: &Endpoint) -> Option<Remark> {
+    let is_ignored = exporter.http.transport == Transport::Grpc && endpoint.has_query();
+    let fault = || Fault::new("the query is ignored: gRPC has none", "send what it says as a header");
+    is_ignored.then(|| (Key::Endpoint, fault()))
 }
 
 /// A bare number is milliseconds, which is easily forgotten.

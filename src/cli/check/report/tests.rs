@@ -21,7 +21,7 @@ fn table(rows: Vec<Row>) -> Table {
 fn examined(config: &Config) -> Examined {
     let exporters = config.exporters().iter().cloned().zip(config.summaries()).collect();
     let general = config.effective().into_iter().map(General::from).collect();
-    Examined { general, exporters, findings: config.findings().to_vec() }
+    Examined { general, exporters, findings: config.findings().to_vec(), handed_in: String::new() }
 }
 
 fn titles(config: &Config) -> Vec<String> {
@@ -112,8 +112,9 @@ fn two_routes_are_told_apart() {
 #[test]
 fn only_what_holds_nothing_at_all_is_told_what_could_be_in_it() {
     let file = Subject::File("no/such/file.toml".into());
-    let nothing = Report::new(&file, &examined(&Config::new()));
-    assert!(nothing.draw(&plain_look(80))[0].starts_with("looked for tracer.<id>"));
+    let nothing = Report::new(&file, &examined(&Config::from_toml_str("").expect("it is a warning only")));
+    assert!(nothing.draw(&plain_look(200))[0].contains("describes no exporter: there is no tracer.<id>"));
+    assert_eq!(nothing.advice, None);
     let environment = Report::new(&Subject::Environment, &examined(&Config::new()));
     assert!(environment.draw(&plain_look(80))[0].starts_with("looked for OTEL_TRACES_EXPORTER"));
     let note = Config::from_toml_str("[tracer.a]\nenable = false").expect("it is a note only");
