@@ -1,6 +1,6 @@
 //! Never an unverified connection: a certificate that is not right in every respect fails at once, with the reason.
 
-use std::io;
+use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
@@ -216,6 +216,69 @@ fn after_a_bad_certificate_the_next_batch_is_delivered_to_a_good_one() {
     let ledger = telemetry.shutdown(PATIENCE);
     assert_eq!((ledger.total().delivered, ledger.lost()), (1, 1), "{ledger}");
     assert_eq!(receiver.spans()[0].span.name, "delivered");
+}
+
+/// A load balancer that has no server behind it for a moment says so with an alert, as TLS has no better word.
+#[test]
+fn an_alert_that_is_not_about_certificates_is_tried_again() {
+    const TIMES: usize = 2;
+    let ca = TestCa::new();
+    for (alert, name) in [
+        (10, "UnexpectedMessage"),
+        (40, "HandshakeFailure"),
+        (80, "InternalError"),
+        (112, "UnrecognisedName"),
+        (200, "AlertDescription(0xc8)"),
+    ] {
+        let receiver = Receiver::start().unwrap();
+        let http = TlsFront::start(&ca.leaf("localhost"), receiver.address());
+        let grpc = TlsFront::offering("h2", &ca.leaf("localhost"), receiver.grpc_address());
+        for (front, exporter) in [
+            (&http, Exporter::http as fn(String) -> Exporter),
+            (&grpc, Exporter::grpc as fn(String) -> Exporter),
+        ] {
+            let balancer = alerting(alert, TIMES, front.address());
+            let exporter = exporter(format!("https://localhost:{}", balancer.port()))
+                .ca_pem(ca.pem())
+                .retry_delays(Duration::from_millis(1), Duration::from_millis(20));
+            let Outcome { ledger, problems } = export(exporter);
+            assert_eq!((ledger.total().delivered, ledger.lost()), (1, 0), "{name}: {ledger} {problems:?}");
+            assert_eq!(ledger.exporters[0].attempts, 1 + TIMES as u64, "{name}");
+            let [problem] = &problems[..] else { panic!("{name}: one problem is reported: {problems:?}") };
+            assert_eq!(problem.kind, ProblemKind::Unavailable, "{problem}");
+            let words = format!("tls: the server ended the handshake: {name}");
+            assert!(problem.message.contains(&words), "{problem}");
+        }
+    }
+}
+
+/// Ends this many handshakes with an alert, and leads to a TLS server from then on. It ends with the process.
+fn alerting(alert: u8, times: usize, target: SocketAddr) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
+    let address = listener.local_addr().expect("a bound listener has an address");
+    thread::spawn(move || {
+        for (number, client) in listener.incoming().take(MOST_CONNECTIONS).flatten().enumerate() {
+            // a connection that breaks is for its ends to notice
+            let _ = match number < times {
+                true => end_handshake(client, alert),
+                false => TcpStream::connect(target).and_then(|server| join(client, server)),
+            };
+        }
+    });
+    address
+}
+
+fn end_handshake(mut client: TcpStream, alert: u8) -> io::Result<()> {
+    let mut head = [0; 5];
+    client.read_exact(&mut head)?;
+    let mut hello = vec![0; usize::from(u16::from_be_bytes([head[3], head[4]]))];
+    client.read_exact(&mut hello)?;
+    // a record of TLS 1.2 with a fatal alert
+    client.write_all(&[0x15, 3, 3, 0, 2, 2, alert])?;
+    client.shutdown(Shutdown::Write)?;
+    // what the client says is read, so that the connection ends without a reset
+    client.set_read_timeout(Some(PATIENCE))?;
+    io::copy(&mut client, &mut io::sink()).map(drop)
 }
 
 #[test]

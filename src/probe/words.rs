@@ -132,6 +132,9 @@ fn faulty(fault: &TlsFault, place: &Place, has_ca: bool, certificate: Option<&Ce
         ),
         TlsFaultKind::NoHttp2 => no_http2(),
         TlsFaultKind::Other => Words::new(what, ""),
+        TlsFaultKind::Passing => {
+            Words::new(what, "it may pass: try again later, and look into the server's log")
+        }
     }
 }
 

@@ -113,6 +113,13 @@ pub(crate) struct TlsFault {
     pub(crate) what: String,
 }
 
+impl TlsFault {
+    /// Trouble with certificates or with what speaks there is for good; anything else is for trying again.
+    fn is_passing(&self) -> bool {
+        self.kind == TlsFaultKind::Passing
+    }
+}
+
 /// The kinds of TLS faults that can be mended in different ways.
 #[cfg_attr(
     not(all(feature = "probe", feature = "tls")),
@@ -129,7 +136,10 @@ pub(crate) enum TlsFaultKind {
     ClientCertificateWanted,
     ClientCertificateRefused,
     NoHttp2,
+    /// Another fault of certificates or of what the two sides can do.
     Other,
+    /// Neither: the server, or what stands before it, may do better next time.
+    Passing,
 }
 
 /// What a server says of a call that exports nothing, without what it may have repeated of our secrets.

@@ -96,6 +96,7 @@ impl Failure {
         let what = self.what();
         let reason = format!("call {target}: {what}");
         match self {
+            Self::Tls(fault) if fault.is_passing() => Verdict::TryLater { after: None, reason },
             Self::TimedOut
             | Self::HostNotFound
             | Self::Io(_)

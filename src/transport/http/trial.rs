@@ -8,6 +8,7 @@ use ureq::Agent;
 use ureq::http::{Response, header};
 use ureq::unversioned::transport::Connector;
 
+use super::failure::tls_fault;
 use super::journal::{Journal, NoteConnection, NoteTls, NotedPeer, Steps};
 use super::mask::Mask;
 use super::socket::Unresolved;
@@ -15,7 +16,7 @@ use super::success::{self, Success};
 use super::{ANSWER_BYTES, Http, HttpPlan, PROTOBUF, header_text, printable, socket, status_text};
 use crate::record::Signal;
 use crate::transport::answer::{self, is_media_type, read_status};
-use crate::transport::{Payload, TlsFault, lower_first, tls};
+use crate::transport::{Payload, TlsFault, lower_first};
 
 /// What became of an attempt.
 #[derive(Debug)]
@@ -134,23 +135,22 @@ fn agent(plan: &HttpPlan, journal: &Journal, goes_on: bool) -> Agent {
 }
 
 fn failure(error: &ureq::Error, mask: &Mask) -> Failure {
+    if let Some(fault) = tls_fault(error) {
+        return Failure::Tls(TlsFault { what: printable(&fault.what), ..fault });
+    }
     match error {
         ureq::Error::Timeout(_) => Failure::TimedOut,
         ureq::Error::ConnectProxyFailed(why) => Failure::Proxy(mask.conceal(printable(why))),
         ureq::Error::Protocol(_) | ureq::Error::Http(_) | ureq::Error::LargeResponseHeader(..) => {
             Failure::NotHttp
         }
-        ureq::Error::Io(error) => match (tls::fault(error), error.kind()) {
-            (Some(fault), _) => Failure::Tls(TlsFault { what: printable(&fault.what), ..fault }),
-            (None, ErrorKind::TimedOut) => Failure::TimedOut,
-            (
-                None,
-                ErrorKind::UnexpectedEof
-                | ErrorKind::ConnectionReset
-                | ErrorKind::ConnectionAborted
-                | ErrorKind::BrokenPipe,
-            ) => Failure::Closed,
-            (None, kind) => Failure::Io { kind, text: lower_first(&printable(&error.to_string())) },
+        ureq::Error::Io(error) => match error.kind() {
+            ErrorKind::TimedOut => Failure::TimedOut,
+            ErrorKind::UnexpectedEof
+            | ErrorKind::ConnectionReset
+            | ErrorKind::ConnectionAborted
+            | ErrorKind::BrokenPipe => Failure::Closed,
+            kind => Failure::Io { kind, text: lower_first(&printable(&error.to_string())) },
         },
         other => {
             let text = mask.conceal(lower_first(&printable(&other.to_string())));

@@ -1,5 +1,6 @@
 //! What went wrong with TLS, in words: with the names and dates that help to mend it.
 
+use std::error::Error as StdError;
 use std::io;
 
 use rustls::pki_types::UnixTime;
@@ -9,22 +10,46 @@ use crate::transport::{TlsFault, TlsFaultKind};
 
 /// So many names of a certificate are enough to see whose it is.
 const MOST_NAMES: usize = 5;
+/// More than connections are ever wrapped.
+const DEEPEST_CAUSE: usize = 8;
 const SECONDS_OF_A_DAY: u64 = 86_400;
 
 /// What a failed connection says of TLS, if that is why it failed.
 pub(crate) fn fault(error: &io::Error) -> Option<TlsFault> {
-    let error: &Error = error.get_ref()?.downcast_ref()?;
-    Some(match error {
+    let mut error: &(dyn StdError + 'static) = error;
+    // a connection within another wraps what went wrong in it
+    for _ in 0..DEEPEST_CAUSE {
+        if let Some(error) = error.downcast_ref::<Error>() {
+            return Some(fault_of(error));
+        }
+        error = match error.downcast_ref::<io::Error>() {
+            Some(error) => error.get_ref()?,
+            None => error.source()?,
+        };
+    }
+    None
+}
+
+/// What an error of TLS means.
+pub(crate) fn fault_of(error: &Error) -> TlsFault {
+    use TlsFaultKind as Kind;
+    match error {
         Error::InvalidCertificate(fault) => certificate_fault(fault),
         Error::AlertReceived(alert) => alert_fault(*alert),
         // the first byte of a record says what it is: no other protocol begins with one of these
         Error::InvalidMessage(InvalidMessage::InvalidContentType) => {
-            said(TlsFaultKind::NotTls, "the server does not speak TLS")
+            said(Kind::NotTls, "the server does not speak TLS")
         }
-        Error::InvalidMessage(_) => said(TlsFaultKind::Other, "the server sends what is no valid TLS"),
-        Error::NoCertificatesPresented => said(TlsFaultKind::Other, "the server shows no certificate"),
-        other => said(TlsFaultKind::Other, other.to_string()),
-    })
+        Error::InvalidMessage(_) => said(Kind::Passing, "the server sends what is no valid TLS"),
+        Error::NoCertificatesPresented => said(Kind::Other, "the server shows no certificate"),
+        Error::PeerIncompatible(_)
+        | Error::UnsupportedNameType
+        | Error::InvalidCertRevocationList(_)
+        | Error::InconsistentKeys(_)
+        | Error::NoApplicationProtocol
+        | Error::BadMaxFragmentSize => said(Kind::Other, error.to_string()),
+        other => said(Kind::Passing, other.to_string()),
+    }
 }
 
 fn said(kind: TlsFaultKind, what: impl Into<String>) -> TlsFault {
@@ -92,8 +117,21 @@ fn alert_fault(alert: AlertDescription) -> TlsFault {
         Alert::NoApplicationProtocol => {
             said(TlsFaultKind::NoHttp2, "the server offers no HTTP/2, which gRPC needs")
         }
-        other => said(TlsFaultKind::Other, format!("the server ended the handshake: {other:?}")),
+        Alert::NoCertificate
+        | Alert::CertificateUnobtainable
+        | Alert::BadCertificateStatusResponse
+        | Alert::BadCertificateHashValue
+        | Alert::ProtocolVersion
+        | Alert::InsufficientSecurity
+        | Alert::ExportRestriction
+        | Alert::EncryptedClientHelloRequired => said(TlsFaultKind::Other, ended(alert)),
+        // what a load balancer says that has no server, or a server that is short of something
+        other => said(TlsFaultKind::Passing, ended(other)),
     }
+}
+
+fn ended(alert: AlertDescription) -> String {
+    format!("the server ended the handshake: {alert:?}")
 }
 
 /// The day in UTC, counted with years that begin in March, so that a leap day is a year's last.
@@ -127,6 +165,34 @@ mod tests {
         ] {
             assert_eq!(date(UnixTime::since_unix_epoch(Duration::from_secs(seconds))), shown);
         }
+    }
+
+    #[test]
+    fn only_faults_of_certificates_and_of_configuration_are_for_good() {
+        let is_passing = |error: &Error| fault_of(error).is_passing();
+        let passing: Vec<u8> =
+            (0..=u8::MAX).filter(|alert| is_passing(&Error::AlertReceived((*alert).into()))).collect();
+        let for_good = [
+            41, 42, 43, 44, 45, 46, 48, 49, 51, // certificates, and access
+            60, 70, 71, // what the two sides can do
+            111, 113, 114, 116, 120, 121,
+        ];
+        let expected: Vec<u8> = (0..=u8::MAX).filter(|alert| !for_good.contains(alert)).collect();
+        assert_eq!(passing, expected);
+        assert!(is_passing(&Error::DecryptError));
+        assert!(is_passing(&Error::General("out of luck".to_owned())));
+        assert!(!is_passing(&Error::InvalidCertificate(CertificateError::Expired)));
+        assert!(!is_passing(&Error::InvalidMessage(rustls::InvalidMessage::InvalidContentType)));
+    }
+
+    #[test]
+    fn an_error_of_tls_is_found_however_it_is_wrapped() {
+        let bare = io::Error::new(io::ErrorKind::InvalidData, Error::NoCertificatesPresented);
+        let expected = Some(said(TlsFaultKind::Other, "the server shows no certificate"));
+        assert_eq!(fault(&bare), expected);
+        assert_eq!(fault(&io::Error::other(io::Error::other(bare))), expected);
+        assert_eq!(fault(&io::Error::other("something else")), None);
+        assert_eq!(fault(&io::ErrorKind::BrokenPipe.into()), None);
     }
 
     #[test]

@@ -13,7 +13,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, Error, RootCertStore};
 
-pub(crate) use self::fault::fault;
+pub(crate) use self::fault::{fault, fault_of};
 #[cfg(feature = "probe")]
 pub(crate) use self::look::look;
 #[cfg(feature = "grpc")]

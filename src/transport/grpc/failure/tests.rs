@@ -17,8 +17,13 @@ fn trouble_on_the_way_is_for_trying_again() {
     let refusal = || io::Error::new(ErrorKind::ConnectionRefused, "Connection refused");
     // the system's words
     let no_file = lower_first(&io::Error::from_raw_os_error(24).to_string());
+    let passing = TlsFault {
+        kind: TlsFaultKind::Passing,
+        what: "the server ended the handshake: InternalError".to_owned(),
+    };
     for (failure, expected) in [
         (Failure::TimedOut, later("no answer in time")),
+        (Failure::Tls(passing), later("tls: the server ended the handshake: InternalError")),
         (Failure::HostNotFound, later("host not found")),
         (Failure::Io(refusal()), later("connection refused")),
         (Failure::Proxy(refusal()), later("proxy: connection refused")),
