@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use scratch::Scratch;
 use standpipe::receiver::{ReceivedRequest, Receiver};
-use standpipe::{Compression, Config, ConfigError, Exporter, Flushed, Telemetry};
+use standpipe::{Compression, Config, ConfigError, Exporter, Flushed, Signal, Telemetry};
 
 #[path = "support/scratch.rs"]
 mod scratch;
@@ -175,6 +175,57 @@ fn headers_beyond_what_one_request_can_carry_are_refused_at_start_or_arrive_whol
             Err(error) => {
                 assert!(bytes > 16 << 10, "{error}");
                 assert!(!error.to_string().contains("xxxx") && !error.to_string().contains("hunter2"));
+            }
+        }
+    }
+}
+
+/// What does not fit into one write would arrive with stand-ins in place of its secrets.
+#[test]
+fn a_head_beyond_what_can_be_sent_is_refused_at_start() {
+    const KIB: usize = 1 << 10;
+    let receiver = Receiver::builder().max_header_bytes(4 << 20).start().unwrap();
+    for (target, product, header, fits) in [
+        // beyond the buffer of the HTTP library
+        (7 * KIB, 40 * KIB, 31 * KIB, false),
+        (0, 0, 30 * KIB, true),
+        (0, 0, 33 * KIB, false),
+        (7 * KIB, 0, 24 * KIB, true),
+        (7 * KIB, 0, 26 * KIB, false),
+        (0, 7 * KIB, 26 * KIB, false),
+        (4 * KIB, 4 * KIB, 22 * KIB, true),
+        (4 * KIB, 4 * KIB, 26 * KIB, false),
+    ] {
+        let case = format!("target {target}, product {product}, header {header}");
+        let text = |bytes: usize| "hunter2".repeat(bytes / 7 + 1)[..bytes].to_owned();
+        let setup = |exporter: Exporter| match product {
+            0 => exporter.header("z-token", text(header)),
+            bytes => exporter.header("z-token", text(header)).user_agent(text(bytes)),
+        };
+        let endpoint = format!("{}/v1/traces?{}", receiver.endpoint(), text(target));
+        let mut exporters = vec![
+            setup(Exporter::http(&endpoint)),
+            setup(Exporter::http(&endpoint).signals([Signal::Traces])),
+        ];
+        if target == 0 {
+            exporters.push(setup(Exporter::grpc(receiver.grpc_endpoint())));
+        }
+        for exporter in exporters {
+            match Telemetry::start(Config::new().exporter(exporter)) {
+                Ok(telemetry) => {
+                    telemetry.tracer("shop").span("checkout").end();
+                    let ledger = telemetry.shutdown(PATIENCE);
+                    assert_eq!((ledger.total().delivered, ledger.lost()), (1, 0), "{case}: {ledger}");
+                    let request = receiver.requests().pop().unwrap();
+                    assert!(values(&request, "z-token") == [text(header)], "{case}: a stand-in arrived");
+                    assert!(fits, "{case}: it was sent");
+                }
+                Err(error) => {
+                    let words = error.to_string();
+                    assert!(!fits, "{case}: {words}");
+                    assert!(words.contains("headers") && words.contains("32 KiB"), "{case}: {words}");
+                    assert!(!words.contains("hunter2"), "{case}: {words}");
+                }
             }
         }
     }

@@ -8,6 +8,12 @@ use super::error::Fault;
 use super::{Secret, header};
 use crate::record::Signal;
 
+/// No server takes more. Over HTTP the head of a request must fit into one write of 64 KiB, or secrets could not be put
+/// into it; what is not counted, such as the host's name and a proxy's credentials, has the other half of it.
+const MOST_HEAD_BYTES: usize = 32 << 10;
+/// A colon, a space and the end of the line.
+const FIELD_FRAMING: usize = 4;
+
 /// The transport's section: what HTTP and gRPC need alike.
 #[derive(Clone)]
 pub(crate) struct HttpSettings {
@@ -61,6 +67,25 @@ impl HttpSettings {
     /// The same for messages: without what may be a secret.
     pub(crate) fn shown_url(&self, signal: Signal) -> String {
         self.meaning(&self.shown_endpoint, signal)
+    }
+
+    /// Counts what endpoint, user-agent and headers add to the head of every request, without a look at their text: there
+    /// may be hundreds of exporters that each have a whole file in it.
+    ///
+    /// # Errors
+    /// When there is more than a request can carry.
+    pub(crate) fn check_head(&self) -> Result<(), String> {
+        let headers =
+            self.headers.iter().map(|(name, value)| name.len() + value.expose().len() + FIELD_FRAMING);
+        let product = self.user_agent.as_ref().map_or(0, String::len);
+        let bytes = headers.sum::<usize>() + product + self.endpoint.len();
+        match bytes > MOST_HEAD_BYTES {
+            true => Err(format!(
+                "headers, endpoint and user-agent are {bytes} bytes long together, and a request can carry {} KiB of them",
+                MOST_HEAD_BYTES >> 10
+            )),
+            false => Ok(()),
+        }
     }
 
     /// Who sends: the user's token, then ours.

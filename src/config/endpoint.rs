@@ -46,7 +46,7 @@ impl Endpoint {
                 format!("leave it out for {:?}", transport.default_endpoint()),
             ));
         }
-        if text.len() > LONGEST {
+        if Self::is_too_long(text) {
             return Err(Fault::new("is longer than 8 KiB", "write a shorter one"));
         }
         let parsed = match text.split_once("://") {
@@ -58,6 +58,11 @@ impl Endpoint {
             None => Self::parse_address(text, transport),
         };
         parsed.map_err(|fault| with_port_of(transport, fault))
+    }
+
+    /// Whether it is too long to be looked at.
+    pub(super) fn is_too_long(text: &str) -> bool {
+        text.len() > LONGEST
     }
 
     /// The full URL to post to.

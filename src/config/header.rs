@@ -62,7 +62,7 @@ pub(super) fn check(number: usize, name: &str, value: &str) -> Result<(), Fault>
     if value.is_empty() {
         return Err(Fault::new(format!("{header} has no value"), "write the value or remove the header"));
     }
-    if value.len() > LONGEST_VALUE {
+    if is_too_long(value) {
         return Err(Fault::new(format!("value of {header} {TOO_LONG}"), "write a shorter one"));
     }
     check_value(value).map_err(|problem| {
@@ -120,9 +120,14 @@ pub(crate) fn is_reserved_by_grpc(name: &str) -> bool {
     is_of_grpc || RESERVED_BY_GRPC.iter().any(|reserved| name.eq_ignore_ascii_case(reserved))
 }
 
+/// Whether no request can carry it, whatever else it carries.
+pub(super) fn is_too_long(value: &str) -> bool {
+    value.len() > LONGEST_VALUE
+}
+
 /// What may stand in the value of a header; the reason continues "the value …".
 pub(super) fn check_value(value: &str) -> Result<(), &'static str> {
-    if value.len() > LONGEST_VALUE {
+    if is_too_long(value) {
         return Err(TOO_LONG);
     }
     // one character each: the standard library searches for that with a few instructions per word

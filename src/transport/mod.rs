@@ -204,20 +204,6 @@ pub(crate) trait Transport: Send {
     fn cutter(&self) -> Box<dyn Fn() + Send + Sync>;
 }
 
-/// All headers together. No server takes more, and over HTTP the head of a request must fit into one write, or secrets
-/// could not be put into it.
-const MOST_HEADERS: usize = 32 << 10;
-
-/// # Errors
-/// When there is more than any request can carry.
-fn check_header_bytes(settings: &HttpSettings) -> Result<(), String> {
-    let bytes: usize = settings.headers.iter().map(|(name, value)| name.len() + value.expose().len()).sum();
-    match bytes > MOST_HEADERS {
-        true => Err(format!("headers of {bytes} bytes: a request can carry {MOST_HEADERS}")),
-        false => Ok(()),
-    }
-}
-
 /// Messages begin in lower case; the system's do not.
 fn lower_first(text: &str) -> String {
     let mut characters = text.chars();

@@ -6,6 +6,7 @@ use std::collections::HashSet;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use super::endpoint::Endpoint;
 use super::error::{ConfigError, Fault, Finding, FindingSeverity};
 use super::key::Key;
 use super::path::{quoted, unshown};
@@ -113,6 +114,7 @@ fn check(exporter: &Exporter, found: &mut Vec<Finding>) {
         (Key::ClientCertificateFile, check_client_certificate(exporter)),
         (Key::ClientKeyFile, check_client_key(exporter)),
         (Key::UserAgent, check_user_agent(exporter)),
+        (Key::Headers, check_head(exporter)),
     ];
     // what is printed needs none, whatever is said about it
     let connects = exporter.http.transport.connects();
@@ -290,6 +292,17 @@ fn check_user_agent(exporter: &Exporter) -> Result<(), Fault> {
         }
         None => Ok(()),
     }
+}
+
+/// What is too long by itself is reported as that.
+fn check_head(exporter: &Exporter) -> Result<(), Fault> {
+    let http = &exporter.http;
+    let product = http.user_agent.as_deref();
+    let mut values = http.headers.iter().map(|(_, value)| value.expose()).chain(product);
+    if values.any(header::is_too_long) || Endpoint::is_too_long(&http.endpoint) {
+        return Ok(());
+    }
+    http.check_head().map_err(|what| Fault::new(what, "write shorter ones"))
 }
 
 #[cfg(test)]

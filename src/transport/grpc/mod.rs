@@ -32,7 +32,7 @@ use self::tunnel::Tunnel;
 use super::breaker::Breaker;
 use super::conceal::Secrets;
 use super::gzip::compress;
-use super::{Payload, Transport, Verdict, check_header_bytes};
+use super::{Payload, Transport, Verdict};
 use crate::config::{Compression, HttpSettings, Secret, is_reserved_by_grpc};
 use crate::record::Signal;
 
@@ -63,7 +63,7 @@ impl GrpcPlan {
     /// # Errors
     /// What is wrong, in words, without secrets.
     pub(crate) fn new(settings: &HttpSettings) -> Result<Self, String> {
-        check_header_bytes(settings)?;
+        settings.check_head()?;
         let target = Target::new(settings)?;
         for (name, _) in &settings.headers {
             if is_reserved_by_grpc(name) {

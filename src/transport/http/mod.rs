@@ -36,7 +36,7 @@ use super::conceal::Secrets;
 use super::gzip::compress;
 use super::http_status::Meaning;
 use super::lookup::Lookup;
-use super::{Payload, Transport, Verdict, check_header_bytes, proxy, retry_after};
+use super::{Payload, Transport, Verdict, proxy, retry_after};
 use crate::config::{self, Compression, HttpSettings, Secret};
 use crate::fork::first_use;
 use crate::record::Signal;
@@ -255,7 +255,7 @@ fn user_agent(settings: &HttpSettings, mask: &mut Mask) -> String {
 }
 
 fn headers(settings: &HttpSettings, mask: &mut Mask) -> Result<Vec<(HeaderName, HeaderValue)>, String> {
-    check_header_bytes(settings)?;
+    settings.check_head()?;
     let mut headers = Vec::new();
     for (name, value) in &settings.headers {
         let name = name.to_ascii_lowercase();
