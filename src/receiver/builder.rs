@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::answer::Answer;
+use super::hosts::Hosts;
 use super::listener::{self, Listener, reachable};
+use super::refusal::RefusedRequest;
 use super::script::Script;
 use super::state::{Doors, Settings, Shared};
 use super::store::{Batch, Store};
@@ -47,7 +49,9 @@ impl Builder {
                 max_header_bytes: 32 * 1024,
                 max_connections: 256,
                 read_timeout: Duration::from_secs(30),
+                local_hosts_only: false,
                 on_batch: None,
+                on_refusal: None,
             },
             keep_bytes: 256 * MIB,
             script: Script::default(),
@@ -127,6 +131,33 @@ impl Builder {
         self
     }
 
+    /// Shows every request that is refused by itself, before it is answered: what a client got wrong, and what it is told.
+    ///
+    /// It is called as [`Builder::on_batch`] is. Answers that were ordered ([`Receiver::script`]) are no refusals.
+    ///
+    /// ```
+    /// use standpipe::receiver::Receiver;
+    ///
+    /// let receiver = Receiver::builder()
+    ///     .on_refusal(|refused| eprintln!("{:?}: {}", refused.kind, refused.message))
+    ///     .start()?;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn on_refusal(mut self, show: impl Fn(&RefusedRequest) + Send + Sync + 'static) -> Self {
+        self.settings.on_refusal = Some(Box::new(show));
+        self
+    }
+
+    /// Takes only requests that are meant for this machine: their `Host`, over gRPC their `:authority`, must be `localhost`
+    /// or a name below it, an address of loopback, or the address that is listened on. Others are answered with 403.
+    ///
+    /// So no web page can send here under a name of its own (DNS rebinding). It holds for addresses of loopback; a receiver
+    /// that listens on another is called by names that it cannot know.
+    pub fn local_hosts_only(mut self) -> Self {
+        self.settings.local_hosts_only = true;
+        self
+    }
+
     /// How many bytes of memory the kept spans, log records and metrics may take together, and as many the kept
     /// requests; 256 MiB if not said, 0 keeps nothing.
     ///
@@ -149,7 +180,13 @@ impl Builder {
     pub fn start(self) -> io::Result<Receiver> {
         let http = TcpListener::bind(self.address?.as_slice())?;
         let grpc = TcpListener::bind(self.grpc_address?.as_slice())?;
-        let doors = Doors { http: reachable(http.local_addr()?), grpc: reachable(grpc.local_addr()?) };
+        let local_only = self.settings.local_hosts_only;
+        let doors = Doors {
+            http: reachable(http.local_addr()?),
+            grpc: reachable(grpc.local_addr()?),
+            http_hosts: Hosts::of(http.local_addr()?.ip(), local_only),
+            grpc_hosts: Hosts::of(grpc.local_addr()?.ip(), local_only),
+        };
         let shared = Arc::new(Shared::new(self.settings, doors, Store::new(self.keep_bytes), self.script));
         let http = Listener::start(http, shared.clone(), http::serve)?;
         match Listener::start(grpc, shared.clone(), grpc::serve) {

@@ -61,7 +61,7 @@ impl Content {
         }
         share.grow(weight.saturating_mul(WHILE_DECODING))?;
         let records = Records::decode(signal, message)
-            .map_err(|error| Refusal::new(400, format!("cannot decode the body: {error}")))?;
+            .map_err(|error| Refusal::undecodable(format!("cannot decode the body: {error}")))?;
         Ok(Self { signal, records, weight, share })
     }
 }
@@ -75,7 +75,7 @@ fn gunzip(compressed: &[u8], limit: usize, share: &mut Share) -> Result<Vec<u8>,
             .by_ref()
             .take(STEP as u64)
             .read_to_end(&mut body)
-            .map_err(|error| Refusal::new(400, format!("cannot decompress the body: {error}")))?;
+            .map_err(|error| Refusal::undecodable(format!("cannot decompress the body: {error}")))?;
         if body.len() > limit {
             return Err(Refusal::too_large(limit));
         }

@@ -34,6 +34,7 @@ mod budget;
 mod builder;
 mod content;
 mod grpc;
+mod hosts;
 mod http;
 mod listener;
 mod logs;
@@ -62,6 +63,7 @@ pub use logs::ReceivedLog;
 pub use metrics::ReceivedMetric;
 /// The messages of the OpenTelemetry protocol, in the version that the received records are made of.
 pub use opentelemetry_proto::tonic as proto;
+pub use refusal::{RefusalKind, RefusedRequest};
 pub use store::{Batch, Protocol, ReceivedRequest};
 pub use traces::ReceivedSpan;
 

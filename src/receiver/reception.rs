@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::answer::Answer;
 use super::content::Content;
 use super::records::Records;
+use super::refusal::Refusal;
 use super::state::Shared;
 use super::store::{Batch, Protocol, ReceivedRequest};
 
@@ -57,10 +58,23 @@ fn accept(shared: &Shared, request: ReceivedRequest, content: Content, answer: &
     true
 }
 
-/// Counts a request that is refused.
-pub(super) fn turn_down(shared: &Shared, mut request: ReceivedRequest, answer: &Answer) {
-    note_answer(&mut request, answer);
-    shared.change(|state| state.store.add_request(request));
+/// Shows a request that is refused, and counts it if it has a readable head.
+pub(super) fn turn_down(
+    shared: &Shared,
+    protocol: Protocol,
+    mut request: Option<ReceivedRequest>,
+    refusal: &Refusal,
+    answer: &Answer,
+) {
+    if let Some(request) = &mut request {
+        note_answer(request, answer);
+    }
+    if let Some(show) = &shared.settings.on_refusal {
+        show(&refusal.describe(protocol, request.clone()));
+    }
+    if let Some(request) = request {
+        shared.change(|state| state.store.add_request(request));
+    }
 }
 
 fn note_answer(request: &mut ReceivedRequest, answer: &Answer) {

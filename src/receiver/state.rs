@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex};
 
 use super::budget::Budget;
+use super::hosts::Hosts;
 use super::permits::Permits;
+use super::refusal::RefusedRequest;
 use super::script::Script;
 use super::store::{Batch, Store};
 
@@ -32,10 +34,13 @@ pub(super) struct Settings {
     pub(super) max_header_bytes: usize,
     pub(super) max_connections: usize,
     pub(super) read_timeout: Duration,
+    pub(super) local_hosts_only: bool,
     pub(super) on_batch: Option<OnBatch>,
+    pub(super) on_refusal: Option<OnRefusal>,
 }
 
 pub(super) type OnBatch = Box<dyn Fn(&Batch) + Send + Sync>;
+pub(super) type OnRefusal = Box<dyn Fn(&RefusedRequest) + Send + Sync>;
 
 impl fmt::Debug for Settings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -45,15 +50,18 @@ impl fmt::Debug for Settings {
             .field("max_header_bytes", &self.max_header_bytes)
             .field("max_connections", &self.max_connections)
             .field("read_timeout", &self.read_timeout)
+            .field("local_hosts_only", &self.local_hosts_only)
             .finish_non_exhaustive()
     }
 }
 
-/// Where clients on this machine find the receiver.
+/// Where clients on this machine find the receiver, and what they may call it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Doors {
     pub(super) http: SocketAddr,
     pub(super) grpc: SocketAddr,
+    pub(super) http_hosts: Hosts,
+    pub(super) grpc_hosts: Hosts,
 }
 
 #[derive(Debug)]

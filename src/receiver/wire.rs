@@ -7,6 +7,9 @@ use std::time::{Duration, Instant};
 /// How long a refused client may go on sending before its socket is closed under it.
 pub(super) const FAREWELL: Duration = Duration::from_secs(1);
 
+/// What the first message of TLS begins with.
+pub(super) const TLS_HANDSHAKE: u8 = 0x16;
+
 /// Reads from a socket until a deadline that covers all reads together: a client that sends one byte at a
 /// time gains nothing.
 pub(super) struct Wire<'a> {

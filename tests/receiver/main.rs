@@ -10,6 +10,7 @@ mod hostile;
 mod lifecycle;
 #[path = "../support/process.rs"]
 mod process;
+mod refusals;
 mod script;
 mod shares;
 mod signals;

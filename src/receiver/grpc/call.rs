@@ -2,7 +2,8 @@
 
 use crate::receiver::budget::Share;
 use crate::receiver::content::{Coding, Content};
-use crate::receiver::refusal::Refusal;
+use crate::receiver::hosts::Hosts;
+use crate::receiver::refusal::{Refusal, RefusalKind};
 use crate::record::Signal;
 use crate::transport::grpc::http2::hpack::Field;
 
@@ -58,6 +59,11 @@ impl Head {
         self.headers.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_str())
     }
 
+    /// What it is meant for, by its authority and its headers.
+    fn hosts(&self) -> impl Iterator<Item = &str> {
+        self.headers.iter().filter(|(name, _)| name == "host").map(|(_, value)| value.as_str())
+    }
+
     pub(super) fn signal(&self) -> Option<Signal> {
         Signal::ALL.into_iter().find(|signal| signal.grpc_path() == self.path)
     }
@@ -87,7 +93,8 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    pub(super) fn of(head: &Head) -> Result<Self, Refusal> {
+    pub(super) fn of(head: &Head, hosts: Hosts) -> Result<Self, Refusal> {
+        hosts.check(head.hosts())?;
         let media_type = head.value("content-type").unwrap_or_default();
         if !is_grpc(media_type) {
             return Err(Refusal::new(415, "unsupported content type: this is the gRPC port"));
@@ -99,7 +106,10 @@ impl Plan {
         let coding = match head.value("grpc-encoding") {
             None | Some("identity") => None,
             Some("gzip") => Some(Coding::Gzip),
-            Some(_) => return Err(Refusal::new(501, "unsupported grpc-encoding: send gzip or identity")),
+            Some(_) => {
+                let refusal = Refusal::new(501, "unsupported grpc-encoding: send gzip or identity");
+                return Err(refusal.of_kind(RefusalKind::Compression));
+            }
         };
         Ok(Self { signal, coding })
     }
@@ -107,18 +117,18 @@ impl Plan {
     /// Decodes the one message of a body that was read to its end.
     pub(super) fn read(self, body: &[u8], limit: usize, share: Share) -> Result<Content, Refusal> {
         let Some((&[flag, length @ ..], message)) = body.split_first_chunk::<PREFIX>() else {
-            return Err(Refusal::new(400, "a call without a message"));
+            return Err(Refusal::undecodable("a call without a message"));
         };
         let length = u32::from_be_bytes(length) as usize;
         if message.len() != length {
             let what = if message.len() < length { "a message cut short" } else { "more than one message" };
-            return Err(Refusal::new(400, what));
+            return Err(Refusal::undecodable(what));
         }
         let coding = match (flag, self.coding) {
             (0, _) => Coding::Identity,
             (1, Some(coding)) => coding,
-            (1, None) => return Err(Refusal::new(400, "a compressed message without a grpc-encoding")),
-            _ => return Err(Refusal::new(400, "a message with an unknown flag")),
+            (1, None) => return Err(Refusal::undecodable("a compressed message without a grpc-encoding")),
+            _ => return Err(Refusal::undecodable("a message with an unknown flag")),
         };
         Content::read(self.signal, coding, message, limit, share)
     }

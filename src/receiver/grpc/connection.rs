@@ -11,8 +11,11 @@ use super::desk::Desk;
 use super::line::Line;
 use super::session::{Call, End, Event, Limits, Matter, Session};
 use crate::receiver::answer::{Answer, Manner};
+use crate::receiver::reception;
+use crate::receiver::refusal::{Refusal, RefusalKind};
 use crate::receiver::state::Shared;
-use crate::receiver::wire::{FAREWELL, Wire};
+use crate::receiver::store::Protocol;
+use crate::receiver::wire::{FAREWELL, TLS_HANDSHAKE, Wire};
 use crate::transport::grpc::http2::frame::Code;
 
 const READ: usize = 64 * 1024;
@@ -23,6 +26,7 @@ pub(in crate::receiver) fn serve(shared: &Shared, socket: &TcpStream, number: u6
     let limits = Limits {
         header_bytes: settings.max_header_bytes,
         body_bytes: settings.max_body_bytes,
+        hosts: shared.doors.grpc_hosts,
         time: settings.read_timeout,
     };
     let line = Line::new(shared, socket, Session::new(limits, shared.budget.clone(), Instant::now()));
@@ -58,6 +62,8 @@ struct Reader<'a> {
     socket: &'a TcpStream,
     wire: Wire<'a>,
     buffer: Vec<u8>,
+    /// What the client began with.
+    first_byte: Option<u8>,
     /// Whether the connection can be reset: the last byte is still in the socket.
     holds_back: bool,
     /// Answers that were taken when their calls began.
@@ -74,6 +80,7 @@ impl<'a> Reader<'a> {
             socket,
             wire: Wire::new(socket),
             buffer: vec![0; READ],
+            first_byte: None,
             holds_back: false,
             decided: HashMap::new(),
         }
@@ -85,7 +92,10 @@ impl<'a> Reader<'a> {
         // an answer that is under way may be finished any time: then the clock of the next call starts
         self.wire.set_deadline(line.deadline().or_else(|| line.shared.read_deadline()));
         let (events, result) = match self.read_bytes() {
-            Ok(length @ 1..) => line.receive(&self.buffer[..length]),
+            Ok(length @ 1..) => {
+                self.first_byte.get_or_insert(self.buffer[0]);
+                line.receive(&self.buffer[..length])
+            }
             Err(error) if matches!(error.kind(), io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock) => {
                 line.expire()
             }
@@ -149,7 +159,10 @@ impl<'a> Reader<'a> {
     fn conclude(&mut self, end: End) -> Over {
         match end {
             End::NotHttp2 => self.point_the_way(),
-            End::Fault(fault) => self.say_farewell(fault.code),
+            End::Fault(fault) => {
+                self.report(&Refusal::new(400, fault.what));
+                self.say_farewell(fault.code);
+            }
             End::Idle => self.say_farewell(Code::NO_ERROR),
         }
         // closing with unread data would tear the farewell out of the client's hands
@@ -167,8 +180,19 @@ impl<'a> Reader<'a> {
         });
     }
 
+    fn report(&self, refusal: &Refusal) {
+        let answer = Answer::status(refusal.status);
+        reception::turn_down(self.desk.line.shared, Protocol::Grpc, None, refusal, &answer);
+    }
+
     /// Tells someone who speaks HTTP/1 where that is understood.
     fn point_the_way(&mut self) {
+        let (kind, what) = match self.first_byte {
+            Some(TLS_HANDSHAKE) => (RefusalKind::Tls, "a tls handshake, where plain http/2 is spoken"),
+            Some(b'A'..=b'Z') => (RefusalKind::HttpAtGrpcPort, "http/1, where gRPC is spoken"),
+            _ => (RefusalKind::Malformed, "neither http nor gRPC"),
+        };
+        self.report(&Refusal::new(505, what).of_kind(kind));
         let place = self.desk.line.shared.doors.http;
         let text = format!("this is the gRPC port; OTLP over HTTP is at http://{place}\n");
         let answer = format!(

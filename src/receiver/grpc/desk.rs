@@ -47,9 +47,8 @@ impl Desk<'_> {
             Matter::Refused { head, refusal } => (head, 0, refusal),
         };
         let answer = self.refuse(&refusal);
-        if let Some(head) = head {
-            reception::turn_down(shared, self.describe(head, body_bytes), &answer);
-        }
+        let request = head.map(|head| self.describe(head, body_bytes));
+        reception::turn_down(shared, Protocol::Grpc, request, &refusal, &answer);
         Some(answer)
     }
 

@@ -71,7 +71,8 @@ impl Session {
         };
         events.push(Event::Begun(id));
         let mut share = self.budget.share();
-        let plan = Plan::of(&head).and_then(|plan| share.grow(head.weight()).map(|()| plan));
+        let plan =
+            Plan::of(&head, self.limits.hosts).and_then(|plan| share.grow(head.weight()).map(|()| plan));
         match plan {
             Ok(plan) => {
                 let incoming = Incoming { head, plan, body: Vec::new(), share, begun: self.now };

@@ -8,6 +8,7 @@ use super::call::{Head, Plan};
 use super::incoming::Data;
 use super::stream::Stream;
 use crate::receiver::budget::{Budget, Share};
+use crate::receiver::hosts::Hosts;
 use crate::receiver::refusal::Refusal;
 use crate::transport::grpc::http2::block::{Block, MOST_BYTES};
 use crate::transport::grpc::http2::frame::{self, Code, Fault, Frame, Setting, Settings};
@@ -27,6 +28,7 @@ const MOST_NUISANCES: u32 = 1000;
 pub(super) struct Limits {
     pub(super) header_bytes: usize,
     pub(super) body_bytes: usize,
+    pub(super) hosts: Hosts,
     /// How long a call may take to arrive, and a connection may be without one.
     pub(super) time: Duration,
 }

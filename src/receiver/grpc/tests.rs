@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use super::outgoing::Gone;
 use super::session::{Call, End, Event, Limits, Matter, Session};
 use crate::receiver::budget::Budget;
+use crate::receiver::hosts::Hosts;
 use crate::transport::grpc::http2::frame::{self, Code, Frame, Head, Setting, flag, kind};
 use crate::transport::grpc::http2::hpack;
 
@@ -19,7 +20,7 @@ impl Bench {
     /// A session whose client has said what every client says first.
     fn new() -> Self {
         let start = Instant::now();
-        let limits = Limits { header_bytes: 4096, body_bytes: 100_000, time: TIME };
+        let limits = Limits { header_bytes: 4096, body_bytes: 100_000, hosts: Hosts::Any, time: TIME };
         let mut bench = Self { session: Session::new(limits, Budget::new(1_000_000), start), start };
         let mut greeting = frame::PREFACE.to_vec();
         frame::write_settings(&[], &mut greeting);
@@ -105,7 +106,7 @@ fn a_call_is_the_same_however_its_bytes_come() {
 
 #[test]
 fn something_else_than_http2_is_known_at_its_first_wrong_byte() {
-    let limits = Limits { header_bytes: 4096, body_bytes: 100, time: TIME };
+    let limits = Limits { header_bytes: 4096, body_bytes: 100, hosts: Hosts::Any, time: TIME };
     for (bytes, is_wrong) in [(&b"P"[..], false), (b"PO", true), (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r", false)] {
         let mut session = Session::new(limits, Budget::new(1_000_000), Instant::now());
         let result = session.receive(bytes, &mut Vec::new());

@@ -59,7 +59,7 @@ impl Connection<'_> {
             }
             Arrival { request, content: Err(refusal), keep_alive } => {
                 let answer = self.refusing(&refusal);
-                reception::turn_down(self.shared, request, &answer);
+                reception::turn_down(self.shared, Protocol::Http, Some(request), &refusal, &answer);
                 self.refuse(&answer, keep_alive)
             }
         }
@@ -99,12 +99,15 @@ impl Connection<'_> {
             Ok(head) => head,
             Err(ReadError::Gone) => return Err(Over),
             Err(ReadError::Refused(refusal)) => {
-                self.refuse(&self.refusing(&refusal), false)?;
+                let answer = self.refusing(&refusal);
+                reception::turn_down(self.shared, Protocol::Http, None, &refusal, &answer);
+                self.refuse(&answer, false)?;
                 return Err(Over);
             }
         };
         let limit = self.shared.settings.max_body_bytes;
-        let read = Plan::of(&head, limit).map_err(ReadError::from).and_then(|plan| {
+        let hosts = self.shared.doors.http_hosts;
+        let read = Plan::of(&head, hosts, limit).map_err(ReadError::from).and_then(|plan| {
             if plan.expects_continue {
                 send_continue(&mut self.socket)?;
             }
@@ -183,7 +186,6 @@ impl Connection<'_> {
     fn refusing(&self, refusal: &Refusal) -> Answer {
         match refusal.status {
             405 => Answer::status(405).header("allow", "POST").message(refusal.message.as_str()),
-            // most likely HTTP/2, at the wrong door
             505 => {
                 let place = self.shared.doors.grpc;
                 Answer::status(505)

@@ -3,7 +3,8 @@
 use std::io::{BufRead, Read};
 
 use super::ReadError;
-use crate::receiver::refusal::Refusal;
+use crate::receiver::refusal::{Refusal, RefusalKind};
+use crate::receiver::wire::TLS_HANDSHAKE;
 
 /// A request line and its header fields.
 #[derive(Debug, PartialEq, Eq)]
@@ -48,6 +49,12 @@ impl Head {
         target.split_once('?').map_or(target, |(path, _)| path)
     }
 
+    /// What the request is meant for, by its target and its headers.
+    pub(super) fn hosts(&self) -> impl Iterator<Item = &str> {
+        let absolute = self.target.strip_prefix("http://").and_then(|rest| rest.split(['/', '?']).next());
+        absolute.into_iter().chain(self.values("host"))
+    }
+
     /// Whether the client wants to go on with this connection.
     pub(super) fn keeps_alive(&self) -> bool {
         let asks_for =
@@ -88,6 +95,10 @@ fn refuse_what_is_not_http(reader: &mut impl BufRead) -> Result<(), ReadError> {
     match reader.fill_buf()?.first() {
         None => Err(ReadError::Gone),
         Some(byte) if is_token_byte(*byte) => Ok(()),
+        Some(&TLS_HANDSHAKE) => {
+            let refusal = Refusal::new(400, "a tls handshake, where plain http is spoken");
+            Err(refusal.of_kind(RefusalKind::Tls).into())
+        }
         Some(_) => Err(Refusal::new(400, "not an http request").into()),
     }
 }
@@ -134,7 +145,9 @@ fn parse_request_line(line: &str) -> Result<(String, String, Version), Refusal> 
         "HTTP/1.1" => Version::Http11,
         "HTTP/1.0" => Version::Http10,
         other if other.starts_with("HTTP/") => {
-            return Err(Refusal::new(505, "only http/1.1 and http/1.0 are spoken here"));
+            // most likely HTTP/2, at the wrong door
+            let refusal = Refusal::new(505, "only http/1.1 and http/1.0 are spoken here");
+            return Err(refusal.of_kind(RefusalKind::GrpcAtHttpPort));
         }
         _ => return Err(malformed()),
     };

@@ -3,7 +3,8 @@
 use super::body::Framing;
 use super::head::Head;
 use crate::receiver::content::Coding;
-use crate::receiver::refusal::Refusal;
+use crate::receiver::hosts::Hosts;
+use crate::receiver::refusal::{Refusal, RefusalKind};
 use crate::record::Signal;
 
 /// A head that passed.
@@ -15,7 +16,8 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    pub(super) fn of(head: &Head, max_body_bytes: usize) -> Result<Self, Refusal> {
+    pub(super) fn of(head: &Head, hosts: Hosts, max_body_bytes: usize) -> Result<Self, Refusal> {
+        hosts.check(head.hosts())?;
         let signal = signal_of(head).ok_or_else(|| Refusal::new(404, no_such_path()))?;
         if head.method != "POST" {
             return Err(Refusal::new(405, "method not allowed: use POST"));
@@ -61,6 +63,7 @@ fn content_coding(head: &Head) -> Result<Coding, Refusal> {
     } else if coding.eq_ignore_ascii_case("gzip") {
         Ok(Coding::Gzip)
     } else {
-        Err(Refusal::new(415, "unsupported content encoding: send gzip or identity"))
+        let refusal = Refusal::new(415, "unsupported content encoding: send gzip or identity");
+        Err(refusal.of_kind(RefusalKind::Compression))
     }
 }
