@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::process::{Child, ChildStdout, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::Duration;
@@ -23,6 +23,8 @@ use standpipe::{Config, Exporter, Proxy, Telemetry};
 mod command;
 #[path = "cli/memory.rs"]
 mod memory;
+#[path = "cli/receive.rs"]
+mod receive;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -351,6 +353,12 @@ fn call(endpoint: &str, message: &[u8]) -> String {
     String::from_utf8_lossy(&answer).into_owned()
 }
 
+/// Sends a signal.
+fn signal(process: &Child, name: &str) {
+    let kill = Command::new("kill").args([format!("-{name}"), process.id().to_string()]).status();
+    assert!(kill.expect("there is a kill").success());
+}
+
 /// `standpipe receive` on free ports, stopped at the end of the test.
 struct Listening {
     process: Child,
@@ -363,11 +371,17 @@ struct Listening {
 }
 
 impl Listening {
-    fn start() -> Self {
-        let mut command = standpipe(&["receive", "--address", "127.0.0.1:0"]);
+    /// The process alone, and what it prints.
+    fn spawn(options: &[&str]) -> (Child, BufReader<ChildStdout>) {
+        let mut command = standpipe(&[&["receive"], options].concat());
         let mut process =
             command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary runs");
-        let mut unread = BufReader::new(process.stdout.take().expect("it is piped"));
+        let output = BufReader::new(process.stdout.take().expect("it is piped"));
+        (process, output)
+    }
+
+    fn start() -> Self {
+        let (mut process, mut unread) = Self::spawn(&["--address", "127.0.0.1:0"]);
         let [endpoint, grpc_endpoint] = ["HTTP", "gRPC"].map(|protocol| {
             let mut greeting = String::new();
             unread.read_line(&mut greeting).expect("it greets");
@@ -400,6 +414,10 @@ impl Listening {
                 return line;
             }
         }
+    }
+
+    fn interrupt(&self, name: &str) {
+        signal(&self.process, name);
     }
 
     fn stop_reading(&mut self) {

@@ -80,10 +80,14 @@ usage: standpipe receive [--address ADDRESS] [--grpc-address ADDRESS] [--color W
 Listens for OTLP over HTTP (POST to /v1/traces, /v1/logs and /v1/metrics, protobuf, gzip or not)
 and over gRPC (without TLS, gzip or not) and prints each batch as it arrives: an entry for each
 span, log record or data point. On a terminal lines are cut to its width; elsewhere an entry is
-one line, with up to 65,536 characters of each text. Ctrl-C ends it.
+one line, with up to 65,536 characters of each text. Batches that come faster than the output is
+read are counted instead of shown, so that no sender waits. Ctrl-C or SIGTERM ends it with a
+summary (on Windows without one).
 
-All requests together may take 256 MiB of memory: one that would unfold to more is refused with
-413, and one that finds no room now is asked to come again (503).
+What is refused is said on standard error, once for each kind, with what to do about it. On an
+address of loopback that is also what is meant for another host than this machine: no web page can
+send here. All requests together may take 256 MiB of memory: one that would unfold to more is
+refused with 413, and one that finds no room now is asked to come again (503).
 
 options:
   --address ADDRESS        where to listen for HTTP; 127.0.0.1:4318 if not given, port 0 takes a

@@ -7,6 +7,7 @@ mod demo;
 mod describe;
 mod help;
 mod init;
+mod interrupt;
 mod ledger;
 mod logs;
 mod metrics_table;

@@ -2,28 +2,31 @@
 
 mod logs;
 mod points;
+mod printer;
+mod refusals;
 mod row;
 mod spans;
 
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::process::ExitCode;
-use std::sync::mpsc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use standpipe::Signal;
 use standpipe::receiver::{Batch, Receiver};
 
+use self::printer::{Greeting, Outbox};
+use self::refusals::{Endpoints, Refusals};
 use self::row::Row;
-use super::describe;
 use super::paint::{Ink, Look};
-use super::{Failure, print};
-
-/// Batches that wait to be printed; then the senders wait for their answers.
-const BACKLOG: usize = 16;
+use super::{Failure, describe, interrupt};
 
 /// What all requests may take together. A batch of the usual few thousand records takes a few MiB.
 const MEMORY: usize = 256 * 1024 * 1024;
+
+/// How long the end waits for what is still to be printed.
+const LAST_WORDS: Duration = Duration::from_secs(5);
 
 /// How a record is laid out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,27 +44,64 @@ pub(crate) struct Addresses {
     pub(crate) grpc: SocketAddr,
 }
 
-/// Prints what arrives until the process is stopped or nobody reads any more.
+/// Why it ends.
+enum Ending {
+    /// By Ctrl-C, or because the system asks for it.
+    Interrupted,
+    /// What was to be printed is printed, or cannot be.
+    Printed(io::Result<()>),
+}
+
+/// Prints what arrives until the process is interrupted or what it prints is not read any more.
 pub(crate) fn run(addresses: Addresses, layout: Layout, look: &Look) -> Result<ExitCode, Failure> {
-    // Batches come on many threads; only this one prints, so that it can end the program.
-    let (arrive, arriving) = mpsc::sync_channel(BACKLOG);
-    let receiver = Receiver::builder()
+    let (end, ends) = mpsc::channel();
+    // before anyone can know that it listens
+    let interrupted = end.clone();
+    interrupt::on_interrupt(move || drop(interrupted.send(Ending::Interrupted))).map_err(cannot_start)?;
+    let printed = move |result| drop(end.send(Ending::Printed(result)));
+    let (outbox, greet) = printer::start(layout, look.clone(), printed).map_err(cannot_start)?;
+    let refusals = Arc::new(Mutex::new(Refusals::default()));
+    let receiver = listen(addresses, outbox.clone(), refusals.clone())?;
+    let endpoints = Endpoints { http: receiver.endpoint(), grpc: receiver.grpc_endpoint() };
+    // fails only when the printer has ended, which is told
+    let _ = greet.send(Greeting { lines: greeting(&receiver, look), endpoints });
+
+    match ends.recv() {
+        Ok(Ending::Printed(result)) => result.map_err(Failure::Output)?,
+        Ok(Ending::Interrupted) | Err(_) => {
+            receiver.stop_listening();
+            let refused = refusals.lock().unwrap_or_else(PoisonError::into_inner).count;
+            outbox.close(vec![summary(&receiver, outbox.batch_count(), refused)]);
+            drop((outbox, receiver));
+            // an output that stands still is not waited for
+            if let Ok(Ending::Printed(result)) = ends.recv_timeout(LAST_WORDS) {
+                result.map_err(Failure::Output)?;
+            }
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+fn listen(addresses: Addresses, outbox: Outbox, refusals: Arc<Mutex<Refusals>>) -> Result<Receiver, Failure> {
+    let complaints = outbox.clone();
+    Receiver::builder()
         .address(addresses.http)
         .grpc_address(addresses.grpc)
         .keep_bytes(0)
         .max_memory_bytes(MEMORY)
-        .on_batch(move |batch| {
-            // Fails only when the program is about to end.
-            let _ = arrive.send(batch.clone());
+        .local_hosts_only()
+        .on_batch(move |batch| outbox.show(batch))
+        .on_refusal(move |refused| {
+            let mut refusals = refusals.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(more) = refusals.note(refused, Instant::now()) {
+                complaints.complain(refused, more);
+            }
         })
         .start()
-        .map_err(|error| cannot_listen(addresses, &error))?;
+        .map_err(|error| cannot_listen(addresses, &error))
+}
 
-    print(&greeting(&receiver, look))?;
-    for batch in arriving {
-        print_batch(&batch, layout, look, BufWriter::new(io::stdout().lock())).map_err(Failure::Output)?;
-    }
-    Ok(ExitCode::SUCCESS)
+fn cannot_start(error: io::Error) -> Failure {
+    Failure::Message(format!("cannot start: {error}"))
 }
 
 fn cannot_listen(addresses: Addresses, error: &io::Error) -> Failure {
@@ -87,16 +127,47 @@ fn cannot_listen(addresses: Addresses, error: &io::Error) -> Failure {
     Failure::Message(format!("{address} ({protocol}): {what}"))
 }
 
-fn greeting(receiver: &Receiver, look: &Look) -> [String; 2] {
+fn greeting(receiver: &Receiver, look: &Look) -> Vec<String> {
     let line = |before: &str, endpoint: &str, after: &str| {
         let mut line = look.line();
         line.put(Ink::PLAIN, before).put(Ink::PLAIN.bold(), endpoint).put(Ink::FAINT, after);
         line.finish()
     };
-    [
+    let mut lines = vec![
         line("listening on ", &receiver.endpoint(), "  (OTLP over HTTP)"),
         line("         and ", &receiver.grpc_endpoint(), "  (OTLP over gRPC; Ctrl-C stops)"),
-    ]
+    ];
+    lines.extend(exposure([receiver.address(), receiver.grpc_address()], look));
+    lines
+}
+
+/// A warning about addresses that others than this machine can reach.
+fn exposure(addresses: [SocketAddr; 2], look: &Look) -> Option<String> {
+    let open: Vec<String> = addresses
+        .iter()
+        .filter(|address| !address.ip().to_canonical().is_loopback())
+        .map(SocketAddr::to_string)
+        .collect();
+    if open.is_empty() {
+        return None;
+    }
+    let mut line = look.line();
+    line.put(Ink::WARNING.bold(), "open to the network")
+        .put(Ink::PLAIN, &format!(" at {}: all who can reach this machine can send", open.join(" and ")));
+    Some(line.finish())
+}
+
+/// What is said at the end.
+fn summary(receiver: &Receiver, batches: u64, refused: u64) -> String {
+    let spans = describe::count(receiver.span_count(), "span");
+    let logs = describe::count(receiver.log_count(), "log record");
+    let points = describe::count(receiver.point_count(), "data point");
+    let batches = printer::count(batches, "batch", "batches");
+    let refused = match refused {
+        0 => String::new(),
+        _ => format!("; refused {}", describe::count(refused, "request")),
+    };
+    format!("received {spans}, {logs} and {points} in {batches}{refused}")
 }
 
 /// Each record is written before the next is drawn: a batch may have a million of them.
@@ -143,6 +214,19 @@ fn heading(content: &str, received_unix_nanos: u64, look: &Look) -> String {
 mod tests {
     use super::super::paint::plain_look;
     use super::*;
+
+    #[test]
+    fn an_address_that_others_can_reach_is_said() {
+        let said = |http: &str, grpc: &str| {
+            let addresses = [http, grpc].map(|address| address.parse().expect("an address"));
+            exposure(addresses, &plain_look(80))
+        };
+        assert_eq!(said("127.0.0.1:4318", "[::1]:4317"), None);
+        let line = said("0.0.0.0:4318", "127.0.0.1:4317").expect("a warning");
+        assert_eq!(line, "open to the network at 0.0.0.0:4318: all who can reach this machine can send");
+        let both = said("[::]:4318", "192.168.0.7:4317").expect("a warning");
+        assert!(both.contains(" at [::]:4318 and 192.168.0.7:4317: "), "{both}");
+    }
 
     #[test]
     fn a_heading_says_when_a_batch_came_and_what_is_in_it() {

@@ -1,0 +1,70 @@
+//! Ctrl-C, and the request of the system to end (SIGTERM).
+
+use std::io;
+
+/// Calls `tell` on a thread of its own when the process is asked to end for the first time. The second time ends it at once.
+///
+/// On Windows nothing changes: Ctrl-C ends the process.
+pub(crate) fn on_interrupt(tell: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    platform::on_interrupt(tell)
+}
+
+#[cfg(unix)]
+#[allow(unsafe_code)]
+mod platform {
+    use std::ffi::c_int;
+    use std::io::{self, Read};
+    use std::os::fd::IntoRawFd;
+    use std::os::unix::net::UnixStream;
+    use std::sync::atomic::{AtomicI32, Ordering};
+    use std::thread;
+
+    const SIGINT: c_int = 2;
+    const SIGTERM: c_int = 15;
+    const DEFAULT: usize = 0;
+    const IGNORE: usize = 1;
+
+    /// Where the handler writes a byte (a self-pipe): a handler may do hardly anything else.
+    static WAKE: AtomicI32 = AtomicI32::new(-1);
+
+    unsafe extern "C" {
+        fn signal(number: c_int, handler: usize) -> usize;
+        fn write(file: c_int, bytes: *const u8, count: usize) -> isize;
+    }
+
+    pub(super) fn on_interrupt(tell: impl FnOnce() + Send + 'static) -> io::Result<()> {
+        let (mut asleep, wake) = UnixStream::pair()?;
+        // it stays open as long as the process, since a signal may come any time
+        WAKE.store(wake.into_raw_fd(), Ordering::SeqCst);
+        thread::Builder::new().name("standpipe-stop".to_owned()).spawn(move || {
+            if asleep.read_exact(&mut [0]).is_ok() {
+                tell();
+            }
+        })?;
+        for number in [SIGINT, SIGTERM] {
+            // SAFETY: the handler is a function for the life of the process, which does only what a handler may. What was
+            // ignored stays so: a shell starts background jobs that way, which Ctrl-C is not meant for.
+            unsafe {
+                if signal(number, handle as extern "C" fn(c_int) as usize) == IGNORE {
+                    signal(number, IGNORE);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    extern "C" fn handle(number: c_int) {
+        // SAFETY: both functions may be called in a handler (POSIX lists them); the file is open and the byte is there.
+        unsafe {
+            signal(number, DEFAULT);
+            write(WAKE.load(Ordering::SeqCst), [0].as_ptr(), 1);
+        }
+    }
+}
+
+#[cfg(not(unix))]
+mod platform {
+    pub(super) fn on_interrupt(_: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
+        Ok(())
+    }
+}

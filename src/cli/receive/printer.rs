@@ -1,0 +1,173 @@
+//! The one who prints: a thread with a bounded queue, so that an output that stands still holds up no sender.
+
+use std::io::{self, BufWriter, Write};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{self, Receiver, Sender, SyncSender};
+use std::sync::{Arc, OnceLock};
+use std::thread;
+
+use standpipe::receiver::{Batch, RefusedRequest};
+
+use super::super::complain;
+use super::super::describe;
+use super::super::paint::{Ink, Look};
+use super::refusals::{self, Endpoints};
+use super::{Layout, print_batch};
+
+/// What may wait to be printed.
+const MOST_ENTRIES: usize = 256;
+/// What batches that wait may take of the memory that all requests share, so that the senders keep most of it.
+const MOST_BYTES: usize = 64 * 1024 * 1024;
+
+enum Entry {
+    Batch(Batch),
+    /// With the number of those like it that were not said.
+    Refusal(RefusedRequest, u64),
+    /// Nothing comes after it.
+    End,
+}
+
+/// What can be said only when the receiver listens.
+pub(super) struct Greeting {
+    pub(super) lines: Vec<String>,
+    pub(super) endpoints: Endpoints,
+}
+
+/// Takes what is to be printed and never waits.
+#[derive(Clone)]
+pub(super) struct Outbox {
+    entries: SyncSender<Entry>,
+    books: Arc<Books>,
+}
+
+/// What both sides know.
+#[derive(Default)]
+struct Books {
+    /// Batches that arrived.
+    batches: AtomicU64,
+    /// Bytes of those that wait, or are being printed.
+    waiting: AtomicUsize,
+    missed_batches: AtomicU64,
+    missed_records: AtomicU64,
+    /// What to say at the very end.
+    last_words: OnceLock<Vec<String>>,
+}
+
+impl Outbox {
+    pub(super) fn show(&self, batch: &Batch) {
+        self.books.batches.fetch_add(1, Ordering::Relaxed);
+        let bytes = batch.memory_bytes();
+        let waiting = self.books.waiting.fetch_add(bytes, Ordering::Relaxed);
+        // a large batch alone is shown
+        let has_room = waiting == 0 || waiting.saturating_add(bytes) <= MOST_BYTES;
+        if !has_room || self.entries.try_send(Entry::Batch(batch.clone())).is_err() {
+            self.books.waiting.fetch_sub(bytes, Ordering::Relaxed);
+            self.books.missed_batches.fetch_add(1, Ordering::Relaxed);
+            self.books.missed_records.fetch_add(batch.record_count() as u64, Ordering::Relaxed);
+        }
+    }
+
+    /// A line on standard error. What finds no room is left out: it is counted elsewhere.
+    pub(super) fn complain(&self, refused: &RefusedRequest, more: u64) {
+        let _ = self.entries.try_send(Entry::Refusal(refused.clone(), more));
+    }
+
+    pub(super) fn batch_count(&self) -> u64 {
+        self.books.batches.load(Ordering::Relaxed)
+    }
+
+    /// Ends the printing with these lines, behind all that waits.
+    pub(super) fn close(&self, last_words: Vec<String>) {
+        let _ = self.books.last_words.set(last_words);
+        // without room, it ends when the last outbox is gone
+        let _ = self.entries.try_send(Entry::End);
+    }
+}
+
+/// Prints the greeting, once it is sent, and then what comes, on a thread of its own. `tell` hears how it ended.
+pub(super) fn start(
+    layout: Layout,
+    look: Look,
+    tell: impl FnOnce(io::Result<()>) + Send + 'static,
+) -> io::Result<(Outbox, Sender<Greeting>)> {
+    let (entries, waiting) = mpsc::sync_channel(MOST_ENTRIES);
+    let (greet, greeting) = mpsc::channel();
+    let books = Arc::new(Books::default());
+    let printer = Printer { books: books.clone(), layout, look };
+    thread::Builder::new()
+        .name("standpipe-print".to_owned())
+        .spawn(move || tell(printer.run(&greeting, waiting)))?;
+    Ok((Outbox { entries, books }, greet))
+}
+
+struct Printer {
+    books: Arc<Books>,
+    layout: Layout,
+    look: Look,
+}
+
+impl Printer {
+    fn run(&self, greeting: &Receiver<Greeting>, entries: Receiver<Entry>) -> io::Result<()> {
+        // without one, the receiver could not be started
+        let Ok(Greeting { lines, endpoints }) = greeting.recv() else { return Ok(()) };
+        print_lines(&lines)?;
+        for entry in entries {
+            match entry {
+                Entry::Batch(batch) => {
+                    let out = BufWriter::new(io::stdout().lock());
+                    let printed = print_batch(&batch, self.layout, &self.look, out);
+                    self.books.waiting.fetch_sub(batch.memory_bytes(), Ordering::Relaxed);
+                    printed?;
+                }
+                Entry::Refusal(refused, more) => complain(&refusals::line(&refused, more, &endpoints)),
+                Entry::End => break,
+            }
+            self.admit_gap()?;
+        }
+        self.admit_gap()?;
+        print_lines(self.books.last_words.get().map_or(&[], Vec::as_slice))
+    }
+
+    /// Says what was not shown, where it is missing.
+    fn admit_gap(&self) -> io::Result<()> {
+        let batches = self.books.missed_batches.swap(0, Ordering::Relaxed);
+        if batches == 0 {
+            return Ok(());
+        }
+        let records = self.books.missed_records.swap(0, Ordering::Relaxed);
+        print_lines(&[gap(batches, records, &self.look)])
+    }
+}
+
+fn gap(batches: u64, records: u64, look: &Look) -> String {
+    let mut line = look.line();
+    let (batches, records) = (count(batches, "batch", "batches"), describe::count(records, "record"));
+    line.put(Ink::FAINT, &look.glyphs.rule.repeat(2)).space(1);
+    line.put(Ink::WARNING, &format!("{batches} with {records} not shown: the output stood still"));
+    line.finish()
+}
+
+pub(super) fn count(number: u64, one: &str, many: &str) -> String {
+    format!("{number} {}", if number == 1 { one } else { many })
+}
+
+fn print_lines(lines: &[String]) -> io::Result<()> {
+    let mut out = BufWriter::new(io::stdout().lock());
+    for line in lines {
+        writeln!(out, "{line}")?;
+    }
+    out.flush()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::paint::plain_look;
+    use super::*;
+
+    #[test]
+    fn what_was_not_shown_is_counted() {
+        let look = plain_look(80);
+        assert_eq!(gap(1, 1, &look), "── 1 batch with 1 record not shown: the output stood still");
+        assert_eq!(gap(2, 30, &look), "── 2 batches with 30 records not shown: the output stood still");
+    }
+}
