@@ -77,11 +77,11 @@ exit code: 0 if all that was accepted arrived, 1 if not
 const RECEIVE: &str = "\
 usage: standpipe receive [--address ADDRESS] [--grpc-address ADDRESS] [--color WHEN] [--ascii]
 
-Listens for OTLP over HTTP (POST to /v1/traces, /v1/logs and /v1/metrics, protobuf, gzip or not)
-and over gRPC (without TLS, gzip or not) and prints each batch as it arrives: an entry for each
-span, log record or data point. On a terminal lines are cut to its width; elsewhere an entry is
-one line, with up to 65,536 characters of each text. Batches that come faster than the output is
-read are counted instead of shown, so that no sender waits. Ctrl-C or SIGTERM ends it with a
+Listens for OTLP over HTTP (POST to /v1/traces, /v1/logs and /v1/metrics, protobuf or JSON, gzip
+or not) and over gRPC (without TLS, gzip or not) and prints each batch as it arrives: an entry for
+each span, log record or data point. On a terminal lines are cut to its width; elsewhere an entry
+is one line, with up to 65,536 characters of each text. Batches that come faster than the output
+is read are counted instead of shown, so that no sender waits. Ctrl-C or SIGTERM ends it with a
 summary (on Windows without one).
 
 What is refused is said on standard error, once for each kind, with what to do about it. On an

@@ -106,7 +106,10 @@ impl Way<'_> {
         let is_worth_it = matches!(
             kind,
             None | Some(
-                TlsFaultKind::UnknownIssuer | TlsFaultKind::ClientCertificateRefused | TlsFaultKind::Other
+                TlsFaultKind::UnknownIssuer
+                    | TlsFaultKind::ClientCertificateRefused
+                    | TlsFaultKind::Other
+                    | TlsFaultKind::Passing
             )
         );
         let look = if is_worth_it { self.look(trial, None) } else { None };

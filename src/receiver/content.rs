@@ -1,5 +1,6 @@
 //! What the message of a request says.
 
+use std::borrow::Cow;
 use std::io::Read;
 
 use flate2::read::MultiGzDecoder;
@@ -7,7 +8,7 @@ use flate2::read::MultiGzDecoder;
 use super::budget::Share;
 use super::records::Records;
 use super::refusal::Refusal;
-use super::weight;
+use super::{json, weight};
 use crate::record::Signal;
 
 /// How much more memory than the largest body a decoded one may take. Spans as programs make them take five times
@@ -23,6 +24,13 @@ const STEP: usize = 64 * 1024;
 pub(super) enum Coding {
     Identity,
     Gzip,
+}
+
+/// How a message is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Format {
+    Protobuf,
+    Json,
 }
 
 /// The content of a request.
@@ -51,6 +59,26 @@ impl Content {
                 Self::decode(signal, &message, limit, share)
             }
         }
+    }
+
+    /// The same for a message in JSON.
+    pub(super) fn read_json(
+        signal: Signal,
+        coding: Coding,
+        bytes: &[u8],
+        limit: usize,
+        mut share: Share,
+    ) -> Result<Self, Refusal> {
+        let text = match coding {
+            Coding::Identity => Cow::Borrowed(bytes),
+            Coding::Gzip => Cow::Owned(gunzip(bytes, limit, &mut share)?),
+        };
+        let reserved = share.bytes();
+        share.grow(json::most_bytes(text.len()))?;
+        let message = json::to_protobuf(signal, &text)
+            .map_err(|error| Refusal::new(400, format!("cannot decode the body: {error}")))?;
+        share.shrink_to(reserved + message.len());
+        Self::decode(signal, &message, limit, share)
     }
 
     fn decode(signal: Signal, message: &[u8], limit: usize, mut share: Share) -> Result<Self, Refusal> {

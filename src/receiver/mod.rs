@@ -1,6 +1,6 @@
 //! An OTLP receiver to embed: a real server on a real socket, for tests and for looking at telemetry.
 //!
-//! It takes traces, logs and metrics by OTLP over HTTP with protobuf bodies and by OTLP over gRPC (HTTP/2 without TLS),
+//! It takes traces, logs and metrics by OTLP over HTTP, in protobuf or JSON, and by OTLP over gRPC (HTTP/2 without TLS),
 //! compressed or not, keeps what it accepts, counts exactly, and can be told to misbehave in every way a network and a
 //! collector can. It has a thread per request at a time, up to a bound, and no async runtime, and it stops, with all its threads, when
 //! it is dropped.
@@ -36,6 +36,7 @@ mod content;
 mod grpc;
 mod hosts;
 mod http;
+mod json;
 mod listener;
 mod logs;
 mod metrics;

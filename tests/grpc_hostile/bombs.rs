@@ -31,7 +31,7 @@ fn a_block_of_references_to_one_long_field_is_not_unpacked() {
     let (outcome, heard) = export("bomb", Setting::default(), saying(bomb));
     outcome.is(Fate::Refused, "the head of the answer is too long");
     assert_eq!(heard.resets(), [(FIRST, CANCEL)]);
-    assert_eq!(heard.farewells(), []);
+    assert_eq!(heard.farewells(), [0; 0]);
 }
 
 #[test]

@@ -119,7 +119,7 @@ fn window_updates_are_no_flood_however_many() {
         peer.until_gone()
     });
     outcome.is(Fate::Delivered, "");
-    assert_eq!(heard.farewells(), []);
+    assert_eq!(heard.farewells(), [0; 0]);
 }
 
 #[test]

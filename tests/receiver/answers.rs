@@ -99,7 +99,7 @@ fn wrong_requests_get_the_right_status() {
         (404, good.replace("/v1/traces", "/").into()),
         (405, good.replace("POST", "GET").into()),
         (405, good.replace("POST", "PUT").into()),
-        (415, good.replace("x-protobuf", "json").into()),
+        (415, good.replace("x-protobuf", "xml").into()),
         (415, good.replace("Content-Type", "X-Type").into()),
         (415, post_with("Content-Encoding: br\r\n", b"")),
         (415, post_with("Content-Encoding: gzip, gzip\r\n", b"")),

@@ -7,6 +7,7 @@ mod answers;
 mod client;
 mod grpc;
 mod hostile;
+mod json;
 mod lifecycle;
 #[path = "../support/process.rs"]
 mod process;

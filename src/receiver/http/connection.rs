@@ -1,5 +1,6 @@
 //! One client: its requests read and answered in turn, until one of the two has had enough.
 
+use std::borrow::Cow;
 use std::io::{self, BufReader, Read};
 use std::net::{Shutdown, TcpStream};
 use std::time::Instant;
@@ -7,20 +8,22 @@ use std::time::Instant;
 use super::ReadError;
 use super::body::read_body;
 use super::head::{Head, read_head};
-use super::request::{Plan, signal_of};
+use super::request::{Plan, format_of, signal_of};
 use super::response::{send, send_continue};
 use crate::receiver::answer::{Answer, Manner};
-use crate::receiver::content::Content;
-use crate::receiver::reception;
+use crate::receiver::content::{Content, Format};
 use crate::receiver::refusal::{COME_AGAIN_AFTER, Refusal};
 use crate::receiver::state::Shared;
 use crate::receiver::store::{Protocol, ReceivedRequest};
 use crate::receiver::wire::{FAREWELL, Wire};
+use crate::receiver::{json, reception};
+use crate::record::Signal;
 
 /// Serves a connection to its end. The caller closes the socket.
 pub(in crate::receiver) fn serve(shared: &Shared, socket: &TcpStream, number: u64) {
+    let reader = BufReader::with_capacity(64 * 1024, Wire::new(socket));
     let mut connection =
-        Connection { shared, socket, number, reader: BufReader::with_capacity(64 * 1024, Wire::new(socket)) };
+        Connection { shared, socket, number, reader, answer_in: Format::Protobuf, signal: None };
     while connection.exchange().is_ok() {}
 }
 
@@ -29,6 +32,9 @@ struct Connection<'a> {
     socket: &'a TcpStream,
     number: u64,
     reader: BufReader<Wire<'a>>,
+    /// How the client writes and wants to read, and what it sends.
+    answer_in: Format,
+    signal: Option<Signal>,
 }
 
 /// The connection is over, for one reason or another.
@@ -105,6 +111,8 @@ impl Connection<'_> {
                 return Err(Over);
             }
         };
+        self.answer_in = format_of(&head).unwrap_or(Format::Protobuf);
+        self.signal = signal_of(&head);
         let limit = self.shared.settings.max_body_bytes;
         let hosts = self.shared.doors.http_hosts;
         let read = Plan::of(&head, hosts, limit).map_err(ReadError::from).and_then(|plan| {
@@ -118,7 +126,11 @@ impl Connection<'_> {
         let keep_alive = head.keeps_alive();
         match read {
             Ok((plan, body, share)) => {
-                let content = Content::read(plan.signal, plan.coding, &body, limit, share);
+                let read = match plan.format {
+                    Format::Protobuf => Content::read,
+                    Format::Json => Content::read_json,
+                };
+                let content = read(plan.signal, plan.coding, &body, limit, share);
                 Ok(Arrival { request: self.describe(head, body.len()), content, keep_alive })
             }
             Err(ReadError::Gone) => Err(Over),
@@ -180,7 +192,11 @@ impl Connection<'_> {
     }
 
     fn send(&mut self, answer: &Answer, keep_alive: bool) -> io::Result<()> {
-        send(&mut self.socket, answer, keep_alive, |interval| self.shared.rest(interval))
+        let answer = match self.answer_in {
+            Format::Protobuf => Cow::Borrowed(answer),
+            Format::Json => Cow::Owned(json::answer(answer, self.signal)),
+        };
+        send(&mut self.socket, &answer, keep_alive, |interval| self.shared.rest(interval))
     }
 
     fn refusing(&self, refusal: &Refusal) -> Answer {

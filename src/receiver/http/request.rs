@@ -2,7 +2,7 @@
 
 use super::body::Framing;
 use super::head::Head;
-use crate::receiver::content::Coding;
+use crate::receiver::content::{Coding, Format};
 use crate::receiver::hosts::Hosts;
 use crate::receiver::refusal::{Refusal, RefusalKind};
 use crate::record::Signal;
@@ -13,6 +13,7 @@ pub(super) struct Plan {
     pub(super) framing: Framing,
     pub(super) expects_continue: bool,
     pub(super) coding: Coding,
+    pub(super) format: Format,
 }
 
 impl Plan {
@@ -22,7 +23,7 @@ impl Plan {
         if head.method != "POST" {
             return Err(Refusal::new(405, "method not allowed: use POST"));
         }
-        check_content_type(head)?;
+        let format = format_of(head)?;
         let coding = content_coding(head)?;
         let framing = Framing::of(head)?;
         if matches!(framing, Framing::Length(length) if length > max_body_bytes as u64) {
@@ -33,7 +34,7 @@ impl Plan {
             Some(expectation) if expectation.eq_ignore_ascii_case("100-continue") => true,
             Some(_) => return Err(Refusal::new(417, "the only expectation known here is 100-continue")),
         };
-        Ok(Self { signal, framing, expects_continue, coding })
+        Ok(Self { signal, framing, expects_continue, coding, format })
     }
 }
 
@@ -47,12 +48,16 @@ fn no_such_path() -> String {
     format!("no such path: {}", places.join(", "))
 }
 
-fn check_content_type(head: &Head) -> Result<(), Refusal> {
+/// How the body is written, and how the answer is to be.
+pub(super) fn format_of(head: &Head) -> Result<Format, Refusal> {
     let media_type = head.single("content-type")?.unwrap_or_default();
     let essence = media_type.split(';').next().unwrap_or_default().trim();
-    match essence.eq_ignore_ascii_case("application/x-protobuf") {
-        true => Ok(()),
-        false => Err(Refusal::new(415, "unsupported content type: send application/x-protobuf")),
+    if essence.eq_ignore_ascii_case("application/x-protobuf") {
+        Ok(Format::Protobuf)
+    } else if essence.eq_ignore_ascii_case("application/json") {
+        Ok(Format::Json)
+    } else {
+        Err(Refusal::new(415, "unsupported content type: send application/x-protobuf or application/json"))
     }
 }
 

@@ -33,7 +33,7 @@ fn hex(digit: u8) -> Option<u8> {
 }
 
 /// Padded or not, as binary metadata may be.
-pub(super) fn decode_base64(value: &[u8]) -> Option<Vec<u8>> {
+pub(crate) fn decode_base64(value: &[u8]) -> Option<Vec<u8>> {
     let end = value.iter().rposition(|byte| *byte != b'=').map_or(0, |last| last + 1);
     let mut bytes = Vec::with_capacity(end / 4 * 3 + 2);
     for group in value[..end].chunks(4) {

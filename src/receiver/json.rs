@@ -1,0 +1,311 @@
+//! OTLP/JSON, read as it comes and written as protobuf: what holds for the one form holds for the other.
+//!
+//! No tree of values is built, and the message is weighed and decoded like any other. The text goes no deeper than
+//! serde_json allows.
+
+mod answer;
+mod schema;
+
+use std::fmt;
+
+use prost::encoding::{WireType, encode_key, encode_varint};
+use serde::de::{
+    DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Unexpected, Visitor,
+};
+
+use crate::record::Signal;
+use crate::transport::grpc::metadata::decode_base64;
+pub(super) use answer::answer;
+use schema::{Field, Kind, Message};
+
+/// The protobuf of an export request that is written in JSON.
+pub(super) fn to_protobuf(signal: Signal, text: &[u8]) -> serde_json::Result<Vec<u8>> {
+    let mut out = Vec::new();
+    let mut text = serde_json::Deserializer::from_slice(text);
+    Request { message: schema::request(signal), out: &mut out }.deserialize(&mut text)?;
+    text.end()?;
+    Ok(out)
+}
+
+/// The most bytes of protobuf that a text of this length becomes: where `0,` is a double of eight bytes.
+pub(super) fn most_bytes(text: usize) -> usize {
+    text.saturating_mul(4)
+}
+
+/// A message that nothing stands around.
+struct Request<'a> {
+    message: &'static Message,
+    out: &'a mut Vec<u8>,
+}
+
+impl<'de> DeserializeSeed<'de> for Request<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, text: D) -> Result<(), D::Error> {
+        text.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Request<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an export request")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<(), A::Error> {
+        write_fields(self.message, map, self.out)
+    }
+}
+
+fn write_fields<'de, A: MapAccess<'de>>(
+    message: &'static Message,
+    mut map: A,
+    out: &mut Vec<u8>,
+) -> Result<(), A::Error> {
+    while let Some(field) = map.next_key_seed(Name(message))? {
+        match field {
+            Some(field) => {
+                let place = if field.is_list { Place::List } else { Place::Field };
+                map.next_value_seed(Value { field, place, out })?;
+            }
+            // of a later version, or of the sender's own
+            None => _ = map.next_value::<IgnoredAny>()?,
+        }
+    }
+    Ok(())
+}
+
+/// The name of a field of this message, or of none that is known.
+struct Name(&'static Message);
+
+impl<'de> DeserializeSeed<'de> for Name {
+    type Value = Option<&'static Field>;
+
+    fn deserialize<D: Deserializer<'de>>(self, text: D) -> Result<Self::Value, D::Error> {
+        text.deserialize_str(self)
+    }
+}
+
+impl Visitor<'_> for Name {
+    type Value = Option<&'static Field>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the name of a field")
+    }
+
+    fn visit_str<E>(self, name: &str) -> Result<Self::Value, E> {
+        Ok(self.0.field(name))
+    }
+}
+
+/// Where a value stands.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Field,
+    List,
+    Element,
+    /// In a list of numbers, which share one key.
+    Packed,
+}
+
+/// The value of a field, or an element of its list.
+struct Value<'a> {
+    field: &'static Field,
+    place: Place,
+    out: &'a mut Vec<u8>,
+}
+
+impl Value<'_> {
+    fn key(&mut self, wire_type: WireType) {
+        if self.place != Place::Packed {
+            encode_key(self.field.number, wire_type, self.out);
+        }
+    }
+
+    fn varint(&mut self, value: u64) {
+        self.key(WireType::Varint);
+        encode_varint(value, self.out);
+    }
+
+    fn fixed(&mut self, value: u64) {
+        self.key(WireType::SixtyFourBit);
+        self.out.extend_from_slice(&value.to_le_bytes());
+    }
+
+    fn bytes(&mut self, value: &[u8]) {
+        self.key(WireType::LengthDelimited);
+        encode_varint(value.len() as u64, self.out);
+        self.out.extend_from_slice(value);
+    }
+
+    /// Writes what `write` does with its length in front of it.
+    fn delimited<E>(&mut self, write: impl FnOnce(&mut Vec<u8>) -> Result<(), E>) -> Result<(), E> {
+        self.key(WireType::LengthDelimited);
+        let start = self.out.len();
+        write(self.out)?;
+        let mut length = Vec::with_capacity(5);
+        encode_varint((self.out.len() - start) as u64, &mut length);
+        self.out.splice(start..start, length);
+        Ok(())
+    }
+
+    /// Writes a whole number; `None` if it is no value of this field.
+    fn whole(&mut self, number: i128) -> Option<()> {
+        // a list is none, and what is no number is refused by the ranges below
+        if self.place == Place::List {
+            return None;
+        }
+        match self.field.kind {
+            Kind::Double => self.fixed((number as f64).to_bits()),
+            Kind::Fixed64 => self.fixed(number.try_into().ok()?),
+            Kind::SignedFixed64 => self.fixed(i64::try_from(number).ok()? as u64),
+            Kind::Uint64 => self.varint(number.try_into().ok()?),
+            Kind::Uint32 => self.varint(u32::try_from(number).ok()?.into()),
+            Kind::Int64 => self.varint(i64::try_from(number).ok()? as u64),
+            Kind::Enum(_) => self.varint(i64::from(i32::try_from(number).ok()?) as u64),
+            Kind::ZigZag32 => {
+                let number = i32::try_from(number).ok()?;
+                self.varint(((number << 1) ^ (number >> 31)) as u32 as u64);
+            }
+            Kind::Fixed32 => {
+                let number = u32::try_from(number).ok()?;
+                self.key(WireType::ThirtyTwoBit);
+                self.out.extend_from_slice(&number.to_le_bytes());
+            }
+            Kind::Message(_) | Kind::Text | Kind::Id | Kind::Bytes | Kind::Bool => return None,
+        }
+        Some(())
+    }
+
+    fn float(&mut self, number: f64) -> Option<()> {
+        match self.field.kind {
+            Kind::Double if self.place != Place::List => self.fixed(number.to_bits()),
+            // 1e3 is a whole number, too
+            _ if number.fract() == 0.0 => self.whole(number as i128)?,
+            _ => return None,
+        }
+        Some(())
+    }
+
+    fn text(&mut self, text: &str) -> Option<()> {
+        match self.field.kind {
+            _ if self.place == Place::List => return None,
+            Kind::Text => self.bytes(text.as_bytes()),
+            Kind::Id => self.bytes(&decode_hex(text.as_bytes())?),
+            Kind::Bytes => self.bytes(&decode_base64(text.replace('-', "+").replace('_', "/").as_bytes())?),
+            Kind::Enum(by_name) => self.whole(by_name(text)?.into())?,
+            Kind::Double => self.fixed(double(text)?.to_bits()),
+            _ => self.whole(text.parse().ok()?)?,
+        }
+        Some(())
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Value<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, text: D) -> Result<(), D::Error> {
+        text.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Value<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match (self.place, self.field.kind) {
+            (Place::List, _) => "a list",
+            (_, Kind::Message(_)) => "an object",
+            (_, Kind::Text) => "a string",
+            (_, Kind::Id) => "an id in hexadecimal",
+            (_, Kind::Bytes) => "bytes in base64",
+            (_, Kind::Bool) => "true or false",
+            (_, Kind::Double) => "a number",
+            (_, Kind::Enum(_)) => "the number of an enum",
+            (_, Kind::Fixed64 | Kind::Uint64) => "a whole number of 64 bits that is not negative",
+            (_, Kind::Fixed32 | Kind::Uint32) => "a whole number of 32 bits that is not negative",
+            (_, Kind::SignedFixed64 | Kind::Int64) => "a whole number of 64 bits",
+            (_, Kind::ZigZag32) => "a whole number of 32 bits",
+        })
+    }
+
+    /// `null` is a field that is not there; in a list it keeps its place.
+    fn visit_unit<E: Error>(mut self) -> Result<(), E> {
+        match (self.place, self.field.kind) {
+            (Place::Field | Place::List, _) => Ok(()),
+            (_, Kind::Message(_)) => self.delimited(|_| Ok(())),
+            _ => Err(E::invalid_type(Unexpected::Unit, &self)),
+        }
+    }
+
+    fn visit_bool<E: Error>(mut self, value: bool) -> Result<(), E> {
+        match self.field.kind {
+            Kind::Bool if self.place != Place::List => self.varint(value.into()),
+            _ => return Err(E::invalid_type(Unexpected::Bool(value), &self)),
+        }
+        Ok(())
+    }
+
+    fn visit_u64<E: Error>(mut self, value: u64) -> Result<(), E> {
+        self.whole(value.into()).ok_or_else(|| E::invalid_value(Unexpected::Unsigned(value), &self))
+    }
+
+    fn visit_i64<E: Error>(mut self, value: i64) -> Result<(), E> {
+        self.whole(value.into()).ok_or_else(|| E::invalid_value(Unexpected::Signed(value), &self))
+    }
+
+    fn visit_f64<E: Error>(mut self, value: f64) -> Result<(), E> {
+        self.float(value).ok_or_else(|| E::invalid_value(Unexpected::Float(value), &self))
+    }
+
+    fn visit_str<E: Error>(mut self, value: &str) -> Result<(), E> {
+        // what it says instead may be long, and is no business of the log that the answer ends in
+        self.text(value).ok_or_else(|| E::invalid_value(Unexpected::Other("another string"), &self))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(mut self, mut list: A) -> Result<(), A::Error> {
+        let field = self.field;
+        if self.place != Place::List {
+            return Err(A::Error::invalid_type(Unexpected::Seq, &self));
+        }
+        if matches!(field.kind, Kind::Message(_) | Kind::Text) {
+            while list.next_element_seed(Value { field, place: Place::Element, out: self.out })?.is_some() {}
+            return Ok(());
+        }
+        self.delimited(|out| {
+            while list.next_element_seed(Value { field, place: Place::Packed, out })?.is_some() {}
+            Ok(())
+        })
+    }
+
+    fn visit_map<A: MapAccess<'de>>(mut self, map: A) -> Result<(), A::Error> {
+        match self.field.kind {
+            Kind::Message(message) if self.place != Place::List => {
+                self.delimited(|out| write_fields(message, map, out))
+            }
+            _ => Err(A::Error::invalid_type(Unexpected::Map, &self)),
+        }
+    }
+}
+
+fn double(text: &str) -> Option<f64> {
+    match text {
+        "NaN" => Some(f64::NAN),
+        "Infinity" => Some(f64::INFINITY),
+        "-Infinity" => Some(f64::NEG_INFINITY),
+        text => text.parse().ok().filter(|number: &f64| number.is_finite()),
+    }
+}
+
+fn decode_hex(text: &[u8]) -> Option<Vec<u8>> {
+    let digit = |byte: u8| char::from(byte).to_digit(16);
+    let byte = |pair: &[u8]| match pair {
+        [high, low] => Some((digit(*high)? << 4 | digit(*low)?) as u8),
+        _ => None,
+    };
+    text.chunks(2).map(byte).collect()
+}
+
+#[cfg(test)]
+mod tests;
