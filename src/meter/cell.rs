@@ -5,6 +5,7 @@ mod bridged;
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
+use std::{iter, thread};
 
 use crate::aggregate::{Compensated, ExplicitHistogram, ExponentialHistogram};
 use crate::record::Number;
@@ -46,13 +47,11 @@ impl Cell {
     pub(super) fn new(form: &Form) -> Self {
         match form {
             Form::IntSum => Self::IntSum(AtomicI64::new(0)),
-            Form::FloatSum => Self::FloatSum(Striped::new(Compensated::default())),
+            Form::FloatSum => Self::FloatSum(Striped::new(())),
             Form::IntGauge => Self::IntGauge(Latest::default()),
             Form::FloatGauge => Self::FloatGauge(Latest::default()),
-            Form::Explicit(bounds) => {
-                Self::Explicit(Striped::new(ExplicitHistogram::new(Arc::clone(bounds))))
-            }
-            Form::Exponential => Self::Exponential(Striped::new(ExponentialHistogram::default())),
+            Form::Explicit(bounds) => Self::Explicit(Striped::new(Arc::clone(bounds))),
+            Form::Exponential => Self::Exponential(Striped::new(())),
         }
     }
 
@@ -83,9 +82,15 @@ impl Cell {
             Self::IntSum(sum) => sum.load(Ordering::Relaxed) == 0,
             Self::FloatSum(sum) => sum.sum_up(|part| *part).value() == 0.0,
             Self::IntGauge(latest) | Self::FloatGauge(latest) => latest.read().is_none(),
-            Self::Explicit(histogram) => histogram.sum_up(|part| part.clone()).is_empty(),
-            Self::Exponential(histogram) => histogram.sum_up(|part| part.clone()).is_empty(),
+            Self::Explicit(histogram) => histogram.all(ExplicitHistogram::is_empty),
+            Self::Exponential(histogram) => histogram.all(ExponentialHistogram::is_empty),
         }
+    }
+
+    /// Whether an update may ask for memory.
+    #[inline]
+    pub(super) fn may_allocate(&self) -> bool {
+        matches!(self, Self::FloatSum(_) | Self::Explicit(_) | Self::Exponential(_))
     }
 
     /// What there is to tell; `None` if nothing was measured.
@@ -187,12 +192,21 @@ impl Latest {
 
 /// Something that can be kept in several parts and summed up when it is asked for.
 pub(super) trait Mergeable: Clone {
+    /// What an empty one is made from.
+    type Form;
+    fn empty(form: &Self::Form) -> Self;
     fn merge(&mut self, other: &Self);
     /// Everything that is in it, which is then empty.
     fn take(&mut self) -> Self;
 }
 
 impl Mergeable for Compensated {
+    type Form = ();
+
+    fn empty((): &()) -> Self {
+        Self::default()
+    }
+
     fn merge(&mut self, other: &Self) {
         Compensated::merge(self, other);
     }
@@ -203,6 +217,13 @@ impl Mergeable for Compensated {
 }
 
 impl Mergeable for ExplicitHistogram {
+    /// The bounds.
+    type Form = Arc<[f64]>;
+
+    fn empty(bounds: &Arc<[f64]>) -> Self {
+        Self::new(Arc::clone(bounds))
+    }
+
     fn merge(&mut self, other: &Self) {
         ExplicitHistogram::merge(self, other);
     }
@@ -213,6 +234,12 @@ impl Mergeable for ExplicitHistogram {
 }
 
 impl Mergeable for ExponentialHistogram {
+    type Form = ();
+
+    fn empty((): &()) -> Self {
+        Self::default()
+    }
+
     fn merge(&mut self, other: &Self) {
         ExponentialHistogram::merge(self, other);
     }
@@ -222,16 +249,19 @@ impl Mergeable for ExponentialHistogram {
     }
 }
 
-/// A caller that finds the first part taken goes to another one, so that callers hardly ever wait for each other.
+/// A caller that finds the first part taken goes to another one, so that callers hardly ever wait for each other. None
+/// of them waits for a certain part: its own thread may hold it, if the allocator measures.
 #[derive(Debug)]
-pub(super) struct Striped<T> {
+pub(super) struct Striped<T: Mergeable> {
+    form: T::Form,
     first: Mutex<T>,
     others: [OnceLock<Box<Mutex<T>>>; 7],
 }
 
 impl<T: Mergeable> Striped<T> {
-    fn new(first: T) -> Self {
-        Self { first: Mutex::new(first), others: [const { OnceLock::new() }; 7] }
+    fn new(form: T::Form) -> Self {
+        let first = Mutex::new(T::empty(&form));
+        Self { form, first, others: [const { OnceLock::new() }; 7] }
     }
 
     #[inline]
@@ -245,22 +275,31 @@ impl<T: Mergeable> Striped<T> {
 
     #[cold]
     fn elsewhere(&self, update: impl FnOnce(&mut T)) {
-        for stripe in &self.others {
-            let stripe = stripe.get_or_init(|| Box::new(Mutex::new(self.empty_part())));
-            match stripe.try_lock() {
-                Ok(mut part) => return update(&mut part),
-                Err(TryLockError::Poisoned(poisoned)) => return update(&mut poisoned.into_inner()),
-                Err(TryLockError::WouldBlock) => {}
+        loop {
+            let others = self.others.iter().filter_map(|part| self.made(part));
+            for part in iter::once(&self.first).chain(others) {
+                match part.try_lock() {
+                    Ok(mut part) => return update(&mut part),
+                    Err(TryLockError::Poisoned(poisoned)) => return update(&mut poisoned.into_inner()),
+                    Err(TryLockError::WouldBlock) => {}
+                }
             }
+            thread::yield_now();
         }
-        update(&mut lock(&self.first));
     }
 
-    /// A part of the same form.
-    fn empty_part(&self) -> T {
-        let mut part = lock(&self.first).clone();
-        part.take();
-        part
+    /// A part that is there, or is made now.
+    fn made<'a>(&self, part: &'a OnceLock<Box<Mutex<T>>>) -> Option<&'a Mutex<T>> {
+        if part.get().is_none() {
+            // allocated first: the allocator may come by here itself
+            let _ = part.set(Box::new(Mutex::new(T::empty(&self.form))));
+        }
+        part.get().map(|part| &**part)
+    }
+
+    fn all(&self, holds: impl Fn(&T) -> bool) -> bool {
+        holds(&lock(&self.first))
+            && self.others.iter().filter_map(OnceLock::get).all(|part| holds(&lock(part)))
     }
 
     fn put_back(&self, taken: &T) {

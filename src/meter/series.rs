@@ -1,11 +1,14 @@
 //! The series of one instrument: one for each set of attributes, found without a lock.
 
+mod wanted;
+
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::attributes::sealed::Pair;
 use super::cell::{Cell, Form};
 use crate::record::{AttributeSet, Pattern};
+pub(super) use wanted::{Missing, Wanted};
 
 /// A chain is this long when the table is as full as it may be.
 const LONGEST_CHAIN: usize = 8;
@@ -21,6 +24,8 @@ pub(super) struct Series {
     is_patterned: bool,
     /// Handles that are bound to it: as long as there are any it is not forgotten.
     bound: AtomicU32,
+    /// Whether its table has forgotten it. Used only by the thread that renews the table.
+    is_forgotten: AtomicBool,
     /// Where the period of what is in it begins if that is not where the last collection was; else 0. Used by the
     /// worker alone.
     owed_since: AtomicU64,
@@ -29,7 +34,9 @@ pub(super) struct Series {
 impl Series {
     fn new(attributes: AttributeSet, hash: u64, is_patterned: bool, form: &Form) -> Arc<Self> {
         let (bound, owed_since) = (AtomicU32::new(0), AtomicU64::new(0));
-        Arc::new(Self { attributes, cell: Cell::new(form), hash, is_patterned, bound, owed_since })
+        let is_forgotten = AtomicBool::new(false);
+        let cell = Cell::new(form);
+        Arc::new(Self { attributes, cell, hash, is_patterned, bound, is_forgotten, owed_since })
     }
 
     pub(super) fn bind(&self) {
@@ -45,6 +52,15 @@ impl Series {
         self.bound.load(Ordering::Acquire) > 0
     }
 
+    /// Whether nothing was measured under it and no handle is bound to it.
+    fn is_idle(&self) -> bool {
+        !self.is_bound() && self.cell.is_empty()
+    }
+
+    fn is_forgotten(&self) -> bool {
+        self.is_forgotten.load(Ordering::Relaxed)
+    }
+
     /// Where the next period begins if it is an earlier one than that of the other series.
     pub(super) fn owed_since(&self) -> Option<u64> {
         Some(self.owed_since.load(Ordering::Relaxed)).filter(|since| *since != 0)
@@ -57,6 +73,8 @@ impl Series {
 }
 
 /// A hash table that only grows: a lookup follows a chain of nodes that are never changed, so it needs no lock.
+///
+/// No memory is asked for or given back while a lock is held: an allocator that measures would wait for itself.
 #[derive(Debug)]
 pub(super) struct Table {
     form: Form,
@@ -98,6 +116,15 @@ impl Buckets {
     fn slot(&self, hash: u64) -> &Slot {
         // the upper bits are mixed best
         &self.slots[(hash >> 32) as usize & (self.slots.len() - 1)]
+    }
+
+    /// Puts a series where it will be found. No other may be put there meanwhile.
+    fn place(&self, node: Box<Node>) -> &Arc<Series> {
+        let mut slot = self.slot(node.series.hash);
+        while let Some(node) = slot.get() {
+            slot = &node.next;
+        }
+        &slot.get_or_init(|| node).series
     }
 
     /// The series with this hash.
@@ -149,22 +176,27 @@ impl Table {
         }
     }
 
-    /// The same table without the series that nothing was measured under and nobody is bound to.
-    pub(super) fn without_idle(&self) -> Self {
-        let fresh = Self::new(self.form.clone(), self.limit, self.seed);
-        if let Some(Buckets { pattern, .. }) = self.buckets.get() {
-            let _ = fresh.buckets.set(Buckets::new(Arc::clone(pattern), self.limit));
+    /// Takes the series out that nothing was measured under and no handle is bound to. To be dropped when no lock is held.
+    #[must_use]
+    pub(super) fn forget_idle(&mut self) -> Forgotten {
+        let all = self.all.get_mut().unwrap_or_else(PoisonError::into_inner);
+        for series in &*all {
+            // once for each: a handle may be dropped at any time
+            series.is_forgotten.store(series.is_idle(), Ordering::Relaxed);
         }
-        let mut kept = fresh.lock();
-        for series in self.lock().iter().filter(|series| series.is_bound() || !series.cell.is_empty()) {
-            kept.push(Arc::clone(series));
-            match self.overflow.get().is_some_and(|overflow| Arc::ptr_eq(overflow, series)) {
-                true => _ = fresh.overflow.set(Arc::clone(series)),
-                false => _ = fresh.place(series),
+        let mut forgotten = Forgotten::default();
+        for (kept, gone) in
+            [(&mut self.bare, &mut forgotten.bare), (&mut self.overflow, &mut forgotten.overflow)]
+        {
+            if kept.get().is_some_and(|series| series.is_forgotten()) {
+                *gone = kept.take();
             }
         }
-        drop(kept);
-        fresh
+        let slots = self.buckets.get_mut().into_iter().flat_map(|buckets| &mut buckets.slots);
+        slots.for_each(|slot| forgotten.unlink_from(slot));
+        // none of these is the last of its series
+        all.retain(|series| !series.is_forgotten());
+        forgotten
     }
 
     pub(super) fn is_half_full(&self) -> bool {
@@ -195,6 +227,17 @@ impl Table {
         self.series_of(AttributeSet::new(pairs.iter().copied()))
     }
 
+    /// The slow way, once for each set: without duplicate keys and in order.
+    pub(super) fn series_of(&self, attributes: AttributeSet) -> &Arc<Series> {
+        let mut wanted = Wanted::new(attributes, self.seed);
+        loop {
+            match self.try_series(&mut wanted) {
+                Ok(series) => return series,
+                Err(missing) => wanted.make(missing),
+            }
+        }
+    }
+
     #[inline(always)]
     pub(super) fn find(&self, pairs: &[Pair<'_>]) -> Option<&Arc<Series>> {
         match pairs {
@@ -203,26 +246,58 @@ impl Table {
         }
     }
 
-    /// The slow way, once for each set: without duplicate keys and in order.
-    pub(super) fn series_of(&self, attributes: AttributeSet) -> &Arc<Series> {
-        let hash = attributes.hash_of(self.seed);
+    /// The series that is wanted; if there is none yet, it is made of what was made for it.
+    ///
+    /// # Errors
+    /// What must be made first, while no lock is held.
+    pub(super) fn try_series(&self, wanted: &mut Wanted) -> Result<&Arc<Series>, Missing> {
+        let (attributes, made) = (&wanted.attributes, &mut wanted.made);
+        // the series without attributes needs none
+        let buckets = match (attributes.is_empty(), self.buckets.get()) {
+            (true, _) => None,
+            (false, Some(buckets)) => Some(buckets),
+            (false, None) => {
+                let missing = Missing::Buckets { limit: self.limit, seed: self.seed };
+                let buckets = made.buckets.take().ok_or(missing)?;
+                // another thread may have been faster
+                made.buckets = self.buckets.set(buckets).err();
+                self.buckets.get()
+            }
+        };
         let mut all = self.lock();
         // by another thread meanwhile, or given in another form
-        if let Some(series) = self.find_set(&attributes, hash) {
-            return series;
+        if let Some(series) = self.find_set(attributes, wanted.hash) {
+            return Ok(series);
+        }
+        if all.len() == all.capacity() {
+            match &mut made.list {
+                Some(list) if list.capacity() > all.len() => {
+                    list.append(&mut all);
+                    std::mem::swap(list, &mut all);
+                }
+                _ => return Err(Missing::List { longer_than: all.len() }),
+            }
         }
         // asked for by its attributes it is the same one: a child does so for a handle that was bound before the fork
-        if self.is_full(&all) || attributes == overflow() {
-            return self.overflow.get_or_init(|| {
-                let overflow = Series::new(overflow(), 0, false, &self.form);
-                all.push(Arc::clone(&overflow));
-                overflow
-            });
+        if self.is_full(&all) || wanted.is_overflow {
+            if let Some(series) = self.overflow.get() {
+                return Ok(series);
+            }
+            let overflow =
+                made.overflow.take().ok_or_else(|| Missing::Overflow { form: self.form.clone() })?;
+            all.push(Arc::clone(&overflow));
+            return Ok(self.overflow.get_or_init(|| overflow));
         }
-        let is_patterned = !attributes.is_empty() && self.buckets_for(&attributes).pattern.is_of(&attributes);
-        let series = Series::new(attributes, hash, is_patterned, &self.form);
+        let missing = || Missing::Series {
+            is_patterned: buckets.is_some_and(|buckets| buckets.pattern.is_of(attributes)),
+            form: self.form.clone(),
+        };
+        let series = made.series.take().ok_or_else(missing)?;
         all.push(Arc::clone(&series));
-        self.place(&series)
+        Ok(match (buckets, made.node.take()) {
+            (Some(buckets), Some(node)) => buckets.place(node),
+            _ => self.bare.get_or_init(|| series),
+        })
     }
 
     fn is_full(&self, all: &[Arc<Series>]) -> bool {
@@ -237,26 +312,17 @@ impl Table {
         }
     }
 
-    /// The buckets, made for these attributes if they are the first. `all` must be held.
-    fn buckets_for(&self, attributes: &AttributeSet) -> &Buckets {
-        self.buckets.get_or_init(|| Buckets::new(Arc::new(Pattern::of(attributes, self.seed)), self.limit))
-    }
-
-    /// Puts a series where it will be found. `all` must be held.
-    fn place(&self, series: &Arc<Series>) -> &Arc<Series> {
-        if series.attributes.is_empty() {
-            return self.bare.get_or_init(|| Arc::clone(series));
+    /// Copies all series, in the order they came, into an empty list.
+    ///
+    /// # Errors
+    /// How many there are, if the list has no room for them.
+    pub(super) fn copy_into(&self, list: &mut Vec<Arc<Series>>) -> Result<(), usize> {
+        let all = self.lock();
+        if list.capacity() < all.len() {
+            return Err(all.len());
         }
-        let mut slot = self.buckets_for(&series.attributes).slot(series.hash);
-        while let Some(node) = slot.get() {
-            slot = &node.next;
-        }
-        &slot.get_or_init(|| Box::new(Node { series: Arc::clone(series), next: Slot::new() })).series
-    }
-
-    /// All series, in the order they came.
-    pub(super) fn all(&self) -> Vec<Arc<Series>> {
-        self.lock().clone()
+        list.extend(all.iter().cloned());
+        Ok(())
     }
 
     /// Whether measurements had to be put together because there were too many sets of attributes.
@@ -266,6 +332,47 @@ impl Table {
 
     fn lock(&self) -> MutexGuard<'_, Vec<Arc<Series>>> {
         self.all.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Series that were taken out of their table.
+#[derive(Debug, Default)]
+pub(super) struct Forgotten {
+    bare: Option<Arc<Series>>,
+    overflow: Option<Arc<Series>>,
+    /// The others, each before the next.
+    nodes: Option<Box<Node>>,
+}
+
+impl Forgotten {
+    /// Moves those of a chain that are forgotten over here.
+    fn unlink_from(&mut self, mut slot: &mut Slot) {
+        while let Some(mut node) = slot.take() {
+            if node.series.is_forgotten() {
+                if let Some(next) = node.next.take() {
+                    let _ = slot.set(next);
+                }
+                if let Some(others) = self.nodes.take() {
+                    let _ = node.next.set(others);
+                }
+                self.nodes = Some(node);
+                continue;
+            }
+            let _ = slot.set(node);
+            match slot.get_mut() {
+                Some(node) => slot = &mut node.next,
+                None => return,
+            }
+        }
+    }
+}
+
+impl Drop for Forgotten {
+    fn drop(&mut self) {
+        // one after the other: a long chain would take too much stack
+        while let Some(mut node) = self.nodes.take() {
+            self.nodes = node.next.take();
+        }
     }
 }
 

@@ -4,13 +4,15 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use super::attributes::sealed::Pair;
 use super::cell::{Cell, Form, Reading};
-use super::series::{Series, Table};
+use super::series::{Series, Table, Wanted};
 use crate::record::{AttributeSet, Period, Stretch};
 
 /// The series of an instrument for one exporter, and the stretch of time they tell of.
 #[derive(Debug)]
 pub(super) struct Store {
     series: Kept,
+    /// Of the hashes of attributes.
+    seed: u64,
     /// Where the next period begins: at the start of the instrument, or at the last collection.
     since: Mutex<u64>,
 }
@@ -83,14 +85,14 @@ impl Store {
             Stretch::SinceStart => Kept::Forever(table),
             Stretch::SinceLast => Kept::UntilTold(RwLock::new(table)),
         };
-        Self { series, since: Mutex::new(now) }
+        Self { series, seed, since: Mutex::new(now) }
     }
 
     #[inline(always)]
     pub(super) fn update(&self, pairs: &[Pair<'_>], bits: u64) {
         match &self.series {
             Kept::Forever(table) => table.series(pairs).cell.update(bits),
-            Kept::UntilTold(table) => update_held(table, pairs, bits),
+            Kept::UntilTold(table) => update_held(table, pairs, bits, self.seed),
         }
     }
 
@@ -107,26 +109,18 @@ impl Store {
         match &self.series {
             Kept::Forever(table) => update(&table.series_of(attributes.clone()).cell),
             Kept::UntilTold(table) => {
-                make_room(table);
-                let table = table.read().unwrap_or_else(PoisonError::into_inner);
-                update(&table.series_of(attributes.clone()).cell);
+                let series = bind_new(table, attributes.clone(), self.seed);
+                update(&series.cell);
+                series.unbind();
             }
         }
     }
 
     pub(super) fn bind(&self, pairs: &[Pair<'_>]) -> Arc<Series> {
-        let bind = |table: &Table| {
-            let series = table.series(pairs);
-            series.bind();
-            Arc::clone(series)
-        };
         match &self.series {
-            Kept::Forever(table) => bind(table),
-            Kept::UntilTold(table) => {
-                make_room(table);
-                // while it is held, so that the series is not forgotten before it is bound
-                bind(&table.read().unwrap_or_else(PoisonError::into_inner))
-            }
+            Kept::Forever(table) => bound(table.series(pairs)),
+            Kept::UntilTold(table) => bind_found(table, pairs)
+                .unwrap_or_else(|| bind_new(table, AttributeSet::new(pairs.iter().copied()), self.seed)),
         }
     }
 
@@ -142,11 +136,11 @@ impl Store {
                     let reading = series.cell.read()?;
                     Some(Held { series, period, reading, is_taken: false })
                 };
-                let _ = table.all().into_iter().filter_map(read).all(tell);
+                let _ = copy(|list| table.copy_into(list)).into_iter().filter_map(read).all(tell);
             }
             Kept::UntilTold(table) => {
-                let all = table.read().unwrap_or_else(PoisonError::into_inner).all();
-                let mut all = all.into_iter();
+                let held = || table.read().unwrap_or_else(PoisonError::into_inner);
+                let mut all = copy(|list| held().copy_into(list)).into_iter();
                 let take = |series| Held::take(series, period, table);
                 let _ = all.by_ref().filter_map(take).all(&mut tell);
                 for series in all {
@@ -168,12 +162,58 @@ impl Store {
 
 /// The table cannot be renewed while it is held.
 #[inline(never)]
-fn update_held(table: &RwLock<Table>, pairs: &[Pair<'_>], bits: u64) {
-    if let Some(series) = table.read().unwrap_or_else(PoisonError::into_inner).find(pairs) {
-        return series.cell.update(bits);
-    }
+fn update_held(table: &RwLock<Table>, pairs: &[Pair<'_>], bits: u64, seed: u64) {
+    let held = table.read().unwrap_or_else(PoisonError::into_inner);
+    let series = match held.find(pairs) {
+        Some(series) if !series.cell.may_allocate() => return series.cell.update(bits),
+        Some(series) => {
+            let series = bound(series);
+            drop(held);
+            series
+        }
+        None => {
+            drop(held);
+            bind_new(table, AttributeSet::new(pairs.iter().copied()), seed)
+        }
+    };
+    series.cell.update(bits);
+    series.unbind();
+}
+
+/// The series of these attributes, if there is one; it is not forgotten as long as it is bound.
+fn bind_found(table: &RwLock<Table>, pairs: &[Pair<'_>]) -> Option<Arc<Series>> {
+    table.read().unwrap_or_else(PoisonError::into_inner).find(pairs).map(bound)
+}
+
+/// The same for attributes that are new, or were given in another form.
+#[cold]
+fn bind_new(table: &RwLock<Table>, attributes: AttributeSet, seed: u64) -> Arc<Series> {
     make_room(table);
-    table.read().unwrap_or_else(PoisonError::into_inner).series(pairs).cell.update(bits);
+    let mut wanted = Wanted::new(attributes, seed);
+    loop {
+        let held = table.read().unwrap_or_else(PoisonError::into_inner);
+        let found = held.try_series(&mut wanted).map(bound);
+        drop(held);
+        match found {
+            Ok(series) => return series,
+            Err(missing) => wanted.make(missing),
+        }
+    }
+}
+
+fn bound(series: &Arc<Series>) -> Arc<Series> {
+    series.bind();
+    Arc::clone(series)
+}
+
+/// A list that `fill` has filled, which says how long it must be.
+fn copy(fill: impl Fn(&mut Vec<Arc<Series>>) -> Result<(), usize>) -> Vec<Arc<Series>> {
+    let mut list = Vec::new();
+    while let Err(count) = fill(&mut list) {
+        // some more may come meanwhile
+        list = Vec::with_capacity(count + count / 8 + 1);
+    }
+    list
 }
 
 /// Makes room for new sets of attributes, mostly before they run into the limit.
@@ -182,8 +222,8 @@ fn renew(table: &RwLock<Table>) {
     held.set_cleared(false);
     if held.is_half_full() {
         drop(held);
-        let mut table = table.write().unwrap_or_else(PoisonError::into_inner);
-        *table = table.without_idle();
+        // dropped after the lock
+        let _forgotten = table.write().unwrap_or_else(PoisonError::into_inner).forget_idle();
     }
 }
 
@@ -193,11 +233,13 @@ fn make_room(table: &RwLock<Table>) {
     if !table.read().unwrap_or_else(PoisonError::into_inner).is_crowded() {
         return;
     }
-    let mut table = table.write().unwrap_or_else(PoisonError::into_inner);
-    if table.is_crowded() {
-        *table = table.without_idle();
-        table.set_cleared(true);
-    }
+    let mut held = table.write().unwrap_or_else(PoisonError::into_inner);
+    let forgotten = held.is_crowded().then(|| {
+        held.set_cleared(true);
+        held.forget_idle()
+    });
+    drop(held);
+    drop(forgotten);
 }
 
 #[cfg(test)]
