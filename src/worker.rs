@@ -110,7 +110,6 @@ impl Worker {
             due[at] = delivery.is_due(now) || self.may_push(at, now);
         }
         match self.state.turns.next(due) {
-            // others may have their turns while metrics are collected: only what is sent of them counts
             Some(at) if self.may_push(at, now) => self.push_metrics(at),
             Some(at) => {
                 self.take_turn(at);

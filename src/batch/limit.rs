@@ -3,18 +3,23 @@
 use std::time::{Duration, Instant};
 
 /// How long a limit holds before a larger request is tried.
-const RAISED_AFTER: Duration = Duration::from_secs(60);
+const RAISED_AFTER: Duration = Duration::from_secs(30);
 /// A single frame may be too large by itself; as many in a row mean that the collector takes none of their size.
 const HOPELESS_AFTER: u32 = 16;
 /// How long the collector is not asked about frames of a size that it takes none of.
 const HOPELESS_FOR: Duration = Duration::from_secs(1);
 
+/// Refusals of a size that was taken before until they are believed: a record in the request may be the reason.
+const MOST_DOUBTS: u32 = 3;
+
 /// What a collector has shown of the size that it takes, for one signal. Sizes are bytes of uncompressed requests.
 #[derive(Debug, Default)]
 pub(crate) struct RequestLimit {
     most: Option<usize>,
-    /// The largest request that was taken since the last refusal of a larger one.
+    /// The largest request that was taken.
     taken: usize,
+    /// Refusals in a row of what should be taken.
+    doubts: u32,
     changed: Option<Instant>,
     /// Single frames that were refused in a row.
     refused_alone: u32,
@@ -30,8 +35,14 @@ impl RequestLimit {
 
     /// A request of this size was too large; it is sent in parts.
     pub(crate) fn refuse(&mut self, size: usize, now: Instant) {
-        // what was taken before may be refused today
-        self.taken = if self.taken < size { self.taken } else { 0 };
+        if size <= self.taken {
+            self.doubts += 1;
+            if self.doubts < MOST_DOUBTS {
+                return;
+            }
+            self.taken = 0;
+        }
+        self.doubts = 0;
         self.most = Some(self.taken.max(size / 2));
         self.changed = Some(now);
     }
@@ -48,20 +59,24 @@ impl RequestLimit {
     /// A request of this size was taken.
     pub(crate) fn accept(&mut self, size: usize, now: Instant) {
         (self.refused_alone, self.hopeless) = (0, None);
+        // halves of what was refused prove nothing
+        self.doubts = if size > self.taken / 4 * 3 { 0 } else { self.doubts };
         self.taken = self.taken.max(size);
-        let Some(most) = self.most else { return };
+        // parts of a batch are tried though they are larger: only one record in it may have been too large
+        let Some(most) = self.most.map(|most| most.max(size)) else { return };
+        self.most = Some(most);
         let is_old =
             self.changed.is_some_and(|changed| now.saturating_duration_since(changed) >= RAISED_AFTER);
         // a small request says nothing about larger ones
         if is_old && size >= most / 2 {
-            self.most = Some(most.saturating_add((most / 4).max(1)));
+            self.most = Some(most.saturating_add((most / 2).max(1)));
             self.changed = Some(now);
         }
     }
 
     /// Whether to ask about a frame of this size is a waste: larger ones are as hopeless.
-    pub(crate) fn is_hopeless(&self, frame: usize, now: Instant) -> bool {
-        self.hopeless.is_some_and(|(least, until)| frame >= least && now < until)
+    pub(crate) fn is_hopeless(&self, frame: impl FnOnce() -> usize, now: Instant) -> bool {
+        self.hopeless.is_some_and(|(least, until)| now < until && frame() >= least)
     }
 }
 
@@ -105,14 +120,14 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_is_raised_once_a_minute_and_returns_to_what_was_taken() {
+    fn a_limit_is_raised_now_and_then_and_returns_to_what_was_taken() {
         let (mut limit, mut now) = (RequestLimit::default(), Instant::now());
         send(&mut limit, 100_000, 4 << 20, now);
         let mut refused = 0;
         for _ in 0..60 {
             now += Duration::from_secs(60);
             refused += send(&mut limit, 100_000, 4 << 20, now);
-            assert!((50_000..=125_000).contains(&limit.most()), "{}", limit.most());
+            assert!((50_000..=150_000).contains(&limit.most()), "{}", limit.most());
         }
         assert!(refused <= 60, "{refused} refusals in an hour");
     }
@@ -129,6 +144,16 @@ mod tests {
     }
 
     #[test]
+    fn one_record_that_is_too_large_does_not_make_later_requests_small() {
+        let (mut limit, now) = (RequestLimit::default(), Instant::now());
+        // its halves with the record are refused down to the record itself, and all others are taken
+        [800, 400, 200].into_iter().for_each(|size| limit.refuse(size, now));
+        limit.refuse_alone(100, now);
+        [100, 200, 400].into_iter().for_each(|size| limit.accept(size, now));
+        assert_eq!(limit.most(), 400);
+    }
+
+    #[test]
     fn a_small_request_raises_nothing() {
         let (mut limit, now) = (RequestLimit::default(), Instant::now());
         limit.refuse(1000, now);
@@ -140,8 +165,25 @@ mod tests {
     fn a_collector_that_takes_less_than_before_is_asked_for_less() {
         let (mut limit, now) = (RequestLimit::default(), Instant::now());
         limit.accept(1000, now);
-        limit.refuse(1000, now);
+        for _ in 0..3 {
+            assert_eq!(limit.most(), usize::MAX, "the reason may have been a record in it");
+            limit.refuse(1000, now);
+            limit.accept(500, now);
+            limit.accept(500, now);
+        }
         assert_eq!(limit.most(), 500);
+    }
+
+    #[test]
+    fn a_refusal_now_and_then_of_what_is_taken_otherwise_changes_nothing() {
+        let (mut limit, now) = (RequestLimit::default(), Instant::now());
+        for _ in 0..20 {
+            limit.accept(1000, now);
+            limit.refuse(1000, now);
+            limit.accept(500, now);
+            limit.accept(500, now);
+        }
+        assert_eq!(limit.most(), usize::MAX);
     }
 
     #[test]
@@ -150,16 +192,20 @@ mod tests {
         (1..HOPELESS_AFTER).for_each(|_| limit.refuse_alone(100, now));
         limit.accept(100, now);
         (1..HOPELESS_AFTER).for_each(|_| limit.refuse_alone(100, now));
-        assert!(!limit.is_hopeless(100, now), "one was taken in between");
+        assert!(!limit.is_hopeless(|| 100, now), "one was taken in between");
         limit.refuse_alone(101, now);
-        assert!(limit.is_hopeless(101, now) && !limit.is_hopeless(100, now));
+        assert!(limit.is_hopeless(|| 101, now) && !limit.is_hopeless(|| 100, now));
         limit.refuse_alone(100, now);
-        assert!(limit.is_hopeless(100, now) && limit.is_hopeless(1000, now) && !limit.is_hopeless(99, now));
+        assert!(
+            limit.is_hopeless(|| 100, now)
+                && limit.is_hopeless(|| 1000, now)
+                && !limit.is_hopeless(|| 99, now)
+        );
         let later = now + HOPELESS_FOR;
-        assert!(!limit.is_hopeless(1000, later));
+        assert!(!limit.is_hopeless(|| 1000, later));
         limit.refuse_alone(100, later);
-        assert!(limit.is_hopeless(100, later), "one more is enough");
+        assert!(limit.is_hopeless(|| 100, later), "one more is enough");
         limit.accept(100, later);
-        assert!(!limit.is_hopeless(100, later));
+        assert!(!limit.is_hopeless(|| 100, later));
     }
 }

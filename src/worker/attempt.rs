@@ -67,7 +67,7 @@ impl Worker {
             }
             let delivery = &mut self.deliveries[at];
             if let Some(part) = delivery.parts.pop() {
-                if !delivery.limit.is_hopeless(part.smallest_frame(), Instant::now()) {
+                if !delivery.limit.is_hopeless(|| part.smallest_frame(), Instant::now()) {
                     return Some(part);
                 }
                 delivery.settle_batch(&part, Outcome::TooLarge);

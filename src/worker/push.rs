@@ -36,6 +36,8 @@ pub(super) struct PushState {
     found_no_room: bool,
     /// Nothing newer will come.
     is_last: bool,
+    /// What other signals have had of the time of this push.
+    spent_on_others: Duration,
 }
 
 impl Worker {
@@ -96,11 +98,12 @@ impl Worker {
     /// Collects all metrics. A panic costs what was in hand of them, not the worker.
     pub(super) fn push_metrics(&mut self, at: usize) {
         let Some(push) = self.push.clone() else { return };
+        let begun = Instant::now();
         let is_last = self.state.stop_by.is_some();
         let number = self.state.push.number + 1;
-        let next = Some(Instant::now() + push.interval).filter(|_| !is_last);
-        self.state.push = PushState { next, number, is_collecting: true, is_last, ..PushState::default() };
-        self.deliveries[at].queue.trim();
+        let next = Some(begun + push.interval).filter(|_| !is_last);
+        self.state.push = PushState { next, number, is_last, is_collecting: true, ..PushState::default() };
+        self.deliveries.iter().for_each(|delivery| delivery.queue.trim());
         if push.reader.is_cumulative() {
             self.replace_snapshot(at);
         }
@@ -109,6 +112,7 @@ impl Worker {
             self.deliveries[at].write_off();
         }
         self.state.push.is_collecting = false;
+        self.state.turns.spend(at, begun.elapsed().saturating_sub(self.state.push.spent_on_others));
         if !self.state.push.is_outdated {
             self.push_is_over(number, at);
         }
@@ -175,11 +179,13 @@ impl Worker {
 
     /// Works until all metrics that there are have been sent. The other signals have their turns meanwhile.
     fn make_room(&mut self, at: usize) {
-        self.deliveries[at].gather(Instant::now());
+        let begun = Instant::now();
+        self.deliveries[at].gather(begun);
         let can_wait = |worker: &Self| !worker.state.push.is_outdated && !worker.is_out_of_time();
         while can_wait(self) && !self.deliveries[at].is_idle() && !self.deliveries[at].is_over {
             self.step();
         }
+        self.state.push.spent_on_others += begun.elapsed();
     }
 
     fn admit(&self, at: usize, records: usize, bytes: usize) -> Result<(), Refusal> {
