@@ -77,13 +77,21 @@ enum Call {
     TimeIsUp,
 }
 
+/// When the worker has something to do.
+enum Event {
+    Now,
+    At(Option<Instant>),
+}
+
 impl Worker {
     /// Works until it is stopped.
     pub(crate) fn run(mut self) {
         context::silence();
         self.schedule_first_push();
         while !self.is_done() {
-            self.step();
+            if catch_unwind(AssertUnwindSafe(|| self.step())).is_err() {
+                (0..self.deliveries.len()).for_each(|at| self.write_off(at));
+            }
         }
         self.collect_what_is_left();
         self.state.flushes.drain(..).for_each(Flush::report);
@@ -113,6 +121,7 @@ impl Worker {
             Some(at) if self.may_push(at, now) => self.push_metrics(at),
             Some(at) => {
                 self.take_turn(at);
+                self.tell_turned_away();
                 self.state.turns.spend(at, now.elapsed());
             }
             None => self.rest(),
@@ -122,9 +131,14 @@ impl Worker {
     /// A panic costs what was in hand of one signal, not the worker.
     fn take_turn(&mut self, at: usize) {
         if catch_unwind(AssertUnwindSafe(|| self.try_once(at))).is_err() {
-            self.tell_panic(at);
-            self.deliveries[at].write_off();
+            self.write_off(at);
         }
+    }
+
+    /// After a panic outside of the transport: all that had left the queue is lost.
+    fn write_off(&mut self, at: usize) {
+        self.tell_panic(at);
+        self.deliveries[at].write_off();
     }
 
     /// Gathers the records of all signals whose round is due.
@@ -145,20 +159,10 @@ impl Worker {
     /// Sleeps until something may be due.
     fn rest(&mut self) {
         let now = Instant::now();
-        let mut until = self.next_push();
-        for delivery in self.deliveries.iter_mut().filter(|delivery| !delivery.is_over) {
-            let then = match delivery.outlook(&self.batch, now) {
-                Outlook::Due => return,
-                Outlook::Until(then) => Some(then),
-                Outlook::Records(wake_at, _) if delivery.queue.wake_at(wake_at) => return,
-                Outlook::Records(_, then) => then,
-            };
-            until = until.into_iter().chain(then).min();
-        }
-        let until = until.into_iter().chain(self.state.stop_by).min();
-        let call = match until {
-            Some(then) => self.listen(then),
-            None => self.listen_idly(now),
+        let call = match self.next_event(now) {
+            Event::Now => Call::Awake,
+            Event::At(Some(then)) => self.listen(then),
+            Event::At(None) => self.listen_idly(now),
         };
         self.deliveries.iter().for_each(|delivery| delivery.queue.stay_awake());
         match call {
@@ -166,6 +170,21 @@ impl Worker {
             Call::Flush(done) => self.start_flush(done),
             Call::Awake | Call::TimeIsUp => {}
         }
+    }
+
+    /// When something is due if nothing comes, and with a bell at each queue for what may come.
+    fn next_event(&mut self, now: Instant) -> Event {
+        let mut until = self.next_push().into_iter().chain(self.state.stop_by).min();
+        for delivery in self.deliveries.iter_mut().filter(|delivery| !delivery.is_over) {
+            let then = match delivery.outlook(&self.batch, now) {
+                Outlook::Due => return Event::Now,
+                Outlook::Until(then) => Some(then),
+                Outlook::Records(wake_at, _) if delivery.queue.wake_at(wake_at) => return Event::Now,
+                Outlook::Records(_, then) => then,
+            };
+            until = until.into_iter().chain(then).min();
+        }
+        Event::At(until)
     }
 
     /// Takes note of a stop or a flush that has come while the worker was busy.

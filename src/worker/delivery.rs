@@ -201,7 +201,7 @@ impl Delivery {
         }
     }
 
-    /// After a panic outside of the transport: all that left the queue is lost.
+    /// Counts all that left the queue as lost to a panic.
     pub(super) fn write_off(&mut self) {
         self.parts.clear();
         self.part_is_over();

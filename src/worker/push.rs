@@ -108,8 +108,7 @@ impl Worker {
             self.replace_snapshot(at);
         }
         if catch_unwind(AssertUnwindSafe(|| self.collect(at, &push))).is_err() {
-            self.tell_panic(at);
-            self.deliveries[at].write_off();
+            self.write_off(at);
         }
         self.state.push.is_collecting = false;
         self.state.turns.spend(at, begun.elapsed().saturating_sub(self.state.push.spent_on_others));

@@ -9,6 +9,7 @@ use crate::config::{Level, PaceSettings, QueueSettings, Signals, WhenFull};
 use crate::pipeline::{Blueprint, Intake, Pipeline};
 use crate::queue::Queue;
 use crate::record::{Scope, frames};
+use crate::retry::Pause;
 use crate::stats::Counts;
 use crate::throttle::Throttle;
 use crate::transport::Verdict;
@@ -347,4 +348,24 @@ fn a_bell_that_rings_after_its_record_was_sent_does_not_deafen_an_idle_worker() 
     let (done, heard) = mpsc::channel();
     thread::spawn(move || done.send(matches!(worker.listen_idly(Instant::now()), Call::Awake)));
     assert_eq!(heard.recv_timeout(PATIENCE), Ok(true), "it went back to sleep without asking for a bell");
+}
+
+#[test]
+fn a_worker_sleeps_while_a_signal_waits_in_its_back_off_though_its_queue_is_full() {
+    let (wake, woken) = bounded(1);
+    let ((_stop, stop), (_flush, flush)) = (bounded(1), bounded(1));
+    let mut worker = worker(&Gate::default(), Calls { stop, flush, wake: woken }, wake.clone());
+    let (queue, scope) = (Arc::clone(&worker.deliveries[0].queue), scope());
+    (0..queue.most_records()).for_each(|number| queue.push(&scope, &record(number as u8), 1));
+    let now = Instant::now();
+    worker.deliveries[0].gather(now);
+    worker.deliveries[0]
+        .hold(now, Pause { time: Duration::from_millis(300), asked_for: false, is_last: false });
+    let mut rests = 0;
+    while worker.deliveries[0].is_held(Instant::now()) {
+        worker.rest();
+        rests += 1;
+    }
+    // one, and another if the clock and the sleep are not of one mind
+    assert!(rests <= 3, "it woke {rests} times");
 }

@@ -263,7 +263,7 @@ impl Exporter {
         self.set_in_code(Key::BatchBytes)
     }
 
-    /// Sets the shortest time between the starts of two sending rounds; 1 s unless set, zero for none.
+    /// Sets the shortest time between the starts of two sending rounds of a signal; 1 s unless set, zero for none.
     #[must_use]
     pub fn throttle(mut self, throttle: Duration) -> Self {
         self.pace.throttle = throttle;
