@@ -88,8 +88,8 @@ impl Worker {
         None
     }
 
-    /// An attempt has its time-out, or what is left of the batch's time. While the worker stops, all signals that were
-    /// not tried since share the time that is left.
+    /// An attempt has its time-out, or what is left of the batch's time. While the worker stops, half of the time that is
+    /// left is for the signals that were not tried since.
     fn attempt_deadline(&self, at: usize, give_up: Instant, now: Instant) -> Instant {
         let deadline = now + self.attempt_timeout;
         let Some(by) = self.state.stop_by else {
@@ -97,11 +97,11 @@ impl Worker {
         };
         let is_waiting = |other: usize| {
             let delivery = &self.deliveries[other];
-            let has_work = !delivery.is_idle() || self.is_of_metrics(other) && self.last_push_is_due();
+            let has_work = !delivery.is_idle() || self.is_of_metrics(other) && self.has_last_words();
             other != at && has_work && !delivery.is_tried && !delivery.is_over
         };
-        let waiting = (0..self.deliveries.len()).filter(|other| is_waiting(*other)).count();
-        deadline.min(now + by.saturating_duration_since(now) / (waiting as u32 + 1))
+        let share = if (0..self.deliveries.len()).any(is_waiting) { 2 } else { 1 };
+        deadline.min(now + by.saturating_duration_since(now) / share)
     }
 
     /// One attempt; `None` if the transport panicked.

@@ -87,6 +87,12 @@ impl Worker {
         self.push.is_some() && !self.state.push.is_last
     }
 
+    /// Whether metrics are still to be collected for the last time, and there are any.
+    pub(super) fn has_last_words(&self) -> bool {
+        let has_instruments = |push: &Push| push.reader.has_instruments();
+        self.last_push_is_due() && self.push.as_ref().is_some_and(has_instruments)
+    }
+
     /// What was measured is collected even where no time is left to send it, so that its loss is counted.
     pub(super) fn collect_what_is_left(&mut self) {
         let metrics = self.deliveries.iter().position(|delivery| delivery.signal == Signal::Metrics);

@@ -444,3 +444,29 @@ fn a_stop_that_comes_while_a_flush_sends_spans_pushes_once() {
     assert!(flushed.try_recv().is_ok());
     assert_eq!((counts.accepted, counts.delivered), (1, 1), "{counts}");
 }
+
+#[test]
+fn in_a_stop_an_attempt_has_all_the_time_unless_another_signal_waits() {
+    for has_metrics in [false, true] {
+        let world = World::new(Temporality::Cumulative, LONG);
+        let scope = Arc::new(Scope::new(Signal::Traces, "shop", ""));
+        let span = [0x12, 3, 0x0a, 1, 1];
+        world.pipeline.push(&scope, &span, 1);
+        world.gate.answer(Verdict::Accepted);
+        // the throttle leaves this one to the stop
+        world.pipeline.push(&scope, &span, 1);
+        if has_metrics {
+            world.meter.counter("orders").add(1, ());
+        }
+        let by = Instant::now() + PATIENCE;
+        world.pipeline.start_stop(by);
+        // whichever is first
+        let first = world.gate.answer(Verdict::Accepted);
+        let left_for_others = by.saturating_duration_since(first.deadline);
+        assert_eq!(left_for_others > Duration::ZERO, has_metrics, "{left_for_others:?}");
+        if has_metrics {
+            assert!(world.gate.answer(Verdict::Accepted).deadline >= by, "the last one has the rest");
+        }
+        assert!(world.pipeline.ended_by(Instant::now() + PATIENCE), "the worker did not end");
+    }
+}
