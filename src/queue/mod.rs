@@ -1,14 +1,16 @@
 //! Bounded in records and in bytes; what does not fit waits or is counted as lost.
 //!
 //! A caller copies its framed record into the open chunk of its shard, under a lock that it shares
-//! with few others; full chunks cross a bounded channel. So a record costs a copy and no allocation,
+//! with few others and under which nothing is allocated; full chunks cross a bounded channel. So a record costs a copy and no allocation,
 //! and the worker moves chunks, not records. Room in the queue is taken ahead, for the shard's next records, too, and
 //! called in where somebody finds none left or asks how full it is.
 
 mod door;
 mod level;
 mod shard;
+mod supplies;
 
+use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, MutexGuard, OnceLock};
 
@@ -21,6 +23,7 @@ use door::Door;
 pub(crate) use level::WakeAt;
 use level::{Float, Level, Raised, Room};
 use shard::{Open, Shard, Shards};
+use supplies::Supplies;
 
 /// What a shard takes of the queue's room ahead of its records, at most.
 const MOST_RECORDS_AHEAD: usize = 64;
@@ -29,6 +32,11 @@ const MOST_BYTES_AHEAD: usize = 16 << 10;
 const MOST_SPARES: usize = 1024;
 /// Empty chunks that an idle program keeps.
 const IDLE_SPARES: usize = 2;
+
+thread_local! {
+    /// Whether this thread has room for a record that it has not appended yet.
+    static HOLDS_ROOM: Cell<bool> = const { Cell::new(false) };
+}
 
 /// The way from the callers to one exporter's worker, for records of one signal.
 #[derive(Debug)]
@@ -85,8 +93,8 @@ impl Queue {
         let shard = self.shards.mine();
         let mut open = shard.lock();
         // nothing else is to be asked: room is not kept for large records, nor in a closed queue
-        if open.take_room(records, frame.len()) {
-            return open.append(scope, frame, records, self);
+        if open.append_at_once(scope, frame, records) {
+            return;
         }
         if !self.push_with_new_room(shard, open, scope, frame, records) {
             self.push_after_waiting(shard, scope, frame, records);
@@ -97,8 +105,7 @@ impl Queue {
     pub(crate) fn push_at_once(&self, scope: &Arc<Scope>, frame: &[u8], records: usize) -> bool {
         let shard = self.shards.mine();
         let mut open = shard.lock();
-        if open.take_room(records, frame.len()) {
-            open.append(scope, frame, records, self);
+        if open.append_at_once(scope, frame, records) {
             return true;
         }
         if self.push_with_new_room(shard, open, scope, frame, records) {
@@ -113,10 +120,10 @@ impl Queue {
 
     /// False if there is no room; otherwise the record is accepted or counted.
     #[inline(never)]
-    fn push_with_new_room(
+    fn push_with_new_room<'s>(
         &self,
-        shard: &Shard,
-        mut open: MutexGuard<'_, Open>,
+        shard: &'s Shard,
+        open: MutexGuard<'s, Open>,
         scope: &Arc<Scope>,
         frame: &[u8],
         records: usize,
@@ -127,48 +134,86 @@ impl Queue {
             self.turn_away(scope, Refusal::TooLarge, records);
             return true;
         }
+        let mut supplies = Supplies::default();
+        // before there is room for it: what the program's allocator does meanwhile may need that
+        let mut open = self.with_place(shard, open, scope, frame.len(), &mut supplies);
         // asked under the lock: the worker's last look comes after the closing, so it sees this record
         if self.is_closed() {
             drop(open);
+            supplies.give_back(self);
             self.turn_away(scope, self.why_closed(), records);
             return true;
         }
-        // before it finds room or none: a worker that is woken by it knows its size
-        if self.level.notes_larger(records, frame.len()) {
-            self.float.ring();
-        }
-        // before the level rises: whoever then asks for it looks here, and waits for the lock
-        shard.expect_room();
-        if let Some(raised) = self.raise(records, frame.len()) {
-            let left_over = open.keep_room(raised.ahead);
-            self.level.fall(left_over.records, left_over.bytes);
-            // not before it has fallen: whoever expects no room here does not wait for the lock
-            shard.note_room(&open);
-            open.append(scope, frame, records, self);
+        if open.take_room(records, frame.len()) {
+            open.append(scope, frame, records, &mut supplies, self);
             drop(open);
-            self.float.lift(raised);
+            supplies.give_back(self);
             return true;
         }
+        // before it finds room or none: a worker that is woken by it knows its size
+        let is_larger = self.level.notes_larger(records, frame.len());
+        // before the level rises: whoever then asks for it looks here, and waits for the lock
+        shard.expect_room();
+        let raised = self.raise(records, frame.len());
+        if let Some(raised) = &raised {
+            let left_over = open.keep_room(raised.ahead);
+            self.level.fall(left_over.records, left_over.bytes);
+        }
+        // not before it has fallen: whoever expects no room here does not wait for the lock
         shard.note_room(&open);
-        false
+        if raised.is_some() {
+            open.append(scope, frame, records, &mut supplies, self);
+        }
+        drop(open);
+        supplies.give_back(self);
+        if is_larger {
+            self.float.ring();
+        }
+        if let Some(raised) = raised {
+            self.float.lift(raised);
+        }
+        raised.is_some()
     }
 
     #[cold]
     fn push_after_waiting(&self, shard: &Shard, scope: &Arc<Scope>, frame: &[u8], records: usize) {
+        let held_room = HOLDS_ROOM.get();
         let Some(raised) = self.wait_for_room(records, frame.len()) else {
             let is_closed = self.is_closed();
             let refusal = if is_closed { self.why_closed() } else { Refusal::QueueFull };
             return self.turn_away(scope, refusal, records);
         };
-        let mut open = shard.lock();
-        if self.is_closed() {
-            drop(open);
+        let mut supplies = Supplies::default();
+        let mut open = self.with_place(shard, shard.lock(), scope, frame.len(), &mut supplies);
+        HOLDS_ROOM.set(held_room);
+        let is_closed = self.is_closed();
+        if !is_closed {
+            open.append(scope, frame, records, &mut supplies, self);
+        }
+        drop(open);
+        supplies.give_back(self);
+        if is_closed {
             self.release(records, frame.len());
             return self.turn_away(scope, self.why_closed(), records);
         }
-        open.append(scope, frame, records, self);
-        drop(open);
         self.float.lift(raised);
+    }
+
+    /// The locked shard, with a place in it for a record of so many bytes. Without the lock, while supplies are got.
+    fn with_place<'s>(
+        &self,
+        shard: &'s Shard,
+        mut open: MutexGuard<'s, Open>,
+        scope: &Arc<Scope>,
+        bytes: usize,
+        supplies: &mut Supplies,
+    ) -> MutexGuard<'s, Open> {
+        while let Some(lack) = open.lack(scope, bytes, supplies) {
+            drop(open);
+            supplies.get(lack, scope.signal, bytes, self);
+            open = shard.lock();
+        }
+        open
     }
 
     /// Makes room for records, and for some more where there is plenty: so few of them touch what all callers share.
@@ -242,9 +287,15 @@ impl Queue {
         has_room
     }
 
+    /// `HOLDS_ROOM` is set if there is some.
     #[cold]
     fn wait_for_room(&self, records: usize, bytes: usize) -> Option<Raised> {
-        let enter = || self.rise_exactly(records, bytes);
+        let enter = || self.rise_exactly(records, bytes).inspect(|_| HOLDS_ROOM.set(true));
+        // made by the program's allocator while the thread appends another record: that one may have the last room
+        if HOLDS_ROOM.get() {
+            self.float.press();
+            return enter();
+        }
         self.door.wait(records, || self.float.press(), enter, || self.is_closed())
     }
 

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::Queue;
 use super::level::Room;
+use super::supplies::{Lack, Supplies};
 use crate::record::{Chunk, Scope, Signal};
 
 /// More would only spread the records over more half-empty chunks.
@@ -122,22 +123,47 @@ impl Open {
         mem::replace(&mut self.room, room)
     }
 
+    /// Appends a record for which there is room and place, as for nearly all; false if one of them is lacking.
     // always: two calls for each record cost as much as what they do
     #[inline(always)]
-    pub(super) fn append(&mut self, scope: &Arc<Scope>, frame: &[u8], records: usize, queue: &Queue) {
+    pub(super) fn append_at_once(&mut self, scope: &Arc<Scope>, frame: &[u8], records: usize) -> bool {
         let signal = scope.signal as usize;
-        match &mut self.chunks[signal] {
-            Some(chunk) if chunk.len() + frame.len() <= Chunk::BYTES => chunk.append(scope, frame, records),
-            _ => self.append_to_next(scope, frame, records, queue),
+        let Some(chunk) = &mut self.chunks[signal] else { return false };
+        if !chunk.has_place(scope, frame.len()) || !self.room.take(records, frame.len()) {
+            return false;
         }
+        chunk.append(scope, frame, records);
         self.accepted[signal] += records as u64;
+        true
     }
 
-    #[cold]
-    fn append_to_next(&mut self, scope: &Arc<Scope>, frame: &[u8], records: usize, queue: &Queue) {
+    /// What a record cannot be appended without, beside the supplies.
+    pub(super) fn lack(&self, scope: &Arc<Scope>, bytes: usize, supplies: &Supplies) -> Option<Lack> {
+        supplies.lack(self.chunks[scope.signal as usize].as_deref(), scope, bytes)
+    }
+
+    /// Appends a record for which there is room, and nothing lacking. Neither allocates nor frees.
+    pub(super) fn append(
+        &mut self,
+        scope: &Arc<Scope>,
+        frame: &[u8],
+        records: usize,
+        supplies: &mut Supplies,
+        queue: &Queue,
+    ) {
         let open = &mut self.chunks[scope.signal as usize];
-        // one that finds no place is filled further
-        *open = open.take().and_then(|full| queue.hand_over(full));
-        open.get_or_insert_with(|| queue.fresh_chunk(scope.signal)).append(scope, frame, records);
+        match &mut *open {
+            Some(chunk) if chunk.has_place(scope, frame.len()) => {}
+            Some(chunk) if chunk.len() + frame.len() <= Chunk::BYTES => chunk.swap_runs(&mut supplies.runs),
+            // one that finds no place, which the bound of the chunks rules out, is filled further
+            full => {
+                let kept = full.take().and_then(|full| queue.hand_over(full));
+                *full = kept.or_else(|| supplies.chunk.take());
+            }
+        }
+        if let Some(chunk) = open {
+            chunk.append(scope, frame, records);
+            self.accepted[scope.signal as usize] += records as u64;
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! Many records of one signal, framed, in the order they came: what crosses the queue.
 
+use std::mem;
 use std::sync::Arc;
 
 use super::{Scope, Signal, frames, metric};
@@ -39,6 +40,34 @@ impl Chunk {
     /// Nothing but a copy of some of its bytes.
     pub(crate) fn copy_bytes(&self, start: usize, end: usize) -> Self {
         Self { signal: self.signal, bytes: self.bytes[start..end].to_vec(), runs: Vec::new(), first: 0 }
+    }
+
+    /// Whether a record can be appended to a chunk that is not full, without an allocation.
+    #[inline(always)]
+    pub(crate) fn has_place(&self, scope: &Arc<Scope>, bytes: usize) -> bool {
+        self.bytes.len() + bytes <= Self::BYTES
+            && (self.runs.len() < self.runs.capacity() || self.is_at_run_of(scope))
+    }
+
+    #[inline(always)]
+    fn is_at_run_of(&self, scope: &Arc<Scope>) -> bool {
+        self.runs.last().is_some_and(|run| Arc::ptr_eq(&run.scope, scope))
+    }
+
+    /// How many runs it can note without an allocation.
+    pub(crate) fn most_runs(&self) -> usize {
+        self.runs.capacity()
+    }
+
+    /// Goes on with a larger list of runs, and leaves the smaller one in its place: neither made nor freed here.
+    pub(crate) fn swap_runs(&mut self, larger: &mut Vec<Run>) {
+        larger.append(&mut self.runs);
+        mem::swap(larger, &mut self.runs);
+    }
+
+    /// Makes an empty chunk large enough for `bytes`.
+    pub(crate) fn reserve(&mut self, bytes: usize) {
+        self.bytes.reserve_exact(bytes);
     }
 
     /// Whether the storage is for so many `bytes`, neither less nor more.

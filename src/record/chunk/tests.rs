@@ -87,3 +87,30 @@ fn a_chunk_that_grew_is_known_by_its_size() {
     chunk.append(&scope("a"), &record(17), 1);
     assert!(!chunk.is_for(16));
 }
+
+#[test]
+fn a_chunk_that_has_a_place_for_a_record_appends_it_without_an_allocation() {
+    let scopes: Vec<_> = (0..50).map(|number| scope(&number.to_string())).collect();
+    let mut chunk = Chunk::with_capacity(Signal::Traces, Chunk::BYTES);
+    for of in &scopes {
+        if !chunk.has_place(of, 10) {
+            let mut longer = Vec::with_capacity(2 * chunk.most_runs());
+            chunk.swap_runs(&mut longer);
+            assert!(longer.is_empty(), "all runs have moved");
+        }
+        let storage = (chunk.bytes.as_ptr(), chunk.runs.as_ptr());
+        chunk.append(of, &record(10), 1);
+        assert_eq!((chunk.bytes.as_ptr(), chunk.runs.as_ptr()), storage);
+    }
+    assert_eq!(runs(&chunk), scopes.iter().map(|scope| (scope.name.clone(), 1, 10)).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_full_chunk_has_a_place_for_nothing_but_what_has_no_bytes() {
+    let a = scope("a");
+    let mut chunk = Chunk::with_capacity(Signal::Traces, Chunk::BYTES);
+    chunk.append(&a, &vec![0; Chunk::BYTES - 10], 1);
+    assert!(chunk.has_place(&a, 10) && !chunk.has_place(&a, 11));
+    chunk.append(&a, &record(10), 1);
+    assert!(chunk.has_place(&a, 0) && !chunk.has_place(&a, 1));
+}
