@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::io;
+use std::mem;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -42,8 +43,10 @@ pub struct Route {
     scopes: Arc<Mutex<Scopes>>,
 }
 
+type Scopes = HashMap<ScopeKey, Arc<Scope>>;
+
 /// Of a signal, by name and version.
-type Scopes = HashMap<(Signal, String, String), Arc<Scope>>;
+type ScopeKey = (Signal, String, String);
 
 impl Route {
     /// Starts the exporters of a route; the registry is the one that they read.
@@ -103,21 +106,54 @@ impl Route {
         &self.outlet
     }
 
+    /// The scope of this name, remembered if there is room. Nothing is allocated or freed under the lock: the program's
+    /// allocator may ask for a scope itself.
     fn scope(&self, signal: Signal, name: &str, version: &str) -> Arc<Scope> {
-        // a child born while another thread holds the lock would find it locked for ever
-        fork::undisturbed(|| {
-            let mut scopes = self.scopes.lock().unwrap_or_else(PoisonError::into_inner);
-            let key = (signal, name.to_owned(), version.to_owned());
-            if let Some(scope) = scopes.get(&key) {
-                return Arc::clone(scope);
+        let key = (signal, name.to_owned(), version.to_owned());
+        if let Some(known) = self.with_scopes(|scopes| scopes.get(&key).cloned()) {
+            return known;
+        }
+        let scope = Arc::new(Scope::new(signal, name, version));
+        let (mut key, mut larger) = (Some(key), Scopes::default());
+        loop {
+            match self.with_scopes(|scopes| remember(scopes, &mut key, &scope, &mut larger)) {
+                Ok(remembered) => return remembered,
+                Err(needed) => larger = Scopes::with_capacity(needed),
             }
-            let scope = Arc::new(Scope::new(signal, name, version));
-            if scopes.len() < MOST_SCOPES {
-                scopes.insert(key, Arc::clone(&scope));
-            }
-            scope
-        })
+        }
     }
+
+    fn with_scopes<T>(&self, work: impl FnOnce(&mut Scopes) -> T) -> T {
+        // a child born while another thread holds the lock would find it locked for ever
+        fork::undisturbed(|| work(&mut self.scopes.lock().unwrap_or_else(PoisonError::into_inner)))
+    }
+}
+
+/// The scope that is known by this key: the given one if there was none, which takes the key.
+///
+/// # Errors
+/// The capacity of the larger table that is needed for it.
+fn remember(
+    scopes: &mut Scopes,
+    key: &mut Option<ScopeKey>,
+    scope: &Arc<Scope>,
+    larger: &mut Scopes,
+) -> Result<Arc<Scope>, usize> {
+    if larger.capacity() > scopes.capacity() {
+        larger.extend(scopes.drain());
+        mem::swap(larger, scopes);
+    }
+    // by another thread meanwhile
+    if let Some(known) = key.as_ref().and_then(|key| scopes.get(key)) {
+        return Ok(Arc::clone(known));
+    }
+    if scopes.len() < MOST_SCOPES {
+        if scopes.len() == scopes.capacity() {
+            return Err(2 * scopes.len() + 4);
+        }
+        key.take().and_then(|key| scopes.insert(key, Arc::clone(scope)));
+    }
+    Ok(Arc::clone(scope))
 }
 
 impl AsRef<Route> for Route {

@@ -10,9 +10,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread;
 
+use log::{Level, Log, Record};
 use scene::{LONG, exporter, start};
+use standpipe::bridge::log::LogBridge;
 use standpipe::receiver::Receiver;
-use standpipe::{Counts, Exporter, Logger, Telemetry, WhenFull};
+use standpipe::{Counts, Exporter, Telemetry, WhenFull};
 
 #[path = "support/scene.rs"]
 mod scene;
@@ -25,9 +27,9 @@ static ALLOCATOR: LoggingAllocator = LoggingAllocator;
 /// The system's, with a log record for each step, on threads that have a voice.
 struct LoggingAllocator;
 
-/// Who speaks for the allocator, and how often it did.
+/// What speaks for the allocator, and how often it did.
 struct Voice {
-    logger: Logger,
+    say: Box<dyn Fn(&str) + Send + Sync>,
     records: AtomicU64,
 }
 
@@ -40,7 +42,7 @@ impl Voice {
     fn speak(text: &'static str) {
         let Ok(Some(voice)) = VOICE.try_with(Cell::take) else { return };
         voice.records.fetch_add(1, Ordering::SeqCst);
-        voice.logger.info(text).emit();
+        (voice.say)(text);
         VOICE.set(Some(voice));
     }
 }
@@ -66,12 +68,26 @@ unsafe impl GlobalAlloc for LoggingAllocator {
     }
 }
 
+/// Runs `work` on some threads whose allocator logs by a logger; gives what became of all records, and how many the
+/// allocator made.
+fn with_logger(exporter: Exporter, work: impl Fn(&Telemetry, u64) + Clone + Send + 'static) -> (Counts, u64) {
+    let speak_by = |telemetry: &Telemetry| -> Box<dyn Fn(&str) + Send + Sync> {
+        let logger = telemetry.logger("allocator");
+        Box::new(move |text| logger.info(text).emit())
+    };
+    with_voice(exporter, speak_by, work)
+}
+
 /// Runs `work` on some threads whose allocator logs; gives what the ledger says, and how many records the allocator made.
-fn with_voice(exporter: Exporter, work: impl Fn(&Telemetry, u64) + Clone + Send + 'static) -> (Counts, u64) {
+fn with_voice(
+    exporter: Exporter,
+    speak_by: impl FnOnce(&Telemetry) -> Box<dyn Fn(&str) + Send + Sync>,
+    work: impl Fn(&Telemetry, u64) + Clone + Send + 'static,
+) -> (Counts, u64) {
     let telemetry = Arc::new(start(exporter));
     // never freed: threads may end after the test
     let voice: &'static Voice =
-        Box::leak(Box::new(Voice { logger: telemetry.logger("allocator"), records: AtomicU64::new(0) }));
+        Box::leak(Box::new(Voice { say: speak_by(&telemetry), records: AtomicU64::new(0) }));
     let (done, ended) = mpsc::channel();
     let threads: Vec<_> = (0..THREADS)
         .map(|thread| {
@@ -111,7 +127,7 @@ const SPANS: u64 = 1000;
 #[test]
 fn an_allocator_that_logs_stops_no_record() {
     let receiver = Receiver::start().unwrap();
-    let (counts, made_by_allocator) = with_voice(exporter(&receiver), emit_all_kinds);
+    let (counts, made_by_allocator) = with_logger(exporter(&receiver), emit_all_kinds);
     assert!(made_by_allocator > 0);
     assert_eq!((counts.delivered, counts.lost()), (THREADS * SPANS + made_by_allocator, 0), "{counts}");
     assert_eq!(receiver.span_count(), THREADS * SPANS);
@@ -121,7 +137,7 @@ fn an_allocator_that_logs_stops_no_record() {
 fn an_allocator_that_logs_waits_for_no_room_that_its_own_thread_holds() {
     let receiver = Receiver::start().unwrap();
     let blocking = exporter(&receiver).queue_records(1).block_timeout(2 * LONG);
-    let (counts, made_by_allocator) = with_voice(blocking, |telemetry, _| {
+    let (counts, made_by_allocator) = with_logger(blocking, |telemetry, _| {
         let tracer = telemetry.tracer("shop");
         (0..SPANS / 10).for_each(|_| drop(tracer.span("work")));
     });
@@ -134,7 +150,34 @@ fn an_allocator_that_logs_waits_for_no_room_that_its_own_thread_holds() {
 fn an_allocator_that_logs_into_a_full_lossy_queue_is_counted() {
     let receiver = Receiver::start().unwrap();
     let lossy = exporter(&receiver).queue_bytes(300 << 10).when_full(WhenFull::DropNewest);
-    let (counts, made_by_allocator) = with_voice(lossy, emit_all_kinds);
+    let (counts, made_by_allocator) = with_logger(lossy, emit_all_kinds);
     let all = THREADS * SPANS + made_by_allocator;
     assert_eq!(counts.delivered + counts.turned_away.queue_full, all, "{counts}");
+}
+
+#[test]
+fn an_allocator_that_asks_for_loggers_stops_no_other_that_does() {
+    const SCOPES: u64 = 100;
+    let receiver = Receiver::start().unwrap();
+    let speak_by = |telemetry: &Telemetry| -> Box<dyn Fn(&str) + Send + Sync> {
+        // each word is a target; the bridge remembers its logger, and asks the route for it first
+        let bridge = LogBridge::new(telemetry);
+        Box::new(move |text| log_by(&bridge, text))
+    };
+    let (counts, made_by_allocator) = with_voice(exporter(&receiver), speak_by, |telemetry, thread| {
+        let bridge = LogBridge::new(telemetry);
+        for scope in 0..SCOPES {
+            telemetry.logger(&format!("shop {}", scope / 2)).info("by a logger").emit();
+            log_by(&bridge, &format!("shop {thread} {scope}"));
+        }
+    });
+    assert!(made_by_allocator > 0);
+    let all = THREADS * 2 * SCOPES + made_by_allocator;
+    assert_eq!((counts.delivered, counts.lost()), (all, 0), "{counts}");
+}
+
+fn log_by(bridge: &LogBridge, target: &str) {
+    bridge.log(
+        &Record::builder().level(Level::Info).target(target).args(format_args!("by the bridge")).build(),
+    );
 }

@@ -47,8 +47,15 @@ impl Targets {
     #[cold]
     fn remember<'t>(&self, target: &str, place: &'t Place) -> Cow<'t, Logger> {
         let logger = self.route.logger(target);
+        // made before, and dropped after: the program's allocator may log, too
+        let mut fresh = Some((Box::from(target), logger.clone()));
         // a child born in the middle of it would wait for ever for the one who fills the place
-        let (known, kept) = fork::undisturbed(|| place.get_or_init(|| (target.into(), logger.clone())));
+        fork::undisturbed(|| {
+            if place.get().is_none() {
+                fresh = fresh.take().and_then(|fresh| place.set(fresh).err());
+            }
+        });
+        let Some((known, kept)) = place.get() else { return Cow::Owned(logger) };
         match **known == *target {
             true => Cow::Borrowed(kept),
             // another thread was faster, with another target
