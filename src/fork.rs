@@ -7,14 +7,19 @@
 pub(crate) mod first_use;
 
 use std::cell::RefCell;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, Once, OnceLock, PoisonError};
 
 static GENERATION: AtomicU32 = AtomicU32::new(0);
 /// Held across every fork, so that no child is born while a pipeline is half started. Like all locks that a
 /// child may touch it is std's, which keep their state in themselves: a table of waiting threads, as
 /// `parking_lot` has it, may be locked for ever in a child.
-static STARTING: Mutex<()> = Mutex::new(());
+static STARTING: [Mutex<()>; 4] = [const { Mutex::new(()) }; 4];
+/// Forks that ran no handlers. A thread of the parent may have held the lock, so that each such child has one of its own, as
+/// long as there are any.
+static STRAYS: AtomicUsize = AtomicUsize::new(0);
+/// The process that the generation is of; 0 before the first call of [`watch`].
+static PROCESS: AtomicU32 = AtomicU32::new(0);
 static WATCH: Once = Once::new();
 
 thread_local! {
@@ -31,6 +36,21 @@ pub(crate) fn generation() -> u32 {
 /// Starts to notice forks; forks before the first call need no notice, as there is nothing to renew.
 pub(crate) fn watch() {
     WATCH.call_once(register);
+}
+
+/// Notices a fork that ran no handlers, as glibc's `_Fork` does: then the generation is a new one, and the answer true.
+///
+/// It asks the system for the process's id, so it is for the slow paths only. Before one of them is taken, such a child takes
+/// the parent's queues for its own.
+#[cold]
+pub(crate) fn notice() -> bool {
+    let (known, here) = (PROCESS.load(Ordering::Relaxed), std::process::id());
+    let is_child = known != here && known != 0;
+    if is_child && PROCESS.compare_exchange(known, here, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+        STRAYS.fetch_add(1, Ordering::Relaxed);
+        GENERATION.fetch_add(1, Ordering::Relaxed);
+    }
+    is_child
 }
 
 /// Runs `work` while no fork can happen. It must not fork, nor come here again.
@@ -81,7 +101,8 @@ impl<T> PerProcess<T> {
 }
 
 fn lock() -> MutexGuard<'static, ()> {
-    STARTING.lock().unwrap_or_else(PoisonError::into_inner)
+    let number = STRAYS.load(Ordering::Relaxed).min(STARTING.len() - 1);
+    STARTING[number].lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(unix)]
@@ -102,11 +123,13 @@ fn register() {
         let _ = HELD.try_with(RefCell::take);
     }
     extern "C" fn in_child() {
+        PROCESS.store(std::process::id(), Ordering::Relaxed);
         GENERATION.fetch_add(1, Ordering::Relaxed);
         first_use::forget_other_threads();
         let _ = HELD.try_with(RefCell::take);
     }
 
+    PROCESS.store(std::process::id(), Ordering::Relaxed);
     // SAFETY: the handlers are functions for the life of the process; they touch an atomic, a local of the
     // thread that forks and a lock that needs nothing but itself. A failure (no memory) leaves forks
     // unnoticed, which is no worse than not asking.

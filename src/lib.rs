@@ -52,7 +52,8 @@
 //!
 //! [`WhenFull::Block`], the default, makes the caller wait: nothing is lost. [`WhenFull::DropNewest`] drops the new
 //! record and counts it: the caller never waits. Neither ever waits on something dead: after a shutdown, in a panic,
-//! and on the worker's own thread a record is counted and the caller goes on.
+//! on the worker's own thread, and in a forked child whose worker does not come, a record is counted and the caller goes
+//! on.
 //!
 //! # Features
 //!

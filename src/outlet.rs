@@ -204,10 +204,15 @@ impl Outlet {
 
     /// The exporters of this process; in a child that has sent nothing yet, none.
     pub(crate) fn running(&self) -> &[Pipeline] {
+        fork::notice();
+        self.running_here()
+    }
+
+    fn running_here(&self) -> &[Pipeline] {
         if self.generation == fork::generation() {
             return &self.pipelines;
         }
-        self.heir.get().map_or(&[], |heir| heir.running())
+        self.heir.get().map_or(&[], |heir| heir.running_here())
     }
 
     /// What became of its records, exporter by exporter.
@@ -218,6 +223,7 @@ impl Outlet {
     /// Takes no more records and lets the workers send what they have until the deadline; false if that was begun
     /// before.
     fn start_stop(&self, deadline: Instant) -> bool {
+        fork::notice();
         // a child's exporters are started before it or not at all
         let is_first = !fork::undisturbed(|| self.stopped.swap(true, Ordering::SeqCst));
         if is_first {

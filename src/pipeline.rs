@@ -11,7 +11,7 @@ use crate::config::{BatchSettings, Level, PaceSettings, QueueSettings, RetrySett
 use crate::context::{self, Owner};
 use crate::meter::Reader;
 use crate::problem::{Hook, Teller};
-use crate::queue::Queue;
+use crate::queue::{Queue, Start};
 use crate::record::{FrameLimits, Scope, Severity, Signal};
 use crate::spawn::spawn;
 use crate::stats::{Books, ExporterLedger, Refusal};
@@ -23,6 +23,9 @@ use crate::worker::{Calls, Delivery, Push, State, UnderWay, Worker};
 const FRAME_BYTES: usize = 16;
 /// A metric with more than this is framed in parts, so that a collector that finds a request too large can be sent less.
 const MOST_METRIC_BYTES: usize = 64 << 10;
+
+/// A thread that has not begun to run for so long will never do so.
+const LONGEST_START: Duration = Duration::from_secs(5);
 
 /// Everything that is needed to start an exporter, in this process or in a forked child.
 pub(crate) struct Blueprint {
@@ -128,6 +131,7 @@ pub(crate) struct Pipeline {
     under_way: Arc<UnderWay>,
     /// Where its metrics come from.
     reader: Option<Reader>,
+    start: Arc<Start>,
 }
 
 impl Pipeline {
@@ -142,6 +146,8 @@ impl Pipeline {
         let (running, ended) = bounded(0);
         let books = Arc::new(Books::default());
         let queues = open_queues(blueprint, &books, &wake);
+        let start = Arc::new(Start::due(Instant::now() + LONGEST_START));
+        queues.iter().flatten().for_each(|queue| queue.expect(&start));
         let delivery = |signal: Signal| {
             let queue = Arc::clone(queues[signal as usize].as_ref()?);
             Some(Delivery::new(signal, queue, Arc::clone(&books), Throttle::new(blueprint.pace)))
@@ -164,8 +170,9 @@ impl Pipeline {
         };
         let (own_queues, own_books) = (queues.clone(), Arc::clone(&books));
         let stopped = Arc::new(OnceLock::new());
-        let of_worker = Arc::clone(&stopped);
+        let of_worker = (Arc::clone(&stopped), Arc::clone(&start));
         spawn(format!("standpipe-{}", blueprint.id), move || {
+            of_worker.1.begin();
             owner.into_iter().for_each(context::export_for);
             worker.run();
             // a stop from this very thread does not wait for it
@@ -174,7 +181,21 @@ impl Pipeline {
         })?;
         let (id, intake) = (blueprint.id.clone(), blueprint.intake);
         let reader = blueprint.metrics.as_ref().map(|(reader, _)| reader.clone());
-        Ok(Self { id, intake, queues, books, stop, stopped, flush, ended, interrupt, cut, under_way, reader })
+        Ok(Self {
+            id,
+            intake,
+            queues,
+            books,
+            stop,
+            stopped,
+            flush,
+            ended,
+            interrupt,
+            cut,
+            under_way,
+            reader,
+            start,
+        })
     }
 
     /// An exporter without a thread, which turns everything away for this reason and counts it.
@@ -196,6 +217,7 @@ impl Pipeline {
             cut: Box::new(|| ()),
             under_way: Arc::default(),
             reader: None,
+            start: Arc::new(Start::due(Instant::now())),
         }
     }
 
@@ -279,8 +301,16 @@ impl Pipeline {
         self.books.close(|| accepted(&self.queues));
     }
 
-    /// Waits for the end of the worker; false if it has not come by then.
+    /// Waits for the end of the worker; false if it has not come by then. One that should have begun to run and has not is
+    /// not waited for.
     pub(crate) fn ended_by(&self, deadline: Instant) -> bool {
+        let due = self.start.limit().filter(|due| *due < deadline);
+        let has_ended = due.is_some_and(|due| self.has_ended_by(due));
+        let may_end = due.is_none() || self.start.limit().is_none();
+        has_ended || may_end && self.has_ended_by(deadline)
+    }
+
+    fn has_ended_by(&self, deadline: Instant) -> bool {
         // a deadline in the past must still see an end that has come
         self.ended.recv_deadline(deadline).is_err_and(|error| error.is_disconnected())
             || self.ended.try_recv() == Err(TryRecvError::Disconnected)

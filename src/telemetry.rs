@@ -39,6 +39,18 @@ const DROP_BUDGET: Duration = Duration::from_secs(2);
 ///
 /// Dropped without [`shutdown`](Self::shutdown) it shuts itself down with two seconds of time; dropped on an exporter's own
 /// thread it waits for nothing, and the exporters have these two seconds.
+///
+/// # In a forked child
+///
+/// A child starts exporters of its own at its first record or measurement; what it inherited is the parent's to send. A child
+/// of a program that had shut down starts nothing. Its exporter's thread may never get to its work, as it may wait for a
+/// lock that a thread of the parent held: callers, and a shutdown, wait for five seconds at most for one that has not begun
+/// to run. From then on what finds no room is counted, and the caller goes on.
+///
+/// glibc's `_Fork` runs no handlers. Its child is recognised by the id of its process, where it begins a new chunk of the
+/// queue, finds no room, or asks for ledger, flush or shutdown: records that it made before that went into its copy of the
+/// parent's queue, and are neither sent nor counted. Only async-signal-safe functions may be called in such a child, and
+/// starting a thread is none: it can hang in the C library, which this crate cannot help.
 #[derive(Debug)]
 #[must_use = "dropping it shuts the telemetry down"]
 pub struct Telemetry {

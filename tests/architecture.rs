@@ -38,7 +38,7 @@ const HOUSE: &[Row] = &[
     // instruments, and what they remember until the worker asks
     row("meter",           &["fork", "record", "aggregate", "context", "problem", "config"], &[]),
     // between the caller and the worker
-    row("queue",           &["record", "context", "stats", "config"],         &["crossbeam_channel"]),
+    row("queue",           &["fork", "record", "context", "stats", "config"], &["crossbeam_channel"]),
     // pure: what to send, and when
     row("batch",           &["record", "config"],                             &["prost"]),
     row("throttle",        &["config"],                                       &[]),

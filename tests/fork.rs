@@ -7,8 +7,8 @@
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
-use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Barrier, OnceLock};
 use std::thread;
 use std::time::Duration;
 
@@ -44,7 +44,13 @@ const LONGEST_LIFE: u32 = 20;
 fn fork(work: impl FnOnce() -> bool) -> libc::pid_t {
     // SAFETY: whether a child of a program with threads can use this library is the very question; everything
     // else it does is in `work`, and it leaves without running what the parent had registered for its own end.
-    match unsafe { libc::fork() } {
+    go_on_in(unsafe { libc::fork() }, work)
+}
+
+/// Goes on after a fork: in the child with `work`, in the parent with the child's id.
+#[allow(unsafe_code)]
+fn go_on_in(forked: libc::pid_t, work: impl FnOnce() -> bool) -> libc::pid_t {
+    match forked {
         0 => {
             // SAFETY: only sets a timer whose signal ends this process.
             unsafe { libc::alarm(LONGEST_LIFE) };
@@ -56,6 +62,19 @@ fn fork(work: impl FnOnce() -> bool) -> libc::pid_t {
         -1 => panic!("cannot fork: {}", std::io::Error::last_os_error()),
         child => child,
     }
+}
+
+/// As [`fork`], by the C library's `_Fork`, which runs no handlers; `None` if it has no such function.
+#[allow(unsafe_code)]
+fn fork_without_handlers(work: impl FnOnce() -> bool) -> Option<libc::pid_t> {
+    // SAFETY: only asks for the address of a function.
+    let function = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"_Fork".as_ptr()) };
+    if function.is_null() {
+        return None;
+    }
+    // SAFETY: this is the type of the function of that name, wherever there is one.
+    let fork = unsafe { std::mem::transmute::<*mut libc::c_void, extern "C" fn() -> libc::pid_t>(function) };
+    Some(go_on_in(fork(), work))
 }
 
 /// Waits for a child's end and says whether all was good there.
@@ -571,6 +590,168 @@ fn a_child_of_a_program_that_has_shut_down_starts_nothing() {
         telemetry.shutdown(PATIENCE).total().accepted == 0
     });
     assert!(reap(child), "the child failed");
+}
+
+#[test]
+fn a_grandchild_of_a_child_that_shut_down_starts_nothing() {
+    let Some(endpoint) = process::task() else {
+        let receiver = Receiver::start().unwrap();
+        process::run("a_grandchild_of_a_child_that_shut_down_starts_nothing", &receiver.endpoint());
+        return assert_eq!(received_once(&receiver), HashMap::from([("child".to_owned(), 1)]));
+    };
+    let telemetry = start(Exporter::http(endpoint));
+    let tracer = telemetry.tracer("shop");
+    let child = fork(|| {
+        emit(&tracer, "child", 1);
+        let delivered = telemetry.shutdown(PATIENCE).total().delivered;
+        let grandchild = fork(|| {
+            emit(&tracer, "grandchild", 10);
+            let counts = telemetry.shutdown(PATIENCE).total();
+            (counts.accepted, counts.turned_away.after_shutdown) == (0, 10)
+        });
+        delivered == 1 && reap(grandchild)
+    });
+    assert!(reap(child), "the child failed");
+}
+
+#[test]
+fn a_child_waits_for_no_lock_of_the_parent() {
+    const LIVES: usize = 32;
+    const SPANS: u64 = 50;
+    let Some(endpoint) = process::task() else {
+        let receiver = Receiver::start().unwrap();
+        process::run("a_child_waits_for_no_lock_of_the_parent", &receiver.endpoint());
+        return;
+    };
+    let telemetry = start(Exporter::http(endpoint).queue_records(2).throttle(Duration::ZERO));
+    let tracer = telemetry.tracer("shop");
+    let stop = AtomicBool::new(false);
+    let good = thread::scope(|scope| {
+        // a thread that starts or ends holds locks of the standard library: forks fall into that
+        for _ in 0..LOAD {
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    thread::spawn(|| ()).join().unwrap();
+                }
+            });
+        }
+        let child = || {
+            emit(&tracer, "child", SPANS);
+            // a worker that never came is not waited for either
+            let counts = telemetry.shutdown(PATIENCE).total();
+            (counts.accepted + counts.turned_away.total(), counts.in_flight) == (SPANS, 0)
+        };
+        let children: Vec<_> = (0..LIVES).map(|_| fork(child)).collect();
+        let good = children.into_iter().map(reap).filter(|good| *good).count();
+        stop.store(true, Ordering::Relaxed);
+        good
+    });
+    assert_eq!(good, LIVES, "{} of {LIVES} children hung or failed", LIVES - good);
+}
+
+/// Whether threads that are started from now on never get to their work.
+static NO_THREAD_BEGINS: AtomicBool = AtomicBool::new(false);
+
+/// What starts a thread here: the C library's own, which starts it with another work if it must not begin.
+#[allow(unsafe_code)]
+#[unsafe(no_mangle)]
+extern "C" fn pthread_create(
+    thread: *mut libc::pthread_t,
+    attributes: *const libc::pthread_attr_t,
+    work: Work,
+    argument: *mut libc::c_void,
+) -> libc::c_int {
+    type Create = extern "C" fn(
+        *mut libc::pthread_t,
+        *const libc::pthread_attr_t,
+        Work,
+        *mut libc::c_void,
+    ) -> libc::c_int;
+    extern "C" fn never_begin(_: *mut libc::c_void) -> *mut libc::c_void {
+        loop {
+            // SAFETY: waits for a signal, and touches nothing.
+            unsafe { libc::pause() };
+        }
+    }
+    // found before the first fork: the look-up takes a lock
+    static REAL: OnceLock<Create> = OnceLock::new();
+    let real = REAL.get_or_init(|| {
+        // SAFETY: only asks for the address of a function, which has this type.
+        unsafe {
+            let function = libc::dlsym(libc::RTLD_NEXT, c"pthread_create".as_ptr());
+            std::mem::transmute::<*mut libc::c_void, Create>(function)
+        }
+    });
+    let work = if NO_THREAD_BEGINS.load(Ordering::SeqCst) { never_begin } else { work };
+    real(thread, attributes, work, argument)
+}
+
+type Work = extern "C" fn(*mut libc::c_void) -> *mut libc::c_void;
+
+#[test]
+fn a_child_whose_worker_never_comes_counts_and_goes_on() {
+    const SPANS: u64 = 1000;
+    let Some(endpoint) = process::task() else {
+        let receiver = Receiver::start().unwrap();
+        process::run("a_child_whose_worker_never_comes_counts_and_goes_on", &receiver.endpoint());
+        return assert_eq!(receiver.span_count(), 0);
+    };
+    let telemetry = start(Exporter::http(endpoint).queue_records(2));
+    let tracer = telemetry.tracer("shop");
+    let child = fork(|| {
+        // as if they waited for a lock that a thread of the parent held
+        NO_THREAD_BEGINS.store(true, Ordering::SeqCst);
+        emit(&tracer, "child", SPANS);
+        let counts = telemetry.shutdown(PATIENCE).total();
+        (counts.accepted, counts.dropped.shutdown, counts.turned_away.queue_full) == (2, 2, SPANS - 2)
+    });
+    assert!(reap(child), "the child failed");
+}
+
+#[test]
+fn a_child_that_ran_no_handlers_counts_and_goes_on() {
+    const SPANS: u64 = 1000;
+    const QUEUE: usize = 8;
+    let Some(endpoint) = process::task() else {
+        let receiver = Receiver::start().unwrap();
+        let reports = process::run("a_child_that_ran_no_handlers_counts_and_goes_on", &receiver.endpoint());
+        return reports.iter().for_each(|report| println!("{report}"));
+    };
+    let telemetry = start(Exporter::http(endpoint).queue_records(QUEUE).throttle(Duration::ZERO));
+    let tracer = telemetry.tracer("shop");
+    emit(&tracer, "parent", 1);
+    // the worker rests: it holds no lock of the allocator, which only handlers could free in a child
+    assert_eq!(telemetry.flush(PATIENCE), standpipe::Flushed::Complete);
+    let child = fork_without_handlers(|| {
+        emit(&tracer, "child", SPANS);
+        let counts = telemetry.shutdown(PATIENCE).total();
+        let counted = counts.accepted + counts.turned_away.total();
+        // those that went into the parent's queue before the child knew that it is one
+        let is_complete = (SPANS - QUEUE as u64 - 1..=SPANS).contains(&counted);
+        is_complete && (counts.accepted, counts.in_flight) == (counts.delivered, 0)
+    });
+    match child {
+        Some(child) => assert!(reap(child), "the child failed"),
+        None => process::report("SKIPPED: the C library has no _Fork"),
+    }
+}
+
+#[test]
+fn a_child_that_ran_no_handlers_has_nothing_to_wait_for_at_its_end() {
+    let Some(endpoint) = process::task() else {
+        let receiver = Receiver::start().unwrap();
+        let name = "a_child_that_ran_no_handlers_has_nothing_to_wait_for_at_its_end";
+        return process::run(name, &receiver.endpoint()).iter().for_each(|report| println!("{report}"));
+    };
+    let telemetry = start(Exporter::http(endpoint));
+    let child = fork_without_handlers(|| {
+        let is_flushed = telemetry.flush(PATIENCE) == standpipe::Flushed::Complete;
+        is_flushed && telemetry.shutdown(PATIENCE).exporters.is_empty()
+    });
+    match child {
+        Some(child) => assert!(reap(child), "the child failed"),
+        None => process::report("SKIPPED: the C library has no _Fork"),
+    }
 }
 
 #[test]

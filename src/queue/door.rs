@@ -3,10 +3,11 @@
 use std::collections::VecDeque;
 use std::mem;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::start::Start;
 use crate::config::WhenFull;
 use crate::context;
 
@@ -19,6 +20,8 @@ pub(super) struct Door {
     line: Mutex<Line>,
     /// Records for which callers wait.
     in_line: AtomicUsize,
+    /// Of the worker that makes room, if it may never begin to run.
+    start: OnceLock<Arc<Start>>,
 }
 
 #[derive(Debug, Default)]
@@ -46,7 +49,18 @@ struct Seat {
 
 impl Door {
     pub(super) fn new(when_full: WhenFull, timeout: Option<Duration>) -> Self {
-        Self { when_full, timeout, line: Mutex::default(), in_line: AtomicUsize::new(0) }
+        Self {
+            when_full,
+            timeout,
+            line: Mutex::default(),
+            in_line: AtomicUsize::new(0),
+            start: OnceLock::new(),
+        }
+    }
+
+    /// Nobody waits longer than until the worker is due, unless it has begun to run.
+    pub(super) fn expect(&self, start: Arc<Start>) {
+        let _ = self.start.set(start);
     }
 
     /// Whether a caller that finds no room waits for it.
@@ -101,6 +115,9 @@ impl Door {
             if entered.is_some() || closed() {
                 return entered;
             }
+            // asked anew each time: a worker that begins meanwhile lifts the limit
+            let limit = self.start.get().and_then(|start| start.limit());
+            let deadline = deadline.into_iter().chain(limit).min();
             match deadline.map(|deadline| deadline.saturating_duration_since(Instant::now())) {
                 None => place.seat.wait(),
                 Some(Duration::ZERO) => return None,

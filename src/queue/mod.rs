@@ -8,6 +8,7 @@
 mod door;
 mod level;
 mod shard;
+mod start;
 mod supplies;
 
 use std::cell::Cell;
@@ -17,12 +18,14 @@ use std::sync::{Arc, MutexGuard, OnceLock};
 use crossbeam_channel::{Receiver, Sender, bounded};
 
 use crate::config::QueueSettings;
+use crate::fork;
 use crate::record::{Chunk, Scope, Signal};
 use crate::stats::{Books, Refusal};
 use door::Door;
 pub(crate) use level::WakeAt;
 use level::{Float, Level, Raised, Room};
 use shard::{Open, Shard, Shards};
+pub(crate) use start::Start;
 use supplies::Supplies;
 
 /// What a shard takes of the queue's room ahead of its records, at most.
@@ -84,6 +87,11 @@ impl Queue {
             admitted: Default::default(),
             books,
         }
+    }
+
+    /// Callers wait for the worker no longer than this allows.
+    pub(crate) fn expect(&self, start: &Arc<Start>) {
+        self.door.expect(Arc::clone(start));
     }
 
     /// Takes in what is framed as one and counts as so many records, or counts why not. Never fails, and waits only if
@@ -177,6 +185,10 @@ impl Queue {
 
     #[cold]
     fn push_after_waiting(&self, shard: &Shard, scope: &Arc<Scope>, frame: &[u8], records: usize) {
+        // in a child that ran no handlers this is the parent's queue, and nothing will ever make room
+        if fork::notice() {
+            return;
+        }
         let held_room = HOLDS_ROOM.get();
         let Some(raised) = self.wait_for_room(records, frame.len()) else {
             let is_closed = self.is_closed();

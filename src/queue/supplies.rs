@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use super::Queue;
+use crate::fork;
 use crate::record::{Chunk, Run, Scope, Signal};
 
 /// Storage in the hands of a caller; mostly none.
@@ -42,6 +43,8 @@ impl Supplies {
     pub(super) fn get(&mut self, lack: Lack, signal: Signal, bytes: usize, queue: &Queue) {
         match lack {
             Lack::Chunk => {
+                // in a child that ran no handlers this is the parent's queue; what comes next goes to the child's own
+                fork::notice();
                 let mut chunk = queue.fresh_chunk(signal);
                 chunk.reserve(bytes);
                 self.chunk = Some(chunk);

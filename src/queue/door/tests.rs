@@ -186,6 +186,23 @@ fn a_worker_does_not_wait_for_itself() {
 }
 
 #[test]
+fn callers_wait_only_for_a_worker_that_has_begun_to_run() {
+    let (door, start) = (blocking(), Arc::new(Start::due(Instant::now())));
+    door.expect(Arc::clone(&start));
+    assert_eq!(tries(&door), (1, 1), "it is due and has not begun");
+    start.begin();
+    let open = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let caller =
+            scope.spawn(|| door.wait(1, || {}, || open.load(Ordering::SeqCst).then_some(()), || false));
+        until_in_line(&door, 1);
+        open.store(true, Ordering::SeqCst);
+        door.room_made();
+        assert_eq!(caller.join().unwrap(), Some(()));
+    });
+}
+
+#[test]
 fn a_thread_that_panics_does_not_wait() {
     struct TriesWhenDropped<'a>(&'a Mutex<Option<(usize, usize)>>);
     impl Drop for TriesWhenDropped<'_> {
