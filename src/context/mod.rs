@@ -17,9 +17,10 @@ use std::sync::Arc;
 pub(crate) use clock::{Clock, unix_nanos};
 pub(crate) use current::{Entered, Frame, Stack, enter_unsampled, is_unsampled, span_and_time, with_stack};
 pub use guard::ContextGuard;
+#[cfg(any(feature = "log", feature = "opentelemetry", feature = "tracing"))]
+pub(crate) use silence::is_silent;
 pub(crate) use silence::{
-    Owner, Suppression, export_for, exports_for, in_program, is_silent, quietly, silence, silenced,
-    suppression,
+    Owner, Suppression, export_for, exports_for, in_program, quietly, silence, silenced, suppression,
 };
 pub use w3c::ParseContextError;
 
