@@ -150,13 +150,13 @@ impl HttpPlan {
         #[cfg(feature = "tls")]
         let config = config.tls_config(tls::config(&settings.tls)?);
         let headers = headers(settings, &mut mask)?;
-        let server = match settings.hidden_authority() {
-            Some(authority) => {
-                mask.stand_in("host", HIDDEN, authority);
-                Some(real.parse().map_err(|_| "the endpoint cannot be read")?)
-            }
-            None => None,
-        };
+        let unreadable = |_| "the endpoint cannot be read".to_owned();
+        let server: Option<Uri> =
+            settings.hidden_authority().map(|_| real.parse().map_err(unreadable)).transpose()?;
+        if let Some(authority) = server.as_ref().and_then(Uri::authority) {
+            // with the port that an endpoint need not name
+            mask.stand_in("host", HIDDEN, authority.as_str());
+        }
         let of_proxy = forwarded.as_ref().or(tunnelled.as_ref()).map(forward::secrets).unwrap_or_default();
         let of_targets = urls.iter().flat_map(Url::secrets);
         let of_headers = settings.headers.iter().map(|(_, value)| value.expose());
