@@ -76,7 +76,7 @@ impl Content {
         let reserved = share.bytes();
         share.grow(json::most_bytes(text.len()))?;
         let message = json::to_protobuf(signal, &text)
-            .map_err(|error| Refusal::new(400, format!("cannot decode the body: {error}")))?;
+            .map_err(|error| Refusal::undecodable(format!("cannot decode the body: {error}")))?;
         share.shrink_to(reserved + message.len());
         Self::decode(signal, &message, limit, share)
     }

@@ -1,6 +1,7 @@
 //! OTLP/JSON over HTTP: what comes in JSON is answered in JSON.
 
 use std::io::Write;
+use std::sync::{Mutex, mpsc};
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -8,9 +9,9 @@ use serde_json::{Value, json};
 use standpipe::Signal;
 use standpipe::receiver::proto::common::v1::any_value;
 use standpipe::receiver::proto::metrics::v1::metric::Data;
-use standpipe::receiver::{Answer, Receiver};
+use standpipe::receiver::{Answer, Receiver, RefusalKind, RefusedRequest};
 
-use crate::client::{Client, Reply, ask, post, traces};
+use crate::client::{Client, Reply, SOON, ask, post, traces};
 
 /// A span as Node's SDK (`@opentelemetry/exporter-trace-otlp-http`) writes it.
 const SPAN_OF_NODE: &str = r#"{"resourceSpans":[{"resource":{"attributes":[{"key":"service.name","value":{"stringValue":"shop"}},{"key":"process.pid","value":{"intValue":4711}},{"key":"process.command_args","value":{"arrayValue":{"values":[{"stringValue":"node"},{"stringValue":"shop.js"}]}}}],"droppedAttributesCount":0},"scopeSpans":[{"scope":{"name":"till","version":"1.2"},"spans":[{"traceId":"5b8efff798038103d269b633813fc60c","spanId":"eee19b7ec3c1b174","parentSpanId":"eee19b7ec3c1b173","name":"order","kind":2,"startTimeUnixNano":"1544712660000000000","endTimeUnixNano":"1544712661000000000","attributes":[{"key":"order.total","value":{"doubleValue":49.5}},{"key":"express","value":{"boolValue":true}}],"droppedAttributesCount":0,"events":[{"attributes":[],"name":"paid","timeUnixNano":"1544712660500000000","droppedAttributesCount":0}],"droppedEventsCount":0,"status":{"code":0},"links":[],"droppedLinksCount":0,"flags":257}]}]}]}"#;
@@ -85,7 +86,10 @@ fn json_may_be_compressed_and_protobuf_may_follow_on_the_same_connection() {
 
 #[test]
 fn malformed_json_is_answered_400_with_a_status_in_json() {
-    let receiver = Receiver::start().unwrap();
+    let (show, kinds) = mpsc::channel();
+    let show = Mutex::new(show);
+    let on_refusal = move |refused: &RefusedRequest| show.lock().unwrap().send(refused.kind).unwrap();
+    let receiver = Receiver::builder().on_refusal(on_refusal).start().unwrap();
     let id = SPAN_OF_NODE.replace("eee19b7ec3c1b174", "no hex");
     let value = format!("{}{}", r#"{"arrayValue":{"values":["#.repeat(60), "]}}".repeat(60));
     let deep = SPAN_OF_NODE.replace(r#"{"boolValue":true}"#, &value);
@@ -93,10 +97,11 @@ fn malformed_json_is_answered_400_with_a_status_in_json() {
     let cut = &SPAN_OF_NODE[..SPAN_OF_NODE.len() - 1];
     for text in ["", "[]", "{\"resourceSpans\":{}}", "{} {}", "\u{0}", &id, &deep, cut] {
         let reply = ask(&receiver, &post_json(Signal::Traces, "", text.as_bytes()));
-        let shown = &text[..text.len().min(60)];
-        assert_eq!((reply.status, &said(&reply)["code"]), (400, &json!(3)), "{shown}");
+        let text = &text[..text.len().min(60)];
+        assert_eq!((reply.status, &said(&reply)["code"]), (400, &json!(3)), "{text}");
         let message = said(&reply)["message"].as_str().unwrap().to_owned();
-        assert!(message.starts_with("cannot decode the body: "), "{shown}: {message}");
+        assert!(message.starts_with("cannot decode the body: "), "{text}: {message}");
+        assert_eq!(kinds.recv_timeout(SOON), Ok(RefusalKind::Undecodable), "{text}");
     }
     // whether it is read or not, it harms nothing
     let reply = ask(&receiver, &post_json(Signal::Traces, "", nested.as_bytes()));
