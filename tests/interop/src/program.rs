@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use standpipe::{Config, Ledger, Telemetry};
+use standpipe::{Config, Ledger, Problem, ProblemKind, Telemetry};
 
 use crate::Error;
 use crate::identity::Identity;
@@ -39,7 +39,7 @@ pub(crate) enum Signals {
 /// A running program, and what it was told of its troubles.
 pub(crate) struct Program {
     pub(crate) telemetry: Telemetry,
-    problems: Arc<Mutex<Vec<String>>>,
+    problems: Arc<Mutex<Vec<Problem>>>,
 }
 
 impl Program {
@@ -52,7 +52,7 @@ impl Program {
             .resource("host.cpu.count", 2)
             .on_problem(move |problem| {
                 if let Ok(mut heard) = heard.lock() {
-                    heard.push(problem.to_string());
+                    heard.push(problem.clone());
                 }
             });
         if let Some(finding) = config.findings().first() {
@@ -61,15 +61,30 @@ impl Program {
         Ok(Self { telemetry: Telemetry::start(config)?, problems })
     }
 
-    /// Sends what there is. An error if anything was lost.
+    /// Sends what there is. An error if anything was lost, or if any problem was reported.
     pub(crate) fn finish(&self) -> Result<Ledger, Error> {
+        self.finish_in_spite_of(&[])
+    }
+
+    /// As [`finish`](Self::finish), where problems of these kinds belong to the case.
+    pub(crate) fn finish_in_spite_of(&self, expected: &[ProblemKind]) -> Result<Ledger, Error> {
         let ledger = self.telemetry.shutdown(BUDGET);
         let total = ledger.total();
+        let problems = self.problems.lock().map_err(|_| "the hook panicked")?;
+        let shown = |problems: &[&Problem]| {
+            let texts: Vec<String> = problems.iter().map(ToString::to_string).collect();
+            texts.join("; ")
+        };
         if ledger.lost() > 0 || total.delivered + total.replaced != total.accepted {
-            let problems = self.problems.lock().map(|heard| heard.join("; ")).unwrap_or_default();
+            let problems = shown(&problems.iter().collect::<Vec<_>>());
             return Err(format!("{}: {problems}", ledger.to_string().replace('\n', ", ")).into());
         }
-        Ok(ledger)
+        let unexpected: Vec<_> =
+            problems.iter().filter(|problem| !expected.contains(&problem.kind)).collect();
+        match unexpected.is_empty() {
+            true => Ok(ledger),
+            false => Err(format!("all is delivered, but: {}", shown(&unexpected)).into()),
+        }
     }
 }
 

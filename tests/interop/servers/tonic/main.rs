@@ -37,6 +37,8 @@ async fn main() -> Result<(), Error> {
             use $server as Service;
             Service::new(book.clone())
                 .accept_compressed(CompressionEncoding::Gzip)
+                // as grpc-go does by itself: clients that take gzip are answered in gzip
+                .send_compressed(CompressionEncoding::Gzip)
                 .max_decoding_message_size(largest)
         }};
     }

@@ -4,6 +4,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use standpipe::ProblemKind;
+
 use super::{no_complaints, same_spans, sent_spans, spans_to};
 use crate::Error;
 use crate::program::Program;
@@ -44,7 +46,8 @@ pub(super) fn run(order: Order<'_>, mut stage: Stage) -> Result<String, Error> {
         let sent = sender.join().map_err(|_| "the sender panicked")?;
         restarted.map(|()| sent)
     })?;
-    program.finish()?;
+    // while the server is away, the program learns of it
+    program.finish_in_spite_of(&[ProblemKind::Unavailable])?;
     let twice = same_spans(&sent, &stage.records(sent_spans(sent.len()))?)?;
     no_complaints(&stage)?;
     Ok(format!("{} spans, {twice} of them twice", sent.len()))
