@@ -44,7 +44,8 @@ commands:
                     its own and draw them
   receive           listen for OTLP over HTTP and gRPC and print the traces, logs and metrics that
                     arrive
-  check FILE|--env  show what a configuration comes to, what is wrong with it, and whether the
+  check FILE|-|--env
+                    show what a configuration comes to, what is wrong with it, and whether the
                     collector answers
   init [FLAVOUR]    write a commented configuration file to begin with
   help [COMMAND]
