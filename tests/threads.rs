@@ -64,7 +64,7 @@ fn since(before: (usize, usize)) -> (usize, usize) {
 fn run(name: &str, kind: &Kind, host: &str) -> Vec<String> {
     let receiver = Receiver::start().unwrap();
     let reports = process::run(name, &format!("http://{host}:{}", (kind.port)(&receiver)));
-    assert_eq!((receiver.request_count() as u64, receiver.connection_count()), (REQUESTS, 1));
+    assert_eq!((receiver.request_count(), receiver.connection_count()), (REQUESTS, 1));
     reports
 }
 
