@@ -146,7 +146,9 @@ fn every_thread_is_started_in_one_place() {
     let elsewhere: Vec<_> = source_files()
         .into_iter()
         .filter(|(path, _)| {
-            path != "spawn.rs" && !path.split('/').any(|part| matches!(part, "tests" | "tests.rs"))
+            // the command's own threads are not the library's: a program's handlers never meet them
+            let is_exempt = path == "spawn.rs" || path.starts_with("cli/");
+            !is_exempt && !path.split('/').any(|part| matches!(part, "tests" | "tests.rs"))
         })
         .flat_map(|(path, text)| {
             let starts: Vec<_> = Source::read(&text).paths().into_iter().filter(starts_a_thread).collect();

@@ -7,7 +7,7 @@ use standpipe::{Config, Flushed, Telemetry};
 use crate::outcome::Outcome;
 use crate::rules::text;
 use crate::scene::LONG;
-use crate::table::{Row, Table, hold, row};
+use crate::table::{NO_EXPORTER, Row, Table, hold, row};
 
 pub(crate) const TABLES: &[Table] = &[
     Table { name: "keys of metrics", read: metrics, rows: KEYS },
@@ -105,7 +105,7 @@ const WHOLE: &[Row] = &[
             "error: 2:13: metrics.open-telemetry.transport: \"udp\" is not known; write \"http\", \"grpc\" or \"disable\"",
         ],
     ),
-    row("metrics of others", "[metrics.prometheus]\nenable = true", &["exporters = none"]),
+    row("metrics of others", "[metrics.prometheus]\nenable = true", &["exporters = none", NO_EXPORTER]),
     row(
         "beside a tracer",
         "[metrics.open-telemetry]\ntransport = 'http'\n[tracer.a]\ntype = 'otel'\ntransport = 'http'",

@@ -9,7 +9,7 @@ use standpipe::{Config, Sampler};
 use crate::outcome::Outcome;
 use crate::process;
 use crate::scratch::Scratch;
-use crate::table::{Row, Table, hold, row};
+use crate::table::{NO_EXPORTER, Row, Table, hold, row};
 use crate::tree::Lines;
 
 pub(crate) const TABLES: &[Table] = &[
@@ -128,7 +128,7 @@ const FILE: &[Row] = &[
     row(
         "variables add no exporter to a file",
         "OTEL_EXPORTER_OTLP_ENDPOINT=http://a.test\n---\n",
-        &["exporters = none"],
+        &["exporters = none", NO_EXPORTER],
     ),
     row(
         "a secret",

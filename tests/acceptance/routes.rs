@@ -5,7 +5,7 @@ use standpipe::{Config, SpanContext, Telemetry};
 
 use crate::outcome::Outcome;
 use crate::scene::{LONG, closed_address, exporter, exporter_to};
-use crate::table::{Row, Table, hold, row};
+use crate::table::{NO_EXPORTER, Row, Table, hold, row};
 use crate::tree::Lines;
 
 pub(crate) const TABLES: &[Table] = &[
@@ -349,8 +349,8 @@ const TOML: &[Row] = &[
 ];
 
 const YAML: &[Row] = &[
-    row("nothing", "", &["exporters = none"]),
-    row("null sections", "postgres:\ntelemetry:\nserver:\n", &["exporters = none"]),
+    row("nothing", "", &["exporters = none", NO_EXPORTER]),
+    row("null sections", "postgres:\ntelemetry:\nserver:\n", &["exporters = none", NO_EXPORTER]),
     row(
         "null sections further down",
         "telemetry:\n  exporters:\nserver:\n  telemetry:\n",

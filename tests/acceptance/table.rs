@@ -15,6 +15,11 @@ pub(crate) const fn row(what: &'static str, given: &'static str, expected: &'sta
     Row { what, given, expected }
 }
 
+/// What is found in a file that describes no exporter.
+pub(crate) const NO_EXPORTER: &str = "warning: 1:1: describes no exporter: there is no tracer.<id> with type = \
+    \"open-telemetry\", no metrics.open-telemetry, and no telemetry.exporters with server.telemetry; standpipe init writes a \
+    file to begin with";
+
 /// Rows that are read in the same way.
 pub(crate) struct Table {
     pub(crate) name: &'static str,

@@ -5,7 +5,7 @@ use standpipe::{Config, Severity, Telemetry};
 
 use crate::rules::{text, tracer};
 use crate::scene::LONG;
-use crate::table::{Row, Table, hold, row};
+use crate::table::{NO_EXPORTER, Row, Table, hold, row};
 
 pub(crate) const TABLES: &[Table] = &[
     Table { name: "keys of a tracer", read: tracer, rows: KEYS },
@@ -231,11 +231,11 @@ const WHOLE: &[Row] = &[
             "c.d/lossy = true",
         ],
     ),
-    row("none", "", &["exporters = none"]),
+    row("none", "", &["exporters = none", NO_EXPORTER]),
     row(
         "sections of others",
         "[server.listener.smtp]\nbind = ['[::]:25']\n[[rule]]\nenable = 5",
-        &["exporters = none"],
+        &["exporters = none", NO_EXPORTER],
     ),
 ];
 

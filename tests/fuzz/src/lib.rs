@@ -4,6 +4,7 @@ pub mod answers;
 pub mod config;
 pub mod conn;
 pub mod hpack;
+pub mod no_proxy;
 pub mod receiver;
 pub mod retry_after;
 pub mod trace_context;

@@ -1,0 +1,37 @@
+//! What must hold for every value of `NO_PROXY`.
+
+use std::time::Duration;
+
+use standpipe::{Config, Exporter, Telemetry};
+
+use crate::config::SECRET;
+
+/// More than a finding needs to say.
+const LONGEST: usize = 500;
+
+/// An input is the value, with the secret where a key would be.
+pub fn check(text: &str) {
+    if text.contains('\0') {
+        return;
+    }
+    let value = text.replace("-----BEGIN", &format!("-----BEGIN {SECRET}"));
+    // SAFETY: the fuzzer calls this on one thread, and those of the exporters before have ended.
+    unsafe {
+        std::env::set_var("HTTP_PROXY", "http://127.0.0.1:1");
+        std::env::set_var("NO_PROXY", &value);
+    }
+    let config = || Config::new().exporter(Exporter::http("http://collector.test:4318"));
+    let config = config().with_environment().expect("a proxy is no mistake");
+    for finding in config.findings() {
+        let said = finding.to_string();
+        assert!(!said.contains(SECRET), "shows a secret: {said}");
+        assert!(!said.contains(char::is_control), "control characters are shown: {said:?}");
+        assert!(said.len() <= LONGEST, "{} bytes for one entry", said.len());
+    }
+    let found = config.findings().len();
+    assert_eq!(config.clone().with_environment().expect("as before").findings().len(), found);
+    // asks whether the host is reached directly
+    let telemetry = Telemetry::start(config).expect("it is in order");
+    let lost = telemetry.shutdown(Duration::from_secs(1)).lost();
+    assert_eq!(lost, 0);
+}
