@@ -323,8 +323,7 @@ fn open_queues(blueprint: &Blueprint, books: &Arc<Books>, wake: &Sender<()>) -> 
 }
 
 fn accepted(queues: &Queues) -> [u64; Signal::COUNT] {
-    Signal::ALL
-        .map(|signal| queues[signal as usize].as_ref().map_or(0, |queue| queue.accepted()[signal as usize]))
+    Signal::ALL.map(|signal| queues[signal as usize].as_ref().map_or(0, |queue| queue.accepted()))
 }
 
 impl fmt::Debug for Pipeline {

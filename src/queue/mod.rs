@@ -57,7 +57,7 @@ pub(crate) struct Queue {
     /// How many ask for the level without room that was taken ahead: until they know it, nobody takes more.
     askers: AtomicUsize,
     /// Accepted from the worker, by signal.
-    admitted: [AtomicU64; Signal::COUNT],
+    admitted: AtomicU64,
     books: Arc<Books>,
 }
 
@@ -84,7 +84,7 @@ impl Queue {
             closed: AtomicBool::new(false),
             closed_for: OnceLock::new(),
             askers: AtomicUsize::new(0),
-            admitted: Default::default(),
+            admitted: AtomicU64::new(0),
             books,
         }
     }
@@ -291,10 +291,10 @@ impl Queue {
     }
 
     /// Accepts what the worker has made itself and keeps itself, if there is room: it cannot wait for itself.
-    pub(crate) fn admit(&self, signal: Signal, records: usize, bytes: usize) -> bool {
+    pub(crate) fn admit(&self, records: usize, bytes: usize) -> bool {
         let has_room = self.rise_exactly(records, bytes).is_some();
         if has_room {
-            self.admitted[signal as usize].fetch_add(records as u64, Ordering::SeqCst);
+            self.admitted.fetch_add(records as u64, Ordering::SeqCst);
         }
         has_room
     }
@@ -317,13 +317,9 @@ impl Queue {
         rise().or_else(|| self.without_room_ahead(rise))
     }
 
-    /// All records that were accepted, by signal.
-    pub(crate) fn accepted(&self) -> [u64; Signal::COUNT] {
-        let mut accepted = self.shards.accepted();
-        for (accepted, admitted) in accepted.iter_mut().zip(&self.admitted) {
-            *accepted += admitted.load(Ordering::SeqCst);
-        }
-        accepted
+    /// All records that were accepted.
+    pub(crate) fn accepted(&self) -> u64 {
+        self.shards.accepted() + self.admitted.load(Ordering::SeqCst)
     }
 
     /// Records and bytes that are queued or in the worker's hands.

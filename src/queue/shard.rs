@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::Queue;
 use super::level::Room;
 use super::supplies::{Lack, Supplies};
-use crate::record::{Chunk, Scope, Signal};
+use crate::record::{Chunk, Scope};
 
 /// More would only spread the records over more half-empty chunks.
 const MOST_SHARDS: usize = 16;
@@ -35,8 +35,8 @@ pub(super) struct Shard {
 pub(super) struct Open {
     /// What the next records may take: the level has risen by it already.
     room: Room,
-    chunks: [Option<Box<Chunk>>; Signal::COUNT],
-    accepted: [u64; Signal::COUNT],
+    chunk: Option<Box<Chunk>>,
+    accepted: u64,
 }
 
 impl Shards {
@@ -53,18 +53,13 @@ impl Shards {
 
     pub(super) fn take_open(&self, mut take: impl FnMut(Box<Chunk>)) {
         for shard in &self.0 {
-            let chunks = mem::take(&mut shard.lock().chunks);
-            chunks.into_iter().flatten().for_each(&mut take);
+            let chunk = shard.lock().chunk.take();
+            chunk.into_iter().for_each(&mut take);
         }
     }
 
-    pub(super) fn accepted(&self) -> [u64; Signal::COUNT] {
-        let mut total = [0; Signal::COUNT];
-        for shard in &self.0 {
-            let accepted = shard.lock().accepted;
-            total.iter_mut().zip(accepted).for_each(|(total, accepted)| *total += accepted);
-        }
-        total
+    pub(super) fn accepted(&self) -> u64 {
+        self.0.iter().map(|shard| shard.lock().accepted).sum()
     }
 
     /// Takes back the room that no record has taken: `which` says where to look.
@@ -127,19 +122,18 @@ impl Open {
     // always: two calls for each record cost as much as what they do
     #[inline(always)]
     pub(super) fn append_at_once(&mut self, scope: &Arc<Scope>, frame: &[u8], records: usize) -> bool {
-        let signal = scope.signal as usize;
-        let Some(chunk) = &mut self.chunks[signal] else { return false };
+        let Some(chunk) = &mut self.chunk else { return false };
         if !chunk.has_place(scope, frame.len()) || !self.room.take(records, frame.len()) {
             return false;
         }
         chunk.append(scope, frame, records);
-        self.accepted[signal] += records as u64;
+        self.accepted += records as u64;
         true
     }
 
     /// What a record cannot be appended without, beside the supplies.
     pub(super) fn lack(&self, scope: &Arc<Scope>, bytes: usize, supplies: &Supplies) -> Option<Lack> {
-        supplies.lack(self.chunks[scope.signal as usize].as_deref(), scope, bytes)
+        supplies.lack(self.chunk.as_deref(), scope, bytes)
     }
 
     /// Appends a record for which there is room, and nothing lacking. Neither allocates nor frees.
@@ -151,8 +145,7 @@ impl Open {
         supplies: &mut Supplies,
         queue: &Queue,
     ) {
-        let open = &mut self.chunks[scope.signal as usize];
-        match &mut *open {
+        match &mut self.chunk {
             Some(chunk) if chunk.has_place(scope, frame.len()) => {}
             Some(chunk) if chunk.len() + frame.len() <= Chunk::BYTES => chunk.swap_runs(&mut supplies.runs),
             // one that finds no place, which the bound of the chunks rules out, is filled further
@@ -161,9 +154,9 @@ impl Open {
                 *full = kept.or_else(|| supplies.chunk.take());
             }
         }
-        if let Some(chunk) = open {
+        if let Some(chunk) = &mut self.chunk {
             chunk.append(scope, frame, records);
-            self.accepted[scope.signal as usize] += records as u64;
+            self.accepted += records as u64;
         }
     }
 }

@@ -68,7 +68,7 @@ impl Fixture {
     }
 
     fn counts(&self) -> Counts {
-        self.books.read("test", || self.queue.accepted()).traces
+        self.books.read("test", || [self.queue.accepted(), 0, 0]).traces
     }
 
     fn is_pressing(&self) -> bool {

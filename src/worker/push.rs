@@ -196,7 +196,7 @@ impl Worker {
     fn admit(&self, at: usize, records: usize, bytes: usize) -> Result<(), Refusal> {
         let queue = &self.deliveries[at].queue;
         // a slow callback may keep the worker until after the end
-        match self.books.while_open(|| queue.admit(Signal::Metrics, records, bytes)) {
+        match self.books.while_open(|| queue.admit(records, bytes)) {
             Some(true) => Ok(()),
             Some(false) => Err(Refusal::QueueFull),
             None => Err(Refusal::AfterShutdown),
