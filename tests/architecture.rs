@@ -49,7 +49,7 @@ const HOUSE: &[Row] = &[
     row("transport/tls*",  &["config"],                                       &["rustls", "webpki_roots"]),
     row("transport/proxy*", &["config"],                                      &["ureq"]),
     row("transport/http*", &["fork", "record", "config"],                     &["ureq"]),
-    row("transport/http/tls*", &["config"],                                   &["rustls", "ureq"]),
+    row("transport/http/tls*", &[],                                           &["rustls", "ureq"]),
     row("transport/grpc*", &["record", "config"],                             &[]),
     row("transport/grpc/tunnel*", &["config"],                                &["ureq"]),
     // pure: HTTP/2 without a socket

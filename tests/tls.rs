@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use standpipe::receiver::Receiver;
 use standpipe::{Compression, Config, Exporter, Flushed, Ledger, Problem, ProblemKind, Telemetry};
 
-use support::tls::{Identity, TestCa, TlsFront};
+use support::tls::{BAD_CERTIFICATE, HANDSHAKE_FAILURE, Identity, TestCa, TlsFront, refusing_with};
 
 mod support;
 
@@ -17,6 +17,9 @@ mod support;
 const PATIENCE: Duration = Duration::from_secs(20);
 /// More than any test here needs.
 const MOST_CONNECTIONS: usize = 16;
+/// Alerts of TLS.
+const ACCESS_DENIED: u8 = 49;
+const INTERNAL_ERROR: u8 = 80;
 
 struct Outcome {
     ledger: Ledger,
@@ -216,6 +219,72 @@ fn after_a_bad_certificate_the_next_batch_is_delivered_to_a_good_one() {
     let ledger = telemetry.shutdown(PATIENCE);
     assert_eq!((ledger.total().delivered, ledger.lost()), (1, 1), "{ledger}");
     assert_eq!(receiver.spans()[0].span.name, "delivered");
+}
+
+/// OpenSSL, nginx and Java do not say in their alert that it is about a certificate; some servers say nothing at all.
+#[test]
+fn a_client_certificate_that_is_wanted_over_tls_1_2_is_named_and_not_tried_again() {
+    let ca = TestCa::new();
+    for alert in [Some(HANDSHAKE_FAILURE), Some(BAD_CERTIFICATE), Some(ACCESS_DENIED), None] {
+        for exporter in [Exporter::http as fn(String) -> Exporter, Exporter::grpc] {
+            let receiver = Receiver::start().unwrap();
+            let front = TlsFront::over_tls_1_2(&ca.leaf("localhost"), &ca, true, receiver.address());
+            let url = format!("https://localhost:{}", refusing_with(alert, front.address()).port());
+            let exporter = exporter(url.clone()).ca_pem(ca.pem()).give_up_after(PATIENCE / 2);
+            let Outcome { ledger, problems } = export(exporter);
+            assert_eq!(ledger.total().dropped.refused, 1, "{alert:?}: {ledger} {problems:?}");
+            assert_eq!((ledger.exporters[0].attempts, front.accepted()), (1, 1), "{alert:?}: {problems:?}");
+            let [problem] = &problems[..] else { panic!("{alert:?}: one problem is reported: {problems:?}") };
+            assert_eq!(problem.kind, ProblemKind::Refused, "{problem}");
+            assert!(problem.message.contains("tls: client certificate required"), "{problem}");
+            assert!(problem.message.contains(&url), "{problem}");
+        }
+    }
+}
+
+#[test]
+fn a_client_certificate_that_is_asked_for_and_not_needed_is_no_hindrance() {
+    let ca = TestCa::new();
+    let receiver = Receiver::start().unwrap();
+    let front = |upstream| TlsFront::over_tls_1_2(&ca.leaf("localhost"), &ca, false, upstream);
+    let (http, grpc) = (front(receiver.address()), front(receiver.grpc_address()));
+    for exporter in [Exporter::http(http.url()), Exporter::grpc(grpc.url())] {
+        let Outcome { ledger, problems } = export(exporter.ca_pem(ca.pem()));
+        assert_eq!((ledger.total().delivered, ledger.lost()), (1, 0), "{ledger} {problems:?}");
+        assert!(problems.is_empty(), "{problems:?}");
+    }
+    assert_eq!(receiver.span_count(), 2);
+}
+
+/// The server may only have asked, and have trouble of its own.
+#[test]
+fn an_alert_that_is_not_about_certificates_is_tried_again_though_one_was_asked_for() {
+    let (ca, receiver) = (TestCa::new(), Receiver::start().unwrap());
+    let front =
+        |is_required, upstream| TlsFront::over_tls_1_2(&ca.leaf("localhost"), &ca, is_required, upstream);
+    let (http, grpc) = (front(false, receiver.address()), front(false, receiver.grpc_address()));
+    let strict = front(true, receiver.address());
+    for (healed, exporter) in [
+        (http.address(), Exporter::http as fn(String) -> Exporter),
+        (grpc.address(), Exporter::grpc as fn(String) -> Exporter),
+    ] {
+        let relay = Relay::start(refusing_with(Some(INTERNAL_ERROR), strict.address()));
+        let exporter = exporter(format!("https://localhost:{}", relay.address.port()))
+            .ca_pem(ca.pem())
+            .retry_delays(Duration::from_millis(1), Duration::from_millis(20));
+        let (report, problems) = mpsc::channel();
+        let config = Config::new().exporter(exporter).on_problem(move |problem| {
+            relay.lead_to(healed);
+            let _ = report.send(problem.to_string());
+        });
+        let telemetry = Telemetry::start(config).unwrap();
+        telemetry.tracer("shop").span("checkout").end();
+        assert_eq!(telemetry.flush(PATIENCE), Flushed::Complete);
+        let (ledger, problems) = (telemetry.shutdown(PATIENCE), problems.try_iter().collect::<Vec<_>>());
+        assert_eq!((ledger.total().delivered, ledger.lost()), (1, 0), "{ledger} {problems:?}");
+        let words = "tls: the server ended the handshake: InternalError";
+        assert!(problems.len() == 1 && problems[0].contains(words), "{problems:?}");
+    }
 }
 
 /// A load balancer that has no server behind it for a moment says so with an alert, as TLS has no better word.

@@ -1,53 +1,11 @@
 //! What a handshake that fails is told as.
 
-use std::io::{self, Read, Write};
-use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::thread;
-
 use standpipe::probe::probe;
 use standpipe::receiver::Receiver;
 use standpipe::{Exporter, Signal};
 
-use super::support::tls::{TestCa, TlsFront};
-use super::{MOST_CONNECTIONS, PATIENCE, failure, saying, traces};
-
-/// What rustls says to a client without a certificate, in TLS 1.2 as in TLS 1.3: fatal, certificate required.
-const CERTIFICATE_REQUIRED: &[u8] = b"\x15\x03\x03\x00\x02\x02\x74";
-/// What OpenSSL and Go say instead in TLS 1.2.
-const HANDSHAKE_FAILURE: u8 = 40;
-const BAD_CERTIFICATE: u8 = 42;
-
-/// A server that refuses with another alert, or with none at all.
-fn refusing_with(alert: Option<u8>, server: SocketAddr) -> String {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    let port = listener.local_addr().unwrap().port();
-    thread::spawn(move || {
-        for client in listener.incoming().take(MOST_CONNECTIONS).flatten() {
-            let upstream = TcpStream::connect(server).unwrap();
-            let (from_client, to_server) = (client.try_clone().unwrap(), upstream.try_clone().unwrap());
-            thread::spawn(move || io::copy(&mut &from_client, &mut &to_server));
-            thread::spawn(move || pass_on(&upstream, &client, alert));
-        }
-    });
-    format!("https://localhost:{port}")
-}
-
-fn pass_on(mut server: &TcpStream, mut client: &TcpStream, alert: Option<u8>) {
-    let mut piece = [0; 16 << 10];
-    while let Ok(length @ 1..) = server.read(&mut piece) {
-        let said = &mut piece[..length];
-        let refusal = said.windows(CERTIFICATE_REQUIRED.len()).position(|part| part == CERTIFICATE_REQUIRED);
-        match (refusal, alert) {
-            (Some(at), Some(alert)) => said[at + CERTIFICATE_REQUIRED.len() - 1] = alert,
-            (Some(_), None) => break,
-            (None, _) => {}
-        }
-        if client.write_all(said).is_err() {
-            break;
-        }
-    }
-    let _ = client.shutdown(Shutdown::Write);
-}
+use super::support::tls::{BAD_CERTIFICATE, HANDSHAKE_FAILURE, TestCa, TlsFront, refusing_with};
+use super::{PATIENCE, failure, saying, traces};
 
 #[test]
 fn a_client_certificate_that_is_wanted_over_tls_1_2_is_named() {
@@ -55,7 +13,7 @@ fn a_client_certificate_that_is_wanted_over_tls_1_2_is_named() {
     let front = TlsFront::over_tls_1_2(&ca.leaf("localhost"), &ca, true, receiver.address());
     let advice = "set client-certificate-file and client-key-file";
     for alert in [Some(HANDSHAKE_FAILURE), Some(BAD_CERTIFICATE), None] {
-        let url = refusing_with(alert, front.address());
+        let url = format!("https://localhost:{}", refusing_with(alert, front.address()).port());
         let over_grpc = Exporter::grpc(url.as_str()).signals([Signal::Traces]).proxy(standpipe::Proxy::Off);
         for exporter in [traces(url.as_str()), over_grpc] {
             let (stages, what, told) = failure(&exporter.ca_pem(ca.pem()));

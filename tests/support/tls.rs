@@ -2,6 +2,8 @@
 
 mod certificate;
 mod front;
+mod refusal;
 
 pub(crate) use certificate::{Identity, TestCa};
 pub(crate) use front::TlsFront;
+pub(crate) use refusal::{BAD_CERTIFICATE, HANDSHAKE_FAILURE, refusing_with};

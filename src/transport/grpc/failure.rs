@@ -6,7 +6,7 @@ mod tests;
 use std::io::{self, ErrorKind};
 
 use super::super::answer::printable;
-use super::super::{TlsFault, Verdict, lower_first, tls};
+use super::super::{TlsFault, TlsFaultKind, Verdict, lower_first, tls};
 use super::http2::conn::{Farewell, HeadTooLong};
 use super::http2::frame::{Code, Fault};
 use super::status::Status;
@@ -70,6 +70,8 @@ impl Failure {
     pub(super) fn broken_off(self) -> Self {
         match self {
             Self::Io(_) | Self::Left(_) | Self::Proxy(_) => Self::TimedOut,
+            // a handshake that breaks off may be taken for that of a server that misses a client certificate
+            Self::Tls(TlsFault { kind: TlsFaultKind::ClientCertificateWanted, .. }) => Self::TimedOut,
             other => other,
         }
     }

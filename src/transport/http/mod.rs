@@ -36,6 +36,8 @@ use super::conceal::Secrets;
 use super::gzip::compress;
 use super::http_status::Meaning;
 use super::lookup::Lookup;
+#[cfg(feature = "tls")]
+use super::tls::Handshakes;
 use super::{Payload, Transport, Verdict, proxy, retry_after};
 use crate::config::{self, Compression, HttpSettings, Secret};
 use crate::fork::first_use;
@@ -58,6 +60,8 @@ const HIDDEN: &str = "***";
 #[derive(Debug, Clone)]
 pub(crate) struct HttpPlan {
     config: ureq::config::Config,
+    #[cfg(feature = "tls")]
+    tls: Handshakes,
     /// Host and port of the server, or of the proxy in front of it.
     peer: (String, u16),
     /// The server, if ureq must not know it.
@@ -147,8 +151,6 @@ impl HttpPlan {
             .input_buffer_size(READ_BYTES)
             // a head that fills the buffer would be taken for a connection that was closed, and tried again
             .max_response_header_size(READ_BYTES - 1);
-        #[cfg(feature = "tls")]
-        let config = config.tls_config(tls::config(&settings.tls)?);
         let headers = headers(settings, &mut mask)?;
         let unreadable = |_| "the endpoint cannot be read".to_owned();
         let server: Option<Uri> =
@@ -164,6 +166,8 @@ impl HttpPlan {
         mask.conceal_from_now_on(Secrets::new(all.chain(settings.hidden_texts())));
         Ok(Self {
             config: config.build(),
+            #[cfg(feature = "tls")]
+            tls: Handshakes::new(&settings.tls, None)?,
             peer,
             server,
             forwarded,

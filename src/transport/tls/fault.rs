@@ -130,6 +130,13 @@ fn alert_fault(alert: AlertDescription) -> TlsFault {
     }
 }
 
+/// Whether a server says this to a client that has not shown the certificate it was asked for.
+pub(super) fn is_for_want_of_certificate(alert: AlertDescription) -> bool {
+    use TlsFaultKind::{ClientCertificateRefused, ClientCertificateWanted};
+    matches!(alert, AlertDescription::HandshakeFailure | AlertDescription::NoCertificate)
+        || matches!(alert_fault(alert).kind, ClientCertificateWanted | ClientCertificateRefused)
+}
+
 fn ended(alert: AlertDescription) -> String {
     format!("the server ended the handshake: {alert:?}")
 }

@@ -2,20 +2,18 @@
 
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
+use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::client::{ResolvesClientCert, WebPkiServerVerifier};
 use rustls::crypto::{WebPkiSupportedAlgorithms, ring, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::sign::CertifiedKey;
 use rustls::{ClientConnection, DigitallySignedStruct, Error, ProtocolVersion, SignatureScheme, StreamOwned};
 
 use super::Certificates;
+use super::handshake::NoCertificate;
 use crate::config::HttpSettings;
-use crate::transport::dial::is_hang_up;
 use crate::transport::{Conversation, Look, Timed};
 
 /// Opens a connection of its own, and keeps the certificate whether it is good or not. It never goes on unverified.
@@ -26,14 +24,12 @@ pub(crate) fn look(
     protocol: Option<&[u8]>,
     deadline: Instant,
 ) -> Look {
-    let nobody = Arc::new(Nobody::default());
-    let prepared = prepare(settings, host, protocol, &nobody);
-    let (witness, mut connection, mut socket) = match prepared
-        .and_then(|(witness, client)| Ok((witness, client, Timed::connect(address, deadline)?)))
-    {
-        Ok(all) => all,
-        Err(error) => return Look::none(error),
-    };
+    let prepared = prepare(settings, host, protocol);
+    let (Prepared { witness, no_certificate, mut connection }, mut socket) =
+        match prepared.and_then(|prepared| Ok((prepared, Timed::connect(address, deadline)?))) {
+            Ok(all) => all,
+            Err(error) => return Look::none(error),
+        };
     let mut shaken = Ok(());
     while shaken.is_ok() && connection.is_handshaking() {
         shaken = connection.complete_io(&mut socket).map(drop);
@@ -43,38 +39,29 @@ pub(crate) fn look(
         certificate: seen,
         version: connection.protocol_version().and_then(version_name),
         protocol: connection.alpn_protocol().map(<[u8]>::to_vec),
-        misses_client: nobody.was_asked.load(Ordering::Relaxed)
-            && shaken.as_ref().is_err_and(is_of_the_server),
+        misses_client: shaken.as_ref().is_err_and(|error| no_certificate.is_missed(error)),
         stream: shaken.map(|()| Box::new(StreamOwned::new(connection, socket)) as Box<dyn Conversation>),
     }
 }
 
 impl<S: Read + Write + Send> Conversation for StreamOwned<ClientConnection, S> {}
 
-/// Whether the server ended the handshake, and not what this side found in it.
-fn is_of_the_server(error: &io::Error) -> bool {
-    match error.get_ref().and_then(|error| error.downcast_ref()) {
-        Some(error) => matches!(error, Error::AlertReceived(_)),
-        None => is_hang_up(error) || error.kind() == io::ErrorKind::UnexpectedEof,
-    }
+struct Prepared {
+    witness: Arc<Witness>,
+    no_certificate: Arc<NoCertificate>,
+    connection: ClientConnection,
 }
 
-fn prepare(
-    settings: &HttpSettings,
-    host: &str,
-    protocol: Option<&[u8]>,
-    nobody: &Arc<Nobody>,
-) -> io::Result<(Arc<Witness>, ClientConnection)> {
+fn prepare(settings: &HttpSettings, host: &str, protocol: Option<&[u8]>) -> io::Result<Prepared> {
     let certificates = Certificates::read(&settings.tls).map_err(io::Error::other)?;
     let mut config = certificates.config().map_err(io::Error::other)?;
     let witness = Arc::new(Witness::new(&certificates)?);
     config.dangerous().set_certificate_verifier(Arc::clone(&witness) as Arc<dyn ServerCertVerifier>);
-    if certificates.client.is_none() {
-        config.client_auth_cert_resolver = Arc::clone(nobody) as Arc<dyn ResolvesClientCert>;
-    }
+    let no_certificate = NoCertificate::put_into(&mut config);
     config.alpn_protocols = protocol.into_iter().map(<[u8]>::to_vec).collect();
     let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
-    Ok((witness, ClientConnection::new(Arc::new(config), name).map_err(io::Error::other)?))
+    let connection = ClientConnection::new(Arc::new(config), name).map_err(io::Error::other)?;
+    Ok(Prepared { witness, no_certificate, connection })
 }
 
 fn version_name(version: ProtocolVersion) -> Option<&'static str> {
@@ -82,24 +69,6 @@ fn version_name(version: ProtocolVersion) -> Option<&'static str> {
         ProtocolVersion::TLSv1_2 => Some("TLS 1.2"),
         ProtocolVersion::TLSv1_3 => Some("TLS 1.3"),
         _ => None,
-    }
-}
-
-/// A client without a certificate, which remembers that it was asked for one: the alert that follows in TLS 1.2 does
-/// not say so.
-#[derive(Debug, Default)]
-struct Nobody {
-    was_asked: AtomicBool,
-}
-
-impl ResolvesClientCert for Nobody {
-    fn resolve(&self, _: &[&[u8]], _: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
-        self.was_asked.store(true, Ordering::Relaxed);
-        None
-    }
-
-    fn has_certs(&self) -> bool {
-        false
     }
 }
 

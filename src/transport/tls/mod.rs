@@ -1,6 +1,7 @@
 //! Certificates: whom the transports trust, and who they say they are. Verification is never off.
 
 mod fault;
+mod handshake;
 #[cfg(feature = "probe")]
 mod look;
 #[cfg(feature = "grpc")]
@@ -14,6 +15,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, Error, RootCertStore};
 
 pub(crate) use self::fault::{fault, fault_of};
+pub(super) use self::handshake::{Handshakes, Secured};
 #[cfg(feature = "probe")]
 pub(crate) use self::look::look;
 #[cfg(feature = "grpc")]

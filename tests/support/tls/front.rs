@@ -66,7 +66,7 @@ impl TlsFront {
     }
 
     /// As [`start`](Self::start) over TLS 1.2 only, asking for a certificate signed by `clients`; `is_required` says whether
-    /// a client without one is refused.
+    /// a client without one is refused. A client may choose HTTP/2.
     pub(crate) fn over_tls_1_2(
         identity: &Identity,
         clients: &TestCa,
@@ -77,12 +77,13 @@ impl TlsFront {
         roots.add(clients.der()).expect("the authority is a certificate");
         let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider());
         let verifier = if is_required { verifier } else { verifier.allow_unauthenticated() };
-        let config = ServerConfig::builder_with_provider(provider())
+        let mut config = ServerConfig::builder_with_provider(provider())
             .with_protocol_versions(&[&rustls::version::TLS12])
             .expect("the provider knows TLS 1.2")
             .with_client_cert_verifier(verifier.build().expect("there is an authority to trust"))
             .with_single_cert(identity.chain(), identity.key())
             .expect("certificate and key belong together");
+        config.alpn_protocols = vec![b"h2".to_vec()];
         Self::listen(Conduct::Forward { config: Arc::new(config), upstream })
     }
 

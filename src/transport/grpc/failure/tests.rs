@@ -1,4 +1,3 @@
-use super::super::super::TlsFaultKind;
 use super::super::http2::conn::Conn;
 use super::*;
 
@@ -21,6 +20,10 @@ fn trouble_on_the_way_is_for_trying_again() {
         kind: TlsFaultKind::Passing,
         what: "the server ended the handshake: InternalError".to_owned(),
     };
+    let wanted = TlsFault {
+        kind: TlsFaultKind::ClientCertificateWanted,
+        what: "client certificate required".to_owned(),
+    };
     for (failure, expected) in [
         (Failure::TimedOut, later("no answer in time")),
         (Failure::Tls(passing), later("tls: the server ended the handshake: InternalError")),
@@ -35,6 +38,7 @@ fn trouble_on_the_way_is_for_trying_again() {
         (Failure::Io(io::Error::from_raw_os_error(24)).broken_off(), later("no answer in time")),
         (Failure::left(None).broken_off(), later("no answer in time")),
         (Failure::Proxy(ErrorKind::InvalidData.into()).broken_off(), later("no answer in time")),
+        (Failure::Tls(wanted).broken_off(), later("no answer in time")),
         (Failure::of_lookup(io::Error::from_raw_os_error(24)), later(&no_file)),
         (Failure::of_proxy(ErrorKind::TimedOut.into()), later("no answer in time")),
         (Failure::of_stream(ErrorKind::TimedOut.into()), later("no answer in time")),
