@@ -239,6 +239,23 @@ fn a_collector_that_comes_back_within_the_budget_gets_everything() {
 }
 
 #[test]
+fn a_shutdown_uses_its_budget_though_the_time_of_a_batch_is_up() {
+    let receiver = Receiver::start().unwrap();
+    receiver.script([Answer::status(503), Answer::status(503)]);
+    let moment = Duration::from_millis(1);
+    let exporter = Exporter::http(receiver.endpoint()).give_up_after(moment);
+    // the first attempt is made in the shutdown
+    let telemetry = start([exporter.linger(Duration::from_secs(60))]);
+    emit(&telemetry, SPANS);
+    let ledger = telemetry.shutdown(PATIENCE);
+    assert_eq!(
+        (ledger.total().delivered, ledger.lost(), receiver.span_count()),
+        (SPANS, 0, SPANS),
+        "{ledger}"
+    );
+}
+
+#[test]
 fn exporters_share_one_budget() {
     let hanging = receiver_that(Answer::hang());
     let healthy = Receiver::start().unwrap();

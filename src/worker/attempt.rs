@@ -170,7 +170,8 @@ impl Worker {
             number: delivery.failures.saturating_add(1),
             records: part.records,
             is_divisible: part.is_divisible(),
-            deadline: self.state.stop_by.map_or(give_up, |by| halfway(by).min(give_up)),
+            // in a stop its budget alone counts: what is given up then takes with it all that is behind it, untried
+            deadline: self.state.stop_by.map_or(give_up, halfway),
             is_last: delivery.is_last,
             random: random(),
         }
