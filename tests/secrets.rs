@@ -322,6 +322,26 @@ fn a_server_that_repeats_the_secret_makes_no_problem_that_shows_it() {
     }
 }
 
+#[test]
+fn a_secret_in_an_answer_that_comes_byte_by_byte_is_not_in_the_log() {
+    const SECRET: &str = "Kb6WxM9pTz4RvQ2nJd8L";
+    listen();
+    let receiver = Receiver::start().unwrap();
+    let interval = Duration::from_millis(1);
+    let answer = || Answer::status(400).header("server", SECRET).message(format!("who is {SECRET}"));
+    let redirect = Answer::redirect(302, format!("http://u:{SECRET}@127.0.0.1:1/?{SECRET}"));
+    receiver.script([
+        answer().slow_headers(interval),
+        answer().slow_body(interval),
+        redirect.slow_headers(interval),
+    ]);
+    let bearer = format!("Bearer {SECRET}");
+    let problems = export(Exporter::http(receiver.endpoint()), &receiver, &[("authorization", &bearer)]);
+    assert!(!problems.is_empty(), "nothing is reported");
+    assert_problems_hide(SECRET, &problems);
+    assert_hidden(SECRET, "the log", &logged());
+}
+
 /// What the server may say, and no text of ours.
 fn assert_never_said(forms: &[&str], what: &str, text: &str) {
     let text = text.to_ascii_lowercase();

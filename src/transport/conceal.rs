@@ -76,6 +76,19 @@ impl Secrets {
         }
     }
 
+    /// The same in `piece`, which is what `text` has behind `start`. What may be the beginning of one, at the end, is one.
+    pub(super) fn blot_end(&self, text: &[u8], start: usize, piece: &mut [u8]) {
+        if self.wholes.is_empty() {
+            return;
+        }
+        let lower = text.to_ascii_lowercase();
+        for range in self.find(&lower).into_iter().chain(self.find_cut(&lower)) {
+            if range.end > start {
+                piece[range.start.saturating_sub(start)..range.end - start].fill(b'*');
+            }
+        }
+    }
+
     fn add_parts(&mut self, form: &[u8]) {
         let begins_a_character = |part: &&[u8]| part[0] & 0b1100_0000 != 0b1000_0000;
         let parts = form.windows(PART).filter(begins_a_character);

@@ -1,5 +1,6 @@
 //! OTLP over HTTP/1.1, by ureq.
 
+mod blotter;
 mod failure;
 mod forward;
 #[cfg(feature = "probe")]

@@ -190,7 +190,7 @@ fn of_lookup(error: io::Error) -> ureq::Error {
     }
 }
 
-fn deadline(begun: Instant, timeout: NextTimeout) -> Option<Instant> {
+pub(super) fn deadline(begun: Instant, timeout: NextTimeout) -> Option<Instant> {
     match timeout.after {
         UreqDuration::Exact(after) => begun.checked_add(after),
         UreqDuration::NotHappening => None,
@@ -198,6 +198,6 @@ fn deadline(begun: Instant, timeout: NextTimeout) -> Option<Instant> {
 }
 
 /// What is left of it for the next call of the system.
-fn left(deadline: Option<Instant>, timeout: NextTimeout) -> Result<Option<Duration>, ureq::Error> {
+pub(super) fn left(deadline: Option<Instant>, timeout: NextTimeout) -> Result<Option<Duration>, ureq::Error> {
     time_left(deadline).map_err(|_| ureq::Error::Timeout(timeout.reason))
 }

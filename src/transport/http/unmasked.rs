@@ -1,16 +1,16 @@
 //! The connection under ureq that sends what the mask hides, and hides what a server repeats of it.
-//!
-//! ureq writes to the `log` crate what it reads, too: so a secret is blotted out of an answer before ureq sees it.
 
 use std::io;
 use std::mem;
 use std::sync::Arc;
+use std::time::Instant;
 
 use ureq::Agent;
 use ureq::unversioned::transport::{
     Buffers, ConnectionDetails, Connector, LazyBuffers, NextTimeout, Transport,
 };
 
+use super::blotter::Blotter;
 use super::mask::Mask;
 use super::socket::{self, Unresolved};
 use super::{HttpPlan, READ_BYTES};
@@ -32,8 +32,13 @@ impl<In: Transport> Connector<In> for Mask {
         _: &ConnectionDetails<'_>,
         chained: Option<In>,
     ) -> Result<Option<Self::Out>, ureq::Error> {
-        let answer = || LazyBuffers::new(READ_BYTES, 1);
-        Ok(chained.map(|inner| Unmasked { inner, mask: self.clone(), turn: Turn::Request, answer: answer() }))
+        Ok(chained.map(|inner| Unmasked {
+            inner,
+            mask: self.clone(),
+            turn: Turn::Request,
+            blotter: Blotter::default(),
+            answer: LazyBuffers::new(READ_BYTES, 1),
+        }))
     }
 }
 
@@ -42,6 +47,7 @@ pub(super) struct Unmasked<In> {
     inner: In,
     mask: Mask,
     turn: Turn,
+    blotter: Blotter,
     /// What ureq may see of what was received.
     answer: LazyBuffers,
 }
@@ -52,25 +58,25 @@ enum Turn {
     /// The head of a request: nothing in a body is taken for one.
     Request,
     Body,
-    /// The head of an answer, or the rest of it.
     Answer,
-    AnswerBody,
 }
 
 impl<In: Transport> Unmasked<In> {
-    /// Takes over what was received, without what must not be seen.
-    fn take_in(&mut self) -> bool {
-        let Self { inner, mask, turn, answer } = self;
-        let received = inner.buffers().input();
-        let room = answer.input_append_buf();
-        let count = received.len().min(room.len());
-        let room = &mut room[..count];
-        room.copy_from_slice(&received[..count]);
-        let is_whole_head = mask.blot(room, *turn == Turn::Answer);
-        *turn = if is_whole_head { Turn::AnswerBody } else { Turn::Answer };
-        answer.input_appended(count);
-        inner.buffers().input_consume(count);
+    /// Gives ureq what it may see of what was received. At the end nothing follows it.
+    fn hand_over(&mut self, is_end: bool) -> bool {
+        let count = self.blotter.give(&self.mask, is_end, self.answer.input_append_buf());
+        self.answer.input_appended(count);
         count > 0
+    }
+
+    /// Waits until something is received, unless something is there. Says whether there is.
+    fn receive(&mut self, timeout: NextTimeout) -> Result<bool, ureq::Error> {
+        let is_there = !self.inner.buffers().input().is_empty() || self.inner.await_input(timeout)?;
+        let received = self.inner.buffers().input();
+        let count = received.len();
+        self.blotter.take(received);
+        self.inner.buffers().input_consume(count);
+        Ok(is_there && count > 0)
     }
 }
 
@@ -93,15 +99,25 @@ impl<In: Transport> Transport for Unmasked<In> {
     fn await_input(&mut self, timeout: NextTimeout) -> Result<bool, ureq::Error> {
         if self.turn == Turn::Body {
             self.turn = Turn::Answer;
+            self.blotter.begin();
         }
-        if self.inner.buffers().input().is_empty() && !self.inner.await_input(timeout)? {
+        // without room, a connection ends here as one that was closed
+        if self.answer.input_append_buf().is_empty() {
             return Ok(false);
         }
-        Ok(self.take_in())
+        let deadline = socket::deadline(Instant::now(), timeout);
+        while !self.hand_over(false) {
+            // a line that comes byte by byte takes no longer than one that comes at once
+            let after = socket::left(deadline, timeout)?.map_or(timeout.after, Into::into);
+            if !self.receive(NextTimeout { after, ..timeout })? {
+                return Ok(self.hand_over(true));
+            }
+        }
+        Ok(true)
     }
 
     fn is_open(&mut self) -> bool {
-        self.inner.buffers().input().is_empty() && self.inner.is_open()
+        self.blotter.is_empty() && self.inner.buffers().input().is_empty() && self.inner.is_open()
     }
 
     fn is_tls(&self) -> bool {
