@@ -1,6 +1,6 @@
 //! Bytes as text, four digits for three bytes.
 
-pub(super) const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 /// Padded.
 pub(crate) fn encode(bytes: &[u8]) -> String {
@@ -16,7 +16,32 @@ pub(crate) fn encode(bytes: &[u8]) -> String {
     text
 }
 
+/// Padded or not.
+pub(crate) fn decode(value: &[u8]) -> Option<Vec<u8>> {
+    let end = value.iter().rposition(|byte| *byte != b'=').map_or(0, |last| last + 1);
+    let mut bytes = Vec::with_capacity(end / 4 * 3 + 2);
+    for group in value[..end].chunks(4) {
+        let mut bits: u32 = 0;
+        for byte in group {
+            let digit = DIGITS.iter().position(|known| known == byte)?;
+            bits = bits << 6 | digit as u32;
+        }
+        // four digits are three bytes, three are two, two are one
+        let count = group.len().checked_sub(1).filter(|count| *count > 0)?;
+        bits <<= 6 * (4 - group.len());
+        bytes.extend_from_slice(&bits.to_be_bytes()[1..=count]);
+    }
+    Some(bytes)
+}
+
 /// What a proxy wants to see of a user and a password.
 pub(super) fn basic_credentials(user: &str, password: &str) -> String {
     encode(format!("{user}:{password}").as_bytes())
+}
+
+/// The password in the value of a header that says `Basic`.
+pub(super) fn basic_password(value: &str) -> Option<String> {
+    let (scheme, credentials) = value.trim_start().split_once(' ')?;
+    let decoded = decode(credentials.trim().as_bytes()).filter(|_| scheme.eq_ignore_ascii_case("basic"))?;
+    String::from_utf8(decoded).ok()?.split_once(':').map(|(_, password)| password.to_owned())
 }

@@ -27,20 +27,27 @@ impl Secrets {
     pub(super) fn new<'a>(secrets: impl IntoIterator<Item = &'a str>) -> Self {
         let mut all = Self::default();
         for secret in secrets {
-            // a token, or a single value of a query or a cookie
-            let words = secret.split([' ', '\t', '/', '?', '&', ';', '=']);
-            for word in words.filter(|word| word.len() >= PART) {
-                forms(word).iter().for_each(|form| all.add_parts(form));
+            if let Some(password) = base64::basic_password(secret) {
+                all.add(&password);
             }
-            let tokens = secret.split_ascii_whitespace().filter(|token| token.len() >= PART);
-            for token in tokens {
-                all.wholes.extend(forms(token));
-                all.beginnings.push(token.to_ascii_lowercase().into_bytes());
-            }
+            all.add(secret);
         }
         all.parts.sort_unstable();
         all.parts.dedup();
         all
+    }
+
+    fn add(&mut self, secret: &str) {
+        // a token, or a single value of a query or a cookie
+        let words = secret.split([' ', '\t', '/', '?', '&', ';', '=']);
+        for word in words.filter(|word| word.len() >= PART) {
+            forms(word).iter().for_each(|form| self.add_parts(form));
+        }
+        let tokens = secret.split_ascii_whitespace().filter(|token| token.len() >= PART);
+        for token in tokens {
+            self.wholes.extend(forms(token));
+            self.beginnings.push(token.to_ascii_lowercase().into_bytes());
+        }
     }
 
     /// The text without them.
@@ -212,6 +219,16 @@ mod tests {
             ("Ä-TOKEN-ö-ü!", "Ä***!"),
         ] {
             assert_eq!(concealed(said, &secrets), shown, "{said}");
+        }
+    }
+
+    #[test]
+    fn a_password_is_concealed_that_a_server_has_read_from_basic_credentials() {
+        // of shop:open-sesame-4711
+        for scheme in ["Basic", "basic"] {
+            let secrets = [format!("{scheme} c2hvcDpvcGVuLXNlc2FtZS00NzEx")];
+            let said = "shop:open-sesame-4711 is unknown, and so is c2hvcDpvcGVuLXNlc2FtZS00NzEx";
+            assert_eq!(concealed(said, &[&secrets[0]]), "shop:*** is unknown, and so is ***");
         }
     }
 

@@ -4,7 +4,7 @@
 mod tests;
 
 use super::super::answer::printable;
-use super::super::base64::DIGITS;
+pub(crate) use super::super::base64::decode as decode_base64;
 #[cfg(any(test, feature = "receiver"))]
 pub(crate) use super::super::base64::encode as encode_base64;
 
@@ -30,22 +30,4 @@ pub(super) fn decode_percent(value: &[u8]) -> String {
 
 fn hex(digit: u8) -> Option<u8> {
     char::from(digit).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
-}
-
-/// Padded or not, as binary metadata may be.
-pub(crate) fn decode_base64(value: &[u8]) -> Option<Vec<u8>> {
-    let end = value.iter().rposition(|byte| *byte != b'=').map_or(0, |last| last + 1);
-    let mut bytes = Vec::with_capacity(end / 4 * 3 + 2);
-    for group in value[..end].chunks(4) {
-        let mut bits: u32 = 0;
-        for byte in group {
-            let digit = DIGITS.iter().position(|known| known == byte)?;
-            bits = bits << 6 | digit as u32;
-        }
-        // four digits are three bytes, three are two, two are one
-        let count = group.len().checked_sub(1).filter(|count| *count > 0)?;
-        bits <<= 6 * (4 - group.len());
-        bytes.extend_from_slice(&bits.to_be_bytes()[1..=count]);
-    }
-    Some(bytes)
 }
