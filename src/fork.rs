@@ -6,7 +6,7 @@
 
 pub(crate) mod first_use;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, Once, OnceLock, PoisonError};
 
@@ -25,6 +25,8 @@ static WATCH: Once = Once::new();
 thread_local! {
     /// What the forking thread holds during the fork.
     static HELD: RefCell<Option<MutexGuard<'static, ()>>> = const { RefCell::new(None) };
+    /// Whether this thread keeps forks away.
+    static IS_UNDISTURBED: Cell<bool> = const { Cell::new(false) };
 }
 
 /// How many forks lie between the first process and this one.
@@ -53,10 +55,31 @@ pub(crate) fn notice() -> bool {
     is_child
 }
 
-/// Runs `work` while no fork can happen. It must not fork, nor come here again.
+/// Runs `work` while no fork can happen. It must not fork. It may come here again: what it allocates the program's
+/// allocator may want to record.
 pub(crate) fn undisturbed<T>(work: impl FnOnce() -> T) -> T {
+    if IS_UNDISTURBED.get() {
+        return work();
+    }
     let _held = lock();
+    let _undisturbed = Undisturbed::begin();
     work()
+}
+
+/// Lasts as long as this thread keeps forks away.
+struct Undisturbed;
+
+impl Undisturbed {
+    fn begin() -> Self {
+        IS_UNDISTURBED.set(true);
+        Self
+    }
+}
+
+impl Drop for Undisturbed {
+    fn drop(&mut self) {
+        IS_UNDISTURBED.set(false);
+    }
 }
 
 /// Something that every process makes for itself: a child starts with a fresh one, whatever its parent's was in the
@@ -93,10 +116,13 @@ impl<T> PerProcess<T> {
 
     #[cold]
     fn of_child(&self, fresh: impl FnOnce() -> T) -> &T {
-        match self.heir.get() {
-            Some(heir) => heir.get_or_renew(fresh),
-            None => &undisturbed(|| self.heir.get_or_init(|| Box::new(Self::new(fresh())))).value,
+        if let Some(heir) = self.heir.get() {
+            return heir.get_or_renew(fresh);
         }
+        // made without the lock, and put into its place by the first who comes back
+        let mut fresh = Some(Box::new(Self::new(fresh())));
+        let mut take = || fresh.take().unwrap_or_else(|| unreachable!("it is taken once"));
+        &undisturbed(|| self.heir.get_or_init(&mut take)).value
     }
 }
 

@@ -140,7 +140,10 @@ impl Outlet {
 
     /// Starts the exporters of a forked child that has something to send.
     pub(crate) fn start_in_child(&self) {
-        self.here();
+        // an allocator that measures does so while they are started, too
+        if self.suppression() != Suppression::Silent {
+            self.here();
+        }
     }
 
     /// Hands a framed log record to every exporter whose level lets it pass.
@@ -244,7 +247,7 @@ impl Outlet {
         }
         // before the lock is taken: the program's loggers hear of it
         let prepared = if self.is_stopped() { None } else { Some(self.plan.prepare()) };
-        fork::undisturbed(|| {
+        let make = || {
             self.heir.get_or_init(|| {
                 let blueprints = &self.plan.blueprints;
                 let pipelines = match prepared {
@@ -266,7 +269,9 @@ impl Outlet {
                 let stopped = Arc::clone(&self.stopped);
                 Box::new(Self::with(Arc::clone(&self.plan), pipelines, stopped))
             })
-        })
+        };
+        // what the program's allocator records of it would need what is being made
+        context::quietly(|| fork::undisturbed(make))
     }
 
     fn is_stopped(&self) -> bool {

@@ -181,3 +181,53 @@ fn log_by(bridge: &LogBridge, target: &str) {
         &Record::builder().level(Level::Info).target(target).args(format_args!("by the bridge")).build(),
     );
 }
+
+/// Runs `work` in a forked child whose allocator logs; false if it waits for itself, or `work` says so.
+fn in_child(telemetry: &Telemetry, work: impl FnOnce() -> bool) -> bool {
+    let logger = Box::leak(Box::new(telemetry.logger("allocator")));
+    let say = Box::new(|text: &str| logger.info(text).emit());
+    let voice: &'static Voice = Box::leak(Box::new(Voice { say, records: AtomicU64::new(0) }));
+    // SAFETY: the child leaves by `_exit`, and has an alarm against waiting for ever
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        // SAFETY: as above
+        unsafe { libc::alarm(LONG.as_secs() as u32) };
+        VOICE.set(Some(voice));
+        let is_well = work();
+        // SAFETY: as above
+        unsafe { libc::_exit(i32::from(!is_well)) };
+    }
+    let mut status = 0;
+    // SAFETY: the child is this process's own, and the status is its
+    let reaped = unsafe { libc::waitpid(child, &raw mut status, 0) };
+    reaped == child && libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0
+}
+
+#[test]
+fn an_allocator_that_logs_stops_no_child_that_measures_first() {
+    let receiver = Receiver::start().unwrap();
+    let telemetry = start(exporter(&receiver));
+    let counter = telemetry.meter("shop").counter("orders");
+    let measure = || {
+        counter.add(1, &[("country", "SE")]);
+        let metrics = telemetry.shutdown(LONG).exporters[0].metrics;
+        (metrics.delivered, metrics.lost()) == (1, 0)
+    };
+    assert!(in_child(&telemetry, measure), "the child waits for itself, or loses what it measured");
+}
+
+#[test]
+fn an_allocator_that_logs_stops_no_child_of_a_program_that_has_shut_down() {
+    let receiver = Receiver::start().unwrap();
+    let telemetry = start(exporter(&receiver));
+    let tracer = telemetry.tracer("shop");
+    // the thread has its buffer from now on: the next span allocates nothing before it gets to the exporters
+    tracer.span("work").end();
+    let _ = telemetry.shutdown(LONG);
+    let emit = || {
+        tracer.span("late").end();
+        let traces = telemetry.ledger().exporters[0].traces;
+        (traces.accepted, traces.turned_away.after_shutdown) == (0, 1)
+    };
+    assert!(in_child(&telemetry, emit), "the child waits for itself, or does not count");
+}
