@@ -261,6 +261,21 @@ fn a_partial_success_is_final_and_its_rejected_records_are_counted() {
 }
 
 #[test]
+fn a_rejection_is_reported_in_whole_words_also_where_the_server_gives_no_reason() {
+    for (rejected, why, words) in
+        [(1, "", "1 record rejected"), (2, "", "2 records rejected"), (1, "old", "1 record rejected: old")]
+    {
+        let receiver = Receiver::start().unwrap();
+        receiver.script([Answer::partial(rejected, why)]);
+        let problems = Problems::default();
+        let telemetry = problems.start(gathering(&receiver));
+        emit(&telemetry.tracer("shop"), 10);
+        telemetry.shutdown(LONG);
+        assert_eq!(problems.wait_for(ProblemKind::PartialSuccess).message, words);
+    }
+}
+
+#[test]
 fn no_more_records_are_rejected_than_were_sent() {
     let receiver = Receiver::start().unwrap();
     receiver.script([Answer::partial(u64::MAX, "all and more")]);

@@ -192,7 +192,12 @@ impl Worker {
             self.teller.note_taken(signal);
         }
         let warns = |message: &str| format!("the collector warns: {message}");
-        let rejects = |rejected: u64, message: &str| format!("{rejected} records rejected: {message}");
+        let rejects = |rejected: u64, message: &str| {
+            let records = if rejected == 1 { "record" } else { "records" };
+            // a server may say how many, and not why
+            let (colon, message) = if message.is_empty() { ("", "") } else { (": ", message) };
+            format!("{rejected} {records} rejected{colon}{message}")
+        };
         let (kind, message) = match verdict {
             Verdict::Accepted => return,
             Verdict::AcceptedPartly { rejected: 0, message } => (ProblemKind::PartialSuccess, warns(message)),

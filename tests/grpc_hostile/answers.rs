@@ -139,7 +139,7 @@ fn what_a_server_took_is_delivered_whatever_its_answer_looks_like() {
             "a rejected record",
             body(message(b"\x0a\x07\x08\x01\x12\x03bad")),
             Fate::Rejected,
-            "1 records rejected: bad",
+            "1 record rejected: bad",
         ),
         (
             "too many rejected",

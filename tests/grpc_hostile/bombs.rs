@@ -202,12 +202,7 @@ fn a_compressed_answer_is_read_and_what_it_rejects_is_counted() {
         ("nothing", gzip(b""), Fate::Delivered, ""),
         ("an empty partial success", gzip(b"\x0a\x00"), Fate::Delivered, ""),
         ("a warning", gzip(b"\x0a\x05\x12\x03old"), Fate::Warned, "the collector warns: old"),
-        (
-            "a rejected record",
-            gzip(b"\x0a\x07\x08\x01\x12\x03bad"),
-            Fate::Rejected,
-            "1 records rejected: bad",
-        ),
+        ("a rejected record", gzip(b"\x0a\x07\x08\x01\x12\x03bad"), Fate::Rejected, "1 record rejected: bad"),
         ("nonsense", gzip(b"\xff\xff\xff"), Fate::Warned, "the answer cannot be read"),
     ] {
         for encoding in ["gzip", "GZIP"] {
