@@ -7,6 +7,8 @@ use super::{Config, Proxy};
 
 /// An entry longer than this is not repeated in a message.
 const LONGEST_SHOWN: usize = 64;
+/// More entries that mean nothing are one mistake.
+const MOST_FINDINGS: usize = 20;
 /// What names a proxy, for plain HTTP or for https.
 const PROXIES: [&str; 6] =
     ["https_proxy", "HTTPS_PROXY", "http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"];
@@ -65,17 +67,24 @@ pub(super) fn findings(config: &Config, variable: impl Fn(&str) -> Option<String
     else {
         return Vec::new();
     };
-    let odd = words(&text).enumerate().filter(|(_, word)| Entry::parse(word).is_none());
-    odd.map(|(index, word)| fault(index + 1, word).found(FindingSeverity::Warning, None, name)).collect()
+    // every line of a key that was put here by mistake is an entry
+    let is_key = text.contains("-----BEGIN");
+    let odd = words(&text).enumerate().filter(|(_, word)| Entry::parse(word).is_none()).take(MOST_FINDINGS);
+    let shown = |word| if is_key { None } else { shown(word) };
+    odd.map(|(index, word)| fault(index + 1, shown(word)).found(FindingSeverity::Warning, None, name))
+        .collect()
 }
 
-fn fault(number: usize, word: &str) -> Fault {
-    // a value that was put here by mistake may be a secret
+/// An entry, unless it may be a secret.
+fn shown(word: &str) -> Option<&str> {
     let is_harmless = |c: char| c.is_ascii_alphanumeric() || ".:*/[]_-".contains(c);
-    let is_shown = word.len() <= LONGEST_SHOWN && word.chars().all(is_harmless) && !word.contains("--");
-    let what = match is_shown {
-        true => format!("entry {number}, {word:?}, means no host"),
-        false => format!("entry {number} means no host"),
+    Some(word).filter(|word| word.len() <= LONGEST_SHOWN && word.chars().all(is_harmless))
+}
+
+fn fault(number: usize, shown: Option<&str>) -> Fault {
+    let what = match shown {
+        Some(word) => format!("entry {number}, {word:?}, means no host"),
+        None => format!("entry {number} means no host"),
     };
     Fault::new(what, "write names, addresses or networks, like example.com, 10.0.0.1:4318, 10.0.0.0/8")
 }
@@ -269,7 +278,7 @@ mod tests {
 
     #[test]
     fn a_key_put_there_by_mistake_is_not_shown() {
-        let pem = "-----BEGIN PRIVATE KEY-----\nMIIEvQ+IBADANBg/kqhkiG9w0BAQ==\n-----END PRIVATE KEY-----";
+        let pem = "-----BEGIN PRIVATE KEY-----\nMIIEvQ/IBADANBg/kqhkiG9w0BAQ\n-----END PRIVATE KEY-----";
         let told =
             found(&[("ALL_PROXY", "http://proxy"), ("NO_PROXY", pem)], Exporter::http("http://a")).concat();
         assert!(!told.is_empty() && !told.contains("MIIE") && !told.contains("BEGIN"), "{told}");

@@ -23,7 +23,7 @@ static TELEMETRY: LazyLock<Telemetry> = LazyLock::new(|| {
             .linger(Duration::ZERO)
             .throttle(Duration::ZERO)
             .timeout(PATIENCE / 4)
-            .retry_delays(Duration::from_micros(100), Duration::from_millis(1))
+            .retry_delays(Duration::from_millis(1), Duration::from_millis(1))
             .give_up_after(Duration::from_millis(5))
     };
     let config = Config::new()
