@@ -305,6 +305,15 @@ fn a_proxy_that_does_not_know_the_program_is_asked_again_later() {
     assert!(outcome.contains("failed") && outcome.contains("407 Proxy Authentication Required"), "{printed}");
 }
 
+#[test]
+fn a_proxy_that_opens_no_tunnel_is_quoted_with_the_name_of_its_status() {
+    // to which `CONNECT` is a request for a path that it does not have
+    let proxy = Receiver::start().unwrap();
+    let environment = [(ONLY_ASKS, "yes"), ("HTTPS_PROXY", &proxy.endpoint())];
+    let (outcome, printed) = export_in_child("https://collector.test", &environment);
+    assert!(outcome.contains("404 Not Found") && !outcome.contains("404/404"), "{printed}");
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn hosts_that_no_proxy_names_are_reached_directly() {

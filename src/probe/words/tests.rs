@@ -59,8 +59,8 @@ fn each_way_not_to_connect_has_its_words() {
              without it",
         ),
         (
-            &Failure::Proxy("proxy server responded 403/403".to_owned()),
-            "the proxy proxy:3128 opens no way to the collector: proxy server responded 403/403 | does it allow this \
+            &Failure::Proxy("403 Forbidden".to_owned()),
+            "the proxy proxy:3128 opens no way to the collector: 403 Forbidden | does it allow this \
              host and port? set proxy = \"off\" or NO_PROXY to go without it",
         ),
     ] {

@@ -30,13 +30,22 @@ pub(super) fn verdict(error: &ureq::Error, url: &str) -> Verdict {
         ureq::Error::Io(error) => later(lower_first(&printable(&error.to_string()))),
         ureq::Error::HostNotFound => later("host not found".to_owned()),
         ureq::Error::ConnectionFailed | ureq::Error::BodyStalled => later("connection failed".to_owned()),
-        ureq::Error::ConnectProxyFailed(why) => later(format!("proxy: {}", printable(why))),
+        ureq::Error::ConnectProxyFailed(why) => later(format!("proxy: {}", of_proxy(why))),
         ureq::Error::LargeResponseHeader(..) => refused("the head of the answer is too long".to_owned()),
         ureq::Error::Protocol(why) => {
             let why = printable(&why.to_string());
             refused(format!("the answer is not HTTP: {why}; OTLP over HTTP is usually at port 4318"))
         }
         other => refused(lower_first(&printable(&other.to_string()))),
+    }
+}
+
+/// Why a proxy opens no tunnel. ureq says `407/407` where a status has a name.
+pub(super) fn of_proxy(why: &str) -> String {
+    let status = why.strip_prefix("proxy server responded ").and_then(|status| status.split('/').next());
+    match status.and_then(|status| status.parse().ok()) {
+        Some(status) => status_text(status),
+        None => printable(why),
     }
 }
 

@@ -8,7 +8,7 @@ use ureq::Agent;
 use ureq::http::{Response, header};
 use ureq::unversioned::transport::Connector;
 
-use super::failure::tls_fault;
+use super::failure::{of_proxy, tls_fault};
 use super::journal::{Journal, NoteConnection, NoteTls, NotedPeer, Steps};
 use super::mask::Mask;
 use super::socket::Unresolved;
@@ -140,7 +140,7 @@ fn failure(error: &ureq::Error, mask: &Mask) -> Failure {
     }
     match error {
         ureq::Error::Timeout(_) => Failure::TimedOut,
-        ureq::Error::ConnectProxyFailed(why) => Failure::Proxy(mask.conceal(printable(why))),
+        ureq::Error::ConnectProxyFailed(why) => Failure::Proxy(mask.conceal(of_proxy(why))),
         ureq::Error::Protocol(_) | ureq::Error::Http(_) | ureq::Error::LargeResponseHeader(..) => {
             Failure::NotHttp
         }
