@@ -8,7 +8,7 @@ pub(crate) mod first_use;
 
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, Once, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, Once, OnceLock, PoisonError, TryLockError};
 
 static GENERATION: AtomicU32 = AtomicU32::new(0);
 /// Held across every fork, so that no child is born while a pipeline is half started. Like all locks that a
@@ -127,8 +127,16 @@ impl<T> PerProcess<T> {
 }
 
 fn lock() -> MutexGuard<'static, ()> {
-    let number = STRAYS.load(Ordering::Relaxed).min(STARTING.len() - 1);
-    STARTING[number].lock().unwrap_or_else(PoisonError::into_inner)
+    let of_process = || &STARTING[STRAYS.load(Ordering::Relaxed).min(STARTING.len() - 1)];
+    match of_process().try_lock() {
+        Ok(held) => held,
+        Err(TryLockError::Poisoned(held)) => held.into_inner(),
+        // in a child that ran no handlers, by a thread of the parent, which will never give it back
+        Err(TryLockError::WouldBlock) => {
+            notice();
+            of_process().lock().unwrap_or_else(PoisonError::into_inner)
+        }
+    }
 }
 
 #[cfg(unix)]
@@ -164,3 +172,6 @@ fn register() {
 
 #[cfg(not(unix))]
 fn register() {}
+
+#[cfg(test)]
+mod tests;

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::io;
 use std::mem;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, TryLockError};
 use std::time::Duration;
 
 use crate::fork;
@@ -110,22 +110,28 @@ impl Route {
     /// allocator may ask for a scope itself.
     fn scope(&self, signal: Signal, name: &str, version: &str) -> Arc<Scope> {
         let key = (signal, name.to_owned(), version.to_owned());
-        if let Some(known) = self.with_scopes(|scopes| scopes.get(&key).cloned()) {
+        if let Some(known) = self.with_scopes(|scopes| scopes.get(&key).cloned()).flatten() {
             return known;
         }
         let scope = Arc::new(Scope::new(signal, name, version));
         let (mut key, mut larger) = (Some(key), Scopes::default());
         loop {
             match self.with_scopes(|scopes| remember(scopes, &mut key, &scope, &mut larger)) {
-                Ok(remembered) => return remembered,
-                Err(needed) => larger = Scopes::with_capacity(needed),
+                None => return scope,
+                Some(Ok(remembered)) => return remembered,
+                Some(Err(needed)) => larger = Scopes::with_capacity(needed),
             }
         }
     }
 
-    fn with_scopes<T>(&self, work: impl FnOnce(&mut Scopes) -> T) -> T {
-        // a child born while another thread holds the lock would find it locked for ever
-        fork::undisturbed(|| work(&mut self.scopes.lock().unwrap_or_else(PoisonError::into_inner)))
+    /// `None` in a child that ran no handlers, if a thread of its parent was here at the fork: it holds the lock for ever.
+    fn with_scopes<T>(&self, work: impl FnOnce(&mut Scopes) -> T) -> Option<T> {
+        // one at a time, and no other fork happens meanwhile
+        fork::undisturbed(|| match self.scopes.try_lock() {
+            Ok(mut scopes) => Some(work(&mut scopes)),
+            Err(TryLockError::Poisoned(scopes)) => Some(work(&mut scopes.into_inner())),
+            Err(TryLockError::WouldBlock) => None,
+        })
     }
 }
 
