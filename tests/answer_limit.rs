@@ -72,7 +72,7 @@ fn the_status_of_a_longer_error_is_what_counts() {
 
 /// Unpacked it would be far longer than the limit, which counts what there is after unpacking.
 #[test]
-fn a_packed_answer_is_not_asked_for_and_not_unpacked() {
+fn a_packed_answer_is_not_asked_for_and_not_unpacked_beyond_what_is_kept_of_an_answer() {
     let outcome = export(Answer::gzip_bomb(1 << 30));
     assert_eq!((outcome.ledger.total().delivered, outcome.ledger.lost()), (2, 0), "{}", outcome.ledger);
     for request in outcome.receiver.requests() {

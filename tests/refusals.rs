@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::Instant;
 
+use flate2::write::GzEncoder;
 use scene::{LONG, Problems, emit, emit_in_time, exporter, gathering, gathering_to, start};
 use standpipe::receiver::{Answer, Receiver};
 use standpipe::{Flushed, ProblemKind, Signal};
@@ -438,6 +439,37 @@ fn a_web_page_in_place_of_an_answer_is_refused_and_not_delivered() {
         );
         assert!(!problem.message.contains("Log in"), "{problem}");
     }
+}
+
+/// Some servers compress whatever they were asked in.
+#[test]
+fn a_compressed_answer_is_read_and_what_it_rejects_is_counted() {
+    let packed = |text: &str| {
+        let mut encoder = GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        encoder.write_all(text.as_bytes()).unwrap();
+        encoder.finish().unwrap()
+    };
+    let receiver = Receiver::start().unwrap();
+    let compressed = |answer: Answer, text: &str| {
+        answer
+            .header("content-encoding", "GZIP")
+            .header("content-type", "application/json")
+            .body(packed(text))
+    };
+    let rejects = "{\"partialSuccess\":{\"rejectedSpans\":2,\"errorMessage\":\"too old\"}}";
+    receiver.script([
+        compressed(Answer::ok(), rejects),
+        compressed(Answer::status(400), "{\"message\":\"not yours\"}"),
+    ]);
+    let problems = Problems::default();
+    let telemetry = problems.start(gathering(&receiver));
+    emit(&telemetry.tracer("shop"), 3);
+    assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+    emit(&telemetry.tracer("shop"), 1);
+    let total = telemetry.shutdown(LONG).total();
+    assert_eq!((total.delivered, total.rejected, total.dropped.refused), (1, 2, 1), "{total}");
+    let reported: Vec<String> = problems.told().into_iter().map(|problem| problem.message).collect();
+    assert!(reported[0].contains("too old") && reported[1].contains("not yours"), "{reported:?}");
 }
 
 /// Some collectors answer in JSON whatever they were asked in.

@@ -25,10 +25,9 @@ pub(super) fn compress(body: &[&[u8]], compressed: &mut Vec<u8>) {
 }
 
 /// Why there is nothing unpacked.
-#[cfg(feature = "grpc")]
 #[cfg_attr(
-    not(feature = "gzip"),
-    allow(dead_code, reason = "only what can be unpacked can be wrong or long")
+    not(all(feature = "grpc", feature = "gzip")),
+    allow(dead_code, reason = "which of them there are depends on the features")
 )]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fault {
@@ -40,7 +39,7 @@ pub(super) enum Fault {
 }
 
 /// Unpacks what holds at most `limit` bytes, and never more than one byte beyond it.
-#[cfg(all(feature = "grpc", feature = "gzip"))]
+#[cfg(feature = "gzip")]
 pub(super) fn decompress(compressed: &[u8], limit: usize) -> Result<Vec<u8>, Fault> {
     use std::io::Read;
 
@@ -53,7 +52,7 @@ pub(super) fn decompress(compressed: &[u8], limit: usize) -> Result<Vec<u8>, Fau
     read.map(|_| body).map_err(|_| Fault::Broken)
 }
 
-#[cfg(all(feature = "grpc", not(feature = "gzip")))]
+#[cfg(not(feature = "gzip"))]
 pub(super) fn decompress(_: &[u8], _: usize) -> Result<Vec<u8>, Fault> {
     Err(Fault::Unknown)
 }

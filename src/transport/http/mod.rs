@@ -366,9 +366,11 @@ fn judge(mut answer: Response<ureq::Body>, url: &str) -> Verdict {
 /// What an error's body says: a `google.rpc.Status`, or plain text.
 fn error_text(answer: &mut Response<ureq::Body>) -> String {
     let content_type = success::content_type(answer);
+    let is_packed = success::is_packed(answer);
     let mut body = Vec::new();
     // what was read before an error may still say why
     let _ = answer.body_mut().as_reader().take(ANSWER_BYTES).read_to_end(&mut body);
+    let body = success::unpacked(body, is_packed);
     if is_media_type(&content_type, PROTOBUF) {
         return read_status(&body).map(|status| status.message).unwrap_or_default();
     }

@@ -7,6 +7,7 @@ use ureq::http::{Response, header};
 use super::{ANSWER_BYTES, printable, status_text};
 use crate::transport::Verdict;
 use crate::transport::answer::{self, read_success};
+use crate::transport::gzip::decompress;
 
 /// An answer longer than this is none.
 const LONGEST_ANSWER: u64 = 4 << 20;
@@ -47,6 +48,7 @@ pub(super) fn judge(answer: &mut Response<ureq::Body>, url: &str) -> Verdict {
 /// Reads an answer to its end, so that the connection can be used again, but keeps little of it.
 pub(super) fn read(answer: &mut Response<ureq::Body>) -> Success {
     let content_type = content_type(answer);
+    let is_packed = is_packed(answer);
     let mut reader = answer.body_mut().as_reader();
     let mut body = Vec::new();
     let mut is_whole = (&mut reader).take(ANSWER_BYTES).read_to_end(&mut body).is_ok();
@@ -63,7 +65,19 @@ pub(super) fn read(answer: &mut Response<ureq::Body>) -> Success {
             return Success::TooLong;
         }
     }
-    Success::Read(read_success(&content_type, &body, is_whole))
+    Success::Read(read_success(&content_type, &unpacked(body, is_packed), is_whole))
+}
+
+/// Whether the server compressed its answer, although that was not asked for.
+pub(super) fn is_packed(answer: &Response<ureq::Body>) -> bool {
+    let encoding = answer.headers().get(header::CONTENT_ENCODING);
+    encoding.is_some_and(|encoding| encoding.as_bytes().eq_ignore_ascii_case(b"gzip"))
+}
+
+/// A body as the server meant it. One that cannot be unpacked, or holds more than is kept of an answer, stays as it is.
+pub(super) fn unpacked(body: Vec<u8>, is_packed: bool) -> Vec<u8> {
+    let unpacked = is_packed.then(|| decompress(&body, ANSWER_BYTES as usize).ok()).flatten();
+    unpacked.unwrap_or(body)
 }
 
 /// Empty if there is none.
