@@ -12,7 +12,7 @@ pub(super) struct Flush {
     done: Sender<()>,
     since: Instant,
     /// How much each delivery must have settled.
-    targets: [u64; Signal::COUNT],
+    pub(super) targets: [u64; Signal::COUNT],
     /// The number of the push before the one that it waits for.
     pub(super) waits_for_push_after: Option<u64>,
 }

@@ -50,7 +50,21 @@ impl Worker {
     pub(super) fn may_push(&self, at: usize, now: Instant) -> bool {
         let delivery = &self.deliveries[at];
         let is_free = self.state.stop_by.is_some() || delivery.is_idle() && !delivery.is_held(now);
-        self.is_of_metrics(at) && is_free && !self.state.push.is_collecting && self.push_is_due(now)
+        let is_due = self.is_of_metrics(at) && !self.state.push.is_collecting && self.push_is_due(now);
+        is_due && is_free && !self.records_go_first(at, now)
+    }
+
+    /// Whether a flush or a stop has records to send before it collects the metrics, which may be about them. Those of the
+    /// oldest flush, or one attempt of each signal in a stop: metrics do not wait for ever. Nor do they wait for what is
+    /// held back.
+    fn records_go_first(&self, at: usize, now: Instant) -> bool {
+        let flush = self.state.flushes.iter().find(|flush| flush.waits_for_push_after.is_some());
+        let is_wanted = |other: usize| match self.state.stop_by {
+            Some(_) => !self.deliveries[other].is_tried,
+            None => flush.is_some_and(|flush| self.deliveries[other].settled < flush.targets[other]),
+        };
+        let is_before = |other: usize| other != at && self.deliveries[other].is_due(now) && is_wanted(other);
+        (0..self.deliveries.len()).any(is_before)
     }
 
     /// When metrics are to be collected, unless they wait for those before them.

@@ -1,10 +1,12 @@
 //! The ledger as metrics.
 
+use std::time::Duration;
+
 use standpipe::receiver::{Answer, Receiver};
 use standpipe::{Application, Config, Flushed, Signal};
 
 use crate::points::{attributes, int, named, newest, numbers};
-use crate::scene::{FOR_EVER, LONG, emit, exporter, start, start_with};
+use crate::scene::{FOR_EVER, LONG, emit, exporter, gathering, start, start_with};
 
 #[test]
 fn the_ledger_is_exported_only_if_asked_for() {
@@ -88,4 +90,22 @@ fn the_program_observes_the_exporters_of_both_routes_and_tells_it_on_its_own() {
     };
     assert_eq!((of("otlp"), of("application/otlp")), (Some(1), Some(2)), "{exported:?}");
     assert!(theirs.metrics().is_empty());
+}
+
+/// However much of the worker's time the records have had before: the metrics say what became of them.
+#[test]
+fn a_flush_and_a_shutdown_collect_metrics_after_the_records_were_sent() {
+    let receiver = Receiver::start().unwrap();
+    receiver.script_for(Signal::Traces, [Answer::ok().delay(Duration::from_millis(200))]);
+    let config = Config::new().self_observation(true).exporter(gathering(&receiver).interval(FOR_EVER));
+    let telemetry = start_with(config);
+    let exported = || newest(&receiver, "otel.sdk.exporter.span.exported").iter().map(int).sum::<i64>();
+    emit(&telemetry.tracer("shop"), 1);
+    assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+    emit(&telemetry.tracer("shop"), 4);
+    assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+    assert_eq!(exported(), 5, "after a flush");
+    emit(&telemetry.tracer("shop"), 2);
+    telemetry.shutdown(LONG);
+    assert_eq!(exported(), 7, "after a shutdown");
 }
