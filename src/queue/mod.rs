@@ -185,8 +185,9 @@ impl Queue {
 
     #[cold]
     fn push_after_waiting(&self, shard: &Shard, scope: &Arc<Scope>, frame: &[u8], records: usize) {
-        // in a child that ran no handlers this is the parent's queue, and nothing will ever make room
-        if fork::notice() {
+        // in a child that ran no handlers this is the parent's queue, and nothing will ever make room; a caller that does not
+        // wait is spared the system call
+        if self.door.makes_wait() && fork::notice() {
             return;
         }
         let held_room = HOLDS_ROOM.get();
