@@ -52,13 +52,8 @@ impl Content {
         limit: usize,
         mut share: Share,
     ) -> Result<Self, Refusal> {
-        match coding {
-            Coding::Identity => Self::decode(signal, bytes, limit, share),
-            Coding::Gzip => {
-                let message = gunzip(bytes, limit, &mut share)?;
-                Self::decode(signal, &message, limit, share)
-            }
-        }
+        let message = unpack(coding, bytes, limit, &mut share)?;
+        Self::decode(signal, &message, limit, share)
     }
 
     /// The same for a message in JSON.
@@ -69,10 +64,7 @@ impl Content {
         limit: usize,
         mut share: Share,
     ) -> Result<Self, Refusal> {
-        let text = match coding {
-            Coding::Identity => Cow::Borrowed(bytes),
-            Coding::Gzip => Cow::Owned(gunzip(bytes, limit, &mut share)?),
-        };
+        let text = unpack(coding, bytes, limit, &mut share)?;
         let reserved = share.bytes();
         share.grow(json::most_bytes(text.len()))?;
         let message = json::to_protobuf(signal, &text)
@@ -92,6 +84,18 @@ impl Content {
             .map_err(|error| Refusal::undecodable(format!("cannot decode the body: {error}")))?;
         Ok(Self { signal, records, weight, share })
     }
+}
+
+fn unpack<'b>(
+    coding: Coding,
+    bytes: &'b [u8],
+    limit: usize,
+    share: &mut Share,
+) -> Result<Cow<'b, [u8]>, Refusal> {
+    Ok(match coding {
+        Coding::Identity => Cow::Borrowed(bytes),
+        Coding::Gzip => Cow::Owned(gunzip(bytes, limit, share)?),
+    })
 }
 
 /// Decompresses, counting while it does: a bomb is defused at `limit` bytes, or where `share` cannot grow.
