@@ -167,7 +167,7 @@ fn a_child_forked_in_the_middle_of_a_look_up_can_send() {
     while system::counts().1 == before {
         std::thread::yield_now();
     }
-    let delivered = system::in_a_fork(|| {
+    let delivered = process::in_a_fork(|| {
         system::answer();
         telemetry.tracer("shop").span("child").end();
         telemetry.shutdown(PATIENCE).total().delivered == 1
@@ -250,7 +250,7 @@ fn a_child_forked_in_the_middle_of_the_first_request_can_send() {
         assert!(begun.elapsed() < PATIENCE, "ureq's static is another: this test proves nothing");
         std::thread::yield_now();
     }
-    let delivered = system::in_a_fork(|| {
+    let delivered = process::in_a_fork(|| {
         IS_FORKED.store(true, Ordering::SeqCst);
         telemetry.tracer("shop").span("child").end();
         telemetry.shutdown(PATIENCE / 2).total().delivered == 1

@@ -13,6 +13,8 @@ const TASK: &str = "STANDPIPE_TEST_TASK";
 const REPORT: &str = "report> ";
 /// No child of any test may live longer.
 const LONGEST_LIFE: Duration = Duration::from_secs(60);
+/// A forked child that hangs is ended by the system after this many seconds.
+const LONGEST_LIFE_OF_FORK: u32 = 20;
 
 /// What this process was started for; `None` if it is not a child.
 pub(crate) fn task() -> Option<String> {
@@ -45,6 +47,26 @@ pub(crate) fn run(name: &str, task: &str) -> Vec<String> {
 /// The same with these environment variables, and none else that a configuration asks.
 pub(crate) fn run_with(name: &str, task: &str, variables: &[(&str, &str)]) -> Vec<String> {
     Child::start_with(name, task, variables).finish()
+}
+
+/// Runs `work` in a forked child and says whether all was good there.
+#[cfg(unix)]
+#[allow(unsafe_code, reason = "std does not fork")]
+pub(crate) fn in_a_fork(work: impl FnOnce() -> bool) -> bool {
+    // SAFETY: this process has no threads but the library's own, whose conduct in a child is the very question.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        // SAFETY: only sets a timer whose signal ends this process.
+        unsafe { libc::alarm(LONGEST_LIFE_OF_FORK) };
+        let good = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).unwrap_or(false);
+        // SAFETY: ends this process at once.
+        unsafe { libc::_exit(if good { 0 } else { 1 }) }
+    }
+    assert!(child > 0, "cannot fork: {}", std::io::Error::last_os_error());
+    let mut status = 0;
+    // SAFETY: the child is ours and has not been waited for; `status` outlives the call. The child's alarm bounds it.
+    let reaped = unsafe { libc::waitpid(child, &mut status, 0) };
+    reaped == child && libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0
 }
 
 /// A running child; killed when it is dropped.

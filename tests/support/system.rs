@@ -19,8 +19,6 @@ static LOOK_UPS: AtomicUsize = AtomicUsize::new(0);
 static IS_ANSWERED: AtomicBool = AtomicBool::new(false);
 /// Longer than any test waits.
 const LONG: Duration = Duration::from_secs(50);
-/// After so many seconds a forked child that hangs is ended by the system.
-const LONGEST_LIFE: u32 = 20;
 
 /// A name whose look-up hangs until [`answer`].
 pub(crate) const SLOW: &str = "slow.test";
@@ -33,24 +31,6 @@ pub(crate) fn counts() -> (usize, usize) {
 /// Lets the look-ups of [`SLOW`] come to their answer.
 pub(crate) fn answer() {
     IS_ANSWERED.store(true, Ordering::SeqCst);
-}
-
-/// Runs `work` in a forked child and says whether all was good there.
-pub(crate) fn in_a_fork(work: impl FnOnce() -> bool) -> bool {
-    // SAFETY: this process has no threads but the library's own, whose conduct in a child is the very question.
-    let child = unsafe { libc::fork() };
-    if child == 0 {
-        // SAFETY: only sets a timer whose signal ends this process.
-        unsafe { libc::alarm(LONGEST_LIFE) };
-        let good = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).unwrap_or(false);
-        // SAFETY: ends this process at once.
-        unsafe { libc::_exit(if good { 0 } else { 1 }) }
-    }
-    assert!(child > 0, "cannot fork: {}", std::io::Error::last_os_error());
-    let mut status = 0;
-    // SAFETY: the child is ours and has not been waited for; `status` outlives the call. The child's alarm bounds it.
-    let reaped = unsafe { libc::waitpid(child, &mut status, 0) };
-    reaped == child && libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0
 }
 
 type Create = unsafe extern "C" fn(
