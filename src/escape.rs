@@ -1,5 +1,5 @@
-//! Pure: texts from elsewhere made fit to be shown. Nothing in them can move a cursor, end a line, or hide or reorder what
-//! stands around it.
+//! Pure: texts from elsewhere made fit to be shown. Nothing in them can move a cursor, end a line, or hide or reorder the
+//! text beside it.
 //!
 //! The library and the command both have this file: the command shows what the library did not write, too.
 

@@ -24,7 +24,7 @@ const FRAME_BYTES: usize = 16;
 /// A metric with more than this is framed in parts, so that a collector that finds a request too large can be sent less.
 const MOST_METRIC_BYTES: usize = 64 << 10;
 
-/// A thread that has not begun to run for so long will never do so.
+/// A thread that has not begun to run in this time will never do so.
 const LONGEST_START: Duration = Duration::from_secs(5);
 
 /// Everything that is needed to start an exporter, in this process or in a forked child.

@@ -238,7 +238,7 @@ impl Worker {
 
     fn listen_idly(&self, now: Instant) -> Call {
         let call = self.listen(now + IDLE);
-        // a bell may ring late, for a record that is sent already: whoever hears it must ask for the next one
+        // a bell may ring late, for a record that is sent already: the worker that hears it must ask for the next one
         if !matches!(call, Call::TimeIsUp) {
             return call;
         }

@@ -78,7 +78,7 @@ impl Config {
     /// regular files, or to what a shell hands over as `/dev/fd/…` or `/dev/stdin`, of 1 MiB each and 16 MiB together
     /// at most. At most 256 tracers are started.
     ///
-    /// [`findings`](Self::findings) tells what was noticed without being an error, such as an unknown key, or that there
+    /// [`findings`](Self::findings) lists what was noticed without being an error, such as an unknown key, or that there
     /// is none of these sections.
     ///
     /// # Errors

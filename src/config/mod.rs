@@ -227,7 +227,7 @@ impl Config {
         self
     }
 
-    /// Is told of trouble at run time, once per kind, signal and period; the library itself never prints.
+    /// Is called with trouble at run time, once per kind, signal and period; the library itself never prints.
     ///
     /// It is called on the exporter's own thread, so it should return soon. The last one set counts.
     ///

@@ -17,7 +17,7 @@ const SEARCHED: usize = 4 << 10;
 /// Shorter names are hardly tokens.
 const SHORTEST_TOKEN: usize = 24;
 
-/// A path as it would be written in a file, with endless parts cut, and without those that are nobody's key.
+/// A path as it would be written in a file, with endless parts cut, and without those that are no known key.
 pub(super) fn dotted(path: &[&str]) -> String {
     let shown = |part: &&str| match is_pem(part) || is_token(part) {
         true => MASK.to_owned(),

@@ -43,7 +43,7 @@ pub(crate) enum Taken {
     Yes,
     /// The same, and nothing more is wanted.
     Enough,
-    /// There is no room for it: what was taken for it is put back, and the next collection tells it.
+    /// There is no room for it: what was taken for it is put back, and the next collection has it.
     NoRoom,
 }
 

@@ -94,7 +94,7 @@ pub(super) struct Observable {
     told: PerProcess<Box<[Mutex<Told>]>>,
 }
 
-/// What an exporter was told before, and what it is to be told.
+/// What an exporter was given before, and what it is to be given.
 #[derive(Debug)]
 struct Told {
     since: u64,
@@ -104,7 +104,7 @@ struct Told {
     due: Vec<Due>,
 }
 
-/// What was observed under one set of attributes and is to be told.
+/// What was observed under one set of attributes and is to be exported.
 #[derive(Debug, Clone)]
 pub(super) struct Due {
     pub(super) attributes: AttributeSet,
@@ -113,7 +113,7 @@ pub(super) struct Due {
 }
 
 impl Told {
-    /// Adds how far the values went to what is due, in at most so many sets of attributes.
+    /// Adds how far the values went to what is due, in at most `limit` sets of attributes.
     fn owe(&mut self, noted: impl Iterator<Item = (AttributeSet, Number)>, period: Period, limit: usize) {
         let known = |(index, due): (usize, &Due)| (due.attributes.clone(), index);
         let mut known: HashMap<_, _> = self.due.iter().enumerate().map(known).collect();
@@ -148,8 +148,8 @@ impl Observable {
         Self { description, scope, callback, told: PerProcess::new(nothing_told(ground)) }
     }
 
-    /// Asks the callback, unless it is `Ask::NoMore`, and hands over what the exporter with this number is to be told.
-    /// `tell` says how many of them, counted from the first, have found their place; the others are told next time.
+    /// Asks the callback, unless it is `Ask::NoMore`, and hands over what the exporter with this number is to be given.
+    /// `tell` says how many of them, counted from the first, have found their place; the others are exported next time.
     ///
     /// # Errors
     /// What the callback panicked with; what it had observed before is told all the same.

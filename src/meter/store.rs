@@ -25,7 +25,7 @@ enum Kept {
     UntilTold(RwLock<Table>),
 }
 
-/// What a collection has read of a series. Of a series that is told once it was taken, and is put back unless it is
+/// What a collection has read of a series. Of a series that is exported once it was taken, and is put back unless it is
 /// [`settled`](Self::settle).
 #[derive(Debug)]
 pub(super) struct Held {
@@ -55,7 +55,7 @@ impl Held {
         }
     }
 
-    /// Says that what was read has found its place: it is told exactly once.
+    /// Says that what was read has found its place: it is exported exactly once.
     pub(super) fn settle(mut self) {
         self.release();
     }
@@ -73,7 +73,7 @@ impl Drop for Held {
             self.series.cell.put_back(&self.reading);
             self.series.set_owed_since(Some(self.period.start));
         }
-        // last: an empty series that nobody is bound to may be forgotten
+        // last: an empty series that no handle is bound to may be forgotten
         self.release();
     }
 }
@@ -124,8 +124,8 @@ impl Store {
         }
     }
 
-    /// Hands over everything that is to be told at `now`, series by series, while `tell` says so. What it does not
-    /// settle, and what it has not seen, is told by the next collection.
+    /// Hands over everything that is to be exported at `now`, series by series, while `tell` says so. What it does not
+    /// settle, and what it has not seen, is left to the next collection.
     pub(super) fn collect(&self, now: u64, mut tell: impl FnMut(Held) -> bool) {
         let start = *self.since.lock().unwrap_or_else(PoisonError::into_inner);
         // a clock that was set back must not make a period that ends before it begins

@@ -110,7 +110,7 @@ impl Door {
         closed: impl Fn() -> bool,
     ) -> Option<T> {
         loop {
-            // asked while in line: whoever makes room from now on, or leaves the head, calls this seat
+            // asked while in line: the worker that makes room from now on, or the caller that leaves the head, calls this seat
             let entered = if self.is_head(place) { enter() } else { None };
             if entered.is_some() || closed() {
                 return entered;

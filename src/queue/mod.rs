@@ -167,7 +167,7 @@ impl Queue {
             let left_over = open.keep_room(raised.ahead);
             self.level.fall(left_over.records, left_over.bytes);
         }
-        // not before it has fallen: whoever expects no room here does not wait for the lock
+        // not before it has fallen: a reader that expects no room here does not wait for the lock
         shard.note_room(&open);
         if raised.is_some() {
             open.append(scope, frame, records, &mut supplies, self);
@@ -212,7 +212,7 @@ impl Queue {
         self.float.lift(raised);
     }
 
-    /// The locked shard, with a place in it for a record of so many bytes. Without the lock, while supplies are got.
+    /// The locked shard, with a place in it for a record of `bytes` bytes. Without the lock, while supplies are got.
     fn with_place<'s>(
         &self,
         shard: &'s Shard,

@@ -39,7 +39,7 @@ impl Supplies {
         }
     }
 
-    /// Gets what is lacking for a record of so many bytes. No lock may be held.
+    /// Gets what is lacking for a record of `bytes` bytes. No lock may be held.
     pub(super) fn get(&mut self, lack: Lack, signal: Signal, bytes: usize, queue: &Queue) {
         match lack {
             Lack::Chunk => {

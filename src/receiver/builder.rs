@@ -131,7 +131,7 @@ impl Builder {
         self
     }
 
-    /// Shows every request that is refused by itself, before it is answered: what a client got wrong, and what it is told.
+    /// Shows every request that is refused by itself, before it is answered: what a client got wrong, and what it is answered.
     ///
     /// It is called as [`Builder::on_batch`] is. Answers that were ordered ([`Receiver::script`]) are no refusals.
     ///

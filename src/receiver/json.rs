@@ -32,7 +32,7 @@ pub(super) fn most_bytes(text: usize) -> usize {
     text.saturating_mul(4)
 }
 
-/// A message that nothing stands around.
+/// A message without framing.
 struct Request<'a> {
     message: &'static Message,
     out: &'a mut Vec<u8>,

@@ -153,7 +153,7 @@ fn ask(
     Ok(())
 }
 
-/// Prints lines. A reader who has left early is told nothing more, but the exit code stays that of what was found.
+/// Prints lines. A reader who has left early is shown nothing more, but the exit code stays that of what was found.
 fn show(lines: &[impl AsRef<str>]) -> Result<(), Failure> {
     match print(lines) {
         Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),

@@ -63,7 +63,7 @@ pub(crate) fn run(addresses: Addresses, layout: Layout, look: &Look) -> Result<E
     let refusals = Arc::new(Mutex::new(Refusals::default()));
     let receiver = listen(addresses, outbox.clone(), refusals.clone())?;
     let endpoints = Endpoints { http: receiver.endpoint(), grpc: receiver.grpc_endpoint() };
-    // fails only when the printer has ended, which is told
+    // fails only when the printer has ended, which is reported
     let _ = greet.send(Greeting { lines: greeting(&receiver, look), endpoints });
 
     match ends.recv() {

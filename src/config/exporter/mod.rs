@@ -305,7 +305,7 @@ impl Exporter {
         self.set_in_code(Key::Proxy)
     }
 
-    /// Drops and counts a batch that could not be delivered for so long; 5 minutes unless set. During a shutdown its
+    /// Drops and counts a batch that could not be delivered in this time; 5 minutes unless set. During a shutdown its
     /// budget counts instead.
     #[must_use]
     pub fn give_up_after(mut self, longest: Duration) -> Self {

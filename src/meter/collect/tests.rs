@@ -22,7 +22,7 @@ enum Step {
     Measure { series: i64, value: u8 },
     /// Lets the callback see a counter that has risen, was started anew or is gone.
     Observe { series: i64, value: Option<u8> },
-    /// Collects parts of so many points, with room for so many parts.
+    /// Collects parts of `points` points each, with room for `room` parts.
     Collect { points: u64, room: usize },
 }
 

@@ -23,7 +23,7 @@ fn counter(
     (Observable::new(description, scope, &ground, callback), ground)
 }
 
-/// What an exporter of deltas is told next, if there is room for `room` of it.
+/// What an exporter of deltas is given next, if there is room for `room` of it.
 fn told_with_room(room: usize, (observable, ground): &(Observable, Ground)) -> Vec<Due> {
     let mut told = Vec::new();
     let tell = |due: &[Due]| {
@@ -35,7 +35,7 @@ fn told_with_room(room: usize, (observable, ground): &(Observable, Ground)) -> V
     told
 }
 
-/// What it is told if there is room for all.
+/// What it is given if there is room for all.
 fn told_next(counter: &(Observable, Ground)) -> Vec<(AttributeSet, Number)> {
     told_with_room(usize::MAX, counter).into_iter().map(|due| (due.attributes, due.number)).collect()
 }

@@ -17,7 +17,7 @@ fn int(held: &Held) -> i64 {
     }
 }
 
-/// What a collection at this time tells and settles: sums with the beginning of their periods.
+/// What a collection at this time exports and settles: sums with the beginning of their periods.
 fn settled(store: &Store, now: u64) -> Vec<(i64, u64)> {
     let mut told = Vec::new();
     store.collect(now, |held| {

@@ -139,7 +139,7 @@ fn a_line_that_grows_keeps_its_order() {
     for (number, place) in places.iter().enumerate() {
         assert!(door.is_head(place), "{number} is not at the head");
         door.leave(place, 1);
-        // whoever comes last does not push in
+        // the caller that comes last does not push in
         let late = door.line_up(1);
         assert!(number == 99 || !door.is_head(&late), "it is not its turn");
         door.leave(&late, 1);

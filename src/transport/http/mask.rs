@@ -16,7 +16,7 @@ const METHOD: &[u8] = b"POST ";
 /// Headers of an answer that ureq and we go by, and that no secret is repeated in.
 const PROTOCOL: [&str; 6] =
     ["content-length", "transfer-encoding", "connection", "content-encoding", "retry-after", "date"];
-/// Content types that are told apart.
+/// Content types that are distinguished.
 const TYPES: [&str; 4] = ["application/x-protobuf", "application/json", "text/plain", "text/html"];
 /// More than a proxy usually needs.
 const ROOM_TO_GROW: usize = 256;
