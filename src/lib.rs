@@ -78,7 +78,6 @@ pub mod bridge;
 mod config;
 mod context;
 mod escape;
-mod fork;
 mod logger;
 mod meter;
 mod outlet;
@@ -87,6 +86,7 @@ mod pool;
 #[cfg(feature = "probe")]
 pub mod probe;
 mod problem;
+mod process;
 mod queue;
 #[cfg(feature = "receiver")]
 pub mod receiver;
@@ -95,7 +95,6 @@ mod retry;
 mod route;
 mod sample;
 mod self_observation;
-mod spawn;
 mod stats;
 mod telemetry;
 mod throttle;

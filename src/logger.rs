@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use crate::context::{self, SpanContext, Suppression, unix_nanos};
-use crate::fork;
 use crate::outlet::Outlet;
 use crate::pool::Pool;
+use crate::process;
 use crate::record::{LogEnd, LogRecord, Scope, Severity, Signal, SpanRef, Value};
 use crate::stats::Refusal;
 
@@ -264,7 +264,7 @@ impl OpenLog {
         });
         open.severity = severity;
         (open.time, open.span) = (None, Of::Thread);
-        open.generation = fork::generation();
+        open.generation = process::generation();
         open.record.begin(body, source.outlet.log_limits(), largest);
         Some(open)
     }
@@ -272,7 +272,7 @@ impl OpenLog {
     #[inline(never)]
     fn emit(mut self: Box<Self>, source: &Source) {
         // a record that was begun before a fork is the parent's to send
-        if self.generation == fork::generation() {
+        if self.generation == process::generation() {
             let end = self.end();
             match self.record.finish(self.severity, &end) {
                 Some(record) => source.outlet.push_log(&source.scope, self.severity, record),

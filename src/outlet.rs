@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::Receiver;
 
 use crate::context::{self, Owner, Suppression};
-use crate::fork;
 use crate::pipeline::{Blueprint, Intake, Pipeline, Prepared};
+use crate::process;
 use crate::record::{LogLimits, Scope, Severity, Signal, SpanLimits};
 use crate::sample::Sampler;
 use crate::stats::{ExporterLedger, Ledger, Refusal};
@@ -79,9 +79,9 @@ impl Outlet {
     /// # Errors
     /// When a thread could not be started; none is left running then.
     pub(crate) fn start(plan: Arc<Plan>) -> io::Result<Self> {
-        fork::watch();
+        process::watch();
         let prepared = plan.prepare();
-        fork::undisturbed(|| {
+        process::undisturbed(|| {
             let pipelines = prepared.into_iter().map(Pipeline::start).collect::<io::Result<Vec<_>>>()?;
             Ok(Self::with(Arc::clone(&plan), pipelines, Arc::default()))
         })
@@ -97,7 +97,7 @@ impl Outlet {
             largest_record: Signal::ALL.map(largest_of),
             least_severity: least_severities.min().unwrap_or(u8::MAX),
             plan,
-            generation: fork::generation(),
+            generation: process::generation(),
             pipelines: ManuallyDrop::new(pipelines),
             heir: OnceLock::new(),
             stopped,
@@ -207,12 +207,12 @@ impl Outlet {
 
     /// The exporters of this process; in a child that has sent nothing yet, none.
     pub(crate) fn running(&self) -> &[Pipeline] {
-        fork::notice();
+        process::notice();
         self.running_here()
     }
 
     fn running_here(&self) -> &[Pipeline] {
-        if self.generation == fork::generation() {
+        if self.generation == process::generation() {
             return &self.pipelines;
         }
         self.heir.get().map_or(&[], |heir| heir.running_here())
@@ -226,9 +226,9 @@ impl Outlet {
     /// Takes no more records and lets the workers send what they have until the deadline; false if that was begun
     /// before.
     fn start_stop(&self, deadline: Instant) -> bool {
-        fork::notice();
+        process::notice();
         // a child's exporters are started before it or not at all
-        let is_first = !fork::undisturbed(|| self.stopped.swap(true, Ordering::SeqCst));
+        let is_first = !process::undisturbed(|| self.stopped.swap(true, Ordering::SeqCst));
         if is_first {
             self.running().iter().for_each(|pipeline| pipeline.start_stop(deadline));
         }
@@ -237,7 +237,7 @@ impl Outlet {
 
     #[inline]
     fn here(&self) -> &Outlet {
-        if self.generation == fork::generation() { self } else { self.heir() }
+        if self.generation == process::generation() { self } else { self.heir() }
     }
 
     #[cold]
@@ -271,7 +271,7 @@ impl Outlet {
             })
         };
         // what the program's allocator records of it would need what is being made
-        context::quietly(|| fork::undisturbed(make))
+        context::quietly(|| process::undisturbed(make))
     }
 
     fn is_stopped(&self) -> bool {
@@ -364,7 +364,7 @@ pub(crate) fn deadline(budget: Duration) -> Instant {
 
 impl Drop for Outlet {
     fn drop(&mut self) {
-        if self.generation == fork::generation() {
+        if self.generation == process::generation() {
             drop(std::mem::take(&mut *self.pipelines));
         }
     }

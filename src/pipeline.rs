@@ -11,9 +11,9 @@ use crate::config::{BatchSettings, Level, PaceSettings, QueueSettings, RetrySett
 use crate::context::{self, Owner};
 use crate::meter::Reader;
 use crate::problem::{Hook, Teller};
+use crate::process::thread::spawn;
 use crate::queue::{Queue, Start};
 use crate::record::{FrameLimits, Scope, Severity, Signal};
-use crate::spawn::spawn;
 use crate::stats::{Books, ExporterLedger, Refusal};
 use crate::throttle::Throttle;
 use crate::transport::{Opener, Transport};

@@ -6,10 +6,10 @@ use std::mem;
 use std::sync::{Arc, Mutex, TryLockError};
 use std::time::Duration;
 
-use crate::fork;
 use crate::logger::Logger;
 use crate::meter::{Meter, Registry};
 use crate::outlet::{self, Flushed, Outlet, Plan};
+use crate::process;
 use crate::record::{Scope, Signal};
 use crate::tracer::Tracer;
 
@@ -127,7 +127,7 @@ impl Route {
     /// `None` in a child that ran no handlers, if a thread of its parent was here at the fork: it holds the lock for ever.
     fn with_scopes<T>(&self, work: impl FnOnce(&mut Scopes) -> T) -> Option<T> {
         // one at a time, and no other fork happens meanwhile
-        fork::undisturbed(|| match self.scopes.try_lock() {
+        process::undisturbed(|| match self.scopes.try_lock() {
             Ok(mut scopes) => Some(work(&mut scopes)),
             Err(TryLockError::Poisoned(scopes)) => Some(work(&mut scopes.into_inner())),
             Err(TryLockError::WouldBlock) => None,

@@ -7,7 +7,7 @@ use std::time::SystemTime;
 
 use crate::config::PushSettings;
 use crate::context::unix_nanos;
-use crate::fork;
+use crate::process;
 use crate::record::random;
 
 /// Different problems that are told; whoever has more than these makes them up at run time.
@@ -54,7 +54,7 @@ impl Ground {
 
     #[cold]
     pub(super) fn complain(&self, what: String) {
-        fork::undisturbed(|| self.complain_undisturbed(what));
+        process::undisturbed(|| self.complain_undisturbed(what));
     }
 
     /// The same where no fork can happen already.
@@ -66,7 +66,7 @@ impl Ground {
     }
 
     pub(super) fn take_complaints(&self) -> Vec<String> {
-        fork::undisturbed(|| {
+        process::undisturbed(|| {
             std::mem::take(&mut self.complaints.lock().unwrap_or_else(PoisonError::into_inner).waiting)
         })
     }

@@ -14,7 +14,7 @@ use super::cell::Cell;
 use super::instrument::Instrument;
 use super::number::{Measure, is_negative};
 use super::series::Series;
-use crate::fork;
+use crate::process;
 use crate::record::Number;
 
 /// A sum that only rises: requests, bytes, orders. From [`Meter::counter`](crate::Meter::counter).
@@ -171,7 +171,7 @@ impl<N: Measure> Handle<N> {
     fn bind(&self, attributes: impl Attributes) -> Bound<N> {
         attributes.with(|pairs| Bound {
             series: self.instrument.bind(pairs),
-            generation: fork::generation(),
+            generation: process::generation(),
             handle: Handle { instrument: Arc::clone(&self.instrument), measure: PhantomData },
         })
     }
@@ -193,7 +193,7 @@ struct Bound<N> {
 impl<N> Bound<N> {
     #[inline]
     fn on_cells(&self, update: impl Fn(&Cell)) {
-        if self.generation != fork::generation() {
+        if self.generation != process::generation() {
             return self.on_cells_of_child(update);
         }
         for series in &self.series {

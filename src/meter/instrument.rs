@@ -10,7 +10,7 @@ use super::series::Series;
 use super::store::Store;
 use crate::aggregate::DEFAULT_BOUNDS;
 use crate::config::{Histograms, PushSettings, Temporality};
-use crate::fork::PerProcess;
+use crate::process::PerProcess;
 use crate::record::{AttributeSet, MetricHead, Scope, Shape, Stretch};
 
 /// What an instrument is.

@@ -12,7 +12,7 @@ use super::instrument::{Description, Kind};
 use super::number::{Measure, difference, is_negative, sum};
 use super::series::overflow;
 use crate::context;
-use crate::fork::PerProcess;
+use crate::process::PerProcess;
 use crate::record::{AttributeSet, Number, Period, Scope, Stretch};
 
 /// Takes what a callback observes. Given to the callbacks of [`InstrumentBuilder::observe_gauge`] and its like.

@@ -8,7 +8,7 @@ use super::ground::Ground;
 use super::instrument::{Description, Instrument};
 use super::observe::Observable;
 use crate::config::PushSettings;
-use crate::fork;
+use crate::process;
 use crate::record::Scope;
 
 /// More instruments than this are made up at run time; they measure nothing.
@@ -74,7 +74,7 @@ impl Registry {
         if self.ground.pushes.is_empty() {
             return fresh();
         }
-        fork::undisturbed(|| {
+        process::undisturbed(|| {
             let mut book = self.book();
             let identity = identity(scope, &description.name);
             for known in book.namesakes(&identity) {
@@ -96,14 +96,14 @@ impl Registry {
         if self.ground.pushes.is_empty() {
             return;
         }
-        fork::undisturbed(|| {
+        process::undisturbed(|| {
             let identity = identity(&observable.scope, &observable.description.name);
             self.enter(&mut self.book(), identity, Entry::Observed(observable));
         });
     }
 
     pub(super) fn forget(&self, observable: &Arc<Observable>) {
-        fork::undisturbed(|| {
+        process::undisturbed(|| {
             let mut book = self.book();
             let is_it =
                 |entry: &Entry| matches!(entry, Entry::Observed(known) if Arc::ptr_eq(known, observable));
@@ -137,7 +137,7 @@ impl Registry {
 
     /// All instruments as they are now.
     pub(super) fn entries(&self) -> Vec<Entry> {
-        fork::undisturbed(|| self.book().entries.clone())
+        process::undisturbed(|| self.book().entries.clone())
     }
 
     fn book(&self) -> MutexGuard<'_, Book> {

@@ -30,8 +30,8 @@ use self::stages::Stages;
 use self::way::Way;
 use self::words::Words;
 use crate::config::{Exporter, Transport};
+use crate::process::thread::spawn_scoped;
 use crate::record::Signal;
-use crate::spawn::spawn_scoped;
 use crate::transport::{GrpcPlan, HttpPlan};
 
 /// More patience than anyone has, for a budget that no clock can hold.

@@ -18,7 +18,7 @@ use std::sync::{Arc, MutexGuard, OnceLock};
 use crossbeam_channel::{Receiver, Sender, bounded};
 
 use crate::config::QueueSettings;
-use crate::fork;
+use crate::process;
 use crate::record::{Chunk, Scope, Signal};
 use crate::stats::{Books, Refusal};
 use door::Door;
@@ -187,7 +187,7 @@ impl Queue {
     fn push_after_waiting(&self, shard: &Shard, scope: &Arc<Scope>, frame: &[u8], records: usize) {
         // in a child that ran no handlers this is the parent's queue, and nothing will ever make room; a caller that does not
         // wait is spared the system call
-        if self.door.makes_wait() && fork::notice() {
+        if self.door.makes_wait() && process::notice() {
             return;
         }
         let held_room = HOLDS_ROOM.get();

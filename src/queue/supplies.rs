@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use super::Queue;
-use crate::fork;
+use crate::process;
 use crate::record::{Chunk, Run, Scope, Signal};
 
 /// Storage in the hands of a caller; mostly none.
@@ -44,7 +44,7 @@ impl Supplies {
         match lack {
             Lack::Chunk => {
                 // in a child that ran no handlers this is the parent's queue; what comes next goes to the child's own
-                fork::notice();
+                process::notice();
                 let mut chunk = queue.fresh_chunk(signal);
                 chunk.reserve(bytes);
                 self.chunk = Some(chunk);

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::Source;
 use super::detached::Belongings;
 use crate::context::Clock;
-use crate::fork;
 use crate::pool::Pool;
+use crate::process;
 use crate::record::{SpanHead, SpanRecord};
 use crate::stats::Refusal;
 
@@ -36,7 +36,7 @@ impl OpenSpan {
             other => Self::for_source(other, source, clock),
         };
         open.clock = clock;
-        open.generation = fork::generation();
+        open.generation = process::generation();
         open.record.begin(head);
         open
     }
@@ -74,7 +74,7 @@ impl OpenSpan {
     #[inline(always)]
     fn send(mut self: Box<Self>, end: u64) {
         // a span that was open across a fork is the parent's to send
-        if self.generation == fork::generation() {
+        if self.generation == process::generation() {
             match self.record.finish(end) {
                 Some(record) => self.source.outlet.push_span(&self.source.scope, record),
                 None => self.source.outlet.turn_away_span(Refusal::TooLarge),

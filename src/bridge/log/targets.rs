@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::OnceLock;
 
-use crate::fork;
 use crate::logger::Logger;
+use crate::process;
 use crate::route::Route;
 
 /// More targets than most programs have modules.
@@ -50,7 +50,7 @@ impl Targets {
         // made before, and dropped after: the program's allocator may log, too
         let mut fresh = Some((Box::from(target), logger.clone()));
         // a child born in the middle of it would wait for ever for the one who fills the place
-        fork::undisturbed(|| {
+        process::undisturbed(|| {
             if place.get().is_none() {
                 fresh = fresh.take().and_then(|fresh| place.set(fresh).err());
             }

@@ -7,7 +7,7 @@ use opentelemetry::InstrumentationScope;
 use opentelemetry_sdk::Resource;
 
 use super::value::with_value;
-use crate::fork::PerProcess;
+use crate::process::PerProcess;
 use crate::record::{self, ForeignResource, ForeignScope, Scope, Signal};
 
 /// Scopes beyond this many are not remembered: their names are made up at run time.

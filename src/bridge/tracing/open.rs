@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use tracing::Id;
 
 use crate::context::{self, SpanContext};
-use crate::fork::PerProcess;
+use crate::process::PerProcess;
 use crate::tracer::DetachedSpan;
 
 /// More threads than this hardly ever look for spans at once; a power of two.

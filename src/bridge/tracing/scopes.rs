@@ -6,8 +6,8 @@ use std::sync::{PoisonError, RwLock};
 
 use tracing::Metadata;
 
-use crate::fork::PerProcess;
 use crate::logger::Logger;
+use crate::process::PerProcess;
 use crate::route::Route;
 use crate::tracer::Tracer;
 

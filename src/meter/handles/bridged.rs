@@ -1,8 +1,8 @@
 //! What only the instruments of the `metrics` crate can do.
 
 use super::{BoundGauge, BoundHistogram, Counter, Gauge, Handle, Histogram};
-use crate::fork;
 use crate::meter::instrument::Words;
+use crate::process;
 
 impl BoundGauge<f64> {
     /// Moves the value, which is zero at first; exact, however many threads do it.
@@ -40,6 +40,6 @@ described! { Counter Gauge Histogram }
 impl<N> Handle<N> {
     fn describe(&self, unit: &str, description: &str) {
         let words = Words { unit: unit.to_owned(), description: description.to_owned() };
-        fork::undisturbed(|| _ = self.instrument.late_words.set(words));
+        process::undisturbed(|| _ = self.instrument.late_words.set(words));
     }
 }

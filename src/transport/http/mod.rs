@@ -41,7 +41,7 @@ use super::lookup::Lookup;
 use super::tls::Handshakes;
 use super::{Payload, Transport, Verdict, proxy, retry_after};
 use crate::config::{self, Compression, HttpSettings, Secret};
-use crate::fork::first_use;
+use crate::process::first_use;
 use crate::record::Signal;
 
 const PROTOBUF: &str = "application/x-protobuf";

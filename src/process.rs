@@ -5,6 +5,7 @@
 //! owns a thread or a socket remembers the generation it was made in and is made anew in a later one.
 
 pub(crate) mod first_use;
+pub(crate) mod thread;
 
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
