@@ -72,14 +72,13 @@
 //! | `receiver` | no | the module `receiver`: an OTLP receiver to test against |
 //! | `cli` | no | the `standpipe` command |
 
-mod aggregate;
 mod batch;
 pub mod bridge;
 mod config;
 mod context;
 mod escape;
-mod logger;
-mod meter;
+mod logs;
+mod metrics;
 mod outlet;
 mod pipeline;
 mod pool;
@@ -98,20 +97,20 @@ mod self_observation;
 mod stats;
 mod telemetry;
 mod throttle;
-mod tracer;
+mod trace;
 mod transport;
 mod worker;
 
+pub use self::metrics::{
+    Attributes, BoundCounter, BoundGauge, BoundHistogram, BoundUpDownCounter, Counter, Gauge, Histogram,
+    InstrumentBuilder, Measure, Meter, Observation, Observer, UpDownCounter,
+};
 pub use config::{
     Application, Compression, Config, ConfigError, Exporter, Finding, FindingSeverity, Histograms, Location,
     Proxy, RouteName, Setting, Source, Summary, Temporality, Transport, WhenFull,
 };
 pub use context::{ContextGuard, ParseContextError, SpanContext};
-pub use logger::{Log, Logger};
-pub use meter::{
-    Attributes, BoundCounter, BoundGauge, BoundHistogram, BoundUpDownCounter, Counter, Gauge, Histogram,
-    InstrumentBuilder, Measure, Meter, Observation, Observer, UpDownCounter,
-};
+pub use logs::{Log, Logger};
 pub use outlet::Flushed;
 pub use problem::{Problem, ProblemKind};
 pub use record::{
@@ -121,7 +120,7 @@ pub use route::Route;
 pub use sample::Sampler;
 pub use stats::{Counts, Dropped, ExporterLedger, Ledger, TurnedAway};
 pub use telemetry::Telemetry;
-pub use tracer::{DetachedSpan, Span, SpanBuilder, SpanPart, Tracer};
+pub use trace::{DetachedSpan, Span, SpanBuilder, SpanPart, Tracer};
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

@@ -9,7 +9,7 @@ use crossbeam_channel::{Receiver, Sender, TryRecvError, bounded, unbounded};
 
 use crate::config::{BatchSettings, Level, PaceSettings, QueueSettings, RetrySettings, Signals};
 use crate::context::{self, Owner};
-use crate::meter::Reader;
+use crate::metrics::Reader;
 use crate::problem::{Hook, Teller};
 use crate::process::thread::spawn;
 use crate::queue::{Queue, Start};

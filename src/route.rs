@@ -6,12 +6,12 @@ use std::mem;
 use std::sync::{Arc, Mutex, TryLockError};
 use std::time::Duration;
 
-use crate::logger::Logger;
-use crate::meter::{Meter, Registry};
+use crate::logs::Logger;
+use crate::metrics::{Meter, Registry};
 use crate::outlet::{self, Flushed, Outlet, Plan};
 use crate::process;
 use crate::record::{Scope, Signal};
-use crate::tracer::Tracer;
+use crate::trace::Tracer;
 
 /// Scopes beyond this many are not remembered: their names are made up at run time.
 const MOST_SCOPES: usize = 1024;

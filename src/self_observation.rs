@@ -3,7 +3,7 @@
 use std::sync::{Arc, Weak};
 
 use crate::config::Signals;
-use crate::meter::{Meter, Observer};
+use crate::metrics::{Meter, Observer};
 use crate::outlet::Outlet;
 use crate::record::Signal;
 use crate::stats::Counts;

@@ -6,15 +6,15 @@ use std::time::Duration;
 
 use crate::config::{Config, ConfigError, Exporter, PushSettings, RouteName, RouteSettings, Transport};
 use crate::context::Owner;
-use crate::logger::Logger;
-use crate::meter::{Meter, Reader, Registry};
+use crate::logs::Logger;
+use crate::metrics::{Meter, Reader, Registry};
 use crate::outlet::{self, Flushed, Outlet, Plan, deadline};
 use crate::pipeline::{Blueprint, Intake};
 use crate::record::Signal;
 use crate::route::Route;
 use crate::self_observation::{self, Observed};
 use crate::stats::Ledger;
-use crate::tracer::Tracer;
+use crate::trace::Tracer;
 use crate::transport::{self, HttpPlan, Opener};
 
 /// How long a drop without a shutdown may take.

@@ -41,7 +41,7 @@ use std::time::Duration;
 
 use log::{Level, LevelFilter, Log, Metadata, Record, SetLoggerError};
 
-use crate::logger::{self, Logger};
+use crate::logs::{self, Logger};
 use crate::pool::Pool;
 use crate::record::Severity;
 use crate::route::Route;
@@ -204,7 +204,7 @@ impl Drop for Unread<'_> {
     }
 }
 
-fn set_location(log: &mut logger::Log<'_>, record: &Record<'_>) {
+fn set_location(log: &mut logs::Log<'_>, record: &Record<'_>) {
     if let Some(file) = record.file() {
         log.add("code.file.path", file);
     }

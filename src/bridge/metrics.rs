@@ -41,7 +41,7 @@ use metrics::{Key, KeyName, Metadata, Recorder, SetRecorderError, SharedString, 
 use self::book::{Book, Words};
 use self::handle::{Handle, Instrument};
 use self::unit::ucum;
-use crate::meter::{Counter, Gauge, Histogram, InstrumentBuilder, Meter};
+use crate::metrics::{Counter, Gauge, Histogram, InstrumentBuilder, Meter};
 use crate::route::Route;
 
 /// The scope that nobody chose.

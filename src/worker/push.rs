@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::Worker;
-use crate::meter::{Collected, Reader, Taken};
+use crate::metrics::{Collected, Reader, Taken};
 use crate::problem::ProblemKind;
 use crate::record::{FrameLimits, Scope, Signal};
 use crate::stats::{Outcome, Refusal};

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::OnceLock;
 
-use crate::logger::Logger;
+use crate::logs::Logger;
 use crate::process;
 use crate::route::Route;
 

@@ -4,7 +4,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use metrics::{CounterFn, GaugeFn, HistogramFn, Key};
 
-use crate::meter::{BoundCounter, BoundGauge, BoundHistogram, Counter, Gauge, Histogram, InstrumentBuilder};
+use crate::metrics::{
+    BoundCounter, BoundGauge, BoundHistogram, Counter, Gauge, Histogram, InstrumentBuilder,
+};
 use crate::process::PerProcess;
 use crate::record::Value;
 

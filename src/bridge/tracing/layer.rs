@@ -16,7 +16,7 @@ use super::place::{Place, tell_thread};
 use super::span::{FieldsOf, Unborn, set_fields};
 use crate::context;
 use crate::record::Value;
-use crate::tracer::DetachedSpan;
+use crate::trace::DetachedSpan;
 
 impl<S: Subscriber> Layer<S> for TracingLayer {
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, _: Context<'_, S>) {

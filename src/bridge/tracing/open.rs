@@ -13,7 +13,7 @@ use tracing::Id;
 
 use crate::context::{self, SpanContext};
 use crate::process::PerProcess;
-use crate::tracer::DetachedSpan;
+use crate::trace::DetachedSpan;
 
 /// More threads than this hardly ever look for spans at once; a power of two.
 const SHARDS: usize = 32;

@@ -6,10 +6,10 @@ use std::sync::{PoisonError, RwLock};
 
 use tracing::Metadata;
 
-use crate::logger::Logger;
+use crate::logs::Logger;
 use crate::process::PerProcess;
 use crate::route::Route;
-use crate::tracer::Tracer;
+use crate::trace::Tracer;
 
 /// Targets beyond this many are not remembered: their names are made up at run time.
 const MOST_TARGETS: usize = 1024;

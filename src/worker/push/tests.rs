@@ -12,7 +12,7 @@ use crate::config::{
     BatchSettings, Level, PaceSettings, PushSettings, QueueSettings, RetrySettings, Signals, Temporality,
     WhenFull,
 };
-use crate::meter::{Meter, Registry};
+use crate::metrics::{Meter, Registry};
 use crate::pipeline::{Blueprint, Intake, Pipeline};
 use crate::stats::Counts;
 use crate::transport::Verdict;

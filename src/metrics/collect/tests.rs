@@ -9,7 +9,7 @@ use prost::Message;
 
 use super::*;
 use crate::config::PushSettings;
-use crate::meter::{Counter, Gauge, Histogram, Meter};
+use crate::metrics::{Counter, Gauge, Histogram, Meter};
 use crate::record::Signal;
 
 /// So few that sets of attributes go to the overflow, and come back after a push.

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::{iter, thread};
 
-use crate::aggregate::{Compensated, ExplicitHistogram, ExponentialHistogram};
+use crate::metrics::aggregation::{Compensated, ExplicitHistogram, ExponentialHistogram};
 use crate::record::Number;
 
 /// How a series adds its measurements up.

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::aggregate::tests::{any_finite, assert_many_are_counted, extremes, is_near};
+use crate::metrics::aggregation::tests::{any_finite, assert_many_are_counted, extremes, is_near};
 
 /// The scales that OpenTelemetry allows; ours stay within them.
 const SCALES: std::ops::RangeInclusive<i32> = -10..=20;

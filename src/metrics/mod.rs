@@ -10,6 +10,7 @@
 //! A measurement does not cross the queue: it is added up where it is made, and the worker of each exporter looks at
 //! the sums when it is time to push.
 
+mod aggregation;
 mod attributes;
 mod builder;
 mod cell;

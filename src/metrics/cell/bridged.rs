@@ -6,14 +6,14 @@ use super::{Cell, Latest};
 
 impl Cell {
     /// Moves a gauge of floats away from where it is, which is zero at first.
-    pub(in crate::meter) fn shift(&self, by: f64) {
+    pub(in crate::metrics) fn shift(&self, by: f64) {
         if let Self::FloatGauge(latest) = self {
             latest.shift(by);
         }
     }
 
     /// Takes a value into a histogram so many times.
-    pub(in crate::meter) fn record_many(&self, value: f64, times: u64) {
+    pub(in crate::metrics) fn record_many(&self, value: f64, times: u64) {
         match self {
             Self::Explicit(histogram) => histogram.with(|histogram| _ = histogram.record_many(value, times)),
             Self::Exponential(histogram) => {

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::aggregate::tests::{any_finite, assert_many_are_counted, extremes, is_near};
+use crate::metrics::aggregation::tests::{any_finite, assert_many_are_counted, extremes, is_near};
 
 fn histogram_of(bounds: &Arc<[f64]>, values: &[f64]) -> ExplicitHistogram {
     let mut histogram = ExplicitHistogram::new(Arc::clone(bounds));

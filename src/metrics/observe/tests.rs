@@ -2,7 +2,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::*;
 use crate::config::PushSettings;
-use crate::meter::instrument::{Measured, Words};
+use crate::metrics::instrument::{Measured, Words};
 use crate::record::Signal;
 
 /// A counter of at most `limit` series that is asked by `callback`, and what it stands on.

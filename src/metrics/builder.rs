@@ -7,7 +7,7 @@ use super::instrument::{Description, Division, Instrument, Kind, Measured, Words
 use super::number::Measure;
 use super::observe::{Observable, Observer};
 use super::{Meter, Observation};
-use crate::aggregate::check_bounds;
+use crate::metrics::aggregation::check_bounds;
 
 /// Series of an instrument, unless it is told otherwise.
 const CARDINALITY: usize = 2000;

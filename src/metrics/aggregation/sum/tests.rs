@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::aggregate::tests::exact_sum;
+use crate::metrics::aggregation::tests::exact_sum;
 
 fn sum_of(values: &[f64]) -> Compensated {
     let mut sum = Compensated::default();

@@ -6,7 +6,7 @@ use super::{Buckets, Form, Node, Series, Slot, overflow};
 use crate::record::{AttributeSet, Pattern};
 
 /// A set of attributes whose series is looked for, and what was made for it so far. To be dropped when no lock is held.
-pub(in crate::meter) struct Wanted {
+pub(in crate::metrics) struct Wanted {
     pub(super) attributes: AttributeSet,
     pub(super) hash: u64,
     /// Whether it is the series of all the rest that is asked for.
@@ -26,7 +26,7 @@ pub(super) struct Made {
 }
 
 /// What must be made for a series before it can be added.
-pub(in crate::meter) enum Missing {
+pub(in crate::metrics) enum Missing {
     Buckets { limit: usize, seed: u64 },
     List { longer_than: usize },
     Overflow { form: Form },
@@ -34,13 +34,13 @@ pub(in crate::meter) enum Missing {
 }
 
 impl Wanted {
-    pub(in crate::meter) fn new(attributes: AttributeSet, seed: u64) -> Self {
+    pub(in crate::metrics) fn new(attributes: AttributeSet, seed: u64) -> Self {
         let (hash, is_overflow) = (attributes.hash_of(seed), attributes == overflow());
         Self { attributes, hash, is_overflow, made: Made::default() }
     }
 
     /// Makes what was missing.
-    pub(in crate::meter) fn make(&mut self, missing: Missing) {
+    pub(in crate::metrics) fn make(&mut self, missing: Missing) {
         match missing {
             Missing::Buckets { limit, seed } => {
                 let pattern = Arc::new(Pattern::of(&self.attributes, seed));

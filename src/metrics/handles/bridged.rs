@@ -1,7 +1,7 @@
 //! What only the instruments of the `metrics` crate can do.
 
 use super::{BoundGauge, BoundHistogram, Counter, Gauge, Handle, Histogram};
-use crate::meter::instrument::Words;
+use crate::metrics::instrument::Words;
 use crate::process;
 
 impl BoundGauge<f64> {

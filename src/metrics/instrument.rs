@@ -8,8 +8,8 @@ use super::cell::{Cell, Form};
 use super::ground::Ground;
 use super::series::Series;
 use super::store::Store;
-use crate::aggregate::DEFAULT_BOUNDS;
 use crate::config::{Histograms, PushSettings, Temporality};
+use crate::metrics::aggregation::DEFAULT_BOUNDS;
 use crate::process::PerProcess;
 use crate::record::{AttributeSet, MetricHead, Scope, Shape, Stretch};
 
