@@ -72,34 +72,26 @@
 //! | `receiver` | no | the module `receiver`: an OTLP receiver to test against |
 //! | `cli` | no | the `standpipe` command |
 
-mod batch;
 pub mod bridge;
 mod config;
 mod context;
 mod escape;
 mod logs;
 mod metrics;
-mod outlet;
 mod pipeline;
 mod pool;
 #[cfg(feature = "probe")]
 pub mod probe;
 mod problem;
 mod process;
-mod queue;
 #[cfg(feature = "receiver")]
 pub mod receiver;
 mod record;
-mod retry;
 mod route;
 mod sample;
-mod self_observation;
-mod stats;
 mod telemetry;
-mod throttle;
 mod trace;
 mod transport;
-mod worker;
 
 pub use self::metrics::{
     Attributes, BoundCounter, BoundGauge, BoundHistogram, BoundUpDownCounter, Counter, Gauge, Histogram,
@@ -111,14 +103,14 @@ pub use config::{
 };
 pub use context::{ContextGuard, ParseContextError, SpanContext};
 pub use logs::{Log, Logger};
-pub use outlet::Flushed;
+pub use pipeline::exporter_set::Flushed;
+pub use pipeline::ledger::{Counts, Dropped, ExporterLedger, Ledger, TurnedAway};
 pub use problem::{Problem, ProblemKind};
 pub use record::{
     LogLimits, Resource, Severity, Signal, SpanId, SpanKind, SpanLimits, Status, TraceId, Value,
 };
 pub use route::Route;
 pub use sample::Sampler;
-pub use stats::{Counts, Dropped, ExporterLedger, Ledger, TurnedAway};
 pub use telemetry::Telemetry;
 pub use trace::{DetachedSpan, Span, SpanBuilder, SpanPart, Tracer};
 

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use crate::context::{self, SpanContext, Suppression, unix_nanos};
-use crate::outlet::Outlet;
+use crate::pipeline::exporter_set::Outlet;
+use crate::pipeline::ledger::Refusal;
 use crate::pool::Pool;
 use crate::process;
 use crate::record::{LogEnd, LogRecord, Scope, Severity, Signal, SpanRef, Value};
-use crate::stats::Refusal;
 
 /// Makes log records of one scope. Got from [`Telemetry::logger`](crate::Telemetry::logger); cheap to clone and to
 /// share.

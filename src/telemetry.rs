@@ -8,12 +8,12 @@ use crate::config::{Config, ConfigError, Exporter, PushSettings, RouteName, Rout
 use crate::context::Owner;
 use crate::logs::Logger;
 use crate::metrics::{Meter, Reader, Registry};
-use crate::outlet::{self, Flushed, Outlet, Plan, deadline};
-use crate::pipeline::{Blueprint, Intake};
+use crate::pipeline::exporter_handle::{Blueprint, Intake};
+use crate::pipeline::exporter_set::{self, Flushed, Outlet, Plan, deadline};
+use crate::pipeline::ledger::Ledger;
+use crate::pipeline::self_observation::{self, Observed};
 use crate::record::Signal;
 use crate::route::Route;
-use crate::self_observation::{self, Observed};
-use crate::stats::Ledger;
 use crate::trace::Tracer;
 use crate::transport::{self, HttpPlan, Opener};
 
@@ -175,7 +175,7 @@ impl Telemetry {
     /// Nothing is sent or waited for on an exporter's own thread, as in a [hook](crate::Config::on_problem): it would wait
     /// for itself.
     pub fn flush(&self, budget: Duration) -> Flushed {
-        outlet::flush(self.outlets(), deadline(budget))
+        exporter_set::flush(self.outlets(), deadline(budget))
     }
 
     /// Sends what there is, ends the threads and gives the final ledger, within the budget plus 50 ms
@@ -188,7 +188,7 @@ impl Telemetry {
     /// On an exporter's own thread, as in a [hook](crate::Config::on_problem) or in the callback of a metric, it only
     /// begins: it returns at once with what is still in flight, and the exporters send that within the budget.
     pub fn shutdown(&self, budget: Duration) -> Ledger {
-        outlet::stop(self.outlets(), deadline(budget));
+        exporter_set::stop(self.outlets(), deadline(budget));
         self.ledger()
     }
 
@@ -210,7 +210,7 @@ impl AsRef<Route> for Telemetry {
 
 impl Drop for Telemetry {
     fn drop(&mut self) {
-        outlet::stop(self.outlets(), deadline(DROP_BUDGET));
+        exporter_set::stop(self.outlets(), deadline(DROP_BUDGET));
     }
 }
 

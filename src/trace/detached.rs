@@ -6,9 +6,9 @@ use std::time::SystemTime;
 use super::open::OpenSpan;
 use super::{Judge, SpanBuilder, SpanPart};
 use crate::context::{self, ContextGuard, Frame, SpanContext, Stack, unix_nanos};
-use crate::record::{NewParent, SpanId, SpanKind, SpanRef, Status, TraceId, Value};
 #[cfg(feature = "tracing")]
-use crate::stats::Refusal;
+use crate::pipeline::ledger::Refusal;
+use crate::record::{NewParent, SpanId, SpanKind, SpanRef, Status, TraceId, Value};
 
 /// A span that belongs to no thread: it can be moved, kept in a structure, and ended anywhere. Dropping it ends and
 /// sends it. From [`SpanBuilder::detached`](crate::SpanBuilder::detached).

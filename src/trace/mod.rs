@@ -19,7 +19,7 @@ use open::OpenSpan;
 pub use part::SpanPart;
 
 use crate::context::{self, Clock, Entered, Frame, SpanContext, Stack, unix_nanos};
-use crate::outlet::Outlet;
+use crate::pipeline::exporter_set::Outlet;
 use crate::record::{Scope, Signal, SpanHead, SpanKind, SpanLimits, SpanRef, Status, TraceId, Value};
 use crate::sample::Sampler;
 

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use super::Source;
 use super::detached::Belongings;
 use crate::context::Clock;
+use crate::pipeline::ledger::Refusal;
 use crate::pool::Pool;
 use crate::process;
 use crate::record::{SpanHead, SpanRecord};
-use crate::stats::Refusal;
 
 /// A span's record and where it goes. Reused on its thread, tracer and all: starting a span of the same
 /// tracer again touches no shared counter.

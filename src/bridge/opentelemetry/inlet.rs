@@ -11,10 +11,10 @@ use opentelemetry_sdk::error::{OTelSdkError, OTelSdkResult};
 
 use super::scopes::Scopes;
 use crate::context::{self, Suppression};
-use crate::outlet::{Flushed, Outlet};
+use crate::pipeline::exporter_set::{Flushed, Outlet};
+use crate::pipeline::ledger::Refusal;
 use crate::record::{Scope, Signal};
 use crate::route::Route;
-use crate::stats::Refusal;
 
 /// How long a flush may take for which the SDK names no time.
 const FLUSH_BUDGET: Duration = Duration::from_secs(5);

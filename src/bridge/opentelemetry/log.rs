@@ -13,10 +13,10 @@ use opentelemetry_sdk::logs::{LogBatch, LogProcessor, SdkLogRecord, TraceContext
 use super::inlet::{Fate, Inlet};
 use super::value::with_any_value;
 use crate::context::unix_nanos;
+use crate::pipeline::ledger::Refusal;
 use crate::pool::Pool;
 use crate::record::{LogEnd, LogRecord, Severity, Signal, SpanId, SpanRef, TraceId};
 use crate::route::Route;
-use crate::stats::Refusal;
 
 thread_local! {
     static POOL: Pool<LogRecord, 1> = const { Pool::new() };

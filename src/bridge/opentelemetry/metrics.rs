@@ -13,9 +13,9 @@ use opentelemetry_sdk::metrics::exporter::PushMetricExporter;
 use super::inlet::{Fate, Inlet};
 use super::scopes::Scopes;
 use crate::config;
+use crate::pipeline::ledger::Refusal;
 use crate::record::{MetricRecord, Part, Signal};
 use crate::route::Route;
-use crate::stats::Refusal;
 
 /// An exporter of the OpenTelemetry SDK's metrics: they go through a route's queues, to every exporter there that takes
 /// metrics.

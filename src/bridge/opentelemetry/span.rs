@@ -13,12 +13,12 @@ use opentelemetry_sdk::trace::{Span, SpanData, SpanProcessor};
 use super::inlet::{Fate, Inlet};
 use super::value::with_value;
 use crate::context::unix_nanos;
+use crate::pipeline::ledger::Refusal;
 use crate::pool::Pool;
 use crate::record::{
     DroppedBefore, LinkTarget, Signal, SpanHead, SpanId, SpanKind, SpanRecord, Status, TraceId,
 };
 use crate::route::Route;
-use crate::stats::Refusal;
 
 thread_local! {
     static POOL: Pool<SpanRecord, 1> = const { Pool::new() };

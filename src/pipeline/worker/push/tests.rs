@@ -13,8 +13,8 @@ use crate::config::{
     WhenFull,
 };
 use crate::metrics::{Meter, Registry};
-use crate::pipeline::{Blueprint, Intake, Pipeline};
-use crate::stats::Counts;
+use crate::pipeline::exporter_handle::{Blueprint, Intake, Pipeline};
+use crate::pipeline::ledger::Counts;
 use crate::transport::Verdict;
 use crate::transport::memory::{Gate, Sent};
 

@@ -17,9 +17,9 @@ use crossbeam_channel::{Receiver, Sender, TryRecvError, select_biased};
 
 use crate::config::{BatchSettings, RetrySettings};
 use crate::context;
+use crate::pipeline::ledger::{Books, Refusal};
 use crate::problem::{ProblemKind, Teller};
 use crate::record::Signal;
-use crate::stats::{Books, Refusal};
 use crate::transport::Transport;
 pub(crate) use attempt::UnderWay;
 pub(crate) use delivery::Delivery;

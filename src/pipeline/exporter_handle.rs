@@ -10,14 +10,14 @@ use crossbeam_channel::{Receiver, Sender, TryRecvError, bounded, unbounded};
 use crate::config::{BatchSettings, Level, PaceSettings, QueueSettings, RetrySettings, Signals};
 use crate::context::{self, Owner};
 use crate::metrics::Reader;
+use crate::pipeline::ledger::{Books, ExporterLedger, Refusal};
+use crate::pipeline::queue::{Queue, Start};
+use crate::pipeline::throttle::Throttle;
+use crate::pipeline::worker::{Calls, Delivery, Push, State, UnderWay, Worker};
 use crate::problem::{Hook, Teller};
 use crate::process::thread::spawn;
-use crate::queue::{Queue, Start};
 use crate::record::{FrameLimits, Scope, Severity, Signal};
-use crate::stats::{Books, ExporterLedger, Refusal};
-use crate::throttle::Throttle;
 use crate::transport::{Opener, Transport};
-use crate::worker::{Calls, Delivery, Push, State, UnderWay, Worker};
 
 /// What a request needs beside its records and the resource: headers of messages, rounded up.
 const FRAME_BYTES: usize = 16;

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use super::Worker;
 use crate::metrics::{Collected, Reader, Taken};
+use crate::pipeline::ledger::{Outcome, Refusal};
 use crate::problem::ProblemKind;
 use crate::record::{FrameLimits, Scope, Signal};
-use crate::stats::{Outcome, Refusal};
 
 /// How often room is made for metrics in a queue that callers fill again at once.
 const MOST_CLEARINGS: usize = 16;

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use super::{Outlet, push_to_each};
 use crate::config::Temporality;
-use crate::pipeline::{Blueprint, Intake};
+use crate::pipeline::exporter_handle::{Blueprint, Intake};
+use crate::pipeline::ledger::Refusal;
 use crate::record::{FrameLimits, Scope, Signal};
-use crate::stats::Refusal;
 
 impl Outlet {
     /// Over which stretch of time the first exporter that takes metrics wants their sums to go; `None` if none takes any.

@@ -5,12 +5,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::Worker;
-use crate::batch::{Batch, Next};
 use crate::config::RetrySettings;
+use crate::pipeline::batch::{Batch, Next};
+use crate::pipeline::ledger::Outcome;
+use crate::pipeline::retry::{self, Attempt, NextStep};
 use crate::problem::ProblemKind;
 use crate::record::{Signal, random};
-use crate::retry::{self, Attempt, NextStep};
-use crate::stats::Outcome;
 use crate::transport::{Payload, Verdict};
 
 /// While the worker stops, every retry must have a chance within the budget: a pause takes no more than this,

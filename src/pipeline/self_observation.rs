@@ -4,9 +4,9 @@ use std::sync::{Arc, Weak};
 
 use crate::config::Signals;
 use crate::metrics::{Meter, Observer};
-use crate::outlet::Outlet;
+use crate::pipeline::exporter_set::Outlet;
+use crate::pipeline::ledger::Counts;
 use crate::record::Signal;
-use crate::stats::Counts;
 
 /// The scope of what is observed here.
 pub(crate) const SCOPE: &str = "standpipe";

@@ -4,14 +4,14 @@ use std::thread;
 use crossbeam_channel::bounded;
 
 use super::*;
-use crate::batch::Next;
 use crate::config::{Level, PaceSettings, QueueSettings, Signals, WhenFull};
-use crate::pipeline::{Blueprint, Intake, Pipeline};
-use crate::queue::Queue;
+use crate::pipeline::batch::Next;
+use crate::pipeline::exporter_handle::{Blueprint, Intake, Pipeline};
+use crate::pipeline::ledger::Counts;
+use crate::pipeline::queue::Queue;
+use crate::pipeline::retry::Pause;
+use crate::pipeline::throttle::Throttle;
 use crate::record::{Scope, frames};
-use crate::retry::Pause;
-use crate::stats::Counts;
-use crate::throttle::Throttle;
 use crate::transport::Verdict;
 use crate::transport::memory::Gate;
 

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use super::*;
 use crate::config::WhenFull;
+use crate::pipeline::ledger::Counts;
 use crate::record::frames;
-use crate::stats::Counts;
 
 const LONG: Duration = Duration::from_secs(20);
 

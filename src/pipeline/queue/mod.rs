@@ -18,9 +18,9 @@ use std::sync::{Arc, MutexGuard, OnceLock};
 use crossbeam_channel::{Receiver, Sender, bounded};
 
 use crate::config::QueueSettings;
+use crate::pipeline::ledger::{Books, Refusal};
 use crate::process;
 use crate::record::{Chunk, Scope, Signal};
-use crate::stats::{Books, Refusal};
 use door::Door;
 pub(crate) use level::WakeAt;
 use level::{Float, Level, Raised, Room};

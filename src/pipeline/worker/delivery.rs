@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::batch::{Backlog, Batch, Next, RequestLimit};
 use crate::config::BatchSettings;
-use crate::queue::{Queue, WakeAt};
+use crate::pipeline::batch::{Backlog, Batch, Next, RequestLimit};
+use crate::pipeline::ledger::{Books, Outcome};
+use crate::pipeline::queue::{Queue, WakeAt};
+use crate::pipeline::retry::Pause;
+use crate::pipeline::throttle::{NextRound, Throttle, Waiting};
 use crate::record::Signal;
-use crate::retry::Pause;
-use crate::stats::{Books, Outcome};
-use crate::throttle::{NextRound, Throttle, Waiting};
 
 /// How long to wait for a caller that has taken its place in the queue but not filled it yet.
 const CALLER_IS_COMING: Duration = Duration::from_millis(1);
