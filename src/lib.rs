@@ -75,20 +75,15 @@
 pub mod bridge;
 mod config;
 mod context;
-mod escape;
 mod logs;
 mod metrics;
 mod pipeline;
-mod pool;
 #[cfg(feature = "probe")]
 pub mod probe;
-mod problem;
 mod process;
 #[cfg(feature = "receiver")]
 pub mod receiver;
 mod record;
-mod route;
-mod sample;
 mod telemetry;
 mod trace;
 mod transport;
@@ -99,19 +94,18 @@ pub use self::metrics::{
 };
 pub use config::{
     Application, Compression, Config, ConfigError, Exporter, Finding, FindingSeverity, Histograms, Location,
-    Proxy, RouteName, Setting, Source, Summary, Temporality, Transport, WhenFull,
+    Problem, ProblemKind, Proxy, RouteName, Sampler, Setting, Source, Summary, Temporality, Transport,
+    WhenFull,
 };
 pub use context::{ContextGuard, ParseContextError, SpanContext};
 pub use logs::{Log, Logger};
 pub use pipeline::exporter_set::Flushed;
 pub use pipeline::ledger::{Counts, Dropped, ExporterLedger, Ledger, TurnedAway};
-pub use problem::{Problem, ProblemKind};
 pub use record::{
     LogLimits, Resource, Severity, Signal, SpanId, SpanKind, SpanLimits, Status, TraceId, Value,
 };
-pub use route::Route;
-pub use sample::Sampler;
 pub use telemetry::Telemetry;
+pub use telemetry::provider::Route;
 pub use trace::{DetachedSpan, Span, SpanBuilder, SpanPart, Tracer};
 
 #[cfg(doctest)]

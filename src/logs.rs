@@ -7,8 +7,8 @@ use std::time::SystemTime;
 use crate::context::{self, SpanContext, Suppression, unix_nanos};
 use crate::pipeline::exporter_set::Outlet;
 use crate::pipeline::ledger::Refusal;
-use crate::pool::Pool;
 use crate::process;
+use crate::record::pool::Pool;
 use crate::record::{LogEnd, LogRecord, Scope, Severity, Signal, SpanRef, Value};
 
 /// Makes log records of one scope. Got from [`Telemetry::logger`](crate::Telemetry::logger); cheap to clone and to

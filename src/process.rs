@@ -1,15 +1,19 @@
-//! What a forked child must know: that it is one.
+//! Forks and per-process state, and how every thread of the library is started.
 //!
 //! Only the forking thread lives on in a child. Its copies of locks and channels may be held or
 //! half-changed by threads that no longer exist, so the child must not touch them: everything that
 //! owns a thread or a socket remembers the generation it was made in and is made anew in a later one.
 
 pub(crate) mod first_use;
-pub(crate) mod thread;
+mod spawn;
 
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, Once, OnceLock, PoisonError, TryLockError};
+
+pub(crate) use spawn::spawn;
+#[cfg(any(feature = "probe", feature = "receiver"))]
+pub(crate) use spawn::spawn_scoped;
 
 static GENERATION: AtomicU32 = AtomicU32::new(0);
 /// Held across every fork, so that no child is born while a pipeline is half started. Like all locks that a

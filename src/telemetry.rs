@@ -1,5 +1,7 @@
 //! Start, flush, shutdown: the one place where parts are put together.
 
+pub(crate) mod provider;
+
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +15,7 @@ use crate::pipeline::exporter_set::{self, Flushed, Outlet, Plan, deadline};
 use crate::pipeline::ledger::Ledger;
 use crate::pipeline::self_observation::{self, Observed};
 use crate::record::Signal;
-use crate::route::Route;
+use crate::telemetry::provider::Route;
 use crate::trace::Tracer;
 use crate::transport::{self, HttpPlan, Opener};
 

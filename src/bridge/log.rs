@@ -42,9 +42,9 @@ use std::time::Duration;
 use log::{Level, LevelFilter, Log, Metadata, Record, SetLoggerError};
 
 use crate::logs::{self, Logger};
-use crate::pool::Pool;
 use crate::record::Severity;
-use crate::route::Route;
+use crate::record::pool::Pool;
+use crate::telemetry::provider::Route;
 use targets::Targets;
 
 /// As long as the drop of a [`Telemetry`](crate::Telemetry) may take.

@@ -42,7 +42,7 @@ use self::book::{Book, Words};
 use self::handle::{Handle, Instrument};
 use self::unit::ucum;
 use crate::metrics::{Counter, Gauge, Histogram, InstrumentBuilder, Meter};
-use crate::route::Route;
+use crate::telemetry::provider::Route;
 
 /// The scope that nobody chose.
 const SCOPE: &str = "metrics";

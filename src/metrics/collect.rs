@@ -9,8 +9,8 @@ use super::instrument::Instrument;
 use super::observe::{Ask, Due, Observable};
 use super::registry::{Entry, Registry};
 use super::store::Held;
+use crate::config::ProblemKind;
 use crate::config::Temporality;
-use crate::problem::ProblemKind;
 use crate::record::{
     AttributeSet, FrameLimits, MetricHead, MetricParts, MetricRecord, Number, Part, Period, Scope, Shape,
 };

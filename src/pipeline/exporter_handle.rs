@@ -14,10 +14,10 @@ use crate::pipeline::ledger::{Books, ExporterLedger, Refusal};
 use crate::pipeline::queue::{Queue, Start};
 use crate::pipeline::throttle::Throttle;
 use crate::pipeline::worker::{Calls, Delivery, Push, State, UnderWay, Worker};
-use crate::problem::{Hook, Teller};
-use crate::process::thread::spawn;
+use crate::process::spawn;
 use crate::record::{FrameLimits, Scope, Severity, Signal};
 use crate::transport::{Opener, Transport};
+use crate::{config::ProblemHook, pipeline::problems::Teller};
 
 /// What a request needs beside its records and the resource: headers of messages, rounded up.
 const FRAME_BYTES: usize = 16;
@@ -40,7 +40,7 @@ pub(crate) struct Blueprint {
     pub(crate) resource: Vec<u8>,
     /// Where its metrics come from, and how often they go; `None` if it sends none.
     pub(crate) metrics: Option<(Reader, Duration)>,
-    pub(crate) hook: Option<Hook>,
+    pub(crate) hook: Option<ProblemHook>,
     pub(crate) transport: Opener,
 }
 

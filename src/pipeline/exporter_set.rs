@@ -11,12 +11,12 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::Receiver;
 
+use crate::config::sampler::Sampler;
 use crate::context::{self, Owner, Suppression};
 use crate::pipeline::exporter_handle::{Blueprint, Intake, Pipeline, Prepared};
 use crate::pipeline::ledger::{ExporterLedger, Ledger, Refusal};
 use crate::process;
 use crate::record::{LogLimits, Scope, Severity, Signal, SpanLimits};
-use crate::sample::Sampler;
 
 /// How long interrupted workers may take to come to their end.
 const LAST_GRACE: Duration = Duration::from_millis(30);

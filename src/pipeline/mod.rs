@@ -17,6 +17,7 @@ pub(crate) mod batch;
 pub(crate) mod exporter_handle;
 pub(crate) mod exporter_set;
 pub(crate) mod ledger;
+pub(crate) mod problems;
 pub(crate) mod queue;
 pub(crate) mod retry;
 pub(crate) mod self_observation;

@@ -30,7 +30,7 @@ use self::stages::Stages;
 use self::way::Way;
 use self::words::Words;
 use crate::config::{Exporter, Transport};
-use crate::process::thread::spawn_scoped;
+use crate::process::spawn_scoped;
 use crate::record::Signal;
 use crate::transport::{GrpcPlan, HttpPlan};
 

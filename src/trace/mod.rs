@@ -18,10 +18,10 @@ pub use detached::DetachedSpan;
 use open::OpenSpan;
 pub use part::SpanPart;
 
+use crate::config::sampler::Sampler;
 use crate::context::{self, Clock, Entered, Frame, SpanContext, Stack, unix_nanos};
 use crate::pipeline::exporter_set::Outlet;
 use crate::record::{Scope, Signal, SpanHead, SpanKind, SpanLimits, SpanRef, Status, TraceId, Value};
-use crate::sample::Sampler;
 
 /// Makes spans of one scope. Got from [`Telemetry::tracer`](crate::Telemetry::tracer); cheap to clone and to share.
 ///

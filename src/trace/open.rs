@@ -6,8 +6,8 @@ use super::Source;
 use super::detached::Belongings;
 use crate::context::Clock;
 use crate::pipeline::ledger::Refusal;
-use crate::pool::Pool;
 use crate::process;
+use crate::record::pool::Pool;
 use crate::record::{SpanHead, SpanRecord};
 
 /// A span's record and where it goes. Reused on its thread, tracer and all: starting a span of the same

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 
 use crate::logs::Logger;
 use crate::process;
-use crate::route::Route;
+use crate::telemetry::provider::Route;
 
 /// More targets than most programs have modules.
 const PLACES: usize = 1024;

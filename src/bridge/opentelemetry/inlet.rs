@@ -14,7 +14,7 @@ use crate::context::{self, Suppression};
 use crate::pipeline::exporter_set::{Flushed, Outlet};
 use crate::pipeline::ledger::Refusal;
 use crate::record::{Scope, Signal};
-use crate::route::Route;
+use crate::telemetry::provider::Route;
 
 /// How long a flush may take for which the SDK names no time.
 const FLUSH_BUDGET: Duration = Duration::from_secs(5);

@@ -14,9 +14,9 @@ use super::inlet::{Fate, Inlet};
 use super::value::with_any_value;
 use crate::context::unix_nanos;
 use crate::pipeline::ledger::Refusal;
-use crate::pool::Pool;
+use crate::record::pool::Pool;
 use crate::record::{LogEnd, LogRecord, Severity, Signal, SpanId, SpanRef, TraceId};
-use crate::route::Route;
+use crate::telemetry::provider::Route;
 
 thread_local! {
     static POOL: Pool<LogRecord, 1> = const { Pool::new() };

@@ -15,7 +15,7 @@ use super::scopes::Scopes;
 use crate::config;
 use crate::pipeline::ledger::Refusal;
 use crate::record::{MetricRecord, Part, Signal};
-use crate::route::Route;
+use crate::telemetry::provider::Route;
 
 /// An exporter of the OpenTelemetry SDK's metrics: they go through a route's queues, to every exporter there that takes
 /// metrics.

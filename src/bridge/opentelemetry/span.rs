@@ -14,11 +14,11 @@ use super::inlet::{Fate, Inlet};
 use super::value::with_value;
 use crate::context::unix_nanos;
 use crate::pipeline::ledger::Refusal;
-use crate::pool::Pool;
+use crate::record::pool::Pool;
 use crate::record::{
     DroppedBefore, LinkTarget, Signal, SpanHead, SpanId, SpanKind, SpanRecord, Status, TraceId,
 };
-use crate::route::Route;
+use crate::telemetry::provider::Route;
 
 thread_local! {
     static POOL: Pool<SpanRecord, 1> = const { Pool::new() };

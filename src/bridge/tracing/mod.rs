@@ -72,7 +72,7 @@ use open::OpenSpans;
 pub use propagation::SpanExt;
 use scopes::Scopes;
 
-use crate::route::Route;
+use crate::telemetry::provider::Route;
 
 /// What becomes of events that happen in a span. Those outside of spans are log records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]

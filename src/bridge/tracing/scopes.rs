@@ -8,7 +8,7 @@ use tracing::Metadata;
 
 use crate::logs::Logger;
 use crate::process::PerProcess;
-use crate::route::Route;
+use crate::telemetry::provider::Route;
 use crate::trace::Tracer;
 
 /// Targets beyond this many are not remembered: their names are made up at run time.

@@ -5,11 +5,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::Worker;
+use crate::config::ProblemKind;
 use crate::config::RetrySettings;
 use crate::pipeline::batch::{Batch, Next};
 use crate::pipeline::ledger::Outcome;
 use crate::pipeline::retry::{self, Attempt, NextStep};
-use crate::problem::ProblemKind;
 use crate::record::{Signal, random};
 use crate::transport::{Payload, Verdict};
 

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::Worker;
+use crate::config::ProblemKind;
 use crate::metrics::{Collected, Reader, Taken};
 use crate::pipeline::ledger::{Outcome, Refusal};
-use crate::problem::ProblemKind;
 use crate::record::{FrameLimits, Scope, Signal};
 
 /// How often room is made for metrics in a queue that callers fill again at once.

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
-use crate::process::thread::spawn_scoped;
+use crate::process::spawn_scoped;
 use crate::receiver::permits::{Permit, Permits};
 
 /// How long a thread waits for another job before it ends.

@@ -385,7 +385,7 @@ fn a_point_too_large_for_a_request_is_told_without_a_flush() {
         blueprint.hook = Some(Arc::new(move |problem| _ = tell.send(problem.kind)));
     });
     world.meter.counter("orders").add(1, &[("customer", "x".repeat(8192).as_str())]);
-    assert_eq!(told.recv_timeout(PATIENCE), Ok(crate::problem::ProblemKind::TooLarge));
+    assert_eq!(told.recv_timeout(PATIENCE), Ok(crate::config::ProblemKind::TooLarge));
 }
 
 #[test]

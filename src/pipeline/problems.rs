@@ -1,76 +1,15 @@
 //! Trouble at run time, reported to the program once per kind, signal and period; the library itself never prints.
 
-use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::config::escape::{escape_all_but, shows_itself};
+use crate::config::{Problem, ProblemHook, ProblemKind};
 use crate::context;
-use crate::escape::{escape_all_but, shows_itself};
 use crate::record::Signal;
 
 /// Each kind of problem is told once in so long.
 const PERIOD: Duration = Duration::from_secs(60);
-
-/// What went wrong, and for which exporter. Received by [`Config::on_problem`](crate::Config::on_problem).
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Problem {
-    /// The exporter's id; `application/<id>` on the application's route.
-    pub exporter: String,
-    /// The kind of trouble; each kind is reported once per period and signal, or less often if it says so.
-    pub kind: ProblemKind,
-    /// The signal that it is about, if it is about one: trouble with one signal does not hide that of another.
-    pub signal: Option<Signal>,
-    /// In words, lower case, the cause after a colon; never a secret. What a terminal would obey, such as escape
-    /// sequences and characters that reorder text, is escaped.
-    pub message: String,
-    /// How often this kind occurred for this signal since it was last reported, this time included.
-    pub occurrences: u64,
-}
-
-impl fmt::Display for Problem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "exporter {}: {}", escape_all_but(shows_itself, &self.exporter), self.message)?;
-        if self.occurrences > 1 {
-            write!(f, " ({} times)", self.occurrences)?;
-        }
-        Ok(())
-    }
-}
-
-/// The kinds of trouble an exporter can have.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum ProblemKind {
-    /// The collector cannot be reached or asks for patience; the batch is kept and tried again.
-    Unavailable,
-    /// The collector refused a batch for good; its records are lost and counted.
-    Refused,
-    /// The collector has no place for a signal, such as logs; they are lost and counted, the other signals are not
-    /// touched. Reported once for each signal, and again only after the signal had been taken in between.
-    NotTaken,
-    /// The collector took a batch but rejected some of its records, or had something to say about it.
-    PartialSuccess,
-    /// A batch could not be delivered in its time; its records are lost and counted.
-    GaveUp,
-    /// The queue was full; records are lost and counted.
-    QueueFull,
-    /// A single record was larger than a request may be; it is lost and counted.
-    TooLarge,
-    /// The worker panicked; the batch in its hands is lost and counted, and it goes on.
-    WorkerPanicked,
-    /// A callback of a metric panicked; what it had observed before is sent, and so is everything else.
-    CallbackPanicked,
-    /// A metric is called, divided or used in a way that it should not be; the message says which and why.
-    Instrument,
-    /// A metric has more sets of attributes than it may have; the rest is put together.
-    CardinalityLimit,
-}
-
-impl ProblemKind {
-    const COUNT: usize = 11;
-}
 
 /// Lets each kind of problem of a signal through once per period and counts what it holds back.
 #[derive(Debug)]
@@ -107,17 +46,14 @@ impl Gate {
 /// Tells the program's hook what it should know, on the worker's thread.
 pub(crate) struct Teller {
     exporter: String,
-    hook: Option<Hook>,
+    hook: Option<ProblemHook>,
     gate: Gate,
     /// Signals that the collector does not take, which was told.
     not_taken: [bool; Signal::COUNT],
 }
 
-/// What [`Config::on_problem`](crate::Config::on_problem) was given, shared by all workers.
-pub(crate) type Hook = Arc<dyn Fn(&Problem) + Send + Sync>;
-
 impl Teller {
-    pub(crate) fn new(exporter: &str, hook: Option<Hook>) -> Self {
+    pub(crate) fn new(exporter: &str, hook: Option<ProblemHook>) -> Self {
         let not_taken = [false; Signal::COUNT];
         Self { exporter: exporter.to_owned(), hook, gate: Gate::new(PERIOD), not_taken }
     }
@@ -166,6 +102,8 @@ impl Teller {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
 
     const TRACES: Option<Signal> = Some(Signal::Traces);
@@ -200,7 +138,7 @@ mod tests {
     #[test]
     fn that_a_signal_is_not_taken_is_told_once_until_it_was_taken() {
         let (tell, told) = std::sync::mpsc::channel();
-        let hook: Hook = Arc::new(move |problem| tell.send(problem.to_string()).unwrap());
+        let hook: ProblemHook = Arc::new(move |problem| tell.send(problem.to_string()).unwrap());
         let mut teller = Teller::new("otlp", Some(hook));
         let reason = "post http://localhost/v1/logs: 404 Not Found";
         let logs = "exporter otlp: no logs are taken here, correct the endpoint or switch logs off for this exporter: \
@@ -220,7 +158,7 @@ mod tests {
     #[test]
     fn what_a_terminal_would_obey_is_escaped() {
         let (tell, told) = std::sync::mpsc::channel();
-        let hook: Hook = Arc::new(move |problem| tell.send(problem.to_string()).unwrap());
+        let hook: ProblemHook = Arc::new(move |problem| tell.send(problem.to_string()).unwrap());
         let mut teller = Teller::new("o\u{1b}tlp", Some(hook));
         teller.tell(Signal::Metrics, ProblemKind::Instrument, || {
             "a\r\nb \u{202e}c\u{1b}[2J\u{2029}ä".to_owned()
