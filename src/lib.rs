@@ -105,7 +105,7 @@ pub use record::{
     LogLimits, Resource, Severity, Signal, SpanId, SpanKind, SpanLimits, Status, TraceId, Value,
 };
 pub use telemetry::Telemetry;
-pub use telemetry::provider::Route;
+pub use telemetry::provider::Provider;
 pub use trace::{DetachedSpan, Span, SpanBuilder, SpanPart, Tracer};
 
 #[cfg(doctest)]

@@ -15,7 +15,7 @@ use crate::pipeline::exporter_set::{self, Flushed, Outlet, Plan, deadline};
 use crate::pipeline::ledger::Ledger;
 use crate::pipeline::self_observation::{self, Observed};
 use crate::record::Signal;
-use crate::telemetry::provider::Route;
+use crate::telemetry::provider::Provider;
 use crate::trace::Tracer;
 use crate::transport::{self, HttpPlan, Opener};
 
@@ -56,8 +56,8 @@ const DROP_BUDGET: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 #[must_use = "dropping it shuts the telemetry down"]
 pub struct Telemetry {
-    main: Route,
-    application: Route,
+    main: Provider,
+    application: Provider,
 }
 
 impl Telemetry {
@@ -88,12 +88,12 @@ impl Telemetry {
     }
 
     fn run(plans: RoutePlans, config: &Config) -> io::Result<Self> {
-        let [main, application] = plans.routes.map(|(plan, registry)| Route::start(plan, registry));
+        let [main, application] = plans.providers.map(|(plan, registry)| Provider::start(plan, registry));
         let telemetry = Self { main: main?, application: application? };
         if config.self_observation {
-            // how the exporters are is the program's own telemetry, whichever route they belong to
+            // how the exporters are is the program's own telemetry, whichever provider they belong to
             let own = telemetry.meter_with_version(self_observation::SCOPE, env!("CARGO_PKG_VERSION"));
-            let outlets = telemetry.routes().map(|route| Arc::downgrade(route.outlet()));
+            let outlets = telemetry.providers().map(|provider| Arc::downgrade(provider.outlet()));
             self_observation::observe(&outlets, &own, observed(config));
         }
         Ok(telemetry)
@@ -135,11 +135,11 @@ impl Telemetry {
         self.main.meter_with_version(scope, version)
     }
 
-    /// The second route: telemetry of the application that the program runs, apart from its own.
+    /// The second provider: telemetry of the application that the program runs, apart from its own.
     ///
     /// It is set up by [`Config::application`] or by a file, and has its own resource, sampler, exporters and queues,
     /// even where it goes to the same place. What is not configured is a no-op. Flush, shutdown and ledger are for both
-    /// routes; there the exporters of this one are called `application/<id>`.
+    /// providers; there the exporters of this one are called `application/<id>`.
     ///
     /// ```
     /// use std::time::Duration;
@@ -157,13 +157,13 @@ impl Telemetry {
     /// # Ok::<(), standpipe::ConfigError>(())
     /// ```
     ///
-    /// # Spans of both routes
+    /// # Spans of both providers
     ///
-    /// A thread has one current span, whichever route it belongs to: a span of one route inside a span of the other is
-    /// its child and of the same trace, and log records of either route carry its ids. A
-    /// [`parent_based`](crate::Sampler::parent_based) sampler follows that parent; any other decides for its own route
+    /// A thread has one current span, whichever provider it belongs to: a span of one provider inside a span of the other is
+    /// its child and of the same trace, and log records of either provider carry its ids. A
+    /// [`parent_based`](crate::Sampler::parent_based) sampler follows that parent; any other decides for its own provider
     /// alone. [`SpanBuilder::root`](crate::SpanBuilder::root) begins a trace that stands apart.
-    pub fn application(&self) -> &Route {
+    pub fn application(&self) -> &Provider {
         &self.application
     }
 
@@ -194,18 +194,18 @@ impl Telemetry {
         self.ledger()
     }
 
-    fn routes(&self) -> [&Route; 2] {
+    fn providers(&self) -> [&Provider; 2] {
         [&self.main, &self.application]
     }
 
     fn outlets(&self) -> impl Iterator<Item = &Outlet> {
-        self.routes().into_iter().map(|route| &**route.outlet())
+        self.providers().into_iter().map(|provider| &**provider.outlet())
     }
 }
 
-/// The main route: what takes either, such as a bridge, takes the telemetry for it.
-impl AsRef<Route> for Telemetry {
-    fn as_ref(&self) -> &Route {
+/// The main provider: what takes either, such as a bridge, takes the telemetry for it.
+impl AsRef<Provider> for Telemetry {
+    fn as_ref(&self) -> &Provider {
         &self.main
     }
 }
@@ -228,9 +228,9 @@ fn observed(config: &Config) -> Vec<Observed> {
     config.exporters.iter().map(observed).collect()
 }
 
-/// What the routes are built from: first the main one, then the application's.
+/// What the providers are built from: first the main one, then the application's.
 struct RoutePlans {
-    routes: [(Plan, Arc<Registry>); 2],
+    providers: [(Plan, Arc<Registry>); 2],
     faults: Vec<Fault>,
 }
 
@@ -241,7 +241,7 @@ impl RoutePlans {
         let (owner, mut faults) = (Owner::new(), Vec::new());
         let main = plan(&config.main, &main, config, owner, &mut faults);
         let application = plan(&config.application, &application, config, owner, &mut faults);
-        Self { routes: [main, application], faults }
+        Self { providers: [main, application], faults }
     }
 }
 

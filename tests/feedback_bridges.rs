@@ -22,7 +22,7 @@ use standpipe::bridge::metrics::MetricsRecorder;
 use standpipe::bridge::opentelemetry::{LogExporter, SpanExporter};
 use standpipe::bridge::tracing::{Events, TracingLayer};
 use standpipe::receiver::{Answer, Receiver};
-use standpipe::{Config, Exporter, Flushed, Ledger, Problem, Route, Severity, Telemetry};
+use standpipe::{Config, Exporter, Flushed, Ledger, Problem, Provider, Severity, Telemetry};
 use support::process;
 use support::tls::{TestCa, TlsFront};
 use tracing_log::LogTracer;
@@ -369,7 +369,7 @@ fn the_start_and_the_end_of_another_exporter_make_no_record() {
 }
 
 /// A logger of the program's own, which asks for a logger each time.
-struct Asking(Route);
+struct Asking(Provider);
 
 impl log::Log for Asking {
     fn enabled(&self, _: &log::Metadata<'_>) -> bool {
@@ -395,8 +395,8 @@ fn the_start_and_the_end_of_an_exporter_that_sends_nothing_are_not_logged() {
     };
     let start = || Telemetry::start(Config::new().exporter(hasty(Exporter::http(&endpoint)))).unwrap();
     let telemetry = start();
-    let route: &Route = telemetry.as_ref();
-    LogBridge::new(route).chain(Asking(route.clone())).install().unwrap();
+    let provider: &Provider = telemetry.as_ref();
+    LogBridge::new(provider).chain(Asking(provider.clone())).install().unwrap();
     drop(start());
     assert_eq!(ASKED.load(Ordering::SeqCst), 0, "a request was invented");
     assert_eq!(telemetry.ledger().total().accepted, 0);

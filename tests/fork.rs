@@ -24,7 +24,7 @@ use standpipe::receiver::proto::common::v1::any_value::Value;
 use standpipe::receiver::proto::metrics::v1::metric::Data;
 use standpipe::receiver::proto::metrics::v1::number_data_point;
 use standpipe::receiver::{ReceivedLog, ReceivedSpan, Receiver};
-use standpipe::{Application, Config, Exporter, Route, Signal, Telemetry, Tracer};
+use standpipe::{Application, Config, Exporter, Provider, Signal, Telemetry, Tracer};
 use support::process;
 use tracing_subscriber::prelude::*;
 
@@ -264,7 +264,7 @@ fn a_child_logs_for_itself_and_leaves_what_was_begun_before_the_fork_to_the_pare
 }
 
 /// A logger that asks for a logger each time.
-struct Asking(Route);
+struct Asking(Provider);
 
 impl log::Log for Asking {
     fn enabled(&self, _: &log::Metadata<'_>) -> bool {
@@ -287,8 +287,8 @@ fn a_childs_logger_may_ask_for_loggers_while_its_exporter_starts() {
         return assert_eq!(receiver.span_count(), 1);
     };
     let telemetry = start(Exporter::http(endpoint));
-    let route: &Route = telemetry.as_ref();
-    log::set_boxed_logger(Box::new(Asking(route.clone()))).unwrap();
+    let provider: &Provider = telemetry.as_ref();
+    log::set_boxed_logger(Box::new(Asking(provider.clone()))).unwrap();
     log::set_max_level(log::LevelFilter::Trace);
     let child = fork(|| {
         emit(&telemetry.tracer("shop"), "child", 1);
@@ -848,7 +848,8 @@ fn a_child_sends_for_both_routes_and_starts_only_those_it_uses() {
         let ledger = telemetry.shutdown(PATIENCE);
         ledger.exporters.len() == 1 && ledger.total().delivered == 1
     });
-    for (child, name) in [(both, "of both routes"), (one, "of one route"), (measuring, "that measures")] {
+    for (child, name) in [(both, "of both providers"), (one, "of one provider"), (measuring, "that measures")]
+    {
         assert!(reap(child), "the child {name} failed");
     }
     assert_eq!(telemetry.shutdown(PATIENCE).total().delivered, 30);

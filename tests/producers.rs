@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use standpipe::receiver::{Answer, Receiver};
-use standpipe::{Config, Exporter, Flushed, ProblemKind, Route, Telemetry, Tracer, WhenFull};
+use standpipe::{Config, Exporter, Flushed, ProblemKind, Provider, Telemetry, Tracer, WhenFull};
 
 const PRODUCERS: usize = 64;
 const SPANS_EACH: u64 = 200;
@@ -225,14 +225,14 @@ fn a_panic_in_the_problem_hook_costs_neither_the_batch_nor_the_worker() {
 fn a_flush_in_the_problem_hook_does_not_wait_for_itself() {
     let receiver = Receiver::start().unwrap();
     receiver.script([Answer::status(400)]);
-    let route: Arc<OnceLock<Route>> = Arc::default();
-    let of_hook = Arc::clone(&route);
+    let provider: Arc<OnceLock<Provider>> = Arc::default();
+    let of_hook = Arc::clone(&provider);
     let (told, flushes) = mpsc::channel();
     let config = Config::new().exporter(Exporter::http(receiver.endpoint())).on_problem(move |_| {
         let _ = told.send(of_hook.get().unwrap().flush(10 * PATIENCE));
     });
     let telemetry = Telemetry::start(config).unwrap();
-    route.set(telemetry.as_ref().clone()).unwrap();
+    provider.set(telemetry.as_ref().clone()).unwrap();
     telemetry.tracer("shop").span("refused").end();
     assert!(matches!(flushes.recv_timeout(PATIENCE), Ok(Flushed::TimedOut { .. })));
     assert_eq!(telemetry.flush(PATIENCE), Flushed::Complete);

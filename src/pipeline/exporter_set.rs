@@ -21,7 +21,7 @@ use crate::record::{LogLimits, Scope, Severity, Signal, SpanLimits};
 /// How long interrupted workers may take to come to their end.
 const LAST_GRACE: Duration = Duration::from_millis(30);
 
-/// The exporters of one route in one process. In a forked child it gives way to an heir, which starts exporters of
+/// The exporters of one provider in one process. In a forked child it gives way to an heir, which starts exporters of
 /// its own at the child's first record; what the child inherited is the parent's to send.
 #[derive(Debug)]
 pub(crate) struct Outlet {
@@ -59,7 +59,7 @@ impl std::fmt::Debug for Plan {
     }
 }
 
-/// How a flush ended, [of all routes](crate::Telemetry::flush) or [of one](crate::Route::flush).
+/// How a flush ended, [of all providers](crate::Telemetry::flush) or [of one](crate::Provider::flush).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub enum Flushed {

@@ -30,7 +30,7 @@ use crate::record::Signal;
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 #[non_exhaustive]
 pub struct Ledger {
-    /// One entry for each exporter, in the order of the configuration; those of the application's route come last.
+    /// One entry for each exporter, in the order of the configuration; those of the application's provider come last.
     pub exporters: Vec<ExporterLedger>,
 }
 
@@ -73,7 +73,7 @@ impl fmt::Display for Ledger {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 #[non_exhaustive]
 pub struct ExporterLedger {
-    /// The exporter's id; `application/<id>` on the application's route.
+    /// The exporter's id; `application/<id>` on the application's provider.
     pub id: String,
     /// Its spans.
     pub traces: Counts,

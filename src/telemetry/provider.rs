@@ -20,24 +20,24 @@ const MOST_SCOPES: usize = 1024;
 /// [`Telemetry::application`](crate::Telemetry::application), which is the second one; the first is the
 /// [`Telemetry`](crate::Telemetry) itself.
 ///
-/// Two routes have nothing in common but the thread's current span, and end together with the
-/// [`Telemetry`](crate::Telemetry); a clone is the same route. A route without an exporter is a no-op: it has no thread and no queue, its records
+/// Two providers have nothing in common but the thread's current span, and end together with the
+/// [`Telemetry`](crate::Telemetry); a clone is the same provider. A provider without an exporter is a no-op: it has no thread and no queue, its records
 /// cost no memory, and a span of it leaves no gap in the trace around it.
 ///
 /// ```
-/// use standpipe::Route;
+/// use standpipe::Provider;
 ///
-/// fn serve(route: &Route) {
-///     let _request = route.tracer("shop").span("GET /orders");
-///     route.logger("shop").info("served").emit();
-///     route.meter("shop").counter("requests").add(1, ());
+/// fn serve(provider: &Provider) {
+///     let _request = provider.tracer("shop").span("GET /orders");
+///     provider.logger("shop").info("served").emit();
+///     provider.meter("shop").counter("requests").add(1, ());
 /// }
 ///
 /// # let telemetry = standpipe::Telemetry::start(standpipe::Config::new()).unwrap();
 /// serve(telemetry.application());
 /// ```
 #[derive(Debug, Clone)]
-pub struct Route {
+pub struct Provider {
     outlet: Arc<Outlet>,
     registry: Arc<Registry>,
     scopes: Arc<Mutex<Scopes>>,
@@ -48,8 +48,8 @@ type Scopes = HashMap<ScopeKey, Arc<Scope>>;
 /// Of a signal, by name and version.
 type ScopeKey = (Signal, String, String);
 
-impl Route {
-    /// Starts the exporters of a route; the registry is the one that they read.
+impl Provider {
+    /// Starts the exporters of a provider; the registry is the one that they read.
     ///
     /// # Errors
     /// When a thread could not be started; none is left running then.
@@ -93,8 +93,8 @@ impl Route {
         Meter::new(Arc::clone(&self.registry), self.scope(Signal::Metrics, scope, version))
     }
 
-    /// Sends all that this route accepted before the call, without waiting for throttle or linger, and pushes its
-    /// metrics. The other route goes on as it was.
+    /// Sends all that this provider accepted before the call, without waiting for throttle or linger, and pushes its
+    /// metrics. The other provider goes on as it was.
     ///
     /// Nothing is sent or waited for on an exporter's own thread, as in a [hook](crate::Config::on_problem): it would wait
     /// for itself.
@@ -162,8 +162,8 @@ fn remember(
     Ok(Arc::clone(scope))
 }
 
-impl AsRef<Route> for Route {
-    fn as_ref(&self) -> &Route {
+impl AsRef<Provider> for Provider {
+    fn as_ref(&self) -> &Provider {
         self
     }
 }

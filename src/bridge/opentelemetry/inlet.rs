@@ -14,14 +14,14 @@ use crate::context::{self, Suppression};
 use crate::pipeline::exporter_set::{Flushed, Outlet};
 use crate::pipeline::ledger::Refusal;
 use crate::record::{Scope, Signal};
-use crate::telemetry::provider::Route;
+use crate::telemetry::provider::Provider;
 
 /// How long a flush may take for which the SDK names no time.
 const FLUSH_BUDGET: Duration = Duration::from_secs(5);
 
-/// The way of one exporter into a route.
+/// The way of one exporter into a provider.
 pub(super) struct Inlet {
-    route: Route,
+    provider: Provider,
     signal: Signal,
     scopes: Scopes,
     is_shut_down: AtomicBool,
@@ -44,9 +44,9 @@ impl fmt::Debug for Inlet {
 }
 
 impl Inlet {
-    pub(super) fn new(route: &Route, signal: Signal) -> Self {
+    pub(super) fn new(provider: &Provider, signal: Signal) -> Self {
         let scopes = Scopes::new(signal);
-        Self { route: route.clone(), signal, scopes, is_shut_down: AtomicBool::new(false) }
+        Self { provider: provider.clone(), signal, scopes, is_shut_down: AtomicBool::new(false) }
     }
 
     pub(super) fn set_resource(&mut self, resource: &Resource) {
@@ -58,7 +58,7 @@ impl Inlet {
     }
 
     pub(super) fn outlet(&self) -> &Outlet {
-        self.route.outlet()
+        self.provider.outlet()
     }
 
     /// Whether records are sent or counted: not if no exporter takes any, nor if they are made by what sends them.
@@ -66,7 +66,7 @@ impl Inlet {
         !context::is_silent() && self.outlet().largest_record(self.signal).is_some()
     }
 
-    /// Sends records, or counts them where they come too late or from a thread of the route's own exporters.
+    /// Sends records, or counts them where they come too late or from a thread of the provider's own exporters.
     pub(super) fn take(&self, send_or_count: impl FnOnce(Fate)) -> OTelSdkResult {
         let is_over = self.is_shut_down.load(Ordering::Relaxed);
         let outlet = self.outlet();
@@ -87,7 +87,7 @@ impl Inlet {
         self.flush(FLUSH_BUDGET)
     }
 
-    /// The route goes on: it is for its owner to end it.
+    /// The provider goes on: it is for its owner to end it.
     pub(super) fn shut_down(&self, timeout: Duration) -> OTelSdkResult {
         if self.is_shut_down.swap(true, Ordering::Relaxed) {
             return Err(OTelSdkError::AlreadyShutdown);
@@ -101,7 +101,7 @@ impl Inlet {
                 "an exporter's thread cannot wait for itself".to_owned(),
             ));
         }
-        match self.route.flush(budget) {
+        match self.provider.flush(budget) {
             Flushed::Complete => Ok(()),
             Flushed::TimedOut { .. } => Err(OTelSdkError::Timeout(budget)),
         }

@@ -16,24 +16,24 @@ use crate::context::unix_nanos;
 use crate::pipeline::ledger::Refusal;
 use crate::record::pool::Pool;
 use crate::record::{LogEnd, LogRecord, Severity, Signal, SpanId, SpanRef, TraceId};
-use crate::telemetry::provider::Route;
+use crate::telemetry::provider::Provider;
 
 thread_local! {
     static POOL: Pool<LogRecord, 1> = const { Pool::new() };
 }
 
-/// Hands log records of the OpenTelemetry SDK to a route. See the [module](super) for how to put it in.
+/// Hands log records of the OpenTelemetry SDK to a provider. See the [module](super) for how to put it in.
 ///
-/// An exporter of the route gets what its level lets pass, and every record that has no severity number.
+/// An exporter of the provider gets what its level lets pass, and every record that has no severity number.
 #[derive(Debug)]
 pub struct LogExporter {
     inlet: Inlet,
 }
 
 impl LogExporter {
-    /// An exporter into the main route of a [`Telemetry`](crate::Telemetry), or into any [`Route`].
-    pub fn new(route: impl AsRef<Route>) -> Self {
-        Self { inlet: Inlet::new(route.as_ref(), Signal::Logs) }
+    /// An exporter into the main provider of a [`Telemetry`](crate::Telemetry), or into any [`Provider`].
+    pub fn new(provider: impl AsRef<Provider>) -> Self {
+        Self { inlet: Inlet::new(provider.as_ref(), Signal::Logs) }
     }
 
     fn take<'l>(

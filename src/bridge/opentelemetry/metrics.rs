@@ -15,9 +15,9 @@ use super::scopes::Scopes;
 use crate::config;
 use crate::pipeline::ledger::Refusal;
 use crate::record::{MetricRecord, Part, Signal};
-use crate::telemetry::provider::Route;
+use crate::telemetry::provider::Provider;
 
-/// An exporter of the OpenTelemetry SDK's metrics: they go through a route's queues, to every exporter there that takes
+/// An exporter of the OpenTelemetry SDK's metrics: they go through a provider's queues, to every exporter there that takes
 /// metrics.
 ///
 /// ```
@@ -61,8 +61,8 @@ use crate::telemetry::provider::Route;
 ///
 /// # Temporality
 ///
-/// It is that of the route's first exporter that takes metrics, and cumulative if there is none. The SDK adds up once:
-/// all exporters of the route get the same points, whatever temporality they are set to.
+/// It is that of the provider's first exporter that takes metrics, and cumulative if there is none. The SDK adds up once:
+/// all exporters of the provider get the same points, whatever temporality they are set to.
 ///
 /// # How it is written
 ///
@@ -76,9 +76,9 @@ pub struct MetricExporter {
 }
 
 impl MetricExporter {
-    /// An exporter into the main route of a [`Telemetry`](crate::Telemetry), or into any [`Route`].
-    pub fn new(route: impl AsRef<Route>) -> Self {
-        Self { inlet: Inlet::new(route.as_ref(), Signal::Metrics) }
+    /// An exporter into the main provider of a [`Telemetry`](crate::Telemetry), or into any [`Provider`].
+    pub fn new(provider: impl AsRef<Provider>) -> Self {
+        Self { inlet: Inlet::new(provider.as_ref(), Signal::Metrics) }
     }
 
     fn send(&self, metrics: &ResourceMetrics, fate: Fate) {

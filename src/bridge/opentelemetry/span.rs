@@ -18,22 +18,22 @@ use crate::record::pool::Pool;
 use crate::record::{
     DroppedBefore, LinkTarget, Signal, SpanHead, SpanId, SpanKind, SpanRecord, Status, TraceId,
 };
-use crate::telemetry::provider::Route;
+use crate::telemetry::provider::Provider;
 
 thread_local! {
     static POOL: Pool<SpanRecord, 1> = const { Pool::new() };
 }
 
-/// Hands finished spans of the OpenTelemetry SDK to a route. See the [module](super) for how to put it in.
+/// Hands finished spans of the OpenTelemetry SDK to a provider. See the [module](super) for how to put it in.
 #[derive(Debug)]
 pub struct SpanExporter {
     inlet: Inlet,
 }
 
 impl SpanExporter {
-    /// An exporter into the main route of a [`Telemetry`](crate::Telemetry), or into any [`Route`].
-    pub fn new(route: impl AsRef<Route>) -> Self {
-        Self { inlet: Inlet::new(route.as_ref(), Signal::Traces) }
+    /// An exporter into the main provider of a [`Telemetry`](crate::Telemetry), or into any [`Provider`].
+    pub fn new(provider: impl AsRef<Provider>) -> Self {
+        Self { inlet: Inlet::new(provider.as_ref(), Signal::Traces) }
     }
 
     fn take(&self, spans: &[SpanData]) -> OTelSdkResult {
