@@ -11,7 +11,7 @@ use crate::context::Owner;
 use crate::logs::Logger;
 use crate::metrics::{Meter, Reader, Registry};
 use crate::pipeline::exporter_handle::{Blueprint, Intake};
-use crate::pipeline::exporter_set::{self, Flushed, Outlet, Plan, deadline};
+use crate::pipeline::exporter_set::{self, FlushOutcome, Outlet, Plan, deadline};
 use crate::pipeline::ledger::Ledger;
 use crate::pipeline::self_observation::{self, Observed};
 use crate::record::Signal;
@@ -176,7 +176,7 @@ impl Telemetry {
     ///
     /// Nothing is sent or waited for on an exporter's own thread, as in a [hook](crate::Config::on_problem): it would wait
     /// for itself.
-    pub fn flush(&self, budget: Duration) -> Flushed {
+    pub fn flush(&self, budget: Duration) -> FlushOutcome {
         exporter_set::flush(self.outlets(), deadline(budget))
     }
 

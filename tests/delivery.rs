@@ -13,7 +13,7 @@ use scene::{
 };
 use standpipe::receiver::proto::common::v1::any_value::Value;
 use standpipe::receiver::{Answer, Batch, ReceivedSpan, Receiver};
-use standpipe::{Compression, Config, Flushed, ProblemKind, WhenFull};
+use standpipe::{Compression, Config, FlushOutcome, ProblemKind, WhenFull};
 
 #[path = "support/scene.rs"]
 mod scene;
@@ -236,7 +236,7 @@ fn one_connection_serves_many_requests_whatever_is_answered() {
     let tracer = telemetry.tracer("shop");
     for _ in 0..20 {
         emit(&tracer, 1);
-        assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+        assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
     }
     // two were sent twice
     assert_eq!((receiver.request_count(), receiver.connection_count()), (22, 1));
@@ -325,7 +325,7 @@ fn a_flush_covers_all_that_was_emitted_before_it_while_others_emit() {
         }
         for number in 1..=200 {
             tracer.span("mine").set("number", number as i64);
-            assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+            assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
             assert!(numbers.lock().unwrap().contains(&number), "{number} was passed over");
         }
     });
@@ -347,7 +347,7 @@ fn a_flush_is_heard_while_callers_are_always_waiting_for_room() {
             });
         }
         assert!(receiver.wait_for_spans(50, LONG));
-        assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+        assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
         assert!(
             receiver.span_count() < callers * spans_each,
             "it was not heard before the last caller had gone"

@@ -22,7 +22,7 @@ use standpipe::bridge::metrics::MetricsRecorder;
 use standpipe::bridge::opentelemetry::{LogExporter, SpanExporter};
 use standpipe::bridge::tracing::{Events, TracingLayer};
 use standpipe::receiver::{Answer, Receiver};
-use standpipe::{Config, Exporter, Flushed, Ledger, Problem, Provider, Severity, Telemetry};
+use standpipe::{Config, Exporter, FlushOutcome, Ledger, Problem, Provider, Severity, Telemetry};
 use support::process;
 use support::tls::{TestCa, TlsFront};
 use tracing_log::LogTracer;
@@ -108,7 +108,7 @@ impl Program {
     fn speak_in_rounds(&self) {
         for round in 1..=ROUNDS {
             self.speak();
-            assert_eq!(self.telemetry.flush(PATIENCE), Flushed::Complete);
+            assert_eq!(self.telemetry.flush(PATIENCE), FlushOutcome::Complete);
             // what was said about that would be in the hands of the SDK now
             self.hand_over();
             assert_only(round, &self.telemetry.ledger());
@@ -361,7 +361,7 @@ fn the_start_and_the_end_of_another_exporter_make_no_record() {
     let program = Program::start(trusting(Exporter::http(endpoint.clone())));
     let other = Telemetry::start(Config::new().exporter(trusting(Exporter::http(endpoint)))).unwrap();
     other.tracer("shop").span("checkout").end();
-    assert_eq!(other.flush(PATIENCE), Flushed::Complete);
+    assert_eq!(other.flush(PATIENCE), FlushOutcome::Complete);
     drop(other);
     assert_only(0, &program.telemetry.ledger());
     program.speak();

@@ -544,7 +544,7 @@ fn a_child_that_emits_nothing_shuts_down_at_once_with_an_empty_ledger() {
     let telemetry = start(Exporter::http(endpoint).throttle(Duration::from_secs(600)));
     emit(&telemetry.tracer("shop"), "queued", 10);
     let child = fork(|| {
-        let flushed = telemetry.flush(PATIENCE) == standpipe::Flushed::Complete;
+        let flushed = telemetry.flush(PATIENCE) == standpipe::FlushOutcome::Complete;
         let counts = telemetry.shutdown(PATIENCE).total();
         flushed && (counts.accepted, counts.in_flight, counts.lost()) == (0, 0, 0)
     });
@@ -721,7 +721,7 @@ fn a_child_that_ran_no_handlers_counts_and_goes_on() {
     let tracer = telemetry.tracer("shop");
     emit(&tracer, "parent", 1);
     // the worker rests: it holds no lock of the allocator, which only handlers could free in a child
-    assert_eq!(telemetry.flush(PATIENCE), standpipe::Flushed::Complete);
+    assert_eq!(telemetry.flush(PATIENCE), standpipe::FlushOutcome::Complete);
     let child = fork_without_handlers(|| {
         emit(&tracer, "child", SPANS);
         let counts = telemetry.shutdown(PATIENCE).total();
@@ -745,7 +745,7 @@ fn a_child_that_ran_no_handlers_has_nothing_to_wait_for_at_its_end() {
     };
     let telemetry = start(Exporter::http(endpoint));
     let child = fork_without_handlers(|| {
-        let is_flushed = telemetry.flush(PATIENCE) == standpipe::Flushed::Complete;
+        let is_flushed = telemetry.flush(PATIENCE) == standpipe::FlushOutcome::Complete;
         is_flushed && telemetry.shutdown(PATIENCE).exporters.is_empty()
     });
     match child {
@@ -837,7 +837,7 @@ fn a_child_sends_for_both_routes_and_starts_only_those_it_uses() {
     });
     let one = fork(|| {
         emit(&theirs, "theirs, child", 1);
-        let flushed = telemetry.flush(PATIENCE) == standpipe::Flushed::Complete;
+        let flushed = telemetry.flush(PATIENCE) == standpipe::FlushOutcome::Complete;
         let ledger = telemetry.shutdown(PATIENCE);
         let ids: Vec<_> = ledger.exporters.iter().map(|exporter| exporter.id.as_str()).collect();
         flushed && ids == ["application/otlp"] && ledger.total().delivered == 1

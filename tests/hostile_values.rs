@@ -116,7 +116,7 @@ fn a_span_never_ends_before_it_starts() {
         (at(10), after_all, (10_000_000_000, u64::MAX)),
     ] {
         tracer.build("timed").start_time(start).start().end_at(end);
-        assert_eq!(telemetry.flush(PATIENCE), standpipe::Flushed::Complete);
+        assert_eq!(telemetry.flush(PATIENCE), standpipe::FlushOutcome::Complete);
         let span = receiver.take().remove(0).span;
         assert_eq!((span.start_time_unix_nano, span.end_time_unix_nano), expected);
     }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use scene::{A_WHILE, LONG, SetWhenDropped, emit, exporter, gathering, start, start_with};
 use standpipe::receiver::{Answer, Receiver};
-use standpipe::{Config, Counts, Flushed, Ledger, Severity, Telemetry, WhenFull};
+use standpipe::{Config, Counts, FlushOutcome, Ledger, Severity, Telemetry, WhenFull};
 
 #[path = "support/scene.rs"]
 mod scene;
@@ -95,7 +95,7 @@ fn the_ledger_balances_while(when_full: WhenFull) {
             })
             .collect();
         producers.into_iter().for_each(|producer| producer.join().unwrap());
-        assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+        assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
         drop(sampled_enough);
         sampler.join().unwrap()
     });
@@ -160,7 +160,7 @@ fn flushes_and_shutdowns_at_the_same_time_are_safe() {
             scope.spawn(move || emit(&tracer, 2000));
         }
         for _ in 0..3 {
-            scope.spawn(|| (0..20).for_each(|_| assert_eq!(telemetry.flush(LONG), Flushed::Complete)));
+            scope.spawn(|| (0..20).for_each(|_| assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete)));
         }
         let shutdowns: Vec<_> = (0..3)
             .map(|_| {
@@ -192,7 +192,7 @@ fn a_second_shutdown_only_gives_the_ledger_again() {
     let begun = Instant::now();
     assert_eq!(telemetry.shutdown(LONG), first);
     assert_eq!(telemetry.shutdown(Duration::ZERO), first);
-    assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+    assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
     assert_eq!(telemetry.ledger(), first);
     assert!(begun.elapsed() < LONG / 2, "{:?}", begun.elapsed());
 }
@@ -222,9 +222,9 @@ fn a_flush_that_runs_out_of_time_says_how_much_is_left() {
     receiver.pause();
     let telemetry = start(exporter(&receiver));
     emit(&telemetry.tracer("shop"), 5);
-    assert_eq!(telemetry.flush(Duration::from_millis(20)), Flushed::TimedOut { left: 5 });
+    assert_eq!(telemetry.flush(Duration::from_millis(20)), FlushOutcome::TimedOut { left: 5 });
     receiver.resume();
-    assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+    assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
     assert_eq!(telemetry.ledger().total().delivered, 5);
 }
 
@@ -285,7 +285,7 @@ fn with_hook(hook: impl Fn(&Telemetry) + Send + Sync + 'static) -> Ledger {
         .on_problem(move |_| hook(of_hook.get().unwrap()));
     let telemetry = program.get_or_init(|| start_with(config));
     emit(&telemetry.tracer("shop"), 1);
-    assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+    assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
     let ledger = telemetry.shutdown(LONG);
     assert_eq!((ledger.total().accepted, ledger.total().delivered), (1, 1), "{ledger}");
     ledger

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use standpipe::receiver::{Answer, Receiver};
-use standpipe::{Config, Exporter, Flushed, Telemetry, WhenFull};
+use standpipe::{Config, Exporter, FlushOutcome, Telemetry, WhenFull};
 
 /// How long a test waits for what must happen.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -176,7 +176,7 @@ fn without_a_throttle_everything_arrives_and_the_worker_still_rests() {
     let receiver = Receiver::start().unwrap();
     let telemetry = start(Exporter::http(receiver.endpoint()).throttle(Duration::ZERO));
     emit(&telemetry, SPANS);
-    assert_eq!(telemetry.flush(PATIENCE), Flushed::Complete);
+    assert_eq!(telemetry.flush(PATIENCE), FlushOutcome::Complete);
     let ledger = telemetry.shutdown(PATIENCE);
     assert_eq!(
         (ledger.total().delivered, ledger.lost(), receiver.span_count()),
@@ -204,7 +204,7 @@ fn the_longest_waits_that_are_allowed_do_not_overflow_the_clock() {
     let telemetry = start(exporter);
     receiver.script([Answer::status(503)]);
     emit(&telemetry, 10);
-    assert_eq!(telemetry.flush(Duration::MAX), Flushed::Complete);
+    assert_eq!(telemetry.flush(Duration::MAX), FlushOutcome::Complete);
     let ledger = telemetry.shutdown(Duration::MAX);
     assert_eq!((ledger.total().delivered, ledger.lost()), (10, 0), "{ledger}");
 }
@@ -229,7 +229,7 @@ fn a_bounded_wait_for_room_ends_and_is_counted() {
 fn no_exporter_at_all_is_a_no_op() {
     let telemetry = Telemetry::start(Config::new()).unwrap();
     emit(&telemetry, 10);
-    assert_eq!(telemetry.flush(PATIENCE), Flushed::Complete);
+    assert_eq!(telemetry.flush(PATIENCE), FlushOutcome::Complete);
     let ledger = telemetry.shutdown(PATIENCE);
     assert!(ledger.exporters.is_empty() && ledger.lost() == 0, "{ledger}");
 }

@@ -16,7 +16,7 @@ use scene::{LONG, exporter, gathering, start, start_with};
 use standpipe::bridge::log::LogBridge;
 use standpipe::receiver::proto::common::v1::any_value::Value as Received;
 use standpipe::receiver::{Answer, ReceivedLog, Receiver};
-use standpipe::{Application, Config, Exporter, Flushed, LogLimits, Severity, Signal, Telemetry};
+use standpipe::{Application, Config, Exporter, FlushOutcome, LogLimits, Severity, Signal, Telemetry};
 
 #[path = "support/scene.rs"]
 mod scene;
@@ -567,7 +567,7 @@ fn records_go_by_the_route_that_the_bridge_was_made_from() {
     let shop = Application::new().exporter(exporter(&application));
     let telemetry = start_with(Config::new().exporter(exporter(&main)).application(shop));
     say(&LogBridge::new(telemetry.application()), Level::Info, format_args!("said"));
-    assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+    assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
     assert_eq!((main.log_count(), application.log_count()), (0, 1));
 }
 

@@ -11,7 +11,7 @@ use scene::{A_WHILE, LONG, Problems, emit, exporter, gathering, start, start_wit
 use standpipe::receiver::proto::common::v1::any_value::Value as Received;
 use standpipe::receiver::{Answer, ReceivedLog, Receiver};
 use standpipe::{
-    Config, Flushed, LogLimits, Logger, ProblemKind, Severity, Signal, SpanContext, Telemetry, Value,
+    Config, FlushOutcome, LogLimits, Logger, ProblemKind, Severity, Signal, SpanContext, Telemetry, Value,
     WhenFull,
 };
 
@@ -259,7 +259,7 @@ fn a_flush_sends_what_was_logged_before_it() {
     let telemetry = start(gathering(&receiver));
     log_many(&telemetry.logger("shop"), 10);
     assert!(!receiver.wait_for_logs(1, A_WHILE), "it gathers");
-    assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+    assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
     assert_eq!(receiver.log_count(), 10);
 }
 
@@ -398,7 +398,7 @@ fn a_collector_that_takes_no_logs_gets_all_spans_and_is_told_of_once() {
         for _ in 0..ROUNDS {
             log_many(&logger, 3);
             emit(&tracer, 2);
-            assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+            assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
         }
         let ledger = telemetry.shutdown(LONG);
         let counts = &ledger.exporters[0];
@@ -422,7 +422,7 @@ fn a_collector_that_stops_taking_logs_again_is_told_of_again() {
     for answer in [Answer::status(404), Answer::status(404), Answer::ok(), Answer::status(404)] {
         receiver.script_for(Signal::Logs, [answer]);
         log_many(&logger, 1);
-        assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+        assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
     }
     let kinds: Vec<_> = problems.told().iter().map(|problem| problem.kind).collect();
     assert_eq!(kinds, [ProblemKind::NotTaken; 2]);

@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 use standpipe::receiver::{Answer, Receiver};
-use standpipe::{Config, Counts, Exporter, Flushed, Telemetry, WhenFull};
+use standpipe::{Config, Counts, Exporter, FlushOutcome, Telemetry, WhenFull};
 use support::{memory, process};
 
 mod support;
@@ -36,9 +36,9 @@ fn export_twice(endpoint: &str) {
         telemetry.tracer("shop").span("checkout").end();
         telemetry.flush(PATIENCE)
     };
-    assert_eq!(export(), Flushed::Complete);
+    assert_eq!(export(), FlushOutcome::Complete);
     let (flushed, rise) = rise_during(export);
-    assert_eq!(flushed, Flushed::Complete);
+    assert_eq!(flushed, FlushOutcome::Complete);
     let ledger = telemetry.shutdown(PATIENCE);
     process::report(rise);
     process::report(ledger.exporters[0].attempts);
@@ -89,7 +89,7 @@ fn emit_large(exporter: Exporter, records: u64, attribute_bytes: usize, budget: 
     let telemetry = Telemetry::start(Config::new().exporter(exporter)).unwrap();
     let tracer = telemetry.tracer("shop");
     tracer.span("warm up").end();
-    assert_eq!(telemetry.flush(PATIENCE), Flushed::Complete);
+    assert_eq!(telemetry.flush(PATIENCE), FlushOutcome::Complete);
     let value = vec![0x5a_u8; attribute_bytes];
     let (ledger, rise) = rise_during(|| {
         for _ in 0..records {

@@ -33,7 +33,7 @@ use standpipe::receiver::proto::common::v1::KeyValue as Attribute;
 use standpipe::receiver::proto::metrics::v1::metric::Data;
 use standpipe::receiver::proto::metrics::v1::{Metric, Sum};
 use standpipe::receiver::{Answer, Receiver};
-use standpipe::{Compression, Config, Flushed, Signal, Temporality, WhenFull};
+use standpipe::{Compression, Config, FlushOutcome, Signal, Temporality, WhenFull};
 
 /// Keeps what opentelemetry-otlp would have sent, and passes the metrics on.
 struct Witness {
@@ -190,7 +190,7 @@ fn all_kinds_arrive_as_opentelemetry_would_send_them() {
             .build();
         measure_all_kinds(&provider);
         provider.force_flush().unwrap();
-        assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+        assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
         let seen = std::mem::take(&mut *seen.lock().unwrap());
         let [expected] = &seen[0].resource_metrics[..] else { panic!("{seen:?}") };
         let [of_scope] = &expected.scope_metrics[..] else { panic!("{expected:?}") };
@@ -233,7 +233,7 @@ fn sums_go_over_what_the_exporter_asks_for() {
         for more in [1, 2] {
             orders.add(more, &[]);
             provider.force_flush().unwrap();
-            assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+            assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
         }
         let arrived = named(&receiver, "orders");
         assert_eq!(arrived.iter().flat_map(numbers).map(|point| int(&point)).collect::<Vec<_>>(), values);

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use standpipe::receiver::{Answer, Receiver};
-use standpipe::{Config, Exporter, Flushed, ProblemKind, Provider, Telemetry, Tracer, WhenFull};
+use standpipe::{Config, Exporter, FlushOutcome, ProblemKind, Provider, Telemetry, Tracer, WhenFull};
 
 const PRODUCERS: usize = 64;
 const SPANS_EACH: u64 = 200;
@@ -210,7 +210,7 @@ fn a_panic_in_the_problem_hook_costs_neither_the_batch_nor_the_worker() {
     // retried and taken with a warning; refused; taken
     for _ in 0..3 {
         tracer.span("checkout").end();
-        assert_eq!(telemetry.flush(PATIENCE), Flushed::Complete);
+        assert_eq!(telemetry.flush(PATIENCE), FlushOutcome::Complete);
     }
     let ledger = telemetry.shutdown(PATIENCE);
     let counts = ledger.total();
@@ -234,8 +234,8 @@ fn a_flush_in_the_problem_hook_does_not_wait_for_itself() {
     let telemetry = Telemetry::start(config).unwrap();
     provider.set(telemetry.as_ref().clone()).unwrap();
     telemetry.tracer("shop").span("refused").end();
-    assert!(matches!(flushes.recv_timeout(PATIENCE), Ok(Flushed::TimedOut { .. })));
-    assert_eq!(telemetry.flush(PATIENCE), Flushed::Complete);
+    assert!(matches!(flushes.recv_timeout(PATIENCE), Ok(FlushOutcome::TimedOut { .. })));
+    assert_eq!(telemetry.flush(PATIENCE), FlushOutcome::Complete);
 }
 
 /// What a panic can carry that panics once more when it is dropped.
@@ -257,7 +257,7 @@ fn a_panic_in_the_problem_hook_that_panics_again_in_its_payload_does_not_kill_th
     let tracer = telemetry.tracer("shop");
     for _ in 0..2 {
         tracer.span("checkout").end();
-        assert_eq!(telemetry.flush(PATIENCE), Flushed::Complete);
+        assert_eq!(telemetry.flush(PATIENCE), FlushOutcome::Complete);
     }
     let ledger = telemetry.shutdown(PATIENCE);
     assert_eq!((ledger.total().delivered, receiver.span_count()), (2, 2), "{ledger}");

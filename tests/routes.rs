@@ -14,8 +14,8 @@ use standpipe::receiver::proto::common::v1::any_value::Value;
 use standpipe::receiver::proto::trace::v1::Span as Received;
 use standpipe::receiver::{Answer, Receiver};
 use standpipe::{
-    Application, Config, Exporter, FindingSeverity, Flushed, ProblemKind, Sampler, SpanContext, Telemetry,
-    WhenFull,
+    Application, Config, Exporter, FindingSeverity, FlushOutcome, ProblemKind, Sampler, SpanContext,
+    Telemetry, WhenFull,
 };
 use support::process;
 use support::stubborn::Unanswered;
@@ -313,12 +313,12 @@ fn a_flush_is_for_both_routes() {
     let telemetry = start(scene::gathering(&healthy), scene::gathering(&slow));
     emit(&telemetry.tracer("t"), 2);
     emit(&telemetry.application().tracer("t"), 3);
-    assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+    assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
     assert_eq!((healthy.span_count(), slow.span_count()), (2, 3));
 
     slow.pause();
     emit(&telemetry.application().tracer("t"), 3);
-    assert_eq!(telemetry.flush(A_WHILE), Flushed::TimedOut { left: 3 });
+    assert_eq!(telemetry.flush(A_WHILE), FlushOutcome::TimedOut { left: 3 });
     slow.resume();
     assert_eq!(telemetry.shutdown(LONG).total().delivered, 8);
 }
@@ -445,10 +445,14 @@ fn a_flush_of_one_route_leaves_the_other_as_it_was() {
     let telemetry = start(gathering(&of_main), gathering(&of_application));
     telemetry.tracer("runner").span("main").end();
     telemetry.application().tracer("shop").span("application").end();
-    assert_eq!(telemetry.application().flush(LONG), Flushed::Complete);
+    assert_eq!(telemetry.application().flush(LONG), FlushOutcome::Complete);
     assert_eq!((of_main.span_count(), of_application.span_count()), (0, 1));
     of_main.pause();
-    assert_eq!(telemetry.flush(A_WHILE), Flushed::TimedOut { left: 1 });
-    assert_eq!(telemetry.application().flush(LONG), Flushed::Complete, "the main one's business is its own");
+    assert_eq!(telemetry.flush(A_WHILE), FlushOutcome::TimedOut { left: 1 });
+    assert_eq!(
+        telemetry.application().flush(LONG),
+        FlushOutcome::Complete,
+        "the main one's business is its own"
+    );
     of_main.resume();
 }

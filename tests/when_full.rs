@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use scene::{A_WHILE, LONG, Problems, emit, emit_in_time, exporter, start, start_with};
 use standpipe::receiver::Receiver;
 use standpipe::receiver::proto::common::v1::any_value::Value;
-use standpipe::{Config, Flushed, ProblemKind, Tracer, WhenFull};
+use standpipe::{Config, FlushOutcome, ProblemKind, Tracer, WhenFull};
 
 #[path = "support/scene.rs"]
 mod scene;
@@ -101,7 +101,7 @@ fn a_lossy_queue_drops_the_newest_and_counts_each() {
     let total = telemetry.ledger().total();
     assert_eq!((total.accepted, total.in_flight, total.turned_away.queue_full), (4, 4, 6));
     receiver.resume();
-    assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+    assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
     // there is room again
     tracer.span("work").set("number", 10);
     let ledger = telemetry.shutdown(LONG);

@@ -62,7 +62,7 @@ impl std::fmt::Debug for Plan {
 /// How a flush ended, [of all providers](crate::Telemetry::flush) or [of one](crate::Provider::flush).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
-pub enum Flushed {
+pub enum FlushOutcome {
     /// All that was accepted before the call is delivered, or counted as lost.
     Complete,
     /// The budget was used up first, or an exporter's own thread has asked; so many records are still queued or being
@@ -299,14 +299,14 @@ fn push_to_each(
 }
 
 /// Lets every exporter of all these outlets send what was accepted before the call, all at the same time.
-pub(crate) fn flush<'o>(outlets: impl IntoIterator<Item = &'o Outlet>, deadline: Instant) -> Flushed {
+pub(crate) fn flush<'o>(outlets: impl IntoIterator<Item = &'o Outlet>, deadline: Instant) -> FlushOutcome {
     let pipelines: Vec<_> = outlets.into_iter().flat_map(Outlet::running).collect();
     // an exporter's own thread would wait for itself, and a flush for each of its doings would never end
     if !context::silenced() && are_flushed_by(deadline, &pipelines) {
-        return Flushed::Complete;
+        return FlushOutcome::Complete;
     }
     let exporters = pipelines.iter().map(|pipeline| pipeline.ledger()).collect();
-    Flushed::TimedOut { left: Ledger { exporters }.total().in_flight }
+    FlushOutcome::TimedOut { left: Ledger { exporters }.total().in_flight }
 }
 
 fn are_flushed_by(deadline: Instant, pipelines: &[&Pipeline]) -> bool {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::logs::Logger;
 use crate::metrics::{Meter, Registry};
-use crate::pipeline::exporter_set::{self, Flushed, Outlet, Plan};
+use crate::pipeline::exporter_set::{self, FlushOutcome, Outlet, Plan};
 use crate::process;
 use crate::record::{Scope, Signal};
 use crate::trace::Tracer;
@@ -98,7 +98,7 @@ impl Provider {
     ///
     /// Nothing is sent or waited for on an exporter's own thread, as in a [hook](crate::Config::on_problem): it would wait
     /// for itself.
-    pub fn flush(&self, budget: Duration) -> Flushed {
+    pub fn flush(&self, budget: Duration) -> FlushOutcome {
         exporter_set::flush([&*self.outlet], exporter_set::deadline(budget))
     }
 

@@ -5,7 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use standpipe::receiver::{Answer, Receiver};
-use standpipe::{Flushed, Signal, Temporality};
+use standpipe::{FlushOutcome, Signal, Temporality};
 
 use crate::points::{int, named, newest, numbers};
 use crate::scene::{FOR_EVER, LONG, closed_address, emit, exporter, exporter_to, open_at, start};
@@ -46,7 +46,7 @@ fn deltas_that_could_not_be_delivered_are_sent_again_and_none_twice() {
     let orders = telemetry.meter("shop").counter("orders");
     for _ in 0..3 {
         orders.add(5, ());
-        assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+        assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
     }
     let steps: Vec<_> =
         named(&receiver, "orders").iter().flat_map(numbers).map(|point| int(&point)).collect();
@@ -61,7 +61,7 @@ fn rejected_points_are_counted_one_by_one() {
     let telemetry = start(exporter(&receiver).interval(FOR_EVER));
     let orders = telemetry.meter("shop").counter("orders");
     (0..10).for_each(|number| orders.add(1, &[("n", number)]));
-    assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+    assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
     let counts = telemetry.ledger().exporters[0].metrics;
     assert_eq!((counts.accepted, counts.delivered, counts.rejected), (10, 7, 3), "{counts}");
     assert_eq!(receiver.point_count(), 7);

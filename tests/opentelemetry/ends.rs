@@ -14,7 +14,7 @@ use opentelemetry_sdk::error::OTelSdkError;
 use opentelemetry_sdk::trace::{SdkTracerProvider, SpanExporter as _};
 use standpipe::bridge::opentelemetry::{LogExporter, SpanExporter};
 use standpipe::receiver::{Answer, Receiver};
-use standpipe::{Config, Flushed, Telemetry, WhenFull};
+use standpipe::{Config, FlushOutcome, Telemetry, WhenFull};
 
 use crate::scene::{A_WHILE, LONG, exporter, gathering, start, start_with};
 
@@ -174,7 +174,7 @@ fn what_is_made_on_the_exporters_own_thread_never_comes_back_in() {
     let telemetry = start_with(Config::new().exporter(exporter(&receiver)).on_problem(hook));
     provider.set(self::provider(&telemetry)).unwrap();
     end_a_span(provider.get().unwrap());
-    assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+    assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
     let ledger = telemetry.shutdown(LONG);
     let total = ledger.total();
     assert!(made.load(Ordering::SeqCst), "nothing was made: this test proves nothing");
@@ -197,7 +197,7 @@ fn a_flush_on_the_exporters_own_thread_does_not_wait_for_itself() {
     let telemetry = start_with(Config::new().exporter(exporter(&receiver)).on_problem(hook));
     provider.set(self::provider(&telemetry)).unwrap();
     end_a_span(provider.get().unwrap());
-    assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+    assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
     let (is_refused, took) = heard.recv_timeout(LONG).unwrap();
     assert!(is_refused && took < Duration::from_secs(4), "{took:?}");
 }

@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use standpipe::receiver::{Answer, Receiver};
-use standpipe::{Exporter, Flushed, Logger, ProblemKind, Proxy, Signal, WhenFull};
+use standpipe::{Exporter, FlushOutcome, Logger, ProblemKind, Proxy, Signal, WhenFull};
 
 use super::patient;
 use super::scene::{
@@ -172,9 +172,9 @@ fn a_refusal_is_reported_for_each_signal() {
     let telemetry = problems.start(exporter(&receiver));
     emit(&telemetry.tracer("shop"), 1);
     log(&telemetry.logger("shop"), 1);
-    assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+    assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
     emit(&telemetry.tracer("shop"), 1);
-    assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+    assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
     let mut signals: Vec<_> = problems
         .told()
         .iter()

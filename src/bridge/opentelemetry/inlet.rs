@@ -11,7 +11,7 @@ use opentelemetry_sdk::error::{OTelSdkError, OTelSdkResult};
 
 use super::scopes::Scopes;
 use crate::context::{self, Suppression};
-use crate::pipeline::exporter_set::{Flushed, Outlet};
+use crate::pipeline::exporter_set::{FlushOutcome, Outlet};
 use crate::pipeline::ledger::Refusal;
 use crate::record::{Scope, Signal};
 use crate::telemetry::provider::Provider;
@@ -102,8 +102,8 @@ impl Inlet {
             ));
         }
         match self.provider.flush(budget) {
-            Flushed::Complete => Ok(()),
-            Flushed::TimedOut { .. } => Err(OTelSdkError::Timeout(budget)),
+            FlushOutcome::Complete => Ok(()),
+            FlushOutcome::TimedOut { .. } => Err(OTelSdkError::Timeout(budget)),
         }
     }
 }
