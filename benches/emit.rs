@@ -140,7 +140,7 @@ fn lossy_calls(receiver: &Receiver, spans: u64) -> Result<Calls, Error> {
     }
     let ledger = telemetry.shutdown(PATIENCE);
     let total = ledger.total();
-    let accounted_for = total.delivered + total.turned_away.queue_full;
+    let accounted_for = total.delivered + total.not_enqueued.queue_full;
     if accounted_for != BURST + spans || receiver.span_count() - before != total.delivered {
         return Err(format!("{} spans were emitted, but {ledger}", BURST + spans).into());
     }

@@ -190,8 +190,8 @@ fn play(part: &Part) -> Result<(), Error> {
     let wall = begun.elapsed();
     let cpu = process::cpu_time()? - cpu_before;
     let total = ledger.total();
-    let turned_away = if part.name == "lossy" { total.turned_away.queue_full } else { 0 };
-    if total.delivered + turned_away != sent {
+    let not_enqueued = if part.name == "lossy" { total.not_enqueued.queue_full } else { 0 };
+    if total.delivered + not_enqueued != sent {
         return Err(format!("{sent} spans were sent, but {ledger}").into());
     }
     child::tell("wall", wall.as_nanos());

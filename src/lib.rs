@@ -100,7 +100,7 @@ pub use config::{
 pub use context::{ContextGuard, ParseContextError, SpanContext};
 pub use logs::{Log, Logger};
 pub use pipeline::exporter_set::FlushOutcome;
-pub use pipeline::ledger::{Counts, Dropped, ExporterLedger, Ledger, TurnedAway};
+pub use pipeline::ledger::{Counts, Dropped, ExporterLedger, Ledger, NotEnqueued};
 pub use record::{
     LogLimits, Resource, Severity, Signal, SpanId, SpanKind, SpanLimits, Status, TraceId, Value,
 };

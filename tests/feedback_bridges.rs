@@ -164,12 +164,12 @@ fn assert_only(times: u64, ledger: &Ledger) {
     let exporter = &ledger.exporters[0];
     let accepted = (exporter.traces.accepted, exporter.logs.accepted);
     assert_eq!(accepted, (SPANS * times, LOGS * times), "{ledger}");
-    assert_eq!(ledger.total().turned_away.total(), suppressed(ledger), "{ledger}");
+    assert_eq!(ledger.total().not_enqueued.total(), suppressed(ledger), "{ledger}");
 }
 
 /// What the hook has said: it is counted, and goes nowhere.
 fn suppressed(ledger: &Ledger) -> u64 {
-    ledger.total().turned_away.suppressed
+    ledger.total().not_enqueued.suppressed
 }
 
 /// What the collector has got, if all was well.

@@ -607,7 +607,7 @@ fn a_grandchild_of_a_child_that_shut_down_starts_nothing() {
         let grandchild = fork(|| {
             emit(&tracer, "grandchild", 10);
             let counts = telemetry.shutdown(PATIENCE).total();
-            (counts.accepted, counts.turned_away.after_shutdown) == (0, 10)
+            (counts.accepted, counts.not_enqueued.after_shutdown) == (0, 10)
         });
         delivered == 1 && reap(grandchild)
     });
@@ -639,7 +639,7 @@ fn a_child_waits_for_no_lock_of_the_parent() {
             emit(&tracer, "child", SPANS);
             // a worker that never came is not waited for either
             let counts = telemetry.shutdown(PATIENCE).total();
-            (counts.accepted + counts.turned_away.total(), counts.in_flight) == (SPANS, 0)
+            (counts.accepted + counts.not_enqueued.total(), counts.in_flight) == (SPANS, 0)
         };
         let children: Vec<_> = (0..LIVES).map(|_| fork(child)).collect();
         let good = children.into_iter().map(reap).filter(|good| *good).count();
@@ -703,7 +703,7 @@ fn a_child_whose_worker_never_comes_counts_and_goes_on() {
         NO_THREAD_BEGINS.store(true, Ordering::SeqCst);
         emit(&tracer, "child", SPANS);
         let counts = telemetry.shutdown(PATIENCE).total();
-        (counts.accepted, counts.dropped.shutdown, counts.turned_away.queue_full) == (2, 2, SPANS - 2)
+        (counts.accepted, counts.dropped.shutdown, counts.not_enqueued.queue_full) == (2, 2, SPANS - 2)
     });
     assert!(reap(child), "the child failed");
 }
@@ -725,7 +725,7 @@ fn a_child_that_ran_no_handlers_counts_and_goes_on() {
     let child = fork_without_handlers(|| {
         emit(&tracer, "child", SPANS);
         let counts = telemetry.shutdown(PATIENCE).total();
-        let counted = counts.accepted + counts.turned_away.total();
+        let counted = counts.accepted + counts.not_enqueued.total();
         // those that went into the parent's queue before the child knew that it is one
         let is_complete = (SPANS - QUEUE as u64 - 1..=SPANS).contains(&counted);
         is_complete && (counts.accepted, counts.in_flight) == (counts.delivered, 0)
@@ -768,7 +768,7 @@ fn a_child_stopped_before_its_first_record_counts_it() {
         emit(&tracer, "child", 10);
         telemetry.logger("shop").info("said").emit();
         let counts = telemetry.shutdown(PATIENCE).total();
-        (counts.accepted, counts.turned_away.after_shutdown, counts.lost()) == (0, 11, 11)
+        (counts.accepted, counts.not_enqueued.after_shutdown, counts.lost()) == (0, 11, 11)
     });
     assert!(reap(child), "the child failed");
 }
@@ -805,7 +805,7 @@ fn a_child_that_gets_no_thread_counts_what_it_turns_away() {
         emit(&tracer, "child", 10);
         let counts = telemetry.ledger().total();
         let ended = telemetry.shutdown(PATIENCE).total();
-        ended == counts && (counts.accepted, counts.turned_away.no_worker, counts.lost()) == (0, 10, 10)
+        ended == counts && (counts.accepted, counts.not_enqueued.no_worker, counts.lost()) == (0, 10, 10)
     });
     assert!(reap(child), "the child failed");
 }

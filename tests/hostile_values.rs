@@ -220,7 +220,7 @@ fn a_span_larger_than_any_request_is_counted_and_takes_no_other_with_it() {
     tracer.span("after").end();
     let ledger = telemetry.shutdown(PATIENCE);
     let total = ledger.total();
-    assert_eq!((total.delivered, total.turned_away.too_large, ledger.lost()), (2, 5, 5), "{ledger}");
+    assert_eq!((total.delivered, total.not_enqueued.too_large, ledger.lost()), (2, 5, 5), "{ledger}");
     let names: Vec<String> = receiver.spans().iter().map(|span| span.span.name.clone()).collect();
     assert_eq!(names, ["before", "after"]);
 }

@@ -66,7 +66,7 @@ fn the_ledger_balances_while(when_full: WhenFull) {
                 let begun = emitted.begun.load(Ordering::SeqCst);
                 let arrived = receiver.span_count();
                 assert_eq!(now.accepted, balance(&now), "{now}");
-                let known = now.accepted + now.turned_away.total();
+                let known = now.accepted + now.not_enqueued.total();
                 assert!((done..=begun).contains(&known), "{done} to {begun} were emitted: {now}");
                 assert!(now.in_flight <= QUEUE as u64, "more than the queue may hold: {now}");
                 assert!(now.delivered <= arrived, "only {arrived} arrived: {now}");
@@ -146,7 +146,7 @@ fn the_ledger_balances_when_a_shutdown_interrupts_everything() {
     });
     // callers came to their end without anyone to take their records
     let total = telemetry.ledger().total();
-    assert_eq!(total.accepted + total.turned_away.after_shutdown, emitted.load(Ordering::SeqCst), "{total}");
+    assert_eq!(total.accepted + total.not_enqueued.after_shutdown, emitted.load(Ordering::SeqCst), "{total}");
     assert_eq!(total.delivered, receiver.span_count(), "{total}");
 }
 
@@ -178,7 +178,7 @@ fn flushes_and_shutdowns_at_the_same_time_are_safe() {
         assert_eq!(total.delivered, receiver.span_count(), "{ledger}");
     }
     let total = telemetry.ledger().total();
-    assert_eq!(total.accepted + total.turned_away.after_shutdown, 4000, "{total}");
+    assert_eq!(total.accepted + total.not_enqueued.after_shutdown, 4000, "{total}");
 }
 
 #[test]
@@ -266,10 +266,10 @@ fn the_ledger_serialises_with_the_names_of_its_fields() {
         assert_eq!(traces["dropped"][name].as_integer(), Some(0), "{name}");
     }
     for (name, count) in [("queue_full", 0), ("too_large", 0), ("after_shutdown", 1)] {
-        assert_eq!(traces["turned_away"][name].as_integer(), Some(count), "{name}");
+        assert_eq!(traces["not_enqueued"][name].as_integer(), Some(count), "{name}");
     }
     for name in ["suppressed", "no_worker", "panicked"] {
-        assert_eq!(traces["turned_away"][name].as_integer(), Some(0), "{name}");
+        assert_eq!(traces["not_enqueued"][name].as_integer(), Some(0), "{name}");
     }
     assert_eq!(ledger.total().rejected, 2);
 }
@@ -304,7 +304,7 @@ fn what_a_hook_records_is_counted_as_suppressed() {
         logger.debug("not taken by any exporter").emit();
     });
     let of_exporter = &ledger.exporters[0];
-    let (traces, logs) = (of_exporter.traces.turned_away, of_exporter.logs.turned_away);
+    let (traces, logs) = (of_exporter.traces.not_enqueued, of_exporter.logs.not_enqueued);
     assert_eq!((traces.suppressed, traces.total()), (3, 3), "{ledger}");
     assert_eq!((logs.suppressed, logs.total()), (1, 1), "{ledger}");
 }
@@ -337,6 +337,6 @@ fn what_a_callback_records_is_counted_as_suppressed() {
         observer.observe(7.0, ());
     });
     let ledger = telemetry.shutdown(LONG);
-    let turned_away = ledger.exporters[0].traces.turned_away;
-    assert_eq!((turned_away.suppressed, ledger.lost()), (1, 1), "{ledger}");
+    let not_enqueued = ledger.exporters[0].traces.not_enqueued;
+    assert_eq!((not_enqueued.suppressed, ledger.lost()), (1, 1), "{ledger}");
 }

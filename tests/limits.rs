@@ -111,7 +111,7 @@ fn a_record_larger_than_the_smallest_queue_is_turned_away_and_counted() {
     tracer.span("small").end();
     let ledger = telemetry.shutdown(PATIENCE);
     let counts = ledger.total();
-    assert_eq!((counts.delivered, counts.turned_away.too_large), (1, 1), "{ledger}");
+    assert_eq!((counts.delivered, counts.not_enqueued.too_large), (1, 1), "{ledger}");
     assert_eq!(receiver.spans()[0].span.name, "small");
 }
 
@@ -220,7 +220,7 @@ fn a_bounded_wait_for_room_ends_and_is_counted() {
     let start = std::time::Instant::now();
     emit(&telemetry, 3);
     assert!(start.elapsed() >= 3 * bound, "{:?}", start.elapsed());
-    assert_eq!(telemetry.ledger().total().turned_away.queue_full, 3);
+    assert_eq!(telemetry.ledger().total().not_enqueued.queue_full, 3);
     receiver.resume();
     assert_eq!(telemetry.shutdown(PATIENCE).total().delivered, 1);
 }
@@ -244,7 +244,7 @@ fn dropping_at_the_door_never_lets_more_in_than_the_queue_holds() {
     assert!(receiver.wait_for_held(1, PATIENCE));
     emit(&telemetry, 10);
     let counts = telemetry.ledger().total();
-    assert_eq!((counts.accepted, counts.turned_away.queue_full), (1, 10), "{counts}");
+    assert_eq!((counts.accepted, counts.not_enqueued.queue_full), (1, 10), "{counts}");
     receiver.resume();
     assert_eq!(telemetry.shutdown(PATIENCE).total().delivered, 1);
 }

@@ -341,8 +341,8 @@ fn the_largest_log_record_is_that_of_the_exporters_that_take_logs() {
     telemetry.tracer("shop").span("large").set("text", text.as_str());
     let ledger = telemetry.shutdown(LONG);
     let (large, small) = (&ledger.exporters[0], &ledger.exporters[1]);
-    assert_eq!((large.traces.delivered, large.logs.turned_away.too_large), (1, 0), "{ledger}");
-    assert_eq!((small.logs.turned_away.too_large, small.traces.turned_away.too_large), (1, 0), "{ledger}");
+    assert_eq!((large.traces.delivered, large.logs.not_enqueued.too_large), (1, 0), "{ledger}");
+    assert_eq!((small.logs.not_enqueued.too_large, small.traces.not_enqueued.too_large), (1, 0), "{ledger}");
 }
 
 #[test]
@@ -352,7 +352,7 @@ fn a_full_queue_drops_a_log_record_and_counts_it() {
     let telemetry = start(exporter(&receiver).queue_records(4).when_full(WhenFull::DropNewest));
     log_many(&telemetry.logger("shop"), 10);
     let logs = telemetry.ledger().exporters[0].logs;
-    assert_eq!((logs.accepted, logs.turned_away.queue_full), (4, 6), "{logs}");
+    assert_eq!((logs.accepted, logs.not_enqueued.queue_full), (4, 6), "{logs}");
     receiver.resume();
     assert_eq!(telemetry.shutdown(LONG).exporters[0].logs.delivered, 4);
 }
@@ -383,7 +383,7 @@ fn after_a_shutdown_a_log_record_is_turned_away() {
     let logger = telemetry.logger("shop");
     telemetry.shutdown(LONG);
     logger.error("too late").emit();
-    assert_eq!(telemetry.ledger().exporters[0].logs.turned_away.after_shutdown, 1);
+    assert_eq!(telemetry.ledger().exporters[0].logs.not_enqueued.after_shutdown, 1);
 }
 
 #[test]

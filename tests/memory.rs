@@ -97,12 +97,12 @@ fn emit_large(exporter: Exporter, records: u64, attribute_bytes: usize, budget: 
         }
         telemetry.shutdown(budget)
     });
-    let Counts { delivered, dropped, turned_away, .. } = ledger.total();
+    let Counts { delivered, dropped, not_enqueued, .. } = ledger.total();
     process::report(rise);
     process::report(delivered - 1);
     process::report(dropped.shutdown);
-    process::report(turned_away.queue_full);
-    process::report(turned_away.too_large);
+    process::report(not_enqueued.queue_full);
+    process::report(not_enqueued.too_large);
 }
 
 /// Runs the child against this receiver, holds the bound on memory, and gives delivered, lost to the shutdown,
@@ -159,9 +159,9 @@ fn a_flood_at_a_collector_that_hangs_stays_within_the_queues_bytes() {
     let receiver = Receiver::builder().keep_bytes(0).first_answers([Answer::ok()]).start().unwrap();
     receiver.always(Answer::hang());
     let name = "a_flood_at_a_collector_that_hangs_stays_within_the_queues_bytes";
-    let [delivered, lost, turned_away, too_large] = stays_within_the_queues_bytes(name, &receiver);
+    let [delivered, lost, not_enqueued, too_large] = stays_within_the_queues_bytes(name, &receiver);
     assert_eq!((delivered, too_large), (0, 0));
-    assert_eq!(lost + turned_away, LARGE_RECORDS);
+    assert_eq!(lost + not_enqueued, LARGE_RECORDS);
     // sixteen records of a mebibyte and a little do not fit into sixteen mebibytes
     assert_eq!(lost, 15);
 }

@@ -326,7 +326,7 @@ fn a_point_that_no_request_can_hold_is_counted_and_does_not_harm_the_others() {
     orders.add(1, &[KeyValue::new("note", "short")]);
     provider.shutdown().unwrap();
     let counts = telemetry.shutdown(LONG).exporters[0].metrics;
-    assert_eq!((counts.delivered, counts.turned_away.too_large), (1, 1), "{counts}");
+    assert_eq!((counts.delivered, counts.not_enqueued.too_large), (1, 1), "{counts}");
     assert_eq!(receiver.point_count(), 1);
 }
 
@@ -341,7 +341,7 @@ fn a_full_queue_drops_whole_parts_and_counts_their_points() {
     record_many(&provider, POINTS as i64);
     provider.force_flush().unwrap();
     let counts = telemetry.ledger().exporters[0].metrics;
-    assert_eq!(counts.accepted + counts.turned_away.queue_full, POINTS, "{counts}");
+    assert_eq!(counts.accepted + counts.not_enqueued.queue_full, POINTS, "{counts}");
     assert_eq!(counts.accepted, 100, "parts of 25 fill it: {counts}");
     receiver.resume();
     let counts = telemetry.shutdown(LONG).exporters[0].metrics;
@@ -376,7 +376,11 @@ fn a_reader_that_waits_for_room_goes_on_when_the_telemetry_ends() {
         flush.join().unwrap().unwrap();
     });
     let counts = telemetry.ledger().exporters[0].metrics;
-    assert_eq!((counts.dropped.shutdown, counts.turned_away.after_shutdown), (100, POINTS - 100), "{counts}");
+    assert_eq!(
+        (counts.dropped.shutdown, counts.not_enqueued.after_shutdown),
+        (100, POINTS - 100),
+        "{counts}"
+    );
 }
 
 #[test]
@@ -442,7 +446,7 @@ fn what_comes_after_the_end_of_the_telemetry_is_counted_as_turned_away() {
     let _ = telemetry.shutdown(LONG);
     provider.shutdown().unwrap();
     let counts = telemetry.ledger().exporters[0].metrics;
-    assert_eq!((counts.accepted, counts.turned_away.after_shutdown), (0, 1), "{counts}");
+    assert_eq!((counts.accepted, counts.not_enqueued.after_shutdown), (0, 1), "{counts}");
 }
 
 #[test]
@@ -455,5 +459,5 @@ fn points_after_the_exporters_own_end_are_counted_as_turned_away() {
     record_many(&provider, 3);
     assert!(provider.force_flush().is_err());
     let counts = telemetry.shutdown(LONG).exporters[0].metrics;
-    assert_eq!((counts.accepted, counts.turned_away.after_shutdown), (0, 3), "{counts}");
+    assert_eq!((counts.accepted, counts.not_enqueued.after_shutdown), (0, 3), "{counts}");
 }

@@ -81,9 +81,9 @@ fn of_64_producers_that_do_not_wait_every_span_arrives_or_is_counted() {
     produce(&telemetry, || ());
     let ledger = telemetry.shutdown(PATIENCE);
     let counts = ledger.total();
-    assert_eq!(counts.accepted + counts.turned_away.queue_full, ALL_SPANS, "{ledger}");
+    assert_eq!(counts.accepted + counts.not_enqueued.queue_full, ALL_SPANS, "{ledger}");
     assert_eq!((counts.delivered, receiver.span_count()), (counts.accepted, counts.accepted), "{ledger}");
-    assert!(counts.turned_away.queue_full > 0, "the queue was never full: {ledger}");
+    assert!(counts.not_enqueued.queue_full > 0, "the queue was never full: {ledger}");
 }
 
 #[test]
@@ -190,7 +190,7 @@ fn a_panicking_thread_does_not_wait_for_room() {
     });
     unwound.recv_timeout(PATIENCE).expect("the panicking thread waits for room");
     panicking.join().unwrap();
-    assert_eq!(telemetry.ledger().total().turned_away.queue_full, 1);
+    assert_eq!(telemetry.ledger().total().not_enqueued.queue_full, 1);
     receiver.resume();
     let ledger = telemetry.shutdown(PATIENCE);
     assert_eq!((ledger.total().delivered, receiver.span_count()), (1, 1), "{ledger}");

@@ -304,7 +304,7 @@ fn a_lossy_route_loses_its_own_records_and_none_of_the_other() {
     let ledger = telemetry.shutdown(LONG);
     let [own, theirs] = &ledger.exporters[..] else { panic!("{ledger}") };
     assert_eq!((own.traces.delivered, own.traces.lost()), (100, 0), "{ledger}");
-    assert_eq!((theirs.traces.delivered, theirs.traces.turned_away.queue_full), (1, 10), "{ledger}");
+    assert_eq!((theirs.traces.delivered, theirs.traces.not_enqueued.queue_full), (1, 10), "{ledger}");
 }
 
 #[test]
@@ -402,7 +402,7 @@ fn both_routes_share_the_budget_of_a_shutdown() {
         emit(&telemetry.tracer("t"), 1);
         emit(&telemetry.application().tracer("t"), 1);
         let start = Instant::now();
-        assert_eq!(telemetry.shutdown(LONG).total().turned_away.after_shutdown, 2);
+        assert_eq!(telemetry.shutdown(LONG).total().not_enqueued.after_shutdown, 2);
         assert!(start.elapsed() < budget, "{:?}", start.elapsed());
     }
 }

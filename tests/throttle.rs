@@ -164,7 +164,7 @@ fn a_record_that_finds_no_room_makes_room_for_the_next() {
     // or a worker that is woken by it may be so fast that there is room when it looks again
     receiver.pause();
     emit_large(&telemetry, 700 << 10);
-    assert_eq!(telemetry.ledger().total().turned_away.queue_full, 1);
+    assert_eq!(telemetry.ledger().total().not_enqueued.queue_full, 1);
     receiver.resume();
     assert!(receiver.wait_for_spans(61, LONG / 4), "the worker sleeps on: {}", telemetry.ledger());
     until_settled(&telemetry);

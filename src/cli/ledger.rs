@@ -26,7 +26,7 @@ pub(crate) struct Account {
     pub(crate) dropped: Vec<Loss>,
     pub(crate) in_flight: u64,
     /// Never accepted, by reason.
-    pub(crate) turned_away: Vec<Loss>,
+    pub(crate) not_enqueued: Vec<Loss>,
 }
 
 /// A reason, and how many records it cost.
@@ -35,7 +35,7 @@ type Loss = (&'static str, u64);
 impl Account {
     /// What the library says of itself.
     pub(crate) fn new(name: &str, records: &'static str, counts: &Counts) -> Self {
-        let (dropped, turned_away) = (&counts.dropped, &counts.turned_away);
+        let (dropped, not_enqueued) = (&counts.dropped, &counts.not_enqueued);
         Self {
             name: name.to_owned(),
             records,
@@ -51,13 +51,13 @@ impl Account {
                 ("worker panicked", dropped.worker_panicked),
             ],
             in_flight: counts.in_flight,
-            turned_away: vec![
-                ("queue full", turned_away.queue_full),
-                ("too large", turned_away.too_large),
-                ("after shutdown", turned_away.after_shutdown),
-                ("suppressed", turned_away.suppressed),
-                ("no worker", turned_away.no_worker),
-                ("panicked", turned_away.panicked),
+            not_enqueued: vec![
+                ("queue full", not_enqueued.queue_full),
+                ("too large", not_enqueued.too_large),
+                ("after shutdown", not_enqueued.after_shutdown),
+                ("suppressed", not_enqueued.suppressed),
+                ("no worker", not_enqueued.no_worker),
+                ("panicked", not_enqueued.panicked),
             ],
         }
     }
@@ -68,7 +68,7 @@ impl Account {
     }
 
     fn lost(&self) -> u64 {
-        self.lost_on_the_way() + sum(&self.turned_away)
+        self.lost_on_the_way() + sum(&self.not_enqueued)
     }
 
     fn lost_on_the_way(&self) -> u64 {
@@ -87,7 +87,7 @@ impl Account {
         self.rejected += other.rejected;
         self.in_flight += other.in_flight;
         add_losses(&mut self.dropped, &other.dropped);
-        add_losses(&mut self.turned_away, &other.turned_away);
+        add_losses(&mut self.not_enqueued, &other.not_enqueued);
     }
 }
 
@@ -130,7 +130,7 @@ pub(crate) fn draw(accounts: &[Account], look: &Look) -> Vec<String> {
     }
     let rejected = [("by the collector", total.rejected)];
     let losses: [(&str, &[Loss]); 3] =
-        [("rejected", &rejected), ("dropped", &total.dropped), ("turned away", &total.turned_away)];
+        [("rejected", &rejected), ("dropped", &total.dropped), ("turned away", &total.not_enqueued)];
     for (what, losses) in losses {
         for (reason, number) in losses.iter().filter(|(_, number)| *number > 0) {
             lines.push(note(&format!("{what}: {number} {reason}"), look));
@@ -278,7 +278,7 @@ mod tests {
         let whole = total(&shop());
         assert!(whole.is_whole());
         assert!(!Account { accepted: whole.accepted + 1, in_flight: 1, ..whole.clone() }.is_whole());
-        assert!(!Account { turned_away: vec![("queue full", 1)], ..whole }.is_whole());
+        assert!(!Account { not_enqueued: vec![("queue full", 1)], ..whole }.is_whole());
     }
 
     #[test]
@@ -292,7 +292,7 @@ mod tests {
             rejected: 2,
             dropped: vec![("gave up", 5), ("shutdown", 3), ("too large", 0)],
             in_flight: 0,
-            turned_away: vec![("queue full", 7)],
+            not_enqueued: vec![("queue full", 7)],
         };
         let expected = [
             "ledger            accepted  delivered  replaced  lost  in flight",

@@ -123,13 +123,13 @@ pub struct Counts {
     /// Queued or being sent.
     pub in_flight: u64,
     /// Never accepted.
-    pub turned_away: TurnedAway,
+    pub not_enqueued: NotEnqueued,
 }
 
 impl Counts {
     /// Records that will never arrive: rejected, dropped or turned away.
     pub fn lost(&self) -> u64 {
-        self.rejected + self.dropped.total() + self.turned_away.total()
+        self.rejected + self.dropped.total() + self.not_enqueued.total()
     }
 
     /// Accepted records that have come to an end.
@@ -150,12 +150,12 @@ impl AddAssign for Counts {
         self.dropped.too_large += other.dropped.too_large;
         self.dropped.shutdown += other.dropped.shutdown;
         self.dropped.worker_panicked += other.dropped.worker_panicked;
-        self.turned_away.queue_full += other.turned_away.queue_full;
-        self.turned_away.too_large += other.turned_away.too_large;
-        self.turned_away.after_shutdown += other.turned_away.after_shutdown;
-        self.turned_away.suppressed += other.turned_away.suppressed;
-        self.turned_away.no_worker += other.turned_away.no_worker;
-        self.turned_away.panicked += other.turned_away.panicked;
+        self.not_enqueued.queue_full += other.not_enqueued.queue_full;
+        self.not_enqueued.too_large += other.not_enqueued.too_large;
+        self.not_enqueued.after_shutdown += other.not_enqueued.after_shutdown;
+        self.not_enqueued.suppressed += other.not_enqueued.suppressed;
+        self.not_enqueued.no_worker += other.not_enqueued.no_worker;
+        self.not_enqueued.panicked += other.not_enqueued.panicked;
     }
 }
 
@@ -171,12 +171,12 @@ impl fmt::Display for Counts {
             (self.dropped.worker_panicked, "dropped: worker panicked"),
             (self.replaced, "replaced"),
             (self.in_flight, "in flight"),
-            (self.turned_away.queue_full, "turned away: queue full"),
-            (self.turned_away.too_large, "turned away: too large"),
-            (self.turned_away.after_shutdown, "turned away: after shutdown"),
-            (self.turned_away.suppressed, "turned away: suppressed"),
-            (self.turned_away.no_worker, "turned away: no worker"),
-            (self.turned_away.panicked, "turned away: panicked"),
+            (self.not_enqueued.queue_full, "turned away: queue full"),
+            (self.not_enqueued.too_large, "turned away: too large"),
+            (self.not_enqueued.after_shutdown, "turned away: after shutdown"),
+            (self.not_enqueued.suppressed, "turned away: suppressed"),
+            (self.not_enqueued.no_worker, "turned away: no worker"),
+            (self.not_enqueued.panicked, "turned away: panicked"),
         ] {
             if count > 0 {
                 write!(f, ", {count} {name}")?;
@@ -212,7 +212,7 @@ impl Dropped {
 /// Records that were never accepted, by reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[non_exhaustive]
-pub struct TurnedAway {
+pub struct NotEnqueued {
     /// The queue was full, and the caller was not to wait or had waited long enough.
     pub queue_full: u64,
     /// Larger than a request may be.
@@ -228,7 +228,7 @@ pub struct TurnedAway {
     pub panicked: u64,
 }
 
-impl TurnedAway {
+impl NotEnqueued {
     /// All reasons added up.
     pub fn total(&self) -> u64 {
         self.queue_full
@@ -271,7 +271,7 @@ impl Refusal {
 #[derive(Debug, Default)]
 pub(crate) struct Books {
     settled: Mutex<Settled>,
-    turned_away: [[AtomicU64; Refusal::COUNT]; Signal::COUNT],
+    not_enqueued: [[AtomicU64; Refusal::COUNT]; Signal::COUNT],
     attempts: AtomicU64,
 }
 
@@ -300,7 +300,7 @@ impl Books {
     }
 
     pub(crate) fn turn_away_all(&self, signal: Signal, refusal: Refusal, records: u64) {
-        self.turned_away[signal as usize][refusal as usize].fetch_add(records, Ordering::Relaxed);
+        self.not_enqueued[signal as usize][refusal as usize].fetch_add(records, Ordering::Relaxed);
     }
 
     pub(crate) fn attempted(&self) {
@@ -308,8 +308,8 @@ impl Books {
     }
 
     /// What was turned away of a signal so far for this reason.
-    pub(crate) fn turned_away(&self, signal: Signal, refusal: Refusal) -> u64 {
-        self.turned_away[signal as usize][refusal as usize].load(Ordering::Relaxed)
+    pub(crate) fn not_enqueued(&self, signal: Signal, refusal: Refusal) -> u64 {
+        self.not_enqueued[signal as usize][refusal as usize].load(Ordering::Relaxed)
     }
 
     /// The books as they stand. `accepted` is asked after the outcomes are read, so that a record is
@@ -319,8 +319,8 @@ impl Books {
         let settled = self.settled();
         let mut counts = settled.counts;
         for (signal, (counts, accepted)) in counts.iter_mut().zip(accepted()).enumerate() {
-            let refused = |refusal| self.turned_away[signal][refusal as usize].load(Ordering::Relaxed);
-            counts.turned_away = TurnedAway {
+            let refused = |refusal| self.not_enqueued[signal][refusal as usize].load(Ordering::Relaxed);
+            counts.not_enqueued = NotEnqueued {
                 queue_full: refused(Refusal::QueueFull),
                 too_large: refused(Refusal::TooLarge),
                 after_shutdown: refused(Refusal::AfterShutdown),

@@ -77,16 +77,16 @@ impl Watch {
         meter.build(&name).unit(self.words().unit).description(description).observe_counter(
             move |observer| {
                 watch.for_each_exporter(|id, counts| {
-                    let turned_away = counts.turned_away;
+                    let not_enqueued = counts.not_enqueued;
                     let note = Note { name: id, kind: watch.words().processor };
                     note.success(observer, counts.accepted - counts.in_flight);
                     let failures = [
-                        ("queue_full", turned_away.queue_full),
-                        ("too_large", turned_away.too_large),
-                        ("already_shutdown", turned_away.after_shutdown),
-                        ("suppressed", turned_away.suppressed),
-                        ("no_worker", turned_away.no_worker),
-                        ("panic", turned_away.panicked),
+                        ("queue_full", not_enqueued.queue_full),
+                        ("too_large", not_enqueued.too_large),
+                        ("already_shutdown", not_enqueued.after_shutdown),
+                        ("suppressed", not_enqueued.suppressed),
+                        ("no_worker", not_enqueued.no_worker),
+                        ("panic", not_enqueued.panicked),
                     ];
                     note.failures(observer, &failures);
                 });

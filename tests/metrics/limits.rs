@@ -185,7 +185,7 @@ fn a_series_too_large_for_any_request_is_counted_and_harms_no_other() {
         named(&receiver, "orders").iter().flat_map(numbers).map(|point| int(&point)).collect();
     assert_eq!(points, [2]);
     let counts = telemetry.ledger().exporters[0].metrics;
-    assert_eq!((counts.delivered, counts.turned_away.too_large), (1, 1), "{counts}");
+    assert_eq!((counts.delivered, counts.not_enqueued.too_large), (1, 1), "{counts}");
 }
 
 #[test]

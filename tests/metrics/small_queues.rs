@@ -151,5 +151,5 @@ fn what_a_stop_leaves_no_time_for_is_counted() {
     let counts = telemetry.shutdown(Duration::from_millis(200)).exporters[0].metrics;
     assert_eq!((counts.lost(), counts.in_flight), (SERIES, 0), "{counts}");
     assert_eq!(counts.dropped.shutdown, counts.accepted, "{counts}");
-    assert_eq!(counts.turned_away.after_shutdown, SERIES - counts.accepted, "{counts}");
+    assert_eq!(counts.not_enqueued.after_shutdown, SERIES - counts.accepted, "{counts}");
 }

@@ -54,7 +54,7 @@ fn one_signals_outage_loses_nothing_of_the_others() {
         (1000, 0, 0),
         "{ledger}"
     );
-    assert_eq!((exporter.logs.in_flight, exporter.logs.turned_away.queue_full), (100, 101), "{ledger}");
+    assert_eq!((exporter.logs.in_flight, exporter.logs.not_enqueued.queue_full), (100, 101), "{ledger}");
     receiver.behave();
     let ledger = telemetry.shutdown(LONG);
     assert_eq!((ledger.exporters[0].logs.delivered, ledger.lost()), (100, 101), "{ledger}");

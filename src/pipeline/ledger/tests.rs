@@ -64,7 +64,7 @@ fn all_different(times: u64) -> Counts {
             shutdown: count(),
             worker_panicked: count(),
         },
-        turned_away: TurnedAway {
+        not_enqueued: NotEnqueued {
             queue_full: count(),
             too_large: count(),
             after_shutdown: count(),
@@ -99,20 +99,20 @@ fn each_refusal_has_its_own_place_beside_the_accepted() {
         let books = Books::default();
         books.turn_away_all(Signal::Traces, refusal, 1);
         let counts = read(&books, 0);
-        let turned_away = counts.turned_away;
+        let not_enqueued = counts.not_enqueued;
         let mut expected = [0; REFUSALS.len()];
         expected[index] = 1;
         let found = [
-            turned_away.queue_full,
-            turned_away.too_large,
-            turned_away.after_shutdown,
-            turned_away.suppressed,
-            turned_away.no_worker,
-            turned_away.panicked,
+            not_enqueued.queue_full,
+            not_enqueued.too_large,
+            not_enqueued.after_shutdown,
+            not_enqueued.suppressed,
+            not_enqueued.no_worker,
+            not_enqueued.panicked,
         ];
-        assert_eq!((found, turned_away.total()), (expected, 1));
-        assert_eq!(REFUSALS.map(|refusal| books.turned_away(Signal::Traces, refusal)), expected);
-        assert_eq!(REFUSALS.map(|refusal| books.turned_away(Signal::Logs, refusal)), [0; REFUSALS.len()]);
+        assert_eq!((found, not_enqueued.total()), (expected, 1));
+        assert_eq!(REFUSALS.map(|refusal| books.not_enqueued(Signal::Traces, refusal)), expected);
+        assert_eq!(REFUSALS.map(|refusal| books.not_enqueued(Signal::Logs, refusal)), [0; REFUSALS.len()]);
         assert_eq!((counts.accepted, counts.in_flight, counts.lost()), (0, 0, 1));
     }
 }
@@ -130,7 +130,7 @@ fn closing_puts_what_is_left_to_the_shutdown_and_ignores_what_comes_late() {
     books.close(|| [1000, 0, 0]);
     assert_eq!(read(&books, 10), closed, "no late settlement, no second closing");
     books.turn_away_all(Signal::Traces, Refusal::AfterShutdown, 1);
-    assert_eq!(read(&books, 10).turned_away.after_shutdown, 1, "who comes late is still counted");
+    assert_eq!(read(&books, 10).not_enqueued.after_shutdown, 1, "who comes late is still counted");
 }
 
 #[test]
@@ -173,8 +173,8 @@ fn totals_add_up_every_count_of_every_exporter() {
     let total = ledger.total();
     assert_eq!(total, all_different(6));
     assert_eq!(total.dropped.total(), 6 * (16 + 32 + 64 + 128 + 256));
-    assert_eq!(total.turned_away.total(), 6 * (512 + 1024 + 2048 + 4096 + 8192 + 16384));
-    assert_eq!(ledger.lost(), 6 * 4 + total.dropped.total() + total.turned_away.total());
+    assert_eq!(total.not_enqueued.total(), 6 * (512 + 1024 + 2048 + 4096 + 8192 + 16384));
+    assert_eq!(ledger.lost(), 6 * 4 + total.dropped.total() + total.not_enqueued.total());
 }
 
 #[test]

@@ -106,7 +106,7 @@ fn a_full_queue_drops_the_newest_and_counts_it() {
     assert_eq!(fixture.queue.level(), (5, 100));
     let kept: Vec<_> = fixture.drain().into_iter().map(|(number, _)| number).collect();
     assert_eq!(kept, [0, 1, 2, 3, 4]);
-    assert_eq!((fixture.counts().accepted, fixture.counts().turned_away.queue_full), (5, 3));
+    assert_eq!((fixture.counts().accepted, fixture.counts().not_enqueued.queue_full), (5, 3));
 }
 
 #[test]
@@ -124,7 +124,7 @@ fn room_comes_back_when_records_are_settled_not_when_they_are_taken() {
     (0..2).for_each(|number| fixture.push(number, 20));
     let taken = fixture.drain();
     fixture.push(2, 20);
-    assert_eq!(fixture.counts().turned_away.queue_full, 1, "in the worker's hands they still count");
+    assert_eq!(fixture.counts().not_enqueued.queue_full, 1, "in the worker's hands they still count");
     fixture.release(&taken);
     fixture.push(3, 20);
     assert_eq!((fixture.counts().accepted, fixture.queue.level()), (3, (1, 20)));
@@ -158,7 +158,7 @@ fn a_record_that_the_queue_can_never_hold_is_turned_away_even_by_a_blocking_one(
     let fixture = blocking(10, 100);
     fixture.push(0, 101);
     fixture.push(1, 100);
-    assert_eq!((fixture.counts().turned_away.too_large, fixture.queue.level()), (1, (1, 100)));
+    assert_eq!((fixture.counts().not_enqueued.too_large, fixture.queue.level()), (1, (1, 100)));
 }
 
 #[test]
@@ -190,7 +190,7 @@ fn room_that_one_caller_has_taken_ahead_is_there_for_all() {
     thread::scope(|scope| scope.spawn(|| fixture.push(0, 20)).join()).expect("a caller");
     assert!(fixture.queue.level.read().0 > 1, "more than it needed");
     (1..1100).for_each(|number| fixture.push(number, 20));
-    assert_eq!((fixture.counts().accepted, fixture.counts().turned_away.queue_full), (1000, 100));
+    assert_eq!((fixture.counts().accepted, fixture.counts().not_enqueued.queue_full), (1000, 100));
     assert_eq!(fixture.queue.level(), (1000, 20_000));
 }
 
@@ -225,7 +225,7 @@ fn a_queue_is_pressing_while_there_is_still_room_for_another_large_record() {
             fixture.push(*number, len);
             fixture.is_pressing()
         });
-        assert_eq!((level, fixture.counts().turned_away.total()), (Some(pressing), 0), "{len} bytes each");
+        assert_eq!((level, fixture.counts().not_enqueued.total()), (Some(pressing), 0), "{len} bytes each");
     }
 }
 
@@ -257,7 +257,7 @@ fn a_record_that_finds_no_room_keeps_the_worker_awake_though_the_queue_is_not_th
     (0..3).for_each(|number| fixture.push(number, 100));
     let mark = fixture.queue.pressure();
     fixture.push(3, 800);
-    assert_eq!(fixture.counts().turned_away.queue_full, 1);
+    assert_eq!(fixture.counts().not_enqueued.queue_full, 1);
     assert!(fixture.is_pressing());
     assert!(fixture.queue.wake_at(mark), "also where the mark was chosen before");
 }
@@ -282,7 +282,7 @@ fn a_newcomer_passes_a_line_only_if_that_takes_no_room_from_it() {
     (0..8).for_each(|number| fixture.push(number, 20));
     // 100 bytes are left for whoever is in line, however large its record is
     assert_eq!(fixture.queue.level(), (5, 100));
-    assert_eq!(fixture.counts().turned_away.queue_full, 3);
+    assert_eq!(fixture.counts().not_enqueued.queue_full, 3);
 }
 
 #[test]
@@ -299,7 +299,7 @@ fn a_newcomer_leaves_room_for_all_records_of_a_frame_in_line() {
     let fixture = with_line(10, 1 << 20, 6);
     (0..6).for_each(|number| fixture.push(number, 20));
     assert_eq!(fixture.queue.level().0, 4);
-    assert_eq!(fixture.counts().turned_away.queue_full, 2);
+    assert_eq!(fixture.counts().not_enqueued.queue_full, 2);
 }
 
 #[test]
@@ -309,7 +309,7 @@ fn a_frame_that_counts_as_several_is_taken_or_turned_away_as_a_whole() {
         fixture.queue.push(&fixture.scope, &record(records as u64, 20), records);
     }
     assert_eq!(fixture.queue.level(), (10, 40));
-    assert_eq!((fixture.counts().accepted, fixture.counts().turned_away.queue_full), (10, 6));
+    assert_eq!((fixture.counts().accepted, fixture.counts().not_enqueued.queue_full), (10, 6));
     assert_eq!(fixture.drain(), [(6, 20), (4, 20)]);
 }
 
@@ -317,7 +317,7 @@ fn a_frame_that_counts_as_several_is_taken_or_turned_away_as_a_whole() {
 fn a_frame_that_no_queue_has_room_for_does_not_wait_for_it() {
     let fixture = blocking(10, 1 << 20);
     fixture.queue.push(&fixture.scope, &record(0, 20), 11);
-    assert_eq!((fixture.counts().accepted, fixture.counts().turned_away.too_large), (0, 11));
+    assert_eq!((fixture.counts().accepted, fixture.counts().not_enqueued.too_large), (0, 11));
     fixture.queue.push(&fixture.scope, &record(0, 20), 10);
     assert_eq!(fixture.counts().accepted, 10);
 }
@@ -345,7 +345,7 @@ fn a_blocked_caller_gives_up_after_its_time_and_is_counted() {
     let begun = Instant::now();
     (0..2).for_each(|number| fixture.push(number, 20));
     assert!(begun.elapsed() >= Duration::from_millis(20));
-    assert_eq!((fixture.counts().accepted, fixture.counts().turned_away.queue_full), (1, 1));
+    assert_eq!((fixture.counts().accepted, fixture.counts().not_enqueued.queue_full), (1, 1));
 }
 
 #[test]
@@ -360,7 +360,7 @@ fn a_closed_queue_sends_blocked_callers_on_and_turns_new_ones_away() {
     fixture.release(&fixture.drain());
     fixture.push(2, 20);
     let counts = fixture.counts();
-    assert_eq!((counts.accepted, counts.turned_away.after_shutdown), (1, 2));
+    assert_eq!((counts.accepted, counts.not_enqueued.after_shutdown), (1, 2));
     assert_eq!(fixture.queue.level(), (0, 0), "who is turned away takes no room");
     assert!(fixture.drain().is_empty());
 }

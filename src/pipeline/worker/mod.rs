@@ -263,7 +263,7 @@ impl Worker {
     fn tell_turned_away(&mut self) {
         for signal in self.deliveries.iter().map(|delivery| delivery.signal) {
             let now = [Refusal::QueueFull, Refusal::TooLarge]
-                .map(|refusal| self.books.turned_away(signal, refusal));
+                .map(|refusal| self.books.not_enqueued(signal, refusal));
             let before = std::mem::replace(&mut self.state.told_turned_away[signal as usize], now);
             if now[0] > before[0] {
                 self.teller.tell(signal, ProblemKind::QueueFull, || {

@@ -101,9 +101,9 @@ proptest! {
         }
         let counts = fixture.counts();
         prop_assert_eq!(counts.accepted, model.accepted);
-        let turned_away = counts.turned_away;
-        prop_assert_eq!(turned_away.queue_full, model.queue_full);
-        prop_assert_eq!(turned_away.too_large, model.too_large);
-        prop_assert_eq!(turned_away.after_shutdown, model.after_shutdown);
+        let not_enqueued = counts.not_enqueued;
+        prop_assert_eq!(not_enqueued.queue_full, model.queue_full);
+        prop_assert_eq!(not_enqueued.too_large, model.too_large);
+        prop_assert_eq!(not_enqueued.after_shutdown, model.after_shutdown);
     }
 }

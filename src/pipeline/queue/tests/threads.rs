@@ -68,7 +68,7 @@ fn blocked_callers_lose_nothing_and_the_worker_misses_no_call() {
         });
         assert_eq!(distinct(&arrived) as u64, CALLERS * EACH);
         let counts = fixture.counts();
-        assert_eq!((counts.accepted, counts.turned_away.total()), (CALLERS * EACH, 0));
+        assert_eq!((counts.accepted, counts.not_enqueued.total()), (CALLERS * EACH, 0));
         assert_eq!(fixture.queue.level(), (0, 0));
     }
 }
@@ -107,7 +107,7 @@ fn lossy_callers_lose_exactly_what_is_counted() {
         let counts = fixture.counts();
         assert_eq!(distinct(&arrived), arrived.len(), "nothing twice");
         assert_eq!(arrived.len() as u64, counts.accepted);
-        assert_eq!(counts.accepted + counts.turned_away.queue_full, CALLERS * EACH);
+        assert_eq!(counts.accepted + counts.not_enqueued.queue_full, CALLERS * EACH);
     }
 }
 
@@ -125,7 +125,7 @@ fn what_was_accepted_before_the_closing_is_seen_by_the_last_look() {
         });
         let counts = fixture.counts();
         assert_eq!(counts.accepted, seen, "none came in behind the last look");
-        assert_eq!(counts.accepted + counts.turned_away.after_shutdown, CALLERS * EACH);
+        assert_eq!(counts.accepted + counts.not_enqueued.after_shutdown, CALLERS * EACH);
         assert_eq!(fixture.queue.level().0 as u64, seen);
     }
 }
@@ -164,6 +164,6 @@ fn callers_fill_a_queue_to_its_last_place_whoever_has_taken_room_ahead() {
             }
         });
         let counts = fixture.counts();
-        assert_eq!((counts.accepted, counts.turned_away.queue_full), (CALLERS * EACH, 0));
+        assert_eq!((counts.accepted, counts.not_enqueued.queue_full), (CALLERS * EACH, 0));
     }
 }

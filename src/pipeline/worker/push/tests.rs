@@ -373,7 +373,7 @@ fn nothing_is_accepted_after_the_books_are_closed() {
     assert!(world.pipeline.ended_by(Instant::now() + PATIENCE));
     let counts = world.counts();
     assert_eq!((counts.accepted, counts.in_flight), (0, 0), "{counts}");
-    assert_eq!(counts.turned_away.after_shutdown, 1, "{counts}");
+    assert_eq!(counts.not_enqueued.after_shutdown, 1, "{counts}");
 }
 
 #[test]
