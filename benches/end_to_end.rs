@@ -56,7 +56,7 @@ const SCENARIOS: [Scenario; 7] = [
     scenario("block, 4 producers, receiver",           "block", Collector::Receiver,     4, 2, MEMORY),
     scenario("block, 1 producer, gzip, receiver",      "gzip",  Collector::Receiver,     1, 4, MEMORY),
     scenario("block, 1 producer, 20 ms for an answer", "block", Collector::SlowSink,     1, 2, "≥ 200,000 spans/s"),
-    scenario("lossy, 1 producer, counting collector",  "lossy", Collector::Sink,         1, 1, "the rest is counted as turned away"),
+    scenario("lossy, 1 producer, counting collector",  "lossy", Collector::Sink,         1, 1, "the rest is counted as not enqueued"),
 ];
 
 const fn scenario(

@@ -124,7 +124,7 @@ impl Logger {
     #[cfg(any(feature = "log", feature = "tracing"))]
     #[cold]
     pub(crate) fn count_panic(&self, severity: Severity) {
-        self.source.outlet.turn_away_log(severity, Refusal::Panicked);
+        self.source.outlet.count_log_not_enqueued(severity, Refusal::Panicked);
     }
 
     #[cold]
@@ -276,7 +276,7 @@ impl OpenLog {
             let end = self.end();
             match self.record.finish(self.severity, &end) {
                 Some(record) => source.outlet.push_log(&source.scope, self.severity, record),
-                None => source.outlet.turn_away_log(self.severity, Refusal::TooLarge),
+                None => source.outlet.count_log_not_enqueued(self.severity, Refusal::TooLarge),
             }
         }
         let bytes = self.record.capacity();

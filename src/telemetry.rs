@@ -184,7 +184,7 @@ impl Telemetry {
     /// whatever the network does. What could not be sent is in the ledger as lost to the shutdown. A thread that waits
     /// for a name server or a connection cannot be woken: it ends by itself, at its time-out.
     ///
-    /// Later records are turned away and counted; a second shutdown only gives the ledger again. One that comes
+    /// Later records are not enqueued and counted; a second shutdown only gives the ledger again. One that comes
     /// while the first is under way waits for it within its own budget; then some may still be in flight.
     ///
     /// On an exporter's own thread, as in a [hook](crate::Config::on_problem) or in the callback of a metric, it only

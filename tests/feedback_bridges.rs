@@ -119,7 +119,7 @@ impl Program {
     fn end(self, times: u64, budget: Duration, speakers: &[&str]) -> Ledger {
         let ledger = self.telemetry.shutdown(budget);
         assert_only(times, &ledger);
-        // what comes now is turned away and counted
+        // what comes now is not enqueued and counted
         self.hand_over();
         assert_only(times, &self.telemetry.ledger());
         let own = OWN.lock().unwrap();

@@ -106,7 +106,7 @@ fn emit_large(exporter: Exporter, records: u64, attribute_bytes: usize, budget: 
 }
 
 /// Runs the child against this receiver, holds the bound on memory, and gives delivered, lost to the shutdown,
-/// turned away from the full queue and turned away for their size.
+/// not enqueued from the full queue and not enqueued for their size.
 fn stays_within_the_queues_bytes(name: &str, receiver: &Receiver) -> [u64; 4] {
     let reports = process::run(name, &receiver.endpoint());
     let numbers: Vec<u64> = reports.iter().map(|report| report.parse().unwrap()).collect();
@@ -119,12 +119,12 @@ fn stays_within_the_queues_bytes(name: &str, receiver: &Receiver) -> [u64; 4] {
 }
 
 #[test]
-fn a_flood_of_10_megabyte_attributes_is_turned_away_and_costs_no_memory() {
+fn a_flood_of_10_megabyte_attributes_is_not_enqueued_and_costs_no_memory() {
     if let Some(endpoint) = process::task() {
         return emit_large(Exporter::http(endpoint), 200, 10 << 20, PATIENCE);
     }
     let receiver = Receiver::builder().keep_bytes(0).start().unwrap();
-    let name = "a_flood_of_10_megabyte_attributes_is_turned_away_and_costs_no_memory";
+    let name = "a_flood_of_10_megabyte_attributes_is_not_enqueued_and_costs_no_memory";
     assert_eq!(stays_within_the_queues_bytes(name, &receiver), [0, 0, 0, 200]);
 }
 

@@ -130,7 +130,7 @@ pub(crate) fn draw(accounts: &[Account], look: &Look) -> Vec<String> {
     }
     let rejected = [("by the collector", total.rejected)];
     let losses: [(&str, &[Loss]); 3] =
-        [("rejected", &rejected), ("dropped", &total.dropped), ("turned away", &total.not_enqueued)];
+        [("rejected", &rejected), ("dropped", &total.dropped), ("not enqueued", &total.not_enqueued)];
     for (what, losses) in losses {
         for (reason, number) in losses.iter().filter(|(_, number)| *number > 0) {
             lines.push(note(&format!("{what}: {number} {reason}"), look));
@@ -300,7 +300,7 @@ mod tests {
             "rejected: 2 by the collector",
             "dropped: 5 gave up",
             "dropped: 3 shutdown",
-            "turned away: 7 queue full",
+            "not enqueued: 7 queue full",
             "✗ 17 records lost",
         ];
         assert_eq!(draw(&[lossy], &plain_look(100)), expected);

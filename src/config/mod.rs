@@ -235,7 +235,7 @@ impl Config {
     ///
     /// It is called on the exporter's own thread, so it should return soon. The last one set counts.
     ///
-    /// What it records for the same telemetry, by a bridge or not, is turned away and counted as
+    /// What it records for the same telemetry, by a bridge or not, is not enqueued and counted as
     /// [suppressed](crate::NotEnqueued::suppressed): one report would lead to the next. It may record for another
     /// telemetry, where it never waits for room. A [flush](crate::Telemetry::flush) there waits for nothing, and a
     /// [shutdown](crate::Telemetry::shutdown) only begins. All signals are blocked on this thread, and in a process that the

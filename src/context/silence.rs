@@ -50,7 +50,7 @@ pub(crate) fn quietly<T>(work: impl FnOnce() -> T) -> T {
     work()
 }
 
-/// Runs the program's own code on an exporter's thread. What it records for the same telemetry is turned away and
+/// Runs the program's own code on an exporter's thread. What it records for the same telemetry is not enqueued and
 /// counted; it may record for any other. The OpenTelemetry SDK stays suppressed: it may send what it is given from a
 /// thread of its own, where nothing shows where it came from.
 pub(crate) fn in_program<T>(work: impl FnOnce() -> T) -> T {
@@ -75,7 +75,7 @@ pub(crate) fn is_silent() -> bool {
 pub(crate) enum Suppression {
     /// It is recorded.
     None,
-    /// It is turned away and counted: the program has made it on a thread of the exporters that would send it.
+    /// It is not enqueued and counted: the program has made it on a thread of the exporters that would send it.
     Counted,
     /// It has never been: an exporter has made it, not the program.
     Silent,

@@ -243,8 +243,8 @@ impl Pipeline {
     }
 
     /// Counts records that never came to be framed, or may not be taken in.
-    pub(crate) fn turn_away(&self, signal: Signal, refusal: Refusal, records: u64) {
-        self.books.turn_away_all(signal, refusal, records);
+    pub(crate) fn count_not_enqueued(&self, signal: Signal, refusal: Refusal, records: u64) {
+        self.books.count_not_enqueued(signal, refusal, records);
     }
 
     pub(crate) fn ledger(&self) -> ExporterLedger {

@@ -163,15 +163,15 @@ impl Outlet {
     }
 
     /// Counts a span that cannot be sent.
-    pub(crate) fn turn_away_span(&self, refusal: Refusal) {
+    pub(crate) fn count_span_not_enqueued(&self, refusal: Refusal) {
         self.takers(|intake| intake.takes(Signal::Traces))
-            .for_each(|pipeline| pipeline.turn_away(Signal::Traces, refusal, 1));
+            .for_each(|pipeline| pipeline.count_not_enqueued(Signal::Traces, refusal, 1));
     }
 
     /// Counts a log record that cannot be sent.
-    pub(crate) fn turn_away_log(&self, severity: Severity, refusal: Refusal) {
+    pub(crate) fn count_log_not_enqueued(&self, severity: Severity, refusal: Refusal) {
         self.takers(|intake| intake.takes_log(severity))
-            .for_each(|pipeline| pipeline.turn_away(Signal::Logs, refusal, 1));
+            .for_each(|pipeline| pipeline.count_not_enqueued(Signal::Logs, refusal, 1));
     }
 
     /// Whether a span that begins on this thread is not recorded; if the program began it, it is counted.
@@ -179,7 +179,7 @@ impl Outlet {
     pub(crate) fn suppresses_span(&self, is_sampled: bool) -> bool {
         let suppression = self.suppression();
         if suppression == Suppression::Counted && is_sampled {
-            self.turn_away_span(Refusal::Suppressed);
+            self.count_span_not_enqueued(Refusal::Suppressed);
         }
         suppression != Suppression::None
     }
@@ -189,7 +189,7 @@ impl Outlet {
     pub(crate) fn suppresses_log(&self, severity: Severity) -> bool {
         let suppression = self.suppression();
         if suppression == Suppression::Counted {
-            self.turn_away_log(severity, Refusal::Suppressed);
+            self.count_log_not_enqueued(severity, Refusal::Suppressed);
         }
         suppression != Suppression::None
     }

@@ -1,6 +1,6 @@
 //! The ledger: every record accounted for, by reason.
 //!
-//! At every moment accepted = delivered + rejected + dropped + replaced + in flight; what was turned away at the
+//! At every moment accepted = delivered + rejected + dropped + replaced + in flight; what was not enqueued at the
 //! door stands beside it.
 
 use std::fmt;
@@ -44,7 +44,7 @@ impl Ledger {
         total
     }
 
-    /// Records that will never arrive: rejected, dropped or turned away.
+    /// Records that will never arrive: rejected, dropped or not enqueued.
     pub fn lost(&self) -> u64 {
         self.total().lost()
     }
@@ -127,7 +127,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Records that will never arrive: rejected, dropped or turned away.
+    /// Records that will never arrive: rejected, dropped or not enqueued.
     pub fn lost(&self) -> u64 {
         self.rejected + self.dropped.total() + self.not_enqueued.total()
     }
@@ -171,12 +171,12 @@ impl fmt::Display for Counts {
             (self.dropped.worker_panicked, "dropped: worker panicked"),
             (self.replaced, "replaced"),
             (self.in_flight, "in flight"),
-            (self.not_enqueued.queue_full, "turned away: queue full"),
-            (self.not_enqueued.too_large, "turned away: too large"),
-            (self.not_enqueued.after_shutdown, "turned away: after shutdown"),
-            (self.not_enqueued.suppressed, "turned away: suppressed"),
-            (self.not_enqueued.no_worker, "turned away: no worker"),
-            (self.not_enqueued.panicked, "turned away: panicked"),
+            (self.not_enqueued.queue_full, "not enqueued: queue full"),
+            (self.not_enqueued.too_large, "not enqueued: too large"),
+            (self.not_enqueued.after_shutdown, "not enqueued: after shutdown"),
+            (self.not_enqueued.suppressed, "not enqueued: suppressed"),
+            (self.not_enqueued.no_worker, "not enqueued: no worker"),
+            (self.not_enqueued.panicked, "not enqueued: panicked"),
         ] {
             if count > 0 {
                 write!(f, ", {count} {name}")?;
@@ -299,7 +299,7 @@ impl Books {
         } += records;
     }
 
-    pub(crate) fn turn_away_all(&self, signal: Signal, refusal: Refusal, records: u64) {
+    pub(crate) fn count_not_enqueued(&self, signal: Signal, refusal: Refusal, records: u64) {
         self.not_enqueued[signal as usize][refusal as usize].fetch_add(records, Ordering::Relaxed);
     }
 
@@ -307,7 +307,7 @@ impl Books {
         self.attempts.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// What was turned away of a signal so far for this reason.
+    /// What was not enqueued of a signal so far for this reason.
     pub(crate) fn not_enqueued(&self, signal: Signal, refusal: Refusal) -> u64 {
         self.not_enqueued[signal as usize][refusal as usize].load(Ordering::Relaxed)
     }

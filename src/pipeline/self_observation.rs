@@ -72,7 +72,7 @@ impl Watch {
     /// What left the queue, and what never got into it.
     fn processed(&self, meter: &Meter) {
         let name = format!("otel.sdk.processor.{}.processed", self.words().record);
-        let description = "records that were handed to the exporter, or turned away";
+        let description = "records that were handed to the exporter, or not enqueued";
         let watch = self.clone();
         meter.build(&name).unit(self.words().unit).description(description).observe_counter(
             move |observer| {

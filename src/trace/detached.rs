@@ -186,7 +186,7 @@ impl DetachedSpan {
     pub(crate) fn discard_in_panic(mut self) {
         self.settle();
         if self.is_recording {
-            self.storage().source.outlet.turn_away_span(Refusal::Panicked);
+            self.storage().source.outlet.count_span_not_enqueued(Refusal::Panicked);
         }
         self.is_recording = false;
     }

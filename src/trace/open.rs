@@ -77,7 +77,7 @@ impl OpenSpan {
         if self.generation == process::generation() {
             match self.record.finish(end) {
                 Some(record) => self.source.outlet.push_span(&self.source.scope, record),
-                None => self.source.outlet.turn_away_span(Refusal::TooLarge),
+                None => self.source.outlet.count_span_not_enqueued(Refusal::TooLarge),
             }
         }
         self.keep();

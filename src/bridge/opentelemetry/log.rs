@@ -43,7 +43,7 @@ impl LogExporter {
         self.inlet.take(|fate| match fate {
             Fate::Sent { largest } => self.send(logs, largest),
             Fate::Counted(refusal) => logs.into_iter().for_each(|(log, _)| {
-                self.inlet.outlet().turn_away_log(weight(log), refusal);
+                self.inlet.outlet().count_log_not_enqueued(weight(log), refusal);
             }),
         })
     }
@@ -66,7 +66,7 @@ impl LogExporter {
                     let scope = self.inlet.scope(scope, log.target().map(Cow::as_ref));
                     outlet.push_log(&scope, weight, framed);
                 }
-                None => outlet.turn_away_log(weight, Refusal::TooLarge),
+                None => outlet.count_log_not_enqueued(weight, Refusal::TooLarge),
             }
         }
         let bytes = record.capacity();

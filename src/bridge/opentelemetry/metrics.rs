@@ -94,10 +94,10 @@ impl MetricExporter {
             for metric in of_scope.metrics() {
                 frame::each_part(metric, &mut record, limits, |part| match (part, fate) {
                     (Part::Frame { points, .. }, Fate::Counted(refusal)) => {
-                        outlet.turn_away_points(points, refusal);
+                        outlet.count_points_not_enqueued(points, refusal);
                     }
                     (Part::Frame { bytes, points }, _) => outlet.push_metric(&scope, bytes, points),
-                    (Part::TooLarge { .. }, _) => outlet.turn_away_points(1, Refusal::TooLarge),
+                    (Part::TooLarge { .. }, _) => outlet.count_points_not_enqueued(1, Refusal::TooLarge),
                 });
             }
         }

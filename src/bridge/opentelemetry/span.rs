@@ -40,7 +40,7 @@ impl SpanExporter {
         self.inlet.take(|fate| match fate {
             Fate::Sent { largest } => self.send(spans, largest),
             Fate::Counted(refusal) => {
-                spans.iter().for_each(|_| self.inlet.outlet().turn_away_span(refusal));
+                spans.iter().for_each(|_| self.inlet.outlet().count_span_not_enqueued(refusal));
             }
         })
     }
@@ -54,7 +54,7 @@ impl SpanExporter {
                     let scope = self.inlet.scope(&span.instrumentation_scope, None);
                     self.inlet.outlet().push_span(&scope, framed);
                 }
-                None => self.inlet.outlet().turn_away_span(Refusal::TooLarge),
+                None => self.inlet.outlet().count_span_not_enqueued(Refusal::TooLarge),
             }
         }
         let bytes = record.capacity();

@@ -33,8 +33,8 @@ impl Outlet {
     }
 
     /// Counts data points that cannot be sent.
-    pub(crate) fn turn_away_points(&self, points: u64, refusal: Refusal) {
+    pub(crate) fn count_points_not_enqueued(&self, points: u64, refusal: Refusal) {
         self.takers(|intake| intake.takes(Signal::Metrics))
-            .for_each(|pipeline| pipeline.turn_away(Signal::Metrics, refusal, points));
+            .for_each(|pipeline| pipeline.count_not_enqueued(Signal::Metrics, refusal, points));
     }
 }

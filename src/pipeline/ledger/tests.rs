@@ -97,7 +97,7 @@ fn each_outcome_has_its_own_place() {
 fn each_refusal_has_its_own_place_beside_the_accepted() {
     for (index, refusal) in REFUSALS.into_iter().enumerate() {
         let books = Books::default();
-        books.turn_away_all(Signal::Traces, refusal, 1);
+        books.count_not_enqueued(Signal::Traces, refusal, 1);
         let counts = read(&books, 0);
         let not_enqueued = counts.not_enqueued;
         let mut expected = [0; REFUSALS.len()];
@@ -129,7 +129,7 @@ fn closing_puts_what_is_left_to_the_shutdown_and_ignores_what_comes_late() {
     }
     books.close(|| [1000, 0, 0]);
     assert_eq!(read(&books, 10), closed, "no late settlement, no second closing");
-    books.turn_away_all(Signal::Traces, Refusal::AfterShutdown, 1);
+    books.count_not_enqueued(Signal::Traces, Refusal::AfterShutdown, 1);
     assert_eq!(read(&books, 10).not_enqueued.after_shutdown, 1, "who comes late is still counted");
 }
 

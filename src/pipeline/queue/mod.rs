@@ -139,7 +139,7 @@ impl Queue {
         // what will never find room must not wait for it
         if frame.len() > self.largest_record || records > self.most_records() {
             drop(open);
-            self.turn_away(scope, Refusal::TooLarge, records);
+            self.count_not_enqueued(scope, Refusal::TooLarge, records);
             return true;
         }
         let mut supplies = Supplies::default();
@@ -149,7 +149,7 @@ impl Queue {
         if self.is_closed() {
             drop(open);
             supplies.give_back(self);
-            self.turn_away(scope, self.why_closed(), records);
+            self.count_not_enqueued(scope, self.why_closed(), records);
             return true;
         }
         if open.take_room(records, frame.len()) {
@@ -194,7 +194,7 @@ impl Queue {
         let Some(raised) = self.wait_for_room(records, frame.len()) else {
             let is_closed = self.is_closed();
             let refusal = if is_closed { self.why_closed() } else { Refusal::QueueFull };
-            return self.turn_away(scope, refusal, records);
+            return self.count_not_enqueued(scope, refusal, records);
         };
         let mut supplies = Supplies::default();
         let mut open = self.with_place(shard, shard.lock(), scope, frame.len(), &mut supplies);
@@ -207,7 +207,7 @@ impl Queue {
         supplies.give_back(self);
         if is_closed {
             self.release(records, frame.len());
-            return self.turn_away(scope, self.why_closed(), records);
+            return self.count_not_enqueued(scope, self.why_closed(), records);
         }
         self.float.lift(raised);
     }
@@ -287,8 +287,8 @@ impl Queue {
         }
     }
 
-    fn turn_away(&self, scope: &Scope, refusal: Refusal, records: usize) {
-        self.books.turn_away_all(scope.signal, refusal, records as u64);
+    fn count_not_enqueued(&self, scope: &Scope, refusal: Refusal, records: usize) {
+        self.books.count_not_enqueued(scope.signal, refusal, records as u64);
     }
 
     /// Accepts what the worker has made itself and keeps itself, if there is room: it cannot wait for itself.
@@ -394,7 +394,7 @@ impl Queue {
         self.door.room_made();
     }
 
-    /// From now on records are turned away, and blocked callers go on.
+    /// From now on records are not enqueued, and blocked callers go on.
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::SeqCst);
         // all shards: a caller that still saw it open may be about to take room where there is none yet

@@ -154,7 +154,7 @@ fn a_drain_takes_all_that_was_queued_when_it_began_though_callers_go_on() {
 }
 
 #[test]
-fn a_record_that_the_queue_can_never_hold_is_turned_away_even_by_a_blocking_one() {
+fn a_record_that_the_queue_can_never_hold_is_not_enqueued_even_by_a_blocking_one() {
     let fixture = blocking(10, 100);
     fixture.push(0, 101);
     fixture.push(1, 100);
@@ -303,7 +303,7 @@ fn a_newcomer_leaves_room_for_all_records_of_a_frame_in_line() {
 }
 
 #[test]
-fn a_frame_that_counts_as_several_is_taken_or_turned_away_as_a_whole() {
+fn a_frame_that_counts_as_several_is_taken_or_not_enqueued_as_a_whole() {
     let fixture = lossy(10, 1 << 20);
     for records in [6, 5, 4, 1] {
         fixture.queue.push(&fixture.scope, &record(records as u64, 20), records);
@@ -361,7 +361,7 @@ fn a_closed_queue_sends_blocked_callers_on_and_turns_new_ones_away() {
     fixture.push(2, 20);
     let counts = fixture.counts();
     assert_eq!((counts.accepted, counts.not_enqueued.after_shutdown), (1, 2));
-    assert_eq!(fixture.queue.level(), (0, 0), "who is turned away takes no room");
+    assert_eq!(fixture.queue.level(), (0, 0), "who is not enqueued takes no room");
     assert!(fixture.drain().is_empty());
 }
 

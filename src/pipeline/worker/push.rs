@@ -147,7 +147,7 @@ impl Worker {
             match collected {
                 Collected::Frame { scope, bytes, points } => return self.take_in(at, scope, bytes, points),
                 Collected::TooLarge { points } => {
-                    self.books.turn_away_all(Signal::Metrics, Refusal::TooLarge, points)
+                    self.books.count_not_enqueued(Signal::Metrics, Refusal::TooLarge, points)
                 }
                 Collected::Problem(kind, what) => self.teller.tell(Signal::Metrics, kind, || what),
                 Collected::Complaint(what) => {
@@ -186,7 +186,7 @@ impl Worker {
             }
             // no later push will tell it
             Err(_) => {
-                self.books.turn_away_all(Signal::Metrics, Refusal::AfterShutdown, points);
+                self.books.count_not_enqueued(Signal::Metrics, Refusal::AfterShutdown, points);
                 return Taken::Yes;
             }
         }
