@@ -6,7 +6,7 @@ use std::time::SystemTime;
 
 use crate::context::{self, SpanContext, Suppression, unix_nanos};
 use crate::pipeline::exporter_set::Outlet;
-use crate::pipeline::ledger::Refusal;
+use crate::pipeline::ledger::NotEnqueuedReason;
 use crate::process;
 use crate::record::pool::Pool;
 use crate::record::{LogEnd, LogRecord, Scope, Severity, Signal, SpanRef, Value};
@@ -124,7 +124,7 @@ impl Logger {
     #[cfg(any(feature = "log", feature = "tracing"))]
     #[cold]
     pub(crate) fn count_panic(&self, severity: Severity) {
-        self.source.outlet.count_log_not_enqueued(severity, Refusal::Panicked);
+        self.source.outlet.count_log_not_enqueued(severity, NotEnqueuedReason::Panicked);
     }
 
     #[cold]
@@ -276,7 +276,7 @@ impl OpenLog {
             let end = self.end();
             match self.record.finish(self.severity, &end) {
                 Some(record) => source.outlet.push_log(&source.scope, self.severity, record),
-                None => source.outlet.count_log_not_enqueued(self.severity, Refusal::TooLarge),
+                None => source.outlet.count_log_not_enqueued(self.severity, NotEnqueuedReason::TooLarge),
             }
         }
         let bytes = self.record.capacity();

@@ -10,7 +10,7 @@ use crossbeam_channel::{Receiver, Sender, TryRecvError, bounded, unbounded};
 use crate::config::{BatchSettings, Level, PaceSettings, QueueSettings, RetrySettings, Signals};
 use crate::context::{self, Owner};
 use crate::metrics::Reader;
-use crate::pipeline::ledger::{Books, ExporterLedger, Refusal};
+use crate::pipeline::ledger::{Books, ExporterLedger, NotEnqueuedReason};
 use crate::pipeline::queue::{Queue, Start};
 use crate::pipeline::throttle::Throttle;
 use crate::pipeline::worker::{Calls, Delivery, Push, State, UnderWay, Worker};
@@ -199,10 +199,10 @@ impl Pipeline {
     }
 
     /// An exporter without a thread, which turns everything away for this reason and counts it.
-    pub(crate) fn closed(blueprint: &Blueprint, refusal: Refusal) -> Self {
+    pub(crate) fn closed(blueprint: &Blueprint, reason: NotEnqueuedReason) -> Self {
         let books = Arc::new(Books::default());
         let queues = open_queues(blueprint, &books, &bounded(1).0);
-        queues.iter().flatten().for_each(|queue| queue.close_for(refusal));
+        queues.iter().flatten().for_each(|queue| queue.close_for(reason));
         Self {
             id: blueprint.id.clone(),
             intake: blueprint.intake,
@@ -243,8 +243,8 @@ impl Pipeline {
     }
 
     /// Counts records that never came to be framed, or may not be taken in.
-    pub(crate) fn count_not_enqueued(&self, signal: Signal, refusal: Refusal, records: u64) {
-        self.books.count_not_enqueued(signal, refusal, records);
+    pub(crate) fn count_not_enqueued(&self, signal: Signal, reason: NotEnqueuedReason, records: u64) {
+        self.books.count_not_enqueued(signal, reason, records);
     }
 
     pub(crate) fn ledger(&self) -> ExporterLedger {

@@ -14,7 +14,7 @@ use crossbeam_channel::Receiver;
 use crate::config::sampler::Sampler;
 use crate::context::{self, Owner, Suppression};
 use crate::pipeline::exporter_handle::{Blueprint, Intake, Pipeline, Prepared};
-use crate::pipeline::ledger::{ExporterLedger, Ledger, Refusal};
+use crate::pipeline::ledger::{ExporterLedger, Ledger, NotEnqueuedReason};
 use crate::process;
 use crate::record::{LogLimits, Scope, Severity, Signal, SpanLimits};
 
@@ -163,15 +163,15 @@ impl Outlet {
     }
 
     /// Counts a span that cannot be sent.
-    pub(crate) fn count_span_not_enqueued(&self, refusal: Refusal) {
+    pub(crate) fn count_span_not_enqueued(&self, reason: NotEnqueuedReason) {
         self.takers(|intake| intake.takes(Signal::Traces))
-            .for_each(|pipeline| pipeline.count_not_enqueued(Signal::Traces, refusal, 1));
+            .for_each(|pipeline| pipeline.count_not_enqueued(Signal::Traces, reason, 1));
     }
 
     /// Counts a log record that cannot be sent.
-    pub(crate) fn count_log_not_enqueued(&self, severity: Severity, refusal: Refusal) {
+    pub(crate) fn count_log_not_enqueued(&self, severity: Severity, reason: NotEnqueuedReason) {
         self.takers(|intake| intake.takes_log(severity))
-            .for_each(|pipeline| pipeline.count_not_enqueued(Signal::Logs, refusal, 1));
+            .for_each(|pipeline| pipeline.count_not_enqueued(Signal::Logs, reason, 1));
     }
 
     /// Whether a span that begins on this thread is not recorded; if the program began it, it is counted.
@@ -179,7 +179,7 @@ impl Outlet {
     pub(crate) fn suppresses_span(&self, is_sampled: bool) -> bool {
         let suppression = self.suppression();
         if suppression == Suppression::Counted && is_sampled {
-            self.count_span_not_enqueued(Refusal::Suppressed);
+            self.count_span_not_enqueued(NotEnqueuedReason::Suppressed);
         }
         suppression != Suppression::None
     }
@@ -189,7 +189,7 @@ impl Outlet {
     pub(crate) fn suppresses_log(&self, severity: Severity) -> bool {
         let suppression = self.suppression();
         if suppression == Suppression::Counted {
-            self.count_log_not_enqueued(severity, Refusal::Suppressed);
+            self.count_log_not_enqueued(severity, NotEnqueuedReason::Suppressed);
         }
         suppression != Suppression::None
     }
@@ -257,12 +257,13 @@ impl Outlet {
                         // a child that gets no thread counts what it cannot send, as emitting never fails
                         let or_closed = |(prepared, blueprint)| {
                             Pipeline::start(prepared)
-                                .unwrap_or_else(|_| Pipeline::closed(blueprint, Refusal::NoWorker))
+                                .unwrap_or_else(|_| Pipeline::closed(blueprint, NotEnqueuedReason::NoWorker))
                         };
                         started.map(or_closed).collect()
                     }
                     _ => {
-                        let closed = |blueprint| Pipeline::closed(blueprint, Refusal::AfterShutdown);
+                        let closed =
+                            |blueprint| Pipeline::closed(blueprint, NotEnqueuedReason::AfterShutdown);
                         blueprints.iter().map(closed).collect()
                     }
                 };

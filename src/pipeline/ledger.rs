@@ -254,7 +254,7 @@ pub(crate) enum Outcome {
 
 /// Why a record was not accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Refusal {
+pub(crate) enum NotEnqueuedReason {
     QueueFull,
     TooLarge,
     AfterShutdown,
@@ -263,7 +263,7 @@ pub(crate) enum Refusal {
     Panicked,
 }
 
-impl Refusal {
+impl NotEnqueuedReason {
     const COUNT: usize = 6;
 }
 
@@ -271,7 +271,7 @@ impl Refusal {
 #[derive(Debug, Default)]
 pub(crate) struct Books {
     settled: Mutex<Settled>,
-    not_enqueued: [[AtomicU64; Refusal::COUNT]; Signal::COUNT],
+    not_enqueued: [[AtomicU64; NotEnqueuedReason::COUNT]; Signal::COUNT],
     attempts: AtomicU64,
 }
 
@@ -299,8 +299,8 @@ impl Books {
         } += records;
     }
 
-    pub(crate) fn count_not_enqueued(&self, signal: Signal, refusal: Refusal, records: u64) {
-        self.not_enqueued[signal as usize][refusal as usize].fetch_add(records, Ordering::Relaxed);
+    pub(crate) fn count_not_enqueued(&self, signal: Signal, reason: NotEnqueuedReason, records: u64) {
+        self.not_enqueued[signal as usize][reason as usize].fetch_add(records, Ordering::Relaxed);
     }
 
     pub(crate) fn attempted(&self) {
@@ -308,8 +308,8 @@ impl Books {
     }
 
     /// What was not enqueued of a signal so far for this reason.
-    pub(crate) fn not_enqueued(&self, signal: Signal, refusal: Refusal) -> u64 {
-        self.not_enqueued[signal as usize][refusal as usize].load(Ordering::Relaxed)
+    pub(crate) fn not_enqueued(&self, signal: Signal, reason: NotEnqueuedReason) -> u64 {
+        self.not_enqueued[signal as usize][reason as usize].load(Ordering::Relaxed)
     }
 
     /// The books as they stand. `accepted` is asked after the outcomes are read, so that a record is
@@ -319,14 +319,14 @@ impl Books {
         let settled = self.settled();
         let mut counts = settled.counts;
         for (signal, (counts, accepted)) in counts.iter_mut().zip(accepted()).enumerate() {
-            let refused = |refusal| self.not_enqueued[signal][refusal as usize].load(Ordering::Relaxed);
+            let refused = |reason| self.not_enqueued[signal][reason as usize].load(Ordering::Relaxed);
             counts.not_enqueued = NotEnqueued {
-                queue_full: refused(Refusal::QueueFull),
-                too_large: refused(Refusal::TooLarge),
-                after_shutdown: refused(Refusal::AfterShutdown),
-                suppressed: refused(Refusal::Suppressed),
-                no_worker: refused(Refusal::NoWorker),
-                panicked: refused(Refusal::Panicked),
+                queue_full: refused(NotEnqueuedReason::QueueFull),
+                too_large: refused(NotEnqueuedReason::TooLarge),
+                after_shutdown: refused(NotEnqueuedReason::AfterShutdown),
+                suppressed: refused(NotEnqueuedReason::Suppressed),
+                no_worker: refused(NotEnqueuedReason::NoWorker),
+                panicked: refused(NotEnqueuedReason::Panicked),
             };
             counts.accepted = accepted;
             counts.in_flight = accepted - counts.settled();

@@ -7,7 +7,7 @@ use super::open::OpenSpan;
 use super::{Judge, SpanBuilder, SpanPart};
 use crate::context::{self, ContextGuard, Frame, SpanContext, Stack, unix_nanos};
 #[cfg(feature = "tracing")]
-use crate::pipeline::ledger::Refusal;
+use crate::pipeline::ledger::NotEnqueuedReason;
 use crate::record::{NewParent, SpanId, SpanKind, SpanRef, Status, TraceId, Value};
 
 /// A span that belongs to no thread: it can be moved, kept in a structure, and ended anywhere. Dropping it ends and
@@ -186,7 +186,7 @@ impl DetachedSpan {
     pub(crate) fn discard_in_panic(mut self) {
         self.settle();
         if self.is_recording {
-            self.storage().source.outlet.count_span_not_enqueued(Refusal::Panicked);
+            self.storage().source.outlet.count_span_not_enqueued(NotEnqueuedReason::Panicked);
         }
         self.is_recording = false;
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::Source;
 use super::detached::Belongings;
 use crate::context::Clock;
-use crate::pipeline::ledger::Refusal;
+use crate::pipeline::ledger::NotEnqueuedReason;
 use crate::process;
 use crate::record::pool::Pool;
 use crate::record::{SpanHead, SpanRecord};
@@ -77,7 +77,7 @@ impl OpenSpan {
         if self.generation == process::generation() {
             match self.record.finish(end) {
                 Some(record) => self.source.outlet.push_span(&self.source.scope, record),
-                None => self.source.outlet.count_span_not_enqueued(Refusal::TooLarge),
+                None => self.source.outlet.count_span_not_enqueued(NotEnqueuedReason::TooLarge),
             }
         }
         self.keep();

@@ -12,7 +12,7 @@ use opentelemetry_sdk::error::{OTelSdkError, OTelSdkResult};
 use super::scopes::Scopes;
 use crate::context::{self, Suppression};
 use crate::pipeline::exporter_set::{FlushOutcome, Outlet};
-use crate::pipeline::ledger::Refusal;
+use crate::pipeline::ledger::NotEnqueuedReason;
 use crate::record::{Scope, Signal};
 use crate::telemetry::provider::Provider;
 
@@ -34,7 +34,7 @@ pub(super) enum Fate {
     Sent {
         largest: usize,
     },
-    Counted(Refusal),
+    Counted(NotEnqueuedReason),
 }
 
 impl fmt::Debug for Inlet {
@@ -73,8 +73,8 @@ impl Inlet {
         let suppression = if context::silenced() { outlet.suppression() } else { Suppression::None };
         match (outlet.largest_record(self.signal), suppression) {
             (None, _) | (_, Suppression::Silent) => {}
-            (Some(_), _) if is_over => send_or_count(Fate::Counted(Refusal::AfterShutdown)),
-            (Some(_), Suppression::Counted) => send_or_count(Fate::Counted(Refusal::Suppressed)),
+            (Some(_), _) if is_over => send_or_count(Fate::Counted(NotEnqueuedReason::AfterShutdown)),
+            (Some(_), Suppression::Counted) => send_or_count(Fate::Counted(NotEnqueuedReason::Suppressed)),
             (Some(largest), Suppression::None) => send_or_count(Fate::Sent { largest }),
         }
         if is_over { Err(OTelSdkError::AlreadyShutdown) } else { Ok(()) }

@@ -13,7 +13,7 @@ use opentelemetry_sdk::logs::{LogBatch, LogProcessor, SdkLogRecord, TraceContext
 use super::inlet::{Fate, Inlet};
 use super::value::with_any_value;
 use crate::context::unix_nanos;
-use crate::pipeline::ledger::Refusal;
+use crate::pipeline::ledger::NotEnqueuedReason;
 use crate::record::pool::Pool;
 use crate::record::{LogEnd, LogRecord, Severity, Signal, SpanId, SpanRef, TraceId};
 use crate::telemetry::provider::Provider;
@@ -42,8 +42,8 @@ impl LogExporter {
     ) -> OTelSdkResult {
         self.inlet.take(|fate| match fate {
             Fate::Sent { largest } => self.send(logs, largest),
-            Fate::Counted(refusal) => logs.into_iter().for_each(|(log, _)| {
-                self.inlet.outlet().count_log_not_enqueued(weight(log), refusal);
+            Fate::Counted(reason) => logs.into_iter().for_each(|(log, _)| {
+                self.inlet.outlet().count_log_not_enqueued(weight(log), reason);
             }),
         })
     }
@@ -66,7 +66,7 @@ impl LogExporter {
                     let scope = self.inlet.scope(scope, log.target().map(Cow::as_ref));
                     outlet.push_log(&scope, weight, framed);
                 }
-                None => outlet.count_log_not_enqueued(weight, Refusal::TooLarge),
+                None => outlet.count_log_not_enqueued(weight, NotEnqueuedReason::TooLarge),
             }
         }
         let bytes = record.capacity();

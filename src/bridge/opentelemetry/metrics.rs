@@ -13,7 +13,7 @@ use opentelemetry_sdk::metrics::exporter::PushMetricExporter;
 use super::inlet::{Fate, Inlet};
 use super::scopes::Scopes;
 use crate::config;
-use crate::pipeline::ledger::Refusal;
+use crate::pipeline::ledger::NotEnqueuedReason;
 use crate::record::{MetricRecord, Part, Signal};
 use crate::telemetry::provider::Provider;
 
@@ -93,11 +93,13 @@ impl MetricExporter {
             let limits = limits.beside(&scope);
             for metric in of_scope.metrics() {
                 frame::each_part(metric, &mut record, limits, |part| match (part, fate) {
-                    (Part::Frame { points, .. }, Fate::Counted(refusal)) => {
-                        outlet.count_points_not_enqueued(points, refusal);
+                    (Part::Frame { points, .. }, Fate::Counted(reason)) => {
+                        outlet.count_points_not_enqueued(points, reason);
                     }
                     (Part::Frame { bytes, points }, _) => outlet.push_metric(&scope, bytes, points),
-                    (Part::TooLarge { .. }, _) => outlet.count_points_not_enqueued(1, Refusal::TooLarge),
+                    (Part::TooLarge { .. }, _) => {
+                        outlet.count_points_not_enqueued(1, NotEnqueuedReason::TooLarge)
+                    }
                 });
             }
         }

@@ -13,7 +13,7 @@ use opentelemetry_sdk::trace::{Span, SpanData, SpanProcessor};
 use super::inlet::{Fate, Inlet};
 use super::value::with_value;
 use crate::context::unix_nanos;
-use crate::pipeline::ledger::Refusal;
+use crate::pipeline::ledger::NotEnqueuedReason;
 use crate::record::pool::Pool;
 use crate::record::{
     DroppedBefore, LinkTarget, Signal, SpanHead, SpanId, SpanKind, SpanRecord, Status, TraceId,
@@ -39,8 +39,8 @@ impl SpanExporter {
     fn take(&self, spans: &[SpanData]) -> OTelSdkResult {
         self.inlet.take(|fate| match fate {
             Fate::Sent { largest } => self.send(spans, largest),
-            Fate::Counted(refusal) => {
-                spans.iter().for_each(|_| self.inlet.outlet().count_span_not_enqueued(refusal));
+            Fate::Counted(reason) => {
+                spans.iter().for_each(|_| self.inlet.outlet().count_span_not_enqueued(reason));
             }
         })
     }
@@ -54,7 +54,7 @@ impl SpanExporter {
                     let scope = self.inlet.scope(&span.instrumentation_scope, None);
                     self.inlet.outlet().push_span(&scope, framed);
                 }
-                None => self.inlet.outlet().count_span_not_enqueued(Refusal::TooLarge),
+                None => self.inlet.outlet().count_span_not_enqueued(NotEnqueuedReason::TooLarge),
             }
         }
         let bytes = record.capacity();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{Outlet, push_to_each};
 use crate::config::Temporality;
 use crate::pipeline::exporter_handle::{Blueprint, Intake};
-use crate::pipeline::ledger::Refusal;
+use crate::pipeline::ledger::NotEnqueuedReason;
 use crate::record::{FrameLimits, Scope, Signal};
 
 impl Outlet {
@@ -33,8 +33,8 @@ impl Outlet {
     }
 
     /// Counts data points that cannot be sent.
-    pub(crate) fn count_points_not_enqueued(&self, points: u64, refusal: Refusal) {
+    pub(crate) fn count_points_not_enqueued(&self, points: u64, reason: NotEnqueuedReason) {
         self.takers(|intake| intake.takes(Signal::Metrics))
-            .for_each(|pipeline| pipeline.count_not_enqueued(Signal::Metrics, refusal, points));
+            .for_each(|pipeline| pipeline.count_not_enqueued(Signal::Metrics, reason, points));
     }
 }

@@ -13,13 +13,13 @@ const OUTCOMES: [Outcome; 7] = [
     Outcome::WorkerPanicked,
     Outcome::Replaced,
 ];
-const REFUSALS: [Refusal; Refusal::COUNT] = [
-    Refusal::QueueFull,
-    Refusal::TooLarge,
-    Refusal::AfterShutdown,
-    Refusal::Suppressed,
-    Refusal::NoWorker,
-    Refusal::Panicked,
+const REFUSALS: [NotEnqueuedReason; NotEnqueuedReason::COUNT] = [
+    NotEnqueuedReason::QueueFull,
+    NotEnqueuedReason::TooLarge,
+    NotEnqueuedReason::AfterShutdown,
+    NotEnqueuedReason::Suppressed,
+    NotEnqueuedReason::NoWorker,
+    NotEnqueuedReason::Panicked,
 ];
 
 fn read(books: &Books, accepted: u64) -> Counts {
@@ -95,9 +95,9 @@ fn each_outcome_has_its_own_place() {
 
 #[test]
 fn each_refusal_has_its_own_place_beside_the_accepted() {
-    for (index, refusal) in REFUSALS.into_iter().enumerate() {
+    for (index, reason) in REFUSALS.into_iter().enumerate() {
         let books = Books::default();
-        books.count_not_enqueued(Signal::Traces, refusal, 1);
+        books.count_not_enqueued(Signal::Traces, reason, 1);
         let counts = read(&books, 0);
         let not_enqueued = counts.not_enqueued;
         let mut expected = [0; REFUSALS.len()];
@@ -111,8 +111,8 @@ fn each_refusal_has_its_own_place_beside_the_accepted() {
             not_enqueued.panicked,
         ];
         assert_eq!((found, not_enqueued.total()), (expected, 1));
-        assert_eq!(REFUSALS.map(|refusal| books.not_enqueued(Signal::Traces, refusal)), expected);
-        assert_eq!(REFUSALS.map(|refusal| books.not_enqueued(Signal::Logs, refusal)), [0; REFUSALS.len()]);
+        assert_eq!(REFUSALS.map(|reason| books.not_enqueued(Signal::Traces, reason)), expected);
+        assert_eq!(REFUSALS.map(|reason| books.not_enqueued(Signal::Logs, reason)), [0; REFUSALS.len()]);
         assert_eq!((counts.accepted, counts.in_flight, counts.lost()), (0, 0, 1));
     }
 }
@@ -129,7 +129,7 @@ fn closing_puts_what_is_left_to_the_shutdown_and_ignores_what_comes_late() {
     }
     books.close(|| [1000, 0, 0]);
     assert_eq!(read(&books, 10), closed, "no late settlement, no second closing");
-    books.count_not_enqueued(Signal::Traces, Refusal::AfterShutdown, 1);
+    books.count_not_enqueued(Signal::Traces, NotEnqueuedReason::AfterShutdown, 1);
     assert_eq!(read(&books, 10).not_enqueued.after_shutdown, 1, "who comes late is still counted");
 }
 

@@ -18,7 +18,7 @@ use std::sync::{Arc, MutexGuard, OnceLock};
 use crossbeam_channel::{Receiver, Sender, bounded};
 
 use crate::config::QueueSettings;
-use crate::pipeline::ledger::{Books, Refusal};
+use crate::pipeline::ledger::{Books, NotEnqueuedReason};
 use crate::process;
 use crate::record::{Chunk, Scope, Signal};
 use door::Door;
@@ -53,7 +53,7 @@ pub(crate) struct Queue {
     largest_record: usize,
     closed: AtomicBool,
     /// Why, if not for a shutdown.
-    closed_for: OnceLock<Refusal>,
+    closed_for: OnceLock<NotEnqueuedReason>,
     /// How many ask for the level without room that was taken ahead: until they know it, nobody takes more.
     askers: AtomicUsize,
     /// Accepted from the worker, by signal.
@@ -139,7 +139,7 @@ impl Queue {
         // what will never find room must not wait for it
         if frame.len() > self.largest_record || records > self.most_records() {
             drop(open);
-            self.count_not_enqueued(scope, Refusal::TooLarge, records);
+            self.count_not_enqueued(scope, NotEnqueuedReason::TooLarge, records);
             return true;
         }
         let mut supplies = Supplies::default();
@@ -193,8 +193,8 @@ impl Queue {
         let held_room = HOLDS_ROOM.get();
         let Some(raised) = self.wait_for_room(records, frame.len()) else {
             let is_closed = self.is_closed();
-            let refusal = if is_closed { self.why_closed() } else { Refusal::QueueFull };
-            return self.count_not_enqueued(scope, refusal, records);
+            let reason = if is_closed { self.why_closed() } else { NotEnqueuedReason::QueueFull };
+            return self.count_not_enqueued(scope, reason, records);
         };
         let mut supplies = Supplies::default();
         let mut open = self.with_place(shard, shard.lock(), scope, frame.len(), &mut supplies);
@@ -287,8 +287,8 @@ impl Queue {
         }
     }
 
-    fn count_not_enqueued(&self, scope: &Scope, refusal: Refusal, records: usize) {
-        self.books.count_not_enqueued(scope.signal, refusal, records as u64);
+    fn count_not_enqueued(&self, scope: &Scope, reason: NotEnqueuedReason, records: usize) {
+        self.books.count_not_enqueued(scope.signal, reason, records as u64);
     }
 
     /// Accepts what the worker has made itself and keeps itself, if there is room: it cannot wait for itself.
@@ -403,14 +403,14 @@ impl Queue {
     }
 
     /// As [`close`](Self::close), for another reason than a shutdown.
-    pub(crate) fn close_for(&self, refusal: Refusal) {
-        let _ = self.closed_for.set(refusal);
+    pub(crate) fn close_for(&self, reason: NotEnqueuedReason) {
+        let _ = self.closed_for.set(reason);
         self.close();
     }
 
     #[cold]
-    fn why_closed(&self) -> Refusal {
-        self.closed_for.get().copied().unwrap_or(Refusal::AfterShutdown)
+    fn why_closed(&self) -> NotEnqueuedReason {
+        self.closed_for.get().copied().unwrap_or(NotEnqueuedReason::AfterShutdown)
     }
 
     fn is_closed(&self) -> bool {

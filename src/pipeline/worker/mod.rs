@@ -17,7 +17,7 @@ use crossbeam_channel::{Receiver, Sender, TryRecvError, select_biased};
 
 use crate::config::{BatchSettings, RetrySettings};
 use crate::context;
-use crate::pipeline::ledger::{Books, Refusal};
+use crate::pipeline::ledger::{Books, NotEnqueuedReason};
 use crate::record::Signal;
 use crate::transport::Transport;
 use crate::{config::ProblemKind, pipeline::problems::Teller};
@@ -262,8 +262,8 @@ impl Worker {
 
     fn tell_turned_away(&mut self) {
         for signal in self.deliveries.iter().map(|delivery| delivery.signal) {
-            let now = [Refusal::QueueFull, Refusal::TooLarge]
-                .map(|refusal| self.books.not_enqueued(signal, refusal));
+            let now = [NotEnqueuedReason::QueueFull, NotEnqueuedReason::TooLarge]
+                .map(|reason| self.books.not_enqueued(signal, reason));
             let before = std::mem::replace(&mut self.state.told_turned_away[signal as usize], now);
             if now[0] > before[0] {
                 self.teller.tell(signal, ProblemKind::QueueFull, || {

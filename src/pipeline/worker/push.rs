@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::Worker;
 use crate::config::ProblemKind;
 use crate::metrics::{Collected, Reader, Taken};
-use crate::pipeline::ledger::{Outcome, Refusal};
+use crate::pipeline::ledger::{NotEnqueuedReason, Outcome};
 use crate::record::{FrameLimits, Scope, Signal};
 
 /// How often room is made for metrics in a queue that callers fill again at once.
@@ -147,7 +147,7 @@ impl Worker {
             match collected {
                 Collected::Frame { scope, bytes, points } => return self.take_in(at, scope, bytes, points),
                 Collected::TooLarge { points } => {
-                    self.books.count_not_enqueued(Signal::Metrics, Refusal::TooLarge, points)
+                    self.books.count_not_enqueued(Signal::Metrics, NotEnqueuedReason::TooLarge, points)
                 }
                 Collected::Problem(kind, what) => self.teller.tell(Signal::Metrics, kind, || what),
                 Collected::Complaint(what) => {
@@ -168,7 +168,7 @@ impl Worker {
         let records = points as usize;
         let mut admitted = self.admit(at, records, frame.len());
         for _ in 0..MOST_CLEARINGS {
-            if admitted != Err(Refusal::QueueFull) || self.is_out_of_time() {
+            if admitted != Err(NotEnqueuedReason::QueueFull) || self.is_out_of_time() {
                 break;
             }
             // full of what callers have put there, or of what was collected before
@@ -180,13 +180,13 @@ impl Worker {
         }
         match admitted {
             Ok(()) => {}
-            Err(Refusal::QueueFull) if !self.state.push.is_last => {
+            Err(NotEnqueuedReason::QueueFull) if !self.state.push.is_last => {
                 self.state.push.found_no_room = true;
                 return Taken::NoRoom;
             }
             // no later push will tell it
             Err(_) => {
-                self.books.count_not_enqueued(Signal::Metrics, Refusal::AfterShutdown, points);
+                self.books.count_not_enqueued(Signal::Metrics, NotEnqueuedReason::AfterShutdown, points);
                 return Taken::Yes;
             }
         }
@@ -207,13 +207,13 @@ impl Worker {
         self.state.push.spent_on_others += begun.elapsed();
     }
 
-    fn admit(&self, at: usize, records: usize, bytes: usize) -> Result<(), Refusal> {
+    fn admit(&self, at: usize, records: usize, bytes: usize) -> Result<(), NotEnqueuedReason> {
         let queue = &self.deliveries[at].queue;
         // a slow callback may keep the worker until after the end
         match self.books.while_open(|| queue.admit(records, bytes)) {
             Some(true) => Ok(()),
-            Some(false) => Err(Refusal::QueueFull),
-            None => Err(Refusal::AfterShutdown),
+            Some(false) => Err(NotEnqueuedReason::QueueFull),
+            None => Err(NotEnqueuedReason::AfterShutdown),
         }
     }
 
