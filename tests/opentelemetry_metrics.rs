@@ -388,7 +388,7 @@ fn after_an_outage_all_snapshots_of_the_sdk_arrive_and_ours_are_replaced() {
     let address = closed_address();
     let telemetry = start(exporter_to(&format!("http://{address}")).interval(Duration::from_millis(5)));
     telemetry.meter("shop").counter("ours").add(1, ());
-    wait_until(|| telemetry.ledger().exporters[0].metrics.replaced >= 3);
+    wait_until(|| telemetry.ledger().exporters[0].metrics.superseded >= 3);
     let provider = provider(MetricExporter::new(&telemetry));
     let theirs = provider.meter("shop").u64_counter("theirs").build();
     for more in [1, 2, 3] {
@@ -402,7 +402,7 @@ fn after_an_outage_all_snapshots_of_the_sdk_arrive_and_ours_are_replaced() {
     let arrived = named(&receiver, "theirs");
     assert_eq!(arrived.iter().flat_map(numbers).map(|point| int(&point)).collect::<Vec<_>>(), [1, 3, 6]);
     assert_eq!((ledger.lost(), counts.in_flight), (0, 0), "{ledger}");
-    assert_eq!(counts.accepted, counts.delivered + counts.replaced, "{ledger}");
+    assert_eq!(counts.accepted, counts.delivered + counts.superseded, "{ledger}");
     assert_eq!(counts.delivered, receiver.point_count());
 }
 

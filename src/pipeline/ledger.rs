@@ -1,6 +1,6 @@
 //! The ledger: every record accounted for, by reason.
 //!
-//! At every moment accepted = delivered + rejected + dropped + replaced + in flight; what was not enqueued at the
+//! At every moment accepted = delivered + rejected + dropped + superseded + in flight; what was not enqueued at the
 //! door stands beside it.
 
 use std::fmt;
@@ -105,7 +105,7 @@ impl ExporterLedger {
     }
 }
 
-/// Counts of records: accepted = delivered + rejected + dropped + replaced + in flight, exactly and at every moment.
+/// Counts of records: accepted = delivered + rejected + dropped + superseded + in flight, exactly and at every moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[non_exhaustive]
 pub struct Counts {
@@ -118,8 +118,8 @@ pub struct Counts {
     /// Accepted, but lost on the way.
     pub dropped: Dropped,
     /// Data points that could not be delivered before newer ones of the same series said all that they had to say;
-    /// only cumulative metrics of [`Meter`](crate::Meter)s can be replaced, and nothing is lost by it.
-    pub replaced: u64,
+    /// only cumulative metrics of [`Meter`](crate::Meter)s can be superseded, and nothing is lost by it.
+    pub superseded: u64,
     /// Queued or being sent.
     pub in_flight: u64,
     /// Never accepted.
@@ -134,7 +134,7 @@ impl Counts {
 
     /// Accepted records that have come to an end.
     fn settled(&self) -> u64 {
-        self.delivered + self.rejected + self.dropped.total() + self.replaced
+        self.delivered + self.rejected + self.dropped.total() + self.superseded
     }
 }
 
@@ -143,7 +143,7 @@ impl AddAssign for Counts {
         self.accepted += other.accepted;
         self.delivered += other.delivered;
         self.rejected += other.rejected;
-        self.replaced += other.replaced;
+        self.superseded += other.superseded;
         self.in_flight += other.in_flight;
         self.dropped.refused += other.dropped.refused;
         self.dropped.gave_up += other.dropped.gave_up;
@@ -169,7 +169,7 @@ impl fmt::Display for Counts {
             (self.dropped.too_large, "dropped: too large"),
             (self.dropped.shutdown, "dropped: shutdown"),
             (self.dropped.worker_panicked, "dropped: worker panicked"),
-            (self.replaced, "replaced"),
+            (self.superseded, "superseded"),
             (self.in_flight, "in flight"),
             (self.not_enqueued.queue_full, "not enqueued: queue full"),
             (self.not_enqueued.too_large, "not enqueued: too large"),
@@ -249,7 +249,7 @@ pub(crate) enum Outcome {
     GaveUp,
     TooLarge,
     WorkerPanicked,
-    Replaced,
+    Superseded,
 }
 
 /// Why a record was not accepted.
@@ -295,7 +295,7 @@ impl Books {
             Outcome::GaveUp => &mut counts.dropped.gave_up,
             Outcome::TooLarge => &mut counts.dropped.too_large,
             Outcome::WorkerPanicked => &mut counts.dropped.worker_panicked,
-            Outcome::Replaced => &mut counts.replaced,
+            Outcome::Superseded => &mut counts.superseded,
         } += records;
     }
 

@@ -25,8 +25,8 @@ fn after_an_outage_the_newest_snapshot_arrives_and_nothing_is_lost() {
     let telemetry = start(exporter_to(&format!("http://{address}")).interval(Duration::from_millis(5)));
     let orders = telemetry.meter("shop").counter("orders");
     orders.add(1, ());
-    // some snapshots have failed and been replaced by then
-    wait_until(|| telemetry.ledger().exporters[0].metrics.replaced >= 3);
+    // some snapshots have failed and been superseded by then
+    wait_until(|| telemetry.ledger().exporters[0].metrics.superseded >= 3);
     orders.add(1, ());
     let receiver = open_at(address);
     assert!(receiver.wait_for_points(1, LONG));
@@ -34,7 +34,7 @@ fn after_an_outage_the_newest_snapshot_arrives_and_nothing_is_lost() {
     let counts = ledger.exporters[0].metrics;
     assert_eq!(int(&newest(&receiver, "orders")[0]), 2);
     assert_eq!((ledger.lost(), counts.in_flight), (0, 0), "{ledger}");
-    assert_eq!(counts.accepted, counts.delivered + counts.replaced, "{ledger}");
+    assert_eq!(counts.accepted, counts.delivered + counts.superseded, "{ledger}");
     assert_eq!(counts.delivered, receiver.point_count());
 }
 

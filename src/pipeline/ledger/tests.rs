@@ -11,7 +11,7 @@ const OUTCOMES: [Outcome; 7] = [
     Outcome::GaveUp,
     Outcome::TooLarge,
     Outcome::WorkerPanicked,
-    Outcome::Replaced,
+    Outcome::Superseded,
 ];
 const REFUSALS: [NotEnqueuedReason; NotEnqueuedReason::COUNT] = [
     NotEnqueuedReason::QueueFull,
@@ -36,13 +36,13 @@ fn outcomes(counts: &Counts) -> [u64; OUTCOMES.len()] {
         dropped.gave_up,
         dropped.too_large,
         dropped.worker_panicked,
-        counts.replaced,
+        counts.superseded,
     ]
 }
 
 fn adds_up(counts: &Counts) -> bool {
     counts.accepted
-        == counts.delivered + counts.rejected + counts.dropped.total() + counts.replaced + counts.in_flight
+        == counts.delivered + counts.rejected + counts.dropped.total() + counts.superseded + counts.in_flight
 }
 
 /// Every count a different power of two, so that two that are mixed up or left out show; all of them so many times.
@@ -72,7 +72,7 @@ fn all_different(times: u64) -> Counts {
             no_worker: count(),
             panicked: count(),
         },
-        replaced: count(),
+        superseded: count(),
     }
 }
 

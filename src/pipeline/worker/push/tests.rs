@@ -149,7 +149,7 @@ fn a_newer_snapshot_replaces_one_that_could_not_be_delivered() {
     let newer = (0..100).map(|_| sums(&world.gate.answer(later()))).find(|sums| *sums != orders(1));
     assert_eq!(newer, Some(orders(2)));
     let counts = world.counts();
-    assert!(counts.replaced > 0 && counts.in_flight <= 1, "they do not pile up: {counts}");
+    assert!(counts.superseded > 0 && counts.in_flight <= 1, "they do not pile up: {counts}");
     assert_eq!(counts.lost(), 0, "{counts}");
 }
 
@@ -167,7 +167,7 @@ fn a_flush_sends_the_newest_snapshot_instead_of_the_one_that_failed() {
     first.recv_timeout(PATIENCE).unwrap();
     second.recv_timeout(PATIENCE).unwrap();
     let counts = world.counts();
-    assert_eq!((counts.accepted, counts.delivered, counts.replaced), (2, 1, 1), "{counts}");
+    assert_eq!((counts.accepted, counts.delivered, counts.superseded), (2, 1, 1), "{counts}");
 }
 
 #[test]
@@ -182,7 +182,7 @@ fn what_changed_since_the_last_push_is_sent_until_it_is_delivered() {
     assert_eq!(world.accept(), orders(5));
     assert_eq!(world.accept(), orders(5), "the five that came meanwhile");
     let counts = world.stop(|| {});
-    assert_eq!((counts.accepted, counts.delivered, counts.replaced), (2, 2, 0), "{counts}");
+    assert_eq!((counts.accepted, counts.delivered, counts.superseded), (2, 2, 0), "{counts}");
 }
 
 #[test]
@@ -199,7 +199,7 @@ fn a_stop_sends_the_newest_snapshot_instead_of_the_one_that_failed() {
     counter.add(1, ());
     let counts = world.stop(|| assert_eq!(world.accept(), orders(2)));
     assert!(flushed.try_recv().is_ok(), "the flush is over as well");
-    assert_eq!((counts.accepted, counts.delivered, counts.replaced), (2, 1, 1), "{counts}");
+    assert_eq!((counts.accepted, counts.delivered, counts.superseded), (2, 1, 1), "{counts}");
 }
 
 #[test]
@@ -309,8 +309,8 @@ fn a_flush_is_over_when_its_metrics_are_not_when_they_make_way_for_newer_ones() 
     world.meter.counter("orders").add(1, ());
     world.gate.next();
     let flushed = world.pipeline.start_flush();
-    let before = world.counts().replaced;
-    while world.counts().replaced < before + 3 {
+    let before = world.counts().superseded;
+    while world.counts().superseded < before + 3 {
         world.gate.answer(later());
     }
     world.gate.next();
@@ -351,7 +351,7 @@ fn a_snapshot_that_made_way_for_a_stop_without_time_is_not_lost_unseen() {
     assert!(world.pipeline.ended_by(Instant::now() + PATIENCE));
     world.pipeline.finish_stop();
     let counts = world.counts();
-    assert_eq!((counts.replaced, counts.dropped.shutdown), (1, 1), "{counts}");
+    assert_eq!((counts.superseded, counts.dropped.shutdown), (1, 1), "{counts}");
 }
 
 #[test]

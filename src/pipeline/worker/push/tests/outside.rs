@@ -38,7 +38,7 @@ fn metrics_from_outside_are_tried_until_they_are_delivered_though_newer_ones_are
     assert_eq!(world.accept(), orders(1));
     flushed.recv_timeout(PATIENCE).unwrap();
     let counts = world.counts();
-    assert_eq!((counts.replaced, counts.lost()), (0, 0), "{counts}");
+    assert_eq!((counts.superseded, counts.lost()), (0, 0), "{counts}");
 }
 
 #[test]
@@ -70,7 +70,7 @@ fn metrics_from_outside_stay_when_a_snapshot_makes_way_for_a_newer_one() {
     }
     second.recv_timeout(PATIENCE).unwrap();
     let counts = world.counts();
-    assert_eq!((counts.replaced, counts.lost(), counts.in_flight), (1, 0, 0), "{counts}");
+    assert_eq!((counts.superseded, counts.lost(), counts.in_flight), (1, 0, 0), "{counts}");
     assert_eq!((counts.accepted, counts.delivered), (10, 9), "{counts}");
 }
 
@@ -89,5 +89,5 @@ fn halves_of_metrics_from_outside_are_not_replaced_either() {
     assert_eq!(world.accept(), sevens(2));
     flushed.recv_timeout(PATIENCE).unwrap();
     let counts = world.counts();
-    assert_eq!((counts.delivered, counts.replaced), (4, 0), "{counts}");
+    assert_eq!((counts.delivered, counts.superseded), (4, 0), "{counts}");
 }
