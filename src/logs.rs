@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use crate::context::{self, SpanContext, Suppression, unix_nanos};
-use crate::pipeline::exporter_set::Outlet;
+use crate::pipeline::exporter_set::ExporterSet;
 use crate::pipeline::ledger::NotEnqueuedReason;
 use crate::process;
 use crate::record::pool::Pool;
@@ -31,13 +31,13 @@ pub struct Logger {
 
 /// What the records of a logger have in common.
 struct Source {
-    outlet: Arc<Outlet>,
+    exporters: Arc<ExporterSet>,
     scope: Arc<Scope>,
 }
 
 impl Logger {
-    pub(crate) fn new(outlet: Arc<Outlet>, scope: Arc<Scope>) -> Self {
-        Self { source: Arc::new(Source { outlet, scope }) }
+    pub(crate) fn new(exporters: Arc<ExporterSet>, scope: Arc<Scope>) -> Self {
+        Self { source: Arc::new(Source { exporters, scope }) }
     }
 
     /// Begins a record of [`Severity::Trace`].
@@ -91,8 +91,8 @@ impl Logger {
     /// ```
     #[inline]
     pub fn record<'v>(&self, severity: Severity, body: impl Into<Value<'v>>) -> Log<'_> {
-        let open = match self.source.outlet.takes_log(severity) {
-            true if context::silenced() && self.source.outlet.suppresses_log(severity) => None,
+        let open = match self.source.exporters.takes_log(severity) {
+            true if context::silenced() && self.source.exporters.suppresses_log(severity) => None,
             true => OpenLog::begin(&self.source, severity, body.into()),
             false => None,
         };
@@ -110,26 +110,26 @@ impl Logger {
     /// ```
     #[inline]
     pub fn is_enabled(&self, severity: Severity) -> bool {
-        self.source.outlet.takes_log(severity) && !(context::silenced() && self.is_suppressed())
+        self.source.exporters.takes_log(severity) && !(context::silenced() && self.is_suppressed())
     }
 
     /// Whether a record of this severity would go anywhere or be counted.
     #[cfg(any(feature = "log", feature = "tracing"))]
     #[inline]
     pub(crate) fn is_of_use(&self, severity: Severity) -> bool {
-        self.source.outlet.takes_log(severity) && !context::is_silent()
+        self.source.exporters.takes_log(severity) && !context::is_silent()
     }
 
     /// Counts a record as lost to a panic of the program's own code.
     #[cfg(any(feature = "log", feature = "tracing"))]
     #[cold]
     pub(crate) fn count_panic(&self, severity: Severity) {
-        self.source.outlet.count_log_not_enqueued(severity, NotEnqueuedReason::Panicked);
+        self.source.exporters.count_log_not_enqueued(severity, NotEnqueuedReason::Panicked);
     }
 
     #[cold]
     fn is_suppressed(&self) -> bool {
-        self.source.outlet.suppression() != Suppression::None
+        self.source.exporters.suppression() != Suppression::None
     }
 }
 
@@ -257,7 +257,7 @@ impl OpenLog {
     /// `None` if there is no exporter to send it.
     #[inline(never)]
     fn begin(source: &Source, severity: Severity, body: Value<'_>) -> Option<Box<Self>> {
-        let largest = source.outlet.largest_record(Signal::Logs)?;
+        let largest = source.exporters.largest_record(Signal::Logs)?;
         let mut open = Pool::take(&POOL).unwrap_or_else(|| {
             let record = LogRecord::default();
             Box::new(Self { record, severity, time: None, span: Of::Thread, generation: 0 })
@@ -265,7 +265,7 @@ impl OpenLog {
         open.severity = severity;
         (open.time, open.span) = (None, Of::Thread);
         open.generation = process::generation();
-        open.record.begin(body, source.outlet.log_limits(), largest);
+        open.record.begin(body, source.exporters.log_limits(), largest);
         Some(open)
     }
 
@@ -275,8 +275,8 @@ impl OpenLog {
         if self.generation == process::generation() {
             let end = self.end();
             match self.record.finish(self.severity, &end) {
-                Some(record) => source.outlet.push_log(&source.scope, self.severity, record),
-                None => source.outlet.count_log_not_enqueued(self.severity, NotEnqueuedReason::TooLarge),
+                Some(record) => source.exporters.push_log(&source.scope, self.severity, record),
+                None => source.exporters.count_log_not_enqueued(self.severity, NotEnqueuedReason::TooLarge),
             }
         }
         let bytes = self.record.capacity();

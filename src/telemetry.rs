@@ -11,7 +11,7 @@ use crate::context::Owner;
 use crate::logs::Logger;
 use crate::metrics::{Meter, Reader, Registry};
 use crate::pipeline::exporter_handle::{Blueprint, Intake};
-use crate::pipeline::exporter_set::{self, FlushOutcome, Outlet, Plan, deadline};
+use crate::pipeline::exporter_set::{self, ExporterSet, FlushOutcome, Plan, deadline};
 use crate::pipeline::ledger::Ledger;
 use crate::pipeline::self_observation::{self, Observed};
 use crate::record::Signal;
@@ -93,8 +93,8 @@ impl Telemetry {
         if config.self_observation {
             // how the exporters are is the program's own telemetry, whichever provider they belong to
             let own = telemetry.meter_with_version(self_observation::SCOPE, env!("CARGO_PKG_VERSION"));
-            let outlets = telemetry.providers().map(|provider| Arc::downgrade(provider.outlet()));
-            self_observation::observe(&outlets, &own, observed(config));
+            let exporter_sets = telemetry.providers().map(|provider| Arc::downgrade(provider.exporters()));
+            self_observation::observe(&exporter_sets, &own, observed(config));
         }
         Ok(telemetry)
     }
@@ -169,7 +169,7 @@ impl Telemetry {
 
     /// What became of all records until now.
     pub fn ledger(&self) -> Ledger {
-        Ledger { exporters: self.outlets().flat_map(Outlet::ledger).collect() }
+        Ledger { exporters: self.exporter_sets().flat_map(ExporterSet::ledger).collect() }
     }
 
     /// Sends all that was accepted before the call, without waiting for throttle or linger, and pushes the metrics.
@@ -177,7 +177,7 @@ impl Telemetry {
     /// Nothing is sent or waited for on an exporter's own thread, as in a [hook](crate::Config::on_problem): it would wait
     /// for itself.
     pub fn flush(&self, budget: Duration) -> FlushOutcome {
-        exporter_set::flush(self.outlets(), deadline(budget))
+        exporter_set::flush(self.exporter_sets(), deadline(budget))
     }
 
     /// Sends what there is, ends the threads and gives the final ledger, within the budget plus 50 ms
@@ -190,7 +190,7 @@ impl Telemetry {
     /// On an exporter's own thread, as in a [hook](crate::Config::on_problem) or in the callback of a metric, it only
     /// begins: it returns at once with what is still in flight, and the exporters send that within the budget.
     pub fn shutdown(&self, budget: Duration) -> Ledger {
-        exporter_set::stop(self.outlets(), deadline(budget));
+        exporter_set::stop(self.exporter_sets(), deadline(budget));
         self.ledger()
     }
 
@@ -198,8 +198,8 @@ impl Telemetry {
         [&self.main, &self.application]
     }
 
-    fn outlets(&self) -> impl Iterator<Item = &Outlet> {
-        self.providers().into_iter().map(|provider| &**provider.outlet())
+    fn exporter_sets(&self) -> impl Iterator<Item = &ExporterSet> {
+        self.providers().into_iter().map(|provider| &**provider.exporters())
     }
 }
 
@@ -212,7 +212,7 @@ impl AsRef<Provider> for Telemetry {
 
 impl Drop for Telemetry {
     fn drop(&mut self) {
-        exporter_set::stop(self.outlets(), deadline(DROP_BUDGET));
+        exporter_set::stop(self.exporter_sets(), deadline(DROP_BUDGET));
     }
 }
 

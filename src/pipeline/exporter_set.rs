@@ -24,7 +24,7 @@ const LAST_GRACE: Duration = Duration::from_millis(30);
 /// The exporters of one provider in one process. In a forked child it gives way to an heir, which starts exporters of
 /// its own at the child's first record; what the child inherited is the parent's to send.
 #[derive(Debug)]
-pub(crate) struct Outlet {
+pub(crate) struct ExporterSet {
     plan: Arc<Plan>,
     /// Of each signal.
     largest_record: [Option<usize>; Signal::COUNT],
@@ -33,7 +33,7 @@ pub(crate) struct Outlet {
     generation: u32,
     /// Not dropped in a forked child, where its locks and channels belong to threads that do not exist.
     pipelines: ManuallyDrop<Vec<Pipeline>>,
-    heir: OnceLock<Box<Outlet>>,
+    heir: OnceLock<Box<ExporterSet>>,
     /// Of this process and all that it forks: a child of a program that had shut down starts nothing.
     stopped: Arc<AtomicBool>,
 }
@@ -73,7 +73,7 @@ pub enum FlushOutcome {
     },
 }
 
-impl Outlet {
+impl ExporterSet {
     /// Starts all exporters.
     ///
     /// # Errors
@@ -236,12 +236,12 @@ impl Outlet {
     }
 
     #[inline]
-    fn here(&self) -> &Outlet {
+    fn here(&self) -> &ExporterSet {
         if self.generation == process::generation() { self } else { self.heir() }
     }
 
     #[cold]
-    fn heir(&self) -> &Outlet {
+    fn heir(&self) -> &ExporterSet {
         if let Some(heir) = self.heir.get() {
             return heir.here();
         }
@@ -299,9 +299,12 @@ fn push_to_each(
     }
 }
 
-/// Lets every exporter of all these outlets send what was accepted before the call, all at the same time.
-pub(crate) fn flush<'o>(outlets: impl IntoIterator<Item = &'o Outlet>, deadline: Instant) -> FlushOutcome {
-    let pipelines: Vec<_> = outlets.into_iter().flat_map(Outlet::running).collect();
+/// Lets every exporter of all these exporter_sets send what was accepted before the call, all at the same time.
+pub(crate) fn flush<'o>(
+    exporter_sets: impl IntoIterator<Item = &'o ExporterSet>,
+    deadline: Instant,
+) -> FlushOutcome {
+    let pipelines: Vec<_> = exporter_sets.into_iter().flat_map(ExporterSet::running).collect();
     // an exporter's own thread would wait for itself, and a flush for each of its doings would never end
     if !context::silenced() && are_flushed_by(deadline, &pipelines) {
         return FlushOutcome::Complete;
@@ -317,13 +320,13 @@ fn are_flushed_by(deadline: Instant, pipelines: &[&Pipeline]) -> bool {
     !pending.iter().any(timed_out)
 }
 
-/// Gives every exporter of all these outlets until the deadline to empty itself, all at the same time. Whoever comes
+/// Gives every exporter of all these exporter_sets until the deadline to empty itself, all at the same time. Whoever comes
 /// while another's stop is under way waits for its end, but does not cut it short. An exporter's own thread waits for
 /// nothing: each worker sends what it has until the deadline, and closes its own books.
-pub(crate) fn stop<'o>(outlets: impl IntoIterator<Item = &'o Outlet>, deadline: Instant) {
+pub(crate) fn stop<'o>(exporter_sets: impl IntoIterator<Item = &'o ExporterSet>, deadline: Instant) {
     let (begun_here, begun_before): (Vec<_>, Vec<_>) =
-        outlets.into_iter().partition(|outlet| outlet.start_stop(deadline));
-    if begun_here.iter().chain(&begun_before).any(|outlet| context::exports_for(outlet.plan.owner)) {
+        exporter_sets.into_iter().partition(|exporters| exporters.start_stop(deadline));
+    if begun_here.iter().chain(&begun_before).any(|exporters| context::exports_for(exporters.plan.owner)) {
         return;
     }
     cut_old_attempts(deadline, &begun_here);
@@ -339,18 +342,21 @@ pub(crate) fn stop<'o>(outlets: impl IntoIterator<Item = &'o Outlet>, deadline: 
 }
 
 /// When half of the time is over, ends attempts that were begun before the stop and would use up all of it.
-fn cut_old_attempts(deadline: Instant, outlets: &[&Outlet]) {
+fn cut_old_attempts(deadline: Instant, exporter_sets: &[&ExporterSet]) {
     let now = Instant::now();
     let halfway = now + deadline.saturating_duration_since(now) / 2;
-    let running = outlets.iter().flat_map(|outlet| outlet.running());
+    let running = exporter_sets.iter().flat_map(|exporters| exporters.running());
     let late: Vec<_> = running.filter(|pipeline| !pipeline.ended_by(halfway)).collect();
     late.iter().for_each(|pipeline| pipeline.cut_attempt());
 }
 
 /// Closes the books of all exporters that end by the deadline, and gives those that do not.
-fn finish_by<'o>(deadline: Instant, outlets: &[&'o Outlet]) -> Vec<&'o Pipeline> {
+fn finish_by<'o>(deadline: Instant, exporter_sets: &[&'o ExporterSet]) -> Vec<&'o Pipeline> {
     // a worker that was left behind by an earlier stop is not waited for again
-    let open = outlets.iter().flat_map(|outlet| outlet.running()).filter(|pipeline| !pipeline.is_settled());
+    let open = exporter_sets
+        .iter()
+        .flat_map(|exporters| exporters.running())
+        .filter(|pipeline| !pipeline.is_settled());
     let (ended, late): (Vec<_>, Vec<_>) = open.partition(|pipeline| pipeline.ended_by(deadline));
     ended.iter().for_each(|pipeline| pipeline.finish_stop());
     late
@@ -363,7 +369,7 @@ pub(crate) fn deadline(budget: Duration) -> Instant {
     Instant::now() + budget
 }
 
-impl Drop for Outlet {
+impl Drop for ExporterSet {
     fn drop(&mut self) {
         if self.generation == process::generation() {
             drop(std::mem::take(&mut *self.pipelines));

@@ -4,7 +4,7 @@ use std::sync::{Arc, Weak};
 
 use crate::config::Signals;
 use crate::metrics::{Meter, Observer};
-use crate::pipeline::exporter_set::Outlet;
+use crate::pipeline::exporter_set::ExporterSet;
 use crate::pipeline::ledger::Counts;
 use crate::record::Signal;
 
@@ -20,11 +20,12 @@ pub(crate) struct Observed {
     pub(crate) capacity: usize,
 }
 
-/// Observes the exporters of these outlets, as long as they live.
-pub(crate) fn observe(outlets: &[Weak<Outlet>], meter: &Meter, exporters: Vec<Observed>) {
-    let (outlets, exporters): (Arc<[_]>, Arc<[_]>) = (outlets.into(), exporters.into());
+/// Observes the exporters of these exporter_sets, as long as they live.
+pub(crate) fn observe(exporter_sets: &[Weak<ExporterSet>], meter: &Meter, exporters: Vec<Observed>) {
+    let (exporter_sets, exporters): (Arc<[_]>, Arc<[_]>) = (exporter_sets.into(), exporters.into());
     for signal in Signal::ALL {
-        let watch = Watch { outlets: Arc::clone(&outlets), exporters: Arc::clone(&exporters), signal };
+        let watch =
+            Watch { exporter_sets: Arc::clone(&exporter_sets), exporters: Arc::clone(&exporters), signal };
         watch.exported(meter);
         // data points are collected when they are sent: they pass no queue
         if signal != Signal::Metrics {
@@ -38,7 +39,7 @@ pub(crate) fn observe(outlets: &[Weak<Outlet>], meter: &Meter, exporters: Vec<Ob
 /// One signal of all exporters that send it.
 #[derive(Clone)]
 struct Watch {
-    outlets: Arc<[Weak<Outlet>]>,
+    exporter_sets: Arc<[Weak<ExporterSet>]>,
     exporters: Arc<[Observed]>,
     signal: Signal,
 }
@@ -126,8 +127,8 @@ impl Watch {
     }
 
     fn for_each_exporter(&self, mut look: impl FnMut(&str, Counts)) {
-        let ledgers = |outlet: Arc<Outlet>| outlet.ledger();
-        for ledger in self.outlets.iter().filter_map(Weak::upgrade).flat_map(ledgers) {
+        let ledgers = |exporters: Arc<ExporterSet>| exporters.ledger();
+        for ledger in self.exporter_sets.iter().filter_map(Weak::upgrade).flat_map(ledgers) {
             if self.exporters().any(|exporter| exporter.id == ledger.id) {
                 look(&ledger.id, ledger.of(self.signal));
             }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::logs::Logger;
 use crate::metrics::{Meter, Registry};
-use crate::pipeline::exporter_set::{self, FlushOutcome, Outlet, Plan};
+use crate::pipeline::exporter_set::{self, ExporterSet, FlushOutcome, Plan};
 use crate::process;
 use crate::record::{Scope, Signal};
 use crate::trace::Tracer;
@@ -38,7 +38,7 @@ const MOST_SCOPES: usize = 1024;
 /// ```
 #[derive(Debug, Clone)]
 pub struct Provider {
-    outlet: Arc<Outlet>,
+    exporters: Arc<ExporterSet>,
     registry: Arc<Registry>,
     scopes: Arc<Mutex<Scopes>>,
 }
@@ -54,12 +54,12 @@ impl Provider {
     /// # Errors
     /// When a thread could not be started; none is left running then.
     pub(crate) fn start(plan: Plan, registry: Arc<Registry>) -> io::Result<Self> {
-        let outlet = Arc::new(Outlet::start(Arc::new(plan))?);
-        let of_child = Arc::downgrade(&outlet);
+        let exporters = Arc::new(ExporterSet::start(Arc::new(plan))?);
+        let of_child = Arc::downgrade(&exporters);
         registry.start_in_child_by(move || {
-            of_child.upgrade().iter().for_each(|outlet| outlet.start_in_child());
+            of_child.upgrade().iter().for_each(|exporters| exporters.start_in_child());
         });
-        Ok(Self { outlet, registry, scopes: Arc::default() })
+        Ok(Self { exporters, registry, scopes: Arc::default() })
     }
 
     /// The tracer of a named part of the program, by convention the name of the crate.
@@ -69,7 +69,7 @@ impl Provider {
 
     /// The tracer of a part of the program whose version is worth telling.
     pub fn tracer_with_version(&self, scope: &str, version: &str) -> Tracer {
-        Tracer::new(Arc::clone(&self.outlet), self.scope(Signal::Traces, scope, version))
+        Tracer::new(Arc::clone(&self.exporters), self.scope(Signal::Traces, scope, version))
     }
 
     /// The logger of a named part of the program, by convention the name of the crate. Keep it: asking again for
@@ -80,7 +80,7 @@ impl Provider {
 
     /// The logger of a part of the program whose version is worth telling.
     pub fn logger_with_version(&self, scope: &str, version: &str) -> Logger {
-        Logger::new(Arc::clone(&self.outlet), self.scope(Signal::Logs, scope, version))
+        Logger::new(Arc::clone(&self.exporters), self.scope(Signal::Logs, scope, version))
     }
 
     /// The meter of a named part of the program, by convention the name of the crate.
@@ -99,11 +99,11 @@ impl Provider {
     /// Nothing is sent or waited for on an exporter's own thread, as in a [hook](crate::Config::on_problem): it would wait
     /// for itself.
     pub fn flush(&self, budget: Duration) -> FlushOutcome {
-        exporter_set::flush([&*self.outlet], exporter_set::deadline(budget))
+        exporter_set::flush([&*self.exporters], exporter_set::deadline(budget))
     }
 
-    pub(crate) fn outlet(&self) -> &Arc<Outlet> {
-        &self.outlet
+    pub(crate) fn exporters(&self) -> &Arc<ExporterSet> {
+        &self.exporters
     }
 
     /// The scope of this name, remembered if there is room. Nothing is allocated or freed under the lock: the program's

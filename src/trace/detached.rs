@@ -186,7 +186,7 @@ impl DetachedSpan {
     pub(crate) fn discard_in_panic(mut self) {
         self.settle();
         if self.is_recording {
-            self.storage().source.outlet.count_span_not_enqueued(NotEnqueuedReason::Panicked);
+            self.storage().source.exporters.count_span_not_enqueued(NotEnqueuedReason::Panicked);
         }
         self.is_recording = false;
     }
@@ -239,7 +239,7 @@ impl SpanBuilder<'_> {
         let context = judge.sampled_context(parent);
         // recorded until it is settled that nobody wants it: its parent may still change
         let is_suppressed =
-            context::silenced() && source.outlet.suppresses_span(context.is_sampled() && !judge.is_idle);
+            context::silenced() && source.exporters.suppresses_span(context.is_sampled() && !judge.is_idle);
         let is_of_use = !is_suppressed && !judge.sampler.keeps_nothing();
         let mut clock = around.and_then(|frame| frame.clock);
         let open = if is_of_use { self.open(context.span_ref(), parent, &mut clock) } else { None };

@@ -20,7 +20,7 @@ pub use part::SpanPart;
 
 use crate::config::sampler::Sampler;
 use crate::context::{self, Clock, Entered, Frame, SpanContext, Stack, unix_nanos};
-use crate::pipeline::exporter_set::Outlet;
+use crate::pipeline::exporter_set::ExporterSet;
 use crate::record::{Scope, Signal, SpanHead, SpanKind, SpanLimits, SpanRef, Status, TraceId, Value};
 
 /// Makes spans of one scope. Got from [`Telemetry::tracer`](crate::Telemetry::tracer); cheap to clone and to share.
@@ -42,7 +42,7 @@ pub struct Tracer {
 
 /// What the spans of a tracer have in common.
 struct Source {
-    outlet: Arc<Outlet>,
+    exporters: Arc<ExporterSet>,
     scope: Arc<Scope>,
     judge: Judge,
     /// The sampler need not be asked about what is inside an unsampled span.
@@ -63,14 +63,14 @@ struct Judge {
 }
 
 impl Tracer {
-    pub(crate) fn new(outlet: Arc<Outlet>, scope: Arc<Scope>) -> Self {
-        let (sampler, limits) = (outlet.sampler(), *outlet.limits());
-        let largest = outlet.largest_record(Signal::Traces);
+    pub(crate) fn new(exporters: Arc<ExporterSet>, scope: Arc<Scope>) -> Self {
+        let (sampler, limits) = (exporters.sampler(), *exporters.limits());
+        let largest = exporters.largest_record(Signal::Traces);
         let source = Source {
-            judge: Judge { sampler, is_idle: outlet.is_idle() },
+            judge: Judge { sampler, is_idle: exporters.is_idle() },
             skips_below_unsampled: sampler.keeps_nothing_below_unsampled(),
             keeps_below_sampled: sampler.keeps_all_below_sampled() && largest.is_some(),
-            outlet,
+            exporters,
             scope,
             limits,
             largest,

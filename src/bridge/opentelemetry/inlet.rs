@@ -11,7 +11,7 @@ use opentelemetry_sdk::error::{OTelSdkError, OTelSdkResult};
 
 use super::scopes::Scopes;
 use crate::context::{self, Suppression};
-use crate::pipeline::exporter_set::{FlushOutcome, Outlet};
+use crate::pipeline::exporter_set::{ExporterSet, FlushOutcome};
 use crate::pipeline::ledger::NotEnqueuedReason;
 use crate::record::{Scope, Signal};
 use crate::telemetry::provider::Provider;
@@ -57,21 +57,21 @@ impl Inlet {
         self.scopes.find(scope, target)
     }
 
-    pub(super) fn outlet(&self) -> &Outlet {
-        self.provider.outlet()
+    pub(super) fn exporters(&self) -> &ExporterSet {
+        self.provider.exporters()
     }
 
     /// Whether records are sent or counted: not if no exporter takes any, nor if they are made by what sends them.
     pub(super) fn is_of_use(&self) -> bool {
-        !context::is_silent() && self.outlet().largest_record(self.signal).is_some()
+        !context::is_silent() && self.exporters().largest_record(self.signal).is_some()
     }
 
     /// Sends records, or counts them where they come too late or from a thread of the provider's own exporters.
     pub(super) fn take(&self, send_or_count: impl FnOnce(Fate)) -> OTelSdkResult {
         let is_over = self.is_shut_down.load(Ordering::Relaxed);
-        let outlet = self.outlet();
-        let suppression = if context::silenced() { outlet.suppression() } else { Suppression::None };
-        match (outlet.largest_record(self.signal), suppression) {
+        let exporters = self.exporters();
+        let suppression = if context::silenced() { exporters.suppression() } else { Suppression::None };
+        match (exporters.largest_record(self.signal), suppression) {
             (None, _) | (_, Suppression::Silent) => {}
             (Some(_), _) if is_over => send_or_count(Fate::Counted(NotEnqueuedReason::AfterShutdown)),
             (Some(_), Suppression::Counted) => send_or_count(Fate::Counted(NotEnqueuedReason::Suppressed)),

@@ -43,7 +43,7 @@ impl LogExporter {
         self.inlet.take(|fate| match fate {
             Fate::Sent { largest } => self.send(logs, largest),
             Fate::Counted(reason) => logs.into_iter().for_each(|(log, _)| {
-                self.inlet.outlet().count_log_not_enqueued(weight(log), reason);
+                self.inlet.exporters().count_log_not_enqueued(weight(log), reason);
             }),
         })
     }
@@ -53,20 +53,20 @@ impl LogExporter {
         logs: impl IntoIterator<Item = (&'l SdkLogRecord, &'l InstrumentationScope)>,
         largest: usize,
     ) {
-        let outlet = self.inlet.outlet();
+        let exporters = self.inlet.exporters();
         let mut record = Pool::take(&POOL).unwrap_or_default();
         for (log, scope) in logs {
             let (severity, weight) = (log.severity_number().map(severity), weight(log));
-            if !outlet.takes_log(weight) {
+            if !exporters.takes_log(weight) {
                 continue;
             }
             write(log, &mut record, largest);
             match record.finish_foreign(severity, &end(log)) {
                 Some(framed) => {
                     let scope = self.inlet.scope(scope, log.target().map(Cow::as_ref));
-                    outlet.push_log(&scope, weight, framed);
+                    exporters.push_log(&scope, weight, framed);
                 }
-                None => outlet.count_log_not_enqueued(weight, NotEnqueuedReason::TooLarge),
+                None => exporters.count_log_not_enqueued(weight, NotEnqueuedReason::TooLarge),
             }
         }
         let bytes = record.capacity();
@@ -74,7 +74,7 @@ impl LogExporter {
     }
 
     fn is_enabled(&self, level: SdkSeverity) -> bool {
-        self.inlet.is_of_use() && self.inlet.outlet().takes_log(severity(level))
+        self.inlet.is_of_use() && self.inlet.exporters().takes_log(severity(level))
     }
 }
 

@@ -82,8 +82,8 @@ impl MetricExporter {
     }
 
     fn send(&self, metrics: &ResourceMetrics, fate: Fate) {
-        let outlet = self.inlet.outlet();
-        let Some(limits) = outlet.frame_limits() else { return };
+        let exporters = self.inlet.exporters();
+        let Some(limits) = exporters.frame_limits() else { return };
         // not kept: every collection brings its resource, and comes so seldom that nothing would be saved
         let mut scopes = Scopes::new(Signal::Metrics);
         scopes.set_resource(metrics.resource());
@@ -94,11 +94,11 @@ impl MetricExporter {
             for metric in of_scope.metrics() {
                 frame::each_part(metric, &mut record, limits, |part| match (part, fate) {
                     (Part::Frame { points, .. }, Fate::Counted(reason)) => {
-                        outlet.count_points_not_enqueued(points, reason);
+                        exporters.count_points_not_enqueued(points, reason);
                     }
-                    (Part::Frame { bytes, points }, _) => outlet.push_metric(&scope, bytes, points),
+                    (Part::Frame { bytes, points }, _) => exporters.push_metric(&scope, bytes, points),
                     (Part::TooLarge { .. }, _) => {
-                        outlet.count_points_not_enqueued(1, NotEnqueuedReason::TooLarge)
+                        exporters.count_points_not_enqueued(1, NotEnqueuedReason::TooLarge)
                     }
                 });
             }
@@ -120,7 +120,7 @@ impl PushMetricExporter for MetricExporter {
     }
 
     fn temporality(&self) -> Temporality {
-        match self.inlet.outlet().temporality() {
+        match self.inlet.exporters().temporality() {
             None | Some(config::Temporality::Cumulative) => Temporality::Cumulative,
             Some(config::Temporality::Delta) => Temporality::Delta,
             Some(config::Temporality::LowMemory) => Temporality::LowMemory,

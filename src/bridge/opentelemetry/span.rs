@@ -40,7 +40,7 @@ impl SpanExporter {
         self.inlet.take(|fate| match fate {
             Fate::Sent { largest } => self.send(spans, largest),
             Fate::Counted(reason) => {
-                spans.iter().for_each(|_| self.inlet.outlet().count_span_not_enqueued(reason));
+                spans.iter().for_each(|_| self.inlet.exporters().count_span_not_enqueued(reason));
             }
         })
     }
@@ -52,9 +52,9 @@ impl SpanExporter {
             match record.finish(unix_nanos(span.end_time)) {
                 Some(framed) => {
                     let scope = self.inlet.scope(&span.instrumentation_scope, None);
-                    self.inlet.outlet().push_span(&scope, framed);
+                    self.inlet.exporters().push_span(&scope, framed);
                 }
-                None => self.inlet.outlet().count_span_not_enqueued(NotEnqueuedReason::TooLarge),
+                None => self.inlet.exporters().count_span_not_enqueued(NotEnqueuedReason::TooLarge),
             }
         }
         let bytes = record.capacity();

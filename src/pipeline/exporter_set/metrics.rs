@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use super::{Outlet, push_to_each};
+use super::{ExporterSet, push_to_each};
 use crate::config::Temporality;
 use crate::pipeline::exporter_handle::{Blueprint, Intake};
 use crate::pipeline::ledger::NotEnqueuedReason;
 use crate::record::{FrameLimits, Scope, Signal};
 
-impl Outlet {
+impl ExporterSet {
     /// Over which stretch of time the first exporter that takes metrics wants their sums to go; `None` if none takes any.
     pub(crate) fn temporality(&self) -> Option<Temporality> {
         let reader = self.plan.blueprints.iter().find_map(|blueprint| blueprint.metrics.as_ref());
