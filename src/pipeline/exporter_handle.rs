@@ -114,14 +114,14 @@ impl Intake {
 type Queues = [Option<Arc<Queue>>; Signal::COUNT];
 
 /// A running exporter, as its callers and its owner see it.
-pub(crate) struct Pipeline {
+pub(crate) struct ExporterHandle {
     id: String,
     intake: Intake,
     /// One for each signal that it takes: a signal whose collector is in trouble takes no room from the others.
     queues: Queues,
     books: Arc<Books>,
     stop: Sender<Instant>,
-    /// Once it is stopped, the worker holds its own line open: the pipeline may be gone before its end.
+    /// Once it is stopped, the worker holds its own line open: the handle may be gone before its end.
     stopped: Arc<OnceLock<Sender<Instant>>>,
     flush: Sender<Sender<()>>,
     /// Nothing is ever sent: it is disconnected when the worker has ended.
@@ -134,7 +134,7 @@ pub(crate) struct Pipeline {
     start: Arc<Start>,
 }
 
-impl Pipeline {
+impl ExporterHandle {
     /// Starts the exporter's thread.
     ///
     /// # Errors
@@ -326,8 +326,8 @@ fn accepted(queues: &Queues) -> [u64; Signal::COUNT] {
     Signal::ALL.map(|signal| queues[signal as usize].as_ref().map_or(0, |queue| queue.accepted()))
 }
 
-impl fmt::Debug for Pipeline {
+impl fmt::Debug for ExporterHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Pipeline").field("id", &self.id).finish_non_exhaustive()
+        f.debug_struct("ExporterHandle").field("id", &self.id).finish_non_exhaustive()
     }
 }

@@ -13,7 +13,7 @@ use crossbeam_channel::Receiver;
 
 use crate::config::sampler::Sampler;
 use crate::context::{self, Owner, Suppression};
-use crate::pipeline::exporter_handle::{Blueprint, Intake, Pipeline, Prepared};
+use crate::pipeline::exporter_handle::{Blueprint, ExporterHandle, Intake, Prepared};
 use crate::pipeline::ledger::{ExporterLedger, Ledger, NotEnqueuedReason};
 use crate::process;
 use crate::record::{LogLimits, Scope, Severity, Signal, SpanLimits};
@@ -32,7 +32,7 @@ pub(crate) struct ExporterSet {
     least_severity: u8,
     generation: u32,
     /// Not dropped in a forked child, where its locks and channels belong to threads that do not exist.
-    pipelines: ManuallyDrop<Vec<Pipeline>>,
+    handles: ManuallyDrop<Vec<ExporterHandle>>,
     heir: OnceLock<Box<ExporterSet>>,
     /// Of this process and all that it forks: a child of a program that had shut down starts nothing.
     stopped: Arc<AtomicBool>,
@@ -82,12 +82,12 @@ impl ExporterSet {
         process::watch();
         let prepared = plan.prepare();
         process::undisturbed(|| {
-            let pipelines = prepared.into_iter().map(Pipeline::start).collect::<io::Result<Vec<_>>>()?;
-            Ok(Self::with(Arc::clone(&plan), pipelines, Arc::default()))
+            let handles = prepared.into_iter().map(ExporterHandle::start).collect::<io::Result<Vec<_>>>()?;
+            Ok(Self::with(Arc::clone(&plan), handles, Arc::default()))
         })
     }
 
-    fn with(plan: Arc<Plan>, pipelines: Vec<Pipeline>, stopped: Arc<AtomicBool>) -> Self {
+    fn with(plan: Arc<Plan>, handles: Vec<ExporterHandle>, stopped: Arc<AtomicBool>) -> Self {
         let largest_of = |signal| {
             let takers = plan.blueprints.iter().filter(|blueprint| blueprint.intake.takes(signal));
             takers.map(Blueprint::largest_record).max()
@@ -98,7 +98,7 @@ impl ExporterSet {
             least_severity: least_severities.min().unwrap_or(u8::MAX),
             plan,
             generation: process::generation(),
-            pipelines: ManuallyDrop::new(pipelines),
+            handles: ManuallyDrop::new(handles),
             heir: OnceLock::new(),
             stopped,
         }
@@ -154,7 +154,7 @@ impl ExporterSet {
 
     #[inline]
     fn push(&self, scope: &Arc<Scope>, record: &[u8], takes: impl Fn(Intake) -> bool) {
-        match &self.here().pipelines[..] {
+        match &self.here().handles[..] {
             // nearly always
             [only] if takes(only.intake()) => only.push(scope, record, 1),
             [_] => {}
@@ -165,13 +165,13 @@ impl ExporterSet {
     /// Counts a span that cannot be sent.
     pub(crate) fn count_span_not_enqueued(&self, reason: NotEnqueuedReason) {
         self.takers(|intake| intake.takes(Signal::Traces))
-            .for_each(|pipeline| pipeline.count_not_enqueued(Signal::Traces, reason, 1));
+            .for_each(|handle| handle.count_not_enqueued(Signal::Traces, reason, 1));
     }
 
     /// Counts a log record that cannot be sent.
     pub(crate) fn count_log_not_enqueued(&self, severity: Severity, reason: NotEnqueuedReason) {
         self.takers(|intake| intake.takes_log(severity))
-            .for_each(|pipeline| pipeline.count_not_enqueued(Signal::Logs, reason, 1));
+            .for_each(|handle| handle.count_not_enqueued(Signal::Logs, reason, 1));
     }
 
     /// Whether a span that begins on this thread is not recorded; if the program began it, it is counted.
@@ -201,26 +201,26 @@ impl ExporterSet {
     }
 
     #[inline]
-    fn takers(&self, takes: impl Fn(Intake) -> bool) -> impl Iterator<Item = &Pipeline> {
-        self.here().pipelines.iter().filter(move |pipeline| takes(pipeline.intake()))
+    fn takers(&self, takes: impl Fn(Intake) -> bool) -> impl Iterator<Item = &ExporterHandle> {
+        self.here().handles.iter().filter(move |handle| takes(handle.intake()))
     }
 
     /// The exporters of this process; in a child that has sent nothing yet, none.
-    pub(crate) fn running(&self) -> &[Pipeline] {
+    pub(crate) fn running(&self) -> &[ExporterHandle] {
         process::notice();
         self.running_here()
     }
 
-    fn running_here(&self) -> &[Pipeline] {
+    fn running_here(&self) -> &[ExporterHandle] {
         if self.generation == process::generation() {
-            return &self.pipelines;
+            return &self.handles;
         }
         self.heir.get().map_or(&[], |heir| heir.running_here())
     }
 
     /// What became of its records, exporter by exporter.
     pub(crate) fn ledger(&self) -> Vec<ExporterLedger> {
-        self.running().iter().map(Pipeline::ledger).collect()
+        self.running().iter().map(ExporterHandle::ledger).collect()
     }
 
     /// Takes no more records and lets the workers send what they have until the deadline; false if that was begun
@@ -230,7 +230,7 @@ impl ExporterSet {
         // a child's exporters are started before it or not at all
         let is_first = !process::undisturbed(|| self.stopped.swap(true, Ordering::SeqCst));
         if is_first {
-            self.running().iter().for_each(|pipeline| pipeline.start_stop(deadline));
+            self.running().iter().for_each(|handle| handle.start_stop(deadline));
         }
         is_first
     }
@@ -250,25 +250,26 @@ impl ExporterSet {
         let make = || {
             self.heir.get_or_init(|| {
                 let blueprints = &self.plan.blueprints;
-                let pipelines = match prepared {
+                let handles = match prepared {
                     // asked again: a stop that found nothing to stop came before the lock was taken
                     Some(prepared) if !self.is_stopped() => {
                         let started = prepared.into_iter().zip(blueprints);
                         // a child that gets no thread counts what it cannot send, as emitting never fails
                         let or_closed = |(prepared, blueprint)| {
-                            Pipeline::start(prepared)
-                                .unwrap_or_else(|_| Pipeline::closed(blueprint, NotEnqueuedReason::NoWorker))
+                            ExporterHandle::start(prepared).unwrap_or_else(|_| {
+                                ExporterHandle::closed(blueprint, NotEnqueuedReason::NoWorker)
+                            })
                         };
                         started.map(or_closed).collect()
                     }
                     _ => {
                         let closed =
-                            |blueprint| Pipeline::closed(blueprint, NotEnqueuedReason::AfterShutdown);
+                            |blueprint| ExporterHandle::closed(blueprint, NotEnqueuedReason::AfterShutdown);
                         blueprints.iter().map(closed).collect()
                     }
                 };
                 let stopped = Arc::clone(&self.stopped);
-                Box::new(Self::with(Arc::clone(&self.plan), pipelines, stopped))
+                Box::new(Self::with(Arc::clone(&self.plan), handles, stopped))
             })
         };
         // what the program's allocator records of it would need what is being made
@@ -284,17 +285,17 @@ impl ExporterSet {
 /// of them waits with the caller for another's.
 #[inline(never)]
 fn push_to_each(
-    pipelines: &[Pipeline],
+    handles: &[ExporterHandle],
     scope: &Arc<Scope>,
     frame: &[u8],
     records: usize,
     takes: &dyn Fn(Intake) -> bool,
 ) {
-    for (index, pipeline) in pipelines.iter().enumerate() {
-        if takes(pipeline.intake()) && !pipeline.push_at_once(scope, frame, records) {
+    for (index, handle) in handles.iter().enumerate() {
+        if takes(handle.intake()) && !handle.push_at_once(scope, frame, records) {
             // the stack remembers who is still to be waited for: a list would have to be allocated
-            push_to_each(&pipelines[index + 1..], scope, frame, records, takes);
-            return pipeline.push(scope, frame, records);
+            push_to_each(&handles[index + 1..], scope, frame, records, takes);
+            return handle.push(scope, frame, records);
         }
     }
 }
@@ -304,17 +305,17 @@ pub(crate) fn flush<'o>(
     exporter_sets: impl IntoIterator<Item = &'o ExporterSet>,
     deadline: Instant,
 ) -> FlushOutcome {
-    let pipelines: Vec<_> = exporter_sets.into_iter().flat_map(ExporterSet::running).collect();
+    let handles: Vec<_> = exporter_sets.into_iter().flat_map(ExporterSet::running).collect();
     // an exporter's own thread would wait for itself, and a flush for each of its doings would never end
-    if !context::silenced() && are_flushed_by(deadline, &pipelines) {
+    if !context::silenced() && are_flushed_by(deadline, &handles) {
         return FlushOutcome::Complete;
     }
-    let exporters = pipelines.iter().map(|pipeline| pipeline.ledger()).collect();
+    let exporters = handles.iter().map(|handle| handle.ledger()).collect();
     FlushOutcome::TimedOut { left: Ledger { exporters }.total().in_flight }
 }
 
-fn are_flushed_by(deadline: Instant, pipelines: &[&Pipeline]) -> bool {
-    let pending: Vec<_> = pipelines.iter().map(|pipeline| pipeline.start_flush()).collect();
+fn are_flushed_by(deadline: Instant, handles: &[&ExporterHandle]) -> bool {
+    let pending: Vec<_> = handles.iter().map(|handle| handle.start_flush()).collect();
     // a worker that ended has settled or counted everything
     let timed_out = |done: &Receiver<()>| done.recv_deadline(deadline).is_err_and(|error| error.is_timeout());
     !pending.iter().any(timed_out)
@@ -332,13 +333,13 @@ pub(crate) fn stop<'o>(exporter_sets: impl IntoIterator<Item = &'o ExporterSet>,
     cut_old_attempts(deadline, &begun_here);
     let late = finish_by(deadline, &begun_here);
     finish_by(deadline, &begun_before);
-    late.iter().for_each(|pipeline| pipeline.interrupt());
+    late.iter().for_each(|handle| handle.interrupt());
     // one for all, or several exporters that are stuck would add theirs up
     let grace_ends = Instant::now() + LAST_GRACE;
-    late.iter().for_each(|pipeline| {
-        pipeline.ended_by(grace_ends);
+    late.iter().for_each(|handle| {
+        handle.ended_by(grace_ends);
     });
-    late.iter().for_each(|pipeline| pipeline.finish_stop());
+    late.iter().for_each(|handle| handle.finish_stop());
 }
 
 /// When half of the time is over, ends attempts that were begun before the stop and would use up all of it.
@@ -346,19 +347,17 @@ fn cut_old_attempts(deadline: Instant, exporter_sets: &[&ExporterSet]) {
     let now = Instant::now();
     let halfway = now + deadline.saturating_duration_since(now) / 2;
     let running = exporter_sets.iter().flat_map(|exporters| exporters.running());
-    let late: Vec<_> = running.filter(|pipeline| !pipeline.ended_by(halfway)).collect();
-    late.iter().for_each(|pipeline| pipeline.cut_attempt());
+    let late: Vec<_> = running.filter(|handle| !handle.ended_by(halfway)).collect();
+    late.iter().for_each(|handle| handle.cut_attempt());
 }
 
 /// Closes the books of all exporters that end by the deadline, and gives those that do not.
-fn finish_by<'o>(deadline: Instant, exporter_sets: &[&'o ExporterSet]) -> Vec<&'o Pipeline> {
+fn finish_by<'o>(deadline: Instant, exporter_sets: &[&'o ExporterSet]) -> Vec<&'o ExporterHandle> {
     // a worker that was left behind by an earlier stop is not waited for again
-    let open = exporter_sets
-        .iter()
-        .flat_map(|exporters| exporters.running())
-        .filter(|pipeline| !pipeline.is_settled());
-    let (ended, late): (Vec<_>, Vec<_>) = open.partition(|pipeline| pipeline.ended_by(deadline));
-    ended.iter().for_each(|pipeline| pipeline.finish_stop());
+    let open =
+        exporter_sets.iter().flat_map(|exporters| exporters.running()).filter(|handle| !handle.is_settled());
+    let (ended, late): (Vec<_>, Vec<_>) = open.partition(|handle| handle.ended_by(deadline));
+    ended.iter().for_each(|handle| handle.finish_stop());
     late
 }
 
@@ -372,7 +371,7 @@ pub(crate) fn deadline(budget: Duration) -> Instant {
 impl Drop for ExporterSet {
     fn drop(&mut self) {
         if self.generation == process::generation() {
-            drop(std::mem::take(&mut *self.pipelines));
+            drop(std::mem::take(&mut *self.handles));
         }
     }
 }

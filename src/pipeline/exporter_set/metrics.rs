@@ -29,12 +29,12 @@ impl ExporterSet {
     /// Hands a framed metric with so many points to every exporter that takes metrics.
     pub(crate) fn push_metric(&self, scope: &Arc<Scope>, frame: &[u8], points: u64) {
         let takes = |intake: Intake| intake.takes(Signal::Metrics);
-        push_to_each(&self.here().pipelines, scope, frame, points as usize, &takes);
+        push_to_each(&self.here().handles, scope, frame, points as usize, &takes);
     }
 
     /// Counts data points that cannot be sent.
     pub(crate) fn count_points_not_enqueued(&self, points: u64, reason: NotEnqueuedReason) {
         self.takers(|intake| intake.takes(Signal::Metrics))
-            .for_each(|pipeline| pipeline.count_not_enqueued(Signal::Metrics, reason, points));
+            .for_each(|handle| handle.count_not_enqueued(Signal::Metrics, reason, points));
     }
 }

@@ -6,7 +6,7 @@ use crossbeam_channel::bounded;
 use super::*;
 use crate::config::{Level, PaceSettings, QueueSettings, Signals, WhenFull};
 use crate::pipeline::batch::Next;
-use crate::pipeline::exporter_handle::{Blueprint, Intake, Pipeline};
+use crate::pipeline::exporter_handle::{Blueprint, ExporterHandle, Intake};
 use crate::pipeline::ledger::Counts;
 use crate::pipeline::queue::Queue;
 use crate::pipeline::retry::Pause;
@@ -67,9 +67,9 @@ fn record(number: u8) -> [u8; 5] {
     [0x12, 3, 0x0a, 1, number]
 }
 
-fn push(pipeline: &Pipeline, numbers: impl IntoIterator<Item = u8>) {
+fn push(handle: &ExporterHandle, numbers: impl IntoIterator<Item = u8>) {
     let scope = scope();
-    numbers.into_iter().for_each(|number| pipeline.push(&scope, &record(number), 1));
+    numbers.into_iter().for_each(|number| handle.push(&scope, &record(number), 1));
 }
 
 /// The numbers of the records in a request, in their order.
@@ -80,20 +80,20 @@ fn numbers(body: &[u8]) -> Vec<u8> {
     frames(records).map(|frame| frame[frame.len() - 1]).collect()
 }
 
-fn counts(pipeline: &Pipeline) -> Counts {
-    pipeline.ledger().traces
+fn counts(handle: &ExporterHandle) -> Counts {
+    handle.ledger().traces
 }
 
-fn flush(pipeline: &Pipeline) {
-    pipeline.start_flush().recv_timeout(PATIENCE).expect("the flush never ended");
+fn flush(handle: &ExporterHandle) {
+    handle.start_flush().recv_timeout(PATIENCE).expect("the flush never ended");
 }
 
-fn stop(pipeline: &Pipeline) -> Counts {
+fn stop(handle: &ExporterHandle) -> Counts {
     let deadline = Instant::now() + PATIENCE;
-    pipeline.start_stop(deadline);
-    assert!(pipeline.ended_by(deadline), "the worker did not end");
-    pipeline.finish_stop();
-    counts(pipeline)
+    handle.start_stop(deadline);
+    assert!(handle.ended_by(deadline), "the worker did not end");
+    handle.finish_stop();
+    counts(handle)
 }
 
 fn later() -> Verdict {
@@ -108,13 +108,13 @@ fn a_panic_in_the_transport_costs_its_batch_and_not_the_worker() {
     blueprint.hook = Some(Arc::new(move |problem| {
         let _ = told.send(problem.kind);
     }));
-    let pipeline = Pipeline::start(blueprint.prepare()).unwrap();
-    push(&pipeline, [1]);
+    let handle = ExporterHandle::start(blueprint.prepare()).unwrap();
+    push(&handle, [1]);
     gate.panic();
-    flush(&pipeline);
-    push(&pipeline, [2]);
+    flush(&handle);
+    push(&handle, [2]);
     assert_eq!(numbers(&gate.answer(Verdict::Accepted).body), [2]);
-    let counts = stop(&pipeline);
+    let counts = stop(&handle);
     assert_eq!((counts.accepted, counts.delivered, counts.dropped.worker_panicked), (2, 1, 1), "{counts}");
     assert_eq!(problems.try_iter().collect::<Vec<_>>(), [ProblemKind::WorkerPanicked]);
 }
@@ -124,39 +124,39 @@ fn a_caller_that_waits_behind_a_panicking_batch_gets_its_room() {
     let gate = Gate::default();
     let mut blueprint = blueprint(&gate);
     blueprint.queue = QueueSettings { records: 1, when_full: WhenFull::Block, ..blueprint.queue };
-    let pipeline = Arc::new(Pipeline::start(blueprint.prepare()).unwrap());
-    push(&pipeline, [1]);
+    let handle = Arc::new(ExporterHandle::start(blueprint.prepare()).unwrap());
+    push(&handle, [1]);
     gate.next();
     // not scoped: a caller that never gets in must fail the test, not hold it
-    let caller = Arc::clone(&pipeline);
+    let caller = Arc::clone(&handle);
     thread::spawn(move || push(&caller, [2]));
     gate.panic();
     assert_eq!(numbers(&gate.answer(Verdict::Accepted).body), [2]);
-    let counts = stop(&pipeline);
+    let counts = stop(&handle);
     assert_eq!((counts.delivered, counts.dropped.worker_panicked), (1, 1), "{counts}");
 }
 
 #[test]
 fn a_worker_survives_any_number_of_panics() {
     let gate = Gate::default();
-    let pipeline = Pipeline::start(blueprint(&gate).prepare()).unwrap();
+    let handle = ExporterHandle::start(blueprint(&gate).prepare()).unwrap();
     for number in 0..50 {
-        push(&pipeline, [number]);
+        push(&handle, [number]);
         gate.panic();
-        flush(&pipeline);
+        flush(&handle);
     }
-    let counts = stop(&pipeline);
+    let counts = stop(&handle);
     assert_eq!((counts.accepted, counts.dropped.worker_panicked), (50, 50), "{counts}");
 }
 
 #[test]
 fn a_panic_during_shutdown_does_not_keep_it_from_its_end() {
     let gate = Gate::default();
-    let pipeline = Pipeline::start(blueprint(&gate).prepare()).unwrap();
-    push(&pipeline, [1]);
+    let handle = ExporterHandle::start(blueprint(&gate).prepare()).unwrap();
+    push(&handle, [1]);
     gate.next();
     thread::scope(|scope| {
-        let stopped = scope.spawn(|| stop(&pipeline));
+        let stopped = scope.spawn(|| stop(&handle));
         gate.panic();
         let counts = stopped.join().unwrap();
         assert_eq!((counts.accepted, counts.dropped.worker_panicked), (1, 1), "{counts}");
@@ -189,55 +189,55 @@ fn after_a_panic_of_its_own_the_worker_writes_off_all_that_had_left_the_queue() 
 #[test]
 fn records_of_two_signals_in_turn_make_one_request_each() {
     let gate = Gate::default();
-    let pipeline = Pipeline::start(blueprint(&gate).prepare()).unwrap();
-    push(&pipeline, [0]);
+    let handle = ExporterHandle::start(blueprint(&gate).prepare()).unwrap();
+    push(&handle, [0]);
     gate.next();
     let scopes = [Signal::Traces, Signal::Logs].map(|signal| Arc::new(Scope::new(signal, "shop", "")));
     for number in 1..=3 {
-        scopes.iter().for_each(|scope| pipeline.push(scope, &record(number), 1));
+        scopes.iter().for_each(|scope| handle.push(scope, &record(number), 1));
     }
     gate.answer(Verdict::Accepted);
     let sent = [(); 2].map(|()| gate.answer(Verdict::Accepted));
     assert_eq!(sent.map(|sent| numbers(&sent.body)), [[1, 2, 3]; 2]);
-    stop(&pipeline);
-    let ledger = pipeline.ledger();
+    stop(&handle);
+    let ledger = handle.ledger();
     assert_eq!((ledger.traces.delivered, ledger.logs.delivered, ledger.attempts), (4, 3, 3));
 }
 
 #[test]
 fn what_the_transport_refuses_is_dropped_and_the_next_batch_goes() {
     let gate = Gate::default();
-    let pipeline = Pipeline::start(blueprint(&gate).prepare()).unwrap();
-    push(&pipeline, [1]);
+    let handle = ExporterHandle::start(blueprint(&gate).prepare()).unwrap();
+    push(&handle, [1]);
     gate.answer(Verdict::Refused { reason: "no".to_owned() });
-    push(&pipeline, [2]);
+    push(&handle, [2]);
     assert_eq!(numbers(&gate.answer(Verdict::Accepted).body), [2]);
-    let counts = stop(&pipeline);
+    let counts = stop(&handle);
     assert_eq!((counts.delivered, counts.dropped.refused), (1, 1), "{counts}");
 }
 
 #[test]
 fn a_batch_is_sent_again_until_it_is_taken() {
     let gate = Gate::default();
-    let pipeline = Pipeline::start(blueprint(&gate).prepare()).unwrap();
-    push(&pipeline, [1]);
+    let handle = ExporterHandle::start(blueprint(&gate).prepare()).unwrap();
+    push(&handle, [1]);
     let first = gate.answer(later());
     gate.answer(later());
     assert_eq!(gate.answer(Verdict::Accepted).body, first.body);
-    flush(&pipeline);
-    assert_eq!(pipeline.ledger().attempts, 3);
-    assert_eq!(stop(&pipeline).delivered, 1);
+    flush(&handle);
+    assert_eq!(handle.ledger().attempts, 3);
+    assert_eq!(stop(&handle).delivered, 1);
 }
 
 #[test]
 fn a_batch_that_is_too_large_is_halved_in_order_and_never_sent_whole_again() {
     let gate = Gate::default();
     let too_large = || Verdict::TooLarge { reason: "413".to_owned() };
-    let pipeline = Pipeline::start(blueprint(&gate).prepare()).unwrap();
-    push(&pipeline, [0]);
+    let handle = ExporterHandle::start(blueprint(&gate).prepare()).unwrap();
+    push(&handle, [0]);
     gate.next();
     // these four wait for each other behind the gate
-    push(&pipeline, [1, 2, 3, 4]);
+    push(&handle, [1, 2, 3, 4]);
     gate.answer(Verdict::Accepted);
     let mut taken = Vec::new();
     for (verdict, expected) in [
@@ -255,7 +255,7 @@ fn a_batch_that_is_too_large_is_halved_in_order_and_never_sent_whole_again() {
         }
     }
     assert_eq!(taken, [1, 3, 4]);
-    let counts = stop(&pipeline);
+    let counts = stop(&handle);
     assert_eq!((counts.delivered, counts.dropped.too_large), (4, 1), "{counts}");
 }
 
@@ -264,16 +264,16 @@ fn an_attempt_has_its_time_out_or_what_is_left_of_the_batch_if_that_is_less() {
     let gate = Gate::default();
     let mut blueprint = blueprint(&gate);
     blueprint.attempt_timeout = Duration::from_secs(3);
-    let pipeline = Pipeline::start(blueprint.prepare()).unwrap();
-    push(&pipeline, [1]);
+    let handle = ExporterHandle::start(blueprint.prepare()).unwrap();
+    push(&handle, [1]);
     let sent = gate.answer(Verdict::Accepted);
     let left = sent.deadline.saturating_duration_since(Instant::now());
     assert!(left > Duration::from_secs(1) && left <= Duration::from_secs(3), "{left:?}");
-    stop(&pipeline);
+    stop(&handle);
 
     blueprint.retry.give_up_after = Duration::from_secs(1);
-    let pipeline = Pipeline::start(blueprint.prepare()).unwrap();
-    push(&pipeline, [1]);
+    let handle = ExporterHandle::start(blueprint.prepare()).unwrap();
+    push(&handle, [1]);
     let sent = gate.answer(Verdict::Accepted);
     assert!(sent.deadline <= Instant::now() + Duration::from_secs(1));
 }
@@ -283,44 +283,44 @@ fn a_batch_whose_time_is_up_is_given_up_and_the_next_one_goes() {
     let gate = Gate::default();
     let mut blueprint = blueprint(&gate);
     blueprint.retry.give_up_after = Duration::from_millis(50);
-    let pipeline = Pipeline::start(blueprint.prepare()).unwrap();
-    push(&pipeline, [1]);
+    let handle = ExporterHandle::start(blueprint.prepare()).unwrap();
+    push(&handle, [1]);
     // the gate stays shut until the time is up
-    flush(&pipeline);
-    assert_eq!(counts(&pipeline).dropped.gave_up, 1);
-    push(&pipeline, [2]);
+    flush(&handle);
+    assert_eq!(counts(&handle).dropped.gave_up, 1);
+    push(&handle, [2]);
     assert_eq!(numbers(&gate.answer(Verdict::Accepted).body), [2]);
-    assert_eq!(stop(&pipeline).delivered, 1);
+    assert_eq!(stop(&handle).delivered, 1);
 }
 
 #[test]
 fn a_send_that_is_interrupted_at_shutdown_is_counted_as_lost_to_it() {
     let gate = Gate::default();
-    let pipeline = Pipeline::start(blueprint(&gate).prepare()).unwrap();
-    push(&pipeline, [1, 2, 3]);
+    let handle = ExporterHandle::start(blueprint(&gate).prepare()).unwrap();
+    push(&handle, [1, 2, 3]);
     gate.next();
     let deadline = Instant::now();
-    pipeline.start_stop(deadline);
-    assert!(!pipeline.ended_by(deadline));
-    pipeline.interrupt();
-    assert!(pipeline.ended_by(Instant::now() + PATIENCE), "the worker was not interrupted");
-    pipeline.finish_stop();
-    let counts = counts(&pipeline);
+    handle.start_stop(deadline);
+    assert!(!handle.ended_by(deadline));
+    handle.interrupt();
+    assert!(handle.ended_by(Instant::now() + PATIENCE), "the worker was not interrupted");
+    handle.finish_stop();
+    let counts = counts(&handle);
     assert_eq!((counts.accepted, counts.dropped.shutdown, counts.in_flight), (3, 3, 0), "{counts}");
 }
 
 #[test]
 fn what_is_settled_after_the_books_are_closed_changes_nothing() {
     let gate = Gate::default();
-    let pipeline = Pipeline::start(blueprint(&gate).prepare()).unwrap();
-    push(&pipeline, [1]);
+    let handle = ExporterHandle::start(blueprint(&gate).prepare()).unwrap();
+    push(&handle, [1]);
     gate.next();
-    pipeline.start_stop(Instant::now());
-    pipeline.finish_stop();
-    let closed = counts(&pipeline);
+    handle.start_stop(Instant::now());
+    handle.finish_stop();
+    let closed = counts(&handle);
     gate.answer(Verdict::Accepted);
-    assert!(pipeline.ended_by(Instant::now() + PATIENCE));
-    assert_eq!(counts(&pipeline), closed);
+    assert!(handle.ended_by(Instant::now() + PATIENCE));
+    assert_eq!(counts(&handle), closed);
     assert_eq!((closed.delivered, closed.dropped.shutdown), (0, 1), "{closed}");
 }
 
@@ -333,9 +333,9 @@ fn a_worker_whose_owner_is_gone_ends() {
     blueprint.hook = Some(Arc::new(move |_| {
         let _ = &running;
     }));
-    let pipeline = Pipeline::start(blueprint.prepare()).unwrap();
+    let handle = ExporterHandle::start(blueprint.prepare()).unwrap();
     drop(blueprint);
-    drop(pipeline);
+    drop(handle);
     assert!(ended.recv_timeout(PATIENCE).is_err_and(|error| error.is_disconnected()), "the worker lives on");
 }
 

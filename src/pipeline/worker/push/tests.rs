@@ -13,7 +13,7 @@ use crate::config::{
     WhenFull,
 };
 use crate::metrics::{Meter, Registry};
-use crate::pipeline::exporter_handle::{Blueprint, Intake, Pipeline};
+use crate::pipeline::exporter_handle::{Blueprint, ExporterHandle, Intake};
 use crate::pipeline::ledger::Counts;
 use crate::transport::Verdict;
 use crate::transport::memory::{Gate, Sent};
@@ -26,7 +26,7 @@ const LONG: Duration = Duration::from_secs(3600);
 struct World {
     gate: Gate,
     meter: Meter,
-    pipeline: Pipeline,
+    handle: ExporterHandle,
 }
 
 impl World {
@@ -55,7 +55,7 @@ impl World {
         adjust(&mut blueprint);
         let scope = Arc::new(Scope::new(Signal::Metrics, "shop", ""));
         let meter = Meter::new(registry, scope);
-        Self { gate, meter, pipeline: Pipeline::start(blueprint.prepare()).unwrap() }
+        Self { gate, meter, handle: ExporterHandle::start(blueprint.prepare()).unwrap() }
     }
 
     fn accept(&self) -> Vec<(String, i64)> {
@@ -63,16 +63,16 @@ impl World {
     }
 
     fn counts(&self) -> Counts {
-        self.pipeline.ledger().metrics
+        self.handle.ledger().metrics
     }
 
     /// Stops the worker while `at_the_gate` answers its last request.
     fn stop(&self, at_the_gate: impl FnOnce()) -> Counts {
         let deadline = Instant::now() + PATIENCE;
-        self.pipeline.start_stop(deadline);
+        self.handle.start_stop(deadline);
         at_the_gate();
-        assert!(self.pipeline.ended_by(deadline), "the worker did not end");
-        self.pipeline.finish_stop();
+        assert!(self.handle.ended_by(deadline), "the worker did not end");
+        self.handle.finish_stop();
         let counts = self.counts();
         assert_eq!(counts.in_flight, 0);
         counts
@@ -121,7 +121,7 @@ fn flush_and_stop_push_without_waiting_for_the_interval() {
     let world = World::new(Temporality::Cumulative, LONG);
     let counter = world.meter.counter("orders");
     counter.add(1, ());
-    let flushed = world.pipeline.start_flush();
+    let flushed = world.handle.start_flush();
     assert_eq!(world.accept(), orders(1));
     flushed.recv_timeout(PATIENCE).unwrap();
     counter.add(2, ());
@@ -134,7 +134,7 @@ fn nothing_is_sent_when_there_is_nothing_to_say() {
     let world = World::new(Temporality::Delta, LONG);
     world.meter.histogram("unused");
     world.meter.gauge("unset").with(&[("a", 1)]);
-    world.pipeline.start_flush().recv_timeout(PATIENCE).unwrap();
+    world.handle.start_flush().recv_timeout(PATIENCE).unwrap();
     assert_eq!(world.stop(|| {}), Counts::default());
 }
 
@@ -158,10 +158,10 @@ fn a_flush_sends_the_newest_snapshot_instead_of_the_one_that_failed() {
     let world = World::new(Temporality::Cumulative, LONG);
     let counter = world.meter.counter("orders");
     counter.add(1, ());
-    let first = world.pipeline.start_flush();
+    let first = world.handle.start_flush();
     world.gate.next();
     counter.add(1, ());
-    let second = world.pipeline.start_flush();
+    let second = world.handle.start_flush();
     world.gate.answer(later());
     assert_eq!(world.accept(), orders(2));
     first.recv_timeout(PATIENCE).unwrap();
@@ -194,7 +194,7 @@ fn a_stop_sends_the_newest_snapshot_instead_of_the_one_that_failed() {
     });
     let counter = world.meter.counter("orders");
     counter.add(1, ());
-    let flushed = world.pipeline.start_flush();
+    let flushed = world.handle.start_flush();
     world.gate.answer(later());
     counter.add(1, ());
     let counts = world.stop(|| assert_eq!(world.accept(), orders(2)));
@@ -213,7 +213,7 @@ fn a_metric_of_many_series_is_sent_in_parts_within_the_limits() {
     for number in 0..1000 {
         counter.add(1, &[("customer", number)]);
     }
-    let flushed = world.pipeline.start_flush();
+    let flushed = world.handle.start_flush();
     let mut arrived = 0;
     while arrived < 1000 {
         let sent = world.gate.answer(Verdict::Accepted);
@@ -237,7 +237,7 @@ fn a_collector_that_finds_metrics_too_large_is_sent_fewer_at_once() {
         let counter = world.meter.counter(&format!("orders.{metric}"));
         (0..POINTS).for_each(|customer| counter.add(1, &[("customer", customer)]));
     }
-    let flushed = world.pipeline.start_flush();
+    let flushed = world.handle.start_flush();
     assert!(world.gate.next().body.len() > MOST_BYTES, "all of them are too large together");
     let mut arrived = 0;
     let deadline = Instant::now() + PATIENCE;
@@ -262,7 +262,7 @@ fn a_metric_that_alone_is_too_large_for_the_collector_is_counted_point_by_point(
     let world = World::new(Temporality::Cumulative, LONG);
     let counter = world.meter.counter("orders");
     (0..50).for_each(|customer| counter.add(1, &[("customer", customer)]));
-    let flushed = world.pipeline.start_flush();
+    let flushed = world.handle.start_flush();
     world.gate.answer(Verdict::TooLarge { reason: "too large".to_owned() });
     flushed.recv_timeout(PATIENCE).unwrap();
     let counts = world.counts();
@@ -274,15 +274,15 @@ fn spans_keep_their_throttle_while_metrics_are_pushed() {
     let world = World::new(Temporality::Cumulative, Duration::from_millis(20));
     let scope = Arc::new(Scope::new(Signal::Traces, "shop", ""));
     let span = [0x12, 3, 0x0a, 1, 1];
-    world.pipeline.push(&scope, &span, 1);
+    world.handle.push(&scope, &span, 1);
     world.gate.answer(Verdict::Accepted);
     // the throttle lets the next span go in an hour
-    world.pipeline.push(&scope, &span, 1);
+    world.handle.push(&scope, &span, 1);
     world.meter.counter("orders").add(1, ());
     for _ in 0..5 {
         assert_eq!(world.accept(), orders(1));
     }
-    assert_eq!(world.pipeline.ledger().traces.in_flight, 1);
+    assert_eq!(world.handle.ledger().traces.in_flight, 1);
 }
 
 #[test]
@@ -295,7 +295,7 @@ fn spans_go_between_the_attempts_of_metrics_that_cannot_be_delivered() {
     world.gate.next();
     let scope = Arc::new(Scope::new(Signal::Traces, "shop", ""));
     let span = [0x12, 3, 0x0a, 1, 1];
-    world.pipeline.push(&scope, &span, 1);
+    world.handle.push(&scope, &span, 1);
     let is_span = |sent: &Sent| sent.body.windows(span.len()).any(|window| window == span);
     let attempts = (0..100).map(|_| world.gate.answer(later()));
     assert!(attempts.into_iter().any(|sent| is_span(&sent)), "the span was never tried");
@@ -308,7 +308,7 @@ fn a_flush_is_over_when_its_metrics_are_not_when_they_make_way_for_newer_ones() 
     });
     world.meter.counter("orders").add(1, ());
     world.gate.next();
-    let flushed = world.pipeline.start_flush();
+    let flushed = world.handle.start_flush();
     let before = world.counts().superseded;
     while world.counts().superseded < before + 3 {
         world.gate.answer(later());
@@ -328,9 +328,9 @@ fn a_stop_without_time_counts_what_was_measured_as_lost() {
         counter.add(1, &[("shop.country", "FI")]);
         // there is no time to ask
         world.meter.build("asked").observe_counter(|observer| observer.observe(1, ()));
-        world.pipeline.start_stop(Instant::now());
-        assert!(world.pipeline.ended_by(Instant::now() + PATIENCE));
-        world.pipeline.finish_stop();
+        world.handle.start_stop(Instant::now());
+        assert!(world.handle.ended_by(Instant::now() + PATIENCE));
+        world.handle.finish_stop();
         let counts = world.counts();
         assert_eq!((counts.accepted, counts.dropped.shutdown), (2, 2), "{temporality:?}: {counts}");
     }
@@ -344,12 +344,12 @@ fn a_snapshot_that_made_way_for_a_stop_without_time_is_not_lost_unseen() {
         blueprint.retry.give_up_after = 10 * LONG;
     });
     world.meter.counter("orders").add(1, ());
-    let _flushed = world.pipeline.start_flush();
+    let _flushed = world.handle.start_flush();
     world.gate.next();
-    world.pipeline.start_stop(Instant::now());
+    world.handle.start_stop(Instant::now());
     world.gate.answer(later());
-    assert!(world.pipeline.ended_by(Instant::now() + PATIENCE));
-    world.pipeline.finish_stop();
+    assert!(world.handle.ended_by(Instant::now() + PATIENCE));
+    world.handle.finish_stop();
     let counts = world.counts();
     assert_eq!((counts.superseded, counts.dropped.shutdown), (1, 1), "{counts}");
 }
@@ -365,12 +365,12 @@ fn nothing_is_accepted_after_the_books_are_closed() {
         observer.observe(1, ());
     });
     world.meter.build("next").observe_counter(|observer| observer.observe(1, ()));
-    let _flushed = world.pipeline.start_flush();
+    let _flushed = world.handle.start_flush();
     was_asked.recv_timeout(PATIENCE).unwrap();
-    world.pipeline.start_stop(Instant::now());
-    world.pipeline.finish_stop();
+    world.handle.start_stop(Instant::now());
+    world.handle.finish_stop();
     drop(go_on);
-    assert!(world.pipeline.ended_by(Instant::now() + PATIENCE));
+    assert!(world.handle.ended_by(Instant::now() + PATIENCE));
     let counts = world.counts();
     assert_eq!((counts.accepted, counts.in_flight), (0, 0), "{counts}");
     assert_eq!(counts.not_enqueued.after_shutdown, 1, "{counts}");
@@ -395,7 +395,7 @@ fn a_series_larger_than_a_part_is_sent_by_itself() {
     for (number, length) in [1, 200 << 10, 1].into_iter().enumerate() {
         counter.add(1, &[("note", "x".repeat(length + number).as_str())]);
     }
-    let flushed = world.pipeline.start_flush();
+    let flushed = world.handle.start_flush();
     let mut arrived = 0;
     while arrived < 3 {
         arrived += world.accept().len();
@@ -412,7 +412,7 @@ fn a_flush_of_metrics_that_nobody_takes_is_given_up_like_a_batch() {
         blueprint.retry.give_up_after = Duration::from_millis(300);
     });
     world.meter.counter("orders").add(1, ());
-    let flushed = world.pipeline.start_flush();
+    let flushed = world.handle.start_flush();
     let begun = Instant::now();
     while flushed.try_recv().is_err() {
         assert!(begun.elapsed() < PATIENCE, "the flush never ends");
@@ -426,11 +426,11 @@ fn a_stop_that_comes_while_a_flush_sends_spans_pushes_once() {
     world.meter.counter("orders").add(1, ());
     let scope = Arc::new(Scope::new(Signal::Traces, "shop", ""));
     let span = [0x12, 3, 0x0a, 1, 1];
-    world.pipeline.push(&scope, &span, 1);
+    world.handle.push(&scope, &span, 1);
     world.gate.answer(Verdict::Accepted);
     // the throttle leaves this one to the flush
-    world.pipeline.push(&scope, &span, 1);
-    let flushed = world.pipeline.start_flush();
+    world.handle.push(&scope, &span, 1);
+    let flushed = world.handle.start_flush();
     world.gate.next();
     let counts = world.stop(|| {
         // the stop is noticed between two attempts
@@ -451,15 +451,15 @@ fn in_a_stop_an_attempt_has_all_the_time_unless_another_signal_waits() {
         let world = World::new(Temporality::Cumulative, LONG);
         let scope = Arc::new(Scope::new(Signal::Traces, "shop", ""));
         let span = [0x12, 3, 0x0a, 1, 1];
-        world.pipeline.push(&scope, &span, 1);
+        world.handle.push(&scope, &span, 1);
         world.gate.answer(Verdict::Accepted);
         // the throttle leaves this one to the stop
-        world.pipeline.push(&scope, &span, 1);
+        world.handle.push(&scope, &span, 1);
         if has_metrics {
             world.meter.counter("orders").add(1, ());
         }
         let by = Instant::now() + PATIENCE;
-        world.pipeline.start_stop(by);
+        world.handle.start_stop(by);
         // whichever is first
         let first = world.gate.answer(Verdict::Accepted);
         let left_for_others = by.saturating_duration_since(first.deadline);
@@ -467,6 +467,6 @@ fn in_a_stop_an_attempt_has_all_the_time_unless_another_signal_waits() {
         if has_metrics {
             assert!(world.gate.answer(Verdict::Accepted).deadline >= by, "the last one has the rest");
         }
-        assert!(world.pipeline.ended_by(Instant::now() + PATIENCE), "the worker did not end");
+        assert!(world.handle.ended_by(Instant::now() + PATIENCE), "the worker did not end");
     }
 }

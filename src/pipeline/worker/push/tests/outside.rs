@@ -27,10 +27,10 @@ fn metrics_from_outside_are_tried_until_they_are_delivered_though_newer_ones_are
         blueprint.retry.max_delay = Duration::from_millis(1);
     });
     let scope = Arc::new(Scope::new(Signal::Metrics, "outside", ""));
-    world.pipeline.push(&scope, &outside(3), 3);
+    world.handle.push(&scope, &outside(3), 3);
     world.gate.next();
     world.meter.counter("orders").add(1, ());
-    let flushed = world.pipeline.start_flush();
+    let flushed = world.handle.start_flush();
     for _ in 0..5 {
         assert_eq!(sums(&world.gate.answer(later())), sevens(3));
     }
@@ -53,14 +53,14 @@ fn metrics_from_outside_stay_when_a_snapshot_makes_way_for_a_newer_one() {
         observer.observe(1, &[("a", 1)]);
         observer.observe(1, &[("a", 2)]);
     });
-    let first = world.pipeline.start_flush();
+    let first = world.handle.start_flush();
     was_asked.recv_timeout(PATIENCE).unwrap();
     // with these the queue is full: they leave it while a part of the snapshot waits to be sent
     let scope = Arc::new(Scope::new(Signal::Metrics, "outside", ""));
-    world.pipeline.push(&scope, &outside(6), 6);
+    world.handle.push(&scope, &outside(6), 6);
     drop(go_on);
     assert_eq!(sums(&world.gate.next()), orders(1));
-    let second = world.pipeline.start_flush();
+    let second = world.handle.start_flush();
     world.gate.answer(later());
     assert_eq!(world.accept(), sevens(6));
     while first.try_recv().is_err() {
@@ -81,9 +81,9 @@ fn halves_of_metrics_from_outside_are_not_replaced_either() {
         blueprint.retry.max_delay = Duration::from_millis(1);
     });
     let scope = Arc::new(Scope::new(Signal::Metrics, "outside", ""));
-    world.pipeline.push(&scope, &[outside(2), outside(2)].concat(), 4);
+    world.handle.push(&scope, &[outside(2), outside(2)].concat(), 4);
     world.gate.answer(Verdict::TooLarge { reason: "too large".to_owned() });
-    let flushed = world.pipeline.start_flush();
+    let flushed = world.handle.start_flush();
     assert_eq!(sums(&world.gate.answer(later())), sevens(2));
     assert_eq!(world.accept(), sevens(2));
     assert_eq!(world.accept(), sevens(2));
