@@ -10,7 +10,7 @@ use crate::config::{Config, ConfigError, Exporter, PushSettings, RouteName, Rout
 use crate::context::Owner;
 use crate::logs::Logger;
 use crate::metrics::{Meter, Reader, Registry};
-use crate::pipeline::exporter_handle::{Blueprint, Intake};
+use crate::pipeline::exporter_handle::{ExporterSpec, Intake};
 use crate::pipeline::exporter_set::{self, ExporterSet, FlushOutcome, Plan, deadline};
 use crate::pipeline::ledger::Ledger;
 use crate::pipeline::self_observation::{self, Observed};
@@ -255,17 +255,17 @@ fn plan(
     let resource = settings.resource.clone().with_defaults().field();
     let registry = Arc::new(Registry::new(pushes(exporters)));
     let mut readers = (0..).map(|number| Reader::new(Arc::clone(&registry), number));
-    let mut blueprints = Vec::new();
+    let mut specs = Vec::new();
     for exporter in exporters {
         let reader = exporter.signals.contain(Signal::Metrics).then(|| readers.next()).flatten();
         match opener(exporter) {
-            Ok(transport) => blueprints.push(blueprint(exporter, transport, config, &resource, reader)),
+            Ok(transport) => specs.push(spec(exporter, transport, config, &resource, reader)),
             Err(fault) => faults.push((exporter.label(), fault)),
         }
     }
     let plan = Plan {
         owner,
-        blueprints,
+        exporters: specs,
         limits: config.span_limits,
         log_limits: config.log_limits,
         sampler: settings.sampler,
@@ -290,14 +290,14 @@ fn opener(exporter: &Exporter) -> Result<Opener, String> {
     }
 }
 
-fn blueprint(
+fn spec(
     exporter: &Exporter,
     transport: Opener,
     config: &Config,
     resource: &[u8],
     reader: Option<Reader>,
-) -> Blueprint {
-    Blueprint {
+) -> ExporterSpec {
+    ExporterSpec {
         id: exporter.label(),
         intake: Intake { signals: exporter.signals, level: exporter.level },
         queue: exporter.queue,

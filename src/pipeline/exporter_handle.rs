@@ -28,7 +28,7 @@ const MOST_METRIC_BYTES: usize = 64 << 10;
 const LONGEST_START: Duration = Duration::from_secs(5);
 
 /// Everything that is needed to start an exporter, in this process or in a forked child.
-pub(crate) struct Blueprint {
+pub(crate) struct ExporterSpec {
     pub(crate) id: String,
     pub(crate) intake: Intake,
     pub(crate) queue: QueueSettings,
@@ -44,7 +44,7 @@ pub(crate) struct Blueprint {
     pub(crate) transport: Opener,
 }
 
-impl Blueprint {
+impl ExporterSpec {
     /// The largest record that this exporter can ever send.
     pub(crate) fn largest_record(&self) -> usize {
         self.batch.bytes.saturating_sub(self.resource.len() + FRAME_BYTES).min(self.queue.bytes)
@@ -63,7 +63,7 @@ impl Blueprint {
 
     /// Opens the way out. The program's loggers hear of it, so no lock may be held; yet it is no record of the program.
     pub(crate) fn prepare(&self) -> Prepared<'_> {
-        Prepared { blueprint: self, transport: context::quietly(|| (self.transport)()), owner: None }
+        Prepared { spec: self, transport: context::quietly(|| (self.transport)()), owner: None }
     }
 
     fn push(&self) -> Option<Push> {
@@ -74,7 +74,7 @@ impl Blueprint {
 
 /// An exporter whose thread is still to be started.
 pub(crate) struct Prepared<'b> {
-    blueprint: &'b Blueprint,
+    spec: &'b ExporterSpec,
     transport: Box<dyn Transport>,
     owner: Option<Owner>,
 }
@@ -139,18 +139,18 @@ impl ExporterHandle {
     ///
     /// # Errors
     /// When the system has no thread to give.
-    pub(crate) fn start(Prepared { blueprint, transport, owner }: Prepared<'_>) -> io::Result<Self> {
+    pub(crate) fn start(Prepared { spec, transport, owner }: Prepared<'_>) -> io::Result<Self> {
         let (wake, woken) = bounded(1);
         let (stop, stops) = bounded(1);
         let (flush, flushes) = unbounded();
         let (running, ended) = bounded(0);
         let books = Arc::new(Books::default());
-        let queues = open_queues(blueprint, &books, &wake);
+        let queues = open_queues(spec, &books, &wake);
         let start = Arc::new(Start::due(Instant::now() + LONGEST_START));
         queues.iter().flatten().for_each(|queue| queue.expect(&start));
         let delivery = |signal: Signal| {
             let queue = Arc::clone(queues[signal as usize].as_ref()?);
-            Some(Delivery::new(signal, queue, Arc::clone(&books), Throttle::new(blueprint.pace)))
+            Some(Delivery::new(signal, queue, Arc::clone(&books), Throttle::new(spec.pace)))
         };
         let (interrupt, cut) = (transport.interrupter(), transport.cutter());
         let under_way = Arc::new(UnderWay::default());
@@ -159,19 +159,19 @@ impl ExporterHandle {
             books: Arc::clone(&books),
             transport,
             under_way: Arc::clone(&under_way),
-            batch: blueprint.batch,
-            retry: blueprint.retry,
-            attempt_timeout: blueprint.attempt_timeout,
-            resource: blueprint.resource.clone(),
-            push: blueprint.push(),
-            teller: Teller::new(&blueprint.id, blueprint.hook.clone()),
+            batch: spec.batch,
+            retry: spec.retry,
+            attempt_timeout: spec.attempt_timeout,
+            resource: spec.resource.clone(),
+            push: spec.push(),
+            teller: Teller::new(&spec.id, spec.hook.clone()),
             calls: Calls { stop: stops, flush: flushes, wake: woken },
             state: State::default(),
         };
         let (own_queues, own_books) = (queues.clone(), Arc::clone(&books));
         let stopped = Arc::new(OnceLock::new());
         let of_worker = (Arc::clone(&stopped), Arc::clone(&start));
-        spawn(format!("standpipe-{}", blueprint.id), move || {
+        spawn(format!("standpipe-{}", spec.id), move || {
             of_worker.1.begin();
             owner.into_iter().for_each(context::export_for);
             worker.run();
@@ -179,8 +179,8 @@ impl ExporterHandle {
             own_books.close(|| accepted(&own_queues));
             drop((of_worker, running));
         })?;
-        let (id, intake) = (blueprint.id.clone(), blueprint.intake);
-        let reader = blueprint.metrics.as_ref().map(|(reader, _)| reader.clone());
+        let (id, intake) = (spec.id.clone(), spec.intake);
+        let reader = spec.metrics.as_ref().map(|(reader, _)| reader.clone());
         Ok(Self {
             id,
             intake,
@@ -199,13 +199,13 @@ impl ExporterHandle {
     }
 
     /// An exporter without a thread, which turns everything away for this reason and counts it.
-    pub(crate) fn closed(blueprint: &Blueprint, reason: NotEnqueuedReason) -> Self {
+    pub(crate) fn closed(spec: &ExporterSpec, reason: NotEnqueuedReason) -> Self {
         let books = Arc::new(Books::default());
-        let queues = open_queues(blueprint, &books, &bounded(1).0);
+        let queues = open_queues(spec, &books, &bounded(1).0);
         queues.iter().flatten().for_each(|queue| queue.close_for(reason));
         Self {
-            id: blueprint.id.clone(),
-            intake: blueprint.intake,
+            id: spec.id.clone(),
+            intake: spec.intake,
             queues,
             books,
             stop: bounded(1).0,
@@ -317,9 +317,9 @@ impl ExporterHandle {
     }
 }
 
-fn open_queues(blueprint: &Blueprint, books: &Arc<Books>, wake: &Sender<()>) -> Queues {
-    let queue = || Queue::new(&blueprint.queue, blueprint.largest_record(), Arc::clone(books), wake.clone());
-    Signal::ALL.map(|signal| blueprint.intake.takes(signal).then(|| Arc::new(queue())))
+fn open_queues(spec: &ExporterSpec, books: &Arc<Books>, wake: &Sender<()>) -> Queues {
+    let queue = || Queue::new(&spec.queue, spec.largest_record(), Arc::clone(books), wake.clone());
+    Signal::ALL.map(|signal| spec.intake.takes(signal).then(|| Arc::new(queue())))
 }
 
 fn accepted(queues: &Queues) -> [u64; Signal::COUNT] {

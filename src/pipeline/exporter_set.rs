@@ -13,7 +13,7 @@ use crossbeam_channel::Receiver;
 
 use crate::config::sampler::Sampler;
 use crate::context::{self, Owner, Suppression};
-use crate::pipeline::exporter_handle::{Blueprint, ExporterHandle, Intake, Prepared};
+use crate::pipeline::exporter_handle::{ExporterHandle, ExporterSpec, Intake, Prepared};
 use crate::pipeline::ledger::{ExporterLedger, Ledger, NotEnqueuedReason};
 use crate::process;
 use crate::record::{LogLimits, Scope, Severity, Signal, SpanLimits};
@@ -41,7 +41,7 @@ pub(crate) struct ExporterSet {
 /// What the exporters are built from.
 pub(crate) struct Plan {
     pub(crate) owner: Owner,
-    pub(crate) blueprints: Vec<Blueprint>,
+    pub(crate) exporters: Vec<ExporterSpec>,
     pub(crate) limits: SpanLimits,
     pub(crate) log_limits: LogLimits,
     pub(crate) sampler: Sampler,
@@ -49,7 +49,7 @@ pub(crate) struct Plan {
 
 impl Plan {
     fn prepare(&self) -> Vec<Prepared<'_>> {
-        self.blueprints.iter().map(|blueprint| blueprint.prepare().for_owner(self.owner)).collect()
+        self.exporters.iter().map(|spec| spec.prepare().for_owner(self.owner)).collect()
     }
 }
 
@@ -89,10 +89,10 @@ impl ExporterSet {
 
     fn with(plan: Arc<Plan>, handles: Vec<ExporterHandle>, stopped: Arc<AtomicBool>) -> Self {
         let largest_of = |signal| {
-            let takers = plan.blueprints.iter().filter(|blueprint| blueprint.intake.takes(signal));
-            takers.map(Blueprint::largest_record).max()
+            let takers = plan.exporters.iter().filter(|spec| spec.intake.takes(signal));
+            takers.map(ExporterSpec::largest_record).max()
         };
-        let least_severities = plan.blueprints.iter().map(|blueprint| blueprint.intake.least_severity());
+        let least_severities = plan.exporters.iter().map(|spec| spec.intake.least_severity());
         Self {
             largest_record: Signal::ALL.map(largest_of),
             least_severity: least_severities.min().unwrap_or(u8::MAX),
@@ -106,7 +106,7 @@ impl ExporterSet {
 
     /// Whether there is no exporter at all.
     pub(crate) fn is_idle(&self) -> bool {
-        self.plan.blueprints.is_empty()
+        self.plan.exporters.is_empty()
     }
 
     pub(crate) fn limits(&self) -> &SpanLimits {
@@ -249,23 +249,21 @@ impl ExporterSet {
         let prepared = if self.is_stopped() { None } else { Some(self.plan.prepare()) };
         let make = || {
             self.heir.get_or_init(|| {
-                let blueprints = &self.plan.blueprints;
+                let exporters = &self.plan.exporters;
                 let handles = match prepared {
                     // asked again: a stop that found nothing to stop came before the lock was taken
                     Some(prepared) if !self.is_stopped() => {
-                        let started = prepared.into_iter().zip(blueprints);
+                        let started = prepared.into_iter().zip(exporters);
                         // a child that gets no thread counts what it cannot send, as emitting never fails
-                        let or_closed = |(prepared, blueprint)| {
-                            ExporterHandle::start(prepared).unwrap_or_else(|_| {
-                                ExporterHandle::closed(blueprint, NotEnqueuedReason::NoWorker)
-                            })
+                        let or_closed = |(prepared, spec)| {
+                            ExporterHandle::start(prepared)
+                                .unwrap_or_else(|_| ExporterHandle::closed(spec, NotEnqueuedReason::NoWorker))
                         };
                         started.map(or_closed).collect()
                     }
                     _ => {
-                        let closed =
-                            |blueprint| ExporterHandle::closed(blueprint, NotEnqueuedReason::AfterShutdown);
-                        blueprints.iter().map(closed).collect()
+                        let closed = |spec| ExporterHandle::closed(spec, NotEnqueuedReason::AfterShutdown);
+                        exporters.iter().map(closed).collect()
                     }
                 };
                 let stopped = Arc::clone(&self.stopped);

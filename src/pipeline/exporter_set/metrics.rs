@@ -4,22 +4,22 @@ use std::sync::Arc;
 
 use super::{ExporterSet, push_to_each};
 use crate::config::Temporality;
-use crate::pipeline::exporter_handle::{Blueprint, Intake};
+use crate::pipeline::exporter_handle::{ExporterSpec, Intake};
 use crate::pipeline::ledger::NotEnqueuedReason;
 use crate::record::{FrameLimits, Scope, Signal};
 
 impl ExporterSet {
     /// Over which stretch of time the first exporter that takes metrics wants their sums to go; `None` if none takes any.
     pub(crate) fn temporality(&self) -> Option<Temporality> {
-        let reader = self.plan.blueprints.iter().find_map(|blueprint| blueprint.metrics.as_ref());
+        let reader = self.plan.exporters.iter().find_map(|spec| spec.metrics.as_ref());
         reader.map(|(reader, _)| reader.temporality())
     }
 
     /// How metrics are divided so that every exporter can take the parts; only a single point may be too large for
     /// some of them. `None` if no exporter takes metrics.
     pub(crate) fn frame_limits(&self) -> Option<FrameLimits> {
-        let takers = self.plan.blueprints.iter().filter(|blueprint| blueprint.intake.takes(Signal::Metrics));
-        takers.map(Blueprint::frame_limits).reduce(|one, other| FrameLimits {
+        let takers = self.plan.exporters.iter().filter(|spec| spec.intake.takes(Signal::Metrics));
+        takers.map(ExporterSpec::frame_limits).reduce(|one, other| FrameLimits {
             bytes: one.bytes.min(other.bytes),
             points: one.points.min(other.points),
             largest: one.largest.max(other.largest),

@@ -6,7 +6,7 @@ use crossbeam_channel::bounded;
 use super::*;
 use crate::config::{Level, PaceSettings, QueueSettings, Signals, WhenFull};
 use crate::pipeline::batch::Next;
-use crate::pipeline::exporter_handle::{Blueprint, ExporterHandle, Intake};
+use crate::pipeline::exporter_handle::{ExporterHandle, ExporterSpec, Intake};
 use crate::pipeline::ledger::Counts;
 use crate::pipeline::queue::Queue;
 use crate::pipeline::retry::Pause;
@@ -18,10 +18,10 @@ use crate::transport::memory::Gate;
 /// How long a test waits for what must happen.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-fn blueprint(gate: &Gate) -> Blueprint {
+fn spec(gate: &Gate) -> ExporterSpec {
     let gate = gate.clone();
     let throttle = Duration::ZERO;
-    Blueprint {
+    ExporterSpec {
         id: "memory".to_owned(),
         intake: Intake { signals: Signals::ALL, level: Level::default() },
         queue: QueueSettings::default(),
@@ -38,7 +38,7 @@ fn blueprint(gate: &Gate) -> Blueprint {
 
 /// A worker that is not running, with two records to a batch, and the bell of its queue.
 fn worker(gate: &Gate, calls: Calls, wake: Sender<()>) -> Worker {
-    let plan = blueprint(gate);
+    let plan = spec(gate);
     let books = Arc::new(Books::default());
     let queue = Arc::new(Queue::new(&plan.queue, 1024, Arc::clone(&books), wake));
     let throttle = Throttle::new(plan.pace);
@@ -104,11 +104,11 @@ fn later() -> Verdict {
 fn a_panic_in_the_transport_costs_its_batch_and_not_the_worker() {
     let gate = Gate::default();
     let (told, problems) = mpsc::channel();
-    let mut blueprint = blueprint(&gate);
-    blueprint.hook = Some(Arc::new(move |problem| {
+    let mut spec = spec(&gate);
+    spec.hook = Some(Arc::new(move |problem| {
         let _ = told.send(problem.kind);
     }));
-    let handle = ExporterHandle::start(blueprint.prepare()).unwrap();
+    let handle = ExporterHandle::start(spec.prepare()).unwrap();
     push(&handle, [1]);
     gate.panic();
     flush(&handle);
@@ -122,9 +122,9 @@ fn a_panic_in_the_transport_costs_its_batch_and_not_the_worker() {
 #[test]
 fn a_caller_that_waits_behind_a_panicking_batch_gets_its_room() {
     let gate = Gate::default();
-    let mut blueprint = blueprint(&gate);
-    blueprint.queue = QueueSettings { records: 1, when_full: WhenFull::Block, ..blueprint.queue };
-    let handle = Arc::new(ExporterHandle::start(blueprint.prepare()).unwrap());
+    let mut spec = spec(&gate);
+    spec.queue = QueueSettings { records: 1, when_full: WhenFull::Block, ..spec.queue };
+    let handle = Arc::new(ExporterHandle::start(spec.prepare()).unwrap());
     push(&handle, [1]);
     gate.next();
     // not scoped: a caller that never gets in must fail the test, not hold it
@@ -139,7 +139,7 @@ fn a_caller_that_waits_behind_a_panicking_batch_gets_its_room() {
 #[test]
 fn a_worker_survives_any_number_of_panics() {
     let gate = Gate::default();
-    let handle = ExporterHandle::start(blueprint(&gate).prepare()).unwrap();
+    let handle = ExporterHandle::start(spec(&gate).prepare()).unwrap();
     for number in 0..50 {
         push(&handle, [number]);
         gate.panic();
@@ -152,7 +152,7 @@ fn a_worker_survives_any_number_of_panics() {
 #[test]
 fn a_panic_during_shutdown_does_not_keep_it_from_its_end() {
     let gate = Gate::default();
-    let handle = ExporterHandle::start(blueprint(&gate).prepare()).unwrap();
+    let handle = ExporterHandle::start(spec(&gate).prepare()).unwrap();
     push(&handle, [1]);
     gate.next();
     thread::scope(|scope| {
@@ -189,7 +189,7 @@ fn after_a_panic_of_its_own_the_worker_writes_off_all_that_had_left_the_queue() 
 #[test]
 fn records_of_two_signals_in_turn_make_one_request_each() {
     let gate = Gate::default();
-    let handle = ExporterHandle::start(blueprint(&gate).prepare()).unwrap();
+    let handle = ExporterHandle::start(spec(&gate).prepare()).unwrap();
     push(&handle, [0]);
     gate.next();
     let scopes = [Signal::Traces, Signal::Logs].map(|signal| Arc::new(Scope::new(signal, "shop", "")));
@@ -207,7 +207,7 @@ fn records_of_two_signals_in_turn_make_one_request_each() {
 #[test]
 fn what_the_transport_refuses_is_dropped_and_the_next_batch_goes() {
     let gate = Gate::default();
-    let handle = ExporterHandle::start(blueprint(&gate).prepare()).unwrap();
+    let handle = ExporterHandle::start(spec(&gate).prepare()).unwrap();
     push(&handle, [1]);
     gate.answer(Verdict::Refused { reason: "no".to_owned() });
     push(&handle, [2]);
@@ -219,7 +219,7 @@ fn what_the_transport_refuses_is_dropped_and_the_next_batch_goes() {
 #[test]
 fn a_batch_is_sent_again_until_it_is_taken() {
     let gate = Gate::default();
-    let handle = ExporterHandle::start(blueprint(&gate).prepare()).unwrap();
+    let handle = ExporterHandle::start(spec(&gate).prepare()).unwrap();
     push(&handle, [1]);
     let first = gate.answer(later());
     gate.answer(later());
@@ -233,7 +233,7 @@ fn a_batch_is_sent_again_until_it_is_taken() {
 fn a_batch_that_is_too_large_is_halved_in_order_and_never_sent_whole_again() {
     let gate = Gate::default();
     let too_large = || Verdict::TooLarge { reason: "413".to_owned() };
-    let handle = ExporterHandle::start(blueprint(&gate).prepare()).unwrap();
+    let handle = ExporterHandle::start(spec(&gate).prepare()).unwrap();
     push(&handle, [0]);
     gate.next();
     // these four wait for each other behind the gate
@@ -262,17 +262,17 @@ fn a_batch_that_is_too_large_is_halved_in_order_and_never_sent_whole_again() {
 #[test]
 fn an_attempt_has_its_time_out_or_what_is_left_of_the_batch_if_that_is_less() {
     let gate = Gate::default();
-    let mut blueprint = blueprint(&gate);
-    blueprint.attempt_timeout = Duration::from_secs(3);
-    let handle = ExporterHandle::start(blueprint.prepare()).unwrap();
+    let mut spec = spec(&gate);
+    spec.attempt_timeout = Duration::from_secs(3);
+    let handle = ExporterHandle::start(spec.prepare()).unwrap();
     push(&handle, [1]);
     let sent = gate.answer(Verdict::Accepted);
     let left = sent.deadline.saturating_duration_since(Instant::now());
     assert!(left > Duration::from_secs(1) && left <= Duration::from_secs(3), "{left:?}");
     stop(&handle);
 
-    blueprint.retry.give_up_after = Duration::from_secs(1);
-    let handle = ExporterHandle::start(blueprint.prepare()).unwrap();
+    spec.retry.give_up_after = Duration::from_secs(1);
+    let handle = ExporterHandle::start(spec.prepare()).unwrap();
     push(&handle, [1]);
     let sent = gate.answer(Verdict::Accepted);
     assert!(sent.deadline <= Instant::now() + Duration::from_secs(1));
@@ -281,9 +281,9 @@ fn an_attempt_has_its_time_out_or_what_is_left_of_the_batch_if_that_is_less() {
 #[test]
 fn a_batch_whose_time_is_up_is_given_up_and_the_next_one_goes() {
     let gate = Gate::default();
-    let mut blueprint = blueprint(&gate);
-    blueprint.retry.give_up_after = Duration::from_millis(50);
-    let handle = ExporterHandle::start(blueprint.prepare()).unwrap();
+    let mut spec = spec(&gate);
+    spec.retry.give_up_after = Duration::from_millis(50);
+    let handle = ExporterHandle::start(spec.prepare()).unwrap();
     push(&handle, [1]);
     // the gate stays shut until the time is up
     flush(&handle);
@@ -296,7 +296,7 @@ fn a_batch_whose_time_is_up_is_given_up_and_the_next_one_goes() {
 #[test]
 fn a_send_that_is_interrupted_at_shutdown_is_counted_as_lost_to_it() {
     let gate = Gate::default();
-    let handle = ExporterHandle::start(blueprint(&gate).prepare()).unwrap();
+    let handle = ExporterHandle::start(spec(&gate).prepare()).unwrap();
     push(&handle, [1, 2, 3]);
     gate.next();
     let deadline = Instant::now();
@@ -312,7 +312,7 @@ fn a_send_that_is_interrupted_at_shutdown_is_counted_as_lost_to_it() {
 #[test]
 fn what_is_settled_after_the_books_are_closed_changes_nothing() {
     let gate = Gate::default();
-    let handle = ExporterHandle::start(blueprint(&gate).prepare()).unwrap();
+    let handle = ExporterHandle::start(spec(&gate).prepare()).unwrap();
     push(&handle, [1]);
     gate.next();
     handle.start_stop(Instant::now());
@@ -328,13 +328,13 @@ fn what_is_settled_after_the_books_are_closed_changes_nothing() {
 fn a_worker_whose_owner_is_gone_ends() {
     let gate = Gate::default();
     let (running, ended) = bounded::<()>(0);
-    let mut blueprint = blueprint(&gate);
+    let mut spec = spec(&gate);
     // lives as long as the worker, which owns the hook
-    blueprint.hook = Some(Arc::new(move |_| {
+    spec.hook = Some(Arc::new(move |_| {
         let _ = &running;
     }));
-    let handle = ExporterHandle::start(blueprint.prepare()).unwrap();
-    drop(blueprint);
+    let handle = ExporterHandle::start(spec.prepare()).unwrap();
+    drop(spec);
     drop(handle);
     assert!(ended.recv_timeout(PATIENCE).is_err_and(|error| error.is_disconnected()), "the worker lives on");
 }

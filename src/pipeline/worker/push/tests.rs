@@ -13,7 +13,7 @@ use crate::config::{
     WhenFull,
 };
 use crate::metrics::{Meter, Registry};
-use crate::pipeline::exporter_handle::{Blueprint, ExporterHandle, Intake};
+use crate::pipeline::exporter_handle::{ExporterHandle, ExporterSpec, Intake};
 use crate::pipeline::ledger::Counts;
 use crate::transport::Verdict;
 use crate::transport::memory::{Gate, Sent};
@@ -34,12 +34,12 @@ impl World {
         Self::with(temporality, interval, |_| {})
     }
 
-    fn with(temporality: Temporality, interval: Duration, adjust: impl Fn(&mut Blueprint)) -> Self {
+    fn with(temporality: Temporality, interval: Duration, adjust: impl Fn(&mut ExporterSpec)) -> Self {
         let gate = Gate::default();
         let push = PushSettings { interval, temporality, ..PushSettings::default() };
         let registry = Arc::new(Registry::new(vec![push]));
         let transport = gate.clone();
-        let mut blueprint = Blueprint {
+        let mut spec = ExporterSpec {
             id: "memory".to_owned(),
             intake: Intake { signals: Signals::ALL, level: Level::default() },
             queue: QueueSettings::default(),
@@ -52,10 +52,10 @@ impl World {
             hook: None,
             transport: Box::new(move || transport.open_transport()),
         };
-        adjust(&mut blueprint);
+        adjust(&mut spec);
         let scope = Arc::new(Scope::new(Signal::Metrics, "shop", ""));
         let meter = Meter::new(registry, scope);
-        Self { gate, meter, handle: ExporterHandle::start(blueprint.prepare()).unwrap() }
+        Self { gate, meter, handle: ExporterHandle::start(spec.prepare()).unwrap() }
     }
 
     fn accept(&self) -> Vec<(String, i64)> {
@@ -187,10 +187,10 @@ fn what_changed_since_the_last_push_is_sent_until_it_is_delivered() {
 
 #[test]
 fn a_stop_sends_the_newest_snapshot_instead_of_the_one_that_failed() {
-    let world = World::with(Temporality::Cumulative, LONG, |blueprint| {
-        blueprint.retry.first_delay = LONG;
-        blueprint.retry.max_delay = LONG;
-        blueprint.retry.give_up_after = 10 * LONG;
+    let world = World::with(Temporality::Cumulative, LONG, |spec| {
+        spec.retry.first_delay = LONG;
+        spec.retry.max_delay = LONG;
+        spec.retry.give_up_after = 10 * LONG;
     });
     let counter = world.meter.counter("orders");
     counter.add(1, ());
@@ -204,9 +204,9 @@ fn a_stop_sends_the_newest_snapshot_instead_of_the_one_that_failed() {
 
 #[test]
 fn a_metric_of_many_series_is_sent_in_parts_within_the_limits() {
-    let world = World::with(Temporality::Cumulative, LONG, |blueprint| {
-        blueprint.batch = BatchSettings { records: 100, bytes: 4096 };
-        blueprint.queue =
+    let world = World::with(Temporality::Cumulative, LONG, |spec| {
+        spec.batch = BatchSettings { records: 100, bytes: 4096 };
+        spec.queue =
             QueueSettings { records: 150, bytes: 64 << 10, when_full: WhenFull::Block, block_timeout: None };
     });
     let counter = world.meter.counter("orders");
@@ -287,9 +287,9 @@ fn spans_keep_their_throttle_while_metrics_are_pushed() {
 
 #[test]
 fn spans_go_between_the_attempts_of_metrics_that_cannot_be_delivered() {
-    let world = World::with(Temporality::Cumulative, Duration::from_millis(1), |blueprint| {
-        blueprint.pace.throttle = Duration::ZERO;
-        blueprint.retry.max_delay = Duration::from_millis(1);
+    let world = World::with(Temporality::Cumulative, Duration::from_millis(1), |spec| {
+        spec.pace.throttle = Duration::ZERO;
+        spec.retry.max_delay = Duration::from_millis(1);
     });
     world.meter.counter("orders").add(1, ());
     world.gate.next();
@@ -303,8 +303,8 @@ fn spans_go_between_the_attempts_of_metrics_that_cannot_be_delivered() {
 
 #[test]
 fn a_flush_is_over_when_its_metrics_are_not_when_they_make_way_for_newer_ones() {
-    let world = World::with(Temporality::Cumulative, Duration::from_millis(1), |blueprint| {
-        blueprint.retry.max_delay = Duration::from_millis(1);
+    let world = World::with(Temporality::Cumulative, Duration::from_millis(1), |spec| {
+        spec.retry.max_delay = Duration::from_millis(1);
     });
     world.meter.counter("orders").add(1, ());
     world.gate.next();
@@ -338,10 +338,10 @@ fn a_stop_without_time_counts_what_was_measured_as_lost() {
 
 #[test]
 fn a_snapshot_that_made_way_for_a_stop_without_time_is_not_lost_unseen() {
-    let world = World::with(Temporality::Cumulative, LONG, |blueprint| {
-        blueprint.retry.first_delay = LONG;
-        blueprint.retry.max_delay = LONG;
-        blueprint.retry.give_up_after = 10 * LONG;
+    let world = World::with(Temporality::Cumulative, LONG, |spec| {
+        spec.retry.first_delay = LONG;
+        spec.retry.max_delay = LONG;
+        spec.retry.give_up_after = 10 * LONG;
     });
     world.meter.counter("orders").add(1, ());
     let _flushed = world.handle.start_flush();
@@ -379,10 +379,10 @@ fn nothing_is_accepted_after_the_books_are_closed() {
 #[test]
 fn a_point_too_large_for_a_request_is_told_without_a_flush() {
     let (tell, told) = crossbeam_channel::unbounded();
-    let world = World::with(Temporality::Cumulative, Duration::from_millis(1), |blueprint| {
-        blueprint.batch.bytes = 4096;
+    let world = World::with(Temporality::Cumulative, Duration::from_millis(1), |spec| {
+        spec.batch.bytes = 4096;
         let tell = tell.clone();
-        blueprint.hook = Some(Arc::new(move |problem| _ = tell.send(problem.kind)));
+        spec.hook = Some(Arc::new(move |problem| _ = tell.send(problem.kind)));
     });
     world.meter.counter("orders").add(1, &[("customer", "x".repeat(8192).as_str())]);
     assert_eq!(told.recv_timeout(PATIENCE), Ok(crate::config::ProblemKind::TooLarge));
@@ -407,9 +407,9 @@ fn a_series_larger_than_a_part_is_sent_by_itself() {
 
 #[test]
 fn a_flush_of_metrics_that_nobody_takes_is_given_up_like_a_batch() {
-    let world = World::with(Temporality::Cumulative, Duration::from_millis(1), |blueprint| {
-        blueprint.retry.max_delay = Duration::from_millis(1);
-        blueprint.retry.give_up_after = Duration::from_millis(300);
+    let world = World::with(Temporality::Cumulative, Duration::from_millis(1), |spec| {
+        spec.retry.max_delay = Duration::from_millis(1);
+        spec.retry.give_up_after = Duration::from_millis(300);
     });
     world.meter.counter("orders").add(1, ());
     let flushed = world.handle.start_flush();

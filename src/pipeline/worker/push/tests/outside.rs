@@ -22,9 +22,9 @@ fn sevens(count: usize) -> Vec<(String, i64)> {
 
 #[test]
 fn metrics_from_outside_are_tried_until_they_are_delivered_though_newer_ones_are_wanted() {
-    let world = World::with(Temporality::Cumulative, LONG, |blueprint| {
-        blueprint.pace.throttle = Duration::ZERO;
-        blueprint.retry.max_delay = Duration::from_millis(1);
+    let world = World::with(Temporality::Cumulative, LONG, |spec| {
+        spec.pace.throttle = Duration::ZERO;
+        spec.retry.max_delay = Duration::from_millis(1);
     });
     let scope = Arc::new(Scope::new(Signal::Metrics, "outside", ""));
     world.handle.push(&scope, &outside(3), 3);
@@ -43,7 +43,7 @@ fn metrics_from_outside_are_tried_until_they_are_delivered_though_newer_ones_are
 
 #[test]
 fn metrics_from_outside_stay_when_a_snapshot_makes_way_for_a_newer_one() {
-    let world = World::with(Temporality::Cumulative, LONG, |blueprint| blueprint.queue.records = 8);
+    let world = World::with(Temporality::Cumulative, LONG, |spec| spec.queue.records = 8);
     let (asked, was_asked) = crossbeam_channel::bounded(1);
     let (go_on, may_go_on) = crossbeam_channel::bounded::<()>(1);
     world.meter.counter("orders").add(1, ());
@@ -76,9 +76,9 @@ fn metrics_from_outside_stay_when_a_snapshot_makes_way_for_a_newer_one() {
 
 #[test]
 fn halves_of_metrics_from_outside_are_not_replaced_either() {
-    let world = World::with(Temporality::Cumulative, LONG, |blueprint| {
-        blueprint.pace.throttle = Duration::ZERO;
-        blueprint.retry.max_delay = Duration::from_millis(1);
+    let world = World::with(Temporality::Cumulative, LONG, |spec| {
+        spec.pace.throttle = Duration::ZERO;
+        spec.retry.max_delay = Duration::from_millis(1);
     });
     let scope = Arc::new(Scope::new(Signal::Metrics, "outside", ""));
     world.handle.push(&scope, &[outside(2), outside(2)].concat(), 4);
