@@ -11,7 +11,7 @@ use crate::context::Owner;
 use crate::logs::Logger;
 use crate::metrics::{Meter, Reader, Registry};
 use crate::pipeline::exporter_handle::{ExporterSpec, Intake};
-use crate::pipeline::exporter_set::{self, ExporterSet, FlushOutcome, Plan, deadline};
+use crate::pipeline::exporter_set::{self, ExporterSet, FlushOutcome, ProviderSpec, deadline};
 use crate::pipeline::ledger::Ledger;
 use crate::pipeline::self_observation::{self, Observed};
 use crate::record::Signal;
@@ -73,11 +73,11 @@ impl Telemetry {
             config.exporters.clear();
         }
         let config = config.validate()?;
-        let plans = RoutePlans::of(&config);
-        if !plans.faults.is_empty() {
-            return Err(ConfigError::at_start(plans.faults, config));
+        let specs = ProviderSpecs::of(&config);
+        if !specs.faults.is_empty() {
+            return Err(ConfigError::at_start(specs.faults, config));
         }
-        match Self::run(plans, &config) {
+        match Self::run(specs, &config) {
             Ok(telemetry) => Ok(telemetry),
             Err(error) => {
                 let ids = config.exporters.iter().map(Exporter::label);
@@ -87,8 +87,8 @@ impl Telemetry {
         }
     }
 
-    fn run(plans: RoutePlans, config: &Config) -> io::Result<Self> {
-        let [main, application] = plans.providers.map(|(plan, registry)| Provider::start(plan, registry));
+    fn run(specs: ProviderSpecs, config: &Config) -> io::Result<Self> {
+        let [main, application] = specs.providers.map(|(spec, registry)| Provider::start(spec, registry));
         let telemetry = Self { main: main?, application: application? };
         if config.self_observation {
             // how the exporters are is the program's own telemetry, whichever provider they belong to
@@ -229,29 +229,29 @@ fn observed(config: &Config) -> Vec<Observed> {
 }
 
 /// What the providers are built from: first the main one, then the application's.
-struct RoutePlans {
-    providers: [(Plan, Arc<Registry>); 2],
+struct ProviderSpecs {
+    providers: [(ProviderSpec, Arc<Registry>); 2],
     faults: Vec<Fault>,
 }
 
-impl RoutePlans {
+impl ProviderSpecs {
     fn of(config: &Config) -> Self {
         let is_of_application = |exporter: &&Exporter| exporter.route() == Some(RouteName::Application);
         let (application, main): (Vec<_>, Vec<_>) = config.exporters.iter().partition(is_of_application);
         let (owner, mut faults) = (Owner::new(), Vec::new());
-        let main = plan(&config.main, &main, config, owner, &mut faults);
-        let application = plan(&config.application, &application, config, owner, &mut faults);
+        let main = provider_spec(&config.main, &main, config, owner, &mut faults);
+        let application = provider_spec(&config.application, &application, config, owner, &mut faults);
         Self { providers: [main, application], faults }
     }
 }
 
-fn plan(
+fn provider_spec(
     settings: &RouteSettings,
     exporters: &[&Exporter],
     config: &Config,
     owner: Owner,
     faults: &mut Vec<Fault>,
-) -> (Plan, Arc<Registry>) {
+) -> (ProviderSpec, Arc<Registry>) {
     let resource = settings.resource.clone().with_defaults().field();
     let registry = Arc::new(Registry::new(pushes(exporters)));
     let mut readers = (0..).map(|number| Reader::new(Arc::clone(&registry), number));
@@ -259,18 +259,18 @@ fn plan(
     for exporter in exporters {
         let reader = exporter.signals.contain(Signal::Metrics).then(|| readers.next()).flatten();
         match opener(exporter) {
-            Ok(transport) => specs.push(spec(exporter, transport, config, &resource, reader)),
+            Ok(transport) => specs.push(exporter_spec(exporter, transport, config, &resource, reader)),
             Err(fault) => faults.push((exporter.label(), fault)),
         }
     }
-    let plan = Plan {
+    let spec = ProviderSpec {
         owner,
         exporters: specs,
         limits: config.span_limits,
         log_limits: config.log_limits,
         sampler: settings.sampler,
     };
-    (plan, registry)
+    (spec, registry)
 }
 
 /// The settings of all exporters that send metrics.
@@ -290,7 +290,7 @@ fn opener(exporter: &Exporter) -> Result<Opener, String> {
     }
 }
 
-fn spec(
+fn exporter_spec(
     exporter: &Exporter,
     transport: Opener,
     config: &Config,

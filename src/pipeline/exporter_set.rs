@@ -25,7 +25,7 @@ const LAST_GRACE: Duration = Duration::from_millis(30);
 /// its own at the child's first record; what the child inherited is the parent's to send.
 #[derive(Debug)]
 pub(crate) struct ExporterSet {
-    plan: Arc<Plan>,
+    spec: Arc<ProviderSpec>,
     /// Of each signal.
     largest_record: [Option<usize>; Signal::COUNT],
     /// Of the log records that at least one exporter takes, by number.
@@ -39,7 +39,7 @@ pub(crate) struct ExporterSet {
 }
 
 /// What the exporters are built from.
-pub(crate) struct Plan {
+pub(crate) struct ProviderSpec {
     pub(crate) owner: Owner,
     pub(crate) exporters: Vec<ExporterSpec>,
     pub(crate) limits: SpanLimits,
@@ -47,15 +47,15 @@ pub(crate) struct Plan {
     pub(crate) sampler: Sampler,
 }
 
-impl Plan {
+impl ProviderSpec {
     fn prepare(&self) -> Vec<Prepared<'_>> {
         self.exporters.iter().map(|spec| spec.prepare().for_owner(self.owner)).collect()
     }
 }
 
-impl std::fmt::Debug for Plan {
+impl std::fmt::Debug for ProviderSpec {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Plan").field("limits", &self.limits).finish_non_exhaustive()
+        f.debug_struct("ProviderSpec").field("limits", &self.limits).finish_non_exhaustive()
     }
 }
 
@@ -78,25 +78,25 @@ impl ExporterSet {
     ///
     /// # Errors
     /// When a thread could not be started; none is left running then.
-    pub(crate) fn start(plan: Arc<Plan>) -> io::Result<Self> {
+    pub(crate) fn start(spec: Arc<ProviderSpec>) -> io::Result<Self> {
         process::watch();
-        let prepared = plan.prepare();
+        let prepared = spec.prepare();
         process::undisturbed(|| {
             let handles = prepared.into_iter().map(ExporterHandle::start).collect::<io::Result<Vec<_>>>()?;
-            Ok(Self::with(Arc::clone(&plan), handles, Arc::default()))
+            Ok(Self::with(Arc::clone(&spec), handles, Arc::default()))
         })
     }
 
-    fn with(plan: Arc<Plan>, handles: Vec<ExporterHandle>, stopped: Arc<AtomicBool>) -> Self {
+    fn with(spec: Arc<ProviderSpec>, handles: Vec<ExporterHandle>, stopped: Arc<AtomicBool>) -> Self {
         let largest_of = |signal| {
-            let takers = plan.exporters.iter().filter(|spec| spec.intake.takes(signal));
+            let takers = spec.exporters.iter().filter(|spec| spec.intake.takes(signal));
             takers.map(ExporterSpec::largest_record).max()
         };
-        let least_severities = plan.exporters.iter().map(|spec| spec.intake.least_severity());
+        let least_severities = spec.exporters.iter().map(|spec| spec.intake.least_severity());
         Self {
             largest_record: Signal::ALL.map(largest_of),
             least_severity: least_severities.min().unwrap_or(u8::MAX),
-            plan,
+            spec,
             generation: process::generation(),
             handles: ManuallyDrop::new(handles),
             heir: OnceLock::new(),
@@ -106,19 +106,19 @@ impl ExporterSet {
 
     /// Whether there is no exporter at all.
     pub(crate) fn is_idle(&self) -> bool {
-        self.plan.exporters.is_empty()
+        self.spec.exporters.is_empty()
     }
 
     pub(crate) fn limits(&self) -> &SpanLimits {
-        &self.plan.limits
+        &self.spec.limits
     }
 
     pub(crate) fn sampler(&self) -> Sampler {
-        self.plan.sampler
+        self.spec.sampler
     }
 
     pub(crate) fn log_limits(&self) -> &LogLimits {
-        &self.plan.log_limits
+        &self.spec.log_limits
     }
 
     /// The largest record of a signal that any exporter can send; `None` if no exporter takes the signal.
@@ -197,7 +197,7 @@ impl ExporterSet {
     /// What becomes of a record that this thread makes.
     #[cold]
     pub(crate) fn suppression(&self) -> Suppression {
-        context::suppression(self.plan.owner)
+        context::suppression(self.spec.owner)
     }
 
     #[inline]
@@ -246,10 +246,10 @@ impl ExporterSet {
             return heir.here();
         }
         // before the lock is taken: the program's loggers hear of it
-        let prepared = if self.is_stopped() { None } else { Some(self.plan.prepare()) };
+        let prepared = if self.is_stopped() { None } else { Some(self.spec.prepare()) };
         let make = || {
             self.heir.get_or_init(|| {
-                let exporters = &self.plan.exporters;
+                let exporters = &self.spec.exporters;
                 let handles = match prepared {
                     // asked again: a stop that found nothing to stop came before the lock was taken
                     Some(prepared) if !self.is_stopped() => {
@@ -267,7 +267,7 @@ impl ExporterSet {
                     }
                 };
                 let stopped = Arc::clone(&self.stopped);
-                Box::new(Self::with(Arc::clone(&self.plan), handles, stopped))
+                Box::new(Self::with(Arc::clone(&self.spec), handles, stopped))
             })
         };
         // what the program's allocator records of it would need what is being made
@@ -325,7 +325,7 @@ fn are_flushed_by(deadline: Instant, handles: &[&ExporterHandle]) -> bool {
 pub(crate) fn stop<'o>(exporter_sets: impl IntoIterator<Item = &'o ExporterSet>, deadline: Instant) {
     let (begun_here, begun_before): (Vec<_>, Vec<_>) =
         exporter_sets.into_iter().partition(|exporters| exporters.start_stop(deadline));
-    if begun_here.iter().chain(&begun_before).any(|exporters| context::exports_for(exporters.plan.owner)) {
+    if begun_here.iter().chain(&begun_before).any(|exporters| context::exports_for(exporters.spec.owner)) {
         return;
     }
     cut_old_attempts(deadline, &begun_here);

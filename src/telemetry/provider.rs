@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::logs::Logger;
 use crate::metrics::{Meter, Registry};
-use crate::pipeline::exporter_set::{self, ExporterSet, FlushOutcome, Plan};
+use crate::pipeline::exporter_set::{self, ExporterSet, FlushOutcome, ProviderSpec};
 use crate::process;
 use crate::record::{Scope, Signal};
 use crate::trace::Tracer;
@@ -53,8 +53,8 @@ impl Provider {
     ///
     /// # Errors
     /// When a thread could not be started; none is left running then.
-    pub(crate) fn start(plan: Plan, registry: Arc<Registry>) -> io::Result<Self> {
-        let exporters = Arc::new(ExporterSet::start(Arc::new(plan))?);
+    pub(crate) fn start(spec: ProviderSpec, registry: Arc<Registry>) -> io::Result<Self> {
+        let exporters = Arc::new(ExporterSet::start(Arc::new(spec))?);
         let of_child = Arc::downgrade(&exporters);
         registry.start_in_child_by(move || {
             of_child.upgrade().iter().for_each(|exporters| exporters.start_in_child());

@@ -11,14 +11,14 @@ use crate::record::{FrameLimits, Scope, Signal};
 impl ExporterSet {
     /// Over which stretch of time the first exporter that takes metrics wants their sums to go; `None` if none takes any.
     pub(crate) fn temporality(&self) -> Option<Temporality> {
-        let reader = self.plan.exporters.iter().find_map(|spec| spec.metrics.as_ref());
+        let reader = self.spec.exporters.iter().find_map(|spec| spec.metrics.as_ref());
         reader.map(|(reader, _)| reader.temporality())
     }
 
     /// How metrics are divided so that every exporter can take the parts; only a single point may be too large for
     /// some of them. `None` if no exporter takes metrics.
     pub(crate) fn frame_limits(&self) -> Option<FrameLimits> {
-        let takers = self.plan.exporters.iter().filter(|spec| spec.intake.takes(Signal::Metrics));
+        let takers = self.spec.exporters.iter().filter(|spec| spec.intake.takes(Signal::Metrics));
         takers.map(ExporterSpec::frame_limits).reduce(|one, other| FrameLimits {
             bytes: one.bytes.min(other.bytes),
             points: one.points.min(other.points),
