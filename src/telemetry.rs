@@ -17,7 +17,7 @@ use crate::pipeline::self_observation::{self, Observed};
 use crate::record::Signal;
 use crate::telemetry::provider::Provider;
 use crate::trace::Tracer;
-use crate::transport::{self, HttpPlan, Opener};
+use crate::transport::{self, HttpSpec, Opener};
 
 /// How long a drop without a shutdown may take.
 const DROP_BUDGET: Duration = Duration::from_secs(2);
@@ -282,7 +282,7 @@ fn pushes(exporters: &[&Exporter]) -> Vec<PushSettings> {
 fn opener(exporter: &Exporter) -> Result<Opener, String> {
     match exporter.http.transport {
         Transport::Http => {
-            let http = HttpPlan::new(&exporter.http)?;
+            let http = HttpSpec::new(&exporter.http)?;
             Ok(Box::new(move || Box::new(http.open())))
         }
         Transport::Grpc => transport::grpc(&exporter.http),
