@@ -1,4 +1,4 @@
-//! One exporter put together and running: queue, worker, transport, books.
+//! One exporter put together and running: queue, worker, transport, counters.
 
 use std::fmt;
 use std::io;
@@ -10,7 +10,7 @@ use crossbeam_channel::{Receiver, Sender, TryRecvError, bounded, unbounded};
 use crate::config::{BatchSettings, Level, PaceSettings, QueueSettings, RetrySettings, Signals};
 use crate::context::{self, Owner};
 use crate::metrics::Reader;
-use crate::pipeline::ledger::{Books, ExporterLedger, NotEnqueuedReason};
+use crate::pipeline::ledger::{Counters, ExporterLedger, NotEnqueuedReason};
 use crate::pipeline::queue::{Queue, Start};
 use crate::pipeline::throttle::Throttle;
 use crate::pipeline::worker::{Calls, Delivery, Push, State, UnderWay, Worker};
@@ -119,7 +119,7 @@ pub(crate) struct ExporterHandle {
     intake: Intake,
     /// One for each signal that it takes: a signal whose collector is in trouble takes no room from the others.
     queues: Queues,
-    books: Arc<Books>,
+    counters: Arc<Counters>,
     stop: Sender<Instant>,
     /// Once it is stopped, the worker holds its own line open: the handle may be gone before its end.
     stopped: Arc<OnceLock<Sender<Instant>>>,
@@ -144,19 +144,19 @@ impl ExporterHandle {
         let (stop, stops) = bounded(1);
         let (flush, flushes) = unbounded();
         let (running, ended) = bounded(0);
-        let books = Arc::new(Books::default());
-        let queues = open_queues(spec, &books, &wake);
+        let counters = Arc::new(Counters::default());
+        let queues = open_queues(spec, &counters, &wake);
         let start = Arc::new(Start::due(Instant::now() + LONGEST_START));
         queues.iter().flatten().for_each(|queue| queue.expect(&start));
         let delivery = |signal: Signal| {
             let queue = Arc::clone(queues[signal as usize].as_ref()?);
-            Some(Delivery::new(signal, queue, Arc::clone(&books), Throttle::new(spec.pace)))
+            Some(Delivery::new(signal, queue, Arc::clone(&counters), Throttle::new(spec.pace)))
         };
         let (interrupt, cut) = (transport.interrupter(), transport.cutter());
         let under_way = Arc::new(UnderWay::default());
         let worker = Worker {
             deliveries: Signal::ALL.into_iter().filter_map(delivery).collect(),
-            books: Arc::clone(&books),
+            counters: Arc::clone(&counters),
             transport,
             under_way: Arc::clone(&under_way),
             batch: spec.batch,
@@ -168,7 +168,7 @@ impl ExporterHandle {
             calls: Calls { stop: stops, flush: flushes, wake: woken },
             state: State::default(),
         };
-        let (own_queues, own_books) = (queues.clone(), Arc::clone(&books));
+        let (own_queues, own_books) = (queues.clone(), Arc::clone(&counters));
         let stopped = Arc::new(OnceLock::new());
         let of_worker = (Arc::clone(&stopped), Arc::clone(&start));
         spawn(format!("standpipe-{}", spec.id), move || {
@@ -185,7 +185,7 @@ impl ExporterHandle {
             id,
             intake,
             queues,
-            books,
+            counters,
             stop,
             stopped,
             flush,
@@ -200,14 +200,14 @@ impl ExporterHandle {
 
     /// An exporter without a thread, which turns everything away for this reason and counts it.
     pub(crate) fn closed(spec: &ExporterSpec, reason: NotEnqueuedReason) -> Self {
-        let books = Arc::new(Books::default());
-        let queues = open_queues(spec, &books, &bounded(1).0);
+        let counters = Arc::new(Counters::default());
+        let queues = open_queues(spec, &counters, &bounded(1).0);
         queues.iter().flatten().for_each(|queue| queue.close_for(reason));
         Self {
             id: spec.id.clone(),
             intake: spec.intake,
             queues,
-            books,
+            counters,
             stop: bounded(1).0,
             stopped: Arc::default(),
             flush: unbounded().0,
@@ -244,11 +244,11 @@ impl ExporterHandle {
 
     /// Counts records that never came to be framed, or may not be taken in.
     pub(crate) fn count_not_enqueued(&self, signal: Signal, reason: NotEnqueuedReason, records: u64) {
-        self.books.count_not_enqueued(signal, reason, records);
+        self.counters.count_not_enqueued(signal, reason, records);
     }
 
     pub(crate) fn ledger(&self) -> ExporterLedger {
-        self.books.read(&self.id, || accepted(&self.queues))
+        self.counters.read(&self.id, || accepted(&self.queues))
     }
 
     fn queues(&self) -> impl Iterator<Item = &Queue> {
@@ -293,12 +293,12 @@ impl ExporterHandle {
 
     /// Whether a stop has come to its end.
     pub(crate) fn is_settled(&self) -> bool {
-        self.books.are_closed()
+        self.counters.are_closed()
     }
 
     /// Counts what is not settled as lost to the stop.
     pub(crate) fn finish_stop(&self) {
-        self.books.close(|| accepted(&self.queues));
+        self.counters.close(|| accepted(&self.queues));
     }
 
     /// Waits for the end of the worker; false if it has not come by then. One that should have begun to run and has not is
@@ -317,8 +317,8 @@ impl ExporterHandle {
     }
 }
 
-fn open_queues(spec: &ExporterSpec, books: &Arc<Books>, wake: &Sender<()>) -> Queues {
-    let queue = || Queue::new(&spec.queue, spec.largest_record(), Arc::clone(books), wake.clone());
+fn open_queues(spec: &ExporterSpec, counters: &Arc<Counters>, wake: &Sender<()>) -> Queues {
+    let queue = || Queue::new(&spec.queue, spec.largest_record(), Arc::clone(counters), wake.clone());
     Signal::ALL.map(|signal| spec.intake.takes(signal).then(|| Arc::new(queue())))
 }
 

@@ -321,7 +321,7 @@ fn are_flushed_by(deadline: Instant, handles: &[&ExporterHandle]) -> bool {
 
 /// Gives every exporter of all these exporter_sets until the deadline to empty itself, all at the same time. Whoever comes
 /// while another's stop is under way waits for its end, but does not cut it short. An exporter's own thread waits for
-/// nothing: each worker sends what it has until the deadline, and closes its own books.
+/// nothing: each worker sends what it has until the deadline, and closes its own counters.
 pub(crate) fn stop<'o>(exporter_sets: impl IntoIterator<Item = &'o ExporterSet>, deadline: Instant) {
     let (begun_here, begun_before): (Vec<_>, Vec<_>) =
         exporter_sets.into_iter().partition(|exporters| exporters.start_stop(deadline));
@@ -349,7 +349,7 @@ fn cut_old_attempts(deadline: Instant, exporter_sets: &[&ExporterSet]) {
     late.iter().for_each(|handle| handle.cut_attempt());
 }
 
-/// Closes the books of all exporters that end by the deadline, and gives those that do not.
+/// Closes the counters of all exporters that end by the deadline, and gives those that do not.
 fn finish_by<'o>(deadline: Instant, exporter_sets: &[&'o ExporterSet]) -> Vec<&'o ExporterHandle> {
     // a worker that was left behind by an earlier stop is not waited for again
     let open =

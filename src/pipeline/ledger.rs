@@ -267,9 +267,9 @@ impl NotEnqueuedReason {
     const COUNT: usize = 6;
 }
 
-/// One exporter's books. Outcomes are entered by its worker; once closed, nothing is entered any more.
+/// One exporter's counters. Outcomes are entered by its worker; once closed, nothing is entered any more.
 #[derive(Debug, Default)]
-pub(crate) struct Books {
+pub(crate) struct Counters {
     settled: Mutex<Settled>,
     not_enqueued: [[AtomicU64; NotEnqueuedReason::COUNT]; Signal::COUNT],
     attempts: AtomicU64,
@@ -281,7 +281,7 @@ struct Settled {
     closed: bool,
 }
 
-impl Books {
+impl Counters {
     pub(crate) fn settle(&self, signal: Signal, outcome: Outcome, records: u64) {
         let mut settled = self.settled();
         if settled.closed {
@@ -312,7 +312,7 @@ impl Books {
         self.not_enqueued[signal as usize][reason as usize].load(Ordering::Relaxed)
     }
 
-    /// The books as they stand. `accepted` is asked after the outcomes are read, so that a record is
+    /// The counters as they stand. `accepted` is asked after the outcomes are read, so that a record is
     /// never seen as settled before it is seen as accepted.
     pub(crate) fn read(&self, id: &str, accepted: impl FnOnce() -> [u64; Signal::COUNT]) -> ExporterLedger {
         // held to the end: what is accepted while others settle would be seen as more in flight than fits
@@ -342,7 +342,7 @@ impl Books {
         self.settled.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Does something that the closing of the books must not overtake; `None` if they are closed.
+    /// Does something that the closing of the counters must not overtake; `None` if they are closed.
     pub(crate) fn while_open<T>(&self, work: impl FnOnce() -> T) -> Option<T> {
         let settled = self.settled();
         (!settled.closed).then(work)
@@ -352,7 +352,7 @@ impl Books {
         self.settled().closed
     }
 
-    /// Closes the books: what is not settled by now is lost to the shutdown.
+    /// Closes the counters: what is not settled by now is lost to the shutdown.
     pub(crate) fn close(&self, accepted: impl FnOnce() -> [u64; Signal::COUNT]) {
         let mut settled = self.settled();
         if settled.closed {

@@ -22,8 +22,8 @@ const REFUSALS: [NotEnqueuedReason; NotEnqueuedReason::COUNT] = [
     NotEnqueuedReason::Panicked,
 ];
 
-fn read(books: &Books, accepted: u64) -> Counts {
-    books.read("test", || [accepted, 0, 0]).traces
+fn read(counters: &Counters, accepted: u64) -> Counts {
+    counters.read("test", || [accepted, 0, 0]).traces
 }
 
 /// Each outcome's count, in the order of [`OUTCOMES`].
@@ -84,11 +84,11 @@ fn busy_exporter() -> ExporterLedger {
 #[test]
 fn each_outcome_has_its_own_place() {
     for (index, outcome) in OUTCOMES.into_iter().enumerate() {
-        let books = Books::default();
-        books.settle(Signal::Traces, outcome, 3);
+        let counters = Counters::default();
+        counters.settle(Signal::Traces, outcome, 3);
         let mut expected = [0; OUTCOMES.len()];
         expected[index] = 3;
-        let counts = read(&books, 5);
+        let counts = read(&counters, 5);
         assert_eq!((outcomes(&counts), counts.in_flight), (expected, 2), "{outcome:?}");
     }
 }
@@ -96,9 +96,9 @@ fn each_outcome_has_its_own_place() {
 #[test]
 fn each_refusal_has_its_own_place_beside_the_accepted() {
     for (index, reason) in REFUSALS.into_iter().enumerate() {
-        let books = Books::default();
-        books.count_not_enqueued(Signal::Traces, reason, 1);
-        let counts = read(&books, 0);
+        let counters = Counters::default();
+        counters.count_not_enqueued(Signal::Traces, reason, 1);
+        let counts = read(&counters, 0);
         let not_enqueued = counts.not_enqueued;
         let mut expected = [0; REFUSALS.len()];
         expected[index] = 1;
@@ -111,57 +111,57 @@ fn each_refusal_has_its_own_place_beside_the_accepted() {
             not_enqueued.panicked,
         ];
         assert_eq!((found, not_enqueued.total()), (expected, 1));
-        assert_eq!(REFUSALS.map(|reason| books.not_enqueued(Signal::Traces, reason)), expected);
-        assert_eq!(REFUSALS.map(|reason| books.not_enqueued(Signal::Logs, reason)), [0; REFUSALS.len()]);
+        assert_eq!(REFUSALS.map(|reason| counters.not_enqueued(Signal::Traces, reason)), expected);
+        assert_eq!(REFUSALS.map(|reason| counters.not_enqueued(Signal::Logs, reason)), [0; REFUSALS.len()]);
         assert_eq!((counts.accepted, counts.in_flight, counts.lost()), (0, 0, 1));
     }
 }
 
 #[test]
 fn closing_puts_what_is_left_to_the_shutdown_and_ignores_what_comes_late() {
-    let books = Books::default();
-    books.settle(Signal::Traces, Outcome::Delivered, 4);
-    books.close(|| [10, 0, 0]);
-    let closed = read(&books, 10);
+    let counters = Counters::default();
+    counters.settle(Signal::Traces, Outcome::Delivered, 4);
+    counters.close(|| [10, 0, 0]);
+    let closed = read(&counters, 10);
     assert_eq!((closed.delivered, closed.dropped.shutdown, closed.in_flight), (4, 6, 0));
     for outcome in OUTCOMES {
-        books.settle(Signal::Traces, outcome, 6);
+        counters.settle(Signal::Traces, outcome, 6);
     }
-    books.close(|| [1000, 0, 0]);
-    assert_eq!(read(&books, 10), closed, "no late settlement, no second closing");
-    books.count_not_enqueued(Signal::Traces, NotEnqueuedReason::AfterShutdown, 1);
-    assert_eq!(read(&books, 10).not_enqueued.after_shutdown, 1, "who comes late is still counted");
+    counters.close(|| [1000, 0, 0]);
+    assert_eq!(read(&counters, 10), closed, "no late settlement, no second closing");
+    counters.count_not_enqueued(Signal::Traces, NotEnqueuedReason::AfterShutdown, 1);
+    assert_eq!(read(&counters, 10).not_enqueued.after_shutdown, 1, "who comes late is still counted");
 }
 
 #[test]
 fn a_closed_ledger_adds_up_while_a_worker_goes_on_settling() {
     for _ in 0..200 {
-        let books = Books::default();
+        let counters = Counters::default();
         thread::scope(|scope| {
-            scope.spawn(|| (0..100).for_each(|_| books.settle(Signal::Traces, Outcome::Delivered, 1)));
-            books.close(|| [100, 0, 0]);
-            let closed = read(&books, 100);
+            scope.spawn(|| (0..100).for_each(|_| counters.settle(Signal::Traces, Outcome::Delivered, 1)));
+            counters.close(|| [100, 0, 0]);
+            let closed = read(&counters, 100);
             assert!(adds_up(&closed) && closed.in_flight == 0, "{closed}");
         });
-        let later = read(&books, 100);
+        let later = read(&counters, 100);
         assert_eq!(later.delivered + later.dropped.shutdown, 100);
     }
 }
 
 #[test]
 fn a_record_is_never_seen_as_settled_before_it_is_seen_as_accepted() {
-    let books = Books::default();
+    let counters = Counters::default();
     let accepted = AtomicU64::new(0);
     thread::scope(|scope| {
         scope.spawn(|| {
             for _ in 0..20_000 {
                 accepted.fetch_add(1, Ordering::SeqCst);
-                books.settle(Signal::Traces, Outcome::Delivered, 1);
+                counters.settle(Signal::Traces, Outcome::Delivered, 1);
             }
         });
         for _ in 0..2_000 {
             // would underflow, and panic, if the two were read the other way round
-            let counts = books.read("test", || [accepted.load(Ordering::SeqCst), 0, 0]).traces;
+            let counts = counters.read("test", || [accepted.load(Ordering::SeqCst), 0, 0]).traces;
             assert!(adds_up(&counts), "{counts}");
         }
     });
@@ -192,9 +192,9 @@ fn a_ledger_tells_each_count_that_is_not_zero() {
 
 #[test]
 fn attempts_are_counted() {
-    let books = Books::default();
-    (0..3).for_each(|_| books.attempted());
-    assert_eq!(books.read("test", || [0, 0, 0]).attempts, 3);
+    let counters = Counters::default();
+    (0..3).for_each(|_| counters.attempted());
+    assert_eq!(counters.read("test", || [0, 0, 0]).attempts, 3);
 }
 
 proptest! {
@@ -203,18 +203,18 @@ proptest! {
         entries in prop::collection::vec((0..OUTCOMES.len(), 0u64..1000), 0..30),
         in_flight in 0u64..1000,
     ) {
-        let books = Books::default();
+        let counters = Counters::default();
         let accepted = in_flight + entries.iter().map(|(_, records)| records).sum::<u64>();
         let mut expected = [0; OUTCOMES.len()];
         for (outcome, records) in entries {
-            books.settle(Signal::Traces, OUTCOMES[outcome], records);
+            counters.settle(Signal::Traces, OUTCOMES[outcome], records);
             expected[outcome] += records;
-            prop_assert!(adds_up(&read(&books, accepted)));
+            prop_assert!(adds_up(&read(&counters, accepted)));
         }
-        let open = read(&books, accepted);
+        let open = read(&counters, accepted);
         prop_assert_eq!((outcomes(&open), open.in_flight), (expected, in_flight));
-        books.close(|| [accepted, 0, 0]);
-        let closed = read(&books, accepted);
+        counters.close(|| [accepted, 0, 0]);
+        let closed = read(&counters, accepted);
         prop_assert_eq!((outcomes(&closed), closed.in_flight), (expected, 0));
         prop_assert_eq!(closed.dropped.shutdown, in_flight);
         prop_assert!(adds_up(&closed));

@@ -18,7 +18,7 @@ use std::sync::{Arc, MutexGuard, OnceLock};
 use crossbeam_channel::{Receiver, Sender, bounded};
 
 use crate::config::QueueSettings;
-use crate::pipeline::ledger::{Books, NotEnqueuedReason};
+use crate::pipeline::ledger::{Counters, NotEnqueuedReason};
 use crate::process;
 use crate::record::{Chunk, Scope, Signal};
 use door::Door;
@@ -58,7 +58,7 @@ pub(crate) struct Queue {
     askers: AtomicUsize,
     /// Accepted from the worker, by signal.
     admitted: AtomicU64,
-    books: Arc<Books>,
+    counters: Arc<Counters>,
 }
 
 impl Queue {
@@ -67,7 +67,7 @@ impl Queue {
     pub(crate) fn new(
         settings: &QueueSettings,
         largest_record: usize,
-        books: Arc<Books>,
+        counters: Arc<Counters>,
         wake: Sender<()>,
     ) -> Self {
         let shards = Shards::new();
@@ -85,7 +85,7 @@ impl Queue {
             closed_for: OnceLock::new(),
             askers: AtomicUsize::new(0),
             admitted: AtomicU64::new(0),
-            books,
+            counters,
         }
     }
 
@@ -288,7 +288,7 @@ impl Queue {
     }
 
     fn count_not_enqueued(&self, scope: &Scope, reason: NotEnqueuedReason, records: usize) {
-        self.books.count_not_enqueued(scope.signal, reason, records as u64);
+        self.counters.count_not_enqueued(scope.signal, reason, records as u64);
     }
 
     /// Accepts what the worker has made itself and keeps itself, if there is room: it cannot wait for itself.

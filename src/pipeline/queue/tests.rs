@@ -11,11 +11,11 @@ use crate::record::frames;
 
 const LONG: Duration = Duration::from_secs(20);
 
-/// A queue, the bell that wakes its worker, and its books.
+/// A queue, the bell that wakes its worker, and its counters.
 struct Fixture {
     queue: Queue,
     woken: Receiver<()>,
-    books: Arc<Books>,
+    counters: Arc<Counters>,
     scope: Arc<Scope>,
 }
 
@@ -25,9 +25,9 @@ fn fixture(settings: QueueSettings) -> Fixture {
 
 fn fixture_for(settings: QueueSettings, largest_record: usize) -> Fixture {
     let (wake, woken) = bounded(1);
-    let books = Arc::new(Books::default());
-    let queue = Queue::new(&settings, largest_record, Arc::clone(&books), wake);
-    Fixture { queue, woken, books, scope: Arc::new(Scope::new(Signal::Traces, "shop", "")) }
+    let counters = Arc::new(Counters::default());
+    let queue = Queue::new(&settings, largest_record, Arc::clone(&counters), wake);
+    Fixture { queue, woken, counters, scope: Arc::new(Scope::new(Signal::Traces, "shop", "")) }
 }
 
 fn lossy(records: usize, bytes: usize) -> Fixture {
@@ -68,7 +68,7 @@ impl Fixture {
     }
 
     fn counts(&self) -> Counts {
-        self.books.read("test", || [self.queue.accepted(), 0, 0]).traces
+        self.counters.read("test", || [self.queue.accepted(), 0, 0]).traces
     }
 
     fn is_pressing(&self) -> bool {

@@ -106,7 +106,7 @@ impl Worker {
 
     /// One attempt; `None` if the transport panicked.
     fn send(&mut self, batch: &Batch, deadline: Instant) -> Option<Verdict> {
-        self.books.attempted();
+        self.counters.attempted();
         let payload = Payload { signal: batch.signal, body: &batch.body() };
         // one that was begun in a stop has its share of the time
         *self.under_way.lock() = self.state.stop_by.is_none().then_some(batch.signal);
@@ -148,7 +148,7 @@ impl Worker {
                 delivery.settle_batch(&part, Outcome::TooLarge);
             }
             NextStep::DropRefused => delivery.settle_batch(&part, Outcome::Refused),
-            // left to the closing of the books
+            // left to the closing of the counters
             NextStep::GiveUp(_) if is_stopping => delivery.is_over = true,
             NextStep::GiveUp(pause) => {
                 delivery.settle_batch(&part, Outcome::GaveUp);

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::config::BatchSettings;
 use crate::pipeline::batch::{Backlog, Batch, Next, RequestLimit};
-use crate::pipeline::ledger::{Books, Outcome};
+use crate::pipeline::ledger::{Counters, Outcome};
 use crate::pipeline::queue::{Queue, WakeAt};
 use crate::pipeline::retry::Pause;
 use crate::pipeline::throttle::{NextRound, Throttle, Waiting};
@@ -18,7 +18,7 @@ const CALLER_IS_COMING: Duration = Duration::from_millis(1);
 pub(crate) struct Delivery {
     pub(super) signal: Signal,
     pub(super) queue: Arc<Queue>,
-    books: Arc<Books>,
+    counters: Arc<Counters>,
     pub(super) backlog: Backlog,
     /// The parts of the batch that is being sent, the next one last; usually it is in one part.
     pub(super) parts: Vec<Batch>,
@@ -54,11 +54,16 @@ pub(super) enum Outlook {
 }
 
 impl Delivery {
-    pub(crate) fn new(signal: Signal, queue: Arc<Queue>, books: Arc<Books>, throttle: Throttle) -> Self {
+    pub(crate) fn new(
+        signal: Signal,
+        queue: Arc<Queue>,
+        counters: Arc<Counters>,
+        throttle: Throttle,
+    ) -> Self {
         Self {
             signal,
             queue,
-            books,
+            counters,
             backlog: Backlog::default(),
             parts: Vec::new(),
             in_hand: (0, 0),
@@ -181,7 +186,7 @@ impl Delivery {
 
     pub(super) fn settle(&mut self, outcome: Outcome, records: u64) {
         if records > 0 {
-            self.books.settle(self.signal, outcome, records);
+            self.counters.settle(self.signal, outcome, records);
             self.settled += records;
         }
     }

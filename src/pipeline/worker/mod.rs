@@ -17,7 +17,7 @@ use crossbeam_channel::{Receiver, Sender, TryRecvError, select_biased};
 
 use crate::config::{BatchSettings, RetrySettings};
 use crate::context;
-use crate::pipeline::ledger::{Books, NotEnqueuedReason};
+use crate::pipeline::ledger::{Counters, NotEnqueuedReason};
 use crate::record::Signal;
 use crate::transport::Transport;
 use crate::{config::ProblemKind, pipeline::problems::Teller};
@@ -36,7 +36,7 @@ const IDLE: Duration = Duration::from_secs(10);
 pub(crate) struct Worker {
     /// One for each signal that it sends.
     pub(crate) deliveries: Vec<Delivery>,
-    pub(crate) books: Arc<Books>,
+    pub(crate) counters: Arc<Counters>,
     pub(crate) transport: Box<dyn Transport>,
     pub(crate) under_way: Arc<UnderWay>,
     pub(crate) batch: BatchSettings,
@@ -263,7 +263,7 @@ impl Worker {
     fn tell_turned_away(&mut self) {
         for signal in self.deliveries.iter().map(|delivery| delivery.signal) {
             let now = [NotEnqueuedReason::QueueFull, NotEnqueuedReason::TooLarge]
-                .map(|reason| self.books.not_enqueued(signal, reason));
+                .map(|reason| self.counters.not_enqueued(signal, reason));
             let before = std::mem::replace(&mut self.state.told_turned_away[signal as usize], now);
             if now[0] > before[0] {
                 self.teller.tell(signal, ProblemKind::QueueFull, || {

@@ -141,13 +141,13 @@ impl Worker {
     }
 
     fn collect(&mut self, at: usize, push: &Push) {
-        let (books, stop_by) = (Arc::clone(&self.books), self.state.stop_by);
-        let is_over = || books.are_closed() || stop_by.is_some_and(|by| Instant::now() >= by);
+        let (counters, stop_by) = (Arc::clone(&self.counters), self.state.stop_by);
+        let is_over = || counters.are_closed() || stop_by.is_some_and(|by| Instant::now() >= by);
         push.reader.collect(push.limits, &is_over, &mut |collected| {
             match collected {
                 Collected::Frame { scope, bytes, points } => return self.take_in(at, scope, bytes, points),
                 Collected::TooLarge { points } => {
-                    self.books.count_not_enqueued(Signal::Metrics, NotEnqueuedReason::TooLarge, points)
+                    self.counters.count_not_enqueued(Signal::Metrics, NotEnqueuedReason::TooLarge, points)
                 }
                 Collected::Problem(kind, what) => self.teller.tell(Signal::Metrics, kind, || what),
                 Collected::Complaint(what) => {
@@ -186,7 +186,7 @@ impl Worker {
             }
             // no later push will tell it
             Err(_) => {
-                self.books.count_not_enqueued(Signal::Metrics, NotEnqueuedReason::AfterShutdown, points);
+                self.counters.count_not_enqueued(Signal::Metrics, NotEnqueuedReason::AfterShutdown, points);
                 return Taken::Yes;
             }
         }
@@ -210,7 +210,7 @@ impl Worker {
     fn admit(&self, at: usize, records: usize, bytes: usize) -> Result<(), NotEnqueuedReason> {
         let queue = &self.deliveries[at].queue;
         // a slow callback may keep the worker until after the end
-        match self.books.while_open(|| queue.admit(records, bytes)) {
+        match self.counters.while_open(|| queue.admit(records, bytes)) {
             Some(true) => Ok(()),
             Some(false) => Err(NotEnqueuedReason::QueueFull),
             None => Err(NotEnqueuedReason::AfterShutdown),

@@ -39,12 +39,12 @@ fn spec(gate: &Gate) -> ExporterSpec {
 /// A worker that is not running, with two records to a batch, and the bell of its queue.
 fn worker(gate: &Gate, calls: Calls, wake: Sender<()>) -> Worker {
     let plan = spec(gate);
-    let books = Arc::new(Books::default());
-    let queue = Arc::new(Queue::new(&plan.queue, 1024, Arc::clone(&books), wake));
+    let counters = Arc::new(Counters::default());
+    let queue = Arc::new(Queue::new(&plan.queue, 1024, Arc::clone(&counters), wake));
     let throttle = Throttle::new(plan.pace);
     Worker {
-        deliveries: vec![Delivery::new(Signal::Traces, queue, Arc::clone(&books), throttle)],
-        books,
+        deliveries: vec![Delivery::new(Signal::Traces, queue, Arc::clone(&counters), throttle)],
+        counters,
         transport: gate.open_transport(),
         under_way: Arc::default(),
         batch: BatchSettings { records: 2, ..plan.batch },
@@ -181,7 +181,7 @@ fn after_a_panic_of_its_own_the_worker_writes_off_all_that_had_left_the_queue() 
     queue.push(&scope, &record(5), 1);
     delivery.write_off();
     assert_eq!((delivery.taken, delivery.settled), (5, 5));
-    let counts = worker.books.read("memory", || [queue.accepted(), 0, 0]).traces;
+    let counts = worker.counters.read("memory", || [queue.accepted(), 0, 0]).traces;
     assert_eq!((counts.accepted, counts.dropped.worker_panicked, counts.in_flight), (6, 5, 1), "{counts}");
     assert_eq!(queue.level(), (1, record(5).len()));
 }
