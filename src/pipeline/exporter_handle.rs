@@ -17,7 +17,7 @@ use crate::pipeline::worker::{Calls, Delivery, Push, State, UnderWay, Worker};
 use crate::process::spawn;
 use crate::record::{FrameLimits, Scope, Severity, Signal};
 use crate::transport::{Opener, Transport};
-use crate::{config::ProblemHook, pipeline::problems::Teller};
+use crate::{config::ProblemHook, pipeline::problems::ProblemReporter};
 
 /// What a request needs beside its records and the resource: headers of messages, rounded up.
 const FRAME_BYTES: usize = 16;
@@ -164,7 +164,7 @@ impl ExporterHandle {
             attempt_timeout: spec.attempt_timeout,
             resource: spec.resource.clone(),
             push: spec.push(),
-            teller: Teller::new(&spec.id, spec.hook.clone()),
+            reporter: ProblemReporter::new(&spec.id, spec.hook.clone()),
             calls: Calls { stop: stops, flush: flushes, wake: woken },
             state: State::default(),
         };

@@ -8,7 +8,7 @@ use crate::config::{Problem, ProblemHook, ProblemKind};
 use crate::context;
 use crate::record::Signal;
 
-/// Each kind of problem is told once in so long.
+/// Each kind of problem is reported once per period.
 const PERIOD: Duration = Duration::from_secs(60);
 
 /// Lets each kind of problem of a signal through once per period and counts what it holds back.
@@ -21,7 +21,7 @@ pub(crate) struct Gate {
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Held {
-    last_told: Option<Instant>,
+    last_reported: Option<Instant>,
     since: u64,
 }
 
@@ -30,36 +30,37 @@ impl Gate {
         Self { period, kinds: [[Held::default(); ProblemKind::COUNT]; Signal::COUNT + 1] }
     }
 
-    /// Counts an occurrence; `Some(occurrences)` when it is time to tell.
+    /// Counts an occurrence; `Some(occurrences)` when it is time to report.
     pub(crate) fn pass(&mut self, signal: Option<Signal>, kind: ProblemKind, now: Instant) -> Option<u64> {
         let held = &mut self.kinds[signal.map_or(Signal::COUNT, |signal| signal as usize)][kind as usize];
         held.since += 1;
-        let due = held.last_told.is_none_or(|told| now.saturating_duration_since(told) >= self.period);
+        let due =
+            held.last_reported.is_none_or(|reported| now.saturating_duration_since(reported) >= self.period);
         if !due {
             return None;
         }
-        held.last_told = Some(now);
+        held.last_reported = Some(now);
         Some(std::mem::take(&mut held.since))
     }
 }
 
-/// Tells the program's hook what it should know, on the worker's thread.
-pub(crate) struct Teller {
+/// Reports to the program's hook what it should know, on the worker's thread.
+pub(crate) struct ProblemReporter {
     exporter: String,
     hook: Option<ProblemHook>,
     gate: Gate,
-    /// Signals that the collector does not take, which was told.
+    /// Signals that the collector does not take, which was reported.
     not_taken: [bool; Signal::COUNT],
 }
 
-impl Teller {
+impl ProblemReporter {
     pub(crate) fn new(exporter: &str, hook: Option<ProblemHook>) -> Self {
         let not_taken = [false; Signal::COUNT];
         Self { exporter: exporter.to_owned(), hook, gate: Gate::new(PERIOD), not_taken }
     }
 
-    /// The message is only made when it is told.
-    pub(crate) fn tell(&mut self, signal: Signal, kind: ProblemKind, message: impl FnOnce() -> String) {
+    /// The message is only made when it is reported.
+    pub(crate) fn report(&mut self, signal: Signal, kind: ProblemKind, message: impl FnOnce() -> String) {
         if self.hook.is_none() {
             return;
         }
@@ -68,14 +69,14 @@ impl Teller {
         }
     }
 
-    /// Tells what is not said again, whatever else of its kind was told.
-    pub(crate) fn tell_once(&self, signal: Signal, kind: ProblemKind, message: String) {
+    /// Reports what is not said again, whatever else of its kind was reported.
+    pub(crate) fn report_once(&self, signal: Signal, kind: ProblemKind, message: String) {
         self.call_hook(Some(signal), kind, message, 1);
     }
 
-    /// Tells that the collector does not take a signal, once: it is a matter of configuration, and will not change by
+    /// Reports that the collector does not take a signal, once: it is a matter of configuration, and will not change by
     /// itself.
-    pub(crate) fn tell_not_taken(&mut self, signal: Signal, reason: &str) {
+    pub(crate) fn report_not_taken(&mut self, signal: Signal, reason: &str) {
         if !std::mem::replace(&mut self.not_taken[signal as usize], true) {
             let name = signal.name();
             let advice = format!("correct the endpoint or switch {name} off for this exporter");
@@ -109,7 +110,7 @@ mod tests {
     const TRACES: Option<Signal> = Some(Signal::Traces);
 
     #[test]
-    fn a_kind_is_told_once_per_period_with_its_count() {
+    fn a_kind_is_reported_once_per_period_with_its_count() {
         let start = Instant::now();
         let mut gate = Gate::new(Duration::from_secs(60));
         assert_eq!(gate.pass(TRACES, ProblemKind::Refused, start), Some(1));
@@ -136,34 +137,34 @@ mod tests {
     }
 
     #[test]
-    fn that_a_signal_is_not_taken_is_told_once_until_it_was_taken() {
-        let (tell, told) = std::sync::mpsc::channel();
-        let hook: ProblemHook = Arc::new(move |problem| tell.send(problem.to_string()).unwrap());
-        let mut teller = Teller::new("otlp", Some(hook));
+    fn that_a_signal_is_not_taken_is_reported_once_until_it_was_taken() {
+        let (send, reported) = std::sync::mpsc::channel();
+        let hook: ProblemHook = Arc::new(move |problem| send.send(problem.to_string()).unwrap());
+        let mut reporter = ProblemReporter::new("otlp", Some(hook));
         let reason = "post http://localhost/v1/logs: 404 Not Found";
         let logs = "exporter otlp: no logs are taken here, correct the endpoint or switch logs off for this exporter: \
                     post http://localhost/v1/logs: 404 Not Found";
         for _ in 0..3 {
-            teller.tell_not_taken(Signal::Logs, reason);
-            teller.note_taken(Signal::Traces);
+            reporter.report_not_taken(Signal::Logs, reason);
+            reporter.note_taken(Signal::Traces);
         }
-        assert_eq!(told.try_iter().collect::<Vec<_>>(), [logs]);
-        teller.tell_not_taken(Signal::Metrics, reason);
-        assert!(told.try_recv().unwrap().contains("no metrics"));
-        teller.note_taken(Signal::Logs);
-        teller.tell_not_taken(Signal::Logs, reason);
-        assert_eq!(told.try_iter().collect::<Vec<_>>(), [logs]);
+        assert_eq!(reported.try_iter().collect::<Vec<_>>(), [logs]);
+        reporter.report_not_taken(Signal::Metrics, reason);
+        assert!(reported.try_recv().unwrap().contains("no metrics"));
+        reporter.note_taken(Signal::Logs);
+        reporter.report_not_taken(Signal::Logs, reason);
+        assert_eq!(reported.try_iter().collect::<Vec<_>>(), [logs]);
     }
 
     #[test]
     fn what_a_terminal_would_obey_is_escaped() {
-        let (tell, told) = std::sync::mpsc::channel();
-        let hook: ProblemHook = Arc::new(move |problem| tell.send(problem.to_string()).unwrap());
-        let mut teller = Teller::new("o\u{1b}tlp", Some(hook));
-        teller.tell(Signal::Metrics, ProblemKind::Instrument, || {
+        let (send, reported) = std::sync::mpsc::channel();
+        let hook: ProblemHook = Arc::new(move |problem| send.send(problem.to_string()).unwrap());
+        let mut reporter = ProblemReporter::new("o\u{1b}tlp", Some(hook));
+        reporter.report(Signal::Metrics, ProblemKind::Instrument, || {
             "a\r\nb \u{202e}c\u{1b}[2J\u{2029}ä".to_owned()
         });
         let expected = "exporter o\\u{1b}tlp: a\\r\\nb \\u{202e}c\\u{1b}[2J\\u{2029}ä";
-        assert_eq!(told.try_iter().collect::<Vec<_>>(), [expected]);
+        assert_eq!(reported.try_iter().collect::<Vec<_>>(), [expected]);
     }
 }

@@ -73,7 +73,7 @@ impl Worker {
                 delivery.settle_batch(&part, Outcome::TooLarge);
                 delivery.part_is_over();
                 let what = || "the collector finds every record of this size too large".to_owned();
-                self.teller.tell(part.signal, ProblemKind::TooLarge, what);
+                self.reporter.report(part.signal, ProblemKind::TooLarge, what);
                 continue;
             }
             match delivery.next_batch(&self.batch, &self.resource)? {
@@ -81,7 +81,7 @@ impl Worker {
                 Next::TooLarge { records, bytes } => {
                     delivery.settle_all(vec![(records, bytes)], Outcome::TooLarge);
                     let what = || format!("a record of {bytes} bytes is larger than a request may be");
-                    self.teller.tell(delivery.signal, ProblemKind::TooLarge, what);
+                    self.reporter.report(delivery.signal, ProblemKind::TooLarge, what);
                 }
             }
         }
@@ -154,7 +154,7 @@ impl Worker {
                 delivery.settle_batch(&part, Outcome::GaveUp);
                 delivery.hold(now, pause);
                 let what = || format!("gave up {} records that could not be delivered in time", part.records);
-                self.teller.tell(part.signal, ProblemKind::GaveUp, what);
+                self.reporter.report(part.signal, ProblemKind::GaveUp, what);
             }
         }
         self.deliveries[at].part_is_over();
@@ -189,7 +189,7 @@ impl Worker {
 
     fn tell_verdict(&mut self, signal: Signal, verdict: &Verdict) {
         if matches!(verdict, Verdict::Accepted | Verdict::AcceptedPartly { .. }) {
-            self.teller.note_taken(signal);
+            self.reporter.note_taken(signal);
         }
         let warns = |message: &str| format!("the collector warns: {message}");
         let rejects = |rejected: u64, message: &str| {
@@ -206,9 +206,9 @@ impl Worker {
             }
             Verdict::TryLater { reason, .. } => (ProblemKind::Unavailable, reason.clone()),
             Verdict::TooLarge { reason } => (ProblemKind::TooLarge, reason.clone()),
-            Verdict::NotTaken { reason } => return self.teller.tell_not_taken(signal, reason),
+            Verdict::NotTaken { reason } => return self.reporter.report_not_taken(signal, reason),
             Verdict::Refused { reason } => (ProblemKind::Refused, reason.clone()),
         };
-        self.teller.tell(signal, kind, || message);
+        self.reporter.report(signal, kind, || message);
     }
 }

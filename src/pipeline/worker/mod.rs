@@ -20,7 +20,7 @@ use crate::context;
 use crate::pipeline::ledger::{Counters, NotEnqueuedReason};
 use crate::record::Signal;
 use crate::transport::Transport;
-use crate::{config::ProblemKind, pipeline::problems::Teller};
+use crate::{config::ProblemKind, pipeline::problems::ProblemReporter};
 pub(crate) use attempt::UnderWay;
 pub(crate) use delivery::Delivery;
 use delivery::Outlook;
@@ -46,7 +46,7 @@ pub(crate) struct Worker {
     pub(crate) resource: Vec<u8>,
     /// `None` for an exporter without metrics.
     pub(crate) push: Option<Push>,
-    pub(crate) teller: Teller,
+    pub(crate) reporter: ProblemReporter,
     pub(crate) calls: Calls,
     pub(crate) state: State,
 }
@@ -257,7 +257,7 @@ impl Worker {
     fn tell_panic(&mut self, at: usize) {
         let signal = self.deliveries[at].signal;
         let what = || "the worker panicked; its batch is lost".to_owned();
-        self.teller.tell(signal, ProblemKind::WorkerPanicked, what);
+        self.reporter.report(signal, ProblemKind::WorkerPanicked, what);
     }
 
     fn tell_turned_away(&mut self) {
@@ -266,12 +266,12 @@ impl Worker {
                 .map(|reason| self.counters.not_enqueued(signal, reason));
             let before = std::mem::replace(&mut self.state.told_turned_away[signal as usize], now);
             if now[0] > before[0] {
-                self.teller.tell(signal, ProblemKind::QueueFull, || {
+                self.reporter.report(signal, ProblemKind::QueueFull, || {
                     format!("the queue is full: {} lost so far", records(now[0]))
                 });
             }
             if now[1] > before[1] {
-                self.teller.tell(signal, ProblemKind::TooLarge, || {
+                self.reporter.report(signal, ProblemKind::TooLarge, || {
                     format!("larger than a request may be: {} lost so far", records(now[1]))
                 });
             }

@@ -149,9 +149,9 @@ impl Worker {
                 Collected::TooLarge { points } => {
                     self.counters.count_not_enqueued(Signal::Metrics, NotEnqueuedReason::TooLarge, points)
                 }
-                Collected::Problem(kind, what) => self.teller.tell(Signal::Metrics, kind, || what),
+                Collected::Problem(kind, what) => self.reporter.report(Signal::Metrics, kind, || what),
                 Collected::Complaint(what) => {
-                    self.teller.tell_once(Signal::Metrics, ProblemKind::Instrument, what)
+                    self.reporter.report_once(Signal::Metrics, ProblemKind::Instrument, what)
                 }
             }
             self.wants_more()

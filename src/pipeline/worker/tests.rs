@@ -52,7 +52,7 @@ fn worker(gate: &Gate, calls: Calls, wake: Sender<()>) -> Worker {
         attempt_timeout: PATIENCE,
         resource: Vec::new(),
         push: None,
-        teller: Teller::new("memory", None),
+        reporter: ProblemReporter::new("memory", None),
         calls,
         state: State::default(),
     }
