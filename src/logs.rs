@@ -92,7 +92,7 @@ impl Logger {
     #[inline]
     pub fn record<'v>(&self, severity: Severity, body: impl Into<Value<'v>>) -> Log<'_> {
         let open = match self.source.exporters.takes_log(severity) {
-            true if context::silenced() && self.source.exporters.suppresses_log(severity) => None,
+            true if context::may_be_suppressed() && self.source.exporters.suppresses_log(severity) => None,
             true => OpenLog::begin(&self.source, severity, body.into()),
             false => None,
         };
@@ -110,14 +110,14 @@ impl Logger {
     /// ```
     #[inline]
     pub fn is_enabled(&self, severity: Severity) -> bool {
-        self.source.exporters.takes_log(severity) && !(context::silenced() && self.is_suppressed())
+        self.source.exporters.takes_log(severity) && !(context::may_be_suppressed() && self.is_suppressed())
     }
 
     /// Whether a record of this severity would go anywhere or be counted.
     #[cfg(any(feature = "log", feature = "tracing"))]
     #[inline]
     pub(crate) fn is_of_use(&self, severity: Severity) -> bool {
-        self.source.exporters.takes_log(severity) && !context::is_silent()
+        self.source.exporters.takes_log(severity) && !context::runs_exporter_code()
     }
 
     /// Counts a record as lost to a panic of the program's own code.

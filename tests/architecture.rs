@@ -22,7 +22,7 @@ const LAYERS: &[Row] = &[
     row("record",          &["process"],                                      &["prost", "opentelemetry_proto"]),
     // this thread's current span, suppressed instrumentation, the clock, W3C propagation
     row("context",         &["record"],                                       &[]),
-    row("context/suppress*", &["context"],                                             &["opentelemetry"]),
+    row("context/suppression*", &["context"],                                             &["opentelemetry"]),
     // what can be set: plain data and its readers
     row("config",          &["record"],                                       &["serde", "toml"]),
     row("config/yaml*", &["config"],                                               &["granit_parser"]),

@@ -63,7 +63,11 @@ impl ExporterSpec {
 
     /// Opens the way out. The program's loggers hear of it, so no lock may be held; yet it is no record of the program.
     pub(crate) fn prepare(&self) -> Prepared<'_> {
-        Prepared { spec: self, transport: context::quietly(|| (self.transport)()), owner: None }
+        Prepared {
+            spec: self,
+            transport: context::suppress_instrumentation(|| (self.transport)()),
+            owner: None,
+        }
     }
 
     fn push(&self) -> Option<Push> {
@@ -282,13 +286,13 @@ impl ExporterHandle {
         let is_in_the_way =
             |under_way| Signal::ALL.into_iter().any(|signal| signal != under_way && is_waiting(signal));
         // breaking a connection is logged, and a logger may want to make a record of it
-        self.under_way.cut_if(is_in_the_way, || context::quietly(|| (self.cut)()));
+        self.under_way.cut_if(is_in_the_way, || context::suppress_instrumentation(|| (self.cut)()));
     }
 
     /// Ends what the worker has under way, at once if the network allows.
     pub(crate) fn interrupt(&self) {
         // breaking a connection is logged, and a logger may want to make a record of it
-        context::quietly(|| (self.interrupt)());
+        context::suppress_instrumentation(|| (self.interrupt)());
     }
 
     /// Whether a stop has come to its end.

@@ -141,7 +141,7 @@ impl ExporterSet {
     /// Starts the exporters of a forked child that has something to send.
     pub(crate) fn start_in_child(&self) {
         // an allocator that measures does so while they are started, too
-        if self.suppression() != Suppression::Silent {
+        if self.suppression() != Suppression::Uncounted {
             self.here();
         }
     }
@@ -271,7 +271,7 @@ impl ExporterSet {
             })
         };
         // what the program's allocator records of it would need what is being made
-        context::quietly(|| process::undisturbed(make))
+        context::suppress_instrumentation(|| process::undisturbed(make))
     }
 
     fn is_stopped(&self) -> bool {
@@ -305,7 +305,7 @@ pub(crate) fn flush<'o>(
 ) -> FlushOutcome {
     let handles: Vec<_> = exporter_sets.into_iter().flat_map(ExporterSet::running).collect();
     // an exporter's own thread would wait for itself, and a flush for each of its doings would never end
-    if !context::silenced() && are_flushed_by(deadline, &handles) {
+    if !context::may_be_suppressed() && are_flushed_by(deadline, &handles) {
         return FlushOutcome::Complete;
     }
     let exporters = handles.iter().map(|handle| handle.ledger()).collect();

@@ -113,7 +113,8 @@ impl<'a> SpanBuilder<'a> {
         }
         let span = parent.map_or_else(|| SpanRef::root(trace_id, true), |parent| parent.child_ref(true));
         let mut clock = around.and_then(|frame| frame.clock);
-        let is_suppressed = context::silenced() && self.tracer.source.exporters.suppresses_span(true);
+        let is_suppressed =
+            context::may_be_suppressed() && self.tracer.source.exporters.suppresses_span(true);
         let open = if is_suppressed { None } else { self.open(span, parent, &mut clock) };
         let context = SpanContext::of(span, parent.and_then(|parent| parent.state.clone()));
         match stack {

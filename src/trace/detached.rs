@@ -238,8 +238,8 @@ impl SpanBuilder<'_> {
         let judge = &source.judge;
         let context = judge.sampled_context(parent);
         // recorded until it is settled that nobody wants it: its parent may still change
-        let is_suppressed =
-            context::silenced() && source.exporters.suppresses_span(context.is_sampled() && !judge.is_idle);
+        let is_suppressed = context::may_be_suppressed()
+            && source.exporters.suppresses_span(context.is_sampled() && !judge.is_idle);
         let is_of_use = !is_suppressed && !judge.sampler.keeps_nothing();
         let mut clock = around.and_then(|frame| frame.clock);
         let open = if is_of_use { self.open(context.span_ref(), parent, &mut clock) } else { None };

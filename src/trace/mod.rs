@@ -118,7 +118,7 @@ impl Tracer {
     ) -> Option<(Box<OpenSpan>, SpanRef, Clock)> {
         let (parent, clock) = (&around.context, around.clock?);
         let is_usual = parent.is_sampled() && parent.state.is_none();
-        if !is_usual || !self.source.keeps_below_sampled || context::silenced() {
+        if !is_usual || !self.source.keeps_below_sampled || context::may_be_suppressed() {
             return None;
         }
         let span = parent.child_ref(true);

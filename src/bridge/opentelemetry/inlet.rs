@@ -63,16 +63,17 @@ impl Inlet {
 
     /// Whether records are sent or counted: not if no exporter takes any, nor if they are made by what sends them.
     pub(super) fn is_of_use(&self) -> bool {
-        !context::is_silent() && self.exporters().largest_record(self.signal).is_some()
+        !context::runs_exporter_code() && self.exporters().largest_record(self.signal).is_some()
     }
 
     /// Sends records, or counts them where they come too late or from a thread of the provider's own exporters.
     pub(super) fn take(&self, send_or_count: impl FnOnce(Fate)) -> OTelSdkResult {
         let is_over = self.is_shut_down.load(Ordering::Relaxed);
         let exporters = self.exporters();
-        let suppression = if context::silenced() { exporters.suppression() } else { Suppression::None };
+        let suppression =
+            if context::may_be_suppressed() { exporters.suppression() } else { Suppression::None };
         match (exporters.largest_record(self.signal), suppression) {
-            (None, _) | (_, Suppression::Silent) => {}
+            (None, _) | (_, Suppression::Uncounted) => {}
             (Some(_), _) if is_over => send_or_count(Fate::Counted(NotEnqueuedReason::AfterShutdown)),
             (Some(_), Suppression::Counted) => send_or_count(Fate::Counted(NotEnqueuedReason::Suppressed)),
             (Some(largest), Suppression::None) => send_or_count(Fate::Sent { largest }),
@@ -96,7 +97,7 @@ impl Inlet {
     }
 
     fn flush(&self, budget: Duration) -> OTelSdkResult {
-        if context::silenced() {
+        if context::may_be_suppressed() {
             return Err(OTelSdkError::InternalFailure(
                 "an exporter's thread cannot wait for itself".to_owned(),
             ));

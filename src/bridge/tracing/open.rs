@@ -91,7 +91,7 @@ impl OpenSpans {
 impl Drop for OpenSpans {
     fn drop(&mut self) {
         let left = self.0.get().into_iter().flat_map(|shards| shards.iter());
-        context::quietly(|| {
+        context::suppress_instrumentation(|| {
             left.for_each(|shard| {
                 drop(mem::take(&mut *shard.0.lock().unwrap_or_else(PoisonError::into_inner)))
             });

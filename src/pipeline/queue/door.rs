@@ -89,7 +89,7 @@ impl Door {
         closed: impl Fn() -> bool,
     ) -> Option<T> {
         // the worker would wait for itself, and a thread that panics must get to its end
-        let must_not_wait = context::silenced() || thread::panicking();
+        let must_not_wait = context::may_be_suppressed() || thread::panicking();
         if self.when_full == WhenFull::DropNewest || must_not_wait {
             press();
             return enter();

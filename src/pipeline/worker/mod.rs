@@ -86,7 +86,7 @@ enum Event {
 impl Worker {
     /// Works until it is stopped.
     pub(crate) fn run(mut self) {
-        context::silence();
+        context::suppress_for_ever();
         self.schedule_first_push();
         while !self.is_done() {
             if catch_unwind(AssertUnwindSafe(|| self.step())).is_err() {

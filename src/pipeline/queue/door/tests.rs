@@ -178,7 +178,7 @@ fn a_lossy_door_wakes_the_worker_and_never_waits() {
 #[test]
 fn a_worker_does_not_wait_for_itself() {
     thread::spawn(|| {
-        context::silence();
+        context::suppress_for_ever();
         assert_eq!(tries(&blocking()), (1, 1));
     })
     .join()
@@ -213,7 +213,7 @@ fn a_thread_that_panics_does_not_wait() {
     let tried = Mutex::new(None);
     let unwound = catch_unwind(AssertUnwindSafe(|| {
         let _tries = TriesWhenDropped(&tried);
-        std::panic::resume_unwind(Box::new("quietly"));
+        std::panic::resume_unwind(Box::new("suppress_instrumentation"));
     }));
     assert!(unwound.is_err());
     assert_eq!(*tried.lock().unwrap(), Some((1, 1)));

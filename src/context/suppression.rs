@@ -4,11 +4,9 @@ use std::cell::Cell;
 use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::suppress;
-
 thread_local! {
     /// Something here is not recorded. Every record asks, so it is a flag of its own.
-    static SILENCED: Cell<bool> = const { Cell::new(false) };
+    static MAY_BE_SUPPRESSED: Cell<bool> = const { Cell::new(false) };
     /// The telemetry that this thread exports for.
     static EXPORTS_FOR: Cell<Option<Owner>> = const { Cell::new(None) };
     /// The program's own code runs on an exporter's thread: a hook or a callback.
@@ -38,15 +36,15 @@ pub(crate) fn exports_for(owner: Owner) -> bool {
 
 /// Keeps this thread's own doings out of the telemetry from now on: what the worker and the libraries
 /// it calls would record about sending would be sent in turn, for ever.
-pub(crate) fn silence() {
-    SILENCED.set(true);
-    suppress::for_ever();
+pub(crate) fn suppress_for_ever() {
+    MAY_BE_SUPPRESSED.set(true);
+    sdk::suppress_for_ever();
 }
 
-/// As [`silence`], for as long as `work` takes: for what a caller's own thread does to an exporter.
-pub(crate) fn quietly<T>(work: impl FnOnce() -> T) -> T {
+/// As [`suppress_for_ever`], for as long as `work` takes: for what a caller's own thread does to an exporter.
+pub(crate) fn suppress_instrumentation<T>(work: impl FnOnce() -> T) -> T {
     let _before = Before::put(true, false);
-    let _suppressed = suppress::for_now();
+    let _suppressed = sdk::suppress();
     work()
 }
 
@@ -54,20 +52,20 @@ pub(crate) fn quietly<T>(work: impl FnOnce() -> T) -> T {
 /// counted; it may record for any other. The OpenTelemetry SDK stays suppressed: it may send what it is given from a
 /// thread of its own, where nothing shows where it came from.
 pub(crate) fn in_program<T>(work: impl FnOnce() -> T) -> T {
-    let _before = Before::put(silenced(), true);
+    let _before = Before::put(may_be_suppressed(), true);
     work()
 }
 
 /// Whether something is not recorded on this thread; [`suppression`] says what.
 #[inline]
-pub(crate) fn silenced() -> bool {
-    SILENCED.get()
+pub(crate) fn may_be_suppressed() -> bool {
+    MAY_BE_SUPPRESSED.get()
 }
 
 /// Whether nothing at all is recorded on this thread.
 #[inline]
-pub(crate) fn is_silent() -> bool {
-    silenced() && !IN_PROGRAM.get()
+pub(crate) fn runs_exporter_code() -> bool {
+    may_be_suppressed() && !IN_PROGRAM.get()
 }
 
 /// What becomes of a record that this thread makes.
@@ -78,14 +76,14 @@ pub(crate) enum Suppression {
     /// It is not enqueued and counted: the program has made it on a thread of the exporters that would send it.
     Counted,
     /// It has never been: an exporter has made it, not the program.
-    Silent,
+    Uncounted,
 }
 
 /// What becomes of a record that this thread makes for a telemetry.
 pub(crate) fn suppression(owner: Owner) -> Suppression {
     match () {
-        () if !silenced() => Suppression::None,
-        () if is_silent() => Suppression::Silent,
+        () if !may_be_suppressed() => Suppression::None,
+        () if runs_exporter_code() => Suppression::Uncounted,
         () if exports_for(owner) => Suppression::Counted,
         () => Suppression::None,
     }
@@ -93,20 +91,54 @@ pub(crate) fn suppression(owner: Owner) -> Suppression {
 
 /// What the thread was before; it is that again when this is dropped.
 struct Before {
-    silenced: bool,
+    may_be_suppressed: bool,
     in_program: bool,
 }
 
 impl Before {
-    fn put(silenced: bool, in_program: bool) -> Self {
-        Self { silenced: SILENCED.replace(silenced), in_program: IN_PROGRAM.replace(in_program) }
+    fn put(may_be_suppressed: bool, in_program: bool) -> Self {
+        Self {
+            may_be_suppressed: MAY_BE_SUPPRESSED.replace(may_be_suppressed),
+            in_program: IN_PROGRAM.replace(in_program),
+        }
     }
 }
 
 impl Drop for Before {
     fn drop(&mut self) {
-        SILENCED.set(self.silenced);
+        MAY_BE_SUPPRESSED.set(self.may_be_suppressed);
         IN_PROGRAM.set(self.in_program);
+    }
+}
+
+/// Keeps a thread of the exporters out of the OpenTelemetry SDK, too: what is made there may be sent from another
+/// thread.
+#[cfg(feature = "opentelemetry")]
+mod sdk {
+    use std::panic::catch_unwind;
+
+    use opentelemetry::{Context, ContextGuard};
+
+    /// For the rest of the thread.
+    pub(super) fn suppress_for_ever() {
+        // it must not end with the thread either, when what it would put back may be gone
+        std::mem::forget(suppress());
+    }
+
+    /// Until the guard is dropped. Nothing is done while the thread ends, or while code of the program looks at its
+    /// context there: that cannot be asked for, and the call would end in a panic.
+    pub(super) fn suppress() -> Option<ContextGuard> {
+        catch_unwind(Context::enter_telemetry_suppressed_scope).ok()
+    }
+}
+
+/// A build without the OpenTelemetry SDK has nothing more to suppress.
+#[cfg(not(feature = "opentelemetry"))]
+mod sdk {
+    pub(super) fn suppress_for_ever() {}
+
+    pub(super) fn suppress() -> Option<()> {
+        None
     }
 }
 
@@ -123,12 +155,28 @@ mod tests {
         assert_eq!(both(), (Suppression::None, Suppression::None));
         let on_exporters_thread = move || {
             export_for(own);
-            silence();
-            [both(), in_program(both), in_program(|| quietly(both)), both()]
+            suppress_for_ever();
+            [both(), in_program(both), in_program(|| suppress_instrumentation(both)), both()]
         };
-        let silent = (Suppression::Silent, Suppression::Silent);
+        let uncounted = (Suppression::Uncounted, Suppression::Uncounted);
         let in_hook = (Suppression::Counted, Suppression::None);
-        assert_eq!(thread::spawn(on_exporters_thread).join().unwrap(), [silent, in_hook, silent, silent]);
-        assert_eq!((quietly(both), both()), (silent, (Suppression::None, Suppression::None)));
+        assert_eq!(
+            thread::spawn(on_exporters_thread).join().unwrap(),
+            [uncounted, in_hook, uncounted, uncounted]
+        );
+        assert_eq!(
+            (suppress_instrumentation(both), both()),
+            (uncounted, (Suppression::None, Suppression::None))
+        );
+    }
+
+    #[cfg(feature = "opentelemetry")]
+    #[test]
+    fn a_thread_that_looks_at_the_context_of_opentelemetry_may_send() {
+        use opentelemetry::Context;
+
+        assert_eq!(Context::map_current(|_| suppress_instrumentation(|| "sent")), "sent");
+        assert!(suppress_instrumentation(Context::is_current_telemetry_suppressed));
+        assert!(!Context::is_current_telemetry_suppressed());
     }
 }
