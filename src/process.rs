@@ -31,7 +31,7 @@ thread_local! {
     /// What the forking thread holds during the fork.
     static HELD: RefCell<Option<MutexGuard<'static, ()>>> = const { RefCell::new(None) };
     /// Whether this thread keeps forks away.
-    static IS_UNDISTURBED: Cell<bool> = const { Cell::new(false) };
+    static HOLDS_FORK_LOCK: Cell<bool> = const { Cell::new(false) };
 }
 
 /// How many forks lie between the first process and this one.
@@ -62,28 +62,28 @@ pub(crate) fn notice() -> bool {
 
 /// Runs `work` while no fork can happen. It must not fork. It may come here again: what it allocates the program's
 /// allocator may want to record.
-pub(crate) fn undisturbed<T>(work: impl FnOnce() -> T) -> T {
-    if IS_UNDISTURBED.get() {
+pub(crate) fn with_fork_lock<T>(work: impl FnOnce() -> T) -> T {
+    if HOLDS_FORK_LOCK.get() {
         return work();
     }
     let _held = lock();
-    let _undisturbed = Undisturbed::begin();
+    let _undisturbed = ForkLockHeld::begin();
     work()
 }
 
 /// Lasts as long as this thread keeps forks away.
-struct Undisturbed;
+struct ForkLockHeld;
 
-impl Undisturbed {
+impl ForkLockHeld {
     fn begin() -> Self {
-        IS_UNDISTURBED.set(true);
+        HOLDS_FORK_LOCK.set(true);
         Self
     }
 }
 
-impl Drop for Undisturbed {
+impl Drop for ForkLockHeld {
     fn drop(&mut self) {
-        IS_UNDISTURBED.set(false);
+        HOLDS_FORK_LOCK.set(false);
     }
 }
 
@@ -127,7 +127,7 @@ impl<T> PerProcess<T> {
         // made without the lock, and put into its place by the first who comes back
         let mut fresh = Some(Box::new(Self::new(fresh())));
         let mut take = || fresh.take().unwrap_or_else(|| unreachable!("it is taken once"));
-        &undisturbed(|| self.heir.get_or_init(&mut take)).value
+        &with_fork_lock(|| self.heir.get_or_init(&mut take)).value
     }
 }
 

@@ -54,7 +54,7 @@ impl Ground {
 
     #[cold]
     pub(super) fn complain(&self, what: String) {
-        process::undisturbed(|| self.complain_undisturbed(what));
+        process::with_fork_lock(|| self.complain_undisturbed(what));
     }
 
     /// The same where no fork can happen already.
@@ -66,7 +66,7 @@ impl Ground {
     }
 
     pub(super) fn take_complaints(&self) -> Vec<String> {
-        process::undisturbed(|| {
+        process::with_fork_lock(|| {
             std::mem::take(&mut self.complaints.lock().unwrap_or_else(PoisonError::into_inner).waiting)
         })
     }

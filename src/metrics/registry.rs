@@ -74,7 +74,7 @@ impl Registry {
         if self.ground.pushes.is_empty() {
             return fresh();
         }
-        process::undisturbed(|| {
+        process::with_fork_lock(|| {
             let mut book = self.book();
             let identity = identity(scope, &description.name);
             for known in book.namesakes(&identity) {
@@ -96,14 +96,14 @@ impl Registry {
         if self.ground.pushes.is_empty() {
             return;
         }
-        process::undisturbed(|| {
+        process::with_fork_lock(|| {
             let identity = identity(&observable.scope, &observable.description.name);
             self.enter(&mut self.book(), identity, Entry::Observed(observable));
         });
     }
 
     pub(super) fn forget(&self, observable: &Arc<Observable>) {
-        process::undisturbed(|| {
+        process::with_fork_lock(|| {
             let mut book = self.book();
             let is_it =
                 |entry: &Entry| matches!(entry, Entry::Observed(known) if Arc::ptr_eq(known, observable));
@@ -137,7 +137,7 @@ impl Registry {
 
     /// All instruments as they are now.
     pub(super) fn entries(&self) -> Vec<Entry> {
-        process::undisturbed(|| self.book().entries.clone())
+        process::with_fork_lock(|| self.book().entries.clone())
     }
 
     fn book(&self) -> MutexGuard<'_, Book> {

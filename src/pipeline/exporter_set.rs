@@ -81,7 +81,7 @@ impl ExporterSet {
     pub(crate) fn start(spec: Arc<ProviderSpec>) -> io::Result<Self> {
         process::watch();
         let prepared = spec.prepare();
-        process::undisturbed(|| {
+        process::with_fork_lock(|| {
             let handles = prepared.into_iter().map(ExporterHandle::start).collect::<io::Result<Vec<_>>>()?;
             Ok(Self::with(Arc::clone(&spec), handles, Arc::default()))
         })
@@ -228,7 +228,7 @@ impl ExporterSet {
     fn start_stop(&self, deadline: Instant) -> bool {
         process::notice();
         // a child's exporters are started before it or not at all
-        let is_first = !process::undisturbed(|| self.stopped.swap(true, Ordering::SeqCst));
+        let is_first = !process::with_fork_lock(|| self.stopped.swap(true, Ordering::SeqCst));
         if is_first {
             self.running().iter().for_each(|handle| handle.start_stop(deadline));
         }
@@ -271,7 +271,7 @@ impl ExporterSet {
             })
         };
         // what the program's allocator records of it would need what is being made
-        context::suppress_instrumentation(|| process::undisturbed(make))
+        context::suppress_instrumentation(|| process::with_fork_lock(make))
     }
 
     fn is_stopped(&self) -> bool {

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::{generation, lock, undisturbed};
+use super::{generation, lock, with_fork_lock};
 
 /// How long a fork waits.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
@@ -40,7 +40,7 @@ pub(crate) fn begin() -> Option<FirstUse> {
         return None;
     }
     // a fork that is under way has seen that there was none
-    undisturbed(|| UNDER_WAY.fetch_add(1, Ordering::SeqCst));
+    with_fork_lock(|| UNDER_WAY.fetch_add(1, Ordering::SeqCst));
     IS_HERE.set(true);
     Some(FirstUse { generation: generation() })
 }

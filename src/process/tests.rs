@@ -11,7 +11,7 @@ fn a_child_that_ran_no_handlers_waits_for_no_thread_of_its_parent() {
     let (hold, held) = mpsc::channel();
     let (let_go, end) = mpsc::channel::<()>();
     let holder = thread::spawn(move || {
-        undisturbed(|| {
+        with_fork_lock(|| {
             hold.send(()).expect("the test waits");
             let _ = end.recv();
         });
@@ -22,7 +22,7 @@ fn a_child_that_ran_no_handlers_waits_for_no_thread_of_its_parent() {
     if child == 0 {
         // SAFETY: as above
         unsafe { libc::alarm(30) };
-        undisturbed(|| ());
+        with_fork_lock(|| ());
         // SAFETY: as above
         unsafe { libc::_exit(0) };
     }

@@ -127,7 +127,7 @@ impl Provider {
     /// `None` in a child that ran no handlers, if a thread of its parent was here at the fork: it holds the lock for ever.
     fn with_scopes<T>(&self, work: impl FnOnce(&mut Scopes) -> T) -> Option<T> {
         // one at a time, and no other fork happens meanwhile
-        process::undisturbed(|| match self.scopes.try_lock() {
+        process::with_fork_lock(|| match self.scopes.try_lock() {
             Ok(mut scopes) => Some(work(&mut scopes)),
             Err(TryLockError::Poisoned(scopes)) => Some(work(&mut scopes.into_inner())),
             Err(TryLockError::WouldBlock) => None,

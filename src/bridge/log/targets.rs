@@ -50,7 +50,7 @@ impl Targets {
         // made before, and dropped after: the program's allocator may log, too
         let mut fresh = Some((Box::from(target), logger.clone()));
         // a child born in the middle of it would wait for ever for the one who fills the place
-        process::undisturbed(|| {
+        process::with_fork_lock(|| {
             if place.get().is_none() {
                 fresh = fresh.take().and_then(|fresh| place.set(fresh).err());
             }

@@ -137,5 +137,5 @@ impl<I: Instrument> Family<I> {
 
 /// What was made before, as making it may need the same lock; of two threads the first one's stays.
 fn set_once<T>(place: &OnceLock<T>, value: T) -> &T {
-    process::undisturbed(|| place.get_or_init(|| value))
+    process::with_fork_lock(|| place.get_or_init(|| value))
 }

@@ -16,7 +16,7 @@ pub(super) struct Number(u64);
 impl Number {
     pub(super) fn next() -> Self {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        process::undisturbed(|| lock().push(number));
+        process::with_fork_lock(|| lock().push(number));
         Self(number)
     }
 
@@ -28,7 +28,7 @@ impl Number {
 
 impl Drop for Number {
     fn drop(&mut self) {
-        process::undisturbed(|| lock().retain(|number| *number != self.0));
+        process::with_fork_lock(|| lock().retain(|number| *number != self.0));
         GONE.fetch_add(1, Ordering::Release);
     }
 }
@@ -41,7 +41,7 @@ pub(super) fn gone() -> u64 {
 
 /// The numbers of all that are not.
 pub(super) fn there() -> Vec<u64> {
-    process::undisturbed(|| lock().clone())
+    process::with_fork_lock(|| lock().clone())
 }
 
 fn lock() -> MutexGuard<'static, Vec<u64>> {

@@ -40,6 +40,6 @@ described! { Counter Gauge Histogram }
 impl<N> Handle<N> {
     fn describe(&self, unit: &str, description: &str) {
         let words = Words { unit: unit.to_owned(), description: description.to_owned() };
-        process::undisturbed(|| _ = self.instrument.late_words.set(words));
+        process::with_fork_lock(|| _ = self.instrument.late_words.set(words));
     }
 }
