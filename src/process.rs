@@ -93,12 +93,12 @@ impl Drop for ForkLockHeld {
 pub(crate) struct PerProcess<T> {
     value: T,
     generation: u32,
-    heir: OnceLock<Box<PerProcess<T>>>,
+    child_instance: OnceLock<Box<PerProcess<T>>>,
 }
 
 impl<T> PerProcess<T> {
     pub(crate) fn new(value: T) -> Self {
-        Self { value, generation: generation(), heir: OnceLock::new() }
+        Self { value, generation: generation(), child_instance: OnceLock::new() }
     }
 
     /// This process's own, if it has one already.
@@ -106,7 +106,7 @@ impl<T> PerProcess<T> {
     pub(crate) fn get(&self) -> Option<&T> {
         match self.generation == generation() {
             true => Some(&self.value),
-            false => self.heir.get()?.get(),
+            false => self.child_instance.get()?.get(),
         }
     }
 
@@ -121,13 +121,13 @@ impl<T> PerProcess<T> {
 
     #[cold]
     fn of_child(&self, fresh: impl FnOnce() -> T) -> &T {
-        if let Some(heir) = self.heir.get() {
-            return heir.get_or_renew(fresh);
+        if let Some(child_instance) = self.child_instance.get() {
+            return child_instance.get_or_renew(fresh);
         }
         // made without the lock, and put into its place by the first who comes back
         let mut fresh = Some(Box::new(Self::new(fresh())));
         let mut take = || fresh.take().unwrap_or_else(|| unreachable!("it is taken once"));
-        &with_fork_lock(|| self.heir.get_or_init(&mut take)).value
+        &with_fork_lock(|| self.child_instance.get_or_init(&mut take)).value
     }
 }
 

@@ -21,7 +21,7 @@ use crate::record::{LogLimits, Scope, Severity, Signal, SpanLimits};
 /// How long interrupted workers may take to come to their end.
 const LAST_GRACE: Duration = Duration::from_millis(30);
 
-/// The exporters of one provider in one process. In a forked child it gives way to an heir, which starts exporters of
+/// The exporters of one provider in one process. In a forked child it gives way to an child_instance, which starts exporters of
 /// its own at the child's first record; what the child inherited is the parent's to send.
 #[derive(Debug)]
 pub(crate) struct ExporterSet {
@@ -33,7 +33,7 @@ pub(crate) struct ExporterSet {
     generation: u32,
     /// Not dropped in a forked child, where its locks and channels belong to threads that do not exist.
     handles: ManuallyDrop<Vec<ExporterHandle>>,
-    heir: OnceLock<Box<ExporterSet>>,
+    child_instance: OnceLock<Box<ExporterSet>>,
     /// Of this process and all that it forks: a child of a program that had shut down starts nothing.
     stopped: Arc<AtomicBool>,
 }
@@ -99,7 +99,7 @@ impl ExporterSet {
             spec,
             generation: process::generation(),
             handles: ManuallyDrop::new(handles),
-            heir: OnceLock::new(),
+            child_instance: OnceLock::new(),
             stopped,
         }
     }
@@ -215,7 +215,7 @@ impl ExporterSet {
         if self.generation == process::generation() {
             return &self.handles;
         }
-        self.heir.get().map_or(&[], |heir| heir.running_here())
+        self.child_instance.get().map_or(&[], |child_instance| child_instance.running_here())
     }
 
     /// What became of its records, exporter by exporter.
@@ -237,18 +237,18 @@ impl ExporterSet {
 
     #[inline]
     fn here(&self) -> &ExporterSet {
-        if self.generation == process::generation() { self } else { self.heir() }
+        if self.generation == process::generation() { self } else { self.child_instance() }
     }
 
     #[cold]
-    fn heir(&self) -> &ExporterSet {
-        if let Some(heir) = self.heir.get() {
-            return heir.here();
+    fn child_instance(&self) -> &ExporterSet {
+        if let Some(child_instance) = self.child_instance.get() {
+            return child_instance.here();
         }
         // before the lock is taken: the program's loggers hear of it
         let prepared = if self.is_stopped() { None } else { Some(self.spec.prepare()) };
         let make = || {
-            self.heir.get_or_init(|| {
+            self.child_instance.get_or_init(|| {
                 let exporters = &self.spec.exporters;
                 let handles = match prepared {
                     // asked again: a stop that found nothing to stop came before the lock was taken
