@@ -21,7 +21,7 @@ use crate::record::{LogLimits, Scope, Severity, Signal, SpanLimits};
 /// How long interrupted workers may take to come to their end.
 const LAST_GRACE: Duration = Duration::from_millis(30);
 
-/// The exporters of one provider in one process. In a forked child it gives way to an child_instance, which starts exporters of
+/// The exporters of one provider in one process. In a forked child its child instance takes over, which starts exporters of
 /// its own at the child's first record; what the child inherited is the parent's to send.
 #[derive(Debug)]
 pub(crate) struct ExporterSet {
