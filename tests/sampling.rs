@@ -4,6 +4,7 @@
     reason = "the programs of these tests are closures outside of #[test] functions"
 )]
 
+use std::collections::HashSet;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::LazyLock;
 use std::thread;
@@ -127,10 +128,50 @@ fn spans_inside_an_unsampled_one_follow_it() {
     for span in [&child, &grandchild] {
         assert_unsampled_within(span, root.context());
     }
-    // nobody will see either of them
-    assert_eq!(grandchild.context(), root.context());
+    let ids = [&root, &child, &grandchild].map(|span| span.context().span_id());
+    assert!(ids[0] != ids[1] && ids[1] != ids[2] && ids[0] != ids[2], "{ids:?}");
     drop((root, child, grandchild));
     assert!(program.end().is_empty());
+}
+
+#[test]
+fn every_unsampled_span_has_an_id_of_its_own_that_logs_and_headers_carry() {
+    let program = Program::with(Sampler::default());
+    let logger = program.telemetry.logger("shop");
+    let remote = unsampled();
+    let server = program.tracer.build("server").parent(&remote).start();
+    let child = program.tracer.span("child");
+    let grandchild = program.tracer.span("grandchild");
+    let mut detached = program.tracer.build("detached").detached();
+    logger.info("in grandchild").emit();
+    {
+        let _entered = detached.enter();
+        logger.info("in detached").emit();
+    }
+    let contexts = [server.context(), child.context(), grandchild.context(), detached.context()];
+    let headers: HashSet<_> = contexts.iter().map(|context| context.traceparent()).collect();
+    assert_eq!(headers.len(), 4, "{headers:?}");
+    assert!(headers.iter().all(|header| header[3..35] == *LOW_TRACE && header.ends_with("-00")), "{headers:?}");
+    assert!(contexts.iter().all(|context| context.span_id() != remote.span_id()));
+    let ids = [&contexts[2], &contexts[3]].map(|context| context.span_id().to_string());
+
+    // a span that is sampled though its parent is not names that parent
+    let on = Program::with(Sampler::always_on());
+    on.tracer.span("sampled").end();
+    assert_eq!(hex(&on.end()[0].span.parent_span_id), ids[0]);
+    drop((detached, grandchild));
+    assert_eq!(SpanContext::current().as_ref(), Some(child.context()));
+    logger.info("in child").emit();
+    let last = child.context().span_id().to_string();
+    drop((child, server));
+
+    assert_eq!(program.telemetry.shutdown(PATIENCE).lost(), 0);
+    let logs = program.receiver.logs();
+    let found: Vec<_> = logs.iter().map(|log| (hex(&log.log.span_id), log.log.flags)).collect();
+    let expected: Vec<_> = ids.into_iter().chain([last]).map(|id| (id, 0)).collect();
+    assert_eq!(found, expected);
+    assert!(logs.iter().all(|log| hex(&log.log.trace_id) == LOW_TRACE));
+    assert_eq!(program.receiver.span_count(), 0);
 }
 
 #[test]
@@ -247,16 +288,17 @@ fn a_sampled_trace_may_begin_inside_an_unsampled_one_and_gives_the_thread_back()
 }
 
 #[test]
-fn an_unsampled_span_that_ends_before_those_inside_it_leaves_them_what_they_share() {
+fn an_unsampled_span_that_ends_before_those_inside_it_leaves_them_current() {
     let program = Program::with(Sampler::default());
     let outer = program.tracer.build("outer").parent(&unsampled()).start();
     let inner = program.tracer.span("inner");
     let context = outer.context().clone();
     outer.end();
-    assert_eq!(inner.context(), &context);
+    assert_eq!(SpanContext::current().as_ref(), Some(inner.context()));
     let innermost = program.tracer.span("innermost");
     inner.end();
-    assert_eq!(innermost.context(), &context);
+    assert_eq!(SpanContext::current().as_ref(), Some(innermost.context()));
+    assert_unsampled_within(&innermost, &context);
     innermost.end();
     let next = program.tracer.span("next");
     assert!(next.is_recording());
@@ -268,7 +310,7 @@ fn an_unsampled_span_may_end_below_a_sampled_one() {
     let program = Program::with(Sampler::default());
     let outer = program.tracer.build("outer").parent(&unsampled()).start();
     let inner = program.tracer.span("inner");
-    let context = outer.context().clone();
+    let context = inner.context().clone();
     let job = program.tracer.build("1 job").root().start();
     outer.end();
     assert_eq!(inner.context(), &context);
@@ -390,7 +432,7 @@ fn take(steps: &[Step], tracer: &Tracer) {
                 if let Some((_, around)) = open.last() {
                     assert_eq!(child.context().trace_id(), around.trace_id());
                     assert_eq!(child.context().is_sampled(), around.is_sampled());
-                    assert_eq!(child.context() == around, !around.is_sampled());
+                    assert_ne!(child.context().span_id(), around.span_id());
                 } else {
                     assert!(child.context().is_sampled());
                 }
@@ -406,7 +448,7 @@ fn take(steps: &[Step], tracer: &Tracer) {
                 continue;
             }
         };
-        // of a span inside it: the same trace, and the very same context if that is unsampled
+        // of a span inside it: the same trace, and an id of its own
         let context = tracer.span("to be asked").context().clone();
         open.push((span, context));
     }

@@ -93,11 +93,6 @@ impl Sampler {
         }
     }
 
-    /// Whether nothing below an unsampled parent is recorded, whatever its trace.
-    pub(crate) fn keeps_nothing_below_unsampled(&self) -> bool {
-        self.asks_parent || self.rule == Rule::AlwaysOff
-    }
-
     /// Whether everything below a sampled parent is recorded, whatever its trace.
     pub(crate) fn keeps_all_below_sampled(&self) -> bool {
         self.asks_parent || self.rule == Rule::AlwaysOn
@@ -216,17 +211,6 @@ mod tests {
                     parent,
                     "{sampler}, {parent}"
                 );
-            }
-        }
-    }
-
-    #[test]
-    fn what_keeps_nothing_below_unsampled_keeps_nothing_there() {
-        for rule in [Sampler::always_on(), Sampler::always_off(), Sampler::trace_id_ratio(0.5)] {
-            for sampler in [rule, rule.parent_based()] {
-                let keeps = |low| sampler.keeps(id(7, low), Some(false));
-                let keeps_something = keeps(0) || keeps(u64::MAX);
-                assert_eq!(sampler.keeps_nothing_below_unsampled(), !keeps_something, "{sampler}");
             }
         }
     }

@@ -1,6 +1,6 @@
 //! What a thread knows: the spans it is in, and their clock.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::num::NonZeroU64;
 use std::time::SystemTime;
 
@@ -10,7 +10,6 @@ use crate::record::SpanRef;
 
 thread_local! {
     static STACK: RefCell<Stack> = const { RefCell::new(Stack::new()) };
-    static UNSAMPLED: Unsampled = const { Unsampled::none() };
 }
 
 /// The spans that a thread is in, innermost last.
@@ -27,48 +26,8 @@ pub(crate) struct Stack {
 pub(crate) struct Frame {
     id: NonZeroU64,
     pub(crate) context: SpanContext,
-    /// Of the nearest recorded span, itself included; a trace that nobody records needs none.
+    /// Of the nearest recorded span, itself included; a trace that is not recorded needs none.
     pub(crate) clock: Option<Clock>,
-    /// The span itself and those that share its context; if it is at hand as [`UNSAMPLED`], that one counts.
-    spans: u64,
-}
-
-/// The top of the stack, if that is an unsampled span: at hand for all the spans inside it.
-struct Unsampled {
-    /// Its id; 0 if there is none.
-    frame: Cell<u64>,
-    /// The span itself and those that share its context.
-    spans: Cell<u64>,
-}
-
-impl Unsampled {
-    const fn none() -> Self {
-        Self { frame: Cell::new(0), spans: Cell::new(0) }
-    }
-
-    #[inline]
-    fn set(&self, frame: NonZeroU64, spans: u64) {
-        self.frame.set(frame.get());
-        self.spans.set(spans);
-    }
-
-    #[inline]
-    fn frame(&self) -> Option<NonZeroU64> {
-        NonZeroU64::new(self.frame.get())
-    }
-
-    #[cold]
-    fn forget(&self, frame: NonZeroU64) {
-        if self.frame() == Some(frame) {
-            self.frame.set(0);
-        }
-    }
-
-    /// Says how many spans share it, if there is one, and forgets it.
-    #[inline]
-    fn take(&self) -> Option<u64> {
-        (self.frame.replace(0) != 0).then(|| self.spans.get())
-    }
 }
 
 /// The innermost span of this thread.
@@ -119,60 +78,19 @@ pub(crate) fn with_stack<T>(work: impl Fn(Option<&mut Stack>) -> T) -> T {
     }
 }
 
-/// Whether the thread's current span is unsampled.
-#[inline]
-pub(crate) fn is_unsampled() -> bool {
-    UNSAMPLED.with(|unsampled| unsampled.frame().is_some())
-}
-
-/// Makes another span one with the thread's current one, if that is unsampled: nobody will see either of them, so
-/// they may share a context. It stays current until all of them have left.
-#[inline]
-pub(crate) fn enter_unsampled() -> Option<Entered> {
-    UNSAMPLED.with(|unsampled| {
-        let frame = unsampled.frame()?;
-        unsampled.spans.set(unsampled.spans.get() + 1);
-        Some(Entered(frame))
-    })
-}
-
 impl Entered {
-    /// Ends the span's part in what it shares, if there are others left to share it; otherwise it must leave the stack,
-    /// if it is there.
-    #[inline]
-    pub(crate) fn leave_to_others(entered: Option<&Self>) -> bool {
-        UNSAMPLED.with(|unsampled| {
-            let (frame, spans) = (unsampled.frame.get(), unsampled.spans.get());
-            let is_left = entered.is_some_and(|entered| entered.0.get() == frame) && spans > 1;
-            if is_left {
-                unsampled.spans.set(spans - 1);
-            }
-            is_left
-        })
-    }
-
-    /// Takes a recorded span off the stack: nearly always it is the innermost one.
-    #[inline(always)]
-    pub(crate) fn leave_recorded(self) {
-        if !with_stack(|stack| stack.is_some_and(|stack| stack.leave_top(self.0))) {
-            self.leave();
-        }
-    }
-
     /// Takes the span off the stack, wherever it stands: guards may end in any order.
-    #[inline(never)]
+    #[inline(always)]
     pub(crate) fn leave(self) {
-        with_stack(|stack| match stack {
-            Some(stack) => {
-                stack.put_unsampled_back();
+        // while the thread ends, its stack may be gone already; then there is nothing to leave
+        with_stack(|stack| {
+            if let Some(stack) = stack {
                 stack.leave(self.0);
             }
-            // the thread ends, and its stack is gone
-            None => UNSAMPLED.with(|unsampled| unsampled.forget(self.0)),
         });
     }
 
-    /// What the span shares with the others in its place; `None` while the thread ends, or where the stack is in use.
+    /// The span's context; `None` while the thread ends, or where the stack is in use.
     pub(crate) fn context(&self) -> Option<SpanContext> {
         STACK
             .try_with(|stack| {
@@ -197,31 +115,16 @@ impl Stack {
     }
 
     /// Makes a span the innermost one.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn push(&mut self, context: SpanContext, clock: Option<Clock>) -> Entered {
-        self.put_unsampled_back();
-        if !context.is_sampled() {
-            UNSAMPLED.with(|unsampled| unsampled.set(self.next_id(), 1));
-        }
-        self.push_frame(context, clock)
-    }
-
-    /// Makes a sampled span below the sampled one that is innermost the innermost one.
-    #[inline(always)]
-    pub(crate) fn push_below_sampled(&mut self, context: SpanContext, clock: Clock) -> Entered {
-        self.push_frame(context, Some(clock))
-    }
-
-    #[inline(always)]
-    fn push_frame(&mut self, context: SpanContext, clock: Option<Clock>) -> Entered {
-        let id = self.next_id();
+        let id = self.entered.saturating_add(1);
         self.entered = id;
         match self.frames.get_mut(self.depth) {
             Some(frame) => {
-                (frame.id, frame.clock, frame.spans) = (id, clock, 1);
+                (frame.id, frame.clock) = (id, clock);
                 frame.context = context;
             }
-            None => self.grow(Frame { id, context, clock, spans: 1 }),
+            None => self.grow(Frame { id, context, clock }),
         }
         self.depth += 1;
         Entered(id)
@@ -233,59 +136,22 @@ impl Stack {
         self.frames.push(frame);
     }
 
-    #[inline]
-    fn next_id(&self) -> NonZeroU64 {
-        self.entered.saturating_add(1)
-    }
-
+    #[inline(always)]
     fn leave(&mut self, id: NonZeroU64) {
-        if !self.leave_top(id) {
-            self.leave_below(id);
-            self.note_unsampled();
-        }
-    }
-
-    /// Takes the innermost span off, if it is this one and shares its place with no other.
-    #[inline(always)]
-    fn leave_top(&mut self, id: NonZeroU64) -> bool {
         match self.frames.get_mut(self.depth.wrapping_sub(1)) {
-            Some(frame) if frame.id == id && frame.spans == 1 => frame.context.state = None,
-            _ => return false,
-        }
-        self.depth -= 1;
-        self.note_unsampled();
-        true
-    }
-
-    /// Once the stack has changed: by a sampled span that left, or after [`put_unsampled_back`](Self::put_unsampled_back).
-    #[inline(always)]
-    fn note_unsampled(&self) {
-        debug_assert!(!is_unsampled(), "what was at hand is back on the stack");
-        match self.top() {
-            Some(frame) if !frame.context.is_sampled() => {
-                UNSAMPLED.with(|unsampled| unsampled.set(frame.id, frame.spans));
+            Some(frame) if frame.id == id => {
+                // the frame is used again, but nothing of this span stays alive in it
+                frame.context.state = None;
+                self.depth -= 1;
             }
-            _ => {}
+            _ => self.leave_below(id),
         }
     }
 
     #[cold]
     fn leave_below(&mut self, id: NonZeroU64) {
         self.frames.truncate(self.depth);
-        self.frames.retain_mut(|frame| {
-            frame.spans -= u64::from(frame.id == id);
-            frame.spans > 0
-        });
+        self.frames.retain(|frame| frame.id != id);
         self.depth = self.frames.len();
-    }
-
-    /// Before the stack changes.
-    #[inline]
-    fn put_unsampled_back(&mut self) {
-        if let Some(spans) = UNSAMPLED.with(Unsampled::take) {
-            if let Some(frame) = self.frames.get_mut(self.depth.wrapping_sub(1)) {
-                frame.spans = spans;
-            }
-        }
     }
 }

@@ -10,7 +10,7 @@ use std::fmt;
 use std::sync::Arc;
 
 pub(crate) use clock::{Clock, unix_nanos};
-pub(crate) use current::{Entered, Frame, Stack, enter_unsampled, is_unsampled, span_and_time, with_stack};
+pub(crate) use current::{Entered, Frame, Stack, span_and_time, with_stack};
 pub use guard::ContextGuard;
 #[cfg(any(feature = "log", feature = "opentelemetry", feature = "tracing"))]
 pub(crate) use suppression::runs_exporter_code;

@@ -85,7 +85,7 @@ impl<'a> SpanBuilder<'a> {
     pub fn start(self) -> Span {
         match self {
             Self { tracer, name, parent: Parent::Current, kind, start: None } => {
-                tracer.start_here(name, kind)
+                tracer.begin_here(name, kind)
             }
             other => other.start_elsewhere(),
         }
@@ -94,11 +94,7 @@ impl<'a> SpanBuilder<'a> {
     /// For what is told its parent or its time.
     #[inline(never)]
     fn start_elsewhere(self) -> Span {
-        let is_here = matches!(self.parent, Parent::Current);
-        match if is_here { self.tracer.enter_unsampled() } else { None } {
-            Some(entered) => Span::entered(None, entered),
-            None => context::with_stack(|stack| self.begin(stack)),
-        }
+        context::with_stack(|stack| self.begin(stack))
     }
 
     #[inline(never)]
@@ -128,11 +124,6 @@ impl<'a> SpanBuilder<'a> {
     #[inline(never)]
     fn begin_unrecorded(&self, stack: Option<&mut Stack>, trace_id: TraceId, sampled: bool) -> Span {
         let judge = &self.tracer.source.judge;
-        if !sampled && matches!(self.parent, Parent::Current) {
-            if let Some(entered) = context::enter_unsampled() {
-                return Span::entered(None, entered);
-            }
-        }
         let around = stack.as_deref().and_then(Stack::top);
         let parent = self.parent.context(around.map(|frame| &frame.context));
         // without an exporter it takes no place among the others, or its children would miss their parent

@@ -45,9 +45,7 @@ struct Source {
     exporters: Arc<ExporterSet>,
     scope: Arc<Scope>,
     judge: Judge,
-    /// The sampler need not be asked about what is inside an unsampled span.
-    skips_below_unsampled: bool,
-    /// Nor about what is inside a sampled one, and there is an exporter for it.
+    /// The sampler keeps everything inside a sampled span, and there is an exporter for it.
     keeps_below_sampled: bool,
     limits: SpanLimits,
     /// The largest span that any exporter can send; `None` if none takes spans.
@@ -68,7 +66,6 @@ impl Tracer {
         let largest = exporters.largest_record(Signal::Traces);
         let source = Source {
             judge: Judge { sampler, is_idle: exporters.is_idle() },
-            skips_below_unsampled: sampler.keeps_nothing_below_unsampled(),
             keeps_below_sampled: sampler.keeps_all_below_sampled() && largest.is_some(),
             exporters,
             scope,
@@ -81,18 +78,10 @@ impl Tracer {
     /// Starts a span, a child of this thread's current one, and makes it current until it is dropped.
     #[inline]
     pub fn span(&self, name: &str) -> Span {
-        self.start_here(name, SpanKind::Internal)
+        self.begin_here(name, SpanKind::Internal)
     }
 
     /// Starts a span below the thread's current one, from now on.
-    #[inline]
-    fn start_here(&self, name: &str, kind: SpanKind) -> Span {
-        match self.enter_unsampled() {
-            Some(entered) => Span::entered(None, entered),
-            None => self.begin_here(name, kind),
-        }
-    }
-
     #[inline(never)]
     fn begin_here(&self, name: &str, kind: SpanKind) -> Span {
         // two words come out of it: a whole span would be copied
@@ -105,7 +94,7 @@ impl Tracer {
     #[inline(always)]
     fn begin_below(&self, stack: &mut Stack, name: &str, kind: SpanKind) -> Option<(Box<OpenSpan>, Entered)> {
         let (open, span, clock) = self.open_below(stack.top()?, name, kind)?;
-        Some((open, stack.push_below_sampled(SpanContext::of(span, None), clock)))
+        Some((open, stack.push(SpanContext::of(span, None), Some(clock))))
     }
 
     /// The way of nearly all spans: below one that is recorded, from now on. `None` for any other.
@@ -135,16 +124,6 @@ impl Tracer {
             start: now,
         };
         Some((OpenSpan::begin(&self.source, &head, clock), span, clock))
-    }
-
-    /// A part in the unsampled span around, if there is one and the sampler would leave out what is inside it.
-    #[inline]
-    fn enter_unsampled(&self) -> Option<Entered> {
-        // the first question is the cheapest, and its answer is mostly no
-        if context::is_unsampled() && self.source.skips_below_unsampled {
-            return context::enter_unsampled();
-        }
-        None
     }
 
     /// Starts a span step by step: with another parent, another kind, another start.
@@ -258,9 +237,9 @@ impl Span {
         self.open.is_some()
     }
 
-    /// What identifies the span to others. An unsampled span directly inside another one has the context of that:
-    /// neither is recorded, so nobody will miss an id. Without an exporter it is the context of the span around it, or
-    /// of the parent that was given; if there is none either, one that leaves it to others what they record.
+    /// What identifies the span to others; unsampled spans have ids of their own, too. Without an exporter it is the
+    /// context of the span around it, or of the parent that was given; if there is none either, one that leaves it to
+    /// others what they record.
     pub fn context(&self) -> &SpanContext {
         self.context.get_or_init(|| ManuallyDrop::new(self.find_context()))
     }
@@ -302,12 +281,9 @@ impl Span {
         let _dropped = self.context.take().map(ManuallyDrop::into_inner);
         match self.take_open() {
             Some(open) => {
-                if let Some(entered) = self.entered.take() {
-                    entered.leave_recorded();
-                }
+                self.leave();
                 open.finish_now();
             }
-            None if Entered::leave_to_others(self.entered.as_ref()) => {}
             None => self.leave(),
         }
     }
@@ -318,11 +294,7 @@ setters::setters!(Span);
 impl Drop for Span {
     #[inline]
     fn drop(&mut self) {
-        // most of those that nobody records, without a call
-        let is_nothing = self.open.is_none() && self.context.get().is_none();
-        if !is_nothing || !Entered::leave_to_others(self.entered.as_ref()) {
-            self.finish();
-        }
+        self.finish();
     }
 }
 
