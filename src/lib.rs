@@ -106,7 +106,7 @@ pub use record::{
 };
 pub use telemetry::Telemetry;
 pub use telemetry::provider::Provider;
-pub use trace::{DetachedSpan, Span, SpanBuilder, SpanPart, Tracer};
+pub use trace::{DetachedSpan, EventBuilder, LinkBuilder, Span, SpanBuilder, Tracer};
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

@@ -235,7 +235,7 @@ fn attributes_above_the_limit_are_dropped_and_their_count_sent() {
         span.set("key 0", "changed").set("key 199", "still too many");
         let mut event = span.event("seen");
         for index in 0..130 {
-            event = event.set(&format!("key {index}"), index);
+            event.set(&format!("key {index}"), index);
         }
     });
     assert_eq!(span.span.attributes.len(), 128);
@@ -374,8 +374,10 @@ fn a_deep_value_arrives_and_one_that_decoders_would_refuse_is_dropped_and_counte
             for too_deep in [DEEPEST + 1, 64, 65, 1000] {
                 nested(too_deep, maps, &mut |value| _ = span.set("too deep", value));
             }
-            let mut event = Some(span.event("seen"));
-            nested(DEEPEST, maps, &mut |value| event = event.take().map(|event| event.set("deep", value)));
+            let mut event = span.event("seen");
+            nested(DEEPEST, maps, &mut |value| {
+                event.set("deep", value);
+            });
         });
         assert_eq!(depth(span.attribute("deep")), DEEPEST);
         assert_eq!(keys(&span.span.attributes), ["deep"]);
@@ -387,10 +389,10 @@ fn a_deep_value_arrives_and_one_that_decoders_would_refuse_is_dropped_and_counte
 #[test]
 fn the_deepest_value_may_end_in_a_list() {
     let span = arrived(|span| {
-        let mut event = Some(span.event("seen"));
+        let mut event = span.event("seen");
         let bottom = [("in", Value::Strs(&["seven"]))];
         wrapped(Value::Map(&bottom), DEEPEST - 1, true, &mut |value| {
-            event = event.take().map(|event| event.set("deep", value));
+            event.set("deep", value);
         });
     });
     assert_eq!(span.span.events[0].attributes.len(), 1);

@@ -151,7 +151,10 @@ fn every_unsampled_span_has_an_id_of_its_own_that_logs_and_headers_carry() {
     let contexts = [server.context(), child.context(), grandchild.context(), detached.context()];
     let headers: HashSet<_> = contexts.iter().map(|context| context.traceparent()).collect();
     assert_eq!(headers.len(), 4, "{headers:?}");
-    assert!(headers.iter().all(|header| header[3..35] == *LOW_TRACE && header.ends_with("-00")), "{headers:?}");
+    assert!(
+        headers.iter().all(|header| header[3..35] == *LOW_TRACE && header.ends_with("-00")),
+        "{headers:?}"
+    );
     assert!(contexts.iter().all(|context| context.span_id() != remote.span_id()));
     let ids = [&contexts[2], &contexts[3]].map(|context| context.span_id().to_string());
 

@@ -134,7 +134,7 @@ fn with_event(telemetry: &Telemetry) -> Result<Burst, Error> {
     let remote = SpanContext::from_traceparent(text::REMOTE)?;
     Ok(repeat(move |_| {
         let mut span = with_five_attributes(tracer.build(black_box(text::CHILD)).parent(&remote));
-        span.event(black_box(text::BODY)).add("order.id", black_box(4711));
+        span.event(black_box(text::BODY)).set("order.id", black_box(4711));
     }))
 }
 

@@ -89,18 +89,6 @@ impl Entered {
             }
         });
     }
-
-    /// The span's context; `None` while the thread ends, or where the stack is in use.
-    pub(crate) fn context(&self) -> Option<SpanContext> {
-        STACK
-            .try_with(|stack| {
-                let stack = stack.try_borrow().ok()?;
-                let mut frames = stack.frames.iter().take(stack.depth);
-                frames.rfind(|frame| frame.id == self.0).map(|frame| frame.context.clone())
-            })
-            .ok()
-            .flatten()
-    }
 }
 
 impl Stack {

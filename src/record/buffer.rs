@@ -56,14 +56,6 @@ impl Buffer {
         self.storage.get(from..self.len).unwrap_or_default()
     }
 
-    /// Bytes that were written; `None` if they may not be what they should, as there was no room.
-    pub(crate) fn read<const COUNT: usize>(&self, from: usize) -> Option<[u8; COUNT]> {
-        if self.outgrown {
-            return None;
-        }
-        self.storage.get(from..self.len)?.first_chunk().copied()
-    }
-
     /// Bytes that were written, to be written over; `None` if they may not be what they should, as there was no room.
     #[inline]
     pub(crate) fn written<const COUNT: usize>(&mut self, from: usize) -> Option<&mut [u8; COUNT]> {

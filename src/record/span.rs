@@ -3,7 +3,7 @@
 use super::buffer::{Buffer, field_len};
 use super::id::{SpanId, TraceId};
 use super::keyed::{Keyed, PartRules};
-use super::{SpanLimits, SpanRef, Value};
+use super::{SpanLimits, Value};
 
 /// Tags of `Span`.
 mod tag {
@@ -210,14 +210,6 @@ impl SpanRecord {
         let Some(mut out) = self.keyed.buffer.claim(head::LEN + len) else { return };
         write_fixed(head, out.chunk());
         fields.for_each(|(tag, value)| out.field(*tag, value));
-    }
-
-    /// What it says of itself; `None` if there was no room for it.
-    pub(crate) fn span(&self) -> Option<SpanRef> {
-        let head: [u8; head::LEN] = self.keyed.buffer.read(Buffer::START)?;
-        let trace_id = TraceId(*head[head::TRACE_ID..].first_chunk()?);
-        let span_id = SpanId(*head[head::SPAN_ID..].first_chunk()?);
-        Some(SpanRef { trace_id, span_id, trace_flags: head[head::FLAGS] })
     }
 
     /// Makes the span a child of another one than it was begun as.

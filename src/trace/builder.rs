@@ -1,11 +1,13 @@
-//! A span before its start.
+//! How does a span start? [`SpanBuilder`] collects what is known before, then finds the parent, lets the sampler decide
+//! and opens the record.
 
+use std::marker::PhantomData;
 use std::time::SystemTime;
 
 use super::open::OpenSpan;
-use super::{Span, Tracer};
+use super::{DetachedSpan, Span, Tracer};
 use crate::context::{self, Clock, Frame, SpanContext, Stack, unix_nanos};
-use crate::record::{SpanHead, SpanKind, SpanRef, TraceId};
+use crate::record::{SpanHead, SpanKind, SpanRef};
 
 /// A span before its start. Got from [`Tracer::build`].
 ///
@@ -17,32 +19,32 @@ use crate::record::{SpanHead, SpanKind, SpanRef, TraceId};
 /// let span = tracer.build("GET /orders").parent(&incoming).kind(SpanKind::Server).start();
 /// assert_eq!(span.context().trace_id(), incoming.trace_id());
 /// ```
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 #[must_use = "a span begins with start()"]
 pub struct SpanBuilder<'a> {
-    pub(super) tracer: &'a Tracer,
+    tracer: &'a Tracer,
     name: &'a str,
-    pub(super) parent: Parent<'a>,
+    parent: Parent<'a>,
     kind: SpanKind,
     start: Option<SystemTime>,
 }
 
-#[derive(Debug)]
-pub(super) enum Parent<'a> {
+#[derive(Debug, Clone, Copy)]
+enum Parent<'a> {
     Current,
     None,
     Given(&'a SpanContext),
 }
 
-impl<'a> Parent<'a> {
-    #[inline]
-    pub(super) fn context(&self, current: Option<&'a SpanContext>) -> Option<&'a SpanContext> {
-        match self {
-            Parent::Current => current,
-            Parent::Given(parent) => Some(parent),
-            Parent::None => None,
-        }
-    }
+/// A span that has just started.
+pub(super) struct Started {
+    pub(super) context: SpanContext,
+    /// Whether it may become current: not without an exporter, unless it carries the context of another span there.
+    pub(super) can_enter: bool,
+    /// `None` where nothing is recorded.
+    pub(super) open: Option<Box<OpenSpan>>,
+    /// For the spans below it.
+    clock: Option<Clock>,
 }
 
 impl<'a> SpanBuilder<'a> {
@@ -85,80 +87,102 @@ impl<'a> SpanBuilder<'a> {
     pub fn start(self) -> Span {
         match self {
             Self { tracer, name, parent: Parent::Current, kind, start: None } => {
-                tracer.begin_here(name, kind)
+                tracer.start_child(name, kind)
             }
-            other => other.start_elsewhere(),
+            other => other.start_any(),
         }
-    }
-
-    /// For what is told its parent or its time.
-    #[inline(never)]
-    fn start_elsewhere(self) -> Span {
-        context::with_stack(|stack| self.begin(stack))
     }
 
     #[inline(never)]
-    pub(super) fn begin(&self, stack: Option<&mut Stack>) -> Span {
-        let around = stack.as_deref().and_then(Stack::top);
-        let parent = self.parent.context(around.map(|frame| &frame.context));
-        let judge = &self.tracer.source.judge;
-        let trace_id = parent.map_or_else(TraceId::random, |parent| parent.trace_id);
-        let sampled = judge.sampler.keeps(trace_id, parent.map(SpanContext::is_sampled));
-        if !sampled || judge.is_idle {
-            return self.begin_unrecorded(stack, trace_id, sampled);
-        }
-        let span = parent.map_or_else(|| SpanRef::root(trace_id, true), |parent| parent.child_ref(true));
-        let mut clock = around.and_then(|frame| frame.clock);
-        let is_suppressed =
-            context::may_be_suppressed() && self.tracer.source.exporters.suppresses_span(true);
-        let open = if is_suppressed { None } else { self.open(span, parent, &mut clock) };
-        let context = SpanContext::of(span, parent.and_then(|parent| parent.state.clone()));
-        match stack {
-            Some(stack) if context.state.is_none() => Span::entered(open, stack.push(context, clock)),
-            Some(stack) => Span::entered_with(open, stack.push(context.clone(), clock), context),
-            None => Span::alone(open, context),
-        }
+    fn start_any(self) -> Span {
+        context::with_stack(|stack| self.start_on(stack))
     }
 
-    /// A span that nobody will see.
-    #[inline(never)]
-    fn begin_unrecorded(&self, stack: Option<&mut Stack>, trace_id: TraceId, sampled: bool) -> Span {
-        let judge = &self.tracer.source.judge;
-        let around = stack.as_deref().and_then(Stack::top);
-        let parent = self.parent.context(around.map(|frame| &frame.context));
-        // without an exporter it takes no place among the others, or its children would miss their parent
-        if judge.is_idle && !matches!(self.parent, Parent::Given(_)) {
-            return Span::idle(parent);
-        }
-        let context = judge.context(parent, trace_id, sampled);
-        let clock = around.and_then(|frame| frame.clock);
-        match stack {
-            Some(stack) => Span::entered_with(None, stack.push(context.clone(), clock), context),
-            None => Span::alone(None, context),
-        }
-    }
-
-    /// As [`Tracer::open_below`], if it is told neither a parent nor a time.
+    /// Starts the span on this thread's stack; that is `None` while the thread ends.
     #[inline(always)]
-    pub(super) fn open_below(&self, around: Option<&Frame>) -> Option<(Box<OpenSpan>, SpanRef, Clock)> {
-        match self {
-            Self { parent: Parent::Current, start: None, .. } => {
-                self.tracer.open_below(around?, self.name, self.kind)
-            }
+    pub(super) fn start_on(&self, stack: Option<&mut Stack>) -> Span {
+        let started = self.begin(stack.as_deref().and_then(Stack::top), false);
+        let entered = match stack {
+            Some(stack) if started.can_enter => Some(stack.push(started.context.clone(), started.clock)),
             _ => None,
+        };
+        Span { open: started.open, entered, context: started.context, not_send: PhantomData }
+    }
+
+    /// Starts a span that belongs to no thread: it can be moved, kept in a structure, and ended anywhere. It becomes
+    /// current only where it is [entered](DetachedSpan::enter).
+    #[inline]
+    pub fn detached(self) -> DetachedSpan {
+        context::with_stack(|stack| self.start_detached(stack.as_deref().and_then(Stack::top)))
+    }
+
+    #[inline(never)]
+    fn start_detached(&self, current: Option<&Frame>) -> DetachedSpan {
+        DetachedSpan::new(&self.tracer.shared, self.begin(current, true))
+    }
+
+    #[inline(always)]
+    fn begin(&self, current: Option<&Frame>, is_detached: bool) -> Started {
+        match self.begin_below_recorded(current) {
+            Some(started) => started,
+            // as a copy, so that the builder itself need not be in memory
+            None => self.clone().begin_any(current, is_detached),
         }
     }
 
-    /// `None` if there is no exporter to send it. The clock becomes the span's.
-    pub(super) fn open(
+    /// The fast path: a span below one that is recorded, from now on. `None` for any other.
+    #[inline(always)]
+    fn begin_below_recorded(&self, current: Option<&Frame>) -> Option<Started> {
+        let Self { tracer, parent: Parent::Current, start: None, .. } = self else { return None };
+        let Frame { context: parent, clock: Some(clock), .. } = current? else { return None };
+        let is_usual = parent.is_sampled() && parent.state.is_none();
+        if !is_usual || !tracer.shared.policy.keeps_below_sampled || context::may_be_suppressed() {
+            return None;
+        }
+        let span = parent.child_ref(true);
+        let (open, clock) = self.open(span, Some(parent), Some(*clock));
+        let context = SpanContext::of(span, None);
+        Some(Started { context, can_enter: true, open: Some(open), clock: Some(clock) })
+    }
+
+    #[inline(never)]
+    fn begin_any(&self, current: Option<&Frame>, is_detached: bool) -> Started {
+        let policy = &self.tracer.shared.policy;
+        let parent = match self.parent {
+            Parent::Current => current.map(|frame| &frame.context),
+            Parent::Given(parent) => Some(parent),
+            Parent::None => None,
+        };
+        let context = policy.context(parent);
+        // a thread is in its current span already
+        let carries_parent = parent.is_some() && (is_detached || matches!(self.parent, Parent::Given(_)));
+        let can_enter = !policy.is_idle || carries_parent;
+        let clock = current.and_then(|frame| frame.clock);
+        if !self.is_recorded(&context, is_detached) {
+            return Started { context, can_enter, open: None, clock };
+        }
+        let (open, clock) = self.open(context.span_ref(), parent, clock);
+        Started { context, can_enter, open: Some(open), clock: Some(clock) }
+    }
+
+    fn is_recorded(&self, context: &SpanContext, is_detached: bool) -> bool {
+        let shared = &self.tracer.shared;
+        let is_sampled = context.is_sampled() && !shared.policy.is_idle;
+        let is_suppressed = context::may_be_suppressed() && shared.exporters.suppresses_span(is_sampled);
+        // the parent of a detached span may still change, and the sampler's decision with it
+        let is_of_use = is_sampled || is_detached && !shared.policy.sampler.keeps_nothing();
+        is_of_use && !is_suppressed && shared.largest.is_some()
+    }
+
+    /// Opens the record; with the clock of the trace, if there is one, or a new one.
+    #[inline(always)]
+    fn open(
         &self,
         span: SpanRef,
         parent: Option<&SpanContext>,
-        clock: &mut Option<Clock>,
-    ) -> Option<Box<OpenSpan>> {
-        self.tracer.source.largest?;
-        let (started, now) = clock.map_or_else(Clock::start, Clock::go_on);
-        *clock = Some(started);
+        clock: Option<Clock>,
+    ) -> (Box<OpenSpan>, Clock) {
+        let (clock, now) = clock.map_or_else(Clock::start, Clock::go_on);
         let head = SpanHead {
             trace_id: span.trace_id,
             span_id: span.span_id,
@@ -170,6 +194,6 @@ impl<'a> SpanBuilder<'a> {
             kind: self.kind,
             start: self.start.map_or(now, unix_nanos),
         };
-        Some(OpenSpan::begin(&self.tracer.source, &head, started))
+        (OpenSpan::begin(&self.tracer.shared, &head, clock), clock)
     }
 }

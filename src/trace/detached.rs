@@ -1,11 +1,13 @@
-//! A span that belongs to no thread.
+//! What is a span that outlives a function or a thread? One that is current only where and while it is entered.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::SystemTime;
 
+use super::builder::Started;
 use super::open::OpenSpan;
-use super::{Judge, SpanBuilder, SpanPart};
-use crate::context::{self, ContextGuard, Frame, SpanContext, Stack, unix_nanos};
+use super::{EventBuilder, LinkBuilder, TracerShared};
+use crate::context::{ContextGuard, SpanContext, unix_nanos};
 #[cfg(feature = "tracing")]
 use crate::pipeline::ledger::NotEnqueuedReason;
 use crate::record::{NewParent, SpanId, SpanKind, SpanRef, Status, TraceId, Value};
@@ -36,41 +38,38 @@ pub struct DetachedSpan {
 
 const UNTIL_ITS_END: &str = "a span has its storage until its end";
 
-/// What such a span has beside its record. It lies in the same storage, as these spans are moved about much.
-pub(super) struct Belongings {
+/// What a detached span has beside its record. It lies in the same storage: these spans are moved about much.
+pub(super) struct DetachedState {
     context: SpanContext,
     /// Whether it may become current: not without an exporter, unless it carries the context of a parent.
-    is_somebody: bool,
+    can_enter: bool,
     /// Whether its context has been seen, so that its parent and its sampling stay as they are.
     is_settled: bool,
-    /// When it ended, if that was before its end.
+    /// When it ended, if that was before it was dropped.
     ended: Option<u64>,
 }
 
-impl Default for Belongings {
+impl Default for DetachedState {
     fn default() -> Self {
-        let nobody = SpanRef { trace_id: TraceId([0; 16]), span_id: SpanId([0; 8]), trace_flags: 0 };
-        Self::of(SpanContext::of(nobody, None), false)
+        let unset = SpanRef { trace_id: TraceId([0; 16]), span_id: SpanId([0; 8]), trace_flags: 0 };
+        Self::new(SpanContext::of(unset, None), false)
     }
 }
 
-impl Belongings {
+impl DetachedState {
     #[inline]
-    fn of(context: SpanContext, is_somebody: bool) -> Self {
-        Self { context, is_somebody, is_settled: false, ended: None }
+    fn new(context: SpanContext, can_enter: bool) -> Self {
+        Self { context, can_enter, is_settled: false, ended: None }
     }
 }
 
 impl DetachedSpan {
-    #[inline]
-    pub(super) fn recorded(mut open: Box<OpenSpan>, context: SpanContext) -> Self {
-        open.own = Belongings::of(context, true);
-        Self { storage: Some(open), is_recording: true }
-    }
-
-    pub(super) fn unrecorded(mut storage: Box<OpenSpan>, context: SpanContext, has_parent: bool) -> Self {
-        storage.own = Belongings::of(context, has_parent || !storage.source.judge.is_idle);
-        Self { storage: Some(storage), is_recording: false }
+    #[inline(always)]
+    pub(super) fn new(shared: &Arc<TracerShared>, started: Started) -> Self {
+        let is_recording = started.open.is_some();
+        let mut storage = started.open.unwrap_or_else(|| OpenSpan::unrecorded(shared));
+        storage.detached = DetachedState::new(started.context, started.can_enter);
+        Self { storage: Some(storage), is_recording }
     }
 
     /// Makes it a child of another span, in another trace if that is in one. The sampler is asked again, and what was
@@ -81,12 +80,12 @@ impl DetachedSpan {
     pub fn set_parent(&mut self, parent: &SpanContext) -> bool {
         let is_recording = self.is_recording;
         let storage = self.storage_mut();
-        if storage.own.is_settled {
+        if storage.detached.is_settled {
             return false;
         }
-        let mut context = storage.source.judge.sampled_context(Some(parent));
+        let mut context = storage.shared.policy.context(Some(parent));
         if is_recording {
-            context.span_id = storage.own.context.span_id;
+            context.span_id = storage.detached.context.span_id;
             storage.record.set_parent(&NewParent {
                 trace_id: parent.trace_id,
                 span_id: parent.span_id,
@@ -95,7 +94,7 @@ impl DetachedSpan {
                 trace_state: parent.tracestate(),
             });
         }
-        storage.own = Belongings::of(context, true);
+        storage.detached = DetachedState::new(context, true);
         true
     }
 
@@ -103,7 +102,7 @@ impl DetachedSpan {
     #[inline]
     pub fn context(&mut self) -> &SpanContext {
         self.settle();
-        &self.storage().own.context
+        &self.storage().detached.context
     }
 
     /// Makes it this thread's current span until the guard is dropped. It may be entered often, and on several threads
@@ -112,21 +111,20 @@ impl DetachedSpan {
     pub fn enter(&mut self) -> ContextGuard {
         self.settle();
         let storage = self.storage();
-        let own = &storage.own;
-        if !own.is_somebody {
+        if !storage.detached.can_enter {
             return ContextGuard::none();
         }
-        ContextGuard::enter(&own.context, self.is_recording.then_some(storage.clock))
+        ContextGuard::enter(&storage.detached.context, self.is_recording.then_some(storage.clock))
     }
 
     #[inline]
     fn settle(&mut self) {
         let storage = self.storage_mut();
-        if storage.own.is_settled {
+        if storage.detached.is_settled {
             return;
         }
-        storage.own.is_settled = true;
-        if !storage.own.context.is_sampled() {
+        storage.detached.is_settled = true;
+        if !storage.detached.context.is_sampled() {
             self.is_recording = false;
             // it may stay open for long, and nobody will see what was set
             self.storage_mut().shed_large_record();
@@ -176,7 +174,7 @@ impl DetachedSpan {
     #[inline]
     pub(crate) fn end_here(&mut self) {
         if let Some(open) = self.open_mut() {
-            open.own.ended = Some(open.clock.now());
+            open.detached.ended = Some(open.clock.now());
         }
     }
 
@@ -186,7 +184,7 @@ impl DetachedSpan {
     pub(crate) fn discard_in_panic(mut self) {
         self.settle();
         if self.is_recording {
-            self.storage().source.exporters.count_span_not_enqueued(NotEnqueuedReason::Panicked);
+            self.storage().shared.exporters.count_span_not_enqueued(NotEnqueuedReason::Panicked);
         }
         self.is_recording = false;
     }
@@ -205,62 +203,17 @@ impl DetachedSpan {
         }
         let Some(mut storage) = self.storage.take() else { return };
         // storage is kept for the next span, but nothing of this one
-        storage.own.context.state = None;
+        storage.detached.context.state = None;
         if self.is_recording {
-            let end = end.or(storage.own.ended).unwrap_or_else(|| storage.clock.now());
+            let end = end.or(storage.detached.ended);
             storage.finish(end);
         } else {
-            storage.discard();
+            storage.keep();
         }
     }
 }
 
-impl SpanBuilder<'_> {
-    /// Starts a span that belongs to no thread: it can be moved, kept in a structure, and ended anywhere. It becomes
-    /// current only where it is [entered](DetachedSpan::enter).
-    #[inline]
-    pub fn detached(self) -> DetachedSpan {
-        context::with_stack(|stack| self.begin_detached(stack.as_deref().and_then(Stack::top)))
-    }
-
-    #[inline(never)]
-    fn begin_detached(&self, around: Option<&Frame>) -> DetachedSpan {
-        match self.open_below(around) {
-            Some((open, span, _)) => DetachedSpan::recorded(open, SpanContext::of(span, None)),
-            None => self.begin_detached_anywhere(around),
-        }
-    }
-
-    #[inline(never)]
-    fn begin_detached_anywhere(&self, around: Option<&Frame>) -> DetachedSpan {
-        let parent = self.parent.context(around.map(|frame| &frame.context));
-        let source = &self.tracer.source;
-        let judge = &source.judge;
-        let context = judge.sampled_context(parent);
-        // recorded until it is settled that nobody wants it: its parent may still change
-        let is_suppressed = context::may_be_suppressed()
-            && source.exporters.suppresses_span(context.is_sampled() && !judge.is_idle);
-        let is_of_use = !is_suppressed && !judge.sampler.keeps_nothing();
-        let mut clock = around.and_then(|frame| frame.clock);
-        let open = if is_of_use { self.open(context.span_ref(), parent, &mut clock) } else { None };
-        match open {
-            Some(open) => DetachedSpan::recorded(open, context),
-            None => DetachedSpan::unrecorded(OpenSpan::unrecorded(source), context, parent.is_some()),
-        }
-    }
-}
-
-impl Judge {
-    /// The context of a new span below this parent, as the sampler says.
-    #[inline]
-    fn sampled_context(&self, parent: Option<&SpanContext>) -> SpanContext {
-        let trace_id = parent.map_or_else(TraceId::random, |parent| parent.trace_id);
-        let sampled = self.sampler.keeps(trace_id, parent.map(SpanContext::is_sampled));
-        self.context(parent, trace_id, sampled)
-    }
-}
-
-super::setters::setters!(DetachedSpan);
+super::span::setters!(DetachedSpan);
 
 impl Drop for DetachedSpan {
     #[inline]
@@ -271,6 +224,8 @@ impl Drop for DetachedSpan {
 
 impl fmt::Debug for DetachedSpan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DetachedSpan").field("context", &self.storage().own.context).finish_non_exhaustive()
+        f.debug_struct("DetachedSpan")
+            .field("context", &self.storage().detached.context)
+            .finish_non_exhaustive()
     }
 }

@@ -1,27 +1,27 @@
-//! A span while it is recorded, in storage that its thread keeps.
+//! What does an open span write into, and how does it end? Into storage that its thread keeps and reuses.
 
 use std::sync::Arc;
 
-use super::Source;
-use super::detached::Belongings;
+use super::TracerShared;
+use super::detached::DetachedState;
 use crate::context::Clock;
 use crate::pipeline::ledger::NotEnqueuedReason;
 use crate::process;
 use crate::record::pool::Pool;
 use crate::record::{SpanHead, SpanRecord};
 
-/// A span's record and where it goes. Reused on its thread, tracer and all: starting a span of the same
-/// tracer again touches no shared counter.
+/// A span's record, and the tracer that sends it. Reused on its thread with the reference to the tracer: starting a span
+/// of the same tracer again touches no reference count.
 pub(super) struct OpenSpan {
     pub(super) record: SpanRecord,
     pub(super) clock: Clock,
-    pub(super) source: Arc<Source>,
+    pub(super) shared: Arc<TracerShared>,
     generation: u32,
     /// Of a span that belongs to no thread.
-    pub(super) own: Belongings,
+    pub(super) detached: DetachedState,
 }
 
-/// Bytes of a record that is not worth keeping where nobody will see it.
+/// Bytes of a record that is not worth keeping if it will not be sent.
 const LARGE_RECORD: usize = 2 << 10;
 
 thread_local! {
@@ -30,10 +30,10 @@ thread_local! {
 
 impl OpenSpan {
     #[inline(always)]
-    pub(super) fn begin(source: &Arc<Source>, head: &SpanHead<'_>, clock: Clock) -> Box<Self> {
+    pub(super) fn begin(shared: &Arc<TracerShared>, head: &SpanHead<'_>, clock: Clock) -> Box<Self> {
         let mut open = match Pool::take(&POOL) {
-            Some(open) if Arc::ptr_eq(&open.source, source) => open,
-            other => Self::for_source(other, source, clock),
+            Some(open) if Arc::ptr_eq(&open.shared, shared) => open,
+            other => Self::for_tracer(other, shared, clock),
         };
         open.clock = clock;
         open.generation = process::generation();
@@ -42,42 +42,34 @@ impl OpenSpan {
     }
 
     /// Storage for a span of which nothing is recorded.
-    pub(super) fn unrecorded(source: &Arc<Source>) -> Box<Self> {
+    pub(super) fn unrecorded(shared: &Arc<TracerShared>) -> Box<Self> {
         match Pool::take(&POOL) {
-            Some(open) if Arc::ptr_eq(&open.source, source) => open,
-            other => Self::for_source(other, source, Clock::start().0),
+            Some(open) if Arc::ptr_eq(&open.shared, shared) => open,
+            other => Self::for_tracer(other, shared, Clock::start().0),
         }
     }
 
     /// Storage that was used before or not, made ready for spans of this tracer.
     #[cold]
-    fn for_source(used: Option<Box<Self>>, source: &Arc<Source>, clock: Clock) -> Box<Self> {
+    fn for_tracer(used: Option<Box<Self>>, shared: &Arc<TracerShared>, clock: Clock) -> Box<Self> {
         let mut open = used.unwrap_or_else(|| {
-            let (record, own) = (SpanRecord::default(), Belongings::default());
-            Box::new(Self { record, clock, source: Arc::clone(source), generation: 0, own })
+            let (record, detached) = (SpanRecord::default(), DetachedState::default());
+            Box::new(Self { record, clock, shared: Arc::clone(shared), generation: 0, detached })
         });
-        open.source = Arc::clone(source);
-        open.record.limit(&source.limits, source.largest.unwrap_or_default());
+        open.shared = Arc::clone(shared);
+        open.record.limit(&shared.limits, shared.largest.unwrap_or_default());
         open
     }
 
+    /// Ends the span, now or at a time of its own, and sends it.
     #[inline(always)]
-    pub(super) fn finish_now(self: Box<Self>) {
-        let now = self.clock.now();
-        self.send(now);
-    }
-
-    pub(super) fn finish(self: Box<Self>, end: u64) {
-        self.send(end);
-    }
-
-    #[inline(always)]
-    fn send(mut self: Box<Self>, end: u64) {
+    pub(super) fn finish(mut self: Box<Self>, end: Option<u64>) {
         // a span that was open across a fork is the parent's to send
         if self.generation == process::generation() {
+            let end = end.unwrap_or_else(|| self.clock.now());
             match self.record.finish(end) {
-                Some(record) => self.source.exporters.push_span(&self.source.scope, record),
-                None => self.source.exporters.count_span_not_enqueued(NotEnqueuedReason::TooLarge),
+                Some(record) => self.shared.exporters.push_span(&self.shared.scope, record),
+                None => self.shared.exporters.count_span_not_enqueued(NotEnqueuedReason::TooLarge),
             }
         }
         self.keep();
@@ -87,17 +79,13 @@ impl OpenSpan {
     pub(super) fn shed_large_record(&mut self) {
         if self.record.capacity() > LARGE_RECORD {
             self.record = SpanRecord::default();
-            self.record.limit(&self.source.limits, self.source.largest.unwrap_or_default());
+            self.record.limit(&self.shared.limits, self.shared.largest.unwrap_or_default());
         }
     }
 
-    /// Forgets the record.
-    pub(super) fn discard(self: Box<Self>) {
-        self.keep();
-    }
-
+    /// Keeps the storage for the next span; the record is forgotten.
     #[inline(always)]
-    fn keep(self: Box<Self>) {
+    pub(super) fn keep(self: Box<Self>) {
         let bytes = self.record.capacity();
         Pool::keep(&POOL, self, bytes);
     }

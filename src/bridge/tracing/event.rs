@@ -65,7 +65,9 @@ impl<'a> Happened<'a> {
     fn add_to(&self, span: &mut DetachedSpan, layer: &TracingLayer) {
         let is_exception = self.failure.is_some() && layer.exceptions;
         let mut event = span.event(if is_exception { "exception" } else { &self.name });
-        let mut set = |key: &str, value: Value<'_>| event.add(key, value);
+        let mut set = |key: &str, value: Value<'_>| {
+            event.set(key, value);
+        };
         set("level", Value::Str(self.metadata.level().as_str()));
         set("target", Value::Str(self.place.target));
         if layer.location {

@@ -1,0 +1,84 @@
+//! How do events and links get attributes? Each is a message inside the span's, open until its builder is dropped.
+
+use std::fmt;
+use std::time::SystemTime;
+
+use super::open::OpenSpan;
+use crate::context::{SpanContext, unix_nanos};
+use crate::record::{LinkTarget, SpanRecord, Value};
+
+/// The event or link that is being written; `None` where nothing is recorded. Dropping it completes the message.
+struct SubMessage<'a>(Option<&'a mut SpanRecord>);
+
+impl<'a> SubMessage<'a> {
+    fn open(open: Option<&'a mut OpenSpan>, write: impl FnOnce(&mut OpenSpan) -> bool) -> Self {
+        Self(open.and_then(|open| write(open).then_some(&mut open.record)))
+    }
+}
+
+impl Drop for SubMessage<'_> {
+    fn drop(&mut self) {
+        if let Some(record) = &mut self.0 {
+            record.close_part();
+        }
+    }
+}
+
+/// An event of a span that takes attributes; it is complete when it is dropped. Got from
+/// [`Span::event`](crate::Span::event).
+///
+/// ```
+/// # let telemetry = standpipe::Telemetry::start(standpipe::Config::new()).unwrap();
+/// # let mut span = telemetry.tracer("shop").span("checkout");
+/// span.event("retry").set("attempt", 2).set("reason", "timeout");
+/// ```
+pub struct EventBuilder<'a>(SubMessage<'a>);
+
+impl<'a> EventBuilder<'a> {
+    pub(super) fn new(open: Option<&'a mut OpenSpan>, name: &str, time: Option<SystemTime>) -> Self {
+        Self(SubMessage::open(open, |open| {
+            open.record.open_event(name, time.map_or_else(|| open.clock.now(), unix_nanos))
+        }))
+    }
+}
+
+/// A link of a span that takes attributes; it is complete when it is dropped. Got from
+/// [`Span::link`](crate::Span::link).
+pub struct LinkBuilder<'a>(SubMessage<'a>);
+
+impl<'a> LinkBuilder<'a> {
+    pub(super) fn new(open: Option<&'a mut OpenSpan>, context: &SpanContext) -> Self {
+        let target = LinkTarget {
+            trace_id: context.trace_id,
+            span_id: context.span_id,
+            is_remote: context.is_remote,
+            trace_flags: context.flags,
+            trace_state: context.tracestate(),
+        };
+        Self(SubMessage::open(open, |open| open.record.open_link(&target)))
+    }
+}
+
+macro_rules! attributes {
+    ($($builder:ident)*) => {
+        $(impl $builder<'_> {
+            /// Sets an attribute. The last value of a key counts; above the limit an attribute is dropped and counted.
+            #[inline]
+            pub fn set<'v>(&mut self, key: &str, value: impl Into<Value<'v>>) -> &mut Self {
+                if let Some(record) = &mut self.0.0 {
+                    record.set_in_part(key, value.into());
+                }
+                self
+            }
+        }
+
+        // what was set may be anything, also a secret
+        impl fmt::Debug for $builder<'_> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.debug_struct(stringify!($builder)).finish_non_exhaustive()
+            }
+        })*
+    };
+}
+
+attributes!(EventBuilder LinkBuilder);
