@@ -136,7 +136,7 @@ pub(crate) struct LinkTarget<'a> {
 pub(crate) struct SpanRecord {
     pub(super) keyed: Keyed,
     limits: SpanLimits,
-    status: Said,
+    status: StatusState,
     start: u64,
     events: u32,
     links: u32,
@@ -146,7 +146,7 @@ pub(crate) struct SpanRecord {
 
 /// What somebody has said about how it went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum Said {
+enum StatusState {
     #[default]
     Nothing,
     Error,
@@ -165,7 +165,7 @@ impl SpanRecord {
     #[inline(always)]
     pub(crate) fn begin(&mut self, head: &SpanHead<'_>) {
         self.keyed.begin(tag::ATTRIBUTE, self.limits.attributes, head::LEN);
-        self.status = Said::Nothing;
+        self.status = StatusState::Nothing;
         self.start = head.start;
         (self.events, self.links) = (0, 0);
         (self.dropped_events, self.dropped_links) = (0, 0);
@@ -260,13 +260,13 @@ impl SpanRecord {
 
     pub(crate) fn set_status(&mut self, status: Status<'_>) {
         match self.status {
-            Said::Ok => return,
-            Said::Error => self.keyed.take_back(tag::STATUS),
-            Said::Nothing => self.close_part(),
+            StatusState::Ok => return,
+            StatusState::Error => self.keyed.take_back(tag::STATUS),
+            StatusState::Nothing => self.close_part(),
         }
         let (said, code, message) = match status {
-            Status::Ok => (Said::Ok, 1, ""),
-            Status::Error(message) => (Said::Error, 2, message),
+            Status::Ok => (StatusState::Ok, 1, ""),
+            Status::Error(message) => (StatusState::Error, 2, message),
         };
         self.status = said;
         let message_len = if message.is_empty() { 0 } else { field_len(message.len()) };
@@ -282,7 +282,7 @@ impl SpanRecord {
     /// Whether somebody has said how it went.
     #[cfg(feature = "tracing")]
     pub(crate) fn has_status(&self) -> bool {
-        self.status != Said::Nothing
+        self.status != StatusState::Nothing
     }
 
     /// Opens an event; false when the span has as many as it may.
