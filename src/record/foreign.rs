@@ -92,14 +92,14 @@ impl SpanRecord {
     /// Counts what was dropped before. The last that is told of a span, as nothing is counted on top of it.
     pub(crate) fn add_dropped(&mut self, before: DroppedBefore) {
         let DroppedBefore { attributes, events, links } = before;
-        self.keyed.dropped = self.keyed.dropped.saturating_add(attributes);
+        self.attributes.dropped = self.attributes.dropped.saturating_add(attributes);
         self.dropped_events = self.dropped_events.saturating_add(events);
         self.dropped_links = self.dropped_links.saturating_add(links);
     }
 
     /// Ends the event or link that is open, which has lost so many attributes before.
     pub(crate) fn close_part_with_dropped(&mut self, attributes: u32) {
-        if let Some(part) = &mut self.keyed.part {
+        if let Some(part) = &mut self.attributes.part {
             part.dropped = part.dropped.saturating_add(attributes);
         }
         self.close_part();

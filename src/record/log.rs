@@ -1,9 +1,9 @@
 //! A log record, written as OTLP `LogRecord` until it is emitted.
 
 use super::attribute::AnyValue;
+use super::attribute_writer::AttributeWriter;
 use super::buffer::field_len;
 use super::id::{SpanId, TraceId};
-use super::keyed::Keyed;
 use super::{LogLimits, Severity, Value};
 
 /// Tags of `LogRecord`.
@@ -41,7 +41,7 @@ pub(crate) struct SpanRef {
 /// A log record's bytes and what must be remembered until it is emitted. Reused by [`begin`](LogRecord::begin).
 #[derive(Debug, Default)]
 pub(crate) struct LogRecord {
-    keyed: Keyed,
+    attributes: AttributeWriter,
     has_severity_text: bool,
 }
 
@@ -54,40 +54,40 @@ impl LogRecord {
     }
 
     pub(super) fn begin_bare(&mut self, limits: &LogLimits, max_bytes: usize) {
-        self.keyed.limit(max_bytes, limits.value_length);
-        self.keyed.begin(tag::ATTRIBUTE, limits.attributes, 0);
+        self.attributes.limit(max_bytes, limits.value_length);
+        self.attributes.begin(tag::ATTRIBUTE, limits.attributes, 0);
         self.has_severity_text = false;
     }
 
     pub(super) fn write_body(&mut self, body: Value<'_>) {
-        let Some(body) = AnyValue::new(body) else { return self.keyed.drop_one() };
-        if let Some(mut out) = self.keyed.buffer.claim(body.field_len()) {
+        let Some(body) = AnyValue::new(body) else { return self.attributes.drop_one() };
+        if let Some(mut out) = self.attributes.buffer.claim(body.field_len()) {
             body.write(tag::BODY, &mut out);
         }
     }
 
     #[inline(always)]
     pub(crate) fn set(&mut self, key: &str, value: Value<'_>) {
-        self.keyed.set(key, value);
+        self.attributes.set(key, value);
     }
 
     /// Says the severity in the words of where it comes from.
     pub(crate) fn set_severity_text(&mut self, text: &str) {
         if self.has_severity_text {
-            self.keyed.take_back(tag::SEVERITY_TEXT);
+            self.attributes.take_back(tag::SEVERITY_TEXT);
         }
         self.has_severity_text = true;
         self.write_text(tag::SEVERITY_TEXT, text);
     }
 
     pub(crate) fn set_event_name(&mut self, name: &str) {
-        self.keyed.take_back(tag::EVENT_NAME);
+        self.attributes.take_back(tag::EVENT_NAME);
         self.write_text(tag::EVENT_NAME, name);
     }
 
     #[inline]
     fn write_text(&mut self, tag: u8, text: &str) {
-        if let Some(mut out) = self.keyed.buffer.claim(field_len(text.len())) {
+        if let Some(mut out) = self.attributes.buffer.claim(field_len(text.len())) {
             out.field(tag, text.as_bytes());
         }
     }
@@ -101,7 +101,7 @@ impl LogRecord {
     }
 
     pub(super) fn write_end(&mut self, severity: u8, end: &LogEnd) -> Option<&[u8]> {
-        if let Some(mut out) = self.keyed.buffer.claim(20) {
+        if let Some(mut out) = self.attributes.buffer.claim(20) {
             let fixed: &mut [u8; 20] = out.chunk();
             fixed[0] = tag::TIME;
             fixed[1..9].copy_from_slice(&end.time.to_le_bytes());
@@ -112,12 +112,12 @@ impl LogRecord {
         if let Some(span) = &end.span {
             self.write_span(span);
         }
-        self.keyed.write_count(tag::DROPPED_ATTRIBUTES, self.keyed.dropped());
-        self.keyed.framed()
+        self.attributes.write_count(tag::DROPPED_ATTRIBUTES, self.attributes.dropped());
+        self.attributes.framed()
     }
 
     fn write_span(&mut self, span: &SpanRef) {
-        let Some(mut out) = self.keyed.buffer.claim(33) else { return };
+        let Some(mut out) = self.attributes.buffer.claim(33) else { return };
         let fixed: &mut [u8; 33] = out.chunk();
         fixed[..2].copy_from_slice(&[tag::TRACE_ID, 16]);
         fixed[2..18].copy_from_slice(&span.trace_id.0);
@@ -129,7 +129,7 @@ impl LogRecord {
 
     /// How much storage the record holds on to.
     pub(crate) fn capacity(&self) -> usize {
-        self.keyed.capacity()
+        self.attributes.capacity()
     }
 }
 

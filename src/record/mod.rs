@@ -2,12 +2,12 @@
 
 mod attribute;
 mod attribute_set;
+mod attribute_writer;
 mod buffer;
 mod chunk;
 #[cfg(feature = "opentelemetry")]
 mod foreign;
 mod id;
-mod keyed;
 mod limits;
 mod log;
 mod metric;

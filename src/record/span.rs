@@ -1,8 +1,8 @@
 //! A span, written as OTLP `Span` while it is open.
 
+use super::attribute_writer::{AttributeWriter, PartRules};
 use super::buffer::{Buffer, field_len};
 use super::id::{SpanId, TraceId};
-use super::keyed::{Keyed, PartRules};
 use super::{SpanLimits, Value};
 
 /// Tags of `Span`.
@@ -134,7 +134,7 @@ pub(crate) struct LinkTarget<'a> {
 /// A span's bytes and what must be remembered until its end. Reused by [`begin`](SpanRecord::begin).
 #[derive(Debug, Default)]
 pub(crate) struct SpanRecord {
-    pub(super) keyed: Keyed,
+    pub(super) attributes: AttributeWriter,
     limits: SpanLimits,
     status: StatusState,
     start: u64,
@@ -157,14 +157,14 @@ enum StatusState {
 impl SpanRecord {
     /// Sets what the next spans may carry, and how many bytes each may have.
     pub(crate) fn limit(&mut self, limits: &SpanLimits, max_bytes: usize) {
-        self.keyed.limit(max_bytes, limits.value_length);
+        self.attributes.limit(max_bytes, limits.value_length);
         self.limits = *limits;
     }
 
     /// Starts a new span in the old storage.
     #[inline(always)]
     pub(crate) fn begin(&mut self, head: &SpanHead<'_>) {
-        self.keyed.begin(tag::ATTRIBUTE, self.limits.attributes, head::LEN);
+        self.attributes.begin(tag::ATTRIBUTE, self.limits.attributes, head::LEN);
         self.status = StatusState::Nothing;
         self.start = head.start;
         (self.events, self.links) = (0, 0);
@@ -187,7 +187,9 @@ impl SpanRecord {
         if !matches!(name.len(), 1..0x80) {
             return false;
         }
-        let Some(mut out) = self.keyed.buffer.claim_ready(head::LEN + 12 + name.len()) else { return false };
+        let Some(mut out) = self.attributes.buffer.claim_ready(head::LEN + 12 + name.len()) else {
+            return false;
+        };
         write_fixed(head, out.chunk());
         let field: &mut [u8; 12] = out.chunk();
         field[..2].copy_from_slice(&[tag::PARENT_SPAN_ID, 8]);
@@ -207,7 +209,7 @@ impl SpanRecord {
         ];
         let fields = fields.iter().filter(|(_, value)| !value.is_empty());
         let len: usize = fields.clone().map(|(_, value)| field_len(value.len())).sum();
-        let Some(mut out) = self.keyed.buffer.claim(head::LEN + len) else { return };
+        let Some(mut out) = self.attributes.buffer.claim(head::LEN + len) else { return };
         write_fixed(head, out.chunk());
         fields.for_each(|(tag, value)| out.field(*tag, value));
     }
@@ -226,9 +228,9 @@ impl SpanRecord {
 
     /// Nothing is left of a field whose new value is empty.
     fn replace(&mut self, tag: u8, value: &[u8]) {
-        self.keyed.take_back(tag);
+        self.attributes.take_back(tag);
         if !value.is_empty() {
-            if let Some(mut out) = self.keyed.buffer.claim(field_len(value.len())) {
+            if let Some(mut out) = self.attributes.buffer.claim(field_len(value.len())) {
                 out.field(tag, value);
             }
         }
@@ -237,21 +239,21 @@ impl SpanRecord {
     /// Changes what stands at a place of the head.
     #[inline]
     fn write_over<const COUNT: usize>(&mut self, place: usize, bytes: [u8; COUNT]) {
-        if let Some(written) = self.keyed.buffer.written(Buffer::START + place) {
+        if let Some(written) = self.attributes.buffer.written(Buffer::START + place) {
             *written = bytes;
         }
     }
 
     #[inline(always)]
     pub(crate) fn set(&mut self, key: &str, value: Value<'_>) {
-        self.keyed.set(key, value);
+        self.attributes.set(key, value);
     }
 
     /// The same before any event or link: nobody has to ask whether one is open.
     #[cfg(feature = "tracing")]
     #[inline(always)]
     pub(crate) fn set_at_start(&mut self, key: &str, value: Value<'_>) {
-        self.keyed.put(key, value);
+        self.attributes.put(key, value);
     }
 
     pub(crate) fn set_kind(&mut self, kind: SpanKind) {
@@ -261,7 +263,7 @@ impl SpanRecord {
     pub(crate) fn set_status(&mut self, status: Status<'_>) {
         match self.status {
             StatusState::Ok => return,
-            StatusState::Error => self.keyed.take_back(tag::STATUS),
+            StatusState::Error => self.attributes.take_back(tag::STATUS),
             StatusState::Nothing => self.close_part(),
         }
         let (said, code, message) = match status {
@@ -270,7 +272,7 @@ impl SpanRecord {
         };
         self.status = said;
         let message_len = if message.is_empty() { 0 } else { field_len(message.len()) };
-        let Some(mut out) = self.keyed.buffer.claim(field_len(message_len + 2)) else { return };
+        let Some(mut out) = self.attributes.buffer.claim(field_len(message_len + 2)) else { return };
         out.byte(tag::STATUS);
         out.varint(message_len as u64 + 2);
         if message_len > 0 {
@@ -298,16 +300,16 @@ impl SpanRecord {
 
     /// `None` if there is no room for it.
     fn write_event(&mut self, name: &str, time: u64) -> Option<()> {
-        let nested = self.keyed.buffer.open(tag::EVENT)?;
+        let nested = self.attributes.buffer.open(tag::EVENT)?;
         let name_len = if name.is_empty() { 0 } else { field_len(name.len()) };
-        let mut out = self.keyed.buffer.claim(9 + name_len)?;
+        let mut out = self.attributes.buffer.claim(9 + name_len)?;
         out.byte(tag::event::TIME);
         out.fixed64(time);
         if name_len > 0 {
             out.field(tag::event::NAME, name.as_bytes());
         }
         let (tag, dropped_tag) = (tag::event::ATTRIBUTE, tag::event::DROPPED_ATTRIBUTES);
-        self.keyed.open_part(nested, PartRules { tag, most: self.limits.event_attributes, dropped_tag });
+        self.attributes.open_part(nested, PartRules { tag, most: self.limits.event_attributes, dropped_tag });
         Some(())
     }
 
@@ -324,9 +326,9 @@ impl SpanRecord {
 
     /// `None` if there is no room for it.
     fn write_link(&mut self, target: &LinkTarget<'_>) -> Option<()> {
-        let nested = self.keyed.buffer.open(tag::LINK)?;
+        let nested = self.attributes.buffer.open(tag::LINK)?;
         let state_len = if target.trace_state.is_empty() { 0 } else { field_len(target.trace_state.len()) };
-        let mut out = self.keyed.buffer.claim(18 + 10 + state_len + 5)?;
+        let mut out = self.attributes.buffer.claim(18 + 10 + state_len + 5)?;
         out.field(tag::link::TRACE_ID, &target.trace_id.0);
         out.field(tag::link::SPAN_ID, &target.span_id.0);
         if state_len > 0 {
@@ -335,44 +337,44 @@ impl SpanRecord {
         out.byte(tag::link::FLAGS);
         out.fixed32(flags(target.trace_flags, target.is_remote));
         let (tag, dropped_tag) = (tag::link::ATTRIBUTE, tag::link::DROPPED_ATTRIBUTES);
-        self.keyed.open_part(nested, PartRules { tag, most: self.limits.link_attributes, dropped_tag });
+        self.attributes.open_part(nested, PartRules { tag, most: self.limits.link_attributes, dropped_tag });
         Some(())
     }
 
     /// Sets an attribute of the event or link that is open.
     #[inline(always)]
     pub(crate) fn set_in_part(&mut self, key: &str, value: Value<'_>) {
-        self.keyed.set_in_part(key, value);
+        self.attributes.set_in_part(key, value);
     }
 
     /// Ends the event or link that is open.
     #[inline]
     pub(crate) fn close_part(&mut self) {
-        self.keyed.close_part();
+        self.attributes.close_part();
     }
 
     /// Ends the span and gives its framed bytes; `None` if it has outgrown what can ever be sent.
     #[inline]
     pub(crate) fn finish(&mut self, end: u64) -> Option<&[u8]> {
         self.close_part();
-        if self.keyed.dropped() | self.dropped_events | self.dropped_links != 0 {
+        if self.attributes.dropped() | self.dropped_events | self.dropped_links != 0 {
             self.write_dropped();
         }
         // a clock set back must not make a span that collectors refuse
         self.write_over(head::END_TIME, end.max(self.start).to_le_bytes());
-        self.keyed.framed()
+        self.attributes.framed()
     }
 
     #[cold]
     fn write_dropped(&mut self) {
-        self.keyed.write_count(tag::DROPPED_ATTRIBUTES, self.keyed.dropped());
-        self.keyed.write_count(tag::DROPPED_EVENTS, self.dropped_events);
-        self.keyed.write_count(tag::DROPPED_LINKS, self.dropped_links);
+        self.attributes.write_count(tag::DROPPED_ATTRIBUTES, self.attributes.dropped());
+        self.attributes.write_count(tag::DROPPED_EVENTS, self.dropped_events);
+        self.attributes.write_count(tag::DROPPED_LINKS, self.dropped_links);
     }
 
     /// How much storage the record holds on to.
     pub(crate) fn capacity(&self) -> usize {
-        self.keyed.capacity()
+        self.attributes.capacity()
     }
 }
 

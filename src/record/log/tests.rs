@@ -45,10 +45,10 @@ impl Story {
     fn most_room(&self, limits: &LogLimits) -> usize {
         let (mut record, mut most) = (LogRecord::default(), 0);
         self.tell_watched(&mut record, limits, usize::MAX, |record| {
-            most = most.max(record.keyed.buffer.position());
+            most = most.max(record.attributes.buffer.position());
         });
         record.finish(self.severity, &self.end);
-        most.max(record.keyed.buffer.position())
+        most.max(record.attributes.buffer.position())
     }
 
     fn tell_watched(

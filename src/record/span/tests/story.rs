@@ -58,10 +58,10 @@ impl Story {
         let mut record = SpanRecord::default();
         let mut most = 0;
         self.tell_watched(&mut record, limits, usize::MAX, &mut |record| {
-            most = most.max(record.keyed.buffer.position());
+            most = most.max(record.attributes.buffer.position());
         });
         record.finish(self.end);
-        most.max(record.keyed.buffer.position())
+        most.max(record.attributes.buffer.position())
     }
 
     fn tell_watched(

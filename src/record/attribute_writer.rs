@@ -11,7 +11,7 @@ const FEW: u32 = 32;
 
 /// A record's bytes, and what must be known to set its attributes: of a key set twice the last value counts.
 #[derive(Debug, Default)]
-pub(super) struct Keyed {
+pub(super) struct AttributeWriter {
     pub(super) buffer: Buffer,
     /// What is being written: the part that is open, or the record.
     fields: Fields,
@@ -92,7 +92,7 @@ pub(super) struct PartRules {
     pub(super) dropped_tag: u8,
 }
 
-/// A part that is being written; ended by [`Keyed::close_part`].
+/// A part that is being written; ended by [`AttributeWriter::close_part`].
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Part {
     nested: Nested,
@@ -102,7 +102,7 @@ pub(super) struct Part {
     around: Fields,
 }
 
-impl Keyed {
+impl AttributeWriter {
     /// Sets the limits of the next records: how many bytes each may have, and each string value characters.
     pub(super) fn limit(&mut self, max_bytes: usize, value_length: Option<usize>) {
         self.buffer.limit(max_bytes);
