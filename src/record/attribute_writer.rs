@@ -6,7 +6,7 @@ use super::attribute::{
 };
 use super::buffer::{Buffer, Nested, frames};
 
-/// So many attributes are gone through for a key whose mark another one has left; of more than that the hashes are kept.
+/// So many attributes are gone through for a key whose bit another one has left; of more than that the hashes are kept.
 const FEW: u32 = 32;
 
 /// A record's bytes, and what must be known to set its attributes: of a key set twice the last value counts.
@@ -27,13 +27,13 @@ pub(super) struct AttributeWriter {
 /// The fields of a record or of a part of it that can be found again.
 #[derive(Debug, Clone, Copy, Default)]
 struct Fields {
-    /// The marks of all keys: one whose mark is not here is new, and is let in without being counted.
-    seen: Marks,
-    /// Attributes beyond one for each mark, wrapping. When there might be too many, were there one for every mark and these,
+    /// The marks of all keys: one whose bit is not here is new, and is let in without being counted.
+    seen: KeyFilter,
+    /// Attributes beyond one for each bit, wrapping. When there might be too many, were there one for every bit and these,
     /// all marks are seen, so that every key is counted.
     more: u32,
     /// From then on the marks of all keys are here; before, all marks.
-    counted: Marks,
+    counted: KeyFilter,
     /// How many attributes there may be.
     most: u32,
     /// From here on all fields are length-delimited and have a tag of one byte.
@@ -48,15 +48,15 @@ impl Fields {
     #[inline]
     fn new(tag: u8, most: u32, start: usize) -> Self {
         let start = start as u32;
-        let (seen, counted) = (Marks::NONE, Marks::ALL);
+        let (seen, counted) = (KeyFilter::NONE, KeyFilter::ALL);
         let fields = Self { seen, more: 0, counted, most, start, hashed_to: start, tag };
-        if most < Mark::COUNT { fields.counted() } else { fields }
+        if most < KeyBit::COUNT { fields.counted() } else { fields }
     }
 
-    /// As if all marks were here: every attribute is counted, as one with a new mark might be too many.
+    /// As if all marks were here: every attribute is counted, as one with a new bit might be too many.
     fn counted(self) -> Self {
-        let more = self.count().wrapping_sub(Mark::COUNT);
-        Self { seen: Marks::ALL, more, counted: self.seen, ..self }
+        let more = self.count().wrapping_sub(KeyBit::COUNT);
+        Self { seen: KeyFilter::ALL, more, counted: self.seen, ..self }
     }
 
     /// How many attributes there are.
@@ -64,20 +64,20 @@ impl Fields {
         self.seen.count().wrapping_add(self.more)
     }
 
-    /// Whether a key with this mark may be there.
-    fn may_have(&self, key: &str, mark: Mark) -> bool {
-        self.seen.has(key, mark) && self.counted.has(key, mark)
+    /// Whether a key with this bit may be there.
+    fn may_have(&self, key: &str, bit: KeyBit) -> bool {
+        self.seen.has(key, bit) && self.counted.has(key, bit)
     }
 
     /// Counts another attribute.
-    fn add(&mut self, key: &str, mark: Mark) {
-        if !self.seen.has(key, mark) {
-            return self.seen.add(key, mark);
+    fn add(&mut self, key: &str, bit: KeyBit) {
+        if !self.seen.has(key, bit) {
+            return self.seen.add(key, bit);
         }
         self.more = self.more.wrapping_add(1);
-        if self.seen == Marks::ALL {
-            self.counted.add(key, mark);
-        } else if Mark::COUNT + self.more > self.most {
+        if self.seen == KeyFilter::ALL {
+            self.counted.add(key, bit);
+        } else if KeyBit::COUNT + self.more > self.most {
             *self = self.counted();
         }
     }
@@ -119,7 +119,7 @@ impl AttributeWriter {
         self.part = None;
     }
 
-    // where it is inlined, the kind of the value is known, and the mark of a literal key is a constant
+    // where it is inlined, the kind of the value is known, and the bit of a literal key is a constant
     #[inline(always)]
     pub(super) fn set(&mut self, key: &str, value: Value<'_>) {
         self.close_part();
@@ -129,50 +129,50 @@ impl AttributeWriter {
     /// Sets an attribute of the part that is open, if one is, or of the record.
     #[inline(always)]
     pub(super) fn put(&mut self, key: &str, value: Value<'_>) {
-        let mark = Mark::of(key.as_bytes());
+        let bit = KeyBit::of(key.as_bytes());
         match value {
-            Value::Str(text) => self.put_text(key, mark, text),
-            Value::Int(number) => self.put_int(key, mark, number),
-            Value::Float(number) => self.put_float(key, mark, number),
-            Value::Bool(truth) => self.put_bool(key, mark, truth),
-            other => self.put_any(key, mark, other),
+            Value::Str(text) => self.put_text(key, bit, text),
+            Value::Int(number) => self.put_int(key, bit, number),
+            Value::Float(number) => self.put_float(key, bit, number),
+            Value::Bool(truth) => self.put_bool(key, bit, truth),
+            other => self.put_any(key, bit, other),
         }
     }
 
-    fn put_text(&mut self, key: &str, mark: Mark, text: &str) {
-        if text.len() > self.value_length || !self.put_short(key, mark, text) {
-            self.put_long_text(key, mark, text);
+    fn put_text(&mut self, key: &str, bit: KeyBit, text: &str) {
+        if text.len() > self.value_length || !self.put_short(key, bit, text) {
+            self.put_long_text(key, bit, text);
         }
     }
 
-    fn put_int(&mut self, key: &str, mark: Mark, number: i64) {
-        if !self.put_short(key, mark, number) {
-            self.put_long_int(key, mark, number);
+    fn put_int(&mut self, key: &str, bit: KeyBit, number: i64) {
+        if !self.put_short(key, bit, number) {
+            self.put_long_int(key, bit, number);
         }
     }
 
-    fn put_float(&mut self, key: &str, mark: Mark, number: f64) {
-        if !self.put_short(key, mark, number) {
-            self.put_long_float(key, mark, number);
+    fn put_float(&mut self, key: &str, bit: KeyBit, number: f64) {
+        if !self.put_short(key, bit, number) {
+            self.put_long_float(key, bit, number);
         }
     }
 
-    fn put_bool(&mut self, key: &str, mark: Mark, truth: bool) {
-        if !self.put_short(key, mark, truth) {
-            self.put_long_bool(key, mark, truth);
+    fn put_bool(&mut self, key: &str, bit: KeyBit, truth: bool) {
+        if !self.put_short(key, bit, truth) {
+            self.put_long_bool(key, bit, truth);
         }
     }
 
     /// The way of nearly all attributes: the key is new, every length fits into one byte, and there is room. False if
     /// not.
     #[inline(always)]
-    fn put_short(&mut self, key: &str, mark: Mark, value: impl ShortValue) -> bool {
+    fn put_short(&mut self, key: &str, bit: KeyBit, value: impl ShortValue) -> bool {
         let len = short_len(key, value);
-        if len >= 0x80 || self.fields.seen.has(key, mark) {
+        if len >= 0x80 || self.fields.seen.has(key, bit) {
             return false;
         }
         let Some(mut out) = self.buffer.claim_ready(len) else { return false };
-        self.fields.seen.add(key, mark);
+        self.fields.seen.add(key, bit);
         write_short(self.fields.tag, key, value, &mut out);
         true
     }
@@ -180,49 +180,49 @@ impl AttributeWriter {
     // with the arguments of the functions above, which then jump here and need no stack of their own
     #[cold]
     #[inline(never)]
-    fn put_long_text(&mut self, key: &str, mark: Mark, text: &str) {
-        if text.len() > self.value_length || !self.put_beside(key, mark, text) {
-            self.put_any(key, mark, Value::Str(text));
+    fn put_long_text(&mut self, key: &str, bit: KeyBit, text: &str) {
+        if text.len() > self.value_length || !self.put_beside(key, bit, text) {
+            self.put_any(key, bit, Value::Str(text));
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn put_long_int(&mut self, key: &str, mark: Mark, number: i64) {
-        if !self.put_beside(key, mark, number) {
-            self.put_any(key, mark, Value::Int(number));
+    fn put_long_int(&mut self, key: &str, bit: KeyBit, number: i64) {
+        if !self.put_beside(key, bit, number) {
+            self.put_any(key, bit, Value::Int(number));
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn put_long_float(&mut self, key: &str, mark: Mark, number: f64) {
-        self.put_any(key, mark, Value::Float(number));
+    fn put_long_float(&mut self, key: &str, bit: KeyBit, number: f64) {
+        self.put_any(key, bit, Value::Float(number));
     }
 
     #[cold]
     #[inline(never)]
-    fn put_long_bool(&mut self, key: &str, mark: Mark, truth: bool) {
-        self.put_any(key, mark, Value::Bool(truth));
+    fn put_long_bool(&mut self, key: &str, bit: KeyBit, truth: bool) {
+        self.put_any(key, bit, Value::Bool(truth));
     }
 
-    /// As [`put_short`](Self::put_short), for a key that is new though another one has left its mark.
+    /// As [`put_short`](Self::put_short), for a key that is new though another one has left its bit.
     #[inline(always)]
-    fn put_beside(&mut self, key: &str, mark: Mark, value: impl ShortValue) -> bool {
+    fn put_beside(&mut self, key: &str, bit: KeyBit, value: impl ShortValue) -> bool {
         let len = short_len(key, value);
         let is_one_more = self.fields.count() < self.fields.most && !key.is_empty();
-        if len >= 0x80 || !is_one_more || self.has(key, mark) {
+        if len >= 0x80 || !is_one_more || self.has(key, bit) {
             return false;
         }
         let Some(mut out) = self.buffer.claim_ready(len) else { return false };
-        self.fields.add(key, mark);
+        self.fields.add(key, bit);
         write_short(self.fields.tag, key, value, &mut out);
         true
     }
 
     #[inline(never)]
-    fn put_any(&mut self, key: &str, mark: Mark, value: Value<'_>) {
-        if !self.write(key, mark, value) {
+    fn put_any(&mut self, key: &str, bit: KeyBit, value: Value<'_>) {
+        if !self.write(key, bit, value) {
             match &mut self.part {
                 Some(part) => part.dropped += 1,
                 None => self.dropped += 1,
@@ -263,15 +263,15 @@ impl AttributeWriter {
         }
     }
 
-    fn write(&mut self, key: &str, mark: Mark, value: Value<'_>) -> bool {
+    fn write(&mut self, key: &str, bit: KeyBit, value: Value<'_>) -> bool {
         let Some(attribute) = Attribute::new(key, value, Some(self.value_length)) else { return false };
         let tag = self.fields.tag;
         let is_it = |field: &[u8]| field[0] == tag && key_of_field(field) == key.as_bytes();
-        if !(self.has(key, mark) && self.remove(is_it)) {
+        if !(self.has(key, bit) && self.remove(is_it)) {
             if self.fields.count() >= self.fields.most {
                 return false;
             }
-            self.fields.add(key, mark);
+            self.fields.add(key, bit);
         }
         let Some(mut out) = self.buffer.claim(attribute.field_len()) else { return false };
         attribute.write(tag, &mut out);
@@ -320,9 +320,9 @@ impl AttributeWriter {
     }
 
     /// Whether there is an attribute with this key in what is being written.
-    fn has(&mut self, key: &str, mark: Mark) -> bool {
+    fn has(&mut self, key: &str, bit: KeyBit) -> bool {
         let is_likely =
-            self.fields.may_have(key, mark) && (self.fields.count() <= FEW || self.has_hash_of(key));
+            self.fields.may_have(key, bit) && (self.fields.count() <= FEW || self.has_hash_of(key));
         is_likely && self.has_field_of(key)
     }
 
@@ -379,11 +379,11 @@ impl AttributeWriter {
 }
 
 /// What a key leaves behind, so that most keys that are new are known to be: one of 63 bits, among the keys of even length or
-/// among those of odd length. The last bit is always set; it is the mark of the empty key, which is never new.
+/// among those of odd length. The last bit is always set; it is the bit of the empty key, which is never new.
 #[derive(Clone, Copy)]
-struct Mark(u64);
+struct KeyBit(u64);
 
-impl Mark {
+impl KeyBit {
     const BITS: u32 = 63;
     /// Of keys that are not empty.
     const COUNT: u32 = 2 * Self::BITS;
@@ -400,20 +400,20 @@ impl Mark {
 
 /// The marks of several keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Marks([u64; 2]);
+struct KeyFilter([u64; 2]);
 
-impl Marks {
-    const NONE: Self = Self([Mark::OF_NO_KEY; 2]);
+impl KeyFilter {
+    const NONE: Self = Self([KeyBit::OF_NO_KEY; 2]);
     const ALL: Self = Self([u64::MAX; 2]);
 
     #[inline(always)]
-    fn has(&self, key: &str, mark: Mark) -> bool {
-        self.0[key.len() & 1] & mark.0 != 0
+    fn has(&self, key: &str, bit: KeyBit) -> bool {
+        self.0[key.len() & 1] & bit.0 != 0
     }
 
     #[inline(always)]
-    fn add(&mut self, key: &str, mark: Mark) {
-        self.0[key.len() & 1] |= mark.0;
+    fn add(&mut self, key: &str, bit: KeyBit) {
+        self.0[key.len() & 1] |= bit.0;
     }
 
     /// How many there are, without that of the empty key.
@@ -422,7 +422,7 @@ impl Marks {
     }
 }
 
-impl Default for Marks {
+impl Default for KeyFilter {
     fn default() -> Self {
         Self::NONE
     }
