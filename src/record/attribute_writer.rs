@@ -21,7 +21,7 @@ pub(super) struct AttributeWriter {
     value_length: usize,
     pub(super) dropped: u32,
     /// The part that is being written.
-    pub(super) part: Option<Part>,
+    pub(super) sub_message: Option<SubMessage>,
 }
 
 /// The fields of a record or of a part of it that can be found again.
@@ -85,16 +85,16 @@ impl Fields {
 
 /// What holds for the attributes of a part of a record, such as an event of a span.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct PartRules {
+pub(super) struct SubMessageRules {
     pub(super) tag: u8,
     pub(super) most: u32,
     /// Of the count of those that were dropped.
     pub(super) dropped_tag: u8,
 }
 
-/// A part that is being written; ended by [`AttributeWriter::close_part`].
+/// A part that is being written; ended by [`AttributeWriter::close_sub_message`].
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Part {
+pub(super) struct SubMessage {
     nested: Nested,
     dropped_tag: u8,
     pub(super) dropped: u32,
@@ -116,13 +116,13 @@ impl AttributeWriter {
         self.buffer.reset();
         self.fields = Fields::new(tag, most, Buffer::START + fixed_len);
         self.dropped = 0;
-        self.part = None;
+        self.sub_message = None;
     }
 
     // where it is inlined, the kind of the value is known, and the bit of a literal key is a constant
     #[inline(always)]
     pub(super) fn set(&mut self, key: &str, value: Value<'_>) {
-        self.close_part();
+        self.close_sub_message();
         self.put(key, value);
     }
 
@@ -223,7 +223,7 @@ impl AttributeWriter {
     #[inline(never)]
     fn put_any(&mut self, key: &str, bit: KeyBit, value: Value<'_>) {
         if !self.write(key, bit, value) {
-            match &mut self.part {
+            match &mut self.sub_message {
                 Some(part) => part.dropped += 1,
                 None => self.dropped += 1,
             }
@@ -231,16 +231,16 @@ impl AttributeWriter {
     }
 
     /// Makes a nested message that was opened in the buffer the part that attributes go to. They are its last fields.
-    pub(super) fn open_part(&mut self, nested: Nested, rules: PartRules) {
+    pub(super) fn open_sub_message(&mut self, nested: Nested, rules: SubMessageRules) {
         let fields = Fields::new(rules.tag, rules.most, self.buffer.position());
         let around = std::mem::replace(&mut self.fields, fields);
-        self.part = Some(Part { nested, dropped_tag: rules.dropped_tag, dropped: 0, around });
+        self.sub_message = Some(SubMessage { nested, dropped_tag: rules.dropped_tag, dropped: 0, around });
     }
 
     /// Sets an attribute of the part that is open.
     #[inline(always)]
-    pub(super) fn set_in_part(&mut self, key: &str, value: Value<'_>) {
-        if self.part.is_some() {
+    pub(super) fn set_in_sub_message(&mut self, key: &str, value: Value<'_>) {
+        if self.sub_message.is_some() {
             self.put(key, value);
         }
     }
@@ -248,15 +248,15 @@ impl AttributeWriter {
     /// Ends the part that is open. Whatever else is written asks for it first: a part whose guard was leaked would
     /// make the whole request unreadable.
     #[inline]
-    pub(super) fn close_part(&mut self) {
-        if self.part.is_some() {
+    pub(super) fn close_sub_message(&mut self) {
+        if self.sub_message.is_some() {
             self.close();
         }
     }
 
     #[inline(never)]
     fn close(&mut self) {
-        if let Some(part) = self.part.take() {
+        if let Some(part) = self.sub_message.take() {
             self.fields = Fields { hashed_to: part.around.start, ..part.around };
             self.write_count(part.dropped_tag, part.dropped);
             self.buffer.close(&part.nested);
@@ -291,7 +291,7 @@ impl AttributeWriter {
 
     /// Takes out the record's field with this tag, if there is one.
     pub(super) fn take_back(&mut self, tag: u8) {
-        self.close_part();
+        self.close_sub_message();
         self.remove(|field| field[0] == tag);
     }
 

@@ -98,11 +98,11 @@ impl SpanRecord {
     }
 
     /// Ends the event or link that is open, which has lost so many attributes before.
-    pub(crate) fn close_part_with_dropped(&mut self, attributes: u32) {
-        if let Some(part) = &mut self.attributes.part {
+    pub(crate) fn close_sub_message_with_dropped(&mut self, attributes: u32) {
+        if let Some(part) = &mut self.attributes.sub_message {
             part.dropped = part.dropped.saturating_add(attributes);
         }
-        self.close_part();
+        self.close_sub_message();
     }
 }
 

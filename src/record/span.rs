@@ -1,6 +1,6 @@
 //! A span, written as OTLP `Span` while it is open.
 
-use super::attribute_writer::{AttributeWriter, PartRules};
+use super::attribute_writer::{AttributeWriter, SubMessageRules};
 use super::buffer::{Buffer, field_len};
 use super::id::{SpanId, TraceId};
 use super::{SpanLimits, Value};
@@ -264,7 +264,7 @@ impl SpanRecord {
         match self.status {
             StatusState::Ok => return,
             StatusState::Error => self.attributes.take_back(tag::STATUS),
-            StatusState::Nothing => self.close_part(),
+            StatusState::Nothing => self.close_sub_message(),
         }
         let (said, code, message) = match status {
             Status::Ok => (StatusState::Ok, 1, ""),
@@ -289,7 +289,7 @@ impl SpanRecord {
 
     /// Opens an event; false when the span has as many as it may.
     pub(crate) fn open_event(&mut self, name: &str, time: u64) -> bool {
-        self.close_part();
+        self.close_sub_message();
         if self.events >= self.limits.events {
             self.dropped_events += 1;
             return false;
@@ -309,13 +309,16 @@ impl SpanRecord {
             out.field(tag::event::NAME, name.as_bytes());
         }
         let (tag, dropped_tag) = (tag::event::ATTRIBUTE, tag::event::DROPPED_ATTRIBUTES);
-        self.attributes.open_part(nested, PartRules { tag, most: self.limits.event_attributes, dropped_tag });
+        self.attributes.open_sub_message(
+            nested,
+            SubMessageRules { tag, most: self.limits.event_attributes, dropped_tag },
+        );
         Some(())
     }
 
     /// Opens a link; false when the span has as many as it may.
     pub(crate) fn open_link(&mut self, target: &LinkTarget<'_>) -> bool {
-        self.close_part();
+        self.close_sub_message();
         if self.links >= self.limits.links {
             self.dropped_links += 1;
             return false;
@@ -337,26 +340,29 @@ impl SpanRecord {
         out.byte(tag::link::FLAGS);
         out.fixed32(flags(target.trace_flags, target.is_remote));
         let (tag, dropped_tag) = (tag::link::ATTRIBUTE, tag::link::DROPPED_ATTRIBUTES);
-        self.attributes.open_part(nested, PartRules { tag, most: self.limits.link_attributes, dropped_tag });
+        self.attributes.open_sub_message(
+            nested,
+            SubMessageRules { tag, most: self.limits.link_attributes, dropped_tag },
+        );
         Some(())
     }
 
     /// Sets an attribute of the event or link that is open.
     #[inline(always)]
-    pub(crate) fn set_in_part(&mut self, key: &str, value: Value<'_>) {
-        self.attributes.set_in_part(key, value);
+    pub(crate) fn set_in_sub_message(&mut self, key: &str, value: Value<'_>) {
+        self.attributes.set_in_sub_message(key, value);
     }
 
     /// Ends the event or link that is open.
     #[inline]
-    pub(crate) fn close_part(&mut self) {
-        self.attributes.close_part();
+    pub(crate) fn close_sub_message(&mut self) {
+        self.attributes.close_sub_message();
     }
 
     /// Ends the span and gives its framed bytes; `None` if it has outgrown what can ever be sent.
     #[inline]
     pub(crate) fn finish(&mut self, end: u64) -> Option<&[u8]> {
-        self.close_part();
+        self.close_sub_message();
         if self.attributes.dropped() | self.dropped_events | self.dropped_links != 0 {
             self.write_dropped();
         }

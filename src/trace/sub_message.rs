@@ -8,18 +8,18 @@ use crate::context::{SpanContext, unix_nanos};
 use crate::record::{LinkTarget, SpanRecord, Value};
 
 /// The event or link that is being written; `None` where nothing is recorded. Dropping it completes the message.
-struct SubMessage<'a>(Option<&'a mut SpanRecord>);
+struct SubMessageGuard<'a>(Option<&'a mut SpanRecord>);
 
-impl<'a> SubMessage<'a> {
+impl<'a> SubMessageGuard<'a> {
     fn open(open: Option<&'a mut OpenSpan>, write: impl FnOnce(&mut OpenSpan) -> bool) -> Self {
         Self(open.and_then(|open| write(open).then_some(&mut open.record)))
     }
 }
 
-impl Drop for SubMessage<'_> {
+impl Drop for SubMessageGuard<'_> {
     fn drop(&mut self) {
         if let Some(record) = &mut self.0 {
-            record.close_part();
+            record.close_sub_message();
         }
     }
 }
@@ -32,11 +32,11 @@ impl Drop for SubMessage<'_> {
 /// # let mut span = telemetry.tracer("shop").span("checkout");
 /// span.event("retry").set("attempt", 2).set("reason", "timeout");
 /// ```
-pub struct EventBuilder<'a>(SubMessage<'a>);
+pub struct EventBuilder<'a>(SubMessageGuard<'a>);
 
 impl<'a> EventBuilder<'a> {
     pub(super) fn new(open: Option<&'a mut OpenSpan>, name: &str, time: Option<SystemTime>) -> Self {
-        Self(SubMessage::open(open, |open| {
+        Self(SubMessageGuard::open(open, |open| {
             open.record.open_event(name, time.map_or_else(|| open.clock.now(), unix_nanos))
         }))
     }
@@ -44,7 +44,7 @@ impl<'a> EventBuilder<'a> {
 
 /// A link of a span that takes attributes; it is complete when it is dropped. Got from
 /// [`Span::link`](crate::Span::link).
-pub struct LinkBuilder<'a>(SubMessage<'a>);
+pub struct LinkBuilder<'a>(SubMessageGuard<'a>);
 
 impl<'a> LinkBuilder<'a> {
     pub(super) fn new(open: Option<&'a mut OpenSpan>, context: &SpanContext) -> Self {
@@ -55,7 +55,7 @@ impl<'a> LinkBuilder<'a> {
             trace_flags: context.flags,
             trace_state: context.tracestate(),
         };
-        Self(SubMessage::open(open, |open| open.record.open_link(&target)))
+        Self(SubMessageGuard::open(open, |open| open.record.open_link(&target)))
     }
 }
 
@@ -66,7 +66,7 @@ macro_rules! attributes {
             #[inline]
             pub fn set<'v>(&mut self, key: &str, value: impl Into<Value<'v>>) -> &mut Self {
                 if let Some(record) = &mut self.0.0 {
-                    record.set_in_part(key, value.into());
+                    record.set_in_sub_message(key, value.into());
                 }
                 self
             }

@@ -137,7 +137,7 @@ fn write(span: &SpanData, record: &mut SpanRecord, largest: usize) {
 
 fn write_event(event: &Event, record: &mut SpanRecord) {
     record.open_event(&event.name, unix_nanos(event.timestamp));
-    close_part(&event.attributes, event.dropped_attributes_count, record);
+    close_sub_message(&event.attributes, event.dropped_attributes_count, record);
 }
 
 fn write_link(link: &Link, record: &mut SpanRecord) {
@@ -149,14 +149,14 @@ fn write_link(link: &Link, record: &mut SpanRecord) {
         trace_flags: context.trace_flags().to_u8(),
         trace_state: &context.trace_state().header(),
     });
-    close_part(&link.attributes, link.dropped_attributes_count, record);
+    close_sub_message(&link.attributes, link.dropped_attributes_count, record);
 }
 
-fn close_part(attributes: &[KeyValue], dropped: u32, record: &mut SpanRecord) {
+fn close_sub_message(attributes: &[KeyValue], dropped: u32, record: &mut SpanRecord) {
     for attribute in attributes {
-        with_value(&attribute.value, |value| record.set_in_part(attribute.key.as_str(), value));
+        with_value(&attribute.value, |value| record.set_in_sub_message(attribute.key.as_str(), value));
     }
-    record.close_part_with_dropped(dropped);
+    record.close_sub_message_with_dropped(dropped);
 }
 
 fn kind(kind: &trace::SpanKind) -> SpanKind {

@@ -147,9 +147,9 @@ fn the_deepest_value_that_is_written_can_be_read_in_a_whole_request() {
         let deepest = (0..MAX_DEPTH).fold(Value::Strs(&["leaf"]), |value, _| nest(value));
         let mut record = begun(&SpanLimits::default(), AMPLE);
         assert!(record.open_event("the place with most messages around it", 1));
-        record.set_in_part("deep", deepest);
-        record.set_in_part("too deep", nest(deepest));
-        record.close_part();
+        record.set_in_sub_message("deep", deepest);
+        record.set_in_sub_message("too deep", nest(deepest));
+        record.close_sub_message();
         let span = finished(&mut record);
         let keys: Vec<_> = span.events[0].attributes.iter().map(|attribute| attribute.key.as_str()).collect();
         assert_eq!((keys, span.events[0].dropped_attributes_count), (vec!["deep"], 1));
@@ -165,8 +165,8 @@ fn a_part_that_is_never_closed_ends_where_something_else_begins() {
     let mut record = begun(&SpanLimits::default(), AMPLE);
     let forget_an_event = |record: &mut SpanRecord| {
         assert!(record.open_event("forgotten", 1));
-        record.set_in_part("key", Value::Str(&"long".repeat(50)));
-        record.set_in_part("", Value::Int(1));
+        record.set_in_sub_message("key", Value::Str(&"long".repeat(50)));
+        record.set_in_sub_message("", Value::Int(1));
     };
     record.set("key", Value::Int(1));
     record.set_status(Status::Error("replaced"));
@@ -217,9 +217,9 @@ fn exactly_as_many_attributes_are_kept_as_the_limit_says_and_the_last_value_of_e
         let mut record = begun(&limits, AMPLE);
         record.open_event("half way", 1500);
         for number in 0..250 {
-            record.set_in_part(&format!("of.event.{number}"), Value::Int(number));
+            record.set_in_sub_message(&format!("of.event.{number}"), Value::Int(number));
         }
-        record.close_part();
+        record.close_sub_message();
         for (round, number) in (0..3).flat_map(|round| (0..250).map(move |number| (round, number))) {
             record.set(&format!("key.{number}"), Value::Int(1000 * round + number));
         }

@@ -161,10 +161,10 @@ impl Target {
 
 fn fill_part(record: &mut SpanRecord, settings: &[Setting], watch: &mut dyn FnMut(&SpanRecord)) {
     for (key, value) in settings {
-        record.set_in_part(key, *value);
+        record.set_in_sub_message(key, *value);
         watch(record);
     }
-    record.close_part();
+    record.close_sub_message();
 }
 
 pub(super) fn any_story() -> impl Strategy<Value = Story> {
