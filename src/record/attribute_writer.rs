@@ -1,44 +1,51 @@
-//! The attributes of a record, each key once, in the bytes of the record itself.
+//! How does an attribute become part of a record? It is written into the record's bytes as it is set, each key once.
+//!
+//! Most attributes take the fast path, [`put_short`](AttributeWriter::put_short): the [`KeyFilter`] knows that the key is
+//! new, and all lengths fit into one byte. For the others the writer searches the fields that are there; of a key that is
+//! set again the old field is taken out and the new one written at the end.
 
 use super::Value;
 use super::attribute::{
     Attribute, ShortValue, is_short_with_key, key_of_field, key_of_short, short_len, write_short,
 };
 use super::buffer::{Buffer, Nested, frames};
+use super::key_filter::{KeyBit, KeyFilter, hash};
 
-/// So many attributes are gone through for a key whose bit another one has left; of more than that the hashes are kept.
+/// Up to this many attributes are searched field by field; of more than that the hashes of their keys are kept.
 const FEW: u32 = 32;
 
-/// A record's bytes, and what must be known to set its attributes: of a key set twice the last value counts.
+/// A record's bytes, and what it takes to set its attributes: of a key set twice the last value counts.
 #[derive(Debug, Default)]
 pub(super) struct AttributeWriter {
     pub(super) buffer: Buffer,
-    /// What is being written: the part that is open, or the record.
+    /// Of the message that is being written: the open sub-message, or the record.
     fields: Fields,
-    /// The hashes of its keys, as far as somebody had to know.
+    /// The hashes of its keys, as far as a search needed them.
     hashes: Vec<u32>,
-    /// The most characters of a string, in the record and its parts; the largest number if there is no limit.
+    /// The most characters of a string value; the largest number if there is no limit.
     value_length: usize,
     pub(super) dropped: u32,
-    /// The part that is being written.
     pub(super) sub_message: Option<SubMessage>,
 }
 
-/// The fields of a record or of a part of it that can be found again.
+/// The fields of a message that can be found again, and how many of them are attributes.
+///
+/// On the fast path an attribute is not counted: each has set a bit of its own in `seen`, so the bits are the count. Only
+/// the attributes that share a bit are counted, in `more`. This holds while even one attribute for every bit would be
+/// within the limit. From then on all bits of `seen` are set: that closes the fast path, and `counted` takes its place as
+/// the filter.
 #[derive(Debug, Clone, Copy, Default)]
 struct Fields {
-    /// The marks of all keys: one whose bit is not here is new, and is let in without being counted.
     seen: KeyFilter,
-    /// Attributes beyond one for each bit, wrapping. When there might be too many, were there one for every bit and these,
-    /// all marks are seen, so that every key is counted.
+    /// Attributes beyond one for each bit of `seen`, wrapping.
     more: u32,
-    /// From then on the marks of all keys are here; before, all marks.
+    /// The filter once all bits of `seen` are set; before, it lets everything through.
     counted: KeyFilter,
-    /// How many attributes there may be.
+    /// The most attributes there may be.
     most: u32,
     /// From here on all fields are length-delimited and have a tag of one byte.
     start: u32,
-    /// Up to here their keys are in the list of hashes.
+    /// Up to here the keys are in the list of hashes.
     hashed_to: u32,
     /// Of an attribute.
     tag: u8,
@@ -53,18 +60,18 @@ impl Fields {
         if most < KeyBit::COUNT { fields.counted() } else { fields }
     }
 
-    /// As if all marks were here: every attribute is counted, as one with a new bit might be too many.
+    /// Closes the fast path: from now on every attribute is counted, as the next one might be above the limit.
     fn counted(self) -> Self {
         let more = self.count().wrapping_sub(KeyBit::COUNT);
         Self { seen: KeyFilter::ALL, more, counted: self.seen, ..self }
     }
 
-    /// How many attributes there are.
+    /// The number of attributes.
     fn count(&self) -> u32 {
         self.seen.count().wrapping_add(self.more)
     }
 
-    /// Whether a key with this bit may be there.
+    /// Whether the key may be there; if not, it is certainly new.
     fn may_have(&self, key: &str, bit: KeyBit) -> bool {
         self.seen.has(key, bit) && self.counted.has(key, bit)
     }
@@ -83,7 +90,7 @@ impl Fields {
     }
 }
 
-/// What holds for the attributes of a part of a record, such as an event of a span.
+/// What holds for the attributes of a sub-message, such as an event of a span.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SubMessageRules {
     pub(super) tag: u8,
@@ -92,7 +99,7 @@ pub(super) struct SubMessageRules {
     pub(super) dropped_tag: u8,
 }
 
-/// A part that is being written; ended by [`AttributeWriter::close_sub_message`].
+/// A message inside the record that is being written; ended by [`AttributeWriter::close_sub_message`].
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SubMessage {
     nested: Nested,
@@ -103,14 +110,14 @@ pub(super) struct SubMessage {
 }
 
 impl AttributeWriter {
-    /// Sets the limits of the next records: how many bytes each may have, and each string value characters.
+    /// Sets the limits of the next records: the bytes of each, and the characters of each string value.
     pub(super) fn limit(&mut self, max_bytes: usize, value_length: Option<usize>) {
         self.buffer.limit(max_bytes);
         self.value_length = value_length.unwrap_or(usize::MAX);
     }
 
-    /// Starts a new record in the old storage. Its attributes have this tag, and there may be so `most` of them. It begins
-    /// with `fixed_len` bytes that are no length-delimited fields.
+    /// Starts a new record in the old storage, with at most `most` attributes under this tag. It begins with `fixed_len`
+    /// bytes that are no length-delimited fields.
     #[inline]
     pub(super) fn begin(&mut self, tag: u8, most: u32, fixed_len: usize) {
         self.buffer.reset();
@@ -126,7 +133,7 @@ impl AttributeWriter {
         self.put(key, value);
     }
 
-    /// Sets an attribute of the part that is open, if one is, or of the record.
+    /// Sets an attribute of the open sub-message, if there is one, or of the record.
     #[inline(always)]
     pub(super) fn put(&mut self, key: &str, value: Value<'_>) {
         let bit = KeyBit::of(key.as_bytes());
@@ -163,8 +170,7 @@ impl AttributeWriter {
         }
     }
 
-    /// The way of nearly all attributes: the key is new, every length fits into one byte, and there is room. False if
-    /// not.
+    /// The fast path: the key is new, every length fits into one byte, and there is room. False if not.
     #[inline(always)]
     fn put_short(&mut self, key: &str, bit: KeyBit, value: impl ShortValue) -> bool {
         let len = short_len(key, value);
@@ -206,7 +212,7 @@ impl AttributeWriter {
         self.put_any(key, bit, Value::Bool(truth));
     }
 
-    /// As [`put_short`](Self::put_short), for a key that is new though another one has left its bit.
+    /// As [`put_short`](Self::put_short), for a false positive of the filter: the key is new, its bit is not.
     #[inline(always)]
     fn put_beside(&mut self, key: &str, bit: KeyBit, value: impl ShortValue) -> bool {
         let len = short_len(key, value);
@@ -224,20 +230,20 @@ impl AttributeWriter {
     fn put_any(&mut self, key: &str, bit: KeyBit, value: Value<'_>) {
         if !self.write(key, bit, value) {
             match &mut self.sub_message {
-                Some(part) => part.dropped += 1,
+                Some(sub_message) => sub_message.dropped += 1,
                 None => self.dropped += 1,
             }
         }
     }
 
-    /// Makes a nested message that was opened in the buffer the part that attributes go to. They are its last fields.
+    /// Lets attributes go to a nested message that was opened in the buffer. They are its last fields.
     pub(super) fn open_sub_message(&mut self, nested: Nested, rules: SubMessageRules) {
         let fields = Fields::new(rules.tag, rules.most, self.buffer.position());
         let around = std::mem::replace(&mut self.fields, fields);
         self.sub_message = Some(SubMessage { nested, dropped_tag: rules.dropped_tag, dropped: 0, around });
     }
 
-    /// Sets an attribute of the part that is open.
+    /// Sets an attribute of the open sub-message.
     #[inline(always)]
     pub(super) fn set_in_sub_message(&mut self, key: &str, value: Value<'_>) {
         if self.sub_message.is_some() {
@@ -245,8 +251,8 @@ impl AttributeWriter {
         }
     }
 
-    /// Ends the part that is open. Whatever else is written asks for it first: a part whose guard was leaked would
-    /// make the whole request unreadable.
+    /// Ends the open sub-message, if there is one. Whatever else is written calls this first: a sub-message whose guard
+    /// was leaked would make the whole request unreadable.
     #[inline]
     pub(super) fn close_sub_message(&mut self) {
         if self.sub_message.is_some() {
@@ -256,10 +262,10 @@ impl AttributeWriter {
 
     #[inline(never)]
     fn close(&mut self) {
-        if let Some(part) = self.sub_message.take() {
-            self.fields = Fields { hashed_to: part.around.start, ..part.around };
-            self.write_count(part.dropped_tag, part.dropped);
-            self.buffer.close(&part.nested);
+        if let Some(SubMessage { nested, dropped_tag, dropped, around }) = self.sub_message.take() {
+            self.fields = Fields { hashed_to: around.start, ..around };
+            self.write_count(dropped_tag, dropped);
+            self.buffer.close(&nested);
         }
     }
 
@@ -313,7 +319,7 @@ impl AttributeWriter {
         self.buffer.framed()
     }
 
-    /// How much storage the record holds on to.
+    /// Bytes of storage that the record keeps.
     #[inline]
     pub(super) fn capacity(&self) -> usize {
         self.buffer.capacity() + self.hashes.capacity() * size_of::<u32>()
@@ -326,11 +332,11 @@ impl AttributeWriter {
         is_likely && self.has_field_of(key)
     }
 
-    /// The same, field by field.
+    /// The same, by a search through the fields.
     fn has_field_of(&self, key: &str) -> bool {
         let tag = self.fields.tag;
         let mut fields = self.buffer.bytes(self.fields.start as usize);
-        // nearly all of them say their lengths in one byte each
+        // nearly all of them have lengths of one byte
         while let [field_tag, len @ 0..0x80, rest @ ..] = fields {
             let Some((body, next)) = rest.split_at_checked(usize::from(*len)) else { break };
             if *field_tag == tag && is_short_with_key(body, key) {
@@ -341,15 +347,15 @@ impl AttributeWriter {
         frames(fields).any(|field| field[0] == tag && key_of_field(field) == key.as_bytes())
     }
 
-    /// Whether a key that is there has the same hash. So a record with many attributes is gone through once, and not for
-    /// each of them.
+    /// Whether a key that is there has the same hash. So a record with many attributes is searched once, and not for each
+    /// of them.
     fn has_hash_of(&mut self, key: &str) -> bool {
         let Fields { start, hashed_to, tag, .. } = self.fields;
         if hashed_to == start {
             self.hashes.clear();
         }
         let mut fields = self.buffer.bytes(hashed_to as usize);
-        // nearly all of them say their lengths in one byte each
+        // nearly all of them have lengths of one byte
         while let [field_tag, len @ 0..0x80, rest @ ..] = fields {
             let Some((body, next)) = rest.split_at_checked(usize::from(*len)) else { break };
             if *field_tag == tag {
@@ -363,8 +369,8 @@ impl AttributeWriter {
         self.hashes.contains(&hash(key.as_bytes()))
     }
 
-    /// Takes out the first field of what is being written of which this is true, and says whether there was one. What
-    /// stands behind it moves forward.
+    /// Takes out the first field for which `is_it` is true, and returns whether there was one. The fields behind it move
+    /// forward.
     #[cold]
     fn remove(&mut self, is_it: impl Fn(&[u8]) -> bool) -> bool {
         match self.buffer.find_field(self.fields.start as usize, is_it) {
@@ -376,68 +382,4 @@ impl AttributeWriter {
             None => false,
         }
     }
-}
-
-/// What a key leaves behind, so that most keys that are new are known to be: one of 63 bits, among the keys of even length or
-/// among those of odd length. The last bit is always set; it is the bit of the empty key, which is never new.
-#[derive(Clone, Copy)]
-struct KeyBit(u64);
-
-impl KeyBit {
-    const BITS: u32 = 63;
-    /// Of keys that are not empty.
-    const COUNT: u32 = 2 * Self::BITS;
-    const OF_NO_KEY: u64 = 1 << Self::BITS;
-
-    #[inline(always)]
-    fn of(key: &[u8]) -> Self {
-        match key {
-            [] => Self(Self::OF_NO_KEY),
-            key => Self(1 << ((u64::from(hash(key)) * u64::from(Self::BITS)) >> 32)),
-        }
-    }
-}
-
-/// The marks of several keys.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct KeyFilter([u64; 2]);
-
-impl KeyFilter {
-    const NONE: Self = Self([KeyBit::OF_NO_KEY; 2]);
-    const ALL: Self = Self([u64::MAX; 2]);
-
-    #[inline(always)]
-    fn has(&self, key: &str, bit: KeyBit) -> bool {
-        self.0[key.len() & 1] & bit.0 != 0
-    }
-
-    #[inline(always)]
-    fn add(&mut self, key: &str, bit: KeyBit) {
-        self.0[key.len() & 1] |= bit.0;
-    }
-
-    /// How many there are, without that of the empty key.
-    fn count(&self) -> u32 {
-        self.0[0].count_ones() + self.0[1].count_ones() - 2
-    }
-}
-
-impl Default for KeyFilter {
-    fn default() -> Self {
-        Self::NONE
-    }
-}
-
-/// Tells most keys apart by their length and both ends.
-#[inline]
-fn hash(key: &[u8]) -> u32 {
-    let (head, tail) = match (key.first_chunk(), key.last_chunk()) {
-        (Some(head), Some(tail)) => (u64::from_le_bytes(*head), u64::from_le_bytes(*tail)),
-        _ => match (key.first_chunk(), key.last_chunk()) {
-            (Some(head), Some(tail)) => (u32::from_le_bytes(*head).into(), u32::from_le_bytes(*tail).into()),
-            _ => (key.iter().fold(0, |bits, byte| bits << 8 | u64::from(*byte)), 0),
-        },
-    };
-    let mixed = (head ^ tail.rotate_left(29) ^ key.len() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    (mixed >> 32) as u32
 }

@@ -8,6 +8,7 @@ mod chunk;
 #[cfg(feature = "opentelemetry")]
 mod foreign;
 mod id;
+mod key_filter;
 mod limits;
 mod log;
 mod metric;
