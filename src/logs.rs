@@ -8,7 +8,7 @@ use crate::context::{self, SpanContext, Suppression, unix_nanos};
 use crate::pipeline::exporter_set::ExporterSet;
 use crate::pipeline::ledger::NotEnqueuedReason;
 use crate::process;
-use crate::record::pool::Pool;
+use crate::record::Pool;
 use crate::record::{LogEnd, LogRecord, Scope, Severity, Signal, SpanRef, Value};
 
 /// Makes log records of one scope. Got from [`Telemetry::logger`](crate::Telemetry::logger); cheap to clone and to

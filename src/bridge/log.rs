@@ -42,8 +42,8 @@ use std::time::Duration;
 use log::{Level, LevelFilter, Log, Metadata, Record, SetLoggerError};
 
 use crate::logs::{self, Logger};
+use crate::record::Pool;
 use crate::record::Severity;
-use crate::record::pool::Pool;
 use crate::telemetry::provider::Provider;
 use targets::Targets;
 

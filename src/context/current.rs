@@ -1,6 +1,7 @@
 //! What a thread knows: the spans it is in, and their clock.
 
 use std::cell::RefCell;
+use std::marker::PhantomData;
 use std::num::NonZeroU64;
 use std::time::SystemTime;
 
@@ -141,5 +142,69 @@ impl Stack {
         self.frames.truncate(self.depth);
         self.frames.retain(|frame| frame.id != id);
         self.depth = self.frames.len();
+    }
+}
+
+/// Keeps a context this thread's current one until it is dropped. From [`SpanContext::enter`] and
+/// [`DetachedSpan::enter`](crate::DetachedSpan::enter). Guards may be dropped in any order.
+#[derive(Debug)]
+#[must_use = "the context is current until this is dropped: give it a name"]
+pub struct ContextGuard {
+    entered: Option<Entered>,
+    /// It is on this thread's stack of spans.
+    not_send: PhantomData<*const ()>,
+}
+
+impl ContextGuard {
+    #[inline]
+    pub(crate) fn enter(context: &SpanContext, clock: Option<Clock>) -> Self {
+        Self { entered: enter(context, clock), not_send: PhantomData }
+    }
+
+    /// One that keeps nothing.
+    pub(crate) fn none() -> Self {
+        Self { entered: None, not_send: PhantomData }
+    }
+}
+
+impl Drop for ContextGuard {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(entered) = self.entered.take() {
+            entered.leave();
+        }
+    }
+}
+
+impl SpanContext {
+    /// The context of this thread's current span, if it is in one: what to hand to another thread or process.
+    ///
+    /// ```
+    /// # use standpipe::SpanContext;
+    /// # let telemetry = standpipe::Telemetry::start(standpipe::Config::new()).unwrap();
+    /// # let incoming = SpanContext::from_traceparent("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01").unwrap();
+    /// let span = telemetry.tracer("shop").build("checkout").parent(&incoming).start();
+    /// assert_eq!(SpanContext::current().as_ref(), Some(span.context()));
+    /// drop(span);
+    /// assert_eq!(SpanContext::current(), None);
+    /// ```
+    pub fn current() -> Option<Self> {
+        current()
+    }
+
+    /// Makes this the thread's current context until the guard is dropped: spans that are started here become its
+    /// children, log records carry its ids.
+    ///
+    /// ```
+    /// # use standpipe::SpanContext;
+    /// # let telemetry = standpipe::Telemetry::start(standpipe::Config::new()).unwrap();
+    /// # let tracer = telemetry.tracer("shop");
+    /// let incoming = SpanContext::from_traceparent("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01").unwrap();
+    /// let _entered = incoming.enter();
+    /// let span = tracer.span("GET /orders"); // of the caller's trace
+    /// assert_eq!(span.context().trace_id(), incoming.trace_id());
+    /// ```
+    pub fn enter(&self) -> ContextGuard {
+        ContextGuard::enter(self, None)
     }
 }

@@ -2,7 +2,6 @@
 
 mod clock;
 mod current;
-mod guard;
 mod suppression;
 mod w3c;
 
@@ -10,8 +9,8 @@ use std::fmt;
 use std::sync::Arc;
 
 pub(crate) use clock::{Clock, unix_nanos};
+pub use current::ContextGuard;
 pub(crate) use current::{Entered, Frame, Stack, span_and_time, with_stack};
-pub use guard::ContextGuard;
 #[cfg(any(feature = "log", feature = "opentelemetry", feature = "tracing"))]
 pub(crate) use suppression::runs_exporter_code;
 pub(crate) use suppression::{

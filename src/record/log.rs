@@ -1,10 +1,12 @@
 //! A log record, written as OTLP `LogRecord` until it is emitted.
 
+use std::fmt;
+
+use super::Value;
 use super::attribute::AnyValue;
 use super::attribute_writer::AttributeWriter;
 use super::buffer::field_len;
 use super::id::{SpanId, TraceId};
-use super::{LogLimits, Severity, Value};
 
 /// Tags of `LogRecord`.
 mod tag {
@@ -19,6 +21,89 @@ mod tag {
     pub(super) const SPAN_ID: u8 = 0x52;
     pub(super) const OBSERVED_TIME: u8 = 0x59;
     pub(super) const EVENT_NAME: u8 = 0x62;
+}
+
+/// How much a log record matters, by OpenTelemetry's numbers: 1 (`Trace`) to 24 (`Fatal4`).
+///
+/// The six plain ones are what most programs need; the steps between are for those that know finer ones.
+///
+/// ```
+/// use standpipe::Severity;
+///
+/// assert!(Severity::Warn > Severity::Info4);
+/// assert_eq!(Severity::Error.number(), 17);
+/// assert_eq!(Severity::Info2.to_string(), "INFO2");
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+#[allow(missing_docs, reason = "the names say it")]
+pub enum Severity {
+    Trace = 1,
+    Trace2,
+    Trace3,
+    Trace4,
+    Debug,
+    Debug2,
+    Debug3,
+    Debug4,
+    Info,
+    Info2,
+    Info3,
+    Info4,
+    Warn,
+    Warn2,
+    Warn3,
+    Warn4,
+    Error,
+    Error2,
+    Error3,
+    Error4,
+    Fatal,
+    Fatal2,
+    Fatal3,
+    Fatal4,
+}
+
+const NAMES: [&str; 24] = [
+    "TRACE", "TRACE2", "TRACE3", "TRACE4", "DEBUG", "DEBUG2", "DEBUG3", "DEBUG4", "INFO", "INFO2", "INFO3",
+    "INFO4", "WARN", "WARN2", "WARN3", "WARN4", "ERROR", "ERROR2", "ERROR3", "ERROR4", "FATAL", "FATAL2",
+    "FATAL3", "FATAL4",
+];
+
+impl Severity {
+    /// OpenTelemetry's number for it.
+    #[inline]
+    pub fn number(self) -> u8 {
+        self as u8
+    }
+
+    /// Its short name in capitals, as OpenTelemetry spells it.
+    #[inline]
+    pub fn name(self) -> &'static str {
+        NAMES[usize::from(self.number() - 1)]
+    }
+}
+
+impl fmt::Display for Severity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// How much one log record may carry beside its body; what is above is dropped and its count sent along.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LogLimits {
+    /// Attributes of a log record.
+    pub attributes: u32,
+    /// Longest string value of an attribute in characters, and longest value of bytes; `None` = any. The body is not
+    /// an attribute and is never cut.
+    pub value_length: Option<usize>,
+}
+
+impl Default for LogLimits {
+    fn default() -> Self {
+        Self { attributes: 128, value_length: None }
+    }
 }
 
 /// What is known when a log record is emitted.

@@ -9,37 +9,31 @@ mod chunk;
 mod foreign;
 mod id;
 mod key_filter;
-mod limits;
 mod log;
 mod metric;
-mod parts;
 mod point;
-pub(crate) mod pool;
 mod resource;
-mod scope;
-mod severity;
+mod short_text;
 mod span;
 
 #[cfg(feature = "opentelemetry")]
 pub(crate) use attribute::MAX_DEPTH;
 pub use attribute::Value;
 pub(crate) use attribute_set::{AttributeSet, Pattern};
-pub(crate) use buffer::{field_len, frames};
+pub(crate) use buffer::{Pool, field_len, frames};
 pub(crate) use chunk::{Chunk, Run, records_in};
 #[cfg(feature = "opentelemetry")]
 pub(crate) use foreign::{DroppedBefore, ForeignResource, ForeignScope};
 pub(crate) use id::random;
 pub use id::{SpanId, TraceId};
-pub use limits::{LogLimits, SpanLimits};
 pub(crate) use log::{LogEnd, LogRecord, SpanRef};
-pub(crate) use metric::{MetricHead, MetricRecord, Shape, Stretch};
-pub(crate) use parts::{FrameLimits, MetricParts, Part};
+pub use log::{LogLimits, Severity};
+pub(crate) use metric::{FrameLimits, MetricHead, MetricParts, MetricRecord, Part, Shape, Stretch};
 pub(crate) use point::{BucketsView, ExponentialPoint, HistogramPoint, Number, Period};
 pub use resource::Resource;
-pub(crate) use scope::Scope;
-pub use severity::Severity;
+pub(crate) use resource::Scope;
 pub(crate) use span::{LinkTarget, NewParent, SpanHead, SpanRecord};
-pub use span::{SpanKind, Status};
+pub use span::{SpanKind, SpanLimits, Status};
 
 /// The kinds of telemetry a record can be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -1,12 +1,17 @@
 //! What produces the telemetry: one set of attributes, sent with every request.
 
 use opentelemetry_proto::tonic::common::v1::any_value::Value as ProtoValue;
-use opentelemetry_proto::tonic::common::v1::{AnyValue, ArrayValue, KeyValue, KeyValueList};
+use std::sync::Arc;
+
+use opentelemetry_proto::tonic::common::v1::{
+    AnyValue, ArrayValue, InstrumentationScope, KeyValue, KeyValueList,
+};
+use prost::Message;
 
 use opentelemetry_proto::tonic::resource::v1 as proto;
 
-use super::Value;
 use super::attribute::is_too_deep;
+use super::{Signal, Value};
 
 /// The attributes of the program itself; of a key set twice the last value counts.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -113,6 +118,39 @@ pub(super) fn owned(value: Value<'_>) -> AnyValue {
         }
     };
     AnyValue { value: Some(value) }
+}
+
+/// A named part of the program, encoded once and shared by all of its records.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Scope {
+    pub(crate) signal: Signal,
+    pub(crate) name: String,
+    pub(crate) version: String,
+    /// `InstrumentationScope` as field 1 of `ScopeSpans`, and what else stands in front of its records.
+    pub(super) field: Vec<u8>,
+    /// What goes with its records instead of the exporter's resource: fields of `ResourceSpans`.
+    pub(super) resource: Option<Arc<[u8]>>,
+}
+
+impl Scope {
+    pub(crate) fn new(signal: Signal, name: &str, version: &str) -> Self {
+        let scope =
+            InstrumentationScope { name: name.to_owned(), version: version.to_owned(), ..Default::default() };
+        let mut field = Vec::new();
+        prost::encoding::message::encode(1, &scope, &mut field);
+        debug_assert!(field.len() > scope.encoded_len());
+        Self { signal, name: name.to_owned(), version: version.to_owned(), field, resource: None }
+    }
+
+    /// The scope as it stands in front of its records.
+    pub(crate) fn field(&self) -> &[u8] {
+        &self.field
+    }
+
+    /// Its own resource; `None` if it has the exporter's.
+    pub(crate) fn resource(&self) -> Option<&[u8]> {
+        self.resource.as_deref()
+    }
 }
 
 #[cfg(test)]

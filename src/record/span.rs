@@ -1,9 +1,9 @@
 //! A span, written as OTLP `Span` while it is open.
 
+use super::Value;
 use super::attribute_writer::{AttributeWriter, SubMessageRules};
 use super::buffer::{Buffer, field_len};
 use super::id::{SpanId, TraceId};
-use super::{SpanLimits, Value};
 
 /// Tags of `Span`.
 mod tag {
@@ -96,6 +96,36 @@ pub enum Status<'a> {
     Ok,
     /// It failed; the text says why.
     Error(&'a str),
+}
+
+/// How much one span may carry; what is above is dropped and its count sent along.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SpanLimits {
+    /// Attributes of a span.
+    pub attributes: u32,
+    /// Events of a span.
+    pub events: u32,
+    /// Links of a span.
+    pub links: u32,
+    /// Attributes of one event.
+    pub event_attributes: u32,
+    /// Attributes of one link.
+    pub link_attributes: u32,
+    /// Longest string value in characters, and longest value of bytes; `None` = any.
+    pub value_length: Option<usize>,
+}
+
+impl Default for SpanLimits {
+    fn default() -> Self {
+        Self {
+            attributes: 128,
+            events: 128,
+            links: 128,
+            event_attributes: 128,
+            link_attributes: 128,
+            value_length: None,
+        }
+    }
 }
 
 /// What is known when a span starts.

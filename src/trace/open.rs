@@ -7,7 +7,7 @@ use super::detached::DetachedState;
 use crate::context::Clock;
 use crate::pipeline::ledger::NotEnqueuedReason;
 use crate::process;
-use crate::record::pool::Pool;
+use crate::record::Pool;
 use crate::record::{SpanHead, SpanRecord};
 
 /// A span's record, and the tracer that sends it. Reused on its thread with the reference to the tracer: starting a span

@@ -14,7 +14,7 @@ use super::inlet::{Fate, Inlet};
 use super::value::with_any_value;
 use crate::context::unix_nanos;
 use crate::pipeline::ledger::NotEnqueuedReason;
-use crate::record::pool::Pool;
+use crate::record::Pool;
 use crate::record::{LogEnd, LogRecord, Severity, Signal, SpanId, SpanRef, TraceId};
 use crate::telemetry::provider::Provider;
 

@@ -14,7 +14,7 @@ use super::inlet::{Fate, Inlet};
 use super::value::with_value;
 use crate::context::unix_nanos;
 use crate::pipeline::ledger::NotEnqueuedReason;
-use crate::record::pool::Pool;
+use crate::record::Pool;
 use crate::record::{
     DroppedBefore, LinkTarget, Signal, SpanHead, SpanId, SpanKind, SpanRecord, Status, TraceId,
 };

@@ -229,3 +229,19 @@ fn a_body_is_never_cut() {
     let log = written(Value::Str("longer than four"), &LogLimits { attributes: 0, value_length: Some(4) });
     assert_eq!(log.body.unwrap().value, Some(ProtoValue::StringValue("longer than four".to_owned())));
 }
+
+#[test]
+fn names_and_numbers_are_opentelemetrys() {
+    for (severity, number, name) in [
+        (Severity::Trace, 1, "TRACE"),
+        (Severity::Debug, 5, "DEBUG"),
+        (Severity::Info, 9, "INFO"),
+        (Severity::Info4, 12, "INFO4"),
+        (Severity::Warn, 13, "WARN"),
+        (Severity::Error, 17, "ERROR"),
+        (Severity::Fatal, 21, "FATAL"),
+        (Severity::Fatal4, 24, "FATAL4"),
+    ] {
+        assert_eq!((severity.number(), severity.name()), (number, name));
+    }
+}

@@ -1,8 +1,5 @@
 //! What is written, read back by the protocol's own messages and compared with a plain model of a span.
 
-mod model;
-mod story;
-
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::any_value::Value as ProtoValue;
 use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span, span::Event};
@@ -234,5 +231,351 @@ fn exactly_as_many_attributes_are_kept_as_the_limit_says_and_the_last_value_of_e
         }
         let event = &span.events[0];
         assert_eq!((event.attributes.len() as u32, event.dropped_attributes_count), (kept, 250 - kept));
+    }
+}
+
+/// The same span as plain messages with plain vectors: slow, short, and obviously right.
+mod model {
+    use opentelemetry_proto::tonic::common::v1::KeyValue;
+    use opentelemetry_proto::tonic::trace::v1::{Span, Status, span};
+
+    use super::super::{SpanKind, SpanLimits};
+    use super::story::{Step, Story, Target};
+    use crate::record::tests::{Setting, set};
+
+    /// What must arrive when the story is told under these limits.
+    pub(super) fn span(story: &Story, limits: &SpanLimits) -> Span {
+        let mut span = Span {
+            trace_id: story.trace_id.to_vec(),
+            span_id: story.span_id.to_vec(),
+            trace_state: story.trace_state.clone(),
+            parent_span_id: story.parent.map_or(Vec::new(), |parent| parent.to_vec()),
+            flags: flags(story.trace_flags, story.parent_is_remote),
+            name: story.name.clone(),
+            kind: span::SpanKind::Internal.into(),
+            start_time_unix_nano: story.start,
+            end_time_unix_nano: story.end.max(story.start),
+            ..Default::default()
+        };
+        for step in &story.steps {
+            add(&mut span, step, limits);
+        }
+        span
+    }
+
+    fn add(span: &mut Span, step: &Step, limits: &SpanLimits) {
+        let longest = limits.value_length;
+        match step {
+            Step::Set(setting) => {
+                if !set(&mut span.attributes, setting, limits.attributes, longest) {
+                    span.dropped_attributes_count += 1;
+                }
+            }
+            Step::Kind(kind) => span.kind = proto_kind(*kind).into(),
+            Step::Ok | Step::Error(_) => {
+                if span.status.as_ref().is_none_or(|status| status.code != 1) {
+                    span.status = Some(status(step));
+                }
+            }
+            Step::Name(name) => span.name = name.clone(),
+            Step::Parent(parent) => {
+                span.trace_id = parent.trace_id.to_vec();
+                span.parent_span_id = parent.span_id.to_vec();
+                span.trace_state = parent.trace_state.clone();
+                span.flags = flags(parent.trace_flags, parent.is_remote);
+            }
+            Step::Event { .. } if span.events.len() >= limits.events as usize => {
+                span.dropped_events_count += 1
+            }
+            Step::Event { name, time, settings } => {
+                let (attributes, dropped) = set_all(settings, limits.event_attributes, longest);
+                span.events.push(span::Event {
+                    time_unix_nano: *time,
+                    name: name.clone(),
+                    attributes,
+                    dropped_attributes_count: dropped,
+                });
+            }
+            Step::Link { .. } if span.links.len() >= limits.links as usize => span.dropped_links_count += 1,
+            Step::Link { target, settings } => {
+                let (attributes, dropped) = set_all(settings, limits.link_attributes, longest);
+                span.links.push(link(target, attributes, dropped));
+            }
+        }
+    }
+
+    fn link(target: &Target, attributes: Vec<KeyValue>, dropped: u32) -> span::Link {
+        span::Link {
+            trace_id: target.trace_id.to_vec(),
+            span_id: target.span_id.to_vec(),
+            trace_state: target.trace_state.clone(),
+            attributes,
+            dropped_attributes_count: dropped,
+            flags: flags(target.trace_flags, target.is_remote),
+        }
+    }
+
+    fn status(step: &Step) -> Status {
+        match step {
+            Step::Error(message) => Status { code: 2, message: message.clone() },
+            _ => Status { code: 1, message: String::new() },
+        }
+    }
+
+    /// The trace's flags, "it is known whether the context is remote", and "it is".
+    fn flags(trace_flags: u8, is_remote: bool) -> u32 {
+        u32::from(trace_flags) + 256 + if is_remote { 512 } else { 0 }
+    }
+
+    fn proto_kind(kind: SpanKind) -> span::SpanKind {
+        match kind {
+            SpanKind::Internal => span::SpanKind::Internal,
+            SpanKind::Server => span::SpanKind::Server,
+            SpanKind::Client => span::SpanKind::Client,
+            SpanKind::Producer => span::SpanKind::Producer,
+            SpanKind::Consumer => span::SpanKind::Consumer,
+        }
+    }
+
+    fn set_all(settings: &[Setting], most: u32, longest: Option<usize>) -> (Vec<KeyValue>, u32) {
+        let mut attributes = Vec::new();
+        let dropped = settings.iter().filter(|setting| !set(&mut attributes, setting, most, longest)).count();
+        (attributes, dropped as u32)
+    }
+}
+
+/// Any span, as a sequence of what a caller may do to it.
+mod story {
+    use proptest::prelude::*;
+
+    use super::super::*;
+    use crate::record::tests::{Setting, any_setting, any_text, any_time};
+
+    /// A whole span: how it starts, what is done to it, when it ends.
+    #[derive(Debug, Clone)]
+    pub(super) struct Story {
+        pub(super) trace_id: [u8; 16],
+        pub(super) span_id: [u8; 8],
+        pub(super) parent: Option<[u8; 8]>,
+        pub(super) parent_is_remote: bool,
+        pub(super) trace_flags: u8,
+        pub(super) trace_state: String,
+        pub(super) name: String,
+        pub(super) start: u64,
+        pub(super) steps: Vec<Step>,
+        pub(super) end: u64,
+    }
+
+    #[derive(Debug, Clone)]
+    pub(super) enum Step {
+        Set(Setting),
+        Kind(SpanKind),
+        Ok,
+        Error(String),
+        Name(String),
+        Parent(Target),
+        Event { name: String, time: u64, settings: Vec<Setting> },
+        Link { target: Target, settings: Vec<Setting> },
+    }
+
+    #[derive(Debug, Clone)]
+    pub(super) struct Target {
+        pub(super) trace_id: [u8; 16],
+        pub(super) span_id: [u8; 8],
+        pub(super) is_remote: bool,
+        pub(super) trace_flags: u8,
+        pub(super) trace_state: String,
+    }
+
+    impl Story {
+        /// Does it all; gives what [`SpanRecord::finish`] gives.
+        pub(super) fn tell<'r>(
+            &self,
+            record: &'r mut SpanRecord,
+            limits: &SpanLimits,
+            max_bytes: usize,
+        ) -> Option<&'r [u8]> {
+            self.tell_watched(record, limits, max_bytes, &mut |_| {});
+            record.finish(self.end)
+        }
+
+        /// The most bytes that the buffer ever holds, headroom included: values that are replaced later count too.
+        pub(super) fn most_room(&self, limits: &SpanLimits) -> usize {
+            let mut record = SpanRecord::default();
+            let mut most = 0;
+            self.tell_watched(&mut record, limits, usize::MAX, &mut |record| {
+                most = most.max(record.attributes.buffer.position());
+            });
+            record.finish(self.end);
+            most.max(record.attributes.buffer.position())
+        }
+
+        fn tell_watched(
+            &self,
+            record: &mut SpanRecord,
+            limits: &SpanLimits,
+            max_bytes: usize,
+            watch: &mut dyn FnMut(&SpanRecord),
+        ) {
+            let head = SpanHead {
+                trace_id: TraceId(self.trace_id),
+                span_id: SpanId(self.span_id),
+                parent: self.parent.map(SpanId),
+                parent_is_remote: self.parent_is_remote,
+                trace_flags: self.trace_flags,
+                trace_state: &self.trace_state,
+                name: &self.name,
+                kind: SpanKind::Internal,
+                start: self.start,
+            };
+            record.limit(limits, max_bytes);
+            record.begin(&head);
+            watch(record);
+            for step in &self.steps {
+                match step {
+                    Step::Set((key, value)) => record.set(key, *value),
+                    Step::Kind(kind) => record.set_kind(*kind),
+                    Step::Ok => record.set_status(Status::Ok),
+                    Step::Error(message) => record.set_status(Status::Error(message)),
+                    Step::Name(name) => record.set_name(name),
+                    Step::Parent(parent) => record.set_parent(&parent.as_parent()),
+                    Step::Event { name, time, settings } => {
+                        if record.open_event(name, *time) {
+                            fill_part(record, settings, watch);
+                        }
+                    }
+                    Step::Link { target, settings } => {
+                        if record.open_link(&target.borrow()) {
+                            fill_part(record, settings, watch);
+                        }
+                    }
+                }
+                watch(record);
+            }
+        }
+
+        /// The same key twice in the span, in two events and in a link.
+        pub(super) fn with_equal_keys_everywhere() -> Self {
+            let setting = |number| ("key".to_owned(), Value::Int(number));
+            let settings = vec![setting(1), setting(2)];
+            let event = Step::Event { name: String::new(), time: 1, settings: settings.clone() };
+            let target = Target {
+                trace_id: [3; 16],
+                span_id: [4; 8],
+                is_remote: true,
+                trace_flags: 0,
+                trace_state: String::new(),
+            };
+            let link = Step::Link { target, settings };
+            let steps = vec![Step::Set(setting(1)), event.clone(), link, event, Step::Set(setting(2))];
+            Self {
+                trace_id: [1; 16],
+                span_id: [2; 8],
+                parent: None,
+                parent_is_remote: false,
+                trace_flags: 0,
+                trace_state: String::new(),
+                name: String::new(),
+                start: 1,
+                steps,
+                end: 2,
+            }
+        }
+    }
+
+    impl Target {
+        fn borrow(&self) -> LinkTarget<'_> {
+            LinkTarget {
+                trace_id: TraceId(self.trace_id),
+                span_id: SpanId(self.span_id),
+                is_remote: self.is_remote,
+                trace_flags: self.trace_flags,
+                trace_state: &self.trace_state,
+            }
+        }
+
+        fn as_parent(&self) -> NewParent<'_> {
+            NewParent {
+                trace_id: TraceId(self.trace_id),
+                span_id: SpanId(self.span_id),
+                is_remote: self.is_remote,
+                trace_flags: self.trace_flags,
+                trace_state: &self.trace_state,
+            }
+        }
+    }
+
+    fn fill_part(record: &mut SpanRecord, settings: &[Setting], watch: &mut dyn FnMut(&SpanRecord)) {
+        for (key, value) in settings {
+            record.set_in_sub_message(key, *value);
+            watch(record);
+        }
+        record.close_sub_message();
+    }
+
+    pub(super) fn any_story() -> impl Strategy<Value = Story> {
+        let ids = (any::<[u8; 16]>(), any::<[u8; 8]>(), any::<Option<[u8; 8]>>());
+        let flags = (any::<bool>(), any::<u8>(), any_text());
+        let steps = prop::collection::vec(any_step(), 0..16);
+        (ids, flags, any_text(), any_time(), steps, any_time()).prop_map(
+            |((trace_id, span_id, parent), flags, name, start, steps, end)| {
+                let (parent_is_remote, trace_flags, trace_state) = flags;
+                Story {
+                    trace_id,
+                    span_id,
+                    parent,
+                    parent_is_remote,
+                    trace_flags,
+                    trace_state,
+                    name,
+                    start,
+                    steps,
+                    end,
+                }
+            },
+        )
+    }
+
+    /// Small ones are reached by the stories, large ones are not.
+    pub(super) fn any_limits() -> impl Strategy<Value = SpanLimits> {
+        let count = || prop_oneof![0u32..4, Just(128), Just(u32::MAX)];
+        let counts = (count(), count(), count(), count(), count());
+        (counts, prop::option::of(0usize..12)).prop_map(|(counts, value_length)| {
+            let (attributes, events, links, event_attributes, link_attributes) = counts;
+            SpanLimits { attributes, events, links, event_attributes, link_attributes, value_length }
+        })
+    }
+
+    fn any_step() -> impl Strategy<Value = Step> {
+        let settings = || prop::collection::vec(any_setting(), 0..6);
+        let event = (any_text(), any_time(), settings());
+        let link = (any_target(), settings());
+        prop_oneof![
+            6 => any_setting().prop_map(Step::Set),
+            1 => any_kind().prop_map(Step::Kind),
+            1 => Just(Step::Ok),
+            3 => any_text().prop_map(Step::Error),
+            1 => any_text().prop_map(Step::Name),
+            1 => any_target().prop_map(Step::Parent),
+            2 => event.prop_map(|(name, time, settings)| Step::Event { name, time, settings }),
+            2 => link.prop_map(|(target, settings)| Step::Link { target, settings }),
+        ]
+    }
+
+    fn any_kind() -> impl Strategy<Value = SpanKind> {
+        use SpanKind::{Client, Consumer, Internal, Producer, Server};
+        prop::sample::select(vec![Internal, Server, Client, Producer, Consumer])
+    }
+
+    fn any_target() -> impl Strategy<Value = Target> {
+        (any::<[u8; 16]>(), any::<[u8; 8]>(), any::<bool>(), any::<u8>(), any_text()).prop_map(
+            |(trace_id, span_id, is_remote, trace_flags, trace_state)| Target {
+                trace_id,
+                span_id,
+                is_remote,
+                trace_flags,
+                trace_state,
+            },
+        )
     }
 }
