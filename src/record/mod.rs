@@ -15,10 +15,10 @@ mod point;
 mod resource;
 mod short_text;
 mod span;
+mod value;
 
 #[cfg(feature = "opentelemetry")]
 pub(crate) use attribute::MAX_DEPTH;
-pub use attribute::Value;
 pub(crate) use attribute_set::{AttributeSet, Pattern};
 pub(crate) use buffer::{Pool, field_len, frames};
 pub(crate) use chunk::{Chunk, Run, records_in};
@@ -34,6 +34,7 @@ pub use resource::Resource;
 pub(crate) use resource::Scope;
 pub(crate) use span::{LinkTarget, NewParent, SpanHead, SpanRecord};
 pub use span::{SpanKind, SpanLimits, Status};
+pub use value::Value;
 
 /// The kinds of telemetry a record can be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
