@@ -1,9 +1,9 @@
-//! The time as spans tell it.
+//! Which time does a span record? The wall clock's at the start of its trace, and monotonic time from there on.
 
 use std::num::NonZeroU64;
 use std::time::SystemTime;
 
-/// A trace keeps its first span's clock so long, in nanoseconds; then the wall clock is asked again, as it may have been
+/// A trace keeps its first span's clock for this many nanoseconds; then the wall clock is read again, as it may have been
 /// set.
 const CLOCK_AGE: u64 = 60_000_000_000;
 
@@ -62,8 +62,8 @@ pub(crate) fn unix_nanos(time: SystemTime) -> u64 {
 
 /// Nanoseconds since some moment before the program's start; they never go back.
 ///
-/// What [`std::time::Instant`] asks the system for, too, but as the one number that is needed here: its way through a
-/// second reading and their difference takes three times as long, and every span goes it twice.
+/// What [`std::time::Instant`] asks the system for, too, but as the one number that is needed here: a
+/// second reading and the difference of both take three times as long, and every span needs the time twice.
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 #[allow(unsafe_code)]
 #[inline]
@@ -118,7 +118,7 @@ mod tests {
             before = now;
         }
         let (one, other) = (before.0 - first.0, before.1 - first.1);
-        // whoever was interrupted between two readings has lost no more than that
+        // an interruption between two readings costs no more than this
         assert!(one.abs_diff(other) < 1_000_000_000, "{one} and {other} ns");
         assert!(one > 0 && other > 0);
     }

@@ -1,4 +1,4 @@
-//! What a thread knows: the spans it is in, and their clock.
+//! Which span is a thread in? A stack of spans and their clocks, thread-local; its top is the current span.
 
 use std::cell::RefCell;
 use std::marker::PhantomData;
@@ -15,15 +15,15 @@ thread_local! {
 
 /// The spans that a thread is in, innermost last.
 pub(crate) struct Stack {
-    /// The first `depth` of them; behind those are some that were left and are used again, which is cheaper than to
-    /// move frames in and out.
+    /// The first `depth` are in use. Those behind were left and are used again, which is cheaper than to move frames in
+    /// and out.
     frames: Vec<Frame>,
     depth: usize,
     /// The last id that was given to a frame.
     entered: NonZeroU64,
 }
 
-/// One of them.
+/// One of the spans.
 pub(crate) struct Frame {
     id: NonZeroU64,
     pub(crate) context: SpanContext,
@@ -68,8 +68,8 @@ pub(crate) fn enter(context: &SpanContext, clock: Option<Clock>) -> Option<Enter
     with_stack(|stack| stack.map(|stack| stack.push(context.clone(), clock)))
 }
 
-/// Lets `work` see and change what the thread is in; that is `None` if the thread is at its end, or does so already:
-/// the program's allocator, which makes room for records, may make some of its own. They belong to no span.
+/// Calls `work` with the thread's stack. That is `None` while the thread ends, or if the stack is in use: the program's
+/// allocator, which is called for storage, may make records of its own. They belong to no span.
 #[inline]
 pub(crate) fn with_stack<T>(work: impl Fn(Option<&mut Stack>) -> T) -> T {
     let done = STACK.try_with(|stack| Some(work(Some(&mut *stack.try_borrow_mut().ok()?))));
@@ -177,7 +177,7 @@ impl Drop for ContextGuard {
 }
 
 impl SpanContext {
-    /// The context of this thread's current span, if it is in one: what to hand to another thread or process.
+    /// The context of this thread's current span, if it is in one: to be carried to another thread or process.
     ///
     /// ```
     /// # use standpipe::SpanContext;

@@ -1,11 +1,11 @@
-//! Whose code a thread runs: what an exporter does to send records must not become a record itself.
+//! How does an exporter avoid recording itself? Its threads suppress instrumentation while they send.
 
 use std::cell::Cell;
 use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 thread_local! {
-    /// Something here is not recorded. Every record asks, so it is a flag of its own.
+    /// Something here is not recorded. Every record reads it, so it is a flag of its own.
     static MAY_BE_SUPPRESSED: Cell<bool> = const { Cell::new(false) };
     /// The telemetry that this thread exports for.
     static EXPORTS_FOR: Cell<Option<Owner>> = const { Cell::new(None) };
@@ -121,12 +121,12 @@ mod sdk {
 
     /// For the rest of the thread.
     pub(super) fn suppress_for_ever() {
-        // it must not end with the thread either, when what it would put back may be gone
+        // it must not end with the thread either, when the context that it would restore may be gone
         std::mem::forget(suppress());
     }
 
     /// Until the guard is dropped. Nothing is done while the thread ends, or while code of the program looks at its
-    /// context there: that cannot be asked for, and the call would end in a panic.
+    /// context there: there is no way to find that out, and the call would panic.
     pub(super) fn suppress() -> Option<ContextGuard> {
         catch_unwind(Context::enter_telemetry_suppressed_scope).ok()
     }

@@ -97,8 +97,8 @@ impl<'a> AnyValue<'a> {
     }
 }
 
-/// A value that can be written without looking into it. All its lengths must fit into one byte, which whoever
-/// writes it makes sure of by its [`field_len`](ShortValue::field_len).
+/// A value that can be written without looking into it. All its lengths must fit into one byte, which the caller
+/// makes sure of by its [`field_len`](ShortValue::field_len).
 pub(super) trait ShortValue: Copy {
     /// Bytes of the whole `value` field of a `KeyValue`.
     fn field_len(self) -> usize;
@@ -204,7 +204,7 @@ pub(super) fn key_of_field(field: &[u8]) -> &[u8] {
     key().unwrap_or_default()
 }
 
-/// A length and what stands behind it.
+/// A length and the bytes behind it.
 fn split_length(mut bytes: &[u8]) -> Option<(usize, &[u8])> {
     let length = decode_varint(&mut bytes).ok()?;
     Some((usize::try_from(length).ok()?, bytes))
@@ -224,7 +224,7 @@ fn shallow(value: &Value<'_>, depth: usize) -> bool {
     }
 }
 
-/// Bytes of the `AnyValue` message itself. In a oneof, zero values are written too: they are how a kind is told.
+/// Bytes of the `AnyValue` message itself. In a oneof, zero values are written too: they show which kind it is.
 #[inline]
 fn value_len(value: &Value<'_>, longest: Longest) -> usize {
     match value {
@@ -241,7 +241,7 @@ fn value_len(value: &Value<'_>, longest: Longest) -> usize {
 fn write_value(value: &Value<'_>, longest: Longest, out: &mut Writer<'_>) {
     match value {
         Value::Str(text) => out.field(tag::STRING, cut(text, longest).as_bytes()),
-        Value::Bool(truth) => out.put(&[tag::BOOL, u8::from(*truth)]),
+        Value::Bool(boolean) => out.put(&[tag::BOOL, u8::from(*boolean)]),
         Value::Int(number) => {
             out.byte(tag::INT);
             out.varint(*number as u64);
@@ -265,7 +265,7 @@ fn composite_len(value: &Value<'_>, longest: Longest) -> usize {
     match value {
         Value::Array(values) => values.iter().map(|value| element(*value)).sum(),
         Value::Strs(values) => values.iter().map(|text| element(Value::Str(text))).sum(),
-        Value::Bools(values) => values.iter().map(|truth| element(Value::Bool(*truth))).sum(),
+        Value::Bools(values) => values.iter().map(|boolean| element(Value::Bool(*boolean))).sum(),
         Value::Ints(values) => values.iter().map(|number| element(Value::Int(*number))).sum(),
         Value::Floats(values) => values.iter().map(|number| element(Value::Float(*number))).sum(),
         Value::Map(entries) => last_of_each_key(entries)
@@ -284,7 +284,7 @@ fn write_composite(value: &Value<'_>, longest: Longest, out: &mut Writer<'_>) {
     match value {
         Value::Array(values) => values.iter().for_each(|value| element(*value)),
         Value::Strs(values) => values.iter().for_each(|text| element(Value::Str(text))),
-        Value::Bools(values) => values.iter().for_each(|truth| element(Value::Bool(*truth))),
+        Value::Bools(values) => values.iter().for_each(|boolean| element(Value::Bool(*boolean))),
         Value::Ints(values) => values.iter().for_each(|number| element(Value::Int(*number))),
         Value::Floats(values) => values.iter().for_each(|number| element(Value::Float(*number))),
         Value::Map(entries) => {

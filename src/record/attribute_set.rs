@@ -1,4 +1,4 @@
-//! The attributes that tell one series of a metric from another: a canonical set, encoded once.
+//! What identifies a series of a metric? A canonical set of attributes, encoded once.
 
 use std::hash::{Hash, Hasher};
 
@@ -39,7 +39,7 @@ struct Entry {
     text: Text,
     /// Where the value is, an `AnyValue` message.
     value: (u32, u32),
-    /// The tag of the value, and its bits if it is a number or a truth value.
+    /// The tag of the value, and its bits if it is a number or a boolean.
     kind: u8,
     bits: u64,
 }
@@ -100,7 +100,7 @@ impl AttributeSet {
     }
 
     /// Whether these pairs, in any order, make this set. Pairs with a key that is there twice are never found equal:
-    /// who wants to know about them makes a set of them first.
+    /// for those the caller makes a set first.
     pub(crate) fn equals(&self, pairs: &[(&str, Value<'_>)]) -> bool {
         let are_met = || self.entries.iter().zip(pairs).all(|(entry, pair)| self.is_pair(entry, pair));
         pairs.len() == self.len() && are_met() || self.equals_in_any_order(pairs)
@@ -170,7 +170,7 @@ impl AttributeSet {
 }
 
 impl Entry {
-    /// Of the last field, which stands at `start`; it fits into 32 bits with all that is before it.
+    /// Of the last field, which begins at `start`; it fits into 32 bits with all that is before it.
     fn of_field(bytes: &[u8], start: usize, key_len: usize) -> Self {
         let after_length = |at: usize| at + varint_len(&bytes[at..]);
         // tag, length, key tag, key length, key, value tag, value length, value
@@ -206,7 +206,7 @@ impl Hash for AttributeSet {
     }
 }
 
-/// The bits of a number or a truth value in an `AnyValue` message; of anything else 0.
+/// The bits of a number or a boolean in an `AnyValue` message; of anything else 0.
 fn bits(body: &[u8]) -> u64 {
     let Some((kind, mut content)) = body.split_first() else { return 0 };
     match *kind {
@@ -216,11 +216,11 @@ fn bits(body: &[u8]) -> u64 {
     }
 }
 
-/// A number or a truth value by its tag and its bits.
+/// A number or a boolean by its tag and its bits.
 #[inline]
 fn plain(value: &Value<'_>) -> Option<(u8, u64)> {
     match value {
-        Value::Bool(truth) => Some((tag::BOOL, u64::from(*truth))),
+        Value::Bool(boolean) => Some((tag::BOOL, u64::from(*boolean))),
         Value::Int(number) => Some((tag::INT, *number as u64)),
         Value::Float(number) => Some((tag::DOUBLE, number.to_bits())),
         _ => None,

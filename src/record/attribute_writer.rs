@@ -141,7 +141,7 @@ impl AttributeWriter {
             Value::Str(text) => self.put_text(key, bit, text),
             Value::Int(number) => self.put_int(key, bit, number),
             Value::Float(number) => self.put_float(key, bit, number),
-            Value::Bool(truth) => self.put_bool(key, bit, truth),
+            Value::Bool(boolean) => self.put_bool(key, bit, boolean),
             other => self.put_any(key, bit, other),
         }
     }
@@ -164,9 +164,9 @@ impl AttributeWriter {
         }
     }
 
-    fn put_bool(&mut self, key: &str, bit: KeyBit, truth: bool) {
-        if !self.put_short(key, bit, truth) {
-            self.put_long_bool(key, bit, truth);
+    fn put_bool(&mut self, key: &str, bit: KeyBit, boolean: bool) {
+        if !self.put_short(key, bit, boolean) {
+            self.put_long_bool(key, bit, boolean);
         }
     }
 
@@ -208,8 +208,8 @@ impl AttributeWriter {
 
     #[cold]
     #[inline(never)]
-    fn put_long_bool(&mut self, key: &str, bit: KeyBit, truth: bool) {
-        self.put_any(key, bit, Value::Bool(truth));
+    fn put_long_bool(&mut self, key: &str, bit: KeyBit, boolean: bool) {
+        self.put_any(key, bit, Value::Bool(boolean));
     }
 
     /// As [`put_short`](Self::put_short), for a false positive of the filter: the key is new, its bit is not.

@@ -1,4 +1,4 @@
-//! The bytes of one record: a growing, reusable buffer with room for the frame in front.
+//! Where are the bytes of a record? In a buffer that grows, leaves space for the frame in front, and is reused.
 
 use std::cell::{Cell, RefCell};
 use std::thread::LocalKey;
@@ -123,7 +123,8 @@ impl Buffer {
         Writer { rest: &mut self.storage[body - 1..body + extra] }.varint(count as u64);
     }
 
-    /// Where the first of the length-delimited fields (of one-byte tags) from `start` on stands of which this is true.
+    /// The position of the first field from `start` on for which `is_it` is true. All of them are length-delimited and have
+    /// a tag of one byte.
     pub(crate) fn find_field(&self, start: usize, is_it: impl Fn(&[u8]) -> bool) -> Option<usize> {
         let mut at = start;
         for field in frames(self.bytes(start)) {
@@ -254,7 +255,7 @@ impl<'a> Writer<'a> {
 /// Copies in two strokes, from both ends, which may overlap: no loop and no call.
 #[inline(always)]
 fn copy_short(from: &[u8], to: &mut [u8]) {
-    // asked in the order of how often they come
+    // in the order of how often they come
     let len = from.len();
     if len >= 16 {
         if len < 32 {
@@ -305,7 +306,7 @@ pub(crate) fn frames(mut bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// Bytes of the length-delimited field with a one-byte tag at the front, by what its length says.
+/// Bytes of the length-delimited field with a one-byte tag at the front, by its length.
 fn first_field_len(bytes: &[u8]) -> Option<usize> {
     let mut behind = bytes.get(1..)?;
     let body_len = usize::try_from(decode_varint(&mut behind).ok()?).ok()?;
@@ -315,9 +316,10 @@ fn first_field_len(bytes: &[u8]) -> Option<usize> {
 /// What is larger than this is not worth keeping.
 const MOST_BYTES: usize = 16 << 10;
 
-/// Up to so many pieces of storage and one, used before. Boxed, as records are moved about while they are open.
+/// Storage that a thread keeps for its next records: the last one used, and up to `MOST` others. Boxed, as records are
+/// moved about while they are open.
 pub(crate) struct Pool<T, const MOST: usize> {
-    /// The one that was used last: mostly the only one that is asked for.
+    /// The one that was used last, and is mostly the only one needed.
     last: Cell<Option<Box<T>>>,
     others: RefCell<Vec<Box<T>>>,
 }
@@ -338,7 +340,7 @@ impl<T, const MOST: usize> Pool<T, MOST> {
         self.others.try_borrow_mut().ok()?.pop()
     }
 
-    /// Keeps storage of so many bytes, if there is room for it.
+    /// Keeps storage of this many bytes, unless it is too large or there is enough.
     #[inline]
     pub(crate) fn keep(pool: &'static LocalKey<Self>, storage: Box<T>, bytes: usize) {
         if bytes > MOST_BYTES {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::{Scope, Signal, frames, metric};
 
-/// Framed records back to back, with a note of which scope each stretch belongs to.
+/// Framed records back to back, with a note of which scope each run of them belongs to.
 #[derive(Debug)]
 pub(crate) struct Chunk {
     signal: Signal,
@@ -70,7 +70,7 @@ impl Chunk {
         self.bytes.reserve_exact(bytes);
     }
 
-    /// Whether the storage is for so many `bytes`, neither less nor more.
+    /// Whether the storage is for exactly this many `bytes`.
     pub(crate) fn is_for(&self, bytes: usize) -> bool {
         self.bytes.capacity() == bytes
     }
@@ -92,7 +92,7 @@ impl Chunk {
         self.bytes.len()
     }
 
-    /// Appends what is framed as one and counts as so many.
+    /// Appends one frame that counts as `records`.
     #[inline]
     pub(crate) fn append(&mut self, scope: &Arc<Scope>, frame: &[u8], records: usize) {
         let start = self.bytes.len();
@@ -148,7 +148,7 @@ impl Chunk {
         }
     }
 
-    /// What stands in the first frame that is still there: records and bytes.
+    /// The first frame that is still there: records and bytes.
     pub(crate) fn first_frame(&self) -> (usize, usize) {
         let Some(run) = self.runs.get(self.first) else { return (0, 0) };
         let first = frames(&self.bytes[run.start..run.end]).next();

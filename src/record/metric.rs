@@ -1,4 +1,4 @@
-//! A metric's data points, written as one OTLP `Metric` after the other.
+//! How is a metric written? Its data points as OTLP `Metric`, in as many frames as the limits require.
 
 use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_field};
 
@@ -127,7 +127,7 @@ impl MetricRecord {
         true
     }
 
-    /// Whether so many more bytes of data leave the framed metric within its limit.
+    /// Whether this many more bytes of data leave the framed metric within its limit.
     fn has_room(&self, count: usize) -> bool {
         field_len(self.head_len + field_len(self.data_len + count)) <= self.max_bytes
     }
@@ -185,7 +185,7 @@ impl Shape {
         matches!(self, Shape::Sum { monotonic: true, .. })
     }
 
-    /// Bytes of what is said about all points.
+    /// Bytes of the settings that hold for all points.
     fn settings_len(self) -> usize {
         2 * usize::from(self.stretch().is_some()) + 2 * usize::from(self.is_monotonic())
     }
@@ -276,7 +276,7 @@ pub(crate) enum Part<'a> {
     },
 }
 
-/// Frames the points of one metric and gives every part that is full.
+/// Frames the points of one metric and passes every part that is full to `give`.
 pub(crate) struct MetricParts<'a, G> {
     head: MetricHead<'a>,
     record: &'a mut MetricRecord,
@@ -296,7 +296,7 @@ impl<'a, G: FnMut(Part<'_>)> MetricParts<'a, G> {
         Self { head, record, limits, give }
     }
 
-    /// Adds a point by a function that says whether it fitted.
+    /// Adds a point by a function that returns whether it fitted.
     pub(crate) fn add(&mut self, write: impl Fn(&mut MetricRecord) -> bool) {
         if self.record.points() >= self.limits.points {
             self.hand_over();

@@ -1,11 +1,11 @@
-//! The data points of a metric, borrowed from where they are aggregated, and how they are written.
+//! How is a data point written? Borrowed from where it is aggregated, as OTLP's message for its kind.
 
 use prost::encoding::encoded_len_varint;
 
 use super::AttributeSet;
 use super::buffer::{Writer, field_len};
 
-/// Tags of the data points. Where they are not the same in all of them, a name says whose they are.
+/// Tags of the data points. Those that differ between kinds of points are in a module for each kind.
 mod tag {
     pub(super) const START_TIME: u8 = 0x11;
     pub(super) const TIME: u8 = 0x19;
@@ -62,7 +62,7 @@ pub(crate) enum Number {
 pub(crate) struct HistogramPoint<'a> {
     pub(crate) count: u64,
     pub(crate) sum: f64,
-    /// Unknown if nothing was counted, or nobody looked; so is `max`.
+    /// Unknown if nothing was counted, or it was not recorded; so is `max`.
     pub(crate) min: Option<f64>,
     pub(crate) max: Option<f64>,
     pub(crate) bounds: &'a [f64],
@@ -74,7 +74,7 @@ pub(crate) struct HistogramPoint<'a> {
 pub(crate) struct ExponentialPoint<'a> {
     pub(crate) count: u64,
     pub(crate) sum: f64,
-    /// Unknown if nothing was counted, or nobody looked; so is `max`.
+    /// Unknown if nothing was counted, or it was not recorded; so is `max`.
     pub(crate) min: Option<f64>,
     pub(crate) max: Option<f64>,
     pub(crate) scale: i32,
@@ -181,7 +181,7 @@ impl Point for ExponentialPoint<'_> {
 }
 
 impl BucketsView<'_> {
-    /// Bytes of the whole field; nothing is said about buckets that are not there.
+    /// Bytes of the whole field; none for buckets that are not there.
     fn len(&self) -> usize {
         if self.counts.is_empty() { 0 } else { field_len(self.body_len()) }
     }

@@ -1,4 +1,5 @@
-//! What produces the telemetry: one set of attributes, sent with every request.
+//! What produces the telemetry? The resource, attributes of the program sent with every request, and the scope, a named
+//! part of the program.
 
 use opentelemetry_proto::tonic::common::v1::any_value::Value as ProtoValue;
 use std::sync::Arc;
@@ -33,7 +34,7 @@ impl Resource {
         }
     }
 
-    /// Adds what OTLP expects of every program: a service name, if it has none, and who exports.
+    /// Adds what OTLP expects of every program: a service name, if it has none, and the name of this SDK.
     pub(crate) fn with_defaults(mut self) -> Self {
         if self.get_str("service.name").is_none_or(str::is_empty) {
             self.set("service.name", Value::Str(&unknown_service()));
@@ -58,7 +59,7 @@ impl Resource {
             let value = attribute.value.as_ref().and_then(|value| value.value.as_ref());
             let shown = match value {
                 Some(ProtoValue::StringValue(text)) => text.clone(),
-                Some(ProtoValue::BoolValue(truth)) => truth.to_string(),
+                Some(ProtoValue::BoolValue(boolean)) => boolean.to_string(),
                 Some(ProtoValue::IntValue(number)) => number.to_string(),
                 Some(ProtoValue::DoubleValue(number)) => number.to_string(),
                 _ => "…".to_owned(),
@@ -93,7 +94,7 @@ pub(super) fn owned(value: Value<'_>) -> AnyValue {
     }
     let value = match value {
         Value::Str(text) => ProtoValue::StringValue(text.to_owned()),
-        Value::Bool(truth) => ProtoValue::BoolValue(truth),
+        Value::Bool(boolean) => ProtoValue::BoolValue(boolean),
         Value::Int(number) => ProtoValue::IntValue(number),
         Value::Float(number) => ProtoValue::DoubleValue(number),
         Value::Bytes(bytes) => ProtoValue::BytesValue(bytes.to_vec()),
@@ -126,7 +127,7 @@ pub(crate) struct Scope {
     pub(crate) signal: Signal,
     pub(crate) name: String,
     pub(crate) version: String,
-    /// `InstrumentationScope` as field 1 of `ScopeSpans`, and what else stands in front of its records.
+    /// `InstrumentationScope` as field 1 of `ScopeSpans`, and the other fields in front of its records.
     pub(super) field: Vec<u8>,
     /// What goes with its records instead of the exporter's resource: fields of `ResourceSpans`.
     pub(super) resource: Option<Arc<[u8]>>,
@@ -142,7 +143,7 @@ impl Scope {
         Self { signal, name: name.to_owned(), version: version.to_owned(), field, resource: None }
     }
 
-    /// The scope as it stands in front of its records.
+    /// The fields in front of its records.
     pub(crate) fn field(&self) -> &[u8] {
         &self.field
     }
@@ -160,7 +161,7 @@ mod tests {
     use super::*;
     use crate::record::attribute::MAX_DEPTH;
 
-    /// What the field says, read back.
+    /// The attributes in the field, read back.
     fn decoded(resource: &Resource) -> Vec<KeyValue> {
         let field = resource.field();
         assert_eq!(field[0], 0x0a, "the tag of ResourceSpans.resource");
@@ -202,7 +203,7 @@ mod tests {
         let list = |values| ProtoValue::ArrayValue(ArrayValue { values });
         let floats = [0.5, f64::INFINITY].map(|float| any(ProtoValue::DoubleValue(float)));
         let entry = KeyValue { key: "k".into(), value: Some(any(list(floats.into()))), ..Default::default() };
-        let bools = [true, false].map(|truth| any(ProtoValue::BoolValue(truth)));
+        let bools = [true, false].map(|boolean| any(ProtoValue::BoolValue(boolean)));
         let expected = [
             ProtoValue::KvlistValue(KeyValueList { values: vec![entry] }),
             list(vec![any(ProtoValue::BytesValue(vec![0, 255])), any(list(bools.into()))]),

@@ -1,4 +1,4 @@
-//! Bytes as words: compared and hashed without a call as long as they are short, as keys and values mostly are.
+//! How are keys and values compared and hashed cheaply? Up to 16 bytes as two words, without a call.
 
 use std::ops::Range;
 
@@ -8,7 +8,7 @@ const SHORT: usize = 16;
 /// Odd, and with about as many ones as zeros: what words are multiplied by.
 const SPREAD: [u64; 2] = [0x9e37_79b9_7f4a_7c15, 0xa076_1d64_78bd_642f];
 
-/// Some of the bytes of a set, known by heart if they are short.
+/// Some of the bytes of a set, with a copy of them as two words if they are short.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Text {
     start: usize,
@@ -24,16 +24,16 @@ impl Text {
         Self { start: range.start, len: range.len(), words: words(&bytes[range]) }
     }
 
-    /// Whether it says this; `bytes` are those it was made of.
+    /// Whether it equals `text`; `bytes` are those it was made of.
     #[inline]
-    pub(super) fn is(&self, said: &[u8], bytes: &[u8]) -> bool {
-        if self.len != said.len() {
+    pub(super) fn is(&self, text: &[u8], bytes: &[u8]) -> bool {
+        if self.len != text.len() {
             return false;
         }
-        if said.len() > SHORT {
-            return self.of(bytes) == said;
+        if text.len() > SHORT {
+            return self.of(bytes) == text;
         }
-        let (low, high) = words(said);
+        let (low, high) = words(text);
         self.words.0 == low && self.words.1 == high
     }
 
@@ -53,7 +53,7 @@ pub(super) fn absorb(state: u64, bytes: &[u8]) -> u64 {
     fold(state ^ low, high ^ SPREAD[1].wrapping_add(bytes.len() as u64))
 }
 
-/// Sixteen bytes at a time; the last ones may overlap, the length tells where they end.
+/// Sixteen bytes at a time; the last ones may overlap, and the length has been mixed in.
 #[inline(never)]
 fn absorb_long(state: u64, bytes: &[u8]) -> u64 {
     let mut state = state.wrapping_add(bytes.len() as u64);
@@ -67,7 +67,7 @@ fn absorb_long(state: u64, bytes: &[u8]) -> u64 {
     fold(state ^ low, high ^ SPREAD[1])
 }
 
-/// The same for a number or a truth value.
+/// The same for a number or a boolean.
 #[inline]
 pub(super) fn absorb_number(state: u64, kind: u8, bits: u64) -> u64 {
     fold(state ^ bits, SPREAD[0].wrapping_add(u64::from(kind)))
