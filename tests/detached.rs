@@ -78,8 +78,8 @@ fn its_parent_may_change_until_its_context_is_seen() {
     });
     let handle = spans.iter().find(|received| received.span.name == "handle").unwrap();
     let incoming = incoming(SAMPLED);
-    assert_eq!(handle.span.trace_id, incoming.trace_id().0);
-    assert_eq!(handle.span.parent_span_id, incoming.span_id().0);
+    assert_eq!(handle.span.trace_id, incoming.trace_id().to_bytes());
+    assert_eq!(handle.span.parent_span_id, incoming.span_id().to_bytes());
     assert_eq!((handle.span.trace_state.as_str(), handle.span.flags), ("vendor=1", 0x301));
     assert_eq!(handle.span.attributes[0].key, "kept");
 }
@@ -133,7 +133,7 @@ fn a_context_that_is_entered_is_the_parent_of_what_follows() {
     let incoming = incoming(SAMPLED);
     assert_eq!(
         (spans[0].span.name.as_str(), &spans[0].span.parent_span_id[..]),
-        ("child", &incoming.span_id().0[..])
+        ("child", &incoming.span_id().to_bytes()[..])
     );
     assert_eq!((spans[1].span.name.as_str(), spans[1].span.parent_span_id.len()), ("alone", 0));
 }

@@ -175,7 +175,7 @@ fn a_sampler_that_asks_no_parent_keeps_spans_inside_an_unsampled_span_of_the_oth
         telemetry.shutdown(LONG);
         assert_eq!(receiver.span_count(), if is_kept { 2 } else { 0 }, "{sampler}");
         if is_kept {
-            assert_eq!(named(&receiver, "checkout").parent_span_id, run_context.span_id().0);
+            assert_eq!(named(&receiver, "checkout").parent_span_id, run_context.span_id().to_bytes());
             assert_child(&receiver, "inside", "checkout");
         }
     }
@@ -208,7 +208,7 @@ fn a_span_of_a_route_without_an_exporter_leaves_no_gap_in_a_trace_of_the_other()
         assert!(receiver.wait_for_spans(4, LONG));
         assert_eq!(named(&receiver, "root").parent_span_id, b"");
         assert_child(&receiver, "inner", "outer");
-        assert_eq!(named(&receiver, "handed on").parent_span_id, remote.span_id().0);
+        assert_eq!(named(&receiver, "handed on").parent_span_id, remote.span_id().to_bytes());
     }
 }
 

@@ -1,4 +1,12 @@
-//! Trace context: which span this thread is in, and the W3C headers that carry it elsewhere.
+//! Which trace does this code belong to? The current span of a thread, and the context that carries it elsewhere.
+//!
+//! | file | what it holds |
+//! |---|---|
+//! | `mod.rs` | [`SpanContext`]: what identifies a span |
+//! | `current.rs` | the stack of spans that a thread is in; [`ContextGuard`] |
+//! | `w3c.rs` | `traceparent` and `tracestate` |
+//! | `clock.rs` | the time, monotonic within a trace |
+//! | `suppression.rs` | what is not recorded on an exporter's thread |
 
 mod clock;
 mod current;
@@ -48,6 +56,21 @@ pub struct SpanContext {
 }
 
 impl SpanContext {
+    /// A context whose parts another program or another library has sent by other means than a `traceparent` header. Of
+    /// the flags those are kept that W3C trace context knows: `0x01` (sampled) and `0x02` (random).
+    ///
+    /// ```
+    /// use standpipe::{SpanContext, SpanId, TraceId};
+    ///
+    /// let trace_id: TraceId = "4bf92f3577b34da6a3ce929d0e0e4736".parse().unwrap();
+    /// let span_id: SpanId = "00f067aa0ba902b7".parse().unwrap();
+    /// let context = SpanContext::new(trace_id, span_id, 0x01);
+    /// assert!(context.is_sampled() && context.is_remote());
+    /// ```
+    pub fn new(trace_id: TraceId, span_id: SpanId, flags: u8) -> Self {
+        Self { trace_id, span_id, flags: flags & (SAMPLED | RANDOM), is_remote: true, state: None }
+    }
+
     /// The context of a new root: the first span of a trace with a random id.
     pub(crate) fn root(trace_id: TraceId, sampled: bool) -> Self {
         Self::of(SpanRef::root(trace_id, sampled), None)
@@ -72,7 +95,7 @@ impl SpanContext {
         Self { trace_id, span_id, flags, is_remote: false, state }
     }
 
-    /// What a log record that belongs to this span says of it.
+    /// What a log record of this span carries.
     #[inline]
     pub(crate) fn span_ref(&self) -> SpanRef {
         SpanRef { trace_id: self.trace_id, span_id: self.span_id, trace_flags: self.flags }
@@ -97,6 +120,11 @@ impl SpanContext {
     /// Whether it came from another process.
     pub fn is_remote(&self) -> bool {
         self.is_remote
+    }
+
+    /// The trace flags, as the `traceparent` header has them.
+    pub fn flags(&self) -> u8 {
+        self.flags
     }
 
     /// The vendors' part, as the `tracestate` header has it; empty if there is none.

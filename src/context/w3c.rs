@@ -1,8 +1,9 @@
-//! W3C trace context, level 2: reading never panics, unknown versions and flags are safe.
+//! How does a context cross a process boundary? By the headers of W3C trace context, level 2. Reading never panics, and
+//! unknown versions and flags are safe.
 
 use std::fmt;
 
-use super::{RANDOM, SAMPLED, SpanContext};
+use super::SpanContext;
 use crate::record::{SpanId, TraceId};
 
 /// Length of a `traceparent` of version 00.
@@ -64,12 +65,10 @@ impl SpanContext {
         if !span_id.is_valid() {
             return Err(ParseContextError("parent id is all zero"));
         }
-        // flags this version does not know are not passed on
-        let flags = flags & (SAMPLED | RANDOM);
-        Ok(Self { trace_id, span_id, flags, is_remote, state: None })
+        Ok(Self { is_remote, ..Self::new(trace_id, span_id, flags) })
     }
 
-    /// Adds what the `tracestate` header says; an invalid or oversized one is left out, as the standard asks.
+    /// Adds the `tracestate` header; an invalid or oversized one is left out, as the standard demands.
     #[must_use]
     pub fn with_tracestate(mut self, header: &str) -> Self {
         self.state = clean_state(header).map(Into::into);

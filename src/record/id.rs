@@ -1,20 +1,54 @@
-//! Trace and span ids, and where new ones come from.
+//! What names a trace and a span, and where do new ids come from? From a generator that each thread has of its own.
 
 use std::cell::Cell;
 use std::collections::hash_map::RandomState;
 use std::fmt;
 use std::hash::BuildHasher;
+use std::str::FromStr;
 use std::time::SystemTime;
 
 use crate::process;
 
 /// Sixteen bytes that name a trace; all zero is no valid id.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
-pub struct TraceId(pub [u8; 16]);
+///
+/// ```
+/// use standpipe::TraceId;
+///
+/// let id: TraceId = "4bf92f3577b34da6a3ce929d0e0e4736".parse().unwrap();
+/// assert_eq!(id.to_string(), "4bf92f3577b34da6a3ce929d0e0e4736");
+/// assert_eq!(TraceId::from_bytes(id.to_bytes()), Ok(id));
+/// assert!("4bf92f35".parse::<TraceId>().is_err());
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TraceId(pub(crate) [u8; 16]);
 
 /// Eight bytes that name a span within its trace; all zero is no valid id.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
-pub struct SpanId(pub [u8; 8]);
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SpanId(pub(crate) [u8; 8]);
+
+/// Why something is no id of a trace or a span.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum InvalidId {
+    /// A trace id has 32 hexadecimal digits, a span id 16.
+    Length,
+    /// A character is no hexadecimal digit.
+    Digit,
+    /// All bytes are zero.
+    AllZero,
+}
+
+impl fmt::Display for InvalidId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            InvalidId::Length => "not 32 digits of a trace id, nor 16 of a span id",
+            InvalidId::Digit => "not a hexadecimal digit",
+            InvalidId::AllZero => "all zero",
+        })
+    }
+}
+
+impl std::error::Error for InvalidId {}
 
 impl TraceId {
     pub(crate) fn random() -> Self {
@@ -24,11 +58,6 @@ impl TraceId {
         bytes[8..].copy_from_slice(&low.to_be_bytes());
         Self(bytes)
     }
-
-    /// Whether it names a trace at all.
-    pub fn is_valid(self) -> bool {
-        self.0 != [0; 16]
-    }
 }
 
 impl SpanId {
@@ -36,16 +65,41 @@ impl SpanId {
     pub(crate) fn random() -> Self {
         Self(random_non_zero().to_be_bytes())
     }
-
-    /// Whether it names a span at all.
-    pub fn is_valid(self) -> bool {
-        self.0 != [0; 8]
-    }
 }
 
-macro_rules! lower_hex {
-    ($($id:ident)*) => {
-        $(impl fmt::Display for $id {
+macro_rules! bytes_and_text {
+    ($($id:ident, $len:literal;)*) => {
+        $(impl $id {
+            /// The id with these bytes.
+            ///
+            /// # Errors
+            /// [`InvalidId::AllZero`].
+            pub fn from_bytes(bytes: [u8; $len]) -> Result<Self, InvalidId> {
+                let id = Self(bytes);
+                if id.is_valid() { Ok(id) } else { Err(InvalidId::AllZero) }
+            }
+
+            /// The bytes as they are sent.
+            pub fn to_bytes(self) -> [u8; $len] {
+                self.0
+            }
+
+            /// False for an id of zeros, which names nothing.
+            pub fn is_valid(self) -> bool {
+                self.0 != [0; $len]
+            }
+        }
+
+        /// Reads hexadecimal digits, as the id is displayed; upper case is accepted.
+        impl FromStr for $id {
+            type Err = InvalidId;
+
+            fn from_str(text: &str) -> Result<Self, InvalidId> {
+                Self::from_bytes(from_hex(text)?)
+            }
+        }
+
+        impl fmt::Display for $id {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
             }
@@ -58,9 +112,24 @@ macro_rules! lower_hex {
         })*
     };
 }
-lower_hex!(TraceId SpanId);
+bytes_and_text! {
+    TraceId, 16;
+    SpanId, 8;
+}
 
-/// No process is that far from the first one.
+fn from_hex<const LEN: usize>(text: &str) -> Result<[u8; LEN], InvalidId> {
+    if text.chars().count() != 2 * LEN {
+        return Err(InvalidId::Length);
+    }
+    let mut bytes = [0; LEN];
+    for (index, digit) in text.chars().enumerate() {
+        let value = digit.to_digit(16).ok_or(InvalidId::Digit)?;
+        bytes[index / 2] = bytes[index / 2] << 4 | value as u8;
+    }
+    Ok(bytes)
+}
+
+/// No process is this many forks away from the first one.
 const UNSEEDED: u32 = u32::MAX;
 
 thread_local! {
@@ -135,5 +204,28 @@ mod tests {
     #[test]
     fn ids_read_as_lower_case_hex() {
         assert_eq!(SpanId([0, 1, 0xab, 3, 4, 5, 6, 0xff]).to_string(), "0001ab03040506ff");
+    }
+
+    #[test]
+    fn ids_are_read_from_text_and_bytes() {
+        assert_eq!("0001AB03040506ff".parse(), Ok(SpanId([0, 1, 0xab, 3, 4, 5, 6, 0xff])));
+        let trace_id = TraceId::random();
+        assert_eq!(
+            (trace_id.to_string().parse(), TraceId::from_bytes(trace_id.0)),
+            (Ok(trace_id), Ok(trace_id))
+        );
+        for (text, expected) in [
+            ("", InvalidId::Length),
+            ("0001ab03040506f", InvalidId::Length),
+            ("0001ab03040506ff0", InvalidId::Length),
+            ("0001ab03040506fg", InvalidId::Digit),
+            ("+001ab03040506ff", InvalidId::Digit),
+            ("0001ab0304050水水", InvalidId::Length),
+            ("0001ab03040506f水", InvalidId::Digit),
+            ("0000000000000000", InvalidId::AllZero),
+        ] {
+            assert_eq!(text.parse::<SpanId>(), Err(expected), "{text}");
+        }
+        assert_eq!(TraceId::from_bytes([0; 16]), Err(InvalidId::AllZero));
     }
 }

@@ -29,7 +29,7 @@ fn a_span_continues_the_trace_of_its_caller() {
         assert_eq!(onward.tracestate(), "vendor=1");
     });
     let request = &arrived.span("request").span;
-    assert_eq!(request.parent_span_id, remote(SAMPLED).span_id().0);
+    assert_eq!(request.parent_span_id, remote(SAMPLED).span_id().to_bytes());
     assert_eq!((request.trace_state.as_str(), request.flags & 0x300), ("vendor=1", 0x300));
     assert_eq!(told(&request.attributes), ["early=1"]);
     arrived.assert_child("child", "request");
@@ -73,7 +73,7 @@ fn a_link_can_be_added() {
     let link = &arrived.span("batch").span.links[0];
     assert_eq!(
         (&link.span_id[..], link.trace_state.as_str()),
-        (&remote(SAMPLED).span_id().0[..], "vendor=1")
+        (&remote(SAMPLED).span_id().to_bytes()[..], "vendor=1")
     );
 }
 
@@ -84,7 +84,7 @@ fn a_context_that_was_entered_is_the_parent_of_tracing_spans() {
         let _entered = remote.enter();
         info_span!("request").in_scope(|| {});
     });
-    assert_eq!(arrived.span("request").span.parent_span_id, remote(SAMPLED).span_id().0);
+    assert_eq!(arrived.span("request").span.parent_span_id, remote(SAMPLED).span_id().to_bytes());
 }
 
 #[test]

@@ -85,7 +85,8 @@ pub(crate) fn has_remote_parent(received: &ReceivedSpan) -> bool {
 }
 
 pub(crate) fn is_child_of(received: &ReceivedSpan, parent: &SpanContext) -> bool {
-    received.span.trace_id == parent.trace_id().0 && received.span.parent_span_id == parent.span_id().0
+    received.span.trace_id == parent.trace_id().to_bytes()
+        && received.span.parent_span_id == parent.span_id().to_bytes()
 }
 
 #[track_caller]
