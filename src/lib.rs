@@ -102,7 +102,8 @@ pub use logs::{Log, Logger};
 pub use pipeline::exporter_set::FlushOutcome;
 pub use pipeline::ledger::{Counts, Dropped, ExporterLedger, Ledger, NotEnqueued};
 pub use record::{
-    LogLimits, Resource, Severity, Signal, SpanId, SpanKind, SpanLimits, Status, TraceId, Value,
+    IntoValue, InvalidId, LogLimits, Resource, Severity, Signal, SpanId, SpanKind, SpanLimits, Status,
+    TraceId, Value,
 };
 pub use telemetry::Telemetry;
 pub use telemetry::provider::Provider;

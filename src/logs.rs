@@ -1,4 +1,4 @@
-//! Log records at the call site: who makes them, and the record until it is emitted.
+//! How does a program record logs? A [`Logger`] begins a record, [`Log`] takes its attributes, and `emit` sends it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use crate::pipeline::exporter_set::ExporterSet;
 use crate::pipeline::ledger::NotEnqueuedReason;
 use crate::process;
 use crate::record::Pool;
-use crate::record::{LogEnd, LogRecord, Scope, Severity, Signal, SpanRef, Value};
+use crate::record::{IntoValue, LogEnd, LogRecord, Scope, Severity, Signal, SpanRef};
 
 /// Makes log records of one scope. Got from [`Telemetry::logger`](crate::Telemetry::logger); cheap to clone and to
 /// share.
@@ -26,53 +26,53 @@ use crate::record::{LogEnd, LogRecord, Scope, Severity, Signal, SpanRef, Value};
 /// ```
 #[derive(Clone)]
 pub struct Logger {
-    source: Arc<Source>,
+    shared: Arc<LoggerShared>,
 }
 
 /// What the records of a logger have in common.
-struct Source {
+struct LoggerShared {
     exporters: Arc<ExporterSet>,
     scope: Arc<Scope>,
 }
 
 impl Logger {
     pub(crate) fn new(exporters: Arc<ExporterSet>, scope: Arc<Scope>) -> Self {
-        Self { source: Arc::new(Source { exporters, scope }) }
+        Self { shared: Arc::new(LoggerShared { exporters, scope }) }
     }
 
     /// Begins a record of [`Severity::Trace`].
     #[inline]
-    pub fn trace<'v>(&self, body: impl Into<Value<'v>>) -> Log<'_> {
+    pub fn trace(&self, body: impl IntoValue) -> Log<'_> {
         self.record(Severity::Trace, body)
     }
 
     /// Begins a record of [`Severity::Debug`].
     #[inline]
-    pub fn debug<'v>(&self, body: impl Into<Value<'v>>) -> Log<'_> {
+    pub fn debug(&self, body: impl IntoValue) -> Log<'_> {
         self.record(Severity::Debug, body)
     }
 
     /// Begins a record of [`Severity::Info`].
     #[inline]
-    pub fn info<'v>(&self, body: impl Into<Value<'v>>) -> Log<'_> {
+    pub fn info(&self, body: impl IntoValue) -> Log<'_> {
         self.record(Severity::Info, body)
     }
 
     /// Begins a record of [`Severity::Warn`].
     #[inline]
-    pub fn warn<'v>(&self, body: impl Into<Value<'v>>) -> Log<'_> {
+    pub fn warn(&self, body: impl IntoValue) -> Log<'_> {
         self.record(Severity::Warn, body)
     }
 
     /// Begins a record of [`Severity::Error`].
     #[inline]
-    pub fn error<'v>(&self, body: impl Into<Value<'v>>) -> Log<'_> {
+    pub fn error(&self, body: impl IntoValue) -> Log<'_> {
         self.record(Severity::Error, body)
     }
 
     /// Begins a record of [`Severity::Fatal`].
     #[inline]
-    pub fn fatal<'v>(&self, body: impl Into<Value<'v>>) -> Log<'_> {
+    pub fn fatal(&self, body: impl IntoValue) -> Log<'_> {
         self.record(Severity::Fatal, body)
     }
 
@@ -90,13 +90,16 @@ impl Logger {
     /// logger.record(Severity::Info2, body).emit();
     /// ```
     #[inline]
-    pub fn record<'v>(&self, severity: Severity, body: impl Into<Value<'v>>) -> Log<'_> {
-        let open = match self.source.exporters.takes_log(severity) {
-            true if context::may_be_suppressed() && self.source.exporters.suppresses_log(severity) => None,
-            true => OpenLog::begin(&self.source, severity, body.into()),
+    pub fn record(&self, severity: Severity, body: impl IntoValue) -> Log<'_> {
+        let mut open = match self.shared.exporters.takes_log(severity) {
+            true if context::may_be_suppressed() && self.shared.exporters.suppresses_log(severity) => None,
+            true => OpenLog::begin(&self.shared, severity),
             false => None,
         };
-        Log { open, source: &self.source }
+        if let Some(open) = &mut open {
+            body.with_value(|body| open.record.set_body(body));
+        }
+        Log { open, shared: &self.shared }
     }
 
     /// Whether a record of this severity would go anywhere: worth asking before its text is put together.
@@ -110,32 +113,32 @@ impl Logger {
     /// ```
     #[inline]
     pub fn is_enabled(&self, severity: Severity) -> bool {
-        self.source.exporters.takes_log(severity) && !(context::may_be_suppressed() && self.is_suppressed())
+        self.shared.exporters.takes_log(severity) && !(context::may_be_suppressed() && self.is_suppressed())
     }
 
     /// Whether a record of this severity would go anywhere or be counted.
     #[cfg(any(feature = "log", feature = "tracing"))]
     #[inline]
     pub(crate) fn is_of_use(&self, severity: Severity) -> bool {
-        self.source.exporters.takes_log(severity) && !context::runs_exporter_code()
+        self.shared.exporters.takes_log(severity) && !context::runs_exporter_code()
     }
 
     /// Counts a record as lost to a panic of the program's own code.
     #[cfg(any(feature = "log", feature = "tracing"))]
     #[cold]
     pub(crate) fn count_panic(&self, severity: Severity) {
-        self.source.exporters.count_log_not_enqueued(severity, NotEnqueuedReason::Panicked);
+        self.shared.exporters.count_log_not_enqueued(severity, NotEnqueuedReason::Panicked);
     }
 
     #[cold]
     fn is_suppressed(&self) -> bool {
-        self.source.exporters.suppression() != Suppression::None
+        self.shared.exporters.suppression() != Suppression::None
     }
 }
 
 impl fmt::Debug for Logger {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Logger").field("scope", &self.source.scope.name).finish_non_exhaustive()
+        f.debug_struct("Logger").field("scope", &self.shared.scope.name).finish_non_exhaustive()
     }
 }
 
@@ -152,22 +155,22 @@ impl fmt::Debug for Logger {
 pub struct Log<'a> {
     /// `None` where nothing is recorded.
     open: Option<Box<OpenLog>>,
-    source: &'a Source,
+    shared: &'a LoggerShared,
 }
 
 impl Log<'_> {
-    /// Sets an attribute. The last value of a key counts; above the limit an attribute is dropped and counted.
+    /// Sets an attribute, and replaces the value that the key had. Above the limit an attribute is dropped and counted.
     #[inline]
-    pub fn set<'v>(mut self, key: &str, value: impl Into<Value<'v>>) -> Self {
-        self.add(key, value);
+    pub fn set(mut self, key: &str, value: impl IntoValue) -> Self {
+        self.set_in_place(key, value);
         self
     }
 
-    /// Sets an attribute in place: for a loop over many.
+    /// As [`set`](Self::set), for a record behind a reference.
     #[inline]
-    pub fn add<'v>(&mut self, key: &str, value: impl Into<Value<'v>>) {
+    pub fn set_in_place(&mut self, key: &str, value: impl IntoValue) {
         if let Some(open) = &mut self.open {
-            open.record.set(key, value.into());
+            value.with_value(|value| open.record.set(key, value));
         }
     }
 
@@ -193,7 +196,7 @@ impl Log<'_> {
     #[inline]
     pub fn context(mut self, context: &SpanContext) -> Self {
         if let Some(open) = &mut self.open {
-            open.span = Of::Span(context.span_ref());
+            open.span = SpanChoice::Given(context.span_ref());
         }
         self
     }
@@ -202,7 +205,7 @@ impl Log<'_> {
     #[inline]
     pub fn without_context(mut self) -> Self {
         if let Some(open) = &mut self.open {
-            open.span = Of::Nobody;
+            open.span = SpanChoice::None;
         }
         self
     }
@@ -220,14 +223,14 @@ impl Log<'_> {
     #[inline]
     pub fn emit(self) {
         if let Some(open) = self.open {
-            open.emit(self.source);
+            open.emit(self.shared);
         }
     }
 }
 
 impl fmt::Debug for Log<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Log").field("scope", &self.source.scope.name).finish_non_exhaustive()
+        f.debug_struct("Log").field("scope", &self.shared.scope.name).finish_non_exhaustive()
     }
 }
 
@@ -236,17 +239,17 @@ struct OpenLog {
     record: LogRecord,
     severity: Severity,
     time: Option<u64>,
-    span: Of,
+    span: SpanChoice,
     generation: u32,
 }
 
 /// Which span a record belongs to.
 #[derive(Clone, Copy)]
-enum Of {
+enum SpanChoice {
     /// The thread's current one, when it is emitted.
-    Thread,
-    Span(SpanRef),
-    Nobody,
+    Current,
+    Given(SpanRef),
+    None,
 }
 
 thread_local! {
@@ -256,27 +259,27 @@ thread_local! {
 impl OpenLog {
     /// `None` if there is no exporter to send it.
     #[inline(never)]
-    fn begin(source: &Source, severity: Severity, body: Value<'_>) -> Option<Box<Self>> {
-        let largest = source.exporters.largest_record(Signal::Logs)?;
+    fn begin(shared: &LoggerShared, severity: Severity) -> Option<Box<Self>> {
+        let largest = shared.exporters.largest_record(Signal::Logs)?;
         let mut open = Pool::take(&POOL).unwrap_or_else(|| {
             let record = LogRecord::default();
-            Box::new(Self { record, severity, time: None, span: Of::Thread, generation: 0 })
+            Box::new(Self { record, severity, time: None, span: SpanChoice::Current, generation: 0 })
         });
         open.severity = severity;
-        (open.time, open.span) = (None, Of::Thread);
+        (open.time, open.span) = (None, SpanChoice::Current);
         open.generation = process::generation();
-        open.record.begin(body, source.exporters.log_limits(), largest);
+        open.record.begin(shared.exporters.log_limits(), largest);
         Some(open)
     }
 
     #[inline(never)]
-    fn emit(mut self: Box<Self>, source: &Source) {
+    fn emit(mut self: Box<Self>, shared: &LoggerShared) {
         // a record that was begun before a fork is the parent's to send
         if self.generation == process::generation() {
             let end = self.end();
             match self.record.finish(self.severity, &end) {
-                Some(record) => source.exporters.push_log(&source.scope, self.severity, record),
-                None => source.exporters.count_log_not_enqueued(self.severity, NotEnqueuedReason::TooLarge),
+                Some(record) => shared.exporters.push_log(&shared.scope, self.severity, record),
+                None => shared.exporters.count_log_not_enqueued(self.severity, NotEnqueuedReason::TooLarge),
             }
         }
         let bytes = self.record.capacity();
@@ -287,9 +290,9 @@ impl OpenLog {
     fn end(&self) -> LogEnd {
         let (current, observed) = context::span_and_time();
         let span = match self.span {
-            Of::Thread => current,
-            Of::Span(span) => Some(span),
-            Of::Nobody => None,
+            SpanChoice::Current => current,
+            SpanChoice::Given(span) => Some(span),
+            SpanChoice::None => None,
         };
         LogEnd { time: self.time.unwrap_or(observed), observed, span }
     }

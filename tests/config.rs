@@ -520,7 +520,7 @@ fn a_configuration_in_code_keeps_what_it_is_told() {
     let config = Config::new()
         .service_name("shop")
         .resource("host.cpus", 2)
-        .span_limits(SpanLimits { links: 7, ..SpanLimits::default() })
+        .span_limits(SpanLimits::default().links(7))
         .on_problem(|_| ())
         .self_observation(true)
         .exporter(Exporter::http("localhost").id("one"))

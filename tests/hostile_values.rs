@@ -249,7 +249,7 @@ fn attributes_above_the_limit_are_dropped_and_their_count_sent() {
 
 #[test]
 fn events_and_links_above_the_limit_are_dropped_and_their_count_sent() {
-    let limits = SpanLimits { link_attributes: 1, ..SpanLimits::default() };
+    let limits = SpanLimits::default().link_attributes(1);
     let span = arrived_with(Config::new().span_limits(limits), |span| {
         let context = span.context().clone();
         for _ in 0..130 {
@@ -265,14 +265,13 @@ fn events_and_links_above_the_limit_are_dropped_and_their_count_sent() {
 
 #[test]
 fn limits_of_zero_leave_nothing_but_the_counts() {
-    let limits = SpanLimits {
-        attributes: 0,
-        events: 0,
-        links: 0,
-        event_attributes: 0,
-        link_attributes: 0,
-        value_length: Some(0),
-    };
+    let limits = SpanLimits::default()
+        .attributes(0)
+        .events(0)
+        .links(0)
+        .event_attributes(0)
+        .link_attributes(0)
+        .value_length(0);
     let span = arrived_with(Config::new().span_limits(limits), |span| {
         let context = span.context().clone();
         span.set("a", 1);
@@ -312,7 +311,7 @@ fn of_one_key_the_last_value_arrives_once() {
 
 #[test]
 fn values_are_cut_to_their_length_in_characters_not_bytes() {
-    let limits = SpanLimits { value_length: Some(3), ..SpanLimits::default() };
+    let limits = SpanLimits::default().value_length(3);
     let span = arrived_with(Config::new().span_limits(limits), |span| {
         span.set("ascii", "abcdef").set("fits", "äöü").set("wide", "äöüß").set("crab", "🦀🦀🦀🦀");
         span.set("a key is never cut", true).set("number", 123_456);

@@ -268,7 +268,7 @@ fn of_a_key_the_last_value_counts_also_against_the_location() {
 
 #[test]
 fn the_limits_of_log_records_hold() {
-    let limits = LogLimits { attributes: 2, value_length: Some(3) };
+    let limits = LogLimits::default().attributes(2).value_length(3);
     let log = only(arrived_with(
         Config::new().log_limits(limits),
         |bridge| bridge,
@@ -326,8 +326,8 @@ fn a_record_belongs_to_the_current_span() {
         },
     ));
     let context = context.unwrap();
-    assert_eq!(log.log.trace_id, context.trace_id().0);
-    assert_eq!(log.log.span_id, context.span_id().0);
+    assert_eq!(log.log.trace_id, context.trace_id().to_bytes());
+    assert_eq!(log.log.span_id, context.span_id().to_bytes());
     assert_eq!(log.log.flags & 1, 1);
 }
 

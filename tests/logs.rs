@@ -207,7 +207,7 @@ fn what_is_not_emitted_is_not_sent() {
 
 #[test]
 fn limits_hold_for_attributes_and_not_for_the_body() {
-    let config = Config::new().log_limits(LogLimits { attributes: 2, value_length: Some(3) });
+    let config = Config::new().log_limits(LogLimits::default().attributes(2).value_length(3));
     let logs = arrived_with(config, |_, logger| {
         logger.info("a long body").set("a", "long").set("b", 1).set("c", 2).set("a", "four").emit();
     });

@@ -206,13 +206,13 @@ impl Drop for Unread<'_> {
 
 fn set_location(log: &mut logs::Log<'_>, record: &Record<'_>) {
     if let Some(file) = record.file() {
-        log.add("code.file.path", file);
+        log.set_in_place("code.file.path", file);
     }
     if let Some(line) = record.line() {
-        log.add("code.line.number", line);
+        log.set_in_place("code.line.number", line);
     }
     if let Some(module) = record.module_path() {
-        log.add("code.module.name", module);
+        log.set_in_place("code.module.name", module);
     }
 }
 

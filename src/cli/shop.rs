@@ -278,6 +278,7 @@ fn records_of(signal: Signal) -> &'static str {
         Signal::Traces => "spans",
         Signal::Logs => "logs",
         Signal::Metrics => "points",
+        _ => "records",
     }
 }
 

@@ -1,5 +1,5 @@
-//! What records that another SDK has made say beyond the program's own: a resource and a scope in full, how much was
-//! dropped before they came here, and what is not known of them.
+//! What do records of another SDK have that our own do not? A resource and a scope in full, counts of what was dropped
+//! before, and fields that may be unknown.
 
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ impl ForeignResource {
     }
 }
 
-/// All that can be said about a scope.
+/// A scope with all its fields.
 #[derive(Debug, Default)]
 pub(crate) struct ForeignScope {
     message: InstrumentationScope,
@@ -89,7 +89,7 @@ impl SpanRecord {
         self.begin(head);
     }
 
-    /// Counts what was dropped before. The last that is told of a span, as nothing is counted on top of it.
+    /// Adds to the counts what was dropped before. Must be the last call before the end of a span.
     pub(crate) fn add_dropped(&mut self, before: DroppedBefore) {
         let DroppedBefore { attributes, events, links } = before;
         self.attributes.dropped = self.attributes.dropped.saturating_add(attributes);
@@ -97,7 +97,7 @@ impl SpanRecord {
         self.dropped_links = self.dropped_links.saturating_add(links);
     }
 
-    /// Ends the event or link that is open, which has lost so many attributes before.
+    /// Ends the event or link that is open, of which `attributes` were dropped before.
     pub(crate) fn close_sub_message_with_dropped(&mut self, attributes: u32) {
         if let Some(part) = &mut self.attributes.sub_message {
             part.dropped = part.dropped.saturating_add(attributes);
@@ -109,9 +109,9 @@ impl SpanRecord {
 impl LogRecord {
     /// As [`begin`](Self::begin), without limits of our own, and perhaps without a body.
     pub(crate) fn begin_foreign(&mut self, body: Option<Value<'_>>, max_bytes: usize) {
-        self.begin_bare(&NO_LOG_LIMITS, max_bytes);
+        self.begin(&NO_LOG_LIMITS, max_bytes);
         if let Some(body) = body {
-            self.write_body(body);
+            self.set_body(body);
         }
     }
 

@@ -1,4 +1,4 @@
-//! A log record, written as OTLP `LogRecord` until it is emitted.
+//! How is a log record written? As OTLP `LogRecord`, field by field until it is emitted.
 
 use std::fmt;
 
@@ -23,7 +23,7 @@ mod tag {
     pub(super) const EVENT_NAME: u8 = 0x62;
 }
 
-/// How much a log record matters, by OpenTelemetry's numbers: 1 (`Trace`) to 24 (`Fatal4`).
+/// How much a log record matters, by OpenTelemetry's numbers: 1 (`Trace`) to 24 (`Fatal4`). The data model has exactly these.
 ///
 /// The six plain ones are what most programs need; the steps between are for those that know finer ones.
 ///
@@ -92,6 +92,7 @@ impl fmt::Display for Severity {
 
 /// How much one log record may carry beside its body; what is above is dropped and its count sent along.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct LogLimits {
     /// Attributes of a log record.
     pub attributes: u32,
@@ -105,6 +106,8 @@ impl Default for LogLimits {
         Self { attributes: 128, value_length: None }
     }
 }
+
+super::limit_setters!(LogLimits, attributes);
 
 /// What is known when a log record is emitted.
 #[derive(Debug, Clone, Copy)]
@@ -131,20 +134,16 @@ pub(crate) struct LogRecord {
 }
 
 impl LogRecord {
-    /// Starts a new record in the old storage. A body nested too deeply is left out and counted as a dropped
-    /// attribute: a record has no other count.
-    pub(crate) fn begin(&mut self, body: Value<'_>, limits: &LogLimits, max_bytes: usize) {
-        self.begin_bare(limits, max_bytes);
-        self.write_body(body);
-    }
-
-    pub(super) fn begin_bare(&mut self, limits: &LogLimits, max_bytes: usize) {
+    /// Starts a new record in the old storage.
+    pub(crate) fn begin(&mut self, limits: &LogLimits, max_bytes: usize) {
         self.attributes.limit(max_bytes, limits.value_length);
         self.attributes.begin(tag::ATTRIBUTE, limits.attributes, 0);
         self.has_severity_text = false;
     }
 
-    pub(super) fn write_body(&mut self, body: Value<'_>) {
+    /// Writes the body, once. One that is nested too deeply is left out and counted as a dropped attribute: a record has
+    /// no other count.
+    pub(crate) fn set_body(&mut self, body: Value<'_>) {
         let Some(body) = AnyValue::new(body) else { return self.attributes.drop_one() };
         if let Some(mut out) = self.attributes.buffer.claim(body.field_len()) {
             body.write(tag::BODY, &mut out);
@@ -156,7 +155,7 @@ impl LogRecord {
         self.attributes.set(key, value);
     }
 
-    /// Says the severity in the words of where it comes from.
+    /// Sets the severity as its source spells it.
     pub(crate) fn set_severity_text(&mut self, text: &str) {
         if self.has_severity_text {
             self.attributes.take_back(tag::SEVERITY_TEXT);
@@ -212,7 +211,7 @@ impl LogRecord {
         fixed[29..].copy_from_slice(&u32::from(span.trace_flags).to_le_bytes());
     }
 
-    /// How much storage the record holds on to.
+    /// Bytes of storage that the record keeps.
     pub(crate) fn capacity(&self) -> usize {
         self.attributes.capacity()
     }

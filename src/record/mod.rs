@@ -1,4 +1,42 @@
-//! What can be said, in wire format: each signal writes OTLP protobuf as the user speaks.
+//! What do spans, log records and metrics look like on the wire? Each is written as OTLP protobuf while the program
+//! makes it, with no message types in between.
+//!
+//! | file | what it writes or holds |
+//! |---|---|
+//! | `span.rs` | `Span`, with its events, links and status; `SpanLimits` |
+//! | `log.rs` | `LogRecord`; `Severity`, `LogLimits` |
+//! | `metric.rs`, `point.rs` | `Metric`, in frames within a limit, and its data points |
+//! | `attribute_writer.rs` | the attributes of a span, event, link or log record, each key once |
+//! | `key_filter.rs` | the Bloom filter that knows most new keys |
+//! | `attribute.rs`, `value.rs` | one `KeyValue`; [`Value`] and what turns into one |
+//! | `attribute_set.rs`, `short_text.rs` | the attributes of a series, compared and hashed |
+//! | `resource.rs` | `Resource` and `InstrumentationScope` |
+//! | `foreign.rs` | what only records of the OpenTelemetry SDK have |
+//! | `id.rs` | [`TraceId`], [`SpanId`], random numbers |
+//! | `buffer.rs` | a record's bytes, its frame, and the pool of storage that a thread reuses |
+//! | `chunk.rs` | framed records back to back, as the queue takes them |
+
+/// Setters for the limits of a record, each named as its field.
+macro_rules! limit_setters {
+    ($limits:ident, $($count:ident)*) => {
+        impl $limits {
+            $(#[doc = concat!("Sets [`", stringify!($count), "`](Self#structfield.", stringify!($count), ").")]
+            #[must_use]
+            pub fn $count(mut self, count: u32) -> Self {
+                self.$count = count;
+                self
+            })*
+
+            /// Sets [`value_length`](Self#structfield.value_length).
+            #[must_use]
+            pub fn value_length(mut self, length: impl Into<Option<usize>>) -> Self {
+                self.value_length = length.into();
+                self
+            }
+        }
+    };
+}
+use limit_setters;
 
 mod attribute;
 mod attribute_set;
@@ -17,6 +55,8 @@ mod short_text;
 mod span;
 mod value;
 
+use std::fmt;
+
 #[cfg(feature = "opentelemetry")]
 pub(crate) use attribute::MAX_DEPTH;
 pub(crate) use attribute_set::{AttributeSet, Pattern};
@@ -25,7 +65,7 @@ pub(crate) use chunk::{Chunk, Run, records_in};
 #[cfg(feature = "opentelemetry")]
 pub(crate) use foreign::{DroppedBefore, ForeignResource, ForeignScope};
 pub(crate) use id::random;
-pub use id::{SpanId, TraceId};
+pub use id::{InvalidId, SpanId, TraceId};
 pub(crate) use log::{LogEnd, LogRecord, SpanRef};
 pub use log::{LogLimits, Severity};
 pub(crate) use metric::{FrameLimits, MetricHead, MetricParts, MetricRecord, Part, Shape, Stretch};
@@ -34,10 +74,11 @@ pub use resource::Resource;
 pub(crate) use resource::Scope;
 pub(crate) use span::{LinkTarget, NewParent, SpanHead, SpanRecord};
 pub use span::{SpanKind, SpanLimits, Status};
-pub use value::Value;
+pub use value::{IntoValue, Value};
 
-/// The kinds of telemetry a record can be.
+/// The kinds of telemetry a record can be. It grows with OpenTelemetry: profiles are coming.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Signal {
     /// Spans, to `/v1/traces`.
     Traces,
@@ -48,7 +89,7 @@ pub enum Signal {
 }
 
 impl Signal {
-    /// All signals, for iteration.
+    /// All signals, for iteration; there will be more.
     pub const ALL: [Signal; 3] = [Signal::Traces, Signal::Logs, Signal::Metrics];
 
     /// How many signals there are.
@@ -79,6 +120,12 @@ impl Signal {
             Signal::Logs => "logs",
             Signal::Metrics => "metrics",
         }
+    }
+}
+
+impl fmt::Display for Signal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
     }
 }
 

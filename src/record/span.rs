@@ -1,4 +1,4 @@
-//! A span, written as OTLP `Span` while it is open.
+//! How is a span written? As OTLP `Span`, field by field while it is open; the first bytes have fixed places.
 
 use super::Value;
 use super::attribute_writer::{AttributeWriter, SubMessageRules};
@@ -50,7 +50,7 @@ mod tag {
 const REMOTE_KNOWN: u32 = 0x100;
 const REMOTE: u32 = 0x200;
 
-/// Where things stand in the start of a record, which is always the same long.
+/// Offsets in the head of a record, whose length is fixed.
 mod head {
     pub(super) const LEN: usize = 54;
     pub(super) const TRACE_ID: usize = 2;
@@ -61,7 +61,7 @@ mod head {
     pub(super) const FLAGS: usize = 50;
 }
 
-/// The start of a record with all that is the same in all of them.
+/// The head of a record, with the tags and lengths that all of them share.
 const HEAD: [u8; head::LEN] = {
     let mut fixed = [0; head::LEN];
     [fixed[head::TRACE_ID - 2], fixed[head::TRACE_ID - 1]] = [tag::TRACE_ID, 16];
@@ -73,7 +73,7 @@ const HEAD: [u8; head::LEN] = {
     fixed
 };
 
-/// The role of a span among its neighbours.
+/// The role of a span among its neighbours. The specification has these five, and a collector refuses any other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum SpanKind {
     /// Work inside the program.
@@ -89,17 +89,26 @@ pub enum SpanKind {
     Consumer = 5,
 }
 
-/// How a span ended. `Ok` is final; an error can be replaced by a later error or by `Ok`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// How a span ended. `Ok` is final; an error can be replaced by a later error or by `Ok`. The specification has only these
+/// two for a program to set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Status<'a> {
-    /// The program says that it went well, whatever else was noted.
+    /// It went well, whatever else was recorded.
     Ok,
     /// It failed; the text says why.
     Error(&'a str),
 }
 
 /// How much one span may carry; what is above is dropped and its count sent along.
+///
+/// ```
+/// use standpipe::SpanLimits;
+///
+/// let limits = SpanLimits::default().attributes(64).value_length(4096);
+/// assert_eq!((limits.attributes, limits.value_length), (64, Some(4096)));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SpanLimits {
     /// Attributes of a span.
     pub attributes: u32,
@@ -128,7 +137,9 @@ impl Default for SpanLimits {
     }
 }
 
-/// What is known when a span starts.
+super::limit_setters!(SpanLimits, attributes events links event_attributes link_attributes);
+
+/// What is known of a span when it starts.
 #[derive(Clone, Copy)]
 pub(crate) struct SpanHead<'a> {
     pub(crate) trace_id: TraceId,
@@ -174,13 +185,12 @@ pub(crate) struct SpanRecord {
     pub(super) dropped_links: u32,
 }
 
-/// What somebody has said about how it went.
+/// The status that was set last; the specification makes `Ok` final.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum StatusState {
     #[default]
-    Nothing,
+    Unset,
     Error,
-    /// That is final.
     Ok,
 }
 
@@ -195,7 +205,7 @@ impl SpanRecord {
     #[inline(always)]
     pub(crate) fn begin(&mut self, head: &SpanHead<'_>) {
         self.attributes.begin(tag::ATTRIBUTE, self.limits.attributes, head::LEN);
-        self.status = StatusState::Nothing;
+        self.status = StatusState::Unset;
         self.start = head.start;
         (self.events, self.links) = (0, 0);
         (self.dropped_events, self.dropped_links) = (0, 0);
@@ -204,15 +214,15 @@ impl SpanRecord {
 
     #[inline(always)]
     fn write_head(&mut self, head: &SpanHead<'_>) {
-        if !self.write_usual_head(head) {
+        if !self.write_short_head(head) {
             // as a copy, so that the head itself need not be in memory
             self.write_any_head(&{ *head });
         }
     }
 
-    /// Nearly every span has a short name, and a parent without vendors' notes. False if not, or if there is no room yet.
+    /// The fast path: a short name, and a parent without tracestate. False if not, or if the buffer must grow first.
     #[inline(always)]
-    fn write_usual_head(&mut self, head: &SpanHead<'_>) -> bool {
+    fn write_short_head(&mut self, head: &SpanHead<'_>) -> bool {
         let SpanHead { parent: Some(parent), trace_state: "", name, .. } = *head else { return false };
         if !matches!(name.len(), 1..0x80) {
             return false;
@@ -266,7 +276,7 @@ impl SpanRecord {
         }
     }
 
-    /// Changes what stands at a place of the head.
+    /// Overwrites bytes of the head.
     #[inline]
     fn write_over<const COUNT: usize>(&mut self, place: usize, bytes: [u8; COUNT]) {
         if let Some(written) = self.attributes.buffer.written(Buffer::START + place) {
@@ -279,7 +289,7 @@ impl SpanRecord {
         self.attributes.set(key, value);
     }
 
-    /// The same before any event or link: nobody has to ask whether one is open.
+    /// The same before any event or link, so that none can be open.
     #[cfg(feature = "tracing")]
     #[inline(always)]
     pub(crate) fn set_at_start(&mut self, key: &str, value: Value<'_>) {
@@ -294,13 +304,13 @@ impl SpanRecord {
         match self.status {
             StatusState::Ok => return,
             StatusState::Error => self.attributes.take_back(tag::STATUS),
-            StatusState::Nothing => self.close_sub_message(),
+            StatusState::Unset => self.close_sub_message(),
         }
-        let (said, code, message) = match status {
+        let (state, code, message) = match status {
             Status::Ok => (StatusState::Ok, 1, ""),
             Status::Error(message) => (StatusState::Error, 2, message),
         };
-        self.status = said;
+        self.status = state;
         let message_len = if message.is_empty() { 0 } else { field_len(message.len()) };
         let Some(mut out) = self.attributes.buffer.claim(field_len(message_len + 2)) else { return };
         out.byte(tag::STATUS);
@@ -311,10 +321,10 @@ impl SpanRecord {
         out.put(&[tag::status::CODE, code]);
     }
 
-    /// Whether somebody has said how it went.
+    /// Whether a status was set.
     #[cfg(feature = "tracing")]
     pub(crate) fn has_status(&self) -> bool {
-        self.status != StatusState::Nothing
+        self.status != StatusState::Unset
     }
 
     /// Opens an event; false when the span has as many as it may.
@@ -408,7 +418,7 @@ impl SpanRecord {
         self.attributes.write_count(tag::DROPPED_LINKS, self.dropped_links);
     }
 
-    /// How much storage the record holds on to.
+    /// Bytes of storage that the record keeps.
     pub(crate) fn capacity(&self) -> usize {
         self.attributes.capacity()
     }

@@ -1,9 +1,10 @@
-//! What can an attribute be set to?
+//! What can an attribute be set to? To a [`Value`], and to whatever turns into one.
 
-/// A borrowed attribute value: what [`Span::set`](crate::Span::set) and [`Log::set`](crate::Log::set) take, by way
-/// of `Into`.
+use std::borrow::Cow;
+
+/// A borrowed attribute value: what [`Span::set`](crate::Span::set) and [`Log::set`](crate::Log::set) write.
 ///
-/// Strings, numbers, booleans and slices of them convert by themselves; arrays of mixed values and
+/// Strings, numbers, booleans and slices of them convert by themselves, see [`IntoValue`]; arrays of mixed values and
 /// nested maps are spelled out:
 ///
 /// ```
@@ -14,15 +15,17 @@
 /// let nested = Value::Map(&[("id", Value::Int(7)), ("tags", Value::Strs(&["a", "b"]))]);
 /// # let _ = (plain, list, nested);
 /// ```
+// it grows with OTLP's `AnyValue`
+#[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Value<'a> {
     /// UTF-8 text.
     Str(&'a str),
-    /// A truth value.
+    /// A boolean.
     Bool(bool),
     /// A 64-bit signed integer.
     Int(i64),
-    /// A double; NaN and infinities are passed on as they are.
+    /// A double; NaN and infinities are written as they are.
     Float(f64),
     /// Bytes that need not be text.
     Bytes(&'a [u8]),
@@ -30,7 +33,7 @@ pub enum Value<'a> {
     Array(&'a [Value<'a>]),
     /// An array of strings.
     Strs(&'a [&'a str]),
-    /// An array of truth values.
+    /// An array of booleans.
     Bools(&'a [bool]),
     /// An array of integers.
     Ints(&'a [i64]),
@@ -40,12 +43,87 @@ pub enum Value<'a> {
     Map(&'a [(&'a str, Value<'a>)]),
 }
 
+/// What an attribute can be set to: whatever converts into a [`Value`] without owning anything, and strings that are
+/// owned. An `Option` sets the attribute if there is a value; `None` sets nothing, and leaves what was set before.
+///
+/// ```
+/// # let telemetry = standpipe::Telemetry::start(standpipe::Config::new()).unwrap();
+/// # let mut span = telemetry.tracer("shop").span("checkout");
+/// # let (order, coupon) = (4711, None::<&str>);
+/// span.set("order.id", order).set("order.label", format!("order {order}"));
+/// span.set("coupon", coupon); // no attribute
+/// ```
+///
+/// A type of the program's own joins in with one method:
+///
+/// ```
+/// use standpipe::{IntoValue, Value};
+///
+/// struct OrderId(u32);
+///
+/// impl IntoValue for &OrderId {
+///     fn with_value(self, write: impl FnOnce(Value<'_>)) {
+///         write(Value::Int(self.0.into()));
+///     }
+/// }
+/// # let telemetry = standpipe::Telemetry::start(standpipe::Config::new()).unwrap();
+/// # telemetry.tracer("shop").span("checkout").set("order.id", &OrderId(4711));
+/// ```
+pub trait IntoValue {
+    /// Calls `write` with the value; does not call it if there is none.
+    fn with_value(self, write: impl FnOnce(Value<'_>));
+}
+
+impl IntoValue for Value<'_> {
+    #[inline(always)]
+    fn with_value(self, write: impl FnOnce(Value<'_>)) {
+        write(self);
+    }
+}
+
+impl<T: IntoValue> IntoValue for Option<T> {
+    #[inline(always)]
+    fn with_value(self, write: impl FnOnce(Value<'_>)) {
+        if let Some(value) = self {
+            value.with_value(write);
+        }
+    }
+}
+
+impl IntoValue for String {
+    #[inline]
+    fn with_value(self, write: impl FnOnce(Value<'_>)) {
+        write(Value::Str(&self));
+    }
+}
+
+impl IntoValue for Cow<'_, str> {
+    #[inline]
+    fn with_value(self, write: impl FnOnce(Value<'_>)) {
+        write(Value::Str(&self));
+    }
+}
+
+impl IntoValue for &Cow<'_, str> {
+    #[inline]
+    fn with_value(self, write: impl FnOnce(Value<'_>)) {
+        write(Value::Str(self));
+    }
+}
+
 macro_rules! from {
     ($($source:ty => |$name:ident| $value:expr;)*) => {
         $(impl<'a> From<$source> for Value<'a> {
             #[inline]
             fn from($name: $source) -> Self {
                 $value
+            }
+        }
+
+        impl<'a> IntoValue for $source {
+            #[inline(always)]
+            fn with_value(self, write: impl FnOnce(Value<'_>)) {
+                write(self.into());
             }
         })*
     };
@@ -54,7 +132,7 @@ macro_rules! from {
 from! {
     &'a str => |text| Value::Str(text);
     &'a String => |text| Value::Str(text);
-    bool => |truth| Value::Bool(truth);
+    bool => |boolean| Value::Bool(boolean);
     i64 => |number| Value::Int(number);
     isize => |number| Value::Int(number as i64);
     i32 => |number| Value::Int(number.into());
@@ -63,7 +141,7 @@ from! {
     u32 => |number| Value::Int(number.into());
     u16 => |number| Value::Int(number.into());
     u8 => |number| Value::Int(number.into());
-    // OTLP has no unsigned 64-bit attribute; what does not fit is pinned at the largest that does
+    // OTLP has no unsigned 64-bit attribute; a larger number becomes the largest that fits
     u64 => |number| Value::Int(i64::try_from(number).unwrap_or(i64::MAX));
     usize => |number| Value::Int(i64::try_from(number).unwrap_or(i64::MAX));
     f64 => |number| Value::Float(number);
@@ -76,4 +154,39 @@ from! {
     &'a [i64] => |values| Value::Ints(values);
     &'a [f64] => |values| Value::Floats(values);
     &'a [(&'a str, Value<'a>)] => |entries| Value::Map(entries);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The text that would be written, if any.
+    fn text(value: impl IntoValue) -> Option<String> {
+        let mut found = None;
+        value.with_value(|value| {
+            if let Value::Str(text) = value {
+                found = Some(text.to_owned());
+            }
+        });
+        found
+    }
+
+    #[test]
+    fn owned_and_borrowed_strings_are_the_same_value() {
+        let owned = String::from("a");
+        let expected = Some(owned.clone());
+        assert_eq!(
+            [text(owned.clone()), text(&owned), text(owned.as_str())],
+            [(); 3].map(|()| expected.clone())
+        );
+        let (borrowed, cow) = (Cow::Borrowed("a"), Cow::<str>::Owned(owned));
+        assert_eq!([text(&borrowed), text(borrowed), text(cow)], [(); 3].map(|()| expected.clone()));
+        assert_eq!([text(Some("a")), text(Some(Some("a")))], [expected.clone(), expected]);
+    }
+
+    #[test]
+    fn nothing_is_written_for_none() {
+        None::<&str>.with_value(|value| panic!("{value:?}"));
+        Some(None::<i64>).with_value(|value| panic!("{value:?}"));
+    }
 }

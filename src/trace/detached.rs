@@ -10,12 +10,12 @@ use super::{EventBuilder, LinkBuilder, TracerShared};
 use crate::context::{ContextGuard, SpanContext, unix_nanos};
 #[cfg(feature = "tracing")]
 use crate::pipeline::ledger::NotEnqueuedReason;
-use crate::record::{NewParent, SpanId, SpanKind, SpanRef, Status, TraceId, Value};
+use crate::record::{IntoValue, NewParent, SpanId, SpanKind, SpanRef, Status, TraceId};
 
 /// A span that belongs to no thread: it can be moved, kept in a structure, and ended anywhere. Dropping it ends and
 /// sends it. From [`SpanBuilder::detached`](crate::SpanBuilder::detached).
 ///
-/// It is nobody's current span until it is [entered](Self::enter), and then only where and while it is:
+/// It is no thread's current span until it is [entered](Self::enter), and then only where and while it is:
 ///
 /// ```
 /// # let telemetry = standpipe::Telemetry::start(standpipe::Config::new()).unwrap();
@@ -28,7 +28,7 @@ use crate::record::{NewParent, SpanId, SpanKind, SpanRef, Status, TraceId, Value
 /// });
 /// ```
 ///
-/// Its parent may [change](Self::set_parent) until somebody has seen its context.
+/// Its parent may [change](Self::set_parent) until its context has been read.
 #[must_use = "a span ends when it is dropped: give it a name"]
 pub struct DetachedSpan {
     /// Taken out by its end.
@@ -43,7 +43,7 @@ pub(super) struct DetachedState {
     context: SpanContext,
     /// Whether it may become current: not without an exporter, unless it carries the context of a parent.
     can_enter: bool,
-    /// Whether its context has been seen, so that its parent and its sampling stay as they are.
+    /// Whether its context has been read, so that its parent and its sampling stay as they are.
     is_settled: bool,
     /// When it ended, if that was before it was dropped.
     ended: Option<u64>,
@@ -72,11 +72,11 @@ impl DetachedSpan {
         Self { storage: Some(storage), is_recording }
     }
 
-    /// Makes it a child of another span, in another trace if that is in one. The sampler is asked again, and what was
-    /// set before is kept.
+    /// Makes it a child of another span, in another trace if that is in one. The sampler decides again, and what was set
+    /// before is kept.
     ///
-    /// False if it is too late, and nothing has changed: the span has been [entered](Self::enter), or somebody has
-    /// asked for its [context](Self::context).
+    /// False if it is too late, and nothing has changed: the span has been [entered](Self::enter), or its
+    /// [context](Self::context) has been read.
     pub fn set_parent(&mut self, parent: &SpanContext) -> bool {
         let is_recording = self.is_recording;
         let storage = self.storage_mut();
@@ -126,7 +126,7 @@ impl DetachedSpan {
         storage.detached.is_settled = true;
         if !storage.detached.context.is_sampled() {
             self.is_recording = false;
-            // it may stay open for long, and nobody will see what was set
+            // it may stay open for long, and what was set will not be sent
             self.storage_mut().shed_large_record();
         }
     }
@@ -155,13 +155,13 @@ impl DetachedSpan {
     /// Sets an attribute of a span that has just been started, where no event or link can be open.
     #[cfg(feature = "tracing")]
     #[inline]
-    pub(crate) fn set_at_start<'v>(&mut self, key: &str, value: impl Into<Value<'v>>) {
+    pub(crate) fn set_at_start(&mut self, key: &str, value: impl IntoValue) {
         if let Some(open) = self.open_mut() {
-            open.record.set_at_start(key, value.into());
+            value.with_value(|value| open.record.set_at_start(key, value));
         }
     }
 
-    /// Says how it went, unless somebody has said it.
+    /// Sets the status, unless one was set.
     #[cfg(feature = "tracing")]
     pub(crate) fn status_unless_set(&mut self, status: Status<'_>) {
         if let Some(open) = self.open_mut().filter(|open| !open.record.has_status()) {

@@ -111,9 +111,12 @@ impl SamplingPolicy {
             Some(parent) => parent.child(self.sampler.keeps(parent.trace_id, Some(parent.is_sampled()))),
             None => {
                 let trace_id = TraceId::random();
-                // without an exporter the sampler has no say: an unsampled context would keep others from recording
+                // the sampler of a program without an exporter decides nothing: an unsampled context would keep others from recording
                 SpanContext::root(trace_id, self.is_idle || self.sampler.keeps(trace_id, None))
             }
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

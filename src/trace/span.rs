@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use super::open::OpenSpan;
 use super::{EventBuilder, LinkBuilder};
 use crate::context::{Entered, SpanContext, unix_nanos};
-use crate::record::{SpanKind, Status, Value};
+use crate::record::{IntoValue, SpanKind, Status};
 
 /// A span that is open: the thread's current one until it is dropped, which ends and sends it.
 ///
@@ -103,11 +103,12 @@ impl fmt::Debug for Span {
 macro_rules! setters {
     ($span:ident) => {
         impl $span {
-            /// Sets an attribute. The last value of a key counts; above the limit an attribute is dropped and counted.
+            /// Sets an attribute, and replaces the value that the key had. Above the limit an attribute is dropped and
+            /// counted.
             #[inline]
-            pub fn set<'v>(&mut self, key: &str, value: impl Into<Value<'v>>) -> &mut Self {
+            pub fn set(&mut self, key: &str, value: impl IntoValue) -> &mut Self {
                 if let Some(open) = self.open_mut() {
-                    open.record.set(key, value.into());
+                    value.with_value(|value| open.record.set(key, value));
                 }
                 self
             }

@@ -5,7 +5,7 @@ use std::time::SystemTime;
 
 use super::open::OpenSpan;
 use crate::context::{SpanContext, unix_nanos};
-use crate::record::{LinkTarget, SpanRecord, Value};
+use crate::record::{IntoValue, LinkTarget, SpanRecord};
 
 /// The event or link that is being written; `None` where nothing is recorded. Dropping it completes the message.
 struct SubMessageGuard<'a>(Option<&'a mut SpanRecord>);
@@ -62,11 +62,12 @@ impl<'a> LinkBuilder<'a> {
 macro_rules! attributes {
     ($($builder:ident)*) => {
         $(impl $builder<'_> {
-            /// Sets an attribute. The last value of a key counts; above the limit an attribute is dropped and counted.
+            /// Sets an attribute, and replaces the value that the key had. Above the limit an attribute is dropped and
+            /// counted.
             #[inline]
-            pub fn set<'v>(&mut self, key: &str, value: impl Into<Value<'v>>) -> &mut Self {
+            pub fn set(&mut self, key: &str, value: impl IntoValue) -> &mut Self {
                 if let Some(record) = &mut self.0.0 {
-                    record.set_in_sub_message(key, value.into());
+                    value.with_value(|value| record.set_in_sub_message(key, value));
                 }
                 self
             }

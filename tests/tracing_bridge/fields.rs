@@ -68,7 +68,7 @@ fn fields_may_come_late_and_the_last_value_counts() {
 
 #[test]
 fn more_fields_than_the_limit_are_counted() {
-    let limits = SpanLimits { attributes: 2, ..SpanLimits::default() };
+    let limits = SpanLimits::default().attributes(2);
     let arrived = run_config(
         Config::new().span_limits(limits),
         |layer| layer,

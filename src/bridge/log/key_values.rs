@@ -6,7 +6,7 @@ use log::kv::{Error, Key, Source, Value, VisitSource, VisitValue};
 
 use super::Scratch;
 use crate::logs::Log;
-use crate::record;
+use crate::record::IntoValue;
 
 /// Sets an attribute for each key-value. Where the program's own source fails, those before count.
 pub(super) fn set(log: &mut Log<'_>, key_values: &dyn Source, scratch: &mut Scratch) {
@@ -34,13 +34,13 @@ struct ValueSetter<'a, 'l> {
 
 impl ValueSetter<'_, '_> {
     #[inline]
-    fn set<'v>(&mut self, value: impl Into<record::Value<'v>>) -> Result<(), Error> {
-        self.log.add(self.key, value);
+    fn set(&mut self, value: impl IntoValue) -> Result<(), Error> {
+        self.log.set_in_place(self.key, value);
         Ok(())
     }
 
     fn set_text(&mut self, value: &dyn Display) -> Result<(), Error> {
-        self.log.add(self.key, self.scratch.format(value));
+        self.log.set_in_place(self.key, self.scratch.format(value));
         Ok(())
     }
 

@@ -91,7 +91,7 @@ impl<'a> Happened<'a> {
         if let Some(name) = self.own_name() {
             log = log.event_name(name);
         }
-        let mut set = |key: &str, value: Value<'_>| log.add(key, value);
+        let mut set = |key: &str, value: Value<'_>| log.set_in_place(key, value);
         if layer.tells_target() {
             set("target", Value::Str(self.place.target));
         }

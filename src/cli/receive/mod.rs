@@ -176,6 +176,7 @@ fn print_batch(batch: &Batch, layout: Layout, look: &Look, mut out: impl Write) 
         Signal::Traces => print_list(batch, spans::list(batch, layout, look), layout, look, &mut out),
         Signal::Logs => print_list(batch, logs::list(batch), layout, look, &mut out),
         Signal::Metrics => print_list(batch, points::list(batch, layout, look), layout, look, &mut out),
+        other => writeln!(out, "{other}"),
     }?;
     out.flush()
 }

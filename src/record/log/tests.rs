@@ -58,7 +58,8 @@ impl Story {
         max_bytes: usize,
         mut watch: impl FnMut(&LogRecord),
     ) {
-        record.begin(self.body, limits, max_bytes);
+        record.begin(limits, max_bytes);
+        record.set_body(self.body);
         watch(record);
         for step in &self.steps {
             match step {
@@ -203,7 +204,8 @@ proptest! {
 
 fn written(body: Value<'_>, limits: &LogLimits) -> ProtoLog {
     let mut record = LogRecord::default();
-    record.begin(body, limits, AMPLE);
+    record.begin(limits, AMPLE);
+    record.set_body(body);
     let end = LogEnd { time: 1, observed: 2, span: None };
     ProtoLog::decode(unframed(record.finish(Severity::Info, &end).expect("not outgrown"))).unwrap()
 }

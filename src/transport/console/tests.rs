@@ -127,7 +127,8 @@ fn a_span_is_printed_with_all_that_it_can_have() {
 #[test]
 fn a_log_record_is_printed_with_all_that_it_can_have() {
     let mut log = LogRecord::default();
-    log.begin(Value::Str("paid"), &LogLimits::default(), AMPLE);
+    log.begin(&LogLimits::default(), AMPLE);
+    log.set_body(Value::Str("paid"));
     log.set("amount", Value::Float(12.5));
     log.set_event_name("payment");
     let span = SpanRef { trace_id: TraceId([0xab; 16]), span_id: SpanId([0x01; 8]), trace_flags: 1 };
@@ -331,7 +332,8 @@ fn the_deepest_body_that_is_written_can_be_printed() {
     let mut body = Value::Str("leaf");
     let mut record = LogRecord::default();
     for depth in 0.. {
-        record.begin(body, &LogLimits::default(), AMPLE);
+        record.begin(&LogLimits::default(), AMPLE);
+        record.set_body(body);
         let framed = record.finish(Severity::Info, &LogEnd { time: 1, observed: 2, span: None }).unwrap();
         let line = record_line(Signal::Logs, framed);
         if !line.contains("leaf") {
