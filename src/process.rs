@@ -8,6 +8,7 @@ pub(crate) mod first_use;
 mod spawn;
 
 use std::cell::{Cell, RefCell};
+use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, Once, OnceLock, PoisonError, TryLockError};
 
@@ -91,43 +92,67 @@ impl Drop for ForkLockHeld {
 /// middle of.
 #[derive(Debug)]
 pub(crate) struct PerProcess<T> {
-    value: T,
+    /// Not dropped in a forked child, where its locks and channels belong to threads that do not exist.
+    value: ManuallyDrop<T>,
     generation: u32,
     child_instance: OnceLock<Box<PerProcess<T>>>,
 }
 
 impl<T> PerProcess<T> {
     pub(crate) fn new(value: T) -> Self {
-        Self { value, generation: generation(), child_instance: OnceLock::new() }
+        Self { value: ManuallyDrop::new(value), generation: generation(), child_instance: OnceLock::new() }
     }
 
     /// This process's own, if it has one already.
     #[inline]
     pub(crate) fn get(&self) -> Option<&T> {
-        match self.generation == generation() {
-            true => Some(&self.value),
-            false => self.child_instance.get()?.get(),
+        if self.generation == generation() { Some(&self.value) } else { self.get_in_child() }
+    }
+
+    #[cold]
+    fn get_in_child(&self) -> Option<&T> {
+        self.child_instance.get()?.get()
+    }
+
+    /// This process's own, made by `fresh` if need be. No lock is held meanwhile: of several threads that make one, the
+    /// first to return installs its own.
+    #[inline]
+    pub(crate) fn get_or_renew(&self, fresh: impl FnOnce() -> T) -> &T {
+        match self.get() {
+            Some(own) => own,
+            None => self.install(|| Box::new(Self::new(fresh())), |fresh| fresh),
         }
     }
 
-    /// This process's own, made by `fresh` if need be.
+    /// This process's own, made by `start` if need be: once, and while no fork can happen. What needs no lock is done by
+    /// `prepare` before.
     #[inline]
-    pub(crate) fn get_or_renew(&self, fresh: impl FnOnce() -> T) -> &T {
-        match self.generation == generation() {
-            true => &self.value,
-            false => self.of_child(fresh),
+    pub(crate) fn get_or_start<P>(&self, prepare: impl FnOnce() -> P, start: impl FnOnce(P) -> T) -> &T {
+        match self.get() {
+            Some(own) => own,
+            None => self.install(prepare, |prepared| Box::new(Self::new(start(prepared)))),
         }
     }
 
     #[cold]
-    fn of_child(&self, fresh: impl FnOnce() -> T) -> &T {
+    fn install<P>(&self, prepare: impl FnOnce() -> P, finish: impl FnOnce(P) -> Box<Self>) -> &T {
         if let Some(child_instance) = self.child_instance.get() {
-            return child_instance.get_or_renew(fresh);
+            return child_instance.install(prepare, finish);
         }
-        // made without the lock, and put into its place by the first who comes back
-        let mut fresh = Some(Box::new(Self::new(fresh())));
-        let mut take = || fresh.take().unwrap_or_else(|| unreachable!("it is taken once"));
-        &with_fork_lock(|| self.child_instance.get_or_init(&mut take)).value
+        // if another thread is faster, it is dropped without the lock
+        let mut prepared = Some(prepare());
+        let mut take = || prepared.take().unwrap_or_else(|| unreachable!("it is taken once"));
+        &with_fork_lock(|| self.child_instance.get_or_init(|| finish(take()))).value
+    }
+}
+
+impl<T> Drop for PerProcess<T> {
+    #[allow(unsafe_code)]
+    fn drop(&mut self) {
+        if self.generation == generation() {
+            // SAFETY: the value is dropped once, here, and not used afterwards
+            unsafe { ManuallyDrop::drop(&mut self.value) };
+        }
     }
 }
 

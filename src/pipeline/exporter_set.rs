@@ -4,9 +4,8 @@
 mod metrics;
 
 use std::io;
-use std::mem::ManuallyDrop;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::Receiver;
@@ -15,14 +14,14 @@ use crate::config::sampler::Sampler;
 use crate::context::{self, Owner, Suppression};
 use crate::pipeline::exporter_handle::{ExporterHandle, ExporterSpec, Intake, Prepared};
 use crate::pipeline::ledger::{ExporterLedger, Ledger, NotEnqueuedReason};
-use crate::process;
+use crate::process::{self, PerProcess};
 use crate::record::{LogLimits, Scope, Severity, Signal, SpanLimits};
 
 /// How long interrupted workers may take to come to their end.
 const LAST_GRACE: Duration = Duration::from_millis(30);
 
-/// The exporters of one provider in one process. In a forked child its child instance takes over, which starts exporters of
-/// its own at the child's first record; what the child inherited is the parent's to send.
+/// The exporters of one provider. A forked child starts exporters of its own at its first record; what the child inherited
+/// is the parent's to send.
 #[derive(Debug)]
 pub(crate) struct ExporterSet {
     spec: Arc<ProviderSpec>,
@@ -30,12 +29,9 @@ pub(crate) struct ExporterSet {
     largest_record: [Option<usize>; Signal::COUNT],
     /// Of the log records that at least one exporter takes, by number.
     least_severity: u8,
-    generation: u32,
-    /// Not dropped in a forked child, where its locks and channels belong to threads that do not exist.
-    handles: ManuallyDrop<Vec<ExporterHandle>>,
-    child_instance: OnceLock<Box<ExporterSet>>,
-    /// Of this process and all that it forks: a child of a program that had shut down starts nothing.
-    stopped: Arc<AtomicBool>,
+    handles: PerProcess<Vec<ExporterHandle>>,
+    /// A forked child inherits it: a child of a program that had shut down starts nothing.
+    stopped: AtomicBool,
 }
 
 /// What the exporters are built from.
@@ -81,27 +77,20 @@ impl ExporterSet {
     pub(crate) fn start(spec: Arc<ProviderSpec>) -> io::Result<Self> {
         process::watch();
         let prepared = spec.prepare();
-        process::with_fork_lock(|| {
-            let handles = prepared.into_iter().map(ExporterHandle::start).collect::<io::Result<Vec<_>>>()?;
-            Ok(Self::with(Arc::clone(&spec), handles, Arc::default()))
-        })
-    }
-
-    fn with(spec: Arc<ProviderSpec>, handles: Vec<ExporterHandle>, stopped: Arc<AtomicBool>) -> Self {
+        let start = || prepared.into_iter().map(ExporterHandle::start).collect::<io::Result<_>>();
+        let handles = PerProcess::new(process::with_fork_lock(start)?);
         let largest_of = |signal| {
             let takers = spec.exporters.iter().filter(|spec| spec.intake.takes(signal));
             takers.map(ExporterSpec::largest_record).max()
         };
         let least_severities = spec.exporters.iter().map(|spec| spec.intake.least_severity());
-        Self {
+        Ok(Self {
             largest_record: Signal::ALL.map(largest_of),
             least_severity: least_severities.min().unwrap_or(u8::MAX),
             spec,
-            generation: process::generation(),
-            handles: ManuallyDrop::new(handles),
-            child_instance: OnceLock::new(),
-            stopped,
-        }
+            handles,
+            stopped: AtomicBool::new(false),
+        })
     }
 
     /// Whether there is no exporter at all.
@@ -142,7 +131,7 @@ impl ExporterSet {
     pub(crate) fn start_in_child(&self) {
         // an allocator that measures does so while they are started, too
         if self.suppression() != Suppression::Uncounted {
-            self.here();
+            self.handles();
         }
     }
 
@@ -154,7 +143,7 @@ impl ExporterSet {
 
     #[inline]
     fn push(&self, scope: &Arc<Scope>, record: &[u8], takes: impl Fn(Intake) -> bool) {
-        match &self.here().handles[..] {
+        match self.handles() {
             // nearly always
             [only] if takes(only.intake()) => only.push(scope, record, 1),
             [_] => {}
@@ -202,20 +191,13 @@ impl ExporterSet {
 
     #[inline]
     fn takers(&self, takes: impl Fn(Intake) -> bool) -> impl Iterator<Item = &ExporterHandle> {
-        self.here().handles.iter().filter(move |handle| takes(handle.intake()))
+        self.handles().iter().filter(move |handle| takes(handle.intake()))
     }
 
     /// The exporters of this process; in a child that has sent nothing yet, none.
     pub(crate) fn running(&self) -> &[ExporterHandle] {
         process::notice();
-        self.running_here()
-    }
-
-    fn running_here(&self) -> &[ExporterHandle] {
-        if self.generation == process::generation() {
-            return &self.handles;
-        }
-        self.child_instance.get().map_or(&[], |child_instance| child_instance.running_here())
+        self.handles.get().map_or(&[], Vec::as_slice)
     }
 
     /// What became of its records, exporter by exporter.
@@ -235,43 +217,40 @@ impl ExporterSet {
         is_first
     }
 
+    /// The exporters of this process; a child starts its own at the first call.
     #[inline]
-    fn here(&self) -> &ExporterSet {
-        if self.generation == process::generation() { self } else { self.child_instance() }
+    fn handles(&self) -> &[ExporterHandle] {
+        match self.handles.get() {
+            Some(handles) => handles,
+            None => self.handles_of_child(),
+        }
     }
 
     #[cold]
-    fn child_instance(&self) -> &ExporterSet {
-        if let Some(child_instance) = self.child_instance.get() {
-            return child_instance.here();
-        }
-        // before the lock is taken: the program's loggers hear of it
-        let prepared = if self.is_stopped() { None } else { Some(self.spec.prepare()) };
-        let make = || {
-            self.child_instance.get_or_init(|| {
-                let exporters = &self.spec.exporters;
-                let handles = match prepared {
-                    // asked again: a stop that found nothing to stop came before the lock was taken
-                    Some(prepared) if !self.is_stopped() => {
-                        let started = prepared.into_iter().zip(exporters);
-                        // a child that gets no thread counts what it cannot send, as emitting never fails
-                        let or_closed = |(prepared, spec)| {
-                            ExporterHandle::start(prepared)
-                                .unwrap_or_else(|_| ExporterHandle::closed(spec, NotEnqueuedReason::NoWorker))
-                        };
-                        started.map(or_closed).collect()
-                    }
-                    _ => {
-                        let closed = |spec| ExporterHandle::closed(spec, NotEnqueuedReason::AfterShutdown);
-                        exporters.iter().map(closed).collect()
-                    }
-                };
-                let stopped = Arc::clone(&self.stopped);
-                Box::new(Self::with(Arc::clone(&self.spec), handles, stopped))
-            })
+    fn handles_of_child(&self) -> &[ExporterHandle] {
+        // without the lock: the program's loggers may be called meanwhile
+        let prepare = || (!self.is_stopped()).then(|| self.spec.prepare());
+        let start = |prepared: Option<Vec<Prepared<'_>>>| {
+            let exporters = &self.spec.exporters;
+            match prepared {
+                // asked again: a stop that found nothing to stop came before the lock was taken
+                Some(prepared) if !self.is_stopped() => {
+                    let started = prepared.into_iter().zip(exporters);
+                    // a child that gets no thread counts what it cannot send, as emitting never fails
+                    let or_closed = |(prepared, spec)| {
+                        ExporterHandle::start(prepared)
+                            .unwrap_or_else(|_| ExporterHandle::closed(spec, NotEnqueuedReason::NoWorker))
+                    };
+                    started.map(or_closed).collect()
+                }
+                _ => {
+                    let closed = |spec| ExporterHandle::closed(spec, NotEnqueuedReason::AfterShutdown);
+                    exporters.iter().map(closed).collect()
+                }
+            }
         };
         // what the program's allocator records of it would need what is being made
-        context::suppress_instrumentation(|| process::with_fork_lock(make))
+        context::suppress_instrumentation(|| self.handles.get_or_start(prepare, start))
     }
 
     fn is_stopped(&self) -> bool {
@@ -364,12 +343,4 @@ pub(crate) fn deadline(budget: Duration) -> Instant {
     // a budget beyond the clock is as good as a year
     let budget = budget.min(Duration::from_secs(365 * 24 * 3600));
     Instant::now() + budget
-}
-
-impl Drop for ExporterSet {
-    fn drop(&mut self) {
-        if self.generation == process::generation() {
-            drop(std::mem::take(&mut *self.handles));
-        }
-    }
 }

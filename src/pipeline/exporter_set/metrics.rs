@@ -29,7 +29,7 @@ impl ExporterSet {
     /// Hands a framed metric with so many points to every exporter that takes metrics.
     pub(crate) fn push_metric(&self, scope: &Arc<Scope>, frame: &[u8], points: u64) {
         let takes = |intake: Intake| intake.takes(Signal::Metrics);
-        push_to_each(&self.here().handles, scope, frame, points as usize, &takes);
+        push_to_each(self.handles(), scope, frame, points as usize, &takes);
     }
 
     /// Counts data points that cannot be sent.
