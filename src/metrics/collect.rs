@@ -65,7 +65,7 @@ impl Reader {
         !self.registry.entries().is_empty()
     }
 
-    /// Over which stretch of time the exporter's sums go.
+    /// The temporality that the exporter prefers.
     pub(crate) fn temporality(&self) -> Temporality {
         self.registry.ground.pushes[self.exporter].temporality
     }
@@ -100,8 +100,8 @@ impl Reader {
     ) -> Taken {
         let push = &self.registry.ground.pushes[self.exporter];
         let description = &instrument.description;
-        let stretch = description.stretch(push.temporality, false);
-        let shape = description.shape(push.histograms, stretch);
+        let temporality = description.temporality(push.temporality, false);
+        let shape = description.shape(push.histograms, temporality);
         let progress = Progress::new();
         let mut parts = framed(instrument.head(shape), &instrument.scope, record, limits, &progress, take);
         let store = &instrument.stores()[self.exporter];
@@ -135,10 +135,10 @@ impl Reader {
     ) -> Taken {
         let push = &self.registry.ground.pushes[self.exporter];
         let description = &observable.description;
-        let stretch = description.stretch(push.temporality, true);
-        let shape = description.shape(push.histograms, stretch);
+        let temporality = description.temporality(push.temporality, true);
+        let shape = description.shape(push.histograms, temporality);
         let progress = Progress::new();
-        let outcome = observable.collect(self.exporter, stretch, &self.registry.ground, ask, |due| {
+        let outcome = observable.collect(self.exporter, temporality, &self.registry.ground, ask, |due| {
             let mut parts =
                 framed(description.head(shape), &observable.scope, record, limits, &progress, take);
             for Due { attributes, period, number } in due {
@@ -218,7 +218,7 @@ fn write(
     period: Period,
     reading: &Reading,
 ) -> bool {
-    // a gauge tells of a moment, not of a stretch of time
+    // a gauge has a moment, not a period
     let start = if matches!(shape, Shape::Gauge) { 0 } else { period.start };
     let period = Period { start, ..period };
     match reading {

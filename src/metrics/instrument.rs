@@ -11,7 +11,7 @@ use super::store::Store;
 use crate::config::{Histograms, PushSettings, Temporality};
 use crate::metrics::aggregation::DEFAULT_BOUNDS;
 use crate::process::PerProcess;
-use crate::record::{AttributeSet, MetricHead, Scope, Shape, Stretch};
+use crate::record::{AggregationTemporality, AttributeSet, MetricHead, Scope, Shape};
 
 /// What an instrument is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,12 +56,12 @@ pub(super) struct Description {
 }
 
 impl Description {
-    /// The stretch of time that an exporter with this preference is told of.
-    pub(super) fn stretch(&self, temporality: Temporality, is_observed: bool) -> Stretch {
-        match (self.kind, temporality) {
-            (_, Temporality::Cumulative) | (Kind::UpDownCounter, _) => Stretch::SinceStart,
-            (_, Temporality::LowMemory) if is_observed => Stretch::SinceStart,
-            _ => Stretch::SinceLast,
+    /// The temporality of what an exporter with this preference is sent.
+    pub(super) fn temporality(&self, preference: Temporality, is_observed: bool) -> AggregationTemporality {
+        match (self.kind, preference) {
+            (_, Temporality::Cumulative) | (Kind::UpDownCounter, _) => AggregationTemporality::Cumulative,
+            (_, Temporality::LowMemory) if is_observed => AggregationTemporality::Cumulative,
+            _ => AggregationTemporality::Delta,
         }
     }
 
@@ -110,12 +110,12 @@ impl Description {
         MetricHead { name: &self.name, description, unit, shape }
     }
 
-    pub(super) fn shape(&self, histograms: Histograms, stretch: Stretch) -> Shape {
+    pub(super) fn shape(&self, histograms: Histograms, temporality: AggregationTemporality) -> Shape {
         match self.kind {
             Kind::Gauge => Shape::Gauge,
-            Kind::Histogram if self.is_exponential(histograms) => Shape::ExponentialHistogram { stretch },
-            Kind::Histogram => Shape::Histogram { stretch },
-            kind => Shape::Sum { monotonic: kind == Kind::Counter, stretch },
+            Kind::Histogram if self.is_exponential(histograms) => Shape::ExponentialHistogram { temporality },
+            Kind::Histogram => Shape::Histogram { temporality },
+            kind => Shape::Sum { monotonic: kind == Kind::Counter, temporality },
         }
     }
 }
@@ -221,8 +221,8 @@ fn first_said<'a>(early: &'a str, late: &'a str) -> &'a str {
 fn fresh_stores(description: &Description, ground: &Ground) -> Box<[Store]> {
     let now = ground.now();
     let store = |push: &PushSettings| {
-        let stretch = description.stretch(push.temporality, false);
-        Store::new(description.form(push.histograms), stretch, description.limit, ground.seed, now)
+        let temporality = description.temporality(push.temporality, false);
+        Store::new(description.form(push.histograms), temporality, description.limit, ground.seed, now)
     };
     ground.pushes.iter().map(store).collect()
 }

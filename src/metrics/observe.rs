@@ -13,7 +13,7 @@ use super::number::{Measure, difference, is_negative, sum};
 use super::series::overflow;
 use crate::context;
 use crate::process::PerProcess;
-use crate::record::{AttributeSet, Number, Period, Scope, Stretch};
+use crate::record::{AggregationTemporality, AttributeSet, Number, Period, Scope};
 
 /// Takes what a callback observes. Given to the callbacks of [`InstrumentBuilder::observe_gauge`] and its like.
 ///
@@ -156,7 +156,7 @@ impl Observable {
     pub(super) fn collect(
         &self,
         exporter: usize,
-        stretch: Stretch,
+        temporality: AggregationTemporality,
         ground: &Ground,
         ask: Ask,
         tell: impl FnOnce(&[Due]) -> usize,
@@ -183,7 +183,8 @@ impl Observable {
         let told = &self.told.get_or_renew(|| nothing_told(ground))[exporter];
         let mut told = told.lock().unwrap_or_else(PoisonError::into_inner);
         let period = Period { start: told.since, time: now.max(told.since) };
-        let is_difference = stretch == Stretch::SinceLast && self.description.kind == Kind::Counter;
+        let is_difference =
+            temporality == AggregationTemporality::Delta && self.description.kind == Kind::Counter;
         // what is not observed any more is forgotten; after a panic it may come again, but only so much is kept for it
         let is_complete = ask == Ask::Again && outcome.is_ok();
         if is_difference && (is_complete || told.values.len() >= self.description.limit) {

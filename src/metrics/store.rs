@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use super::attributes::sealed::Pair;
 use super::cell::{Cell, Form, Reading};
 use super::series::{Series, Table, Wanted};
-use crate::record::{AttributeSet, Period, Stretch};
+use crate::record::{AggregationTemporality, AttributeSet, Period};
 
-/// The series of an instrument for one exporter, and the stretch of time they tell of.
+/// The series of an instrument for one exporter, and their temporality.
 #[derive(Debug)]
 pub(super) struct Store {
     series: Kept,
@@ -79,11 +79,17 @@ impl Drop for Held {
 }
 
 impl Store {
-    pub(super) fn new(form: Form, stretch: Stretch, limit: usize, seed: u64, now: u64) -> Self {
+    pub(super) fn new(
+        form: Form,
+        temporality: AggregationTemporality,
+        limit: usize,
+        seed: u64,
+        now: u64,
+    ) -> Self {
         let table = Table::new(form, limit, seed);
-        let series = match stretch {
-            Stretch::SinceStart => Kept::Forever(table),
-            Stretch::SinceLast => Kept::UntilTold(RwLock::new(table)),
+        let series = match temporality {
+            AggregationTemporality::Cumulative => Kept::Forever(table),
+            AggregationTemporality::Delta => Kept::UntilTold(RwLock::new(table)),
         };
         Self { series, seed, since: Mutex::new(now) }
     }

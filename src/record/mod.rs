@@ -31,7 +31,7 @@ pub(crate) use id::random;
 pub use id::{SpanId, TraceId};
 pub use limits::{LogLimits, SpanLimits};
 pub(crate) use log::{LogEnd, LogRecord, SpanRef};
-pub(crate) use metric::{MetricHead, MetricRecord, Shape, Stretch};
+pub(crate) use metric::{AggregationTemporality, MetricHead, MetricRecord, Shape};
 pub(crate) use parts::{FrameLimits, MetricParts, Part};
 pub(crate) use point::{BucketsView, ExponentialPoint, HistogramPoint, Number, Period};
 pub use resource::Resource;

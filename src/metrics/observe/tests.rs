@@ -31,7 +31,7 @@ fn told_with_room(room: usize, (observable, ground): &(Observable, Ground)) -> V
         told.len()
     };
     // a panic is no matter here
-    let _ = observable.collect(0, Stretch::SinceLast, ground, Ask::Again, tell);
+    let _ = observable.collect(0, AggregationTemporality::Delta, ground, Ask::Again, tell);
     told
 }
 
@@ -122,6 +122,6 @@ fn a_callback_that_is_asked_no_more_has_its_last_word_told() {
         told.extend(due.iter().map(|due| due.number));
         due.len()
     };
-    counter.0.collect(0, Stretch::SinceLast, &counter.1, Ask::NoMore, tell).unwrap();
+    counter.0.collect(0, AggregationTemporality::Delta, &counter.1, Ask::NoMore, tell).unwrap();
     assert_eq!(told, [Number::Int(3)]);
 }

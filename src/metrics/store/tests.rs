@@ -7,7 +7,7 @@ use crate::record::Number;
 const SEED: u64 = 7;
 
 fn deltas(form: Form, limit: usize) -> Store {
-    Store::new(form, Stretch::SinceLast, limit, SEED, 1)
+    Store::new(form, AggregationTemporality::Delta, limit, SEED, 1)
 }
 
 fn int(held: &Held) -> i64 {

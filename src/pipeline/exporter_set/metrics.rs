@@ -9,7 +9,7 @@ use crate::pipeline::ledger::NotEnqueuedReason;
 use crate::record::{FrameLimits, Scope, Signal};
 
 impl ExporterSet {
-    /// Over which stretch of time the first exporter that takes metrics wants their sums to go; `None` if none takes any.
+    /// The temporality that the first exporter of metrics prefers; `None` if none takes any.
     pub(crate) fn temporality(&self) -> Option<Temporality> {
         let reader = self.spec.exporters.iter().find_map(|spec| spec.metrics.as_ref());
         reader.map(|(reader, _)| reader.temporality())

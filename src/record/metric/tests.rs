@@ -175,7 +175,7 @@ fn a_point_of_another_kind_is_not_written() {
         HistogramPoint { count: 1, sum: 1.0, min: Some(1.0), max: Some(1.0), bounds: &[], counts: &[1] };
     record.begin(&gauge("g"), AMPLE);
     assert!(!record.histogram(&none, NOW, &histogram));
-    let shape = Shape::Histogram { stretch: Stretch::SinceLast };
+    let shape = Shape::Histogram { temporality: AggregationTemporality::Delta };
     record.begin(&MetricHead { shape, ..gauge("h") }, AMPLE);
     assert!(!record.number(&none, NOW, Number::Int(1)));
     assert!(record.histogram(&none, NOW, &histogram));

@@ -73,18 +73,18 @@ impl Story {
         let points = self.points[points].iter();
         let data = match self.shape {
             Shape::Gauge => Data::Gauge(Gauge { data_points: points.map(PointStory::number).collect() }),
-            Shape::Sum { monotonic, stretch } => Data::Sum(Sum {
+            Shape::Sum { monotonic, temporality } => Data::Sum(Sum {
                 data_points: points.map(PointStory::number).collect(),
-                aggregation_temporality: temporality(stretch),
+                aggregation_temporality: otlp_temporality(temporality),
                 is_monotonic: monotonic,
             }),
-            Shape::Histogram { stretch } => Data::Histogram(Histogram {
+            Shape::Histogram { temporality } => Data::Histogram(Histogram {
                 data_points: points.map(PointStory::histogram_message).collect(),
-                aggregation_temporality: temporality(stretch),
+                aggregation_temporality: otlp_temporality(temporality),
             }),
-            Shape::ExponentialHistogram { stretch } => Data::ExponentialHistogram(ExponentialHistogram {
+            Shape::ExponentialHistogram { temporality } => Data::ExponentialHistogram(ExponentialHistogram {
                 data_points: points.map(PointStory::exponential_message).collect(),
-                aggregation_temporality: temporality(stretch),
+                aggregation_temporality: otlp_temporality(temporality),
             }),
         };
         Metric {
@@ -168,10 +168,10 @@ impl PointStory {
 }
 
 /// Delta is 1, cumulative is 2.
-fn temporality(stretch: Stretch) -> i32 {
-    match stretch {
-        Stretch::SinceLast => 1,
-        Stretch::SinceStart => 2,
+fn otlp_temporality(temporality: AggregationTemporality) -> i32 {
+    match temporality {
+        AggregationTemporality::Delta => 1,
+        AggregationTemporality::Cumulative => 2,
     }
 }
 
@@ -195,12 +195,14 @@ pub(super) fn any_story() -> impl Strategy<Value = Story> {
 }
 
 fn any_shape() -> impl Strategy<Value = Shape> {
-    let stretch = || prop::sample::select(vec![Stretch::SinceStart, Stretch::SinceLast]);
+    let temporality =
+        || prop::sample::select(vec![AggregationTemporality::Cumulative, AggregationTemporality::Delta]);
     prop_oneof![
         Just(Shape::Gauge),
-        (any::<bool>(), stretch()).prop_map(|(monotonic, stretch)| Shape::Sum { monotonic, stretch }),
-        stretch().prop_map(|stretch| Shape::Histogram { stretch }),
-        stretch().prop_map(|stretch| Shape::ExponentialHistogram { stretch }),
+        (any::<bool>(), temporality())
+            .prop_map(|(monotonic, temporality)| Shape::Sum { monotonic, temporality }),
+        temporality().prop_map(|temporality| Shape::Histogram { temporality }),
+        temporality().prop_map(|temporality| Shape::ExponentialHistogram { temporality }),
     ]
 }
 

@@ -1,11 +1,11 @@
 //! Metrics that callers have put into the queue, beside those that the worker collects.
 
 use super::*;
-use crate::record::{AttributeSet, MetricHead, MetricRecord, Number, Period, Shape, Stretch};
+use crate::record::{AggregationTemporality, AttributeSet, MetricHead, MetricRecord, Number, Period, Shape};
 
 /// A framed sum of a caller's own, with so many points of the value 7.
 fn outside(points: i64) -> Vec<u8> {
-    let shape = Shape::Sum { monotonic: true, stretch: Stretch::SinceStart };
+    let shape = Shape::Sum { monotonic: true, temporality: AggregationTemporality::Cumulative };
     let mut record = MetricRecord::default();
     record.begin(&MetricHead { name: "outside", description: "", unit: "", shape }, usize::MAX);
     let period = Period { start: 1, time: 2 };
