@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::handles::{Counter, Gauge, Histogram, UpDownCounter};
 use super::instrument::{Description, Division, Instrument, Kind, Measured, Words};
 use super::number::Measure;
-use super::observe::{Observable, Observer};
+use super::observable::{Observable, Observer};
 use super::{Meter, Observation};
 use crate::metrics::aggregation::check_bounds;
 

@@ -8,9 +8,9 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use super::aggregator::Cell;
 use super::attributes::Attributes;
 use super::attributes::sealed::Pair;
-use super::cell::Cell;
 use super::instrument::Instrument;
 use super::number::{Measure, is_negative};
 use super::series::Series;

@@ -3,11 +3,11 @@
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 
+use super::aggregator::{Cell, Form};
 use super::attributes::sealed::Pair;
-use super::cell::{Cell, Form};
 use super::ground::Ground;
 use super::series::Series;
-use super::store::Store;
+use super::storage::Store;
 use crate::config::{Histograms, PushSettings, Temporality};
 use crate::metrics::aggregation::DEFAULT_BOUNDS;
 use crate::process::PerProcess;

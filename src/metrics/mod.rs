@@ -11,31 +11,31 @@
 //! the sums when it is time to push.
 
 mod aggregation;
+mod aggregator;
 mod attributes;
 mod builder;
-mod cell;
-mod collect;
+mod collection;
 mod ground;
 mod handles;
 mod instrument;
 mod number;
-mod observe;
+mod observable;
 mod registry;
 mod series;
-mod store;
+mod storage;
 
 use std::fmt;
 use std::sync::Arc;
 
 pub use attributes::Attributes;
 pub use builder::InstrumentBuilder;
-pub(crate) use collect::{Collected, Reader, Taken};
+pub(crate) use collection::{Collected, Reader, Taken};
 pub use handles::{
     BoundCounter, BoundGauge, BoundHistogram, BoundUpDownCounter, Counter, Gauge, Histogram, UpDownCounter,
 };
 pub use number::Measure;
-use observe::Observable;
-pub use observe::Observer;
+use observable::Observable;
+pub use observable::Observer;
 pub(crate) use registry::Registry;
 
 use crate::record::Scope;

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::ground::Ground;
 use super::instrument::{Description, Instrument};
-use super::observe::Observable;
+use super::observable::Observable;
 use crate::config::PushSettings;
 use crate::process;
 use crate::record::Scope;

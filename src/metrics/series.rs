@@ -5,8 +5,8 @@ mod wanted;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use super::aggregator::{Cell, Form};
 use super::attributes::sealed::Pair;
-use super::cell::{Cell, Form};
 use crate::record::{AttributeSet, Pattern};
 pub(super) use wanted::{Missing, Wanted};
 

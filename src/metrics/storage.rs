@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
+use super::aggregator::{Cell, Form, Reading};
 use super::attributes::sealed::Pair;
-use super::cell::{Cell, Form, Reading};
 use super::series::{Series, Table, Wanted};
 use crate::record::{AggregationTemporality, AttributeSet, Period};
 

@@ -4,11 +4,11 @@ use std::cell::Cell;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::cell::Reading;
+use super::aggregator::Reading;
 use super::instrument::Instrument;
-use super::observe::{Ask, Due, Observable};
+use super::observable::{Ask, Due, Observable};
 use super::registry::{Entry, Registry};
-use super::store::Held;
+use super::storage::Held;
 use crate::config::ProblemKind;
 use crate::config::Temporality;
 use crate::record::{
