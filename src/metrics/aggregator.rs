@@ -24,7 +24,7 @@ pub(super) enum Form {
 /// The state of one series. Integers are one atomic step; the rest is behind a lock that callers share only if
 /// they meet, see [`Striped`].
 #[derive(Debug)]
-pub(super) enum Cell {
+pub(super) enum Aggregator {
     IntSum(AtomicI64),
     FloatSum(Striped<Compensated>),
     IntGauge(Latest),
@@ -33,7 +33,7 @@ pub(super) enum Cell {
     Exponential(Striped<ExponentialHistogram>),
 }
 
-/// What a cell held when it was looked at.
+/// What a aggregator held when it was looked at.
 #[derive(Debug)]
 pub(super) enum Reading {
     Number(Number),
@@ -43,7 +43,7 @@ pub(super) enum Reading {
     Exponential(ExponentialHistogram),
 }
 
-impl Cell {
+impl Aggregator {
     pub(super) fn new(form: &Form) -> Self {
         match form {
             Form::IntSum => Self::IntSum(AtomicI64::new(0)),
@@ -60,7 +60,7 @@ impl Cell {
     pub(super) fn update(&self, bits: u64) {
         match self {
             Self::IntSum(sum) => add(sum, bits as i64),
-            cell => cell.update_other(bits),
+            aggregator => aggregator.update_other(bits),
         }
     }
 
@@ -131,7 +131,7 @@ impl Cell {
             (Self::IntGauge(latest) | Self::FloatGauge(latest), Reading::Number(_)) => latest.put_back(),
             (Self::Explicit(histogram), Reading::Explicit(taken)) => histogram.put_back(taken),
             (Self::Exponential(histogram), Reading::Exponential(taken)) => histogram.put_back(taken),
-            // a cell takes what it gave
+            // a aggregator takes what it gave
             _ => {}
         }
     }

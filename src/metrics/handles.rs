@@ -8,7 +8,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::aggregator::Cell;
+use super::aggregator::Aggregator;
 use super::attributes::Attributes;
 use super::attributes::sealed::Pair;
 use super::instrument::Instrument;
@@ -83,7 +83,7 @@ macro_rules! handles {
                 #[inline]
                 pub fn $verb(&self, value: N) {
                     if let Some(bits) = self.0.handle.$check(value) {
-                        self.0.on_cells(|cell| cell.update(bits));
+                        self.0.on_aggregators(|aggregator| aggregator.update(bits));
                     }
                 }
             }
@@ -114,7 +114,7 @@ struct Handle<N> {
 }
 
 impl<N: Measure> Handle<N> {
-    /// The bits of a value as the cells of the instrument know it, which measures in one type only; `None` for what
+    /// The bits of a value as the aggregators of the instrument know it, which measures in one type only; `None` for what
     /// is no measurement.
     #[inline]
     fn any(&self, value: N) -> Option<u64> {
@@ -192,18 +192,18 @@ struct Bound<N> {
 
 impl<N> Bound<N> {
     #[inline]
-    fn on_cells(&self, update: impl Fn(&Cell)) {
+    fn on_aggregators(&self, update: impl Fn(&Aggregator)) {
         if self.generation != process::generation() {
-            return self.on_cells_of_child(update);
+            return self.on_aggregators_of_child(update);
         }
         for series in &self.series {
-            update(&series.cell);
+            update(&series.aggregator);
         }
     }
 
     /// Its series are the parent's; a child looks its own up.
     #[cold]
-    fn on_cells_of_child(&self, update: impl Fn(&Cell)) {
+    fn on_aggregators_of_child(&self, update: impl Fn(&Aggregator)) {
         if let Some(series) = self.series.first() {
             self.handle.instrument.update_set(&series.attributes, update);
         }

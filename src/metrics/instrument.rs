@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 
-use super::aggregator::{Cell, Form};
+use super::aggregator::{Aggregator, Form};
 use super::attributes::sealed::Pair;
 use super::ground::Ground;
 use super::series::Series;
@@ -154,7 +154,7 @@ impl Instrument {
         }
     }
 
-    /// Takes a measurement in, given by the bits that its cells know it by.
+    /// Takes a measurement in, given by the bits that its aggregators know it by.
     pub(super) fn update(&self, bits: u64, pairs: &[Pair<'_>]) {
         let stores = self.stores();
         // most programs have one exporter of metrics
@@ -165,14 +165,14 @@ impl Instrument {
     /// The same without attributes.
     pub(super) fn update_bare(&self, bits: u64) {
         match self.only_bare() {
-            Some(cell) => cell.update(bits),
+            Some(aggregator) => aggregator.update(bits),
             None => update_all(self.stores(), bits, &[]),
         }
     }
 
-    /// The cell that measurements without attributes go to, if it is the only one and easily found.
+    /// The aggregator that measurements without attributes go to, if it is the only one and easily found.
     #[inline]
-    fn only_bare(&self) -> Option<&Cell> {
+    fn only_bare(&self) -> Option<&Aggregator> {
         match self.stores.get().map(|stores| &**stores) {
             Some([store]) => store.bare(),
             _ => None,
@@ -180,7 +180,7 @@ impl Instrument {
     }
 
     /// The same for attributes that are put together already.
-    pub(super) fn update_set(&self, attributes: &AttributeSet, update: impl Fn(&Cell)) {
+    pub(super) fn update_set(&self, attributes: &AttributeSet, update: impl Fn(&Aggregator)) {
         self.stores().iter().for_each(|store| store.update_set(attributes, &update));
     }
 

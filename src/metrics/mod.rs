@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  caller                               │ worker, once per interval
-//!  Counter::add ─► series ─► cell       │
+//!  Counter::add ─► series ─► aggregator       │
 //!  Histogram::record …  (no queue)      ├─► collect ─► record::MetricRecord ─► batch …
 //!                      callback ◄───────┤
 //! ```

@@ -5,7 +5,7 @@ mod wanted;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use super::aggregator::{Cell, Form};
+use super::aggregator::{Aggregator, Form};
 use super::attributes::sealed::Pair;
 use crate::record::{AttributeSet, Pattern};
 pub(super) use wanted::{Missing, Wanted};
@@ -18,7 +18,7 @@ const MOST_BUCKETS: usize = 1 << 16;
 #[derive(Debug)]
 pub(super) struct Series {
     pub(super) attributes: AttributeSet,
-    pub(super) cell: Cell,
+    pub(super) aggregator: Aggregator,
     hash: u64,
     /// Whether its attributes were given by the table's pattern.
     is_patterned: bool,
@@ -35,8 +35,8 @@ impl Series {
     fn new(attributes: AttributeSet, hash: u64, is_patterned: bool, form: &Form) -> Arc<Self> {
         let (bound, owed_since) = (AtomicU32::new(0), AtomicU64::new(0));
         let is_forgotten = AtomicBool::new(false);
-        let cell = Cell::new(form);
-        Arc::new(Self { attributes, cell, hash, is_patterned, bound, is_forgotten, owed_since })
+        let aggregator = Aggregator::new(form);
+        Arc::new(Self { attributes, aggregator, hash, is_patterned, bound, is_forgotten, owed_since })
     }
 
     pub(super) fn bind(&self) {
@@ -54,7 +54,7 @@ impl Series {
 
     /// Whether nothing was measured under it and no handle is bound to it.
     fn is_idle(&self) -> bool {
-        !self.is_bound() && self.cell.is_empty()
+        !self.is_bound() && self.aggregator.is_empty()
     }
 
     fn is_forgotten(&self) -> bool {

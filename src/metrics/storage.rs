@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use super::aggregator::{Cell, Form, Reading};
+use super::aggregator::{Aggregator, Form, Reading};
 use super::attributes::sealed::Pair;
 use super::series::{Series, Table, Wanted};
 use crate::record::{AggregationTemporality, AttributeSet, Period};
@@ -44,7 +44,7 @@ impl Held {
         drop(held);
         let start = series.owed_since().unwrap_or(period.start);
         series.set_owed_since(None);
-        match series.cell.take() {
+        match series.aggregator.take() {
             Some(reading) => {
                 Some(Self { series, period: Period { start, ..period }, reading, is_taken: true })
             }
@@ -70,7 +70,7 @@ impl Held {
 impl Drop for Held {
     fn drop(&mut self) {
         if self.is_taken {
-            self.series.cell.put_back(&self.reading);
+            self.series.aggregator.put_back(&self.reading);
             self.series.set_owed_since(Some(self.period.start));
         }
         // last: an empty series that no handle is bound to may be forgotten
@@ -97,26 +97,26 @@ impl Store {
     #[inline(always)]
     pub(super) fn update(&self, pairs: &[Pair<'_>], bits: u64) {
         match &self.series {
-            Kept::Forever(table) => table.series(pairs).cell.update(bits),
+            Kept::Forever(table) => table.series(pairs).aggregator.update(bits),
             Kept::UntilTold(table) => update_held(table, pairs, bits, self.seed),
         }
     }
 
-    /// The cell of measurements without attributes, if it is there and needs no lock to be found.
+    /// The aggregator of measurements without attributes, if it is there and needs no lock to be found.
     #[inline]
-    pub(super) fn bare(&self) -> Option<&Cell> {
+    pub(super) fn bare(&self) -> Option<&Aggregator> {
         match &self.series {
-            Kept::Forever(table) => table.find(&[]).map(|series| &series.cell),
+            Kept::Forever(table) => table.find(&[]).map(|series| &series.aggregator),
             Kept::UntilTold(_) => None,
         }
     }
 
-    pub(super) fn update_set(&self, attributes: &AttributeSet, update: impl Fn(&Cell)) {
+    pub(super) fn update_set(&self, attributes: &AttributeSet, update: impl Fn(&Aggregator)) {
         match &self.series {
-            Kept::Forever(table) => update(&table.series_of(attributes.clone()).cell),
+            Kept::Forever(table) => update(&table.series_of(attributes.clone()).aggregator),
             Kept::UntilTold(table) => {
                 let series = bind_new(table, attributes.clone(), self.seed);
-                update(&series.cell);
+                update(&series.aggregator);
                 series.unbind();
             }
         }
@@ -139,7 +139,7 @@ impl Store {
         match &self.series {
             Kept::Forever(table) => {
                 let read = |series: Arc<Series>| {
-                    let reading = series.cell.read()?;
+                    let reading = series.aggregator.read()?;
                     Some(Held { series, period, reading, is_taken: false })
                 };
                 let _ = copy(|list| table.copy_into(list)).into_iter().filter_map(read).all(tell);
@@ -171,7 +171,7 @@ impl Store {
 fn update_held(table: &RwLock<Table>, pairs: &[Pair<'_>], bits: u64, seed: u64) {
     let held = table.read().unwrap_or_else(PoisonError::into_inner);
     let series = match held.find(pairs) {
-        Some(series) if !series.cell.may_allocate() => return series.cell.update(bits),
+        Some(series) if !series.aggregator.may_allocate() => return series.aggregator.update(bits),
         Some(series) => {
             let series = bound(series);
             drop(held);
@@ -182,7 +182,7 @@ fn update_held(table: &RwLock<Table>, pairs: &[Pair<'_>], bits: u64, seed: u64) 
             bind_new(table, AttributeSet::new(pairs.iter().copied()), seed)
         }
     };
-    series.cell.update(bits);
+    series.aggregator.update(bits);
     series.unbind();
 }
 

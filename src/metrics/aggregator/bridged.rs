@@ -2,9 +2,9 @@
 
 use std::sync::atomic::Ordering;
 
-use super::{Cell, Latest};
+use super::{Aggregator, Latest};
 
-impl Cell {
+impl Aggregator {
     /// Moves a gauge of floats away from where it is, which is zero at first.
     pub(in crate::metrics) fn shift(&self, by: f64) {
         if let Self::FloatGauge(latest) = self {

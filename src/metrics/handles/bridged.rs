@@ -8,7 +8,7 @@ impl BoundGauge<f64> {
     /// Moves the value, which is zero at first; exact, however many threads do it.
     pub(crate) fn shift(&self, by: f64) {
         if self.0.handle.any(by).is_some() {
-            self.0.on_cells(|cell| cell.shift(by));
+            self.0.on_aggregators(|aggregator| aggregator.shift(by));
         }
     }
 }
@@ -17,7 +17,7 @@ impl BoundHistogram<f64> {
     /// Takes a value in so many times, at the price of one.
     pub(crate) fn record_many(&self, value: f64, times: u64) {
         if self.0.handle.any(value).is_some() {
-            self.0.on_cells(|cell| cell.record_many(value, times));
+            self.0.on_aggregators(|aggregator| aggregator.record_many(value, times));
         }
     }
 }
