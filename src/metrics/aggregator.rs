@@ -12,7 +12,7 @@ use crate::record::Number;
 
 /// How a series adds its measurements up.
 #[derive(Debug, Clone)]
-pub(super) enum Form {
+pub(super) enum AggregationKind {
     IntSum,
     FloatSum,
     IntGauge,
@@ -44,14 +44,14 @@ pub(super) enum Reading {
 }
 
 impl Aggregator {
-    pub(super) fn new(form: &Form) -> Self {
-        match form {
-            Form::IntSum => Self::IntSum(AtomicI64::new(0)),
-            Form::FloatSum => Self::FloatSum(Striped::new(())),
-            Form::IntGauge => Self::IntGauge(Latest::default()),
-            Form::FloatGauge => Self::FloatGauge(Latest::default()),
-            Form::Explicit(bounds) => Self::Explicit(Striped::new(Arc::clone(bounds))),
-            Form::Exponential => Self::Exponential(Striped::new(())),
+    pub(super) fn new(aggregation: &AggregationKind) -> Self {
+        match aggregation {
+            AggregationKind::IntSum => Self::IntSum(AtomicI64::new(0)),
+            AggregationKind::FloatSum => Self::FloatSum(Striped::new(())),
+            AggregationKind::IntGauge => Self::IntGauge(Latest::default()),
+            AggregationKind::FloatGauge => Self::FloatGauge(Latest::default()),
+            AggregationKind::Explicit(bounds) => Self::Explicit(Striped::new(Arc::clone(bounds))),
+            AggregationKind::Exponential => Self::Exponential(Striped::new(())),
         }
     }
 
@@ -193,15 +193,15 @@ impl Latest {
 /// Something that can be kept in several parts and summed up when it is asked for.
 pub(super) trait Mergeable: Clone {
     /// What an empty one is made from.
-    type Form;
-    fn empty(form: &Self::Form) -> Self;
+    type Parameters;
+    fn empty(parameters: &Self::Parameters) -> Self;
     fn merge(&mut self, other: &Self);
     /// Everything that is in it, which is then empty.
     fn take(&mut self) -> Self;
 }
 
 impl Mergeable for Compensated {
-    type Form = ();
+    type Parameters = ();
 
     fn empty((): &()) -> Self {
         Self::default()
@@ -218,7 +218,7 @@ impl Mergeable for Compensated {
 
 impl Mergeable for ExplicitHistogram {
     /// The bounds.
-    type Form = Arc<[f64]>;
+    type Parameters = Arc<[f64]>;
 
     fn empty(bounds: &Arc<[f64]>) -> Self {
         Self::new(Arc::clone(bounds))
@@ -234,7 +234,7 @@ impl Mergeable for ExplicitHistogram {
 }
 
 impl Mergeable for ExponentialHistogram {
-    type Form = ();
+    type Parameters = ();
 
     fn empty((): &()) -> Self {
         Self::default()
@@ -253,15 +253,15 @@ impl Mergeable for ExponentialHistogram {
 /// of them waits for a certain part: its own thread may hold it, if the allocator measures.
 #[derive(Debug)]
 pub(super) struct Striped<T: Mergeable> {
-    form: T::Form,
+    parameters: T::Parameters,
     first: Mutex<T>,
     others: [OnceLock<Box<Mutex<T>>>; 7],
 }
 
 impl<T: Mergeable> Striped<T> {
-    fn new(form: T::Form) -> Self {
-        let first = Mutex::new(T::empty(&form));
-        Self { form, first, others: [const { OnceLock::new() }; 7] }
+    fn new(parameters: T::Parameters) -> Self {
+        let first = Mutex::new(T::empty(&parameters));
+        Self { parameters, first, others: [const { OnceLock::new() }; 7] }
     }
 
     #[inline]
@@ -292,7 +292,7 @@ impl<T: Mergeable> Striped<T> {
     fn made<'a>(&self, part: &'a OnceLock<Box<Mutex<T>>>) -> Option<&'a Mutex<T>> {
         if part.get().is_none() {
             // allocated first: the allocator may come by here itself
-            let _ = part.set(Box::new(Mutex::new(T::empty(&self.form))));
+            let _ = part.set(Box::new(Mutex::new(T::empty(&self.parameters))));
         }
         part.get().map(|part| &**part)
     }

@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 
-use super::aggregator::{Aggregator, Form};
+use super::aggregator::{AggregationKind, Aggregator};
 use super::attributes::sealed::Pair;
 use super::ground::Ground;
 use super::series::Series;
@@ -65,16 +65,16 @@ impl Description {
         }
     }
 
-    pub(super) fn form(&self, histograms: Histograms) -> Form {
+    pub(super) fn aggregation(&self, histograms: Histograms) -> AggregationKind {
         match (self.kind, self.measured) {
-            (Kind::Counter | Kind::UpDownCounter, Measured::Int) => Form::IntSum,
-            (Kind::Counter | Kind::UpDownCounter, Measured::Float) => Form::FloatSum,
-            (Kind::Gauge, Measured::Int) => Form::IntGauge,
-            (Kind::Gauge, Measured::Float) => Form::FloatGauge,
+            (Kind::Counter | Kind::UpDownCounter, Measured::Int) => AggregationKind::IntSum,
+            (Kind::Counter | Kind::UpDownCounter, Measured::Float) => AggregationKind::FloatSum,
+            (Kind::Gauge, Measured::Int) => AggregationKind::IntGauge,
+            (Kind::Gauge, Measured::Float) => AggregationKind::FloatGauge,
             (Kind::Histogram, _) => match &self.division {
-                Some(Division::Explicit(bounds)) => Form::Explicit(Arc::clone(bounds)),
-                _ if self.is_exponential(histograms) => Form::Exponential,
-                _ => Form::Explicit(DEFAULT_BOUNDS.into()),
+                Some(Division::Explicit(bounds)) => AggregationKind::Explicit(Arc::clone(bounds)),
+                _ if self.is_exponential(histograms) => AggregationKind::Exponential,
+                _ => AggregationKind::Explicit(DEFAULT_BOUNDS.into()),
             },
         }
     }
@@ -222,7 +222,7 @@ fn fresh_stores(description: &Description, ground: &Ground) -> Box<[Store]> {
     let now = ground.now();
     let store = |push: &PushSettings| {
         let temporality = description.temporality(push.temporality, false);
-        Store::new(description.form(push.histograms), temporality, description.limit, ground.seed, now)
+        Store::new(description.aggregation(push.histograms), temporality, description.limit, ground.seed, now)
     };
     ground.pushes.iter().map(store).collect()
 }

@@ -5,7 +5,7 @@ mod wanted;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use super::aggregator::{Aggregator, Form};
+use super::aggregator::{AggregationKind, Aggregator};
 use super::attributes::sealed::Pair;
 use crate::record::{AttributeSet, Pattern};
 pub(super) use wanted::{Missing, Wanted};
@@ -32,10 +32,15 @@ pub(super) struct Series {
 }
 
 impl Series {
-    fn new(attributes: AttributeSet, hash: u64, is_patterned: bool, form: &Form) -> Arc<Self> {
+    fn new(
+        attributes: AttributeSet,
+        hash: u64,
+        is_patterned: bool,
+        aggregation: &AggregationKind,
+    ) -> Arc<Self> {
         let (bound, owed_since) = (AtomicU32::new(0), AtomicU64::new(0));
         let is_forgotten = AtomicBool::new(false);
-        let aggregator = Aggregator::new(form);
+        let aggregator = Aggregator::new(aggregation);
         Arc::new(Self { attributes, aggregator, hash, is_patterned, bound, is_forgotten, owed_since })
     }
 
@@ -77,7 +82,7 @@ impl Series {
 /// No memory is asked for or given back while a lock is held: an allocator that measures would wait for itself.
 #[derive(Debug)]
 pub(super) struct Table {
-    form: Form,
+    aggregation: AggregationKind,
     /// The most series there may be, the one for all the rest included.
     limit: usize,
     seed: u64,
@@ -163,9 +168,9 @@ struct Node {
 }
 
 impl Table {
-    pub(super) fn new(form: Form, limit: usize, seed: u64) -> Self {
+    pub(super) fn new(aggregation: AggregationKind, limit: usize, seed: u64) -> Self {
         Self {
-            form,
+            aggregation,
             limit: limit.max(1),
             seed,
             bare: OnceLock::new(),
@@ -265,7 +270,7 @@ impl Table {
             }
         };
         let mut all = self.lock();
-        // by another thread meanwhile, or given in another form
+        // by another thread meanwhile, or given in another order
         if let Some(series) = self.find_set(attributes, wanted.hash) {
             return Ok(series);
         }
@@ -283,14 +288,16 @@ impl Table {
             if let Some(series) = self.overflow.get() {
                 return Ok(series);
             }
-            let overflow =
-                made.overflow.take().ok_or_else(|| Missing::Overflow { form: self.form.clone() })?;
+            let overflow = made
+                .overflow
+                .take()
+                .ok_or_else(|| Missing::Overflow { aggregation: self.aggregation.clone() })?;
             all.push(Arc::clone(&overflow));
             return Ok(self.overflow.get_or_init(|| overflow));
         }
         let missing = || Missing::Series {
             is_patterned: buckets.is_some_and(|buckets| buckets.pattern.is_of(attributes)),
-            form: self.form.clone(),
+            aggregation: self.aggregation.clone(),
         };
         let series = made.series.take().ok_or_else(missing)?;
         all.push(Arc::clone(&series));

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use super::aggregator::{Aggregator, Form, Reading};
+use super::aggregator::{AggregationKind, Aggregator, Reading};
 use super::attributes::sealed::Pair;
 use super::series::{Series, Table, Wanted};
 use crate::record::{AggregationTemporality, AttributeSet, Period};
@@ -80,13 +80,13 @@ impl Drop for Held {
 
 impl Store {
     pub(super) fn new(
-        form: Form,
+        aggregation: AggregationKind,
         temporality: AggregationTemporality,
         limit: usize,
         seed: u64,
         now: u64,
     ) -> Self {
-        let table = Table::new(form, limit, seed);
+        let table = Table::new(aggregation, limit, seed);
         let series = match temporality {
             AggregationTemporality::Cumulative => Kept::Forever(table),
             AggregationTemporality::Delta => Kept::UntilTold(RwLock::new(table)),
@@ -191,7 +191,7 @@ fn bind_found(table: &RwLock<Table>, pairs: &[Pair<'_>]) -> Option<Arc<Series>> 
     table.read().unwrap_or_else(PoisonError::into_inner).find(pairs).map(bound)
 }
 
-/// The same for attributes that are new, or were given in another form.
+/// The same for attributes that are new, or were given in another order.
 #[cold]
 fn bind_new(table: &RwLock<Table>, attributes: AttributeSet, seed: u64) -> Arc<Series> {
     make_room(table);

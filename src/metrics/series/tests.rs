@@ -6,7 +6,7 @@ use crate::record::Number;
 const SEED: u64 = 7;
 
 fn table(limit: usize) -> Table {
-    Table::new(Form::IntSum, limit, SEED)
+    Table::new(AggregationKind::IntSum, limit, SEED)
 }
 
 /// All series, in the order they came.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Buckets, Form, Node, Series, Slot, overflow};
+use super::{AggregationKind, Buckets, Node, Series, Slot, overflow};
 use crate::record::{AttributeSet, Pattern};
 
 /// A set of attributes whose series is looked for, and what was made for it so far. To be dropped when no lock is held.
@@ -29,8 +29,8 @@ pub(super) struct Made {
 pub(in crate::metrics) enum Missing {
     Buckets { limit: usize, seed: u64 },
     List { longer_than: usize },
-    Overflow { form: Form },
-    Series { is_patterned: bool, form: Form },
+    Overflow { aggregation: AggregationKind },
+    Series { is_patterned: bool, aggregation: AggregationKind },
 }
 
 impl Wanted {
@@ -49,11 +49,11 @@ impl Wanted {
             Missing::List { longer_than } => {
                 self.made.list = Some(Vec::with_capacity(2 * longer_than + 4));
             }
-            Missing::Overflow { form } => {
-                self.made.overflow = Some(Series::new(overflow(), 0, false, &form));
+            Missing::Overflow { aggregation } => {
+                self.made.overflow = Some(Series::new(overflow(), 0, false, &aggregation));
             }
-            Missing::Series { is_patterned, form } => {
-                let series = Series::new(self.attributes.clone(), self.hash, is_patterned, &form);
+            Missing::Series { is_patterned, aggregation } => {
+                let series = Series::new(self.attributes.clone(), self.hash, is_patterned, &aggregation);
                 self.made.node = (!self.attributes.is_empty())
                     .then(|| Box::new(Node { series: Arc::clone(&series), next: Slot::new() }));
                 self.made.series = Some(series);

@@ -6,8 +6,8 @@ use crate::record::Number;
 
 const SEED: u64 = 7;
 
-fn deltas(form: Form, limit: usize) -> Store {
-    Store::new(form, AggregationTemporality::Delta, limit, SEED, 1)
+fn deltas(aggregation: AggregationKind, limit: usize) -> Store {
+    Store::new(aggregation, AggregationTemporality::Delta, limit, SEED, 1)
 }
 
 fn int(held: &Held) -> i64 {
@@ -30,7 +30,7 @@ fn settled(store: &Store, now: u64) -> Vec<(i64, u64)> {
 
 #[test]
 fn what_was_put_back_or_not_looked_at_keeps_the_beginning_of_its_period() {
-    let store = deltas(Form::IntSum, 100);
+    let store = deltas(AggregationKind::IntSum, 100);
     for number in 0..3 {
         store.update(&[("n", number.into())], 1);
     }
@@ -54,7 +54,7 @@ fn what_was_put_back_or_not_looked_at_keeps_the_beginning_of_its_period() {
 
 #[test]
 fn a_series_that_is_held_is_not_forgotten() {
-    let store = deltas(Form::IntSum, 3);
+    let store = deltas(AggregationKind::IntSum, 3);
     store.update(&[("n", 0.into())], 1);
     store.update(&[("n", 1.into())], 1);
     let mut kept = None;
@@ -78,7 +78,7 @@ fn a_series_that_is_held_is_not_forgotten() {
 fn nothing_is_lost_while_threads_measure_and_half_of_it_is_put_back() {
     const THREADS: u64 = 4;
     const STEPS: u64 = 5_000;
-    let (sums, histograms) = (deltas(Form::IntSum, 16), deltas(Form::Exponential, 16));
+    let (sums, histograms) = (deltas(AggregationKind::IntSum, 16), deltas(AggregationKind::Exponential, 16));
     let is_over = AtomicBool::new(false);
     let (mut sum, mut count) = (0, 0);
     thread::scope(|scope| {
