@@ -64,7 +64,7 @@ impl<'a> InstrumentBuilder<'a> {
             Err(why) => {
                 self.meter
                     .registry
-                    .ground
+                    .shared
                     .complain(format!("metric {:?}: its bounds are not used: {why}", self.name));
             }
         }
@@ -200,7 +200,7 @@ impl<'a> InstrumentBuilder<'a> {
         let description = self.describe(kind, measured);
         let (registry, scope) = (&self.meter.registry, &self.meter.scope);
         let observable =
-            Arc::new(Observable::new(description, Arc::clone(scope), &registry.ground, callback));
+            Arc::new(Observable::new(description, Arc::clone(scope), &registry.shared, callback));
         registry.observe(Arc::clone(&observable));
         Observation { observable, registry: Arc::clone(registry) }
     }
@@ -209,7 +209,7 @@ impl<'a> InstrumentBuilder<'a> {
         if !is_proper(self.name) {
             let advice = "letters, digits and _ . - / after a letter, at most 255";
             let what = format!("metric {:?} is not named as the specification says: {advice}", self.name);
-            self.meter.registry.ground.complain(what);
+            self.meter.registry.shared.complain(what);
         }
         Description {
             name: self.name.to_owned(),

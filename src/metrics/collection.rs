@@ -67,7 +67,7 @@ impl Reader {
 
     /// The temporality that the exporter prefers.
     pub(crate) fn temporality(&self) -> Temporality {
-        self.registry.ground.pushes[self.exporter].temporality
+        self.registry.shared.pushes[self.exporter].temporality
     }
 
     /// Looks at every instrument, hands over what there is to tell, and goes on while `take` says so. Once it
@@ -86,7 +86,7 @@ impl Reader {
                 return;
             }
         }
-        for what in self.registry.ground.take_complaints() {
+        for what in self.registry.shared.take_complaints() {
             take(Collected::Complaint(what));
         }
     }
@@ -98,7 +98,7 @@ impl Reader {
         limits: FrameLimits,
         take: &mut Take<'_>,
     ) -> Taken {
-        let push = &self.registry.ground.pushes[self.exporter];
+        let push = &self.registry.shared.pushes[self.exporter];
         let description = &instrument.description;
         let temporality = description.temporality(push.temporality, false);
         let shape = description.shape(push.histograms, temporality);
@@ -107,7 +107,7 @@ impl Reader {
         let store = &instrument.stores()[self.exporter];
         // those that wait until their part has found its place, in the order of the points
         let mut held = VecDeque::new();
-        store.collect(self.registry.ground.now(), |next| {
+        store.collect(self.registry.shared.now(), |next| {
             let Held { series, period, reading, .. } = &next;
             parts.add(|record| write(record, shape, &series.attributes, *period, reading));
             held.push_back(next);
@@ -133,12 +133,12 @@ impl Reader {
         limits: FrameLimits,
         take: &mut Take<'_>,
     ) -> Taken {
-        let push = &self.registry.ground.pushes[self.exporter];
+        let push = &self.registry.shared.pushes[self.exporter];
         let description = &observable.description;
         let temporality = description.temporality(push.temporality, true);
         let shape = description.shape(push.histograms, temporality);
         let progress = Progress::new();
-        let outcome = observable.collect(self.exporter, temporality, &self.registry.ground, ask, |due| {
+        let outcome = observable.collect(self.exporter, temporality, &self.registry.shared, ask, |due| {
             let mut parts =
                 framed(description.head(shape), &observable.scope, record, limits, &progress, take);
             for Due { attributes, period, number } in due {

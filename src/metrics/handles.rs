@@ -165,7 +165,7 @@ impl<N: Measure> Handle<N> {
         if self.instrument.has_refused.swap(true, Ordering::Relaxed) {
             return;
         }
-        self.instrument.ground.complain(self.instrument.description.refusal(what));
+        self.instrument.shared.complain(self.instrument.description.refusal(what));
     }
 
     fn bind(&self, attributes: impl Attributes) -> Bound<N> {

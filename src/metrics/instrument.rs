@@ -5,8 +5,8 @@ use std::sync::{Arc, OnceLock};
 
 use super::aggregator::{AggregationKind, Aggregator};
 use super::attributes::sealed::Pair;
-use super::ground::Ground;
 use super::series::Series;
+use super::shared::MeterShared;
 use super::storage::Store;
 use crate::config::{Histograms, PushSettings, Temporality};
 use crate::metrics::aggregation::DEFAULT_BOUNDS;
@@ -127,7 +127,7 @@ pub(super) struct Instrument {
     /// What was said after it was made, for whoever collects. Set while no fork can happen, as a child goes on using it.
     pub(super) late_words: OnceLock<Words>,
     pub(super) scope: Arc<Scope>,
-    pub(super) ground: Arc<Ground>,
+    pub(super) shared: Arc<MeterShared>,
     /// A value that is none was left out; that is told once.
     pub(super) has_refused: AtomicBool,
     /// One for each exporter of metrics. What was measured before a fork is the parent's to tell.
@@ -135,10 +135,10 @@ pub(super) struct Instrument {
 }
 
 impl Instrument {
-    pub(super) fn new(description: Description, scope: Arc<Scope>, ground: Arc<Ground>) -> Self {
-        let stores = PerProcess::new(fresh_stores(&description, &ground));
+    pub(super) fn new(description: Description, scope: Arc<Scope>, shared: Arc<MeterShared>) -> Self {
+        let stores = PerProcess::new(fresh_stores(&description, &shared));
         let late_words = OnceLock::new();
-        Self { description, late_words, scope, ground, has_refused: AtomicBool::new(false), stores }
+        Self { description, late_words, scope, shared, has_refused: AtomicBool::new(false), stores }
     }
 
     /// What the wire says ahead of its points.
@@ -200,10 +200,10 @@ impl Instrument {
 
     #[cold]
     fn stores_of_child(&self) -> &[Store] {
-        let stores = self.stores.get_or_renew(|| fresh_stores(&self.description, &self.ground));
+        let stores = self.stores.get_or_renew(|| fresh_stores(&self.description, &self.shared));
         // a child that only measures needs its exporters, too; unless none of them sends metrics
         if !stores.is_empty() {
-            self.ground.measured_in_child();
+            self.shared.measured_in_child();
         }
         stores
     }
@@ -218,11 +218,11 @@ fn first_said<'a>(early: &'a str, late: &'a str) -> &'a str {
     if early.is_empty() { late } else { early }
 }
 
-fn fresh_stores(description: &Description, ground: &Ground) -> Box<[Store]> {
-    let now = ground.now();
+fn fresh_stores(description: &Description, shared: &MeterShared) -> Box<[Store]> {
+    let now = shared.now();
     let store = |push: &PushSettings| {
         let temporality = description.temporality(push.temporality, false);
-        Store::new(description.aggregation(push.histograms), temporality, description.limit, ground.seed, now)
+        Store::new(description.aggregation(push.histograms), temporality, description.limit, shared.seed, now)
     };
-    ground.pushes.iter().map(store).collect()
+    shared.pushes.iter().map(store).collect()
 }

@@ -15,13 +15,13 @@ mod aggregator;
 mod attributes;
 mod builder;
 mod collection;
-mod ground;
 mod handles;
 mod instrument;
 mod number;
 mod observable;
 mod registry;
 mod series;
+mod shared;
 mod storage;
 
 use std::fmt;
@@ -90,7 +90,7 @@ impl Meter {
     /// Whether anyone is told what is measured.
     #[cfg(feature = "metrics")]
     pub(crate) fn is_of_use(&self) -> bool {
-        !self.registry.ground.pushes.is_empty()
+        !self.registry.shared.pushes.is_empty()
     }
 
     /// An instrument step by step: with a unit, a description, bounds, or a callback.

@@ -7,10 +7,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::attributes::Attributes;
-use super::ground::Ground;
 use super::instrument::{Description, Kind};
 use super::number::{Measure, difference, is_negative, sum};
 use super::series::overflow;
+use super::shared::MeterShared;
 use crate::context;
 use crate::process::PerProcess;
 use crate::record::{AggregationTemporality, AttributeSet, Number, Period, Scope};
@@ -140,12 +140,12 @@ impl Observable {
     pub(super) fn new<N: Measure>(
         description: Description,
         scope: Arc<Scope>,
-        ground: &Ground,
+        shared: &MeterShared,
         callback: impl Fn(&mut Observer<'_, N>) + Send + Sync + 'static,
     ) -> Self {
         let callback: Callback =
             Box::new(move |noted| callback(&mut Observer { noted, measure: PhantomData }));
-        Self { description, scope, callback, told: PerProcess::new(nothing_told(ground)) }
+        Self { description, scope, callback, told: PerProcess::new(nothing_told(shared)) }
     }
 
     /// Asks the callback, unless it is `Ask::NoMore`, and hands over what the exporter with this number is to be given.
@@ -157,7 +157,7 @@ impl Observable {
         &self,
         exporter: usize,
         temporality: AggregationTemporality,
-        ground: &Ground,
+        shared: &MeterShared,
         ask: Ask,
         tell: impl FnOnce(&[Due]) -> usize,
     ) -> Result<(), String> {
@@ -177,10 +177,10 @@ impl Observable {
             Ask::NoMore => Ok(()),
         };
         if let Some(what) = noted.refused {
-            ground.complain(self.description.refusal(what));
+            shared.complain(self.description.refusal(what));
         }
-        let now = ground.now();
-        let told = &self.told.get_or_renew(|| nothing_told(ground))[exporter];
+        let now = shared.now();
+        let told = &self.told.get_or_renew(|| nothing_told(shared))[exporter];
         let mut told = told.lock().unwrap_or_else(PoisonError::into_inner);
         let period = Period { start: told.since, time: now.max(told.since) };
         let is_difference =
@@ -222,10 +222,10 @@ impl fmt::Debug for Observable {
     }
 }
 
-fn nothing_told(ground: &Ground) -> Box<[Mutex<Told>]> {
-    let now = ground.now();
+fn nothing_told(shared: &MeterShared) -> Box<[Mutex<Told>]> {
+    let now = shared.now();
     let nothing = || Told { since: now, values: HashMap::new(), due: Vec::new() };
-    ground.pushes.iter().map(|_| Mutex::new(nothing())).collect()
+    shared.pushes.iter().map(|_| Mutex::new(nothing())).collect()
 }
 
 /// What a panic said, if it said it in words.

@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::ground::Ground;
 use super::instrument::{Description, Instrument};
 use super::observable::Observable;
+use super::shared::MeterShared;
 use crate::config::PushSettings;
 use crate::process;
 use crate::record::Scope;
@@ -16,7 +16,7 @@ const MOST_INSTRUMENTS: usize = 10_000;
 
 /// The instruments of one [`Telemetry`](crate::Telemetry).
 pub(crate) struct Registry {
-    pub(super) ground: Arc<Ground>,
+    pub(super) shared: Arc<MeterShared>,
     // locked only while no fork can happen, as a child goes on using it
     book: Mutex<Book>,
 }
@@ -59,19 +59,19 @@ fn identity(scope: &Arc<Scope>, name: &str) -> Identity {
 
 impl Registry {
     pub(crate) fn new(pushes: Vec<PushSettings>) -> Self {
-        Self { ground: Arc::new(Ground::new(pushes)), book: Mutex::default() }
+        Self { shared: Arc::new(MeterShared::new(pushes)), book: Mutex::default() }
     }
 
     /// What to do at the first measurement in a forked child.
     pub(crate) fn start_in_child_by(&self, start: impl Fn() + Send + Sync + 'static) {
-        self.ground.start_in_child_by(start);
+        self.shared.start_in_child_by(start);
     }
 
     /// The instrument of this description: the one that is there already, or a new one.
     pub(super) fn instrument(&self, scope: &Arc<Scope>, description: Description) -> Arc<Instrument> {
         let fresh =
-            || Arc::new(Instrument::new(description.clone(), Arc::clone(scope), Arc::clone(&self.ground)));
-        if self.ground.pushes.is_empty() {
+            || Arc::new(Instrument::new(description.clone(), Arc::clone(scope), Arc::clone(&self.shared)));
+        if self.shared.pushes.is_empty() {
             return fresh();
         }
         process::with_fork_lock(|| {
@@ -93,7 +93,7 @@ impl Registry {
 
     /// From now on it is asked with every collection. Several callbacks may share a name.
     pub(super) fn observe(&self, observable: Arc<Observable>) {
-        if self.ground.pushes.is_empty() {
+        if self.shared.pushes.is_empty() {
             return;
         }
         process::with_fork_lock(|| {
@@ -124,11 +124,11 @@ impl Registry {
         if book.entries.len() >= MOST_INSTRUMENTS {
             let what =
                 format!("more than {MOST_INSTRUMENTS} instruments: metric {:?} is not sent", identity.1);
-            return self.ground.complain_undisturbed(what);
+            return self.shared.complain_undisturbed(what);
         }
         let contradicted = book.namesakes(&identity).map(Entry::description);
         if let Some(known) = contradicted.into_iter().find(|known| !is_same(known, entry.description())) {
-            self.ground.complain_undisturbed(conflict(known, entry.description()));
+            self.shared.complain_undisturbed(conflict(known, entry.description()));
         }
         let index = book.entries.len();
         book.entries.push(entry);
@@ -147,7 +147,7 @@ impl Registry {
 
 impl fmt::Debug for Registry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Registry").field("ground", &self.ground).finish_non_exhaustive()
+        f.debug_struct("Registry").field("shared", &self.shared).finish_non_exhaustive()
     }
 }
 

@@ -9,8 +9,8 @@ use crate::record::Signal;
 fn counter(
     limit: usize,
     callback: impl Fn(&mut Observer<'_, u64>) + Send + Sync + 'static,
-) -> (Observable, Ground) {
-    let ground = Ground::new(vec![PushSettings::default()]);
+) -> (Observable, MeterShared) {
+    let shared = MeterShared::new(vec![PushSettings::default()]);
     let description = Description {
         name: "steps".to_owned(),
         words: Words { unit: String::new(), description: String::new() },
@@ -20,23 +20,23 @@ fn counter(
         limit,
     };
     let scope = Arc::new(Scope::new(Signal::Metrics, "shop", ""));
-    (Observable::new(description, scope, &ground, callback), ground)
+    (Observable::new(description, scope, &shared, callback), shared)
 }
 
 /// What an exporter of deltas is given next, if there is room for `room` of it.
-fn told_with_room(room: usize, (observable, ground): &(Observable, Ground)) -> Vec<Due> {
+fn told_with_room(room: usize, (observable, shared): &(Observable, MeterShared)) -> Vec<Due> {
     let mut told = Vec::new();
     let tell = |due: &[Due]| {
         told.extend(due.iter().take(room).cloned());
         told.len()
     };
     // a panic is no matter here
-    let _ = observable.collect(0, AggregationTemporality::Delta, ground, Ask::Again, tell);
+    let _ = observable.collect(0, AggregationTemporality::Delta, shared, Ask::Again, tell);
     told
 }
 
 /// What it is given if there is room for all.
-fn told_next(counter: &(Observable, Ground)) -> Vec<(AttributeSet, Number)> {
+fn told_next(counter: &(Observable, MeterShared)) -> Vec<(AttributeSet, Number)> {
     told_with_room(usize::MAX, counter).into_iter().map(|due| (due.attributes, due.number)).collect()
 }
 

@@ -14,7 +14,7 @@ use crate::record::random;
 const MOST_COMPLAINTS: usize = 200;
 
 /// What every instrument knows: for whom it measures, and whom to tell of trouble.
-pub(super) struct Ground {
+pub(super) struct MeterShared {
     /// The settings of each exporter of metrics: an instrument has a store for each.
     pub(super) pushes: Vec<PushSettings>,
     /// Of the hashes of attributes, so that nobody can make them collide on purpose.
@@ -31,7 +31,7 @@ struct Complaints {
     known: HashSet<String>,
 }
 
-impl Ground {
+impl MeterShared {
     pub(super) fn new(pushes: Vec<PushSettings>) -> Self {
         Self { pushes, seed: random(), complaints: Mutex::default(), start_in_child: OnceLock::new() }
     }
@@ -72,8 +72,8 @@ impl Ground {
     }
 }
 
-impl fmt::Debug for Ground {
+impl fmt::Debug for MeterShared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Ground").field("pushes", &self.pushes).finish_non_exhaustive()
+        f.debug_struct("MeterShared").field("pushes", &self.pushes).finish_non_exhaustive()
     }
 }
