@@ -35,7 +35,7 @@ pub(super) enum Aggregator {
 
 /// What a aggregator held when it was looked at.
 #[derive(Debug)]
-pub(super) enum Reading {
+pub(super) enum PointValue {
     Number(Number),
     /// With the bits that rounding would drop: what is put back is as exact as it was.
     FloatSum(Compensated),
@@ -94,10 +94,10 @@ impl Aggregator {
     }
 
     /// What there is to tell; `None` if nothing was measured.
-    pub(super) fn read(&self) -> Option<Reading> {
+    pub(super) fn read(&self) -> Option<PointValue> {
         match self {
-            Self::IntSum(sum) => Some(Reading::Number(Number::Int(sum.load(Ordering::Relaxed)))),
-            Self::FloatSum(sum) => Some(Reading::FloatSum(sum.sum_up(|part| *part))),
+            Self::IntSum(sum) => Some(PointValue::Number(Number::Int(sum.load(Ordering::Relaxed)))),
+            Self::FloatSum(sum) => Some(PointValue::FloatSum(sum.sum_up(|part| *part))),
             Self::IntGauge(latest) => Some(int(latest.read()?)),
             Self::FloatGauge(latest) => Some(float(latest.read()?)),
             Self::Explicit(histogram) => some_explicit(histogram.sum_up(|part| part.clone())),
@@ -106,15 +106,15 @@ impl Aggregator {
     }
 
     /// The same, and starts anew: every measurement is told exactly once.
-    pub(super) fn take(&self) -> Option<Reading> {
+    pub(super) fn take(&self) -> Option<PointValue> {
         match self {
             Self::IntSum(sum) => {
                 let taken = sum.swap(0, Ordering::Relaxed);
-                (taken != 0).then_some(Reading::Number(Number::Int(taken)))
+                (taken != 0).then_some(PointValue::Number(Number::Int(taken)))
             }
             Self::FloatSum(sum) => {
                 let taken = sum.sum_up(Mergeable::take);
-                (taken.value() != 0.0).then_some(Reading::FloatSum(taken))
+                (taken.value() != 0.0).then_some(PointValue::FloatSum(taken))
             }
             Self::IntGauge(latest) => Some(int(latest.take()?)),
             Self::FloatGauge(latest) => Some(float(latest.take()?)),
@@ -124,33 +124,33 @@ impl Aggregator {
     }
 
     /// Undoes a [`take`](Self::take), beside what was measured since.
-    pub(super) fn put_back(&self, taken: &Reading) {
+    pub(super) fn put_back(&self, taken: &PointValue) {
         match (self, taken) {
-            (Self::IntSum(sum), Reading::Number(Number::Int(value))) => add(sum, *value),
-            (Self::FloatSum(sum), Reading::FloatSum(taken)) => sum.put_back(taken),
-            (Self::IntGauge(latest) | Self::FloatGauge(latest), Reading::Number(_)) => latest.put_back(),
-            (Self::Explicit(histogram), Reading::Explicit(taken)) => histogram.put_back(taken),
-            (Self::Exponential(histogram), Reading::Exponential(taken)) => histogram.put_back(taken),
+            (Self::IntSum(sum), PointValue::Number(Number::Int(value))) => add(sum, *value),
+            (Self::FloatSum(sum), PointValue::FloatSum(taken)) => sum.put_back(taken),
+            (Self::IntGauge(latest) | Self::FloatGauge(latest), PointValue::Number(_)) => latest.put_back(),
+            (Self::Explicit(histogram), PointValue::Explicit(taken)) => histogram.put_back(taken),
+            (Self::Exponential(histogram), PointValue::Exponential(taken)) => histogram.put_back(taken),
             // a aggregator takes what it gave
             _ => {}
         }
     }
 }
 
-fn int(bits: u64) -> Reading {
-    Reading::Number(Number::Int(bits as i64))
+fn int(bits: u64) -> PointValue {
+    PointValue::Number(Number::Int(bits as i64))
 }
 
-fn float(bits: u64) -> Reading {
-    Reading::Number(Number::Float(f64::from_bits(bits)))
+fn float(bits: u64) -> PointValue {
+    PointValue::Number(Number::Float(f64::from_bits(bits)))
 }
 
-fn some_explicit(histogram: ExplicitHistogram) -> Option<Reading> {
-    (!histogram.is_empty()).then_some(Reading::Explicit(histogram))
+fn some_explicit(histogram: ExplicitHistogram) -> Option<PointValue> {
+    (!histogram.is_empty()).then_some(PointValue::Explicit(histogram))
 }
 
-fn some_exponential(histogram: ExponentialHistogram) -> Option<Reading> {
-    (!histogram.is_empty()).then_some(Reading::Exponential(histogram))
+fn some_exponential(histogram: ExponentialHistogram) -> Option<PointValue> {
+    (!histogram.is_empty()).then_some(PointValue::Exponential(histogram))
 }
 
 #[inline]

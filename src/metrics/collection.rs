@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::aggregator::Reading;
+use super::aggregator::PointValue;
 use super::instrument::Instrument;
 use super::observable::{Ask, Due, Observable};
 use super::registry::{Entry, Registry};
@@ -108,8 +108,8 @@ impl Reader {
         // those that wait until their part has found its place, in the order of the points
         let mut held = VecDeque::new();
         store.collect(self.registry.shared.now(), |next| {
-            let Held { series, period, reading, .. } = &next;
-            parts.add(|record| write(record, shape, &series.attributes, *period, reading));
+            let Held { series, period, value, .. } = &next;
+            parts.add(|record| write(record, shape, &series.attributes, *period, value));
             held.push_back(next);
             held.drain(..progress.newly_settled()).for_each(Held::settle);
             progress.taken() == Taken::Yes
@@ -142,8 +142,8 @@ impl Reader {
             let mut parts =
                 framed(description.head(shape), &observable.scope, record, limits, &progress, take);
             for Due { attributes, period, number } in due {
-                let reading = Reading::Number(*number);
-                parts.add(|record| write(record, shape, attributes, *period, &reading));
+                let value = PointValue::Number(*number);
+                parts.add(|record| write(record, shape, attributes, *period, &value));
                 if progress.taken() != Taken::Yes {
                     break;
                 }
@@ -216,16 +216,16 @@ fn write(
     shape: Shape,
     attributes: &AttributeSet,
     period: Period,
-    reading: &Reading,
+    value: &PointValue,
 ) -> bool {
     // a gauge has a moment, not a period
     let start = if matches!(shape, Shape::Gauge) { 0 } else { period.start };
     let period = Period { start, ..period };
-    match reading {
-        Reading::Number(number) => record.number(attributes, period, *number),
-        Reading::FloatSum(sum) => record.number(attributes, period, Number::Float(sum.value())),
-        Reading::Explicit(histogram) => record.histogram(attributes, period, &histogram.point()),
-        Reading::Exponential(histogram) => record.exponential(attributes, period, &histogram.point()),
+    match value {
+        PointValue::Number(number) => record.number(attributes, period, *number),
+        PointValue::FloatSum(sum) => record.number(attributes, period, Number::Float(sum.value())),
+        PointValue::Explicit(histogram) => record.histogram(attributes, period, &histogram.point()),
+        PointValue::Exponential(histogram) => record.exponential(attributes, period, &histogram.point()),
     }
 }
 

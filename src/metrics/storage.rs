@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use super::aggregator::{AggregationKind, Aggregator, Reading};
+use super::aggregator::{AggregationKind, Aggregator, PointValue};
 use super::attributes::sealed::Pair;
 use super::series::{Series, Table, Wanted};
 use crate::record::{AggregationTemporality, AttributeSet, Period};
@@ -31,7 +31,7 @@ enum Kept {
 pub(super) struct Held {
     pub(super) series: Arc<Series>,
     pub(super) period: Period,
-    pub(super) reading: Reading,
+    pub(super) value: PointValue,
     is_taken: bool,
 }
 
@@ -45,9 +45,7 @@ impl Held {
         let start = series.owed_since().unwrap_or(period.start);
         series.set_owed_since(None);
         match series.aggregator.take() {
-            Some(reading) => {
-                Some(Self { series, period: Period { start, ..period }, reading, is_taken: true })
-            }
+            Some(value) => Some(Self { series, period: Period { start, ..period }, value, is_taken: true }),
             None => {
                 series.unbind();
                 None
@@ -70,7 +68,7 @@ impl Held {
 impl Drop for Held {
     fn drop(&mut self) {
         if self.is_taken {
-            self.series.aggregator.put_back(&self.reading);
+            self.series.aggregator.put_back(&self.value);
             self.series.set_owed_since(Some(self.period.start));
         }
         // last: an empty series that no handle is bound to may be forgotten
@@ -139,8 +137,8 @@ impl Store {
         match &self.series {
             Kept::Forever(table) => {
                 let read = |series: Arc<Series>| {
-                    let reading = series.aggregator.read()?;
-                    Some(Held { series, period, reading, is_taken: false })
+                    let value = series.aggregator.read()?;
+                    Some(Held { series, period, value, is_taken: false })
                 };
                 let _ = copy(|list| table.copy_into(list)).into_iter().filter_map(read).all(tell);
             }

@@ -23,7 +23,7 @@ fn add(table: &Table, pairs: &[Pair<'_>], value: i64) {
 /// The sums of all series, in the order they came.
 fn sums(table: &Table) -> Vec<i64> {
     let sum = |series: &Arc<Series>| match series.aggregator.read() {
-        Some(super::super::aggregator::Reading::Number(Number::Int(sum))) => sum,
+        Some(super::super::aggregator::PointValue::Number(Number::Int(sum))) => sum,
         other => panic!("{other:?}"),
     };
     all(table).iter().map(sum).collect()

@@ -11,8 +11,8 @@ fn deltas(aggregation: AggregationKind, limit: usize) -> Store {
 }
 
 fn int(held: &Held) -> i64 {
-    match held.reading {
-        Reading::Number(Number::Int(value)) => value,
+    match held.value {
+        PointValue::Number(Number::Int(value)) => value,
         ref other => panic!("{other:?}"),
     }
 }
@@ -109,7 +109,7 @@ fn nothing_is_lost_while_threads_measure_and_half_of_it_is_put_back() {
                 true
             });
             histograms.collect(2, |held| {
-                let Reading::Exponential(histogram) = &held.reading else { panic!("{held:?}") };
+                let PointValue::Exponential(histogram) = &held.value else { panic!("{held:?}") };
                 if is_kept() {
                     count += histogram.point().count;
                     held.settle();
