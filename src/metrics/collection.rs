@@ -104,10 +104,10 @@ impl Reader {
         let shape = description.shape(push.histograms, temporality);
         let progress = Progress::new();
         let mut parts = framed(instrument.head(shape), &instrument.scope, record, limits, &progress, take);
-        let store = &instrument.stores()[self.exporter];
+        let storage = &instrument.storages()[self.exporter];
         // those that wait until their part has found its place, in the order of the points
         let mut held = VecDeque::new();
-        store.collect(self.registry.shared.now(), |next| {
+        storage.collect(self.registry.shared.now(), |next| {
             let Held { series, period, value, .. } = &next;
             parts.add(|record| write(record, shape, &series.attributes, *period, value));
             held.push_back(next);
@@ -116,7 +116,7 @@ impl Reader {
         });
         parts.end();
         held.drain(..progress.newly_settled()).for_each(Held::settle);
-        if progress.taken() == Taken::Yes && store.is_overflowing() {
+        if progress.taken() == Taken::Yes && storage.is_overflowing() {
             let (name, limit) = (&description.name, description.limit);
             let what =
                 format!("metric {name:?} has more than {limit} sets of attributes: the rest is put together");

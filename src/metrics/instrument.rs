@@ -7,7 +7,7 @@ use super::aggregator::{AggregationKind, Aggregator};
 use super::attributes::sealed::Pair;
 use super::series::Series;
 use super::shared::MeterShared;
-use super::storage::Store;
+use super::storage::MetricStorage;
 use crate::config::{Histograms, PushSettings, Temporality};
 use crate::metrics::aggregation::DEFAULT_BOUNDS;
 use crate::process::PerProcess;
@@ -131,14 +131,14 @@ pub(super) struct Instrument {
     /// A value that is none was left out; that is told once.
     pub(super) has_refused: AtomicBool,
     /// One for each exporter of metrics. What was measured before a fork is the parent's to tell.
-    stores: PerProcess<Box<[Store]>>,
+    storages: PerProcess<Box<[MetricStorage]>>,
 }
 
 impl Instrument {
     pub(super) fn new(description: Description, scope: Arc<Scope>, shared: Arc<MeterShared>) -> Self {
-        let stores = PerProcess::new(fresh_stores(&description, &shared));
+        let storages = PerProcess::new(new_storages(&description, &shared));
         let late_words = OnceLock::new();
-        Self { description, late_words, scope, shared, has_refused: AtomicBool::new(false), stores }
+        Self { description, late_words, scope, shared, has_refused: AtomicBool::new(false), storages }
     }
 
     /// What the wire says ahead of its points.
@@ -156,73 +156,79 @@ impl Instrument {
 
     /// Takes a measurement in, given by the bits that its aggregators know it by.
     pub(super) fn update(&self, bits: u64, pairs: &[Pair<'_>]) {
-        let stores = self.stores();
+        let storages = self.storages();
         // most programs have one exporter of metrics
-        let [store] = stores else { return update_all(stores, bits, pairs) };
-        store.update(pairs, bits);
+        let [storage] = storages else { return update_all(storages, bits, pairs) };
+        storage.update(pairs, bits);
     }
 
     /// The same without attributes.
     pub(super) fn update_bare(&self, bits: u64) {
         match self.only_bare() {
             Some(aggregator) => aggregator.update(bits),
-            None => update_all(self.stores(), bits, &[]),
+            None => update_all(self.storages(), bits, &[]),
         }
     }
 
     /// The aggregator that measurements without attributes go to, if it is the only one and easily found.
     #[inline]
     fn only_bare(&self) -> Option<&Aggregator> {
-        match self.stores.get().map(|stores| &**stores) {
-            Some([store]) => store.bare(),
+        match self.storages.get().map(|storages| &**storages) {
+            Some([storage]) => storage.bare(),
             _ => None,
         }
     }
 
     /// The same for attributes that are put together already.
     pub(super) fn update_set(&self, attributes: &AttributeSet, update: impl Fn(&Aggregator)) {
-        self.stores().iter().for_each(|store| store.update_set(attributes, &update));
+        self.storages().iter().for_each(|storage| storage.update_set(attributes, &update));
     }
 
     /// The series of these attributes, one for each exporter.
     pub(super) fn bind(&self, pairs: &[Pair<'_>]) -> Box<[Arc<Series>]> {
-        self.stores().iter().map(|store| store.bind(pairs)).collect()
+        self.storages().iter().map(|storage| storage.bind(pairs)).collect()
     }
 
-    /// This process's stores, in the order of the exporters.
+    /// This process's storages, in the order of the exporters.
     #[inline]
-    pub(super) fn stores(&self) -> &[Store] {
-        match self.stores.get() {
-            Some(stores) => stores,
-            None => self.stores_of_child(),
+    pub(super) fn storages(&self) -> &[MetricStorage] {
+        match self.storages.get() {
+            Some(storages) => storages,
+            None => self.storages_of_child(),
         }
     }
 
     #[cold]
-    fn stores_of_child(&self) -> &[Store] {
-        let stores = self.stores.get_or_renew(|| fresh_stores(&self.description, &self.shared));
+    fn storages_of_child(&self) -> &[MetricStorage] {
+        let storages = self.storages.get_or_renew(|| new_storages(&self.description, &self.shared));
         // a child that only measures needs its exporters, too; unless none of them sends metrics
-        if !stores.is_empty() {
+        if !storages.is_empty() {
             self.shared.measured_in_child();
         }
-        stores
+        storages
     }
 }
 
 #[inline(never)]
-fn update_all(stores: &[Store], bits: u64, pairs: &[Pair<'_>]) {
-    stores.iter().for_each(|store| store.update(pairs, bits));
+fn update_all(storages: &[MetricStorage], bits: u64, pairs: &[Pair<'_>]) {
+    storages.iter().for_each(|storage| storage.update(pairs, bits));
 }
 
 fn first_said<'a>(early: &'a str, late: &'a str) -> &'a str {
     if early.is_empty() { late } else { early }
 }
 
-fn fresh_stores(description: &Description, shared: &MeterShared) -> Box<[Store]> {
+fn new_storages(description: &Description, shared: &MeterShared) -> Box<[MetricStorage]> {
     let now = shared.now();
-    let store = |push: &PushSettings| {
+    let storage = |push: &PushSettings| {
         let temporality = description.temporality(push.temporality, false);
-        Store::new(description.aggregation(push.histograms), temporality, description.limit, shared.seed, now)
+        MetricStorage::new(
+            description.aggregation(push.histograms),
+            temporality,
+            description.limit,
+            shared.seed,
+            now,
+        )
     };
-    shared.pushes.iter().map(store).collect()
+    shared.pushes.iter().map(storage).collect()
 }

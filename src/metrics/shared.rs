@@ -15,7 +15,7 @@ const MOST_COMPLAINTS: usize = 200;
 
 /// What every instrument knows: for whom it measures, and whom to tell of trouble.
 pub(super) struct MeterShared {
-    /// The settings of each exporter of metrics: an instrument has a store for each.
+    /// The settings of each exporter of metrics: an instrument has a storage for each.
     pub(super) pushes: Vec<PushSettings>,
     /// Of the hashes of attributes, so that nobody can make them collide on purpose.
     pub(super) seed: u64,

@@ -9,7 +9,7 @@ use crate::record::{AggregationTemporality, AttributeSet, Period};
 
 /// The series of an instrument for one exporter, and their temporality.
 #[derive(Debug)]
-pub(super) struct Store {
+pub(super) struct MetricStorage {
     series: Kept,
     /// Of the hashes of attributes.
     seed: u64,
@@ -76,7 +76,7 @@ impl Drop for Held {
     }
 }
 
-impl Store {
+impl MetricStorage {
     pub(super) fn new(
         aggregation: AggregationKind,
         temporality: AggregationTemporality,

@@ -6,8 +6,8 @@ use crate::record::Number;
 
 const SEED: u64 = 7;
 
-fn deltas(aggregation: AggregationKind, limit: usize) -> Store {
-    Store::new(aggregation, AggregationTemporality::Delta, limit, SEED, 1)
+fn deltas(aggregation: AggregationKind, limit: usize) -> MetricStorage {
+    MetricStorage::new(aggregation, AggregationTemporality::Delta, limit, SEED, 1)
 }
 
 fn int(held: &Held) -> i64 {
@@ -18,9 +18,9 @@ fn int(held: &Held) -> i64 {
 }
 
 /// What a collection at this time exports and settles: sums with the beginning of their periods.
-fn settled(store: &Store, now: u64) -> Vec<(i64, u64)> {
+fn settled(storage: &MetricStorage, now: u64) -> Vec<(i64, u64)> {
     let mut told = Vec::new();
-    store.collect(now, |held| {
+    storage.collect(now, |held| {
         told.push((int(&held), held.period.start));
         held.settle();
         true
@@ -30,12 +30,12 @@ fn settled(store: &Store, now: u64) -> Vec<(i64, u64)> {
 
 #[test]
 fn what_was_put_back_or_not_looked_at_keeps_the_beginning_of_its_period() {
-    let store = deltas(AggregationKind::IntSum, 100);
+    let storage = deltas(AggregationKind::IntSum, 100);
     for number in 0..3 {
-        store.update(&[("n", number.into())], 1);
+        storage.update(&[("n", number.into())], 1);
     }
     let mut looked_at = 0;
-    store.collect(10, |held| {
+    storage.collect(10, |held| {
         looked_at += 1;
         // the first one finds its place, the second one does not, the third one is not looked at
         if looked_at == 1 {
@@ -44,21 +44,21 @@ fn what_was_put_back_or_not_looked_at_keeps_the_beginning_of_its_period() {
         looked_at == 1
     });
     assert_eq!(looked_at, 2);
-    store.update(&[("n", 0.into())], 5);
-    store.update(&[("n", 1.into())], 5);
-    store.update(&[("n", 3.into())], 5);
-    assert_eq!(settled(&store, 20), [(5, 10), (6, 1), (1, 1), (5, 10)]);
-    store.update(&[("n", 1.into())], 7);
-    assert_eq!(settled(&store, 30), [(7, 20)]);
+    storage.update(&[("n", 0.into())], 5);
+    storage.update(&[("n", 1.into())], 5);
+    storage.update(&[("n", 3.into())], 5);
+    assert_eq!(settled(&storage, 20), [(5, 10), (6, 1), (1, 1), (5, 10)]);
+    storage.update(&[("n", 1.into())], 7);
+    assert_eq!(settled(&storage, 30), [(7, 20)]);
 }
 
 #[test]
 fn a_series_that_is_held_is_not_forgotten() {
-    let store = deltas(AggregationKind::IntSum, 3);
-    store.update(&[("n", 0.into())], 1);
-    store.update(&[("n", 1.into())], 1);
+    let storage = deltas(AggregationKind::IntSum, 3);
+    storage.update(&[("n", 0.into())], 1);
+    storage.update(&[("n", 1.into())], 1);
     let mut kept = None;
-    store.collect(10, |held| {
+    storage.collect(10, |held| {
         if kept.is_none() {
             kept = Some(held);
         } else {
@@ -67,11 +67,11 @@ fn a_series_that_is_held_is_not_forgotten() {
         true
     });
     // a new set of attributes makes the idle one go, but not the one that is held
-    store.update(&[("n", 2.into())], 1);
+    storage.update(&[("n", 2.into())], 1);
     drop(kept);
-    store.update(&[("n", 0.into())], 1);
-    assert_eq!(settled(&store, 20), [(2, 1), (1, 10)]);
-    assert!(!store.is_overflowing());
+    storage.update(&[("n", 0.into())], 1);
+    assert_eq!(settled(&storage, 20), [(2, 1), (1, 10)]);
+    assert!(!storage.is_overflowing());
 }
 
 #[test]
@@ -119,7 +119,7 @@ fn nothing_is_lost_while_threads_measure_and_half_of_it_is_put_back() {
             if is_last {
                 break;
             }
-            is_over.store(callers.iter().all(|caller| caller.is_finished()), Ordering::SeqCst);
+            is_over.storage(callers.iter().all(|caller| caller.is_finished()), Ordering::SeqCst);
         }
     });
     assert_eq!((sum, count), ((THREADS * STEPS) as i64, THREADS * STEPS));
