@@ -8,7 +8,7 @@ use super::aggregator::PointValue;
 use super::instrument::Instrument;
 use super::observable::{Ask, Due, Observable};
 use super::registry::{Entry, Registry};
-use super::storage::Held;
+use super::storage::PendingPoint;
 use crate::config::ProblemKind;
 use crate::config::Temporality;
 use crate::record::{
@@ -108,14 +108,14 @@ impl Reader {
         // those that wait until their part has found its place, in the order of the points
         let mut held = VecDeque::new();
         storage.collect(self.registry.shared.now(), |next| {
-            let Held { series, period, value, .. } = &next;
+            let PendingPoint { series, period, value, .. } = &next;
             parts.add(|record| write(record, shape, &series.attributes, *period, value));
             held.push_back(next);
-            held.drain(..progress.newly_settled()).for_each(Held::settle);
+            held.drain(..progress.newly_settled()).for_each(PendingPoint::settle);
             progress.taken() == Taken::Yes
         });
         parts.end();
-        held.drain(..progress.newly_settled()).for_each(Held::settle);
+        held.drain(..progress.newly_settled()).for_each(PendingPoint::settle);
         if progress.taken() == Taken::Yes && storage.is_overflowing() {
             let (name, limit) = (&description.name, description.limit);
             let what =

@@ -28,14 +28,14 @@ enum Kept {
 /// What a collection has read of a series. Of a series that is exported once it was taken, and is put back unless it is
 /// [`settled`](Self::settle).
 #[derive(Debug)]
-pub(super) struct Held {
+pub(super) struct PendingPoint {
     pub(super) series: Arc<Series>,
     pub(super) period: Period,
     pub(super) value: PointValue,
     is_taken: bool,
 }
 
-impl Held {
+impl PendingPoint {
     /// Takes what is in a series, which is not forgotten meanwhile; `None` if there is nothing.
     fn take(series: Arc<Series>, period: Period, table: &RwLock<Table>) -> Option<Self> {
         // while the table is held, or the series could be forgotten between the two
@@ -65,7 +65,7 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for PendingPoint {
     fn drop(&mut self) {
         if self.is_taken {
             self.series.aggregator.put_back(&self.value);
@@ -130,7 +130,7 @@ impl MetricStorage {
 
     /// Hands over everything that is to be exported at `now`, series by series, while `tell` says so. What it does not
     /// settle, and what it has not seen, is left to the next collection.
-    pub(super) fn collect(&self, now: u64, mut tell: impl FnMut(Held) -> bool) {
+    pub(super) fn collect(&self, now: u64, mut tell: impl FnMut(PendingPoint) -> bool) {
         let start = *self.since.lock().unwrap_or_else(PoisonError::into_inner);
         // a clock that was set back must not make a period that ends before it begins
         let period = Period { start, time: now.max(start) };
@@ -138,14 +138,14 @@ impl MetricStorage {
             Kept::Forever(table) => {
                 let read = |series: Arc<Series>| {
                     let value = series.aggregator.read()?;
-                    Some(Held { series, period, value, is_taken: false })
+                    Some(PendingPoint { series, period, value, is_taken: false })
                 };
                 let _ = copy(|list| table.copy_into(list)).into_iter().filter_map(read).all(tell);
             }
             Kept::UntilTold(table) => {
                 let held = || table.read().unwrap_or_else(PoisonError::into_inner);
                 let mut all = copy(|list| held().copy_into(list)).into_iter();
-                let take = |series| Held::take(series, period, table);
+                let take = |series| PendingPoint::take(series, period, table);
                 let _ = all.by_ref().filter_map(take).all(&mut tell);
                 for series in all {
                     series.set_owed_since(series.owed_since().or(Some(period.start)));

@@ -10,7 +10,7 @@ fn deltas(aggregation: AggregationKind, limit: usize) -> MetricStorage {
     MetricStorage::new(aggregation, AggregationTemporality::Delta, limit, SEED, 1)
 }
 
-fn int(held: &Held) -> i64 {
+fn int(held: &PendingPoint) -> i64 {
     match held.value {
         PointValue::Number(Number::Int(value)) => value,
         ref other => panic!("{other:?}"),
