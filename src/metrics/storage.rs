@@ -10,7 +10,7 @@ use crate::record::{AggregationTemporality, AttributeSet, Period};
 /// The series of an instrument for one exporter, and their temporality.
 #[derive(Debug)]
 pub(super) struct MetricStorage {
-    series: Kept,
+    series: SeriesTable,
     /// Of the hashes of attributes.
     seed: u64,
     /// Where the next period begins: at the start of the instrument, or at the last collection.
@@ -18,11 +18,11 @@ pub(super) struct MetricStorage {
 }
 
 #[derive(Debug)]
-enum Kept {
+enum SeriesTable {
     /// Told again and again, from the start; found without a lock.
-    Forever(Table),
+    Cumulative(Table),
     /// Told once. Those that nobody uses any more are forgotten, which needs a moment without callers.
-    UntilTold(RwLock<Table>),
+    Delta(RwLock<Table>),
 }
 
 /// What a collection has read of a series. Of a series that is exported once it was taken, and is put back unless it is
@@ -86,8 +86,8 @@ impl MetricStorage {
     ) -> Self {
         let table = Table::new(aggregation, limit, seed);
         let series = match temporality {
-            AggregationTemporality::Cumulative => Kept::Forever(table),
-            AggregationTemporality::Delta => Kept::UntilTold(RwLock::new(table)),
+            AggregationTemporality::Cumulative => SeriesTable::Cumulative(table),
+            AggregationTemporality::Delta => SeriesTable::Delta(RwLock::new(table)),
         };
         Self { series, seed, since: Mutex::new(now) }
     }
@@ -95,8 +95,8 @@ impl MetricStorage {
     #[inline(always)]
     pub(super) fn update(&self, pairs: &[Pair<'_>], bits: u64) {
         match &self.series {
-            Kept::Forever(table) => table.series(pairs).aggregator.update(bits),
-            Kept::UntilTold(table) => update_held(table, pairs, bits, self.seed),
+            SeriesTable::Cumulative(table) => table.series(pairs).aggregator.update(bits),
+            SeriesTable::Delta(table) => update_held(table, pairs, bits, self.seed),
         }
     }
 
@@ -104,15 +104,15 @@ impl MetricStorage {
     #[inline]
     pub(super) fn bare(&self) -> Option<&Aggregator> {
         match &self.series {
-            Kept::Forever(table) => table.find(&[]).map(|series| &series.aggregator),
-            Kept::UntilTold(_) => None,
+            SeriesTable::Cumulative(table) => table.find(&[]).map(|series| &series.aggregator),
+            SeriesTable::Delta(_) => None,
         }
     }
 
     pub(super) fn update_set(&self, attributes: &AttributeSet, update: impl Fn(&Aggregator)) {
         match &self.series {
-            Kept::Forever(table) => update(&table.series_of(attributes.clone()).aggregator),
-            Kept::UntilTold(table) => {
+            SeriesTable::Cumulative(table) => update(&table.series_of(attributes.clone()).aggregator),
+            SeriesTable::Delta(table) => {
                 let series = bind_new(table, attributes.clone(), self.seed);
                 update(&series.aggregator);
                 series.unbind();
@@ -122,8 +122,8 @@ impl MetricStorage {
 
     pub(super) fn bind(&self, pairs: &[Pair<'_>]) -> Arc<Series> {
         match &self.series {
-            Kept::Forever(table) => bound(table.series(pairs)),
-            Kept::UntilTold(table) => bind_found(table, pairs)
+            SeriesTable::Cumulative(table) => bound(table.series(pairs)),
+            SeriesTable::Delta(table) => bind_found(table, pairs)
                 .unwrap_or_else(|| bind_new(table, AttributeSet::new(pairs.iter().copied()), self.seed)),
         }
     }
@@ -135,14 +135,14 @@ impl MetricStorage {
         // a clock that was set back must not make a period that ends before it begins
         let period = Period { start, time: now.max(start) };
         match &self.series {
-            Kept::Forever(table) => {
+            SeriesTable::Cumulative(table) => {
                 let read = |series: Arc<Series>| {
                     let value = series.aggregator.read()?;
                     Some(PendingPoint { series, period, value, is_taken: false })
                 };
                 let _ = copy(|list| table.copy_into(list)).into_iter().filter_map(read).all(tell);
             }
-            Kept::UntilTold(table) => {
+            SeriesTable::Delta(table) => {
                 let held = || table.read().unwrap_or_else(PoisonError::into_inner);
                 let mut all = copy(|list| held().copy_into(list)).into_iter();
                 let take = |series| PendingPoint::take(series, period, table);
@@ -158,8 +158,10 @@ impl MetricStorage {
 
     pub(super) fn is_overflowing(&self) -> bool {
         match &self.series {
-            Kept::Forever(table) => table.is_overflowing(),
-            Kept::UntilTold(table) => table.read().unwrap_or_else(PoisonError::into_inner).is_overflowing(),
+            SeriesTable::Cumulative(table) => table.is_overflowing(),
+            SeriesTable::Delta(table) => {
+                table.read().unwrap_or_else(PoisonError::into_inner).is_overflowing()
+            }
         }
     }
 }
