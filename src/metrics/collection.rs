@@ -36,18 +36,18 @@ pub(crate) enum Collected<'a> {
     Complaint(String),
 }
 
-/// What became of a piece of a collection.
+/// What the receiver of a collection did with a piece of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Taken {
-    /// It has found its place.
-    Yes,
-    /// The same, and nothing more is wanted.
-    Enough,
-    /// There is no room for it: what was taken for it is put back, and the next collection has it.
-    NoRoom,
+pub(crate) enum SinkStatus {
+    /// It took the piece.
+    Accepted,
+    /// It took the piece and wants no more.
+    AcceptedLast,
+    /// It had no room: what was read for the piece is put back, and the next collection has it.
+    Full,
 }
 
-type Take<'t> = dyn FnMut(Collected<'_>) -> Taken + 't;
+type Sink<'s> = dyn FnMut(Collected<'_>) -> SinkStatus + 's;
 
 impl Reader {
     pub(crate) fn new(registry: Arc<Registry>, exporter: usize) -> Self {
@@ -70,24 +70,24 @@ impl Reader {
         self.registry.shared.pushes[self.exporter].temporality
     }
 
-    /// Looks at every instrument, hands over what there is to tell, and goes on while `take` says so. Once it
+    /// Looks at every instrument, hands over what there is to tell, and goes on while `sink` accepts it. Once it
     /// `is_over`, callbacks are asked no more: what they look at may be gone.
-    pub(crate) fn collect(&self, limits: FrameLimits, is_over: &dyn Fn() -> bool, take: &mut Take<'_>) {
+    pub(crate) fn collect(&self, limits: FrameLimits, is_over: &dyn Fn() -> bool, sink: &mut Sink<'_>) {
         let mut record = MetricRecord::default();
         for entry in self.registry.entries() {
             let taken = match &entry {
-                Entry::Measured(instrument) => self.measured(instrument, &mut record, limits, take),
+                Entry::Measured(instrument) => self.measured(instrument, &mut record, limits, sink),
                 Entry::Observed(observable) => {
                     let ask = if is_over() { Ask::NoMore } else { Ask::Again };
-                    self.observed(observable, ask, &mut record, limits, take)
+                    self.observed(observable, ask, &mut record, limits, sink)
                 }
             };
-            if taken != Taken::Yes {
+            if taken != SinkStatus::Accepted {
                 return;
             }
         }
         for what in self.registry.shared.take_complaints() {
-            take(Collected::Complaint(what));
+            sink(Collected::Complaint(what));
         }
     }
 
@@ -96,14 +96,14 @@ impl Reader {
         instrument: &Instrument,
         record: &mut MetricRecord,
         limits: FrameLimits,
-        take: &mut Take<'_>,
-    ) -> Taken {
+        sink: &mut Sink<'_>,
+    ) -> SinkStatus {
         let push = &self.registry.shared.pushes[self.exporter];
         let description = &instrument.description;
         let temporality = description.temporality(push.temporality, false);
         let shape = description.shape(push.histograms, temporality);
         let progress = Progress::new();
-        let mut parts = framed(instrument.head(shape), &instrument.scope, record, limits, &progress, take);
+        let mut parts = framed(instrument.head(shape), &instrument.scope, record, limits, &progress, sink);
         let storage = &instrument.storages()[self.exporter];
         // those that wait until their part has found its place, in the order of the points
         let mut held = VecDeque::new();
@@ -112,17 +112,17 @@ impl Reader {
             parts.add(|record| write(record, shape, &series.attributes, *period, value));
             held.push_back(next);
             held.drain(..progress.newly_settled()).for_each(PendingPoint::settle);
-            progress.taken() == Taken::Yes
+            progress.status() == SinkStatus::Accepted
         });
         parts.end();
         held.drain(..progress.newly_settled()).for_each(PendingPoint::settle);
-        if progress.taken() == Taken::Yes && storage.is_overflowing() {
+        if progress.status() == SinkStatus::Accepted && storage.is_overflowing() {
             let (name, limit) = (&description.name, description.limit);
             let what =
                 format!("metric {name:?} has more than {limit} sets of attributes: the rest is put together");
-            return take(Collected::Problem(ProblemKind::CardinalityLimit, what));
+            return sink(Collected::Problem(ProblemKind::CardinalityLimit, what));
         }
-        progress.taken()
+        progress.status()
     }
 
     fn observed(
@@ -131,8 +131,8 @@ impl Reader {
         ask: Ask,
         record: &mut MetricRecord,
         limits: FrameLimits,
-        take: &mut Take<'_>,
-    ) -> Taken {
+        sink: &mut Sink<'_>,
+    ) -> SinkStatus {
         let push = &self.registry.shared.pushes[self.exporter];
         let description = &observable.description;
         let temporality = description.temporality(push.temporality, true);
@@ -140,44 +140,44 @@ impl Reader {
         let progress = Progress::new();
         let outcome = observable.collect(self.exporter, temporality, &self.registry.shared, ask, |due| {
             let mut parts =
-                framed(description.head(shape), &observable.scope, record, limits, &progress, take);
+                framed(description.head(shape), &observable.scope, record, limits, &progress, sink);
             for Due { attributes, period, number } in due {
                 let value = PointValue::Number(*number);
                 parts.add(|record| write(record, shape, attributes, *period, &value));
-                if progress.taken() != Taken::Yes {
+                if progress.status() != SinkStatus::Accepted {
                     break;
                 }
             }
             parts.end();
             progress.newly_settled()
         });
-        if let (Taken::Yes, Err(words)) = (progress.taken(), outcome) {
+        if let (SinkStatus::Accepted, Err(words)) = (progress.status(), outcome) {
             let what = format!("the callback of metric {:?} panicked: {words}", description.name);
-            return take(Collected::Problem(ProblemKind::CallbackPanicked, what));
+            return sink(Collected::Problem(ProblemKind::CallbackPanicked, what));
         }
-        progress.taken()
+        progress.status()
     }
 }
 
 /// How far the parts of one metric have come.
 struct Progress {
-    taken: Cell<Taken>,
+    status: Cell<SinkStatus>,
     /// Points in parts that have found their place, until they are asked for.
     settled: Cell<u64>,
 }
 
 impl Progress {
     fn new() -> Self {
-        Self { taken: Cell::new(Taken::Yes), settled: Cell::new(0) }
+        Self { status: Cell::new(SinkStatus::Accepted), settled: Cell::new(0) }
     }
 
-    fn taken(&self) -> Taken {
-        self.taken.get()
+    fn status(&self) -> SinkStatus {
+        self.status.get()
     }
 
-    fn note(&self, points: u64, taken: Taken) {
-        self.taken.set(taken);
-        if taken != Taken::NoRoom {
+    fn note(&self, points: u64, taken: SinkStatus) {
+        self.status.set(taken);
+        if taken != SinkStatus::Full {
             self.settled.set(self.settled.get() + points);
         }
     }
@@ -195,17 +195,17 @@ fn framed<'a>(
     record: &'a mut MetricRecord,
     limits: FrameLimits,
     progress: &'a Progress,
-    take: &'a mut Take<'_>,
+    sink: &'a mut Sink<'_>,
 ) -> MetricParts<'a, impl FnMut(Part<'_>)> {
     let hand_on = move |part: Part<'_>| {
-        if progress.taken() != Taken::Yes {
+        if progress.status() != SinkStatus::Accepted {
             return;
         }
         let (points, collected) = match part {
             Part::Frame { bytes, points } => (points, Collected::Frame { scope, bytes, points }),
             Part::TooLarge { points } => (points, Collected::TooLarge { points }),
         };
-        progress.note(points, take(collected));
+        progress.note(points, sink(collected));
     };
     MetricParts::begin(head, record, limits.beside(scope), hand_on)
 }

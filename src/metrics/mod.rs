@@ -29,7 +29,7 @@ use std::sync::Arc;
 
 pub use attributes::Attributes;
 pub use builder::InstrumentBuilder;
-pub(crate) use collection::{Collected, Reader, Taken};
+pub(crate) use collection::{Collected, Reader, SinkStatus};
 pub use handles::{
     BoundCounter, BoundGauge, BoundHistogram, BoundUpDownCounter, Counter, Gauge, Histogram, UpDownCounter,
 };

@@ -101,17 +101,17 @@ impl World {
         let reader = self.reader.clone();
         let mut is_refused = false;
         reader.collect(limits, &|| false, &mut |collected| {
-            let Collected::Frame { bytes, .. } = collected else { return Taken::Yes };
+            let Collected::Frame { bytes, .. } = collected else { return SinkStatus::Accepted };
             assert!(!is_refused, "nothing more is offered where there is no room");
             if room == 0 {
                 is_refused = true;
-                return Taken::NoRoom;
+                return SinkStatus::Full;
             }
             room -= 1;
             for metric in ScopeMetrics::decode(bytes).unwrap().metrics {
                 self.arrive(metric);
             }
-            Taken::Yes
+            SinkStatus::Accepted
         });
     }
 
@@ -242,7 +242,7 @@ fn a_gauge_that_found_no_room_tells_its_newest_value_next_time() {
                 let Some(Data::Gauge(gauge)) = metric.data else { panic!("{metric:?}") };
                 values.extend(gauge.data_points.into_iter().map(|point| point.value.unwrap()));
             }
-            if room { Taken::Yes } else { Taken::NoRoom }
+            if room { SinkStatus::Accepted } else { SinkStatus::Full }
         });
         values
     };

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::Worker;
 use crate::config::ProblemKind;
-use crate::metrics::{Collected, Reader, Taken};
+use crate::metrics::{Collected, Reader, SinkStatus};
 use crate::pipeline::ledger::{NotEnqueuedReason, Outcome};
 use crate::record::{FrameLimits, Scope, Signal};
 
@@ -159,12 +159,12 @@ impl Worker {
         self.tell_turned_away();
     }
 
-    fn wants_more(&self) -> Taken {
-        if self.state.push.is_outdated { Taken::Enough } else { Taken::Yes }
+    fn wants_more(&self) -> SinkStatus {
+        if self.state.push.is_outdated { SinkStatus::AcceptedLast } else { SinkStatus::Accepted }
     }
 
     /// Puts a framed metric beside the others, within the limits of the queue: what is there already goes first.
-    fn take_in(&mut self, at: usize, scope: &Arc<Scope>, frame: &[u8], points: u64) -> Taken {
+    fn take_in(&mut self, at: usize, scope: &Arc<Scope>, frame: &[u8], points: u64) -> SinkStatus {
         let records = points as usize;
         let mut admitted = self.admit(at, records, frame.len());
         for _ in 0..MOST_CLEARINGS {
@@ -174,7 +174,7 @@ impl Worker {
             // full of what callers have put there, or of what was collected before
             self.make_room(at);
             if self.state.push.is_outdated {
-                return Taken::Enough;
+                return SinkStatus::AcceptedLast;
             }
             admitted = self.admit(at, records, frame.len());
         }
@@ -182,12 +182,12 @@ impl Worker {
             Ok(()) => {}
             Err(NotEnqueuedReason::QueueFull) if !self.state.push.is_last => {
                 self.state.push.found_no_room = true;
-                return Taken::NoRoom;
+                return SinkStatus::Full;
             }
             // no later push will tell it
             Err(_) => {
                 self.counters.count_not_enqueued(Signal::Metrics, NotEnqueuedReason::AfterShutdown, points);
-                return Taken::Yes;
+                return SinkStatus::Accepted;
             }
         }
         let delivery = &mut self.deliveries[at];
