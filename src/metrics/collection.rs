@@ -75,14 +75,14 @@ impl Reader {
     pub(crate) fn collect(&self, limits: FrameLimits, is_over: &dyn Fn() -> bool, sink: &mut Sink<'_>) {
         let mut record = MetricRecord::default();
         for entry in self.registry.entries() {
-            let taken = match &entry {
+            let status = match &entry {
                 Entry::Measured(instrument) => self.measured(instrument, &mut record, limits, sink),
                 Entry::Observed(observable) => {
                     let ask = if is_over() { Ask::NoMore } else { Ask::Again };
                     self.observed(observable, ask, &mut record, limits, sink)
                 }
             };
-            if taken != SinkStatus::Accepted {
+            if status != SinkStatus::Accepted {
                 return;
             }
         }
@@ -111,11 +111,11 @@ impl Reader {
             let PendingPoint { series, period, value, .. } = &next;
             parts.add(|record| write(record, shape, &series.attributes, *period, value));
             held.push_back(next);
-            held.drain(..progress.newly_settled()).for_each(PendingPoint::settle);
+            held.drain(..progress.newly_accepted()).for_each(PendingPoint::confirm);
             progress.status() == SinkStatus::Accepted
         });
         parts.end();
-        held.drain(..progress.newly_settled()).for_each(PendingPoint::settle);
+        held.drain(..progress.newly_accepted()).for_each(PendingPoint::confirm);
         if progress.status() == SinkStatus::Accepted && storage.is_overflowing() {
             let (name, limit) = (&description.name, description.limit);
             let what =
@@ -149,7 +149,7 @@ impl Reader {
                 }
             }
             parts.end();
-            progress.newly_settled()
+            progress.newly_accepted()
         });
         if let (SinkStatus::Accepted, Err(words)) = (progress.status(), outcome) {
             let what = format!("the callback of metric {:?} panicked: {words}", description.name);
@@ -163,28 +163,28 @@ impl Reader {
 struct Progress {
     status: Cell<SinkStatus>,
     /// Points in parts that have found their place, until they are asked for.
-    settled: Cell<u64>,
+    accepted: Cell<u64>,
 }
 
 impl Progress {
     fn new() -> Self {
-        Self { status: Cell::new(SinkStatus::Accepted), settled: Cell::new(0) }
+        Self { status: Cell::new(SinkStatus::Accepted), accepted: Cell::new(0) }
     }
 
     fn status(&self) -> SinkStatus {
         self.status.get()
     }
 
-    fn note(&self, points: u64, taken: SinkStatus) {
-        self.status.set(taken);
-        if taken != SinkStatus::Full {
-            self.settled.set(self.settled.get() + points);
+    fn note(&self, points: u64, status: SinkStatus) {
+        self.status.set(status);
+        if status != SinkStatus::Full {
+            self.accepted.set(self.accepted.get() + points);
         }
     }
 
     /// How many points have found their place since this was last asked.
-    fn newly_settled(&self) -> usize {
-        self.settled.take() as usize
+    fn newly_accepted(&self) -> usize {
+        self.accepted.take() as usize
     }
 }
 

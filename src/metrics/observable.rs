@@ -201,8 +201,8 @@ impl Observable {
             let due = |(attributes, number)| Due { attributes, period, number };
             told.due = noted.into_values().map(due).collect();
         }
-        let settled = tell(&told.due);
-        told.due.drain(..settled);
+        let accepted = tell(&told.due);
+        told.due.drain(..accepted);
         if !is_difference {
             // the callback says them again
             told.due = Vec::new();

@@ -26,7 +26,7 @@ enum SeriesTable {
 }
 
 /// What a collection has read of a series. Of a series that is exported once it was taken, and is put back unless it is
-/// [`settled`](Self::settle).
+/// [confirmed](Self::confirm).
 #[derive(Debug)]
 pub(super) struct PendingPoint {
     pub(super) series: Arc<Series>,
@@ -54,7 +54,7 @@ impl PendingPoint {
     }
 
     /// Says that what was read has found its place: it is exported exactly once.
-    pub(super) fn settle(mut self) {
+    pub(super) fn confirm(mut self) {
         self.release();
     }
 
@@ -129,7 +129,7 @@ impl MetricStorage {
     }
 
     /// Hands over everything that is to be exported at `now`, series by series, while `tell` says so. What it does not
-    /// settle, and what it has not seen, is left to the next collection.
+    /// confirm, and what it has not seen, is left to the next collection.
     pub(super) fn collect(&self, now: u64, mut tell: impl FnMut(PendingPoint) -> bool) {
         let start = *self.since.lock().unwrap_or_else(PoisonError::into_inner);
         // a clock that was set back must not make a period that ends before it begins

@@ -22,7 +22,7 @@ fn settled(storage: &MetricStorage, now: u64) -> Vec<(i64, u64)> {
     let mut told = Vec::new();
     storage.collect(now, |held| {
         told.push((int(&held), held.period.start));
-        held.settle();
+        held.confirm();
         true
     });
     told
@@ -39,7 +39,7 @@ fn what_was_put_back_or_not_looked_at_keeps_the_beginning_of_its_period() {
         looked_at += 1;
         // the first one finds its place, the second one does not, the third one is not looked at
         if looked_at == 1 {
-            held.settle();
+            held.confirm();
         }
         looked_at == 1
     });
@@ -62,7 +62,7 @@ fn a_series_that_is_held_is_not_forgotten() {
         if kept.is_none() {
             kept = Some(held);
         } else {
-            held.settle();
+            held.confirm();
         }
         true
     });
@@ -104,7 +104,7 @@ fn nothing_is_lost_while_threads_measure_and_half_of_it_is_put_back() {
             sums.collect(2, |held| {
                 if is_kept() {
                     sum += int(&held);
-                    held.settle();
+                    held.confirm();
                 }
                 true
             });
@@ -112,7 +112,7 @@ fn nothing_is_lost_while_threads_measure_and_half_of_it_is_put_back() {
                 let PointValue::Exponential(histogram) = &held.value else { panic!("{held:?}") };
                 if is_kept() {
                     count += histogram.point().count;
-                    held.settle();
+                    held.confirm();
                 }
                 true
             });
