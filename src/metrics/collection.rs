@@ -76,8 +76,8 @@ impl Reader {
         let mut record = MetricRecord::default();
         for entry in self.registry.entries() {
             let status = match &entry {
-                Entry::Measured(instrument) => self.measured(instrument, &mut record, limits, sink),
-                Entry::Observed(observable) => {
+                Entry::Synchronous(instrument) => self.measured(instrument, &mut record, limits, sink),
+                Entry::Observable(observable) => {
                     let ask = if is_over() { Ask::NoMore } else { Ask::Again };
                     self.observed(observable, ask, &mut record, limits, sink)
                 }

@@ -34,15 +34,15 @@ type Identity = (Arc<Scope>, String);
 /// One instrument, in the order they were made.
 #[derive(Debug, Clone)]
 pub(super) enum Entry {
-    Measured(Arc<Instrument>),
-    Observed(Arc<Observable>),
+    Synchronous(Arc<Instrument>),
+    Observable(Arc<Observable>),
 }
 
 impl Entry {
     pub(super) fn description(&self) -> &Description {
         match self {
-            Entry::Measured(instrument) => &instrument.description,
-            Entry::Observed(observable) => &observable.description,
+            Entry::Synchronous(instrument) => &instrument.description,
+            Entry::Observable(observable) => &observable.description,
         }
     }
 }
@@ -79,14 +79,14 @@ impl Registry {
             let identity = identity(scope, &description.name);
             for known in book.namesakes(&identity) {
                 match known {
-                    Entry::Measured(known) if is_same(&known.description, &description) => {
+                    Entry::Synchronous(known) if is_same(&known.description, &description) => {
                         return Arc::clone(known);
                     }
                     _ => {}
                 }
             }
             let instrument = fresh();
-            self.enter(&mut book, identity, Entry::Measured(Arc::clone(&instrument)));
+            self.enter(&mut book, identity, Entry::Synchronous(Arc::clone(&instrument)));
             instrument
         })
     }
@@ -98,7 +98,7 @@ impl Registry {
         }
         process::with_fork_lock(|| {
             let identity = identity(&observable.scope, &observable.description.name);
-            self.enter(&mut self.book(), identity, Entry::Observed(observable));
+            self.enter(&mut self.book(), identity, Entry::Observable(observable));
         });
     }
 
@@ -106,14 +106,14 @@ impl Registry {
         process::with_fork_lock(|| {
             let mut book = self.book();
             let is_it =
-                |entry: &Entry| matches!(entry, Entry::Observed(known) if Arc::ptr_eq(known, observable));
+                |entry: &Entry| matches!(entry, Entry::Observable(known) if Arc::ptr_eq(known, observable));
             book.entries.retain(|entry| !is_it(entry));
             let Book { entries, by_name } = &mut *book;
             by_name.clear();
             for (index, entry) in entries.iter().enumerate() {
                 let scope = match entry {
-                    Entry::Measured(instrument) => &instrument.scope,
-                    Entry::Observed(observable) => &observable.scope,
+                    Entry::Synchronous(instrument) => &instrument.scope,
+                    Entry::Observable(observable) => &observable.scope,
                 };
                 by_name.entry(identity(scope, &entry.description().name)).or_default().push(index);
             }
