@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::handles::{Counter, Gauge, Histogram, UpDownCounter};
-use super::instrument::{Description, Division, Instrument, Kind, Measured, Words};
+use super::instrument::{Description, Division, Instrument, Kind, NumberKind, Words};
 use super::number::Measure;
 use super::observable::{Observable, Observer};
 use super::{Meter, Observation};
@@ -44,7 +44,7 @@ impl<'a> InstrumentBuilder<'a> {
         Self { meter, name, unit: "", description: "", division: None, limit: CARDINALITY }
     }
 
-    /// What it is measured in, by the Unified Code for Units of Measure: `s`, `By`, `{order}`.
+    /// What it is number_kind in, by the Unified Code for Units of Measure: `s`, `By`, `{order}`.
     pub fn unit(mut self, unit: &'a str) -> Self {
         self.unit = unit;
         self
@@ -86,47 +86,47 @@ impl<'a> InstrumentBuilder<'a> {
 
     /// A sum that only rises.
     pub fn counter(self) -> Counter<u64> {
-        Counter::new(self.make(Kind::Counter, Measured::Int))
+        Counter::new(self.make(Kind::Counter, NumberKind::Int))
     }
 
     /// A sum of fractions that only rises.
     pub fn counter_f64(self) -> Counter<f64> {
-        Counter::new(self.make(Kind::Counter, Measured::Float))
+        Counter::new(self.make(Kind::Counter, NumberKind::Float))
     }
 
     /// A sum that rises and falls.
     pub fn up_down_counter(self) -> UpDownCounter<i64> {
-        UpDownCounter::new(self.make(Kind::UpDownCounter, Measured::Int))
+        UpDownCounter::new(self.make(Kind::UpDownCounter, NumberKind::Int))
     }
 
     /// A sum of fractions that rises and falls.
     pub fn up_down_counter_f64(self) -> UpDownCounter<f64> {
-        UpDownCounter::new(self.make(Kind::UpDownCounter, Measured::Float))
+        UpDownCounter::new(self.make(Kind::UpDownCounter, NumberKind::Float))
     }
 
     /// A value that is what it is.
     pub fn gauge(self) -> Gauge<f64> {
-        Gauge::new(self.make(Kind::Gauge, Measured::Float))
+        Gauge::new(self.make(Kind::Gauge, NumberKind::Float))
     }
 
     /// A whole number that is what it is.
     pub fn gauge_i64(self) -> Gauge<i64> {
-        Gauge::new(self.make(Kind::Gauge, Measured::Int))
+        Gauge::new(self.make(Kind::Gauge, NumberKind::Int))
     }
 
     /// A whole number, never negative, that is what it is.
     pub fn gauge_u64(self) -> Gauge<u64> {
-        Gauge::new(self.make(Kind::Gauge, Measured::Int))
+        Gauge::new(self.make(Kind::Gauge, NumberKind::Int))
     }
 
     /// Values of which the distribution matters.
     pub fn histogram(self) -> Histogram<f64> {
-        Histogram::new(self.make(Kind::Histogram, Measured::Float))
+        Histogram::new(self.make(Kind::Histogram, NumberKind::Float))
     }
 
     /// Whole numbers of which the distribution matters.
     pub fn histogram_u64(self) -> Histogram<u64> {
-        Histogram::new(self.make(Kind::Histogram, Measured::Int))
+        Histogram::new(self.make(Kind::Histogram, NumberKind::Int))
     }
 
     /// A sum that only rises and is kept elsewhere: the callback says how far it is.
@@ -134,7 +134,7 @@ impl<'a> InstrumentBuilder<'a> {
         self,
         callback: impl Fn(&mut Observer<'_, u64>) + Send + Sync + 'static,
     ) -> Observation {
-        self.observe(Kind::Counter, Measured::Int, callback)
+        self.observe(Kind::Counter, NumberKind::Int, callback)
     }
 
     /// The same for a sum of fractions.
@@ -142,7 +142,7 @@ impl<'a> InstrumentBuilder<'a> {
         self,
         callback: impl Fn(&mut Observer<'_, f64>) + Send + Sync + 'static,
     ) -> Observation {
-        self.observe(Kind::Counter, Measured::Float, callback)
+        self.observe(Kind::Counter, NumberKind::Float, callback)
     }
 
     /// A sum that rises and falls and is kept elsewhere: the callback says what it is.
@@ -150,7 +150,7 @@ impl<'a> InstrumentBuilder<'a> {
         self,
         callback: impl Fn(&mut Observer<'_, i64>) + Send + Sync + 'static,
     ) -> Observation {
-        self.observe(Kind::UpDownCounter, Measured::Int, callback)
+        self.observe(Kind::UpDownCounter, NumberKind::Int, callback)
     }
 
     /// The same for a sum of fractions.
@@ -158,7 +158,7 @@ impl<'a> InstrumentBuilder<'a> {
         self,
         callback: impl Fn(&mut Observer<'_, f64>) + Send + Sync + 'static,
     ) -> Observation {
-        self.observe(Kind::UpDownCounter, Measured::Float, callback)
+        self.observe(Kind::UpDownCounter, NumberKind::Float, callback)
     }
 
     /// A value that is looked up when it is needed: the callback says what it is.
@@ -166,7 +166,7 @@ impl<'a> InstrumentBuilder<'a> {
         self,
         callback: impl Fn(&mut Observer<'_, f64>) + Send + Sync + 'static,
     ) -> Observation {
-        self.observe(Kind::Gauge, Measured::Float, callback)
+        self.observe(Kind::Gauge, NumberKind::Float, callback)
     }
 
     /// The same for a whole number.
@@ -174,7 +174,7 @@ impl<'a> InstrumentBuilder<'a> {
         self,
         callback: impl Fn(&mut Observer<'_, i64>) + Send + Sync + 'static,
     ) -> Observation {
-        self.observe(Kind::Gauge, Measured::Int, callback)
+        self.observe(Kind::Gauge, NumberKind::Int, callback)
     }
 
     /// The same for a whole number that is never negative.
@@ -182,11 +182,11 @@ impl<'a> InstrumentBuilder<'a> {
         self,
         callback: impl Fn(&mut Observer<'_, u64>) + Send + Sync + 'static,
     ) -> Observation {
-        self.observe(Kind::Gauge, Measured::Int, callback)
+        self.observe(Kind::Gauge, NumberKind::Int, callback)
     }
 
-    fn make(self, kind: Kind, measured: Measured) -> Arc<Instrument> {
-        let description = self.describe(kind, measured);
+    fn make(self, kind: Kind, number_kind: NumberKind) -> Arc<Instrument> {
+        let description = self.describe(kind, number_kind);
         let (registry, scope) = (&self.meter.registry, &self.meter.scope);
         registry.instrument(scope, description)
     }
@@ -194,10 +194,10 @@ impl<'a> InstrumentBuilder<'a> {
     fn observe<N: Measure>(
         self,
         kind: Kind,
-        measured: Measured,
+        number_kind: NumberKind,
         callback: impl Fn(&mut Observer<'_, N>) + Send + Sync + 'static,
     ) -> Observation {
-        let description = self.describe(kind, measured);
+        let description = self.describe(kind, number_kind);
         let (registry, scope) = (&self.meter.registry, &self.meter.scope);
         let observable =
             Arc::new(Observable::new(description, Arc::clone(scope), &registry.shared, callback));
@@ -205,7 +205,7 @@ impl<'a> InstrumentBuilder<'a> {
         Observation { observable, registry: Arc::clone(registry) }
     }
 
-    fn describe(&self, kind: Kind, measured: Measured) -> Description {
+    fn describe(&self, kind: Kind, number_kind: NumberKind) -> Description {
         if !is_proper(self.name) {
             let advice = "letters, digits and _ . - / after a letter, at most 255";
             let what = format!("metric {:?} is not named as the specification says: {advice}", self.name);
@@ -215,7 +215,7 @@ impl<'a> InstrumentBuilder<'a> {
             name: self.name.to_owned(),
             words: Words { unit: self.unit.to_owned(), description: self.description.to_owned() },
             kind,
-            measured,
+            number_kind,
             division: self.division.clone().filter(|_| kind == Kind::Histogram),
             limit: self.limit,
         }

@@ -24,7 +24,7 @@ pub(super) enum Kind {
 
 /// Whether an instrument measures in whole numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Measured {
+pub(super) enum NumberKind {
     Int,
     Float,
 }
@@ -49,7 +49,7 @@ pub(super) struct Description {
     pub(super) name: String,
     pub(super) words: Words,
     pub(super) kind: Kind,
-    pub(super) measured: Measured,
+    pub(super) number_kind: NumberKind,
     pub(super) division: Option<Division>,
     /// The most series it may have.
     pub(super) limit: usize,
@@ -66,11 +66,11 @@ impl Description {
     }
 
     pub(super) fn aggregation(&self, histograms: Histograms) -> AggregationKind {
-        match (self.kind, self.measured) {
-            (Kind::Counter | Kind::UpDownCounter, Measured::Int) => AggregationKind::IntSum,
-            (Kind::Counter | Kind::UpDownCounter, Measured::Float) => AggregationKind::FloatSum,
-            (Kind::Gauge, Measured::Int) => AggregationKind::IntGauge,
-            (Kind::Gauge, Measured::Float) => AggregationKind::FloatGauge,
+        match (self.kind, self.number_kind) {
+            (Kind::Counter | Kind::UpDownCounter, NumberKind::Int) => AggregationKind::IntSum,
+            (Kind::Counter | Kind::UpDownCounter, NumberKind::Float) => AggregationKind::FloatSum,
+            (Kind::Gauge, NumberKind::Int) => AggregationKind::IntGauge,
+            (Kind::Gauge, NumberKind::Float) => AggregationKind::FloatGauge,
             (Kind::Histogram, _) => match &self.division {
                 Some(Division::Explicit(bounds)) => AggregationKind::Explicit(Arc::clone(bounds)),
                 _ if self.is_exponential(histograms) => AggregationKind::Exponential,
@@ -93,15 +93,15 @@ impl Description {
 
     /// In words, for messages.
     pub(super) fn kind_name(&self) -> &'static str {
-        match (self.kind, self.measured) {
-            (Kind::Counter, Measured::Int) => "a counter",
-            (Kind::Counter, Measured::Float) => "a counter of floats",
-            (Kind::UpDownCounter, Measured::Int) => "an up-down counter",
-            (Kind::UpDownCounter, Measured::Float) => "an up-down counter of floats",
-            (Kind::Gauge, Measured::Int) => "a gauge of integers",
-            (Kind::Gauge, Measured::Float) => "a gauge",
-            (Kind::Histogram, Measured::Int) => "a histogram of integers",
-            (Kind::Histogram, Measured::Float) => "a histogram",
+        match (self.kind, self.number_kind) {
+            (Kind::Counter, NumberKind::Int) => "a counter",
+            (Kind::Counter, NumberKind::Float) => "a counter of floats",
+            (Kind::UpDownCounter, NumberKind::Int) => "an up-down counter",
+            (Kind::UpDownCounter, NumberKind::Float) => "an up-down counter of floats",
+            (Kind::Gauge, NumberKind::Int) => "a gauge of integers",
+            (Kind::Gauge, NumberKind::Float) => "a gauge",
+            (Kind::Histogram, NumberKind::Int) => "a histogram of integers",
+            (Kind::Histogram, NumberKind::Float) => "a histogram",
         }
     }
 
@@ -130,7 +130,7 @@ pub(super) struct Instrument {
     pub(super) shared: Arc<MeterShared>,
     /// A value that is none was left out; that is told once.
     pub(super) has_refused: AtomicBool,
-    /// One for each exporter of metrics. What was measured before a fork is the parent's to tell.
+    /// One for each exporter of metrics. What was number_kind before a fork is the parent's to tell.
     storages: PerProcess<Box<[MetricStorage]>>,
 }
 

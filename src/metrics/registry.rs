@@ -153,8 +153,8 @@ impl fmt::Debug for Registry {
 
 /// Whether two descriptions mean the same stream of data; the first description in words counts.
 fn is_same(known: &Description, new: &Description) -> bool {
-    (known.kind, known.measured, &known.words.unit, &known.division, known.limit)
-        == (new.kind, new.measured, &new.words.unit, &new.division, new.limit)
+    (known.kind, known.number_kind, &known.words.unit, &known.division, known.limit)
+        == (new.kind, new.number_kind, &new.words.unit, &new.division, new.limit)
 }
 
 fn conflict(known: &Description, new: &Description) -> String {
