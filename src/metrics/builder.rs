@@ -44,7 +44,7 @@ impl<'a> InstrumentBuilder<'a> {
         Self { meter, name, unit: "", description: "", division: None, limit: CARDINALITY }
     }
 
-    /// What it is number_kind in, by the Unified Code for Units of Measure: `s`, `By`, `{order}`.
+    /// What it is measured in, by the Unified Code for Units of Measure: `s`, `By`, `{order}`.
     pub fn unit(mut self, unit: &'a str) -> Self {
         self.unit = unit;
         self

@@ -130,7 +130,7 @@ pub(super) struct Instrument {
     pub(super) shared: Arc<MeterShared>,
     /// A value that is none was left out; that is told once.
     pub(super) has_refused: AtomicBool,
-    /// One for each exporter of metrics. What was number_kind before a fork is the parent's to tell.
+    /// One for each exporter of metrics. What was measured before a fork is the parent's to tell.
     storages: PerProcess<Box<[MetricStorage]>>,
 }
 

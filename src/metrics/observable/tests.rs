@@ -2,7 +2,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::*;
 use crate::config::PushSettings;
-use crate::metrics::instrument::{Measured, Words};
+use crate::metrics::instrument::{NumberKind, Words};
 use crate::record::Signal;
 
 /// A counter of at most `limit` series that is asked by `callback`, and what it stands on.
@@ -15,7 +15,7 @@ fn counter(
         name: "steps".to_owned(),
         words: Words { unit: String::new(), description: String::new() },
         kind: Kind::Counter,
-        measured: Measured::Int,
+        number_kind: NumberKind::Int,
         division: None,
         limit,
     };
