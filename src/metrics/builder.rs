@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::handles::{Counter, Gauge, Histogram, UpDownCounter};
-use super::instrument::{Description, Division, Instrument, Kind, NumberKind, Words};
+use super::instrument::{Description, Division, Instrument, InstrumentKind, NumberKind, Words};
 use super::number::Measure;
 use super::observable::{Observable, Observer};
 use super::{Meter, Observation};
@@ -86,47 +86,47 @@ impl<'a> InstrumentBuilder<'a> {
 
     /// A sum that only rises.
     pub fn counter(self) -> Counter<u64> {
-        Counter::new(self.make(Kind::Counter, NumberKind::Int))
+        Counter::new(self.make(InstrumentKind::Counter, NumberKind::Int))
     }
 
     /// A sum of fractions that only rises.
     pub fn counter_f64(self) -> Counter<f64> {
-        Counter::new(self.make(Kind::Counter, NumberKind::Float))
+        Counter::new(self.make(InstrumentKind::Counter, NumberKind::Float))
     }
 
     /// A sum that rises and falls.
     pub fn up_down_counter(self) -> UpDownCounter<i64> {
-        UpDownCounter::new(self.make(Kind::UpDownCounter, NumberKind::Int))
+        UpDownCounter::new(self.make(InstrumentKind::UpDownCounter, NumberKind::Int))
     }
 
     /// A sum of fractions that rises and falls.
     pub fn up_down_counter_f64(self) -> UpDownCounter<f64> {
-        UpDownCounter::new(self.make(Kind::UpDownCounter, NumberKind::Float))
+        UpDownCounter::new(self.make(InstrumentKind::UpDownCounter, NumberKind::Float))
     }
 
     /// A value that is what it is.
     pub fn gauge(self) -> Gauge<f64> {
-        Gauge::new(self.make(Kind::Gauge, NumberKind::Float))
+        Gauge::new(self.make(InstrumentKind::Gauge, NumberKind::Float))
     }
 
     /// A whole number that is what it is.
     pub fn gauge_i64(self) -> Gauge<i64> {
-        Gauge::new(self.make(Kind::Gauge, NumberKind::Int))
+        Gauge::new(self.make(InstrumentKind::Gauge, NumberKind::Int))
     }
 
     /// A whole number, never negative, that is what it is.
     pub fn gauge_u64(self) -> Gauge<u64> {
-        Gauge::new(self.make(Kind::Gauge, NumberKind::Int))
+        Gauge::new(self.make(InstrumentKind::Gauge, NumberKind::Int))
     }
 
     /// Values of which the distribution matters.
     pub fn histogram(self) -> Histogram<f64> {
-        Histogram::new(self.make(Kind::Histogram, NumberKind::Float))
+        Histogram::new(self.make(InstrumentKind::Histogram, NumberKind::Float))
     }
 
     /// Whole numbers of which the distribution matters.
     pub fn histogram_u64(self) -> Histogram<u64> {
-        Histogram::new(self.make(Kind::Histogram, NumberKind::Int))
+        Histogram::new(self.make(InstrumentKind::Histogram, NumberKind::Int))
     }
 
     /// A sum that only rises and is kept elsewhere: the callback says how far it is.
@@ -134,7 +134,7 @@ impl<'a> InstrumentBuilder<'a> {
         self,
         callback: impl Fn(&mut Observer<'_, u64>) + Send + Sync + 'static,
     ) -> Observation {
-        self.observe(Kind::Counter, NumberKind::Int, callback)
+        self.observe(InstrumentKind::Counter, NumberKind::Int, callback)
     }
 
     /// The same for a sum of fractions.
@@ -142,7 +142,7 @@ impl<'a> InstrumentBuilder<'a> {
         self,
         callback: impl Fn(&mut Observer<'_, f64>) + Send + Sync + 'static,
     ) -> Observation {
-        self.observe(Kind::Counter, NumberKind::Float, callback)
+        self.observe(InstrumentKind::Counter, NumberKind::Float, callback)
     }
 
     /// A sum that rises and falls and is kept elsewhere: the callback says what it is.
@@ -150,7 +150,7 @@ impl<'a> InstrumentBuilder<'a> {
         self,
         callback: impl Fn(&mut Observer<'_, i64>) + Send + Sync + 'static,
     ) -> Observation {
-        self.observe(Kind::UpDownCounter, NumberKind::Int, callback)
+        self.observe(InstrumentKind::UpDownCounter, NumberKind::Int, callback)
     }
 
     /// The same for a sum of fractions.
@@ -158,7 +158,7 @@ impl<'a> InstrumentBuilder<'a> {
         self,
         callback: impl Fn(&mut Observer<'_, f64>) + Send + Sync + 'static,
     ) -> Observation {
-        self.observe(Kind::UpDownCounter, NumberKind::Float, callback)
+        self.observe(InstrumentKind::UpDownCounter, NumberKind::Float, callback)
     }
 
     /// A value that is looked up when it is needed: the callback says what it is.
@@ -166,7 +166,7 @@ impl<'a> InstrumentBuilder<'a> {
         self,
         callback: impl Fn(&mut Observer<'_, f64>) + Send + Sync + 'static,
     ) -> Observation {
-        self.observe(Kind::Gauge, NumberKind::Float, callback)
+        self.observe(InstrumentKind::Gauge, NumberKind::Float, callback)
     }
 
     /// The same for a whole number.
@@ -174,7 +174,7 @@ impl<'a> InstrumentBuilder<'a> {
         self,
         callback: impl Fn(&mut Observer<'_, i64>) + Send + Sync + 'static,
     ) -> Observation {
-        self.observe(Kind::Gauge, NumberKind::Int, callback)
+        self.observe(InstrumentKind::Gauge, NumberKind::Int, callback)
     }
 
     /// The same for a whole number that is never negative.
@@ -182,10 +182,10 @@ impl<'a> InstrumentBuilder<'a> {
         self,
         callback: impl Fn(&mut Observer<'_, u64>) + Send + Sync + 'static,
     ) -> Observation {
-        self.observe(Kind::Gauge, NumberKind::Int, callback)
+        self.observe(InstrumentKind::Gauge, NumberKind::Int, callback)
     }
 
-    fn make(self, kind: Kind, number_kind: NumberKind) -> Arc<Instrument> {
+    fn make(self, kind: InstrumentKind, number_kind: NumberKind) -> Arc<Instrument> {
         let description = self.describe(kind, number_kind);
         let (registry, scope) = (&self.meter.registry, &self.meter.scope);
         registry.instrument(scope, description)
@@ -193,7 +193,7 @@ impl<'a> InstrumentBuilder<'a> {
 
     fn observe<N: Measure>(
         self,
-        kind: Kind,
+        kind: InstrumentKind,
         number_kind: NumberKind,
         callback: impl Fn(&mut Observer<'_, N>) + Send + Sync + 'static,
     ) -> Observation {
@@ -205,7 +205,7 @@ impl<'a> InstrumentBuilder<'a> {
         Observation { observable, registry: Arc::clone(registry) }
     }
 
-    fn describe(&self, kind: Kind, number_kind: NumberKind) -> Description {
+    fn describe(&self, kind: InstrumentKind, number_kind: NumberKind) -> Description {
         if !is_proper(self.name) {
             let advice = "letters, digits and _ . - / after a letter, at most 255";
             let what = format!("metric {:?} is not named as the specification says: {advice}", self.name);
@@ -216,7 +216,7 @@ impl<'a> InstrumentBuilder<'a> {
             words: Words { unit: self.unit.to_owned(), description: self.description.to_owned() },
             kind,
             number_kind,
-            division: self.division.clone().filter(|_| kind == Kind::Histogram),
+            division: self.division.clone().filter(|_| kind == InstrumentKind::Histogram),
             limit: self.limit,
         }
     }

@@ -15,7 +15,7 @@ use crate::record::{AggregationTemporality, AttributeSet, MetricHead, Scope, Sha
 
 /// What an instrument is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum InstrumentKind {
     Counter,
     UpDownCounter,
     Gauge,
@@ -48,7 +48,7 @@ pub(super) struct Words {
 pub(super) struct Description {
     pub(super) name: String,
     pub(super) words: Words,
-    pub(super) kind: Kind,
+    pub(super) kind: InstrumentKind,
     pub(super) number_kind: NumberKind,
     pub(super) division: Option<Division>,
     /// The most series it may have.
@@ -59,7 +59,9 @@ impl Description {
     /// The temporality of what an exporter with this preference is sent.
     pub(super) fn temporality(&self, preference: Temporality, is_observed: bool) -> AggregationTemporality {
         match (self.kind, preference) {
-            (_, Temporality::Cumulative) | (Kind::UpDownCounter, _) => AggregationTemporality::Cumulative,
+            (_, Temporality::Cumulative) | (InstrumentKind::UpDownCounter, _) => {
+                AggregationTemporality::Cumulative
+            }
             (_, Temporality::LowMemory) if is_observed => AggregationTemporality::Cumulative,
             _ => AggregationTemporality::Delta,
         }
@@ -67,11 +69,15 @@ impl Description {
 
     pub(super) fn aggregation(&self, histograms: Histograms) -> AggregationKind {
         match (self.kind, self.number_kind) {
-            (Kind::Counter | Kind::UpDownCounter, NumberKind::Int) => AggregationKind::IntSum,
-            (Kind::Counter | Kind::UpDownCounter, NumberKind::Float) => AggregationKind::FloatSum,
-            (Kind::Gauge, NumberKind::Int) => AggregationKind::IntGauge,
-            (Kind::Gauge, NumberKind::Float) => AggregationKind::FloatGauge,
-            (Kind::Histogram, _) => match &self.division {
+            (InstrumentKind::Counter | InstrumentKind::UpDownCounter, NumberKind::Int) => {
+                AggregationKind::IntSum
+            }
+            (InstrumentKind::Counter | InstrumentKind::UpDownCounter, NumberKind::Float) => {
+                AggregationKind::FloatSum
+            }
+            (InstrumentKind::Gauge, NumberKind::Int) => AggregationKind::IntGauge,
+            (InstrumentKind::Gauge, NumberKind::Float) => AggregationKind::FloatGauge,
+            (InstrumentKind::Histogram, _) => match &self.division {
                 Some(Division::Explicit(bounds)) => AggregationKind::Explicit(Arc::clone(bounds)),
                 _ if self.is_exponential(histograms) => AggregationKind::Exponential,
                 _ => AggregationKind::Explicit(DEFAULT_BOUNDS.into()),
@@ -94,14 +100,14 @@ impl Description {
     /// In words, for messages.
     pub(super) fn kind_name(&self) -> &'static str {
         match (self.kind, self.number_kind) {
-            (Kind::Counter, NumberKind::Int) => "a counter",
-            (Kind::Counter, NumberKind::Float) => "a counter of floats",
-            (Kind::UpDownCounter, NumberKind::Int) => "an up-down counter",
-            (Kind::UpDownCounter, NumberKind::Float) => "an up-down counter of floats",
-            (Kind::Gauge, NumberKind::Int) => "a gauge of integers",
-            (Kind::Gauge, NumberKind::Float) => "a gauge",
-            (Kind::Histogram, NumberKind::Int) => "a histogram of integers",
-            (Kind::Histogram, NumberKind::Float) => "a histogram",
+            (InstrumentKind::Counter, NumberKind::Int) => "a counter",
+            (InstrumentKind::Counter, NumberKind::Float) => "a counter of floats",
+            (InstrumentKind::UpDownCounter, NumberKind::Int) => "an up-down counter",
+            (InstrumentKind::UpDownCounter, NumberKind::Float) => "an up-down counter of floats",
+            (InstrumentKind::Gauge, NumberKind::Int) => "a gauge of integers",
+            (InstrumentKind::Gauge, NumberKind::Float) => "a gauge",
+            (InstrumentKind::Histogram, NumberKind::Int) => "a histogram of integers",
+            (InstrumentKind::Histogram, NumberKind::Float) => "a histogram",
         }
     }
 
@@ -112,10 +118,12 @@ impl Description {
 
     pub(super) fn shape(&self, histograms: Histograms, temporality: AggregationTemporality) -> Shape {
         match self.kind {
-            Kind::Gauge => Shape::Gauge,
-            Kind::Histogram if self.is_exponential(histograms) => Shape::ExponentialHistogram { temporality },
-            Kind::Histogram => Shape::Histogram { temporality },
-            kind => Shape::Sum { monotonic: kind == Kind::Counter, temporality },
+            InstrumentKind::Gauge => Shape::Gauge,
+            InstrumentKind::Histogram if self.is_exponential(histograms) => {
+                Shape::ExponentialHistogram { temporality }
+            }
+            InstrumentKind::Histogram => Shape::Histogram { temporality },
+            kind => Shape::Sum { monotonic: kind == InstrumentKind::Counter, temporality },
         }
     }
 }

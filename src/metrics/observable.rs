@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::attributes::Attributes;
-use super::instrument::{Description, Kind};
+use super::instrument::{Description, InstrumentKind};
 use super::number::{Measure, difference, is_negative, sum};
 use super::series::overflow;
 use super::shared::MeterShared;
@@ -165,8 +165,8 @@ impl Observable {
             values: Vec::new(),
             by_set: HashMap::new(),
             limit: self.description.limit,
-            adds_up: self.description.kind != Kind::Gauge,
-            only_rises: self.description.kind == Kind::Counter,
+            adds_up: self.description.kind != InstrumentKind::Gauge,
+            only_rises: self.description.kind == InstrumentKind::Counter,
             rest: None,
             refused: None,
         };
@@ -184,7 +184,7 @@ impl Observable {
         let mut told = told.lock().unwrap_or_else(PoisonError::into_inner);
         let period = Period { start: told.since, time: now.max(told.since) };
         let is_difference =
-            temporality == AggregationTemporality::Delta && self.description.kind == Kind::Counter;
+            temporality == AggregationTemporality::Delta && self.description.kind == InstrumentKind::Counter;
         // what is not observed any more is forgotten; after a panic it may come again, but only so much is kept for it
         let is_complete = ask == Ask::Again && outcome.is_ok();
         if is_difference && (is_complete || told.values.len() >= self.description.limit) {

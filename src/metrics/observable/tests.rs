@@ -14,7 +14,7 @@ fn counter(
     let description = Description {
         name: "steps".to_owned(),
         words: Words { unit: String::new(), description: String::new() },
-        kind: Kind::Counter,
+        kind: InstrumentKind::Counter,
         number_kind: NumberKind::Int,
         division: None,
         limit,
