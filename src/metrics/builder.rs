@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::handles::{Counter, Gauge, Histogram, UpDownCounter};
-use super::instrument::{Description, Division, Instrument, InstrumentKind, NumberKind, Words};
+use super::instrument::{Descriptor, Division, Instrument, InstrumentKind, NumberKind, Words};
 use super::number::Measure;
 use super::observable::{Observable, Observer};
 use super::{Meter, Observation};
@@ -186,9 +186,9 @@ impl<'a> InstrumentBuilder<'a> {
     }
 
     fn make(self, kind: InstrumentKind, number_kind: NumberKind) -> Arc<Instrument> {
-        let description = self.describe(kind, number_kind);
+        let descriptor = self.descriptor(kind, number_kind);
         let (registry, scope) = (&self.meter.registry, &self.meter.scope);
-        registry.instrument(scope, description)
+        registry.instrument(scope, descriptor)
     }
 
     fn observe<N: Measure>(
@@ -197,21 +197,20 @@ impl<'a> InstrumentBuilder<'a> {
         number_kind: NumberKind,
         callback: impl Fn(&mut Observer<'_, N>) + Send + Sync + 'static,
     ) -> Observation {
-        let description = self.describe(kind, number_kind);
+        let descriptor = self.descriptor(kind, number_kind);
         let (registry, scope) = (&self.meter.registry, &self.meter.scope);
-        let observable =
-            Arc::new(Observable::new(description, Arc::clone(scope), &registry.shared, callback));
+        let observable = Arc::new(Observable::new(descriptor, Arc::clone(scope), &registry.shared, callback));
         registry.observe(Arc::clone(&observable));
         Observation { observable, registry: Arc::clone(registry) }
     }
 
-    fn describe(&self, kind: InstrumentKind, number_kind: NumberKind) -> Description {
+    fn descriptor(&self, kind: InstrumentKind, number_kind: NumberKind) -> Descriptor {
         if !is_proper(self.name) {
             let advice = "letters, digits and _ . - / after a letter, at most 255";
             let what = format!("metric {:?} is not named as the specification says: {advice}", self.name);
             self.meter.registry.shared.complain(what);
         }
-        Description {
+        Descriptor {
             name: self.name.to_owned(),
             words: Words { unit: self.unit.to_owned(), description: self.description.to_owned() },
             kind,

@@ -99,9 +99,9 @@ impl Reader {
         sink: &mut Sink<'_>,
     ) -> SinkStatus {
         let push = &self.registry.shared.pushes[self.exporter];
-        let description = &instrument.description;
-        let temporality = description.temporality(push.temporality, false);
-        let shape = description.shape(push.histograms, temporality);
+        let descriptor = &instrument.descriptor;
+        let temporality = descriptor.temporality(push.temporality, false);
+        let shape = descriptor.shape(push.histograms, temporality);
         let progress = Progress::new();
         let mut parts = framed(instrument.head(shape), &instrument.scope, record, limits, &progress, sink);
         let storage = &instrument.storages()[self.exporter];
@@ -117,7 +117,7 @@ impl Reader {
         parts.end();
         held.drain(..progress.newly_accepted()).for_each(PendingPoint::confirm);
         if progress.status() == SinkStatus::Accepted && storage.is_overflowing() {
-            let (name, limit) = (&description.name, description.limit);
+            let (name, limit) = (&descriptor.name, descriptor.limit);
             let what =
                 format!("metric {name:?} has more than {limit} sets of attributes: the rest is put together");
             return sink(Collected::Problem(ProblemKind::CardinalityLimit, what));
@@ -134,13 +134,13 @@ impl Reader {
         sink: &mut Sink<'_>,
     ) -> SinkStatus {
         let push = &self.registry.shared.pushes[self.exporter];
-        let description = &observable.description;
-        let temporality = description.temporality(push.temporality, true);
-        let shape = description.shape(push.histograms, temporality);
+        let descriptor = &observable.descriptor;
+        let temporality = descriptor.temporality(push.temporality, true);
+        let shape = descriptor.shape(push.histograms, temporality);
         let progress = Progress::new();
         let outcome = observable.collect(self.exporter, temporality, &self.registry.shared, ask, |due| {
             let mut parts =
-                framed(description.head(shape), &observable.scope, record, limits, &progress, sink);
+                framed(descriptor.head(shape), &observable.scope, record, limits, &progress, sink);
             for Due { attributes, period, number } in due {
                 let value = PointValue::Number(*number);
                 parts.add(|record| write(record, shape, attributes, *period, &value));
@@ -152,7 +152,7 @@ impl Reader {
             progress.newly_accepted()
         });
         if let (SinkStatus::Accepted, Err(words)) = (progress.status(), outcome) {
-            let what = format!("the callback of metric {:?} panicked: {words}", description.name);
+            let what = format!("the callback of metric {:?} panicked: {words}", descriptor.name);
             return sink(Collected::Problem(ProblemKind::CallbackPanicked, what));
         }
         progress.status()

@@ -165,7 +165,7 @@ impl<N: Measure> Handle<N> {
         if self.instrument.has_refused.swap(true, Ordering::Relaxed) {
             return;
         }
-        self.instrument.shared.complain(self.instrument.description.refusal(what));
+        self.instrument.shared.complain(self.instrument.descriptor.refusal(what));
     }
 
     fn bind(&self, attributes: impl Attributes) -> Bound<N> {
@@ -179,7 +179,7 @@ impl<N: Measure> Handle<N> {
 
 impl<N> fmt::Debug for Handle<N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Handle").field(&self.instrument.description.name).finish()
+        f.debug_tuple("Handle").field(&self.instrument.descriptor.name).finish()
     }
 }
 

@@ -45,7 +45,7 @@ pub(super) struct Words {
 
 /// Everything that is said about an instrument when it is made.
 #[derive(Debug, Clone)]
-pub(super) struct Description {
+pub(super) struct Descriptor {
     pub(super) name: String,
     pub(super) words: Words,
     pub(super) kind: InstrumentKind,
@@ -55,7 +55,7 @@ pub(super) struct Description {
     pub(super) limit: usize,
 }
 
-impl Description {
+impl Descriptor {
     /// The temporality of what an exporter with this preference is sent.
     pub(super) fn temporality(&self, preference: Temporality, is_observed: bool) -> AggregationTemporality {
         match (self.kind, preference) {
@@ -131,7 +131,7 @@ impl Description {
 /// An instrument that the program measures with.
 #[derive(Debug)]
 pub(super) struct Instrument {
-    pub(super) description: Description,
+    pub(super) descriptor: Descriptor,
     /// What was said after it was made, for whoever collects. Set while no fork can happen, as a child goes on using it.
     pub(super) late_words: OnceLock<Words>,
     pub(super) scope: Arc<Scope>,
@@ -143,15 +143,15 @@ pub(super) struct Instrument {
 }
 
 impl Instrument {
-    pub(super) fn new(description: Description, scope: Arc<Scope>, shared: Arc<MeterShared>) -> Self {
-        let storages = PerProcess::new(new_storages(&description, &shared));
+    pub(super) fn new(descriptor: Descriptor, scope: Arc<Scope>, shared: Arc<MeterShared>) -> Self {
+        let storages = PerProcess::new(new_storages(&descriptor, &shared));
         let late_words = OnceLock::new();
-        Self { description, late_words, scope, shared, has_refused: AtomicBool::new(false), storages }
+        Self { descriptor, late_words, scope, shared, has_refused: AtomicBool::new(false), storages }
     }
 
     /// What the wire says ahead of its points.
     pub(super) fn head(&self, shape: Shape) -> MetricHead<'_> {
-        let head = self.description.head(shape);
+        let head = self.descriptor.head(shape);
         match self.late_words.get() {
             Some(Words { unit, description }) => MetricHead {
                 unit: first_said(head.unit, unit),
@@ -208,7 +208,7 @@ impl Instrument {
 
     #[cold]
     fn storages_of_child(&self) -> &[MetricStorage] {
-        let storages = self.storages.get_or_renew(|| new_storages(&self.description, &self.shared));
+        let storages = self.storages.get_or_renew(|| new_storages(&self.descriptor, &self.shared));
         // a child that only measures needs its exporters, too; unless none of them sends metrics
         if !storages.is_empty() {
             self.shared.measured_in_child();
@@ -226,14 +226,14 @@ fn first_said<'a>(early: &'a str, late: &'a str) -> &'a str {
     if early.is_empty() { late } else { early }
 }
 
-fn new_storages(description: &Description, shared: &MeterShared) -> Box<[MetricStorage]> {
+fn new_storages(descriptor: &Descriptor, shared: &MeterShared) -> Box<[MetricStorage]> {
     let now = shared.now();
     let storage = |push: &PushSettings| {
-        let temporality = description.temporality(push.temporality, false);
+        let temporality = descriptor.temporality(push.temporality, false);
         MetricStorage::new(
-            description.aggregation(push.histograms),
+            descriptor.aggregation(push.histograms),
             temporality,
-            description.limit,
+            descriptor.limit,
             shared.seed,
             now,
         )

@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::attributes::Attributes;
-use super::instrument::{Description, InstrumentKind};
+use super::instrument::{Descriptor, InstrumentKind};
 use super::number::{Measure, difference, is_negative, sum};
 use super::series::overflow;
 use super::shared::MeterShared;
@@ -87,7 +87,7 @@ type Callback = Box<dyn Fn(&mut Noted) + Send + Sync>;
 
 /// An instrument with its callback.
 pub(super) struct Observable {
-    pub(super) description: Description,
+    pub(super) descriptor: Descriptor,
     pub(super) scope: Arc<Scope>,
     callback: Callback,
     /// One for each exporter of metrics.
@@ -138,14 +138,14 @@ impl Told {
 
 impl Observable {
     pub(super) fn new<N: Measure>(
-        description: Description,
+        descriptor: Descriptor,
         scope: Arc<Scope>,
         shared: &MeterShared,
         callback: impl Fn(&mut Observer<'_, N>) + Send + Sync + 'static,
     ) -> Self {
         let callback: Callback =
             Box::new(move |noted| callback(&mut Observer { noted, measure: PhantomData }));
-        Self { description, scope, callback, told: PerProcess::new(nothing_told(shared)) }
+        Self { descriptor, scope, callback, told: PerProcess::new(nothing_told(shared)) }
     }
 
     /// Asks the callback, unless it is `Ask::NoMore`, and hands over what the exporter with this number is to be given.
@@ -164,9 +164,9 @@ impl Observable {
         let mut noted = Noted {
             values: Vec::new(),
             by_set: HashMap::new(),
-            limit: self.description.limit,
-            adds_up: self.description.kind != InstrumentKind::Gauge,
-            only_rises: self.description.kind == InstrumentKind::Counter,
+            limit: self.descriptor.limit,
+            adds_up: self.descriptor.kind != InstrumentKind::Gauge,
+            only_rises: self.descriptor.kind == InstrumentKind::Counter,
             rest: None,
             refused: None,
         };
@@ -177,17 +177,17 @@ impl Observable {
             Ask::NoMore => Ok(()),
         };
         if let Some(what) = noted.refused {
-            shared.complain(self.description.refusal(what));
+            shared.complain(self.descriptor.refusal(what));
         }
         let now = shared.now();
         let told = &self.told.get_or_renew(|| nothing_told(shared))[exporter];
         let mut told = told.lock().unwrap_or_else(PoisonError::into_inner);
         let period = Period { start: told.since, time: now.max(told.since) };
         let is_difference =
-            temporality == AggregationTemporality::Delta && self.description.kind == InstrumentKind::Counter;
+            temporality == AggregationTemporality::Delta && self.descriptor.kind == InstrumentKind::Counter;
         // what is not observed any more is forgotten; after a panic it may come again, but only so much is kept for it
         let is_complete = ask == Ask::Again && outcome.is_ok();
-        if is_difference && (is_complete || told.values.len() >= self.description.limit) {
+        if is_difference && (is_complete || told.values.len() >= self.descriptor.limit) {
             let rest = noted.rest.map(|_| overflow());
             let is_noted = |attributes: &AttributeSet| {
                 noted.by_set.contains_key(attributes) || rest.as_ref() == Some(attributes)
@@ -195,7 +195,7 @@ impl Observable {
             told.values.retain(|attributes, _| is_noted(attributes));
         }
         if is_difference {
-            told.owe(noted.into_values(), period, self.description.limit);
+            told.owe(noted.into_values(), period, self.descriptor.limit);
             told.since = if ask == Ask::Again { period.time } else { told.since };
         } else {
             let due = |(attributes, number)| Due { attributes, period, number };
@@ -218,7 +218,7 @@ impl Observable {
 
 impl fmt::Debug for Observable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Observable").field("description", &self.description).finish_non_exhaustive()
+        f.debug_struct("Observable").field("descriptor", &self.descriptor).finish_non_exhaustive()
     }
 }
 

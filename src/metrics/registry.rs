@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::instrument::{Description, Instrument};
+use super::instrument::{Descriptor, Instrument};
 use super::observable::Observable;
 use super::shared::MeterShared;
 use crate::config::PushSettings;
@@ -39,10 +39,10 @@ pub(super) enum Entry {
 }
 
 impl Entry {
-    pub(super) fn description(&self) -> &Description {
+    pub(super) fn descriptor(&self) -> &Descriptor {
         match self {
-            Entry::Synchronous(instrument) => &instrument.description,
-            Entry::Observable(observable) => &observable.description,
+            Entry::Synchronous(instrument) => &instrument.descriptor,
+            Entry::Observable(observable) => &observable.descriptor,
         }
     }
 }
@@ -67,19 +67,19 @@ impl Registry {
         self.shared.start_in_child_by(start);
     }
 
-    /// The instrument of this description: the one that is there already, or a new one.
-    pub(super) fn instrument(&self, scope: &Arc<Scope>, description: Description) -> Arc<Instrument> {
+    /// The instrument of this descriptor: the one that is there already, or a new one.
+    pub(super) fn instrument(&self, scope: &Arc<Scope>, descriptor: Descriptor) -> Arc<Instrument> {
         let fresh =
-            || Arc::new(Instrument::new(description.clone(), Arc::clone(scope), Arc::clone(&self.shared)));
+            || Arc::new(Instrument::new(descriptor.clone(), Arc::clone(scope), Arc::clone(&self.shared)));
         if self.shared.pushes.is_empty() {
             return fresh();
         }
         process::with_fork_lock(|| {
             let mut book = self.book();
-            let identity = identity(scope, &description.name);
+            let identity = identity(scope, &descriptor.name);
             for known in book.namesakes(&identity) {
                 match known {
-                    Entry::Synchronous(known) if is_same(&known.description, &description) => {
+                    Entry::Synchronous(known) if is_same(&known.descriptor, &descriptor) => {
                         return Arc::clone(known);
                     }
                     _ => {}
@@ -97,7 +97,7 @@ impl Registry {
             return;
         }
         process::with_fork_lock(|| {
-            let identity = identity(&observable.scope, &observable.description.name);
+            let identity = identity(&observable.scope, &observable.descriptor.name);
             self.enter(&mut self.book(), identity, Entry::Observable(observable));
         });
     }
@@ -115,7 +115,7 @@ impl Registry {
                     Entry::Synchronous(instrument) => &instrument.scope,
                     Entry::Observable(observable) => &observable.scope,
                 };
-                by_name.entry(identity(scope, &entry.description().name)).or_default().push(index);
+                by_name.entry(identity(scope, &entry.descriptor().name)).or_default().push(index);
             }
         });
     }
@@ -126,9 +126,9 @@ impl Registry {
                 format!("more than {MOST_INSTRUMENTS} instruments: metric {:?} is not sent", identity.1);
             return self.shared.complain_undisturbed(what);
         }
-        let contradicted = book.namesakes(&identity).map(Entry::description);
-        if let Some(known) = contradicted.into_iter().find(|known| !is_same(known, entry.description())) {
-            self.shared.complain_undisturbed(conflict(known, entry.description()));
+        let contradicted = book.namesakes(&identity).map(Entry::descriptor);
+        if let Some(known) = contradicted.into_iter().find(|known| !is_same(known, entry.descriptor())) {
+            self.shared.complain_undisturbed(conflict(known, entry.descriptor()));
         }
         let index = book.entries.len();
         book.entries.push(entry);
@@ -151,16 +151,16 @@ impl fmt::Debug for Registry {
     }
 }
 
-/// Whether two descriptions mean the same stream of data; the first description in words counts.
-fn is_same(known: &Description, new: &Description) -> bool {
+/// Whether two descriptors mean the same stream of data; the first description is kept.
+fn is_same(known: &Descriptor, new: &Descriptor) -> bool {
     (known.kind, known.number_kind, &known.words.unit, &known.division, known.limit)
         == (new.kind, new.number_kind, &new.words.unit, &new.division, new.limit)
 }
 
-fn conflict(known: &Description, new: &Description) -> String {
-    let in_unit = |description: &Description| match description.words.unit.as_str() {
-        "" => description.kind_name().to_owned(),
-        unit => format!("{} in {unit:?}", description.kind_name()),
+fn conflict(known: &Descriptor, new: &Descriptor) -> String {
+    let in_unit = |descriptor: &Descriptor| match descriptor.words.unit.as_str() {
+        "" => descriptor.kind_name().to_owned(),
+        unit => format!("{} in {unit:?}", descriptor.kind_name()),
     };
     let (known, name) = (in_unit(known), &new.name);
     format!("metric {name:?} is there twice, as {known} and as {}: both are sent; rename one", in_unit(new))

@@ -11,7 +11,7 @@ fn counter(
     callback: impl Fn(&mut Observer<'_, u64>) + Send + Sync + 'static,
 ) -> (Observable, MeterShared) {
     let shared = MeterShared::new(vec![PushSettings::default()]);
-    let description = Description {
+    let descriptor = Descriptor {
         name: "steps".to_owned(),
         words: Words { unit: String::new(), description: String::new() },
         kind: InstrumentKind::Counter,
@@ -20,7 +20,7 @@ fn counter(
         limit,
     };
     let scope = Arc::new(Scope::new(Signal::Metrics, "shop", ""));
-    (Observable::new(description, scope, &shared, callback), shared)
+    (Observable::new(descriptor, scope, &shared, callback), shared)
 }
 
 /// What an exporter of deltas is given next, if there is room for `room` of it.
