@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::handles::{Counter, Gauge, Histogram, UpDownCounter};
-use super::instrument::{Descriptor, Division, Instrument, InstrumentKind, NumberKind, Words};
+use super::instrument::{Descriptor, Division, Instrument, InstrumentKind, Metadata, NumberKind};
 use super::number::Measure;
 use super::observable::{Observable, Observer};
 use super::{Meter, Observation};
@@ -212,7 +212,7 @@ impl<'a> InstrumentBuilder<'a> {
         }
         Descriptor {
             name: self.name.to_owned(),
-            words: Words { unit: self.unit.to_owned(), description: self.description.to_owned() },
+            metadata: Metadata { unit: self.unit.to_owned(), description: self.description.to_owned() },
             kind,
             number_kind,
             division: self.division.clone().filter(|_| kind == InstrumentKind::Histogram),

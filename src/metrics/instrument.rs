@@ -38,7 +38,7 @@ pub(super) enum Division {
 
 /// What an instrument measures in, and what it means; empty if nobody said it.
 #[derive(Debug, Clone)]
-pub(super) struct Words {
+pub(super) struct Metadata {
     pub(super) unit: String,
     pub(super) description: String,
 }
@@ -47,7 +47,7 @@ pub(super) struct Words {
 #[derive(Debug, Clone)]
 pub(super) struct Descriptor {
     pub(super) name: String,
-    pub(super) words: Words,
+    pub(super) metadata: Metadata,
     pub(super) kind: InstrumentKind,
     pub(super) number_kind: NumberKind,
     pub(super) division: Option<Division>,
@@ -112,7 +112,7 @@ impl Descriptor {
     }
 
     pub(super) fn head(&self, shape: Shape) -> MetricHead<'_> {
-        let Words { unit, description } = &self.words;
+        let Metadata { unit, description } = &self.metadata;
         MetricHead { name: &self.name, description, unit, shape }
     }
 
@@ -133,7 +133,7 @@ impl Descriptor {
 pub(super) struct Instrument {
     pub(super) descriptor: Descriptor,
     /// What was said after it was made, for whoever collects. Set while no fork can happen, as a child goes on using it.
-    pub(super) late_words: OnceLock<Words>,
+    pub(super) late_metadata: OnceLock<Metadata>,
     pub(super) scope: Arc<Scope>,
     pub(super) shared: Arc<MeterShared>,
     /// A value that is none was left out; that is told once.
@@ -145,15 +145,15 @@ pub(super) struct Instrument {
 impl Instrument {
     pub(super) fn new(descriptor: Descriptor, scope: Arc<Scope>, shared: Arc<MeterShared>) -> Self {
         let storages = PerProcess::new(new_storages(&descriptor, &shared));
-        let late_words = OnceLock::new();
-        Self { descriptor, late_words, scope, shared, has_refused: AtomicBool::new(false), storages }
+        let late_metadata = OnceLock::new();
+        Self { descriptor, late_metadata, scope, shared, has_refused: AtomicBool::new(false), storages }
     }
 
     /// What the wire says ahead of its points.
     pub(super) fn head(&self, shape: Shape) -> MetricHead<'_> {
         let head = self.descriptor.head(shape);
-        match self.late_words.get() {
-            Some(Words { unit, description }) => MetricHead {
+        match self.late_metadata.get() {
+            Some(Metadata { unit, description }) => MetricHead {
                 unit: first_said(head.unit, unit),
                 description: first_said(head.description, description),
                 ..head

@@ -153,12 +153,12 @@ impl fmt::Debug for Registry {
 
 /// Whether two descriptors mean the same stream of data; the first description is kept.
 fn is_same(known: &Descriptor, new: &Descriptor) -> bool {
-    (known.kind, known.number_kind, &known.words.unit, &known.division, known.limit)
-        == (new.kind, new.number_kind, &new.words.unit, &new.division, new.limit)
+    (known.kind, known.number_kind, &known.metadata.unit, &known.division, known.limit)
+        == (new.kind, new.number_kind, &new.metadata.unit, &new.division, new.limit)
 }
 
 fn conflict(known: &Descriptor, new: &Descriptor) -> String {
-    let in_unit = |descriptor: &Descriptor| match descriptor.words.unit.as_str() {
+    let in_unit = |descriptor: &Descriptor| match descriptor.metadata.unit.as_str() {
         "" => descriptor.kind_name().to_owned(),
         unit => format!("{} in {unit:?}", descriptor.kind_name()),
     };

@@ -1,7 +1,7 @@
 //! What only the instruments of the `metrics` crate can do.
 
 use super::{BoundGauge, BoundHistogram, Counter, Gauge, Handle, Histogram};
-use crate::metrics::instrument::Words;
+use crate::metrics::instrument::Metadata;
 use crate::process;
 
 impl BoundGauge<f64> {
@@ -39,7 +39,7 @@ described! { Counter Gauge Histogram }
 
 impl<N> Handle<N> {
     fn describe(&self, unit: &str, description: &str) {
-        let words = Words { unit: unit.to_owned(), description: description.to_owned() };
-        process::with_fork_lock(|| _ = self.instrument.late_words.set(words));
+        let metadata = Metadata { unit: unit.to_owned(), description: description.to_owned() };
+        process::with_fork_lock(|| _ = self.instrument.late_metadata.set(metadata));
     }
 }

@@ -2,7 +2,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::*;
 use crate::config::PushSettings;
-use crate::metrics::instrument::{NumberKind, Words};
+use crate::metrics::instrument::{Metadata, NumberKind};
 use crate::record::Signal;
 
 /// A counter of at most `limit` series that is asked by `callback`, and what it stands on.
@@ -13,7 +13,7 @@ fn counter(
     let shared = MeterShared::new(vec![PushSettings::default()]);
     let descriptor = Descriptor {
         name: "steps".to_owned(),
-        words: Words { unit: String::new(), description: String::new() },
+        metadata: Metadata { unit: String::new(), description: String::new() },
         kind: InstrumentKind::Counter,
         number_kind: NumberKind::Int,
         division: None,
