@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::handles::{Counter, Gauge, Histogram, UpDownCounter};
-use super::instrument::{Descriptor, Division, Instrument, InstrumentKind, Metadata, NumberKind};
+use super::instrument::{Descriptor, HistogramBuckets, Instrument, InstrumentKind, Metadata, NumberKind};
 use super::number::Measure;
 use super::observable::{Observable, Observer};
 use super::{Meter, Observation};
@@ -35,13 +35,13 @@ pub struct InstrumentBuilder<'a> {
     name: &'a str,
     unit: &'a str,
     description: &'a str,
-    division: Option<Division>,
+    buckets: Option<HistogramBuckets>,
     limit: usize,
 }
 
 impl<'a> InstrumentBuilder<'a> {
     pub(super) fn new(meter: &'a Meter, name: &'a str) -> Self {
-        Self { meter, name, unit: "", description: "", division: None, limit: CARDINALITY }
+        Self { meter, name, unit: "", description: "", buckets: None, limit: CARDINALITY }
     }
 
     /// What it is measured in, by the Unified Code for Units of Measure: `s`, `By`, `{order}`.
@@ -60,7 +60,7 @@ impl<'a> InstrumentBuilder<'a> {
     /// not finite or do not rise are told to [`Config::on_problem`](crate::Config::on_problem), and the default ones used.
     pub fn bounds(mut self, bounds: &[f64]) -> Self {
         match check_bounds(bounds) {
-            Ok(()) => self.division = Some(Division::Explicit(bounds.into())),
+            Ok(()) => self.buckets = Some(HistogramBuckets::Explicit(bounds.into())),
             Err(why) => {
                 self.meter
                     .registry
@@ -73,7 +73,7 @@ impl<'a> InstrumentBuilder<'a> {
 
     /// Divides the values of a histogram into at most 160 buckets of equal ratio, as fine as the values allow.
     pub fn exponential(mut self) -> Self {
-        self.division = Some(Division::Exponential);
+        self.buckets = Some(HistogramBuckets::Exponential);
         self
     }
 
@@ -215,7 +215,7 @@ impl<'a> InstrumentBuilder<'a> {
             metadata: Metadata { unit: self.unit.to_owned(), description: self.description.to_owned() },
             kind,
             number_kind,
-            division: self.division.clone().filter(|_| kind == InstrumentKind::Histogram),
+            buckets: self.buckets.clone().filter(|_| kind == InstrumentKind::Histogram),
             limit: self.limit,
         }
     }

@@ -104,7 +104,7 @@ handles! {
         "Adds to the sum, or takes from it. What is NaN or infinite is not added, and told to [`Config::on_problem`](crate::Config::on_problem)."
     Gauge BoundGauge record any
         "Sets the value. NaN and infinities are not taken, and told to [`Config::on_problem`](crate::Config::on_problem)."
-    Histogram BoundHistogram record divided
+    Histogram BoundHistogram record recordable
         "Takes a value in. NaN and infinities are not taken, and told to [`Config::on_problem`](crate::Config::on_problem)."
 }
 
@@ -136,7 +136,7 @@ impl<N: Measure> Handle<N> {
 
     /// The same for histograms, which divide floats.
     #[inline]
-    fn divided(&self, value: N) -> Option<u64> {
+    fn recordable(&self, value: N) -> Option<u64> {
         self.number(value).map(|number| match number {
             Number::Int(value) => (value as f64).to_bits(),
             Number::Float(value) => value.to_bits(),

@@ -29,9 +29,9 @@ pub(super) enum NumberKind {
     Float,
 }
 
-/// How the values of a histogram are divided, if the instrument says it.
+/// How the values of a histogram are recordable, if the instrument says it.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Division {
+pub(super) enum HistogramBuckets {
     Explicit(Arc<[f64]>),
     Exponential,
 }
@@ -50,7 +50,7 @@ pub(super) struct Descriptor {
     pub(super) metadata: Metadata,
     pub(super) kind: InstrumentKind,
     pub(super) number_kind: NumberKind,
-    pub(super) division: Option<Division>,
+    pub(super) buckets: Option<HistogramBuckets>,
     /// The most series it may have.
     pub(super) limit: usize,
 }
@@ -77,8 +77,8 @@ impl Descriptor {
             }
             (InstrumentKind::Gauge, NumberKind::Int) => AggregationKind::IntGauge,
             (InstrumentKind::Gauge, NumberKind::Float) => AggregationKind::FloatGauge,
-            (InstrumentKind::Histogram, _) => match &self.division {
-                Some(Division::Explicit(bounds)) => AggregationKind::Explicit(Arc::clone(bounds)),
+            (InstrumentKind::Histogram, _) => match &self.buckets {
+                Some(HistogramBuckets::Explicit(bounds)) => AggregationKind::Explicit(Arc::clone(bounds)),
                 _ if self.is_exponential(histograms) => AggregationKind::Exponential,
                 _ => AggregationKind::Explicit(DEFAULT_BOUNDS.into()),
             },
@@ -86,8 +86,8 @@ impl Descriptor {
     }
 
     fn is_exponential(&self, histograms: Histograms) -> bool {
-        match &self.division {
-            Some(division) => *division == Division::Exponential,
+        match &self.buckets {
+            Some(buckets) => *buckets == HistogramBuckets::Exponential,
             None => histograms == Histograms::Exponential,
         }
     }

@@ -153,8 +153,8 @@ impl fmt::Debug for Registry {
 
 /// Whether two descriptors mean the same stream of data; the first description is kept.
 fn is_same(known: &Descriptor, new: &Descriptor) -> bool {
-    (known.kind, known.number_kind, &known.metadata.unit, &known.division, known.limit)
-        == (new.kind, new.number_kind, &new.metadata.unit, &new.division, new.limit)
+    (known.kind, known.number_kind, &known.metadata.unit, &known.buckets, known.limit)
+        == (new.kind, new.number_kind, &new.metadata.unit, &new.buckets, new.limit)
 }
 
 fn conflict(known: &Descriptor, new: &Descriptor) -> String {

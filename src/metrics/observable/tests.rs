@@ -16,7 +16,7 @@ fn counter(
         metadata: Metadata { unit: String::new(), description: String::new() },
         kind: InstrumentKind::Counter,
         number_kind: NumberKind::Int,
-        division: None,
+        buckets: None,
         limit,
     };
     let scope = Arc::new(Scope::new(Signal::Metrics, "shop", ""));
