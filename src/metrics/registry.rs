@@ -18,11 +18,11 @@ const MOST_INSTRUMENTS: usize = 10_000;
 pub(crate) struct Registry {
     pub(super) shared: Arc<MeterShared>,
     // locked only while no fork can happen, as a child goes on using it
-    book: Mutex<Book>,
+    instruments: Mutex<Instruments>,
 }
 
 #[derive(Default)]
-struct Book {
+struct Instruments {
     entries: Vec<Entry>,
     /// Usually one; more if they contradict each other.
     by_name: HashMap<Identity, Vec<usize>>,
@@ -47,7 +47,7 @@ impl Entry {
     }
 }
 
-impl Book {
+impl Instruments {
     fn namesakes(&self, identity: &Identity) -> impl Iterator<Item = &Entry> {
         self.by_name.get(identity).into_iter().flatten().map(|&index| &self.entries[index])
     }
@@ -59,7 +59,7 @@ fn identity(scope: &Arc<Scope>, name: &str) -> Identity {
 
 impl Registry {
     pub(crate) fn new(pushes: Vec<PushSettings>) -> Self {
-        Self { shared: Arc::new(MeterShared::new(pushes)), book: Mutex::default() }
+        Self { shared: Arc::new(MeterShared::new(pushes)), instruments: Mutex::default() }
     }
 
     /// What to do at the first measurement in a forked child.
@@ -75,9 +75,9 @@ impl Registry {
             return fresh();
         }
         process::with_fork_lock(|| {
-            let mut book = self.book();
+            let mut instruments = self.instruments();
             let identity = identity(scope, &descriptor.name);
-            for known in book.namesakes(&identity) {
+            for known in instruments.namesakes(&identity) {
                 match known {
                     Entry::Synchronous(known) if is_same(&known.descriptor, &descriptor) => {
                         return Arc::clone(known);
@@ -86,7 +86,7 @@ impl Registry {
                 }
             }
             let instrument = fresh();
-            self.enter(&mut book, identity, Entry::Synchronous(Arc::clone(&instrument)));
+            self.enter(&mut instruments, identity, Entry::Synchronous(Arc::clone(&instrument)));
             instrument
         })
     }
@@ -98,17 +98,17 @@ impl Registry {
         }
         process::with_fork_lock(|| {
             let identity = identity(&observable.scope, &observable.descriptor.name);
-            self.enter(&mut self.book(), identity, Entry::Observable(observable));
+            self.enter(&mut self.instruments(), identity, Entry::Observable(observable));
         });
     }
 
     pub(super) fn forget(&self, observable: &Arc<Observable>) {
         process::with_fork_lock(|| {
-            let mut book = self.book();
+            let mut instruments = self.instruments();
             let is_it =
                 |entry: &Entry| matches!(entry, Entry::Observable(known) if Arc::ptr_eq(known, observable));
-            book.entries.retain(|entry| !is_it(entry));
-            let Book { entries, by_name } = &mut *book;
+            instruments.entries.retain(|entry| !is_it(entry));
+            let Instruments { entries, by_name } = &mut *instruments;
             by_name.clear();
             for (index, entry) in entries.iter().enumerate() {
                 let scope = match entry {
@@ -120,28 +120,28 @@ impl Registry {
         });
     }
 
-    fn enter(&self, book: &mut Book, identity: Identity, entry: Entry) {
-        if book.entries.len() >= MOST_INSTRUMENTS {
+    fn enter(&self, instruments: &mut Instruments, identity: Identity, entry: Entry) {
+        if instruments.entries.len() >= MOST_INSTRUMENTS {
             let what =
                 format!("more than {MOST_INSTRUMENTS} instruments: metric {:?} is not sent", identity.1);
             return self.shared.complain_undisturbed(what);
         }
-        let contradicted = book.namesakes(&identity).map(Entry::descriptor);
+        let contradicted = instruments.namesakes(&identity).map(Entry::descriptor);
         if let Some(known) = contradicted.into_iter().find(|known| !is_same(known, entry.descriptor())) {
             self.shared.complain_undisturbed(conflict(known, entry.descriptor()));
         }
-        let index = book.entries.len();
-        book.entries.push(entry);
-        book.by_name.entry(identity).or_default().push(index);
+        let index = instruments.entries.len();
+        instruments.entries.push(entry);
+        instruments.by_name.entry(identity).or_default().push(index);
     }
 
     /// All instruments as they are now.
     pub(super) fn entries(&self) -> Vec<Entry> {
-        process::with_fork_lock(|| self.book().entries.clone())
+        process::with_fork_lock(|| self.instruments().entries.clone())
     }
 
-    fn book(&self) -> MutexGuard<'_, Book> {
-        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    fn instruments(&self) -> MutexGuard<'_, Instruments> {
+        self.instruments.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
