@@ -172,7 +172,7 @@ impl Telemetry {
         Ledger { exporters: self.exporter_sets().flat_map(ExporterSet::ledger).collect() }
     }
 
-    /// Sends all that was accepted before the call, without waiting for throttle or linger, and pushes the metrics.
+    /// Sends all that was accepted before the call, without waiting for throttle or linger, and readers the metrics.
     ///
     /// Nothing is sent or waited for on an exporter's own thread, as in a [hook](crate::Config::on_problem): it would wait
     /// for itself.
@@ -253,7 +253,7 @@ fn provider_spec(
     faults: &mut Vec<Fault>,
 ) -> (ProviderSpec, Arc<Registry>) {
     let resource = settings.resource.clone().with_defaults().field();
-    let registry = Arc::new(Registry::new(pushes(exporters)));
+    let registry = Arc::new(Registry::new(readers(exporters)));
     let mut readers = (0..).map(|number| Reader::new(Arc::clone(&registry), number));
     let mut specs = Vec::new();
     for exporter in exporters {
@@ -274,7 +274,7 @@ fn provider_spec(
 }
 
 /// The settings of all exporters that send metrics.
-fn pushes(exporters: &[&Exporter]) -> Vec<PushSettings> {
+fn readers(exporters: &[&Exporter]) -> Vec<PushSettings> {
     let sends_metrics = |exporter: &&&Exporter| exporter.signals.contain(Signal::Metrics);
     exporters.iter().filter(sends_metrics).map(|exporter| exporter.push).collect()
 }

@@ -67,7 +67,7 @@ impl Reader {
 
     /// The temporality that the exporter prefers.
     pub(crate) fn temporality(&self) -> Temporality {
-        self.registry.shared.pushes[self.exporter].temporality
+        self.registry.shared.readers[self.exporter].temporality
     }
 
     /// Looks at every instrument, hands over what there is to tell, and goes on while `sink` accepts it. Once it
@@ -98,7 +98,7 @@ impl Reader {
         limits: FrameLimits,
         sink: &mut Sink<'_>,
     ) -> SinkStatus {
-        let push = &self.registry.shared.pushes[self.exporter];
+        let push = &self.registry.shared.readers[self.exporter];
         let descriptor = &instrument.descriptor;
         let temporality = descriptor.temporality(push.temporality, false);
         let shape = descriptor.shape(push.histograms, temporality);
@@ -133,7 +133,7 @@ impl Reader {
         limits: FrameLimits,
         sink: &mut Sink<'_>,
     ) -> SinkStatus {
-        let push = &self.registry.shared.pushes[self.exporter];
+        let push = &self.registry.shared.readers[self.exporter];
         let descriptor = &observable.descriptor;
         let temporality = descriptor.temporality(push.temporality, true);
         let shape = descriptor.shape(push.histograms, temporality);

@@ -238,5 +238,5 @@ fn new_storages(descriptor: &Descriptor, shared: &MeterShared) -> Box<[MetricSto
             now,
         )
     };
-    shared.pushes.iter().map(storage).collect()
+    shared.readers.iter().map(storage).collect()
 }

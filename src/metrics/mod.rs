@@ -90,7 +90,7 @@ impl Meter {
     /// Whether anyone is told what is measured.
     #[cfg(feature = "metrics")]
     pub(crate) fn is_of_use(&self) -> bool {
-        !self.registry.shared.pushes.is_empty()
+        !self.registry.shared.readers.is_empty()
     }
 
     /// An instrument step by step: with a unit, a description, bounds, or a callback.

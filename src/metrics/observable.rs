@@ -225,7 +225,7 @@ impl fmt::Debug for Observable {
 fn nothing_told(shared: &MeterShared) -> Box<[Mutex<Told>]> {
     let now = shared.now();
     let nothing = || Told { since: now, values: HashMap::new(), due: Vec::new() };
-    shared.pushes.iter().map(|_| Mutex::new(nothing())).collect()
+    shared.readers.iter().map(|_| Mutex::new(nothing())).collect()
 }
 
 /// What a panic said, if it said it in words.

@@ -58,8 +58,8 @@ fn identity(scope: &Arc<Scope>, name: &str) -> Identity {
 }
 
 impl Registry {
-    pub(crate) fn new(pushes: Vec<PushSettings>) -> Self {
-        Self { shared: Arc::new(MeterShared::new(pushes)), instruments: Mutex::default() }
+    pub(crate) fn new(readers: Vec<PushSettings>) -> Self {
+        Self { shared: Arc::new(MeterShared::new(readers)), instruments: Mutex::default() }
     }
 
     /// What to do at the first measurement in a forked child.
@@ -71,7 +71,7 @@ impl Registry {
     pub(super) fn instrument(&self, scope: &Arc<Scope>, descriptor: Descriptor) -> Arc<Instrument> {
         let fresh =
             || Arc::new(Instrument::new(descriptor.clone(), Arc::clone(scope), Arc::clone(&self.shared)));
-        if self.shared.pushes.is_empty() {
+        if self.shared.readers.is_empty() {
             return fresh();
         }
         process::with_fork_lock(|| {
@@ -93,7 +93,7 @@ impl Registry {
 
     /// From now on it is asked with every collection. Several callbacks may share a name.
     pub(super) fn observe(&self, observable: Arc<Observable>) {
-        if self.shared.pushes.is_empty() {
+        if self.shared.readers.is_empty() {
             return;
         }
         process::with_fork_lock(|| {

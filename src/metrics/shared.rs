@@ -16,7 +16,7 @@ const MOST_COMPLAINTS: usize = 200;
 /// What every instrument knows: for whom it measures, and whom to tell of trouble.
 pub(super) struct MeterShared {
     /// The settings of each exporter of metrics: an instrument has a storage for each.
-    pub(super) pushes: Vec<PushSettings>,
+    pub(super) readers: Vec<PushSettings>,
     /// Of the hashes of attributes, so that nobody can make them collide on purpose.
     pub(super) seed: u64,
     // locked only while no fork can happen, as a child goes on using it
@@ -32,8 +32,8 @@ struct Complaints {
 }
 
 impl MeterShared {
-    pub(super) fn new(pushes: Vec<PushSettings>) -> Self {
-        Self { pushes, seed: random(), complaints: Mutex::default(), start_in_child: OnceLock::new() }
+    pub(super) fn new(readers: Vec<PushSettings>) -> Self {
+        Self { readers, seed: random(), complaints: Mutex::default(), start_in_child: OnceLock::new() }
     }
 
     pub(super) fn now(&self) -> u64 {
@@ -74,6 +74,6 @@ impl MeterShared {
 
 impl fmt::Debug for MeterShared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MeterShared").field("pushes", &self.pushes).finish_non_exhaustive()
+        f.debug_struct("MeterShared").field("readers", &self.readers).finish_non_exhaustive()
     }
 }

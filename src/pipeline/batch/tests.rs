@@ -12,7 +12,7 @@ use crate::record::{ForeignResource, ForeignScope, Resource, Value};
 /// A record to be queued: which of the scopes it belongs to, and how much its name is padded.
 type Queued = (usize, usize);
 
-/// Everything a test pushes into a backlog, and what must come out again.
+/// Everything a test readers into a backlog, and what must come out again.
 struct World {
     scopes: Vec<Arc<Scope>>,
     resource: Vec<u8>,
