@@ -98,10 +98,10 @@ impl Reader {
         limits: FrameLimits,
         sink: &mut Sink<'_>,
     ) -> SinkStatus {
-        let push = &self.registry.shared.readers[self.exporter];
+        let reader = &self.registry.shared.readers[self.exporter];
         let descriptor = &instrument.descriptor;
-        let temporality = descriptor.temporality(push.temporality, false);
-        let shape = descriptor.shape(push.histograms, temporality);
+        let temporality = descriptor.temporality(reader.temporality, false);
+        let shape = descriptor.shape(reader.histograms, temporality);
         let progress = Progress::new();
         let mut parts = framed(instrument.head(shape), &instrument.scope, record, limits, &progress, sink);
         let storage = &instrument.storages()[self.exporter];
@@ -133,10 +133,10 @@ impl Reader {
         limits: FrameLimits,
         sink: &mut Sink<'_>,
     ) -> SinkStatus {
-        let push = &self.registry.shared.readers[self.exporter];
+        let reader = &self.registry.shared.readers[self.exporter];
         let descriptor = &observable.descriptor;
-        let temporality = descriptor.temporality(push.temporality, true);
-        let shape = descriptor.shape(push.histograms, temporality);
+        let temporality = descriptor.temporality(reader.temporality, true);
+        let shape = descriptor.shape(reader.histograms, temporality);
         let progress = Progress::new();
         let outcome = observable.collect(self.exporter, temporality, &self.registry.shared, ask, |due| {
             let mut parts =

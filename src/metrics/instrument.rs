@@ -228,10 +228,10 @@ fn first_said<'a>(early: &'a str, late: &'a str) -> &'a str {
 
 fn new_storages(descriptor: &Descriptor, shared: &MeterShared) -> Box<[MetricStorage]> {
     let now = shared.now();
-    let storage = |push: &PushSettings| {
-        let temporality = descriptor.temporality(push.temporality, false);
+    let storage = |reader: &PushSettings| {
+        let temporality = descriptor.temporality(reader.temporality, false);
         MetricStorage::new(
-            descriptor.aggregation(push.histograms),
+            descriptor.aggregation(reader.histograms),
             temporality,
             descriptor.limit,
             shared.seed,
