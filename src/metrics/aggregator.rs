@@ -158,7 +158,7 @@ fn add(sum: &AtomicI64, value: i64) {
     let before = sum.fetch_add(value, Ordering::Relaxed);
     if before.checked_add(value).is_none() {
         // at the end of the scale it stays there
-        sum.storage(if value < 0 { i64::MIN } else { i64::MAX }, Ordering::Relaxed);
+        sum.store(if value < 0 { i64::MIN } else { i64::MAX }, Ordering::Relaxed);
     }
 }
 
@@ -172,8 +172,8 @@ pub(super) struct Latest {
 impl Latest {
     #[inline]
     fn set(&self, bits: u64) {
-        self.bits.storage(bits, Ordering::Relaxed);
-        self.is_set.storage(true, Ordering::Release);
+        self.bits.store(bits, Ordering::Relaxed);
+        self.is_set.store(true, Ordering::Release);
     }
 
     fn read(&self) -> Option<u64> {
@@ -186,7 +186,7 @@ impl Latest {
 
     /// The bits stay when they are taken, and newer ones count more.
     fn put_back(&self) {
-        self.is_set.storage(true, Ordering::Release);
+        self.is_set.store(true, Ordering::Release);
     }
 }
 

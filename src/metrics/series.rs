@@ -73,7 +73,7 @@ impl Series {
 
     /// Notes that a collection has passed it by, or that nothing is left of an earlier one.
     pub(super) fn set_owed_since(&self, since: Option<u64>) {
-        self.owed_since.storage(since.unwrap_or(0), Ordering::Relaxed);
+        self.owed_since.store(since.unwrap_or(0), Ordering::Relaxed);
     }
 }
 
@@ -187,7 +187,7 @@ impl Table {
         let all = self.all.get_mut().unwrap_or_else(PoisonError::into_inner);
         for series in &*all {
             // once for each: a handle may be dropped at any time
-            series.is_forgotten.storage(series.is_idle(), Ordering::Relaxed);
+            series.is_forgotten.store(series.is_idle(), Ordering::Relaxed);
         }
         let mut forgotten = Forgotten::default();
         for (kept, gone) in
@@ -215,7 +215,7 @@ impl Table {
 
     /// Notes whether there may be idle series again.
     pub(super) fn set_cleared(&self, is_cleared: bool) {
-        self.is_cleared.storage(is_cleared, Ordering::Relaxed);
+        self.is_cleared.store(is_cleared, Ordering::Relaxed);
     }
 
     /// The series of these attributes.

@@ -29,6 +29,6 @@ impl Latest {
         // at the end of the scale it stays there
         let shifted = |bits| Some((f64::from_bits(bits) + by).clamp(f64::MIN, f64::MAX).to_bits());
         let _ = self.bits.fetch_update(Ordering::Relaxed, Ordering::Relaxed, shifted);
-        self.is_set.storage(true, Ordering::Release);
+        self.is_set.store(true, Ordering::Release);
     }
 }

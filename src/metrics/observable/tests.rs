@@ -54,7 +54,7 @@ fn deltas_of_what_is_beyond_the_limit_are_the_steps_between_two_pushes_too() {
         }
     });
     assert_eq!(told_next(&counter), [(set(0), Number::Int(10)), (overflow(), Number::Int(20))]);
-    steps.storage(11, Ordering::SeqCst);
+    steps.store(11, Ordering::SeqCst);
     assert_eq!(told_next(&counter), [(set(0), Number::Int(1)), (overflow(), Number::Int(2))]);
 }
 

@@ -119,7 +119,7 @@ fn nothing_is_lost_while_threads_measure_and_half_of_it_is_put_back() {
             if is_last {
                 break;
             }
-            is_over.storage(callers.iter().all(|caller| caller.is_finished()), Ordering::SeqCst);
+            is_over.store(callers.iter().all(|caller| caller.is_finished()), Ordering::SeqCst);
         }
     });
     assert_eq!((sum, count), ((THREADS * STEPS) as i64, THREADS * STEPS));
