@@ -1,8 +1,5 @@
 //! What one series of an instrument remembers between two collections.
 
-#[cfg(feature = "metrics")]
-mod bridged;
-
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::{iter, thread};
@@ -137,6 +134,28 @@ impl Aggregator {
     }
 }
 
+/// What only the instruments of the `metrics` crate do to a series.
+#[cfg(feature = "metrics")]
+impl Aggregator {
+    /// Moves a gauge of floats away from where it is, which is zero at first.
+    pub(super) fn shift(&self, by: f64) {
+        if let Self::FloatGauge(latest) = self {
+            latest.shift(by);
+        }
+    }
+
+    /// Takes a value into a histogram so many times.
+    pub(super) fn record_many(&self, value: f64, times: u64) {
+        match self {
+            Self::Explicit(histogram) => histogram.with(|histogram| _ = histogram.record_many(value, times)),
+            Self::Exponential(histogram) => {
+                histogram.with(|histogram| _ = histogram.record_many(value, times));
+            }
+            _ => {}
+        }
+    }
+}
+
 fn int(bits: u64) -> PointValue {
     PointValue::Number(Number::Int(bits as i64))
 }
@@ -186,6 +205,16 @@ impl Latest {
 
     /// The bits stay when they are taken, and newer ones count more.
     fn put_back(&self) {
+        self.is_set.store(true, Ordering::Release);
+    }
+}
+
+#[cfg(feature = "metrics")]
+impl Latest {
+    fn shift(&self, by: f64) {
+        // at the end of the scale it stays there
+        let shifted = |bits| Some((f64::from_bits(bits) + by).clamp(f64::MIN, f64::MAX).to_bits());
+        let _ = self.bits.fetch_update(Ordering::Relaxed, Ordering::Relaxed, shifted);
         self.is_set.store(true, Ordering::Release);
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::handles::{Counter, Gauge, Histogram, UpDownCounter};
 use super::instrument::{Descriptor, HistogramBuckets, Instrument, InstrumentKind, Metadata, NumberKind};
-use super::number::Measure;
+use super::measurement::Measure;
 use super::observable::{Observable, Observer};
 use super::{Meter, Observation};
 use crate::metrics::aggregation::check_bounds;

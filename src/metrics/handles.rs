@@ -1,18 +1,15 @@
 //! What programs hold in their hands: counters, gauges and histograms.
 
-#[cfg(feature = "metrics")]
-mod bridged;
-
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::aggregator::Aggregator;
-use super::attributes::Attributes;
-use super::attributes::sealed::Pair;
 use super::instrument::Instrument;
-use super::number::{Measure, is_negative};
+use super::measurement::Attributes;
+use super::measurement::sealed::Pair;
+use super::measurement::{Measure, is_negative};
 use super::series::Series;
 use crate::process;
 use crate::record::Number;
@@ -219,5 +216,53 @@ impl<N> Drop for Bound<N> {
 impl<N> fmt::Debug for Bound<N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.handle.fmt(f)
+    }
+}
+
+/// What only the instruments of the `metrics` crate can do.
+#[cfg(feature = "metrics")]
+mod bridged {
+    use super::{BoundGauge, BoundHistogram, Counter, Gauge, Handle, Histogram};
+    use crate::metrics::instrument::Metadata;
+    use crate::process;
+
+    impl BoundGauge<f64> {
+        /// Moves the value, which is zero at first; exact, however many threads do it.
+        pub(crate) fn shift(&self, by: f64) {
+            if self.0.handle.any(by).is_some() {
+                self.0.on_aggregators(|aggregator| aggregator.shift(by));
+            }
+        }
+    }
+
+    impl BoundHistogram<f64> {
+        /// Takes a value in so many times, at the price of one.
+        pub(crate) fn record_many(&self, value: f64, times: u64) {
+            if self.0.handle.any(value).is_some() {
+                self.0.on_aggregators(|aggregator| aggregator.record_many(value, times));
+            }
+        }
+    }
+
+    macro_rules! described {
+    ($($handle:ident)*) => {
+        $(
+            impl<N> $handle<N> {
+                /// Says what it measures in and what it means, from the next collection on. What was said first counts.
+                pub(crate) fn describe(&self, unit: &str, description: &str) {
+                    self.0.describe(unit, description);
+                }
+            }
+        )*
+    };
+}
+
+    described! { Counter Gauge Histogram }
+
+    impl<N> Handle<N> {
+        fn describe(&self, unit: &str, description: &str) {
+            let metadata = Metadata { unit: unit.to_owned(), description: description.to_owned() };
+            process::with_fork_lock(|| _ = self.instrument.late_metadata.set(metadata));
+        }
     }
 }

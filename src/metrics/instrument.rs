@@ -4,9 +4,9 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 
 use super::aggregator::{AggregationKind, Aggregator};
-use super::attributes::sealed::Pair;
+use super::measurement::sealed::Pair;
+use super::registry::MeterShared;
 use super::series::Series;
-use super::shared::MeterShared;
 use super::storage::MetricStorage;
 use crate::config::{Histograms, PushSettings, Temporality};
 use crate::metrics::aggregation::DEFAULT_BOUNDS;

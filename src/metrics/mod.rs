@@ -12,28 +12,26 @@
 
 mod aggregation;
 mod aggregator;
-mod attributes;
 mod builder;
 mod collection;
 mod handles;
 mod instrument;
-mod number;
+mod measurement;
 mod observable;
 mod registry;
 mod series;
-mod shared;
 mod storage;
+mod table;
 
 use std::fmt;
 use std::sync::Arc;
 
-pub use attributes::Attributes;
 pub use builder::InstrumentBuilder;
 pub(crate) use collection::{Collected, Reader, SinkStatus};
 pub use handles::{
     BoundCounter, BoundGauge, BoundHistogram, BoundUpDownCounter, Counter, Gauge, Histogram, UpDownCounter,
 };
-pub use number::Measure;
+pub use measurement::{Attributes, Measure};
 use observable::Observable;
 pub use observable::Observer;
 pub(crate) use registry::Registry;

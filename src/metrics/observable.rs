@@ -6,11 +6,11 @@ use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::attributes::Attributes;
 use super::instrument::{Descriptor, InstrumentKind};
-use super::number::{Measure, difference, is_negative, sum};
+use super::measurement::Attributes;
+use super::measurement::{Measure, difference, is_negative, sum};
+use super::registry::MeterShared;
 use super::series::overflow;
-use super::shared::MeterShared;
 use crate::context;
 use crate::process::PerProcess;
 use crate::record::{AggregationTemporality, AttributeSet, Number, Period, Scope};

@@ -3,8 +3,9 @@
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use super::aggregator::{AggregationKind, Aggregator, PointValue};
-use super::attributes::sealed::Pair;
-use super::series::{Series, Table, Wanted};
+use super::measurement::sealed::Pair;
+use super::series::Series;
+use super::table::{Table, Wanted};
 use crate::record::{AggregationTemporality, AttributeSet, Period};
 
 /// The series of an instrument for one exporter, and their temporality.

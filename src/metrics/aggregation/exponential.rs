@@ -1,6 +1,6 @@
 //! A histogram that finds its bounds by itself: powers of a base that is as small as the values allow.
 
-use super::totals::Totals;
+use super::sum::Totals;
 use crate::record::{BucketsView, ExponentialPoint};
 
 /// The most buckets of either sign.

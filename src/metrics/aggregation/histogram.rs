@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::totals::Totals;
+use super::sum::Totals;
 use crate::record::HistogramPoint;
 
 /// The bounds that OpenTelemetry gives a histogram that was told none; meant for milliseconds.

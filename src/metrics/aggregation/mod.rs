@@ -3,7 +3,6 @@
 mod exponential;
 mod histogram;
 mod sum;
-mod totals;
 
 pub(crate) use exponential::ExponentialHistogram;
 pub(crate) use histogram::{DEFAULT_BOUNDS, ExplicitHistogram, check_bounds};
