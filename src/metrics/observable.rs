@@ -20,7 +20,7 @@ use crate::record::{AggregationTemporality, AttributeSet, Number, Period, Scope}
 /// [`InstrumentBuilder::observe_gauge`]: crate::InstrumentBuilder::observe_gauge
 #[derive(Debug)]
 pub struct Observer<'a, N> {
-    noted: &'a mut Noted,
+    observations: &'a mut Observations,
     measure: PhantomData<fn(N)>,
 }
 
@@ -29,12 +29,13 @@ impl<N: Measure> Observer<'_, N> {
     /// left out, and told to [`Config::on_problem`](crate::Config::on_problem).
     pub fn observe(&mut self, value: N, attributes: impl Attributes) {
         match value.number() {
-            None => self.noted.refused = Some("NaN or infinite"),
-            Some(number) if self.noted.only_rises && is_negative(number) => {
-                self.noted.refused = Some("negative");
+            None => self.observations.refused = Some("NaN or infinite"),
+            Some(number) if self.observations.only_rises && is_negative(number) => {
+                self.observations.refused = Some("negative");
             }
             Some(number) => {
-                attributes.with(|pairs| self.noted.note(AttributeSet::new(pairs.iter().copied()), number));
+                attributes
+                    .with(|pairs| self.observations.note(AttributeSet::new(pairs.iter().copied()), number));
             }
         }
     }
@@ -42,7 +43,7 @@ impl<N: Measure> Observer<'_, N> {
 
 /// What one call of a callback observed, in the order it did.
 #[derive(Debug)]
-pub(super) struct Noted {
+pub(super) struct Observations {
     values: Vec<(AttributeSet, Number)>,
     by_set: HashMap<AttributeSet, usize>,
     limit: usize,
@@ -54,7 +55,7 @@ pub(super) struct Noted {
     refused: Option<&'static str>,
 }
 
-impl Noted {
+impl Observations {
     fn note(&mut self, attributes: AttributeSet, number: Number) {
         if let Some(&index) = self.by_set.get(&attributes) {
             self.values[index].1 = number;
@@ -83,7 +84,7 @@ pub(super) enum Ask {
     NoMore,
 }
 
-type Callback = Box<dyn Fn(&mut Noted) + Send + Sync>;
+type Callback = Box<dyn Fn(&mut Observations) + Send + Sync>;
 
 /// An instrument with its callback.
 pub(super) struct Observable {
@@ -114,10 +115,15 @@ pub(super) struct Due {
 
 impl Told {
     /// Adds how far the values went to what is due, in at most `limit` sets of attributes.
-    fn owe(&mut self, noted: impl Iterator<Item = (AttributeSet, Number)>, period: Period, limit: usize) {
+    fn owe(
+        &mut self,
+        observations: impl Iterator<Item = (AttributeSet, Number)>,
+        period: Period,
+        limit: usize,
+    ) {
         let known = |(index, due): (usize, &Due)| (due.attributes.clone(), index);
         let mut known: HashMap<_, _> = self.due.iter().enumerate().map(known).collect();
-        for (mut attributes, number) in noted {
+        for (mut attributes, number) in observations {
             let before = self.values.insert(attributes.clone(), number);
             let change = difference(number, before);
             // one place is kept for the rest
@@ -144,7 +150,7 @@ impl Observable {
         callback: impl Fn(&mut Observer<'_, N>) + Send + Sync + 'static,
     ) -> Self {
         let callback: Callback =
-            Box::new(move |noted| callback(&mut Observer { noted, measure: PhantomData }));
+            Box::new(move |observations| callback(&mut Observer { observations, measure: PhantomData }));
         Self { descriptor, scope, callback, told: PerProcess::new(nothing_told(shared)) }
     }
 
@@ -161,7 +167,7 @@ impl Observable {
         ask: Ask,
         tell: impl FnOnce(&[Due]) -> usize,
     ) -> Result<(), String> {
-        let mut noted = Noted {
+        let mut observations = Observations {
             values: Vec::new(),
             by_set: HashMap::new(),
             limit: self.descriptor.limit,
@@ -172,11 +178,11 @@ impl Observable {
         };
         let outcome = match ask {
             Ask::Again => {
-                catch_unwind(AssertUnwindSafe(|| context::in_program(|| (self.callback)(&mut noted))))
+                catch_unwind(AssertUnwindSafe(|| context::in_program(|| (self.callback)(&mut observations))))
             }
             Ask::NoMore => Ok(()),
         };
-        if let Some(what) = noted.refused {
+        if let Some(what) = observations.refused {
             shared.complain(self.descriptor.refusal(what));
         }
         let now = shared.now();
@@ -188,18 +194,18 @@ impl Observable {
         // what is not observed any more is forgotten; after a panic it may come again, but only so much is kept for it
         let is_complete = ask == Ask::Again && outcome.is_ok();
         if is_difference && (is_complete || told.values.len() >= self.descriptor.limit) {
-            let rest = noted.rest.map(|_| overflow());
-            let is_noted = |attributes: &AttributeSet| {
-                noted.by_set.contains_key(attributes) || rest.as_ref() == Some(attributes)
+            let rest = observations.rest.map(|_| overflow());
+            let is_observed = |attributes: &AttributeSet| {
+                observations.by_set.contains_key(attributes) || rest.as_ref() == Some(attributes)
             };
-            told.values.retain(|attributes, _| is_noted(attributes));
+            told.values.retain(|attributes, _| is_observed(attributes));
         }
         if is_difference {
-            told.owe(noted.into_values(), period, self.descriptor.limit);
+            told.owe(observations.into_values(), period, self.descriptor.limit);
             told.since = if ask == Ask::Again { period.time } else { told.since };
         } else {
             let due = |(attributes, number)| Due { attributes, period, number };
-            told.due = noted.into_values().map(due).collect();
+            told.due = observations.into_values().map(due).collect();
         }
         let accepted = tell(&told.due);
         told.due.drain(..accepted);
