@@ -26,7 +26,7 @@ pub struct Observer<'a, N> {
 
 impl<N: Measure> Observer<'_, N> {
     /// Notes a value; of two with the same attributes the last one counts. NaN, infinities and a counter below zero are
-    /// left out, and told to [`Config::on_problem`](crate::Config::on_problem).
+    /// left out, and state to [`Config::on_problem`](crate::Config::on_problem).
     pub fn observe(&mut self, value: N, attributes: impl Attributes) {
         match value.number() {
             None => self.observations.refused = Some("NaN or infinite"),
@@ -35,7 +35,7 @@ impl<N: Measure> Observer<'_, N> {
             }
             Some(number) => {
                 attributes
-                    .with(|pairs| self.observations.note(AttributeSet::new(pairs.iter().copied()), number));
+                    .with(|pairs| self.observations.add(AttributeSet::new(pairs.iter().copied()), number));
             }
         }
     }
@@ -56,7 +56,7 @@ pub(super) struct Observations {
 }
 
 impl Observations {
-    fn note(&mut self, attributes: AttributeSet, number: Number) {
+    fn add(&mut self, attributes: AttributeSet, number: Number) {
         if let Some(&index) = self.by_set.get(&attributes) {
             self.values[index].1 = number;
         // one place is kept for the rest
@@ -92,14 +92,14 @@ pub(super) struct Observable {
     pub(super) scope: Arc<Scope>,
     callback: Callback,
     /// One for each exporter of metrics.
-    told: PerProcess<Box<[Mutex<Told>]>>,
+    state: PerProcess<Box<[Mutex<ExportState>]>>,
 }
 
 /// What an exporter was given before, and what it is to be given.
 #[derive(Debug)]
-struct Told {
+struct ExportState {
     since: u64,
-    /// Only where the difference is told.
+    /// Only where the difference is state.
     values: HashMap<AttributeSet, Number>,
     /// Differences stay here until they have found their place.
     due: Vec<Due>,
@@ -113,9 +113,9 @@ pub(super) struct Due {
     pub(super) number: Number,
 }
 
-impl Told {
+impl ExportState {
     /// Adds how far the values went to what is due, in at most `limit` sets of attributes.
-    fn owe(
+    fn add_differences(
         &mut self,
         observations: impl Iterator<Item = (AttributeSet, Number)>,
         period: Period,
@@ -151,14 +151,14 @@ impl Observable {
     ) -> Self {
         let callback: Callback =
             Box::new(move |observations| callback(&mut Observer { observations, measure: PhantomData }));
-        Self { descriptor, scope, callback, told: PerProcess::new(nothing_told(shared)) }
+        Self { descriptor, scope, callback, state: PerProcess::new(new_states(shared)) }
     }
 
     /// Asks the callback, unless it is `Ask::NoMore`, and hands over what the exporter with this number is to be given.
     /// `tell` says how many of them, counted from the first, have found their place; the others are exported next time.
     ///
     /// # Errors
-    /// What the callback panicked with; what it had observed before is told all the same.
+    /// What the callback panicked with; what it had observed before is state all the same.
     pub(super) fn collect(
         &self,
         exporter: usize,
@@ -186,32 +186,32 @@ impl Observable {
             shared.complain(self.descriptor.refusal(what));
         }
         let now = shared.now();
-        let told = &self.told.get_or_renew(|| nothing_told(shared))[exporter];
-        let mut told = told.lock().unwrap_or_else(PoisonError::into_inner);
-        let period = Period { start: told.since, time: now.max(told.since) };
+        let state = &self.state.get_or_renew(|| new_states(shared))[exporter];
+        let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
+        let period = Period { start: state.since, time: now.max(state.since) };
         let is_difference =
             temporality == AggregationTemporality::Delta && self.descriptor.kind == InstrumentKind::Counter;
         // what is not observed any more is forgotten; after a panic it may come again, but only so much is kept for it
         let is_complete = ask == Ask::Again && outcome.is_ok();
-        if is_difference && (is_complete || told.values.len() >= self.descriptor.limit) {
+        if is_difference && (is_complete || state.values.len() >= self.descriptor.limit) {
             let rest = observations.rest.map(|_| overflow());
             let is_observed = |attributes: &AttributeSet| {
                 observations.by_set.contains_key(attributes) || rest.as_ref() == Some(attributes)
             };
-            told.values.retain(|attributes, _| is_observed(attributes));
+            state.values.retain(|attributes, _| is_observed(attributes));
         }
         if is_difference {
-            told.owe(observations.into_values(), period, self.descriptor.limit);
-            told.since = if ask == Ask::Again { period.time } else { told.since };
+            state.add_differences(observations.into_values(), period, self.descriptor.limit);
+            state.since = if ask == Ask::Again { period.time } else { state.since };
         } else {
             let due = |(attributes, number)| Due { attributes, period, number };
-            told.due = observations.into_values().map(due).collect();
+            state.due = observations.into_values().map(due).collect();
         }
-        let accepted = tell(&told.due);
-        told.due.drain(..accepted);
+        let accepted = tell(&state.due);
+        state.due.drain(..accepted);
         if !is_difference {
             // the callback says them again
-            told.due = Vec::new();
+            state.due = Vec::new();
         }
         outcome.map_err(|payload| {
             let words = words_of(payload.as_ref());
@@ -228,9 +228,9 @@ impl fmt::Debug for Observable {
     }
 }
 
-fn nothing_told(shared: &MeterShared) -> Box<[Mutex<Told>]> {
+fn new_states(shared: &MeterShared) -> Box<[Mutex<ExportState>]> {
     let now = shared.now();
-    let nothing = || Told { since: now, values: HashMap::new(), due: Vec::new() };
+    let nothing = || ExportState { since: now, values: HashMap::new(), due: Vec::new() };
     shared.readers.iter().map(|_| Mutex::new(nothing())).collect()
 }
 
