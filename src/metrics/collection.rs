@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::aggregator::PointValue;
 use super::instrument::Instrument;
-use super::observable::{Ask, Due, Observable};
+use super::observable::{Ask, Observable, ObservedPoint};
 use super::registry::{Entry, Registry};
 use super::storage::PendingPoint;
 use crate::config::ProblemKind;
@@ -138,10 +138,10 @@ impl Reader {
         let temporality = descriptor.temporality(reader.temporality, true);
         let shape = descriptor.shape(reader.histograms, temporality);
         let progress = Progress::new();
-        let outcome = observable.collect(self.exporter, temporality, &self.registry.shared, ask, |due| {
+        let outcome = observable.collect(self.exporter, temporality, &self.registry.shared, ask, |pending| {
             let mut parts =
                 framed(descriptor.head(shape), &observable.scope, record, limits, &progress, sink);
-            for Due { attributes, period, number } in due {
+            for ObservedPoint { attributes, period, number } in pending {
                 let value = PointValue::Number(*number);
                 parts.add(|record| write(record, shape, attributes, *period, &value));
                 if progress.status() != SinkStatus::Accepted {

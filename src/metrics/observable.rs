@@ -102,43 +102,43 @@ struct ExportState {
     /// Only where the difference is state.
     values: HashMap<AttributeSet, Number>,
     /// Differences stay here until they have found their place.
-    due: Vec<Due>,
+    pending: Vec<ObservedPoint>,
 }
 
 /// What was observed under one set of attributes and is to be exported.
 #[derive(Debug, Clone)]
-pub(super) struct Due {
+pub(super) struct ObservedPoint {
     pub(super) attributes: AttributeSet,
     pub(super) period: Period,
     pub(super) number: Number,
 }
 
 impl ExportState {
-    /// Adds how far the values went to what is due, in at most `limit` sets of attributes.
+    /// Adds how far the values went to what is pending, in at most `limit` sets of attributes.
     fn add_differences(
         &mut self,
         observations: impl Iterator<Item = (AttributeSet, Number)>,
         period: Period,
         limit: usize,
     ) {
-        let known = |(index, due): (usize, &Due)| (due.attributes.clone(), index);
-        let mut known: HashMap<_, _> = self.due.iter().enumerate().map(known).collect();
+        let known = |(index, pending): (usize, &ObservedPoint)| (pending.attributes.clone(), index);
+        let mut known: HashMap<_, _> = self.pending.iter().enumerate().map(known).collect();
         for (mut attributes, number) in observations {
             let before = self.values.insert(attributes.clone(), number);
             let change = difference(number, before);
             // one place is kept for the rest
-            if !known.contains_key(&attributes) && self.due.len() + 1 >= limit {
+            if !known.contains_key(&attributes) && self.pending.len() + 1 >= limit {
                 attributes = overflow();
             }
             match known.get(&attributes) {
-                Some(&index) => self.due[index].number = sum(self.due[index].number, change),
+                Some(&index) => self.pending[index].number = sum(self.pending[index].number, change),
                 None => {
-                    known.insert(attributes.clone(), self.due.len());
-                    self.due.push(Due { attributes, period, number: change });
+                    known.insert(attributes.clone(), self.pending.len());
+                    self.pending.push(ObservedPoint { attributes, period, number: change });
                 }
             }
         }
-        self.due.iter_mut().for_each(|due| due.period.time = period.time);
+        self.pending.iter_mut().for_each(|pending| pending.period.time = period.time);
     }
 }
 
@@ -165,7 +165,7 @@ impl Observable {
         temporality: AggregationTemporality,
         shared: &MeterShared,
         ask: Ask,
-        tell: impl FnOnce(&[Due]) -> usize,
+        tell: impl FnOnce(&[ObservedPoint]) -> usize,
     ) -> Result<(), String> {
         let mut observations = Observations {
             values: Vec::new(),
@@ -204,14 +204,14 @@ impl Observable {
             state.add_differences(observations.into_values(), period, self.descriptor.limit);
             state.since = if ask == Ask::Again { period.time } else { state.since };
         } else {
-            let due = |(attributes, number)| Due { attributes, period, number };
-            state.due = observations.into_values().map(due).collect();
+            let pending = |(attributes, number)| ObservedPoint { attributes, period, number };
+            state.pending = observations.into_values().map(pending).collect();
         }
-        let accepted = tell(&state.due);
-        state.due.drain(..accepted);
+        let accepted = tell(&state.pending);
+        state.pending.drain(..accepted);
         if !is_difference {
             // the callback says them again
-            state.due = Vec::new();
+            state.pending = Vec::new();
         }
         outcome.map_err(|payload| {
             let words = words_of(payload.as_ref());
@@ -230,7 +230,7 @@ impl fmt::Debug for Observable {
 
 fn new_states(shared: &MeterShared) -> Box<[Mutex<ExportState>]> {
     let now = shared.now();
-    let nothing = || ExportState { since: now, values: HashMap::new(), due: Vec::new() };
+    let nothing = || ExportState { since: now, values: HashMap::new(), pending: Vec::new() };
     shared.readers.iter().map(|_| Mutex::new(nothing())).collect()
 }
 

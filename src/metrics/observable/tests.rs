@@ -24,10 +24,10 @@ fn counter(
 }
 
 /// What an exporter of deltas is given next, if there is room for `room` of it.
-fn told_with_room(room: usize, (observable, shared): &(Observable, MeterShared)) -> Vec<Due> {
+fn told_with_room(room: usize, (observable, shared): &(Observable, MeterShared)) -> Vec<ObservedPoint> {
     let mut told = Vec::new();
-    let tell = |due: &[Due]| {
-        told.extend(due.iter().take(room).cloned());
+    let tell = |pending: &[ObservedPoint]| {
+        told.extend(pending.iter().take(room).cloned());
         told.len()
     };
     // a panic is no matter here
@@ -37,7 +37,10 @@ fn told_with_room(room: usize, (observable, shared): &(Observable, MeterShared))
 
 /// What it is given if there is room for all.
 fn told_next(counter: &(Observable, MeterShared)) -> Vec<(AttributeSet, Number)> {
-    told_with_room(usize::MAX, counter).into_iter().map(|due| (due.attributes, due.number)).collect()
+    told_with_room(usize::MAX, counter)
+        .into_iter()
+        .map(|pending| (pending.attributes, pending.number))
+        .collect()
 }
 
 fn set(walker: u64) -> AttributeSet {
@@ -118,9 +121,9 @@ fn a_callback_that_is_asked_no_more_has_its_last_word_told() {
     let counter = counter(4, |observer| observer.observe(3, &[("walker", 0)]));
     assert!(told_with_room(0, &counter).is_empty());
     let mut told = Vec::new();
-    let tell = |due: &[Due]| {
-        told.extend(due.iter().map(|due| due.number));
-        due.len()
+    let tell = |pending: &[ObservedPoint]| {
+        told.extend(pending.iter().map(|pending| pending.number));
+        pending.len()
     };
     counter.0.collect(0, AggregationTemporality::Delta, &counter.1, Ask::NoMore, tell).unwrap();
     assert_eq!(told, [Number::Int(3)]);
