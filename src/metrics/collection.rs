@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::aggregator::PointValue;
 use super::instrument::Instrument;
-use super::observable::{Ask, Observable, ObservedPoint};
+use super::observable::{Callbacks, Observable, ObservedPoint};
 use super::registry::{Entry, Registry};
 use super::storage::PendingPoint;
 use crate::config::ProblemKind;
@@ -78,8 +78,8 @@ impl Reader {
             let status = match &entry {
                 Entry::Synchronous(instrument) => self.measured(instrument, &mut record, limits, sink),
                 Entry::Observable(observable) => {
-                    let ask = if is_over() { Ask::NoMore } else { Ask::Again };
-                    self.observed(observable, ask, &mut record, limits, sink)
+                    let callbacks = if is_over() { Callbacks::Skip } else { Callbacks::Run };
+                    self.observed(observable, callbacks, &mut record, limits, sink)
                 }
             };
             if status != SinkStatus::Accepted {
@@ -128,7 +128,7 @@ impl Reader {
     fn observed(
         &self,
         observable: &Observable,
-        ask: Ask,
+        callbacks: Callbacks,
         record: &mut MetricRecord,
         limits: FrameLimits,
         sink: &mut Sink<'_>,
@@ -138,19 +138,20 @@ impl Reader {
         let temporality = descriptor.temporality(reader.temporality, true);
         let shape = descriptor.shape(reader.histograms, temporality);
         let progress = Progress::new();
-        let outcome = observable.collect(self.exporter, temporality, &self.registry.shared, ask, |pending| {
-            let mut parts =
-                framed(descriptor.head(shape), &observable.scope, record, limits, &progress, sink);
-            for ObservedPoint { attributes, period, number } in pending {
-                let value = PointValue::Number(*number);
-                parts.add(|record| write(record, shape, attributes, *period, &value));
-                if progress.status() != SinkStatus::Accepted {
-                    break;
+        let outcome =
+            observable.collect(self.exporter, temporality, &self.registry.shared, callbacks, |pending| {
+                let mut parts =
+                    framed(descriptor.head(shape), &observable.scope, record, limits, &progress, sink);
+                for ObservedPoint { attributes, period, number } in pending {
+                    let value = PointValue::Number(*number);
+                    parts.add(|record| write(record, shape, attributes, *period, &value));
+                    if progress.status() != SinkStatus::Accepted {
+                        break;
+                    }
                 }
-            }
-            parts.end();
-            progress.newly_accepted()
-        });
+                parts.end();
+                progress.newly_accepted()
+            });
         if let (SinkStatus::Accepted, Err(words)) = (progress.status(), outcome) {
             let what = format!("the callback of metric {:?} panicked: {words}", descriptor.name);
             return sink(Collected::Problem(ProblemKind::CallbackPanicked, what));

@@ -79,9 +79,9 @@ impl Observations {
 
 /// Whether a callback may be asked: what it looks at may be gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ask {
-    Again,
-    NoMore,
+pub(super) enum Callbacks {
+    Run,
+    Skip,
 }
 
 type Callback = Box<dyn Fn(&mut Observations) + Send + Sync>;
@@ -154,7 +154,7 @@ impl Observable {
         Self { descriptor, scope, callback, state: PerProcess::new(new_states(shared)) }
     }
 
-    /// Asks the callback, unless it is `Ask::NoMore`, and hands over what the exporter with this number is to be given.
+    /// Asks the callback, unless it is `Callbacks::Skip`, and hands over what the exporter with this number is to be given.
     /// `tell` says how many of them, counted from the first, have found their place; the others are exported next time.
     ///
     /// # Errors
@@ -164,7 +164,7 @@ impl Observable {
         exporter: usize,
         temporality: AggregationTemporality,
         shared: &MeterShared,
-        ask: Ask,
+        callbacks: Callbacks,
         tell: impl FnOnce(&[ObservedPoint]) -> usize,
     ) -> Result<(), String> {
         let mut observations = Observations {
@@ -176,11 +176,11 @@ impl Observable {
             rest: None,
             refused: None,
         };
-        let outcome = match ask {
-            Ask::Again => {
+        let outcome = match callbacks {
+            Callbacks::Run => {
                 catch_unwind(AssertUnwindSafe(|| context::in_program(|| (self.callback)(&mut observations))))
             }
-            Ask::NoMore => Ok(()),
+            Callbacks::Skip => Ok(()),
         };
         if let Some(what) = observations.refused {
             shared.complain(self.descriptor.refusal(what));
@@ -192,7 +192,7 @@ impl Observable {
         let is_difference =
             temporality == AggregationTemporality::Delta && self.descriptor.kind == InstrumentKind::Counter;
         // what is not observed any more is forgotten; after a panic it may come again, but only so much is kept for it
-        let is_complete = ask == Ask::Again && outcome.is_ok();
+        let is_complete = callbacks == Callbacks::Run && outcome.is_ok();
         if is_difference && (is_complete || state.values.len() >= self.descriptor.limit) {
             let rest = observations.rest.map(|_| overflow());
             let is_observed = |attributes: &AttributeSet| {
@@ -202,7 +202,7 @@ impl Observable {
         }
         if is_difference {
             state.add_differences(observations.into_values(), period, self.descriptor.limit);
-            state.since = if ask == Ask::Again { period.time } else { state.since };
+            state.since = if callbacks == Callbacks::Run { period.time } else { state.since };
         } else {
             let pending = |(attributes, number)| ObservedPoint { attributes, period, number };
             state.pending = observations.into_values().map(pending).collect();

@@ -31,7 +31,7 @@ fn told_with_room(room: usize, (observable, shared): &(Observable, MeterShared))
         told.len()
     };
     // a panic is no matter here
-    let _ = observable.collect(0, AggregationTemporality::Delta, shared, Ask::Again, tell);
+    let _ = observable.collect(0, AggregationTemporality::Delta, shared, Callbacks::Run, tell);
     told
 }
 
@@ -125,6 +125,6 @@ fn a_callback_that_is_asked_no_more_has_its_last_word_told() {
         told.extend(pending.iter().map(|pending| pending.number));
         pending.len()
     };
-    counter.0.collect(0, AggregationTemporality::Delta, &counter.1, Ask::NoMore, tell).unwrap();
+    counter.0.collect(0, AggregationTemporality::Delta, &counter.1, Callbacks::Skip, tell).unwrap();
     assert_eq!(told, [Number::Int(3)]);
 }
