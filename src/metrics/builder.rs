@@ -65,7 +65,7 @@ impl<'a> InstrumentBuilder<'a> {
                 self.meter
                     .registry
                     .shared
-                    .complain(format!("metric {:?}: its bounds are not used: {why}", self.name));
+                    .report_misuse(format!("metric {:?}: its bounds are not used: {why}", self.name));
             }
         }
         self
@@ -208,7 +208,7 @@ impl<'a> InstrumentBuilder<'a> {
         if !is_proper(self.name) {
             let advice = "letters, digits and _ . - / after a letter, at most 255";
             let what = format!("metric {:?} is not named as the specification says: {advice}", self.name);
-            self.meter.registry.shared.complain(what);
+            self.meter.registry.shared.report_misuse(what);
         }
         Descriptor {
             name: self.name.to_owned(),

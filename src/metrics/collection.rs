@@ -33,7 +33,7 @@ pub(crate) enum Collected<'a> {
     /// What the program should know, whenever it happens.
     Problem(ProblemKind, String),
     /// What it should know once: how it uses an instrument is wrong.
-    Complaint(String),
+    Misuse(String),
 }
 
 /// What the receiver of a collection did with a piece of it.
@@ -86,8 +86,8 @@ impl Reader {
                 return;
             }
         }
-        for what in self.registry.shared.take_complaints() {
-            sink(Collected::Complaint(what));
+        for what in self.registry.shared.take_misuses() {
+            sink(Collected::Misuse(what));
         }
     }
 

@@ -162,7 +162,7 @@ impl<N: Measure> Handle<N> {
         if self.instrument.has_refused.swap(true, Ordering::Relaxed) {
             return;
         }
-        self.instrument.shared.complain(self.instrument.descriptor.refusal(what));
+        self.instrument.shared.report_misuse(self.instrument.descriptor.refusal(what));
     }
 
     fn bind(&self, attributes: impl Attributes) -> Bound<N> {

@@ -183,7 +183,7 @@ impl Observable {
             Callbacks::Skip => Ok(()),
         };
         if let Some(what) = observations.refused {
-            shared.complain(self.descriptor.refusal(what));
+            shared.report_misuse(self.descriptor.refusal(what));
         }
         let now = shared.now();
         let state = &self.state.get_or_renew(|| new_states(shared))[exporter];

@@ -125,11 +125,11 @@ impl Registry {
         if instruments.entries.len() >= MOST_INSTRUMENTS {
             let what =
                 format!("more than {MOST_INSTRUMENTS} instruments: metric {:?} is not sent", identity.1);
-            return self.shared.complain_undisturbed(what);
+            return self.shared.report_misuse_locked(what);
         }
         let contradicted = instruments.namesakes(&identity).map(Entry::descriptor);
         if let Some(known) = contradicted.into_iter().find(|known| !is_same(known, entry.descriptor())) {
-            self.shared.complain_undisturbed(conflict(known, entry.descriptor()));
+            self.shared.report_misuse_locked(conflict(known, entry.descriptor()));
         }
         let index = instruments.entries.len();
         instruments.entries.push(entry);
@@ -168,7 +168,7 @@ fn conflict(known: &Descriptor, new: &Descriptor) -> String {
 }
 
 /// Different problems that are told; whoever has more than these makes them up at run time.
-const MOST_COMPLAINTS: usize = 200;
+const MOST_MISUSES: usize = 200;
 
 /// What every instrument knows: for whom it measures, and whom to tell of trouble.
 pub(super) struct MeterShared {
@@ -177,20 +177,20 @@ pub(super) struct MeterShared {
     /// Of the hashes of attributes, so that nobody can make them collide on purpose.
     pub(super) seed: u64,
     // locked only while no fork can happen, as a child goes on using it
-    complaints: Mutex<Complaints>,
+    misuses: Mutex<Misuses>,
     start_in_child: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
 /// What the program should know, told with the next collection, each once.
 #[derive(Default)]
-struct Complaints {
+struct Misuses {
     waiting: Vec<String>,
     known: HashSet<String>,
 }
 
 impl MeterShared {
     pub(super) fn new(readers: Vec<PushSettings>) -> Self {
-        Self { readers, seed: random(), complaints: Mutex::default(), start_in_child: OnceLock::new() }
+        Self { readers, seed: random(), misuses: Mutex::default(), start_in_child: OnceLock::new() }
     }
 
     pub(super) fn now(&self) -> u64 {
@@ -210,21 +210,21 @@ impl MeterShared {
     }
 
     #[cold]
-    pub(super) fn complain(&self, what: String) {
-        process::with_fork_lock(|| self.complain_undisturbed(what));
+    pub(super) fn report_misuse(&self, what: String) {
+        process::with_fork_lock(|| self.report_misuse_locked(what));
     }
 
     /// The same where no fork can happen already.
-    pub(super) fn complain_undisturbed(&self, what: String) {
-        let mut complaints = self.complaints.lock().unwrap_or_else(PoisonError::into_inner);
-        if complaints.known.len() < MOST_COMPLAINTS && complaints.known.insert(what.clone()) {
-            complaints.waiting.push(what);
+    pub(super) fn report_misuse_locked(&self, what: String) {
+        let mut misuses = self.misuses.lock().unwrap_or_else(PoisonError::into_inner);
+        if misuses.known.len() < MOST_MISUSES && misuses.known.insert(what.clone()) {
+            misuses.waiting.push(what);
         }
     }
 
-    pub(super) fn take_complaints(&self) -> Vec<String> {
+    pub(super) fn take_misuses(&self) -> Vec<String> {
         process::with_fork_lock(|| {
-            std::mem::take(&mut self.complaints.lock().unwrap_or_else(PoisonError::into_inner).waiting)
+            std::mem::take(&mut self.misuses.lock().unwrap_or_else(PoisonError::into_inner).waiting)
         })
     }
 }

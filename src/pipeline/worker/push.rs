@@ -150,7 +150,7 @@ impl Worker {
                     self.counters.count_not_enqueued(Signal::Metrics, NotEnqueuedReason::TooLarge, points)
                 }
                 Collected::Problem(kind, what) => self.reporter.report(Signal::Metrics, kind, || what),
-                Collected::Complaint(what) => {
+                Collected::Misuse(what) => {
                     self.reporter.report_once(Signal::Metrics, ProblemKind::Instrument, what)
                 }
             }
