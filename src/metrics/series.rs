@@ -20,7 +20,7 @@ pub(super) struct Series {
     pub(super) is_forgotten: AtomicBool,
     /// Where the period of what is in it begins if that is not where the last collection was; else 0. Used by the
     /// worker alone.
-    owed_since: AtomicU64,
+    pending_since: AtomicU64,
 }
 
 impl Series {
@@ -30,10 +30,10 @@ impl Series {
         is_patterned: bool,
         aggregation: &AggregationKind,
     ) -> Arc<Self> {
-        let (bound, owed_since) = (AtomicU32::new(0), AtomicU64::new(0));
+        let (bound, pending_since) = (AtomicU32::new(0), AtomicU64::new(0));
         let is_forgotten = AtomicBool::new(false);
         let aggregator = Aggregator::new(aggregation);
-        Arc::new(Self { attributes, aggregator, hash, is_patterned, bound, is_forgotten, owed_since })
+        Arc::new(Self { attributes, aggregator, hash, is_patterned, bound, is_forgotten, pending_since })
     }
 
     pub(super) fn bind(&self) {
@@ -59,13 +59,13 @@ impl Series {
     }
 
     /// Where the next period begins if it is an earlier one than that of the other series.
-    pub(super) fn owed_since(&self) -> Option<u64> {
-        Some(self.owed_since.load(Ordering::Relaxed)).filter(|since| *since != 0)
+    pub(super) fn pending_since(&self) -> Option<u64> {
+        Some(self.pending_since.load(Ordering::Relaxed)).filter(|since| *since != 0)
     }
 
     /// Notes that a collection has passed it by, or that nothing is left of an earlier one.
-    pub(super) fn set_owed_since(&self, since: Option<u64>) {
-        self.owed_since.store(since.unwrap_or(0), Ordering::Relaxed);
+    pub(super) fn set_pending_since(&self, since: Option<u64>) {
+        self.pending_since.store(since.unwrap_or(0), Ordering::Relaxed);
     }
 }
 

@@ -43,8 +43,8 @@ impl PendingPoint {
         let held = table.read().unwrap_or_else(PoisonError::into_inner);
         series.bind();
         drop(held);
-        let start = series.owed_since().unwrap_or(period.start);
-        series.set_owed_since(None);
+        let start = series.pending_since().unwrap_or(period.start);
+        series.set_pending_since(None);
         match series.aggregator.take() {
             Some(value) => Some(Self { series, period: Period { start, ..period }, value, is_taken: true }),
             None => {
@@ -70,7 +70,7 @@ impl Drop for PendingPoint {
     fn drop(&mut self) {
         if self.is_taken {
             self.series.aggregator.put_back(&self.value);
-            self.series.set_owed_since(Some(self.period.start));
+            self.series.set_pending_since(Some(self.period.start));
         }
         // last: an empty series that no handle is bound to may be forgotten
         self.release();
@@ -149,7 +149,7 @@ impl MetricStorage {
                 let take = |series| PendingPoint::take(series, period, table);
                 let _ = all.by_ref().filter_map(take).all(&mut tell);
                 for series in all {
-                    series.set_owed_since(series.owed_since().or(Some(period.start)));
+                    series.set_pending_since(series.pending_since().or(Some(period.start)));
                 }
                 *self.since.lock().unwrap_or_else(PoisonError::into_inner) = period.time;
                 renew(table);
