@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use super::aggregator::{AggregationKind, Aggregator, PointValue};
 use super::measurement::sealed::Pair;
 use super::series::Series;
-use super::table::{Table, Wanted};
+use super::table::{SeriesRequest, Table};
 use crate::record::{AggregationTemporality, AttributeSet, Period};
 
 /// The series of an instrument for one exporter, and their temporality.
@@ -196,14 +196,14 @@ fn bind_found(table: &RwLock<Table>, pairs: &[Pair<'_>]) -> Option<Arc<Series>> 
 #[cold]
 fn bind_new(table: &RwLock<Table>, attributes: AttributeSet, seed: u64) -> Arc<Series> {
     make_room(table);
-    let mut wanted = Wanted::new(attributes, seed);
+    let mut request = SeriesRequest::new(attributes, seed);
     loop {
         let held = table.read().unwrap_or_else(PoisonError::into_inner);
-        let found = held.try_series(&mut wanted).map(bound);
+        let found = held.try_series(&mut request).map(bound);
         drop(held);
         match found {
             Ok(series) => return series,
-            Err(missing) => wanted.make(missing),
+            Err(missing) => request.make(missing),
         }
     }
 }

@@ -23,13 +23,13 @@ pub(super) struct Table {
     seed: u64,
     /// The series without attributes, which most instruments have alone.
     bare: OnceLock<Arc<Series>>,
-    /// Made with the first series that has attributes.
+    /// Preallocated with the first series that has attributes.
     buckets: OnceLock<Buckets>,
     /// Takes what comes beyond the limit.
     overflow: OnceLock<Arc<Series>>,
     /// All series in the order they came. PendingPoint while one is added.
     all: Mutex<Vec<Arc<Series>>>,
-    /// The idle ones were forgotten since the last collection: there is no more room to be made.
+    /// The idle ones were forgotten since the last collection: there is no more room to be preallocated.
     is_cleared: AtomicBool,
 }
 
@@ -164,11 +164,11 @@ impl Table {
 
     /// The slow way, once for each set: without duplicate keys and in order.
     pub(super) fn series_of(&self, attributes: AttributeSet) -> &Arc<Series> {
-        let mut wanted = Wanted::new(attributes, self.seed);
+        let mut request = SeriesRequest::new(attributes, self.seed);
         loop {
-            match self.try_series(&mut wanted) {
+            match self.try_series(&mut request) {
                 Ok(series) => return series,
-                Err(missing) => wanted.make(missing),
+                Err(missing) => request.make(missing),
             }
         }
     }
@@ -181,31 +181,31 @@ impl Table {
         }
     }
 
-    /// The series that is wanted; if there is none yet, it is made of what was made for it.
+    /// The series that is request; if there is none yet, it is preallocated of what was preallocated for it.
     ///
     /// # Errors
-    /// What must be made first, while no lock is held.
-    pub(super) fn try_series(&self, wanted: &mut Wanted) -> Result<&Arc<Series>, Missing> {
-        let (attributes, made) = (&wanted.attributes, &mut wanted.made);
+    /// What must be preallocated first, while no lock is held.
+    pub(super) fn try_series(&self, request: &mut SeriesRequest) -> Result<&Arc<Series>, Missing> {
+        let (attributes, preallocated) = (&request.attributes, &mut request.preallocated);
         // the series without attributes needs none
         let buckets = match (attributes.is_empty(), self.buckets.get()) {
             (true, _) => None,
             (false, Some(buckets)) => Some(buckets),
             (false, None) => {
                 let missing = Missing::Buckets { limit: self.limit, seed: self.seed };
-                let buckets = made.buckets.take().ok_or(missing)?;
+                let buckets = preallocated.buckets.take().ok_or(missing)?;
                 // another thread may have been faster
-                made.buckets = self.buckets.set(buckets).err();
+                preallocated.buckets = self.buckets.set(buckets).err();
                 self.buckets.get()
             }
         };
         let mut all = self.lock();
         // by another thread meanwhile, or given in another order
-        if let Some(series) = self.find_set(attributes, wanted.hash) {
+        if let Some(series) = self.find_set(attributes, request.hash) {
             return Ok(series);
         }
         if all.len() == all.capacity() {
-            match &mut made.list {
+            match &mut preallocated.list {
                 Some(list) if list.capacity() > all.len() => {
                     list.append(&mut all);
                     std::mem::swap(list, &mut all);
@@ -214,11 +214,11 @@ impl Table {
             }
         }
         // asked for by its attributes it is the same one: a child does so for a handle that was bound before the fork
-        if self.is_full(&all) || wanted.is_overflow {
+        if self.is_full(&all) || request.is_overflow {
             if let Some(series) = self.overflow.get() {
                 return Ok(series);
             }
-            let overflow = made
+            let overflow = preallocated
                 .overflow
                 .take()
                 .ok_or_else(|| Missing::Overflow { aggregation: self.aggregation.clone() })?;
@@ -229,9 +229,9 @@ impl Table {
             is_patterned: buckets.is_some_and(|buckets| buckets.pattern.is_of(attributes)),
             aggregation: self.aggregation.clone(),
         };
-        let series = made.series.take().ok_or_else(missing)?;
+        let series = preallocated.series.take().ok_or_else(missing)?;
         all.push(Arc::clone(&series));
-        Ok(match (buckets, made.node.take()) {
+        Ok(match (buckets, preallocated.node.take()) {
             (Some(buckets), Some(node)) => buckets.place(node),
             _ => self.bare.get_or_init(|| series),
         })
@@ -313,18 +313,18 @@ impl Drop for Forgotten {
     }
 }
 
-/// A set of attributes whose series is looked for, and what was made for it so far. To be dropped when no lock is held.
-pub(super) struct Wanted {
+/// A set of attributes whose series is looked for, and what was preallocated for it so far. To be dropped when no lock is held.
+pub(super) struct SeriesRequest {
     attributes: AttributeSet,
     hash: u64,
     /// Whether it is the series of all the rest that is asked for.
     is_overflow: bool,
-    made: Made,
+    preallocated: Preallocated,
 }
 
-/// What an addition to a table is made of.
+/// What an addition to a table is preallocated of.
 #[derive(Default)]
-struct Made {
+struct Preallocated {
     series: Option<Arc<Series>>,
     /// Where it will be found, unless it is the one without attributes.
     node: Option<Box<Node>>,
@@ -333,7 +333,7 @@ struct Made {
     list: Option<Vec<Arc<Series>>>,
 }
 
-/// What must be made for a series before it can be added.
+/// What must be preallocated for a series before it can be added.
 pub(super) enum Missing {
     Buckets { limit: usize, seed: u64 },
     List { longer_than: usize },
@@ -341,10 +341,10 @@ pub(super) enum Missing {
     Series { is_patterned: bool, aggregation: AggregationKind },
 }
 
-impl Wanted {
+impl SeriesRequest {
     pub(super) fn new(attributes: AttributeSet, seed: u64) -> Self {
         let (hash, is_overflow) = (attributes.hash_of(seed), attributes == overflow());
-        Self { attributes, hash, is_overflow, made: Made::default() }
+        Self { attributes, hash, is_overflow, preallocated: Preallocated::default() }
     }
 
     /// Makes what was missing.
@@ -352,19 +352,19 @@ impl Wanted {
         match missing {
             Missing::Buckets { limit, seed } => {
                 let pattern = Arc::new(Pattern::of(&self.attributes, seed));
-                self.made.buckets = Some(Buckets::new(pattern, limit));
+                self.preallocated.buckets = Some(Buckets::new(pattern, limit));
             }
             Missing::List { longer_than } => {
-                self.made.list = Some(Vec::with_capacity(2 * longer_than + 4));
+                self.preallocated.list = Some(Vec::with_capacity(2 * longer_than + 4));
             }
             Missing::Overflow { aggregation } => {
-                self.made.overflow = Some(Series::new(overflow(), 0, false, &aggregation));
+                self.preallocated.overflow = Some(Series::new(overflow(), 0, false, &aggregation));
             }
             Missing::Series { is_patterned, aggregation } => {
                 let series = Series::new(self.attributes.clone(), self.hash, is_patterned, &aggregation);
-                self.made.node = (!self.attributes.is_empty())
+                self.preallocated.node = (!self.attributes.is_empty())
                     .then(|| Box::new(Node { series: Arc::clone(&series), next: Slot::new() }));
-                self.made.series = Some(series);
+                self.preallocated.series = Some(series);
             }
         }
     }
