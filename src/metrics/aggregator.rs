@@ -1,4 +1,4 @@
-//! What one series of an instrument remembers between two collections.
+//! The state of one series between two collections, updated by many threads.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
@@ -7,7 +7,7 @@ use std::{iter, thread};
 use crate::metrics::aggregation::{Compensated, ExplicitHistogram, ExponentialHistogram};
 use crate::record::Number;
 
-/// How a series adds its measurements up.
+/// How a series aggregates its measurements.
 #[derive(Debug, Clone)]
 pub(super) enum AggregationKind {
     IntSum,
@@ -30,7 +30,7 @@ pub(super) enum Aggregator {
     Exponential(Striped<ExponentialHistogram>),
 }
 
-/// What a aggregator held when it was looked at.
+/// What an aggregator held when it was read.
 #[derive(Debug)]
 pub(super) enum PointValue {
     Number(Number),
@@ -52,7 +52,7 @@ impl Aggregator {
         }
     }
 
-    /// Takes a measurement in: the bits of an `i64` for integers, of an `f64` for the rest.
+    /// Aggregates a measurement: the bits of an `i64` for integers, of an `f64` for the rest.
     #[inline]
     pub(super) fn update(&self, bits: u64) {
         match self {
@@ -84,13 +84,13 @@ impl Aggregator {
         }
     }
 
-    /// Whether an update may ask for memory.
+    /// Whether an update may allocate.
     #[inline]
     pub(super) fn may_allocate(&self) -> bool {
         matches!(self, Self::FloatSum(_) | Self::Explicit(_) | Self::Exponential(_))
     }
 
-    /// What there is to tell; `None` if nothing was measured.
+    /// What was measured; `None` if nothing was.
     pub(super) fn read(&self) -> Option<PointValue> {
         match self {
             Self::IntSum(sum) => Some(PointValue::Number(Number::Int(sum.load(Ordering::Relaxed)))),
@@ -102,7 +102,7 @@ impl Aggregator {
         }
     }
 
-    /// The same, and starts anew: every measurement is told exactly once.
+    /// Reads and resets: every measurement is exported exactly once.
     pub(super) fn take(&self) -> Option<PointValue> {
         match self {
             Self::IntSum(sum) => {
@@ -128,7 +128,7 @@ impl Aggregator {
             (Self::IntGauge(latest) | Self::FloatGauge(latest), PointValue::Number(_)) => latest.put_back(),
             (Self::Explicit(histogram), PointValue::Explicit(taken)) => histogram.put_back(taken),
             (Self::Exponential(histogram), PointValue::Exponential(taken)) => histogram.put_back(taken),
-            // a aggregator takes what it gave
+            // an aggregator takes what it gave
             _ => {}
         }
     }
@@ -144,7 +144,7 @@ impl Aggregator {
         }
     }
 
-    /// Takes a value into a histogram so many times.
+    /// Records a value `times` times in a histogram.
     pub(super) fn record_many(&self, value: f64, times: u64) {
         match self {
             Self::Explicit(histogram) => histogram.with(|histogram| _ = histogram.record_many(value, times)),
@@ -219,7 +219,7 @@ impl Latest {
     }
 }
 
-/// Something that can be kept in several parts and summed up when it is asked for.
+/// State that can be kept in several parts and merged when it is read.
 pub(super) trait Mergeable: Clone {
     /// What an empty one is made from.
     type Parameters;

@@ -1,4 +1,4 @@
-//! Instruments step by step: unit, description, buckets, limits.
+//! How an instrument is configured and created: unit, description, buckets, limits, callback.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use super::observable::{Observable, Observer};
 use super::{Meter, Observation};
 use crate::metrics::aggregation::check_bounds;
 
-/// Series of an instrument, unless it is told otherwise.
+/// Series of an instrument, unless set.
 const CARDINALITY: usize = 2000;
 /// The longest name that the specification allows.
 const LONGEST_NAME: usize = 255;
@@ -57,7 +57,7 @@ impl<'a> InstrumentBuilder<'a> {
     }
 
     /// Divides the values of a histogram at these bounds: each bucket ends with its bound, included. Bounds that are
-    /// not finite or do not rise are told to [`Config::on_problem`](crate::Config::on_problem), and the default ones used.
+    /// not finite or do not rise are reported to [`Config::on_problem`](crate::Config::on_problem), and the default ones used.
     pub fn bounds(mut self, bounds: &[f64]) -> Self {
         match check_bounds(bounds) {
             Ok(()) => self.buckets = Some(HistogramBuckets::Explicit(bounds.into())),
@@ -104,17 +104,17 @@ impl<'a> InstrumentBuilder<'a> {
         UpDownCounter::new(self.make(InstrumentKind::UpDownCounter, NumberKind::Float))
     }
 
-    /// A value that is what it is.
+    /// A current value.
     pub fn gauge(self) -> Gauge<f64> {
         Gauge::new(self.make(InstrumentKind::Gauge, NumberKind::Float))
     }
 
-    /// A whole number that is what it is.
+    /// A current value, a whole number.
     pub fn gauge_i64(self) -> Gauge<i64> {
         Gauge::new(self.make(InstrumentKind::Gauge, NumberKind::Int))
     }
 
-    /// A whole number, never negative, that is what it is.
+    /// A current value, a whole number that is never negative.
     pub fn gauge_u64(self) -> Gauge<u64> {
         Gauge::new(self.make(InstrumentKind::Gauge, NumberKind::Int))
     }
@@ -129,7 +129,7 @@ impl<'a> InstrumentBuilder<'a> {
         Histogram::new(self.make(InstrumentKind::Histogram, NumberKind::Int))
     }
 
-    /// A sum that only rises and is kept elsewhere: the callback says how far it is.
+    /// A sum that only rises and is kept elsewhere: the callback reports it.
     pub fn observe_counter(
         self,
         callback: impl Fn(&mut Observer<'_, u64>) + Send + Sync + 'static,
@@ -145,7 +145,7 @@ impl<'a> InstrumentBuilder<'a> {
         self.observe(InstrumentKind::Counter, NumberKind::Float, callback)
     }
 
-    /// A sum that rises and falls and is kept elsewhere: the callback says what it is.
+    /// A sum that rises and falls and is kept elsewhere: the callback reports it.
     pub fn observe_up_down_counter(
         self,
         callback: impl Fn(&mut Observer<'_, i64>) + Send + Sync + 'static,
@@ -161,7 +161,7 @@ impl<'a> InstrumentBuilder<'a> {
         self.observe(InstrumentKind::UpDownCounter, NumberKind::Float, callback)
     }
 
-    /// A value that is looked up when it is needed: the callback says what it is.
+    /// A value that is read when it is needed: the callback reports it.
     pub fn observe_gauge(
         self,
         callback: impl Fn(&mut Observer<'_, f64>) + Send + Sync + 'static,

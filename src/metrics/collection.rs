@@ -1,4 +1,4 @@
-//! What an exporter's worker does when it is time to push: look at every instrument and frame what it says.
+//! A collection: an exporter's worker reads every instrument and frames its data points.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -30,9 +30,9 @@ pub(crate) enum Collected<'a> {
     Frame { scope: &'a Arc<Scope>, bytes: &'a [u8], points: u64 },
     /// Data points that no request can hold.
     TooLarge { points: u64 },
-    /// What the program should know, whenever it happens.
+    /// Reported whenever it happens.
     Problem(ProblemKind, String),
-    /// What it should know once: how it uses an instrument is wrong.
+    /// An instrument is used wrongly; reported once.
     Misuse(String),
 }
 
@@ -54,8 +54,8 @@ impl Reader {
         Self { registry, exporter }
     }
 
-    /// Whether what is collected says all that was said before: then an older snapshot that could not be delivered is
-    /// worth nothing any more.
+    /// Whether each collection covers the ones before: then an older snapshot that could not be delivered is worth nothing
+    /// any more.
     pub(crate) fn is_cumulative(&self) -> bool {
         self.temporality() == Temporality::Cumulative
     }
@@ -70,8 +70,8 @@ impl Reader {
         self.registry.shared.readers[self.exporter].temporality
     }
 
-    /// Looks at every instrument, hands over what there is to tell, and goes on while `sink` accepts it. Once it
-    /// `is_over`, callbacks are asked no more: what they look at may be gone.
+    /// Reads every instrument and gives its metrics to `sink`, while that accepts them. Once it `is_over`, callbacks are not
+    /// called any more: what they read may be gone.
     pub(crate) fn collect(&self, limits: FrameLimits, is_over: &dyn Fn() -> bool, sink: &mut Sink<'_>) {
         let mut record = MetricRecord::default();
         for entry in self.registry.entries() {
@@ -105,7 +105,7 @@ impl Reader {
         let progress = Progress::new();
         let mut parts = framed(instrument.head(shape), &instrument.scope, record, limits, &progress, sink);
         let storage = &instrument.storages()[self.exporter];
-        // those that wait until their part has found its place, in the order of the points
+        // points whose part is not accepted yet, in their order
         let mut held = VecDeque::new();
         storage.collect(self.registry.shared.now(), |next| {
             let PendingPoint { series, period, value, .. } = &next;
@@ -152,8 +152,8 @@ impl Reader {
                 parts.end();
                 progress.newly_accepted()
             });
-        if let (SinkStatus::Accepted, Err(words)) = (progress.status(), outcome) {
-            let what = format!("the callback of metric {:?} panicked: {words}", descriptor.name);
+        if let (SinkStatus::Accepted, Err(message)) = (progress.status(), outcome) {
+            let what = format!("the callback of metric {:?} panicked: {message}", descriptor.name);
             return sink(Collected::Problem(ProblemKind::CallbackPanicked, what));
         }
         progress.status()
@@ -163,7 +163,7 @@ impl Reader {
 /// How far the parts of one metric have come.
 struct Progress {
     status: Cell<SinkStatus>,
-    /// Points in parts that have found their place, until they are asked for.
+    /// Points in accepted parts, until [`newly_accepted`](Self::newly_accepted) takes them.
     accepted: Cell<u64>,
 }
 
@@ -183,13 +183,13 @@ impl Progress {
         }
     }
 
-    /// How many points have found their place since this was last asked.
+    /// The points that were accepted since the last call.
     fn newly_accepted(&self) -> usize {
         self.accepted.take() as usize
     }
 }
 
-/// Frames a metric in parts and hands them on, one after the other, until one is not wanted.
+/// Frames a metric in parts and gives them to `sink`, one after the other, until it stops.
 fn framed<'a>(
     head: MetricHead<'a>,
     scope: &'a Arc<Scope>,
@@ -198,7 +198,7 @@ fn framed<'a>(
     progress: &'a Progress,
     sink: &'a mut Sink<'_>,
 ) -> MetricParts<'a, impl FnMut(Part<'_>)> {
-    let hand_on = move |part: Part<'_>| {
+    let forward = move |part: Part<'_>| {
         if progress.status() != SinkStatus::Accepted {
             return;
         }
@@ -208,7 +208,7 @@ fn framed<'a>(
         };
         progress.note(points, sink(collected));
     };
-    MetricParts::begin(head, record, limits.beside(scope), hand_on)
+    MetricParts::begin(head, record, limits.beside(scope), forward)
 }
 
 /// False if the point does not fit beside what is there.

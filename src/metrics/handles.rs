@@ -1,4 +1,4 @@
-//! What programs hold in their hands: counters, gauges and histograms.
+//! The instruments as programs use them: counters, gauges and histograms, with attributes per call or bound.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -29,7 +29,7 @@ pub struct Counter<N = u64>(Handle<N>);
 #[derive(Debug)]
 pub struct UpDownCounter<N = i64>(Handle<N>);
 
-/// A value that is what it is: a temperature, a setting. The last one counts. From [`Meter::gauge`](crate::Meter::gauge).
+/// A current value: a temperature, a setting. The last one counts. From [`Meter::gauge`](crate::Meter::gauge).
 #[derive(Debug)]
 pub struct Gauge<N = f64>(Handle<N>);
 
@@ -37,7 +37,7 @@ pub struct Gauge<N = f64>(Handle<N>);
 #[derive(Debug)]
 pub struct Histogram<N = f64>(Handle<N>);
 
-/// A [`Counter`] with its attributes set once and for all, for the hottest of places.
+/// A [`Counter`] with its attributes set once and for all, for hot code.
 #[derive(Debug)]
 pub struct BoundCounter<N = u64>(Bound<N>);
 
@@ -96,13 +96,13 @@ macro_rules! handles {
 
 handles! {
     Counter BoundCounter add rising
-        "Adds to the sum. What is negative, NaN or infinite is not added, and told to [`Config::on_problem`](crate::Config::on_problem)."
+        "Adds to the sum. What is negative, NaN or infinite is not added, and reported to [`Config::on_problem`](crate::Config::on_problem)."
     UpDownCounter BoundUpDownCounter add any
-        "Adds to the sum, or takes from it. What is NaN or infinite is not added, and told to [`Config::on_problem`](crate::Config::on_problem)."
+        "Adds to the sum, or takes from it. What is NaN or infinite is not added, and reported to [`Config::on_problem`](crate::Config::on_problem)."
     Gauge BoundGauge record any
-        "Sets the value. NaN and infinities are not taken, and told to [`Config::on_problem`](crate::Config::on_problem)."
+        "Sets the value. NaN and infinities are not taken, and reported to [`Config::on_problem`](crate::Config::on_problem)."
     Histogram BoundHistogram record recordable
-        "Takes a value in. NaN and infinities are not taken, and told to [`Config::on_problem`](crate::Config::on_problem)."
+        "Records a value. NaN and infinities are not taken, and reported to [`Config::on_problem`](crate::Config::on_problem)."
 }
 
 struct Handle<N> {
@@ -131,7 +131,7 @@ impl<N: Measure> Handle<N> {
         self.any(value)
     }
 
-    /// The same for histograms, which divide floats.
+    /// The same for histograms, which count floats.
     #[inline]
     fn recordable(&self, value: N) -> Option<u64> {
         self.number(value).map(|number| match number {
@@ -236,7 +236,7 @@ mod bridged {
     }
 
     impl BoundHistogram<f64> {
-        /// Takes a value in so many times, at the price of one.
+        /// Records a value `times` times, at the cost of one.
         pub(crate) fn record_many(&self, value: f64, times: u64) {
             if self.0.handle.any(value).is_some() {
                 self.0.on_aggregators(|aggregator| aggregator.record_many(value, times));
@@ -248,7 +248,7 @@ mod bridged {
     ($($handle:ident)*) => {
         $(
             impl<N> $handle<N> {
-                /// Says what it measures in and what it means, from the next collection on. What was said first counts.
+                /// Sets unit and description from the next collection on. What was set first counts.
                 pub(crate) fn describe(&self, unit: &str, description: &str) {
                     self.0.describe(unit, description);
                 }

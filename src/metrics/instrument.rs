@@ -1,4 +1,4 @@
-//! An instrument behind its handles: what it is called, and where its measurements go.
+//! An instrument behind its handles: its descriptor, and the storages its measurements go to.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
@@ -29,21 +29,21 @@ pub(super) enum NumberKind {
     Float,
 }
 
-/// How the values of a histogram are recordable, if the instrument says it.
+/// The buckets of a histogram, if the instrument has a say in them.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum HistogramBuckets {
     Explicit(Arc<[f64]>),
     Exponential,
 }
 
-/// What an instrument measures in, and what it means; empty if nobody said it.
+/// The unit of an instrument and what it means; empty if not given.
 #[derive(Debug, Clone)]
 pub(super) struct Metadata {
     pub(super) unit: String,
     pub(super) description: String,
 }
 
-/// Everything that is said about an instrument when it is made.
+/// Everything that identifies and describes an instrument when it is created.
 #[derive(Debug, Clone)]
 pub(super) struct Descriptor {
     pub(super) name: String,
@@ -92,12 +92,12 @@ impl Descriptor {
         }
     }
 
-    /// What is said of a value that is none.
+    /// The report of a value that is left out.
     pub(super) fn refusal(&self, what: &str) -> String {
         format!("metric {:?}: a value that is {what} is left out: {} takes none", self.name, self.kind_name())
     }
 
-    /// In words, for messages.
+    /// The kind as messages name it.
     pub(super) fn kind_name(&self) -> &'static str {
         match (self.kind, self.number_kind) {
             (InstrumentKind::Counter, NumberKind::Int) => "a counter",
@@ -132,13 +132,13 @@ impl Descriptor {
 #[derive(Debug)]
 pub(super) struct Instrument {
     pub(super) descriptor: Descriptor,
-    /// What was said after it was made, for whoever collects. Set while no fork can happen, as a child goes on using it.
+    /// Given after it was created; read by collections. Set while no fork can happen, as a child goes on using it.
     pub(super) late_metadata: OnceLock<Metadata>,
     pub(super) scope: Arc<Scope>,
     pub(super) shared: Arc<MeterShared>,
-    /// A value that is none was left out; that is told once.
+    /// Whether a value was left out: that is reported once.
     pub(super) has_refused: AtomicBool,
-    /// One for each exporter of metrics. What was measured before a fork is the parent's to tell.
+    /// One for each exporter of metrics. What was measured before a fork is the parent's to send.
     storages: PerProcess<Box<[MetricStorage]>>,
 }
 
@@ -149,20 +149,20 @@ impl Instrument {
         Self { descriptor, late_metadata, scope, shared, has_refused: AtomicBool::new(false), storages }
     }
 
-    /// What the wire says ahead of its points.
+    /// What OTLP has ahead of its points.
     pub(super) fn head(&self, shape: Shape) -> MetricHead<'_> {
         let head = self.descriptor.head(shape);
         match self.late_metadata.get() {
             Some(Metadata { unit, description }) => MetricHead {
-                unit: first_said(head.unit, unit),
-                description: first_said(head.description, description),
+                unit: first_given(head.unit, unit),
+                description: first_given(head.description, description),
                 ..head
             },
             None => head,
         }
     }
 
-    /// Takes a measurement in, given by the bits that its aggregators know it by.
+    /// Aggregates a measurement, given by the bits that its aggregators know it by.
     pub(super) fn update(&self, bits: u64, pairs: &[Pair<'_>]) {
         let storages = self.storages();
         // most programs have one exporter of metrics
@@ -222,7 +222,7 @@ fn update_all(storages: &[MetricStorage], bits: u64, pairs: &[Pair<'_>]) {
     storages.iter().for_each(|storage| storage.update(pairs, bits));
 }
 
-fn first_said<'a>(early: &'a str, late: &'a str) -> &'a str {
+fn first_given<'a>(early: &'a str, late: &'a str) -> &'a str {
     if early.is_empty() { late } else { early }
 }
 

@@ -1,4 +1,4 @@
-//! Instruments that are asked: a callback says what there is, when it is collected.
+//! Observable (asynchronous) instruments: a callback reports the values when they are collected.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -25,8 +25,8 @@ pub struct Observer<'a, N> {
 }
 
 impl<N: Measure> Observer<'_, N> {
-    /// Notes a value; of two with the same attributes the last one counts. NaN, infinities and a counter below zero are
-    /// left out, and state to [`Config::on_problem`](crate::Config::on_problem).
+    /// Reports a value; of two with the same attributes the last one counts. NaN, infinities and a counter below zero are
+    /// left out, and reported to [`Config::on_problem`](crate::Config::on_problem).
     pub fn observe(&mut self, value: N, attributes: impl Attributes) {
         match value.number() {
             None => self.observations.refused = Some("NaN or infinite"),
@@ -41,7 +41,7 @@ impl<N: Measure> Observer<'_, N> {
     }
 }
 
-/// What one call of a callback observed, in the order it did.
+/// What one call of a callback observed, in its order.
 #[derive(Debug)]
 pub(super) struct Observations {
     values: Vec<(AttributeSet, Number)>,
@@ -59,7 +59,7 @@ impl Observations {
     fn add(&mut self, attributes: AttributeSet, number: Number) {
         if let Some(&index) = self.by_set.get(&attributes) {
             self.values[index].1 = number;
-        // one place is kept for the rest
+        // one place is kept for the overflow
         } else if self.values.len() + 1 < self.limit {
             self.by_set.insert(attributes.clone(), self.values.len());
             self.values.push((attributes, number));
@@ -71,13 +71,13 @@ impl Observations {
         }
     }
 
-    /// Everything, what came beyond the limit put together.
+    /// All values; those beyond the limit as one, the overflow.
     fn into_values(self) -> impl Iterator<Item = (AttributeSet, Number)> {
         self.values.into_iter().chain(self.rest.map(|rest| (overflow(), rest)))
     }
 }
 
-/// Whether a callback may be asked: what it looks at may be gone.
+/// Whether callbacks are called. After the end of the telemetry, what they read may be gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Callbacks {
     Run,
@@ -95,13 +95,13 @@ pub(super) struct Observable {
     state: PerProcess<Box<[Mutex<ExportState>]>>,
 }
 
-/// What an exporter was given before, and what it is to be given.
+/// What one exporter was sent before, and what is to be sent to it.
 #[derive(Debug)]
 struct ExportState {
     since: u64,
-    /// Only where the difference is state.
+    /// The last values, where differences are exported.
     values: HashMap<AttributeSet, Number>,
-    /// Differences stay here until they have found their place.
+    /// Differences stay here until the exporter's queue has accepted them.
     pending: Vec<ObservedPoint>,
 }
 
@@ -114,7 +114,7 @@ pub(super) struct ObservedPoint {
 }
 
 impl ExportState {
-    /// Adds how far the values went to what is pending, in at most `limit` sets of attributes.
+    /// Adds the differences to the last values to what is pending, in at most `limit` sets of attributes.
     fn add_differences(
         &mut self,
         observations: impl Iterator<Item = (AttributeSet, Number)>,
@@ -126,7 +126,7 @@ impl ExportState {
         for (mut attributes, number) in observations {
             let before = self.values.insert(attributes.clone(), number);
             let change = difference(number, before);
-            // one place is kept for the rest
+            // one place is kept for the overflow
             if !known.contains_key(&attributes) && self.pending.len() + 1 >= limit {
                 attributes = overflow();
             }
@@ -154,18 +154,18 @@ impl Observable {
         Self { descriptor, scope, callback, state: PerProcess::new(new_states(shared)) }
     }
 
-    /// Asks the callback, unless it is `Callbacks::Skip`, and hands over what the exporter with this number is to be given.
-    /// `tell` says how many of them, counted from the first, have found their place; the others are exported next time.
+    /// Calls the callback, unless it is to be skipped, and gives `sink` the points that are pending for the exporter with
+    /// this number. `sink` returns how many it accepted, counted from the first; the others are exported next time.
     ///
     /// # Errors
-    /// What the callback panicked with; what it had observed before is state all the same.
+    /// What the callback panicked with; what it had observed before is exported all the same.
     pub(super) fn collect(
         &self,
         exporter: usize,
         temporality: AggregationTemporality,
         shared: &MeterShared,
         callbacks: Callbacks,
-        tell: impl FnOnce(&[ObservedPoint]) -> usize,
+        sink: impl FnOnce(&[ObservedPoint]) -> usize,
     ) -> Result<(), String> {
         let mut observations = Observations {
             values: Vec::new(),
@@ -191,7 +191,7 @@ impl Observable {
         let period = Period { start: state.since, time: now.max(state.since) };
         let is_difference =
             temporality == AggregationTemporality::Delta && self.descriptor.kind == InstrumentKind::Counter;
-        // what is not observed any more is forgotten; after a panic it may come again, but only so much is kept for it
+        // what is not observed any more is forgotten; after a panic it may come again, so it is kept up to the limit
         let is_complete = callbacks == Callbacks::Run && outcome.is_ok();
         if is_difference && (is_complete || state.values.len() >= self.descriptor.limit) {
             let rest = observations.rest.map(|_| overflow());
@@ -207,17 +207,17 @@ impl Observable {
             let pending = |(attributes, number)| ObservedPoint { attributes, period, number };
             state.pending = observations.into_values().map(pending).collect();
         }
-        let accepted = tell(&state.pending);
+        let accepted = sink(&state.pending);
         state.pending.drain(..accepted);
         if !is_difference {
-            // the callback says them again
+            // the callback reports them again
             state.pending = Vec::new();
         }
         outcome.map_err(|payload| {
-            let words = words_of(payload.as_ref());
+            let message = panic_message(payload.as_ref());
             // what a panic carries may panic again when it is dropped
             std::mem::forget(payload);
-            words
+            message
         })
     }
 }
@@ -234,11 +234,11 @@ fn new_states(shared: &MeterShared) -> Box<[Mutex<ExportState>]> {
     shared.readers.iter().map(|_| Mutex::new(nothing())).collect()
 }
 
-/// What a panic said, if it said it in words.
-fn words_of(payload: &(dyn std::any::Any + Send)) -> String {
+/// The message of a panic, if it has one.
+fn panic_message(payload: &(dyn std::any::Any + Send)) -> String {
     let text = payload.downcast_ref::<&str>().copied();
     let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
-    text.unwrap_or("without words").to_owned()
+    text.unwrap_or("without a message").to_owned()
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! All instruments of a program, by their names.
+//! All instruments of a provider by name, and what they share.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -12,7 +12,7 @@ use crate::context::unix_nanos;
 use crate::process;
 use crate::record::{Scope, random};
 
-/// More instruments than this are made up at run time; they measure nothing.
+/// Names of more instruments than this are made up at run time; those instruments measure nothing.
 const MOST_INSTRUMENTS: usize = 10_000;
 
 /// The instruments of one [`Telemetry`](crate::Telemetry).
@@ -68,7 +68,7 @@ impl Registry {
         self.shared.start_in_child_by(start);
     }
 
-    /// The instrument of this descriptor: the one that is there already, or a new one.
+    /// The instrument of this descriptor: the existing one, or a new one.
     pub(super) fn instrument(&self, scope: &Arc<Scope>, descriptor: Descriptor) -> Arc<Instrument> {
         let fresh =
             || Arc::new(Instrument::new(descriptor.clone(), Arc::clone(scope), Arc::clone(&self.shared)));
@@ -92,7 +92,7 @@ impl Registry {
         })
     }
 
-    /// From now on it is asked with every collection. Several callbacks may share a name.
+    /// Registers an observable, whose callback every collection calls. Several callbacks may share a name.
     pub(super) fn observe(&self, observable: Arc<Observable>) {
         if self.shared.readers.is_empty() {
             return;
@@ -167,21 +167,21 @@ fn conflict(known: &Descriptor, new: &Descriptor) -> String {
     format!("metric {name:?} is there twice, as {known} and as {}: both are sent; rename one", in_unit(new))
 }
 
-/// Different problems that are told; whoever has more than these makes them up at run time.
+/// Different misuses that are reported; a program with more of them makes them up at run time.
 const MOST_MISUSES: usize = 200;
 
-/// What every instrument knows: for whom it measures, and whom to tell of trouble.
+/// What all instruments of a provider share: the exporters they measure for, and where their misuse is reported.
 pub(super) struct MeterShared {
     /// The settings of each exporter of metrics: an instrument has a storage for each.
     pub(super) readers: Vec<PushSettings>,
-    /// Of the hashes of attributes, so that nobody can make them collide on purpose.
+    /// Of the hashes of attributes, so that they cannot be made to collide on purpose.
     pub(super) seed: u64,
     // locked only while no fork can happen, as a child goes on using it
     misuses: Mutex<Misuses>,
     start_in_child: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
-/// What the program should know, told with the next collection, each once.
+/// How the program misuses instruments: reported with the next collection, each once.
 #[derive(Default)]
 struct Misuses {
     waiting: Vec<String>,
@@ -198,7 +198,7 @@ impl MeterShared {
     }
 
     pub(super) fn start_in_child_by(&self, start: impl Fn() + Send + Sync + 'static) {
-        // set once, by whoever made it
+        // set once, when the provider starts
         let _ = self.start_in_child.set(Box::new(start));
     }
 

@@ -41,7 +41,7 @@ impl Series {
     }
 
     pub(super) fn unbind(&self) {
-        // whoever sees it go must also see what it has measured, or that would be forgotten with the series
+        // a thread that sees the count fall must also see what was measured, or that would be forgotten with the series
         self.bound.fetch_sub(1, Ordering::Release);
     }
 
@@ -63,7 +63,7 @@ impl Series {
         Some(self.pending_since.load(Ordering::Relaxed)).filter(|since| *since != 0)
     }
 
-    /// Notes that a collection has passed it by, or that nothing is left of an earlier one.
+    /// Notes that a collection has skipped it, or that nothing is left of an earlier one.
     pub(super) fn set_pending_since(&self, since: Option<u64>) {
         self.pending_since.store(since.unwrap_or(0), Ordering::Relaxed);
     }

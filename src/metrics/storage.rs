@@ -1,4 +1,4 @@
-//! One instrument's series as one exporter sees them.
+//! What one exporter has still to send of one instrument: its series, by temporality.
 
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
@@ -20,9 +20,9 @@ pub(super) struct MetricStorage {
 
 #[derive(Debug)]
 enum SeriesTable {
-    /// Told again and again, from the start; found without a lock.
+    /// Exported with every collection, from the start; found without a lock.
     Cumulative(Table),
-    /// Told once. Those that nobody uses any more are forgotten, which needs a moment without callers.
+    /// Exported once. Idle series are forgotten, which needs a moment without callers.
     Delta(RwLock<Table>),
 }
 
@@ -54,7 +54,7 @@ impl PendingPoint {
         }
     }
 
-    /// Says that what was read has found its place: it is exported exactly once.
+    /// Notes that what was read was accepted for export: it is exported exactly once.
     pub(super) fn confirm(mut self) {
         self.release();
     }
@@ -129,9 +129,9 @@ impl MetricStorage {
         }
     }
 
-    /// Hands over everything that is to be exported at `now`, series by series, while `tell` says so. What it does not
+    /// Gives `sink` everything that is to be exported at `now`, series by series, while it returns true. What it does not
     /// confirm, and what it has not seen, is left to the next collection.
-    pub(super) fn collect(&self, now: u64, mut tell: impl FnMut(PendingPoint) -> bool) {
+    pub(super) fn collect(&self, now: u64, mut sink: impl FnMut(PendingPoint) -> bool) {
         let start = *self.since.lock().unwrap_or_else(PoisonError::into_inner);
         // a clock that was set back must not make a period that ends before it begins
         let period = Period { start, time: now.max(start) };
@@ -141,13 +141,13 @@ impl MetricStorage {
                     let value = series.aggregator.read()?;
                     Some(PendingPoint { series, period, value, is_taken: false })
                 };
-                let _ = copy(|list| table.copy_into(list)).into_iter().filter_map(read).all(tell);
+                let _ = copy(|list| table.copy_into(list)).into_iter().filter_map(read).all(sink);
             }
             SeriesTable::Delta(table) => {
                 let held = || table.read().unwrap_or_else(PoisonError::into_inner);
                 let mut all = copy(|list| held().copy_into(list)).into_iter();
                 let take = |series| PendingPoint::take(series, period, table);
-                let _ = all.by_ref().filter_map(take).all(&mut tell);
+                let _ = all.by_ref().filter_map(take).all(&mut sink);
                 for series in all {
                     series.set_pending_since(series.pending_since().or(Some(period.start)));
                 }
@@ -213,7 +213,7 @@ fn bound(series: &Arc<Series>) -> Arc<Series> {
     Arc::clone(series)
 }
 
-/// A list that `fill` has filled, which says how long it must be.
+/// A list filled by `fill`, whose error is the capacity that it needs.
 fn copy(fill: impl Fn(&mut Vec<Arc<Series>>) -> Result<(), usize>) -> Vec<Arc<Series>> {
     let mut list = Vec::new();
     while let Err(count) = fill(&mut list) {
@@ -234,7 +234,7 @@ fn renew(table: &RwLock<Table>) {
     }
 }
 
-/// The limit is one for each collection: what was told before it and not used since makes way for new sets.
+/// The cardinality limit holds for each collection: series that were exported before and not used since make way.
 #[cold]
 fn make_room(table: &RwLock<Table>) {
     if !table.read().unwrap_or_else(PoisonError::into_inner).is_crowded() {

@@ -14,7 +14,7 @@ const MOST_BUCKETS: usize = 1 << 16;
 
 /// A hash table that only grows: a lookup follows a chain of nodes that are never changed, so it needs no lock.
 ///
-/// No memory is asked for or given back while a lock is held: an allocator that measures would wait for itself.
+/// Nothing is allocated or freed while a lock is held: an allocator that measures would wait for itself.
 #[derive(Debug)]
 pub(super) struct Table {
     aggregation: AggregationKind,
@@ -29,7 +29,7 @@ pub(super) struct Table {
     overflow: OnceLock<Arc<Series>>,
     /// All series in the order they came. PendingPoint while one is added.
     all: Mutex<Vec<Arc<Series>>>,
-    /// The idle ones were forgotten since the last collection: there is no more room to be preallocated.
+    /// The idle ones were forgotten since the last collection: there is no more room to be made.
     is_cleared: AtomicBool,
 }
 
@@ -181,10 +181,10 @@ impl Table {
         }
     }
 
-    /// The series that is request; if there is none yet, it is preallocated of what was preallocated for it.
+    /// The requested series; a new one is made of what was preallocated for it.
     ///
     /// # Errors
-    /// What must be preallocated first, while no lock is held.
+    /// What must be allocated first, while no lock is held.
     pub(super) fn try_series(&self, request: &mut SeriesRequest) -> Result<&Arc<Series>, Missing> {
         let (attributes, preallocated) = (&request.attributes, &mut request.preallocated);
         // the series without attributes needs none
@@ -213,7 +213,7 @@ impl Table {
                 _ => return Err(Missing::List { longer_than: all.len() }),
             }
         }
-        // asked for by its attributes it is the same one: a child does so for a handle that was bound before the fork
+        // requested by its attributes it is the same one: a child does so for a handle that was bound before the fork
         if self.is_full(&all) || request.is_overflow {
             if let Some(series) = self.overflow.get() {
                 return Ok(series);
@@ -313,16 +313,16 @@ impl Drop for Forgotten {
     }
 }
 
-/// A set of attributes whose series is looked for, and what was preallocated for it so far. To be dropped when no lock is held.
+/// A set of attributes whose series is requested, and what was preallocated for it. To be dropped while no lock is held.
 pub(super) struct SeriesRequest {
     attributes: AttributeSet,
     hash: u64,
-    /// Whether it is the series of all the rest that is asked for.
+    /// Whether it is the overflow series.
     is_overflow: bool,
     preallocated: Preallocated,
 }
 
-/// What an addition to a table is preallocated of.
+/// The allocations that a new series needs, made before a lock is taken.
 #[derive(Default)]
 struct Preallocated {
     series: Option<Arc<Series>>,
@@ -333,7 +333,7 @@ struct Preallocated {
     list: Option<Vec<Arc<Series>>>,
 }
 
-/// What must be preallocated for a series before it can be added.
+/// What must be allocated for a series before it can be added.
 pub(super) enum Missing {
     Buckets { limit: usize, seed: u64 },
     List { longer_than: usize },

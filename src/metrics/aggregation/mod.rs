@@ -1,4 +1,4 @@
-//! What becomes of many measurements: sums and histograms as plain state, without locks and without a clock.
+//! Pure: many measurements become one data point. Sums and histograms as plain state, without locks and without a clock.
 
 mod exponential;
 mod histogram;

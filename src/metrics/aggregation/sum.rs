@@ -55,7 +55,7 @@ impl Default for Totals {
 }
 
 impl Totals {
-    /// Counts a finite value so many times.
+    /// Counts a finite value `times` times.
     #[inline]
     pub(super) fn record(&mut self, value: f64, times: u64) {
         self.count = self.count.saturating_add(times);

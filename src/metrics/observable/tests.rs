@@ -72,7 +72,7 @@ fn a_callback_that_panics_every_time_does_not_make_memory_grow() {
     for _ in 0..20 {
         assert_eq!(told_next(&counter).len(), 5);
     }
-    let remembered = counter.0.told.get().unwrap()[0].lock().unwrap().values.len();
+    let remembered = counter.0.state.get().unwrap()[0].lock().unwrap().values.len();
     assert!(remembered <= 20, "{remembered}");
 }
 

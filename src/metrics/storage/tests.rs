@@ -17,8 +17,8 @@ fn int(held: &PendingPoint) -> i64 {
     }
 }
 
-/// What a collection at this time exports and settles: sums with the beginning of their periods.
-fn settled(storage: &MetricStorage, now: u64) -> Vec<(i64, u64)> {
+/// What a collection at this time exports and confirms: sums with the beginning of their periods.
+fn confirmed(storage: &MetricStorage, now: u64) -> Vec<(i64, u64)> {
     let mut told = Vec::new();
     storage.collect(now, |held| {
         told.push((int(&held), held.period.start));
@@ -47,9 +47,9 @@ fn what_was_put_back_or_not_looked_at_keeps_the_beginning_of_its_period() {
     storage.update(&[("n", 0.into())], 5);
     storage.update(&[("n", 1.into())], 5);
     storage.update(&[("n", 3.into())], 5);
-    assert_eq!(settled(&storage, 20), [(5, 10), (6, 1), (1, 1), (5, 10)]);
+    assert_eq!(confirmed(&storage, 20), [(5, 10), (6, 1), (1, 1), (5, 10)]);
     storage.update(&[("n", 1.into())], 7);
-    assert_eq!(settled(&storage, 30), [(7, 20)]);
+    assert_eq!(confirmed(&storage, 30), [(7, 20)]);
 }
 
 #[test]
@@ -70,7 +70,7 @@ fn a_series_that_is_held_is_not_forgotten() {
     storage.update(&[("n", 2.into())], 1);
     drop(kept);
     storage.update(&[("n", 0.into())], 1);
-    assert_eq!(settled(&storage, 20), [(2, 1), (1, 10)]);
+    assert_eq!(confirmed(&storage, 20), [(2, 1), (1, 10)]);
     assert!(!storage.is_overflowing());
 }
 
