@@ -5,9 +5,9 @@
 
 mod attempt;
 mod delivery;
+mod fair_share;
 mod flush;
-mod push;
-mod turns;
+mod periodic_reader;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -24,10 +24,10 @@ use crate::{config::ProblemKind, pipeline::problems::ProblemReporter};
 pub(crate) use attempt::UnderWay;
 pub(crate) use delivery::Delivery;
 use delivery::Outlook;
+use fair_share::Turns;
 use flush::Flush;
-pub(crate) use push::Push;
-use push::PushState;
-use turns::Turns;
+pub(crate) use periodic_reader::Push;
+use periodic_reader::PushState;
 
 /// An exporter that had nothing to do for so long gives memory back.
 const IDLE: Duration = Duration::from_secs(10);
