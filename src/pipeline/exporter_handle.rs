@@ -13,7 +13,7 @@ use crate::metrics::Reader;
 use crate::pipeline::ledger::{Counters, ExporterLedger, NotEnqueuedReason};
 use crate::pipeline::queue::{Queue, Start};
 use crate::pipeline::throttle::Throttle;
-use crate::pipeline::worker::{Calls, Delivery, Push, State, UnderWay, Worker};
+use crate::pipeline::worker::{Calls, Delivery, PeriodicReader, State, UnderWay, Worker};
 use crate::process::spawn;
 use crate::record::{FrameLimits, Scope, Severity, Signal};
 use crate::transport::{Opener, Transport};
@@ -70,9 +70,9 @@ impl ExporterSpec {
         }
     }
 
-    fn push(&self) -> Option<Push> {
+    fn push(&self) -> Option<PeriodicReader> {
         let (reader, interval) = self.metrics.clone()?;
-        Some(Push { reader, interval, limits: self.frame_limits() })
+        Some(PeriodicReader { reader, interval, limits: self.frame_limits() })
     }
 }
 

@@ -97,7 +97,7 @@ impl Worker {
         };
         let is_waiting = |other: usize| {
             let delivery = &self.deliveries[other];
-            let has_work = !delivery.is_idle() || self.is_of_metrics(other) && self.has_last_words();
+            let has_work = !delivery.is_idle() || self.is_of_metrics(other) && self.has_last_metrics();
             other != at && has_work && !delivery.is_tried && !delivery.is_over
         };
         let share = if (0..self.deliveries.len()).any(is_waiting) { 2 } else { 1 };

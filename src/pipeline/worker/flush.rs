@@ -14,7 +14,7 @@ pub(super) struct Flush {
     /// How much each delivery must have settled.
     pub(super) targets: [u64; Signal::COUNT],
     /// The number of the push before the one that it waits for.
-    pub(super) waits_for_push_after: Option<u64>,
+    pub(super) waits_for_collection_after: Option<u64>,
 }
 
 impl Flush {
@@ -36,15 +36,15 @@ impl Worker {
             targets[at] = delivery.taken;
         }
         self.tell_turned_away();
-        let waits_for_push_after = self.want_push();
-        self.state.flushes.push(Flush { done, since: now, targets, waits_for_push_after });
+        let waits_for_collection_after = self.request_collection();
+        self.state.flushes.push(Flush { done, since: now, targets, waits_for_collection_after });
     }
 
     /// A push has come to its end: those who waited for it wait for its points.
-    pub(super) fn push_is_over(&mut self, number: u64, at: usize) {
+    pub(super) fn collection_is_over(&mut self, number: u64, at: usize) {
         for flush in &mut self.state.flushes {
-            if flush.waits_for_push_after.is_some_and(|before| before < number) {
-                flush.waits_for_push_after = None;
+            if flush.waits_for_collection_after.is_some_and(|before| before < number) {
+                flush.waits_for_collection_after = None;
                 flush.targets[at] = self.deliveries[at].taken;
             }
         }
@@ -52,13 +52,13 @@ impl Worker {
 
     /// Metrics that made way for newer ones, or found no room, are not delivered before the next push is; but with
     /// metrics that no collector takes, a flush would never end. Says whether there is a flush that waits.
-    pub(super) fn wait_for_next_push(&mut self, number: u64) -> bool {
+    pub(super) fn wait_for_next_collection(&mut self, number: u64) -> bool {
         for flush in &mut self.state.flushes {
             if flush.since.elapsed() < self.retry.give_up_after {
-                flush.waits_for_push_after.get_or_insert(number);
+                flush.waits_for_collection_after.get_or_insert(number);
             }
         }
-        self.state.flushes.iter().any(|flush| flush.waits_for_push_after.is_some())
+        self.state.flushes.iter().any(|flush| flush.waits_for_collection_after.is_some())
     }
 
     /// Reports all flushes that are over.
@@ -66,7 +66,7 @@ impl Worker {
         let settled = |at: usize| self.deliveries.get(at).map_or(u64::MAX, |delivery| delivery.settled);
         let settled: [u64; Signal::COUNT] = std::array::from_fn(settled);
         let is_over = |flush: &Flush| {
-            flush.waits_for_push_after.is_none()
+            flush.waits_for_collection_after.is_none()
                 && flush.targets.iter().zip(settled).all(|(target, settled)| *target <= settled)
         };
         let flushes = std::mem::take(&mut self.state.flushes);

@@ -26,8 +26,8 @@ pub(crate) use delivery::Delivery;
 use delivery::Outlook;
 use fair_share::Turns;
 use flush::Flush;
-pub(crate) use periodic_reader::Push;
-use periodic_reader::PushState;
+pub(crate) use periodic_reader::PeriodicReader;
+use periodic_reader::ReaderState;
 
 /// An exporter that had nothing to do for so long gives memory back.
 const IDLE: Duration = Duration::from_secs(10);
@@ -45,7 +45,7 @@ pub(crate) struct Worker {
     /// The resource as it stands in every request.
     pub(crate) resource: Vec<u8>,
     /// `None` for an exporter without metrics.
-    pub(crate) push: Option<Push>,
+    pub(crate) push: Option<PeriodicReader>,
     pub(crate) reporter: ProblemReporter,
     pub(crate) calls: Calls,
     pub(crate) state: State,
@@ -66,7 +66,7 @@ pub(crate) struct State {
     turns: Turns,
     flushes: Vec<Flush>,
     stop_by: Option<Instant>,
-    push: PushState,
+    push: ReaderState,
     told_turned_away: [[u64; 2]; Signal::COUNT],
 }
 
@@ -87,13 +87,13 @@ impl Worker {
     /// Works until it is stopped.
     pub(crate) fn run(mut self) {
         context::suppress_for_ever();
-        self.schedule_first_push();
+        self.schedule_first_collection();
         while !self.is_done() {
             if catch_unwind(AssertUnwindSafe(|| self.step())).is_err() {
                 (0..self.deliveries.len()).for_each(|at| self.write_off(at));
             }
         }
-        self.collect_what_is_left();
+        self.collect_last_metrics();
         self.state.flushes.drain(..).for_each(Flush::report);
     }
 
@@ -101,7 +101,8 @@ impl Worker {
     fn is_done(&self) -> bool {
         let is_done = |delivery: &Delivery| delivery.is_over || delivery.is_idle();
         self.state.stop_by.is_some()
-            && (self.is_out_of_time() || !self.last_push_is_due() && self.deliveries.iter().all(is_done))
+            && (self.is_out_of_time()
+                || !self.last_collection_is_due() && self.deliveries.iter().all(is_done))
     }
 
     /// Does one thing: a push, an attempt, or a rest.
@@ -115,10 +116,10 @@ impl Worker {
         self.start_rounds(now);
         let mut due = [false; Signal::COUNT];
         for (at, delivery) in self.deliveries.iter().enumerate() {
-            due[at] = delivery.is_due(now) || self.may_push(at, now);
+            due[at] = delivery.is_due(now) || self.may_collect(at, now);
         }
         match self.state.turns.next(due) {
-            Some(at) if self.may_push(at, now) => self.push_metrics(at),
+            Some(at) if self.may_collect(at, now) => self.collect_metrics(at),
             Some(at) => {
                 self.take_turn(at);
                 self.tell_turned_away();
@@ -174,7 +175,7 @@ impl Worker {
 
     /// When something is due if nothing comes, and with a bell at each queue for what may come.
     fn next_event(&mut self, now: Instant) -> Event {
-        let mut until = self.next_push().into_iter().chain(self.state.stop_by).min();
+        let mut until = self.next_collection().into_iter().chain(self.state.stop_by).min();
         for delivery in self.deliveries.iter_mut().filter(|delivery| !delivery.is_over) {
             let then = match delivery.outlook(&self.batch, now) {
                 Outlook::Due => return Event::Now,
@@ -210,7 +211,7 @@ impl Worker {
         let now = Instant::now();
         self.deliveries.iter_mut().for_each(|delivery| delivery.start_stop(now));
         self.tell_turned_away();
-        self.start_last_push();
+        self.request_last_collection();
     }
 
     fn listen(&self, until: Instant) -> Call {

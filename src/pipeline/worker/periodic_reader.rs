@@ -15,7 +15,7 @@ const MOST_CLEARINGS: usize = 16;
 
 /// An exporter's metrics: where they come from, and how often they go.
 #[derive(Debug, Clone)]
-pub(crate) struct Push {
+pub(crate) struct PeriodicReader {
     pub(crate) reader: Reader,
     /// No longer than the clock can tell: configuration is checked for it.
     pub(crate) interval: Duration,
@@ -24,7 +24,7 @@ pub(crate) struct Push {
 
 /// How far the pushing has come.
 #[derive(Debug, Default)]
-pub(super) struct PushState {
+pub(super) struct ReaderState {
     /// When the next one is due; the first comes after one interval.
     next: Option<Instant>,
     /// How many were begun.
@@ -41,16 +41,16 @@ pub(super) struct PushState {
 }
 
 impl Worker {
-    pub(super) fn schedule_first_push(&mut self) {
+    pub(super) fn schedule_first_collection(&mut self) {
         self.state.push.next = self.push.as_ref().map(|push| Instant::now() + push.interval);
     }
 
     /// Whether it is time to collect metrics for this delivery. What was collected before is sent first, except in a stop,
     /// where nothing else will come.
-    pub(super) fn may_push(&self, at: usize, now: Instant) -> bool {
+    pub(super) fn may_collect(&self, at: usize, now: Instant) -> bool {
         let delivery = &self.deliveries[at];
         let is_free = self.state.stop_by.is_some() || delivery.is_idle() && !delivery.is_held(now);
-        let is_due = self.is_of_metrics(at) && !self.state.push.is_collecting && self.push_is_due(now);
+        let is_due = self.is_of_metrics(at) && !self.state.push.is_collecting && self.collection_is_due(now);
         is_due && is_free && !self.records_go_first(at, now)
     }
 
@@ -58,7 +58,7 @@ impl Worker {
     /// oldest flush, or one attempt of each signal in a stop: metrics do not wait for ever. Nor do they wait for what is
     /// held back.
     fn records_go_first(&self, at: usize, now: Instant) -> bool {
-        let flush = self.state.flushes.iter().find(|flush| flush.waits_for_push_after.is_some());
+        let flush = self.state.flushes.iter().find(|flush| flush.waits_for_collection_after.is_some());
         let is_wanted = |other: usize| match self.state.stop_by {
             Some(_) => !self.deliveries[other].is_tried,
             None => flush.is_some_and(|flush| self.deliveries[other].settled < flush.targets[other]),
@@ -68,7 +68,7 @@ impl Worker {
     }
 
     /// When metrics are to be collected, unless they wait for those before them.
-    pub(super) fn next_push(&self) -> Option<Instant> {
+    pub(super) fn next_collection(&self) -> Option<Instant> {
         let metrics = self.deliveries.iter().find(|delivery| delivery.signal == Signal::Metrics)?;
         let is_free = metrics.is_idle() && !metrics.is_held(Instant::now()) && !self.state.push.is_collecting;
         self.state.push.next.filter(|_| is_free)
@@ -78,12 +78,12 @@ impl Worker {
         self.deliveries[at].signal == Signal::Metrics
     }
 
-    fn push_is_due(&self, now: Instant) -> bool {
+    fn collection_is_due(&self, now: Instant) -> bool {
         self.state.push.next.is_some_and(|next| next <= now)
     }
 
     /// Asks for a push as soon as it may be; gives the number of the last one that is of no use for that.
-    pub(super) fn want_push(&mut self) -> Option<u64> {
+    pub(super) fn request_collection(&mut self) -> Option<u64> {
         if self.push.is_none() || self.state.push.is_last {
             return None;
         }
@@ -92,37 +92,38 @@ impl Worker {
     }
 
     /// The last word of the metrics is wanted.
-    pub(super) fn start_last_push(&mut self) {
-        self.want_push();
+    pub(super) fn request_last_collection(&mut self) {
+        self.request_collection();
     }
 
     /// Whether the last word of the metrics is still to come.
-    pub(super) fn last_push_is_due(&self) -> bool {
+    pub(super) fn last_collection_is_due(&self) -> bool {
         self.push.is_some() && !self.state.push.is_last
     }
 
     /// Whether metrics are still to be collected for the last time, and there are any.
-    pub(super) fn has_last_words(&self) -> bool {
-        let has_instruments = |push: &Push| push.reader.has_instruments();
-        self.last_push_is_due() && self.push.as_ref().is_some_and(has_instruments)
+    pub(super) fn has_last_metrics(&self) -> bool {
+        let has_instruments = |push: &PeriodicReader| push.reader.has_instruments();
+        self.last_collection_is_due() && self.push.as_ref().is_some_and(has_instruments)
     }
 
     /// What was measured is collected even where no time is left to send it, so that its loss is counted.
-    pub(super) fn collect_what_is_left(&mut self) {
+    pub(super) fn collect_last_metrics(&mut self) {
         let metrics = self.deliveries.iter().position(|delivery| delivery.signal == Signal::Metrics);
-        if let Some(at) = metrics.filter(|_| self.last_push_is_due()) {
-            self.push_metrics(at);
+        if let Some(at) = metrics.filter(|_| self.last_collection_is_due()) {
+            self.collect_metrics(at);
         }
     }
 
     /// Collects all metrics. A panic costs what was in hand of them, not the worker.
-    pub(super) fn push_metrics(&mut self, at: usize) {
+    pub(super) fn collect_metrics(&mut self, at: usize) {
         let Some(push) = self.push.clone() else { return };
         let begun = Instant::now();
         let is_last = self.state.stop_by.is_some();
         let number = self.state.push.number + 1;
         let next = Some(begun + push.interval).filter(|_| !is_last);
-        self.state.push = PushState { next, number, is_last, is_collecting: true, ..PushState::default() };
+        self.state.push =
+            ReaderState { next, number, is_last, is_collecting: true, ..ReaderState::default() };
         self.deliveries.iter().for_each(|delivery| delivery.queue.trim());
         if push.reader.is_cumulative() {
             self.replace_snapshot(at);
@@ -133,14 +134,14 @@ impl Worker {
         self.state.push.is_collecting = false;
         self.state.turns.spend(at, begun.elapsed().saturating_sub(self.state.push.spent_on_others));
         if !self.state.push.is_outdated {
-            self.push_is_over(number, at);
+            self.collection_is_over(number, at);
         }
-        if self.state.push.found_no_room && self.wait_for_next_push(number) {
-            self.want_push();
+        if self.state.push.found_no_room && self.wait_for_next_collection(number) {
+            self.request_collection();
         }
     }
 
-    fn collect(&mut self, at: usize, push: &Push) {
+    fn collect(&mut self, at: usize, push: &PeriodicReader) {
         let (counters, stop_by) = (Arc::clone(&self.counters), self.state.stop_by);
         let is_over = || counters.are_closed() || stop_by.is_some_and(|by| Instant::now() >= by);
         push.reader.collect(push.limits, &is_over, &mut |collected| {
@@ -224,14 +225,14 @@ impl Worker {
         let is_cumulative = self.push.as_ref().is_some_and(|push| push.reader.is_cumulative());
         let was_tried =
             delivery.give_up.is_some() && delivery.parts.last().is_some_and(|part| part.is_snapshot);
-        was_tried && is_cumulative && !self.state.push.is_last && self.push_is_due(Instant::now())
+        was_tried && is_cumulative && !self.state.push.is_last && self.collection_is_due(Instant::now())
     }
 
     /// Makes way for the newer snapshot that is wanted.
     pub(super) fn make_way(&mut self, at: usize) {
         self.replace_snapshot(at);
         self.state.push.is_outdated = true;
-        self.wait_for_next_push(self.state.push.number);
+        self.wait_for_next_collection(self.state.push.number);
     }
 
     /// Gives up all that is left of the snapshot before.
