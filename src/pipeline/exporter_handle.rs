@@ -70,9 +70,9 @@ impl ExporterSpec {
         }
     }
 
-    fn push(&self) -> Option<PeriodicReader> {
-        let (reader, interval) = self.metrics.clone()?;
-        Some(PeriodicReader { reader, interval, limits: self.frame_limits() })
+    fn periodic_reader(&self) -> Option<PeriodicReader> {
+        let (instruments, interval) = self.metrics.clone()?;
+        Some(PeriodicReader { instruments, interval, limits: self.frame_limits() })
     }
 }
 
@@ -167,7 +167,7 @@ impl ExporterHandle {
             retry: spec.retry,
             attempt_timeout: spec.attempt_timeout,
             resource: spec.resource.clone(),
-            push: spec.push(),
+            reader: spec.periodic_reader(),
             reporter: ProblemReporter::new(&spec.id, spec.hook.clone()),
             calls: Calls { stop: stops, flush: flushes, wake: woken },
             state: State::default(),

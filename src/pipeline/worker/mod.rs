@@ -45,7 +45,7 @@ pub(crate) struct Worker {
     /// The resource as it stands in every request.
     pub(crate) resource: Vec<u8>,
     /// `None` for an exporter without metrics.
-    pub(crate) push: Option<PeriodicReader>,
+    pub(crate) reader: Option<PeriodicReader>,
     pub(crate) reporter: ProblemReporter,
     pub(crate) calls: Calls,
     pub(crate) state: State,
@@ -66,7 +66,7 @@ pub(crate) struct State {
     turns: Turns,
     flushes: Vec<Flush>,
     stop_by: Option<Instant>,
-    push: ReaderState,
+    reader: ReaderState,
     told_turned_away: [[u64; 2]; Signal::COUNT],
 }
 

@@ -16,7 +16,7 @@ const MOST_CLEARINGS: usize = 16;
 /// An exporter's metrics: where they come from, and how often they go.
 #[derive(Debug, Clone)]
 pub(crate) struct PeriodicReader {
-    pub(crate) reader: Reader,
+    pub(crate) instruments: Reader,
     /// No longer than the clock can tell: configuration is checked for it.
     pub(crate) interval: Duration,
     pub(crate) limits: FrameLimits,
@@ -42,7 +42,7 @@ pub(super) struct ReaderState {
 
 impl Worker {
     pub(super) fn schedule_first_collection(&mut self) {
-        self.state.push.next = self.push.as_ref().map(|push| Instant::now() + push.interval);
+        self.state.reader.next = self.reader.as_ref().map(|reader| Instant::now() + reader.interval);
     }
 
     /// Whether it is time to collect metrics for this delivery. What was collected before is sent first, except in a stop,
@@ -50,7 +50,8 @@ impl Worker {
     pub(super) fn may_collect(&self, at: usize, now: Instant) -> bool {
         let delivery = &self.deliveries[at];
         let is_free = self.state.stop_by.is_some() || delivery.is_idle() && !delivery.is_held(now);
-        let is_due = self.is_of_metrics(at) && !self.state.push.is_collecting && self.collection_is_due(now);
+        let is_due =
+            self.is_of_metrics(at) && !self.state.reader.is_collecting && self.collection_is_due(now);
         is_due && is_free && !self.records_go_first(at, now)
     }
 
@@ -70,8 +71,9 @@ impl Worker {
     /// When metrics are to be collected, unless they wait for those before them.
     pub(super) fn next_collection(&self) -> Option<Instant> {
         let metrics = self.deliveries.iter().find(|delivery| delivery.signal == Signal::Metrics)?;
-        let is_free = metrics.is_idle() && !metrics.is_held(Instant::now()) && !self.state.push.is_collecting;
-        self.state.push.next.filter(|_| is_free)
+        let is_free =
+            metrics.is_idle() && !metrics.is_held(Instant::now()) && !self.state.reader.is_collecting;
+        self.state.reader.next.filter(|_| is_free)
     }
 
     pub(super) fn is_of_metrics(&self, at: usize) -> bool {
@@ -79,16 +81,16 @@ impl Worker {
     }
 
     fn collection_is_due(&self, now: Instant) -> bool {
-        self.state.push.next.is_some_and(|next| next <= now)
+        self.state.reader.next.is_some_and(|next| next <= now)
     }
 
     /// Asks for a push as soon as it may be; gives the number of the last one that is of no use for that.
     pub(super) fn request_collection(&mut self) -> Option<u64> {
-        if self.push.is_none() || self.state.push.is_last {
+        if self.reader.is_none() || self.state.reader.is_last {
             return None;
         }
-        self.state.push.next = Some(Instant::now());
-        Some(self.state.push.number)
+        self.state.reader.next = Some(Instant::now());
+        Some(self.state.reader.number)
     }
 
     /// The last word of the metrics is wanted.
@@ -98,13 +100,13 @@ impl Worker {
 
     /// Whether the last word of the metrics is still to come.
     pub(super) fn last_collection_is_due(&self) -> bool {
-        self.push.is_some() && !self.state.push.is_last
+        self.reader.is_some() && !self.state.reader.is_last
     }
 
     /// Whether metrics are still to be collected for the last time, and there are any.
     pub(super) fn has_last_metrics(&self) -> bool {
-        let has_instruments = |push: &PeriodicReader| push.reader.has_instruments();
-        self.last_collection_is_due() && self.push.as_ref().is_some_and(has_instruments)
+        let has_instruments = |reader: &PeriodicReader| reader.instruments.has_instruments();
+        self.last_collection_is_due() && self.reader.as_ref().is_some_and(has_instruments)
     }
 
     /// What was measured is collected even where no time is left to send it, so that its loss is counted.
@@ -117,34 +119,34 @@ impl Worker {
 
     /// Collects all metrics. A panic costs what was in hand of them, not the worker.
     pub(super) fn collect_metrics(&mut self, at: usize) {
-        let Some(push) = self.push.clone() else { return };
+        let Some(reader) = self.reader.clone() else { return };
         let begun = Instant::now();
         let is_last = self.state.stop_by.is_some();
-        let number = self.state.push.number + 1;
-        let next = Some(begun + push.interval).filter(|_| !is_last);
-        self.state.push =
+        let number = self.state.reader.number + 1;
+        let next = Some(begun + reader.interval).filter(|_| !is_last);
+        self.state.reader =
             ReaderState { next, number, is_last, is_collecting: true, ..ReaderState::default() };
         self.deliveries.iter().for_each(|delivery| delivery.queue.trim());
-        if push.reader.is_cumulative() {
+        if reader.instruments.is_cumulative() {
             self.replace_snapshot(at);
         }
-        if catch_unwind(AssertUnwindSafe(|| self.collect(at, &push))).is_err() {
+        if catch_unwind(AssertUnwindSafe(|| self.read_instruments(at, &reader))).is_err() {
             self.write_off(at);
         }
-        self.state.push.is_collecting = false;
-        self.state.turns.spend(at, begun.elapsed().saturating_sub(self.state.push.spent_on_others));
-        if !self.state.push.is_outdated {
+        self.state.reader.is_collecting = false;
+        self.state.turns.spend(at, begun.elapsed().saturating_sub(self.state.reader.spent_on_others));
+        if !self.state.reader.is_outdated {
             self.collection_is_over(number, at);
         }
-        if self.state.push.found_no_room && self.wait_for_next_collection(number) {
+        if self.state.reader.found_no_room && self.wait_for_next_collection(number) {
             self.request_collection();
         }
     }
 
-    fn collect(&mut self, at: usize, push: &PeriodicReader) {
+    fn read_instruments(&mut self, at: usize, reader: &PeriodicReader) {
         let (counters, stop_by) = (Arc::clone(&self.counters), self.state.stop_by);
         let is_over = || counters.are_closed() || stop_by.is_some_and(|by| Instant::now() >= by);
-        push.reader.collect(push.limits, &is_over, &mut |collected| {
+        reader.instruments.collect(reader.limits, &is_over, &mut |collected| {
             match collected {
                 Collected::Frame { scope, bytes, points } => return self.take_in(at, scope, bytes, points),
                 Collected::TooLarge { points } => {
@@ -161,7 +163,7 @@ impl Worker {
     }
 
     fn wants_more(&self) -> SinkStatus {
-        if self.state.push.is_outdated { SinkStatus::AcceptedLast } else { SinkStatus::Accepted }
+        if self.state.reader.is_outdated { SinkStatus::AcceptedLast } else { SinkStatus::Accepted }
     }
 
     /// Puts a framed metric beside the others, within the limits of the queue: what is there already goes first.
@@ -174,15 +176,15 @@ impl Worker {
             }
             // full of what callers have put there, or of what was collected before
             self.make_room(at);
-            if self.state.push.is_outdated {
+            if self.state.reader.is_outdated {
                 return SinkStatus::AcceptedLast;
             }
             admitted = self.admit(at, records, frame.len());
         }
         match admitted {
             Ok(()) => {}
-            Err(NotEnqueuedReason::QueueFull) if !self.state.push.is_last => {
-                self.state.push.found_no_room = true;
+            Err(NotEnqueuedReason::QueueFull) if !self.state.reader.is_last => {
+                self.state.reader.found_no_room = true;
                 return SinkStatus::Full;
             }
             // no later push will tell it
@@ -201,11 +203,11 @@ impl Worker {
     fn make_room(&mut self, at: usize) {
         let begun = Instant::now();
         self.deliveries[at].gather(begun);
-        let can_wait = |worker: &Self| !worker.state.push.is_outdated && !worker.is_out_of_time();
+        let can_wait = |worker: &Self| !worker.state.reader.is_outdated && !worker.is_out_of_time();
         while can_wait(self) && !self.deliveries[at].is_idle() && !self.deliveries[at].is_over {
             self.step();
         }
-        self.state.push.spent_on_others += begun.elapsed();
+        self.state.reader.spent_on_others += begun.elapsed();
     }
 
     fn admit(&self, at: usize, records: usize, bytes: usize) -> Result<(), NotEnqueuedReason> {
@@ -222,17 +224,17 @@ impl Worker {
     /// is a newer one. What callers have put into the queue is not: nothing newer of theirs need come.
     pub(super) fn is_outdated(&self, at: usize) -> bool {
         let delivery = &self.deliveries[at];
-        let is_cumulative = self.push.as_ref().is_some_and(|push| push.reader.is_cumulative());
+        let is_cumulative = self.reader.as_ref().is_some_and(|reader| reader.instruments.is_cumulative());
         let was_tried =
             delivery.give_up.is_some() && delivery.parts.last().is_some_and(|part| part.is_snapshot);
-        was_tried && is_cumulative && !self.state.push.is_last && self.collection_is_due(Instant::now())
+        was_tried && is_cumulative && !self.state.reader.is_last && self.collection_is_due(Instant::now())
     }
 
     /// Makes way for the newer snapshot that is wanted.
     pub(super) fn make_way(&mut self, at: usize) {
         self.replace_snapshot(at);
-        self.state.push.is_outdated = true;
-        self.wait_for_next_collection(self.state.push.number);
+        self.state.reader.is_outdated = true;
+        self.wait_for_next_collection(self.state.reader.number);
     }
 
     /// Gives up all that is left of the snapshot before.
