@@ -51,7 +51,7 @@ fn worker(gate: &Gate, calls: Calls, wake: Sender<()>) -> Worker {
         retry: plan.retry,
         attempt_timeout: PATIENCE,
         resource: Vec::new(),
-        push: None,
+        reader: None,
         reporter: ProblemReporter::new("memory", None),
         calls,
         state: State::default(),
