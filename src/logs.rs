@@ -275,7 +275,7 @@ impl OpenLog {
         if self.generation == process::generation() {
             let end = self.end();
             match self.record.finish(self.severity, &end) {
-                Some(record) => source.exporters.push_log(&source.scope, self.severity, record),
+                Some(record) => source.exporters.enqueue_log(&source.scope, self.severity, record),
                 None => source.exporters.count_log_not_enqueued(self.severity, NotEnqueuedReason::TooLarge),
             }
         }

@@ -233,14 +233,14 @@ impl ExporterHandle {
 
     /// Takes in what is framed as one and counts as `records` records, if it takes their signal.
     #[inline]
-    pub(crate) fn push(&self, scope: &Arc<Scope>, frame: &[u8], records: usize) {
+    pub(crate) fn enqueue(&self, scope: &Arc<Scope>, frame: &[u8], records: usize) {
         if let Some(queue) = &self.queues[scope.signal as usize] {
             queue.push(scope, frame, records);
         }
     }
 
     /// The same, unless the caller would have to wait for room; false if it would.
-    pub(crate) fn push_at_once(&self, scope: &Arc<Scope>, frame: &[u8], records: usize) -> bool {
+    pub(crate) fn try_enqueue(&self, scope: &Arc<Scope>, frame: &[u8], records: usize) -> bool {
         self.queues[scope.signal as usize]
             .as_ref()
             .is_none_or(|queue| queue.push_at_once(scope, frame, records))

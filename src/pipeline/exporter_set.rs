@@ -123,8 +123,8 @@ impl ExporterSet {
 
     /// Hands a framed span to every exporter that takes spans.
     #[inline]
-    pub(crate) fn push_span(&self, scope: &Arc<Scope>, record: &[u8]) {
-        self.push(scope, record, |intake| intake.takes(Signal::Traces));
+    pub(crate) fn enqueue_span(&self, scope: &Arc<Scope>, record: &[u8]) {
+        self.enqueue(scope, record, |intake| intake.takes(Signal::Traces));
     }
 
     /// Starts the exporters of a forked child that has something to send.
@@ -137,17 +137,17 @@ impl ExporterSet {
 
     /// Hands a framed log record to every exporter whose level lets it pass.
     #[inline]
-    pub(crate) fn push_log(&self, scope: &Arc<Scope>, severity: Severity, record: &[u8]) {
-        self.push(scope, record, |intake| intake.takes_log(severity));
+    pub(crate) fn enqueue_log(&self, scope: &Arc<Scope>, severity: Severity, record: &[u8]) {
+        self.enqueue(scope, record, |intake| intake.takes_log(severity));
     }
 
     #[inline]
-    fn push(&self, scope: &Arc<Scope>, record: &[u8], takes: impl Fn(Intake) -> bool) {
+    fn enqueue(&self, scope: &Arc<Scope>, record: &[u8], takes: impl Fn(Intake) -> bool) {
         match self.handles() {
             // nearly always
-            [only] if takes(only.intake()) => only.push(scope, record, 1),
+            [only] if takes(only.intake()) => only.enqueue(scope, record, 1),
             [_] => {}
-            several => push_to_each(several, scope, record, 1, &takes),
+            several => enqueue_to_each(several, scope, record, 1, &takes),
         }
     }
 
@@ -261,7 +261,7 @@ impl ExporterSet {
 /// Hands a frame that counts as `records` to all exporters that take it: first to those that have room, so that none
 /// of them waits with the caller for another's.
 #[inline(never)]
-fn push_to_each(
+fn enqueue_to_each(
     handles: &[ExporterHandle],
     scope: &Arc<Scope>,
     frame: &[u8],
@@ -269,10 +269,10 @@ fn push_to_each(
     takes: &dyn Fn(Intake) -> bool,
 ) {
     for (index, handle) in handles.iter().enumerate() {
-        if takes(handle.intake()) && !handle.push_at_once(scope, frame, records) {
+        if takes(handle.intake()) && !handle.try_enqueue(scope, frame, records) {
             // the stack remembers who is still to be waited for: a list would have to be allocated
-            push_to_each(&handles[index + 1..], scope, frame, records, takes);
-            return handle.push(scope, frame, records);
+            enqueue_to_each(&handles[index + 1..], scope, frame, records, takes);
+            return handle.enqueue(scope, frame, records);
         }
     }
 }

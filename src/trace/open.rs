@@ -76,7 +76,7 @@ impl OpenSpan {
         // a span that was open across a fork is the parent's to send
         if self.generation == process::generation() {
             match self.record.finish(end) {
-                Some(record) => self.source.exporters.push_span(&self.source.scope, record),
+                Some(record) => self.source.exporters.enqueue_span(&self.source.scope, record),
                 None => self.source.exporters.count_span_not_enqueued(NotEnqueuedReason::TooLarge),
             }
         }

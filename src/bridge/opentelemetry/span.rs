@@ -52,7 +52,7 @@ impl SpanExporter {
             match record.finish(unix_nanos(span.end_time)) {
                 Some(framed) => {
                     let scope = self.inlet.scope(&span.instrumentation_scope, None);
-                    self.inlet.exporters().push_span(&scope, framed);
+                    self.inlet.exporters().enqueue_span(&scope, framed);
                 }
                 None => self.inlet.exporters().count_span_not_enqueued(NotEnqueuedReason::TooLarge),
             }

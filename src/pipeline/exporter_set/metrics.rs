@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{ExporterSet, push_to_each};
+use super::{ExporterSet, enqueue_to_each};
 use crate::config::Temporality;
 use crate::pipeline::exporter_handle::{ExporterSpec, Intake};
 use crate::pipeline::ledger::NotEnqueuedReason;
@@ -27,9 +27,9 @@ impl ExporterSet {
     }
 
     /// Hands a framed metric with so many points to every exporter that takes metrics.
-    pub(crate) fn push_metric(&self, scope: &Arc<Scope>, frame: &[u8], points: u64) {
+    pub(crate) fn enqueue_metric(&self, scope: &Arc<Scope>, frame: &[u8], points: u64) {
         let takes = |intake: Intake| intake.takes(Signal::Metrics);
-        push_to_each(self.handles(), scope, frame, points as usize, &takes);
+        enqueue_to_each(self.handles(), scope, frame, points as usize, &takes);
     }
 
     /// Counts data points that cannot be sent.

@@ -67,9 +67,9 @@ fn record(number: u8) -> [u8; 5] {
     [0x12, 3, 0x0a, 1, number]
 }
 
-fn push(handle: &ExporterHandle, numbers: impl IntoIterator<Item = u8>) {
+fn enqueue(handle: &ExporterHandle, numbers: impl IntoIterator<Item = u8>) {
     let scope = scope();
-    numbers.into_iter().for_each(|number| handle.push(&scope, &record(number), 1));
+    numbers.into_iter().for_each(|number| handle.enqueue(&scope, &record(number), 1));
 }
 
 /// The numbers of the records in a request, in their order.
@@ -109,10 +109,10 @@ fn a_panic_in_the_transport_costs_its_batch_and_not_the_worker() {
         let _ = told.send(problem.kind);
     }));
     let handle = ExporterHandle::start(spec.prepare()).unwrap();
-    push(&handle, [1]);
+    enqueue(&handle, [1]);
     gate.panic();
     flush(&handle);
-    push(&handle, [2]);
+    enqueue(&handle, [2]);
     assert_eq!(numbers(&gate.answer(Verdict::Accepted).body), [2]);
     let counts = stop(&handle);
     assert_eq!((counts.accepted, counts.delivered, counts.dropped.worker_panicked), (2, 1, 1), "{counts}");
@@ -125,11 +125,11 @@ fn a_caller_that_waits_behind_a_panicking_batch_gets_its_room() {
     let mut spec = spec(&gate);
     spec.queue = QueueSettings { records: 1, when_full: WhenFull::Block, ..spec.queue };
     let handle = Arc::new(ExporterHandle::start(spec.prepare()).unwrap());
-    push(&handle, [1]);
+    enqueue(&handle, [1]);
     gate.next();
     // not scoped: a caller that never gets in must fail the test, not hold it
     let caller = Arc::clone(&handle);
-    thread::spawn(move || push(&caller, [2]));
+    thread::spawn(move || enqueue(&caller, [2]));
     gate.panic();
     assert_eq!(numbers(&gate.answer(Verdict::Accepted).body), [2]);
     let counts = stop(&handle);
@@ -141,7 +141,7 @@ fn a_worker_survives_any_number_of_panics() {
     let gate = Gate::default();
     let handle = ExporterHandle::start(spec(&gate).prepare()).unwrap();
     for number in 0..50 {
-        push(&handle, [number]);
+        enqueue(&handle, [number]);
         gate.panic();
         flush(&handle);
     }
@@ -153,7 +153,7 @@ fn a_worker_survives_any_number_of_panics() {
 fn a_panic_during_shutdown_does_not_keep_it_from_its_end() {
     let gate = Gate::default();
     let handle = ExporterHandle::start(spec(&gate).prepare()).unwrap();
-    push(&handle, [1]);
+    enqueue(&handle, [1]);
     gate.next();
     thread::scope(|scope| {
         let stopped = scope.spawn(|| stop(&handle));
@@ -190,11 +190,11 @@ fn after_a_panic_of_its_own_the_worker_writes_off_all_that_had_left_the_queue() 
 fn records_of_two_signals_in_turn_make_one_request_each() {
     let gate = Gate::default();
     let handle = ExporterHandle::start(spec(&gate).prepare()).unwrap();
-    push(&handle, [0]);
+    enqueue(&handle, [0]);
     gate.next();
     let scopes = [Signal::Traces, Signal::Logs].map(|signal| Arc::new(Scope::new(signal, "shop", "")));
     for number in 1..=3 {
-        scopes.iter().for_each(|scope| handle.push(scope, &record(number), 1));
+        scopes.iter().for_each(|scope| handle.enqueue(scope, &record(number), 1));
     }
     gate.answer(Verdict::Accepted);
     let sent = [(); 2].map(|()| gate.answer(Verdict::Accepted));
@@ -208,9 +208,9 @@ fn records_of_two_signals_in_turn_make_one_request_each() {
 fn what_the_transport_refuses_is_dropped_and_the_next_batch_goes() {
     let gate = Gate::default();
     let handle = ExporterHandle::start(spec(&gate).prepare()).unwrap();
-    push(&handle, [1]);
+    enqueue(&handle, [1]);
     gate.answer(Verdict::Refused { reason: "no".to_owned() });
-    push(&handle, [2]);
+    enqueue(&handle, [2]);
     assert_eq!(numbers(&gate.answer(Verdict::Accepted).body), [2]);
     let counts = stop(&handle);
     assert_eq!((counts.delivered, counts.dropped.refused), (1, 1), "{counts}");
@@ -220,7 +220,7 @@ fn what_the_transport_refuses_is_dropped_and_the_next_batch_goes() {
 fn a_batch_is_sent_again_until_it_is_taken() {
     let gate = Gate::default();
     let handle = ExporterHandle::start(spec(&gate).prepare()).unwrap();
-    push(&handle, [1]);
+    enqueue(&handle, [1]);
     let first = gate.answer(later());
     gate.answer(later());
     assert_eq!(gate.answer(Verdict::Accepted).body, first.body);
@@ -234,10 +234,10 @@ fn a_batch_that_is_too_large_is_halved_in_order_and_never_sent_whole_again() {
     let gate = Gate::default();
     let too_large = || Verdict::TooLarge { reason: "413".to_owned() };
     let handle = ExporterHandle::start(spec(&gate).prepare()).unwrap();
-    push(&handle, [0]);
+    enqueue(&handle, [0]);
     gate.next();
     // these four wait for each other behind the gate
-    push(&handle, [1, 2, 3, 4]);
+    enqueue(&handle, [1, 2, 3, 4]);
     gate.answer(Verdict::Accepted);
     let mut taken = Vec::new();
     for (verdict, expected) in [
@@ -265,7 +265,7 @@ fn an_attempt_has_its_time_out_or_what_is_left_of_the_batch_if_that_is_less() {
     let mut spec = spec(&gate);
     spec.attempt_timeout = Duration::from_secs(3);
     let handle = ExporterHandle::start(spec.prepare()).unwrap();
-    push(&handle, [1]);
+    enqueue(&handle, [1]);
     let sent = gate.answer(Verdict::Accepted);
     let left = sent.deadline.saturating_duration_since(Instant::now());
     assert!(left > Duration::from_secs(1) && left <= Duration::from_secs(3), "{left:?}");
@@ -273,7 +273,7 @@ fn an_attempt_has_its_time_out_or_what_is_left_of_the_batch_if_that_is_less() {
 
     spec.retry.give_up_after = Duration::from_secs(1);
     let handle = ExporterHandle::start(spec.prepare()).unwrap();
-    push(&handle, [1]);
+    enqueue(&handle, [1]);
     let sent = gate.answer(Verdict::Accepted);
     assert!(sent.deadline <= Instant::now() + Duration::from_secs(1));
 }
@@ -284,11 +284,11 @@ fn a_batch_whose_time_is_up_is_given_up_and_the_next_one_goes() {
     let mut spec = spec(&gate);
     spec.retry.give_up_after = Duration::from_millis(50);
     let handle = ExporterHandle::start(spec.prepare()).unwrap();
-    push(&handle, [1]);
+    enqueue(&handle, [1]);
     // the gate stays shut until the time is up
     flush(&handle);
     assert_eq!(counts(&handle).dropped.gave_up, 1);
-    push(&handle, [2]);
+    enqueue(&handle, [2]);
     assert_eq!(numbers(&gate.answer(Verdict::Accepted).body), [2]);
     assert_eq!(stop(&handle).delivered, 1);
 }
@@ -297,7 +297,7 @@ fn a_batch_whose_time_is_up_is_given_up_and_the_next_one_goes() {
 fn a_send_that_is_interrupted_at_shutdown_is_counted_as_lost_to_it() {
     let gate = Gate::default();
     let handle = ExporterHandle::start(spec(&gate).prepare()).unwrap();
-    push(&handle, [1, 2, 3]);
+    enqueue(&handle, [1, 2, 3]);
     gate.next();
     let deadline = Instant::now();
     handle.start_stop(deadline);
@@ -313,7 +313,7 @@ fn a_send_that_is_interrupted_at_shutdown_is_counted_as_lost_to_it() {
 fn what_is_settled_after_the_books_are_closed_changes_nothing() {
     let gate = Gate::default();
     let handle = ExporterHandle::start(spec(&gate).prepare()).unwrap();
-    push(&handle, [1]);
+    enqueue(&handle, [1]);
     gate.next();
     handle.start_stop(Instant::now());
     handle.finish_stop();
