@@ -13,7 +13,7 @@ use crate::metrics::Reader;
 use crate::pipeline::ledger::{Counters, ExporterLedger, NotEnqueuedReason};
 use crate::pipeline::queue::{Queue, Start};
 use crate::pipeline::throttle::Throttle;
-use crate::pipeline::worker::{Calls, Delivery, PeriodicReader, State, UnderWay, Worker};
+use crate::pipeline::worker::{Calls, CurrentAttempt, Delivery, PeriodicReader, State, Worker};
 use crate::process::spawn;
 use crate::record::{FrameLimits, Scope, Severity, Signal};
 use crate::transport::{Opener, Transport};
@@ -132,7 +132,7 @@ pub(crate) struct ExporterHandle {
     ended: Receiver<()>,
     interrupt: Box<dyn Fn() + Send + Sync>,
     cut: Box<dyn Fn() + Send + Sync>,
-    under_way: Arc<UnderWay>,
+    current_attempt: Arc<CurrentAttempt>,
     /// Where its metrics come from.
     reader: Option<Reader>,
     start: Arc<Start>,
@@ -157,12 +157,12 @@ impl ExporterHandle {
             Some(Delivery::new(signal, queue, Arc::clone(&counters), Throttle::new(spec.pace)))
         };
         let (interrupt, cut) = (transport.interrupter(), transport.cutter());
-        let under_way = Arc::new(UnderWay::default());
+        let current_attempt = Arc::new(CurrentAttempt::default());
         let worker = Worker {
             deliveries: Signal::ALL.into_iter().filter_map(delivery).collect(),
             counters: Arc::clone(&counters),
             transport,
-            under_way: Arc::clone(&under_way),
+            current_attempt: Arc::clone(&current_attempt),
             batch: spec.batch,
             retry: spec.retry,
             attempt_timeout: spec.attempt_timeout,
@@ -196,7 +196,7 @@ impl ExporterHandle {
             ended,
             interrupt,
             cut,
-            under_way,
+            current_attempt,
             reader,
             start,
         })
@@ -219,7 +219,7 @@ impl ExporterHandle {
             ended: bounded(0).1,
             interrupt: Box::new(|| ()),
             cut: Box::new(|| ()),
-            under_way: Arc::default(),
+            current_attempt: Arc::default(),
             reader: None,
             start: Arc::new(Start::due(Instant::now())),
         }
@@ -283,10 +283,11 @@ impl ExporterHandle {
             has_records
                 || signal == Signal::Metrics && self.reader.as_ref().is_some_and(Reader::has_instruments)
         };
-        let is_in_the_way =
-            |under_way| Signal::ALL.into_iter().any(|signal| signal != under_way && is_waiting(signal));
+        let is_in_the_way = |current_attempt| {
+            Signal::ALL.into_iter().any(|signal| signal != current_attempt && is_waiting(signal))
+        };
         // breaking a connection is logged, and a logger may want to make a record of it
-        self.under_way.cut_if(is_in_the_way, || context::suppress_instrumentation(|| (self.cut)()));
+        self.current_attempt.cut_if(is_in_the_way, || context::suppress_instrumentation(|| (self.cut)()));
     }
 
     /// Ends what the worker has under way, at once if the network allows.

@@ -20,14 +20,14 @@ const SHORTEST_BOUND_AT_STOP: Duration = Duration::from_millis(20);
 
 /// The attempt that is under way, as a stop sees it from another thread.
 #[derive(Debug, Default)]
-pub(crate) struct UnderWay(Mutex<Option<Signal>>);
+pub(crate) struct CurrentAttempt(Mutex<Option<Signal>>);
 
-impl UnderWay {
+impl CurrentAttempt {
     /// Ends the attempt by `cut` if it was begun before the stop, and `is_in_the_way` says so of its signal.
     pub(crate) fn cut_if(&self, is_in_the_way: impl FnOnce(Signal) -> bool, cut: impl FnOnce()) {
         // held to the end: the attempt after this one must not be cut
-        let under_way = self.lock();
-        if under_way.is_some_and(is_in_the_way) {
+        let current_attempt = self.lock();
+        if current_attempt.is_some_and(is_in_the_way) {
             cut();
         }
     }
@@ -109,9 +109,9 @@ impl Worker {
         self.counters.attempted();
         let payload = Payload { signal: batch.signal, body: &batch.body() };
         // one that was begun in a stop has its share of the time
-        *self.under_way.lock() = self.state.stop_by.is_none().then_some(batch.signal);
+        *self.current_attempt.lock() = self.state.stop_by.is_none().then_some(batch.signal);
         let verdict = catch_unwind(AssertUnwindSafe(|| self.transport.send(&payload, deadline)));
-        *self.under_way.lock() = None;
+        *self.current_attempt.lock() = None;
         verdict.ok()
     }
 

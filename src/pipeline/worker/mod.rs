@@ -21,7 +21,7 @@ use crate::pipeline::ledger::{Counters, NotEnqueuedReason};
 use crate::record::Signal;
 use crate::transport::Transport;
 use crate::{config::ProblemKind, pipeline::problems::ProblemReporter};
-pub(crate) use attempt::UnderWay;
+pub(crate) use attempt::CurrentAttempt;
 pub(crate) use delivery::Delivery;
 use delivery::Outlook;
 use fair_share::Turns;
@@ -38,7 +38,7 @@ pub(crate) struct Worker {
     pub(crate) deliveries: Vec<Delivery>,
     pub(crate) counters: Arc<Counters>,
     pub(crate) transport: Box<dyn Transport>,
-    pub(crate) under_way: Arc<UnderWay>,
+    pub(crate) current_attempt: Arc<CurrentAttempt>,
     pub(crate) batch: BatchSettings,
     pub(crate) retry: RetrySettings,
     pub(crate) attempt_timeout: Duration,

@@ -46,7 +46,7 @@ fn worker(gate: &Gate, calls: Calls, wake: Sender<()>) -> Worker {
         deliveries: vec![Delivery::new(Signal::Traces, queue, Arc::clone(&counters), throttle)],
         counters,
         transport: gate.open_transport(),
-        under_way: Arc::default(),
+        current_attempt: Arc::default(),
         batch: BatchSettings { records: 2, ..plan.batch },
         retry: plan.retry,
         attempt_timeout: PATIENCE,
