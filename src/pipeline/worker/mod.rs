@@ -24,7 +24,7 @@ use crate::{config::ProblemKind, pipeline::problems::ProblemReporter};
 pub(crate) use attempt::CurrentAttempt;
 pub(crate) use delivery::Delivery;
 use delivery::Outlook;
-use fair_share::Turns;
+use fair_share::FairShare;
 use flush::Flush;
 pub(crate) use periodic_reader::PeriodicReader;
 use periodic_reader::ReaderState;
@@ -63,7 +63,7 @@ pub(crate) struct Calls {
 /// What the worker remembers beside its deliveries.
 #[derive(Default)]
 pub(crate) struct State {
-    turns: Turns,
+    fair_share: FairShare,
     flushes: Vec<Flush>,
     stop_by: Option<Instant>,
     reader: ReaderState,
@@ -118,19 +118,19 @@ impl Worker {
         for (at, delivery) in self.deliveries.iter().enumerate() {
             due[at] = delivery.is_due(now) || self.may_collect(at, now);
         }
-        match self.state.turns.next(due) {
+        match self.state.fair_share.next(due) {
             Some(at) if self.may_collect(at, now) => self.collect_metrics(at),
             Some(at) => {
-                self.take_turn(at);
+                self.attempt_caught(at);
                 self.tell_turned_away();
-                self.state.turns.spend(at, now.elapsed());
+                self.state.fair_share.spend(at, now.elapsed());
             }
             None => self.rest(),
         }
     }
 
     /// A panic costs what was in hand of one signal, not the worker.
-    fn take_turn(&mut self, at: usize) {
+    fn attempt_caught(&mut self, at: usize) {
         if catch_unwind(AssertUnwindSafe(|| self.try_once(at))).is_err() {
             self.write_off(at);
         }

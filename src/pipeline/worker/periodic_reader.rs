@@ -134,7 +134,7 @@ impl Worker {
             self.write_off(at);
         }
         self.state.reader.is_collecting = false;
-        self.state.turns.spend(at, begun.elapsed().saturating_sub(self.state.reader.spent_on_others));
+        self.state.fair_share.spend(at, begun.elapsed().saturating_sub(self.state.reader.spent_on_others));
         if !self.state.reader.is_outdated {
             self.collection_is_over(number, at);
         }
@@ -199,7 +199,7 @@ impl Worker {
         self.wants_more()
     }
 
-    /// Works until all metrics that there are have been sent. The other signals have their turns meanwhile.
+    /// Works until all metrics that there are have been sent. The other signals have their fair_share meanwhile.
     fn make_room(&mut self, at: usize) {
         let begun = Instant::now();
         self.deliveries[at].gather(begun);
