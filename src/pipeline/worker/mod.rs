@@ -118,12 +118,12 @@ impl Worker {
         for (at, delivery) in self.deliveries.iter().enumerate() {
             due[at] = delivery.is_due(now) || self.may_collect(at, now);
         }
-        match self.state.fair_share.next(due) {
+        match self.state.fair_share.pick(due) {
             Some(at) if self.may_collect(at, now) => self.collect_metrics(at),
             Some(at) => {
                 self.attempt_caught(at);
                 self.tell_turned_away();
-                self.state.fair_share.spend(at, now.elapsed());
+                self.state.fair_share.charge(at, now.elapsed());
             }
             None => self.rest(),
         }

@@ -134,7 +134,7 @@ impl Worker {
             self.write_off(at);
         }
         self.state.reader.is_collecting = false;
-        self.state.fair_share.spend(at, begun.elapsed().saturating_sub(self.state.reader.spent_on_others));
+        self.state.fair_share.charge(at, begun.elapsed().saturating_sub(self.state.reader.spent_on_others));
         if !self.state.reader.is_outdated {
             self.collection_is_over(number, at);
         }
