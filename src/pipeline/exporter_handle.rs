@@ -13,7 +13,7 @@ use crate::metrics::Reader;
 use crate::pipeline::ledger::{Counters, ExporterLedger, NotEnqueuedReason};
 use crate::pipeline::queue::{Queue, Start};
 use crate::pipeline::throttle::Throttle;
-use crate::pipeline::worker::{Calls, CurrentAttempt, Delivery, PeriodicReader, State, Worker};
+use crate::pipeline::worker::{Commands, CurrentAttempt, Delivery, PeriodicReader, State, Worker};
 use crate::process::spawn;
 use crate::record::{FrameLimits, Scope, Severity, Signal};
 use crate::transport::{Opener, Transport};
@@ -61,7 +61,7 @@ impl ExporterSpec {
         }
     }
 
-    /// Opens the way out. The program's loggers hear of it, so no lock may be held; yet it is no record of the program.
+    /// Opens the way out. The program's loggers receive_commands of it, so no lock may be held; yet it is no record of the program.
     pub(crate) fn prepare(&self) -> Prepared<'_> {
         Prepared {
             spec: self,
@@ -169,7 +169,7 @@ impl ExporterHandle {
             resource: spec.resource.clone(),
             reader: spec.periodic_reader(),
             reporter: ProblemReporter::new(&spec.id, spec.hook.clone()),
-            calls: Calls { stop: stops, flush: flushes, wake: woken },
+            commands: Commands { stop: stops, flush: flushes, wake: woken },
             state: State::default(),
         };
         let (own_queues, own_books) = (queues.clone(), Arc::clone(&counters));

@@ -47,12 +47,12 @@ pub(crate) struct Worker {
     /// `None` for an exporter without metrics.
     pub(crate) reader: Option<PeriodicReader>,
     pub(crate) reporter: ProblemReporter,
-    pub(crate) calls: Calls,
+    pub(crate) commands: Commands,
     pub(crate) state: State,
 }
 
 /// How the worker is spoken to. Stop outranks everything, so that a full queue cannot delay it.
-pub(crate) struct Calls {
+pub(crate) struct Commands {
     /// With the moment by which all must be over.
     pub(crate) stop: Receiver<Instant>,
     /// With where to say that it is done.
@@ -70,11 +70,11 @@ pub(crate) struct State {
     told_turned_away: [[u64; 2]; Signal::COUNT],
 }
 
-enum Call {
+enum Command {
     Stop(Instant),
     Flush(Sender<()>),
-    Awake,
-    TimeIsUp,
+    Woken,
+    TimedOut,
 }
 
 /// When the worker has something to do.
@@ -107,7 +107,7 @@ impl Worker {
 
     /// Does one thing: a push, an attempt, or a rest.
     fn step(&mut self) {
-        self.hear();
+        self.receive_commands();
         self.report_flushed();
         if self.is_done() {
             return;
@@ -161,15 +161,15 @@ impl Worker {
     fn rest(&mut self) {
         let now = Instant::now();
         let call = match self.next_event(now) {
-            Event::Now => Call::Awake,
-            Event::At(Some(then)) => self.listen(then),
-            Event::At(None) => self.listen_idly(now),
+            Event::Now => Command::Woken,
+            Event::At(Some(then)) => self.wait_for_command(then),
+            Event::At(None) => self.wait_idle(now),
         };
         self.deliveries.iter().for_each(|delivery| delivery.queue.stay_awake());
         match call {
-            Call::Stop(by) => self.start_stop(by),
-            Call::Flush(done) => self.start_flush(done),
-            Call::Awake | Call::TimeIsUp => {}
+            Command::Stop(by) => self.start_stop(by),
+            Command::Flush(done) => self.start_flush(done),
+            Command::Woken | Command::TimedOut => {}
         }
     }
 
@@ -189,15 +189,15 @@ impl Worker {
     }
 
     /// Takes note of a stop or a flush that has come while the worker was busy.
-    fn hear(&mut self) {
+    fn receive_commands(&mut self) {
         if self.state.stop_by.is_none() {
-            match self.calls.stop.try_recv() {
+            match self.commands.stop.try_recv() {
                 Ok(by) => self.start_stop(by),
                 Err(TryRecvError::Disconnected) => self.start_stop(Instant::now()),
                 Err(TryRecvError::Empty) => {}
             }
         }
-        while let Ok(done) = self.calls.flush.try_recv() {
+        while let Ok(done) = self.commands.flush.try_recv() {
             self.start_flush(done);
         }
     }
@@ -214,40 +214,40 @@ impl Worker {
         self.request_last_collection();
     }
 
-    fn listen(&self, until: Instant) -> Call {
+    fn wait_for_command(&self, until: Instant) -> Command {
         let time = until.saturating_duration_since(Instant::now());
         // a stop comes once, and then its channel may be gone: it would be heard all the time
         if self.state.stop_by.is_some() {
             return select_biased! {
-                recv(self.calls.flush) -> done => done.map_or_else(|_| self.sleep(until), Call::Flush),
-                default(time) => Call::TimeIsUp,
+                recv(self.commands.flush) -> done => done.map_or_else(|_| self.sleep(until), Command::Flush),
+                default(time) => Command::TimedOut,
             };
         }
         select_biased! {
-            recv(self.calls.stop) -> by => stop(by.ok()),
-            recv(self.calls.flush) -> done => done.map_or(Call::Awake, Call::Flush),
-            recv(self.calls.wake) -> _ => Call::Awake,
-            default(time) => Call::TimeIsUp,
+            recv(self.commands.stop) -> by => stop(by.ok()),
+            recv(self.commands.flush) -> done => done.map_or(Command::Woken, Command::Flush),
+            recv(self.commands.wake) -> _ => Command::Woken,
+            default(time) => Command::TimedOut,
         }
     }
 
     /// Waits where nothing can be heard any more.
-    fn sleep(&self, until: Instant) -> Call {
+    fn sleep(&self, until: Instant) -> Command {
         std::thread::sleep(until.saturating_duration_since(Instant::now()));
-        Call::TimeIsUp
+        Command::TimedOut
     }
 
-    fn listen_idly(&self, now: Instant) -> Call {
-        let call = self.listen(now + IDLE);
+    fn wait_idle(&self, now: Instant) -> Command {
+        let call = self.wait_for_command(now + IDLE);
         // a bell may ring late, for a record that is sent already: the worker that hears it must ask for the next one
-        if !matches!(call, Call::TimeIsUp) {
+        if !matches!(call, Command::TimedOut) {
             return call;
         }
         self.deliveries.iter().for_each(|delivery| delivery.queue.trim());
         select_biased! {
-            recv(self.calls.stop) -> by => stop(by.ok()),
-            recv(self.calls.flush) -> done => done.map_or(Call::Awake, Call::Flush),
-            recv(self.calls.wake) -> _ => Call::Awake,
+            recv(self.commands.stop) -> by => stop(by.ok()),
+            recv(self.commands.flush) -> done => done.map_or(Command::Woken, Command::Flush),
+            recv(self.commands.wake) -> _ => Command::Woken,
         }
     }
 
@@ -285,8 +285,8 @@ fn records(count: u64) -> String {
 }
 
 /// A stop without a word means that nobody is left to wait for.
-fn stop(by: Option<Instant>) -> Call {
-    Call::Stop(by.unwrap_or_else(Instant::now))
+fn stop(by: Option<Instant>) -> Command {
+    Command::Stop(by.unwrap_or_else(Instant::now))
 }
 
 #[cfg(test)]

@@ -37,7 +37,7 @@ fn spec(gate: &Gate) -> ExporterSpec {
 }
 
 /// A worker that is not running, with two records to a batch, and the bell of its queue.
-fn worker(gate: &Gate, calls: Calls, wake: Sender<()>) -> Worker {
+fn worker(gate: &Gate, commands: Commands, wake: Sender<()>) -> Worker {
     let plan = spec(gate);
     let counters = Arc::new(Counters::default());
     let queue = Arc::new(Queue::new(&plan.queue, 1024, Arc::clone(&counters), wake));
@@ -53,7 +53,7 @@ fn worker(gate: &Gate, calls: Calls, wake: Sender<()>) -> Worker {
         resource: Vec::new(),
         reader: None,
         reporter: ProblemReporter::new("memory", None),
-        calls,
+        commands,
         state: State::default(),
     }
 }
@@ -167,8 +167,8 @@ fn a_panic_during_shutdown_does_not_keep_it_from_its_end() {
 fn after_a_panic_of_its_own_the_worker_writes_off_all_that_had_left_the_queue() {
     let gate = Gate::default();
     let (wake, woken) = bounded(1);
-    let calls = Calls { stop: bounded(1).1, flush: bounded(1).1, wake: woken };
-    let mut worker = worker(&gate, calls, wake);
+    let commands = Commands { stop: bounded(1).1, flush: bounded(1).1, wake: woken };
+    let mut worker = worker(&gate, commands, wake);
     let (scope, queue) = (scope(), Arc::clone(&worker.deliveries[0].queue));
     (0..5).for_each(|number| queue.push(&scope, &record(number), 1));
     let delivery = &mut worker.deliveries[0];
@@ -343,10 +343,10 @@ fn a_worker_whose_owner_is_gone_ends() {
 fn a_bell_that_rings_after_its_record_was_sent_does_not_deafen_an_idle_worker() {
     let (wake, woken) = bounded(1);
     let ((_stop, stop), (_flush, flush)) = (bounded(1), bounded(1));
-    let worker = worker(&Gate::default(), Calls { stop, flush, wake: woken }, wake.clone());
+    let worker = worker(&Gate::default(), Commands { stop, flush, wake: woken }, wake.clone());
     wake.send(()).unwrap();
     let (done, heard) = mpsc::channel();
-    thread::spawn(move || done.send(matches!(worker.listen_idly(Instant::now()), Call::Awake)));
+    thread::spawn(move || done.send(matches!(worker.wait_idle(Instant::now()), Command::Woken)));
     assert_eq!(heard.recv_timeout(PATIENCE), Ok(true), "it went back to sleep without asking for a bell");
 }
 
@@ -354,7 +354,7 @@ fn a_bell_that_rings_after_its_record_was_sent_does_not_deafen_an_idle_worker() 
 fn a_worker_sleeps_while_a_signal_waits_in_its_back_off_though_its_queue_is_full() {
     let (wake, woken) = bounded(1);
     let ((_stop, stop), (_flush, flush)) = (bounded(1), bounded(1));
-    let mut worker = worker(&Gate::default(), Calls { stop, flush, wake: woken }, wake.clone());
+    let mut worker = worker(&Gate::default(), Commands { stop, flush, wake: woken }, wake.clone());
     let (queue, scope) = (Arc::clone(&worker.deliveries[0].queue), scope());
     (0..queue.most_records()).for_each(|number| queue.push(&scope, &record(number as u8), 1));
     let now = Instant::now();
