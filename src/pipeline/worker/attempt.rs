@@ -47,11 +47,11 @@ impl Worker {
         let deadline = self.attempt_deadline(at, give_up, now);
         match self.send(&part, deadline) {
             Some(verdict) => {
-                self.tell_verdict(part.signal, &verdict);
-                self.follow(at, part, &verdict);
+                self.report_verdict(part.signal, &verdict);
+                self.apply_verdict(at, part, &verdict);
             }
             None => {
-                self.tell_panic(at);
+                self.report_panic(at);
                 self.deliveries[at].settle_batch(&part, Outcome::WorkerPanicked);
                 self.deliveries[at].part_is_over();
             }
@@ -115,7 +115,7 @@ impl Worker {
         verdict.ok()
     }
 
-    fn follow(&mut self, at: usize, part: Batch, verdict: &Verdict) {
+    fn apply_verdict(&mut self, at: usize, part: Batch, verdict: &Verdict) {
         let now = Instant::now();
         let attempt = self.attempt(at, &part, now);
         let settings = self.retry_settings(now);
@@ -187,7 +187,7 @@ impl Worker {
         settings
     }
 
-    fn tell_verdict(&mut self, signal: Signal, verdict: &Verdict) {
+    fn report_verdict(&mut self, signal: Signal, verdict: &Verdict) {
         if matches!(verdict, Verdict::Accepted | Verdict::AcceptedPartly { .. }) {
             self.reporter.note_taken(signal);
         }

@@ -35,7 +35,7 @@ impl Worker {
             delivery.gather(now);
             targets[at] = delivery.taken;
         }
-        self.tell_turned_away();
+        self.report_not_enqueued();
         let waits_for_collection_after = self.request_collection();
         self.state.flushes.push(Flush { done, since: now, targets, waits_for_collection_after });
     }

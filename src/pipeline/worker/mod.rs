@@ -67,7 +67,7 @@ pub(crate) struct State {
     flushes: Vec<Flush>,
     stop_by: Option<Instant>,
     reader: ReaderState,
-    told_turned_away: [[u64; 2]; Signal::COUNT],
+    reported_not_enqueued: [[u64; 2]; Signal::COUNT],
 }
 
 enum Command {
@@ -122,7 +122,7 @@ impl Worker {
             Some(at) if self.may_collect(at, now) => self.collect_metrics(at),
             Some(at) => {
                 self.attempt_caught(at);
-                self.tell_turned_away();
+                self.report_not_enqueued();
                 self.state.fair_share.charge(at, now.elapsed());
             }
             None => self.rest(),
@@ -138,7 +138,7 @@ impl Worker {
 
     /// After a panic outside of the transport: all that had left the queue is lost.
     fn write_off(&mut self, at: usize) {
-        self.tell_panic(at);
+        self.report_panic(at);
         self.deliveries[at].write_off();
     }
 
@@ -153,20 +153,20 @@ impl Worker {
             }
         }
         if has_gathered {
-            self.tell_turned_away();
+            self.report_not_enqueued();
         }
     }
 
     /// Sleeps until something may be due.
     fn rest(&mut self) {
         let now = Instant::now();
-        let call = match self.next_event(now) {
+        let command = match self.next_event(now) {
             Event::Now => Command::Woken,
             Event::At(Some(then)) => self.wait_for_command(then),
             Event::At(None) => self.wait_idle(now),
         };
         self.deliveries.iter().for_each(|delivery| delivery.queue.stay_awake());
-        match call {
+        match command {
             Command::Stop(by) => self.start_stop(by),
             Command::Flush(done) => self.start_flush(done),
             Command::Woken | Command::TimedOut => {}
@@ -210,7 +210,7 @@ impl Worker {
         self.state.stop_by = Some(by);
         let now = Instant::now();
         self.deliveries.iter_mut().for_each(|delivery| delivery.start_stop(now));
-        self.tell_turned_away();
+        self.report_not_enqueued();
         self.request_last_collection();
     }
 
@@ -238,10 +238,10 @@ impl Worker {
     }
 
     fn wait_idle(&self, now: Instant) -> Command {
-        let call = self.wait_for_command(now + IDLE);
+        let command = self.wait_for_command(now + IDLE);
         // a bell may ring late, for a record that is sent already: the worker that hears it must ask for the next one
-        if !matches!(call, Command::TimedOut) {
-            return call;
+        if !matches!(command, Command::TimedOut) {
+            return command;
         }
         self.deliveries.iter().for_each(|delivery| delivery.queue.trim());
         select_biased! {
@@ -255,17 +255,17 @@ impl Worker {
         self.state.stop_by.is_some_and(|by| Instant::now() >= by)
     }
 
-    fn tell_panic(&mut self, at: usize) {
+    fn report_panic(&mut self, at: usize) {
         let signal = self.deliveries[at].signal;
         let what = || "the worker panicked; its batch is lost".to_owned();
         self.reporter.report(signal, ProblemKind::WorkerPanicked, what);
     }
 
-    fn tell_turned_away(&mut self) {
+    fn report_not_enqueued(&mut self) {
         for signal in self.deliveries.iter().map(|delivery| delivery.signal) {
             let now = [NotEnqueuedReason::QueueFull, NotEnqueuedReason::TooLarge]
                 .map(|reason| self.counters.not_enqueued(signal, reason));
-            let before = std::mem::replace(&mut self.state.told_turned_away[signal as usize], now);
+            let before = std::mem::replace(&mut self.state.reported_not_enqueued[signal as usize], now);
             if now[0] > before[0] {
                 self.reporter.report(signal, ProblemKind::QueueFull, || {
                     format!("the queue is full: {} lost so far", records(now[0]))

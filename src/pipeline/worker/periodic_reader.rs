@@ -159,7 +159,7 @@ impl Worker {
             }
             self.wants_more()
         });
-        self.tell_turned_away();
+        self.report_not_enqueued();
     }
 
     fn wants_more(&self) -> SinkStatus {
