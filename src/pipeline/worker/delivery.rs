@@ -44,7 +44,7 @@ pub(crate) struct Delivery {
 
 /// What a delivery waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Outlook {
+pub(super) enum Readiness {
     /// An attempt is due, or a round.
     Due,
     /// Nothing before then, whatever comes into the queue.
@@ -97,16 +97,16 @@ impl Delivery {
     }
 
     /// What happens next with it.
-    pub(super) fn outlook(&mut self, batch: &BatchSettings, now: Instant) -> Outlook {
+    pub(super) fn readiness(&mut self, batch: &BatchSettings, now: Instant) -> Readiness {
         match self.not_before {
-            Some((then, _)) if now < then => return Outlook::Until(then),
-            _ if !self.is_idle() => return Outlook::Due,
+            Some((then, _)) if now < then => return Readiness::Until(then),
+            _ if !self.is_idle() => return Readiness::Due,
             _ => {}
         }
         let level = self.queue.level();
         if level.0 == 0 {
             self.waiting_since = None;
-            return Outlook::Records(WakeAt::ANYTHING, None);
+            return Readiness::Records(WakeAt::ANYTHING, None);
         }
         let since = *self.waiting_since.get_or_insert(now);
         let full_batch = self.full_batch(batch);
@@ -116,9 +116,9 @@ impl Delivery {
             pressing: self.queue.is_pressing(level),
         };
         match self.throttle.next_round(now, &waiting) {
-            NextRound::Now => Outlook::Due,
-            NextRound::ThrottledUntil(then) => Outlook::Records(self.queue.pressure(), Some(then)),
-            NextRound::LingersUntil(then) => Outlook::Records(full_batch, Some(then)),
+            NextRound::Now => Readiness::Due,
+            NextRound::ThrottledUntil(then) => Readiness::Records(self.queue.pressure(), Some(then)),
+            NextRound::LingersUntil(then) => Readiness::Records(full_batch, Some(then)),
         }
     }
 

@@ -23,7 +23,7 @@ use crate::transport::Transport;
 use crate::{config::ProblemKind, pipeline::problems::ProblemReporter};
 pub(crate) use attempt::CurrentAttempt;
 pub(crate) use delivery::Delivery;
-use delivery::Outlook;
+use delivery::Readiness;
 use fair_share::FairShare;
 use flush::Flush;
 pub(crate) use periodic_reader::PeriodicReader;
@@ -147,7 +147,7 @@ impl Worker {
         let mut has_gathered = false;
         for delivery in self.deliveries.iter_mut().filter(|delivery| delivery.is_idle() && !delivery.is_over)
         {
-            if delivery.outlook(&self.batch, now) == Outlook::Due {
+            if delivery.readiness(&self.batch, now) == Readiness::Due {
                 delivery.gather(now);
                 has_gathered = true;
             }
@@ -177,11 +177,11 @@ impl Worker {
     fn next_event(&mut self, now: Instant) -> Event {
         let mut until = self.next_collection().into_iter().chain(self.state.stop_by).min();
         for delivery in self.deliveries.iter_mut().filter(|delivery| !delivery.is_over) {
-            let then = match delivery.outlook(&self.batch, now) {
-                Outlook::Due => return Event::Now,
-                Outlook::Until(then) => Some(then),
-                Outlook::Records(wake_at, _) if delivery.queue.wake_at(wake_at) => return Event::Now,
-                Outlook::Records(_, then) => then,
+            let then = match delivery.readiness(&self.batch, now) {
+                Readiness::Due => return Event::Now,
+                Readiness::Until(then) => Some(then),
+                Readiness::Records(wake_at, _) if delivery.queue.wake_at(wake_at) => return Event::Now,
+                Readiness::Records(_, then) => then,
             };
             until = until.into_iter().chain(then).min();
         }
