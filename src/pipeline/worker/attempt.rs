@@ -62,7 +62,7 @@ impl Worker {
     fn next_part(&mut self, at: usize) -> Option<Batch> {
         while !self.is_out_of_time() {
             if self.is_outdated(at) {
-                self.make_way(at);
+                self.yield_to_next_collection(at);
                 return None;
             }
             let delivery = &mut self.deliveries[at];
@@ -98,7 +98,7 @@ impl Worker {
         let is_waiting = |other: usize| {
             let delivery = &self.deliveries[other];
             let has_work = !delivery.is_idle() || self.is_of_metrics(other) && self.has_last_metrics();
-            other != at && has_work && !delivery.is_tried && !delivery.is_over
+            other != at && has_work && !delivery.is_tried && !delivery.is_finished
         };
         let share = if (0..self.deliveries.len()).any(is_waiting) { 2 } else { 1 };
         deadline.min(now + by.saturating_duration_since(now) / share)
@@ -136,7 +136,7 @@ impl Worker {
                 part.into_chunks().into_iter().for_each(|chunk| delivery.queue.give_back(chunk));
             }
             NextStep::TryAgain(pause) => {
-                delivery.hold(now, pause);
+                delivery.pause_for(now, pause);
                 return delivery.parts.push(part);
             }
             NextStep::Divide => {
@@ -149,10 +149,10 @@ impl Worker {
             }
             NextStep::DropRefused => delivery.settle_batch(&part, Outcome::Refused),
             // left to the closing of the counters
-            NextStep::GiveUp(_) if is_stopping => delivery.is_over = true,
+            NextStep::GiveUp(_) if is_stopping => delivery.is_finished = true,
             NextStep::GiveUp(pause) => {
                 delivery.settle_batch(&part, Outcome::GaveUp);
-                delivery.hold(now, pause);
+                delivery.pause_for(now, pause);
                 let what = || format!("gave up {} records that could not be delivered in time", part.records);
                 self.reporter.report(part.signal, ProblemKind::GaveUp, what);
             }

@@ -39,7 +39,7 @@ pub(crate) struct Delivery {
     pub(super) settled: u64,
     /// While the worker stops: whether it was tried since, and whether all was tried that can be.
     pub(super) is_tried: bool,
-    pub(super) is_over: bool,
+    pub(super) is_finished: bool,
 }
 
 /// What a delivery waits for.
@@ -77,7 +77,7 @@ impl Delivery {
             taken: 0,
             settled: 0,
             is_tried: false,
-            is_over: false,
+            is_finished: false,
         }
     }
 
@@ -87,13 +87,13 @@ impl Delivery {
     }
 
     /// Whether it may not be sent yet.
-    pub(super) fn is_held(&self, now: Instant) -> bool {
+    pub(super) fn is_paused(&self, now: Instant) -> bool {
         self.not_before.is_some_and(|(then, _)| now < then)
     }
 
     /// Whether there is something to send, now.
     pub(super) fn is_due(&self, now: Instant) -> bool {
-        !self.is_over && !self.is_idle() && !self.is_held(now)
+        !self.is_finished && !self.is_idle() && !self.is_paused(now)
     }
 
     /// What happens next with it.
@@ -130,7 +130,7 @@ impl Delivery {
     }
 
     /// Takes all that is queued now.
-    pub(super) fn gather(&mut self, now: Instant) {
+    pub(super) fn drain_queue(&mut self, now: Instant) {
         let was_idle = self.is_idle();
         let (backlog, taken) = (&mut self.backlog, &mut self.taken);
         let before = *taken;
@@ -141,12 +141,12 @@ impl Delivery {
         if *taken > before {
             self.throttle.round_starts(now);
             self.waiting_since = None;
-        } else if was_idle && !self.is_held(now) && self.queue.level().0 > 0 {
-            self.hold(now, Pause { time: CALLER_IS_COMING, asked_for: true, is_last: false });
+        } else if was_idle && !self.is_paused(now) && self.queue.level().0 > 0 {
+            self.pause_for(now, Pause { time: CALLER_IS_COMING, asked_for: true, is_last: false });
         }
     }
 
-    /// The next batch, in as many records as a request may hold.
+    /// The next batch, in as many records as a request may pause_for.
     pub(super) fn next_batch(&mut self, settings: &BatchSettings, resource: &[u8]) -> Option<Next> {
         let usual_bytes = self.queue.most_bytes_of_a_request();
         let next = self.backlog.next(settings, usual_bytes, self.limit.most(), resource);
@@ -157,19 +157,19 @@ impl Delivery {
     }
 
     /// Sends nothing before the pause is over.
-    pub(super) fn hold(&mut self, now: Instant, pause: Pause) {
+    pub(super) fn pause_for(&mut self, now: Instant, pause: Pause) {
         self.not_before = Some((now + pause.time, pause));
         self.is_last = pause.is_last;
     }
 
     /// Cuts a pause short, unless the server asked for it.
-    pub(super) fn hurry(&mut self) {
+    pub(super) fn skip_back_off(&mut self) {
         self.not_before = self.not_before.filter(|(_, pause)| pause.asked_for);
     }
 
     /// The worker stops: whatever was waited for, there is no more time for it.
     pub(super) fn start_stop(&mut self, now: Instant) {
-        self.gather(now);
+        self.drain_queue(now);
         (self.not_before, self.is_last) = (None, false);
     }
 

@@ -31,8 +31,8 @@ impl Worker {
         let now = Instant::now();
         let mut targets = [0; Signal::COUNT];
         for (at, delivery) in self.deliveries.iter_mut().enumerate() {
-            delivery.hurry();
-            delivery.gather(now);
+            delivery.skip_back_off();
+            delivery.drain_queue(now);
             targets[at] = delivery.taken;
         }
         self.report_not_enqueued();
@@ -65,12 +65,12 @@ impl Worker {
     pub(super) fn report_flushed(&mut self) {
         let settled = |at: usize| self.deliveries.get(at).map_or(u64::MAX, |delivery| delivery.settled);
         let settled: [u64; Signal::COUNT] = std::array::from_fn(settled);
-        let is_over = |flush: &Flush| {
+        let is_finished = |flush: &Flush| {
             flush.waits_for_collection_after.is_none()
                 && flush.targets.iter().zip(settled).all(|(target, settled)| *target <= settled)
         };
         let flushes = std::mem::take(&mut self.state.flushes);
-        let (over, rest): (Vec<_>, Vec<_>) = flushes.into_iter().partition(is_over);
+        let (over, rest): (Vec<_>, Vec<_>) = flushes.into_iter().partition(is_finished);
         self.state.flushes = rest;
         over.into_iter().for_each(Flush::report);
     }

@@ -1,4 +1,4 @@
-//! The loop: rest, gather what is queued, try one request, account for it, and choose again.
+//! The loop: rest, drain_queue what is queued, try one request, account for it, and choose again.
 //!
 //! One thread serves all signals of an exporter, and each signal has a delivery of its own: while one waits in its
 //! back-off, the others are sent.
@@ -99,7 +99,7 @@ impl Worker {
 
     /// Whether the worker stops and nothing is left that it could try.
     fn is_done(&self) -> bool {
-        let is_done = |delivery: &Delivery| delivery.is_over || delivery.is_idle();
+        let is_done = |delivery: &Delivery| delivery.is_finished || delivery.is_idle();
         self.state.stop_by.is_some()
             && (self.is_out_of_time()
                 || !self.last_collection_is_due() && self.deliveries.iter().all(is_done))
@@ -144,15 +144,16 @@ impl Worker {
 
     /// Gathers the records of all signals whose round is due.
     fn start_rounds(&mut self, now: Instant) {
-        let mut has_gathered = false;
-        for delivery in self.deliveries.iter_mut().filter(|delivery| delivery.is_idle() && !delivery.is_over)
+        let mut has_drained = false;
+        for delivery in
+            self.deliveries.iter_mut().filter(|delivery| delivery.is_idle() && !delivery.is_finished)
         {
             if delivery.readiness(&self.batch, now) == Readiness::Due {
-                delivery.gather(now);
-                has_gathered = true;
+                delivery.drain_queue(now);
+                has_drained = true;
             }
         }
-        if has_gathered {
+        if has_drained {
             self.report_not_enqueued();
         }
     }
@@ -176,7 +177,7 @@ impl Worker {
     /// When something is due if nothing comes, and with a bell at each queue for what may come.
     fn next_event(&mut self, now: Instant) -> Event {
         let mut until = self.next_collection().into_iter().chain(self.state.stop_by).min();
-        for delivery in self.deliveries.iter_mut().filter(|delivery| !delivery.is_over) {
+        for delivery in self.deliveries.iter_mut().filter(|delivery| !delivery.is_finished) {
             let then = match delivery.readiness(&self.batch, now) {
                 Readiness::Due => return Event::Now,
                 Readiness::Until(then) => Some(then),

@@ -49,7 +49,7 @@ impl Worker {
     /// where nothing else will come.
     pub(super) fn may_collect(&self, at: usize, now: Instant) -> bool {
         let delivery = &self.deliveries[at];
-        let is_free = self.state.stop_by.is_some() || delivery.is_idle() && !delivery.is_held(now);
+        let is_free = self.state.stop_by.is_some() || delivery.is_idle() && !delivery.is_paused(now);
         let is_due =
             self.is_of_metrics(at) && !self.state.reader.is_collecting && self.collection_is_due(now);
         is_due && is_free && !self.records_go_first(at, now)
@@ -72,7 +72,7 @@ impl Worker {
     pub(super) fn next_collection(&self) -> Option<Instant> {
         let metrics = self.deliveries.iter().find(|delivery| delivery.signal == Signal::Metrics)?;
         let is_free =
-            metrics.is_idle() && !metrics.is_held(Instant::now()) && !self.state.reader.is_collecting;
+            metrics.is_idle() && !metrics.is_paused(Instant::now()) && !self.state.reader.is_collecting;
         self.state.reader.next.filter(|_| is_free)
     }
 
@@ -128,7 +128,7 @@ impl Worker {
             ReaderState { next, number, is_last, is_collecting: true, ..ReaderState::default() };
         self.deliveries.iter().for_each(|delivery| delivery.queue.trim());
         if reader.instruments.is_cumulative() {
-            self.replace_snapshot(at);
+            self.supersede_snapshot(at);
         }
         if catch_unwind(AssertUnwindSafe(|| self.read_instruments(at, &reader))).is_err() {
             self.write_off(at);
@@ -145,10 +145,12 @@ impl Worker {
 
     fn read_instruments(&mut self, at: usize, reader: &PeriodicReader) {
         let (counters, stop_by) = (Arc::clone(&self.counters), self.state.stop_by);
-        let is_over = || counters.are_closed() || stop_by.is_some_and(|by| Instant::now() >= by);
-        reader.instruments.collect(reader.limits, &is_over, &mut |collected| {
+        let is_finished = || counters.are_closed() || stop_by.is_some_and(|by| Instant::now() >= by);
+        reader.instruments.collect(reader.limits, &is_finished, &mut |collected| {
             match collected {
-                Collected::Frame { scope, bytes, points } => return self.take_in(at, scope, bytes, points),
+                Collected::Frame { scope, bytes, points } => {
+                    return self.enqueue_metric(at, scope, bytes, points);
+                }
                 Collected::TooLarge { points } => {
                     self.counters.count_not_enqueued(Signal::Metrics, NotEnqueuedReason::TooLarge, points)
                 }
@@ -167,7 +169,7 @@ impl Worker {
     }
 
     /// Puts a framed metric beside the others, within the limits of the queue: what is there already goes first.
-    fn take_in(&mut self, at: usize, scope: &Arc<Scope>, frame: &[u8], points: u64) -> SinkStatus {
+    fn enqueue_metric(&mut self, at: usize, scope: &Arc<Scope>, frame: &[u8], points: u64) -> SinkStatus {
         let records = points as usize;
         let mut admitted = self.admit(at, records, frame.len());
         for _ in 0..MOST_CLEARINGS {
@@ -202,9 +204,9 @@ impl Worker {
     /// Works until all metrics that there are have been sent. The other signals have their fair_share meanwhile.
     fn make_room(&mut self, at: usize) {
         let begun = Instant::now();
-        self.deliveries[at].gather(begun);
+        self.deliveries[at].drain_queue(begun);
         let can_wait = |worker: &Self| !worker.state.reader.is_outdated && !worker.is_out_of_time();
-        while can_wait(self) && !self.deliveries[at].is_idle() && !self.deliveries[at].is_over {
+        while can_wait(self) && !self.deliveries[at].is_idle() && !self.deliveries[at].is_finished {
             self.step();
         }
         self.state.reader.spent_on_others += begun.elapsed();
@@ -231,14 +233,14 @@ impl Worker {
     }
 
     /// Makes way for the newer snapshot that is wanted.
-    pub(super) fn make_way(&mut self, at: usize) {
-        self.replace_snapshot(at);
+    pub(super) fn yield_to_next_collection(&mut self, at: usize) {
+        self.supersede_snapshot(at);
         self.state.reader.is_outdated = true;
         self.wait_for_next_collection(self.state.reader.number);
     }
 
     /// Gives up all that is left of the snapshot before.
-    fn replace_snapshot(&mut self, at: usize) {
+    fn supersede_snapshot(&mut self, at: usize) {
         let delivery = &mut self.deliveries[at];
         if delivery.parts.last().is_some_and(|part| part.is_snapshot) {
             delivery.part_is_over();

@@ -127,7 +127,7 @@ fn a_caller_that_waits_behind_a_panicking_batch_gets_its_room() {
     let handle = Arc::new(ExporterHandle::start(spec.prepare()).unwrap());
     enqueue(&handle, [1]);
     gate.next();
-    // not scoped: a caller that never gets in must fail the test, not hold it
+    // not scoped: a caller that never gets in must fail the test, not pause_for it
     let caller = Arc::clone(&handle);
     thread::spawn(move || enqueue(&caller, [2]));
     gate.panic();
@@ -172,7 +172,7 @@ fn after_a_panic_of_its_own_the_worker_writes_off_all_that_had_left_the_queue() 
     let (scope, queue) = (scope(), Arc::clone(&worker.deliveries[0].queue));
     (0..5).for_each(|number| queue.push(&scope, &record(number), 1));
     let delivery = &mut worker.deliveries[0];
-    delivery.gather(Instant::now());
+    delivery.drain_queue(Instant::now());
     let Some(Next::Batch(batch)) = delivery.next_batch(&worker.batch, &[]) else {
         panic!("there is a batch")
     };
@@ -358,11 +358,11 @@ fn a_worker_sleeps_while_a_signal_waits_in_its_back_off_though_its_queue_is_full
     let (queue, scope) = (Arc::clone(&worker.deliveries[0].queue), scope());
     (0..queue.most_records()).for_each(|number| queue.push(&scope, &record(number as u8), 1));
     let now = Instant::now();
-    worker.deliveries[0].gather(now);
+    worker.deliveries[0].drain_queue(now);
     worker.deliveries[0]
-        .hold(now, Pause { time: Duration::from_millis(300), asked_for: false, is_last: false });
+        .pause_for(now, Pause { time: Duration::from_millis(300), asked_for: false, is_last: false });
     let mut rests = 0;
-    while worker.deliveries[0].is_held(Instant::now()) {
+    while worker.deliveries[0].is_paused(Instant::now()) {
         worker.rest();
         rests += 1;
     }
