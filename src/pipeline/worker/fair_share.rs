@@ -42,12 +42,12 @@ impl FairShare {
 mod tests {
     use super::*;
 
-    /// The time that each has had after `fair_share` fair_share, each of its own length.
-    fn after(fair_share: usize, lengths: [u64; COUNT], due: [bool; COUNT]) -> [u64; COUNT] {
-        let (mut line, mut had) = (FairShare::default(), [0; COUNT]);
-        for _ in 0..fair_share {
-            let index = line.pick(due).expect("one is due");
-            line.charge(index, Duration::from_millis(lengths[index]));
+    /// The time that each has had after `turns` turns, each of its own length.
+    fn after(turns: usize, lengths: [u64; COUNT], due: [bool; COUNT]) -> [u64; COUNT] {
+        let (mut fair_share, mut had) = (FairShare::default(), [0; COUNT]);
+        for _ in 0..turns {
+            let index = fair_share.pick(due).expect("one is due");
+            fair_share.charge(index, Duration::from_millis(lengths[index]));
             had[index] += lengths[index];
         }
         had
