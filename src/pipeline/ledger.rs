@@ -270,24 +270,24 @@ impl NotEnqueuedReason {
 /// One exporter's counters. Outcomes are entered by its worker; once closed, nothing is entered any more.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
-    settled: Mutex<Settled>,
+    outcomes: Mutex<Outcomes>,
     not_enqueued: [[AtomicU64; NotEnqueuedReason::COUNT]; Signal::COUNT],
     attempts: AtomicU64,
 }
 
 #[derive(Debug, Default)]
-struct Settled {
+struct Outcomes {
     counts: [Counts; Signal::COUNT],
     closed: bool,
 }
 
 impl Counters {
     pub(crate) fn settle(&self, signal: Signal, outcome: Outcome, records: u64) {
-        let mut settled = self.settled();
-        if settled.closed {
+        let mut outcomes = self.outcomes();
+        if outcomes.closed {
             return;
         }
-        let counts = &mut settled.counts[signal as usize];
+        let counts = &mut outcomes.counts[signal as usize];
         *match outcome {
             Outcome::Delivered => &mut counts.delivered,
             Outcome::Rejected => &mut counts.rejected,
@@ -316,8 +316,8 @@ impl Counters {
     /// never seen as settled before it is seen as accepted.
     pub(crate) fn read(&self, id: &str, accepted: impl FnOnce() -> [u64; Signal::COUNT]) -> ExporterLedger {
         // held to the end: what is accepted while others settle would be seen as more in flight than fits
-        let settled = self.settled();
-        let mut counts = settled.counts;
+        let outcomes = self.outcomes();
+        let mut counts = outcomes.counts;
         for (signal, (counts, accepted)) in counts.iter_mut().zip(accepted()).enumerate() {
             let refused = |reason| self.not_enqueued[signal][reason as usize].load(Ordering::Relaxed);
             counts.not_enqueued = NotEnqueued {
@@ -331,35 +331,35 @@ impl Counters {
             counts.accepted = accepted;
             counts.in_flight = accepted - counts.settled();
         }
-        drop(settled);
+        drop(outcomes);
         let [traces, logs, metrics] = counts;
         let attempts = self.attempts.load(Ordering::Relaxed);
         ExporterLedger { id: id.to_owned(), traces, logs, metrics, attempts }
     }
 
-    fn settled(&self) -> MutexGuard<'_, Settled> {
+    fn outcomes(&self) -> MutexGuard<'_, Outcomes> {
         // whoever panicked had added whole numbers
-        self.settled.lock().unwrap_or_else(PoisonError::into_inner)
+        self.outcomes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Does something that the closing of the counters must not overtake; `None` if they are closed.
     pub(crate) fn while_open<T>(&self, work: impl FnOnce() -> T) -> Option<T> {
-        let settled = self.settled();
-        (!settled.closed).then(work)
+        let outcomes = self.outcomes();
+        (!outcomes.closed).then(work)
     }
 
     pub(crate) fn are_closed(&self) -> bool {
-        self.settled().closed
+        self.outcomes().closed
     }
 
     /// Closes the counters: what is not settled by now is lost to the shutdown.
     pub(crate) fn close(&self, accepted: impl FnOnce() -> [u64; Signal::COUNT]) {
-        let mut settled = self.settled();
-        if settled.closed {
+        let mut outcomes = self.outcomes();
+        if outcomes.closed {
             return;
         }
-        settled.closed = true;
-        for (counts, accepted) in settled.counts.iter_mut().zip(accepted()) {
+        outcomes.closed = true;
+        for (counts, accepted) in outcomes.counts.iter_mut().zip(accepted()) {
             counts.dropped.shutdown += accepted - counts.settled();
         }
     }
