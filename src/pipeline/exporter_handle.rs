@@ -297,7 +297,7 @@ impl ExporterHandle {
     }
 
     /// Whether a stop has come to its end.
-    pub(crate) fn is_settled(&self) -> bool {
+    pub(crate) fn is_stopped(&self) -> bool {
         self.counters.are_closed()
     }
 
