@@ -308,14 +308,14 @@ impl ExporterHandle {
 
     /// Waits for the end of the worker; false if it has not come by then. One that should have begun to run and has not is
     /// not waited for.
-    pub(crate) fn ended_by(&self, deadline: Instant) -> bool {
+    pub(crate) fn wait_for_end(&self, deadline: Instant) -> bool {
         let due = self.start.limit().filter(|due| *due < deadline);
-        let has_ended = due.is_some_and(|due| self.has_ended_by(due));
+        let has_ended = due.is_some_and(|due| self.ends_by(due));
         let may_end = due.is_none() || self.start.limit().is_none();
-        has_ended || may_end && self.has_ended_by(deadline)
+        has_ended || may_end && self.ends_by(deadline)
     }
 
-    fn has_ended_by(&self, deadline: Instant) -> bool {
+    fn ends_by(&self, deadline: Instant) -> bool {
         // a deadline in the past must still see an end that has come
         self.ended.recv_deadline(deadline).is_err_and(|error| error.is_disconnected())
             || self.ended.try_recv() == Err(TryRecvError::Disconnected)

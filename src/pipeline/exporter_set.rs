@@ -314,7 +314,7 @@ pub(crate) fn stop<'o>(exporter_sets: impl IntoIterator<Item = &'o ExporterSet>,
     // one for all, or several exporters that are stuck would add theirs up
     let grace_ends = Instant::now() + LAST_GRACE;
     late.iter().for_each(|handle| {
-        handle.ended_by(grace_ends);
+        handle.wait_for_end(grace_ends);
     });
     late.iter().for_each(|handle| handle.finish_stop());
 }
@@ -324,7 +324,7 @@ fn cut_old_attempts(deadline: Instant, exporter_sets: &[&ExporterSet]) {
     let now = Instant::now();
     let halfway = now + deadline.saturating_duration_since(now) / 2;
     let running = exporter_sets.iter().flat_map(|exporters| exporters.running());
-    let late: Vec<_> = running.filter(|handle| !handle.ended_by(halfway)).collect();
+    let late: Vec<_> = running.filter(|handle| !handle.wait_for_end(halfway)).collect();
     late.iter().for_each(|handle| handle.cut_attempt());
 }
 
@@ -332,8 +332,8 @@ fn cut_old_attempts(deadline: Instant, exporter_sets: &[&ExporterSet]) {
 fn finish_by<'o>(deadline: Instant, exporter_sets: &[&'o ExporterSet]) -> Vec<&'o ExporterHandle> {
     // a worker that was left behind by an earlier stop is not waited for again
     let open =
-        exporter_sets.iter().flat_map(|exporters| exporters.running()).filter(|handle| !handle.is_settled());
-    let (ended, late): (Vec<_>, Vec<_>) = open.partition(|handle| handle.ended_by(deadline));
+        exporter_sets.iter().flat_map(|exporters| exporters.running()).filter(|handle| !handle.is_stopped());
+    let (ended, late): (Vec<_>, Vec<_>) = open.partition(|handle| handle.wait_for_end(deadline));
     ended.iter().for_each(|handle| handle.finish_stop());
     late
 }
