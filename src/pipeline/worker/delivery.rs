@@ -142,7 +142,7 @@ impl Delivery {
             self.throttle.round_starts(now);
             self.waiting_since = None;
         } else if was_idle && !self.is_paused(now) && self.queue.level().0 > 0 {
-            self.pause_for(now, Pause { time: CALLER_IS_COMING, asked_for: true, is_last: false });
+            self.pause_for(now, Pause { time: CALLER_IS_COMING, by_server: true, is_last: false });
         }
     }
 
@@ -164,7 +164,7 @@ impl Delivery {
 
     /// Cuts a pause short, unless the server asked for it.
     pub(super) fn skip_back_off(&mut self) {
-        self.not_before = self.not_before.filter(|(_, pause)| pause.asked_for);
+        self.not_before = self.not_before.filter(|(_, pause)| pause.by_server);
     }
 
     /// The worker stops: whatever was waited for, there is no more time for it.

@@ -360,7 +360,7 @@ fn a_worker_sleeps_while_a_signal_waits_in_its_back_off_though_its_queue_is_full
     let now = Instant::now();
     worker.deliveries[0].drain_queue(now);
     worker.deliveries[0]
-        .pause_for(now, Pause { time: Duration::from_millis(300), asked_for: false, is_last: false });
+        .pause_for(now, Pause { time: Duration::from_millis(300), by_server: false, is_last: false });
     let mut rests = 0;
     while worker.deliveries[0].is_paused(Instant::now()) {
         worker.rest();
