@@ -48,8 +48,8 @@ pub(crate) struct Batch {
     /// What the records took of the queue.
     pub(crate) queued_bytes: usize,
     groups: Vec<Group>,
-    /// What stands around the records: resources, scopes, and the headers of messages.
-    around: Vec<u8>,
+    /// What stands framing the records: resources, scopes, and the headers of messages.
+    framing: Vec<u8>,
     chunks: VecDeque<Box<Chunk>>,
 }
 
@@ -58,7 +58,7 @@ pub(crate) struct Batch {
 struct Group {
     scope: Arc<Scope>,
     /// What stands in front of them.
-    around: Range<usize>,
+    framing: Range<usize>,
     pieces: Vec<Piece>,
     bytes: usize,
 }
@@ -158,35 +158,35 @@ impl Group {
 }
 
 impl Batch {
-    /// Writes what stands around the records.
+    /// Writes what stands framing the records.
     fn assemble(signal: Signal, plan: Plan<'_>, chunks: VecDeque<Box<Chunk>>) -> Self {
         let Plan { mut groups, resource, records, .. } = plan;
-        let (records, mut queued_bytes, mut around) = (records as u64, 0, Vec::new());
+        let (records, mut queued_bytes, mut framing) = (records as u64, 0, Vec::new());
         for groups in of_resources(&mut groups) {
-            let mut start = around.len();
-            write_header(&mut around, RESOURCE_RECORDS, resource_len(groups, resource));
-            around.extend_from_slice(resource_of(groups, resource));
+            let mut start = framing.len();
+            write_header(&mut framing, RESOURCE_RECORDS, resource_len(groups, resource));
+            framing.extend_from_slice(resource_of(groups, resource));
             for group in groups {
-                write_header(&mut around, SCOPE_RECORDS, group.len());
-                around.extend_from_slice(group.scope.field());
-                group.around = start..around.len();
-                start = around.len();
+                write_header(&mut framing, SCOPE_RECORDS, group.len());
+                framing.extend_from_slice(group.scope.field());
+                group.framing = start..framing.len();
+                start = framing.len();
                 queued_bytes += group.bytes;
             }
         }
-        Self { signal, records, is_snapshot: false, queued_bytes, groups, around, chunks }
+        Self { signal, records, is_snapshot: false, queued_bytes, groups, framing, chunks }
     }
 
     /// A whole `Export…ServiceRequest`, piece by piece.
     pub(crate) fn body<'a>(&'a self) -> Vec<&'a [u8]> {
         let pieces =
-            |group: &'a Group| iter::once(&self.around[group.around.clone()]).chain(self.records_of(group));
+            |group: &'a Group| iter::once(&self.framing[group.framing.clone()]).chain(self.records_of(group));
         self.groups.iter().flat_map(pieces).collect()
     }
 
     /// Bytes of the whole request.
     pub(crate) fn len(&self) -> usize {
-        self.around.len() + self.queued_bytes
+        self.framing.len() + self.queued_bytes
     }
 
     /// Bytes of the smallest frame in it.

@@ -92,7 +92,7 @@ impl<'a> Plan<'a> {
         let last_of_resource = self.groups.iter().rposition(|group| group.has_resource_of(scope));
         let index = last_of_resource.map_or(self.groups.len(), |last| last + 1);
         self.groups
-            .insert(index, Group { scope: Arc::clone(scope), around: 0..0, pieces: Vec::new(), bytes: 0 });
+            .insert(index, Group { scope: Arc::clone(scope), framing: 0..0, pieces: Vec::new(), bytes: 0 });
         index
     }
 }
