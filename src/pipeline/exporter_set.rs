@@ -1,8 +1,5 @@
 //! The callers' way to the exporters: a record is encoded once and handed to each.
 
-#[cfg(feature = "opentelemetry")]
-mod metrics;
-
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,11 +7,15 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::Receiver;
 
+#[cfg(feature = "opentelemetry")]
+use crate::config::Temporality;
 use crate::config::sampler::Sampler;
 use crate::context::{self, Owner, Suppression};
 use crate::pipeline::exporter_handle::{ExporterHandle, ExporterSpec, Intake, Prepared};
 use crate::pipeline::ledger::{ExporterLedger, Ledger, NotEnqueuedReason};
 use crate::process::{self, PerProcess};
+#[cfg(feature = "opentelemetry")]
+use crate::record::FrameLimits;
 use crate::record::{LogLimits, Scope, Severity, Signal, SpanLimits};
 
 /// How long interrupted workers may take to come to their end.
@@ -255,6 +256,39 @@ impl ExporterSet {
 
     fn is_stopped(&self) -> bool {
         self.stopped.load(Ordering::SeqCst)
+    }
+}
+
+/// Metrics that another SDK aggregated: like spans and log records they go through the queue.
+#[cfg(feature = "opentelemetry")]
+impl ExporterSet {
+    /// The temporality that the first exporter of metrics prefers; `None` if none takes any.
+    pub(crate) fn temporality(&self) -> Option<Temporality> {
+        let reader = self.spec.exporters.iter().find_map(|spec| spec.metrics.as_ref());
+        reader.map(|(reader, _)| reader.temporality())
+    }
+
+    /// How metrics are divided so that every exporter can take the parts; only a single point may be too large for
+    /// some of them. `None` if no exporter takes metrics.
+    pub(crate) fn frame_limits(&self) -> Option<FrameLimits> {
+        let takers = self.spec.exporters.iter().filter(|spec| spec.intake.takes(Signal::Metrics));
+        takers.map(ExporterSpec::frame_limits).reduce(|one, other| FrameLimits {
+            bytes: one.bytes.min(other.bytes),
+            points: one.points.min(other.points),
+            largest: one.largest.max(other.largest),
+        })
+    }
+
+    /// Hands a framed metric with so many points to every exporter that takes metrics.
+    pub(crate) fn enqueue_metric(&self, scope: &Arc<Scope>, frame: &[u8], points: u64) {
+        let takes = |intake: Intake| intake.takes(Signal::Metrics);
+        enqueue_to_each(self.handles(), scope, frame, points as usize, &takes);
+    }
+
+    /// Counts data points that cannot be sent.
+    pub(crate) fn count_points_not_enqueued(&self, points: u64, reason: NotEnqueuedReason) {
+        self.takers(|intake| intake.takes(Signal::Metrics))
+            .for_each(|handle| handle.count_not_enqueued(Signal::Metrics, reason, points));
     }
 }
 
