@@ -48,7 +48,7 @@ pub(crate) struct Batch {
     /// What the records took of the queue.
     pub(crate) queued_bytes: usize,
     groups: Vec<Group>,
-    /// What stands framing the records: resources, scopes, and the headers of messages.
+    /// The framing of the records: resources, scopes, and the headers of messages.
     framing: Vec<u8>,
     chunks: VecDeque<Box<Chunk>>,
 }
@@ -57,7 +57,7 @@ pub(crate) struct Batch {
 #[derive(Debug)]
 struct Group {
     scope: Arc<Scope>,
-    /// What stands in front of them.
+    /// The framing in front of them, in the batch's `framing`.
     framing: Range<usize>,
     pieces: Vec<Piece>,
     bytes: usize,
@@ -158,7 +158,7 @@ impl Group {
 }
 
 impl Batch {
-    /// Writes what stands framing the records.
+    /// Writes the framing of the records.
     fn assemble(signal: Signal, plan: Plan<'_>, chunks: VecDeque<Box<Chunk>>) -> Self {
         let Plan { mut groups, resource, records, .. } = plan;
         let (records, mut queued_bytes, mut framing) = (records as u64, 0, Vec::new());

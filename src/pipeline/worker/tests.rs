@@ -91,7 +91,7 @@ fn flush(handle: &ExporterHandle) {
 fn stop(handle: &ExporterHandle) -> Counts {
     let deadline = Instant::now() + PATIENCE;
     handle.start_stop(deadline);
-    assert!(handle.ended_by(deadline), "the worker did not end");
+    assert!(handle.wait_for_end(deadline), "the worker did not end");
     handle.finish_stop();
     counts(handle)
 }
@@ -301,9 +301,9 @@ fn a_send_that_is_interrupted_at_shutdown_is_counted_as_lost_to_it() {
     gate.next();
     let deadline = Instant::now();
     handle.start_stop(deadline);
-    assert!(!handle.ended_by(deadline));
+    assert!(!handle.wait_for_end(deadline));
     handle.interrupt();
-    assert!(handle.ended_by(Instant::now() + PATIENCE), "the worker was not interrupted");
+    assert!(handle.wait_for_end(Instant::now() + PATIENCE), "the worker was not interrupted");
     handle.finish_stop();
     let counts = counts(&handle);
     assert_eq!((counts.accepted, counts.dropped.shutdown, counts.in_flight), (3, 3, 0), "{counts}");
@@ -319,7 +319,7 @@ fn what_is_settled_after_the_books_are_closed_changes_nothing() {
     handle.finish_stop();
     let closed = counts(&handle);
     gate.answer(Verdict::Accepted);
-    assert!(handle.ended_by(Instant::now() + PATIENCE));
+    assert!(handle.wait_for_end(Instant::now() + PATIENCE));
     assert_eq!(counts(&handle), closed);
     assert_eq!((closed.delivered, closed.dropped.shutdown), (0, 1), "{closed}");
 }

@@ -70,7 +70,7 @@ impl World {
         let deadline = Instant::now() + PATIENCE;
         self.handle.start_stop(deadline);
         at_the_gate();
-        assert!(self.handle.ended_by(deadline), "the worker did not end");
+        assert!(self.handle.wait_for_end(deadline), "the worker did not end");
         self.handle.finish_stop();
         let counts = self.counts();
         assert_eq!(counts.in_flight, 0);
@@ -328,7 +328,7 @@ fn a_stop_without_time_counts_what_was_measured_as_lost() {
         // there is no time to ask
         world.meter.build("asked").observe_counter(|observer| observer.observe(1, ()));
         world.handle.start_stop(Instant::now());
-        assert!(world.handle.ended_by(Instant::now() + PATIENCE));
+        assert!(world.handle.wait_for_end(Instant::now() + PATIENCE));
         world.handle.finish_stop();
         let counts = world.counts();
         assert_eq!((counts.accepted, counts.dropped.shutdown), (2, 2), "{temporality:?}: {counts}");
@@ -347,7 +347,7 @@ fn a_snapshot_that_made_way_for_a_stop_without_time_is_not_lost_unseen() {
     world.gate.next();
     world.handle.start_stop(Instant::now());
     world.gate.answer(later());
-    assert!(world.handle.ended_by(Instant::now() + PATIENCE));
+    assert!(world.handle.wait_for_end(Instant::now() + PATIENCE));
     world.handle.finish_stop();
     let counts = world.counts();
     assert_eq!((counts.superseded, counts.dropped.shutdown), (1, 1), "{counts}");
@@ -369,7 +369,7 @@ fn nothing_is_accepted_after_the_books_are_closed() {
     world.handle.start_stop(Instant::now());
     world.handle.finish_stop();
     drop(go_on);
-    assert!(world.handle.ended_by(Instant::now() + PATIENCE));
+    assert!(world.handle.wait_for_end(Instant::now() + PATIENCE));
     let counts = world.counts();
     assert_eq!((counts.accepted, counts.in_flight), (0, 0), "{counts}");
     assert_eq!(counts.not_enqueued.after_shutdown, 1, "{counts}");
@@ -466,7 +466,7 @@ fn in_a_stop_an_attempt_has_all_the_time_unless_another_signal_waits() {
         if has_metrics {
             assert!(world.gate.answer(Verdict::Accepted).deadline >= by, "the last one has the rest");
         }
-        assert!(world.handle.ended_by(Instant::now() + PATIENCE), "the worker did not end");
+        assert!(world.handle.wait_for_end(Instant::now() + PATIENCE), "the worker did not end");
     }
 }
 
