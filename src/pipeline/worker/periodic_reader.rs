@@ -49,7 +49,7 @@ impl Worker {
     /// where nothing else will come.
     pub(super) fn may_collect(&self, at: usize, now: Instant) -> bool {
         let delivery = &self.deliveries[at];
-        let is_free = self.state.stop_by.is_some() || delivery.is_idle() && !delivery.is_paused(now);
+        let is_free = self.stop_by().is_some() || delivery.is_idle() && !delivery.is_paused(now);
         let is_due =
             self.is_of_metrics(at) && !self.state.reader.is_collecting && self.collection_is_due(now);
         is_due && is_free && !self.records_go_first(at, now)
@@ -60,7 +60,7 @@ impl Worker {
     /// held back.
     fn records_go_first(&self, at: usize, now: Instant) -> bool {
         let flush = self.state.flushes.iter().find(|flush| flush.waits_for_collection_after.is_some());
-        let is_wanted = |other: usize| match self.state.stop_by {
+        let is_wanted = |other: usize| match self.stop_by() {
             Some(_) => !self.deliveries[other].is_tried,
             None => flush.is_some_and(|flush| self.deliveries[other].settled < flush.targets[other]),
         };
@@ -121,7 +121,7 @@ impl Worker {
     pub(super) fn collect_metrics(&mut self, at: usize) {
         let Some(reader) = self.reader.clone() else { return };
         let begun = Instant::now();
-        let is_last = self.state.stop_by.is_some();
+        let is_last = self.stop_by().is_some();
         let number = self.state.reader.number + 1;
         let next = Some(begun + reader.interval).filter(|_| !is_last);
         self.state.reader =
@@ -144,7 +144,7 @@ impl Worker {
     }
 
     fn read_instruments(&mut self, at: usize, reader: &PeriodicReader) {
-        let (counters, stop_by) = (Arc::clone(&self.counters), self.state.stop_by);
+        let (counters, stop_by) = (Arc::clone(&self.counters), self.stop_by());
         let is_finished = || counters.are_closed() || stop_by.is_some_and(|by| Instant::now() >= by);
         reader.instruments.collect(reader.limits, &is_finished, &mut |collected| {
             match collected {
