@@ -4,7 +4,7 @@
 //! with few others and under which nothing is allocated; full chunks cross a bounded channel. So a record costs a copy and no allocation,
 //! and the worker moves chunks, not records. Each record reserves its own room, in records and bytes, in one atomic step.
 
-mod door;
+mod backpressure;
 mod level;
 mod shard;
 mod start;
@@ -20,7 +20,7 @@ use crate::config::QueueSettings;
 use crate::pipeline::ledger::{Counters, NotEnqueuedReason};
 use crate::process;
 use crate::record::{Chunk, Scope, Signal};
-use door::Door;
+use backpressure::Door;
 pub(crate) use level::WakeAt;
 use level::{Float, Level, Raised};
 use shard::{Open, Shard, Shards};
