@@ -14,7 +14,7 @@ use crate::context;
 /// Callers line up here, first come first served: whoever is at the head waits for room, the others
 /// wait for the head. Newcomers do not take their room away, see `Queue::raise`.
 #[derive(Debug)]
-pub(super) struct Door {
+pub(super) struct Backpressure {
     when_full: WhenFull,
     timeout: Option<Duration>,
     line: Mutex<Line>,
@@ -47,7 +47,7 @@ struct Seat {
     changed: Condvar,
 }
 
-impl Door {
+impl Backpressure {
     pub(super) fn new(when_full: WhenFull, timeout: Option<Duration>) -> Self {
         Self {
             when_full,

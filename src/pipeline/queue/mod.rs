@@ -20,7 +20,7 @@ use crate::config::QueueSettings;
 use crate::pipeline::ledger::{Counters, NotEnqueuedReason};
 use crate::process;
 use crate::record::{Chunk, Scope, Signal};
-use backpressure::Door;
+use backpressure::Backpressure;
 pub(crate) use level::WakeAt;
 use level::{Float, Level, Raised};
 use shard::{Open, Shard, Shards};
@@ -42,7 +42,7 @@ thread_local! {
 pub(crate) struct Queue {
     level: Level,
     float: Float,
-    door: Door,
+    backpressure: Backpressure,
     shards: Shards,
     full: (Sender<Box<Chunk>>, Receiver<Box<Chunk>>),
     spare: (Sender<Box<Chunk>>, Receiver<Box<Chunk>>),
@@ -70,7 +70,7 @@ impl Queue {
         Self {
             level: Level::new(settings.records, settings.bytes),
             float: Float::new(wake),
-            door: Door::new(settings.when_full, settings.block_timeout),
+            backpressure: Backpressure::new(settings.when_full, settings.block_timeout),
             shards,
             full: bounded(most_chunks),
             spare: bounded(most_chunks.min(MOST_SPARES)),
@@ -84,7 +84,7 @@ impl Queue {
 
     /// Callers wait for the worker no longer than this allows.
     pub(crate) fn expect(&self, start: &Arc<Start>) {
-        self.door.expect(Arc::clone(start));
+        self.backpressure.expect(Arc::clone(start));
     }
 
     /// Takes in what is framed as one and counts as so many records, or counts why not. Never fails, and waits only if
@@ -108,7 +108,7 @@ impl Queue {
         {
             return true;
         }
-        let is_lossy = !self.door.makes_wait();
+        let is_lossy = !self.backpressure.makes_wait();
         if is_lossy {
             self.push_after_waiting(shard, scope, frame, records);
         }
@@ -124,7 +124,7 @@ impl Queue {
         let raised = open.append_at_once(scope, frame, records, || {
             // asked under the lock: the worker's last look comes after the closing, so it sees this record
             let is_simple = !self.is_closed()
-                && !self.door.is_queued_up()
+                && !self.backpressure.is_queued_up()
                 && bytes <= self.largest_record
                 && self.level.is_usual(records, bytes);
             if is_simple { self.level.rise_by(records, bytes) } else { None }
@@ -175,7 +175,7 @@ impl Queue {
     fn push_after_waiting(&self, shard: &Shard, scope: &Arc<Scope>, frame: &[u8], records: usize) {
         // in a child that ran no handlers this is the parent's queue, and nothing will ever make room; a caller that does not
         // wait is spared the system call
-        if self.door.makes_wait() && process::notice() {
+        if self.backpressure.makes_wait() && process::notice() {
             return;
         }
         let held_room = HOLDS_ROOM.get();
@@ -221,7 +221,7 @@ impl Queue {
     /// there is it may take: everyone in line is only waking up, and a line that newcomers join would go on for ever,
     /// with a wake-up for each record.
     fn raise(&self, records: usize, bytes: usize) -> Option<Raised> {
-        let in_line = self.door.in_line();
+        let in_line = self.backpressure.in_line();
         if in_line > 0 && !self.level.has_room(in_line + records, self.largest_record.saturating_add(bytes)) {
             return None;
         }
@@ -250,7 +250,7 @@ impl Queue {
             self.float.press();
             return enter();
         }
-        self.door.wait(records, || self.float.press(), enter, || self.is_closed())
+        self.backpressure.wait(records, || self.float.press(), enter, || self.is_closed())
     }
 
     /// All records that were accepted.
@@ -279,7 +279,7 @@ impl Queue {
 
     /// Whether a wait at this level would end in a stall or a loss.
     pub(crate) fn is_pressing(&self, level: (usize, usize)) -> bool {
-        self.pressure().is_reached(level) || self.door.is_queued_up()
+        self.pressure().is_reached(level) || self.backpressure.is_queued_up()
     }
 
     /// Three quarters full, or less if there are large records.
@@ -326,13 +326,13 @@ impl Queue {
     /// Makes room for new records, once these are settled.
     pub(crate) fn release(&self, records: usize, bytes: usize) {
         self.level.fall(records, bytes);
-        self.door.room_made();
+        self.backpressure.room_made();
     }
 
     /// From now on records are not enqueued, and blocked callers go on.
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::SeqCst);
-        self.door.room_made();
+        self.backpressure.room_made();
     }
 
     /// As [`close`](Self::close), for another reason than a shutdown.

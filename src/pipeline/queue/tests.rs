@@ -44,7 +44,7 @@ fn with_line(records: usize, bytes: usize, in_line: usize) -> Fixture {
     let block_timeout = Some(Duration::from_millis(1));
     let fixture =
         fixture_for(QueueSettings { records, bytes, when_full: WhenFull::Block, block_timeout }, 100);
-    fixture.queue.door.line_up(in_line);
+    fixture.queue.backpressure.line_up(in_line);
     fixture
 }
 
@@ -77,7 +77,7 @@ impl Fixture {
 
     fn until_queued_up(&self) {
         let deadline = Instant::now() + LONG;
-        while !self.queue.door.is_queued_up() {
+        while !self.queue.backpressure.is_queued_up() {
             assert!(Instant::now() < deadline, "no caller waits");
             thread::yield_now();
         }
@@ -329,7 +329,7 @@ fn a_blocked_frame_goes_on_when_there_is_room_for_all_of_it() {
         scope.spawn(|| fixture.queue.push(&fixture.scope, &record(2, 20), 8));
         fixture.until_queued_up();
         fixture.queue.release(3, 20);
-        assert!(fixture.queue.door.is_queued_up(), "seven places are too few");
+        assert!(fixture.queue.backpressure.is_queued_up(), "seven places are too few");
         fixture.queue.release(3, 20);
     });
     assert_eq!((fixture.queue.level(), fixture.counts().accepted), ((8, 20), 14));
