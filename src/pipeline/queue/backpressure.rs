@@ -17,32 +17,32 @@ use crate::context;
 pub(super) struct Backpressure {
     when_full: WhenFull,
     timeout: Option<Duration>,
-    line: Mutex<Line>,
+    line: Mutex<Waiters>,
     /// Records for which callers wait.
-    in_line: AtomicUsize,
+    waiting_records: AtomicUsize,
     /// Of the worker that makes room, if it may never begin to run.
     start: OnceLock<Arc<Start>>,
 }
 
 #[derive(Debug, Default)]
-struct Line {
-    waiting: VecDeque<(Ticket, Arc<Seat>)>,
+struct Waiters {
+    waiting: VecDeque<(Ticket, Arc<Parker>)>,
     next: Ticket,
 }
 
 type Ticket = u64;
 
-/// A caller's place in the line.
+/// A caller's waiter in the line.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct Waiter {
     ticket: Ticket,
-    seat: Arc<Seat>,
+    parker: Arc<Parker>,
 }
 
 /// Where a caller sleeps until it is called. Not `thread::park`: its token is the program's, and an `unpark` that is
 /// meant for the program would be lost.
 #[derive(Debug, Default)]
-struct Seat {
+struct Parker {
     is_called: Mutex<bool>,
     changed: Condvar,
 }
@@ -53,7 +53,7 @@ impl Backpressure {
             when_full,
             timeout,
             line: Mutex::default(),
-            in_line: AtomicUsize::new(0),
+            waiting_records: AtomicUsize::new(0),
             start: OnceLock::new(),
         }
     }
@@ -64,19 +64,19 @@ impl Backpressure {
     }
 
     /// Whether a caller that finds no room waits for it.
-    pub(super) fn makes_wait(&self) -> bool {
+    pub(super) fn blocks(&self) -> bool {
         self.when_full == WhenFull::Block
     }
 
     #[inline]
-    pub(super) fn is_queued_up(&self) -> bool {
-        self.in_line() > 0
+    pub(super) fn has_waiters(&self) -> bool {
+        self.waiting_records() > 0
     }
 
     /// How many records wait with their callers.
     #[inline]
-    pub(super) fn in_line(&self) -> usize {
-        self.in_line.load(Ordering::SeqCst)
+    pub(super) fn waiting_records(&self) -> usize {
+        self.waiting_records.load(Ordering::SeqCst)
     }
 
     /// Wakes the worker by `press`, and tries to `enter` with so many records until it succeeds, the queue is `closed`
@@ -95,23 +95,23 @@ impl Backpressure {
             return enter();
         }
         let deadline = self.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-        let place = self.line_up(records);
+        let waiter = self.join(records);
         press();
-        let entered = self.wait_in_line(&place, deadline, enter, closed);
-        self.leave(&place, records);
+        let entered = self.wait_for_turn(&waiter, deadline, enter, closed);
+        self.leave(&waiter, records);
         entered
     }
 
-    fn wait_in_line<T>(
+    fn wait_for_turn<T>(
         &self,
-        place: &Place,
+        waiter: &Waiter,
         deadline: Option<Instant>,
         enter: impl Fn() -> Option<T>,
         closed: impl Fn() -> bool,
     ) -> Option<T> {
         loop {
-            // asked while in line: the worker that makes room from now on, or the caller that leaves the head, calls this seat
-            let entered = if self.is_head(place) { enter() } else { None };
+            // asked while in line: the worker that makes room from now on, or the caller that leaves the head, calls this parker
+            let entered = if self.is_first(waiter) { enter() } else { None };
             if entered.is_some() || closed() {
                 return entered;
             }
@@ -119,24 +119,24 @@ impl Backpressure {
             let limit = self.start.get().and_then(|start| start.limit());
             let deadline = deadline.into_iter().chain(limit).min();
             match deadline.map(|deadline| deadline.saturating_duration_since(Instant::now())) {
-                None => place.seat.wait(),
+                None => waiter.parker.wait(),
                 Some(Duration::ZERO) => return None,
-                Some(left) => place.seat.wait_for(left),
+                Some(left) => waiter.parker.wait_for(left),
             }
         }
     }
 
-    pub(super) fn line_up(&self, records: usize) -> Place {
-        let seat = Arc::new(Seat::default());
+    pub(super) fn join(&self, records: usize) -> Waiter {
+        let parker = Arc::new(Parker::default());
         // made and dropped without the lock: the program's allocator may want to make a record
         let mut longer = VecDeque::new();
         loop {
             let mut line = self.lock();
-            line.move_to(&mut longer);
-            if let Some(ticket) = line.take_place(&seat) {
+            line.grow_into(&mut longer);
+            if let Some(ticket) = line.try_join(&parker) {
                 // before pressing: a worker about to sleep sees the one or the other
-                self.in_line.fetch_add(records, Ordering::SeqCst);
-                return Place { ticket, seat };
+                self.waiting_records.fetch_add(records, Ordering::SeqCst);
+                return Waiter { ticket, parker };
             }
             let needed = 2 * line.waiting.len() + 4;
             drop(line);
@@ -144,58 +144,58 @@ impl Backpressure {
         }
     }
 
-    fn leave(&self, place: &Place, records: usize) {
+    fn leave(&self, waiter: &Waiter, records: usize) {
         let mut line = self.lock();
-        // the seat outlives the line's share in it: nothing is freed here
-        line.waiting.retain(|(other, _)| *other != place.ticket);
-        self.in_line.fetch_sub(records, Ordering::SeqCst);
-        line.wake_head();
+        // the parker outlives the line's share in it: nothing is freed here
+        line.waiting.retain(|(other, _)| *other != waiter.ticket);
+        self.waiting_records.fetch_sub(records, Ordering::SeqCst);
+        line.wake_first();
     }
 
-    fn is_head(&self, place: &Place) -> bool {
-        self.lock().waiting.front().is_some_and(|(head, _)| *head == place.ticket)
+    fn is_first(&self, waiter: &Waiter) -> bool {
+        self.lock().waiting.front().is_some_and(|(head, _)| *head == waiter.ticket)
     }
 
     /// To be called after room was made or the queue was closed.
-    pub(super) fn room_made(&self) {
-        if self.is_queued_up() {
-            self.lock().wake_head();
+    pub(super) fn notify(&self) {
+        if self.has_waiters() {
+            self.lock().wake_first();
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Line> {
+    fn lock(&self) -> MutexGuard<'_, Waiters> {
         self.line.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Line {
-    /// Takes the last place; `None` if a longer line is needed for it.
-    fn take_place(&mut self, seat: &Arc<Seat>) -> Option<Ticket> {
+impl Waiters {
+    /// Takes the last waiter; `None` if a longer line is needed for it.
+    fn try_join(&mut self, parker: &Arc<Parker>) -> Option<Ticket> {
         if self.waiting.len() == self.waiting.capacity() {
             return None;
         }
         let ticket = self.next;
         self.next += 1;
-        self.waiting.push_back((ticket, Arc::clone(seat)));
+        self.waiting.push_back((ticket, Arc::clone(parker)));
         Some(ticket)
     }
 
-    /// Moves all who wait to a longer line, if it is longer, and leaves the shorter one in its place.
-    fn move_to(&mut self, longer: &mut VecDeque<(Ticket, Arc<Seat>)>) {
+    /// Moves all who wait to a longer line, if it is longer, and leaves the shorter one in its waiter.
+    fn grow_into(&mut self, longer: &mut VecDeque<(Ticket, Arc<Parker>)>) {
         if longer.capacity() > self.waiting.capacity() {
             longer.append(&mut self.waiting);
             mem::swap(longer, &mut self.waiting);
         }
     }
 
-    fn wake_head(&self) {
+    fn wake_first(&self) {
         if let Some((_, head)) = self.waiting.front() {
             head.call();
         }
     }
 }
 
-impl Seat {
+impl Parker {
     /// Ends a wait: the one that is under way, or else the next.
     fn call(&self) {
         *self.lock() = true;

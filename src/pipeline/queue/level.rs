@@ -221,7 +221,7 @@ mod tests {
         );
         assert!(level.rise_by(1, 1).is_none());
         assert!(level.rise_by(1, 0).is_some(), "an empty record takes no byte");
-        assert!(level.rise_by(1, 0).is_none(), "but a place");
+        assert!(level.rise_by(1, 0).is_none(), "but a waiter");
         assert_eq!(level.read(), (3, 100));
         level.fall(1, 40);
         assert_eq!(level.read(), (2, 60));

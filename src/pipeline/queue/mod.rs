@@ -108,14 +108,14 @@ impl Queue {
         {
             return true;
         }
-        let is_lossy = !self.backpressure.makes_wait();
+        let is_lossy = !self.backpressure.blocks();
         if is_lossy {
             self.push_after_waiting(shard, scope, frame, records);
         }
         is_lossy
     }
 
-    /// The fast path: takes in a record for which there are room and a place, and nothing else to do. Otherwise it does
+    /// The fast path: takes in a record for which there are room and a waiter, and nothing else to do. Otherwise it does
     /// nothing and returns false.
     #[inline(always)]
     fn append_at_once(&self, shard: &Shard, scope: &Arc<Scope>, frame: &[u8], records: usize) -> bool {
@@ -124,7 +124,7 @@ impl Queue {
         let raised = open.append_at_once(scope, frame, records, || {
             // asked under the lock: the worker's last look comes after the closing, so it sees this record
             let is_simple = !self.is_closed()
-                && !self.backpressure.is_queued_up()
+                && !self.backpressure.has_waiters()
                 && bytes <= self.largest_record
                 && self.level.is_usual(records, bytes);
             if is_simple { self.level.rise_by(records, bytes) } else { None }
@@ -175,7 +175,7 @@ impl Queue {
     fn push_after_waiting(&self, shard: &Shard, scope: &Arc<Scope>, frame: &[u8], records: usize) {
         // in a child that ran no handlers this is the parent's queue, and nothing will ever make room; a caller that does not
         // wait is spared the system call
-        if self.backpressure.makes_wait() && process::notice() {
+        if self.backpressure.blocks() && process::notice() {
             return;
         }
         let held_room = HOLDS_ROOM.get();
@@ -200,7 +200,7 @@ impl Queue {
         self.float.lift(raised);
     }
 
-    /// The locked shard, with a place in it for a record of `bytes` bytes. Without the lock, while supplies are got.
+    /// The locked shard, with a waiter in it for a record of `bytes` bytes. Without the lock, while supplies are got.
     fn with_place<'s>(
         &self,
         shard: &'s Shard,
@@ -221,8 +221,10 @@ impl Queue {
     /// there is it may take: everyone in line is only waking up, and a line that newcomers join would go on for ever,
     /// with a wake-up for each record.
     fn raise(&self, records: usize, bytes: usize) -> Option<Raised> {
-        let in_line = self.backpressure.in_line();
-        if in_line > 0 && !self.level.has_room(in_line + records, self.largest_record.saturating_add(bytes)) {
+        let waiting_records = self.backpressure.waiting_records();
+        if waiting_records > 0
+            && !self.level.has_room(waiting_records + records, self.largest_record.saturating_add(bytes))
+        {
             return None;
         }
         self.level.rise_by(records, bytes)
@@ -279,7 +281,7 @@ impl Queue {
 
     /// Whether a wait at this level would end in a stall or a loss.
     pub(crate) fn is_pressing(&self, level: (usize, usize)) -> bool {
-        self.pressure().is_reached(level) || self.backpressure.is_queued_up()
+        self.pressure().is_reached(level) || self.backpressure.has_waiters()
     }
 
     /// Three quarters full, or less if there are large records.
@@ -326,13 +328,13 @@ impl Queue {
     /// Makes room for new records, once these are settled.
     pub(crate) fn release(&self, records: usize, bytes: usize) {
         self.level.fall(records, bytes);
-        self.backpressure.room_made();
+        self.backpressure.notify();
     }
 
     /// From now on records are not enqueued, and blocked callers go on.
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::SeqCst);
-        self.backpressure.room_made();
+        self.backpressure.notify();
     }
 
     /// As [`close`](Self::close), for another reason than a shutdown.
@@ -361,7 +363,7 @@ impl Queue {
         }
     }
 
-    /// Hands a chunk over; gives it back if there is no place, to be filled further.
+    /// Hands a chunk over; gives it back if there is no waiter, to be filled further.
     fn hand_over(&self, chunk: Box<Chunk>) -> Option<Box<Chunk>> {
         self.full.0.try_send(chunk).err().map(crossbeam_channel::TrySendError::into_inner)
     }

@@ -78,7 +78,7 @@ impl Shard {
 }
 
 impl Open {
-    /// Appends a record to the open chunk if that has a place for it and `reserve` makes room in the queue.
+    /// Appends a record to the open chunk if that has a waiter for it and `reserve` makes room in the queue.
     // always: two calls for each record cost as much as what they do
     #[inline(always)]
     pub(super) fn append_at_once(
@@ -112,7 +112,7 @@ impl Open {
         match &mut self.chunk {
             Some(chunk) if chunk.has_place(scope, frame.len()) => {}
             Some(chunk) if chunk.len() + frame.len() <= Chunk::BYTES => chunk.swap_runs(&mut supplies.runs),
-            // one that finds no place, which the bound of the chunks rules out, is filled further
+            // one that finds no waiter, which the bound of the chunks rules out, is filled further
             full => {
                 let kept = full.take().and_then(|full| queue.hand_over(full));
                 *full = kept.or_else(|| supplies.chunk.take());

@@ -27,7 +27,7 @@ pub(super) enum Lack {
 }
 
 impl Supplies {
-    /// What a record lacks for its place in the open chunk, if it is there, or in the next one.
+    /// What a record lacks for its waiter in the open chunk, if it is there, or in the next one.
     pub(super) fn lack(&self, open: Option<&Chunk>, scope: &Arc<Scope>, bytes: usize) -> Option<Lack> {
         match open {
             Some(chunk) if chunk.has_place(scope, bytes) => None,

@@ -40,11 +40,11 @@ fn blocking(records: usize, bytes: usize) -> Fixture {
 }
 
 /// Callers do not wait long, for records of up to 100 bytes, and so many are in line.
-fn with_line(records: usize, bytes: usize, in_line: usize) -> Fixture {
+fn with_waiters(records: usize, bytes: usize, waiting_records: usize) -> Fixture {
     let block_timeout = Some(Duration::from_millis(1));
     let fixture =
         fixture_for(QueueSettings { records, bytes, when_full: WhenFull::Block, block_timeout }, 100);
-    fixture.queue.backpressure.line_up(in_line);
+    fixture.queue.backpressure.join(waiting_records);
     fixture
 }
 
@@ -77,7 +77,7 @@ impl Fixture {
 
     fn until_queued_up(&self) {
         let deadline = Instant::now() + LONG;
-        while !self.queue.backpressure.is_queued_up() {
+        while !self.queue.backpressure.has_waiters() {
             assert!(Instant::now() < deadline, "no caller waits");
             thread::yield_now();
         }
@@ -278,7 +278,7 @@ fn a_waiting_caller_is_pressing() {
 
 #[test]
 fn a_newcomer_passes_a_line_only_if_that_takes_no_room_from_it() {
-    let fixture = with_line(10, 200, 1);
+    let fixture = with_waiters(10, 200, 1);
     (0..8).for_each(|number| fixture.push(number, 20));
     // 100 bytes are left for whoever is in line, however large its record is
     assert_eq!(fixture.queue.level(), (5, 100));
@@ -287,14 +287,14 @@ fn a_newcomer_passes_a_line_only_if_that_takes_no_room_from_it() {
 
 #[test]
 fn a_newcomer_takes_all_room_but_that_of_the_line() {
-    let fixture = with_line(1000, 1 << 20, 50);
+    let fixture = with_waiters(1000, 1 << 20, 50);
     (0..960).for_each(|number| fixture.push(number, 20));
     assert_eq!(fixture.queue.level(), (950, 19_000));
 }
 
 #[test]
 fn a_newcomer_leaves_room_for_all_records_of_a_frame_in_line() {
-    let fixture = with_line(10, 1 << 20, 6);
+    let fixture = with_waiters(10, 1 << 20, 6);
     (0..6).for_each(|number| fixture.push(number, 20));
     assert_eq!(fixture.queue.level().0, 4);
     assert_eq!(fixture.counts().not_enqueued.queue_full, 2);
@@ -329,7 +329,7 @@ fn a_blocked_frame_goes_on_when_there_is_room_for_all_of_it() {
         scope.spawn(|| fixture.queue.push(&fixture.scope, &record(2, 20), 8));
         fixture.until_queued_up();
         fixture.queue.release(3, 20);
-        assert!(fixture.queue.backpressure.is_queued_up(), "seven places are too few");
+        assert!(fixture.queue.backpressure.has_waiters(), "seven places are too few");
         fixture.queue.release(3, 20);
     });
     assert_eq!((fixture.queue.level(), fixture.counts().accepted), ((8, 20), 14));

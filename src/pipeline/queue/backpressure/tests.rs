@@ -13,15 +13,15 @@ fn blocking() -> Backpressure {
     Backpressure::new(WhenFull::Block, Some(LONG))
 }
 
-fn in_line(backpressure: &Backpressure) -> usize {
-    backpressure.in_line.load(Ordering::SeqCst)
+fn waiting_records(backpressure: &Backpressure) -> usize {
+    backpressure.waiting_records.load(Ordering::SeqCst)
 }
 
 /// Waits until so many callers are in line.
-fn until_in_line(backpressure: &Backpressure, count: usize) {
+fn until_waiting(backpressure: &Backpressure, count: usize) {
     let deadline = Instant::now() + LONG;
-    while in_line(backpressure) != count {
-        assert!(Instant::now() < deadline, "{} in line instead of {count}", in_line(backpressure));
+    while waiting_records(backpressure) != count {
+        assert!(Instant::now() < deadline, "{} in line instead of {count}", waiting_records(backpressure));
         thread::yield_now();
     }
 }
@@ -48,13 +48,13 @@ fn who_waited_first_enters_first() {
             };
             backpressure.wait(1, || {}, enter, || false)
         });
-        until_in_line(&backpressure, 2);
+        until_waiting(&backpressure, 2);
         assert!(order.lock().unwrap().is_empty(), "there is room for the second, but it is not its turn");
         open.store(true, Ordering::SeqCst);
-        backpressure.room_made();
+        backpressure.notify();
     });
     assert_eq!(*order.lock().unwrap(), ["first", "second"]);
-    assert!(!backpressure.is_queued_up());
+    assert!(!backpressure.has_waiters());
 }
 
 #[test]
@@ -73,12 +73,12 @@ fn each_room_that_is_made_lets_one_caller_in() {
                 entered.send(caller).unwrap();
             });
         }
-        until_in_line(&backpressure, CALLERS);
+        until_waiting(&backpressure, CALLERS);
         for still_waiting in (0..CALLERS).rev() {
             rooms.fetch_add(1, Ordering::SeqCst);
-            backpressure.room_made();
+            backpressure.notify();
             entries.recv_timeout(LONG).expect("one enters");
-            until_in_line(&backpressure, still_waiting);
+            until_waiting(&backpressure, still_waiting);
             assert!(entries.is_empty(), "and only one");
         }
     });
@@ -88,7 +88,7 @@ fn each_room_that_is_made_lets_one_caller_in() {
 fn a_caller_presses_only_once_it_is_in_line() {
     let backpressure = blocking();
     let seen = AtomicUsize::new(0);
-    let press = || seen.store(in_line(&backpressure), Ordering::SeqCst);
+    let press = || seen.store(waiting_records(&backpressure), Ordering::SeqCst);
     assert_eq!(backpressure.wait(1, press, || Some("entered"), || false), Some("entered"));
     assert_eq!(seen.load(Ordering::SeqCst), 1);
 }
@@ -106,7 +106,7 @@ fn who_has_waited_long_enough_gives_up_at_the_head_and_behind_it() {
             });
         }
     });
-    assert!(!backpressure.is_queued_up());
+    assert!(!backpressure.has_waiters());
 }
 
 #[test]
@@ -121,10 +121,10 @@ fn the_closing_sends_everyone_in_line_home() {
                 left.send(entered).unwrap();
             });
         }
-        until_in_line(&backpressure, 4);
+        until_waiting(&backpressure, 4);
         assert!(leaves.is_empty());
         closed.store(true, Ordering::SeqCst);
-        backpressure.room_made();
+        backpressure.notify();
         for _ in 0..4 {
             assert_eq!(leaves.recv_timeout(LONG), Ok(None));
         }
@@ -134,28 +134,28 @@ fn the_closing_sends_everyone_in_line_home() {
 #[test]
 fn a_line_that_grows_keeps_its_order() {
     let backpressure = blocking();
-    let places: Vec<_> = (0..100).map(|_| backpressure.line_up(1)).collect();
-    assert_eq!(in_line(&backpressure), 100);
-    for (number, place) in places.iter().enumerate() {
-        assert!(backpressure.is_head(place), "{number} is not at the head");
-        backpressure.leave(place, 1);
+    let places: Vec<_> = (0..100).map(|_| backpressure.join(1)).collect();
+    assert_eq!(waiting_records(&backpressure), 100);
+    for (number, waiter) in places.iter().enumerate() {
+        assert!(backpressure.is_first(waiter), "{number} is not at the head");
+        backpressure.leave(waiter, 1);
         // the caller that comes last does not push in
-        let late = backpressure.line_up(1);
-        assert!(number == 99 || !backpressure.is_head(&late), "it is not its turn");
+        let late = backpressure.join(1);
+        assert!(number == 99 || !backpressure.is_first(&late), "it is not its turn");
         backpressure.leave(&late, 1);
     }
-    assert!(!backpressure.is_queued_up());
+    assert!(!backpressure.has_waiters());
 }
 
 #[test]
 fn a_call_before_the_wait_is_not_lost() {
     let backpressure = blocking();
-    let place = backpressure.line_up(1);
-    backpressure.room_made();
+    let waiter = backpressure.join(1);
+    backpressure.notify();
     let begun = Instant::now();
-    place.seat.wait_for(LONG);
+    waiter.parker.wait_for(LONG);
     assert!(begun.elapsed() < LONG, "it has waited though it was called");
-    backpressure.leave(&place, 1);
+    backpressure.leave(&waiter, 1);
 }
 
 /// How often the worker was woken and the way in was tried, for a caller that finds no room.
@@ -195,9 +195,9 @@ fn callers_wait_only_for_a_worker_that_has_begun_to_run() {
     thread::scope(|scope| {
         let caller = scope
             .spawn(|| backpressure.wait(1, || {}, || open.load(Ordering::SeqCst).then_some(()), || false));
-        until_in_line(&backpressure, 1);
+        until_waiting(&backpressure, 1);
         open.store(true, Ordering::SeqCst);
-        backpressure.room_made();
+        backpressure.notify();
         assert_eq!(caller.join().unwrap(), Some(()));
     });
 }
