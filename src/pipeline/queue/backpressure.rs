@@ -17,7 +17,7 @@ use crate::context;
 pub(super) struct Backpressure {
     when_full: WhenFull,
     timeout: Option<Duration>,
-    line: Mutex<Waiters>,
+    waiters: Mutex<Waiters>,
     /// Records for which callers wait.
     waiting_records: AtomicUsize,
     /// Of the worker that makes room, if it may never begin to run.
@@ -43,7 +43,7 @@ pub(super) struct Waiter {
 /// meant for the program would be lost.
 #[derive(Debug, Default)]
 struct Parker {
-    is_called: Mutex<bool>,
+    is_woken: Mutex<bool>,
     changed: Condvar,
 }
 
@@ -52,7 +52,7 @@ impl Backpressure {
         Self {
             when_full,
             timeout,
-            line: Mutex::default(),
+            waiters: Mutex::default(),
             waiting_records: AtomicUsize::new(0),
             start: OnceLock::new(),
         }
@@ -131,29 +131,29 @@ impl Backpressure {
         // made and dropped without the lock: the program's allocator may want to make a record
         let mut longer = VecDeque::new();
         loop {
-            let mut line = self.lock();
-            line.grow_into(&mut longer);
-            if let Some(ticket) = line.try_join(&parker) {
+            let mut waiters = self.lock();
+            waiters.grow_into(&mut longer);
+            if let Some(ticket) = waiters.try_join(&parker) {
                 // before pressing: a worker about to sleep sees the one or the other
                 self.waiting_records.fetch_add(records, Ordering::SeqCst);
                 return Waiter { ticket, parker };
             }
-            let needed = 2 * line.waiting.len() + 4;
-            drop(line);
+            let needed = 2 * waiters.waiting.len() + 4;
+            drop(waiters);
             longer = VecDeque::with_capacity(needed);
         }
     }
 
     fn leave(&self, waiter: &Waiter, records: usize) {
-        let mut line = self.lock();
+        let mut waiters = self.lock();
         // the parker outlives the line's share in it: nothing is freed here
-        line.waiting.retain(|(other, _)| *other != waiter.ticket);
+        waiters.waiting.retain(|(other, _)| *other != waiter.ticket);
         self.waiting_records.fetch_sub(records, Ordering::SeqCst);
-        line.wake_first();
+        waiters.wake_first();
     }
 
     fn is_first(&self, waiter: &Waiter) -> bool {
-        self.lock().waiting.front().is_some_and(|(head, _)| *head == waiter.ticket)
+        self.lock().waiting.front().is_some_and(|(first, _)| *first == waiter.ticket)
     }
 
     /// To be called after room was made or the queue was closed.
@@ -164,7 +164,7 @@ impl Backpressure {
     }
 
     fn lock(&self) -> MutexGuard<'_, Waiters> {
-        self.line.lock().unwrap_or_else(PoisonError::into_inner)
+        self.waiters.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -189,31 +189,31 @@ impl Waiters {
     }
 
     fn wake_first(&self) {
-        if let Some((_, head)) = self.waiting.front() {
-            head.call();
+        if let Some((_, first)) = self.waiting.front() {
+            first.wake();
         }
     }
 }
 
 impl Parker {
     /// Ends a wait: the one that is under way, or else the next.
-    fn call(&self) {
+    fn wake(&self) {
         *self.lock() = true;
         self.changed.notify_one();
     }
 
     fn wait(&self) {
-        let called = self.changed.wait_while(self.lock(), |is_called| !*is_called);
-        *called.unwrap_or_else(PoisonError::into_inner) = false;
+        let woken = self.changed.wait_while(self.lock(), |is_woken| !*is_woken);
+        *woken.unwrap_or_else(PoisonError::into_inner) = false;
     }
 
     fn wait_for(&self, timeout: Duration) {
-        let called = self.changed.wait_timeout_while(self.lock(), timeout, |is_called| !*is_called);
-        *called.unwrap_or_else(PoisonError::into_inner).0 = false;
+        let woken = self.changed.wait_timeout_while(self.lock(), timeout, |is_woken| !*is_woken);
+        *woken.unwrap_or_else(PoisonError::into_inner).0 = false;
     }
 
     fn lock(&self) -> MutexGuard<'_, bool> {
-        self.is_called.lock().unwrap_or_else(PoisonError::into_inner)
+        self.is_woken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
