@@ -12,7 +12,7 @@ use crate::config::WhenFull;
 use crate::context;
 
 /// Callers line up here, first come first served: whoever is at the head waits for room, the others
-/// wait for the head. Newcomers do not take their room away, see `Queue::raise`.
+/// wait for the head. Newcomers do not take their room away, see `Queue::reserve_behind_waiters`.
 #[derive(Debug)]
 pub(super) struct Backpressure {
     when_full: WhenFull,

@@ -28,7 +28,7 @@ struct Largest {
 
 /// The level just after a record was let in.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Raised {
+pub(super) struct Reservation {
     records: usize,
     bytes: usize,
 }
@@ -49,7 +49,7 @@ impl Level {
         unpack(self.now.load(Ordering::SeqCst))
     }
 
-    /// Whether a frame is too small for [`notes_larger`](Self::notes_larger) to note it.
+    /// Whether a frame is too small for [`note_size`](Self::note_size) to note it.
     #[inline]
     pub(super) fn is_usual(&self, records: usize, bytes: usize) -> bool {
         let Largest { records: most_records, bytes: most_bytes } = &self.largest;
@@ -57,7 +57,7 @@ impl Level {
     }
 
     /// Notes the size of a frame that wants to enter; true if that lowers the level that is pressing.
-    pub(super) fn notes_larger(&self, records: usize, bytes: usize) -> bool {
+    pub(super) fn note_size(&self, records: usize, bytes: usize) -> bool {
         // sequentially consistent with the worker's wish to be woken: it sees the size, or is seen by the caller
         let rises = |largest: &AtomicUsize, size: usize| {
             size > largest.load(Ordering::Relaxed) && size > largest.fetch_max(size, Ordering::SeqCst)
@@ -87,7 +87,7 @@ impl Level {
 
     /// Makes room for so many records of so many bytes together; `None` if there is not enough.
     #[inline]
-    pub(super) fn rise_by(&self, more: usize, by: usize) -> Option<Raised> {
+    pub(super) fn reserve(&self, more: usize, by: usize) -> Option<Reservation> {
         // as strict as the rest: a caller in line that still sees no room is certain to be woken for it
         let mut now = self.now.load(Ordering::SeqCst);
         loop {
@@ -103,13 +103,13 @@ impl Level {
                 Ordering::SeqCst,
                 Ordering::SeqCst,
             ) {
-                Ok(_) => return Some(Raised { records, bytes }),
+                Ok(_) => return Some(Reservation { records, bytes }),
                 Err(changed) => now = changed,
             }
         }
     }
 
-    pub(super) fn fall(&self, records: usize, bytes: usize) {
+    pub(super) fn release(&self, records: usize, bytes: usize) {
         self.now.fetch_sub(pack(records, bytes), Ordering::SeqCst);
     }
 }
@@ -163,7 +163,7 @@ impl Float {
     }
 
     #[inline]
-    pub(super) fn lift(&self, level: Raised) {
+    pub(super) fn lift(&self, level: Reservation) {
         let is_there = |(records, bytes)| level.records >= records || level.bytes >= bytes;
         if self.read().is_some_and(is_there) {
             self.press();
@@ -207,25 +207,25 @@ mod tests {
         (Float::new(bell), rings)
     }
 
-    fn raised(records: usize, bytes: usize) -> Raised {
-        Raised { records, bytes }
+    fn reservation(records: usize, bytes: usize) -> Reservation {
+        Reservation { records, bytes }
     }
 
     #[test]
     fn both_limits_are_kept_to_the_record_and_to_the_byte() {
         let level = Level::new(3, 100);
         assert!(
-            level.rise_by(1, 40).is_some()
-                && level.rise_by(1, 61).is_none()
-                && level.rise_by(1, 60).is_some()
+            level.reserve(1, 40).is_some()
+                && level.reserve(1, 61).is_none()
+                && level.reserve(1, 60).is_some()
         );
-        assert!(level.rise_by(1, 1).is_none());
-        assert!(level.rise_by(1, 0).is_some(), "an empty record takes no byte");
-        assert!(level.rise_by(1, 0).is_none(), "but a waiter");
+        assert!(level.reserve(1, 1).is_none());
+        assert!(level.reserve(1, 0).is_some(), "an empty record takes no byte");
+        assert!(level.reserve(1, 0).is_none(), "but a waiter");
         assert_eq!(level.read(), (3, 100));
-        level.fall(1, 40);
+        level.release(1, 40);
         assert_eq!(level.read(), (2, 60));
-        assert!(level.rise_by(1, 40).is_some());
+        assert!(level.reserve(1, 40).is_some());
     }
 
     #[test]
@@ -233,9 +233,9 @@ mod tests {
         let level = Level::new(usize::MAX, usize::MAX);
         let (records, bytes) = level.capacity();
         assert_eq!((records, bytes), (MOST_RECORDS, (1 << 40) - 1));
-        assert!(level.rise_by(1, bytes).is_some() && level.rise_by(1, 1).is_none());
+        assert!(level.reserve(1, bytes).is_some() && level.reserve(1, 1).is_none());
         assert_eq!(level.read(), (1, bytes));
-        level.fall(1, bytes);
+        level.release(1, bytes);
         assert_eq!(level.read(), (0, 0));
     }
 
@@ -247,9 +247,9 @@ mod tests {
                 let level = &level;
                 scope.spawn(move || {
                     for _ in 0..20_000 {
-                        if let Some(raised) = level.rise_by(1, bytes) {
-                            assert!(raised.records <= 3 && raised.bytes <= 100, "{raised:?}");
-                            level.fall(1, bytes);
+                        if let Some(reservation) = level.reserve(1, bytes) {
+                            assert!(reservation.records <= 3 && reservation.bytes <= 100, "{reservation:?}");
+                            level.release(1, bytes);
                         }
                     }
                 });
@@ -260,7 +260,9 @@ mod tests {
 
     #[test]
     fn a_float_rings_once_when_records_or_bytes_reach_its_mark() {
-        for below_and_at in [[raised(4, 99), raised(5, 0)], [raised(4, 99), raised(1, 100)]] {
+        for below_and_at in
+            [[reservation(4, 99), reservation(5, 0)], [reservation(4, 99), reservation(1, 100)]]
+        {
             let (float, rings) = float();
             float.set(WakeAt { records: 5, bytes: 100 });
             float.lift(below_and_at[0]);
@@ -270,7 +272,7 @@ mod tests {
             float.press();
             assert_eq!(rings.len(), 1, "{below_and_at:?}");
             float.set(WakeAt::ANYTHING);
-            float.lift(raised(1, 1));
+            float.lift(reservation(1, 1));
             assert_eq!(rings.len(), 2, "armed again, it rings again");
         }
     }
@@ -281,7 +283,7 @@ mod tests {
         float.press();
         float.set(WakeAt::NEVER);
         float.press();
-        float.lift(raised(1000, 1000));
+        float.lift(reservation(1000, 1000));
         assert_eq!(rings.len(), 0);
     }
 
@@ -292,7 +294,7 @@ mod tests {
         float.bytes.store(100, Ordering::SeqCst);
         float.press();
         float.records.store(5, Ordering::SeqCst);
-        float.lift(raised(1, 100));
+        float.lift(reservation(1, 100));
         assert_eq!(rings.len(), 1);
     }
 
@@ -307,7 +309,7 @@ mod tests {
                 scope.spawn(|| {
                     for _ in 0..200 {
                         start.wait();
-                        float.lift(raised(1, 1));
+                        float.lift(reservation(1, 1));
                         end.wait();
                     }
                 });

@@ -22,7 +22,7 @@ use crate::process;
 use crate::record::{Chunk, Scope, Signal};
 use backpressure::Backpressure;
 pub(crate) use level::WakeAt;
-use level::{Float, Level, Raised};
+use level::{Float, Level, Reservation};
 use shard::{Open, Shard, Shards};
 pub(crate) use start::Start;
 use supplies::Supplies;
@@ -121,19 +121,19 @@ impl Queue {
     fn append_at_once(&self, shard: &Shard, scope: &Arc<Scope>, frame: &[u8], records: usize) -> bool {
         let bytes = frame.len();
         let mut open = shard.lock();
-        let raised = open.append_at_once(scope, frame, records, || {
+        let reservation = open.append_at_once(scope, frame, records, || {
             // asked under the lock: the worker's last look comes after the closing, so it sees this record
             let is_simple = !self.is_closed()
                 && !self.backpressure.has_waiters()
                 && bytes <= self.largest_record
                 && self.level.is_usual(records, bytes);
-            if is_simple { self.level.rise_by(records, bytes) } else { None }
+            if is_simple { self.level.reserve(records, bytes) } else { None }
         });
         drop(open);
-        if let Some(raised) = raised {
-            self.float.lift(raised);
+        if let Some(reservation) = reservation {
+            self.float.lift(reservation);
         }
-        raised.is_some()
+        reservation.is_some()
     }
 
     /// False if there is no room; otherwise the record is accepted or counted.
@@ -155,9 +155,9 @@ impl Queue {
             return true;
         }
         // before it finds room or none: a worker that is woken by it knows its size
-        let is_larger = self.level.notes_larger(records, frame.len());
-        let raised = self.raise(records, frame.len());
-        if raised.is_some() {
+        let is_larger = self.level.note_size(records, frame.len());
+        let reservation = self.reserve_behind_waiters(records, frame.len());
+        if reservation.is_some() {
             open.append(scope, frame, records, &mut supplies, self);
         }
         drop(open);
@@ -165,10 +165,10 @@ impl Queue {
         if is_larger {
             self.float.ring();
         }
-        if let Some(raised) = raised {
-            self.float.lift(raised);
+        if let Some(reservation) = reservation {
+            self.float.lift(reservation);
         }
-        raised.is_some()
+        reservation.is_some()
     }
 
     #[cold]
@@ -179,7 +179,7 @@ impl Queue {
             return;
         }
         let held_room = HOLDS_ROOM.get();
-        let Some(raised) = self.wait_for_room(records, frame.len()) else {
+        let Some(reservation) = self.wait_for_room(records, frame.len()) else {
             let is_closed = self.is_closed();
             let reason = if is_closed { self.why_closed() } else { NotEnqueuedReason::QueueFull };
             return self.count_not_enqueued(scope, reason, records);
@@ -197,7 +197,7 @@ impl Queue {
             self.release(records, frame.len());
             return self.count_not_enqueued(scope, self.why_closed(), records);
         }
-        self.float.lift(raised);
+        self.float.lift(reservation);
     }
 
     /// The locked shard, with a waiter in it for a record of `bytes` bytes. Without the lock, while supplies are got.
@@ -220,14 +220,14 @@ impl Queue {
     /// Makes room for records that their caller has not waited for. It must not take what callers in line need; what else
     /// there is it may take: everyone in line is only waking up, and a line that newcomers join would go on for ever,
     /// with a wake-up for each record.
-    fn raise(&self, records: usize, bytes: usize) -> Option<Raised> {
+    fn reserve_behind_waiters(&self, records: usize, bytes: usize) -> Option<Reservation> {
         let waiting_records = self.backpressure.waiting_records();
         if waiting_records > 0
             && !self.level.has_room(waiting_records + records, self.largest_record.saturating_add(bytes))
         {
             return None;
         }
-        self.level.rise_by(records, bytes)
+        self.level.reserve(records, bytes)
     }
 
     fn count_not_enqueued(&self, scope: &Scope, reason: NotEnqueuedReason, records: usize) {
@@ -236,7 +236,7 @@ impl Queue {
 
     /// Accepts what the worker has made itself and keeps itself, if there is room: it cannot wait for itself.
     pub(crate) fn admit(&self, records: usize, bytes: usize) -> bool {
-        let has_room = self.level.rise_by(records, bytes).is_some();
+        let has_room = self.level.reserve(records, bytes).is_some();
         if has_room {
             self.admitted.fetch_add(records as u64, Ordering::SeqCst);
         }
@@ -245,8 +245,8 @@ impl Queue {
 
     /// `HOLDS_ROOM` is set if there is some.
     #[cold]
-    fn wait_for_room(&self, records: usize, bytes: usize) -> Option<Raised> {
-        let enter = || self.level.rise_by(records, bytes).inspect(|_| HOLDS_ROOM.set(true));
+    fn wait_for_room(&self, records: usize, bytes: usize) -> Option<Reservation> {
+        let enter = || self.level.reserve(records, bytes).inspect(|_| HOLDS_ROOM.set(true));
         // made by the program's allocator while the thread appends another record: that one may have the last room
         if HOLDS_ROOM.get() {
             self.float.press();
@@ -327,7 +327,7 @@ impl Queue {
 
     /// Makes room for new records, once these are settled.
     pub(crate) fn release(&self, records: usize, bytes: usize) {
-        self.level.fall(records, bytes);
+        self.level.release(records, bytes);
         self.backpressure.notify();
     }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::Queue;
-use super::level::Raised;
+use super::level::Reservation;
 use super::supplies::{Lack, Supplies};
 use crate::record::{Chunk, Scope};
 
@@ -86,13 +86,13 @@ impl Open {
         scope: &Arc<Scope>,
         frame: &[u8],
         records: usize,
-        reserve: impl FnOnce() -> Option<Raised>,
-    ) -> Option<Raised> {
+        reserve: impl FnOnce() -> Option<Reservation>,
+    ) -> Option<Reservation> {
         let chunk = self.chunk.as_mut().filter(|chunk| chunk.has_place(scope, frame.len()))?;
-        let raised = reserve()?;
+        let reservation = reserve()?;
         chunk.append(scope, frame, records);
         self.accepted += records as u64;
-        Some(raised)
+        Some(reservation)
     }
 
     /// What a record cannot be appended without, beside the supplies.
