@@ -79,24 +79,24 @@ impl Backpressure {
         self.waiting_records.load(Ordering::SeqCst)
     }
 
-    /// Wakes the worker by `press`, and tries to `enter` with so many records until it succeeds, the queue is `closed`
+    /// Wakes the worker by `wake`, and tries to `enter` with so many records until it succeeds, the queue is `closed`
     /// or the time is over.
     pub(super) fn wait<T>(
         &self,
         records: usize,
-        press: impl Fn(),
+        wake: impl Fn(),
         enter: impl Fn() -> Option<T>,
         closed: impl Fn() -> bool,
     ) -> Option<T> {
         // the worker would wait for itself, and a thread that panics must get to its end
         let must_not_wait = context::may_be_suppressed() || thread::panicking();
         if self.when_full == WhenFull::DropNewest || must_not_wait {
-            press();
+            wake();
             return enter();
         }
         let deadline = self.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         let waiter = self.join(records);
-        press();
+        wake();
         let entered = self.wait_for_turn(&waiter, deadline, enter, closed);
         self.leave(&waiter, records);
         entered

@@ -1,4 +1,4 @@
-//! How full the queue is, and the float that wakes the worker when it has risen far enough.
+//! How full the queue is, and the wake_threshold that wakes the worker when it has risen far enough.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -19,7 +19,7 @@ pub(super) struct Level {
     largest: Largest,
 }
 
-/// The most records and the most bytes that one frame had, beginning with what needs no lower mark than three quarters.
+/// The most records and the most bytes that one frame had, beginning with what needs no lower threshold than three quarters.
 #[derive(Debug)]
 struct Largest {
     records: AtomicUsize,
@@ -69,13 +69,13 @@ impl Level {
     /// The level at which the worker must not rest: three quarters, or less if the largest frames would not find room
     /// twice after it. So the next one finds room, and the worker is awake.
     pub(super) fn pressure(&self) -> WakeAt {
-        let mark = |capacity: usize, largest: usize| {
+        let threshold = |capacity: usize, largest: usize| {
             (capacity / 4 * 3).min((capacity + 1).saturating_sub(2 * largest)).max(1)
         };
         let Largest { records, bytes } = &self.largest;
         WakeAt {
-            records: mark(self.records, records.load(Ordering::SeqCst)),
-            bytes: mark(self.bytes, bytes.load(Ordering::SeqCst)),
+            records: threshold(self.records, records.load(Ordering::SeqCst)),
+            bytes: threshold(self.bytes, bytes.load(Ordering::SeqCst)),
         }
     }
 
@@ -142,35 +142,35 @@ impl WakeAt {
     }
 }
 
-/// Rises with the level and rings once when it reaches the mark.
+/// Rises with the level and rings once when it reaches the threshold.
 #[derive(Debug)]
-pub(super) struct Float {
+pub(super) struct WakeThreshold {
     /// The largest number while it is not armed, whatever the bytes are.
     records: AtomicUsize,
     bytes: AtomicUsize,
-    bell: Sender<()>,
+    sender: Sender<()>,
 }
 
-impl Float {
-    pub(super) fn new(bell: Sender<()>) -> Self {
-        Self { records: AtomicUsize::new(usize::MAX), bytes: AtomicUsize::new(usize::MAX), bell }
+impl WakeThreshold {
+    pub(super) fn new(sender: Sender<()>) -> Self {
+        Self { records: AtomicUsize::new(usize::MAX), bytes: AtomicUsize::new(usize::MAX), sender }
     }
 
-    pub(super) fn set(&self, mark: WakeAt) {
-        self.bytes.store(mark.bytes, Ordering::SeqCst);
-        // last: with it the float is armed
-        self.records.store(mark.records, Ordering::SeqCst);
+    pub(super) fn set(&self, threshold: WakeAt) {
+        self.bytes.store(threshold.bytes, Ordering::SeqCst);
+        // last: with it the wake_threshold is armed
+        self.records.store(threshold.records, Ordering::SeqCst);
     }
 
     #[inline]
-    pub(super) fn lift(&self, level: Reservation) {
+    pub(super) fn check(&self, level: Reservation) {
         let is_there = |(records, bytes)| level.records >= records || level.bytes >= bytes;
         if self.read().is_some_and(is_there) {
-            self.press();
+            self.wake();
         }
     }
 
-    /// The mark, if it is armed.
+    /// The threshold, if it is armed.
     fn read(&self) -> Option<(usize, usize)> {
         let records = self.records.load(Ordering::SeqCst);
         (records != usize::MAX).then(|| (records, self.bytes.load(Ordering::SeqCst)))
@@ -178,17 +178,17 @@ impl Float {
 
     /// Wakes the worker whatever the level is, unless it was woken already.
     #[cold]
-    pub(super) fn press(&self) {
+    pub(super) fn wake(&self) {
         if self.records.swap(usize::MAX, Ordering::SeqCst) != usize::MAX {
-            self.ring();
+            self.send_wake();
         }
     }
 
-    /// Makes the worker choose its mark anew, also if it is about to set one now.
+    /// Makes the worker choose its threshold anew, also if it is about to set one now.
     #[cold]
-    pub(super) fn ring(&self) {
-        // a bell that is ringing already is enough
-        let _ = self.bell.try_send(());
+    pub(super) fn send_wake(&self) {
+        // a sender that is ringing already is enough
+        let _ = self.sender.try_send(());
     }
 }
 
@@ -201,10 +201,10 @@ mod tests {
 
     use super::*;
 
-    fn float() -> (Float, Receiver<()>) {
+    fn wake_threshold() -> (WakeThreshold, Receiver<()>) {
         // room for more rings than one, so that a second one would be seen
-        let (bell, rings) = bounded(100);
-        (Float::new(bell), rings)
+        let (sender, rings) = bounded(100);
+        (WakeThreshold::new(sender), rings)
     }
 
     fn reservation(records: usize, bytes: usize) -> Reservation {
@@ -263,45 +263,45 @@ mod tests {
         for below_and_at in
             [[reservation(4, 99), reservation(5, 0)], [reservation(4, 99), reservation(1, 100)]]
         {
-            let (float, rings) = float();
-            float.set(WakeAt { records: 5, bytes: 100 });
-            float.lift(below_and_at[0]);
+            let (wake_threshold, rings) = wake_threshold();
+            wake_threshold.set(WakeAt { records: 5, bytes: 100 });
+            wake_threshold.check(below_and_at[0]);
             assert_eq!(rings.len(), 0, "{below_and_at:?}");
-            float.lift(below_and_at[1]);
-            float.lift(below_and_at[1]);
-            float.press();
+            wake_threshold.check(below_and_at[1]);
+            wake_threshold.check(below_and_at[1]);
+            wake_threshold.wake();
             assert_eq!(rings.len(), 1, "{below_and_at:?}");
-            float.set(WakeAt::ANYTHING);
-            float.lift(reservation(1, 1));
+            wake_threshold.set(WakeAt::ANYTHING);
+            wake_threshold.check(reservation(1, 1));
             assert_eq!(rings.len(), 2, "armed again, it rings again");
         }
     }
 
     #[test]
     fn a_float_that_nobody_waits_for_is_silent() {
-        let (float, rings) = float();
-        float.press();
-        float.set(WakeAt::NEVER);
-        float.press();
-        float.lift(reservation(1000, 1000));
+        let (wake_threshold, rings) = wake_threshold();
+        wake_threshold.wake();
+        wake_threshold.set(WakeAt::NEVER);
+        wake_threshold.wake();
+        wake_threshold.check(reservation(1000, 1000));
         assert_eq!(rings.len(), 0);
     }
 
     #[test]
     fn a_caller_that_presses_while_a_mark_is_set_does_not_take_half_of_it_away() {
-        let (float, rings) = float();
+        let (wake_threshold, rings) = wake_threshold();
         // the worker has set one half
-        float.bytes.store(100, Ordering::SeqCst);
-        float.press();
-        float.records.store(5, Ordering::SeqCst);
-        float.lift(reservation(1, 100));
+        wake_threshold.bytes.store(100, Ordering::SeqCst);
+        wake_threshold.wake();
+        wake_threshold.records.store(5, Ordering::SeqCst);
+        wake_threshold.check(reservation(1, 100));
         assert_eq!(rings.len(), 1);
     }
 
     #[test]
     fn of_many_threads_at_the_mark_one_rings() {
         const THREADS: usize = 4;
-        let (float, rings) = float();
+        let (wake_threshold, rings) = wake_threshold();
         let start = Barrier::new(THREADS + 1);
         let end = Barrier::new(THREADS + 1);
         thread::scope(|scope| {
@@ -309,14 +309,14 @@ mod tests {
                 scope.spawn(|| {
                     for _ in 0..200 {
                         start.wait();
-                        float.lift(reservation(1, 1));
+                        wake_threshold.check(reservation(1, 1));
                         end.wait();
                     }
                 });
             }
             let mut counts = Vec::new();
             for _ in 0..200 {
-                float.set(WakeAt::ANYTHING);
+                wake_threshold.set(WakeAt::ANYTHING);
                 start.wait();
                 end.wait();
                 counts.push(rings.try_iter().count());

@@ -22,7 +22,7 @@ use crate::process;
 use crate::record::{Chunk, Scope, Signal};
 use backpressure::Backpressure;
 pub(crate) use level::WakeAt;
-use level::{Float, Level, Reservation};
+use level::{Level, Reservation, WakeThreshold};
 use shard::{Open, Shard, Shards};
 pub(crate) use start::Start;
 use supplies::Supplies;
@@ -41,7 +41,7 @@ thread_local! {
 #[derive(Debug)]
 pub(crate) struct Queue {
     level: Level,
-    float: Float,
+    wake_threshold: WakeThreshold,
     backpressure: Backpressure,
     shards: Shards,
     full: (Sender<Box<Chunk>>, Receiver<Box<Chunk>>),
@@ -69,7 +69,7 @@ impl Queue {
         let most_chunks = 2 * (settings.bytes / Chunk::BYTES + shards.count()) + 2;
         Self {
             level: Level::new(settings.records, settings.bytes),
-            float: Float::new(wake),
+            wake_threshold: WakeThreshold::new(wake),
             backpressure: Backpressure::new(settings.when_full, settings.block_timeout),
             shards,
             full: bounded(most_chunks),
@@ -131,7 +131,7 @@ impl Queue {
         });
         drop(open);
         if let Some(reservation) = reservation {
-            self.float.lift(reservation);
+            self.wake_threshold.check(reservation);
         }
         reservation.is_some()
     }
@@ -163,10 +163,10 @@ impl Queue {
         drop(open);
         supplies.give_back(self);
         if is_larger {
-            self.float.ring();
+            self.wake_threshold.send_wake();
         }
         if let Some(reservation) = reservation {
-            self.float.lift(reservation);
+            self.wake_threshold.check(reservation);
         }
         reservation.is_some()
     }
@@ -197,7 +197,7 @@ impl Queue {
             self.release(records, frame.len());
             return self.count_not_enqueued(scope, self.why_closed(), records);
         }
-        self.float.lift(reservation);
+        self.wake_threshold.check(reservation);
     }
 
     /// The locked shard, with a waiter in it for a record of `bytes` bytes. Without the lock, while supplies are got.
@@ -249,10 +249,10 @@ impl Queue {
         let enter = || self.level.reserve(records, bytes).inspect(|_| HOLDS_ROOM.set(true));
         // made by the program's allocator while the thread appends another record: that one may have the last room
         if HOLDS_ROOM.get() {
-            self.float.press();
+            self.wake_threshold.wake();
             return enter();
         }
-        self.backpressure.wait(records, || self.float.press(), enter, || self.is_closed())
+        self.backpressure.wait(records, || self.wake_threshold.wake(), enter, || self.is_closed())
     }
 
     /// All records that were accepted.
@@ -268,15 +268,15 @@ impl Queue {
     /// Asks for a note when the queue reaches a level; true if it is there already, or a wait would end in a stall or a
     /// loss.
     pub(crate) fn wake_at(&self, wake_at: WakeAt) -> bool {
-        self.float.set(wake_at);
+        self.wake_threshold.set(wake_at);
         let level = self.level();
-        // a record that found no room before the mark was set has not rung, but its size was noted
+        // a record that found no room before the threshold was set has not rung, but its size was noted
         wake_at.is_reached(level) || self.is_pressing(level)
     }
 
     /// Asks for no note: the worker is awake.
     pub(crate) fn stay_awake(&self) {
-        self.float.set(WakeAt::NEVER);
+        self.wake_threshold.set(WakeAt::NEVER);
     }
 
     /// Whether a wait at this level would end in a stall or a loss.

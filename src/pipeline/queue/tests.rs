@@ -11,7 +11,7 @@ use crate::record::frames;
 
 const LONG: Duration = Duration::from_secs(20);
 
-/// A queue, the bell that wakes its worker, and its counters.
+/// A queue, the sender that wakes its worker, and its counters.
 struct Fixture {
     queue: Queue,
     woken: Receiver<()>,
@@ -243,7 +243,7 @@ fn frames_that_count_as_many_press_earlier() {
 fn a_larger_record_than_before_makes_the_worker_choose_its_mark_anew() {
     let fixture = lossy(100, 1000);
     let rings = [100, 300, 300, 100].map(|len| {
-        // it may be about to set a mark, and has not done so yet
+        // it may be about to set a threshold, and has not done so yet
         fixture.queue.stay_awake();
         fixture.push(0, len);
         fixture.woken.try_iter().count()
@@ -255,11 +255,11 @@ fn a_larger_record_than_before_makes_the_worker_choose_its_mark_anew() {
 fn a_record_that_finds_no_room_keeps_the_worker_awake_though_the_queue_is_not_three_quarters_full() {
     let fixture = lossy(100, 1000);
     (0..3).for_each(|number| fixture.push(number, 100));
-    let mark = fixture.queue.pressure();
+    let threshold = fixture.queue.pressure();
     fixture.push(3, 800);
     assert_eq!(fixture.counts().not_enqueued.queue_full, 1);
     assert!(fixture.is_pressing());
-    assert!(fixture.queue.wake_at(mark), "also where the mark was chosen before");
+    assert!(fixture.queue.wake_at(threshold), "also where the threshold was chosen before");
 }
 
 #[test]

@@ -88,8 +88,8 @@ fn each_room_that_is_made_lets_one_caller_in() {
 fn a_caller_presses_only_once_it_is_in_line() {
     let backpressure = blocking();
     let seen = AtomicUsize::new(0);
-    let press = || seen.store(waiting_records(&backpressure), Ordering::SeqCst);
-    assert_eq!(backpressure.wait(1, press, || Some("entered"), || false), Some("entered"));
+    let wake = || seen.store(waiting_records(&backpressure), Ordering::SeqCst);
+    assert_eq!(backpressure.wait(1, wake, || Some("entered"), || false), Some("entered"));
     assert_eq!(seen.load(Ordering::SeqCst), 1);
 }
 
@@ -161,12 +161,12 @@ fn a_call_before_the_wait_is_not_lost() {
 /// How often the worker was woken and the way in was tried, for a caller that finds no room.
 fn tries(backpressure: &Backpressure) -> (usize, usize) {
     let (pressed, tried) = (AtomicUsize::new(0), AtomicUsize::new(0));
-    let press = || _ = pressed.fetch_add(1, Ordering::SeqCst);
+    let wake = || _ = pressed.fetch_add(1, Ordering::SeqCst);
     let enter = || {
         tried.fetch_add(1, Ordering::SeqCst);
         None::<()>
     };
-    assert_eq!(backpressure.wait(1, press, enter, || false), None);
+    assert_eq!(backpressure.wait(1, wake, enter, || false), None);
     (pressed.into_inner(), tried.into_inner())
 }
 
