@@ -11,7 +11,7 @@ use crate::config::{BatchSettings, Level, PaceSettings, QueueSettings, RetrySett
 use crate::context::{self, Owner};
 use crate::metrics::Reader;
 use crate::pipeline::ledger::{Counters, ExporterLedger, NotEnqueuedReason};
-use crate::pipeline::queue::{Queue, Start};
+use crate::pipeline::queue::{Queue, WorkerStart};
 use crate::pipeline::throttle::Throttle;
 use crate::pipeline::worker::{Commands, CurrentAttempt, Delivery, PeriodicReader, State, Worker};
 use crate::process::spawn;
@@ -135,7 +135,7 @@ pub(crate) struct ExporterHandle {
     current_attempt: Arc<CurrentAttempt>,
     /// Where its metrics come from.
     reader: Option<Reader>,
-    start: Arc<Start>,
+    start: Arc<WorkerStart>,
 }
 
 impl ExporterHandle {
@@ -150,7 +150,7 @@ impl ExporterHandle {
         let (running, ended) = bounded(0);
         let counters = Arc::new(Counters::default());
         let queues = open_queues(spec, &counters, &wake);
-        let start = Arc::new(Start::due(Instant::now() + LONGEST_START));
+        let start = Arc::new(WorkerStart::due(Instant::now() + LONGEST_START));
         queues.iter().flatten().for_each(|queue| queue.expect(&start));
         let delivery = |signal: Signal| {
             let queue = Arc::clone(queues[signal as usize].as_ref()?);
@@ -221,7 +221,7 @@ impl ExporterHandle {
             cut: Box::new(|| ()),
             current_attempt: Arc::default(),
             reader: None,
-            start: Arc::new(Start::due(Instant::now())),
+            start: Arc::new(WorkerStart::due(Instant::now())),
         }
     }
 

@@ -7,7 +7,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::start::Start;
+use super::start::WorkerStart;
 use crate::config::WhenFull;
 use crate::context;
 
@@ -21,7 +21,7 @@ pub(super) struct Backpressure {
     /// Records for which callers wait.
     waiting_records: AtomicUsize,
     /// Of the worker that makes room, if it may never begin to run.
-    start: OnceLock<Arc<Start>>,
+    start: OnceLock<Arc<WorkerStart>>,
 }
 
 #[derive(Debug, Default)]
@@ -59,7 +59,7 @@ impl Backpressure {
     }
 
     /// Nobody waits longer than until the worker is due, unless it has begun to run.
-    pub(super) fn expect(&self, start: Arc<Start>) {
+    pub(super) fn expect(&self, start: Arc<WorkerStart>) {
         let _ = self.start.set(start);
     }
 

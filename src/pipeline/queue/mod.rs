@@ -24,7 +24,7 @@ use backpressure::Backpressure;
 pub(crate) use level::WakeAt;
 use level::{Level, Reservation, WakeThreshold};
 use shard::{Open, Shard, Shards};
-pub(crate) use start::Start;
+pub(crate) use start::WorkerStart;
 use supplies::Supplies;
 
 /// Empty chunks that are kept for the next records, at most: their list is allocated whole.
@@ -83,7 +83,7 @@ impl Queue {
     }
 
     /// Callers wait for the worker no longer than this allows.
-    pub(crate) fn expect(&self, start: &Arc<Start>) {
+    pub(crate) fn expect(&self, start: &Arc<WorkerStart>) {
         self.backpressure.expect(Arc::clone(start));
     }
 

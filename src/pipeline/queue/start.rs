@@ -6,12 +6,12 @@ use std::time::Instant;
 /// A worker that was started. In a forked child its thread may never get to its work: it may wait for a lock that a thread
 /// of the parent held at the fork. So it is waited for without limit only once it has shown that it runs.
 #[derive(Debug)]
-pub(crate) struct Start {
+pub(crate) struct WorkerStart {
     due: Instant,
     has_begun: AtomicBool,
 }
 
-impl Start {
+impl WorkerStart {
     /// One that must have begun to run by then.
     pub(crate) fn due(by: Instant) -> Self {
         Self { due: by, has_begun: AtomicBool::new(false) }

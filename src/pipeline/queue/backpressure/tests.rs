@@ -187,7 +187,7 @@ fn a_worker_does_not_wait_for_itself() {
 
 #[test]
 fn callers_wait_only_for_a_worker_that_has_begun_to_run() {
-    let (backpressure, start) = (blocking(), Arc::new(Start::due(Instant::now())));
+    let (backpressure, start) = (blocking(), Arc::new(WorkerStart::due(Instant::now())));
     backpressure.expect(Arc::clone(&start));
     assert_eq!(tries(&backpressure), (1, 1), "it is due and has not begun");
     start.begin();
