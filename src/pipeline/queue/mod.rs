@@ -8,7 +8,7 @@ mod backpressure;
 mod level;
 mod shard;
 mod start;
-mod supplies;
+mod preallocated;
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -25,7 +25,7 @@ pub(crate) use level::WakeAt;
 use level::{Level, Reservation, WakeThreshold};
 use shard::{Open, Shard, Shards};
 pub(crate) use start::WorkerStart;
-use supplies::Supplies;
+use preallocated::Preallocated;
 
 /// Empty chunks that are kept for the next records, at most: their list is allocated whole.
 const MOST_SPARES: usize = 1024;
@@ -144,13 +144,13 @@ impl Queue {
             self.count_not_enqueued(scope, NotEnqueuedReason::TooLarge, records);
             return true;
         }
-        let mut supplies = Supplies::default();
+        let mut preallocated = Preallocated::default();
         // before there is room for it: what the program's allocator does meanwhile may need that
-        let mut open = self.with_place(shard, shard.lock(), scope, frame.len(), &mut supplies);
+        let mut open = self.with_place(shard, shard.lock(), scope, frame.len(), &mut preallocated);
         // asked under the lock: the worker's last look comes after the closing, so it sees this record
         if self.is_closed() {
             drop(open);
-            supplies.give_back(self);
+            preallocated.give_back(self);
             self.count_not_enqueued(scope, self.why_closed(), records);
             return true;
         }
@@ -158,10 +158,10 @@ impl Queue {
         let is_larger = self.level.note_size(records, frame.len());
         let reservation = self.reserve_behind_waiters(records, frame.len());
         if reservation.is_some() {
-            open.append(scope, frame, records, &mut supplies, self);
+            open.append(scope, frame, records, &mut preallocated, self);
         }
         drop(open);
-        supplies.give_back(self);
+        preallocated.give_back(self);
         if is_larger {
             self.wake_threshold.send_wake();
         }
@@ -184,15 +184,15 @@ impl Queue {
             let reason = if is_closed { self.why_closed() } else { NotEnqueuedReason::QueueFull };
             return self.count_not_enqueued(scope, reason, records);
         };
-        let mut supplies = Supplies::default();
-        let mut open = self.with_place(shard, shard.lock(), scope, frame.len(), &mut supplies);
+        let mut preallocated = Preallocated::default();
+        let mut open = self.with_place(shard, shard.lock(), scope, frame.len(), &mut preallocated);
         HOLDS_ROOM.set(held_room);
         let is_closed = self.is_closed();
         if !is_closed {
-            open.append(scope, frame, records, &mut supplies, self);
+            open.append(scope, frame, records, &mut preallocated, self);
         }
         drop(open);
-        supplies.give_back(self);
+        preallocated.give_back(self);
         if is_closed {
             self.release(records, frame.len());
             return self.count_not_enqueued(scope, self.why_closed(), records);
@@ -200,18 +200,18 @@ impl Queue {
         self.wake_threshold.check(reservation);
     }
 
-    /// The locked shard, with a waiter in it for a record of `bytes` bytes. Without the lock, while supplies are got.
+    /// The locked shard, with a waiter in it for a record of `bytes` bytes. Without the lock, while preallocated are got.
     fn with_place<'s>(
         &self,
         shard: &'s Shard,
         mut open: MutexGuard<'s, Open>,
         scope: &Arc<Scope>,
         bytes: usize,
-        supplies: &mut Supplies,
+        preallocated: &mut Preallocated,
     ) -> MutexGuard<'s, Open> {
-        while let Some(lack) = open.lack(scope, bytes, supplies) {
+        while let Some(missing) = open.missing(scope, bytes, preallocated) {
             drop(open);
-            supplies.get(lack, scope.signal, bytes, self);
+            preallocated.get(missing, scope.signal, bytes, self);
             open = shard.lock();
         }
         open

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::Queue;
 use super::level::Reservation;
-use super::supplies::{Lack, Supplies};
+use super::preallocated::{Missing, Preallocated};
 use crate::record::{Chunk, Scope};
 
 /// More would only spread the records over more half-empty chunks.
@@ -95,9 +95,9 @@ impl Open {
         Some(reservation)
     }
 
-    /// What a record cannot be appended without, beside the supplies.
-    pub(super) fn lack(&self, scope: &Arc<Scope>, bytes: usize, supplies: &Supplies) -> Option<Lack> {
-        supplies.lack(self.chunk.as_deref(), scope, bytes)
+    /// What a record cannot be appended without, beside the preallocated.
+    pub(super) fn missing(&self, scope: &Arc<Scope>, bytes: usize, preallocated: &Preallocated) -> Option<Missing> {
+        preallocated.missing(self.chunk.as_deref(), scope, bytes)
     }
 
     /// Appends a record for which there is room, and nothing lacking. Neither allocates nor frees.
@@ -106,16 +106,16 @@ impl Open {
         scope: &Arc<Scope>,
         frame: &[u8],
         records: usize,
-        supplies: &mut Supplies,
+        preallocated: &mut Preallocated,
         queue: &Queue,
     ) {
         match &mut self.chunk {
             Some(chunk) if chunk.has_place(scope, frame.len()) => {}
-            Some(chunk) if chunk.len() + frame.len() <= Chunk::BYTES => chunk.swap_runs(&mut supplies.runs),
+            Some(chunk) if chunk.len() + frame.len() <= Chunk::BYTES => chunk.swap_runs(&mut preallocated.runs),
             // one that finds no waiter, which the bound of the chunks rules out, is filled further
             full => {
                 let kept = full.take().and_then(|full| queue.hand_over(full));
-                *full = kept.or_else(|| supplies.chunk.take());
+                *full = kept.or_else(|| preallocated.chunk.take());
             }
         }
         if let Some(chunk) = &mut self.chunk {

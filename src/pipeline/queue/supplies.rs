@@ -10,7 +10,7 @@ use crate::record::{Chunk, Run, Scope, Signal};
 
 /// Storage in the hands of a caller; mostly none.
 #[derive(Debug, Default)]
-pub(super) struct Supplies {
+pub(super) struct Preallocated {
     /// To go on with when the open chunk is full.
     pub(super) chunk: Option<Box<Chunk>>,
     /// To go on with when the open chunk has records of more scopes than it can note.
@@ -19,37 +19,37 @@ pub(super) struct Supplies {
 
 /// What a record cannot be appended without.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Lack {
+pub(super) enum Missing {
     /// A chunk that holds the record.
     Chunk,
     /// A longer list of runs than this.
     Runs(usize),
 }
 
-impl Supplies {
+impl Preallocated {
     /// What a record lacks for its waiter in the open chunk, if it is there, or in the next one.
-    pub(super) fn lack(&self, open: Option<&Chunk>, scope: &Arc<Scope>, bytes: usize) -> Option<Lack> {
+    pub(super) fn missing(&self, open: Option<&Chunk>, scope: &Arc<Scope>, bytes: usize) -> Option<Missing> {
         match open {
             Some(chunk) if chunk.has_place(scope, bytes) => None,
             Some(chunk) if chunk.len() + bytes <= Chunk::BYTES => {
                 let most_runs = chunk.most_runs();
-                (self.runs.capacity() <= most_runs).then_some(Lack::Runs(most_runs))
+                (self.runs.capacity() <= most_runs).then_some(Missing::Runs(most_runs))
             }
-            _ => self.chunk.is_none().then_some(Lack::Chunk),
+            _ => self.chunk.is_none().then_some(Missing::Chunk),
         }
     }
 
     /// Gets what is lacking for a record of `bytes` bytes. No lock may be held.
-    pub(super) fn get(&mut self, lack: Lack, signal: Signal, bytes: usize, queue: &Queue) {
-        match lack {
-            Lack::Chunk => {
+    pub(super) fn get(&mut self, missing: Missing, signal: Signal, bytes: usize, queue: &Queue) {
+        match missing {
+            Missing::Chunk => {
                 // in a child that ran no handlers this is the parent's queue; what comes next goes to the child's own
                 process::notice();
                 let mut chunk = queue.fresh_chunk(signal);
                 chunk.reserve(bytes);
                 self.chunk = Some(chunk);
             }
-            Lack::Runs(most_runs) => self.runs = Vec::with_capacity(2 * most_runs + 1),
+            Missing::Runs(most_runs) => self.runs = Vec::with_capacity(2 * most_runs + 1),
         }
     }
 
