@@ -23,7 +23,7 @@ use crate::record::{Chunk, Scope, Signal};
 use backpressure::Backpressure;
 pub(crate) use level::WakeAt;
 use level::{Level, Reservation, WakeThreshold};
-use shard::{Open, Shard, Shards};
+use shard::{OpenChunk, Shard, Shards};
 pub(crate) use start::WorkerStart;
 use preallocated::Preallocated;
 
@@ -204,11 +204,11 @@ impl Queue {
     fn with_place<'s>(
         &self,
         shard: &'s Shard,
-        mut open: MutexGuard<'s, Open>,
+        mut open: MutexGuard<'s, OpenChunk>,
         scope: &Arc<Scope>,
         bytes: usize,
         preallocated: &mut Preallocated,
-    ) -> MutexGuard<'s, Open> {
+    ) -> MutexGuard<'s, OpenChunk> {
         while let Some(missing) = open.missing(scope, bytes, preallocated) {
             drop(open);
             preallocated.get(missing, scope.signal, bytes, self);

@@ -25,11 +25,11 @@ pub(super) struct Shards(Box<[Shard]>);
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(super) struct Shard {
-    open: Mutex<Open>,
+    open: Mutex<OpenChunk>,
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Open {
+pub(super) struct OpenChunk {
     chunk: Option<Box<Chunk>>,
     accepted: u64,
 }
@@ -72,12 +72,12 @@ impl Shards {
 
 impl Shard {
     #[inline]
-    pub(super) fn lock(&self) -> MutexGuard<'_, Open> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, OpenChunk> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Open {
+impl OpenChunk {
     /// Appends a record to the open chunk if that has a waiter for it and `reserve` makes room in the queue.
     // always: two calls for each record cost as much as what they do
     #[inline(always)]
