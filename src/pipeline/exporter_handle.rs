@@ -243,7 +243,7 @@ impl ExporterHandle {
     pub(crate) fn try_enqueue(&self, scope: &Arc<Scope>, frame: &[u8], records: usize) -> bool {
         self.queues[scope.signal as usize]
             .as_ref()
-            .is_none_or(|queue| queue.push_at_once(scope, frame, records))
+            .is_none_or(|queue| queue.try_enqueue(scope, frame, records))
     }
 
     /// Counts records that never came to be framed, or may not be taken in.

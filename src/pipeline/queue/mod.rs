@@ -92,25 +92,25 @@ impl Queue {
     #[inline(never)]
     pub(crate) fn push(&self, scope: &Arc<Scope>, frame: &[u8], records: usize) {
         let shard = self.shards.mine();
-        if self.append_at_once(shard, scope, frame, records) {
+        if self.append_fast(shard, scope, frame, records) {
             return;
         }
-        if !self.push_if_room(shard, scope, frame, records) {
-            self.push_after_waiting(shard, scope, frame, records);
+        if !self.enqueue_if_room(shard, scope, frame, records) {
+            self.enqueue_after_waiting(shard, scope, frame, records);
         }
     }
 
     /// The same, unless its caller would have to wait for room: then it does nothing and returns false.
-    pub(crate) fn push_at_once(&self, scope: &Arc<Scope>, frame: &[u8], records: usize) -> bool {
+    pub(crate) fn try_enqueue(&self, scope: &Arc<Scope>, frame: &[u8], records: usize) -> bool {
         let shard = self.shards.mine();
-        if self.append_at_once(shard, scope, frame, records)
-            || self.push_if_room(shard, scope, frame, records)
+        if self.append_fast(shard, scope, frame, records)
+            || self.enqueue_if_room(shard, scope, frame, records)
         {
             return true;
         }
         let is_lossy = !self.backpressure.blocks();
         if is_lossy {
-            self.push_after_waiting(shard, scope, frame, records);
+            self.enqueue_after_waiting(shard, scope, frame, records);
         }
         is_lossy
     }
@@ -118,10 +118,10 @@ impl Queue {
     /// The fast path: takes in a record for which there are room and a waiter, and nothing else to do. Otherwise it does
     /// nothing and returns false.
     #[inline(always)]
-    fn append_at_once(&self, shard: &Shard, scope: &Arc<Scope>, frame: &[u8], records: usize) -> bool {
+    fn append_fast(&self, shard: &Shard, scope: &Arc<Scope>, frame: &[u8], records: usize) -> bool {
         let bytes = frame.len();
         let mut open = shard.lock();
-        let reservation = open.append_at_once(scope, frame, records, || {
+        let reservation = open.append_fast(scope, frame, records, || {
             // asked under the lock: the worker's last look comes after the closing, so it sees this record
             let is_simple = !self.is_closed()
                 && !self.backpressure.has_waiters()
@@ -138,7 +138,7 @@ impl Queue {
 
     /// False if there is no room; otherwise the record is accepted or counted.
     #[inline(never)]
-    fn push_if_room(&self, shard: &Shard, scope: &Arc<Scope>, frame: &[u8], records: usize) -> bool {
+    fn enqueue_if_room(&self, shard: &Shard, scope: &Arc<Scope>, frame: &[u8], records: usize) -> bool {
         // what will never find room must not wait for it
         if frame.len() > self.largest_record || records > self.most_records() {
             self.count_not_enqueued(scope, NotEnqueuedReason::TooLarge, records);
@@ -172,7 +172,7 @@ impl Queue {
     }
 
     #[cold]
-    fn push_after_waiting(&self, shard: &Shard, scope: &Arc<Scope>, frame: &[u8], records: usize) {
+    fn enqueue_after_waiting(&self, shard: &Shard, scope: &Arc<Scope>, frame: &[u8], records: usize) {
         // in a child that ran no handlers this is the parent's queue, and nothing will ever make room; a caller that does not
         // wait is spared the system call
         if self.backpressure.blocks() && process::notice() {

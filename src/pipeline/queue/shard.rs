@@ -81,7 +81,7 @@ impl OpenChunk {
     /// Appends a record to the open chunk if that has a waiter for it and `reserve` makes room in the queue.
     // always: two calls for each record cost as much as what they do
     #[inline(always)]
-    pub(super) fn append_at_once(
+    pub(super) fn append_fast(
         &mut self,
         scope: &Arc<Scope>,
         frame: &[u8],
