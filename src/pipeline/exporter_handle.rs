@@ -235,7 +235,7 @@ impl ExporterHandle {
     #[inline]
     pub(crate) fn enqueue(&self, scope: &Arc<Scope>, frame: &[u8], records: usize) {
         if let Some(queue) = &self.queues[scope.signal as usize] {
-            queue.push(scope, frame, records);
+            queue.enqueue(scope, frame, records);
         }
     }
 

@@ -7,8 +7,6 @@
 mod backpressure;
 mod level;
 mod shard;
-mod start;
-mod preallocated;
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -21,11 +19,10 @@ use crate::pipeline::ledger::{Counters, NotEnqueuedReason};
 use crate::process;
 use crate::record::{Chunk, Scope, Signal};
 use backpressure::Backpressure;
+pub(crate) use backpressure::WorkerStart;
 pub(crate) use level::WakeAt;
 use level::{Level, Reservation, WakeThreshold};
-use shard::{OpenChunk, Shard, Shards};
-pub(crate) use start::WorkerStart;
-use preallocated::Preallocated;
+use shard::{OpenChunk, Preallocated, Shard, Shards};
 
 /// Empty chunks that are kept for the next records, at most: their list is allocated whole.
 const MOST_SPARES: usize = 1024;
@@ -90,7 +87,7 @@ impl Queue {
     /// Takes in what is framed as one and counts as so many records, or counts why not. Never fails, and waits only if
     /// it was told to.
     #[inline(never)]
-    pub(crate) fn push(&self, scope: &Arc<Scope>, frame: &[u8], records: usize) {
+    pub(crate) fn enqueue(&self, scope: &Arc<Scope>, frame: &[u8], records: usize) {
         let shard = self.shards.mine();
         if self.append_fast(shard, scope, frame, records) {
             return;

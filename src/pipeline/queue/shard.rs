@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::Queue;
 use super::level::Reservation;
-use super::preallocated::{Missing, Preallocated};
-use crate::record::{Chunk, Scope};
+use crate::process;
+use crate::record::{Chunk, Run, Scope, Signal};
 
 /// More would only spread the records over more half-empty chunks.
 const MOST_SHARDS: usize = 16;
@@ -96,7 +96,12 @@ impl OpenChunk {
     }
 
     /// What a record cannot be appended without, beside the preallocated.
-    pub(super) fn missing(&self, scope: &Arc<Scope>, bytes: usize, preallocated: &Preallocated) -> Option<Missing> {
+    pub(super) fn missing(
+        &self,
+        scope: &Arc<Scope>,
+        bytes: usize,
+        preallocated: &Preallocated,
+    ) -> Option<Missing> {
         preallocated.missing(self.chunk.as_deref(), scope, bytes)
     }
 
@@ -111,7 +116,9 @@ impl OpenChunk {
     ) {
         match &mut self.chunk {
             Some(chunk) if chunk.has_place(scope, frame.len()) => {}
-            Some(chunk) if chunk.len() + frame.len() <= Chunk::BYTES => chunk.swap_runs(&mut preallocated.runs),
+            Some(chunk) if chunk.len() + frame.len() <= Chunk::BYTES => {
+                chunk.swap_runs(&mut preallocated.runs)
+            }
             // one that finds no waiter, which the bound of the chunks rules out, is filled further
             full => {
                 let kept = full.take().and_then(|full| queue.hand_over(full));
@@ -121,6 +128,59 @@ impl OpenChunk {
         if let Some(chunk) = &mut self.chunk {
             chunk.append(scope, frame, records);
             self.accepted += records as u64;
+        }
+    }
+}
+
+/// Storage in the hands of a caller; mostly none.
+#[derive(Debug, Default)]
+pub(super) struct Preallocated {
+    /// To go on with when the open chunk is full.
+    pub(super) chunk: Option<Box<Chunk>>,
+    /// To go on with when the open chunk has records of more scopes than it can note.
+    pub(super) runs: Vec<Run>,
+}
+
+/// What a record cannot be appended without.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Missing {
+    /// A chunk that holds the record.
+    Chunk,
+    /// A longer list of runs than this.
+    Runs(usize),
+}
+
+impl Preallocated {
+    /// What a record lacks for its waiter in the open chunk, if it is there, or in the next one.
+    pub(super) fn missing(&self, open: Option<&Chunk>, scope: &Arc<Scope>, bytes: usize) -> Option<Missing> {
+        match open {
+            Some(chunk) if chunk.has_place(scope, bytes) => None,
+            Some(chunk) if chunk.len() + bytes <= Chunk::BYTES => {
+                let most_runs = chunk.most_runs();
+                (self.runs.capacity() <= most_runs).then_some(Missing::Runs(most_runs))
+            }
+            _ => self.chunk.is_none().then_some(Missing::Chunk),
+        }
+    }
+
+    /// Gets what is lacking for a record of `bytes` bytes. No lock may be held.
+    pub(super) fn get(&mut self, missing: Missing, signal: Signal, bytes: usize, queue: &Queue) {
+        match missing {
+            Missing::Chunk => {
+                // in a child that ran no handlers this is the parent's queue; what comes next goes to the child's own
+                process::notice();
+                let mut chunk = queue.fresh_chunk(signal);
+                chunk.reserve(bytes);
+                self.chunk = Some(chunk);
+            }
+            Missing::Runs(most_runs) => self.runs = Vec::with_capacity(2 * most_runs + 1),
+        }
+    }
+
+    /// Gives back what was not needed. No lock may be held.
+    pub(super) fn give_back(self, queue: &Queue) {
+        if let Some(chunk) = self.chunk {
+            queue.give_back(chunk);
         }
     }
 }

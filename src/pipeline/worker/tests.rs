@@ -170,7 +170,7 @@ fn after_a_panic_of_its_own_the_worker_writes_off_all_that_had_left_the_queue() 
     let commands = Commands { stop: bounded(1).1, flush: bounded(1).1, wake: woken };
     let mut worker = worker(&gate, commands, wake);
     let (scope, queue) = (scope(), Arc::clone(&worker.deliveries[0].queue));
-    (0..5).for_each(|number| queue.push(&scope, &record(number), 1));
+    (0..5).for_each(|number| queue.enqueue(&scope, &record(number), 1));
     let delivery = &mut worker.deliveries[0];
     delivery.drain_queue(Instant::now());
     let Some(Next::Batch(batch)) = delivery.next_batch(&worker.batch, &[]) else {
@@ -178,7 +178,7 @@ fn after_a_panic_of_its_own_the_worker_writes_off_all_that_had_left_the_queue() 
     };
     assert_eq!(batch.records, 2);
     // one that came meanwhile is still in the queue
-    queue.push(&scope, &record(5), 1);
+    queue.enqueue(&scope, &record(5), 1);
     delivery.write_off();
     assert_eq!((delivery.taken, delivery.settled), (5, 5));
     let counts = worker.counters.read("memory", || [queue.accepted(), 0, 0]).traces;
@@ -356,7 +356,7 @@ fn a_worker_sleeps_while_a_signal_waits_in_its_back_off_though_its_queue_is_full
     let ((_stop, stop), (_flush, flush)) = (bounded(1), bounded(1));
     let mut worker = worker(&Gate::default(), Commands { stop, flush, wake: woken }, wake.clone());
     let (queue, scope) = (Arc::clone(&worker.deliveries[0].queue), scope());
-    (0..queue.most_records()).for_each(|number| queue.push(&scope, &record(number as u8), 1));
+    (0..queue.most_records()).for_each(|number| queue.enqueue(&scope, &record(number as u8), 1));
     let now = Instant::now();
     worker.deliveries[0].drain_queue(now);
     worker.deliveries[0]
