@@ -1,4 +1,4 @@
-//! Forks and per-process state, and how every thread of the library is started.
+//! What happens in a forked child? State of one process, the lock that keeps forks away, and how threads are started.
 //!
 //! Only the forking thread lives on in a child. Its copies of locks and channels may be held or
 //! half-changed by threads that no longer exist, so the child must not touch them: everything that
@@ -46,10 +46,10 @@ pub(crate) fn watch() {
     WATCH.call_once(register);
 }
 
-/// Notices a fork that ran no handlers, as glibc's `_Fork` does: then the generation is a new one, and the answer true.
+/// Notices a fork that ran no handlers, as glibc's `_Fork` does: then the generation is a new one, and it returns true.
 ///
-/// It asks the system for the process's id, so it is for the slow paths only. Before one of them is taken, such a child takes
-/// the parent's queues for its own.
+/// It is a system call, so it is for the slow paths only. Before one of them is taken, such a child uses its copies of the
+/// parent's queues.
 #[cold]
 pub(crate) fn notice() -> bool {
     let (known, here) = (PROCESS.load(Ordering::Relaxed), std::process::id());
@@ -61,14 +61,14 @@ pub(crate) fn notice() -> bool {
     is_child
 }
 
-/// Runs `work` while no fork can happen. It must not fork. It may come here again: what it allocates the program's
-/// allocator may want to record.
+/// Runs `work` while no fork can happen. It must not fork. It may call this again: the program's
+/// allocator may make a record of what it allocates.
 pub(crate) fn with_fork_lock<T>(work: impl FnOnce() -> T) -> T {
     if HOLDS_FORK_LOCK.get() {
         return work();
     }
     let _held = lock();
-    let _undisturbed = ForkLockHeld::begin();
+    let _marked = ForkLockHeld::begin();
     work()
 }
 

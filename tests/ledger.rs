@@ -257,7 +257,7 @@ fn the_ledger_serialises_with_the_names_of_its_fields() {
     emit(&telemetry.tracer("shop"), 1);
     let written = toml::Table::try_from(telemetry.ledger()).unwrap();
     let exporter = &written["exporters"][0];
-    assert_eq!((exporter["id"].as_str(), exporter["attempts"].as_integer()), (Some("otlp"), Some(1)));
+    assert_eq!((exporter["name"].as_str(), exporter["attempts"].as_integer()), (Some("otlp"), Some(1)));
     let traces = &exporter["traces"];
     for (name, count) in [("accepted", 5), ("delivered", 3), ("rejected", 2), ("in_flight", 0)] {
         assert_eq!(traces[name].as_integer(), Some(count), "{name}");

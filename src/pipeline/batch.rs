@@ -19,7 +19,7 @@ const SCOPE_RECORDS: u8 = 0x12;
 /// A tag and the longest length that a body below 4 GiB can have.
 const LONGEST_HEADER: usize = 6;
 
-/// Records of one signal that left the queue and wait for their turn in a request.
+/// Records of one signal that left the queue and wait for a request.
 #[derive(Debug, Default)]
 pub(crate) struct Backlog {
     chunks: VecDeque<Box<Chunk>>,
@@ -93,7 +93,7 @@ impl Backlog {
         self.chunks.is_empty() && self.snapshot.is_empty()
     }
 
-    /// Forgets everything; says what that was, in records and bytes.
+    /// Forgets everything; returns what that was, in records and bytes.
     pub(crate) fn write_off(&mut self) -> Vec<(u64, usize)> {
         self.snapshot.drain(..).chain(self.chunks.drain(..)).map(|chunk| contents(&chunk)).collect()
     }

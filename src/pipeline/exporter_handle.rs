@@ -1,4 +1,4 @@
-//! One exporter put together and running: queue, worker, transport, counters.
+//! How one exporter is started, flushed and stopped: its queues, its worker, its counters, as callers see them.
 
 use std::fmt;
 use std::io;
@@ -29,7 +29,7 @@ const LONGEST_START: Duration = Duration::from_secs(5);
 
 /// Everything that is needed to start an exporter, in this process or in a forked child.
 pub(crate) struct ExporterSpec {
-    pub(crate) id: String,
+    pub(crate) name: String,
     pub(crate) intake: Intake,
     pub(crate) queue: QueueSettings,
     pub(crate) batch: BatchSettings,
@@ -55,13 +55,13 @@ impl ExporterSpec {
         let largest = self.largest_record();
         FrameLimits {
             bytes: largest.min(MOST_METRIC_BYTES),
-            // so few that they find a place beside what callers put into the queue all the time
+            // so few that they fit beside what callers enqueue all the time
             points: self.batch.records.min(self.queue.records / 4).max(1) as u64,
             largest,
         }
     }
 
-    /// Opens the way out. The program's loggers receive_commands of it, so no lock may be held; yet it is no record of the program.
+    /// Opens the transport. That may call the program's loggers, so no lock may be held; what they log is suppressed.
     pub(crate) fn prepare(&self) -> Prepared<'_> {
         Prepared {
             spec: self,
@@ -84,14 +84,14 @@ pub(crate) struct Prepared<'b> {
 }
 
 impl Prepared<'_> {
-    /// Says which telemetry it exports for.
+    /// Sets which telemetry it exports for.
     pub(crate) fn for_owner(mut self, owner: Owner) -> Self {
         self.owner = Some(owner);
         self
     }
 }
 
-/// Which records are for an exporter.
+/// Which records an exporter takes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Intake {
     pub(crate) signals: Signals,
@@ -119,13 +119,13 @@ type Queues = [Option<Arc<Queue>>; Signal::COUNT];
 
 /// A running exporter, as its callers and its owner see it.
 pub(crate) struct ExporterHandle {
-    id: String,
+    name: String,
     intake: Intake,
     /// One for each signal that it takes: a signal whose collector is in trouble takes no room from the others.
     queues: Queues,
     counters: Arc<Counters>,
     stop: Sender<Instant>,
-    /// Once it is stopped, the worker holds its own line open: the handle may be gone before its end.
+    /// Once it is stopped, the worker keeps its own channel open: the handle may be dropped before the worker ends.
     stopped: Arc<OnceLock<Sender<Instant>>>,
     flush: Sender<Sender<()>>,
     /// Nothing is ever sent: it is disconnected when the worker has ended.
@@ -168,25 +168,25 @@ impl ExporterHandle {
             attempt_timeout: spec.attempt_timeout,
             resource: spec.resource.clone(),
             reader: spec.periodic_reader(),
-            reporter: ProblemReporter::new(&spec.id, spec.hook.clone()),
+            reporter: ProblemReporter::new(&spec.name, spec.hook.clone()),
             commands: Commands { stop: stops, flush: flushes, wake: woken },
             state: State::default(),
         };
-        let (own_queues, own_books) = (queues.clone(), Arc::clone(&counters));
+        let (own_queues, own_counters) = (queues.clone(), Arc::clone(&counters));
         let stopped = Arc::new(OnceLock::new());
         let of_worker = (Arc::clone(&stopped), Arc::clone(&start));
-        spawn(format!("standpipe-{}", spec.id), move || {
+        spawn(format!("standpipe-{}", spec.name), move || {
             of_worker.1.begin();
             owner.into_iter().for_each(context::export_for);
             worker.run();
             // a stop from this very thread does not wait for it
-            own_books.close(|| accepted(&own_queues));
+            own_counters.close(|| accepted(&own_queues));
             drop((of_worker, running));
         })?;
-        let (id, intake) = (spec.id.clone(), spec.intake);
+        let (name, intake) = (spec.name.clone(), spec.intake);
         let reader = spec.metrics.as_ref().map(|(reader, _)| reader.clone());
         Ok(Self {
-            id,
+            name,
             intake,
             queues,
             counters,
@@ -202,13 +202,13 @@ impl ExporterHandle {
         })
     }
 
-    /// An exporter without a thread, which turns everything away for this reason and counts it.
+    /// An exporter without a thread: it enqueues nothing and counts every record for this reason.
     pub(crate) fn closed(spec: &ExporterSpec, reason: NotEnqueuedReason) -> Self {
         let counters = Arc::new(Counters::default());
         let queues = open_queues(spec, &counters, &bounded(1).0);
         queues.iter().flatten().for_each(|queue| queue.close_for(reason));
         Self {
-            id: spec.id.clone(),
+            name: spec.name.clone(),
             intake: spec.intake,
             queues,
             counters,
@@ -225,13 +225,13 @@ impl ExporterHandle {
         }
     }
 
-    /// Which records are for it.
+    /// Which records it takes.
     #[inline]
     pub(crate) fn intake(&self) -> Intake {
         self.intake
     }
 
-    /// Takes in what is framed as one and counts as `records` records, if it takes their signal.
+    /// Enqueues what is framed as one and counts as `records` records, if the exporter takes their signal.
     #[inline]
     pub(crate) fn enqueue(&self, scope: &Arc<Scope>, frame: &[u8], records: usize) {
         if let Some(queue) = &self.queues[scope.signal as usize] {
@@ -246,23 +246,23 @@ impl ExporterHandle {
             .is_none_or(|queue| queue.try_enqueue(scope, frame, records))
     }
 
-    /// Counts records that never came to be framed, or may not be taken in.
+    /// Counts records that were never framed, or may not be enqueued.
     pub(crate) fn count_not_enqueued(&self, signal: Signal, reason: NotEnqueuedReason, records: u64) {
         self.counters.count_not_enqueued(signal, reason, records);
     }
 
     pub(crate) fn ledger(&self) -> ExporterLedger {
-        self.counters.read(&self.id, || accepted(&self.queues))
+        self.counters.read(&self.name, || accepted(&self.queues))
     }
 
     fn queues(&self) -> impl Iterator<Item = &Queue> {
         self.queues.iter().flatten().map(|queue| &**queue)
     }
 
-    /// Asks for a round; the receiver hears of its end, or is cut off if the worker ends first.
+    /// Starts a flush; the receiver gets a message at its end, or is disconnected if the worker ends first.
     pub(crate) fn start_flush(&self) -> Receiver<()> {
         let (done, flushed) = bounded(1);
-        // a worker that is gone cuts the receiver off at once
+        // if the worker has ended, the receiver is disconnected at once
         let _ = self.flush.send(done);
         flushed
     }
@@ -286,13 +286,13 @@ impl ExporterHandle {
         let is_in_the_way = |current_attempt| {
             Signal::ALL.into_iter().any(|signal| signal != current_attempt && is_waiting(signal))
         };
-        // breaking a connection is logged, and a logger may want to make a record of it
+        // breaking a connection is logged, and a logger may make a record of that
         self.current_attempt.cut_if(is_in_the_way, || context::suppress_instrumentation(|| (self.cut)()));
     }
 
     /// Ends what the worker has under way, at once if the network allows.
     pub(crate) fn interrupt(&self) {
-        // breaking a connection is logged, and a logger may want to make a record of it
+        // breaking a connection is logged, and a logger may make a record of that
         context::suppress_instrumentation(|| (self.interrupt)());
     }
 
@@ -333,6 +333,6 @@ fn accepted(queues: &Queues) -> [u64; Signal::COUNT] {
 
 impl fmt::Debug for ExporterHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ExporterHandle").field("id", &self.id).finish_non_exhaustive()
+        f.debug_struct("ExporterHandle").field("name", &self.name).finish_non_exhaustive()
     }
 }

@@ -1,4 +1,4 @@
-//! The callers' way to the exporters: a record is encoded once and handed to each.
+//! The fan-out: a record is encoded once and enqueued for every exporter of its provider. Flush and stop of all exporters.
 
 use std::io;
 use std::sync::Arc;
@@ -57,13 +57,13 @@ impl std::fmt::Debug for ProviderSpec {
 }
 
 /// How a flush ended, [of all providers](crate::Telemetry::flush) or [of one](crate::Provider::flush).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[must_use]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[must_use = "a flush may leave records behind"]
+#[non_exhaustive]
 pub enum FlushOutcome {
     /// All that was accepted before the call is delivered, or counted as lost.
     Complete,
-    /// The budget was used up first, or an exporter's own thread has asked; so many records are still queued or being
-    /// sent.
+    /// The budget was used up first, or the caller is an exporter's own thread.
     TimedOut {
         /// Records that are still there, all flushed exporters together.
         left: u64,
@@ -122,7 +122,7 @@ impl ExporterSet {
         severity.number() >= self.least_severity
     }
 
-    /// Hands a framed span to every exporter that takes spans.
+    /// Enqueues a framed span for every exporter that takes spans.
     #[inline]
     pub(crate) fn enqueue_span(&self, scope: &Arc<Scope>, record: &[u8]) {
         self.enqueue(scope, record, |intake| intake.takes(Signal::Traces));
@@ -136,7 +136,7 @@ impl ExporterSet {
         }
     }
 
-    /// Hands a framed log record to every exporter whose level lets it pass.
+    /// Enqueues a framed log record for every exporter whose level lets it pass.
     #[inline]
     pub(crate) fn enqueue_log(&self, scope: &Arc<Scope>, severity: Severity, record: &[u8]) {
         self.enqueue(scope, record, |intake| intake.takes_log(severity));
@@ -145,7 +145,7 @@ impl ExporterSet {
     #[inline]
     fn enqueue(&self, scope: &Arc<Scope>, record: &[u8], takes: impl Fn(Intake) -> bool) {
         match self.handles() {
-            // nearly always
+            // the usual case
             [only] if takes(only.intake()) => only.enqueue(scope, record, 1),
             [_] => {}
             several => enqueue_to_each(several, scope, record, 1, &takes),
@@ -234,7 +234,7 @@ impl ExporterSet {
         let start = |prepared: Option<Vec<Prepared<'_>>>| {
             let exporters = &self.spec.exporters;
             match prepared {
-                // asked again: a stop that found nothing to stop came before the lock was taken
+                // checked again: a stop that found nothing to stop may have come before the lock was taken
                 Some(prepared) if !self.is_stopped() => {
                     let started = prepared.into_iter().zip(exporters);
                     // a child that gets no thread counts what it cannot send, as emitting never fails
@@ -279,7 +279,7 @@ impl ExporterSet {
         })
     }
 
-    /// Hands a framed metric with so many points to every exporter that takes metrics.
+    /// Enqueues a framed metric of `points` data points for every exporter that takes metrics.
     pub(crate) fn enqueue_metric(&self, scope: &Arc<Scope>, frame: &[u8], points: u64) {
         let takes = |intake: Intake| intake.takes(Signal::Metrics);
         enqueue_to_each(self.handles(), scope, frame, points as usize, &takes);
@@ -292,8 +292,8 @@ impl ExporterSet {
     }
 }
 
-/// Hands a frame that counts as `records` to all exporters that take it: first to those that have room, so that none
-/// of them waits with the caller for another's.
+/// Enqueues a frame that counts as `records` for all exporters that take it: first where there is room, so that no
+/// exporter waits for another's room together with the caller.
 #[inline(never)]
 fn enqueue_to_each(
     handles: &[ExporterHandle],
@@ -304,14 +304,14 @@ fn enqueue_to_each(
 ) {
     for (index, handle) in handles.iter().enumerate() {
         if takes(handle.intake()) && !handle.try_enqueue(scope, frame, records) {
-            // the stack remembers who is still to be waited for: a list would have to be allocated
+            // the stack remembers the exporters still to be waited for: a list would have to be allocated
             enqueue_to_each(&handles[index + 1..], scope, frame, records, takes);
             return handle.enqueue(scope, frame, records);
         }
     }
 }
 
-/// Lets every exporter of all these exporter_sets send what was accepted before the call, all at the same time.
+/// Lets every exporter of these sets send what was accepted before the call, all at the same time.
 pub(crate) fn flush<'o>(
     exporter_sets: impl IntoIterator<Item = &'o ExporterSet>,
     deadline: Instant,
@@ -332,8 +332,8 @@ fn are_flushed_by(deadline: Instant, handles: &[&ExporterHandle]) -> bool {
     !pending.iter().any(timed_out)
 }
 
-/// Gives every exporter of all these exporter_sets until the deadline to empty itself, all at the same time. Whoever comes
-/// while another's stop is under way waits for its end, but does not cut it short. An exporter's own thread waits for
+/// Gives every exporter of these sets until the deadline to empty itself, all at the same time. A caller
+/// that comes while another's stop is under way waits for its end, but does not cut it short. An exporter's own thread waits for
 /// nothing: each worker sends what it has until the deadline, and closes its own counters.
 pub(crate) fn stop<'o>(exporter_sets: impl IntoIterator<Item = &'o ExporterSet>, deadline: Instant) {
     let (begun_here, begun_before): (Vec<_>, Vec<_>) =

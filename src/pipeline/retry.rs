@@ -1,4 +1,8 @@
-//! Pure: what follows from a verdict.
+//! Pure: what follows from a verdict: done, try again, divide, drop, or give up.
+//!
+//! Which answers of a collector may be retried is not decided here: the transport makes each one a
+//! [`Verdict`]. The list of retryable HTTP statuses stands in `transport/http_status.rs`, that of gRPC statuses in
+//! `transport/grpc/status.rs`.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +14,7 @@ use crate::transport::Verdict;
 pub(crate) enum NextStep {
     /// The collector has it; `rejected` records of it were rejected.
     Done { rejected: u64 },
-    /// The same again, after a pause.
+    /// Send the same batch again, after a pause.
     TryAgain(Pause),
     /// The same records in two smaller requests.
     Divide,

@@ -1,4 +1,4 @@
-//! Which records go into a request.
+//! Which records go into the next request.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ pub(super) struct Plan<'a> {
     pub(super) resource: &'a [u8],
     pub(super) records: usize,
     most_records: usize,
-    /// What the body may still grow by.
+    /// The bytes that the body may still grow by.
     room: usize,
     /// What it may grow by for its first record.
     first_room: usize,

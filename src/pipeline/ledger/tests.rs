@@ -78,7 +78,7 @@ fn all_different(times: u64) -> Counts {
 
 fn busy_exporter() -> ExporterLedger {
     let counts = all_different(1);
-    ExporterLedger { id: "one".to_owned(), traces: counts, logs: counts, metrics: counts, attempts: 1 }
+    ExporterLedger { name: "one".to_owned(), traces: counts, logs: counts, metrics: counts, attempts: 1 }
 }
 
 #[test]
@@ -179,7 +179,7 @@ fn totals_add_up_every_count_of_every_exporter() {
 
 #[test]
 fn a_ledger_tells_each_count_that_is_not_zero() {
-    let idle = ExporterLedger { id: "two".to_owned(), ..Default::default() };
+    let idle = ExporterLedger { name: "two".to_owned(), ..Default::default() };
     let told = Ledger { exporters: vec![busy_exporter(), idle] }.to_string();
     let starts: Vec<_> = told.lines().map(|line| line.split(':').next().unwrap_or_default()).collect();
     assert_eq!(starts, ["one traces", "one logs", "one metrics", "two traces"]);

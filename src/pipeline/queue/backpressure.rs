@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use crate::config::WhenFull;
 use crate::context;
 
-/// Callers line up here, first come first served: whoever is at the head waits for room, the others
-/// wait for the head. Newcomers do not take their room away, see `Queue::reserve_behind_waiters`.
+/// Callers wait here, first come first served: the first waits for room, the others wait for the first. Newcomers do not
+/// take their room away, see `Queue::reserve_behind_waiters`.
 #[derive(Debug)]
 pub(super) struct Backpressure {
     when_full: WhenFull,
@@ -31,14 +31,14 @@ struct Waiters {
 
 type Ticket = u64;
 
-/// A caller's waiter in the line.
+/// A caller that waits.
 #[derive(Debug)]
 pub(super) struct Waiter {
     ticket: Ticket,
     parker: Arc<Parker>,
 }
 
-/// Where a caller sleeps until it is called. Not `thread::park`: its token is the program's, and an `unpark` that is
+/// Where a caller sleeps until it is woken. Not `thread::park`: its token is the program's, and an `unpark` that is
 /// meant for the program would be lost.
 #[derive(Debug, Default)]
 struct Parker {
@@ -57,7 +57,7 @@ impl Backpressure {
         }
     }
 
-    /// Nobody waits longer than until the worker is due, unless it has begun to run.
+    /// Limits every wait to the time by which the worker must have begun to run, unless it has.
     pub(super) fn expect(&self, start: Arc<WorkerStart>) {
         let _ = self.start.set(start);
     }
@@ -72,49 +72,49 @@ impl Backpressure {
         self.waiting_records() > 0
     }
 
-    /// How many records wait with their callers.
+    /// The records for which callers wait.
     #[inline]
     pub(super) fn waiting_records(&self) -> usize {
         self.waiting_records.load(Ordering::SeqCst)
     }
 
-    /// Wakes the worker by `wake`, and tries to `enter` with so many records until it succeeds, the queue is `closed`
-    /// or the time is over.
+    /// Wakes the worker by `wake`, and calls `try_reserve` for its `records` until that succeeds, the queue is `closed` or
+    /// the time is over.
     pub(super) fn wait<T>(
         &self,
         records: usize,
         wake: impl Fn(),
-        enter: impl Fn() -> Option<T>,
+        try_reserve: impl Fn() -> Option<T>,
         closed: impl Fn() -> bool,
     ) -> Option<T> {
         // the worker would wait for itself, and a thread that panics must get to its end
         let must_not_wait = context::may_be_suppressed() || thread::panicking();
         if self.when_full == WhenFull::DropNewest || must_not_wait {
             wake();
-            return enter();
+            return try_reserve();
         }
         let deadline = self.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         let waiter = self.join(records);
         wake();
-        let entered = self.wait_for_turn(&waiter, deadline, enter, closed);
+        let reserved = self.wait_for_turn(&waiter, deadline, try_reserve, closed);
         self.leave(&waiter, records);
-        entered
+        reserved
     }
 
     fn wait_for_turn<T>(
         &self,
         waiter: &Waiter,
         deadline: Option<Instant>,
-        enter: impl Fn() -> Option<T>,
+        try_reserve: impl Fn() -> Option<T>,
         closed: impl Fn() -> bool,
     ) -> Option<T> {
         loop {
-            // asked while in line: the worker that makes room from now on, or the caller that leaves the head, calls this parker
-            let entered = if self.is_first(waiter) { enter() } else { None };
-            if entered.is_some() || closed() {
-                return entered;
+            // tried as a waiter: the worker that makes room from now on, or the first waiter when it leaves, wakes this one
+            let reserved = if self.is_first(waiter) { try_reserve() } else { None };
+            if reserved.is_some() || closed() {
+                return reserved;
             }
-            // asked anew each time: a worker that begins meanwhile lifts the limit
+            // read anew each time: a worker that begins meanwhile lifts the limit
             let limit = self.start.get().and_then(|start| start.limit());
             let deadline = deadline.into_iter().chain(limit).min();
             match deadline.map(|deadline| deadline.saturating_duration_since(Instant::now())) {
@@ -127,13 +127,13 @@ impl Backpressure {
 
     pub(super) fn join(&self, records: usize) -> Waiter {
         let parker = Arc::new(Parker::default());
-        // made and dropped without the lock: the program's allocator may want to make a record
+        // allocated and freed without the lock: the program's allocator may make a record itself
         let mut longer = VecDeque::new();
         loop {
             let mut waiters = self.lock();
             waiters.grow_into(&mut longer);
             if let Some(ticket) = waiters.try_join(&parker) {
-                // before pressing: a worker about to sleep sees the one or the other
+                // before the wake-up: a worker about to sleep sees the one or the other
                 self.waiting_records.fetch_add(records, Ordering::SeqCst);
                 return Waiter { ticket, parker };
             }
@@ -145,7 +145,7 @@ impl Backpressure {
 
     fn leave(&self, waiter: &Waiter, records: usize) {
         let mut waiters = self.lock();
-        // the parker outlives the line's share in it: nothing is freed here
+        // the waiter keeps its parker: nothing is freed here
         waiters.waiting.retain(|(other, _)| *other != waiter.ticket);
         self.waiting_records.fetch_sub(records, Ordering::SeqCst);
         waiters.wake_first();
@@ -155,7 +155,7 @@ impl Backpressure {
         self.lock().waiting.front().is_some_and(|(first, _)| *first == waiter.ticket)
     }
 
-    /// To be called after room was made or the queue was closed.
+    /// Wakes the first waiter. To be called after room was released or the queue was closed.
     pub(super) fn notify(&self) {
         if self.has_waiters() {
             self.lock().wake_first();
@@ -168,7 +168,7 @@ impl Backpressure {
 }
 
 impl Waiters {
-    /// Takes the last waiter; `None` if a longer line is needed for it.
+    /// Appends a waiter; `None` if there is no capacity for it.
     fn try_join(&mut self, parker: &Arc<Parker>) -> Option<Ticket> {
         if self.waiting.len() == self.waiting.capacity() {
             return None;
@@ -179,7 +179,7 @@ impl Waiters {
         Some(ticket)
     }
 
-    /// Moves all who wait to a longer line, if it is longer, and leaves the shorter one in its waiter.
+    /// Moves all waiters to `longer`, if that has more capacity, and leaves the old storage in it.
     fn grow_into(&mut self, longer: &mut VecDeque<(Ticket, Arc<Parker>)>) {
         if longer.capacity() > self.waiting.capacity() {
             longer.append(&mut self.waiting);

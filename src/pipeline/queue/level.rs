@@ -1,4 +1,4 @@
-//! How full the queue is, and the wake_threshold that wakes the worker when it has risen far enough.
+//! How full the queue is: the one place where its bound is enforced, and the level at which the worker is woken.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -26,7 +26,7 @@ struct Largest {
     bytes: AtomicUsize,
 }
 
-/// The level just after a record was let in.
+/// The level just after a record has reserved its room.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Reservation {
     records: usize,
@@ -56,9 +56,9 @@ impl Level {
         records <= most_records.load(Ordering::Relaxed) && bytes <= most_bytes.load(Ordering::Relaxed)
     }
 
-    /// Notes the size of a frame that wants to enter; true if that lowers the level that is pressing.
+    /// Notes the size of a frame that is to be enqueued; true if that lowers the level that is pressing.
     pub(super) fn note_size(&self, records: usize, bytes: usize) -> bool {
-        // sequentially consistent with the worker's wish to be woken: it sees the size, or is seen by the caller
+        // sequentially consistent with the worker's threshold: the worker sees the size, or the caller the threshold
         let rises = |largest: &AtomicUsize, size: usize| {
             size > largest.load(Ordering::Relaxed) && size > largest.fetch_max(size, Ordering::SeqCst)
         };
@@ -79,16 +79,16 @@ impl Level {
         }
     }
 
-    /// Whether so many records of so many bytes together would be let in now.
+    /// Whether there is room for `records` of `bytes` in total now.
     pub(super) fn has_room(&self, records: usize, bytes: usize) -> bool {
         let now = self.read();
         now.0.saturating_add(records) <= self.records && now.1.saturating_add(bytes) <= self.bytes
     }
 
-    /// Makes room for so many records of so many bytes together; `None` if there is not enough.
+    /// Reserves room for `more` records of `by` bytes in total, or returns `None` if the queue is full.
     #[inline]
     pub(super) fn reserve(&self, more: usize, by: usize) -> Option<Reservation> {
-        // as strict as the rest: a caller in line that still sees no room is certain to be woken for it
+        // sequentially consistent, too: a waiter that still sees no room is certain to be woken for it
         let mut now = self.now.load(Ordering::SeqCst);
         loop {
             let (records, bytes) = unpack(now);
@@ -96,7 +96,7 @@ impl Level {
             if records > self.records || bytes > self.bytes {
                 return None;
             }
-            // sequentially consistent with the worker's wish to be woken: one of the two sees the other
+            // sequentially consistent with the worker's threshold: one of the two sees the other
             match self.now.compare_exchange_weak(
                 now,
                 pack(records, bytes),
@@ -142,7 +142,7 @@ impl WakeAt {
     }
 }
 
-/// Rises with the level and rings once when it reaches the threshold.
+/// Wakes the worker once when the level reaches the threshold that it has set.
 #[derive(Debug)]
 pub(super) struct WakeThreshold {
     /// The largest number while it is not armed, whatever the bytes are.
@@ -158,7 +158,7 @@ impl WakeThreshold {
 
     pub(super) fn set(&self, threshold: WakeAt) {
         self.bytes.store(threshold.bytes, Ordering::SeqCst);
-        // last: with it the wake_threshold is armed
+        // last: with it the threshold is armed
         self.records.store(threshold.records, Ordering::SeqCst);
     }
 
@@ -187,7 +187,7 @@ impl WakeThreshold {
     /// Makes the worker choose its threshold anew, also if it is about to set one now.
     #[cold]
     pub(super) fn send_wake(&self) {
-        // a sender that is ringing already is enough
+        // one message that waits is enough
         let _ = self.sender.try_send(());
     }
 }
@@ -202,9 +202,9 @@ mod tests {
     use super::*;
 
     fn wake_threshold() -> (WakeThreshold, Receiver<()>) {
-        // room for more rings than one, so that a second one would be seen
-        let (sender, rings) = bounded(100);
-        (WakeThreshold::new(sender), rings)
+        // room for more than one wake-up, so that a second one would be seen
+        let (sender, wake_ups) = bounded(100);
+        (WakeThreshold::new(sender), wake_ups)
     }
 
     fn reservation(records: usize, bytes: usize) -> Reservation {
@@ -221,7 +221,7 @@ mod tests {
         );
         assert!(level.reserve(1, 1).is_none());
         assert!(level.reserve(1, 0).is_some(), "an empty record takes no byte");
-        assert!(level.reserve(1, 0).is_none(), "but a waiter");
+        assert!(level.reserve(1, 0).is_none(), "but a place");
         assert_eq!(level.read(), (3, 100));
         level.release(1, 40);
         assert_eq!(level.read(), (2, 60));
@@ -259,49 +259,49 @@ mod tests {
     }
 
     #[test]
-    fn a_float_rings_once_when_records_or_bytes_reach_its_mark() {
+    fn the_worker_is_woken_once_when_records_or_bytes_reach_the_threshold() {
         for below_and_at in
             [[reservation(4, 99), reservation(5, 0)], [reservation(4, 99), reservation(1, 100)]]
         {
-            let (wake_threshold, rings) = wake_threshold();
+            let (wake_threshold, wake_ups) = wake_threshold();
             wake_threshold.set(WakeAt { records: 5, bytes: 100 });
             wake_threshold.check(below_and_at[0]);
-            assert_eq!(rings.len(), 0, "{below_and_at:?}");
+            assert_eq!(wake_ups.len(), 0, "{below_and_at:?}");
             wake_threshold.check(below_and_at[1]);
             wake_threshold.check(below_and_at[1]);
             wake_threshold.wake();
-            assert_eq!(rings.len(), 1, "{below_and_at:?}");
+            assert_eq!(wake_ups.len(), 1, "{below_and_at:?}");
             wake_threshold.set(WakeAt::ANYTHING);
             wake_threshold.check(reservation(1, 1));
-            assert_eq!(rings.len(), 2, "armed again, it rings again");
+            assert_eq!(wake_ups.len(), 2, "armed again, it wakes again");
         }
     }
 
     #[test]
-    fn a_float_that_nobody_waits_for_is_silent() {
-        let (wake_threshold, rings) = wake_threshold();
+    fn an_awake_worker_is_not_woken() {
+        let (wake_threshold, wake_ups) = wake_threshold();
         wake_threshold.wake();
         wake_threshold.set(WakeAt::NEVER);
         wake_threshold.wake();
         wake_threshold.check(reservation(1000, 1000));
-        assert_eq!(rings.len(), 0);
+        assert_eq!(wake_ups.len(), 0);
     }
 
     #[test]
-    fn a_caller_that_presses_while_a_mark_is_set_does_not_take_half_of_it_away() {
-        let (wake_threshold, rings) = wake_threshold();
+    fn a_caller_that_wakes_while_a_threshold_is_set_does_not_take_half_of_it_away() {
+        let (wake_threshold, wake_ups) = wake_threshold();
         // the worker has set one half
         wake_threshold.bytes.store(100, Ordering::SeqCst);
         wake_threshold.wake();
         wake_threshold.records.store(5, Ordering::SeqCst);
         wake_threshold.check(reservation(1, 100));
-        assert_eq!(rings.len(), 1);
+        assert_eq!(wake_ups.len(), 1);
     }
 
     #[test]
-    fn of_many_threads_at_the_mark_one_rings() {
+    fn of_many_threads_at_the_threshold_one_wakes() {
         const THREADS: usize = 4;
-        let (wake_threshold, rings) = wake_threshold();
+        let (wake_threshold, wake_ups) = wake_threshold();
         let start = Barrier::new(THREADS + 1);
         let end = Barrier::new(THREADS + 1);
         thread::scope(|scope| {
@@ -319,7 +319,7 @@ mod tests {
                 wake_threshold.set(WakeAt::ANYTHING);
                 start.wait();
                 end.wait();
-                counts.push(rings.try_iter().count());
+                counts.push(wake_ups.try_iter().count());
             }
             assert_eq!(counts, [1; 200]);
         });

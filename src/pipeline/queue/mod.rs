@@ -1,8 +1,15 @@
-//! Bounded in records and in bytes; what does not fit waits or is counted as lost.
+//! The bounded queue between callers and one exporter's worker. How large may it be, and what happens when it is full?
 //!
-//! A caller copies its framed record into the open chunk of its shard, under a lock that it shares
-//! with few others and under which nothing is allocated; full chunks cross a bounded channel. So a record costs a copy and no allocation,
-//! and the worker moves chunks, not records. Each record reserves its own room, in records and bytes, in one atomic step.
+//! - The bound: `queue-records` and `queue-bytes` of an exporter, for each of its signals. The settings and their defaults
+//!   stand in `config/settings.rs`; the bound is enforced in one place, [`Level::reserve`].
+//! - When full: `when-full` and `block-timeout`, in the same file. The caller waits in [`backpressure`], or
+//!   [`Queue::enqueue_after_waiting`] counts the record as not enqueued; the reasons stand in
+//!   [`ledger`](crate::pipeline::ledger).
+//!
+//! A caller copies its framed record into the open chunk of its [`shard`], under a lock that it shares with few others
+//! and under which nothing is allocated; full chunks cross a bounded channel. So a record costs a copy and no
+//! allocation, and the worker moves chunks, not records. Each record reserves its own room, in records and bytes, in one
+//! atomic step of the [`level`], which also wakes the worker at its threshold.
 
 mod backpressure;
 mod level;
@@ -34,7 +41,7 @@ thread_local! {
     static HOLDS_ROOM: Cell<bool> = const { Cell::new(false) };
 }
 
-/// The way from the callers to one exporter's worker, for records of one signal.
+/// The queue from the callers to one exporter's worker, for records of one signal.
 #[derive(Debug)]
 pub(crate) struct Queue {
     level: Level,
@@ -53,8 +60,8 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
-    /// A queue for records of at most `largest_record` bytes; `wake` receives a note when the worker
-    /// asked to be woken, see [`wake_at`](Self::wake_at).
+    /// A queue for records of at most `largest_record` bytes; a message on `wake` wakes the worker at the level that it set
+    /// with [`wake_at`](Self::wake_at).
     pub(crate) fn new(
         settings: &QueueSettings,
         largest_record: usize,
@@ -79,13 +86,13 @@ impl Queue {
         }
     }
 
-    /// Callers wait for the worker no longer than this allows.
+    /// Limits the waits of callers to the time by which the worker must have begun to run.
     pub(crate) fn expect(&self, start: &Arc<WorkerStart>) {
         self.backpressure.expect(Arc::clone(start));
     }
 
-    /// Takes in what is framed as one and counts as so many records, or counts why not. Never fails, and waits only if
-    /// it was told to.
+    /// Enqueues what is framed as one and counts as `records` records, or counts why not. Never fails, and waits only with
+    /// `WhenFull::Block`.
     #[inline(never)]
     pub(crate) fn enqueue(&self, scope: &Arc<Scope>, frame: &[u8], records: usize) {
         let shard = self.shards.mine();
@@ -112,14 +119,14 @@ impl Queue {
         is_lossy
     }
 
-    /// The fast path: takes in a record for which there are room and a waiter, and nothing else to do. Otherwise it does
-    /// nothing and returns false.
+    /// The fast path: enqueues a record that fits into the open chunk and the queue, with nothing else to do. Otherwise it
+    /// does nothing and returns false.
     #[inline(always)]
     fn append_fast(&self, shard: &Shard, scope: &Arc<Scope>, frame: &[u8], records: usize) -> bool {
         let bytes = frame.len();
         let mut open = shard.lock();
         let reservation = open.append_fast(scope, frame, records, || {
-            // asked under the lock: the worker's last look comes after the closing, so it sees this record
+            // checked under the lock: the worker's last look comes after the closing, so it sees this record
             let is_simple = !self.is_closed()
                 && !self.backpressure.has_waiters()
                 && bytes <= self.largest_record
@@ -144,7 +151,7 @@ impl Queue {
         let mut preallocated = Preallocated::default();
         // before there is room for it: what the program's allocator does meanwhile may need that
         let mut open = self.with_place(shard, shard.lock(), scope, frame.len(), &mut preallocated);
-        // asked under the lock: the worker's last look comes after the closing, so it sees this record
+        // checked under the lock: the worker's last look comes after the closing, so it sees this record
         if self.is_closed() {
             drop(open);
             preallocated.give_back(self);
@@ -197,7 +204,7 @@ impl Queue {
         self.wake_threshold.check(reservation);
     }
 
-    /// The locked shard, with a waiter in it for a record of `bytes` bytes. Without the lock, while preallocated are got.
+    /// The locked shard, with a place in it for a record of `bytes` bytes. Allocates while the lock is not held.
     fn with_place<'s>(
         &self,
         shard: &'s Shard,
@@ -208,15 +215,15 @@ impl Queue {
     ) -> MutexGuard<'s, OpenChunk> {
         while let Some(missing) = open.missing(scope, bytes, preallocated) {
             drop(open);
-            preallocated.get(missing, scope.signal, bytes, self);
+            preallocated.allocate(missing, scope.signal, bytes, self);
             open = shard.lock();
         }
         open
     }
 
-    /// Makes room for records that their caller has not waited for. It must not take what callers in line need; what else
-    /// there is it may take: everyone in line is only waking up, and a line that newcomers join would go on for ever,
-    /// with a wake-up for each record.
+    /// Reserves room for records whose caller has not waited. It must not take what waiters need; the rest it may take: the
+    /// waiters are only waking up, and if every newcomer joined them, they would never end, with a wake-up for each
+    /// record.
     fn reserve_behind_waiters(&self, records: usize, bytes: usize) -> Option<Reservation> {
         let waiting_records = self.backpressure.waiting_records();
         if waiting_records > 0
@@ -231,7 +238,7 @@ impl Queue {
         self.counters.count_not_enqueued(scope.signal, reason, records as u64);
     }
 
-    /// Accepts what the worker has made itself and keeps itself, if there is room: it cannot wait for itself.
+    /// Accepts metrics that the worker has collected and keeps itself, if there is room: it cannot wait for itself.
     pub(crate) fn admit(&self, records: usize, bytes: usize) -> bool {
         let has_room = self.level.reserve(records, bytes).is_some();
         if has_room {
@@ -240,7 +247,7 @@ impl Queue {
         has_room
     }
 
-    /// `HOLDS_ROOM` is set if there is some.
+    /// Sets `HOLDS_ROOM` if there is room.
     #[cold]
     fn wait_for_room(&self, records: usize, bytes: usize) -> Option<Reservation> {
         let enter = || self.level.reserve(records, bytes).inspect(|_| HOLDS_ROOM.set(true));
@@ -257,21 +264,21 @@ impl Queue {
         self.shards.accepted() + self.admitted.load(Ordering::SeqCst)
     }
 
-    /// Records and bytes that are queued or in the worker's hands.
+    /// Records and bytes that are queued or being sent.
     pub(crate) fn level(&self) -> (usize, usize) {
         self.level.read()
     }
 
-    /// Asks for a note when the queue reaches a level; true if it is there already, or a wait would end in a stall or a
+    /// Sets the level at which the worker is woken; true if it is reached already, or a wait would end in a stall or a
     /// loss.
     pub(crate) fn wake_at(&self, wake_at: WakeAt) -> bool {
         self.wake_threshold.set(wake_at);
         let level = self.level();
-        // a record that found no room before the threshold was set has not rung, but its size was noted
+        // a record that found no room before the threshold was set has woken nothing, but its size was noted
         wake_at.is_reached(level) || self.is_pressing(level)
     }
 
-    /// Asks for no note: the worker is awake.
+    /// Sets no level: the worker is awake.
     pub(crate) fn stay_awake(&self) {
         self.wake_threshold.set(WakeAt::NEVER);
     }
@@ -322,7 +329,7 @@ impl Queue {
         self.spare.1.try_iter().take(surplus).for_each(drop);
     }
 
-    /// Makes room for new records, once these are settled.
+    /// Releases the room of records that are settled.
     pub(crate) fn release(&self, records: usize, bytes: usize) {
         self.level.release(records, bytes);
         self.backpressure.notify();
@@ -360,7 +367,7 @@ impl Queue {
         }
     }
 
-    /// Hands a chunk over; gives it back if there is no waiter, to be filled further.
+    /// Hands a chunk over; gives it back if there is no place, to be filled further.
     fn hand_over(&self, chunk: Box<Chunk>) -> Option<Box<Chunk>> {
         self.full.0.try_send(chunk).err().map(crossbeam_channel::TrySendError::into_inner)
     }

@@ -78,7 +78,7 @@ impl Shard {
 }
 
 impl OpenChunk {
-    /// Appends a record to the open chunk if that has a waiter for it and `reserve` makes room in the queue.
+    /// Appends a record to the open chunk if that has a place for it and `reserve` finds room in the queue.
     // always: two calls for each record cost as much as what they do
     #[inline(always)]
     pub(super) fn append_fast(
@@ -95,7 +95,7 @@ impl OpenChunk {
         Some(reservation)
     }
 
-    /// What a record cannot be appended without, beside the preallocated.
+    /// What must be allocated before the record can be appended.
     pub(super) fn missing(
         &self,
         scope: &Arc<Scope>,
@@ -119,7 +119,7 @@ impl OpenChunk {
             Some(chunk) if chunk.len() + frame.len() <= Chunk::BYTES => {
                 chunk.swap_runs(&mut preallocated.runs)
             }
-            // one that finds no waiter, which the bound of the chunks rules out, is filled further
+            // one that finds no place, which the bound of the chunks rules out, is filled further
             full => {
                 let kept = full.take().and_then(|full| queue.hand_over(full));
                 *full = kept.or_else(|| preallocated.chunk.take());
@@ -132,7 +132,8 @@ impl OpenChunk {
     }
 }
 
-/// Storage in the hands of a caller; mostly none.
+/// What a record may need beyond the open chunk: allocated before the shard is locked, and freed after. The program's
+/// allocator may make a record itself, and would wait for itself under a lock of the queue.
 #[derive(Debug, Default)]
 pub(super) struct Preallocated {
     /// To go on with when the open chunk is full.
@@ -151,7 +152,7 @@ pub(super) enum Missing {
 }
 
 impl Preallocated {
-    /// What a record lacks for its waiter in the open chunk, if it is there, or in the next one.
+    /// What is missing for a place in the open chunk, or in the next one.
     pub(super) fn missing(&self, open: Option<&Chunk>, scope: &Arc<Scope>, bytes: usize) -> Option<Missing> {
         match open {
             Some(chunk) if chunk.has_place(scope, bytes) => None,
@@ -163,8 +164,8 @@ impl Preallocated {
         }
     }
 
-    /// Gets what is lacking for a record of `bytes` bytes. No lock may be held.
-    pub(super) fn get(&mut self, missing: Missing, signal: Signal, bytes: usize, queue: &Queue) {
+    /// Allocates what is missing for a record of `bytes` bytes. No lock may be held.
+    pub(super) fn allocate(&mut self, missing: Missing, signal: Signal, bytes: usize, queue: &Queue) {
         match missing {
             Missing::Chunk => {
                 // in a child that ran no handlers this is the parent's queue; what comes next goes to the child's own

@@ -12,7 +12,7 @@ use crate::record::frames;
 
 const LONG: Duration = Duration::from_secs(20);
 
-/// A queue, the sender that wakes its worker, and its counters.
+/// A queue, the channel that wakes its worker, and its counters.
 struct Fixture {
     queue: Queue,
     woken: Receiver<()>,
@@ -40,7 +40,7 @@ fn blocking(records: usize, bytes: usize) -> Fixture {
     fixture(QueueSettings { records, bytes, when_full: WhenFull::Block, block_timeout: Some(LONG) })
 }
 
-/// Callers do not wait long, for records of up to 100 bytes, and so many are in line.
+/// Callers do not wait long, for records of up to 100 bytes, and `waiting_records` wait.
 fn with_waiters(records: usize, bytes: usize, waiting_records: usize) -> Fixture {
     let block_timeout = Some(Duration::from_millis(1));
     let fixture =
@@ -166,11 +166,11 @@ fn a_record_that_the_queue_can_never_hold_is_not_enqueued_even_by_a_blocking_one
 fn the_worker_is_woken_once_at_the_level_it_asked_for() {
     let fixture = lossy(100, 1 << 20);
     assert!(!fixture.queue.wake_at(WakeAt { records: 3, bytes: 1000 }));
-    let rings = [0, 1, 2, 3].map(|number| {
+    let wake_ups = [0, 1, 2, 3].map(|number| {
         fixture.enqueue(number, 20);
         fixture.woken.try_iter().count()
     });
-    assert_eq!(rings, [0, 0, 1, 0]);
+    assert_eq!(wake_ups, [0, 0, 1, 0]);
     assert!(fixture.queue.wake_at(WakeAt { records: 100, bytes: 80 }), "it is there already");
 }
 
@@ -243,13 +243,13 @@ fn frames_that_count_as_many_press_earlier() {
 #[test]
 fn a_larger_record_than_before_makes_the_worker_choose_its_mark_anew() {
     let fixture = lossy(100, 1000);
-    let rings = [100, 300, 300, 100].map(|len| {
+    let wake_ups = [100, 300, 300, 100].map(|len| {
         // it may be about to set a threshold, and has not done so yet
         fixture.queue.stay_awake();
         fixture.enqueue(0, len);
         fixture.woken.try_iter().count()
     });
-    assert_eq!(rings, [0, 1, 0, 0]);
+    assert_eq!(wake_ups, [0, 1, 0, 0]);
 }
 
 #[test]
@@ -281,7 +281,7 @@ fn a_waiting_caller_is_pressing() {
 fn a_newcomer_passes_a_line_only_if_that_takes_no_room_from_it() {
     let fixture = with_waiters(10, 200, 1);
     (0..8).for_each(|number| fixture.enqueue(number, 20));
-    // 100 bytes are left for whoever is in line, however large its record is
+    // 100 bytes are left for the waiter, however large its record is
     assert_eq!(fixture.queue.level(), (5, 100));
     assert_eq!(fixture.counts().not_enqueued.queue_full, 3);
 }

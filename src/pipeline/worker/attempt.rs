@@ -23,7 +23,7 @@ const SHORTEST_BOUND_AT_STOP: Duration = Duration::from_millis(20);
 pub(crate) struct CurrentAttempt(Mutex<Option<Signal>>);
 
 impl CurrentAttempt {
-    /// Ends the attempt by `cut` if it was begun before the stop, and `is_in_the_way` says so of its signal.
+    /// Ends the attempt by `cut` if it was begun before the stop and `is_in_the_way` is true of its signal.
     pub(crate) fn cut_if(&self, is_in_the_way: impl FnOnce(Signal) -> bool, cut: impl FnOnce()) {
         // held to the end: the attempt after this one must not be cut
         let current_attempt = self.lock();
@@ -194,7 +194,7 @@ impl Worker {
         let warns = |message: &str| format!("the collector warns: {message}");
         let rejects = |rejected: u64, message: &str| {
             let records = if rejected == 1 { "record" } else { "records" };
-            // a server may say how many, and not why
+            // a server may give the number without a reason
             let (colon, message) = if message.is_empty() { ("", "") } else { (": ", message) };
             format!("{rejected} {records} rejected{colon}{message}")
         };

@@ -1,4 +1,4 @@
-//! One signal on its way: its queue, what has left the queue, and when it may be sent.
+//! One signal of an exporter: its queue, what has left the queue, and when it may be sent.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,10 +11,10 @@ use crate::pipeline::retry::Pause;
 use crate::pipeline::throttle::{NextRound, Throttle, Waiting};
 use crate::record::Signal;
 
-/// How long to wait for a caller that has taken its place in the queue but not filled it yet.
+/// How long to wait for a caller that has reserved room in the queue but not appended its record yet.
 const CALLER_IS_COMING: Duration = Duration::from_millis(1);
 
-/// What the worker has in its hands of one signal. The trouble of one delivery does not touch the others.
+/// The records of one signal that left the queue and are not settled. The trouble of one delivery does not touch the others.
 pub(crate) struct Delivery {
     pub(super) signal: Signal,
     pub(super) queue: Arc<Queue>,
@@ -22,7 +22,7 @@ pub(crate) struct Delivery {
     pub(super) backlog: Backlog,
     /// The parts of the batch that is being sent, the next one last; usually it is in one part.
     pub(super) parts: Vec<Batch>,
-    /// What is not settled of them: records and queued bytes.
+    /// What is not settled of them, in records and queued bytes. A record is settled once its outcome is counted.
     in_hand: (u64, usize),
     /// When the time of the next part is up, once it has been tried.
     pub(super) give_up: Option<Instant>,
@@ -34,7 +34,7 @@ pub(crate) struct Delivery {
     throttle: Throttle,
     waiting_since: Option<Instant>,
     pub(super) limit: RequestLimit,
-    /// Records that left the queue, and those that have come to an end since.
+    /// Records that left the queue, and those that were settled since.
     pub(super) taken: u64,
     pub(super) settled: u64,
     /// While the worker stops: whether it was tried since, and whether all was tried that can be.
@@ -178,7 +178,7 @@ impl Delivery {
         (self.give_up, self.is_last) = (None, false);
     }
 
-    /// Enters how all records of a batch ended.
+    /// Counts the outcome of all records of a batch.
     pub(super) fn settle_batch(&mut self, batch: &Batch, outcome: Outcome) {
         self.settle(outcome, batch.records);
         self.release_batch(batch);
@@ -191,14 +191,14 @@ impl Delivery {
         }
     }
 
-    /// Makes room for what was settled.
+    /// Releases the room of what was settled.
     pub(super) fn release_batch(&mut self, batch: &Batch) {
         let (records, bytes) = self.in_hand;
         self.in_hand = (records - batch.records, bytes - batch.queued_bytes);
         self.queue.release(batch.records as usize, batch.queued_bytes);
     }
 
-    /// Enters how records ended that are in no batch, and makes room.
+    /// Counts the outcome of records that are in no batch, and releases their room.
     pub(super) fn settle_all(&mut self, lost: Vec<(u64, usize)>, outcome: Outcome) {
         for (records, bytes) in lost {
             self.settle(outcome, records);

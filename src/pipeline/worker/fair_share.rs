@@ -1,4 +1,4 @@
-//! Pure: whose turn it is, when several signals have something to send.
+//! Pure: which signal is next, when several have something to send.
 //!
 //! A fair share of time, as schedulers of threads give it: a signal whose collector answers slowly, or with more to send
 //! than others, has its share and no more. Attempts are not counted, as one may take as long as a thousand others.

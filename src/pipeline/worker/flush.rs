@@ -11,14 +11,14 @@ use crate::record::Signal;
 pub(super) struct Flush {
     done: Sender<()>,
     since: Instant,
-    /// How much each delivery must have settled.
+    /// The records that each delivery must have settled.
     pub(super) targets: [u64; Signal::COUNT],
-    /// The number of the push before the one that it waits for.
+    /// The number of the collection before the one that it waits for.
     pub(super) waits_for_collection_after: Option<u64>,
 }
 
 impl Flush {
-    /// Says that it is over.
+    /// Reports that it is over.
     pub(super) fn report(self) {
         // the caller may have stopped waiting
         let _ = self.done.try_send(());
@@ -40,7 +40,7 @@ impl Worker {
         self.state.flushes.push(Flush { done, since: now, targets, waits_for_collection_after });
     }
 
-    /// A push has come to its end: those who waited for it wait for its points.
+    /// A collection is over: the flushes that waited for it wait for its points.
     pub(super) fn collection_is_over(&mut self, number: u64, at: usize) {
         for flush in &mut self.state.flushes {
             if flush.waits_for_collection_after.is_some_and(|before| before < number) {
@@ -50,8 +50,8 @@ impl Worker {
         }
     }
 
-    /// Metrics that made way for newer ones, or found no room, are not delivered before the next push is; but with
-    /// metrics that no collector takes, a flush would never end. Says whether there is a flush that waits.
+    /// Metrics that made way for newer ones, or found no room, are not delivered before the next collection is; but with
+    /// metrics that no collector takes, a flush would never end. Returns whether a flush waits.
     pub(super) fn wait_for_next_collection(&mut self, number: u64) -> bool {
         for flush in &mut self.state.flushes {
             if flush.since.elapsed() < self.retry.give_up_after {

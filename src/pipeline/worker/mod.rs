@@ -1,4 +1,4 @@
-//! The loop: rest, drain_queue what is queued, try one request, account for it, and choose again.
+//! The worker's loop: rest, drain the queue, attempt one request, account for it, and choose again.
 //!
 //! One thread serves all signals of an exporter, and each signal has a delivery of its own: while one waits in its
 //! back-off, the others are sent.
@@ -30,7 +30,7 @@ use flush::Flush;
 pub(crate) use periodic_reader::PeriodicReader;
 use periodic_reader::ReaderState;
 
-/// An exporter that had nothing to do for so long gives memory back.
+/// After this time without work an exporter frees memory.
 const IDLE: Duration = Duration::from_secs(10);
 
 /// One exporter's background thread.
@@ -52,11 +52,11 @@ pub(crate) struct Worker {
     pub(crate) state: State,
 }
 
-/// How the worker is spoken to. Stop outranks everything, so that a full queue cannot delay it.
+/// The worker's channels. Stop outranks everything, so that a full queue cannot delay it.
 pub(crate) struct Commands {
     /// With the moment by which all must be over.
     pub(crate) stop: Receiver<Instant>,
-    /// With where to say that it is done.
+    /// With the channel on which to report its end.
     pub(crate) flush: Receiver<Sender<()>>,
     pub(crate) wake: Receiver<()>,
 }
@@ -107,7 +107,7 @@ impl Worker {
                 || !self.last_collection_is_due() && self.deliveries.iter().all(is_done))
     }
 
-    /// Does one thing: a push, an attempt, or a rest.
+    /// Does one thing: a collection, an attempt, or a rest.
     fn step(&mut self) {
         self.receive_commands();
         self.report_flushed();
@@ -144,7 +144,7 @@ impl Worker {
         self.deliveries[at].write_off();
     }
 
-    /// Gathers the records of all signals whose round is due.
+    /// Drains the queues of all signals whose round is due.
     fn start_rounds(&mut self, now: Instant) {
         let mut has_drained = false;
         for delivery in
@@ -176,7 +176,7 @@ impl Worker {
         }
     }
 
-    /// When something is due if nothing comes, and with a bell at each queue for what may come.
+    /// When something is due; sets the level at which each queue wakes the worker before.
     fn next_event(&mut self, now: Instant) -> Event {
         let mut until = self.next_collection().into_iter().chain(self.stop_by()).min();
         for delivery in self.deliveries.iter_mut().filter(|delivery| !delivery.is_finished) {
@@ -191,7 +191,7 @@ impl Worker {
         Event::At(until)
     }
 
-    /// Takes note of a stop or a flush that has come while the worker was busy.
+    /// Receives a stop or a flush that has come while the worker was busy.
     fn receive_commands(&mut self) {
         if self.stop_by().is_none() {
             match self.commands.stop.try_recv() {
@@ -218,7 +218,7 @@ impl Worker {
 
     fn wait_for_command(&self, until: Instant) -> Command {
         let time = until.saturating_duration_since(Instant::now());
-        // a stop comes once, and then its channel may be gone: it would be heard all the time
+        // a stop comes once, and then its channel may be disconnected: it would be received all the time
         if self.stop_by().is_some() {
             return select_biased! {
                 recv(self.commands.flush) -> done => done.map_or_else(|_| self.sleep(until), Command::Flush),
@@ -233,7 +233,7 @@ impl Worker {
         }
     }
 
-    /// Waits where nothing can be heard any more.
+    /// Waits where no command can come any more.
     fn sleep(&self, until: Instant) -> Command {
         std::thread::sleep(until.saturating_duration_since(Instant::now()));
         Command::TimedOut
@@ -241,7 +241,7 @@ impl Worker {
 
     fn wait_idle(&self, now: Instant) -> Command {
         let command = self.wait_for_command(now + IDLE);
-        // a bell may ring late, for a record that is sent already: the worker that hears it must ask for the next one
+        // a wake-up may come late, for a record that is sent already: the worker must set its levels again
         if !matches!(command, Command::TimedOut) {
             return command;
         }
@@ -291,7 +291,7 @@ fn records(count: u64) -> String {
     if count == 1 { "1 record".to_owned() } else { format!("{count} records") }
 }
 
-/// A stop without a word means that nobody is left to wait for.
+/// A disconnected channel means that no caller is left that could wait for a stop.
 fn stop(by: Option<Instant>) -> Command {
     Command::Stop(by.unwrap_or_else(Instant::now))
 }

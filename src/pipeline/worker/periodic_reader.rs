@@ -1,4 +1,4 @@
-//! Metrics: collected by the worker itself once per interval, and sent like everything else.
+//! The periodic reader: the worker collects metrics once per interval, and sends them like everything else.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -10,19 +10,19 @@ use crate::metrics::{Collected, Reader, SinkStatus};
 use crate::pipeline::ledger::{NotEnqueuedReason, Outcome};
 use crate::record::{FrameLimits, Scope, Signal};
 
-/// How often room is made for metrics in a queue that callers fill again at once.
+/// How often the worker makes room for metrics in a queue that callers fill again at once.
 const MOST_CLEARINGS: usize = 16;
 
-/// An exporter's metrics: where they come from, and how often they go.
+/// The periodic reader of an exporter: the instruments it reads, and how often.
 #[derive(Debug, Clone)]
 pub(crate) struct PeriodicReader {
     pub(crate) instruments: Reader,
-    /// No longer than the clock can tell: configuration is checked for it.
+    /// Within the range of the clock: configuration is checked for it.
     pub(crate) interval: Duration,
     pub(crate) limits: FrameLimits,
 }
 
-/// How far the pushing has come.
+/// How far the reader has come.
 #[derive(Debug, Default)]
 pub(super) struct ReaderState {
     /// When the next one is due; the first comes after one interval.
@@ -30,13 +30,13 @@ pub(super) struct ReaderState {
     /// How many were begun.
     number: u64,
     is_collecting: bool,
-    /// The snapshot that is being collected is worth nothing any more.
+    /// A newer snapshot supersedes the one that is being collected.
     is_outdated: bool,
     /// Something found no room in the queue: it waits in its series, and in those behind it.
     found_no_room: bool,
     /// Nothing newer will come.
     is_last: bool,
-    /// What other signals have had of the time of this push.
+    /// What other signals have had of the time of this collection.
     spent_on_others: Duration,
 }
 
@@ -84,7 +84,7 @@ impl Worker {
         self.state.reader.next.is_some_and(|next| next <= now)
     }
 
-    /// Asks for a push as soon as it may be; gives the number of the last one that is of no use for that.
+    /// Requests a collection as soon as it may be; returns the number of the last one that is too old for that.
     pub(super) fn request_collection(&mut self) -> Option<u64> {
         if self.reader.is_none() || self.state.reader.is_last {
             return None;
@@ -93,12 +93,12 @@ impl Worker {
         Some(self.state.reader.number)
     }
 
-    /// The last word of the metrics is wanted.
+    /// Requests the last collection.
     pub(super) fn request_last_collection(&mut self) {
         self.request_collection();
     }
 
-    /// Whether the last word of the metrics is still to come.
+    /// Whether the last collection is still to come.
     pub(super) fn last_collection_is_due(&self) -> bool {
         self.reader.is_some() && !self.state.reader.is_last
     }
@@ -109,7 +109,7 @@ impl Worker {
         self.last_collection_is_due() && self.reader.as_ref().is_some_and(has_instruments)
     }
 
-    /// What was measured is collected even where no time is left to send it, so that its loss is counted.
+    /// Collects what was measured even where no time is left to send it, so that its loss is counted.
     pub(super) fn collect_last_metrics(&mut self) {
         let metrics = self.deliveries.iter().position(|delivery| delivery.signal == Signal::Metrics);
         if let Some(at) = metrics.filter(|_| self.last_collection_is_due()) {
@@ -168,7 +168,7 @@ impl Worker {
         if self.state.reader.is_outdated { SinkStatus::AcceptedLast } else { SinkStatus::Accepted }
     }
 
-    /// Puts a framed metric beside the others, within the limits of the queue: what is there already goes first.
+    /// Puts a framed metric beside the others, within the bound of the queue: what is queued already goes first.
     fn enqueue_metric(&mut self, at: usize, scope: &Arc<Scope>, frame: &[u8], points: u64) -> SinkStatus {
         let records = points as usize;
         let mut admitted = self.admit(at, records, frame.len());
@@ -189,7 +189,7 @@ impl Worker {
                 self.state.reader.found_no_room = true;
                 return SinkStatus::Full;
             }
-            // no later push will tell it
+            // no later collection will have it
             Err(_) => {
                 self.counters.count_not_enqueued(Signal::Metrics, NotEnqueuedReason::AfterShutdown, points);
                 return SinkStatus::Accepted;
@@ -201,7 +201,7 @@ impl Worker {
         self.wants_more()
     }
 
-    /// Works until all metrics that there are have been sent. The other signals have their fair_share meanwhile.
+    /// Works until all collected metrics are sent. The other signals have their share meanwhile.
     fn make_room(&mut self, at: usize) {
         let begun = Instant::now();
         self.deliveries[at].drain_queue(begun);
@@ -232,7 +232,7 @@ impl Worker {
         was_tried && is_cumulative && !self.state.reader.is_last && self.collection_is_due(Instant::now())
     }
 
-    /// Makes way for the newer snapshot that is wanted.
+    /// Gives the snapshot up for a newer one.
     pub(super) fn yield_to_next_collection(&mut self, at: usize) {
         self.supersede_snapshot(at);
         self.state.reader.is_outdated = true;

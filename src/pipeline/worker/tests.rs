@@ -22,7 +22,7 @@ fn spec(gate: &Gate) -> ExporterSpec {
     let gate = gate.clone();
     let throttle = Duration::ZERO;
     ExporterSpec {
-        id: "memory".to_owned(),
+        name: "memory".to_owned(),
         intake: Intake { signals: Signals::ALL, level: Level::default() },
         queue: QueueSettings::default(),
         batch: BatchSettings::default(),
@@ -36,7 +36,7 @@ fn spec(gate: &Gate) -> ExporterSpec {
     }
 }
 
-/// A worker that is not running, with two records to a batch, and the bell of its queue.
+/// A worker that is not running, with two records to a batch, and the channel that wakes it.
 fn worker(gate: &Gate, commands: Commands, wake: Sender<()>) -> Worker {
     let plan = spec(gate);
     let counters = Arc::new(Counters::default());
@@ -340,14 +340,14 @@ fn a_worker_whose_owner_is_gone_ends() {
 }
 
 #[test]
-fn a_bell_that_rings_after_its_record_was_sent_does_not_deafen_an_idle_worker() {
+fn a_wake_up_after_its_record_was_sent_does_not_deafen_an_idle_worker() {
     let (wake, woken) = bounded(1);
     let ((_stop, stop), (_flush, flush)) = (bounded(1), bounded(1));
     let worker = worker(&Gate::default(), Commands { stop, flush, wake: woken }, wake.clone());
     wake.send(()).unwrap();
     let (done, heard) = mpsc::channel();
     thread::spawn(move || done.send(matches!(worker.wait_idle(Instant::now()), Command::Woken)));
-    assert_eq!(heard.recv_timeout(PATIENCE), Ok(true), "it went back to sleep without asking for a bell");
+    assert_eq!(heard.recv_timeout(PATIENCE), Ok(true), "it went back to sleep without setting a level");
 }
 
 #[test]

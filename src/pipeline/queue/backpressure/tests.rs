@@ -17,11 +17,11 @@ fn waiting_records(backpressure: &Backpressure) -> usize {
     backpressure.waiting_records.load(Ordering::SeqCst)
 }
 
-/// Waits until so many callers are in line.
+/// Waits until `count` records wait.
 fn until_waiting(backpressure: &Backpressure, count: usize) {
     let deadline = Instant::now() + LONG;
     while waiting_records(backpressure) != count {
-        assert!(Instant::now() < deadline, "{} in line instead of {count}", waiting_records(backpressure));
+        assert!(Instant::now() < deadline, "{} wait instead of {count}", waiting_records(backpressure));
         thread::yield_now();
     }
 }
@@ -40,7 +40,7 @@ fn who_waited_first_enters_first() {
             };
             backpressure.wait(1, || {}, enter, || false)
         });
-        asks.recv_timeout(LONG).expect("the first is at the head of the line");
+        asks.recv_timeout(LONG).expect("the first tries");
         scope.spawn(|| {
             let enter = || {
                 order.lock().unwrap().push("second");
@@ -85,7 +85,7 @@ fn each_room_that_is_made_lets_one_caller_in() {
 }
 
 #[test]
-fn a_caller_presses_only_once_it_is_in_line() {
+fn a_caller_wakes_the_worker_only_once_it_waits() {
     let backpressure = blocking();
     let seen = AtomicUsize::new(0);
     let wake = || seen.store(waiting_records(&backpressure), Ordering::SeqCst);
@@ -110,7 +110,7 @@ fn who_has_waited_long_enough_gives_up_at_the_head_and_behind_it() {
 }
 
 #[test]
-fn the_closing_sends_everyone_in_line_home() {
+fn the_closing_ends_every_wait() {
     let backpressure = blocking();
     let closed = AtomicBool::new(false);
     let (left, leaves) = unbounded();
@@ -134,10 +134,10 @@ fn the_closing_sends_everyone_in_line_home() {
 #[test]
 fn a_line_that_grows_keeps_its_order() {
     let backpressure = blocking();
-    let places: Vec<_> = (0..100).map(|_| backpressure.join(1)).collect();
+    let waiters: Vec<_> = (0..100).map(|_| backpressure.join(1)).collect();
     assert_eq!(waiting_records(&backpressure), 100);
-    for (number, waiter) in places.iter().enumerate() {
-        assert!(backpressure.is_first(waiter), "{number} is not at the head");
+    for (number, waiter) in waiters.iter().enumerate() {
+        assert!(backpressure.is_first(waiter), "{number} is not the first");
         backpressure.leave(waiter, 1);
         // the caller that comes last does not push in
         let late = backpressure.join(1);
@@ -154,24 +154,24 @@ fn a_call_before_the_wait_is_not_lost() {
     backpressure.notify();
     let begun = Instant::now();
     waiter.parker.wait_for(LONG);
-    assert!(begun.elapsed() < LONG, "it has waited though it was called");
+    assert!(begun.elapsed() < LONG, "it has waited though it was woken");
     backpressure.leave(&waiter, 1);
 }
 
 /// How often the worker was woken and the way in was tried, for a caller that finds no room.
 fn tries(backpressure: &Backpressure) -> (usize, usize) {
-    let (pressed, tried) = (AtomicUsize::new(0), AtomicUsize::new(0));
-    let wake = || _ = pressed.fetch_add(1, Ordering::SeqCst);
+    let (woken, tried) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let wake = || _ = woken.fetch_add(1, Ordering::SeqCst);
     let enter = || {
         tried.fetch_add(1, Ordering::SeqCst);
         None::<()>
     };
     assert_eq!(backpressure.wait(1, wake, enter, || false), None);
-    (pressed.into_inner(), tried.into_inner())
+    (woken.into_inner(), tried.into_inner())
 }
 
 #[test]
-fn a_lossy_door_wakes_the_worker_and_never_waits() {
+fn a_lossy_queue_wakes_the_worker_and_never_waits() {
     assert_eq!(tries(&Backpressure::new(WhenFull::DropNewest, None)), (1, 1));
 }
 

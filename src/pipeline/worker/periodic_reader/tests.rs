@@ -39,7 +39,7 @@ impl World {
         let registry = Arc::new(Registry::new(vec![push]));
         let transport = gate.clone();
         let mut spec = ExporterSpec {
-            id: "memory".to_owned(),
+            name: "memory".to_owned(),
             intake: Intake { signals: Signals::ALL, level: Level::default() },
             queue: QueueSettings::default(),
             batch: BatchSettings::default(),
