@@ -239,9 +239,12 @@ fn the_ledger_counts_every_exporter_by_itself_and_adds_them_up() {
     emit(&telemetry.tracer("shop"), 5);
     let ledger = telemetry.shutdown(LONG);
     let [of_willing, of_unwilling] = &ledger.exporters[..] else { panic!("{ledger}") };
-    assert_eq!((of_willing.id.as_str(), of_willing.traces.delivered, of_willing.attempts), ("willing", 5, 1));
     assert_eq!(
-        (of_unwilling.id.as_str(), of_unwilling.traces.dropped.refused, of_unwilling.attempts),
+        (of_willing.name.as_str(), of_willing.traces.delivered, of_willing.attempts),
+        ("willing", 5, 1)
+    );
+    assert_eq!(
+        (of_unwilling.name.as_str(), of_unwilling.traces.dropped.refused, of_unwilling.attempts),
         ("unwilling", 5, 1)
     );
     assert_eq!((ledger.total().accepted, ledger.total().delivered, ledger.lost()), (10, 5, 5));

@@ -81,7 +81,7 @@ pub(crate) fn next_step(
     }
 }
 
-/// What the server asked for, or the back-off. A requested for no pause at all is honoured once: a server that repeats it
+/// What the server asked for, or the back-off. A request for no pause at all is honoured once: a server that repeats it
 /// would be asked thousands of times a second.
 fn pause(settings: &RetrySettings, attempt: &Attempt, requested: Option<Duration>) -> Pause {
     let requested = requested.map(|requested| requested.min(settings.max_retry_after));

@@ -177,7 +177,7 @@ impl Oracle {
         }
     }
 
-    /// The callback is asked, whether there is room or not.
+    /// The callback is called, whether there is room or not.
     fn asked(&mut self) {
         for (series, now) in &self.visits.0 {
             let before = self.visits.1.get(series).copied().filter(|before| before <= now);
@@ -233,7 +233,7 @@ proptest! {
 #[test]
 fn a_gauge_that_found_no_room_tells_its_newest_value_next_time() {
     let world = World::new();
-    let told = |room: bool| {
+    let exported = |room: bool| {
         let mut values = Vec::new();
         let limits = FrameLimits { bytes: usize::MAX, points: 10, largest: usize::MAX };
         world.reader.collect(limits, &|| false, &mut |collected| {
@@ -247,11 +247,11 @@ fn a_gauge_that_found_no_room_tells_its_newest_value_next_time() {
         values
     };
     world.level.record(1.0, ());
-    assert_eq!(told(false), []);
-    assert_eq!(told(true), [number_data_point::Value::AsDouble(1.0)]);
+    assert_eq!(exported(false), []);
+    assert_eq!(exported(true), [number_data_point::Value::AsDouble(1.0)]);
     world.level.record(2.0, ());
-    assert_eq!(told(false), []);
+    assert_eq!(exported(false), []);
     world.level.record(3.0, ());
-    assert_eq!(told(true), [number_data_point::Value::AsDouble(3.0)]);
-    assert_eq!(told(true), []);
+    assert_eq!(exported(true), [number_data_point::Value::AsDouble(3.0)]);
+    assert_eq!(exported(true), []);
 }

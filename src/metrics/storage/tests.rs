@@ -19,13 +19,13 @@ fn int(held: &PendingPoint) -> i64 {
 
 /// What a collection at this time exports and confirms: sums with the beginning of their periods.
 fn confirmed(storage: &MetricStorage, now: u64) -> Vec<(i64, u64)> {
-    let mut told = Vec::new();
+    let mut exported = Vec::new();
     storage.collect(now, |held| {
-        told.push((int(&held), held.period.start));
+        exported.push((int(&held), held.period.start));
         held.confirm();
         true
     });
-    told
+    exported
 }
 
 #[test]

@@ -300,7 +300,7 @@ impl Queue {
 
     /// What several records together may take in a request: an eighth. One that is compressed or divided is a second
     /// copy of them, and with the record that a caller is writing, memory would rise too far above what the queue may
-    /// take; and callers who wait for room get it in parts.
+    /// take; and callers that wait for room get it in parts.
     pub(crate) fn most_bytes_of_a_request(&self) -> usize {
         (self.level.capacity().1 / 8).max(Chunk::BYTES)
     }

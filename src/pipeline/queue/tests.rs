@@ -360,7 +360,7 @@ fn a_closed_queue_sends_blocked_callers_on_and_turns_new_ones_away() {
     fixture.enqueue(2, 20);
     let counts = fixture.counts();
     assert_eq!((counts.accepted, counts.not_enqueued.after_shutdown), (1, 2));
-    assert_eq!(fixture.queue.level(), (0, 0), "who is not enqueued takes no room");
+    assert_eq!(fixture.queue.level(), (0, 0), "what is not enqueued takes no room");
     assert!(fixture.drain().is_empty());
 }
 
@@ -417,7 +417,7 @@ fn any_step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What a queue is, if nobody is in a hurry.
+/// What a queue is, without threads.
 #[derive(Default)]
 struct Model {
     queued: Vec<(u64, usize)>,

@@ -146,7 +146,7 @@ impl Delivery {
         }
     }
 
-    /// The next batch, in as many records as a request may pause_for.
+    /// The next batch, in as many records as a request may hold.
     pub(super) fn next_batch(&mut self, settings: &BatchSettings, resource: &[u8]) -> Option<Next> {
         let usual_bytes = self.queue.most_bytes_of_a_request();
         let next = self.backlog.next(settings, usual_bytes, self.limit.most(), resource);

@@ -62,7 +62,7 @@ fn scope() -> Arc<Scope> {
     Arc::new(Scope::new(Signal::Traces, "shop", ""))
 }
 
-/// A framed record of five bytes that can be told from others.
+/// A framed record of five bytes that differs from all others.
 fn record(number: u8) -> [u8; 5] {
     [0x12, 3, 0x0a, 1, number]
 }
@@ -103,10 +103,10 @@ fn later() -> Verdict {
 #[test]
 fn a_panic_in_the_transport_costs_its_batch_and_not_the_worker() {
     let gate = Gate::default();
-    let (told, problems) = mpsc::channel();
+    let (reported, problems) = mpsc::channel();
     let mut spec = spec(&gate);
     spec.hook = Some(Arc::new(move |problem| {
-        let _ = told.send(problem.kind);
+        let _ = reported.send(problem.kind);
     }));
     let handle = ExporterHandle::start(spec.prepare()).unwrap();
     enqueue(&handle, [1]);
@@ -127,7 +127,7 @@ fn a_caller_that_waits_behind_a_panicking_batch_gets_its_room() {
     let handle = Arc::new(ExporterHandle::start(spec.prepare()).unwrap());
     enqueue(&handle, [1]);
     gate.next();
-    // not scoped: a caller that never gets in must fail the test, not pause_for it
+    // not scoped: a caller that never gets in must fail the test, not hold it up
     let caller = Arc::clone(&handle);
     thread::spawn(move || enqueue(&caller, [2]));
     gate.panic();

@@ -376,15 +376,15 @@ fn nothing_is_accepted_after_the_books_are_closed() {
 }
 
 #[test]
-fn a_point_too_large_for_a_request_is_told_without_a_flush() {
-    let (tell, told) = crossbeam_channel::unbounded();
+fn a_point_too_large_for_a_request_is_reported_without_a_flush() {
+    let (report, reported) = crossbeam_channel::unbounded();
     let world = World::with(Temporality::Cumulative, Duration::from_millis(1), |spec| {
         spec.batch.bytes = 4096;
-        let tell = tell.clone();
-        spec.hook = Some(Arc::new(move |problem| _ = tell.send(problem.kind)));
+        let report = report.clone();
+        spec.hook = Some(Arc::new(move |problem| _ = report.send(problem.kind)));
     });
     world.meter.counter("orders").add(1, &[("customer", "x".repeat(8192).as_str())]);
-    assert_eq!(told.recv_timeout(PATIENCE), Ok(crate::config::ProblemKind::TooLarge));
+    assert_eq!(reported.recv_timeout(PATIENCE), Ok(crate::config::ProblemKind::TooLarge));
 }
 
 #[test]
@@ -405,7 +405,7 @@ fn a_series_larger_than_a_part_is_sent_by_itself() {
 }
 
 #[test]
-fn a_flush_of_metrics_that_nobody_takes_is_given_up_like_a_batch() {
+fn a_flush_of_metrics_that_no_collector_takes_is_given_up_like_a_batch() {
     let world = World::with(Temporality::Cumulative, Duration::from_millis(1), |spec| {
         spec.retry.max_delay = Duration::from_millis(1);
         spec.retry.give_up_after = Duration::from_millis(300);
@@ -472,7 +472,7 @@ fn in_a_stop_an_attempt_has_all_the_time_unless_another_signal_waits() {
 
 // Metrics that callers have put into the queue, beside those that the worker collects.
 
-/// A framed sum of a caller's own, with so many points of the value 7.
+/// A framed sum of a caller's own, with `points` points of the value 7.
 fn outside(points: i64) -> Vec<u8> {
     let shape = Shape::Sum { monotonic: true, temporality: AggregationTemporality::Cumulative };
     let mut record = MetricRecord::default();
