@@ -133,7 +133,7 @@ fn every_exporter_gets_every_record_and_none_waits_for_another() {
     assert_eq!(receivers[2].span_count(), 0);
     receivers[2].resume();
     let ledger = telemetry.shutdown(LONG);
-    let ids: Vec<&str> = ledger.exporters.iter().map(|exporter| exporter.id.as_str()).collect();
+    let ids: Vec<&str> = ledger.exporters.iter().map(|exporter| exporter.name.as_str()).collect();
     assert_eq!(ids, ["to-0", "to-1", "to-2"]);
     for (exporter, receiver) in ledger.exporters.iter().zip(&receivers) {
         assert_eq!((exporter.traces.delivered, exporter.traces.lost()), (500, 0), "{ledger}");

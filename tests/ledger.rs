@@ -239,9 +239,12 @@ fn the_ledger_counts_every_exporter_by_itself_and_adds_them_up() {
     emit(&telemetry.tracer("shop"), 5);
     let ledger = telemetry.shutdown(LONG);
     let [of_willing, of_unwilling] = &ledger.exporters[..] else { panic!("{ledger}") };
-    assert_eq!((of_willing.id.as_str(), of_willing.traces.delivered, of_willing.attempts), ("willing", 5, 1));
     assert_eq!(
-        (of_unwilling.id.as_str(), of_unwilling.traces.dropped.refused, of_unwilling.attempts),
+        (of_willing.name.as_str(), of_willing.traces.delivered, of_willing.attempts),
+        ("willing", 5, 1)
+    );
+    assert_eq!(
+        (of_unwilling.name.as_str(), of_unwilling.traces.dropped.refused, of_unwilling.attempts),
         ("unwilling", 5, 1)
     );
     assert_eq!((ledger.total().accepted, ledger.total().delivered, ledger.lost()), (10, 5, 5));
@@ -257,7 +260,7 @@ fn the_ledger_serialises_with_the_names_of_its_fields() {
     emit(&telemetry.tracer("shop"), 1);
     let written = toml::Table::try_from(telemetry.ledger()).unwrap();
     let exporter = &written["exporters"][0];
-    assert_eq!((exporter["id"].as_str(), exporter["attempts"].as_integer()), (Some("otlp"), Some(1)));
+    assert_eq!((exporter["name"].as_str(), exporter["attempts"].as_integer()), (Some("otlp"), Some(1)));
     let traces = &exporter["traces"];
     for (name, count) in [("accepted", 5), ("delivered", 3), ("rejected", 2), ("in_flight", 0)] {
         assert_eq!(traces[name].as_integer(), Some(count), "{name}");

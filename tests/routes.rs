@@ -233,7 +233,7 @@ fn a_route_without_an_exporter_has_no_thread_and_no_socket() {
     ] {
         let telemetry = start_with(config);
         assert_eq!(telemetry.ledger().exporters.len(), threads);
-        let is_idle = telemetry.ledger().exporters.iter().all(|exporter| exporter.id != "application/otlp");
+        let is_idle = telemetry.ledger().exporters.iter().all(|exporter| exporter.name != "application/otlp");
         if is_idle {
             let application = telemetry.application();
             emit(&application.tracer("shop"), 10);
@@ -335,7 +335,7 @@ fn ledger_and_problems_call_the_exporters_of_the_application_by_its_name() {
     emit(&telemetry.application().tracer("t"), 1);
     assert_eq!(problems.wait_for(ProblemKind::Refused).exporter, "application/collector");
     let ledger = telemetry.shutdown(LONG);
-    let ids: Vec<_> = ledger.exporters.iter().map(|exporter| exporter.id.as_str()).collect();
+    let ids: Vec<_> = ledger.exporters.iter().map(|exporter| exporter.name.as_str()).collect();
     assert_eq!(ids, ["collector", "application/collector"]);
     assert_eq!(ledger.exporters[1].traces.dropped.refused, 1, "{ledger}");
     assert!(ledger.to_string().contains("\napplication/collector traces: 1 accepted"), "{ledger}");

@@ -274,7 +274,7 @@ fn exporters_share_one_budget() {
     let ledger = shutdown_in_time(&telemetry, BUDGET);
     for exporter in &ledger.exporters {
         let counts = exporter.traces;
-        let delivered = if exporter.id == "healthy" { SPANS } else { 0 };
+        let delivered = if exporter.name == "healthy" { SPANS } else { 0 };
         assert_eq!((counts.accepted, counts.delivered), (SPANS, delivered), "{ledger}");
         assert_eq!(counts.dropped.shutdown, SPANS - delivered, "{ledger}");
     }

@@ -68,7 +68,9 @@ pub(crate) use id::random;
 pub use id::{InvalidId, SpanId, TraceId};
 pub(crate) use log::{LogEnd, LogRecord, SpanRef};
 pub use log::{LogLimits, Severity};
-pub(crate) use metric::{FrameLimits, MetricHead, MetricParts, MetricRecord, Part, Shape, Stretch};
+pub(crate) use metric::{
+    AggregationTemporality, FrameLimits, MetricHead, MetricParts, MetricRecord, Part, Shape,
+};
 pub(crate) use point::{BucketsView, ExponentialPoint, HistogramPoint, Number, Period};
 pub use resource::Resource;
 pub(crate) use resource::Scope;

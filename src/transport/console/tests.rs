@@ -15,9 +15,9 @@ use serde_json::Value as Json;
 
 use super::*;
 use crate::record::{
-    AttributeSet, BucketsView, ExponentialPoint, HistogramPoint, LinkTarget, LogEnd, LogLimits, LogRecord,
-    MetricHead, MetricRecord, Number, Period, Scope, Severity, Shape, Signal, SpanHead, SpanId, SpanKind,
-    SpanLimits, SpanRecord, SpanRef, Status, Stretch, TraceId, Value,
+    AggregationTemporality, AttributeSet, BucketsView, ExponentialPoint, HistogramPoint, LinkTarget, LogEnd,
+    LogLimits, LogRecord, MetricHead, MetricRecord, Number, Period, Scope, Severity, Shape, Signal, SpanHead,
+    SpanId, SpanKind, SpanLimits, SpanRecord, SpanRef, Status, TraceId, Value,
 };
 
 /// More than any record here needs.
@@ -144,7 +144,7 @@ fn a_log_record_is_printed_with_all_that_it_can_have() {
 
 #[test]
 fn a_sum_is_printed() {
-    let shape = Shape::Sum { monotonic: true, stretch: Stretch::SinceStart };
+    let shape = Shape::Sum { monotonic: true, temporality: AggregationTemporality::Cumulative };
     let head = MetricHead { name: "orders", description: "so far", unit: "{order}", shape };
     let country = AttributeSet::new([("shop.country", Value::Str("SE"))]);
     let expected = concat!(
@@ -172,7 +172,7 @@ fn a_gauge_is_printed() {
 
 #[test]
 fn a_histogram_is_printed() {
-    let shape = Shape::Histogram { stretch: Stretch::SinceLast };
+    let shape = Shape::Histogram { temporality: AggregationTemporality::Delta };
     let head = MetricHead { name: "took", description: "", unit: "s", shape };
     let point = HistogramPoint {
         count: 3,
@@ -193,7 +193,7 @@ fn a_histogram_is_printed() {
 
 #[test]
 fn an_exponential_histogram_is_printed() {
-    let shape = Shape::ExponentialHistogram { stretch: Stretch::SinceStart };
+    let shape = Shape::ExponentialHistogram { temporality: AggregationTemporality::Cumulative };
     let head = MetricHead { name: "took", description: "", unit: "", shape };
     let point = ExponentialPoint {
         count: 4,

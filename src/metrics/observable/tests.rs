@@ -2,42 +2,45 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::*;
 use crate::config::PushSettings;
-use crate::metrics::instrument::{Measured, Words};
+use crate::metrics::instrument::{Metadata, NumberKind};
 use crate::record::Signal;
 
-/// A counter of at most `limit` series that is asked by `callback`, and what it stands on.
+/// A counter of at most `limit` series with this callback, and what it shares with others.
 fn counter(
     limit: usize,
     callback: impl Fn(&mut Observer<'_, u64>) + Send + Sync + 'static,
-) -> (Observable, Ground) {
-    let ground = Ground::new(vec![PushSettings::default()]);
-    let description = Description {
+) -> (Observable, MeterShared) {
+    let shared = MeterShared::new(vec![PushSettings::default()]);
+    let descriptor = Descriptor {
         name: "steps".to_owned(),
-        words: Words { unit: String::new(), description: String::new() },
-        kind: Kind::Counter,
-        measured: Measured::Int,
-        division: None,
+        metadata: Metadata { unit: String::new(), description: String::new() },
+        kind: InstrumentKind::Counter,
+        number_kind: NumberKind::Int,
+        buckets: None,
         limit,
     };
     let scope = Arc::new(Scope::new(Signal::Metrics, "shop", ""));
-    (Observable::new(description, scope, &ground, callback), ground)
+    (Observable::new(descriptor, scope, &shared, callback), shared)
 }
 
 /// What an exporter of deltas is given next, if there is room for `room` of it.
-fn told_with_room(room: usize, (observable, ground): &(Observable, Ground)) -> Vec<Due> {
-    let mut told = Vec::new();
-    let tell = |due: &[Due]| {
-        told.extend(due.iter().take(room).cloned());
-        told.len()
+fn told_with_room(room: usize, (observable, shared): &(Observable, MeterShared)) -> Vec<ObservedPoint> {
+    let mut exported = Vec::new();
+    let sink = |pending: &[ObservedPoint]| {
+        exported.extend(pending.iter().take(room).cloned());
+        exported.len()
     };
     // a panic is no matter here
-    let _ = observable.collect(0, Stretch::SinceLast, ground, Ask::Again, tell);
-    told
+    let _ = observable.collect(0, AggregationTemporality::Delta, shared, Callbacks::Run, sink);
+    exported
 }
 
 /// What it is given if there is room for all.
-fn told_next(counter: &(Observable, Ground)) -> Vec<(AttributeSet, Number)> {
-    told_with_room(usize::MAX, counter).into_iter().map(|due| (due.attributes, due.number)).collect()
+fn exported_next(counter: &(Observable, MeterShared)) -> Vec<(AttributeSet, Number)> {
+    told_with_room(usize::MAX, counter)
+        .into_iter()
+        .map(|pending| (pending.attributes, pending.number))
+        .collect()
 }
 
 fn set(walker: u64) -> AttributeSet {
@@ -53,9 +56,9 @@ fn deltas_of_what_is_beyond_the_limit_are_the_steps_between_two_pushes_too() {
             observer.observe(walked.load(Ordering::SeqCst), &[("walker", walker)]);
         }
     });
-    assert_eq!(told_next(&counter), [(set(0), Number::Int(10)), (overflow(), Number::Int(20))]);
+    assert_eq!(exported_next(&counter), [(set(0), Number::Int(10)), (overflow(), Number::Int(20))]);
     steps.store(11, Ordering::SeqCst);
-    assert_eq!(told_next(&counter), [(set(0), Number::Int(1)), (overflow(), Number::Int(2))]);
+    assert_eq!(exported_next(&counter), [(set(0), Number::Int(1)), (overflow(), Number::Int(2))]);
 }
 
 #[test]
@@ -67,9 +70,9 @@ fn a_callback_that_panics_every_time_does_not_make_memory_grow() {
         panic!("on purpose");
     });
     for _ in 0..20 {
-        assert_eq!(told_next(&counter).len(), 5);
+        assert_eq!(exported_next(&counter).len(), 5);
     }
-    let remembered = counter.0.told.get().unwrap()[0].lock().unwrap().values.len();
+    let remembered = counter.0.state.get().unwrap()[0].lock().unwrap().values.len();
     assert!(remembered <= 20, "{remembered}");
 }
 
@@ -108,20 +111,20 @@ fn what_waits_for_room_stays_within_the_limit() {
     for _ in 0..5 {
         assert!(told_with_room(0, &counter).is_empty());
     }
-    let told = told_next(&counter);
+    let exported = exported_next(&counter);
     let ones = (0..3).map(|walker| (set(walker), Number::Int(1)));
-    assert_eq!(told, ones.chain([(overflow(), Number::Int(15))]).collect::<Vec<_>>());
+    assert_eq!(exported, ones.chain([(overflow(), Number::Int(15))]).collect::<Vec<_>>());
 }
 
 #[test]
 fn a_callback_that_is_asked_no_more_has_its_last_word_told() {
     let counter = counter(4, |observer| observer.observe(3, &[("walker", 0)]));
     assert!(told_with_room(0, &counter).is_empty());
-    let mut told = Vec::new();
-    let tell = |due: &[Due]| {
-        told.extend(due.iter().map(|due| due.number));
-        due.len()
+    let mut exported = Vec::new();
+    let sink = |pending: &[ObservedPoint]| {
+        exported.extend(pending.iter().map(|pending| pending.number));
+        pending.len()
     };
-    counter.0.collect(0, Stretch::SinceLast, &counter.1, Ask::NoMore, tell).unwrap();
-    assert_eq!(told, [Number::Int(3)]);
+    counter.0.collect(0, AggregationTemporality::Delta, &counter.1, Callbacks::Skip, sink).unwrap();
+    assert_eq!(exported, [Number::Int(3)]);
 }

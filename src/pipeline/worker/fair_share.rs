@@ -1,4 +1,4 @@
-//! Pure: whose turn it is, when several signals have something to send.
+//! Pure: which signal is next, when several have something to send.
 //!
 //! A fair share of time, as schedulers of threads give it: a signal whose collector answers slowly, or with more to send
 //! than others, has its share and no more. Attempts are not counted, as one may take as long as a thousand others.
@@ -11,16 +11,16 @@ const COUNT: usize = Signal::COUNT;
 
 /// What the signals have had of the worker's time.
 #[derive(Debug, Default)]
-pub(super) struct Turns {
+pub(super) struct FairShare {
     spent: [Duration; COUNT],
     was_due: [bool; COUNT],
     /// What those that are due have had at least. One that was not due for a while begins here: it has saved up nothing.
     least: Duration,
 }
 
-impl Turns {
+impl FairShare {
     /// Of those that are due, the one that has had the least.
-    pub(super) fn next(&mut self, due: [bool; COUNT]) -> Option<usize> {
+    pub(super) fn pick(&mut self, due: [bool; COUNT]) -> Option<usize> {
         for ((spent, is_due), was_due) in self.spent.iter_mut().zip(due).zip(self.was_due) {
             if is_due && !was_due {
                 *spent = (*spent).max(self.least);
@@ -31,7 +31,7 @@ impl Turns {
     }
 
     /// Adds what a turn took.
-    pub(super) fn spend(&mut self, index: usize, time: Duration) {
+    pub(super) fn charge(&mut self, index: usize, time: Duration) {
         self.spent[index] += time;
         let of_due = self.spent.iter().zip(self.was_due).filter(|(_, is_due)| *is_due);
         self.least = of_due.map(|(spent, _)| *spent).min().unwrap_or_default().max(self.least);
@@ -44,10 +44,10 @@ mod tests {
 
     /// The time that each has had after `turns` turns, each of its own length.
     fn after(turns: usize, lengths: [u64; COUNT], due: [bool; COUNT]) -> [u64; COUNT] {
-        let (mut line, mut had) = (Turns::default(), [0; COUNT]);
+        let (mut fair_share, mut had) = (FairShare::default(), [0; COUNT]);
         for _ in 0..turns {
-            let index = line.next(due).expect("one is due");
-            line.spend(index, Duration::from_millis(lengths[index]));
+            let index = fair_share.pick(due).expect("one is due");
+            fair_share.charge(index, Duration::from_millis(lengths[index]));
             had[index] += lengths[index];
         }
         had
@@ -55,7 +55,7 @@ mod tests {
 
     #[test]
     fn only_what_is_due_has_a_turn() {
-        assert_eq!(Turns::default().next([false; 3]), None);
+        assert_eq!(FairShare::default().pick([false; 3]), None);
         assert_eq!(after(10, [1, 1, 1], [false, true, false]), [0, 10, 0]);
     }
 
@@ -68,15 +68,15 @@ mod tests {
 
     #[test]
     fn one_that_was_not_due_has_saved_up_nothing() {
-        let mut turns = Turns::default();
+        let mut fair_share = FairShare::default();
         for _ in 0..100 {
-            assert_eq!(turns.next([true, false, false]), Some(0));
-            turns.spend(0, Duration::from_secs(1));
+            assert_eq!(fair_share.pick([true, false, false]), Some(0));
+            fair_share.charge(0, Duration::from_secs(1));
         }
         let mut had = [0; COUNT];
         for _ in 0..10 {
-            let index = turns.next([true, true, false]).unwrap();
-            turns.spend(index, Duration::from_secs(1));
+            let index = fair_share.pick([true, true, false]).unwrap();
+            fair_share.charge(index, Duration::from_secs(1));
             had[index] += 1;
         }
         assert_eq!(had, [5, 5, 0]);
@@ -84,13 +84,13 @@ mod tests {
 
     #[test]
     fn one_that_took_long_waits_for_the_others_to_have_as_much() {
-        let mut turns = Turns::default();
-        assert_eq!(turns.next([true, true, false]), Some(0));
-        turns.spend(0, Duration::from_secs(10));
+        let mut fair_share = FairShare::default();
+        assert_eq!(fair_share.pick([true, true, false]), Some(0));
+        fair_share.charge(0, Duration::from_secs(10));
         for _ in 0..10 {
-            assert_eq!(turns.next([true, true, false]), Some(1));
-            turns.spend(1, Duration::from_secs(1));
+            assert_eq!(fair_share.pick([true, true, false]), Some(1));
+            fair_share.charge(1, Duration::from_secs(1));
         }
-        assert_eq!(turns.next([true, true, false]), Some(0));
+        assert_eq!(fair_share.pick([true, true, false]), Some(0));
     }
 }

@@ -1,5 +1,3 @@
-mod outside;
-
 use std::time::Duration;
 
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
@@ -15,6 +13,7 @@ use crate::config::{
 use crate::metrics::{Meter, Registry};
 use crate::pipeline::exporter_handle::{ExporterHandle, ExporterSpec, Intake};
 use crate::pipeline::ledger::Counts;
+use crate::record::{AggregationTemporality, AttributeSet, MetricHead, MetricRecord, Number, Period, Shape};
 use crate::transport::Verdict;
 use crate::transport::memory::{Gate, Sent};
 
@@ -40,7 +39,7 @@ impl World {
         let registry = Arc::new(Registry::new(vec![push]));
         let transport = gate.clone();
         let mut spec = ExporterSpec {
-            id: "memory".to_owned(),
+            name: "memory".to_owned(),
             intake: Intake { signals: Signals::ALL, level: Level::default() },
             queue: QueueSettings::default(),
             batch: BatchSettings::default(),
@@ -71,7 +70,7 @@ impl World {
         let deadline = Instant::now() + PATIENCE;
         self.handle.start_stop(deadline);
         at_the_gate();
-        assert!(self.handle.ended_by(deadline), "the worker did not end");
+        assert!(self.handle.wait_for_end(deadline), "the worker did not end");
         self.handle.finish_stop();
         let counts = self.counts();
         assert_eq!(counts.in_flight, 0);
@@ -274,10 +273,10 @@ fn spans_keep_their_throttle_while_metrics_are_pushed() {
     let world = World::new(Temporality::Cumulative, Duration::from_millis(20));
     let scope = Arc::new(Scope::new(Signal::Traces, "shop", ""));
     let span = [0x12, 3, 0x0a, 1, 1];
-    world.handle.push(&scope, &span, 1);
+    world.handle.enqueue(&scope, &span, 1);
     world.gate.answer(Verdict::Accepted);
     // the throttle lets the next span go in an hour
-    world.handle.push(&scope, &span, 1);
+    world.handle.enqueue(&scope, &span, 1);
     world.meter.counter("orders").add(1, ());
     for _ in 0..5 {
         assert_eq!(world.accept(), orders(1));
@@ -295,7 +294,7 @@ fn spans_go_between_the_attempts_of_metrics_that_cannot_be_delivered() {
     world.gate.next();
     let scope = Arc::new(Scope::new(Signal::Traces, "shop", ""));
     let span = [0x12, 3, 0x0a, 1, 1];
-    world.handle.push(&scope, &span, 1);
+    world.handle.enqueue(&scope, &span, 1);
     let is_span = |sent: &Sent| sent.body.windows(span.len()).any(|window| window == span);
     let attempts = (0..100).map(|_| world.gate.answer(later()));
     assert!(attempts.into_iter().any(|sent| is_span(&sent)), "the span was never tried");
@@ -329,7 +328,7 @@ fn a_stop_without_time_counts_what_was_measured_as_lost() {
         // there is no time to ask
         world.meter.build("asked").observe_counter(|observer| observer.observe(1, ()));
         world.handle.start_stop(Instant::now());
-        assert!(world.handle.ended_by(Instant::now() + PATIENCE));
+        assert!(world.handle.wait_for_end(Instant::now() + PATIENCE));
         world.handle.finish_stop();
         let counts = world.counts();
         assert_eq!((counts.accepted, counts.dropped.shutdown), (2, 2), "{temporality:?}: {counts}");
@@ -348,7 +347,7 @@ fn a_snapshot_that_made_way_for_a_stop_without_time_is_not_lost_unseen() {
     world.gate.next();
     world.handle.start_stop(Instant::now());
     world.gate.answer(later());
-    assert!(world.handle.ended_by(Instant::now() + PATIENCE));
+    assert!(world.handle.wait_for_end(Instant::now() + PATIENCE));
     world.handle.finish_stop();
     let counts = world.counts();
     assert_eq!((counts.superseded, counts.dropped.shutdown), (1, 1), "{counts}");
@@ -370,22 +369,22 @@ fn nothing_is_accepted_after_the_books_are_closed() {
     world.handle.start_stop(Instant::now());
     world.handle.finish_stop();
     drop(go_on);
-    assert!(world.handle.ended_by(Instant::now() + PATIENCE));
+    assert!(world.handle.wait_for_end(Instant::now() + PATIENCE));
     let counts = world.counts();
     assert_eq!((counts.accepted, counts.in_flight), (0, 0), "{counts}");
     assert_eq!(counts.not_enqueued.after_shutdown, 1, "{counts}");
 }
 
 #[test]
-fn a_point_too_large_for_a_request_is_told_without_a_flush() {
-    let (tell, told) = crossbeam_channel::unbounded();
+fn a_point_too_large_for_a_request_is_reported_without_a_flush() {
+    let (report, reported) = crossbeam_channel::unbounded();
     let world = World::with(Temporality::Cumulative, Duration::from_millis(1), |spec| {
         spec.batch.bytes = 4096;
-        let tell = tell.clone();
-        spec.hook = Some(Arc::new(move |problem| _ = tell.send(problem.kind)));
+        let report = report.clone();
+        spec.hook = Some(Arc::new(move |problem| _ = report.send(problem.kind)));
     });
     world.meter.counter("orders").add(1, &[("customer", "x".repeat(8192).as_str())]);
-    assert_eq!(told.recv_timeout(PATIENCE), Ok(crate::config::ProblemKind::TooLarge));
+    assert_eq!(reported.recv_timeout(PATIENCE), Ok(crate::config::ProblemKind::TooLarge));
 }
 
 #[test]
@@ -406,7 +405,7 @@ fn a_series_larger_than_a_part_is_sent_by_itself() {
 }
 
 #[test]
-fn a_flush_of_metrics_that_nobody_takes_is_given_up_like_a_batch() {
+fn a_flush_of_metrics_that_no_collector_takes_is_given_up_like_a_batch() {
     let world = World::with(Temporality::Cumulative, Duration::from_millis(1), |spec| {
         spec.retry.max_delay = Duration::from_millis(1);
         spec.retry.give_up_after = Duration::from_millis(300);
@@ -426,10 +425,10 @@ fn a_stop_that_comes_while_a_flush_sends_spans_pushes_once() {
     world.meter.counter("orders").add(1, ());
     let scope = Arc::new(Scope::new(Signal::Traces, "shop", ""));
     let span = [0x12, 3, 0x0a, 1, 1];
-    world.handle.push(&scope, &span, 1);
+    world.handle.enqueue(&scope, &span, 1);
     world.gate.answer(Verdict::Accepted);
     // the throttle leaves this one to the flush
-    world.handle.push(&scope, &span, 1);
+    world.handle.enqueue(&scope, &span, 1);
     let flushed = world.handle.start_flush();
     world.gate.next();
     let counts = world.stop(|| {
@@ -451,10 +450,10 @@ fn in_a_stop_an_attempt_has_all_the_time_unless_another_signal_waits() {
         let world = World::new(Temporality::Cumulative, LONG);
         let scope = Arc::new(Scope::new(Signal::Traces, "shop", ""));
         let span = [0x12, 3, 0x0a, 1, 1];
-        world.handle.push(&scope, &span, 1);
+        world.handle.enqueue(&scope, &span, 1);
         world.gate.answer(Verdict::Accepted);
         // the throttle leaves this one to the stop
-        world.handle.push(&scope, &span, 1);
+        world.handle.enqueue(&scope, &span, 1);
         if has_metrics {
             world.meter.counter("orders").add(1, ());
         }
@@ -467,6 +466,97 @@ fn in_a_stop_an_attempt_has_all_the_time_unless_another_signal_waits() {
         if has_metrics {
             assert!(world.gate.answer(Verdict::Accepted).deadline >= by, "the last one has the rest");
         }
-        assert!(world.handle.ended_by(Instant::now() + PATIENCE), "the worker did not end");
+        assert!(world.handle.wait_for_end(Instant::now() + PATIENCE), "the worker did not end");
     }
+}
+
+// Metrics that callers have put into the queue, beside those that the worker collects.
+
+/// A framed sum of a caller's own, with `points` points of the value 7.
+fn outside(points: i64) -> Vec<u8> {
+    let shape = Shape::Sum { monotonic: true, temporality: AggregationTemporality::Cumulative };
+    let mut record = MetricRecord::default();
+    record.begin(&MetricHead { name: "outside", description: "", unit: "", shape }, usize::MAX);
+    let period = Period { start: 1, time: 2 };
+    for number in 0..points {
+        let attributes = AttributeSet::new([("number", number.into())]);
+        assert!(record.number(&attributes, period, Number::Int(7)));
+    }
+    record.finish().to_vec()
+}
+
+fn sevens(count: usize) -> Vec<(String, i64)> {
+    vec![("outside".to_owned(), 7); count]
+}
+
+#[test]
+fn metrics_from_outside_are_tried_until_they_are_delivered_though_newer_ones_are_wanted() {
+    let world = World::with(Temporality::Cumulative, LONG, |spec| {
+        spec.pace.throttle = Duration::ZERO;
+        spec.retry.max_delay = Duration::from_millis(1);
+    });
+    let scope = Arc::new(Scope::new(Signal::Metrics, "outside", ""));
+    world.handle.enqueue(&scope, &outside(3), 3);
+    world.gate.next();
+    world.meter.counter("orders").add(1, ());
+    let flushed = world.handle.start_flush();
+    for _ in 0..5 {
+        assert_eq!(sums(&world.gate.answer(later())), sevens(3));
+    }
+    assert_eq!(world.accept(), sevens(3));
+    assert_eq!(world.accept(), orders(1));
+    flushed.recv_timeout(PATIENCE).unwrap();
+    let counts = world.counts();
+    assert_eq!((counts.superseded, counts.lost()), (0, 0), "{counts}");
+}
+
+#[test]
+fn metrics_from_outside_stay_when_a_snapshot_makes_way_for_a_newer_one() {
+    let world = World::with(Temporality::Cumulative, LONG, |spec| spec.queue.records = 8);
+    let (asked, was_asked) = crossbeam_channel::bounded(1);
+    let (go_on, may_go_on) = crossbeam_channel::bounded::<()>(1);
+    world.meter.counter("orders").add(1, ());
+    world.meter.build("slow").observe_counter(move |observer| {
+        let _ = asked.try_send(());
+        let _ = may_go_on.recv_timeout(PATIENCE);
+        observer.observe(1, &[("a", 1)]);
+        observer.observe(1, &[("a", 2)]);
+    });
+    let first = world.handle.start_flush();
+    was_asked.recv_timeout(PATIENCE).unwrap();
+    // with these the queue is full: they leave it while a part of the snapshot waits to be sent
+    let scope = Arc::new(Scope::new(Signal::Metrics, "outside", ""));
+    world.handle.enqueue(&scope, &outside(6), 6);
+    drop(go_on);
+    assert_eq!(sums(&world.gate.next()), orders(1));
+    let second = world.handle.start_flush();
+    world.gate.answer(later());
+    assert_eq!(world.accept(), sevens(6));
+    while first.try_recv().is_err() {
+        if world.gate.next_within(Duration::from_millis(5)).is_some() {
+            world.accept();
+        }
+    }
+    second.recv_timeout(PATIENCE).unwrap();
+    let counts = world.counts();
+    assert_eq!((counts.superseded, counts.lost(), counts.in_flight), (1, 0, 0), "{counts}");
+    assert_eq!((counts.accepted, counts.delivered), (10, 9), "{counts}");
+}
+
+#[test]
+fn halves_of_metrics_from_outside_are_not_replaced_either() {
+    let world = World::with(Temporality::Cumulative, LONG, |spec| {
+        spec.pace.throttle = Duration::ZERO;
+        spec.retry.max_delay = Duration::from_millis(1);
+    });
+    let scope = Arc::new(Scope::new(Signal::Metrics, "outside", ""));
+    world.handle.enqueue(&scope, &[outside(2), outside(2)].concat(), 4);
+    world.gate.answer(Verdict::TooLarge { reason: "too large".to_owned() });
+    let flushed = world.handle.start_flush();
+    assert_eq!(sums(&world.gate.answer(later())), sevens(2));
+    assert_eq!(world.accept(), sevens(2));
+    assert_eq!(world.accept(), sevens(2));
+    flushed.recv_timeout(PATIENCE).unwrap();
+    let counts = world.counts();
+    assert_eq!((counts.delivered, counts.superseded), (4, 0), "{counts}");
 }

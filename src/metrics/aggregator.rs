@@ -1,7 +1,4 @@
-//! What one series of an instrument remembers between two collections.
-
-#[cfg(feature = "metrics")]
-mod bridged;
+//! The state of one series between two collections, updated by many threads.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
@@ -10,9 +7,9 @@ use std::{iter, thread};
 use crate::metrics::aggregation::{Compensated, ExplicitHistogram, ExponentialHistogram};
 use crate::record::Number;
 
-/// How a series adds its measurements up.
+/// How a series aggregates its measurements.
 #[derive(Debug, Clone)]
-pub(super) enum Form {
+pub(super) enum AggregationKind {
     IntSum,
     FloatSum,
     IntGauge,
@@ -24,7 +21,7 @@ pub(super) enum Form {
 /// The state of one series. Integers are one atomic step; the rest is behind a lock that callers share only if
 /// they meet, see [`Striped`].
 #[derive(Debug)]
-pub(super) enum Cell {
+pub(super) enum Aggregator {
     IntSum(AtomicI64),
     FloatSum(Striped<Compensated>),
     IntGauge(Latest),
@@ -33,9 +30,9 @@ pub(super) enum Cell {
     Exponential(Striped<ExponentialHistogram>),
 }
 
-/// What a cell held when it was looked at.
+/// What an aggregator held when it was read.
 #[derive(Debug)]
-pub(super) enum Reading {
+pub(super) enum PointValue {
     Number(Number),
     /// With the bits that rounding would drop: what is put back is as exact as it was.
     FloatSum(Compensated),
@@ -43,24 +40,24 @@ pub(super) enum Reading {
     Exponential(ExponentialHistogram),
 }
 
-impl Cell {
-    pub(super) fn new(form: &Form) -> Self {
-        match form {
-            Form::IntSum => Self::IntSum(AtomicI64::new(0)),
-            Form::FloatSum => Self::FloatSum(Striped::new(())),
-            Form::IntGauge => Self::IntGauge(Latest::default()),
-            Form::FloatGauge => Self::FloatGauge(Latest::default()),
-            Form::Explicit(bounds) => Self::Explicit(Striped::new(Arc::clone(bounds))),
-            Form::Exponential => Self::Exponential(Striped::new(())),
+impl Aggregator {
+    pub(super) fn new(aggregation: &AggregationKind) -> Self {
+        match aggregation {
+            AggregationKind::IntSum => Self::IntSum(AtomicI64::new(0)),
+            AggregationKind::FloatSum => Self::FloatSum(Striped::new(())),
+            AggregationKind::IntGauge => Self::IntGauge(Latest::default()),
+            AggregationKind::FloatGauge => Self::FloatGauge(Latest::default()),
+            AggregationKind::Explicit(bounds) => Self::Explicit(Striped::new(Arc::clone(bounds))),
+            AggregationKind::Exponential => Self::Exponential(Striped::new(())),
         }
     }
 
-    /// Takes a measurement in: the bits of an `i64` for integers, of an `f64` for the rest.
+    /// Aggregates a measurement: the bits of an `i64` for integers, of an `f64` for the rest.
     #[inline]
     pub(super) fn update(&self, bits: u64) {
         match self {
             Self::IntSum(sum) => add(sum, bits as i64),
-            cell => cell.update_other(bits),
+            aggregator => aggregator.update_other(bits),
         }
     }
 
@@ -87,17 +84,17 @@ impl Cell {
         }
     }
 
-    /// Whether an update may ask for memory.
+    /// Whether an update may allocate.
     #[inline]
     pub(super) fn may_allocate(&self) -> bool {
         matches!(self, Self::FloatSum(_) | Self::Explicit(_) | Self::Exponential(_))
     }
 
-    /// What there is to tell; `None` if nothing was measured.
-    pub(super) fn read(&self) -> Option<Reading> {
+    /// What was measured; `None` if nothing was.
+    pub(super) fn read(&self) -> Option<PointValue> {
         match self {
-            Self::IntSum(sum) => Some(Reading::Number(Number::Int(sum.load(Ordering::Relaxed)))),
-            Self::FloatSum(sum) => Some(Reading::FloatSum(sum.sum_up(|part| *part))),
+            Self::IntSum(sum) => Some(PointValue::Number(Number::Int(sum.load(Ordering::Relaxed)))),
+            Self::FloatSum(sum) => Some(PointValue::FloatSum(sum.sum_up(|part| *part))),
             Self::IntGauge(latest) => Some(int(latest.read()?)),
             Self::FloatGauge(latest) => Some(float(latest.read()?)),
             Self::Explicit(histogram) => some_explicit(histogram.sum_up(|part| part.clone())),
@@ -105,16 +102,16 @@ impl Cell {
         }
     }
 
-    /// The same, and starts anew: every measurement is told exactly once.
-    pub(super) fn take(&self) -> Option<Reading> {
+    /// Reads and resets: every measurement is exported exactly once.
+    pub(super) fn take(&self) -> Option<PointValue> {
         match self {
             Self::IntSum(sum) => {
                 let taken = sum.swap(0, Ordering::Relaxed);
-                (taken != 0).then_some(Reading::Number(Number::Int(taken)))
+                (taken != 0).then_some(PointValue::Number(Number::Int(taken)))
             }
             Self::FloatSum(sum) => {
                 let taken = sum.sum_up(Mergeable::take);
-                (taken.value() != 0.0).then_some(Reading::FloatSum(taken))
+                (taken.value() != 0.0).then_some(PointValue::FloatSum(taken))
             }
             Self::IntGauge(latest) => Some(int(latest.take()?)),
             Self::FloatGauge(latest) => Some(float(latest.take()?)),
@@ -124,33 +121,55 @@ impl Cell {
     }
 
     /// Undoes a [`take`](Self::take), beside what was measured since.
-    pub(super) fn put_back(&self, taken: &Reading) {
+    pub(super) fn put_back(&self, taken: &PointValue) {
         match (self, taken) {
-            (Self::IntSum(sum), Reading::Number(Number::Int(value))) => add(sum, *value),
-            (Self::FloatSum(sum), Reading::FloatSum(taken)) => sum.put_back(taken),
-            (Self::IntGauge(latest) | Self::FloatGauge(latest), Reading::Number(_)) => latest.put_back(),
-            (Self::Explicit(histogram), Reading::Explicit(taken)) => histogram.put_back(taken),
-            (Self::Exponential(histogram), Reading::Exponential(taken)) => histogram.put_back(taken),
-            // a cell takes what it gave
+            (Self::IntSum(sum), PointValue::Number(Number::Int(value))) => add(sum, *value),
+            (Self::FloatSum(sum), PointValue::FloatSum(taken)) => sum.put_back(taken),
+            (Self::IntGauge(latest) | Self::FloatGauge(latest), PointValue::Number(_)) => latest.put_back(),
+            (Self::Explicit(histogram), PointValue::Explicit(taken)) => histogram.put_back(taken),
+            (Self::Exponential(histogram), PointValue::Exponential(taken)) => histogram.put_back(taken),
+            // an aggregator takes what it gave
             _ => {}
         }
     }
 }
 
-fn int(bits: u64) -> Reading {
-    Reading::Number(Number::Int(bits as i64))
+/// What only the instruments of the `metrics` crate do to a series.
+#[cfg(feature = "metrics")]
+impl Aggregator {
+    /// Moves a gauge of floats away from where it is, which is zero at first.
+    pub(super) fn shift(&self, by: f64) {
+        if let Self::FloatGauge(latest) = self {
+            latest.shift(by);
+        }
+    }
+
+    /// Records a value `times` times in a histogram.
+    pub(super) fn record_many(&self, value: f64, times: u64) {
+        match self {
+            Self::Explicit(histogram) => histogram.with(|histogram| _ = histogram.record_many(value, times)),
+            Self::Exponential(histogram) => {
+                histogram.with(|histogram| _ = histogram.record_many(value, times));
+            }
+            _ => {}
+        }
+    }
 }
 
-fn float(bits: u64) -> Reading {
-    Reading::Number(Number::Float(f64::from_bits(bits)))
+fn int(bits: u64) -> PointValue {
+    PointValue::Number(Number::Int(bits as i64))
 }
 
-fn some_explicit(histogram: ExplicitHistogram) -> Option<Reading> {
-    (!histogram.is_empty()).then_some(Reading::Explicit(histogram))
+fn float(bits: u64) -> PointValue {
+    PointValue::Number(Number::Float(f64::from_bits(bits)))
 }
 
-fn some_exponential(histogram: ExponentialHistogram) -> Option<Reading> {
-    (!histogram.is_empty()).then_some(Reading::Exponential(histogram))
+fn some_explicit(histogram: ExplicitHistogram) -> Option<PointValue> {
+    (!histogram.is_empty()).then_some(PointValue::Explicit(histogram))
+}
+
+fn some_exponential(histogram: ExponentialHistogram) -> Option<PointValue> {
+    (!histogram.is_empty()).then_some(PointValue::Exponential(histogram))
 }
 
 #[inline]
@@ -190,18 +209,28 @@ impl Latest {
     }
 }
 
-/// Something that can be kept in several parts and summed up when it is asked for.
+#[cfg(feature = "metrics")]
+impl Latest {
+    fn shift(&self, by: f64) {
+        // at the end of the scale it stays there
+        let shifted = |bits| Some((f64::from_bits(bits) + by).clamp(f64::MIN, f64::MAX).to_bits());
+        let _ = self.bits.fetch_update(Ordering::Relaxed, Ordering::Relaxed, shifted);
+        self.is_set.store(true, Ordering::Release);
+    }
+}
+
+/// State that can be kept in several parts and merged when it is read.
 pub(super) trait Mergeable: Clone {
     /// What an empty one is made from.
-    type Form;
-    fn empty(form: &Self::Form) -> Self;
+    type Parameters;
+    fn empty(parameters: &Self::Parameters) -> Self;
     fn merge(&mut self, other: &Self);
     /// Everything that is in it, which is then empty.
     fn take(&mut self) -> Self;
 }
 
 impl Mergeable for Compensated {
-    type Form = ();
+    type Parameters = ();
 
     fn empty((): &()) -> Self {
         Self::default()
@@ -218,7 +247,7 @@ impl Mergeable for Compensated {
 
 impl Mergeable for ExplicitHistogram {
     /// The bounds.
-    type Form = Arc<[f64]>;
+    type Parameters = Arc<[f64]>;
 
     fn empty(bounds: &Arc<[f64]>) -> Self {
         Self::new(Arc::clone(bounds))
@@ -234,7 +263,7 @@ impl Mergeable for ExplicitHistogram {
 }
 
 impl Mergeable for ExponentialHistogram {
-    type Form = ();
+    type Parameters = ();
 
     fn empty((): &()) -> Self {
         Self::default()
@@ -253,15 +282,15 @@ impl Mergeable for ExponentialHistogram {
 /// of them waits for a certain part: its own thread may hold it, if the allocator measures.
 #[derive(Debug)]
 pub(super) struct Striped<T: Mergeable> {
-    form: T::Form,
+    parameters: T::Parameters,
     first: Mutex<T>,
     others: [OnceLock<Box<Mutex<T>>>; 7],
 }
 
 impl<T: Mergeable> Striped<T> {
-    fn new(form: T::Form) -> Self {
-        let first = Mutex::new(T::empty(&form));
-        Self { form, first, others: [const { OnceLock::new() }; 7] }
+    fn new(parameters: T::Parameters) -> Self {
+        let first = Mutex::new(T::empty(&parameters));
+        Self { parameters, first, others: [const { OnceLock::new() }; 7] }
     }
 
     #[inline]
@@ -292,7 +321,7 @@ impl<T: Mergeable> Striped<T> {
     fn made<'a>(&self, part: &'a OnceLock<Box<Mutex<T>>>) -> Option<&'a Mutex<T>> {
         if part.get().is_none() {
             // allocated first: the allocator may come by here itself
-            let _ = part.set(Box::new(Mutex::new(T::empty(&self.form))));
+            let _ = part.set(Box::new(Mutex::new(T::empty(&self.parameters))));
         }
         part.get().map(|part| &**part)
     }

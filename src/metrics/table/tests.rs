@@ -6,7 +6,7 @@ use crate::record::Number;
 const SEED: u64 = 7;
 
 fn table(limit: usize) -> Table {
-    Table::new(Form::IntSum, limit, SEED)
+    Table::new(AggregationKind::IntSum, limit, SEED)
 }
 
 /// All series, in the order they came.
@@ -17,13 +17,13 @@ fn all(table: &Table) -> Vec<Arc<Series>> {
 }
 
 fn add(table: &Table, pairs: &[Pair<'_>], value: i64) {
-    table.series(pairs).cell.update(value as u64);
+    table.series(pairs).aggregator.update(value as u64);
 }
 
 /// The sums of all series, in the order they came.
 fn sums(table: &Table) -> Vec<i64> {
-    let sum = |series: &Arc<Series>| match series.cell.read() {
-        Some(super::super::cell::Reading::Number(Number::Int(sum))) => sum,
+    let sum = |series: &Arc<Series>| match series.aggregator.read() {
+        Some(super::super::aggregator::PointValue::Number(Number::Int(sum))) => sum,
         other => panic!("{other:?}"),
     };
     all(table).iter().map(sum).collect()
@@ -53,7 +53,7 @@ fn series_with_other_keys_than_the_first_are_found_again_also_after_idle_ones_we
     };
     measure(&table);
     assert_eq!(sums(&table), [1, 2, 12, 16]);
-    _ = all(&table)[0].cell.take();
+    _ = all(&table)[0].aggregator.take();
     drop(table.forget_idle());
     measure(&table);
     assert_eq!(sums(&table), [4, 24, 32, 1]);
@@ -113,7 +113,7 @@ fn only_idle_series_are_forgotten() {
     }
     let bound = Arc::clone(&all(&table)[0]);
     bound.bind();
-    all(&table).iter().skip(1).for_each(|series| _ = series.cell.take());
+    all(&table).iter().skip(1).for_each(|series| _ = series.aggregator.take());
     add(&table, &[("n", 2.into())], 5);
     add(&table, &[("n", 99.into())], 7);
 
@@ -123,7 +123,7 @@ fn only_idle_series_are_forgotten() {
     add(&table, &[("n", 0.into())], 1);
     assert_eq!(sums(&table)[0], 2, "a handle that is bound goes on with the same series");
     bound.unbind();
-    all(&table).iter().for_each(|series| _ = series.cell.take());
+    all(&table).iter().for_each(|series| _ = series.aggregator.take());
     drop(table.forget_idle());
     assert_eq!(all(&table).len(), 0);
     assert!(!table.is_overflowing());

@@ -1,16 +1,17 @@
-//! One instrument's series as one exporter sees them.
+//! What one exporter has still to send of one instrument: its series, by temporality.
 
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use super::attributes::sealed::Pair;
-use super::cell::{Cell, Form, Reading};
-use super::series::{Series, Table, Wanted};
-use crate::record::{AttributeSet, Period, Stretch};
+use super::aggregator::{AggregationKind, Aggregator, PointValue};
+use super::measurement::sealed::Pair;
+use super::series::Series;
+use super::table::{SeriesRequest, Table};
+use crate::record::{AggregationTemporality, AttributeSet, Period};
 
-/// The series of an instrument for one exporter, and the stretch of time they tell of.
+/// The series of an instrument for one exporter, and their temporality.
 #[derive(Debug)]
-pub(super) struct Store {
-    series: Kept,
+pub(super) struct MetricStorage {
+    series: SeriesTable,
     /// Of the hashes of attributes.
     seed: u64,
     /// Where the next period begins: at the start of the instrument, or at the last collection.
@@ -18,36 +19,34 @@ pub(super) struct Store {
 }
 
 #[derive(Debug)]
-enum Kept {
-    /// Told again and again, from the start; found without a lock.
-    Forever(Table),
-    /// Told once. Those that nobody uses any more are forgotten, which needs a moment without callers.
-    UntilTold(RwLock<Table>),
+enum SeriesTable {
+    /// Exported with every collection, from the start; found without a lock.
+    Cumulative(Table),
+    /// Exported once. Idle series are forgotten, which needs a moment without callers.
+    Delta(RwLock<Table>),
 }
 
 /// What a collection has read of a series. Of a series that is exported once it was taken, and is put back unless it is
-/// [`settled`](Self::settle).
+/// [confirmed](Self::confirm).
 #[derive(Debug)]
-pub(super) struct Held {
+pub(super) struct PendingPoint {
     pub(super) series: Arc<Series>,
     pub(super) period: Period,
-    pub(super) reading: Reading,
+    pub(super) value: PointValue,
     is_taken: bool,
 }
 
-impl Held {
+impl PendingPoint {
     /// Takes what is in a series, which is not forgotten meanwhile; `None` if there is nothing.
     fn take(series: Arc<Series>, period: Period, table: &RwLock<Table>) -> Option<Self> {
         // while the table is held, or the series could be forgotten between the two
         let held = table.read().unwrap_or_else(PoisonError::into_inner);
         series.bind();
         drop(held);
-        let start = series.owed_since().unwrap_or(period.start);
-        series.set_owed_since(None);
-        match series.cell.take() {
-            Some(reading) => {
-                Some(Self { series, period: Period { start, ..period }, reading, is_taken: true })
-            }
+        let start = series.pending_since().unwrap_or(period.start);
+        series.set_pending_since(None);
+        match series.aggregator.take() {
+            Some(value) => Some(Self { series, period: Period { start, ..period }, value, is_taken: true }),
             None => {
                 series.unbind();
                 None
@@ -55,8 +54,8 @@ impl Held {
         }
     }
 
-    /// Says that what was read has found its place: it is exported exactly once.
-    pub(super) fn settle(mut self) {
+    /// Notes that what was read was accepted for export: it is exported exactly once.
+    pub(super) fn confirm(mut self) {
         self.release();
     }
 
@@ -67,23 +66,29 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for PendingPoint {
     fn drop(&mut self) {
         if self.is_taken {
-            self.series.cell.put_back(&self.reading);
-            self.series.set_owed_since(Some(self.period.start));
+            self.series.aggregator.put_back(&self.value);
+            self.series.set_pending_since(Some(self.period.start));
         }
         // last: an empty series that no handle is bound to may be forgotten
         self.release();
     }
 }
 
-impl Store {
-    pub(super) fn new(form: Form, stretch: Stretch, limit: usize, seed: u64, now: u64) -> Self {
-        let table = Table::new(form, limit, seed);
-        let series = match stretch {
-            Stretch::SinceStart => Kept::Forever(table),
-            Stretch::SinceLast => Kept::UntilTold(RwLock::new(table)),
+impl MetricStorage {
+    pub(super) fn new(
+        aggregation: AggregationKind,
+        temporality: AggregationTemporality,
+        limit: usize,
+        seed: u64,
+        now: u64,
+    ) -> Self {
+        let table = Table::new(aggregation, limit, seed);
+        let series = match temporality {
+            AggregationTemporality::Cumulative => SeriesTable::Cumulative(table),
+            AggregationTemporality::Delta => SeriesTable::Delta(RwLock::new(table)),
         };
         Self { series, seed, since: Mutex::new(now) }
     }
@@ -91,26 +96,26 @@ impl Store {
     #[inline(always)]
     pub(super) fn update(&self, pairs: &[Pair<'_>], bits: u64) {
         match &self.series {
-            Kept::Forever(table) => table.series(pairs).cell.update(bits),
-            Kept::UntilTold(table) => update_held(table, pairs, bits, self.seed),
+            SeriesTable::Cumulative(table) => table.series(pairs).aggregator.update(bits),
+            SeriesTable::Delta(table) => update_held(table, pairs, bits, self.seed),
         }
     }
 
-    /// The cell of measurements without attributes, if it is there and needs no lock to be found.
+    /// The aggregator of measurements without attributes, if it is there and needs no lock to be found.
     #[inline]
-    pub(super) fn bare(&self) -> Option<&Cell> {
+    pub(super) fn bare(&self) -> Option<&Aggregator> {
         match &self.series {
-            Kept::Forever(table) => table.find(&[]).map(|series| &series.cell),
-            Kept::UntilTold(_) => None,
+            SeriesTable::Cumulative(table) => table.find(&[]).map(|series| &series.aggregator),
+            SeriesTable::Delta(_) => None,
         }
     }
 
-    pub(super) fn update_set(&self, attributes: &AttributeSet, update: impl Fn(&Cell)) {
+    pub(super) fn update_set(&self, attributes: &AttributeSet, update: impl Fn(&Aggregator)) {
         match &self.series {
-            Kept::Forever(table) => update(&table.series_of(attributes.clone()).cell),
-            Kept::UntilTold(table) => {
+            SeriesTable::Cumulative(table) => update(&table.series_of(attributes.clone()).aggregator),
+            SeriesTable::Delta(table) => {
                 let series = bind_new(table, attributes.clone(), self.seed);
-                update(&series.cell);
+                update(&series.aggregator);
                 series.unbind();
             }
         }
@@ -118,33 +123,33 @@ impl Store {
 
     pub(super) fn bind(&self, pairs: &[Pair<'_>]) -> Arc<Series> {
         match &self.series {
-            Kept::Forever(table) => bound(table.series(pairs)),
-            Kept::UntilTold(table) => bind_found(table, pairs)
+            SeriesTable::Cumulative(table) => bound(table.series(pairs)),
+            SeriesTable::Delta(table) => bind_found(table, pairs)
                 .unwrap_or_else(|| bind_new(table, AttributeSet::new(pairs.iter().copied()), self.seed)),
         }
     }
 
-    /// Hands over everything that is to be exported at `now`, series by series, while `tell` says so. What it does not
-    /// settle, and what it has not seen, is left to the next collection.
-    pub(super) fn collect(&self, now: u64, mut tell: impl FnMut(Held) -> bool) {
+    /// Gives `sink` everything that is to be exported at `now`, series by series, while it returns true. What it does not
+    /// confirm, and what it has not seen, is left to the next collection.
+    pub(super) fn collect(&self, now: u64, mut sink: impl FnMut(PendingPoint) -> bool) {
         let start = *self.since.lock().unwrap_or_else(PoisonError::into_inner);
         // a clock that was set back must not make a period that ends before it begins
         let period = Period { start, time: now.max(start) };
         match &self.series {
-            Kept::Forever(table) => {
+            SeriesTable::Cumulative(table) => {
                 let read = |series: Arc<Series>| {
-                    let reading = series.cell.read()?;
-                    Some(Held { series, period, reading, is_taken: false })
+                    let value = series.aggregator.read()?;
+                    Some(PendingPoint { series, period, value, is_taken: false })
                 };
-                let _ = copy(|list| table.copy_into(list)).into_iter().filter_map(read).all(tell);
+                let _ = copy(|list| table.copy_into(list)).into_iter().filter_map(read).all(sink);
             }
-            Kept::UntilTold(table) => {
+            SeriesTable::Delta(table) => {
                 let held = || table.read().unwrap_or_else(PoisonError::into_inner);
                 let mut all = copy(|list| held().copy_into(list)).into_iter();
-                let take = |series| Held::take(series, period, table);
-                let _ = all.by_ref().filter_map(take).all(&mut tell);
+                let take = |series| PendingPoint::take(series, period, table);
+                let _ = all.by_ref().filter_map(take).all(&mut sink);
                 for series in all {
-                    series.set_owed_since(series.owed_since().or(Some(period.start)));
+                    series.set_pending_since(series.pending_since().or(Some(period.start)));
                 }
                 *self.since.lock().unwrap_or_else(PoisonError::into_inner) = period.time;
                 renew(table);
@@ -154,8 +159,10 @@ impl Store {
 
     pub(super) fn is_overflowing(&self) -> bool {
         match &self.series {
-            Kept::Forever(table) => table.is_overflowing(),
-            Kept::UntilTold(table) => table.read().unwrap_or_else(PoisonError::into_inner).is_overflowing(),
+            SeriesTable::Cumulative(table) => table.is_overflowing(),
+            SeriesTable::Delta(table) => {
+                table.read().unwrap_or_else(PoisonError::into_inner).is_overflowing()
+            }
         }
     }
 }
@@ -165,7 +172,7 @@ impl Store {
 fn update_held(table: &RwLock<Table>, pairs: &[Pair<'_>], bits: u64, seed: u64) {
     let held = table.read().unwrap_or_else(PoisonError::into_inner);
     let series = match held.find(pairs) {
-        Some(series) if !series.cell.may_allocate() => return series.cell.update(bits),
+        Some(series) if !series.aggregator.may_allocate() => return series.aggregator.update(bits),
         Some(series) => {
             let series = bound(series);
             drop(held);
@@ -176,7 +183,7 @@ fn update_held(table: &RwLock<Table>, pairs: &[Pair<'_>], bits: u64, seed: u64) 
             bind_new(table, AttributeSet::new(pairs.iter().copied()), seed)
         }
     };
-    series.cell.update(bits);
+    series.aggregator.update(bits);
     series.unbind();
 }
 
@@ -185,18 +192,18 @@ fn bind_found(table: &RwLock<Table>, pairs: &[Pair<'_>]) -> Option<Arc<Series>> 
     table.read().unwrap_or_else(PoisonError::into_inner).find(pairs).map(bound)
 }
 
-/// The same for attributes that are new, or were given in another form.
+/// The same for attributes that are new, or were given in another order.
 #[cold]
 fn bind_new(table: &RwLock<Table>, attributes: AttributeSet, seed: u64) -> Arc<Series> {
     make_room(table);
-    let mut wanted = Wanted::new(attributes, seed);
+    let mut request = SeriesRequest::new(attributes, seed);
     loop {
         let held = table.read().unwrap_or_else(PoisonError::into_inner);
-        let found = held.try_series(&mut wanted).map(bound);
+        let found = held.try_series(&mut request).map(bound);
         drop(held);
         match found {
             Ok(series) => return series,
-            Err(missing) => wanted.make(missing),
+            Err(missing) => request.make(missing),
         }
     }
 }
@@ -206,7 +213,7 @@ fn bound(series: &Arc<Series>) -> Arc<Series> {
     Arc::clone(series)
 }
 
-/// A list that `fill` has filled, which says how long it must be.
+/// A list filled by `fill`, whose error is the capacity that it needs.
 fn copy(fill: impl Fn(&mut Vec<Arc<Series>>) -> Result<(), usize>) -> Vec<Arc<Series>> {
     let mut list = Vec::new();
     while let Err(count) = fill(&mut list) {
@@ -227,7 +234,7 @@ fn renew(table: &RwLock<Table>) {
     }
 }
 
-/// The limit is one for each collection: what was told before it and not used since makes way for new sets.
+/// The cardinality limit holds for each collection: series that were exported before and not used since make way.
 #[cold]
 fn make_room(table: &RwLock<Table>) {
     if !table.read().unwrap_or_else(PoisonError::into_inner).is_crowded() {

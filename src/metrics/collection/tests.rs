@@ -101,17 +101,17 @@ impl World {
         let reader = self.reader.clone();
         let mut is_refused = false;
         reader.collect(limits, &|| false, &mut |collected| {
-            let Collected::Frame { bytes, .. } = collected else { return Taken::Yes };
+            let Collected::Frame { bytes, .. } = collected else { return SinkStatus::Accepted };
             assert!(!is_refused, "nothing more is offered where there is no room");
             if room == 0 {
                 is_refused = true;
-                return Taken::NoRoom;
+                return SinkStatus::Full;
             }
             room -= 1;
             for metric in ScopeMetrics::decode(bytes).unwrap().metrics {
                 self.arrive(metric);
             }
-            Taken::Yes
+            SinkStatus::Accepted
         });
     }
 
@@ -177,7 +177,7 @@ impl Oracle {
         }
     }
 
-    /// The callback is asked, whether there is room or not.
+    /// The callback is called, whether there is room or not.
     fn asked(&mut self) {
         for (series, now) in &self.visits.0 {
             let before = self.visits.1.get(series).copied().filter(|before| before <= now);
@@ -233,7 +233,7 @@ proptest! {
 #[test]
 fn a_gauge_that_found_no_room_tells_its_newest_value_next_time() {
     let world = World::new();
-    let told = |room: bool| {
+    let exported = |room: bool| {
         let mut values = Vec::new();
         let limits = FrameLimits { bytes: usize::MAX, points: 10, largest: usize::MAX };
         world.reader.collect(limits, &|| false, &mut |collected| {
@@ -242,16 +242,16 @@ fn a_gauge_that_found_no_room_tells_its_newest_value_next_time() {
                 let Some(Data::Gauge(gauge)) = metric.data else { panic!("{metric:?}") };
                 values.extend(gauge.data_points.into_iter().map(|point| point.value.unwrap()));
             }
-            if room { Taken::Yes } else { Taken::NoRoom }
+            if room { SinkStatus::Accepted } else { SinkStatus::Full }
         });
         values
     };
     world.level.record(1.0, ());
-    assert_eq!(told(false), []);
-    assert_eq!(told(true), [number_data_point::Value::AsDouble(1.0)]);
+    assert_eq!(exported(false), []);
+    assert_eq!(exported(true), [number_data_point::Value::AsDouble(1.0)]);
     world.level.record(2.0, ());
-    assert_eq!(told(false), []);
+    assert_eq!(exported(false), []);
     world.level.record(3.0, ());
-    assert_eq!(told(true), [number_data_point::Value::AsDouble(3.0)]);
-    assert_eq!(told(true), []);
+    assert_eq!(exported(true), [number_data_point::Value::AsDouble(3.0)]);
+    assert_eq!(exported(true), []);
 }

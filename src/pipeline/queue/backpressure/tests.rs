@@ -9,26 +9,26 @@ use super::*;
 const LONG: Duration = Duration::from_secs(20);
 
 /// Long, not for ever: a test that fails ends, too.
-fn blocking() -> Door {
-    Door::new(WhenFull::Block, Some(LONG))
+fn blocking() -> Backpressure {
+    Backpressure::new(WhenFull::Block, Some(LONG))
 }
 
-fn in_line(door: &Door) -> usize {
-    door.in_line.load(Ordering::SeqCst)
+fn waiting_records(backpressure: &Backpressure) -> usize {
+    backpressure.waiting_records.load(Ordering::SeqCst)
 }
 
-/// Waits until so many callers are in line.
-fn until_in_line(door: &Door, count: usize) {
+/// Waits until `count` records wait.
+fn until_waiting(backpressure: &Backpressure, count: usize) {
     let deadline = Instant::now() + LONG;
-    while in_line(door) != count {
-        assert!(Instant::now() < deadline, "{} in line instead of {count}", in_line(door));
+    while waiting_records(backpressure) != count {
+        assert!(Instant::now() < deadline, "{} wait instead of {count}", waiting_records(backpressure));
         thread::yield_now();
     }
 }
 
 #[test]
 fn who_waited_first_enters_first() {
-    let door = blocking();
+    let backpressure = blocking();
     let open = AtomicBool::new(false);
     let order = Mutex::new(Vec::new());
     let (asked, asks) = unbounded();
@@ -38,93 +38,93 @@ fn who_waited_first_enters_first() {
                 asked.send(()).unwrap();
                 open.load(Ordering::SeqCst).then(|| order.lock().unwrap().push("first"))
             };
-            door.wait(1, || {}, enter, || false)
+            backpressure.wait(1, || {}, enter, || false)
         });
-        asks.recv_timeout(LONG).expect("the first is at the head of the line");
+        asks.recv_timeout(LONG).expect("the first tries");
         scope.spawn(|| {
             let enter = || {
                 order.lock().unwrap().push("second");
                 Some(())
             };
-            door.wait(1, || {}, enter, || false)
+            backpressure.wait(1, || {}, enter, || false)
         });
-        until_in_line(&door, 2);
+        until_waiting(&backpressure, 2);
         assert!(order.lock().unwrap().is_empty(), "there is room for the second, but it is not its turn");
         open.store(true, Ordering::SeqCst);
-        door.room_made();
+        backpressure.notify();
     });
     assert_eq!(*order.lock().unwrap(), ["first", "second"]);
-    assert!(!door.is_queued_up());
+    assert!(!backpressure.has_waiters());
 }
 
 #[test]
 fn each_room_that_is_made_lets_one_caller_in() {
     const CALLERS: usize = 8;
-    let door = blocking();
+    let backpressure = blocking();
     let rooms = AtomicUsize::new(0);
     let (entered, entries) = unbounded();
     thread::scope(|scope| {
         for caller in 0..CALLERS {
-            let (door, rooms, entered) = (&door, &rooms, &entered);
+            let (backpressure, rooms, entered) = (&backpressure, &rooms, &entered);
             scope.spawn(move || {
                 let take = |count: usize| count.checked_sub(1);
                 let enter = || rooms.fetch_update(Ordering::SeqCst, Ordering::SeqCst, take).ok();
-                door.wait(1, || {}, enter, || false).unwrap();
+                backpressure.wait(1, || {}, enter, || false).unwrap();
                 entered.send(caller).unwrap();
             });
         }
-        until_in_line(&door, CALLERS);
+        until_waiting(&backpressure, CALLERS);
         for still_waiting in (0..CALLERS).rev() {
             rooms.fetch_add(1, Ordering::SeqCst);
-            door.room_made();
+            backpressure.notify();
             entries.recv_timeout(LONG).expect("one enters");
-            until_in_line(&door, still_waiting);
+            until_waiting(&backpressure, still_waiting);
             assert!(entries.is_empty(), "and only one");
         }
     });
 }
 
 #[test]
-fn a_caller_presses_only_once_it_is_in_line() {
-    let door = blocking();
+fn a_caller_wakes_the_worker_only_once_it_waits() {
+    let backpressure = blocking();
     let seen = AtomicUsize::new(0);
-    let press = || seen.store(in_line(&door), Ordering::SeqCst);
-    assert_eq!(door.wait(1, press, || Some("entered"), || false), Some("entered"));
+    let wake = || seen.store(waiting_records(&backpressure), Ordering::SeqCst);
+    assert_eq!(backpressure.wait(1, wake, || Some("entered"), || false), Some("entered"));
     assert_eq!(seen.load(Ordering::SeqCst), 1);
 }
 
 #[test]
 fn who_has_waited_long_enough_gives_up_at_the_head_and_behind_it() {
     let timeout = Duration::from_millis(30);
-    let door = Door::new(WhenFull::Block, Some(timeout));
+    let backpressure = Backpressure::new(WhenFull::Block, Some(timeout));
     thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
                 let begun = Instant::now();
-                assert_eq!(door.wait(1, || {}, || None::<()>, || false), None);
+                assert_eq!(backpressure.wait(1, || {}, || None::<()>, || false), None);
                 assert!(begun.elapsed() >= timeout);
             });
         }
     });
-    assert!(!door.is_queued_up());
+    assert!(!backpressure.has_waiters());
 }
 
 #[test]
-fn the_closing_sends_everyone_in_line_home() {
-    let door = blocking();
+fn the_closing_ends_every_wait() {
+    let backpressure = blocking();
     let closed = AtomicBool::new(false);
     let (left, leaves) = unbounded();
     thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
-                let entered = door.wait(1, || {}, || None::<()>, || closed.load(Ordering::SeqCst));
+                let entered = backpressure.wait(1, || {}, || None::<()>, || closed.load(Ordering::SeqCst));
                 left.send(entered).unwrap();
             });
         }
-        until_in_line(&door, 4);
+        until_waiting(&backpressure, 4);
         assert!(leaves.is_empty());
         closed.store(true, Ordering::SeqCst);
-        door.room_made();
+        backpressure.notify();
         for _ in 0..4 {
             assert_eq!(leaves.recv_timeout(LONG), Ok(None));
         }
@@ -133,46 +133,46 @@ fn the_closing_sends_everyone_in_line_home() {
 
 #[test]
 fn a_line_that_grows_keeps_its_order() {
-    let door = blocking();
-    let places: Vec<_> = (0..100).map(|_| door.line_up(1)).collect();
-    assert_eq!(in_line(&door), 100);
-    for (number, place) in places.iter().enumerate() {
-        assert!(door.is_head(place), "{number} is not at the head");
-        door.leave(place, 1);
+    let backpressure = blocking();
+    let waiters: Vec<_> = (0..100).map(|_| backpressure.join(1)).collect();
+    assert_eq!(waiting_records(&backpressure), 100);
+    for (number, waiter) in waiters.iter().enumerate() {
+        assert!(backpressure.is_first(waiter), "{number} is not the first");
+        backpressure.leave(waiter, 1);
         // the caller that comes last does not push in
-        let late = door.line_up(1);
-        assert!(number == 99 || !door.is_head(&late), "it is not its turn");
-        door.leave(&late, 1);
+        let late = backpressure.join(1);
+        assert!(number == 99 || !backpressure.is_first(&late), "it is not its turn");
+        backpressure.leave(&late, 1);
     }
-    assert!(!door.is_queued_up());
+    assert!(!backpressure.has_waiters());
 }
 
 #[test]
 fn a_call_before_the_wait_is_not_lost() {
-    let door = blocking();
-    let place = door.line_up(1);
-    door.room_made();
+    let backpressure = blocking();
+    let waiter = backpressure.join(1);
+    backpressure.notify();
     let begun = Instant::now();
-    place.seat.wait_for(LONG);
-    assert!(begun.elapsed() < LONG, "it has waited though it was called");
-    door.leave(&place, 1);
+    waiter.parker.wait_for(LONG);
+    assert!(begun.elapsed() < LONG, "it has waited though it was woken");
+    backpressure.leave(&waiter, 1);
 }
 
 /// How often the worker was woken and the way in was tried, for a caller that finds no room.
-fn tries(door: &Door) -> (usize, usize) {
-    let (pressed, tried) = (AtomicUsize::new(0), AtomicUsize::new(0));
-    let press = || _ = pressed.fetch_add(1, Ordering::SeqCst);
+fn tries(backpressure: &Backpressure) -> (usize, usize) {
+    let (woken, tried) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let wake = || _ = woken.fetch_add(1, Ordering::SeqCst);
     let enter = || {
         tried.fetch_add(1, Ordering::SeqCst);
         None::<()>
     };
-    assert_eq!(door.wait(1, press, enter, || false), None);
-    (pressed.into_inner(), tried.into_inner())
+    assert_eq!(backpressure.wait(1, wake, enter, || false), None);
+    (woken.into_inner(), tried.into_inner())
 }
 
 #[test]
-fn a_lossy_door_wakes_the_worker_and_never_waits() {
-    assert_eq!(tries(&Door::new(WhenFull::DropNewest, None)), (1, 1));
+fn a_lossy_queue_wakes_the_worker_and_never_waits() {
+    assert_eq!(tries(&Backpressure::new(WhenFull::DropNewest, None)), (1, 1));
 }
 
 #[test]
@@ -187,17 +187,17 @@ fn a_worker_does_not_wait_for_itself() {
 
 #[test]
 fn callers_wait_only_for_a_worker_that_has_begun_to_run() {
-    let (door, start) = (blocking(), Arc::new(Start::due(Instant::now())));
-    door.expect(Arc::clone(&start));
-    assert_eq!(tries(&door), (1, 1), "it is due and has not begun");
+    let (backpressure, start) = (blocking(), Arc::new(WorkerStart::due(Instant::now())));
+    backpressure.expect(Arc::clone(&start));
+    assert_eq!(tries(&backpressure), (1, 1), "it is due and has not begun");
     start.begin();
     let open = AtomicBool::new(false);
     thread::scope(|scope| {
-        let caller =
-            scope.spawn(|| door.wait(1, || {}, || open.load(Ordering::SeqCst).then_some(()), || false));
-        until_in_line(&door, 1);
+        let caller = scope
+            .spawn(|| backpressure.wait(1, || {}, || open.load(Ordering::SeqCst).then_some(()), || false));
+        until_waiting(&backpressure, 1);
         open.store(true, Ordering::SeqCst);
-        door.room_made();
+        backpressure.notify();
         assert_eq!(caller.join().unwrap(), Some(()));
     });
 }
