@@ -83,6 +83,8 @@ const HOUSE: &[Row] = &[
     // the other end of the wire
     row("receiver",        &["record", "spawn", "transport::grpc::http2", "transport::grpc::metadata"], &["opentelemetry_proto", "prost", "flate2", "parking_lot"]),
     row("receiver/json*",  &["record", "transport::grpc::metadata"],          &["opentelemetry_proto", "prost", "serde", "serde_json"]),
+    // the manual: Markdown in rustdoc, no code
+    row("guide",           &[],                                               &[]),
     // the binary: the library is an outside crate to it
     row("cli",             &["escape"],                                       &["standpipe", "lexopt", "serde", "serde_json"]),
     row("main",            &["cli"],                                          &["standpipe", "lexopt", "opentelemetry_proto"]),
