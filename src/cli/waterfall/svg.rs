@@ -259,8 +259,9 @@ fn class(ink: Ink) -> String {
     }
 }
 
-/// Fit for XML, with spaces that are not run together.
+/// Fit for XML, which has no U+FFFE and U+FFFF, with spaces that are not run together.
 fn escaped(text: &str) -> String {
+    let text = text.replace(['\u{fffe}', '\u{ffff}'], "\u{fffd}");
     let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
     text.replace("  ", "\u{a0}\u{a0}")
 }
