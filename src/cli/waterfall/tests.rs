@@ -279,7 +279,7 @@ fn the_picture_is_xml_with_a_bar_for_every_span_and_a_line_for_every_remark() {
 
 #[test]
 fn nothing_in_a_record_can_leave_the_picture() {
-    let mut hostile = span(0xa1, 1, 0, "</svg><script>&", SpanKind::Server, 10, 0);
+    let mut hostile = span(0xa1, 1, 0, "</svg><script>&\u{ffff}", SpanKind::Server, 10, 0);
     hostile.events = vec![event(&"注文".repeat(1000), u64::MAX / 2000, vec![set("\"><a", "<\n\u{ffff}")])];
     let hostile = [hostile, span(0xa1, 2, 1, &"x".repeat(100_000), SpanKind::Server, 0, u64::MAX / 2_000)];
     let views: Vec<SpanView<'_>> =
