@@ -74,7 +74,7 @@ If TRACEPARENT is set, and TRACESTATE, the shop's traces continue that one.
 
 The drawing is as wide as COLUMNS says, or the terminal, or 100 cells.
 
-exit code: 0 if all that was accepted arrived, 1 if not
+exit code: 0 if all that was accepted arrived, 1 if not or if FILE cannot be written
 ";
 
 const RECEIVE: &str = "\
