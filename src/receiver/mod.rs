@@ -23,9 +23,9 @@
 //! ```
 //!
 //! ```text
-//! listener → http or grpc → content → traces, logs, metrics      what the client sent
-//!                 ▲                └ request_sink ◄ script           what becomes of it
-//!                 └──── answer ◄──────┴ store                    what it receives, and what you see
+//! listener → http or grpc → content → records             what the client sent
+//!                 ▲            └─ request_sink ◄ script     what becomes of it
+//!                 └── answer ◄──────┴─► store               what it receives, and what you see
 //! ```
 
 mod answer;
