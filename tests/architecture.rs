@@ -64,6 +64,8 @@ const LAYERS: &[Row] = &[
     // the embedded OTLP server
     row("receiver",        &["process", "record", "transport::grpc::http2", "transport::grpc::metadata"], &["opentelemetry_proto", "prost", "flate2", "parking_lot"]),
     row("receiver/json*", &["record", "transport::grpc::metadata", "receiver"],          &["opentelemetry_proto", "prost", "serde", "serde_json"]),
+    // the manual: Markdown in rustdoc, no code
+    row("guide",           &[],                                               &[]),
     // the command: the library is an outside crate to it
     row("cli",             &[],                                               &["standpipe", "lexopt", "serde", "serde_json"]),
     row("main",            &["cli"],                                          &["standpipe", "lexopt", "opentelemetry_proto"]),

@@ -1,6 +1,7 @@
-//! What the benchmarks write into the README: only what is theirs, and with a mark where a peer is ahead.
+//! What the benchmarks write into `benches/README.md` and from there into the README: only what is theirs, and with a mark
+//! where a peer is ahead.
 
-use support::publish::replace;
+use support::publish::{excerpts, replace};
 use support::svg::{Chart, Colour, Curve, Picture};
 use support::table::Table;
 
@@ -38,6 +39,30 @@ fn figures_are_never_written_over_those_that_follow() {
     let unclosed = README.replacen("<!-- end of figures -->", "", 1);
     let said = replace(&unclosed, "spans", "new").unwrap_err().to_string();
     assert!(said.contains("there is no <!-- end of figures --> after <!-- figures: spans -->"), "{said}");
+}
+
+const TABLE: &str = "<!-- figures: spans -->\n\n| who | ns | allocs |\n|---|--:|--:|\n| us | 1 | 2 |\n| them | 3 (3.0) | 4 |\n\n\
+                     <!-- end of figures -->\n";
+
+#[test]
+fn an_excerpt_keeps_its_rows_and_columns_and_gets_new_figures() {
+    let text = "before\n<!-- excerpt: spans -->\n\n| one span | allocs |\n|---|--:|\n| them | 9 |\n\n| not | this |\n";
+    assert_eq!(excerpts(text, TABLE).unwrap(), text.replace("| them | 9 |", "| them | 4 |"));
+    for (missing, said) in [
+        (text.replace("them", "others"), "spans has no row \"others\""),
+        (text.replace("allocs", "bytes"), "spans has no column \"bytes\""),
+        (text.replace("excerpt: spans", "excerpt: logs"), "there is no <!-- figures: logs -->"),
+    ] {
+        let error = excerpts(&missing, TABLE).unwrap_err().to_string();
+        assert!(error.contains(said), "{error}");
+    }
+}
+
+#[test]
+fn the_excerpts_of_the_readme_are_the_figures_of_the_benchmarks() {
+    let readme = include_str!("../README.md");
+    assert_eq!(excerpts(readme, include_str!("../benches/README.md")).unwrap(), readme);
+    assert_eq!(readme.matches("<!-- excerpt: ").count(), 2);
 }
 
 #[test]

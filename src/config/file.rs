@@ -12,71 +12,14 @@ use super::section::{FIRST_NAMES, Owner};
 #[cfg(feature = "yaml")]
 use super::yaml;
 use super::{Config, read, toml};
-#[cfg(doc)]
-use super::{Exporter, Histograms, Temporality, Transport};
 
 impl Config {
-    /// Reads a file: YAML if its name ends in `.yaml` or `.yml`, which needs the `yaml` feature, else TOML. Three kinds
-    /// of sections become exporters; others are not looked at.
+    /// Reads a file: YAML if its name ends in `.yaml` or `.yml`, which needs the `yaml` feature, else TOML.
     ///
-    /// Every `[tracer.<id>]` whose type is `open-telemetry` or `otel` is an [`Exporter`] of that id for spans and logs:
-    ///
-    /// | key | default | meaning |
-    /// |---|---|---|
-    /// | `type` | – | `open-telemetry` or `otel`; others are left alone |
-    /// | `enable` | `true` | `false`: nothing of it is read or started |
-    /// | `enable.log-exporter` | `false` | whether logs are sent |
-    /// | `enable.span-exporter` | `true` | whether spans are sent; neither: not started, with a warning |
-    /// | `transport` | – | `http` (or `https`, the same) or `grpc`, see [`Transport`]; `disable`: off |
-    /// | `endpoint` | `http://localhost:4318`, for gRPC `:4317` | as for [`Exporter::http`] or [`Exporter::grpc`] |
-    /// | `headers` | none | a list of `Name: value`, one such string, or a table |
-    /// | `level` | `info` | least severity of logs, `trace` to `error` or `disable` |
-    /// | `throttle` | `1s` | shortest time between two sending rounds |
-    /// | `linger` | `0s` | how long an incomplete batch may wait |
-    /// | `lossy` | `false` | full queue: `true` drops the new record, `false` lets the caller wait |
-    /// | `block-timeout` | none | longest such wait |
-    /// | `queue-records`, `queue-bytes` | 32768, 16 MiB | bounds of the queue of each signal |
-    /// | `batch-records`, `batch-bytes` | 8192, 4032 KiB | bounds of one request |
-    /// | `timeout` | `10s` | one attempt |
-    /// | `give-up-after` | `5m` | longest time to try to deliver a batch |
-    /// | `retry-first-delay`, `retry-max-delay` | `250ms`, `30s` | between attempts |
-    /// | `compression` | `none` | or `gzip` |
-    /// | `proxy` | `env` | as the environment says, or `off` |
-    /// | `ca-file` | bundled roots | PEM file of the authorities to trust |
-    /// | `client-certificate-file`, `client-key-file` | none | PEM files to present |
-    /// | `user-agent` | – | product in front of `standpipe/<version>` |
-    ///
-    /// `[metrics.open-telemetry]` is one of that name for metrics. It has `transport` (`disable` unless set: nothing
-    /// else is read), `endpoint`, `headers` and all from `queue-records` on, and its own:
-    ///
-    /// | key | default | meaning |
-    /// |---|---|---|
-    /// | `interval` | `1m` | time between two pushes |
-    /// | `temporality` | `cumulative` | or `delta` or `lowmemory`, see [`Temporality`] |
-    /// | `histograms` | `explicit` | or `exponential`, see [`Histograms`] |
-    /// | `self-observation` | `false` | as [`self_observation`](Self::self_observation) |
-    ///
-    /// `telemetry.exporters.<name>` describes one of a route, if `server.telemetry` chooses it: by its name as `exporter`
-    /// for the program's own telemetry, as `applicationExporter` for
-    /// [`Telemetry::application`](crate::Telemetry::application).
-    ///
-    /// | key | default | meaning |
-    /// |---|---|---|
-    /// | `serviceName` | – | as [`service_name`](Self::service_name), for the route |
-    /// | `sampling` | 100 | percent of traces that are kept, whatever the parent says |
-    /// | `metricsReaderInterval` | `10s` | time between two pushes, as Go spells it: `1m30s` |
-    /// | `exporter.type` | – | `collector` |
-    /// | `exporter.collector.endpoint` | `localhost:4317` | where the collector takes gRPC |
-    ///
-    /// A value of these two sections gives way to the environment variable that is named after its path, like
-    /// `TRACETEST_SERVER_TELEMETRY_EXPORTER`. What the file leaves open is set as
-    /// [`with_environment`](Self::with_environment) does.
-    ///
-    /// Durations are one whole number and one unit of `d h m s ms`, sizes a number of bytes or a string like
-    /// `"16 MiB"` (`KB` and `MB` are ambiguous and refused). `%{env:NAME}%` and `%{file:path}%` in any string
-    /// are replaced by what they name, which is never shown. Paths start at the directory of the file; they lead to
-    /// regular files, or to what a shell hands over as `/dev/fd/…` or `/dev/stdin`, of 1 MiB each and 16 MiB together
-    /// at most. At most 256 tracers are started.
+    /// Three kinds of sections become exporters, and others are ignored: every `[tracer.<id>]` of type `open-telemetry` or
+    /// `otel` (spans and logs), `[metrics.open-telemetry]`, and the `telemetry.exporters.<name>` that `server.telemetry`
+    /// chooses. The [guide](crate::guide::configuration) has every key with its default. What the file leaves open is set
+    /// as [`with_environment`](Self::with_environment) does. Paths start at the directory of the file.
     ///
     /// [`findings`](Self::findings) lists what was noticed without being an error, such as an unknown key, or that there
     /// is none of these sections.
