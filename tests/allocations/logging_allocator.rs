@@ -1,31 +1,20 @@
 //! A program whose allocator makes records: whatever a record allocates on its way, no lock that the next one needs is
 //! held meanwhile.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-#![allow(unsafe_code, reason = "an allocator is unsafe to write")]
-
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread;
 
 use log::{Level, Log, Record};
-use scene::{LONG, exporter, start};
 use standpipe::bridge::log::LogBridge;
 use standpipe::receiver::Receiver;
 use standpipe::{Counts, Exporter, Telemetry, WhenFull};
 
-#[path = "support/scene.rs"]
-mod scene;
+use crate::support::allocator::{Hook, set_hook};
+use crate::support::process;
+use crate::support::scene::{LONG, exporter, start};
 
 const THREADS: u64 = 4;
-
-#[global_allocator]
-static ALLOCATOR: LoggingAllocator = LoggingAllocator;
-
-/// The system's, with a log record for each step, on threads that have a voice.
-struct LoggingAllocator;
 
 /// What speaks for the allocator, and how often it did.
 struct Voice {
@@ -33,38 +22,18 @@ struct Voice {
     records: AtomicU64,
 }
 
-thread_local! {
-    static VOICE: Cell<Option<&'static Voice>> = const { Cell::new(None) };
-}
-
 impl Voice {
-    /// Makes a record, unless the thread is in the middle of one that the allocator makes.
-    fn speak(text: &'static str) {
-        let Ok(Some(voice)) = VOICE.try_with(Cell::take) else { return };
-        voice.records.fetch_add(1, Ordering::SeqCst);
-        (voice.say)(text);
-        VOICE.set(Some(voice));
-    }
-}
-
-// SAFETY: the system's allocator does all the work; a record that is made beside it sees its memory as any code does.
-unsafe impl GlobalAlloc for LoggingAllocator {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        Voice::speak("alloc");
-        // SAFETY: as the caller promises
-        unsafe { System.alloc(layout) }
+    /// A voice that is never freed: threads may end after the test.
+    fn new(say: Box<dyn Fn(&str) + Send + Sync>) -> &'static Self {
+        Box::leak(Box::new(Self { say, records: AtomicU64::new(0) }))
     }
 
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        Voice::speak("dealloc");
-        // SAFETY: as the caller promises
-        unsafe { System.dealloc(pointer, layout) }
-    }
-
-    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        Voice::speak("realloc");
-        // SAFETY: as the caller promises
-        unsafe { System.realloc(pointer, layout, size) }
+    /// What the allocator does at each of its steps.
+    fn hook(&'static self) -> &'static Hook {
+        Box::leak(Box::new(|step, _| {
+            self.records.fetch_add(1, Ordering::SeqCst);
+            (self.say)(step);
+        }))
     }
 }
 
@@ -85,15 +54,13 @@ fn with_voice(
     work: impl Fn(&Telemetry, u64) + Clone + Send + 'static,
 ) -> (Counts, u64) {
     let telemetry = Arc::new(start(exporter));
-    // never freed: threads may end after the test
-    let voice: &'static Voice =
-        Box::leak(Box::new(Voice { say: speak_by(&telemetry), records: AtomicU64::new(0) }));
+    let voice = Voice::new(speak_by(&telemetry));
     let (done, ended) = mpsc::channel();
     let threads: Vec<_> = (0..THREADS)
         .map(|thread| {
             let (telemetry, work, done) = (Arc::clone(&telemetry), work.clone(), done.clone());
             thread::spawn(move || {
-                VOICE.set(Some(voice));
+                set_hook(Some(voice.hook()));
                 work(&telemetry, thread);
                 done.send(()).unwrap();
             })
@@ -184,27 +151,19 @@ fn log_by(bridge: &LogBridge, target: &str) {
 
 /// Runs `work` in a forked child whose allocator logs; false if it waits for itself, or `work` says so.
 fn in_child(telemetry: &Telemetry, work: impl FnOnce() -> bool) -> bool {
-    let logger = Box::leak(Box::new(telemetry.logger("allocator")));
-    let say = Box::new(|text: &str| logger.info(text).emit());
-    let voice: &'static Voice = Box::leak(Box::new(Voice { say, records: AtomicU64::new(0) }));
-    // SAFETY: the child leaves by `_exit`, and has an alarm against waiting for ever
-    let child = unsafe { libc::fork() };
-    if child == 0 {
-        // SAFETY: as above
-        unsafe { libc::alarm(LONG.as_secs() as u32) };
-        VOICE.set(Some(voice));
-        let is_well = work();
-        // SAFETY: as above
-        unsafe { libc::_exit(i32::from(!is_well)) };
-    }
-    let mut status = 0;
-    // SAFETY: the child is this process's own, and the status is its
-    let reaped = unsafe { libc::waitpid(child, &raw mut status, 0) };
-    reaped == child && libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0
+    let logger = telemetry.logger("allocator");
+    let voice = Voice::new(Box::new(move |text| logger.info(text).emit()));
+    process::in_a_fork(|| {
+        set_hook(Some(voice.hook()));
+        work()
+    })
 }
 
 #[test]
 fn an_allocator_that_logs_stops_no_child_that_measures_first() {
+    if !process::is_alone("an_allocator_that_logs_stops_no_child_that_measures_first") {
+        return;
+    }
     let receiver = Receiver::start().unwrap();
     let telemetry = start(exporter(&receiver));
     let counter = telemetry.meter("shop").counter("orders");
@@ -218,6 +177,9 @@ fn an_allocator_that_logs_stops_no_child_that_measures_first() {
 
 #[test]
 fn an_allocator_that_logs_stops_no_child_of_a_program_that_has_shut_down() {
+    if !process::is_alone("an_allocator_that_logs_stops_no_child_of_a_program_that_has_shut_down") {
+        return;
+    }
     let receiver = Receiver::start().unwrap();
     let telemetry = start(exporter(&receiver));
     let tracer = telemetry.tracer("shop");

@@ -1,35 +1,23 @@
 //! A program whose allocator measures: whatever a measurement allocates on its way, no lock that the next one needs is held
 //! meanwhile.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-#![allow(unsafe_code, reason = "an allocator is unsafe to write")]
-
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use scene::{LONG, exporter, start};
 use standpipe::receiver::Receiver;
 use standpipe::receiver::proto::metrics::v1::metric::Data;
 use standpipe::receiver::proto::metrics::v1::number_data_point::Value;
 use standpipe::{Counter, Histogram, Temporality};
 
-#[path = "support/scene.rs"]
-mod scene;
+use crate::support::allocator::{Hook, set_hook};
+use crate::support::scene::{LONG, exporter, start};
 
 const THREADS: u64 = 4;
 const STEPS: u64 = 500;
 /// So few sets of attributes that idle ones must make way for new ones.
 const LIMIT: usize = 40;
-
-#[global_allocator]
-static ALLOCATOR: MeasuringAllocator = MeasuringAllocator;
-
-/// The system's, with measurements of each step, on threads that have a voice.
-struct MeasuringAllocator;
 
 /// What the allocator measures with: the instruments of the program.
 struct Voice {
@@ -49,38 +37,6 @@ impl Voice {
     }
 }
 
-thread_local! {
-    static VOICE: Cell<Option<&'static Voice>> = const { Cell::new(None) };
-}
-
-/// Measures, unless the thread is in the middle of a measurement that the allocator makes.
-fn speak() {
-    let Ok(Some(voice)) = VOICE.try_with(Cell::take) else { return };
-    voice.measure(voice.calls.fetch_add(1, Ordering::SeqCst));
-    VOICE.set(Some(voice));
-}
-
-// SAFETY: the system's allocator does all the work; what is measured beside it sees its memory as any code does.
-unsafe impl GlobalAlloc for MeasuringAllocator {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        speak();
-        // SAFETY: as the caller promises
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        speak();
-        // SAFETY: as the caller promises
-        unsafe { System.dealloc(pointer, layout) }
-    }
-
-    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        speak();
-        // SAFETY: as the caller promises
-        unsafe { System.realloc(pointer, layout, size) }
-    }
-}
-
 #[test]
 fn an_allocator_that_measures_stops_no_measurement() {
     for temporality in [Temporality::Cumulative, Temporality::Delta] {
@@ -96,19 +52,21 @@ fn an_allocator_that_measures_stops_no_measurement() {
             time: build("time").exponential().histogram(),
             calls: AtomicU64::new(0),
         }));
+        let hook: &'static Hook =
+            Box::leak(Box::new(|_, _| voice.measure(voice.calls.fetch_add(1, Ordering::SeqCst))));
         let is_over = Arc::new(AtomicU64::new(0));
         let over = Arc::clone(&is_over);
         // the exporter's own thread has a voice while it collects what comes after this
         meter.build("voice").observe_gauge(move |_| {
-            VOICE.set((over.load(Ordering::SeqCst) == 0).then_some(voice));
+            set_hook((over.load(Ordering::SeqCst) == 0).then_some(hook));
         });
         let (done, ended) = mpsc::channel();
         for _ in 0..THREADS {
             let done = done.clone();
             thread::spawn(move || {
-                VOICE.set(Some(voice));
+                set_hook(Some(hook));
                 (0..STEPS).for_each(|step| voice.measure(step));
-                VOICE.set(None);
+                set_hook(None);
                 done.send(()).unwrap();
             });
         }

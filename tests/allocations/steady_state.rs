@@ -4,7 +4,6 @@
 use std::cell::RefCell;
 use std::time::{Duration, SystemTime};
 
-use allocations::CountingAllocator;
 use log::Log as _;
 use metrics::{Key, Level, Metadata, Recorder, Unit, counter, describe_counter, gauge, histogram};
 use opentelemetry::logs::{LogRecord as _, Logger as _, LoggerProvider as _};
@@ -25,18 +24,7 @@ use standpipe::{
 use tracing::field::Empty;
 use tracing_subscriber::prelude::*;
 
-#[path = "../benches/support/allocations.rs"]
-mod allocations;
-
-#[global_allocator]
-static ALLOCATOR: CountingAllocator = CountingAllocator;
-
-/// Allocations of this thread while `work` runs.
-fn allocations(work: impl FnOnce()) -> u64 {
-    let before = allocations::of_this_thread();
-    work();
-    allocations::of_this_thread() - before
-}
+use crate::support::allocator::allocations;
 
 const LONG: Duration = Duration::from_secs(30);
 const MEASURED: u64 = 10_000;

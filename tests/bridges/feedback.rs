@@ -1,10 +1,10 @@
 //! Logs routed into the exporter make no record of the exporter's own making, whatever it is doing.
 //!
-//! The logger of this process turns every record of the `log` crate into a span or a log record, at the finest level.
-//! Each test has a tracer or a logger of its own; what they make is counted where it arrives.
+//! Each test has a process of its own, whose logger turns every record of the `log` crate into a span or a log record, at
+//! the finest level. What it makes is counted where it arrives.
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, Once};
 use std::thread;
 use std::time::Duration;
 
@@ -14,9 +14,8 @@ use standpipe::bridge::opentelemetry::LogExporter;
 use standpipe::receiver::{Answer, Receiver};
 use standpipe::{Config, Exporter, Flushed, Logger, Severity, Telemetry, Tracer};
 
-use support::tls::{TestCa, TlsFront};
-
-mod support;
+use crate::support::process;
+use crate::support::tls::{TestCa, TlsFront};
 
 /// Longer than anything on loopback takes.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -37,8 +36,6 @@ enum Route {
 }
 /// Records that came from a thread of the exporter.
 static OWN: AtomicU64 = AtomicU64::new(0);
-/// The process has one logger, so one test at a time.
-static TURN: Mutex<()> = Mutex::new(());
 
 struct IntoTelemetry;
 
@@ -77,7 +74,6 @@ impl log::Log for IntoTelemetry {
 /// A program whose logs go into its own telemetry, until it is dropped.
 struct Program {
     telemetry: Telemetry,
-    _turn: MutexGuard<'static, ()>,
 }
 
 impl Program {
@@ -86,21 +82,16 @@ impl Program {
     }
 
     fn start_with(exporter: Exporter, route: impl FnOnce(&Telemetry) -> Route) -> Self {
-        static LOGGER: Once = Once::new();
-        LOGGER.call_once(|| {
-            log::set_logger(&IntoTelemetry).expect("the first logger");
-            log::set_max_level(log::LevelFilter::Trace);
-        });
-        let turn = TURN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        log::set_logger(&IntoTelemetry).expect("the first logger");
+        log::set_max_level(log::LevelFilter::Trace);
         let exporter = exporter
             .throttle(Duration::ZERO)
             .retry_delays(Duration::from_millis(1), Duration::from_millis(5));
         // a hook that logs is the likeliest feedback of all
         let config = Config::new().exporter(exporter).on_problem(|problem| log::warn!("{problem}"));
         let telemetry = Telemetry::start(config).expect("a sound configuration");
-        OWN.store(0, Ordering::SeqCst);
         *ROUTE.lock().expect("nobody panics with it") = Some(route(&telemetry));
-        Self { telemetry, _turn: turn }
+        Self { telemetry }
     }
 
     /// Logs once on this thread, and waits until that is settled.
@@ -128,6 +119,9 @@ impl Drop for Program {
 
 #[test]
 fn after_one_record_of_the_program_the_exporter_falls_silent() {
+    if !process::is_alone("after_one_record_of_the_program_the_exporter_falls_silent") {
+        return;
+    }
     let receiver = Receiver::start().unwrap();
     let program = Program::start(Exporter::http(receiver.endpoint()));
     for round in 1..=ROUNDS {
@@ -142,6 +136,9 @@ fn after_one_record_of_the_program_the_exporter_falls_silent() {
 
 #[test]
 fn looking_up_a_name_and_tls_make_no_record_either() {
+    if !process::is_alone("looking_up_a_name_and_tls_make_no_record_either") {
+        return;
+    }
     let (ca, receiver) = (TestCa::new(), Receiver::start().unwrap());
     let front = TlsFront::start(&ca.leaf("localhost"), receiver.address());
     let program = Program::start(Exporter::http(front.url()).ca_pem(ca.pem()));
@@ -156,6 +153,9 @@ fn looking_up_a_name_and_tls_make_no_record_either() {
 
 #[test]
 fn failures_retries_and_their_reports_make_no_record_either() {
+    if !process::is_alone("failures_retries_and_their_reports_make_no_record_either") {
+        return;
+    }
     let receiver = Receiver::start().unwrap();
     receiver.script([
         Answer::status(503).retry_after("0"),
@@ -176,6 +176,9 @@ fn failures_retries_and_their_reports_make_no_record_either() {
 
 #[test]
 fn a_shutdown_that_has_to_break_a_connection_makes_no_record_either() {
+    if !process::is_alone("a_shutdown_that_has_to_break_a_connection_makes_no_record_either") {
+        return;
+    }
     let receiver = Receiver::start().unwrap();
     receiver.always(Answer::hang());
     let program = Program::start(Exporter::http(receiver.endpoint()));
@@ -188,6 +191,9 @@ fn a_shutdown_that_has_to_break_a_connection_makes_no_record_either() {
 
 #[test]
 fn the_end_of_an_exporter_makes_no_record_at_another() {
+    if !process::is_alone("the_end_of_an_exporter_makes_no_record_at_another") {
+        return;
+    }
     let (receiver, other) = (Receiver::start().unwrap(), Receiver::start().unwrap());
     let program = Program::start(Exporter::http(receiver.endpoint()));
     let telemetry = Telemetry::start(Config::new().exporter(Exporter::http(other.endpoint()))).unwrap();
@@ -201,6 +207,9 @@ fn the_end_of_an_exporter_makes_no_record_at_another() {
 
 #[test]
 fn log_records_of_the_exporter_about_itself_never_come_back_in() {
+    if !process::is_alone("log_records_of_the_exporter_about_itself_never_come_back_in") {
+        return;
+    }
     let receiver = Receiver::start().unwrap();
     receiver.script([Answer::status(503).retry_after("0"), Answer::ok(), Answer::status(404), Answer::ok()]);
     let exporter = Exporter::http(receiver.endpoint()).level(Severity::Trace);
@@ -217,6 +226,10 @@ fn log_records_of_the_exporter_about_itself_never_come_back_in() {
 
 #[test]
 fn log_records_that_the_sdk_sends_from_a_thread_of_its_own_never_come_back_in_either() {
+    if !process::is_alone("log_records_that_the_sdk_sends_from_a_thread_of_its_own_never_come_back_in_either")
+    {
+        return;
+    }
     let receiver = Receiver::start().unwrap();
     let provider_of = |telemetry: &Telemetry| {
         SdkLoggerProvider::builder().with_batch_exporter(LogExporter::new(telemetry)).build()

@@ -3,8 +3,6 @@
 //! Each test is a program in a process of its own, with its bridges installed as any program would do it. The collector is
 //! in another one, so that all that is logged here is logged by the program or by its exporters.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-
 use std::collections::BTreeSet;
 use std::io::Read;
 use std::net::{TcpListener, TcpStream};
@@ -23,12 +21,11 @@ use standpipe::bridge::opentelemetry::{LogExporter, SpanExporter};
 use standpipe::bridge::tracing::{Events, TracingLayer};
 use standpipe::receiver::{Answer, Receiver};
 use standpipe::{Config, Exporter, Flushed, Ledger, Problem, Route, Severity, Telemetry};
-use support::process;
-use support::tls::{TestCa, TlsFront};
 use tracing_log::LogTracer;
 use tracing_subscriber::prelude::*;
 
-mod support;
+use crate::support::process;
+use crate::support::tls::{TestCa, TlsFront};
 
 /// Longer than anything on loopback takes.
 const PATIENCE: Duration = Duration::from_secs(20);

@@ -1,10 +1,10 @@
 //! `tracing` spans and events arrive as spans, span events and log records, whatever the program does with them.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod errors;
 mod events;
 mod fields;
 mod filters;
+mod global;
 mod propagation;
 mod reentrance;
 mod stage;

@@ -4,18 +4,14 @@ use std::fs;
 use std::net::TcpListener;
 use std::process::Output;
 
-use command::{config, finish, standpipe, stderr, stdout};
 use serde_json::{Value, json};
 use standpipe::Signal;
 use standpipe::receiver::{Answer, Receiver};
 
-#[path = "check/asking.rs"]
+use crate::support::command::{config, finish, standpipe, stderr, stdout};
+
 mod asking;
-#[path = "support/command.rs"]
-mod command;
-#[path = "check/input.rs"]
 mod input;
-#[path = "check/secrets.rs"]
 mod secrets;
 
 #[test]

@@ -7,7 +7,6 @@ use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::Duration;
 
-use command::{finish, run, standpipe, stderr, stdout};
 use prost::Message;
 use standpipe::receiver::proto::collector::logs::v1::ExportLogsServiceRequest;
 use standpipe::receiver::proto::collector::metrics::v1::ExportMetricsServiceRequest;
@@ -19,11 +18,9 @@ use standpipe::receiver::proto::metrics::v1::{
 };
 use standpipe::{Config, Exporter, Proxy, Telemetry};
 
-#[path = "support/command.rs"]
-mod command;
-#[path = "cli/memory.rs"]
+use crate::support::command::{finish, run, standpipe, stderr, stdout};
+
 mod memory;
-#[path = "cli/receive.rs"]
 mod receive;
 
 const PATIENCE: Duration = Duration::from_secs(20);

@@ -1,21 +1,16 @@
 //! What is printed instead of sent: whole lines that programs can read, and no pipe holds a shutdown up.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-
 use std::io::{BufRead, BufReader, Read};
 use std::process::{self, ExitStatus, Stdio};
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use scene::{Problems, emit};
 use serde_json::Value as Json;
 use standpipe::{Config, Exporter, Proxy, Signal, Source, Telemetry, Transport};
-use support::process::{command, task};
 
-#[path = "support/scene.rs"]
-mod scene;
-mod support;
+use crate::support::process::{command, task};
+use crate::support::scene::{Problems, emit};
 
 const BUDGET: Duration = Duration::from_millis(300);
 const PROMISED: Duration = Duration::from_millis(50);

@@ -4,14 +4,11 @@ use std::fs;
 use std::path::Path;
 use std::process::Output;
 
-use command::{finish, standpipe, stderr, stdout};
 use standpipe::{Config, Setting};
-use support::scratch::Scratch;
-use support::tls::TestCa;
 
-#[path = "support/command.rs"]
-mod command;
-mod support;
+use crate::support::command::{finish, standpipe, stderr, stdout};
+use crate::support::scratch::Scratch;
+use crate::support::tls::TestCa;
 
 /// Every flavour, with the file that it is written to.
 const FLAVOURS: [(&str, &str); 4] = [

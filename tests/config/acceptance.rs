@@ -3,17 +3,6 @@
 //! One module for each section of the description, and in it tables of rows. A row says what it holds, what is given,
 //! and all that must come of it.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-
-#[path = "../support/command.rs"]
-mod command;
-#[path = "../support/process.rs"]
-mod process;
-#[path = "../support/scene.rs"]
-mod scene;
-#[path = "../support/scratch.rs"]
-mod scratch;
-
 mod outcome;
 mod table;
 mod tree;

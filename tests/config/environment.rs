@@ -1,16 +1,13 @@
 //! OpenTelemetry's variables, in processes that really have them: what they set, and what wins over them.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-
 use std::time::Duration;
 
 use standpipe::receiver::Receiver;
 use standpipe::receiver::proto::common::v1::any_value::Value;
 use standpipe::{Config, Exporter, Sampler, Setting, SpanContext, Telemetry};
-use support::process;
-use support::scratch::Scratch;
 
-mod support;
+use crate::support::process;
+use crate::support::scratch::Scratch;
 
 /// Longer than anything on loopback takes.
 const PATIENCE: Duration = Duration::from_secs(20);

@@ -6,11 +6,9 @@ use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
-use scratch::Scratch;
 use standpipe::{Config, ConfigError, Exporter, FindingSeverity};
 
-#[path = "support/scratch.rs"]
-mod scratch;
+use crate::support::scratch::Scratch;
 
 const GOOD: &str = "[tracer.good]\ntype = 'otel'\ntransport = 'http'\n";
 

@@ -2,12 +2,10 @@
 
 use std::time::Duration;
 
-use scratch::Scratch;
 use standpipe::receiver::{ReceivedRequest, Receiver};
 use standpipe::{Compression, Config, ConfigError, Exporter, Flushed, Signal, Telemetry};
 
-#[path = "support/scratch.rs"]
-mod scratch;
+use crate::support::scratch::Scratch;
 
 /// Longer than anything on loopback takes.
 const PATIENCE: Duration = Duration::from_secs(20);

@@ -3,11 +3,9 @@
 use std::fs;
 use std::path::PathBuf;
 
-use settings::{findings, tracer};
 use standpipe::Config;
 
-#[path = "support/settings.rs"]
-mod settings;
+use crate::support::settings::{findings, tracer};
 
 fn told(text: &str) -> Vec<String> {
     findings(&Config::from_toml_str(text).unwrap_or_else(|error| panic!("{text}: {error}")))

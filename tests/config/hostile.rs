@@ -7,8 +7,7 @@ use std::time::{Duration, Instant};
 
 use standpipe::{Config, ConfigError, FindingSeverity};
 
-#[path = "support/command.rs"]
-mod command;
+use crate::support::command;
 
 const MIB: usize = 1 << 20;
 /// The value of a header, and what it would smuggle in.

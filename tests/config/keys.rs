@@ -2,14 +2,12 @@
 
 use std::time::Duration;
 
-use settings::{findings, ids, refused, tracer, value};
 use standpipe::{
     Compression, Config, Exporter, FindingSeverity, Histograms, Proxy, Severity, Signal, Source, SpanLimits,
     Telemetry, Temporality, WhenFull,
 };
 
-#[path = "support/settings.rs"]
-mod settings;
+use crate::support::settings::{findings, ids, refused, tracer, value};
 
 const GRPC_EXAMPLE: &str = r#"[tracer.otel]
 type = "open-telemetry"

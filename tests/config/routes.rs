@@ -1,10 +1,8 @@
 //! `telemetry.exporters` and `server.telemetry`: two routes, each with its exporter, name and share of traces.
 
-use settings::{findings, refused};
 use standpipe::{Config, Finding, FindingSeverity, RouteName, Summary};
 
-#[path = "support/settings.rs"]
-mod settings;
+use crate::support::settings::{findings, refused};
 
 /// The users' own example, as a tree in TOML.
 const EXAMPLE: &str = r#"

@@ -1,10 +1,8 @@
 //! Which signals a configuration sends, and what it says of logs and metrics: effective settings and exact messages.
 
-use settings::{findings, ids, refused, tracer, value};
 use standpipe::{Config, Exporter, Severity, Signal};
 
-#[path = "support/settings.rs"]
-mod settings;
+use crate::support::settings::{findings, ids, refused, tracer, value};
 
 /// Metrics that are pushed, with more keys below.
 fn metrics(keys: &str) -> String {

@@ -1,22 +1,18 @@
 //! Records arrive, all of them, once; what does not arrive is counted.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 
-use scene::{
-    A_WHILE, FOR_EVER, LONG, Problems, SetWhenDropped, closed_address, emit, emit_in_time, exporter,
-    exporter_to, open_at, start, start_with,
-};
 use standpipe::receiver::proto::common::v1::any_value::Value;
 use standpipe::receiver::{Answer, Batch, ReceivedSpan, Receiver};
 use standpipe::{Compression, Config, Flushed, ProblemKind, WhenFull};
 
-#[path = "support/scene.rs"]
-mod scene;
+use crate::support::scene::{
+    A_WHILE, FOR_EVER, LONG, Problems, SetWhenDropped, closed_address, emit, emit_in_time, exporter,
+    exporter_to, open_at, start, start_with,
+};
 
 const BURST: u64 = 100_000;
 

@@ -1,8 +1,6 @@
 //! Over gRPC everything is as over HTTP: what is sent arrives, what does not is accounted for, in time, and with a
 //! word about why.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-
 mod connections;
 #[cfg(unix)]
 mod fork;
@@ -14,14 +12,10 @@ mod wire;
 
 use std::time::Duration;
 
-use scene::Problems;
 use standpipe::receiver::Receiver;
 use standpipe::{Exporter, Flushed, Ledger, Problem, ProblemKind, Proxy};
 
-#[path = "../support/scene.rs"]
-mod scene;
-#[path = "../support/mod.rs"]
-mod support;
+use crate::support::scene::{LONG, Problems, emit};
 
 /// An exporter that hurries.
 fn exporter(receiver: &Receiver) -> Exporter {
@@ -39,9 +33,9 @@ fn exporter_to(endpoint: &str) -> Exporter {
 fn export(exporter: Exporter) -> (Ledger, Vec<Problem>) {
     let problems = Problems::default();
     let telemetry = problems.start(exporter);
-    scene::emit(&telemetry.tracer("shop"), 1);
-    assert_eq!(telemetry.flush(scene::LONG), Flushed::Complete);
-    (telemetry.shutdown(scene::LONG), problems.told())
+    emit(&telemetry.tracer("shop"), 1);
+    assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+    (telemetry.shutdown(LONG), problems.told())
 }
 
 /// The span was refused after one attempt, and the only problem says why.

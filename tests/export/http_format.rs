@@ -1,16 +1,12 @@
 //! What a request looks like on the wire.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-
 use std::env;
 
-use scene::{A_WHILE, LONG, emit, exporter, exporter_to, gathering, start, start_with};
 use standpipe::receiver::proto::common::v1::any_value::Value;
 use standpipe::receiver::{Answer, ReceivedSpan, Receiver};
 use standpipe::{Config, Flushed, WhenFull};
 
-#[path = "support/scene.rs"]
-mod scene;
+use crate::support::scene::{A_WHILE, LONG, emit, exporter, exporter_to, gathering, start, start_with};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 

@@ -1,19 +1,15 @@
 //! Every record is accounted for, at every moment, and the receiver's count is the same.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use scene::{A_WHILE, LONG, SetWhenDropped, emit, exporter, gathering, start, start_with};
 use standpipe::receiver::{Answer, Receiver};
 use standpipe::{Config, Counts, Flushed, Ledger, Severity, Telemetry, WhenFull};
 
-#[path = "support/scene.rs"]
-mod scene;
+use crate::support::scene::{A_WHILE, LONG, SetWhenDropped, emit, exporter, gathering, start, start_with};
 
 const PRODUCERS: u64 = 4;
 const SPANS_EACH: u64 = 3000;

@@ -1,7 +1,5 @@
 //! Values at the edge are refused with a message or well defined: never an overflow, never a huge allocation.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-
 use std::time::Duration;
 
 use standpipe::receiver::{Answer, Receiver};

@@ -1,7 +1,5 @@
 //! A probe goes through the stages one by one, and says of the first that fails what is wrong and what to do.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::thread;
@@ -10,14 +8,12 @@ use std::time::{Duration, Instant};
 use standpipe::probe::{EndpointReport, Outcome, Report, StageKind, probe};
 use standpipe::receiver::{Answer, Receiver};
 use standpipe::{Compression, Config, Exporter, Proxy, Signal, Telemetry};
-use support::scratch::Scratch;
-use support::stubborn::Unanswered;
-use support::tls::{Identity, TestCa, TlsFront};
 
-#[path = "probe/grpc.rs"]
+use crate::support::scratch::Scratch;
+use crate::support::stubborn::Unanswered;
+use crate::support::tls::{Identity, TestCa, TlsFront};
+
 mod grpc;
-mod support;
-#[path = "probe/tls.rs"]
 mod tls;
 
 /// Longer than anything on loopback takes.

@@ -1,7 +1,5 @@
 //! Many producers: every span is accounted for, nobody starves; and a producer that panics harms nobody but itself.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Barrier, OnceLock, mpsc};

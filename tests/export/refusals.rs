@@ -1,7 +1,5 @@
 //! What a collector refuses is lost once, counted, and never in the way of what is behind it.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-
 use std::collections::HashSet;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
@@ -10,12 +8,10 @@ use std::thread;
 use std::time::Instant;
 
 use flate2::write::GzEncoder;
-use scene::{LONG, Problems, emit, emit_in_time, exporter, gathering, gathering_to, start};
 use standpipe::receiver::{Answer, Receiver};
 use standpipe::{Flushed, ProblemKind, Signal};
 
-#[path = "support/scene.rs"]
-mod scene;
+use crate::support::scene::{LONG, Problems, emit, emit_in_time, exporter, gathering, gathering_to, start};
 
 /// The span ids of each request, in the order they arrived.
 type Seen = Arc<Mutex<Vec<Vec<Vec<u8>>>>>;

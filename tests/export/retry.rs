@@ -1,18 +1,13 @@
 //! What is tried again, when, and for how long.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-
 use std::time::{Duration, Instant};
 
-use scene::{A_WHILE, FOR_EVER, LONG, Problems, emit, exporter, gathering, open_at, start};
 use standpipe::receiver::{Answer, Receiver};
 use standpipe::{Exporter, Flushed, ProblemKind};
 
-#[path = "retry/signals.rs"]
-mod signals;
+use crate::support::scene::{A_WHILE, FOR_EVER, LONG, Problems, emit, exporter, gathering, open_at, start};
 
-#[path = "support/scene.rs"]
-mod scene;
+mod signals;
 
 /// An exporter whose own back-off would never end: an attempt that follows soon has another reason.
 fn patient(receiver: &Receiver) -> Exporter {

@@ -1,15 +1,10 @@
 //! Two routes of one program: each with its own resource, sampler, exporters and queues, and one end for both.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use scene::{
-    A_WHILE, FOR_EVER, LONG, Problems, emit, emit_in_time, exporter, exporter_to, gathering, start_with,
-};
 use standpipe::receiver::proto::common::v1::any_value::Value;
 use standpipe::receiver::proto::trace::v1::Span as Received;
 use standpipe::receiver::{Answer, Receiver};
@@ -17,12 +12,12 @@ use standpipe::{
     Application, Config, Exporter, FindingSeverity, Flushed, ProblemKind, Sampler, SpanContext, Telemetry,
     WhenFull,
 };
-use support::process;
-use support::stubborn::Unanswered;
 
-#[path = "support/scene.rs"]
-mod scene;
-mod support;
+use crate::support::process;
+use crate::support::scene::{
+    A_WHILE, FOR_EVER, LONG, Problems, emit, emit_in_time, exporter, exporter_to, gathering, start_with,
+};
+use crate::support::stubborn::Unanswered;
 
 /// What a busy machine may add to the 50 ms that a shutdown may take beyond its budget.
 const NOISE: Duration = Duration::from_millis(150);
@@ -310,7 +305,7 @@ fn a_lossy_route_loses_its_own_records_and_none_of_the_other() {
 #[test]
 fn a_flush_is_for_both_routes() {
     let (healthy, slow) = (Receiver::start().unwrap(), Receiver::start().unwrap());
-    let telemetry = start(scene::gathering(&healthy), scene::gathering(&slow));
+    let telemetry = start(gathering(&healthy), gathering(&slow));
     emit(&telemetry.tracer("t"), 2);
     emit(&telemetry.application().tracer("t"), 3);
     assert_eq!(telemetry.flush(LONG), Flushed::Complete);
@@ -411,7 +406,7 @@ fn both_routes_share_the_budget_of_a_shutdown() {
 fn a_route_that_is_dead_takes_nothing_of_the_time_that_the_other_has_at_a_shutdown() {
     for dead_is_application in [true, false] {
         let (unanswered, healthy) = (Unanswered::start(), Receiver::start().unwrap());
-        let (dead, gathering) = (exporter_to(&unanswered.url()), scene::gathering(&healthy));
+        let (dead, gathering) = (exporter_to(&unanswered.url()), gathering(&healthy));
         let telemetry = if dead_is_application { start(gathering, dead) } else { start(dead, gathering) };
         emit(&telemetry.tracer("t"), 100);
         emit(&telemetry.application().tracer("t"), 100);
@@ -424,7 +419,7 @@ fn a_route_that_is_dead_takes_nothing_of_the_time_that_the_other_has_at_a_shutdo
 #[test]
 fn a_drop_sends_what_both_routes_have_and_takes_two_seconds_at_most() {
     let receiver = Receiver::start().unwrap();
-    let telemetry = start(scene::gathering(&receiver), scene::gathering(&receiver));
+    let telemetry = start(gathering(&receiver), gathering(&receiver));
     emit(&telemetry.tracer("t"), 2);
     emit(&telemetry.application().tracer("t"), 3);
     drop(telemetry);

@@ -1,7 +1,5 @@
 //! Shutdown returns within its budget plus 50 ms whatever the network does, and tells the truth about what was left.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-
 use std::net::TcpListener;
 use std::sync::{Arc, Mutex, OnceLock, mpsc};
 use std::thread;
@@ -9,10 +7,9 @@ use std::time::{Duration, Instant};
 
 use standpipe::receiver::{Answer, Receiver};
 use standpipe::{Config, Exporter, Ledger, Telemetry};
-use support::stubborn::{SlowReader, Unanswered};
-use support::tls::{TestCa, TlsFront};
 
-mod support;
+use crate::support::stubborn::{SlowReader, Unanswered};
+use crate::support::tls::{TestCa, TlsFront};
 
 const BUDGET: Duration = Duration::from_millis(300);
 const PROMISED: Duration = Duration::from_millis(50);

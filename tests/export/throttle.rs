@@ -1,16 +1,12 @@
 //! The pace of sending, and what may break it.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-
 use std::thread;
 use std::time::{Duration, Instant};
 
-use scene::{A_WHILE, FOR_EVER, LONG, emit, emit_in_time, exporter, start};
 use standpipe::receiver::Receiver;
 use standpipe::{Exporter, Flushed, Telemetry, WhenFull};
 
-#[path = "support/scene.rs"]
-mod scene;
+use crate::support::scene::{A_WHILE, FOR_EVER, LONG, emit, emit_in_time, exporter, start};
 
 /// A program that has had its first round; the throttle allows no other in the life of a test.
 fn after_first_round(receiver: &Receiver, exporter: Exporter) -> Telemetry {

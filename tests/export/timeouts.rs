@@ -1,17 +1,14 @@
 //! An attempt ends at its time-out plus 100 ms, whatever the collector does or leaves undone.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use standpipe::receiver::{Answer, Receiver};
 use standpipe::{Config, Exporter, ExporterLedger, Problem, ProblemKind, Telemetry};
-use support::stubborn::{SlowReader, Unanswered};
-use support::tls::{TestCa, TlsFront};
 
-mod support;
+use crate::support::stubborn::{SlowReader, Unanswered};
+use crate::support::tls::{TestCa, TlsFront};
 
 const TIMEOUT: Duration = Duration::from_millis(400);
 const PROMISED: Duration = Duration::from_millis(100);

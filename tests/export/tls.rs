@@ -9,9 +9,7 @@ use std::time::{Duration, Instant};
 use standpipe::receiver::Receiver;
 use standpipe::{Compression, Config, Exporter, Flushed, Ledger, Problem, ProblemKind, Telemetry};
 
-use support::tls::{BAD_CERTIFICATE, HANDSHAKE_FAILURE, Identity, TestCa, TlsFront, refusing_with};
-
-mod support;
+use crate::support::tls::{BAD_CERTIFICATE, HANDSHAKE_FAILURE, Identity, TestCa, TlsFront, refusing_with};
 
 /// Longer than anything on loopback takes.
 const PATIENCE: Duration = Duration::from_secs(20);

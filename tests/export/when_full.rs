@@ -1,19 +1,15 @@
 //! What happens to a record that finds no room: its caller waits, or it is dropped; either way it is counted.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{self, Receiver as Progress, RecvTimeoutError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use scene::{A_WHILE, LONG, Problems, emit, emit_in_time, exporter, start, start_with};
 use standpipe::receiver::Receiver;
 use standpipe::receiver::proto::common::v1::any_value::Value;
 use standpipe::{Config, Flushed, ProblemKind, Tracer, WhenFull};
 
-#[path = "support/scene.rs"]
-mod scene;
+use crate::support::scene::{A_WHILE, LONG, Problems, emit, emit_in_time, exporter, start, start_with};
 
 /// A receiver that holds what it gets: nothing is settled before it is resumed.
 fn shut_gate() -> Receiver {

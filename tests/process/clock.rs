@@ -1,7 +1,6 @@
 //! The wall clock may jump: only what is told as a time is taken from it, and nothing waits by it. And a process that was
 //! stopped for a while goes on as if nothing had happened.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 #![cfg(target_os = "linux")]
 
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -11,9 +10,8 @@ use std::time::{Duration, Instant, SystemTime};
 use standpipe::receiver::proto::trace::v1::Span;
 use standpipe::receiver::{Answer, Receiver};
 use standpipe::{Config, Exporter, Flushed, Telemetry};
-use support::process;
 
-mod support;
+use crate::support::process;
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 /// How long a test waits for what must happen.

@@ -2,13 +2,12 @@
 //!
 //! The forking is done by a process of its own, so that no other test's threads are copied into the children.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 #![cfg(unix)]
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Barrier, OnceLock};
 use std::thread;
 use std::time::Duration;
 
@@ -25,10 +24,10 @@ use standpipe::receiver::proto::metrics::v1::metric::Data;
 use standpipe::receiver::proto::metrics::v1::number_data_point;
 use standpipe::receiver::{ReceivedLog, ReceivedSpan, Receiver};
 use standpipe::{Application, Config, Exporter, Route, Signal, Telemetry, Tracer};
-use support::process;
 use tracing_subscriber::prelude::*;
 
-mod support;
+use crate::support::process;
+use crate::system;
 
 const CHILDREN: u64 = 8;
 const SPANS_PER_CHILD: u64 = 200;
@@ -649,45 +648,6 @@ fn a_child_waits_for_no_lock_of_the_parent() {
     assert_eq!(good, LIVES, "{} of {LIVES} children hung or failed", LIVES - good);
 }
 
-/// Whether threads that are started from now on never get to their work.
-static NO_THREAD_BEGINS: AtomicBool = AtomicBool::new(false);
-
-/// What starts a thread here: the C library's own, which starts it with another work if it must not begin.
-#[allow(unsafe_code)]
-#[unsafe(no_mangle)]
-extern "C" fn pthread_create(
-    thread: *mut libc::pthread_t,
-    attributes: *const libc::pthread_attr_t,
-    work: Work,
-    argument: *mut libc::c_void,
-) -> libc::c_int {
-    type Create = extern "C" fn(
-        *mut libc::pthread_t,
-        *const libc::pthread_attr_t,
-        Work,
-        *mut libc::c_void,
-    ) -> libc::c_int;
-    extern "C" fn never_begin(_: *mut libc::c_void) -> *mut libc::c_void {
-        loop {
-            // SAFETY: waits for a signal, and touches nothing.
-            unsafe { libc::pause() };
-        }
-    }
-    // found before the first fork: the look-up takes a lock
-    static REAL: OnceLock<Create> = OnceLock::new();
-    let real = REAL.get_or_init(|| {
-        // SAFETY: only asks for the address of a function, which has this type.
-        unsafe {
-            let function = libc::dlsym(libc::RTLD_NEXT, c"pthread_create".as_ptr());
-            std::mem::transmute::<*mut libc::c_void, Create>(function)
-        }
-    });
-    let work = if NO_THREAD_BEGINS.load(Ordering::SeqCst) { never_begin } else { work };
-    real(thread, attributes, work, argument)
-}
-
-type Work = extern "C" fn(*mut libc::c_void) -> *mut libc::c_void;
-
 #[test]
 fn a_child_whose_worker_never_comes_counts_and_goes_on() {
     const SPANS: u64 = 1000;
@@ -700,7 +660,7 @@ fn a_child_whose_worker_never_comes_counts_and_goes_on() {
     let tracer = telemetry.tracer("shop");
     let child = fork(|| {
         // as if they waited for a lock that a thread of the parent held
-        NO_THREAD_BEGINS.store(true, Ordering::SeqCst);
+        system::let_no_thread_begin();
         emit(&tracer, "child", SPANS);
         let counts = telemetry.shutdown(PATIENCE).total();
         (counts.accepted, counts.dropped.shutdown, counts.turned_away.queue_full) == (2, 2, SPANS - 2)

@@ -4,7 +4,6 @@
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use std::{env, thread};
@@ -13,13 +12,8 @@ use standpipe::probe::probe;
 use standpipe::receiver::Receiver;
 use standpipe::{Config, Exporter, Proxy, Signal, Telemetry};
 
-use support::tls::{TestCa, TlsFront};
-use support::tunnel;
-
-mod support;
-#[cfg(target_os = "linux")]
-#[path = "support/system.rs"]
-mod system;
+use crate::support::tls::{TestCa, TlsFront};
+use crate::support::{process, tunnel};
 
 /// Longer than anything on loopback takes.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -134,8 +128,7 @@ impl log::Log for PrintedLog {
 
 /// Exports from a child process; gives the outcome and all that the child printed.
 fn export_in_child(endpoint: &str, environment: &[(&str, &str)]) -> (String, String) {
-    let mut child = Command::new(env::current_exe().expect("a test knows its file"));
-    child.args(["--exact", "a_span_is_exported_as_the_environment_says", "--nocapture", "--test-threads=1"]);
+    let mut child = process::command("a_span_is_exported_as_the_environment_says", "export");
     for name in VARIABLES {
         child.env_remove(name);
     }

@@ -9,12 +9,9 @@ use std::time::Duration;
 use standpipe::receiver::{Answer, Receiver};
 use standpipe::{Config, Exporter, Flushed, Problem, Telemetry};
 
-use support::tls::{TestCa, TlsFront};
-
-mod support;
 #[cfg(target_os = "linux")]
-#[path = "support/system.rs"]
-mod system;
+use crate::support::process;
+use crate::support::tls::{TestCa, TlsFront};
 
 /// Longer than anything on loopback takes.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -415,7 +412,7 @@ const HOST: &str = "harbour-j7pw2kx9.test";
 #[cfg(target_os = "linux")]
 #[test]
 fn a_user_agent_or_host_from_a_variable_is_not_shown() {
-    let Some(endpoint) = support::process::task() else {
+    let Some(endpoint) = process::task() else {
         let name = "a_user_agent_or_host_from_a_variable_is_not_shown";
         for (transport, port) in [
             ("http", (|receiver| receiver.address().port()) as fn(&Receiver) -> u16),
@@ -428,7 +425,7 @@ fn a_user_agent_or_host_from_a_variable_is_not_shown() {
             ]);
             let authority = format!("{HOST}:{}", port(&receiver));
             let variables = [("TEST_AGENT", AGENT), ("TEST_AUTHORITY", authority.as_str())];
-            let reports = support::process::run_with(name, transport, &variables);
+            let reports = process::run_with(name, transport, &variables);
             assert_eq!(reports, ["hidden"], "{transport}");
             let requests = receiver.requests();
             assert!(requests.len() >= 3, "{transport}: {requests:?}");
@@ -463,5 +460,5 @@ fn a_user_agent_or_host_from_a_variable_is_not_shown() {
     for secret in [AGENT, HOST] {
         assert_hidden(secret, "what is shown", &said);
     }
-    support::process::report("hidden");
+    process::report("hidden");
 }

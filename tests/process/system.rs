@@ -3,16 +3,17 @@
 //! The symbols below stand before those of the C library, for the whole program that this is a part of.
 
 #![allow(unsafe_code, reason = "this takes the place of functions of the C library")]
-#![allow(dead_code, reason = "each test file is a crate of its own and uses only a part of this")]
-
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::mem;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 /// Every thread that was started.
 static THREADS: AtomicUsize = AtomicUsize::new(0);
+/// Whether threads that are started from now on never get to their work.
+static NO_THREAD_BEGINS: AtomicBool = AtomicBool::new(false);
 /// Every name that was looked up.
 static LOOK_UPS: AtomicUsize = AtomicUsize::new(0);
 /// Whether the look-up of [`SLOW`] may come to its answer. No lock: a process that forks could leave it locked.
@@ -33,26 +34,43 @@ pub(crate) fn answer() {
     IS_ANSWERED.store(true, Ordering::SeqCst);
 }
 
-type Create = unsafe extern "C" fn(
-    *mut libc::pthread_t,
-    *const libc::pthread_attr_t,
-    extern "C" fn(*mut c_void) -> *mut c_void,
-    *mut c_void,
-) -> c_int;
+/// Has no thread that is started from now on get to its work.
+pub(crate) fn let_no_thread_begin() {
+    NO_THREAD_BEGINS.store(true, Ordering::SeqCst);
+}
 
-// SAFETY: the name is the C library's, with its arguments and what it does; a count is all that is added.
+type Work = extern "C" fn(*mut c_void) -> *mut c_void;
+
+type Create =
+    unsafe extern "C" fn(*mut libc::pthread_t, *const libc::pthread_attr_t, Work, *mut c_void) -> c_int;
+
+// SAFETY: the name is the C library's, with its arguments and what it does; a thread is counted, and may be given
+// another work.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn pthread_create(
     thread: *mut libc::pthread_t,
     attributes: *const libc::pthread_attr_t,
-    main: extern "C" fn(*mut c_void) -> *mut c_void,
+    work: Work,
     argument: *mut c_void,
 ) -> c_int {
+    // found before the first fork: the look-up takes a lock
+    static NEXT: OnceLock<Create> = OnceLock::new();
+    let next = NEXT.get_or_init(|| {
+        // SAFETY: the next one of this name is the C library's own, which has this type.
+        unsafe {
+            mem::transmute::<*mut c_void, Create>(libc::dlsym(libc::RTLD_NEXT, c"pthread_create".as_ptr()))
+        }
+    });
     THREADS.fetch_add(1, Ordering::SeqCst);
-    // SAFETY: the next one of this name is the C library's own, which is given what this was given.
-    unsafe {
-        let create: Create = mem::transmute(libc::dlsym(libc::RTLD_NEXT, c"pthread_create".as_ptr()));
-        create(thread, attributes, main, argument)
+    let work = if NO_THREAD_BEGINS.load(Ordering::SeqCst) { never_begin } else { work };
+    // SAFETY: the C library's own is given what this was given.
+    unsafe { next(thread, attributes, work, argument) }
+}
+
+extern "C" fn never_begin(_: *mut c_void) -> *mut c_void {
+    loop {
+        // SAFETY: waits for a signal, and touches nothing.
+        unsafe { libc::pause() };
     }
 }
 

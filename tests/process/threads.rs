@@ -2,11 +2,8 @@
 //!
 //! Counts are of a whole process, so each test exports from a child process.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 #![cfg(target_os = "linux")]
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,11 +11,9 @@ use std::time::{Duration, Instant};
 
 use standpipe::receiver::Receiver;
 use standpipe::{Config, Exporter, Flushed, Ledger, Proxy, Telemetry};
-use support::process;
 
-mod support;
-#[path = "support/system.rs"]
-mod system;
+use crate::support::{allocator, process};
+use crate::system;
 
 /// Longer than anything on loopback takes.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -185,12 +180,7 @@ const A_WHILE: Duration = Duration::from_millis(300);
 static IS_IN_THE_MIDDLE: AtomicBool = AtomicBool::new(false);
 static IS_FORKED: AtomicBool = AtomicBool::new(false);
 
-thread_local! {
-    /// Whether this thread has just begun its first request.
-    static BEGINS: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Notes when a thread begins a request.
+/// Has a thread that begins a request pause.
 struct Herald;
 
 impl log::Log for Herald {
@@ -200,36 +190,21 @@ impl log::Log for Herald {
 
     fn log(&self, record: &log::Record<'_>) {
         if record.target() == "ureq::run" && !IS_IN_THE_MIDDLE.load(Ordering::SeqCst) {
-            BEGINS.set(true);
+            allocator::set_hook(Some(&pause));
         }
     }
 
     fn flush(&self) {}
 }
 
-struct Pausing;
-
-#[global_allocator]
-static ALLOCATOR: Pausing = Pausing;
-
-// SAFETY: the system's allocator does all the work.
-#[allow(unsafe_code)]
-unsafe impl GlobalAlloc for Pausing {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        if layout.size() == BYTES_OF_THE_STATIC && BEGINS.try_with(|begins| begins.take()).unwrap_or(false) {
-            IS_IN_THE_MIDDLE.store(true, Ordering::SeqCst);
-            let begun = Instant::now();
-            while !IS_FORKED.load(Ordering::SeqCst) && begun.elapsed() < A_WHILE {
-                std::thread::yield_now();
-            }
+/// Stays in the middle of initialising the static.
+fn pause(step: &'static str, size: usize) {
+    let is_the_static = step == "alloc" && size == BYTES_OF_THE_STATIC;
+    if is_the_static && !IS_IN_THE_MIDDLE.swap(true, Ordering::SeqCst) {
+        let begun = Instant::now();
+        while !IS_FORKED.load(Ordering::SeqCst) && begun.elapsed() < A_WHILE {
+            std::thread::yield_now();
         }
-        // SAFETY: as the caller promises.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        // SAFETY: as the caller promises.
-        unsafe { System.dealloc(at, layout) }
     }
 }
 

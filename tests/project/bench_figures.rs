@@ -2,7 +2,7 @@
 
 use committed::{Committed, Fault, Figure, Unit};
 
-#[path = "../benches/figures/committed.rs"]
+#[path = "../../benches/figures/committed.rs"]
 #[allow(dead_code, reason = "the guard itself uses all of it")]
 mod committed;
 

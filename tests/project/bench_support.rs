@@ -4,7 +4,7 @@ use support::publish::replace;
 use support::svg::{Chart, Colour, Curve, Picture};
 use support::table::Table;
 
-#[path = "../benches/support/mod.rs"]
+#[path = "../../benches/support/mod.rs"]
 mod support;
 
 const README: &str = "# standpipe\r\n\n<!-- figures: spans -->\nold\n\n<!-- end of figures -->\n\nbetween \u{2014}\t\n\

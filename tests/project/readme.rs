@@ -2,7 +2,7 @@
 
 use standpipe::Config;
 
-const README: &str = include_str!("../README.md");
+const README: &str = include_str!("../../README.md");
 
 /// The part between two texts that the README has once each.
 fn part(from: &str, to: &str) -> &'static str {

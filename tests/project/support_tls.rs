@@ -9,10 +9,8 @@ use std::time::Duration;
 use rustls::crypto::ring;
 use rustls::{CertificateError, ClientConfig, ClientConnection, Error, RootCertStore, StreamOwned};
 
-use support::memory;
-use support::tls::{Identity, TestCa, TlsFront};
-
-mod support;
+use crate::support::tls::{Identity, TestCa, TlsFront};
+use crate::support::{memory, process};
 
 /// Longer than anything on loopback takes.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -113,14 +111,16 @@ fn dropping_a_front_ends_its_connections() {
 #[test]
 #[cfg(target_os = "linux")]
 fn memory_held_is_seen_while_it_is_held_and_as_the_peak_afterwards() {
+    if !process::is_alone("memory_held_is_seen_while_it_is_held_and_as_the_peak_afterwards") {
+        return;
+    }
     let before = memory::resident().expect("Linux says");
     let block = vec![1_u8; 64 << 20];
     let during = memory::resident().expect("Linux says");
     drop(block);
     let peak = memory::resident_peak().expect("Linux says");
-    // Half of it is proof enough: other tests take and give back memory beside this one.
-    assert!(during >= before + (32 << 20), "{before} bytes before, {during} with 64 MiB more");
-    assert!(peak >= before + (32 << 20), "{before} bytes before, {peak} at the peak");
+    assert!(during >= before + (60 << 20), "{before} bytes before, {during} with 64 MiB more");
+    assert!(peak >= before + (60 << 20), "{before} bytes before, {peak} at the peak");
 }
 
 /// Closed or reset, but not still open and silent.

@@ -1,5 +1,4 @@
 //! A detached span may be moved, shared and ended anywhere, and finds its parent late.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::sync::Mutex;
 use std::thread;

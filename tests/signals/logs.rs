@@ -1,13 +1,10 @@
 //! Log records from the call site to the collector: whole, in order, with the ids of their span, and only to those
 //! exporters that want them.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use scene::{A_WHILE, LONG, Problems, emit, exporter, gathering, start, start_with};
 use standpipe::receiver::proto::common::v1::any_value::Value as Received;
 use standpipe::receiver::{Answer, ReceivedLog, Receiver};
 use standpipe::{
@@ -15,8 +12,7 @@ use standpipe::{
     WhenFull,
 };
 
-#[path = "support/scene.rs"]
-mod scene;
+use crate::support::scene::{A_WHILE, LONG, Problems, emit, exporter, gathering, start, start_with};
 
 const REMOTE: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 

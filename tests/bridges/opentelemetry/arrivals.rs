@@ -17,7 +17,7 @@ use standpipe::receiver::proto::trace::v1::status::StatusCode;
 use standpipe::receiver::{ReceivedLog, ReceivedSpan, Receiver};
 use standpipe::{Config, Exporter, Severity as Level, Telemetry};
 
-use crate::scene::{LONG, exporter, gathering, start, start_with};
+use crate::support::scene::{LONG, exporter, gathering, start, start_with};
 
 fn text(value: &str) -> Value {
     Value::StringValue(value.to_owned())

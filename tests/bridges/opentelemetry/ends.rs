@@ -16,7 +16,7 @@ use standpipe::bridge::opentelemetry::{LogExporter, SpanExporter};
 use standpipe::receiver::{Answer, Receiver};
 use standpipe::{Config, Flushed, Telemetry, WhenFull};
 
-use crate::scene::{A_WHILE, LONG, exporter, gathering, start, start_with};
+use crate::support::scene::{A_WHILE, LONG, exporter, gathering, start, start_with};
 
 fn provider(telemetry: &Telemetry) -> SdkTracerProvider {
     SdkTracerProvider::builder().with_span_processor(SpanExporter::new(telemetry)).build()

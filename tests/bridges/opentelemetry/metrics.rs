@@ -1,14 +1,6 @@
 //! Metrics of the OpenTelemetry SDK through the bridge: they arrive as its own exporter would send them, and every
 //! point is accounted for.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on may say so anywhere")]
-
-#[path = "metrics/points.rs"]
-#[allow(dead_code, reason = "the tests of our own metrics need more of it")]
-mod points;
-#[path = "support/scene.rs"]
-mod scene;
-
 use std::future::Future;
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
@@ -26,14 +18,17 @@ use opentelemetry_sdk::metrics::exporter::PushMetricExporter;
 use opentelemetry_sdk::metrics::{
     Aggregation, Instrument, PeriodicReader, SdkMeterProvider, Stream, Temporality as SdkTemporality,
 };
-use points::{attributes, int, named, numbers};
-use scene::{FOR_EVER, LONG, closed_address, exporter, exporter_to, gathering, open_at, start, start_with};
 use standpipe::bridge::opentelemetry::MetricExporter;
 use standpipe::receiver::proto::common::v1::KeyValue as Attribute;
 use standpipe::receiver::proto::metrics::v1::metric::Data;
 use standpipe::receiver::proto::metrics::v1::{Metric, Sum};
 use standpipe::receiver::{Answer, Receiver};
 use standpipe::{Compression, Config, Flushed, Signal, Temporality, WhenFull};
+
+use crate::support::points::{attributes, int, named, numbers};
+use crate::support::scene::{
+    FOR_EVER, LONG, closed_address, exporter, exporter_to, gathering, open_at, start, start_with,
+};
 
 /// Keeps what opentelemetry-otlp would have sent, and passes the metrics on.
 struct Witness {

@@ -14,7 +14,7 @@ use standpipe::SpanContext;
 use standpipe::bridge::opentelemetry::SpanExporter;
 use standpipe::receiver::Receiver;
 
-use crate::scene::{LONG, gathering, start};
+use crate::support::scene::{LONG, gathering, start};
 
 type Headers = HashMap<String, String>;
 

@@ -5,7 +5,7 @@ use std::fmt;
 
 use tracing::{error, info, info_span, instrument};
 
-use crate::stage::{run, run_with, told};
+use super::stage::{run, run_with, told};
 
 #[derive(Debug)]
 struct Failure(&'static str, Option<Box<Failure>>);
@@ -104,7 +104,7 @@ fn a_function_that_fails_has_an_exception_and_a_status() {
 fn a_failure_outside_of_spans_is_a_log_record_that_says_what_failed() {
     let arrived = run(|| error!(error = %failure()));
     let log = &arrived.logs[0].log;
-    assert_eq!(crate::stage::text(log.body.as_ref().unwrap().value.as_ref().unwrap()), "\"no tea\"");
+    assert_eq!(super::stage::text(log.body.as_ref().unwrap().value.as_ref().unwrap()), "\"no tea\"");
     assert_eq!(told(&log.attributes), ["exception.message=\"no tea\""]);
 }
 

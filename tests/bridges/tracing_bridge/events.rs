@@ -6,7 +6,7 @@ use standpipe::{Config, Exporter, Sampler, Severity, Telemetry, receiver::Receiv
 use tracing::{Level, debug, error, event, info, info_span, trace, warn};
 use tracing_subscriber::prelude::*;
 
-use crate::stage::{PATIENCE, run, run_with, text, told};
+use super::stage::{PATIENCE, run, run_with, text, told};
 
 #[test]
 fn an_event_in_a_span_is_an_event_of_the_span() {

@@ -5,7 +5,7 @@ use standpipe::{Config, SpanLimits};
 use tracing::field::{Empty, debug, display};
 use tracing::{Level, info_span, span};
 
-use crate::stage::{run, run_config, run_with, told};
+use super::stage::{run, run_config, run_with, told};
 
 #[test]
 fn fields_keep_their_kind() {

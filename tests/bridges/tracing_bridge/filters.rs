@@ -11,7 +11,7 @@ use tracing_subscriber::filter::{LevelFilter, Targets, filter_fn};
 use tracing_subscriber::prelude::*;
 use tracing_subscriber::reload;
 
-use crate::stage::{Arrived, PATIENCE, run_telemetry};
+use super::stage::{Arrived, PATIENCE, run_telemetry};
 
 fn under<F>(filter: F, program: impl FnOnce()) -> Arrived
 where

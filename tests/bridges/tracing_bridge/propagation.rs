@@ -4,7 +4,7 @@ use standpipe::bridge::tracing::SpanExt;
 use standpipe::{Config, Sampler, SpanContext};
 use tracing::{info, info_span, span::Span};
 
-use crate::stage::{run, run_config, told};
+use super::stage::{run, run_config, told};
 
 const SAMPLED: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 const UNSAMPLED: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00";

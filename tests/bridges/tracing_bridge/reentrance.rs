@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use tracing::field::{Empty, debug};
 use tracing::{Span, info, info_span};
 
-use crate::stage::{run, told};
+use super::stage::{run, told};
 
 /// A value that traces while it is shown.
 struct Talkative;

@@ -5,7 +5,7 @@ use std::thread;
 
 use tracing::{Span, dispatcher, info, info_span};
 
-use crate::stage::run;
+use super::stage::run;
 
 #[test]
 fn a_span_may_be_closed_on_another_thread() {

@@ -3,7 +3,7 @@
 use standpipe::{Config, SpanContext};
 use tracing::{info_span, span::Span};
 
-use crate::stage::{run, run_config};
+use super::stage::{run, run_config};
 
 #[test]
 fn a_span_is_the_child_of_the_one_it_is_made_in() {
@@ -117,11 +117,11 @@ fn a_scope_is_the_target_or_the_one_that_is_given() {
     assert_eq!(arrived.span("two").scope.name, "shop::stock");
     assert_eq!(arrived.logs[0].scope.name, module_path!());
     assert!(arrived.span("one").attribute("target").is_none());
-    let arrived = crate::stage::run_with(|layer| layer.scope("shop"), program);
+    let arrived = super::stage::run_with(|layer| layer.scope("shop"), program);
     assert!(arrived.spans.iter().all(|received| received.scope.name == "shop"));
-    assert_eq!(crate::stage::told(&arrived.span("one").span.attributes), ["target=\"shop::cart\""]);
+    assert_eq!(super::stage::told(&arrived.span("one").span.attributes), ["target=\"shop::cart\""]);
     assert_eq!(
-        crate::stage::told(&arrived.logs[0].log.attributes)[0],
+        super::stage::told(&arrived.logs[0].log.attributes)[0],
         format!("target={:?}", module_path!())
     );
 }

@@ -7,8 +7,8 @@ use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::Duration;
 
-use crate::command::{config, standpipe, stdout};
-use crate::{checked, run};
+use super::{checked, run};
+use crate::support::command::{config, standpipe, stdout};
 
 /// Longer than anything here takes.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -7,8 +7,8 @@ use std::process::{Output, Stdio};
 use serde_json::Value;
 use standpipe::{Config, FindingSeverity};
 
-use crate::command::{config, standpipe, stderr, stdout};
-use crate::{checked, run};
+use super::{checked, run};
+use crate::support::command::{config, standpipe, stderr, stdout};
 
 #[test]
 fn garbage_is_an_error() {

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::command::{config, finish, standpipe, stderr, stdout};
+use crate::support::command::{config, finish, standpipe, stderr, stdout};
 
 /// The lines of a private key that is none.
 const KEY: [&str; 2] = [

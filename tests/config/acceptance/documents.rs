@@ -6,7 +6,7 @@ use std::fs;
 use serde_json::Value;
 use standpipe::Config;
 
-use crate::command;
+use crate::support::command;
 
 /// With the names of their files.
 pub(crate) const ALL: [&str; 5] = [

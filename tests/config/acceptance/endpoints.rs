@@ -3,9 +3,9 @@
 //! That `https` is an error at start in a build without TLS cannot be seen from a build with it; the unit tests of the
 //! rules hold that.
 
-use crate::outcome::Outcome;
-use crate::rules::text;
-use crate::table::{Row, Table, hold, row};
+use crate::acceptance::outcome::Outcome;
+use crate::acceptance::rules::text;
+use crate::acceptance::table::{Row, Table, hold, row};
 
 pub(crate) const TABLES: &[Table] = &[
     Table { name: "over http", read: over_http, rows: HTTP },

@@ -4,10 +4,10 @@ use standpipe::receiver::Receiver;
 use standpipe::receiver::proto::metrics::v1::metric::Data;
 use standpipe::{Config, Flushed, Telemetry};
 
-use crate::outcome::Outcome;
-use crate::rules::text;
-use crate::scene::LONG;
-use crate::table::{NO_EXPORTER, Row, Table, hold, row};
+use crate::acceptance::outcome::Outcome;
+use crate::acceptance::rules::text;
+use crate::acceptance::table::{NO_EXPORTER, Row, Table, hold, row};
+use crate::support::scene::LONG;
 
 pub(crate) const TABLES: &[Table] = &[
     Table { name: "keys of metrics", read: metrics, rows: KEYS },

@@ -6,11 +6,11 @@ use std::{env, fs};
 
 use standpipe::{Config, Sampler};
 
-use crate::outcome::Outcome;
-use crate::process;
-use crate::scratch::Scratch;
-use crate::table::{NO_EXPORTER, Row, Table, hold, row};
-use crate::tree::Lines;
+use crate::acceptance::outcome::Outcome;
+use crate::acceptance::table::{NO_EXPORTER, Row, Table, hold, row};
+use crate::acceptance::tree::Lines;
+use crate::support::process;
+use crate::support::scratch::Scratch;
 
 pub(crate) const TABLES: &[Table] = &[
     Table { name: "a file", read: |given| in_child(given, "toml", "file"), rows: FILE },
@@ -47,7 +47,7 @@ fn in_child(given: &str, format: &str, task: &str) -> Outcome {
     let mut variables: Vec<(&str, &str)> =
         variables.lines().map(|line| line.split_once('=').unwrap()).collect();
     variables.push((PATH, file.to_str().unwrap()));
-    let told = process::run_with("precedence::a_child_tells_what_it_read", task, &variables);
+    let told = process::run_with("a_child_tells_what_it_read", task, &variables);
     let place = format!("{}:", file.display());
     Outcome::from_lines(told.into_iter().map(|line| line.replace(&place, "")).collect())
 }

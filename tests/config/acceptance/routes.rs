@@ -3,10 +3,10 @@
 use standpipe::receiver::Receiver;
 use standpipe::{Config, SpanContext, Telemetry};
 
-use crate::outcome::Outcome;
-use crate::scene::{LONG, closed_address, exporter, exporter_to};
-use crate::table::{NO_EXPORTER, Row, Table, hold, row};
-use crate::tree::Lines;
+use crate::acceptance::outcome::Outcome;
+use crate::acceptance::table::{NO_EXPORTER, Row, Table, hold, row};
+use crate::acceptance::tree::Lines;
+use crate::support::scene::{LONG, closed_address, exporter, exporter_to};
 
 pub(crate) const TABLES: &[Table] = &[
     Table { name: "keys of an exporter in TOML", read: |keys| in_toml(&exporter_c(keys)), rows: KEYS },

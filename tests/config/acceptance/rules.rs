@@ -3,10 +3,10 @@
 use standpipe::receiver::Receiver;
 use standpipe::{Config, Telemetry};
 
-use crate::outcome::Outcome;
-use crate::scene::LONG;
-use crate::scratch::Scratch;
-use crate::table::{Row, Table, hold, row};
+use crate::acceptance::outcome::Outcome;
+use crate::acceptance::table::{Row, Table, hold, row};
+use crate::support::scene::LONG;
+use crate::support::scratch::Scratch;
 
 pub(crate) const TABLES: &[Table] = &[
     Table { name: "durations", read: tracer, rows: DURATIONS },

@@ -1,6 +1,6 @@
 //! Tables, and how their rows are held.
 
-use crate::outcome::Outcome;
+use crate::acceptance::outcome::Outcome;
 
 /// What is given, and what must come of it.
 pub(crate) struct Row {

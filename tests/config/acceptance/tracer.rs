@@ -3,9 +3,9 @@
 use standpipe::receiver::Receiver;
 use standpipe::{Config, Severity, Telemetry};
 
-use crate::rules::{text, tracer};
-use crate::scene::LONG;
-use crate::table::{NO_EXPORTER, Row, Table, hold, row};
+use crate::acceptance::rules::{text, tracer};
+use crate::acceptance::table::{NO_EXPORTER, Row, Table, hold, row};
+use crate::support::scene::LONG;
 
 pub(crate) const TABLES: &[Table] = &[
     Table { name: "keys of a tracer", read: tracer, rows: KEYS },

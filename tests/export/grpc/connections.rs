@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use standpipe::receiver::{Answer, Receiver};
 use standpipe::{Exporter, Flushed, ProblemKind, Telemetry};
 
-use super::scene::{A_WHILE, FOR_EVER, LONG, Problems, emit, start};
-use super::support::stubborn::{SlowReader, Unanswered};
 use super::{assert_refused_at_once, export, exporter, exporter_to};
+use crate::support::scene::{A_WHILE, FOR_EVER, LONG, Problems, emit, start};
+use crate::support::stubborn::{SlowReader, Unanswered};
 
 const BUDGET: Duration = Duration::from_millis(300);
 const PROMISED: Duration = Duration::from_millis(50);

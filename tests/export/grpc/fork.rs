@@ -3,8 +3,8 @@
 use standpipe::receiver::Receiver;
 use standpipe::{Exporter, Flushed, Proxy, Telemetry};
 
-use super::scene::{LONG, emit, start};
-use super::support::process;
+use crate::support::process;
+use crate::support::scene::{LONG, emit, start};
 
 fn delivers(telemetry: &Telemetry, spans: u64) -> bool {
     emit(&telemetry.tracer("shop"), spans);
@@ -15,7 +15,7 @@ fn delivers(telemetry: &Telemetry, spans: u64) -> bool {
 fn a_child_opens_a_connection_of_its_own_and_the_parent_keeps_its() {
     let Some(endpoint) = process::task() else {
         let receiver = Receiver::start().unwrap();
-        let name = "fork::a_child_opens_a_connection_of_its_own_and_the_parent_keeps_its";
+        let name = "a_child_opens_a_connection_of_its_own_and_the_parent_keeps_its";
         assert_eq!(process::run(name, &receiver.grpc_endpoint()), ["true true true"]);
         assert_eq!(receiver.span_count(), 1 + 20 + 2);
         let connections: Vec<_> = receiver.requests().iter().map(|request| request.connection).collect();

@@ -5,8 +5,8 @@ use std::time::Duration;
 use standpipe::receiver::{Answer, Receiver};
 use standpipe::{Counts, Exporter, Flushed, Problem, ProblemKind, Signal};
 
-use super::scene::{LONG, Problems, emit, gathering_to, start};
 use super::{assert_refused_at_once, export, exporter};
+use crate::support::scene::{FOR_EVER, LONG, Problems, emit, gathering_to, start};
 
 /// What becomes of ten spans that are answered like this, and honestly when they come again.
 fn outcome_of(answer: &Answer, exporter: Exporter, receiver: &Receiver) -> (Counts, Vec<ProblemKind>) {
@@ -53,7 +53,7 @@ fn the_same_answers_lead_to_the_same_ledger_and_the_same_problems() {
 }
 
 fn gathering_over_grpc(receiver: &Receiver) -> Exporter {
-    exporter(receiver).linger(super::scene::FOR_EVER).queue_bytes(64 << 20)
+    exporter(receiver).linger(FOR_EVER).queue_bytes(64 << 20)
 }
 
 #[test]

@@ -12,11 +12,11 @@ use standpipe::receiver::Receiver;
 use standpipe::{Exporter, Proxy};
 
 use super::export;
-use super::scene::LONG;
-use super::support::{process, tunnel};
+use crate::support::scene::LONG;
+use crate::support::{process, tunnel};
 
 /// This test, started again.
-const CHILD: &str = "proxies::a_span_goes_the_way_that_the_environment_says";
+const CHILD: &str = "a_span_goes_the_way_that_the_environment_says";
 
 /// What the other tests run in a process of its own; here, it goes past all proxies.
 #[test]

@@ -5,8 +5,8 @@ use std::time::Duration;
 use standpipe::receiver::{Protocol, Receiver};
 use standpipe::{Compression, Flushed, Signal};
 
-use super::scene::{FOR_EVER, LONG, emit, start};
 use super::{export, exporter};
+use crate::support::scene::{FOR_EVER, LONG, emit, start};
 
 /// A `grpc-timeout`, read.
 fn timeout(text: &str) -> Duration {

@@ -3,8 +3,8 @@
 use standpipe::Compression;
 use standpipe::receiver::Receiver;
 
-use super::support::tls::{Identity, TestCa, TlsFront};
 use super::{assert_refused_at_once, export, exporter_to};
+use crate::support::tls::{Identity, TestCa, TlsFront};
 
 fn setting() -> (TestCa, Receiver) {
     (TestCa::new(), Receiver::start().expect("loopback has a free port"))

@@ -7,8 +7,8 @@ use std::thread;
 
 use standpipe::Compression;
 
-use super::scene::LONG;
 use super::{export, exporter_to};
+use crate::support::scene::LONG;
 
 const HEADERS: u8 = 1;
 const DATA: u8 = 0;

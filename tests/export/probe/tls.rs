@@ -4,8 +4,8 @@ use standpipe::probe::probe;
 use standpipe::receiver::Receiver;
 use standpipe::{Exporter, Signal};
 
-use super::support::tls::{BAD_CERTIFICATE, HANDSHAKE_FAILURE, TestCa, TlsFront, refusing_with};
 use super::{PATIENCE, failure, saying, traces};
+use crate::support::tls::{BAD_CERTIFICATE, HANDSHAKE_FAILURE, TestCa, TlsFront, refusing_with};
 
 #[test]
 fn a_client_certificate_that_is_wanted_over_tls_1_2_is_named() {

@@ -8,7 +8,7 @@ use standpipe::receiver::{Answer, Receiver};
 use standpipe::{Exporter, Flushed, Logger, ProblemKind, Proxy, Signal, WhenFull};
 
 use super::patient;
-use super::scene::{
+use crate::support::scene::{
     FOR_EVER, LONG, Problems, SetWhenDropped, emit, emit_in_time, exporter, gathering, start,
 };
 

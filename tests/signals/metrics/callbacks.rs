@@ -7,8 +7,8 @@ use std::sync::mpsc;
 use standpipe::receiver::Receiver;
 use standpipe::{Config, Flushed, ProblemKind, Temporality};
 
-use crate::points::{attributes, float, int, named, newest, numbers};
-use crate::scene::{FOR_EVER, LONG, Problems, exporter, start, start_with};
+use crate::support::points::{attributes, float, int, named, newest, numbers};
+use crate::support::scene::{FOR_EVER, LONG, Problems, exporter, start, start_with};
 
 #[test]
 fn every_kind_can_be_observed() {

@@ -8,7 +8,7 @@ use crate::support::process;
 fn metrics_are_off_without_a_transport_and_start_no_thread_and_no_socket() {
     if process::task().is_none() {
         let reports = process::run(
-            "disabled::metrics_are_off_without_a_transport_and_start_no_thread_and_no_socket",
+            "metrics_are_off_without_a_transport_and_start_no_thread_and_no_socket",
             "in a process of its own",
         );
         return reports.iter().for_each(|report| println!("{report}"));

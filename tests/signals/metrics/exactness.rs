@@ -6,8 +6,8 @@ use std::thread;
 use standpipe::receiver::Receiver;
 use standpipe::{Config, Flushed, Histograms, Temporality};
 
-use crate::points::{attributes, exponentials, float, histograms, int, named, newest, numbers};
-use crate::scene::{FOR_EVER, LONG, exporter, start, start_with};
+use crate::support::points::{attributes, exponentials, float, histograms, int, named, newest, numbers};
+use crate::support::scene::{FOR_EVER, LONG, exporter, start, start_with};
 
 #[test]
 fn eight_threads_of_a_million_additions_are_summed_exactly() {

@@ -5,8 +5,8 @@ use standpipe::receiver::proto::metrics::v1::AggregationTemporality;
 use standpipe::receiver::proto::metrics::v1::metric::Data;
 use standpipe::{Config, Flushed, Histograms, Signal, Telemetry, Temporality, Value};
 
-use crate::points::{attributes, exponentials, float, histograms, int, named, newest, numbers};
-use crate::scene::{FOR_EVER, LONG, exporter, start, start_with};
+use crate::support::points::{attributes, exponentials, float, histograms, int, named, newest, numbers};
+use crate::support::scene::{FOR_EVER, LONG, exporter, start, start_with};
 
 const CUMULATIVE: i32 = AggregationTemporality::Cumulative as i32;
 const DELTA: i32 = AggregationTemporality::Delta as i32;

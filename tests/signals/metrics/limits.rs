@@ -3,8 +3,8 @@
 use standpipe::receiver::Receiver;
 use standpipe::{Flushed, ProblemKind, Temporality};
 
-use crate::points::{attributes, float, histograms, int, named, newest, numbers};
-use crate::scene::{FOR_EVER, LONG, Problems, exporter, start};
+use crate::support::points::{attributes, float, histograms, int, named, newest, numbers};
+use crate::support::scene::{FOR_EVER, LONG, Problems, exporter, start};
 
 #[test]
 fn what_is_beyond_the_cardinality_limit_is_put_together_and_told() {

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use standpipe::receiver::{Answer, Receiver};
 use standpipe::{Flushed, Signal, Temporality};
 
-use crate::points::{int, named, newest, numbers};
-use crate::scene::{FOR_EVER, LONG, closed_address, emit, exporter, exporter_to, open_at, start};
+use crate::support::points::{int, named, newest, numbers};
+use crate::support::scene::{FOR_EVER, LONG, closed_address, emit, exporter, exporter_to, open_at, start};
 
 /// The ledger cannot be waited for, only asked.
 fn wait_until(reached: impl Fn() -> bool) {

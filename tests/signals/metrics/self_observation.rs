@@ -5,8 +5,8 @@ use std::time::Duration;
 use standpipe::receiver::{Answer, Receiver};
 use standpipe::{Application, Config, Flushed, Signal};
 
-use crate::points::{attributes, int, named, newest, numbers};
-use crate::scene::{FOR_EVER, LONG, emit, exporter, gathering, start, start_with};
+use crate::support::points::{attributes, int, named, newest, numbers};
+use crate::support::scene::{FOR_EVER, LONG, emit, exporter, gathering, start, start_with};
 
 #[test]
 fn the_ledger_is_exported_only_if_asked_for() {

@@ -10,8 +10,8 @@ use standpipe::receiver::proto::metrics::v1::NumberDataPoint;
 use standpipe::receiver::{Answer, Receiver};
 use standpipe::{Counter, Exporter, Flushed, Histogram, Meter, Signal, Telemetry, Temporality, WhenFull};
 
-use crate::points::{attributes, exponentials, float, histograms, int, named, numbers};
-use crate::scene::{FOR_EVER, LONG, exporter, start};
+use crate::support::points::{attributes, exponentials, float, histograms, int, named, numbers};
+use crate::support::scene::{FOR_EVER, LONG, exporter, start};
 
 const THREADS: u64 = 4;
 const SERIES: u64 = 40;

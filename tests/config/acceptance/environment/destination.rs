@@ -1,6 +1,6 @@
 //! Where it goes: for all signals, and for each.
 
-use crate::table::{Row, row};
+use crate::acceptance::table::{Row, row};
 
 pub(super) const DESTINATION: &[Row] = &[
     row(

@@ -9,10 +9,10 @@ mod program;
 use standpipe::receiver::Receiver;
 use standpipe::{Config, SpanContext, Telemetry};
 
-use crate::outcome::Outcome;
-use crate::scene::LONG;
-use crate::scratch::Scratch;
-use crate::table::{Table, hold};
+use crate::acceptance::outcome::Outcome;
+use crate::acceptance::table::{Table, hold};
+use crate::support::scene::LONG;
+use crate::support::scratch::Scratch;
 
 pub(crate) const TABLES: &[Table] = &[
     Table { name: "where it goes", read: variables, rows: destination::DESTINATION },

@@ -1,6 +1,6 @@
 //! How long records wait, how many, and how metrics are pushed.
 
-use crate::table::{Row, row};
+use crate::acceptance::table::{Row, row};
 
 pub(super) const PACE: &[Row] = &[
     row("no throttle", "", &["throttle = 0s", "check throttle_ms = 0"]),

@@ -1,6 +1,6 @@
 //! Who speaks and which traces are kept, and names that are a slip of the hand.
 
-use crate::table::{Row, row};
+use crate::acceptance::table::{Row, row};
 
 pub(super) const PROGRAM: &[Row] = &[
     row(
