@@ -17,7 +17,7 @@ pub(crate) const ALL: [&str; 5] = [
     "quality-trace-config.yaml",
 ];
 
-const FOLDER: &str = "tests/acceptance/documents";
+const FOLDER: &str = "tests/config/acceptance/documents";
 
 /// What must come of a document.
 fn expected(document: &str) -> Value {

@@ -225,7 +225,7 @@ const SECRETS: &[Row] = &[
     row("from the environment", "headers = ['A: %{env:CARGO_PKG_NAME}%']", &["headers = A: ***"]),
     row(
         "from a file, whose last line break is none of it",
-        "headers = ['Authorization: Bearer %{file:tests/acceptance/documents/token}%']",
+        "headers = ['Authorization: Bearer %{file:tests/config/acceptance/documents/token}%']",
         &["headers = Authorization: ***"],
     ),
     row(
@@ -235,7 +235,7 @@ const SECRETS: &[Row] = &[
     ),
     row(
         "two of them",
-        "headers = { A = '%{env:CARGO_PKG_NAME}%:%{file:tests/acceptance/documents/token}%' }",
+        "headers = { A = '%{env:CARGO_PKG_NAME}%:%{file:tests/config/acceptance/documents/token}%' }",
         &["headers = A: ***"],
     ),
     row(
@@ -262,9 +262,9 @@ const SECRETS: &[Row] = &[
     ),
     row(
         "a broken value does not show it",
-        "timeout = '%{file:tests/acceptance/documents/token}%'",
+        "timeout = '%{file:tests/config/acceptance/documents/token}%'",
         &[
-            "error: 4:11: tracer.otel.timeout: \"%{file:tests/acceptance/documents/token}%\" is not a duration; \
+            "error: 4:11: tracer.otel.timeout: \"%{file:tests/config/acceptance/documents/token}%\" is not a duration; \
             write a whole number and one unit (d, h, m, s or ms), like \"90s\"",
         ],
     ),
