@@ -30,9 +30,9 @@ const LONG: Duration = Duration::from_secs(30);
 const MEASURED: u64 = 10_000;
 /// Measured in turns, each begun when the last has arrived, so that the worker has something to send in every one.
 const TURNS: u64 = 10;
-/// Twice as many, queued while the collector does not answer: chunks enough for the measured ones, however slow the
-/// worker may then be.
-const WARM_UP: u64 = 2 * MEASURED;
+/// Four times as many as in a turn, queued while the collector does not answer: chunks enough for those of a turn,
+/// however slow the worker may then be.
+const WARM_UP: u64 = 4 * MEASURED / TURNS;
 
 /// Allocations of 10,000 spans on the calling thread. `emit` ends `spans` spans at a time.
 fn steady_state(spans: u64, emit: impl Fn(&Tracer)) -> u64 {

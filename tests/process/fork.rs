@@ -641,9 +641,8 @@ fn a_child_waits_for_no_lock_of_the_parent() {
             (counts.accepted + counts.turned_away.total(), counts.in_flight) == (SPANS, 0)
         };
         let children: Vec<_> = (0..LIVES).map(|_| fork(child)).collect();
-        let good = children.into_iter().map(reap).filter(|good| *good).count();
         stop.store(true, Ordering::Relaxed);
-        good
+        children.into_iter().map(reap).filter(|good| *good).count()
     });
     assert_eq!(good, LIVES, "{} of {LIVES} children hung or failed", LIVES - good);
 }
