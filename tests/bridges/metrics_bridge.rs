@@ -12,7 +12,7 @@ use metrics::{
 use standpipe::bridge::metrics::MetricsRecorder;
 use standpipe::receiver::Receiver;
 use standpipe::receiver::proto::metrics::v1::metric::Data;
-use standpipe::{Application, Config, Flushed, Histograms, ProblemKind, Signal, Telemetry, Temporality};
+use standpipe::{Application, Config, FlushOutcome, Histograms, ProblemKind, Signal, Telemetry, Temporality};
 
 use crate::support::points::{attributes, exponentials, float, histograms, int, named, newest, numbers};
 use crate::support::process;
@@ -21,7 +21,7 @@ use crate::support::scene::{FOR_EVER, LONG, Problems, exporter, start, start_wit
 const THREADS: u32 = 8;
 
 fn flush(telemetry: &Telemetry) {
-    assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+    assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
 }
 
 /// A program that is told on demand, and its recorder.

@@ -13,7 +13,7 @@ mod wire;
 use std::time::Duration;
 
 use standpipe::receiver::Receiver;
-use standpipe::{Exporter, Flushed, Ledger, Problem, ProblemKind, Proxy};
+use standpipe::{Exporter, FlushOutcome, Ledger, Problem, ProblemKind, Proxy};
 
 use crate::support::scene::{LONG, Problems, emit};
 
@@ -34,7 +34,7 @@ fn export(exporter: Exporter) -> (Ledger, Vec<Problem>) {
     let problems = Problems::default();
     let telemetry = problems.start(exporter);
     emit(&telemetry.tracer("shop"), 1);
-    assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+    assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
     (telemetry.shutdown(LONG), problems.told())
 }
 
