@@ -28,7 +28,7 @@ fn a_span_goes_the_way_that_the_environment_says() {
         return;
     };
     let exporter = Exporter::grpc(endpoint)
-        .give_up_after(Duration::from_millis(300))
+        .give_up_after(Duration::from_secs(1))
         .retry_delays(Duration::from_millis(1), Duration::from_millis(20));
     let (ledger, problems) = export(exporter);
     process::report(format!("delivered {}", ledger.total().delivered));
