@@ -1,7 +1,5 @@
 //! Looking at configurations in tests.
 
-#![allow(dead_code, reason = "each test file is a crate of its own and uses only a part of this")]
-
 use standpipe::{Config, ConfigError, Exporter};
 
 /// A tracer that works, with more keys below.
