@@ -33,7 +33,7 @@ const HOUSE: &[Row] = &[
     // what went wrong, what became of every record, what was set
     row("problem",         &["escape", "record", "context"],                  &[]),
     row("stats",           &["record"],                                       &["serde"]),
-    row("config",          &["escape", "record", "problem", "sample"],        &["serde", "toml"]),
+    row("config",          &["escape", "record", "problem", "sample"],        &["serde", "toml", "toml_parser"]),
     row("config/yaml*",    &[],                                               &["granit_parser"]),
     // instruments, and what they remember until the worker asks
     row("meter",           &["fork", "record", "aggregate", "context", "problem", "config"], &[]),
