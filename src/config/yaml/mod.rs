@@ -12,11 +12,12 @@ mod builder;
 mod fault;
 mod frame;
 mod places;
+mod recovery;
 mod scalar;
 #[cfg(test)]
 mod tests;
 
-use granit_parser::{Event, Parser, options};
+use granit_parser::{Event, Options, Parser, options};
 
 use self::builder::Builder;
 use self::places::Marks;
@@ -38,9 +39,13 @@ struct Content {
     mistakes: Vec<Mistake>,
 }
 
-/// What can be read of a text; `file` is how it is called in messages. After a mistake in the syntax that is nothing.
+/// What can be read of a text; `file` is how it is called in messages. A mistake in the syntax costs the section that it
+/// is in, or everything if that is not known.
 pub(super) fn parse<'d>(file: &'d str, text: &'d str) -> Document<'d> {
-    let content = content_of(text, file).unwrap_or_else(|finding| Content {
+    let content = content_of(text, file).or_else(|finding| {
+        recovery::content_without_broken_sections(without_mark(text), file).ok_or(finding)
+    });
+    let content = content.unwrap_or_else(|finding| Content {
         root: Node { at: 0, value: Tree::Null },
         places: Marks::new(file),
         mistakes: vec![Mistake { owner: Owner::Unknown, finding }],
@@ -56,14 +61,8 @@ pub(super) fn parse<'d>(file: &'d str, text: &'d str) -> Document<'d> {
 ///
 /// If no tree can be made of it: the first mistake in the syntax, or a limit that it goes beyond.
 fn content_of(text: &str, file: &str) -> Result<Content, Finding> {
-    // the mark that some editors put first is no character of the first line
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let limits = options! {
-        flow_nesting_limit: MAX_DEPTH,
-        block_nesting_limit: MAX_DEPTH,
-        emit_unresolved_aliases: true,
-    };
-    let mut parser = Parser::new_from_str_with_options(text, limits);
+    let text = without_mark(text);
+    let mut parser = Parser::new_from_str_with_options(text, limits());
     let mut builder = Builder::new(file);
     let mut documents = 0;
     while let Some(event) = parser.next_event() {
@@ -78,6 +77,19 @@ fn content_of(text: &str, file: &str) -> Result<Content, Finding> {
         builder.take(event, span)?;
     }
     Ok(builder.finish())
+}
+
+/// The byte order mark that some editors write first is no character of the first line.
+fn without_mark(text: &str) -> &str {
+    text.strip_prefix('\u{feff}').unwrap_or(text)
+}
+
+fn limits() -> Options {
+    options! {
+        flow_nesting_limit: MAX_DEPTH,
+        block_nesting_limit: MAX_DEPTH,
+        emit_unresolved_aliases: true,
+    }
 }
 
 fn error_at(location: Location, fault: Fault) -> Finding {

@@ -1,6 +1,7 @@
 //! Where the values of a document stand.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 use granit_parser::Marker;
 
@@ -14,11 +15,12 @@ pub(super) struct Marks {
     /// Line and column, both from 1.
     marks: Vec<(usize, usize)>,
     spoilt: BTreeSet<usize>,
+    spoilt_lines: Vec<Range<usize>>,
 }
 
 impl Marks {
     pub(super) fn new(file: &str) -> Self {
-        Self { file: file.to_owned(), marks: Vec::new(), spoilt: BTreeSet::new() }
+        Self { file: file.to_owned(), marks: Vec::new(), spoilt: BTreeSet::new(), spoilt_lines: Vec::new() }
     }
 
     /// Remembers a place.
@@ -30,6 +32,11 @@ impl Marks {
     pub(super) fn spoil(&mut self, at: usize) {
         self.spoilt.insert(at);
     }
+
+    /// The same for all places in some lines.
+    pub(super) fn spoil_lines(&mut self, lines: Range<usize>) {
+        self.spoilt_lines.push(lines);
+    }
 }
 
 impl Places for Marks {
@@ -40,7 +47,8 @@ impl Places for Marks {
     }
 
     fn is_spoilt(&self, at: usize) -> bool {
-        self.spoilt.contains(&at)
+        let line = self.marks.get(at).map_or(1, |(line, _)| *line);
+        self.spoilt.contains(&at) || self.spoilt_lines.iter().any(|lines| lines.contains(&line))
     }
 }
 

@@ -5,6 +5,7 @@ mod mistakes;
 
 use super::*;
 use crate::config::node::{Field, Places as _, Tree};
+use crate::config::section::Section;
 
 /// A text without mistakes.
 fn read(text: &str) -> Content {
@@ -185,4 +186,109 @@ fn merges_of_merges_bring_in_everything() {
 fn a_quoted_merge_key_is_a_key_like_any_other() {
     assert_reads("'<<': {a: 1}", "{<<: {a: 1}}");
     assert_eq!(read("a: <<").root.get("a").unwrap().node.value, text("<<"));
+}
+
+/// Two tracers and two exporters of routes; one of each gets another line.
+fn with_a_line(line: &str) -> [String; 2] {
+    let rest = "metrics:\n  open-telemetry: {transport: http}\nserver:\n  telemetry: {exporter: good}\n";
+    let tracers = |bad: &str| {
+        format!(
+            "tracer:\n  good:\n    type: otel\n  bad:\n    type: otel\n{bad}    transport: http\n  last:\n    type: otel\n"
+        )
+    };
+    let exporters = |bad: &str| {
+        format!(
+            "telemetry:\n  exporters:\n    good:\n      sampling: 1\n    bad:\n{bad}      sampling: 2\n    last:\n      sampling: 3\n"
+        )
+    };
+    [
+        format!("{}{}{rest}", tracers(&format!("    {line}\n")), exporters("")),
+        format!("{}{}{rest}", tracers(""), exporters(&format!("      {line}\n"))),
+    ]
+}
+
+#[test]
+fn a_broken_section_never_disables_another() {
+    for line in [
+        "a: b: c",
+        "a: [1, 2",
+        "a: {b: 1",
+        "a: 'x",
+        "a: \"x",
+        "a: \"\\q\"",
+        "a: 'x' y",
+        "a: ]",
+        "a: @x",
+        "a: *",
+        "a: !x!y 1",
+        "a: | x",
+        "\ta: 1",
+        "a",
+        "   a: 1",
+        "- a",
+        "a: \u{1}",
+    ] {
+        let owners = [Section::Tracer("bad".to_owned()), Section::Exporter("bad".to_owned())];
+        for (text, owner) in with_a_line(line).into_iter().zip(owners) {
+            let document = parse("f", &text);
+            let [mistake] = &document.mistakes[..] else { panic!("{text}: {:?}", document.mistakes) };
+            assert_eq!(mistake.owner, Owner::Section(owner.clone()), "{text}");
+            assert_eq!(mistake.finding.key, owner.path().join("."), "{text}");
+            let place = mistake.finding.location.as_ref().unwrap();
+            assert!(text.lines().nth(place.line - 1).is_some(), "{text}: {place}");
+            let names = |path: &[&str]| -> Vec<&str> {
+                let fields = path.iter().fold(&document.root, |node, name| &node.get(name).expect(name).node);
+                fields.as_table().unwrap().iter().map(|field| field.name.as_str()).collect()
+            };
+            assert_eq!(names(&["tracer"]), ["good", "bad", "last"], "{text}");
+            assert_eq!(names(&["telemetry", "exporters"]), ["good", "bad", "last"], "{text}");
+            assert_eq!(names(&["metrics", "open-telemetry"]), ["transport"], "{text}");
+            assert_eq!(names(&["tracer", "last"]), ["type"], "{text}");
+            let bad = owner.path().iter().fold(&document.root, |node, name| &node.get(name).unwrap().node);
+            assert_eq!(bad.value, Tree::Null);
+            assert!(document.places.is_spoilt(bad.at), "{text}");
+        }
+    }
+}
+
+#[test]
+fn every_broken_section_is_reported_at_its_own_place() {
+    let text =
+        "postgres: [1\r\ntracer:\r\n  # why\r\n  a:\r\n    x: 'y\r\n  b: {z: 1}\r\n  c: [}\r\nserver: {}\r\n";
+    let document = parse("f", text);
+    let said: Vec<String> = document.mistakes.iter().map(|mistake| mistake.finding.to_string()).collect();
+    assert_eq!(
+        said,
+        [
+            "f:1:11: postgres: [ is never closed; write ]",
+            "f:5:8: tracer.a: a quote is never closed; close it",
+            "f:7:6: tracer.c: [ is closed by }; write ]",
+        ]
+    );
+    assert_eq!(shown(&document.root), "{postgres: null, tracer: {a: null, b: {z: 1}, c: null}, server: {}}");
+    let of_b = document.root.get("tracer").unwrap().node.get("b").unwrap();
+    assert_eq!(document.places.location(of_b.node.get("z").unwrap().node.at).to_string(), "f:6:10");
+}
+
+#[test]
+fn what_was_anchored_in_a_broken_section_is_missed_where_it_is_used() {
+    let document = parse("f", "base: &base\n  x: [\ntracer:\n  a: {<<: *base}\n  b: {}\n");
+    let mut owners: Vec<&Owner> = document.mistakes.iter().map(|mistake| &mistake.owner).collect();
+    owners.dedup();
+    assert_eq!(owners, [&Owner::Other, &Owner::Section(Section::Tracer("a".to_owned()))]);
+}
+
+#[test]
+fn a_mistake_that_belongs_to_no_section_leaves_nothing() {
+    for text in [
+        "{tracer: {a: {}}, b: [}\n",
+        "'\ntracer:\n  a: {}\n",
+        "tracer: [\n  a: {}\n",
+        "a: [\n---\ntracer:\n  a: {}\n",
+        "%YAML 3.0\n---\ntracer: {}\n",
+    ] {
+        let document = parse("f", text);
+        let owners: Vec<&Owner> = document.mistakes.iter().map(|mistake| &mistake.owner).collect();
+        assert_eq!(owners, [&Owner::Unknown], "{text}");
+    }
 }
