@@ -1,29 +1,30 @@
-//! Reads YAML into the tree of [`node`](super::node). What its keys mean is not known here.
+//! How does a text of YAML become a document? What its keys mean is not known here.
 //!
 //! ```text
 //! text → parser ─ events → builder ─→ Node
 //!          │                  ├ scalar: what plain text means
-//!          │                  └ budget: what aliases may grow to
+//!          │                  └ frame: what is open, and what aliases may grow to
 //!          └ fault ──────────────────→ findings, each with its place
+//!              └ recovery: the same without the broken sections
 //! ```
 
-mod budget;
 mod builder;
 mod fault;
 mod frame;
-mod places;
 mod recovery;
 mod scalar;
 #[cfg(test)]
 mod tests;
 
-use granit_parser::{Event, Options, Parser, options};
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+use granit_parser::{Event, Marker, Options, Parser, options};
 
 use self::builder::Builder;
-use self::places::Marks;
 use super::document::{Document, Mistake};
 use super::error::{Fault, Finding, FindingSeverity, Location};
-use super::node::{Node, Tree};
+use super::node::{Node, Places, Tree};
 use super::section::Owner;
 
 /// Deeper nesting is no configuration.
@@ -94,4 +95,53 @@ fn limits() -> Options {
 
 fn error_at(location: Location, fault: Fault) -> Finding {
     fault.found(FindingSeverity::Error, Some(location), "")
+}
+
+/// The places of a document: a place is an index into their list.
+#[derive(Debug)]
+struct Marks {
+    file: String,
+    /// Line and column, both from 1.
+    marks: Vec<(usize, usize)>,
+    spoilt: BTreeSet<usize>,
+    spoilt_lines: Vec<Range<usize>>,
+}
+
+impl Marks {
+    fn new(file: &str) -> Self {
+        Self { file: file.to_owned(), marks: Vec::new(), spoilt: BTreeSet::new(), spoilt_lines: Vec::new() }
+    }
+
+    /// Remembers a place.
+    fn add(&mut self, marker: Marker) -> usize {
+        self.marks.push(line_and_column(marker));
+        self.marks.len() - 1
+    }
+
+    fn spoil(&mut self, at: usize) {
+        self.spoilt.insert(at);
+    }
+
+    /// The same for all places in some lines.
+    fn spoil_lines(&mut self, lines: Range<usize>) {
+        self.spoilt_lines.push(lines);
+    }
+}
+
+impl Places for Marks {
+    fn location(&self, at: usize) -> Location {
+        // an empty document has no places and begins where every document does
+        let (line, column) = self.marks.get(at).copied().unwrap_or((1, 1));
+        Location { file: self.file.clone(), line, column }
+    }
+
+    fn is_spoilt(&self, at: usize) -> bool {
+        let line = self.marks.get(at).map_or(1, |(line, _)| *line);
+        self.spoilt.contains(&at) || self.spoilt_lines.iter().any(|lines| lines.contains(&line))
+    }
+}
+
+/// The parser counts columns from 0.
+fn line_and_column(marker: Marker) -> (usize, usize) {
+    (marker.line(), marker.col() + 1)
 }
