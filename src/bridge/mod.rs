@@ -1,16 +1,20 @@
 //! The telemetry that programs already write, by way of other crates.
 //!
 //! Each bridge is a feature and a module of its own, and goes straight to records in wire format: no other SDK is in
-//! between. All take a [`Telemetry`](crate::Telemetry), for its main route, or a [`Route`](crate::Route).
+//! between. All take a [`Telemetry`](crate::Telemetry), for its main provider, or a [`Provider`](crate::Provider).
 //!
 //! What the exporters' own threads log or trace about sending never comes back in. What a program measures there, as in
 //! its [hook](crate::Config::on_problem), is counted: it goes with the next push, and makes none.
 
+#[cfg(any(feature = "log", feature = "metrics", feature = "opentelemetry", feature = "tracing"))]
+mod append_map;
 #[cfg(feature = "log")]
 pub mod log;
 #[cfg(feature = "metrics")]
 pub mod metrics;
 #[cfg(feature = "opentelemetry")]
 pub mod opentelemetry;
+#[cfg(any(feature = "log", feature = "opentelemetry", feature = "tracing"))]
+mod scope_cache;
 #[cfg(feature = "tracing")]
 pub mod tracing;

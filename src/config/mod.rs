@@ -13,6 +13,7 @@ mod duration;
 mod endpoint;
 mod env;
 mod error;
+pub(crate) mod escape;
 mod expand;
 mod exporter;
 mod few;
@@ -22,9 +23,11 @@ mod key;
 mod no_proxy;
 mod node;
 mod path;
+pub(crate) mod problem;
 mod push;
 mod read;
 mod route;
+pub(crate) mod sampler;
 mod secret;
 mod section;
 mod settings;
@@ -49,10 +52,13 @@ pub use exporter::Exporter;
 #[cfg(feature = "grpc")]
 pub(crate) use header::is_reserved_by_grpc;
 pub(crate) use no_proxy::NoProxy;
+pub(crate) use problem::ProblemHook;
+pub use problem::{Problem, ProblemKind};
 pub(crate) use push::PushSettings;
 pub use push::{Histograms, Temporality};
 pub(crate) use route::RouteSettings;
 pub use route::{Application, RouteName};
+pub use sampler::Sampler;
 pub(crate) use secret::Secret;
 pub use settings::WhenFull;
 pub(crate) use settings::{BatchSettings, Level, PaceSettings, QueueSettings, RetrySettings, Signals};
@@ -60,9 +66,7 @@ pub use source::{Setting, Source};
 pub use summary::Summary;
 
 use self::few::Few;
-use crate::problem::{Hook, Problem};
 use crate::record::{LogLimits, SpanLimits, Value};
-use crate::sample::Sampler;
 
 /// Everything that `Telemetry::start` needs to know: who is speaking, and where it goes.
 ///
@@ -92,7 +96,7 @@ pub struct Config {
     pub(crate) disabled: bool,
     /// Who set what is not of one route or exporter.
     sources: Few<General, Source>,
-    pub(crate) on_problem: Option<Hook>,
+    pub(crate) on_problem: Option<ProblemHook>,
     findings: Vec<Finding>,
 }
 
@@ -231,8 +235,8 @@ impl Config {
     ///
     /// It is called on the exporter's own thread, so it should return soon. The last one set counts.
     ///
-    /// What it records for the same telemetry, by a bridge or not, is turned away and counted as
-    /// [suppressed](crate::TurnedAway::suppressed): one report would lead to the next. It may record for another
+    /// What it records for the same telemetry, by a bridge or not, is not enqueued and counted as
+    /// [suppressed](crate::NotEnqueued::suppressed): one report would lead to the next. It may record for another
     /// telemetry, where it never waits for room. A [flush](crate::Telemetry::flush) there waits for nothing, and a
     /// [shutdown](crate::Telemetry::shutdown) only begins. All signals are blocked on this thread, and in a process that the
     /// hook starts. The same holds for the callbacks of metrics.

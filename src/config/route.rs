@@ -5,8 +5,8 @@ use std::fmt;
 use super::few::Few;
 use super::path::shown;
 use super::{Exporter, Setting, Source};
+use crate::config::sampler::Sampler;
 use crate::record::{Resource, Value};
-use crate::sample::Sampler;
 
 pub(super) const SERVICE_NAME: &str = "service.name";
 

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::Location;
-use crate::escape::{escape_all_but, shows_itself};
+use crate::config::escape::{escape_all_but, shows_itself};
 
 /// Where the value of a [`Setting`] came from.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

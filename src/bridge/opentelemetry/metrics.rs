@@ -10,14 +10,14 @@ use opentelemetry_sdk::metrics::Temporality;
 use opentelemetry_sdk::metrics::data::ResourceMetrics;
 use opentelemetry_sdk::metrics::exporter::PushMetricExporter;
 
-use super::inlet::{Fate, Inlet};
+use super::input::{Disposition, SdkInput};
 use super::scopes::Scopes;
 use crate::config;
+use crate::pipeline::ledger::NotEnqueuedReason;
 use crate::record::{MetricRecord, Part, Signal};
-use crate::route::Route;
-use crate::stats::Refusal;
+use crate::telemetry::provider::Provider;
 
-/// An exporter of the OpenTelemetry SDK's metrics: they go through a route's queues, to every exporter there that takes
+/// An exporter of the OpenTelemetry SDK's metrics: they go through a provider's queues, to every exporter there that takes
 /// metrics.
 ///
 /// ```
@@ -44,7 +44,7 @@ use crate::stats::Refusal;
 /// The SDK's `PeriodicReader` has a thread and an interval of its own, 60 seconds unless `with_interval` or
 /// `OTEL_METRIC_EXPORT_INTERVAL` says otherwise; the interval of this crate's exporters is for the instruments of
 /// [`Meter`](crate::Meter)s. A `ManualReader`, which the SDK has with its feature `experimental_metrics_custom_reader`,
-/// collects when it is told to: hand what it collected to [`export`](PushMetricExporter::export), whose future is ready
+/// collects on demand: give what it collected to [`export`](PushMetricExporter::export), whose future is ready
 /// at once.
 ///
 /// `SdkMeterProvider::force_flush` only collects, and puts the metrics into the queues; for their delivery call
@@ -61,8 +61,8 @@ use crate::stats::Refusal;
 ///
 /// # Temporality
 ///
-/// It is that of the route's first exporter that takes metrics, and cumulative if there is none. The SDK adds up once:
-/// all exporters of the route get the same points, whatever temporality they are set to.
+/// It is that of the provider's first exporter that takes metrics, and cumulative if there is none. The SDK adds up once:
+/// all exporters of the provider get the same points, whatever temporality they are set to.
 ///
 /// # How it is written
 ///
@@ -72,18 +72,18 @@ use crate::stats::Refusal;
 /// yet.
 #[derive(Debug)]
 pub struct MetricExporter {
-    inlet: Inlet,
+    input: SdkInput,
 }
 
 impl MetricExporter {
-    /// An exporter into the main route of a [`Telemetry`](crate::Telemetry), or into any [`Route`].
-    pub fn new(route: impl AsRef<Route>) -> Self {
-        Self { inlet: Inlet::new(route.as_ref(), Signal::Metrics) }
+    /// An exporter into the main provider of a [`Telemetry`](crate::Telemetry), or into any [`Provider`].
+    pub fn new(provider: impl AsRef<Provider>) -> Self {
+        Self { input: SdkInput::new(provider.as_ref(), Signal::Metrics) }
     }
 
-    fn send(&self, metrics: &ResourceMetrics, fate: Fate) {
-        let outlet = self.inlet.outlet();
-        let Some(limits) = outlet.frame_limits() else { return };
+    fn send(&self, metrics: &ResourceMetrics, fate: Disposition) {
+        let exporters = self.input.exporters();
+        let Some(limits) = exporters.frame_limits() else { return };
         // not kept: every collection brings its resource, and comes so seldom that nothing would be saved
         let mut scopes = Scopes::new(Signal::Metrics);
         scopes.set_resource(metrics.resource());
@@ -93,11 +93,13 @@ impl MetricExporter {
             let limits = limits.beside(&scope);
             for metric in of_scope.metrics() {
                 frame::each_part(metric, &mut record, limits, |part| match (part, fate) {
-                    (Part::Frame { points, .. }, Fate::Counted(refusal)) => {
-                        outlet.turn_away_points(points, refusal);
+                    (Part::Frame { points, .. }, Disposition::Counted(reason)) => {
+                        exporters.count_points_not_enqueued(points, reason);
                     }
-                    (Part::Frame { bytes, points }, _) => outlet.push_metric(&scope, bytes, points),
-                    (Part::TooLarge { .. }, _) => outlet.turn_away_points(1, Refusal::TooLarge),
+                    (Part::Frame { bytes, points }, _) => exporters.push_metric(&scope, bytes, points),
+                    (Part::TooLarge { .. }, _) => {
+                        exporters.count_points_not_enqueued(1, NotEnqueuedReason::TooLarge)
+                    }
                 });
             }
         }
@@ -106,19 +108,19 @@ impl MetricExporter {
 
 impl PushMetricExporter for MetricExporter {
     fn export(&self, metrics: &ResourceMetrics) -> impl Future<Output = OTelSdkResult> + Send {
-        ready(self.inlet.take(|fate| self.send(metrics, fate)))
+        ready(self.input.take(|fate| self.send(metrics, fate)))
     }
 
     fn force_flush(&self) -> OTelSdkResult {
-        self.inlet.force_flush()
+        self.input.force_flush()
     }
 
     fn shutdown_with_timeout(&self, timeout: Duration) -> OTelSdkResult {
-        self.inlet.shut_down(timeout)
+        self.input.shut_down(timeout)
     }
 
     fn temporality(&self) -> Temporality {
-        match self.inlet.outlet().temporality() {
+        match self.input.exporters().temporality() {
             None | Some(config::Temporality::Cumulative) => Temporality::Cumulative,
             Some(config::Temporality::Delta) => Temporality::Delta,
             Some(config::Temporality::LowMemory) => Temporality::LowMemory,

@@ -3,8 +3,8 @@
 use super::names;
 use super::reader::{Reader, what_to_write};
 use crate::config::path::quoted;
+use crate::config::sampler::Sampler;
 use crate::config::{Config, Source};
-use crate::sample::Sampler;
 
 const WORDS: [&str; 6] = [
     "always_on",

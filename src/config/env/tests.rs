@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use super::*;
 use crate::config::Exporter;
+use crate::config::sampler::Sampler;
 use crate::record::{LogLimits, Signal, SpanLimits};
-use crate::sample::Sampler;
 
 fn ids(config: &Config) -> Vec<&str> {
     config.exporters().iter().map(Exporter::name).collect()

@@ -10,9 +10,9 @@ use crate::config::node::{Field, Node};
 use crate::config::path::dotted;
 use crate::config::read::report::Report;
 use crate::config::read::value::{self, Text, Unusable};
+use crate::config::sampler::Sampler;
 use crate::config::section::Section;
 use crate::config::{Exporter, RouteSettings, Source, Transport};
-use crate::sample::Sampler;
 
 const SERVICE_NAME: &str = "serviceName";
 const SAMPLING: &str = "sampling";

@@ -1,0 +1,186 @@
+//! A session and its socket, shared by the one that reads and those that answer.
+
+use std::io::{self, Write};
+use std::net::{Shutdown, TcpStream};
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex, MutexGuard};
+
+use super::outgoing::Gone;
+use super::session::{End, Event, Session};
+use crate::receiver::state::Shared;
+use crate::receiver::wire::FAREWELL;
+use crate::transport::grpc::http2::frame::Code;
+
+/// The thread that writes holds the lock meanwhile, so that frames stay whole and in order.
+pub(super) struct SharedConnection<'a> {
+    pub(super) shared: &'a Shared,
+    socket: &'a TcpStream,
+    state: Mutex<State>,
+    /// Something came, or the connection ended.
+    moved: Condvar,
+}
+
+pub(super) struct State {
+    pub(super) session: Session,
+    /// Whether anything may still be sent.
+    is_over: bool,
+    /// Whether our side has stopped reading.
+    is_left: bool,
+}
+
+impl From<io::Error> for Gone {
+    fn from(_: io::Error) -> Self {
+        Gone
+    }
+}
+
+impl<'a> SharedConnection<'a> {
+    pub(super) fn new(shared: &'a Shared, socket: &'a TcpStream, session: Session) -> Self {
+        let state = State { session, is_over: false, is_left: false };
+        Self { shared, socket, state: Mutex::new(state), moved: Condvar::new() }
+    }
+
+    /// Takes in what came; after a hang-up, it is of no interest. What came before the end is there, too.
+    pub(super) fn receive(&self, bytes: &[u8]) -> (Vec<Event>, Result<(), End>) {
+        self.receive_with(|session, events| session.receive(bytes, events))
+    }
+
+    /// Refuses what took too long.
+    pub(super) fn expire(&self) -> (Vec<Event>, Result<(), End>) {
+        self.receive_with(|session, events| session.expire(events))
+    }
+
+    fn receive_with(
+        &self,
+        step: impl FnOnce(&mut Session, &mut Vec<Event>) -> Result<(), End>,
+    ) -> (Vec<Event>, Result<(), End>) {
+        let mut events = Vec::new();
+        let mut state = self.state.lock();
+        if state.is_over {
+            return (events, Ok(()));
+        }
+        state.session.set_time(Instant::now());
+        let result = step(&mut state.session, &mut events);
+        // a client that takes in nothing more is found out by the next read
+        let _ = self.flush(&mut state);
+        drop(state);
+        self.moved.notify_all();
+        (events, result)
+    }
+
+    /// When to look at the clock again. After a hang-up there is nothing to be late for: a clock that has run out would
+    /// keep the reader from seeing the end.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        let state = self.state.lock();
+        if state.is_over { None } else { state.session.deadline() }
+    }
+
+    /// Says something, in one write.
+    pub(super) fn send<T>(&self, say: impl FnOnce(&mut Session) -> Result<T, Gone>) -> Result<T, Gone> {
+        let mut state = self.lock_for_sending()?;
+        let said = say(&mut state.session);
+        self.flush(&mut state)?;
+        said
+    }
+
+    /// Writes what the session has prepared in a manner of its own. No other thread can send meanwhile.
+    pub(super) fn write_raw(
+        &self,
+        prepare: impl FnOnce(&mut Session) -> Result<Vec<u8>, Gone>,
+        write: impl FnOnce(&[u8], &mut dyn Write) -> io::Result<()>,
+    ) -> Result<(), Gone> {
+        let mut state = self.lock_for_sending()?;
+        let prepared = prepare(&mut state.session)?;
+        match write(&prepared, &mut &*self.socket) {
+            Ok(()) => self.flush(&mut state),
+            Err(error) => {
+                self.give_up(&mut state);
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Sends all of `content`, as the client makes room.
+    pub(super) fn send_data(&self, stream: u32, mut content: &[u8]) -> Result<(), Gone> {
+        let mut state = self.lock_for_sending()?;
+        while !content.is_empty() {
+            let sent = state.session.send_data(stream, content)?;
+            content = &content[sent..];
+            self.flush(&mut state)?;
+            if sent == 0 && state.is_left {
+                return Err(Gone);
+            }
+            if sent == 0 && self.moved.wait_for(&mut state, self.patience()).timed_out() {
+                state.session.send_reset(stream, Code::CANCEL)?;
+                self.flush(&mut state)?;
+                return Err(Gone);
+            }
+            if state.is_over {
+                return Err(Gone);
+            }
+        }
+        Ok(())
+    }
+
+    fn patience(&self) -> Duration {
+        self.shared.settings.read_timeout
+    }
+
+    fn lock_for_sending(&self) -> Result<MutexGuard<'_, State>, Gone> {
+        let mut state = self.state.lock();
+        state.session.set_time(Instant::now());
+        if state.is_over { Err(Gone) } else { Ok(state) }
+    }
+
+    fn flush(&self, state: &mut State) -> Result<(), Gone> {
+        let out = state.session.take_out();
+        let mut socket = self.socket;
+        let result = socket.write_all(&out);
+        if result.is_err() {
+            self.give_up(state);
+        }
+        Ok(result?)
+    }
+
+    /// Part of a frame may be out: nothing can follow it.
+    fn give_up(&self, state: &mut State) {
+        state.is_over = true;
+        let _ = self.socket.shutdown(Shutdown::Both);
+    }
+
+    /// Closes in good order: the client can read what was said, and then has a while to leave.
+    pub(super) fn hang_up(&self) {
+        self.stop_sending();
+        let mut state = self.state.lock();
+        self.moved.wait_while_for(&mut state, |state| !state.is_left, FAREWELL);
+        // wakes the reader, if it is still there
+        self.give_up(&mut state);
+    }
+
+    /// Nothing more will be said.
+    pub(super) fn stop_sending(&self) {
+        self.state.lock().is_over = true;
+        self.moved.notify_all();
+        // an error means that the client was faster
+        let _ = self.socket.shutdown(Shutdown::Write);
+    }
+
+    /// Closes without a word.
+    pub(super) fn abandon(&self) {
+        self.give_up(&mut self.state.lock());
+    }
+
+    /// Our side has stopped reading: no window will open again.
+    pub(super) fn stop_reading(&self) {
+        self.state.lock().is_left = true;
+        self.moved.notify_all();
+    }
+
+    /// The answer to this call is finished, or never will be.
+    pub(super) fn let_go(&self, stream: u32) {
+        let session = &mut self.state.lock().session;
+        session.set_time(Instant::now());
+        session.let_go(stream);
+    }
+}
