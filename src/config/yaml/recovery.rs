@@ -1,16 +1,16 @@
 //! What is left of a text with a mistake in its syntax? The parser ends at the first one; here the sections that it is in
 //! are found by their indentation and taken out, so that all others can be read.
 
+use std::mem;
 use std::ops::Range;
 
 use granit_parser::{Parser, ScanError};
 
-use super::{content_of, fault, limits};
+use super::{Content, content_of, fault, limits};
 use crate::config::document::Mistake;
 use crate::config::error::{Finding, Location};
 use crate::config::path::dotted;
 use crate::config::section::{EXPORTERS, FIRST_NAMES, Owner};
-use crate::config::yaml::Content;
 
 /// A text with more broken sections is no configuration.
 const MAX_BROKEN: usize = 100;
@@ -19,16 +19,15 @@ const MAX_EVENTS: usize = 100_000;
 
 /// What can be read of a text without its broken sections; `None` if they cannot be told from the rest.
 pub(super) fn content_without_broken_sections(text: &str, file: &str) -> Option<Content> {
-    let mut search = Search { text, file, events: MAX_EVENTS, broken: Vec::new() };
+    let mut search = Search { text, file, lines: lines(text), events: MAX_EVENTS, broken: Vec::new() };
     search.look_at_entries(0..text.len(), &[])?;
-    let broken = search.broken;
-    if broken.is_empty() || broken.len() > MAX_BROKEN {
+    if search.broken.is_empty() {
         return None;
     }
-    let mut content = content_of(&without(text, &broken), file).ok()?;
-    for section in broken {
-        let first_line = line_of(text, section.range.start);
-        content.places.spoil_lines(first_line..first_line + line_breaks(&text[section.range]) + 1);
+    let mut content = content_of(&without(text, &search.broken), file).ok()?;
+    for section in mem::take(&mut search.broken) {
+        let Range { start, end } = section.range;
+        content.places.spoil_lines(search.line_of(start)..search.line_of(end.saturating_sub(1)) + 1);
         content.mistakes.push(Mistake { owner: Owner::of(&section.path), finding: section.finding });
     }
     let place = |mistake: &Mistake| mistake.finding.location.as_ref().map(|place| (place.line, place.column));
@@ -39,6 +38,8 @@ pub(super) fn content_without_broken_sections(text: &str, file: &str) -> Option<
 struct Search<'t> {
     text: &'t str,
     file: &'t str,
+    /// Where each line starts.
+    lines: Vec<usize>,
     /// How many more may be spent.
     events: usize,
     broken: Vec<Broken>,
@@ -72,6 +73,9 @@ impl Search<'_> {
                 && self.text[entry.key_end..entry.range.end].lines().next().is_none_or(is_blank)
                 && self.look_at_entries(entry.key_end..entry.range.end, &path).is_some();
             if !is_searched || self.broken.len() == known {
+                if known >= MAX_BROKEN {
+                    return None;
+                }
                 self.broken.truncate(known);
                 let finding = self.finding(&error, &entry.range, &path);
                 self.broken.push(Broken { range: entry.range, key_end: entry.key_end, path, finding });
@@ -98,9 +102,14 @@ impl Search<'_> {
         let mut finding = fault::finding(error, &self.text[part.clone()], self.file);
         finding.key = dotted(&path.iter().map(String::as_str).collect::<Vec<_>>());
         if let Some(Location { line, .. }) = &mut finding.location {
-            *line += line_of(self.text, part.start) - 1;
+            *line += self.line_of(part.start) - 1;
         }
         finding
+    }
+
+    /// The number of the line that a place is in, from 1.
+    fn line_of(&self, at: usize) -> usize {
+        self.lines.partition_point(|start| *start <= at)
     }
 }
 
@@ -169,11 +178,9 @@ fn without(text: &str, broken: &[Broken]) -> String {
     kept
 }
 
-/// The number of the line that a place is in, from 1.
-fn line_of(text: &str, at: usize) -> usize {
-    line_breaks(&text[..at]) + 1
-}
-
-fn line_breaks(text: &str) -> usize {
-    text.matches('\n').count() + text.matches('\r').count() - text.matches("\r\n").count()
+/// Where the lines of a text start; they end with a line feed, a carriage return, or both.
+fn lines(text: &str) -> Vec<usize> {
+    let bytes = text.as_bytes();
+    let is_end = |at: &usize| bytes[*at] == b'\n' || bytes[*at] == b'\r' && bytes.get(at + 1) != Some(&b'\n');
+    [0].into_iter().chain((0..bytes.len()).filter(is_end).map(|at| at + 1)).collect()
 }

@@ -276,6 +276,21 @@ fn every_broken_section_is_reported_at_its_own_place() {
 }
 
 #[test]
+fn a_search_for_broken_sections_ends_in_time() {
+    for part in ["a: [\n", "a: 1\nb: [\n", "a:\n  b: '\n", "tracer:\n  a: '\n", "a: \"\n\n", "a\r"] {
+        for text in [filled_with(part), format!("tracer:\n  {}", filled_with(part).replace('\n', "\n  "))] {
+            let (before, start) = (on_processor(), Instant::now());
+            assert!(parse("f", &text).mistakes.len() <= 101, "{part:?}");
+            let took = match (before, on_processor()) {
+                (Some(before), Some(after)) => after.saturating_sub(before),
+                _ => start.elapsed(),
+            };
+            assert!(took < DEADLINE, "{part:?} took {took:?}");
+        }
+    }
+}
+
+#[test]
 fn what_was_anchored_in_a_broken_section_is_missed_where_it_is_used() {
     let document = parse("f", "base: &base\n  x: [\ntracer:\n  a: {<<: *base}\n  b: {}\n");
     let mut owners: Vec<&Owner> = document.mistakes.iter().map(|mistake| &mistake.owner).collect();
