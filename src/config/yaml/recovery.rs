@@ -9,6 +9,7 @@ use granit_parser::{Parser, ScanError};
 use super::{Content, content_of, fault, limits};
 use crate::config::document::Mistake;
 use crate::config::error::{Finding, Location};
+use crate::config::node::Tree;
 use crate::config::path::dotted;
 use crate::config::section::{EXPORTERS, FIRST_NAMES, Owner};
 
@@ -25,6 +26,10 @@ pub(super) fn content_without_broken_sections(text: &str, file: &str) -> Option<
         return None;
     }
     let mut content = content_of(&without(text, &search.broken), file).ok()?;
+    if content.root.as_table()?.iter().all(|field| field.node.value == Tree::Null) {
+        // nothing is saved, so the mistake is that of the whole text
+        return None;
+    }
     for section in mem::take(&mut search.broken) {
         let Range { start, end } = section.range;
         content.places.spoil_lines(search.line_of(start)..search.line_of(end.saturating_sub(1)) + 1);
