@@ -9,7 +9,7 @@ use granit_parser::{Parser, ScanError};
 use super::{Content, content_of, fault, limits};
 use crate::config::document::Mistake;
 use crate::config::error::{Finding, Location};
-use crate::config::node::Tree;
+use crate::config::node::{Node, Tree};
 use crate::config::path::dotted;
 use crate::config::section::{EXPORTERS, FIRST_NAMES, Owner};
 
@@ -26,7 +26,7 @@ pub(super) fn content_without_broken_sections(text: &str, file: &str) -> Option<
         return None;
     }
     let mut content = content_of(&without(text, &search.broken), file).ok()?;
-    if content.root.as_table()?.iter().all(|field| field.node.value == Tree::Null) {
+    if is_hollow(&content.root) {
         // nothing is saved, so the mistake is that of the whole text
         return None;
     }
@@ -38,6 +38,15 @@ pub(super) fn content_without_broken_sections(text: &str, file: &str) -> Option<
     let place = |mistake: &Mistake| mistake.finding.location.as_ref().map(|place| (place.line, place.column));
     content.mistakes.sort_by_key(place);
     Some(content)
+}
+
+/// Whether there is no value but nothing.
+fn is_hollow(node: &Node) -> bool {
+    match &node.value {
+        Tree::Null => true,
+        Tree::Table(fields) => fields.iter().all(|field| is_hollow(&field.node)),
+        _ => false,
+    }
 }
 
 struct Search<'t> {
