@@ -44,7 +44,7 @@ pub(super) fn content_without_broken_sections(text: &str, file: &str) -> Option<
 fn is_hollow(node: &Node) -> bool {
     match &node.value {
         Tree::Null => true,
-        Tree::Table(fields) => fields.iter().all(|field| is_hollow(&field.node)),
+        Tree::Table(fields) => !fields.is_empty() && fields.iter().all(|field| is_hollow(&field.node)),
         _ => false,
     }
 }
