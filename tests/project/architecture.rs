@@ -24,7 +24,7 @@ const LAYERS: &[Row] = &[
     row("context",         &["record"],                                       &[]),
     row("context/suppression*", &["context"],                                             &["opentelemetry"]),
     // what can be set: plain data and its readers
-    row("config",          &["record"],                                       &["serde", "toml"]),
+    row("config",          &["record"],                                       &["serde", "toml", "toml_parser"]),
     row("config/yaml*", &["config"],                                               &["granit_parser"]),
     // instruments, and what they remember until the worker collects it
     row("metrics",         &["process", "record", "context", "config"],       &[]),

@@ -5,11 +5,9 @@ use std::collections::HashMap;
 
 use granit_parser::{Event, Marker, ScalarStyle, Span, Tag};
 
-use super::budget::{Budget, Weight};
-use super::frame::{Contents, Frame, KeyFault, OpenTable};
-use super::places::{Marks, line_and_column};
+use super::frame::{Budget, Contents, Frame, KeyFault, OpenTable, Weight};
 use super::scalar::{self, Wanted};
-use super::{Content, MAX_DEPTH, error_at, fault};
+use super::{Content, MAX_DEPTH, Marks, error_at, fault, line_and_column};
 use crate::config::Location;
 use crate::config::document::Mistake;
 use crate::config::error::{Fault, Finding, FindingSeverity};

@@ -2,8 +2,7 @@
 
 use granit_parser::{ErrorKind, ScanError};
 
-use super::places::line_and_column;
-use super::{MAX_DEPTH, error_at};
+use super::{MAX_DEPTH, error_at, line_and_column};
 use crate::config::Location;
 use crate::config::error::{Fault, Finding};
 
