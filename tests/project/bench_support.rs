@@ -60,8 +60,8 @@ fn an_excerpt_keeps_its_rows_and_columns_and_gets_new_figures() {
 
 #[test]
 fn the_excerpts_of_the_readme_are_the_figures_of_the_benchmarks() {
-    let readme = include_str!("../README.md");
-    assert_eq!(excerpts(readme, include_str!("../benches/README.md")).unwrap(), readme);
+    let readme = include_str!("../../README.md");
+    assert_eq!(excerpts(readme, include_str!("../../benches/README.md")).unwrap(), readme);
     assert_eq!(readme.matches("<!-- excerpt: ").count(), 2);
 }
 
