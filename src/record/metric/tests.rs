@@ -295,17 +295,17 @@ mod model {
                 Shape::Gauge => Data::Gauge(Gauge { data_points: points.map(PointStory::number).collect() }),
                 Shape::Sum { monotonic, temporality } => Data::Sum(Sum {
                     data_points: points.map(PointStory::number).collect(),
-                    aggregation_temporality: temporality(temporality),
+                    aggregation_temporality: number_of(temporality),
                     is_monotonic: monotonic,
                 }),
                 Shape::Histogram { temporality } => Data::Histogram(Histogram {
                     data_points: points.map(PointStory::histogram_message).collect(),
-                    aggregation_temporality: temporality(temporality),
+                    aggregation_temporality: number_of(temporality),
                 }),
                 Shape::ExponentialHistogram { temporality } => {
                     Data::ExponentialHistogram(ExponentialHistogram {
                         data_points: points.map(PointStory::exponential_message).collect(),
-                        aggregation_temporality: temporality(temporality),
+                        aggregation_temporality: number_of(temporality),
                     })
                 }
             };
@@ -390,10 +390,10 @@ mod model {
     }
 
     /// Delta is 1, cumulative is 2.
-    fn temporality(temporality: AggregationTemporality) -> i32 {
+    fn number_of(temporality: AggregationTemporality) -> i32 {
         match temporality {
-            AggregationTemporality::SinceLast => 1,
-            AggregationTemporality::SinceStart => 2,
+            AggregationTemporality::Delta => 1,
+            AggregationTemporality::Cumulative => 2,
         }
     }
 
@@ -418,9 +418,8 @@ mod model {
     }
 
     fn any_shape() -> impl Strategy<Value = Shape> {
-        let temporality = || {
-            prop::sample::select(vec![AggregationTemporality::SinceStart, AggregationTemporality::SinceLast])
-        };
+        let temporality =
+            || prop::sample::select(vec![AggregationTemporality::Cumulative, AggregationTemporality::Delta]);
         prop_oneof![
             Just(Shape::Gauge),
             (any::<bool>(), temporality())
