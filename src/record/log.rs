@@ -2,11 +2,11 @@
 
 use std::fmt;
 
-use super::Value;
 use super::attribute::AnyValue;
 use super::attribute_writer::AttributeWriter;
 use super::buffer::field_len;
 use super::id::{SpanId, TraceId};
+use super::{LogLimits, Value};
 
 /// Tags of `LogRecord`.
 mod tag {
@@ -89,25 +89,6 @@ impl fmt::Display for Severity {
         f.pad(self.name())
     }
 }
-
-/// How much one log record may carry beside its body; what is above is dropped and its count sent along.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct LogLimits {
-    /// Attributes of a log record.
-    pub attributes: u32,
-    /// Longest string value of an attribute in characters, and longest value of bytes; `None` = any. The body is not
-    /// an attribute and is never cut.
-    pub value_length: Option<usize>,
-}
-
-impl Default for LogLimits {
-    fn default() -> Self {
-        Self { attributes: 128, value_length: None }
-    }
-}
-
-super::limit_setters!(LogLimits, attributes);
 
 /// What is known when a log record is emitted.
 #[derive(Debug, Clone, Copy)]

@@ -3,8 +3,9 @@
 //!
 //! | file | what it writes or holds |
 //! |---|---|
-//! | `span.rs` | `Span`, with its events, links and status; `SpanLimits` |
-//! | `log.rs` | `LogRecord`; `Severity`, `LogLimits` |
+//! | `span.rs` | `Span`, with its events, links and status |
+//! | `log.rs` | `LogRecord`; `Severity` |
+//! | `limits.rs` | `SpanLimits` and `LogLimits` |
 //! | `metric.rs`, `point.rs` | `Metric`, in frames within a limit, and its data points |
 //! | `attribute_writer.rs` | the attributes of a span, event, link or log record, each key once |
 //! | `key_filter.rs` | the Bloom filter that knows most new keys |
@@ -16,28 +17,6 @@
 //! | `buffer.rs` | a record's bytes, its frame, and the pool of storage that a thread reuses |
 //! | `chunk.rs` | framed records back to back, as the queue takes them |
 
-/// Setters for the limits of a record, each named as its field.
-macro_rules! limit_setters {
-    ($limits:ident, $($count:ident)*) => {
-        impl $limits {
-            $(#[doc = concat!("Sets [`", stringify!($count), "`](Self#structfield.", stringify!($count), ").")]
-            #[must_use]
-            pub fn $count(mut self, count: u32) -> Self {
-                self.$count = count;
-                self
-            })*
-
-            /// Sets [`value_length`](Self#structfield.value_length).
-            #[must_use]
-            pub fn value_length(mut self, length: impl Into<Option<usize>>) -> Self {
-                self.value_length = length.into();
-                self
-            }
-        }
-    };
-}
-use limit_setters;
-
 mod attribute;
 mod attribute_set;
 mod attribute_writer;
@@ -47,6 +26,7 @@ mod chunk;
 mod foreign;
 mod id;
 mod key_filter;
+mod limits;
 mod log;
 mod metric;
 mod point;
@@ -66,16 +46,15 @@ pub(crate) use chunk::{Chunk, Run, records_in};
 pub(crate) use foreign::{DroppedBefore, ForeignResource, ForeignScope};
 pub(crate) use id::random;
 pub use id::{InvalidId, SpanId, TraceId};
+pub use limits::{LogLimits, SpanLimits};
+pub use log::Severity;
 pub(crate) use log::{LogEnd, LogRecord, SpanRef};
-pub use log::{LogLimits, Severity};
-pub(crate) use metric::{
-    AggregationTemporality, FrameLimits, MetricHead, MetricParts, MetricRecord, Part, Shape,
-};
+pub(crate) use metric::{FrameLimits, MetricHead, MetricParts, MetricRecord, Part, Shape, AggregationTemporality};
 pub(crate) use point::{BucketsView, ExponentialPoint, HistogramPoint, Number, Period};
 pub use resource::Resource;
 pub(crate) use resource::Scope;
 pub(crate) use span::{LinkTarget, NewParent, SpanHead, SpanRecord};
-pub use span::{SpanKind, SpanLimits, Status};
+pub use span::{SpanKind, Status};
 pub use value::{IntoValue, Value};
 
 /// The kinds of telemetry a record can be. It grows with OpenTelemetry: profiles are coming.

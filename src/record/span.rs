@@ -1,9 +1,9 @@
 //! How is a span written? As OTLP `Span`, field by field while it is open; the first bytes have fixed places.
 
-use super::Value;
 use super::attribute_writer::{AttributeWriter, SubMessageRules};
 use super::buffer::{Buffer, field_len};
 use super::id::{SpanId, TraceId};
+use super::{SpanLimits, Value};
 
 /// Tags of `Span`.
 mod tag {
@@ -73,7 +73,7 @@ const HEAD: [u8; head::LEN] = {
     fixed
 };
 
-/// The role of a span among its neighbours. The specification has these five, and a collector refuses any other.
+/// The role of a span among its neighbours. The specification has exactly these five.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum SpanKind {
     /// Work inside the program.
@@ -98,46 +98,6 @@ pub enum Status<'a> {
     /// It failed; the text says why.
     Error(&'a str),
 }
-
-/// How much one span may carry; what is above is dropped and its count sent along.
-///
-/// ```
-/// use standpipe::SpanLimits;
-///
-/// let limits = SpanLimits::default().attributes(64).value_length(4096);
-/// assert_eq!((limits.attributes, limits.value_length), (64, Some(4096)));
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct SpanLimits {
-    /// Attributes of a span.
-    pub attributes: u32,
-    /// Events of a span.
-    pub events: u32,
-    /// Links of a span.
-    pub links: u32,
-    /// Attributes of one event.
-    pub event_attributes: u32,
-    /// Attributes of one link.
-    pub link_attributes: u32,
-    /// Longest string value in characters, and longest value of bytes; `None` = any.
-    pub value_length: Option<usize>,
-}
-
-impl Default for SpanLimits {
-    fn default() -> Self {
-        Self {
-            attributes: 128,
-            events: 128,
-            links: 128,
-            event_attributes: 128,
-            link_attributes: 128,
-            value_length: None,
-        }
-    }
-}
-
-super::limit_setters!(SpanLimits, attributes events links event_attributes link_attributes);
 
 /// What is known of a span when it starts.
 #[derive(Clone, Copy)]

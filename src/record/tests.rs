@@ -89,7 +89,7 @@ pub(super) fn proto_value(value: Value<'_>, longest: Option<usize>) -> AnyValue 
     let text = |text: &str| text.chars().take(longest.unwrap_or(usize::MAX)).collect();
     let value = match value {
         Value::Str(string) => ProtoValue::StringValue(text(string)),
-        Value::Bool(truth) => ProtoValue::BoolValue(truth),
+        Value::Bool(boolean) => ProtoValue::BoolValue(boolean),
         Value::Int(number) => ProtoValue::IntValue(number),
         Value::Float(number) => ProtoValue::DoubleValue(number),
         Value::Bytes(bytes) => {
@@ -97,7 +97,7 @@ pub(super) fn proto_value(value: Value<'_>, longest: Option<usize>) -> AnyValue 
         }
         Value::Array(values) => array(values, |value| proto_value(value, longest)),
         Value::Strs(values) => array(values, |string| proto_value(Value::Str(string), longest)),
-        Value::Bools(values) => array(values, |truth| proto_value(Value::Bool(truth), longest)),
+        Value::Bools(values) => array(values, |boolean| proto_value(Value::Bool(boolean), longest)),
         Value::Ints(values) => array(values, |number| proto_value(Value::Int(number), longest)),
         Value::Floats(values) => array(values, |number| proto_value(Value::Float(number), longest)),
         Value::Map(entries) => {

@@ -37,6 +37,6 @@ impl<T: ?Sized + Send> AmbiguousIfSend<u8> for T {}
 
 /// A guard belongs to the thread whose stack it is on.
 const _: () = {
-    <Span as AmbiguousIfSend<_>>::HOLDS;
-    <ContextGuard as AmbiguousIfSend<_>>::HOLDS;
+    let () = <Span as AmbiguousIfSend<_>>::HOLDS;
+    let () = <ContextGuard as AmbiguousIfSend<_>>::HOLDS;
 };

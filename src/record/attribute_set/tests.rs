@@ -35,13 +35,13 @@ fn any_value(value: Value<'_>) -> AnyValue {
     }
     let value = match value {
         Value::Str(text) => ProtoValue::StringValue(text.to_owned()),
-        Value::Bool(truth) => ProtoValue::BoolValue(truth),
+        Value::Bool(boolean) => ProtoValue::BoolValue(boolean),
         Value::Int(number) => ProtoValue::IntValue(number),
         Value::Float(number) => ProtoValue::DoubleValue(number),
         Value::Bytes(bytes) => ProtoValue::BytesValue(bytes.to_vec()),
         Value::Array(values) => array(values, any_value),
         Value::Strs(values) => array(values, |text| any_value(Value::Str(text))),
-        Value::Bools(values) => array(values, |truth| any_value(Value::Bool(truth))),
+        Value::Bools(values) => array(values, |boolean| any_value(Value::Bool(boolean))),
         Value::Ints(values) => array(values, |number| any_value(Value::Int(number))),
         Value::Floats(values) => array(values, |number| any_value(Value::Float(number))),
         Value::Map(entries) => {

@@ -242,7 +242,7 @@ mod model {
         pub(super) points: Vec<PointStory>,
     }
 
-    /// A point of every kind at once: the shape says which of its parts are told.
+    /// A point of every kind at once: the shape decides which of its fields are written.
     #[derive(Debug, Clone)]
     pub(super) struct PointStory {
         pairs: Vec<Pair>,

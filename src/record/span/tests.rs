@@ -243,7 +243,7 @@ mod model {
     use super::story::{Step, Story, Target};
     use crate::record::tests::{Setting, set};
 
-    /// What must arrive when the story is told under these limits.
+    /// What must arrive of the story under these limits.
     pub(super) fn span(story: &Story, limits: &SpanLimits) -> Span {
         let mut span = Span {
             trace_id: story.trace_id.to_vec(),

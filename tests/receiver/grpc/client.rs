@@ -272,7 +272,7 @@ pub(crate) fn path(signal: Signal) -> &'static str {
         Signal::Traces => "/opentelemetry.proto.collector.trace.v1.TraceService/Export",
         Signal::Logs => "/opentelemetry.proto.collector.logs.v1.LogsService/Export",
         Signal::Metrics => "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export",
-        other => panic!("no service for {other:?}"),
+        other => panic!("{other} are not served"),
     }
 }
 
