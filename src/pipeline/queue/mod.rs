@@ -1,8 +1,8 @@
 //! The bounded queue between callers and one exporter's worker. How large may it be, and what happens when it is full?
 //!
-//! - The bound: `queue-records` and `queue-bytes` of an exporter, for each of its signals. The settings and their defaults
-//!   stand in `config/settings.rs`; the bound is enforced in one place, [`Level::reserve`].
-//! - When full: `when-full` and `block-timeout`, in the same file. The caller waits in [`backpressure`], or
+//! - The bound: `queue-records` and `queue-bytes` of an exporter, for each of its signals. They are two rows of
+//!   `config/settings.rs`, their default is [`QueueSettings::default`], and [`Level::reserve`] alone enforces them.
+//! - When full: `lossy` and `block-timeout`, two rows of the same file. The caller waits in [`backpressure`], or
 //!   [`Queue::enqueue_after_waiting`] counts the record as not enqueued; the reasons stand in
 //!   [`ledger`](crate::pipeline::ledger).
 //!
