@@ -8,6 +8,7 @@
 //! ```
 
 mod connection;
+mod delivery;
 mod document;
 mod duration;
 mod endpoint;
@@ -22,12 +23,10 @@ mod key;
 mod no_proxy;
 mod node;
 mod path;
-mod push;
 mod read;
 mod route;
 mod secret;
 mod section;
-mod settings;
 mod size;
 mod source;
 mod suggest;
@@ -44,18 +43,18 @@ pub(crate) use connection::HttpSettings;
 #[cfg(any(feature = "tls", feature = "grpc"))]
 pub(crate) use connection::TlsSettings;
 pub use connection::{Compression, Proxy, Transport};
+pub(crate) use delivery::PushSettings;
+pub use delivery::WhenFull;
+pub(crate) use delivery::{BatchSettings, Level, PaceSettings, QueueSettings, RetrySettings, Signals};
+pub use delivery::{Histograms, Temporality};
 pub use error::{ConfigError, Finding, FindingSeverity, Location};
 pub use exporter::Exporter;
 #[cfg(feature = "grpc")]
 pub(crate) use header::is_reserved_by_grpc;
 pub(crate) use no_proxy::NoProxy;
-pub(crate) use push::PushSettings;
-pub use push::{Histograms, Temporality};
 pub(crate) use route::RouteSettings;
 pub use route::{Application, RouteName};
 pub(crate) use secret::Secret;
-pub use settings::WhenFull;
-pub(crate) use settings::{BatchSettings, Level, PaceSettings, QueueSettings, RetrySettings, Signals};
 pub use source::{Setting, Source};
 pub use summary::Summary;
 

@@ -7,7 +7,7 @@ use super::variables::Variables;
 use crate::config::error::{Fault, Finding, FindingSeverity, Words};
 use crate::config::path::{listed, quoted, shortened};
 use crate::config::validate::LONGEST;
-use crate::config::{duration, header, settings, suggest};
+use crate::config::{delivery, duration, header, suggest};
 
 /// More errors or warnings are only counted: a variable may hold thousands of words, and nobody reads so much.
 const MAX_OF_A_KIND: usize = 200;
@@ -69,7 +69,7 @@ impl<'v> Reader<'v> {
     /// One of these words, in any case.
     pub(super) fn word<T: Copy>(&mut self, name: &str, words: &[(&str, T)]) -> Option<T> {
         let text = self.text(name)?;
-        let meaning = settings::parse(words, text);
+        let meaning = delivery::parse(words, text);
         if meaning.is_none() {
             let known: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
             self.ignore(name, &format!("{} is not known", quoted(text)), what_to_write(text, &known));

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use crate::config::delivery::parse;
 use crate::config::error::{Fault, Words};
 use crate::config::expand::Surroundings;
 use crate::config::node::{Integer, Node, Tree};
 use crate::config::path::{quoted, shortened};
-use crate::config::settings::parse;
 use crate::config::{duration, size, suggest};
 
 pub(super) const PERCENT_ADVICE: &str = "write a number of percent like 100 or 0.1";

@@ -1,4 +1,5 @@
-//! The sections of an exporter, one for each room that uses it, with their defaults.
+//! What the modules behind an exporter are given: the settings of queue, batch, throttle, retry and metrics, with their
+//! defaults.
 
 use std::time::Duration;
 
@@ -138,6 +139,69 @@ impl Level {
     }
 }
 
+/// Over which stretch of time the sums of metrics go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Temporality {
+    /// Since the start of the program: a push that is lost is made good by the next.
+    #[default]
+    Cumulative,
+    /// Since the last push, for counters and histograms; up-down counters stay cumulative.
+    Delta,
+    /// As [`Delta`](Self::Delta) for counters and histograms that the program updates; what callbacks observe
+    /// stays cumulative, so that nothing must be remembered between two pushes.
+    LowMemory,
+}
+
+/// How histograms divide their values, unless an instrument has bounds of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Histograms {
+    /// Fifteen bounds from 0 to 10,000.
+    #[default]
+    Explicit,
+    /// At most 160 buckets of equal ratio, as fine as the values allow.
+    Exponential,
+}
+
+impl Temporality {
+    pub(super) const NAMES: [(&'static str, Self); 3] =
+        [("cumulative", Self::Cumulative), ("delta", Self::Delta), ("lowmemory", Self::LowMemory)];
+
+    /// As files spell it.
+    pub(super) fn name(self) -> &'static str {
+        // the table is in the order of the variants
+        Self::NAMES[self as usize].0
+    }
+}
+
+impl Histograms {
+    pub(super) const NAMES: [(&'static str, Self); 2] =
+        [("explicit", Self::Explicit), ("exponential", Self::Exponential)];
+
+    /// As files spell it.
+    pub(super) fn name(self) -> &'static str {
+        // the table is in the order of the variants
+        Self::NAMES[self as usize].0
+    }
+}
+
+/// The section of metrics: when they are pushed, and in what form.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct PushSettings {
+    pub(crate) interval: Duration,
+    pub(crate) temporality: Temporality,
+    pub(crate) histograms: Histograms,
+}
+
+impl Default for PushSettings {
+    fn default() -> Self {
+        Self {
+            interval: Duration::from_secs(60),
+            temporality: Temporality::default(),
+            histograms: Histograms::default(),
+        }
+    }
+}
+
 /// What a word means, in any case.
 pub(super) fn parse<T: Copy>(names: &[(&str, T)], text: &str) -> Option<T> {
     names.iter().find(|(name, _)| name.eq_ignore_ascii_case(text)).map(|(_, meaning)| *meaning)
@@ -163,5 +227,18 @@ mod tests {
         assert_eq!(Level(Some(Severity::Warn2)).least_severity(), 14);
         assert_eq!(Level(Some(Severity::Warn2)).name(), "warn2");
         assert!(Level::DISABLE.least_severity() > Severity::Fatal4.number());
+    }
+
+    #[test]
+    fn forms_of_metrics_are_known_by_their_names_in_any_case() {
+        for (name, temporality) in Temporality::NAMES {
+            assert_eq!(temporality.name(), name);
+            assert_eq!(parse(&Temporality::NAMES, &name.to_uppercase()), Some(temporality));
+        }
+        for (name, histograms) in Histograms::NAMES {
+            assert_eq!(histograms.name(), name);
+            assert_eq!(parse(&Histograms::NAMES, &name.to_uppercase()), Some(histograms));
+        }
+        assert_eq!(parse(&Temporality::NAMES, "low-memory"), None);
     }
 }
