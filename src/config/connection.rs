@@ -161,8 +161,15 @@ impl fmt::Debug for HttpSettings {
 pub(crate) struct TlsSettings {
     /// Instead of the bundled roots.
     pub(crate) ca: Option<Vec<u8>>,
-    /// Certificate chain and private key.
-    pub(crate) client: Option<(Vec<u8>, Secret)>,
+    pub(crate) client_certificate: Option<Vec<u8>>,
+    pub(crate) client_key: Option<Secret>,
+}
+
+impl TlsSettings {
+    /// Certificate chain and private key, where both are set.
+    pub(crate) fn client(&self) -> Option<(&[u8], &Secret)> {
+        self.client_certificate.as_deref().zip(self.client_key.as_ref())
+    }
 }
 
 // by hand: certificates are pages of numbers
@@ -170,10 +177,7 @@ impl fmt::Debug for TlsSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("TlsSettings")
             .field("ca_bytes", &self.ca.as_ref().map(Vec::len))
-            .field(
-                "client_certificate_bytes",
-                &self.client.as_ref().map(|(certificate, _)| certificate.len()),
-            )
+            .field("client_certificate_bytes", &self.client_certificate.as_ref().map(Vec::len))
             .finish()
     }
 }
@@ -279,8 +283,11 @@ mod tests {
 
     #[test]
     fn certificates_and_keys_are_not_printed() {
-        let client = (b"CERTIFICATE".to_vec(), Secret::new("hunter2"));
-        let tls = TlsSettings { ca: Some(b"ROOT".to_vec()), client: Some(client) };
+        let tls = TlsSettings {
+            ca: Some(b"ROOT".to_vec()),
+            client_certificate: Some(b"CERTIFICATE".to_vec()),
+            client_key: Some(Secret::new("hunter2")),
+        };
         assert_eq!(
             format!("{tls:?}"),
             "TlsSettings { ca_bytes: Some(4), client_certificate_bytes: Some(11) }"

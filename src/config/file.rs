@@ -27,34 +27,13 @@ impl Config {
     /// | `enable` | `true` | `false`: nothing of it is read or started |
     /// | `enable.log-exporter` | `false` | whether logs are sent |
     /// | `enable.span-exporter` | `true` | whether spans are sent; neither: not started, with a warning |
-    /// | `transport` | – | `http` (or `https`, the same) or `grpc`, see [`Transport`]; `disable`: off |
-    /// | `endpoint` | `http://localhost:4318`, for gRPC `:4317` | as for [`Exporter::http`] or [`Exporter::grpc`] |
-    /// | `headers` | none | a list of `Name: value`, one such string, or a table |
-    /// | `level` | `info` | least severity of logs, `trace` to `error` or `disable` |
-    /// | `throttle` | `1s` | shortest time between two sending rounds |
-    /// | `linger` | `0s` | how long an incomplete batch may wait |
-    /// | `lossy` | `false` | full queue: `true` drops the new record, `false` lets the caller wait |
-    /// | `block-timeout` | none | longest such wait |
-    /// | `queue-records`, `queue-bytes` | 32768, 16 MiB | bounds of the queue of each signal |
-    /// | `batch-records`, `batch-bytes` | 8192, 4032 KiB | bounds of one request |
-    /// | `timeout` | `10s` | one attempt |
-    /// | `give-up-after` | `5m` | longest time to try to deliver a batch |
-    /// | `retry-first-delay`, `retry-max-delay` | `250ms`, `30s` | between attempts |
-    /// | `compression` | `none` | or `gzip` |
-    /// | `proxy` | `env` | as the environment says, or `off` |
-    /// | `ca-file` | bundled roots | PEM file of the authorities to trust |
-    /// | `client-certificate-file`, `client-key-file` | none | PEM files to present |
-    /// | `user-agent` | – | product in front of `standpipe/<version>` |
     ///
-    /// `[metrics.open-telemetry]` is one of that name for metrics. It has `transport` (`disable` unless set: nothing
-    /// else is read), `endpoint`, `headers` and all from `queue-records` on, and its own:
+    /// `[metrics.open-telemetry]` is one of that name for metrics, off unless it has a `transport`. It has one key of its
+    /// own: `self-observation`, `false` unless set, as [`self_observation`](Self::self_observation).
     ///
-    /// | key | default | meaning |
-    /// |---|---|---|
-    /// | `interval` | `1m` | time between two pushes |
-    /// | `temporality` | `cumulative` | or `delta` or `lowmemory`, see [`Temporality`] |
-    /// | `histograms` | `explicit` | or `exponential`, see [`Histograms`] |
-    /// | `self-observation` | `false` | as [`self_observation`](Self::self_observation) |
+    /// These are the settings of the exporters, with the environment variables that set what the file leaves open:
+    ///
+    #[doc = include_str!("settings.md")]
     ///
     /// `telemetry.exporters.<name>` describes one of a route, if `server.telemetry` chooses it: by its name as `exporter`
     /// for the program's own telemetry, as `applicationExporter` for

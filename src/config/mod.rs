@@ -18,21 +18,25 @@ mod expand;
 mod exporter;
 mod few;
 mod file;
+mod general;
 mod header;
-mod key;
+mod kind;
 mod no_proxy;
 mod node;
 mod path;
 mod read;
+mod remarks;
 mod route;
 mod secret;
 mod section;
+mod settings;
 mod size;
 mod source;
 mod suggest;
 mod summary;
 mod toml;
 mod validate;
+mod value;
 #[cfg(feature = "yaml")]
 mod yaml;
 
@@ -59,6 +63,7 @@ pub use source::{Setting, Source};
 pub use summary::Summary;
 
 use self::few::Few;
+use self::general::{DISABLED, GeneralRow, LOG_LIMITS, SELF_OBSERVATION, SPAN_LIMITS};
 use crate::problem::{Hook, Problem};
 use crate::record::{LogLimits, SpanLimits, Value};
 use crate::sample::Sampler;
@@ -90,38 +95,9 @@ pub struct Config {
     pub(crate) self_observation: bool,
     pub(crate) disabled: bool,
     /// Who set what is not of one route or exporter.
-    sources: Few<General, Source>,
+    sources: Few<&'static GeneralRow, Source>,
     pub(crate) on_problem: Option<Hook>,
     findings: Vec<Finding>,
-}
-
-/// The settings that are not of one route or exporter.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum General {
-    Disabled,
-    SelfObservation,
-    SpanAttributes,
-    SpanEvents,
-    SpanLinks,
-    EventAttributes,
-    LinkAttributes,
-    SpanValueLength,
-    LogAttributes,
-    LogValueLength,
-}
-
-impl General {
-    /// What [`SpanLimits`] holds.
-    const OF_SPANS: [Self; 6] = [
-        Self::SpanAttributes,
-        Self::SpanEvents,
-        Self::SpanLinks,
-        Self::EventAttributes,
-        Self::LinkAttributes,
-        Self::SpanValueLength,
-    ];
-    /// What [`LogLimits`] holds.
-    const OF_LOGS: [Self; 2] = [Self::LogAttributes, Self::LogValueLength];
 }
 
 impl Config {
@@ -183,7 +159,7 @@ impl Config {
     #[must_use]
     pub fn disabled(mut self, disabled: bool) -> Self {
         self.disabled = disabled;
-        self.set_in_code(&[General::Disabled]);
+        self.set_in_code([&DISABLED]);
         self
     }
 
@@ -191,7 +167,7 @@ impl Config {
     #[must_use]
     pub fn span_limits(mut self, limits: SpanLimits) -> Self {
         self.span_limits = limits;
-        self.set_in_code(&General::OF_SPANS);
+        self.set_in_code(&SPAN_LIMITS);
         self
     }
 
@@ -222,7 +198,7 @@ impl Config {
     #[must_use]
     pub fn log_limits(mut self, limits: LogLimits) -> Self {
         self.log_limits = limits;
-        self.set_in_code(&General::OF_LOGS);
+        self.set_in_code(&LOG_LIMITS);
         self
     }
 
@@ -260,22 +236,9 @@ impl Config {
             let keys = ["application.service-name", "application.resource", "application.sampler"];
             settings.extend(self.application.effective(keys));
         }
-        let (spans, logs) = (&self.span_limits, &self.log_limits);
-        let length = |most: Option<usize>| most.map_or_else(|| "any".to_owned(), |most| most.to_string());
-        for (key, name, value) in [
-            (General::Disabled, "disabled", self.disabled.to_string()),
-            (General::SelfObservation, "self-observation", self.self_observation.to_string()),
-            (General::SpanAttributes, "span-limits.attributes", spans.attributes.to_string()),
-            (General::SpanEvents, "span-limits.events", spans.events.to_string()),
-            (General::SpanLinks, "span-limits.links", spans.links.to_string()),
-            (General::EventAttributes, "span-limits.event-attributes", spans.event_attributes.to_string()),
-            (General::LinkAttributes, "span-limits.link-attributes", spans.link_attributes.to_string()),
-            (General::SpanValueLength, "span-limits.value-length", length(spans.value_length)),
-            (General::LogAttributes, "log-limits.attributes", logs.attributes.to_string()),
-            (General::LogValueLength, "log-limits.value-length", length(logs.value_length)),
-        ] {
-            settings.push(Setting::new(name, &value, self.source(key)));
-        }
+        let setting =
+            |row: &'static GeneralRow| Setting::new(row.key, &row.kind.show(self), self.source(row));
+        settings.extend(general::rows().map(setting));
         settings
     }
 
@@ -284,19 +247,19 @@ impl Config {
         &self.findings
     }
 
-    fn set_in_code(&mut self, keys: &[General]) {
-        for key in keys {
-            self.sources.insert(*key, Source::Code);
+    fn set_in_code(&mut self, rows: impl IntoIterator<Item = &'static GeneralRow>) {
+        for row in rows {
+            self.sources.insert(row, Source::Code);
         }
     }
 
     fn set_self_observation(&mut self, on: bool, source: Source) {
         self.self_observation = on;
-        self.sources.insert(General::SelfObservation, source);
+        self.sources.insert(&SELF_OBSERVATION, source);
     }
 
-    fn source(&self, key: General) -> Source {
-        self.sources.get(&key).cloned().unwrap_or_default()
+    fn source(&self, row: &'static GeneralRow) -> Source {
+        self.sources.get(&row).cloned().unwrap_or_default()
     }
 
     /// What the exporter shares with all others of its route.

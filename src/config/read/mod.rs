@@ -5,17 +5,14 @@
 //!      └──────────────┴─────────────→ findings, each with its place
 //! ```
 
-mod metrics;
 mod overrides;
-mod reader;
 mod report;
-mod routes;
-mod strays;
-mod tracer;
-mod value;
+mod section;
+mod stalwart;
+mod tracetest;
 
-use self::reader::SectionReader;
 use self::report::{Others, Report};
+use self::section::SectionReader;
 use super::document::Document;
 use super::env::Variables;
 use super::error::{ConfigError, Fault, Finding, FindingSeverity};
@@ -46,7 +43,7 @@ pub(super) fn read(
     found.read_tracers(&root);
     found.read_metrics(&root);
     found.read_routes(&root);
-    strays::tell(&root, &mut found.report);
+    stalwart::warn_of_strays(&root, &mut found.report);
     found.exporters.sort_by_cached_key(|(at, ..)| *at);
 
     let Found { report, mut config, exporters, .. } = found;
@@ -101,7 +98,9 @@ impl<'d> Found<'_, 'd> {
         };
         for field in fields {
             let section = Section::Tracer(field.name.clone());
-            let Some(exporter) = tracer::read(self.reader(&section, field), &field.node) else { continue };
+            let Some(exporter) = stalwart::read_tracer(self.reader(&section, field), &field.node) else {
+                continue;
+            };
             if self.exporters.len() >= MAX_EXPORTERS {
                 let what = format!("more than {MAX_EXPORTERS} exporters, no tracer is read from here on");
                 return self.report.error(
@@ -122,7 +121,7 @@ impl<'d> Found<'_, 'd> {
         let Some(field) = root.get(first).and_then(|metrics| metrics.node.get(second)) else {
             return;
         };
-        let Some(metrics) = metrics::read(self.reader(&Section::Metrics, field), &field.node) else {
+        let Some(metrics) = stalwart::read_metrics(self.reader(&Section::Metrics, field), &field.node) else {
             return;
         };
         self.exporters.push((field.at, Section::Metrics, metrics.exporter));
@@ -132,7 +131,7 @@ impl<'d> Found<'_, 'd> {
     }
 
     fn read_routes(&mut self, root: &Node) {
-        for route in routes::read(root, self.surroundings, &mut self.report) {
+        for route in tracetest::read(root, self.surroundings, &mut self.report) {
             match route.name {
                 RouteName::Internal => self.config.main = route.settings,
                 RouteName::Application => self.config.application = route.settings,

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use super::value::Unusable;
 use crate::config::document::Mistake;
 use crate::config::error::{Fault, FaultWords, Finding, FindingSeverity, Location, Words};
 use crate::config::few::Few;
 use crate::config::node::{Node, Places};
 use crate::config::section::{Owner, Section};
+use crate::config::value::Unusable;
 use crate::config::{Source, suggest};
 
 /// More findings are only counted: nobody reads them, and a hostile file must not cost more than it weighs.

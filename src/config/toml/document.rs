@@ -8,7 +8,6 @@ use super::scan::scan;
 use super::tree;
 use crate::config::document::Mistake;
 use crate::config::error::{Fault, FindingSeverity, Location};
-use crate::config::key::Key;
 use crate::config::node::{Node, Places};
 use crate::config::path::dotted;
 use crate::config::section::{Owner, Section};
@@ -146,10 +145,10 @@ impl<'d> TomlDocument<'d> {
     fn advice_at(&self, place: usize) -> &'static str {
         let path = self.outline.path_at(place);
         let key = match path.as_slice() {
-            [_, _, name] => Section::at(&path).and_then(|section| section.key(name)),
+            [_, _, name] => Section::at(&path).and_then(|section| section.row(name)),
             _ => None,
         };
-        key.map_or("write text in \"quotes\", or true, false or a number", Key::advice)
+        key.map_or("write text in \"quotes\", or true, false or a number", |row| row.advice)
     }
 
     fn location_of(&self, place: usize) -> Location {

@@ -1,5 +1,5 @@
 use super::*;
-use crate::config::Source;
+use crate::config::settings::LONGEST;
 use crate::record::Signal;
 
 fn refused(exporter: Exporter) -> String {
@@ -148,7 +148,7 @@ fn signals_that_share_a_path_are_a_warning() {
 fn what_is_printed_needs_no_connection_but_the_same_bounds() {
     let mut printed =
         Exporter::http("ftp://user:hunter2@nowhere/x").header("Bad Name", "hunter2").ca_pem("no");
-    printed.set_transport(Transport::Console, Source::Code);
+    printed.set_transport(Transport::Console);
     let config = Config::new().exporter(printed.clone()).validate().expect("nothing is connected to");
     assert!(config.findings().is_empty(), "{:?}", config.findings());
     assert_eq!(

@@ -217,7 +217,7 @@ fn certificates_are_read_from_the_files_that_are_named() {
     std::fs::remove_dir_all(&folder).unwrap();
     let tls = &config.exporters[0].http.tls;
     assert_eq!(tls.ca.as_deref(), Some(&b"-----BEGIN CERTIFICATE-----\nhunter2\n"[..]));
-    assert_eq!(tls.client.as_ref().unwrap().1.expose(), "-----BEGIN PRIVATE KEY-----\nhunter2\n");
+    assert_eq!(tls.client().unwrap().1.expose(), "-----BEGIN PRIVATE KEY-----\nhunter2\n");
     let settings = settings(&config);
     for (index, key) in ["ca-file", "client-certificate-file", "client-key-file"].into_iter().enumerate() {
         let line = format!("otlp: {key} = {} ({})", paths[index], names[index]);

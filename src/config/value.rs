@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-use crate::config::delivery::parse;
-use crate::config::error::{Fault, Words};
-use crate::config::expand::Surroundings;
-use crate::config::node::{Integer, Node, Tree};
-use crate::config::path::{quoted, shortened};
-use crate::config::{duration, size, suggest};
+use super::error::{Fault, Words};
+use super::expand::Surroundings;
+use super::node::{Integer, Node, Tree};
+use super::path::{quoted, shortened};
+use super::{duration, size, suggest};
 
 pub(super) const PERCENT_ADVICE: &str = "write a number of percent like 100 or 0.1";
 
@@ -58,17 +57,15 @@ pub(super) fn text<'v>(node: &'v Node, surroundings: &Surroundings) -> Result<Te
 }
 
 /// One of the words that a key knows, in any case.
-pub(super) fn word<T: Copy>(
+pub(super) fn word<'k>(
     node: &Node,
     surroundings: &Surroundings,
     advice: &'static str,
-    words: &[(&str, T)],
-) -> Result<T, Unusable> {
+    known: &[&'k str],
+) -> Result<&'k str, Unusable> {
     let text = text(node, surroundings)?;
-    parse(words, &text.text).ok_or_else(|| {
-        let known: Vec<&str> = words.iter().map(|(known, _)| *known).collect();
-        unknown_word(&text, &known, advice)
-    })
+    let found = known.iter().find(|known| known.eq_ignore_ascii_case(&text.text));
+    found.copied().ok_or_else(|| unknown_word(&text, known, advice))
 }
 
 fn unknown_word(text: &Text<'_>, known: &[&str], advice: &'static str) -> Unusable {
@@ -117,15 +114,15 @@ pub(super) fn go_duration(node: &Node, surroundings: &Surroundings) -> Result<Du
     duration::parse_go(&text.text).map_err(|fault| text.fault(fault).into())
 }
 
-pub(super) fn truth(node: &Node) -> Result<bool, Unusable> {
+pub(super) fn bool(node: &Node) -> Result<bool, Unusable> {
     match node.value {
-        Tree::Bool(truth) => Ok(truth),
+        Tree::Bool(value) => Ok(value),
         _ => Err(Unusable::WrongType),
     }
 }
 
 /// Milliseconds as a number, or a number with its unit as a string.
-pub(super) fn span_of_time(node: &Node, surroundings: &Surroundings) -> Result<Duration, Unusable> {
+pub(super) fn duration(node: &Node, surroundings: &Surroundings) -> Result<Duration, Unusable> {
     if let Tree::Integer(number) = &node.value {
         return Ok(Duration::from_millis(whole(number)?));
     }

@@ -2,18 +2,19 @@
 
 use std::time::Duration;
 
-use crate::config::endpoint::{Endpoint, PathRule};
-use crate::config::error::{Fault, Finding, FindingSeverity};
-use crate::config::key::Key;
-use crate::config::path::listed;
-use crate::config::section::SELF_OBSERVATION;
-use crate::config::{Config, Exporter, General, Source, Transport, duration};
+use super::endpoint::{Endpoint, PathRule};
+use super::error::{Fault, Finding, FindingSeverity};
+use super::general::SELF_OBSERVATION;
+use super::kind::SettingRow;
+use super::path::listed;
+use super::settings::{CA_FILE, CLIENT_CERTIFICATE_FILE, ENDPOINT, INTERVAL};
+use super::{Config, Exporter, Source, Transport, duration};
 use crate::record::Signal;
 
-type Remark = (Key, Fault);
+type Remark = (&'static SettingRow, Fault);
 
 /// All remarks on one exporter, by the key they are about.
-pub(super) fn on(exporter: &Exporter) -> Vec<(FindingSeverity, Key, Fault)> {
+pub(super) fn on(exporter: &Exporter) -> Vec<(FindingSeverity, &'static SettingRow, Fault)> {
     if !exporter.http.transport.connects() {
         return Vec::new();
     }
@@ -37,13 +38,13 @@ pub(super) fn on(exporter: &Exporter) -> Vec<(FindingSeverity, Key, Fault)> {
 /// The ledger as metrics, of which nobody will ever see one.
 pub(super) fn on_observation(config: &Config) -> Option<Finding> {
     let is_seen = config.exporters.iter().any(|exporter| exporter.signals.contain(Signal::Metrics));
-    let source = config.source(General::SelfObservation);
+    let source = config.source(&SELF_OBSERVATION);
     (config.self_observation && !is_seen && !config.exporters.is_empty()).then(|| {
         let what = "has no effect: no exporter sends metrics";
         Fault::new(what, "add one that does, like [metrics.open-telemetry]").found(
             FindingSeverity::Warning,
             source.location().cloned(),
-            SELF_OBSERVATION,
+            SELF_OBSERVATION.key,
         )
     })
 }
@@ -51,13 +52,13 @@ pub(super) fn on_observation(config: &Config) -> Option<Finding> {
 /// Certificates that nothing will ever look at, because the endpoint is plain HTTP.
 fn idle_certificates(exporter: &Exporter, endpoint: &Endpoint) -> Option<Remark> {
     let tls = &exporter.http.tls;
-    let key = match (&tls.ca, &tls.client) {
-        (Some(_), _) => Key::CaFile,
-        (None, Some(_)) => Key::ClientCertificateFile,
+    let row = match (&tls.ca, tls.client()) {
+        (Some(_), _) => &CA_FILE,
+        (None, Some(_)) => &CLIENT_CERTIFICATE_FILE,
         (None, None) => return None,
     };
     (!endpoint.tls)
-        .then(|| (key, Fault::new("has no effect: the endpoint is not https", "write https:// or remove it")))
+        .then(|| (row, Fault::new("has no effect: the endpoint is not https", "write https:// or remove it")))
 }
 
 /// A path is used as it is, so it is the same for every signal.
@@ -72,7 +73,7 @@ fn shared_path(exporter: &Exporter, endpoint: &Endpoint) -> Option<Remark> {
         Some(_) => "leave the path out, or write one table for each",
         None => "leave the path out, or make one exporter for each",
     };
-    Some((Key::Endpoint, Fault::new(what, fix)))
+    Some((&ENDPOINT, Fault::new(what, fix)))
 }
 
 /// A path that no collector has: one signal's behind another, or that of another signal.
@@ -86,7 +87,7 @@ fn odd_path(exporter: &Exporter, endpoint: &Endpoint) -> Option<Remark> {
     });
     if doubled {
         let fix = "leave the path out: that of each signal is added";
-        return Some((Key::Endpoint, Fault::new("the path names a signal twice", fix)));
+        return Some((&ENDPOINT, Fault::new("the path names a signal twice", fix)));
     }
     let is_of = |signal: &Signal| endpoint.path().ends_with(signal.path());
     let named = Signal::ALL.into_iter().find(is_of).filter(|signal| !exporter.signals.contain(*signal));
@@ -94,7 +95,7 @@ fn odd_path(exporter: &Exporter, endpoint: &Endpoint) -> Option<Remark> {
         Some(named) if exporter.http.path_rule != PathRule::Base => {
             let sent = exporter.signals.iter().next()?;
             let what = format!("{} are posted to the path of {}", sent.name(), named.name());
-            Some((Key::Endpoint, Fault::new(what, format!("leave the path out, or write {}", sent.path()))))
+            Some((&ENDPOINT, Fault::new(what, format!("leave the path out, or write {}", sent.path()))))
         }
         _ => shared_path(exporter, endpoint),
     }
@@ -114,7 +115,7 @@ fn port_of_another(exporter: &Exporter, endpoint: &Endpoint) -> Option<Remark> {
     let (usual, other) = (exporter.http.transport.default_port(), other.name());
     let what = format!("{port} is usually the port of {other}");
     let fix = format!("for {name} it is usually {usual}; or choose {other} as the transport");
-    Some((Key::Endpoint, Fault::new(what, fix)))
+    Some((&ENDPOINT, Fault::new(what, fix)))
 }
 
 /// gRPC has no use for a path.
@@ -127,26 +128,26 @@ fn ignored_path(exporter: &Exporter, endpoint: &Endpoint) -> Option<Remark> {
         Some(origin) => format!("write {origin:?}"),
         None => "remove it".to_owned(),
     };
-    Some((Key::Endpoint, Fault::new("the path is ignored: gRPC has none", fix)))
+    Some((&ENDPOINT, Fault::new("the path is ignored: gRPC has none", fix)))
 }
 
 /// Nor for a query, in which people put keys.
 fn ignored_query(exporter: &Exporter, endpoint: &Endpoint) -> Option<Remark> {
     let is_ignored = exporter.http.transport == Transport::Grpc && endpoint.has_query();
     let fault = || Fault::new("the query is ignored: gRPC has none", "send what it says as a header");
-    is_ignored.then(|| (Key::Endpoint, fault()))
+    is_ignored.then(|| (&ENDPOINT, fault()))
 }
 
 /// A bare number is milliseconds, which is easily forgotten.
 fn short_interval(exporter: &Exporter) -> Option<Remark> {
     let interval = exporter.push.interval;
-    let is_written = !matches!(exporter.source(Key::Interval), Source::Default | Source::Code);
+    let is_written = !matches!(exporter.source(&INTERVAL), Source::Default | Source::Code);
     let is_short = is_written && !interval.is_zero() && interval < Duration::from_millis(100);
     if !is_short || !exporter.signals.contain(Signal::Metrics) {
         return None;
     }
     let what = format!("metrics are pushed every {}", duration::show(interval));
-    Some((Key::Interval, Fault::new(what, "a number without a unit is milliseconds")))
+    Some((&INTERVAL, Fault::new(what, "a number without a unit is milliseconds")))
 }
 
 #[cfg(test)]

@@ -1,26 +1,16 @@
 //! The rules that hold for every value, whoever set it.
 
-mod remarks;
-
 use std::collections::HashSet;
-use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use super::endpoint::Endpoint;
 use super::error::{ConfigError, Fault, Finding, FindingSeverity};
-use super::key::Key;
+use super::kind::SettingRow;
 use super::path::{quoted, unshown};
-use super::{Compression, Config, Exporter, Location, Transport, duration, header, no_proxy, size};
-
-/// The queue keeps its two counts in one word: 24 bits for records …
-pub(super) const QUEUE_RECORDS: RangeInclusive<u64> = 1..=(1 << 24) - 1;
-/// … and 32 bits and one step for bytes.
-const QUEUE_BYTES: RangeInclusive<u64> = 1 << 10..=1 << 32;
-/// No batch can hold more than the queue can.
-const BATCH_RECORDS: RangeInclusive<u64> = QUEUE_RECORDS;
-const BATCH_BYTES: RangeInclusive<u64> = 1 << 10..=64 << 20;
-/// Every moment that is computed from a duration must be one that the clock can tell.
-pub(super) const LONGEST: Duration = Duration::from_secs(365 * 86_400);
+use super::settings::{HEADERS, RETRY_MAX_DELAY, SETTINGS, SIGNALS, USER_AGENT};
+use super::{
+    Compression, Config, Exporter, Location, Source, Transport, duration, header, no_proxy, remarks,
+};
 
 /// Checks a configuration, of which a reader has already found some things and some exporters to be broken.
 ///
@@ -82,120 +72,62 @@ pub(super) fn validate(
 }
 
 fn check(exporter: &Exporter, found: &mut Vec<Finding>) {
-    let mut report = |severity, key, fault| {
-        found.push(exporter.finding(severity, key, &exporter.source(key), fault));
+    let mut report = |severity, row, fault| {
+        found.push(exporter.finding(severity, row, &exporter.source(row), fault));
     };
-    let bounds = [
-        (
-            Key::QueueRecords,
-            check_count(exporter.queue.records, QUEUE_RECORDS, "the most the queue can count"),
-        ),
-        (Key::QueueBytes, check_size(exporter.queue.bytes, QUEUE_BYTES, "the most the queue can count")),
-        (
-            Key::BatchRecords,
-            check_count(exporter.batch.records, BATCH_RECORDS, "the most the queue can count"),
-        ),
-        (Key::BatchBytes, check_size(exporter.batch.bytes, BATCH_BYTES, "the most a request may hold")),
-        (Key::Signals, check_signals(exporter)),
-        (Key::Interval, check_positive(exporter.push.interval)),
-        (Key::Throttle, check_at_most(exporter.pace.throttle)),
-        (Key::Linger, check_at_most(exporter.pace.linger)),
-        (Key::Timeout, check_positive(exporter.http.timeout)),
-        (Key::GiveUpAfter, check_positive(exporter.retry.give_up_after)),
-        (Key::RetryFirstDelay, check_positive(exporter.retry.first_delay)),
-        (Key::RetryMaxDelay, check_max_delay(exporter)),
-        (Key::BlockTimeout, check_block_timeout(exporter.queue.block_timeout)),
-    ];
-    let connection = [
-        (Key::Transport, check_transport(exporter.http.transport, cfg!(feature = "grpc"))),
-        (Key::Endpoint, check_endpoint(exporter, cfg!(feature = "tls"))),
-        (Key::Compression, check_compression(exporter.http.compression, cfg!(feature = "gzip"))),
-        (Key::CaFile, check_ca(exporter)),
-        (Key::ClientCertificateFile, check_client_certificate(exporter)),
-        (Key::ClientKeyFile, check_client_key(exporter)),
-        (Key::UserAgent, check_user_agent(exporter)),
-        (Key::Headers, check_head(exporter)),
-    ];
-    // what is printed needs none, whatever is said about it
-    let connects = exporter.http.transport.connects();
-    for (key, result) in bounds.into_iter().chain(connection.into_iter().filter(|_| connects)) {
-        if let Err(fault) = result {
-            report(FindingSeverity::Error, key, fault);
+    for &row in SETTINGS {
+        let rule = if row.suits(exporter.http.transport) { (row.rule)(exporter) } else { Ok(()) };
+        if let Err(fault) = rule.and_then(|()| row.kind.check(exporter)) {
+            report(FindingSeverity::Error, row, fault);
         }
     }
-    for (severity, key, fault) in remarks::on(exporter) {
-        report(severity, key, fault);
+    for (severity, row, fault) in remarks::on(exporter) {
+        report(severity, row, fault);
     }
+    found.extend(SETTINGS.iter().filter_map(|row| check_partner(exporter, row)));
+    let connects = exporter.http.transport.connects();
     for (index, (name, value)) in exporter.http.headers.iter().enumerate().filter(|_| connects) {
         let checked = header::check(index + 1, name, value.expose());
         if let Err(fault) = checked.and_then(|()| check_metadata(exporter.http.transport, name)) {
-            found.push(exporter.finding(
-                FindingSeverity::Error,
-                Key::Headers,
-                exporter.header_source(index),
-                fault,
-            ));
+            let source = exporter.header_source(index);
+            found.push(exporter.finding(FindingSeverity::Error, &HEADERS, source, fault));
         }
     }
-    for (key, source, fault) in exporter.refused() {
-        found.push(exporter.finding(FindingSeverity::Error, *key, source, fault.clone()));
+    for (row, source, fault) in exporter.refused() {
+        found.push(exporter.finding(FindingSeverity::Error, row, source, fault.clone()));
     }
     if exporter.name().is_empty() {
         found.push(whole(exporter, "the id is empty", "leave it out for \"otlp\""));
     }
 }
 
+/// What is set without the setting that it needs is reported where it is set.
+fn check_partner(exporter: &Exporter, row: &'static SettingRow) -> Option<Finding> {
+    let partner = row.partner.filter(|partner| exporter.is_set(row) && !exporter.is_set(partner))?;
+    let source = exporter.source(row);
+    let fault = match (&source, row.variables.exporter.zip(partner.variables.exporter)) {
+        (Source::Environment(variable), Some((end, missing))) => {
+            Fault::new(format!("set without {}", variable.replace(end, missing)), "set both or neither")
+        }
+        _ => Fault::new(format!("missing beside {}", row.key), "write both or neither"),
+    };
+    Some(exporter.finding(FindingSeverity::Error, partner, &source, fault))
+}
+
 fn whole(exporter: &Exporter, what: &'static str, fix: &'static str) -> Finding {
     Fault::new(what, fix).found(FindingSeverity::Error, exporter.location().cloned(), exporter.path())
 }
 
-fn check_signals(exporter: &Exporter) -> Result<(), Fault> {
+pub(super) fn signals(exporter: &Exporter) -> Result<(), Fault> {
     match exporter.signals.iter().next() {
         Some(_) => Ok(()),
-        None => Err(Fault::new("there is none, so nothing would be sent", Key::Signals.advice())),
+        None => Err(Fault::new("there is none, so nothing would be sent", SIGNALS.advice)),
     }
 }
 
-fn check_count(count: usize, range: RangeInclusive<u64>, why: &str) -> Result<(), Fault> {
-    check_range(count, range, why, |count| count.to_string())
-}
-
-fn check_size(bytes: usize, range: RangeInclusive<u64>, why: &str) -> Result<(), Fault> {
-    check_range(bytes, range, why, size::show)
-}
-
-fn check_range(
-    value: usize,
-    range: RangeInclusive<u64>,
-    why: &str,
-    show: fn(u64) -> String,
-) -> Result<(), Fault> {
-    let value = value as u64;
-    if range.contains(&value) {
-        return Ok(());
-    }
-    let (least, most) = (show(*range.start()), show(*range.end()));
-    let problem = if value < *range.start() { "small".to_owned() } else { format!("large: {why} is {most}") };
-    Err(Fault::new(format!("{} is too {problem}", show(value)), format!("write {least} to {most}")))
-}
-
-fn check_at_most(value: Duration) -> Result<(), Fault> {
-    if value <= LONGEST {
-        return Ok(());
-    }
-    Err(Fault::new(format!("{} is too long", duration::show(value)), "write at most 365d"))
-}
-
-fn check_positive(value: Duration) -> Result<(), Fault> {
-    if value < Duration::from_millis(1) {
-        return Err(Fault::new(format!("{} is too short", duration::show(value)), "write 1ms to 365d"));
-    }
-    check_at_most(value)
-}
-
-fn check_max_delay(exporter: &Exporter) -> Result<(), Fault> {
+pub(super) fn max_delay(exporter: &Exporter) -> Result<(), Fault> {
     let (first, max) = (exporter.retry.first_delay, exporter.retry.max_delay);
-    check_positive(max)?;
+    RETRY_MAX_DELAY.kind.check(exporter)?;
     if max < first {
         let (first, max) = (duration::show(first), duration::show(max));
         let what = format!("{max} is shorter than retry-first-delay, {first}");
@@ -204,12 +136,15 @@ fn check_max_delay(exporter: &Exporter) -> Result<(), Fault> {
     Ok(())
 }
 
-fn check_block_timeout(value: Option<Duration>) -> Result<(), Fault> {
-    match value {
+pub(super) fn block_timeout(exporter: &Exporter) -> Result<(), Fault> {
+    match exporter.queue.block_timeout {
         Some(Duration::ZERO) => Err(Fault::new("0s means never to wait", "write lossy = true for that")),
-        Some(value) => check_positive(value),
-        None => Ok(()),
+        _ => Ok(()),
     }
+}
+
+pub(super) fn endpoint(exporter: &Exporter) -> Result<(), Fault> {
+    check_endpoint(exporter, cfg!(feature = "tls"))
 }
 
 fn check_endpoint(exporter: &Exporter, can_encrypt: bool) -> Result<(), Fault> {
@@ -226,6 +161,10 @@ fn check_endpoint(exporter: &Exporter, can_encrypt: bool) -> Result<(), Fault> {
         ));
     }
     Ok(())
+}
+
+pub(super) fn transport(exporter: &Exporter) -> Result<(), Fault> {
+    check_transport(exporter.http.transport, cfg!(feature = "grpc"))
 }
 
 fn check_transport(transport: Transport, can_call: bool) -> Result<(), Fault> {
@@ -245,6 +184,10 @@ fn check_metadata(transport: Transport, name: &str) -> Result<(), Fault> {
     }
 }
 
+pub(super) fn compression(exporter: &Exporter) -> Result<(), Fault> {
+    check_compression(exporter.http.compression, cfg!(feature = "gzip"))
+}
+
 fn check_compression(compression: Compression, can_compress: bool) -> Result<(), Fault> {
     if compression == Compression::Gzip && !can_compress {
         return Err(Fault::new(
@@ -255,25 +198,9 @@ fn check_compression(compression: Compression, can_compress: bool) -> Result<(),
     Ok(())
 }
 
-fn check_ca(exporter: &Exporter) -> Result<(), Fault> {
-    exporter.http.tls.ca.as_ref().map_or(Ok(()), |pem| check_pem(pem, "CERTIFICATE"))
-}
-
-fn check_client_certificate(exporter: &Exporter) -> Result<(), Fault> {
-    exporter.http.tls.client.as_ref().map_or(Ok(()), |(certificate, _)| check_pem(certificate, "CERTIFICATE"))
-}
-
-fn check_client_key(exporter: &Exporter) -> Result<(), Fault> {
-    exporter
-        .http
-        .tls
-        .client
-        .as_ref()
-        .map_or(Ok(()), |(_, key)| check_pem(key.expose().as_bytes(), "PRIVATE KEY"))
-}
-
 /// Only that it is the right kind of file; what is in it is for the TLS library to judge.
-fn check_pem(pem: &[u8], kind: &str) -> Result<(), Fault> {
+pub(super) fn pem(pem: Option<&[u8]>, kind: &str) -> Result<(), Fault> {
+    let Some(pem) = pem else { return Ok(()) };
     let end_of_label = format!("{kind}-----");
     let is_begin = |line: &[u8]| {
         line.starts_with(b"-----BEGIN ") && line.trim_ascii_end().ends_with(end_of_label.as_bytes())
@@ -284,18 +211,18 @@ fn check_pem(pem: &[u8], kind: &str) -> Result<(), Fault> {
     Err(Fault::new(format!("holds no PEM block \"{kind}\""), "name a file in PEM form"))
 }
 
-fn check_user_agent(exporter: &Exporter) -> Result<(), Fault> {
+pub(super) fn user_agent(exporter: &Exporter) -> Result<(), Fault> {
     match &exporter.http.user_agent {
-        Some(product) if product.trim().is_empty() => Err(Fault::new("is empty", Key::UserAgent.advice())),
+        Some(product) if product.trim().is_empty() => Err(Fault::new("is empty", USER_AGENT.advice)),
         Some(product) => {
-            header::check_value(product).map_err(|problem| Fault::new(problem, Key::UserAgent.advice()))
+            header::check_value(product).map_err(|problem| Fault::new(problem, USER_AGENT.advice))
         }
         None => Ok(()),
     }
 }
 
 /// What is too long by itself is reported as that.
-fn check_head(exporter: &Exporter) -> Result<(), Fault> {
+pub(super) fn head(exporter: &Exporter) -> Result<(), Fault> {
     let http = &exporter.http;
     let product = http.user_agent.as_deref();
     let mut values = http.headers.iter().map(|(_, value)| value.expose()).chain(product);

@@ -1,0 +1,327 @@
+//! What is an exporter? One destination, all that can be set about it, and who set it.
+
+use std::fmt;
+
+use super::error::{Fault, Finding, FindingSeverity};
+use super::few::Few;
+use super::kind::{SettingRow, SettingValue};
+use super::path::quoted;
+use super::settings::{ENDPOINT, SETTINGS, TRANSPORT};
+use super::{
+    BatchSettings, HttpSettings, Level, Location, PaceSettings, PushSettings, QueueSettings, RetrySettings,
+    RouteName, Secret, Setting, Signals, Source, Transport, endpoint, header,
+};
+use crate::record::Signal;
+
+/// Where telemetry goes, and at what pace: a collector's address with its queue, batches, retries and secrets.
+///
+/// Start with [`Exporter::http`] or [`Exporter::console`]; every other method overrides one default. Nothing is checked
+/// here: `Telemetry::start` reports whatever is out of range, with the key that files use for the setting.
+///
+/// ```
+/// use std::time::Duration;
+/// use standpipe::{Exporter, WhenFull};
+///
+/// let exporter = Exporter::http("https://collector.example:4318")
+///     .header("Authorization", "Bearer hunter2")
+///     .when_full(WhenFull::DropNewest)
+///     .throttle(Duration::from_millis(200));
+/// assert!(!format!("{exporter:?}").contains("hunter2"));
+/// ```
+#[derive(Clone)]
+pub struct Exporter {
+    id: String,
+    /// What describes it in a file or in the environment; `None` for one made in code.
+    table: Option<Table>,
+    pub(super) route: Option<RouteName>,
+    pub(crate) queue: QueueSettings,
+    pub(crate) batch: BatchSettings,
+    pub(crate) pace: PaceSettings,
+    pub(crate) retry: RetrySettings,
+    pub(crate) http: HttpSettings,
+    pub(crate) level: Level,
+    pub(crate) signals: Signals,
+    pub(crate) push: PushSettings,
+    origins: Few<&'static SettingRow, Origin>,
+    /// Beside `http.headers`, one for each.
+    header_sources: Vec<Source>,
+    /// What was asked for and cannot be done: it is not started without.
+    refused: Vec<(&'static SettingRow, Source, Fault)>,
+}
+
+impl Exporter {
+    /// An exporter that posts all [signals](Self::signals) as protobuf over HTTP. The endpoint is a URL,
+    /// `host:port` or `host`.
+    ///
+    /// | given | posted to |
+    /// |---|---|
+    /// | `host`, `host:port` | `http://`, port 4318 if absent, path `/v1/traces`, `/v1/logs` or `/v1/metrics` |
+    /// | a URL without a path | its port, or that of its scheme; path as above |
+    /// | a URL with a path | exactly there, whatever the signal |
+    pub fn http(endpoint: impl Into<String>) -> Self {
+        Self::at(endpoint.into(), Transport::Http)
+    }
+
+    /// An exporter that sends all [signals](Self::signals) as protobuf over gRPC. The endpoint is a URL, `host:port` or
+    /// `host`; needs the `grpc` feature, which is on by default.
+    ///
+    /// | given | called at |
+    /// |---|---|
+    /// | `host`, `host:port` | without TLS, port 4317 if absent |
+    /// | `http://…`, `https://…` | without or with TLS; its port, or that of its scheme; a path means nothing |
+    ///
+    /// [Headers](Self::header) are sent as metadata; those that gRPC writes itself, like `te` and `grpc-timeout`, are an
+    /// error at start. All else is as over HTTP: queue, batches, deadlines, retries and the ledger.
+    ///
+    /// ```
+    /// use standpipe::{Compression, Config, Exporter, Telemetry};
+    ///
+    /// # let receiver = standpipe::receiver::Receiver::start()?;
+    /// # let endpoint = receiver.grpc_endpoint();
+    /// # /*
+    /// let endpoint = "localhost:4317";
+    /// # */
+    /// let exporter = Exporter::grpc(endpoint).compression(Compression::Gzip).header("x-tenant", "seven");
+    /// let telemetry = Telemetry::start(Config::new().service_name("shop").exporter(exporter))?;
+    /// telemetry.tracer("shop").span("checkout").set("order.id", 4711);
+    /// let ledger = telemetry.shutdown(std::time::Duration::from_secs(2));
+    /// assert_eq!(ledger.lost(), 0);
+    /// # assert_eq!(receiver.span_count(), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn grpc(endpoint: impl Into<String>) -> Self {
+        Self::at(endpoint.into(), Transport::Grpc)
+    }
+
+    /// An exporter that prints all [signals](Self::signals) on standard output, as OTLP JSON: each request is one line.
+    /// Needs the `console` feature; what is said about endpoints, connections and retries means nothing to it.
+    ///
+    /// Output that cannot be written, because its reader is gone, is counted as refused. A pipe that nobody reads holds
+    /// the exporter up, and with a full queue its callers, too, unless [`when_full`](Self::when_full) says otherwise;
+    /// a shutdown still ends in time.
+    ///
+    /// ```no_run
+    /// use standpipe::{Config, Exporter, Telemetry};
+    ///
+    /// let telemetry = Telemetry::start(Config::new().service_name("shop").exporter(Exporter::console()))?;
+    /// telemetry.tracer("shop").span("checkout").set("order.id", 4711);
+    /// // {"resourceSpans":[{"resource":{"attributes":[{"key":"service.name","value":{"stringValue":"shop"}},…
+    /// # Ok::<(), standpipe::ConfigError>(())
+    /// ```
+    pub fn console() -> Self {
+        let mut exporter = Self::new("console".to_owned(), None);
+        exporter.set_transport(Transport::Console);
+        exporter.set_in_code(&TRANSPORT)
+    }
+
+    fn at(endpoint: String, transport: Transport) -> Self {
+        let mut exporter = Self::new("otlp".to_owned(), None);
+        exporter.set_transport(transport);
+        exporter.set_endpoint(endpoint, None);
+        exporter.set_in_code(&TRANSPORT).set_in_code(&ENDPOINT)
+    }
+
+    fn new(id: String, table: Option<Table>) -> Self {
+        Self {
+            id,
+            table,
+            route: None,
+            queue: QueueSettings::default(),
+            batch: BatchSettings::default(),
+            pace: PaceSettings::default(),
+            retry: RetrySettings::default(),
+            http: HttpSettings::default(),
+            level: Level::default(),
+            signals: Signals::ALL,
+            push: PushSettings::default(),
+            origins: Few::new(),
+            header_sources: Vec::new(),
+            refused: Vec::new(),
+        }
+    }
+
+    /// Names the exporter in problems and statistics; `otlp` or `console` unless set. No two exporters may share an id.
+    #[must_use]
+    pub fn id(mut self, id: impl Into<String>) -> Self {
+        self.id = id.into();
+        self
+    }
+
+    /// The id that [`Exporter::id`] or the file gave it.
+    pub fn name(&self) -> &str {
+        &self.id
+    }
+
+    /// The route it belongs to; `None` unless a file or [`Application`](crate::Application) tells two apart.
+    pub fn route(&self) -> Option<RouteName> {
+        self.route
+    }
+
+    /// Where each signal that is sent goes: the full URL that is posted to, or scheme, host and port for gRPC. A query,
+    /// where people put keys, is `***`. What is printed goes to `stdout`.
+    pub fn endpoints(&self) -> Vec<(Signal, String)> {
+        self.signals.iter().map(|signal| (signal, self.http.shown_url(signal))).collect()
+    }
+
+    /// The name in problems and in the ledger, where the exporters of both routes stand together: the id, or
+    /// `application/<id>` on the application's route.
+    pub fn label(&self) -> String {
+        match self.route {
+            Some(RouteName::Application) => format!("application/{}", self.id),
+            Some(RouteName::Internal) | None => self.id.clone(),
+        }
+    }
+
+    /// Every setting that makes a difference to what is sent, with its value and where that came from, always in
+    /// the same order. Secrets are `***`; of headers the names are shown.
+    pub fn effective(&self) -> Vec<Setting> {
+        let rows = SETTINGS.iter().filter(|row| row.matters_to(self));
+        rows.map(|row| Setting::new(row.key, &self.shown(row), self.source(row))).collect()
+    }
+
+    fn shown(&self, row: &'static SettingRow) -> String {
+        let shown = self.origins.get(&row).and_then(|origin| origin.shown.clone());
+        shown.unwrap_or_else(|| row.kind.show(self))
+    }
+}
+
+/// As [`effective`](Exporter::effective): no secret is in it.
+impl fmt::Debug for Exporter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Exporter");
+        shown.field("id", &self.id);
+        for setting in self.effective() {
+            shown.field(setting.key, &format_args!("{}", setting.value));
+        }
+        shown.finish()
+    }
+}
+
+/// A table of a file, or a group of environment variables.
+#[derive(Debug, Clone)]
+struct Table {
+    /// As findings name it.
+    path: String,
+    location: Option<Location>,
+    /// Whether the file describes routes, which have names of their own for some keys.
+    is_of_route: bool,
+}
+
+/// How a setting got its value.
+#[derive(Debug, Clone)]
+struct Origin {
+    source: Source,
+    /// What to show instead of the value itself, such as the path it was read from.
+    shown: Option<String>,
+}
+
+/// What readers do.
+impl Exporter {
+    /// All defaults; readers of files start here. `path` is what findings call the table.
+    pub(super) fn of_table(id: String, path: String, location: Location) -> Self {
+        Self::new(id, Some(Table { path, location: Some(location), is_of_route: false }))
+    }
+
+    /// As [`of_table`](Self::of_table), for files that speak of routes and spell their keys in their own way.
+    pub(super) fn of_route(id: String, path: String, location: Location) -> Self {
+        Self::new(id, Some(Table { path, location: Some(location), is_of_route: true }))
+    }
+
+    /// All defaults; for what environment variables describe.
+    pub(super) fn of_environment(id: String, path: String) -> Self {
+        Self::new(id, Some(Table { path, location: None, is_of_route: false }))
+    }
+
+    /// Takes over what a file or a variable says.
+    pub(super) fn apply(&mut self, row: &'static SettingRow, value: SettingValue, source: Source) {
+        let shown = row.kind.set(self, value, &source);
+        self.record(row, source, shown);
+    }
+
+    /// Remembers where a value came from, and what to show for it if not the value.
+    pub(super) fn record(&mut self, row: &'static SettingRow, source: Source, shown: Option<String>) {
+        self.origins.insert(row, Origin { source, shown });
+    }
+
+    /// Keeps the exporter from being started: a setting was asked for, but cannot be used.
+    pub(super) fn refuse(&mut self, row: &'static SettingRow, source: Source, fault: Fault) {
+        self.record(row, source.clone(), None);
+        self.refused.push((row, source, fault));
+    }
+
+    pub(super) fn refused(&self) -> &[(&'static SettingRow, Source, Fault)] {
+        &self.refused
+    }
+
+    pub(super) fn source(&self, row: &'static SettingRow) -> Source {
+        self.origins.get(&row).map_or(Source::Default, |origin| origin.source.clone())
+    }
+
+    pub(super) fn is_set(&self, row: &'static SettingRow) -> bool {
+        self.source(row) != Source::Default
+    }
+
+    pub(super) fn header_source(&self, index: usize) -> &Source {
+        self.header_sources.get(index).unwrap_or(&Source::Default)
+    }
+
+    /// What is wrong with a setting, at the place the value came from or else where the exporter is declared.
+    pub(super) fn finding(
+        &self,
+        severity: FindingSeverity,
+        row: &SettingRow,
+        source: &Source,
+        fault: Fault,
+    ) -> Finding {
+        let (location, key) = match source {
+            Source::Environment(variable) => (None, variable.clone()),
+            _ => (
+                source.location().or(self.location()).cloned(),
+                format!("{}.{}", self.path(), self.spelt(row)),
+            ),
+        };
+        fault.found(severity, location, key)
+    }
+
+    fn spelt(&self, row: &SettingRow) -> String {
+        let is_of_route = self.table.as_ref().is_some_and(|table| table.is_of_route);
+        let in_routes = row.in_routes.as_ref().filter(|_| is_of_route);
+        in_routes.map_or_else(|| row.key.to_owned(), |spelling| spelling.path.join("."))
+    }
+
+    /// The exporter in findings: as its file or its program knows it.
+    pub(super) fn path(&self) -> String {
+        self.table
+            .as_ref()
+            .map_or_else(|| format!("exporter {}", quoted(&self.label())), |table| table.path.clone())
+    }
+
+    /// Where the exporter as a whole is described, if that is in a file.
+    pub(super) fn location(&self) -> Option<&Location> {
+        self.table.as_ref().and_then(|table| table.location.as_ref())
+    }
+
+    /// Chooses how requests travel; the default endpoint goes with it.
+    pub(super) fn set_transport(&mut self, transport: Transport) {
+        if !self.is_set(&ENDPOINT) {
+            self.set_endpoint(transport.default_endpoint().to_owned(), None);
+        }
+        self.http.transport = transport;
+    }
+
+    /// `text` has its secrets put in; `written` is what the file says, if that is something else.
+    pub(super) fn set_endpoint(&mut self, text: String, written: Option<&str>) {
+        self.http.shown_endpoint = endpoint::shown(written.unwrap_or(&text));
+        self.http.endpoint = text;
+    }
+
+    pub(super) fn add_header(&mut self, name: &str, value: &str, source: Source) {
+        self.http.headers.push((header::trim(name).to_owned(), Secret::new(header::trim(value))));
+        self.header_sources.push(source);
+    }
+
+    pub(super) fn set_in_code(mut self, row: &'static SettingRow) -> Self {
+        self.record(row, Source::Code, None);
+        self
+    }
+}
