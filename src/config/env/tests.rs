@@ -1,12 +1,8 @@
 //! What a variable is set to, and what comes of it.
 
-mod filling;
-mod mistakes;
-mod program;
-mod sharing;
-mod values;
-
 use std::time::Duration;
+
+use proptest::prelude::*;
 
 use super::*;
 use crate::config::Exporter;
@@ -62,4 +58,830 @@ fn assert_ignored(name: &str, value: &str, message: &str) {
     assert_eq!(findings(&config), [format!("warning: {name}: {message}")], "{value:?}");
     let (with, without) = (settings(&config), settings(&sound(&[])));
     assert_eq!(with, without, "{name}={value}");
+}
+
+// Sound values, and what becomes of them.
+
+#[test]
+fn without_variables_everything_goes_to_a_collector_on_this_machine() {
+    let config = sound(&[]);
+    assert_eq!(ids(&config), ["otlp"]);
+    let urls: Vec<String> = config.exporters()[0].endpoints().into_iter().map(|(_, url)| url).collect();
+    assert_eq!(
+        urls,
+        [
+            "http://localhost:4318/v1/traces",
+            "http://localhost:4318/v1/logs",
+            "http://localhost:4318/v1/metrics"
+        ]
+    );
+    assert_set(
+        &[],
+        &[
+            "otlp: transport = http (default)",
+            "otlp: headers = none (default)",
+            "otlp: signals = traces, logs, metrics (default)",
+            "otlp: throttle = 0s (default)",
+            "otlp: linger = 1s (default)",
+            "otlp: lossy = false (default)",
+            "otlp: block-timeout = none (default)",
+            "otlp: queue-records = 32768 (default)",
+            "otlp: batch-records = 8192 (default)",
+            "otlp: timeout = 10s (default)",
+            "otlp: give-up-after = 5m (default)",
+            "otlp: compression = none (default)",
+            "otlp: interval = 1m (default)",
+            "sampler = parentbased_always_on (default)",
+            "disabled = false (default)",
+        ],
+    );
+}
+
+#[test]
+fn a_variable_of_all_signals_sets_its_setting() {
+    for (name, value, expected) in [
+        ("ENDPOINT", "http://collector:4318", "endpoint = http://collector:4318"),
+        ("ENDPOINT", " https://collector ", "endpoint = https://collector"),
+        ("PROTOCOL", "http/protobuf", "transport = http"),
+        ("PROTOCOL", "HTTP/Protobuf", "transport = http"),
+        ("HEADERS", "authorization=Bearer%20hunter2", "headers = authorization: ***"),
+        ("HEADERS", " a = 1 ,, b=x=y,", "headers = a: ***, b: ***"),
+        ("HEADERS", "a=1,A=2", "headers = A: ***"),
+        ("TIMEOUT", "2500", "timeout = 2500ms"),
+        ("TIMEOUT", " 1 ", "timeout = 1ms"),
+        ("TIMEOUT", "31536000000", "timeout = 365d"),
+        ("COMPRESSION", "gzip", "compression = gzip"),
+        ("COMPRESSION", "GZip", "compression = gzip"),
+        ("COMPRESSION", "none", "compression = none"),
+    ] {
+        let name = format!("OTEL_EXPORTER_OTLP_{name}");
+        assert_set(&[(&name, value)], &[&format!("otlp: {expected} ({name})")]);
+    }
+}
+
+#[test]
+fn an_empty_or_blank_variable_is_as_good_as_none() {
+    for value in ["", " ", "\t"] {
+        for name in [
+            "OTEL_EXPORTER_OTLP_ENDPOINT",
+            "OTEL_EXPORTER_OTLP_HEADERS",
+            "OTEL_EXPORTER_OTLP_TIMEOUT",
+            "OTEL_TRACES_EXPORTER",
+            "OTEL_SERVICE_NAME",
+            "OTEL_SDK_DISABLED",
+            "OTEL_TRACES_SAMPLER",
+        ] {
+            let config = sound(&[(name, value)]);
+            assert_eq!(settings(&config), settings(&sound(&[])), "{name}={value:?}");
+            assert_eq!(findings(&config), [""; 0], "{name}={value:?}");
+        }
+    }
+    // unknown, but nobody said anything with it
+    assert_eq!(findings(&sound(&[("OTEL_EXPORTER_OTLP_ENDPONT", "")])), [""; 0]);
+}
+
+#[test]
+fn a_base_endpoint_gets_the_path_of_the_signal_and_a_signals_own_is_used_as_it_is() {
+    for (variable, value, traces) in [
+        ("ENDPOINT", "http://c:4318", "http://c:4318/v1/traces"),
+        ("ENDPOINT", "http://c:4318/", "http://c:4318/v1/traces"),
+        ("ENDPOINT", "http://c:4318/otlp", "http://c:4318/otlp/v1/traces"),
+        ("ENDPOINT", "http://c:4318/otlp/", "http://c:4318/otlp/v1/traces"),
+        ("ENDPOINT", "http://c?key=hunter2", "http://c/v1/traces?***"),
+        ("ENDPOINT", "c", "http://c:4318/v1/traces"),
+        ("ENDPOINT", "c:99", "http://c:99/v1/traces"),
+        ("TRACES_ENDPOINT", "http://c:4318/v1/traces", "http://c:4318/v1/traces"),
+        ("TRACES_ENDPOINT", "http://c:4318/x", "http://c:4318/x"),
+        ("TRACES_ENDPOINT", "http://c:4318/x/", "http://c:4318/x/"),
+        ("TRACES_ENDPOINT", "http://c:4318/", "http://c:4318/"),
+    ] {
+        let config = sound(&[(&format!("OTEL_EXPORTER_OTLP_{variable}"), value)]);
+        assert_eq!(config.exporters()[0].endpoints()[0].1, traces, "{variable}={value}");
+        assert_eq!(findings(&config), [""; 0], "{variable}={value}");
+    }
+    let config = sound(&[("OTEL_EXPORTER_OTLP_ENDPOINT", "http://c/v1/traces")]);
+    assert_eq!(config.exporters()[0].endpoints()[0].1, "http://c/v1/traces/v1/traces");
+    assert_eq!(
+        findings(&config),
+        ["warning: OTEL_EXPORTER_OTLP_ENDPOINT: the path names a signal twice; \
+          leave the path out: that of each signal is added"]
+    );
+    let config = sound(&[("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://c:4318")]);
+    assert_eq!(config.exporters()[0].endpoints()[0].1, "http://c:4318/");
+    assert_eq!(
+        findings(&config),
+        ["warning: OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: has no path, so traces are posted to /; \
+          write /v1/traces behind it"]
+    );
+}
+
+#[test]
+fn the_endpoint_follows_the_protocol_and_grpc_without_a_scheme_follows_insecure() {
+    const GRPC: (&str, &str) = ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc");
+    const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
+    const INSECURE: &str = "OTEL_EXPORTER_OTLP_INSECURE";
+    for (variables, origin) in [
+        (&[GRPC][..], "http://localhost:4317"),
+        (&[GRPC, (INSECURE, "false")], "http://localhost:4317"),
+        (&[GRPC, (ENDPOINT, "c")], "http://c:4317"),
+        (&[GRPC, (ENDPOINT, "c"), (INSECURE, "true")], "http://c:4317"),
+        (&[GRPC, (ENDPOINT, "c"), (INSECURE, "False")], "https://c:4317"),
+        (&[GRPC, (ENDPOINT, "c:99"), (INSECURE, "false")], "https://c:99"),
+        (&[GRPC, (ENDPOINT, "http://c"), (INSECURE, "false")], "http://c:80"),
+        (&[GRPC, (ENDPOINT, "https://c"), (INSECURE, "true")], "https://c:443"),
+    ] {
+        let config = sound(variables);
+        assert_eq!(config.exporters()[0].endpoints()[0].1, origin, "{variables:?}");
+    }
+    // HTTP has no use for it
+    let config = sound(&[(ENDPOINT, "c"), (INSECURE, "false")]);
+    assert_eq!(config.exporters()[0].endpoints()[0].1, "http://c:4318/v1/traces");
+    let own = [
+        GRPC,
+        (ENDPOINT, "c"),
+        ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "d"),
+        ("OTEL_EXPORTER_OTLP_TRACES_INSECURE", "false"),
+    ];
+    let config = sound(&own);
+    let origins: Vec<String> =
+        config.exporters().iter().map(|exporter| exporter.endpoints()[0].1.clone()).collect();
+    assert_eq!(origins, ["https://d:4317", "http://c:4317"]);
+}
+
+#[test]
+fn json_is_sent_as_protobuf_with_a_word_about_it() {
+    let config = sound(&[("OTEL_EXPORTER_OTLP_PROTOCOL", "http/json")]);
+    assert_eq!(config.summaries()[0].transport, "http");
+    assert_eq!(
+        findings(&config),
+        ["warning: OTEL_EXPORTER_OTLP_PROTOCOL: http/protobuf is used: this version cannot send JSON; \
+          write http/protobuf"]
+    );
+}
+
+#[test]
+fn batch_processors_and_metric_readers_have_their_settings() {
+    for (name, value, expected) in [
+        ("OTEL_BSP_SCHEDULE_DELAY", "200", "otlp.traces: linger = 200ms"),
+        ("OTEL_BSP_SCHEDULE_DELAY", "0", "otlp.traces: linger = 0s"),
+        ("OTEL_BSP_EXPORT_TIMEOUT", "30000", "otlp.traces: give-up-after = 30s"),
+        ("OTEL_BSP_MAX_QUEUE_SIZE", "2048", "otlp.traces: queue-records = 2048"),
+        ("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "512", "otlp.traces: batch-records = 512"),
+        ("OTEL_BSP_ON_QUEUE_FULL", "DROP", "otlp.traces: lossy = true"),
+        ("OTEL_BSP_ON_QUEUE_FULL", "drop", "otlp.traces: lossy = true"),
+        ("OTEL_BSP_ON_QUEUE_FULL", "BLOCK", "otlp: lossy = false"),
+        ("OTEL_BSP_BLOCK_ON_QUEUE_FULL_TIMEOUT", "100", "otlp.traces: block-timeout = 100ms"),
+        ("OTEL_BLRP_SCHEDULE_DELAY", "200", "otlp.logs: linger = 200ms"),
+        ("OTEL_BLRP_EXPORT_TIMEOUT", "30000", "otlp.logs: give-up-after = 30s"),
+        ("OTEL_BLRP_MAX_QUEUE_SIZE", "2048", "otlp.logs: queue-records = 2048"),
+        ("OTEL_BLRP_MAX_EXPORT_BATCH_SIZE", "512", "otlp.logs: batch-records = 512"),
+        ("OTEL_BLRP_ON_QUEUE_FULL", "DROP", "otlp.logs: lossy = true"),
+        ("OTEL_BLRP_BLOCK_ON_QUEUE_FULL_TIMEOUT", "100", "otlp.logs: block-timeout = 100ms"),
+        ("OTEL_METRIC_EXPORT_INTERVAL", "15000", "otlp: interval = 15s"),
+        ("OTEL_METRIC_EXPORT_TIMEOUT", "30000", "otlp.metrics: give-up-after = 30s"),
+        ("OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE", "Delta", "otlp: temporality = delta"),
+        ("OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE", "lowmemory", "otlp: temporality = lowmemory"),
+        (
+            "OTEL_EXPORTER_OTLP_METRICS_DEFAULT_HISTOGRAM_AGGREGATION",
+            "base2_exponential_bucket_histogram",
+            "otlp: histograms = exponential",
+        ),
+        (
+            "OTEL_EXPORTER_OTLP_METRICS_DEFAULT_HISTOGRAM_AGGREGATION",
+            "explicit_bucket_histogram",
+            "otlp: histograms = explicit",
+        ),
+    ] {
+        assert_set(&[(name, value)], &[&format!("{expected} ({name})")]);
+    }
+}
+
+#[test]
+fn certificates_are_read_from_the_files_that_are_named() {
+    let folder = std::env::temp_dir().join(format!("standpipe-env-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let file = |name: &str, kind: &str| {
+        let path = folder.join(name);
+        std::fs::write(&path, format!("-----BEGIN {kind}-----\nhunter2\n")).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let paths = [file("ca", "CERTIFICATE"), file("own", "CERTIFICATE"), file("key", "PRIVATE KEY")];
+    let names =
+        ["CERTIFICATE", "CLIENT_CERTIFICATE", "CLIENT_KEY"].map(|end| format!("OTEL_EXPORTER_OTLP_{end}"));
+    let config = sound(&[
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", "https://c"),
+        (&names[0], &paths[0]),
+        (&names[1], &paths[1]),
+        (&names[2], &paths[2]),
+    ]);
+    std::fs::remove_dir_all(&folder).unwrap();
+    let tls = &config.exporters[0].http.tls;
+    assert_eq!(tls.ca.as_deref(), Some(&b"-----BEGIN CERTIFICATE-----\nhunter2\n"[..]));
+    assert_eq!(tls.client().unwrap().1.expose(), "-----BEGIN PRIVATE KEY-----\nhunter2\n");
+    let settings = settings(&config);
+    for (index, key) in ["ca-file", "client-certificate-file", "client-key-file"].into_iter().enumerate() {
+        let line = format!("otlp: {key} = {} ({})", paths[index], names[index]);
+        assert!(settings.contains(&line), "{line} not in {settings:#?}");
+    }
+    assert!(!format!("{config:?}").contains("hunter2"));
+}
+
+// Which signals share an exporter, and where each goes.
+
+#[test]
+fn signals_that_are_set_alike_share_an_exporter_and_others_have_their_own() {
+    const TRACES: &str = "OTEL_EXPORTER_OTLP_TRACES_TIMEOUT";
+    const LOGS: &str = "OTEL_EXPORTER_OTLP_LOGS_TIMEOUT";
+    const METRICS: &str = "OTEL_EXPORTER_OTLP_METRICS_TIMEOUT";
+    const ALL: &str = "OTEL_EXPORTER_OTLP_TIMEOUT";
+    for (variables, expected) in [
+        (&[(ALL, "1")][..], &["otlp"][..]),
+        (&[(TRACES, "1")], &["otlp.traces", "otlp"]),
+        (&[(LOGS, "1")], &["otlp", "otlp.logs"]),
+        (&[(METRICS, "1")], &["otlp", "otlp.metrics"]),
+        (&[(TRACES, "1"), (LOGS, "1")], &["otlp", "otlp.metrics"]),
+        (&[(TRACES, "1"), (LOGS, "1"), (METRICS, "1")], &["otlp"]),
+        (&[(TRACES, "1"), (LOGS, "2"), (METRICS, "3")], &["otlp.traces", "otlp.logs", "otlp.metrics"]),
+        (&[(ALL, "1"), (LOGS, "1")], &["otlp"]),
+        // what is set to the default is set alike
+        (&[(TRACES, "10000")], &["otlp"]),
+        (&[("OTEL_BSP_SCHEDULE_DELAY", "1000")], &["otlp"]),
+        (&[("OTEL_BSP_SCHEDULE_DELAY", "200"), ("OTEL_BLRP_SCHEDULE_DELAY", "200")], &["otlp"]),
+        (&[("OTEL_BSP_MAX_QUEUE_SIZE", "10"), ("OTEL_BLRP_MAX_QUEUE_SIZE", "10")], &["otlp"]),
+        (&[("OTEL_BSP_MAX_QUEUE_SIZE", "10")], &["otlp.traces", "otlp"]),
+        (&[("OTEL_BLRP_MAX_QUEUE_SIZE", "10")], &["otlp", "otlp.logs"]),
+        (&[("OTEL_EXPORTER_OTLP_LOGS_HEADERS", "a=1")], &["otlp", "otlp.logs"]),
+        (&[("OTEL_LOGS_EXPORTER", "none")], &["otlp"]),
+        (&[("OTEL_LOGS_EXPORTER", "none"), (TRACES, "1")], &["otlp.traces", "otlp.metrics"]),
+        (&[("OTEL_TRACES_EXPORTER", "none"), ("OTEL_LOGS_EXPORTER", "NONE"), (METRICS, "1")], &["otlp"]),
+    ] {
+        assert_eq!(ids(&sound(variables)), expected, "{variables:?}");
+    }
+    let config = sound(&[(TRACES, "1"), ("OTEL_LOGS_EXPORTER", "none")]);
+    let lingers: Vec<Duration> = config.exporters().iter().map(|exporter| exporter.pace.linger).collect();
+    assert_eq!(lingers, [Duration::from_secs(5); 2], "only logs are in a hurry");
+}
+
+#[test]
+fn the_headers_of_a_signal_replace_those_of_all() {
+    let config = sound(&[
+        ("OTEL_EXPORTER_OTLP_HEADERS", "authorization=all,x-scope=1"),
+        ("OTEL_EXPORTER_OTLP_LOGS_HEADERS", "authorization=Basic%20a%2Cb%3D,x=%25"),
+    ]);
+    let headers = |index: usize| -> Vec<(&str, &str)> {
+        let headers = &config.exporters()[index].http.headers;
+        headers.iter().map(|(name, value)| (name.as_str(), value.expose())).collect()
+    };
+    assert_eq!(headers(0), [("authorization", "all"), ("x-scope", "1")]);
+    assert_eq!(headers(1), [("authorization", "Basic a,b="), ("x", "%")]);
+}
+
+#[test]
+fn a_signal_goes_where_its_exporter_says() {
+    for (value, message) in [
+        ("otpl", "\"otpl\" is not known; did you mean \"otlp\"?"),
+        ("otlp,zipkin", "\"zipkin\" is not known; write otlp, console or none"),
+    ] {
+        let error = refused(&[("OTEL_TRACES_EXPORTER", value)]);
+        assert_eq!(error.to_string(), format!("OTEL_TRACES_EXPORTER: {message}"));
+    }
+    for (value, signals, message) in [
+        ("otlp", "traces, logs, metrics", None),
+        ("OTLP", "traces, logs, metrics", None),
+        ("none", "logs, metrics", None),
+        ("console", "logs, metrics", None),
+        ("otlp, console", "traces, logs, metrics", None),
+        (
+            "none,otlp",
+            "traces, logs, metrics",
+            Some("ignored: \"none\" among others; remove it, or the others"),
+        ),
+    ] {
+        let config = sound(&[("OTEL_TRACES_EXPORTER", value)]);
+        let expected: Vec<String> =
+            message.iter().map(|message| format!("warning: OTEL_TRACES_EXPORTER: {message}")).collect();
+        assert_eq!(findings(&config), expected, "{value}");
+        let line = format!("otlp: signals = {signals} (OTEL_TRACES_EXPORTER)");
+        assert!(settings(&config).contains(&line), "{value}: {line}");
+    }
+    let printed = sound(&[("OTEL_LOGS_EXPORTER", "console"), ("OTEL_METRICS_EXPORTER", "otlp,console")]);
+    assert_eq!(ids(&printed), ["otlp", "console"]);
+    for line in [
+        "otlp: signals = traces, metrics (OTEL_LOGS_EXPORTER)",
+        "console: transport = console (OTEL_LOGS_EXPORTER)",
+        "console: signals = logs, metrics (OTEL_LOGS_EXPORTER)",
+    ] {
+        assert!(settings(&printed).contains(&line.to_owned()), "{line}: {:?}", settings(&printed));
+    }
+    let none = Signal::ALL.map(|signal| (names::exporter(signal), "none"));
+    assert_eq!(ids(&Config::from_variables(none).unwrap()), [""; 0]);
+}
+
+// What code and files leave open is filled; what they say is left alone.
+
+/// What a program or a file has said, filled up with variables.
+#[track_caller]
+fn filled(mut config: Config, variables: &[(&str, &str)]) -> Config {
+    let found = fill(&mut config, &variables.iter().copied().collect());
+    validate::validate(config, found, &[]).expect("sound")
+}
+
+#[test]
+fn what_code_has_set_is_left_alone_and_the_rest_is_filled() {
+    let limits = SpanLimits { attributes: 1, ..SpanLimits::default() };
+    let config = Config::new()
+        .service_name("code")
+        .resource("team", "code")
+        .sampler(Sampler::always_off())
+        .span_limits(limits)
+        .disabled(false)
+        .exporter(Exporter::http("http://code").timeout(Duration::from_secs(1)).header("a", "code"));
+    let config = filled(
+        config,
+        &[
+            ("OTEL_SERVICE_NAME", "env"),
+            ("OTEL_RESOURCE_ATTRIBUTES", "team=env,zone=env"),
+            ("OTEL_TRACES_SAMPLER", "always_on"),
+            ("OTEL_ATTRIBUTE_COUNT_LIMIT", "2"),
+            ("OTEL_SDK_DISABLED", "true"),
+            ("OTEL_TRACES_EXPORTER", "none"),
+            ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"),
+            ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://env"),
+            ("OTEL_EXPORTER_OTLP_TIMEOUT", "2000"),
+            ("OTEL_EXPORTER_OTLP_HEADERS", "a=env"),
+            ("OTEL_EXPORTER_OTLP_COMPRESSION", "gzip"),
+            ("OTEL_METRIC_EXPORT_INTERVAL", "3000"),
+        ],
+    );
+    let settings = settings(&config);
+    for line in [
+        "otlp: transport = http (code)",
+        "otlp: endpoint = http://code (code)",
+        "otlp: headers = a: *** (code)",
+        "otlp: signals = traces, logs, metrics (default)",
+        "otlp: timeout = 1s (code)",
+        "otlp: compression = gzip (OTEL_EXPORTER_OTLP_COMPRESSION)",
+        "otlp: interval = 3s (OTEL_METRIC_EXPORT_INTERVAL)",
+        "otlp: throttle = 1s (default)",
+        "otlp: linger = 0s (default)",
+        "service-name = code (code)",
+        "resource = team=code (code)",
+        "resource = zone=env (OTEL_RESOURCE_ATTRIBUTES)",
+        "sampler = always_off (code)",
+        "disabled = false (code)",
+        "log-limits.attributes = 2 (OTEL_ATTRIBUTE_COUNT_LIMIT)",
+    ] {
+        assert!(settings.iter().any(|setting| setting == line), "{line} not in {settings:#?}");
+    }
+    assert_eq!(config.exporters[0].http.headers[0].1.expose(), "code");
+    assert_eq!((config.span_limits, config.log_limits.attributes), (limits, 2));
+    assert_eq!(findings(&config), [""; 0]);
+    assert!(filled(Config::new(), &[("OTEL_EXPORTER_OTLP_ENDPOINT", "http://env")]).exporters().is_empty());
+}
+
+#[test]
+fn signals_of_one_exporter_must_agree_or_follow_the_variable_of_all() {
+    const OWN: [&str; 2] = ["OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "OTEL_EXPORTER_OTLP_LOGS_TIMEOUT"];
+    const ALL: &str = "OTEL_EXPORTER_OTLP_TIMEOUT";
+    let exporter = || Exporter::http("http://c").signals([Signal::Traces, Signal::Logs]);
+    let no_effect = |name: &str, other: &str| {
+        format!(
+            "warning: {name}: has no effect on exporter \"otlp\", which sends traces and logs; \
+             give {other} the same value"
+        )
+    };
+    for (variables, timeout, warnings) in [
+        (&[(OWN[0], "1"), (OWN[1], "1"), (ALL, "2")][..], "1ms (OTEL_EXPORTER_OTLP_TRACES_TIMEOUT)", vec![]),
+        (&[(OWN[0], "2"), (ALL, "2")], "2ms (OTEL_EXPORTER_OTLP_TRACES_TIMEOUT)", vec![]),
+        (&[(ALL, "2")], "2ms (OTEL_EXPORTER_OTLP_TIMEOUT)", vec![]),
+        (&[(OWN[0], "1")], "10s (default)", vec![no_effect(OWN[0], OWN[1])]),
+        (&[(OWN[0], "1"), (ALL, "2")], "2ms (OTEL_EXPORTER_OTLP_TIMEOUT)", vec![no_effect(OWN[0], OWN[1])]),
+        (
+            &[(OWN[0], "1"), (OWN[1], "3")],
+            "10s (default)",
+            vec![no_effect(OWN[0], OWN[1]), no_effect(OWN[1], OWN[0])],
+        ),
+        (&[("OTEL_EXPORTER_OTLP_METRICS_TIMEOUT", "1")], "10s (default)", vec![]),
+        (
+            &[("OTEL_BSP_MAX_QUEUE_SIZE", "1")],
+            "10s (default)",
+            vec![no_effect("OTEL_BSP_MAX_QUEUE_SIZE", "OTEL_BLRP_MAX_QUEUE_SIZE")],
+        ),
+    ] {
+        let config = filled(Config::new().exporter(exporter()), variables);
+        let line = format!("otlp: timeout = {timeout}");
+        assert!(settings(&config).contains(&line), "{variables:?}: {line}");
+        assert_eq!(findings(&config), warnings, "{variables:?}");
+    }
+    // nothing is said of a variable that is not asked
+    let set = exporter().timeout(Duration::from_secs(1));
+    assert_eq!(findings(&filled(Config::new().exporter(set), &[(OWN[0], "x")])), [""; 0]);
+}
+
+#[test]
+fn a_header_that_cannot_be_read_breaks_only_the_exporters_that_would_send_it() {
+    let mut config = Config::new()
+        .exporter(Exporter::http("http://a").id("a").header("authorization", "own"))
+        .exporter(Exporter::http("http://b").id("b"));
+    let variables = [("OTEL_EXPORTER_OTLP_HEADERS", "hunter2")].into_iter().collect();
+    let found = fill(&mut config, &variables);
+    let error = validate::validate(config, found, &[]).expect_err("no header");
+    assert_eq!(error.to_string(), "OTEL_EXPORTER_OTLP_HEADERS: header 1 has no =; write it like name=value");
+    assert_eq!(ids(&error.into_usable()), ["a"]);
+}
+
+#[test]
+fn to_be_filled_twice_changes_nothing_and_is_told_once() {
+    let variables = [("OTEL_EXPORTER_OTLP_TIMEOUT", "x"), ("OTEL_EXPORTER_OTLP_HEADERS", "a=1")];
+    let once = filled(Config::new().exporter(Exporter::http("http://c")), &variables);
+    let (settings_then, findings_then) = (settings(&once), findings(&once));
+    let twice = filled(once, &variables);
+    assert_eq!(settings(&twice), settings_then);
+    assert_eq!(findings(&twice), findings_then);
+}
+
+// Who speaks, which traces are kept, how much a record may carry.
+
+#[test]
+fn the_program_is_named_and_described() {
+    const NAME: &str = "OTEL_SERVICE_NAME";
+    const ATTRIBUTES: &str = "OTEL_RESOURCE_ATTRIBUTES";
+    for (variables, expected) in [
+        (&[(NAME, "shop")][..], &["service-name = shop (OTEL_SERVICE_NAME)"][..]),
+        (&[(ATTRIBUTES, "service.name=shop")], &["service-name = shop (OTEL_RESOURCE_ATTRIBUTES)"]),
+        (
+            &[(NAME, "shop"), (ATTRIBUTES, "service.name=other,team=a%2Cb")],
+            &["service-name = shop (OTEL_SERVICE_NAME)", "resource = team=a,b (OTEL_RESOURCE_ATTRIBUTES)"],
+        ),
+        (&[(ATTRIBUTES, " a = 1 , b=,")], &["resource = a=1, b= (OTEL_RESOURCE_ATTRIBUTES)"]),
+        (&[(ATTRIBUTES, "a%20b=x=y")], &["resource = a b=x=y (OTEL_RESOURCE_ATTRIBUTES)"]),
+        (&[("OTEL_SDK_DISABLED", "true")], &["disabled = true (OTEL_SDK_DISABLED)"]),
+        (&[("OTEL_SDK_DISABLED", "TRUE")], &["disabled = true (OTEL_SDK_DISABLED)"]),
+        (&[("OTEL_SDK_DISABLED", "False")], &["disabled = false (OTEL_SDK_DISABLED)"]),
+        (&[("OTEL_PROPAGATORS", "tracecontext, Baggage")], &[]),
+        (&[("OTEL_PROPAGATORS", "none")], &[]),
+    ] {
+        assert_set(variables, expected);
+    }
+}
+
+#[test]
+fn samplers_have_their_opentelemetry_names() {
+    for (name, ratio, expected) in [
+        ("always_on", "", Sampler::always_on()),
+        ("ALWAYS_OFF", "", Sampler::always_off()),
+        ("traceidratio", "0.25", Sampler::trace_id_ratio(0.25)),
+        ("traceidratio", "", Sampler::trace_id_ratio(1.0)),
+        ("traceidratio", "0", Sampler::trace_id_ratio(0.0)),
+        ("traceidratio", "1", Sampler::trace_id_ratio(1.0)),
+        ("parentbased_always_on", "", Sampler::default()),
+        ("parentbased_always_off", "0.5", Sampler::always_off().parent_based()),
+        ("ParentBased_TraceIdRatio", "1e-3", Sampler::trace_id_ratio(0.001).parent_based()),
+    ] {
+        let config = sound(&[("OTEL_TRACES_SAMPLER", name), ("OTEL_TRACES_SAMPLER_ARG", ratio)]);
+        assert_eq!(config.main.sampler, expected, "{name} {ratio}");
+        assert_eq!(findings(&config), [""; 0], "{name} {ratio}");
+    }
+    for ratio in ["-0.1", "1.1", "NaN", "inf", "25%", "one"] {
+        let config = sound(&[("OTEL_TRACES_SAMPLER", "traceidratio"), ("OTEL_TRACES_SAMPLER_ARG", ratio)]);
+        assert_eq!(config.main.sampler, Sampler::trace_id_ratio(1.0));
+        assert_eq!(
+            findings(&config),
+            [format!(
+                "warning: OTEL_TRACES_SAMPLER_ARG: ignored: {ratio:?} is not a share of all traces; \
+                 write 0 to 1, like 0.25"
+            )]
+        );
+    }
+}
+
+#[test]
+fn limits_of_spans_and_logs_are_set_and_the_particular_one_wins() {
+    let span = SpanLimits::default();
+    for (name, value, key, expected) in [
+        ("OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT", "5", "attributes", SpanLimits { attributes: 5, ..span }),
+        (
+            "OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT",
+            "0",
+            "value-length",
+            SpanLimits { value_length: Some(0), ..span },
+        ),
+        ("OTEL_SPAN_EVENT_COUNT_LIMIT", "0", "events", SpanLimits { events: 0, ..span }),
+        ("OTEL_SPAN_LINK_COUNT_LIMIT", "5", "links", SpanLimits { links: 5, ..span }),
+        (
+            "OTEL_EVENT_ATTRIBUTE_COUNT_LIMIT",
+            "5",
+            "event-attributes",
+            SpanLimits { event_attributes: 5, ..span },
+        ),
+        (
+            "OTEL_LINK_ATTRIBUTE_COUNT_LIMIT",
+            "5",
+            "link-attributes",
+            SpanLimits { link_attributes: 5, ..span },
+        ),
+    ] {
+        let config = sound(&[(name, value)]);
+        assert_eq!(config.span_limits, expected, "{name}");
+        assert_eq!(config.log_limits, LogLimits::default(), "{name}");
+        let shown = format!("span-limits.{key} = {value} ({name})");
+        assert!(settings(&config).contains(&shown), "{shown}: {:?}", settings(&config));
+    }
+    let config = sound(&[
+        ("OTEL_ATTRIBUTE_COUNT_LIMIT", "7"),
+        ("OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT", "8"),
+        ("OTEL_LOGRECORD_ATTRIBUTE_COUNT_LIMIT", "9"),
+    ]);
+    assert_eq!(config.span_limits, SpanLimits { attributes: 7, value_length: Some(8), ..span });
+    assert_eq!(config.log_limits, LogLimits { attributes: 9, value_length: Some(8) });
+    let config = sound(&[("OTEL_LOGRECORD_ATTRIBUTE_VALUE_LENGTH_LIMIT", "4")]);
+    assert_eq!(config.log_limits, LogLimits { value_length: Some(4), ..LogLimits::default() });
+}
+
+#[test]
+fn what_is_switched_off_cannot_keep_a_program_from_starting() {
+    let broken = ("OTEL_EXPORTER_OTLP_LOGS_HEADERS", "hunter2");
+    let config = sound(&[("OTEL_SDK_DISABLED", "true"), broken]);
+    let message = "header 1 has no =; write it like name=value";
+    assert_eq!(findings(&config), [format!("warning: OTEL_EXPORTER_OTLP_LOGS_HEADERS: {message}")]);
+    // nor is it started without its headers by a program that switches it on again
+    assert_eq!(ids(&config), ["otlp"]);
+    assert_eq!(config.summaries()[0].signals, ["traces", "metrics"]);
+    refused(&[("OTEL_SDK_DISABLED", "false"), broken]);
+}
+
+// What cannot be understood: told and ignored, or refused if nothing may be sent without it.
+
+#[test]
+fn a_bad_number_or_word_is_told_and_ignored() {
+    for (name, value, message) in [
+        (
+            "OTEL_EXPORTER_OTLP_TIMEOUT",
+            "5s",
+            "ignored: \"5s\" is not a whole number of milliseconds; write 5000",
+        ),
+        (
+            "OTEL_EXPORTER_OTLP_TIMEOUT",
+            "soon",
+            "ignored: \"soon\" is not a whole number of milliseconds; write 1 to 31536000000",
+        ),
+        ("OTEL_EXPORTER_OTLP_TIMEOUT", "0", "ignored: 0 is too small; write 1 to 31536000000"),
+        (
+            "OTEL_EXPORTER_OTLP_TIMEOUT",
+            "-1",
+            "ignored: \"-1\" is not a whole number of milliseconds; write 1 to 31536000000",
+        ),
+        (
+            "OTEL_EXPORTER_OTLP_TIMEOUT",
+            "31536000001",
+            "ignored: 31536000001 is too large; write 1 to 31536000000",
+        ),
+        (
+            "OTEL_EXPORTER_OTLP_TIMEOUT",
+            "99999999999999999999",
+            "ignored: 99999999999999999999 is too large; write 1 to 31536000000",
+        ),
+        (
+            "OTEL_BSP_SCHEDULE_DELAY",
+            "1.5",
+            "ignored: \"1.5\" is not a whole number of milliseconds; write 0 to 31536000000",
+        ),
+        ("OTEL_BSP_MAX_QUEUE_SIZE", "many", "ignored: \"many\" is not a whole number; write 1 to 16777215"),
+        ("OTEL_BSP_MAX_QUEUE_SIZE", "0", "ignored: 0 is too small; write 1 to 16777215"),
+        ("OTEL_BLRP_MAX_QUEUE_SIZE", "16777216", "ignored: 16777216 is too large; write 1 to 16777215"),
+        ("OTEL_EXPORTER_OTLP_COMPRESSION", "gzp", "ignored: \"gzp\" is not known; did you mean \"gzip\"?"),
+        (
+            "OTEL_EXPORTER_OTLP_COMPRESSION",
+            "deflate",
+            "ignored: \"deflate\" is not known; write gzip or none",
+        ),
+        (
+            "OTEL_EXPORTER_OTLP_PROTOCOL",
+            "http",
+            "ignored: \"http\" is not known; write http/protobuf, grpc or http/json",
+        ),
+        (
+            "OTEL_EXPORTER_OTLP_PROTOCOL",
+            "http/protobuff",
+            "ignored: \"http/protobuff\" is not known; did you mean \"http/protobuf\"?",
+        ),
+        ("OTEL_BSP_ON_QUEUE_FULL", "wait", "ignored: \"wait\" is not known; write DROP or BLOCK"),
+        (
+            "OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE",
+            "deltas",
+            "ignored: \"deltas\" is not known; did you mean \"delta\"?",
+        ),
+        ("OTEL_SDK_DISABLED", "1", "ignored: \"1\" is not known; write true or false"),
+        ("OTEL_SDK_DISABLED", "yes", "ignored: \"yes\" is not known; write true or false"),
+        ("OTEL_TRACES_SAMPLER", "xray", "ignored: \"xray\" is not supported; write parentbased_traceidratio"),
+        (
+            "OTEL_TRACES_SAMPLER",
+            "jaeger_remote",
+            "ignored: \"jaeger_remote\" is not supported; write parentbased_traceidratio",
+        ),
+        (
+            "OTEL_TRACES_SAMPLER",
+            "parentbased_jaeger_remote",
+            "ignored: \"parentbased_jaeger_remote\" is not supported; write parentbased_traceidratio",
+        ),
+        ("OTEL_TRACES_SAMPLER", "always", "ignored: \"always\" is not known; did you mean \"always_on\"?"),
+        (
+            "OTEL_TRACES_SAMPLER_ARG",
+            "0.1",
+            "has no effect without OTEL_TRACES_SAMPLER; set OTEL_TRACES_SAMPLER to parentbased_traceidratio",
+        ),
+        ("OTEL_PROPAGATORS", "b3", "ignored: \"b3\" is not supported; write tracecontext, baggage or none"),
+        (
+            "OTEL_RESOURCE_ATTRIBUTES",
+            "a=1,b",
+            "ignored: attribute 2 has no =, so none is set; write it like key=value",
+        ),
+        (
+            "OTEL_RESOURCE_ATTRIBUTES",
+            "=1",
+            "ignored: attribute 1 has no key, so none is set; write it like key=value",
+        ),
+        (
+            "OTEL_RESOURCE_ATTRIBUTES",
+            "a=1,b=100%",
+            "ignored: attribute 2 has a % without two hexadecimal digits behind it, so none is set; \
+             write %25 for a percent sign",
+        ),
+        (
+            "OTEL_RESOURCE_ATTRIBUTES",
+            "a=%ff",
+            "ignored: attribute 1 is not UTF-8 when it is decoded, so none is set; encode the bytes of UTF-8",
+        ),
+        ("OTEL_SPAN_EVENT_COUNT_LIMIT", "-1", "ignored: \"-1\" is not a whole number; write 0 to 4294967295"),
+    ] {
+        assert_ignored(name, value, message);
+    }
+}
+
+#[test]
+fn a_variable_that_looks_like_one_of_ours_is_told() {
+    for (name, message) in [
+        ("OTEL_EXPORTER_OTLP_ENDPONT", "unknown variable; did you mean OTEL_EXPORTER_OTLP_ENDPOINT?"),
+        (
+            "OTEL_EXPORTER_OTLP_TRACE_ENDPOINT",
+            "unknown variable; did you mean OTEL_EXPORTER_OTLP_TRACES_ENDPOINT?",
+        ),
+        ("OTEL_EXPORTER_OTLP_COLOUR", "unknown variable; remove it"),
+        ("OTEL_BSP_SCHEDULED_DELAY", "unknown variable; did you mean OTEL_BSP_SCHEDULE_DELAY?"),
+        ("OTEL_BLRP_QUEUE_SIZE", "unknown variable; did you mean OTEL_BLRP_MAX_QUEUE_SIZE?"),
+        ("OTEL_EXPORTER_OLTP_ENDPOINT", "unknown variable; did you mean OTEL_EXPORTER_OTLP_ENDPOINT?"),
+        ("OTEL_SERVICENAME", "unknown variable; did you mean OTEL_SERVICE_NAME?"),
+        ("OTEL_METRICS_EXPORT_INTERVAL", "unknown variable; did you mean OTEL_METRIC_EXPORT_INTERVAL?"),
+        ("OTEL_TRACE_EXPORTER", "unknown variable; did you mean OTEL_TRACES_EXPORTER?"),
+    ] {
+        assert_ignored(name, "1", message);
+    }
+    for name in [
+        "OTEL_PYTHON_LOG_CORRELATION",
+        "OTEL_LOG_LEVEL",
+        "OTEL_CONFIG_FILE",
+        "OTEL_EXPORTER_ZIPKIN_ENDPOINT",
+        "OTEL_JAVAAGENT_ENABLED",
+        "OTEL_METRICS_EXEMPLAR_FILTER",
+        "OTEL_SEMCONV_STABILITY_OPT_IN",
+        "HOME",
+        "TRACETEST_SERVER_PORT",
+    ] {
+        assert_eq!(findings(&sound(&[(name, "1")])), [""; 0], "{name}");
+    }
+}
+
+#[test]
+fn an_exporter_never_starts_without_what_was_asked_for_and_no_value_is_shown() {
+    let too_many: String = (0..129).map(|number| format!("h{number}=hunter2,")).collect();
+    for (name, value, message) in [
+        ("HEADERS", "authorization=a,hunter2", "header 2 has no =; write it like name=value"),
+        ("HEADERS", "=hunter2", "header 1 has no name; write it like name=value"),
+        ("HEADERS", "bad name=hunter2", "header 1 has ' ' in its name; names are letters, digits and -"),
+        ("HEADERS", "bad name=hunter2%", "header 1 has ' ' in its name; names are letters, digits and -"),
+        (
+            "HEADERS",
+            "authorization=hunter2%0d%0Ax: y",
+            "value of header \"authorization\" holds a line break; write printable ASCII in one line",
+        ),
+        (
+            "HEADERS",
+            "authorization=hunter2\r\n",
+            "value of header \"authorization\" holds a line break; write printable ASCII in one line",
+        ),
+        (
+            "HEADERS",
+            "authorization=hunter2%0",
+            "value of header \"authorization\" has a % without two hexadecimal digits behind it; \
+             write %25 for a percent sign",
+        ),
+        (
+            "HEADERS",
+            "authorization=hunter2%c3",
+            "value of header \"authorization\" is not UTF-8 when it is decoded; encode the bytes of UTF-8",
+        ),
+        (
+            "HEADERS",
+            "authorization=",
+            "header \"authorization\" has no value; write the value or remove the header",
+        ),
+        (
+            "HEADERS",
+            "content-length=5",
+            "header \"content-length\" is not yours to set; remove it: standpipe writes it",
+        ),
+        ("HEADERS", &too_many, "129 headers; write at most 128"),
+        (
+            "ENDPOINT",
+            "http://user:hunter2@c",
+            "\"http://***@c\" holds a user name or password; send them as a header: \"Authorization: Basic …\"",
+        ),
+        ("ENDPOINT", "ftp://c", "\"ftp://c\" has an unknown scheme; write http:// or https://"),
+        (
+            "CERTIFICATE",
+            "no/such.pem",
+            "cannot read file \"no/such.pem\": no such file; write the path of a readable file",
+        ),
+        ("CERTIFICATE", "src", "cannot read file \"src\": is a directory; write the path of a readable file"),
+        ("CERTIFICATE", "Cargo.toml", "holds no PEM block \"CERTIFICATE\"; name a file in PEM form"),
+        (
+            "CLIENT_KEY",
+            "Cargo.toml",
+            "set without OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE; set both or neither",
+        ),
+        (
+            "CLIENT_CERTIFICATE",
+            "Cargo.toml",
+            "set without OTEL_EXPORTER_OTLP_CLIENT_KEY; set both or neither",
+        ),
+    ] {
+        let name = format!("OTEL_EXPORTER_OTLP_{name}");
+        // the endpoint of its own makes two exporters that ask the same variable: it is wrong once
+        let error = refused(&[
+            (&name, value),
+            ("OTEL_EXPORTER_OTLP_LOGS_TIMEOUT", "1"),
+            ("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "2"),
+        ]);
+        let errors: Vec<String> = error
+            .findings()
+            .iter()
+            .filter(|finding| finding.severity == crate::config::FindingSeverity::Error)
+            .map(ToString::to_string)
+            .collect();
+        assert_eq!(errors, [format!("{name}: {message}")], "{value:?}");
+        assert!(!format!("{error:?}").contains("hunter2"), "{error}");
+        let usable = error.into_usable();
+        assert_eq!(ids(&usable), [""; 0], "{name}={value}");
+        assert!(!format!("{usable:?}").contains("hunter2"));
+    }
+}
+
+#[test]
+fn a_broken_signal_leaves_the_others_alone() {
+    let error = refused(&[("OTEL_EXPORTER_OTLP_LOGS_HEADERS", "hunter2")]);
+    assert_eq!(
+        error.to_string(),
+        "OTEL_EXPORTER_OTLP_LOGS_HEADERS: header 1 has no =; write it like name=value"
+    );
+    assert_eq!(ids(&error.into_usable()), ["otlp"]);
+    let error = refused(&[("OTEL_METRICS_EXPORTER", "prometeus")]);
+    assert_eq!(
+        error.to_string(),
+        "OTEL_METRICS_EXPORTER: \"prometeus\" is not known; write otlp, console or none"
+    );
+    assert_eq!(error.into_usable().summaries()[0].signals, ["traces", "logs"]);
+}
+
+#[cfg(unix)]
+#[test]
+fn bytes_that_are_no_text_are_refused_where_they_matter_and_else_ignored() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+
+    let latin = || OsStr::from_bytes(b"h\xfcnter2").to_owned();
+    for name in ["OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_TRACES_EXPORTER"] {
+        let error = Config::from_variables([(name, latin())]).expect_err(name);
+        assert_eq!(error.to_string(), format!("{name}: is not UTF-8; set it to text"));
+    }
+    for name in ["OTEL_EXPORTER_OTLP_TIMEOUT", "OTEL_SERVICE_NAME", "OTEL_RESOURCE_ATTRIBUTES"] {
+        let config = Config::from_variables([(name, latin())]).expect(name);
+        assert_eq!(findings(&config), [format!("warning: {name}: ignored: is not UTF-8; set it to text")]);
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_value_of_any_variable_is_a_reason_to_panic(
+        chosen in prop::collection::vec((any::<prop::sample::Index>(), "[ -~\r\n€]{0,20}|[0-9,=%a-c:/@.]{0,20}"), 0..6)
+    ) {
+        let known = names::known();
+        let variables = chosen.iter().map(|(index, value)| (index.get(&known).as_str(), value.as_str()));
+        let config = Config::from_variables(variables.clone()).unwrap_or_else(ConfigError::into_usable);
+        // what is said to be usable is usable
+        prop_assert!(config.validate().is_ok());
+        let mut config = Config::new().exporter(Exporter::http("http://c"));
+        let found = fill(&mut config, &variables.collect());
+        let usable = validate::validate(config, found, &[]).unwrap_or_else(ConfigError::into_usable);
+        prop_assert!(usable.validate().is_ok());
+    }
 }
