@@ -1,12 +1,77 @@
-//! The exporters of a configuration in a form that programs can read.
+//! What does a configuration come to? Each setting with its value and who set it, and each exporter in a form that programs
+//! can read.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::time::Duration;
 
 use serde::Serialize;
 
-use super::{Config, Exporter, RouteName, WhenFull, header};
+use super::{Config, Exporter, Location, RouteName, WhenFull, header};
+use crate::escape::{escape_all_but, shows_itself};
 use crate::record::Signal;
+
+/// Where the value of a [`Setting`] came from.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Source {
+    /// Nobody set it.
+    #[default]
+    Default,
+    /// An environment variable of this name set it.
+    Environment(String),
+    /// The program set it with a method of [`Exporter`](crate::Exporter) or [`Config`](crate::Config).
+    Code,
+    /// A configuration file set it; the place is that of the value.
+    File(Location),
+}
+
+impl Source {
+    /// The place in a file, if it came from one.
+    pub fn location(&self) -> Option<&Location> {
+        match self {
+            Source::File(location) => Some(location),
+            Source::Default | Source::Code | Source::Environment(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Source::Default => f.write_str("default"),
+            Source::Code => f.write_str("code"),
+            Source::Environment(variable) => f.write_str(variable),
+            Source::File(location) => location.fmt(f),
+        }
+    }
+}
+
+/// One setting as it will be used; from [`Exporter::effective`](crate::Exporter::effective) or
+/// [`Config::effective`](crate::Config::effective).
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Setting {
+    /// The key as files spell it, for example `queue-records`.
+    pub key: &'static str,
+    /// The value as a file would spell it; secrets are `***`.
+    pub value: String,
+    /// Who set it.
+    pub source: Source,
+}
+
+impl Setting {
+    /// `value` may hold no secret; what could disturb a terminal is escaped.
+    pub(super) fn new(key: &'static str, value: &str, source: Source) -> Self {
+        Self { key, value: escape_all_but(shows_itself, value).into_owned(), source }
+    }
+}
+
+impl fmt::Display for Setting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} = {} ({})", self.key, self.value, self.source)
+    }
+}
 
 /// What one exporter will do, without its secrets; from [`Config::summaries`]. This is what
 /// `standpipe check --json` prints.
@@ -77,4 +142,65 @@ impl Config {
 
 fn milliseconds(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// A map of a few entries, such as the sources of settings.
+///
+/// Looks at one entry after the other: for a handful that is fast enough, and it costs a program far less code than a
+/// tree or a table of hashes.
+#[derive(Debug, Clone)]
+pub(super) struct Few<K, V>(Vec<(K, V)>);
+
+impl<K, V> Few<K, V> {
+    pub(super) const fn new() -> Self {
+        Self(Vec::new())
+    }
+
+    pub(super) fn get<Q: ?Sized>(&self, key: &Q) -> Option<&V>
+    where
+        K: PartialEq<Q>,
+    {
+        self.0.iter().find(|(known, _)| known == key).map(|(_, value)| value)
+    }
+
+    /// Of a key that comes twice the last value counts.
+    pub(super) fn insert(&mut self, key: K, value: V)
+    where
+        K: PartialEq,
+    {
+        match self.0.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, old)) => *old = value,
+            None => self.0.push((key, value)),
+        }
+    }
+
+    /// In the order in which they came.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &(K, V)> {
+        self.0.iter()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+}
+
+impl<K, V> Default for Few<K, V> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_key_that_comes_twice_the_last_value_counts_in_the_place_of_the_first() {
+        let mut few = Few::new();
+        for (key, value) in [("a", 1), ("b", 2), ("a", 3)] {
+            few.insert(key, value);
+        }
+        assert_eq!((few.get(&"a"), few.get(&"b"), few.get(&"c")), (Some(&3), Some(&2), None));
+        assert_eq!(few.iter().collect::<Vec<_>>(), [&("a", 3), &("b", 2)]);
+    }
 }

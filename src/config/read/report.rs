@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use crate::config::document::Mistake;
 use crate::config::error::{Fault, FaultWords, Finding, FindingSeverity, Location, Words};
-use crate::config::few::Few;
 use crate::config::node::{Node, Places};
 use crate::config::section::{Owner, Section};
+use crate::config::summary::Few;
 use crate::config::value::Unusable;
 use crate::config::{Source, suggest};
 
