@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use super::Transport;
 use super::error::Fault;
-use super::path::{MASK, shortened, unshown};
+use super::text::{MASK, shortened, unshown};
 
 /// An endpoint that has been understood.
 #[derive(Debug, Clone, PartialEq, Eq)]

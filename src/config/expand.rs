@@ -7,7 +7,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use super::error::Fault;
-use super::path::{quoted, unshown};
+use super::text::{quoted, unshown};
 
 /// No file that a configuration names, nor the configuration itself, may be larger than this.
 pub(super) const MAX_FILE_BYTES: u64 = 1 << 20;

@@ -4,9 +4,9 @@ use std::fmt;
 
 use super::error::{Fault, Finding, FindingSeverity};
 use super::kind::{SettingRow, SettingValue};
-use super::path::quoted;
 use super::settings::{ENDPOINT, SETTINGS, TRANSPORT};
 use super::summary::Few;
+use super::text::quoted;
 use super::{
     BatchSettings, HttpSettings, Level, Location, PaceSettings, PushSettings, QueueSettings, RetrySettings,
     RouteName, Secret, Setting, Signals, Source, Transport, endpoint, header,

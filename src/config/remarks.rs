@@ -6,8 +6,8 @@ use super::endpoint::{Endpoint, PathRule};
 use super::error::{Fault, Finding, FindingSeverity};
 use super::general::SELF_OBSERVATION;
 use super::kind::SettingRow;
-use super::path::listed;
 use super::settings::{CA_FILE, CLIENT_CERTIFICATE_FILE, ENDPOINT, INTERVAL};
+use super::text::listed;
 use super::{Config, Exporter, Source, Transport, duration};
 use crate::record::Signal;
 

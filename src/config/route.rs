@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use super::path::shown;
 use super::summary::Few;
+use super::text::shown;
 use super::{Exporter, Setting, Source};
 use crate::record::{Resource, Value};
 use crate::sample::Sampler;

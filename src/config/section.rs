@@ -2,8 +2,8 @@
 
 use super::general::SELF_OBSERVATION;
 use super::kind::SettingRow;
-use super::path::dotted;
 use super::settings::SETTINGS;
+use super::text::dotted;
 use crate::record::Signal;
 
 /// The keys of a tracer that decide whether there is an exporter at all, and of what.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::delivery::parse;
 use super::error::Fault;
 use super::kind::{Field, InRoutes, Kind, SettingRow, VariableNames, field, word};
-use super::path::shown;
+use super::text::shown;
 use super::validate as rules;
 use super::{
     Compression, Exporter, Histograms, Level, Proxy, Secret, Signals, Source, Temporality, Transport,

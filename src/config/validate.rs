@@ -6,8 +6,8 @@ use std::time::Duration;
 use super::endpoint::Endpoint;
 use super::error::{ConfigError, Fault, Finding, FindingSeverity};
 use super::kind::SettingRow;
-use super::path::{quoted, unshown};
 use super::settings::{HEADERS, RETRY_MAX_DELAY, SETTINGS, SIGNALS, USER_AGENT};
+use super::text::{quoted, unshown};
 use super::{
     Compression, Config, Exporter, Location, Source, Transport, duration, header, no_proxy, remarks,
 };

@@ -5,8 +5,8 @@ use std::time::Duration;
 use super::error::{Fault, Words};
 use super::expand::Surroundings;
 use super::node::{Integer, Node, Tree};
-use super::path::{quoted, shortened};
-use super::{duration, size, suggest};
+use super::text::{quoted, shortened};
+use super::{duration, size, text};
 
 pub(super) const PERCENT_ADVICE: &str = "write a number of percent like 100 or 0.1";
 
@@ -71,7 +71,7 @@ pub(super) fn word<'k>(
 fn unknown_word(text: &Text<'_>, known: &[&str], advice: &'static str) -> Unusable {
     // half a secret is nobody's misspelt word
     let word = if text.is_secret { "" } else { text.text.as_str() };
-    let fix = suggest::did_you_mean(word, known).map_or(advice.into(), Words::from);
+    let fix = text::did_you_mean(word, known).map_or(advice.into(), Words::from);
     text.fault(Fault::new("is not known", fix)).into()
 }
 

@@ -7,8 +7,8 @@ use super::reader::{Reader, what_to_write};
 use super::values::{EnvValue, EnvValues, apply};
 use crate::config::error::Fault;
 use crate::config::kind::{SettingRow, SettingValue};
-use crate::config::path::quoted;
 use crate::config::settings::{SETTINGS, SIGNALS, TRANSPORT};
+use crate::config::text::quoted;
 use crate::config::{Exporter, Signals, Source, Transport};
 use crate::record::Signal;
 

@@ -4,7 +4,7 @@ use super::reader::Reader;
 use super::reader::Variables;
 use crate::config::kind::SettingRow;
 use crate::config::settings::SETTINGS;
-use crate::config::{general, suggest};
+use crate::config::{general, text};
 use crate::record::Signal;
 
 pub(super) const SERVICE_NAME: &str = "OTEL_SERVICE_NAME";
@@ -61,7 +61,7 @@ pub(super) fn report_unknown(variables: &Variables, reader: &mut Reader<'_>) {
         let start = ours.unwrap_or(ALL);
         let Some(end) = name.strip_prefix(start) else { continue };
         let ends: Vec<&str> = known.iter().filter_map(|known| known.strip_prefix(start)).collect();
-        let meant = if ours.is_some() { suggest::nearest(end, &ends) } else { suggest::slip(end, &ends) };
+        let meant = if ours.is_some() { text::nearest(end, &ends) } else { text::slip(end, &ends) };
         match meant {
             Some(meant) => reader.warn(name, "unknown variable", format!("did you mean {start}{meant}?")),
             None if ours.is_some() => reader.warn(name, "unknown variable", "remove it"),

@@ -6,8 +6,8 @@ use super::names;
 use super::pairs;
 use super::reader::{Reader, what_to_write};
 use crate::config::general::{self, GeneralKind, GeneralRow};
-use crate::config::path::quoted;
 use crate::config::route::SERVICE_NAME;
+use crate::config::text::quoted;
 use crate::config::{Config, Source};
 use crate::sample::Sampler;
 

@@ -6,8 +6,8 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use crate::config::error::{Fault, Finding, FindingSeverity, Words};
-use crate::config::path::{listed, quoted, shortened};
-use crate::config::{duration, header, suggest};
+use crate::config::text::{listed, quoted, shortened};
+use crate::config::{duration, header, text};
 
 /// More errors or warnings are only counted: a variable may hold thousands of words, and nobody reads so much.
 const MAX_OF_A_KIND: usize = 200;
@@ -136,7 +136,7 @@ impl<'v> Reader<'v> {
 
 /// What to write: the word that was probably meant, or else all that there are.
 pub(super) fn what_to_write(text: &str, known: &[&str]) -> String {
-    suggest::did_you_mean(text, known).unwrap_or_else(|| format!("write {}", listed(known, "or")))
+    text::did_you_mean(text, known).unwrap_or_else(|| format!("write {}", listed(known, "or")))
 }
 
 /// Environment variables: those of the process, or others for a test.

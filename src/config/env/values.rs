@@ -5,9 +5,9 @@ use super::{names, pairs};
 use crate::config::endpoint::PathRule;
 use crate::config::error::Fault;
 use crate::config::kind::{Kind, SettingRow, SettingValue};
-use crate::config::path::listed;
 use crate::config::settings::{ENDPOINT, SETTINGS};
 use crate::config::summary::Few;
+use crate::config::text::listed;
 use crate::config::{Exporter, Source, Transport};
 use crate::record::Signal;
 

@@ -18,8 +18,8 @@ use super::env::Variables;
 use super::error::{ConfigError, Fault, Finding, FindingSeverity};
 use super::expand::Surroundings;
 use super::node::{Field, Node, Places, Tree};
-use super::path::dotted;
 use super::section::{EXPORTERS, FIRST_NAMES, METRICS, SERVER, Section};
+use super::text::dotted;
 use super::{Config, Exporter, RouteName, env, validate};
 
 /// Each has a queue and a thread of its own; nobody has so many collectors.

@@ -8,7 +8,7 @@ use crate::config::node::{Node, Places};
 use crate::config::section::{Owner, Section};
 use crate::config::summary::Few;
 use crate::config::value::Unusable;
-use crate::config::{Source, suggest};
+use crate::config::{Source, text};
 
 /// More findings are only counted: nobody reads them, and a hostile file must not cost more than it weighs.
 const MAX_FINDINGS: usize = 200;
@@ -125,7 +125,7 @@ impl<'d> Report<'d> {
     /// A key that is none of those that are known where it stands; `name` is the last part of it.
     pub(super) fn unknown_key(&mut self, at: usize, key: String, name: &str, known: &[&str]) {
         // to find what was meant is costly, and nobody would see it
-        let meant = if self.has_room() { suggest::did_you_mean(name, known) } else { None };
+        let meant = if self.has_room() { text::did_you_mean(name, known) } else { None };
         self.warning(at, key, "unknown key", meant.map_or("remove it".into(), Words::from));
     }
 

@@ -7,9 +7,9 @@ use crate::config::error::{Fault, FaultWords};
 use crate::config::expand::Surroundings;
 use crate::config::kind::Kind;
 use crate::config::node::{Node, Tree};
-use crate::config::path::dotted;
 use crate::config::section::{ENABLE, ENABLE_TABLE, Section, is_known_somewhere};
 use crate::config::settings::{ENDPOINT, HEADERS, TRANSPORT};
+use crate::config::text::dotted;
 use crate::config::value::{self, Unusable};
 use crate::config::{Exporter, Source, header};
 

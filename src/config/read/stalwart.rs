@@ -5,10 +5,10 @@ use super::report::Report;
 use super::section::{Entries, SectionReader, Switch};
 use crate::config::general::SELF_OBSERVATION;
 use crate::config::node::{Field, Node, Tree};
-use crate::config::path::{dotted, quoted};
 use crate::config::section::{ENABLE, ENABLE_LOGS, ENABLE_SPANS, EXPORTERS, METRICS, SERVER, TYPE};
 use crate::config::settings::{LEVEL, SIGNALS, TRANSPORT};
-use crate::config::{Exporter, Level, Signals, Source, Transport, suggest};
+use crate::config::text::{dotted, quoted};
+use crate::config::{Exporter, Level, Signals, Source, Transport, text};
 use crate::record::Signal;
 
 const TYPES: [&str; 2] = ["open-telemetry", "otel"];
@@ -72,7 +72,7 @@ impl TracerReader<'_, '_, '_> {
         }
         let (at, report) = (kind.value_at(), &mut self.reader.report);
         let what = format!("not started: {} is not a type of OpenTelemetry", quoted(text.written));
-        match suggest::did_you_mean(&text.text, &TYPES) {
+        match text::did_you_mean(&text.text, &TYPES) {
             Some(advice) => report.warning(at, path, what, advice),
             None => report.note(at, path, what, ""),
         }
@@ -176,13 +176,13 @@ pub(super) fn warn_of_strays(root: &Node, report: &mut Report<'_>) {
             "metrics" => warn_of_metrics(fields, report),
             "server" => warn_of_choice(fields, report),
             name if fields.iter().any(|field| field.name == EXPORTERS[1]) => {
-                if suggest::nearest(name, &[EXPORTERS[0]]).is_some() {
+                if text::nearest(name, &[EXPORTERS[0]]).is_some() {
                     warn_of(report, section, &[name], EXPORTERS[0]);
                 }
             }
             name => {
                 for field in fields.iter().filter(|field| is_exporter(&field.node)) {
-                    let is_metrics = suggest::nearest(name, &[METRICS[0]]).is_some();
+                    let is_metrics = text::nearest(name, &[METRICS[0]]).is_some();
                     let meant = if is_metrics { dotted(&METRICS) } else { dotted(&["tracer", &field.name]) };
                     warn_of(report, field, &[name, &field.name], &format!("[{meant}]"));
                 }
@@ -201,7 +201,7 @@ fn warn_of_metrics(fields: &[Field], report: &mut Report<'_>) {
 fn warn_of_choice(fields: &[Field], report: &mut Report<'_>) {
     for field in fields.iter().filter(|field| field.name != SERVER[1]) {
         let chooses = field.node.get("exporter").or(field.node.get("applicationExporter")).is_some();
-        if chooses && suggest::nearest(&field.name, &[SERVER[1]]).is_some() {
+        if chooses && text::nearest(&field.name, &[SERVER[1]]).is_some() {
             warn_of(report, field, &[SERVER[0], &field.name], &dotted(&SERVER));
         }
     }

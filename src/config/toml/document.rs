@@ -9,8 +9,8 @@ use super::tree;
 use crate::config::document::Mistake;
 use crate::config::error::{Fault, FindingSeverity, Location};
 use crate::config::node::{Node, Places};
-use crate::config::path::dotted;
 use crate::config::section::{Owner, Section};
+use crate::config::text::dotted;
 
 /// More are only counted: a file with so many is no configuration.
 const MAX_MISTAKES: usize = 101;

@@ -230,7 +230,7 @@ pub(super) fn decode(part: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::path::{encode, quote};
+    use crate::config::text::{encode, quote};
 
     #[test]
     fn what_is_quoted_is_decoded_as_the_same() {

@@ -12,8 +12,8 @@ use std::ops::Range;
 
 use super::cursor::{Cursor, MAX_DEPTH};
 use super::outline::{Malformed, Outline, Statement, Table, TableKind, decode};
-use crate::config::path::quote;
 use crate::config::section::ENABLE_TABLE;
+use crate::config::text::quote;
 
 /// After so many lines that are no statements a document is not read any further …
 const MAX_MALFORMED: usize = 100;

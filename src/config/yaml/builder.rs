@@ -14,8 +14,8 @@ use crate::config::Location;
 use crate::config::document::Mistake;
 use crate::config::error::{Fault, Finding, FindingSeverity};
 use crate::config::node::{Node, Places as _, Tree};
-use crate::config::path::dotted;
 use crate::config::section::Owner;
+use crate::config::text::dotted;
 
 /// More are only counted: a file with so many is no configuration.
 const MAX_MISTAKES: usize = 100;

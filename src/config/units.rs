@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::error::Fault;
-use super::path::shortened;
+use super::text::shortened;
 
 const EXAMPLE: &str = "write a whole number and one unit (d, h, m, s or ms), like \"90s\"";
 
