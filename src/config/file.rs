@@ -3,10 +3,10 @@
 use std::io::Read;
 use std::path::Path;
 
-use super::document::{Document, Mistake};
 use super::env::Variables;
 use super::error::{ConfigError, Fault, FindingSeverity, Location, Words};
 use super::expand::{MAX_FILE_BYTES, Surroundings, read_at_most, read_bounded};
+use super::node::{Document, Mistake};
 use super::node::{Node, Tree};
 use super::section::{FIRST_NAMES, Owner};
 #[cfg(feature = "yaml")]

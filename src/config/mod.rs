@@ -9,7 +9,6 @@
 
 mod connection;
 mod delivery;
-mod document;
 mod duration;
 mod endpoint;
 mod env;

@@ -13,10 +13,10 @@ mod tracetest;
 
 use self::report::{Others, Report};
 use self::section::SectionReader;
-use super::document::Document;
 use super::env::Variables;
 use super::error::{ConfigError, Fault, Finding, FindingSeverity};
 use super::expand::Surroundings;
+use super::node::Document;
 use super::node::{Field, Node, Places, Tree};
 use super::section::{EXPORTERS, FIRST_NAMES, METRICS, SERVER, Section};
 use super::text::dotted;

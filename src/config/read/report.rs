@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use crate::config::document::Mistake;
 use crate::config::error::{Fault, FaultWords, Finding, FindingSeverity, Location, Words};
+use crate::config::node::Mistake;
 use crate::config::node::{Node, Places};
 use crate::config::section::{Owner, Section};
 use crate::config::summary::Few;

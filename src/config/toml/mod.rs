@@ -8,7 +8,7 @@ mod scan;
 mod tree;
 
 use self::document::TomlDocument;
-use super::document::Document;
+use super::node::Document;
 
 /// What can be read of a text; `file` is how it is called in messages.
 pub(super) fn parse<'d>(file: &'d str, text: &'d str) -> Document<'d> {

@@ -20,8 +20,8 @@ use granit_parser::{Event, Parser, options};
 
 use self::builder::Builder;
 use self::places::Marks;
-use super::document::{Document, Mistake};
 use super::error::{Fault, Finding, FindingSeverity, Location};
+use super::node::{Document, Mistake};
 use super::node::{Node, Tree};
 use super::section::Owner;
 
