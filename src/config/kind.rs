@@ -10,7 +10,7 @@ use super::expand::{self, Surroundings};
 use super::header::shown_name;
 use super::node::Node;
 use super::value::{self, Text, Unusable};
-use super::{Exporter, Secret, Source, Transport, duration, size};
+use super::{Exporter, Secret, Source, Transport, units};
 use crate::record::Signal;
 
 /// All that there is to know of one setting.
@@ -326,12 +326,12 @@ impl Kind {
     /// The value that an exporter has, as a file would spell it. Secrets are `***`.
     pub(super) fn show(&self, exporter: &Exporter) -> String {
         match self {
-            Self::Duration { field, .. } => duration::show((field.get)(exporter)),
+            Self::Duration { field, .. } => units::show_duration((field.get)(exporter)),
             Self::Limit { field, .. } => {
-                (field.get)(exporter).map_or_else(|| "none".to_owned(), duration::show)
+                (field.get)(exporter).map_or_else(|| "none".to_owned(), units::show_duration)
             }
             Self::Count { field, .. } => (field.get)(exporter).to_string(),
-            Self::Size { field, .. } => size::show((field.get)(exporter) as u64),
+            Self::Size { field, .. } => units::show_size((field.get)(exporter) as u64),
             Self::Word { get, .. } => get(exporter),
             Self::Bool { field, .. } => (field.get)(exporter).to_string(),
             Self::File { show, .. } | Self::Text { show, .. } => show(exporter),
@@ -356,21 +356,23 @@ impl Kind {
             Self::Count { field, range, most } => {
                 check_number((field.get)(exporter), range, most, |count| count.to_string())
             }
-            Self::Size { field, range, most } => check_number((field.get)(exporter), range, most, size::show),
+            Self::Size { field, range, most } => {
+                check_number((field.get)(exporter), range, most, units::show_size)
+            }
             _ => Ok(()),
         }
     }
 }
 
 fn check_duration(value: Duration, range: &RangeInclusive<Duration>) -> Result<(), Fault> {
-    let [least, most] = [range.start(), range.end()].map(|&end| duration::show(end));
+    let [least, most] = [range.start(), range.end()].map(|&end| units::show_duration(end));
     if value < *range.start() {
         let fix = format!("write {least} to {most}");
-        return Err(Fault::new(format!("{} is too short", duration::show(value)), fix));
+        return Err(Fault::new(format!("{} is too short", units::show_duration(value)), fix));
     }
     if value > *range.end() {
         let fix = format!("write at most {most}");
-        return Err(Fault::new(format!("{} is too long", duration::show(value)), fix));
+        return Err(Fault::new(format!("{} is too long", units::show_duration(value)), fix));
     }
     Ok(())
 }

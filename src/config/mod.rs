@@ -9,7 +9,6 @@
 
 mod connection;
 mod delivery;
-mod duration;
 mod endpoint;
 mod env;
 mod error;
@@ -26,10 +25,10 @@ mod remarks;
 mod route;
 mod section;
 mod settings;
-mod size;
 mod summary;
 mod text;
 mod toml;
+mod units;
 mod validate;
 mod value;
 #[cfg(feature = "yaml")]

@@ -8,7 +8,7 @@ use super::general::SELF_OBSERVATION;
 use super::kind::SettingRow;
 use super::settings::{CA_FILE, CLIENT_CERTIFICATE_FILE, ENDPOINT, INTERVAL};
 use super::text::listed;
-use super::{Config, Exporter, Source, Transport, duration};
+use super::{Config, Exporter, Source, Transport, units};
 use crate::record::Signal;
 
 type Remark = (&'static SettingRow, Fault);
@@ -146,7 +146,7 @@ fn short_interval(exporter: &Exporter) -> Option<Remark> {
     if !is_short || !exporter.signals.contain(Signal::Metrics) {
         return None;
     }
-    let what = format!("metrics are pushed every {}", duration::show(interval));
+    let what = format!("metrics are pushed every {}", units::show_duration(interval));
     Some((&INTERVAL, Fault::new(what, "a number without a unit is milliseconds")))
 }
 

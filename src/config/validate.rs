@@ -8,9 +8,7 @@ use super::error::{ConfigError, Fault, Finding, FindingSeverity};
 use super::kind::SettingRow;
 use super::settings::{HEADERS, RETRY_MAX_DELAY, SETTINGS, SIGNALS, USER_AGENT};
 use super::text::{quoted, unshown};
-use super::{
-    Compression, Config, Exporter, Location, Source, Transport, duration, header, no_proxy, remarks,
-};
+use super::{Compression, Config, Exporter, Location, Source, Transport, header, no_proxy, remarks, units};
 
 /// Checks a configuration, of which a reader has already found some things and some exporters to be broken.
 ///
@@ -129,7 +127,7 @@ pub(super) fn max_delay(exporter: &Exporter) -> Result<(), Fault> {
     let (first, max) = (exporter.retry.first_delay, exporter.retry.max_delay);
     RETRY_MAX_DELAY.kind.check(exporter)?;
     if max < first {
-        let (first, max) = (duration::show(first), duration::show(max));
+        let (first, max) = (units::show_duration(first), units::show_duration(max));
         let what = format!("{max} is shorter than retry-first-delay, {first}");
         return Err(Fault::new(what, format!("write {first} or more")));
     }

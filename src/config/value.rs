@@ -6,7 +6,7 @@ use super::error::{Fault, Words};
 use super::expand::Surroundings;
 use super::node::{Integer, Node, Tree};
 use super::text::{quoted, shortened};
-use super::{duration, size, text};
+use super::{text, units};
 
 pub(super) const PERCENT_ADVICE: &str = "write a number of percent like 100 or 0.1";
 
@@ -105,13 +105,13 @@ pub(super) fn percent(node: &Node, surroundings: &Surroundings) -> Result<f64, U
 /// A duration as Go spells it: always with its units.
 pub(super) fn go_duration(node: &Node, surroundings: &Surroundings) -> Result<Duration, Unusable> {
     if let Tree::Integer(number) = &node.value {
-        return duration::parse_go(&number.written).map_err(|fault| {
+        return units::parse_go_duration(&number.written).map_err(|fault| {
             let what = format!("{} {}", shortened(&number.written), fault.what);
             fault.saying(what).into()
         });
     }
     let text = text(node, surroundings)?;
-    duration::parse_go(&text.text).map_err(|fault| text.fault(fault).into())
+    units::parse_go_duration(&text.text).map_err(|fault| text.fault(fault).into())
 }
 
 pub(super) fn bool(node: &Node) -> Result<bool, Unusable> {
@@ -127,7 +127,7 @@ pub(super) fn duration(node: &Node, surroundings: &Surroundings) -> Result<Durat
         return Ok(Duration::from_millis(whole(number)?));
     }
     let text = text(node, surroundings)?;
-    duration::parse(&text.text).map_err(|fault| text.fault(fault).into())
+    units::parse_duration(&text.text).map_err(|fault| text.fault(fault).into())
 }
 
 /// Bytes as a number, or a number with its unit as a string.
@@ -136,7 +136,7 @@ pub(super) fn bytes(node: &Node, surroundings: &Surroundings) -> Result<usize, U
         return Ok(pinned(whole(number)?));
     }
     let text = text(node, surroundings)?;
-    size::parse(&text.text).map(pinned).map_err(|fault| text.fault(fault).into())
+    units::parse_size(&text.text).map(pinned).map_err(|fault| text.fault(fault).into())
 }
 
 pub(super) fn count(node: &Node) -> Result<usize, Unusable> {

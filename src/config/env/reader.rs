@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::config::error::{Fault, Finding, FindingSeverity, Words};
 use crate::config::text::{listed, quoted, shortened};
-use crate::config::{duration, header, text};
+use crate::config::{header, text, units};
 
 /// More errors or warnings are only counted: a variable may hold thousands of words, and nobody reads so much.
 const MAX_OF_A_KIND: usize = 200;
@@ -57,7 +57,7 @@ impl<'v> Reader<'v> {
         let millis = |duration: &Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
         let (least, most) = (millis(range.start()), millis(range.end()));
         // 5s is meant as 5000
-        let fix = match duration::parse(text) {
+        let fix = match units::parse_duration(text) {
             Ok(meant) if range.contains(&meant) => format!("write {}", millis(&meant)),
             _ => format!("write {least} to {most}"),
         };

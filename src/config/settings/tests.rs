@@ -1,7 +1,7 @@
 use super::*;
 use crate::config::kind::SettingValue;
 use crate::config::section::Section;
-use crate::config::{duration, size};
+use crate::config::units;
 
 #[test]
 fn every_row_has_a_key_of_its_own_advice_and_a_sentence_of_documentation() {
@@ -74,11 +74,11 @@ fn table() -> String {
         };
         let values = match &row.kind {
             Kind::Duration { range, .. } | Kind::Limit { range, .. } => {
-                format!("{} to {}", duration::show(*range.start()), duration::show(*range.end()))
+                format!("{} to {}", units::show_duration(*range.start()), units::show_duration(*range.end()))
             }
             Kind::Count { range, .. } => format!("{} to {}", range.start(), range.end()),
             Kind::Size { range, .. } => {
-                format!("{} to {}", size::show(*range.start()), size::show(*range.end()))
+                format!("{} to {}", units::show_size(*range.start()), units::show_size(*range.end()))
             }
             Kind::Word { names, .. } => code(&names().into_iter().map(str::to_owned).collect::<Vec<_>>()),
             Kind::Bool { .. } => code(&["true".to_owned(), "false".to_owned()]),
