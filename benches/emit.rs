@@ -8,7 +8,7 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use standpipe::receiver::Receiver;
-use standpipe::{Config, Exporter, Flushed, Proxy, Sampler, Telemetry, WhenFull};
+use standpipe::{Config, Exporter, FlushOutcome, Proxy, Sampler, Telemetry, WhenFull};
 use support::allocations::{self, CountingAllocator};
 use support::arguments::{Part, Task};
 use support::callgrind::{self, Instructions};
@@ -111,7 +111,7 @@ fn one_burst(telemetry: &Telemetry, workload: &Workload) -> Result<(Duration, u6
     workload.emit(BURST);
     let (time, allocations) = (begun.elapsed(), allocations::of_this_thread() - before);
     match telemetry.flush(PATIENCE) {
-        Flushed::Complete => Ok((time, allocations)),
+        FlushOutcome::Complete => Ok((time, allocations)),
         other => Err(format!("flush: {other:?}").into()),
     }
 }
@@ -140,7 +140,7 @@ fn lossy_calls(receiver: &Receiver, spans: u64) -> Result<Calls, Error> {
     }
     let ledger = telemetry.shutdown(PATIENCE);
     let total = ledger.total();
-    let accounted_for = total.delivered + total.turned_away.queue_full;
+    let accounted_for = total.delivered + total.not_enqueued.queue_full;
     if accounted_for != BURST + spans || receiver.span_count() - before != total.delivered {
         return Err(format!("{} spans were emitted, but {ledger}", BURST + spans).into());
     }

@@ -14,7 +14,7 @@ use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
 use opentelemetry_proto::tonic::trace::v1::{ScopeSpans, Span};
 use prost::Message;
 use standpipe::receiver::Receiver;
-use standpipe::{Flushed, Telemetry};
+use standpipe::{FlushOutcome, Telemetry};
 use support::allocations::{self, CountingAllocator};
 use support::arguments::{Part, Task};
 use support::table::{Table, hundredths, whole};
@@ -145,7 +145,7 @@ impl Contender for Straight {
 
     fn recover(&mut self) -> Result<(), Error> {
         match self.telemetry.flush(PATIENCE) {
-            Flushed::Complete if self.telemetry.ledger().lost() == 0 => Ok(()),
+            FlushOutcome::Complete if self.telemetry.ledger().lost() == 0 => Ok(()),
             other => Err(format!("flush: {other:?}, {}", self.telemetry.ledger()).into()),
         }
     }

@@ -56,7 +56,7 @@ const SCENARIOS: [Scenario; 7] = [
     scenario("block, 4 producers, receiver",           "block", Collector::Receiver,     4, 2, MEMORY),
     scenario("block, 1 producer, gzip, receiver",      "gzip",  Collector::Receiver,     1, 4, MEMORY),
     scenario("block, 1 producer, 20 ms for an answer", "block", Collector::SlowSink,     1, 2, "≥ 200,000 spans/s"),
-    scenario("lossy, 1 producer, counting collector",  "lossy", Collector::Sink,         1, 1, "the rest is counted as turned away"),
+    scenario("lossy, 1 producer, counting collector",  "lossy", Collector::Sink,         1, 1, "the rest is counted as not enqueued"),
 ];
 
 const fn scenario(
@@ -190,8 +190,8 @@ fn play(part: &Part) -> Result<(), Error> {
     let wall = begun.elapsed();
     let cpu = process::cpu_time()? - cpu_before;
     let total = ledger.total();
-    let turned_away = if part.name == "lossy" { total.turned_away.queue_full } else { 0 };
-    if total.delivered + turned_away != sent {
+    let not_enqueued = if part.name == "lossy" { total.not_enqueued.queue_full } else { 0 };
+    if total.delivered + not_enqueued != sent {
         return Err(format!("{sent} spans were sent, but {ledger}").into());
     }
     child::tell("wall", wall.as_nanos());

@@ -72,57 +72,41 @@
 //! | `receiver` | no | the module `receiver`: an OTLP receiver to test against |
 //! | `cli` | no | the `standpipe` command |
 
-mod aggregate;
-mod batch;
 pub mod bridge;
 mod config;
 mod context;
-mod escape;
-mod fork;
-mod logger;
-mod meter;
-mod outlet;
+mod logs;
+mod metrics;
 mod pipeline;
-mod pool;
 #[cfg(feature = "probe")]
 pub mod probe;
-mod problem;
-mod queue;
+mod process;
 #[cfg(feature = "receiver")]
 pub mod receiver;
 mod record;
-mod retry;
-mod route;
-mod sample;
-mod self_observation;
-mod spawn;
-mod stats;
 mod telemetry;
-mod throttle;
-mod tracer;
+mod trace;
 mod transport;
-mod worker;
 
-pub use config::{
-    Application, Compression, Config, ConfigError, Exporter, Finding, FindingSeverity, Histograms, Location,
-    Proxy, RouteName, Setting, Source, Summary, Temporality, Transport, WhenFull,
-};
-pub use context::{ContextGuard, ParseContextError, SpanContext};
-pub use logger::{Log, Logger};
-pub use meter::{
+pub use self::metrics::{
     Attributes, BoundCounter, BoundGauge, BoundHistogram, BoundUpDownCounter, Counter, Gauge, Histogram,
     InstrumentBuilder, Measure, Meter, Observation, Observer, UpDownCounter,
 };
-pub use outlet::Flushed;
-pub use problem::{Problem, ProblemKind};
+pub use config::{
+    Application, Compression, Config, ConfigError, Exporter, Finding, FindingSeverity, Histograms, Location,
+    Problem, ProblemKind, Proxy, RouteName, Sampler, Setting, Source, Summary, Temporality, Transport,
+    WhenFull,
+};
+pub use context::{ContextGuard, ParseContextError, SpanContext};
+pub use logs::{Log, Logger};
+pub use pipeline::exporter_set::FlushOutcome;
+pub use pipeline::ledger::{Counts, Dropped, ExporterLedger, Ledger, NotEnqueued};
 pub use record::{
     LogLimits, Resource, Severity, Signal, SpanId, SpanKind, SpanLimits, Status, TraceId, Value,
 };
-pub use route::Route;
-pub use sample::Sampler;
-pub use stats::{Counts, Dropped, ExporterLedger, Ledger, TurnedAway};
 pub use telemetry::Telemetry;
-pub use tracer::{DetachedSpan, Span, SpanBuilder, SpanPart, Tracer};
+pub use telemetry::provider::Provider;
+pub use trace::{DetachedSpan, Span, SpanBuilder, SpanPart, Tracer};
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

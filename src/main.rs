@@ -1,7 +1,6 @@
 //! The `standpipe` command: arguments → the library's public API → exit code.
 
 mod cli;
-mod escape;
 
 use std::process::ExitCode;
 

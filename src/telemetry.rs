@@ -1,21 +1,23 @@
 //! Start, flush, shutdown: the one place where parts are put together.
 
+pub(crate) mod provider;
+
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::config::{Config, ConfigError, Exporter, PushSettings, RouteName, RouteSettings, Transport};
 use crate::context::Owner;
-use crate::logger::Logger;
-use crate::meter::{Meter, Reader, Registry};
-use crate::outlet::{self, Flushed, Outlet, Plan, deadline};
-use crate::pipeline::{Blueprint, Intake};
+use crate::logs::Logger;
+use crate::metrics::{Meter, Reader, Registry};
+use crate::pipeline::exporter_handle::{ExporterSpec, Intake};
+use crate::pipeline::exporter_set::{self, ExporterSet, FlushOutcome, ProviderSpec, deadline};
+use crate::pipeline::ledger::Ledger;
+use crate::pipeline::self_observation::{self, Observed};
 use crate::record::Signal;
-use crate::route::Route;
-use crate::self_observation::{self, Observed};
-use crate::stats::Ledger;
-use crate::tracer::Tracer;
-use crate::transport::{self, HttpPlan, Opener};
+use crate::telemetry::provider::Provider;
+use crate::trace::Tracer;
+use crate::transport::{self, HttpSpec, Opener};
 
 /// How long a drop without a shutdown may take.
 const DROP_BUDGET: Duration = Duration::from_secs(2);
@@ -54,8 +56,8 @@ const DROP_BUDGET: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 #[must_use = "dropping it shuts the telemetry down"]
 pub struct Telemetry {
-    main: Route,
-    application: Route,
+    main: Provider,
+    application: Provider,
 }
 
 impl Telemetry {
@@ -71,11 +73,11 @@ impl Telemetry {
             config.exporters.clear();
         }
         let config = config.validate()?;
-        let plans = RoutePlans::of(&config);
-        if !plans.faults.is_empty() {
-            return Err(ConfigError::at_start(plans.faults, config));
+        let specs = ProviderSpecs::of(&config);
+        if !specs.faults.is_empty() {
+            return Err(ConfigError::at_start(specs.faults, config));
         }
-        match Self::run(plans, &config) {
+        match Self::run(specs, &config) {
             Ok(telemetry) => Ok(telemetry),
             Err(error) => {
                 let ids = config.exporters.iter().map(Exporter::label);
@@ -85,14 +87,14 @@ impl Telemetry {
         }
     }
 
-    fn run(plans: RoutePlans, config: &Config) -> io::Result<Self> {
-        let [main, application] = plans.routes.map(|(plan, registry)| Route::start(plan, registry));
+    fn run(specs: ProviderSpecs, config: &Config) -> io::Result<Self> {
+        let [main, application] = specs.providers.map(|(spec, registry)| Provider::start(spec, registry));
         let telemetry = Self { main: main?, application: application? };
         if config.self_observation {
-            // how the exporters are is the program's own telemetry, whichever route they belong to
+            // how the exporters are is the program's own telemetry, whichever provider they belong to
             let own = telemetry.meter_with_version(self_observation::SCOPE, env!("CARGO_PKG_VERSION"));
-            let outlets = telemetry.routes().map(|route| Arc::downgrade(route.outlet()));
-            self_observation::observe(&outlets, &own, observed(config));
+            let exporter_sets = telemetry.providers().map(|provider| Arc::downgrade(provider.exporters()));
+            self_observation::observe(&exporter_sets, &own, observed(config));
         }
         Ok(telemetry)
     }
@@ -133,11 +135,11 @@ impl Telemetry {
         self.main.meter_with_version(scope, version)
     }
 
-    /// The second route: telemetry of the application that the program runs, apart from its own.
+    /// The second provider: telemetry of the application that the program runs, apart from its own.
     ///
     /// It is set up by [`Config::application`] or by a file, and has its own resource, sampler, exporters and queues,
     /// even where it goes to the same place. What is not configured is a no-op. Flush, shutdown and ledger are for both
-    /// routes; there the exporters of this one are called `application/<id>`.
+    /// providers; there the exporters of this one are called `application/<id>`.
     ///
     /// ```
     /// use std::time::Duration;
@@ -155,62 +157,62 @@ impl Telemetry {
     /// # Ok::<(), standpipe::ConfigError>(())
     /// ```
     ///
-    /// # Spans of both routes
+    /// # Spans of both providers
     ///
-    /// A thread has one current span, whichever route it belongs to: a span of one route inside a span of the other is
-    /// its child and of the same trace, and log records of either route carry its ids. A
-    /// [`parent_based`](crate::Sampler::parent_based) sampler follows that parent; any other decides for its own route
+    /// A thread has one current span, whichever provider it belongs to: a span of one provider inside a span of the other is
+    /// its child and of the same trace, and log records of either provider carry its ids. A
+    /// [`parent_based`](crate::Sampler::parent_based) sampler follows that parent; any other decides for its own provider
     /// alone. [`SpanBuilder::root`](crate::SpanBuilder::root) begins a trace that stands apart.
-    pub fn application(&self) -> &Route {
+    pub fn application(&self) -> &Provider {
         &self.application
     }
 
     /// What became of all records until now.
     pub fn ledger(&self) -> Ledger {
-        Ledger { exporters: self.outlets().flat_map(Outlet::ledger).collect() }
+        Ledger { exporters: self.exporter_sets().flat_map(ExporterSet::ledger).collect() }
     }
 
     /// Sends all that was accepted before the call, without waiting for throttle or linger, and pushes the metrics.
     ///
     /// Nothing is sent or waited for on an exporter's own thread, as in a [hook](crate::Config::on_problem): it would wait
     /// for itself.
-    pub fn flush(&self, budget: Duration) -> Flushed {
-        outlet::flush(self.outlets(), deadline(budget))
+    pub fn flush(&self, budget: Duration) -> FlushOutcome {
+        exporter_set::flush(self.exporter_sets(), deadline(budget))
     }
 
     /// Sends what there is, ends the threads and gives the final ledger, within the budget plus 50 ms
     /// whatever the network does. What could not be sent is in the ledger as lost to the shutdown. A thread that waits
     /// for a name server or a connection cannot be woken: it ends by itself, at its time-out.
     ///
-    /// Later records are turned away and counted; a second shutdown only gives the ledger again. One that comes
+    /// Later records are not enqueued and counted; a second shutdown only gives the ledger again. One that comes
     /// while the first is under way waits for it within its own budget; then some may still be in flight.
     ///
     /// On an exporter's own thread, as in a [hook](crate::Config::on_problem) or in the callback of a metric, it only
     /// begins: it returns at once with what is still in flight, and the exporters send that within the budget.
     pub fn shutdown(&self, budget: Duration) -> Ledger {
-        outlet::stop(self.outlets(), deadline(budget));
+        exporter_set::stop(self.exporter_sets(), deadline(budget));
         self.ledger()
     }
 
-    fn routes(&self) -> [&Route; 2] {
+    fn providers(&self) -> [&Provider; 2] {
         [&self.main, &self.application]
     }
 
-    fn outlets(&self) -> impl Iterator<Item = &Outlet> {
-        self.routes().into_iter().map(|route| &**route.outlet())
+    fn exporter_sets(&self) -> impl Iterator<Item = &ExporterSet> {
+        self.providers().into_iter().map(|provider| &**provider.exporters())
     }
 }
 
-/// The main route: what takes either, such as a bridge, takes the telemetry for it.
-impl AsRef<Route> for Telemetry {
-    fn as_ref(&self) -> &Route {
+/// The main provider: what takes either, such as a bridge, takes the telemetry for it.
+impl AsRef<Provider> for Telemetry {
+    fn as_ref(&self) -> &Provider {
         &self.main
     }
 }
 
 impl Drop for Telemetry {
     fn drop(&mut self) {
-        outlet::stop(self.outlets(), deadline(DROP_BUDGET));
+        exporter_set::stop(self.exporter_sets(), deadline(DROP_BUDGET));
     }
 }
 
@@ -226,49 +228,49 @@ fn observed(config: &Config) -> Vec<Observed> {
     config.exporters.iter().map(observed).collect()
 }
 
-/// What the routes are built from: first the main one, then the application's.
-struct RoutePlans {
-    routes: [(Plan, Arc<Registry>); 2],
+/// What the providers are built from: first the main one, then the application's.
+struct ProviderSpecs {
+    providers: [(ProviderSpec, Arc<Registry>); 2],
     faults: Vec<Fault>,
 }
 
-impl RoutePlans {
+impl ProviderSpecs {
     fn of(config: &Config) -> Self {
         let is_of_application = |exporter: &&Exporter| exporter.route() == Some(RouteName::Application);
         let (application, main): (Vec<_>, Vec<_>) = config.exporters.iter().partition(is_of_application);
         let (owner, mut faults) = (Owner::new(), Vec::new());
-        let main = plan(&config.main, &main, config, owner, &mut faults);
-        let application = plan(&config.application, &application, config, owner, &mut faults);
-        Self { routes: [main, application], faults }
+        let main = provider_spec(&config.main, &main, config, owner, &mut faults);
+        let application = provider_spec(&config.application, &application, config, owner, &mut faults);
+        Self { providers: [main, application], faults }
     }
 }
 
-fn plan(
+fn provider_spec(
     settings: &RouteSettings,
     exporters: &[&Exporter],
     config: &Config,
     owner: Owner,
     faults: &mut Vec<Fault>,
-) -> (Plan, Arc<Registry>) {
+) -> (ProviderSpec, Arc<Registry>) {
     let resource = settings.resource.clone().with_defaults().field();
     let registry = Arc::new(Registry::new(pushes(exporters)));
     let mut readers = (0..).map(|number| Reader::new(Arc::clone(&registry), number));
-    let mut blueprints = Vec::new();
+    let mut specs = Vec::new();
     for exporter in exporters {
         let reader = exporter.signals.contain(Signal::Metrics).then(|| readers.next()).flatten();
         match opener(exporter) {
-            Ok(transport) => blueprints.push(blueprint(exporter, transport, config, &resource, reader)),
+            Ok(transport) => specs.push(exporter_spec(exporter, transport, config, &resource, reader)),
             Err(fault) => faults.push((exporter.label(), fault)),
         }
     }
-    let plan = Plan {
+    let spec = ProviderSpec {
         owner,
-        blueprints,
+        exporters: specs,
         limits: config.span_limits,
         log_limits: config.log_limits,
         sampler: settings.sampler,
     };
-    (plan, registry)
+    (spec, registry)
 }
 
 /// The settings of all exporters that send metrics.
@@ -280,7 +282,7 @@ fn pushes(exporters: &[&Exporter]) -> Vec<PushSettings> {
 fn opener(exporter: &Exporter) -> Result<Opener, String> {
     match exporter.http.transport {
         Transport::Http => {
-            let http = HttpPlan::new(&exporter.http)?;
+            let http = HttpSpec::new(&exporter.http)?;
             Ok(Box::new(move || Box::new(http.open())))
         }
         Transport::Grpc => transport::grpc(&exporter.http),
@@ -288,14 +290,14 @@ fn opener(exporter: &Exporter) -> Result<Opener, String> {
     }
 }
 
-fn blueprint(
+fn exporter_spec(
     exporter: &Exporter,
     transport: Opener,
     config: &Config,
     resource: &[u8],
     reader: Option<Reader>,
-) -> Blueprint {
-    Blueprint {
+) -> ExporterSpec {
+    ExporterSpec {
         id: exporter.label(),
         intake: Intake { signals: exporter.signals, level: exporter.level },
         queue: exporter.queue,

@@ -18,7 +18,7 @@ use standpipe::bridge::opentelemetry::{LogExporter, SpanExporter};
 use standpipe::bridge::tracing::TracingLayer;
 use standpipe::receiver::Receiver;
 use standpipe::{
-    Application, Config, Exporter, Flushed, Logger, Sampler, Severity, Signal, SpanContext, Status,
+    Application, Config, Exporter, FlushOutcome, Logger, Sampler, Severity, Signal, SpanContext, Status,
     Telemetry, Temporality, Tracer, Value,
 };
 
@@ -359,7 +359,7 @@ fn a_metric_of_the_metrics_crate_that_was_used_before_is_found_and_measured_with
     };
     metrics::with_local_recorder(&recorder, || {
         measure();
-        assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+        assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
         assert_eq!(allocations(|| (0..MEASURED).for_each(|_| measure())), 0);
     });
     assert_eq!(telemetry.shutdown(LONG).lost(), 0);
@@ -400,7 +400,7 @@ fn a_measurement_under_attributes_that_were_seen_before_allocates_nothing() {
     let measure_many = || (0..MEASURED).for_each(measure);
     measure_many();
     // the next ones start from nothing for the exporter of deltas
-    assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+    assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
     assert_eq!(allocations(measure_many), 0);
     assert_eq!(telemetry.shutdown(LONG).lost(), 0);
 }

@@ -4,7 +4,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use standpipe::receiver::{Answer, Receiver};
-use standpipe::{Compression, Config, Exporter, Flushed, Ledger, Problem, ProblemKind, Telemetry};
+use standpipe::{Compression, Config, Exporter, FlushOutcome, Ledger, Problem, ProblemKind, Telemetry};
 
 /// Longer than anything on loopback takes.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -32,7 +32,7 @@ fn export_by(answer: Answer, exporter: impl FnOnce(&Receiver) -> Exporter) -> Ou
     let telemetry = Telemetry::start(config).expect("a sound configuration");
     for name in ["first", "second"] {
         telemetry.tracer("shop").span(name).end();
-        assert_eq!(telemetry.flush(PATIENCE), Flushed::Complete);
+        assert_eq!(telemetry.flush(PATIENCE), FlushOutcome::Complete);
     }
     let ledger = telemetry.shutdown(PATIENCE);
     assert_eq!(receiver.request_count(), 2, "one attempt each: {ledger}");

@@ -1,5 +1,5 @@
-//! The house: which room may know which other room, and which crate from outside. This table is the plan, and the
-//! tests below hold the source to it. Test modules are exempt.
+//! The layering: which module may import which other module, and which crate from outside. The tests below hold the
+//! source to this table. Test modules are exempt.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,81 +10,62 @@ use source::{NamedPath, Source};
 #[path = "architecture/source.rs"]
 mod source;
 
-/// Read it from the top: a room knows only rooms above it, and itself.
+/// Read it from the top: a module imports only modules above it, and itself.
 ///
-/// A room is `src/room.rs` or the folder `src/room/`. A name with a star is a part of a room with a row of its own.
-/// `room::Item` allows that one item.
+/// A module is `src/name.rs` or the folder `src/name/`. A name with a star is a part of a module with a row of its own.
+/// `module::Item` allows that one item.
 #[rustfmt::skip]
-const HOUSE: &[Row] = &[
-    // pure: texts from elsewhere, made fit to be shown
-    row("escape",          &[],                                               &[]),
-    // what a forked child must know
-    row("fork",            &[],                                               &[]),
-    // how threads are started
-    row("spawn",           &[],                                               &[]),
-    // what can be said, in wire format
-    row("record",          &["fork"],                                         &["prost", "opentelemetry_proto"]),
+const LAYERS: &[Row] = &[
+    // forks, state of one process, the start of threads
+    row("process",         &[],                                               &[]),
+    // the OTLP wire format
+    row("record",          &["process"],                                      &["prost", "opentelemetry_proto"]),
+    // this thread's current span, suppressed instrumentation, the clock, W3C propagation
     row("context",         &["record"],                                       &[]),
-    row("context/suppress*", &[],                                             &["opentelemetry"]),
-    // pure: many measurements as one point
-    row("aggregate",       &["record"],                                       &[]),
-    // pure: which traces are kept
-    row("sample",          &["record"],                                       &[]),
-    // what went wrong, what became of every record, what was set
-    row("problem",         &["escape", "record", "context"],                  &[]),
-    row("stats",           &["record"],                                       &["serde"]),
-    row("config",          &["escape", "record", "problem", "sample"],        &["serde", "toml"]),
-    row("config/yaml*",    &[],                                               &["granit_parser"]),
-    // instruments, and what they remember until the worker asks
-    row("meter",           &["fork", "record", "aggregate", "context", "problem", "config"], &[]),
-    // between the caller and the worker
-    row("queue",           &["fork", "record", "context", "stats", "config"], &["crossbeam_channel"]),
-    // pure: what to send, and when
-    row("batch",           &["record", "config"],                             &["prost"]),
-    row("throttle",        &["config"],                                       &[]),
-    // out of the program, and what follows from the answer
-    row("transport",       &["spawn", "record", "config"],                    &["prost"]),
-    row("transport/console*", &["escape", "record", "config"],                &["prost"]),
-    row("transport/gzip*", &[],                                               &["flate2"]),
-    row("transport/tls*",  &["config"],                                       &["rustls", "webpki_roots"]),
-    row("transport/proxy*", &["config"],                                      &["ureq"]),
-    row("transport/http*", &["fork", "record", "config"],                     &["ureq"]),
-    row("transport/http/tls*", &[],                                           &["rustls", "ureq"]),
-    row("transport/grpc*", &["record", "config"],                             &[]),
-    row("transport/grpc/tunnel*", &["config"],                                &["ureq"]),
+    row("context/suppression*", &["context"],                                             &["opentelemetry"]),
+    // what can be set: plain data and its readers
+    row("config",          &["record"],                                       &["serde", "toml"]),
+    row("config/yaml*", &["config"],                                               &["granit_parser"]),
+    // instruments, and what they remember until the worker collects it
+    row("metrics",         &["process", "record", "context", "config"],       &[]),
+    // pure: many measurements as one data point
+    row("metrics/aggregation*", &["record"],                                  &[]),
+    // one attempt leads to one verdict
+    row("transport",       &["process", "record", "config"],                  &["prost"]),
+    row("transport/console*", &["record", "config", "transport"],                          &["prost"]),
+    row("transport/gzip*", &["transport"],                                               &["flate2"]),
+    row("transport/tls*", &["config", "transport"],                                       &["rustls", "webpki_roots"]),
+    row("transport/proxy*", &["config", "transport"],                                      &["ureq"]),
+    row("transport/http*", &["process", "record", "config", "transport"],                  &["ureq"]),
+    row("transport/http/tls*", &["transport"],                                           &["rustls", "ureq"]),
+    row("transport/grpc*", &["record", "config", "transport"],                             &[]),
+    row("transport/grpc/tunnel*", &["config", "transport"],                                &["ureq"]),
     // pure: HTTP/2 without a socket
     row("transport/grpc/http2*", &[],                                         &[]),
-    row("retry",           &["config", "transport::Verdict"],                 &[]),
-    // the background thread
-    row("worker",          &["record", "context", "problem", "stats", "config", "meter", "queue", "batch", "throttle",
-                             "transport", "retry"],                           &["crossbeam_channel"]),
-    // one exporter, put together and running
-    row("pipeline",        &["record", "context", "problem", "stats", "config", "meter", "queue", "throttle",
-                             "transport", "worker", "spawn"],                 &["crossbeam_channel"]),
-    // the calling side
-    row("pool",            &[],                                               &[]),
-    row("outlet",          &["fork", "record", "context", "sample", "stats", "pipeline"], &["crossbeam_channel"]),
-    row("outlet/metrics*", &["record", "stats", "config", "pipeline"],        &[]),
-    row("tracer",          &["fork", "record", "context", "sample", "stats", "pool", "outlet"], &[]),
-    row("logger",          &["fork", "record", "context", "stats", "pool", "outlet"], &[]),
-    row("self_observation", &["record", "stats", "config", "meter", "outlet"], &[]),
-    row("route",           &["fork", "record", "meter", "outlet", "tracer", "logger"], &[]),
-    // start, flush, shutdown
-    row("telemetry",       &["record", "context", "stats", "config", "meter", "transport", "pipeline", "outlet", "tracer",
-                             "logger", "self_observation", "route"],          &[]),
-    // what other crates' telemetry comes in by: one outside crate each
+    // one exporter from queue to verdict, and the fan-out over exporters
+    row("pipeline",        &["process", "record", "context", "config", "metrics", "transport"], &["crossbeam_channel", "serde"]),
+    // pure: what to send, when, and what follows from a verdict
+    row("pipeline/batch*", &["record", "config"],                             &["prost"]),
+    row("pipeline/throttle*", &["config"],                                    &[]),
+    row("pipeline/retry*", &["config", "transport::Verdict"],                 &[]),
+    // spans and log records, at the call site
+    row("trace",           &["process", "record", "context", "config", "pipeline"], &[]),
+    row("logs",            &["process", "record", "context", "pipeline"],     &[]),
+    // start, flush, shutdown; providers
+    row("telemetry",       &["process", "record", "context", "config", "metrics", "transport", "pipeline", "trace", "logs"], &[]),
+    // telemetry of other crates' programs: one outside crate each
     row("bridge",          &[],                                               &[]),
-    row("bridge/tracing*", &["fork", "record", "context", "tracer", "logger", "route"], &["tracing", "tracing_subscriber"]),
-    row("bridge/log*",     &["fork", "record", "context", "pool", "logger", "route"], &["log"]),
-    row("bridge/metrics*", &["fork", "record", "meter", "route"],             &["metrics"]),
-    row("bridge/opentelemetry*", &["fork", "record", "context", "stats", "config", "pool", "outlet", "route"], &["opentelemetry", "opentelemetry_sdk"]),
-    // asks a collector whether it can be reached
-    row("probe",           &["escape", "spawn", "record", "config", "transport"], &[]),
-    // the other end of the wire
-    row("receiver",        &["record", "spawn", "transport::grpc::http2", "transport::grpc::metadata"], &["opentelemetry_proto", "prost", "flate2", "parking_lot"]),
-    row("receiver/json*",  &["record", "transport::grpc::metadata"],          &["opentelemetry_proto", "prost", "serde", "serde_json"]),
-    // the binary: the library is an outside crate to it
-    row("cli",             &["escape"],                                       &["standpipe", "lexopt", "serde", "serde_json"]),
+    row("bridge/tracing*", &["process", "record", "context", "trace", "logs", "telemetry::provider", "bridge"], &["tracing", "tracing_subscriber"]),
+    row("bridge/log*", &["process", "record", "context", "logs", "telemetry::provider", "bridge"], &["log"]),
+    row("bridge/metrics*", &["process", "record", "metrics", "telemetry::provider", "bridge"], &["metrics"]),
+    row("bridge/opentelemetry*", &["process", "record", "context", "config", "pipeline", "telemetry::provider", "bridge"], &["opentelemetry", "opentelemetry_sdk"]),
+    // asks a collector, stage by stage, whether it can be reached
+    row("probe",           &["process", "record", "config", "transport"],     &[]),
+    // the embedded OTLP server
+    row("receiver",        &["process", "record", "transport::grpc::http2", "transport::grpc::metadata"], &["opentelemetry_proto", "prost", "flate2", "parking_lot"]),
+    row("receiver/json*", &["record", "transport::grpc::metadata", "receiver"],          &["opentelemetry_proto", "prost", "serde", "serde_json"]),
+    // the command: the library is an outside crate to it
+    row("cli",             &[],                                               &["standpipe", "lexopt", "serde", "serde_json"]),
     row("main",            &["cli"],                                          &["standpipe", "lexopt", "opentelemetry_proto"]),
 ];
 
@@ -105,21 +86,21 @@ const TOP_LEVEL: [&str; 10] = [
 const LONGEST_FILE: usize = 500;
 
 #[test]
-fn every_room_imports_only_what_the_table_allows() {
-    let house = House::of_this_crate();
+fn every_module_imports_only_what_the_table_allows() {
+    let layering = Layering::of_this_crate();
     let files = source_files();
     assert!(!files.is_empty(), "no source file was found");
-    let violations: Vec<_> = files.iter().flat_map(|(path, text)| house.violations(path, text)).collect();
+    let violations: Vec<_> = files.iter().flat_map(|(path, text)| layering.violations(path, text)).collect();
     assert!(violations.is_empty(), "\n{}", lines(&violations));
 }
 
 #[test]
 fn the_table_only_looks_up() {
-    for (index, row) in HOUSE.iter().enumerate() {
+    for (index, row) in LAYERS.iter().enumerate() {
         for import in row.imports {
-            let room = import.split("::").next().unwrap_or_default();
-            let above = HOUSE[..index].iter().any(|earlier| earlier.name == room);
-            assert!(above, "{row}: {room} has no row above it");
+            let module = import.split("::").next().unwrap_or_default();
+            let above = LAYERS[..index].iter().any(|earlier| earlier.name == module);
+            assert!(above, "{row}: {module} has no row above it");
         }
     }
 }
@@ -147,19 +128,21 @@ fn every_thread_is_started_in_one_place() {
         .into_iter()
         .filter(|(path, _)| {
             // the command's own threads are not the library's: a program's handlers never meet them
-            let is_exempt = path == "spawn.rs" || path.starts_with("cli/");
+            let is_exempt = path == "process/spawn.rs" || path.starts_with("cli/");
             !is_exempt && !path.split('/').any(|part| matches!(part, "tests" | "tests.rs"))
         })
         .flat_map(|(path, text)| {
             let starts: Vec<_> = Source::read(&text).paths().into_iter().filter(starts_a_thread).collect();
-            starts.into_iter().map(move |start| format!("src/{path}:{}: use crate::spawn", start.line))
+            starts
+                .into_iter()
+                .map(move |start| format!("src/{path}:{}: use crate::process::spawn", start.line))
         })
         .collect();
     assert!(elsewhere.is_empty(), "\n{}", lines(&elsewhere));
 }
 
 #[test]
-fn the_front_door_has_no_logic() {
+fn the_crate_root_has_no_logic() {
     let text = fs::read_to_string(root().join("src/lib.rs")).expect("the crate has a lib.rs");
     let logic = Source::read(&text).first_logic();
     assert_eq!(logic, None, "src/lib.rs:{}: neither mod nor use", logic.unwrap_or_default());
@@ -200,9 +183,8 @@ impl Row {
         match import {
             Import::Outside(name) => self.outside.contains(&name.as_str()),
             Import::Inside(path) => {
-                let own = self.name.split('/').next();
-                path.first().map(String::as_str) == own
-                    || self.imports.iter().any(|allowed| starts_with(path, allowed))
+                let own = self.name.trim_end_matches('*').replace('/', "::");
+                starts_with(path, &own) || self.imports.iter().any(|allowed| starts_with(path, allowed))
             }
         }
     }
@@ -223,13 +205,13 @@ enum Import {
     Outside(String),
 }
 
-struct House {
+struct Layering {
     /// What `lib.rs` re-exports: the name at the root and the path it stands for.
     exports: Vec<(String, Vec<String>)>,
     crates: Vec<String>,
 }
 
-impl House {
+impl Layering {
     fn of_this_crate() -> Self {
         let read = |name: &str| fs::read_to_string(root().join(name)).expect("a crate has it");
         Self::new(&read("src/lib.rs"), &read("Cargo.toml"))
@@ -253,8 +235,8 @@ impl House {
             return Vec::new();
         }
         // The most particular row is the one with the longest name.
-        let Some(row) = HOUSE.iter().filter(|row| row.holds(file)).max_by_key(|row| row.name.len()) else {
-            return vec![format!("src/{file}:1: this room has no row in the table")];
+        let Some(row) = LAYERS.iter().filter(|row| row.holds(file)).max_by_key(|row| row.name.len()) else {
+            return vec![format!("src/{file}:1: this module has no row in the table")];
         };
         let source = Source::read(text);
         let modules = source.modules();
@@ -287,13 +269,13 @@ impl House {
         let segments = path.segments.as_slice();
         let (first, rest) = segments.split_first()?;
         let absolute = match first.as_str() {
-            "crate" => self.through_the_front_door(rest),
+            "crate" => self.through_the_crate_root(rest),
             "self" => [here.as_slice(), rest].concat(),
             "super" => {
                 let ups = segments.iter().take_while(|segment| *segment == "super").count();
                 here.truncate(here.len().saturating_sub(ups));
                 here.extend_from_slice(&segments[ups..]);
-                self.through_the_front_door(&here)
+                self.through_the_crate_root(&here)
             }
             name if modules.contains(&name) => [here.as_slice(), segments].concat(),
             name if self.crates.iter().any(|known| known == name) => {
@@ -305,7 +287,7 @@ impl House {
     }
 
     /// `crate::Config` is `crate::config::Config`, if that is what `lib.rs` makes of it.
-    fn through_the_front_door(&self, path: &[String]) -> Vec<String> {
+    fn through_the_crate_root(&self, path: &[String]) -> Vec<String> {
         let Some((first, rest)) = path.split_first() else {
             return Vec::new();
         };
@@ -395,7 +377,7 @@ fn lines(items: &[String]) -> String {
     items.join("\n")
 }
 
-/// The checks above can fail: each is shown a made-up house that breaks its rule.
+/// The checks above can fail: each is shown a made-up file that breaks its rule.
 mod the_checker {
     use super::*;
 
@@ -404,7 +386,7 @@ mod the_checker {
                             [dev-dependencies]\nlog = \"0.4\"\ncrossbeam-channel = \"0.5\"\n[lints.rust]\nserde = 1";
 
     fn violations(file: &str, text: &str) -> Vec<String> {
-        House::new(LIB, MANIFEST).violations(file, text)
+        Layering::new(LIB, MANIFEST).violations(file, text)
     }
 
     /// The snippet breaks the table exactly once, on this line.
@@ -419,38 +401,42 @@ mod the_checker {
     }
 
     #[test]
-    fn says_file_line_room_import_and_row() {
-        let found = violations("throttle.rs", "use crate::config::Throttle;\nuse crate::queue::Queue;\n");
-        let expected = "src/throttle.rs:2: throttle imports crate::queue::Queue (as crate::queue::Queue); \
-                        its row: | throttle | config | – |";
+    fn says_file_line_module_import_and_row() {
+        let found =
+            violations("pipeline/throttle.rs", "use crate::config::Throttle;\nuse super::queue::Queue;\n");
+        let expected = "src/pipeline/throttle.rs:2: pipeline/throttle* imports crate::pipeline::queue::Queue \
+                        (as super::queue::Queue); its row: | pipeline/throttle* | config | – |";
         assert_eq!(found, [expected]);
     }
 
     #[test]
     fn catches_an_upward_import_however_it_is_written() {
-        assert_caught("queue.rs", 1, "use crate::telemetry::Telemetry;");
-        assert_caught("queue.rs", 2, "\nuse crate::{config::Queue, worker};");
-        assert_caught("queue.rs", 3, "use crate::{\n    config::{A, B},\n    worker::{self as w},\n};");
-        assert_caught("queue.rs", 1, "fn f(worker: &crate::worker::Worker) {}");
-        assert_caught("queue.rs", 1, "pub(crate) use super::worker::Worker as Helper;");
+        assert_caught("metrics.rs", 1, "use crate::telemetry::Telemetry;");
+        assert_caught("metrics.rs", 2, "\nuse crate::{config::Queue, pipeline};");
+        assert_caught("metrics.rs", 3, "use crate::{\n    config::{A, B},\n    pipeline::{self as w},\n};");
+        assert_caught("metrics.rs", 1, "fn f(worker: &crate::pipeline::Worker) {}");
+        assert_caught("metrics.rs", 1, "pub(crate) use super::pipeline::Worker as Helper;");
         assert_caught("record/span.rs", 1, "use super::super::context::Current;");
-        assert_caught("record/mod.rs", 1, "mod deep { fn f() { super::super::stats::count() } }");
-        assert_caught("config/mod.rs", 1, "macro_rules! m { () => { $crate::worker::go() } }");
+        assert_caught("record/mod.rs", 1, "mod deep { fn f() { super::super::config::count() } }");
+        assert_caught("config/mod.rs", 1, "macro_rules! m { () => { $crate::pipeline::go() } }");
     }
 
     #[test]
-    fn catches_an_upward_import_through_the_front_door() {
-        assert_caught("queue.rs", 1, "use crate::Telemetry;");
-        assert_caught("queue.rs", 1, "use super::Telemetry;");
-        assert_caught("queue.rs", 1, "use crate::*;");
-        assert_caught("queue.rs", 1, "use standpipe::Config;");
-        assert_allowed("queue.rs", "use crate::Config;");
+    fn catches_an_upward_import_through_the_crate_root() {
+        assert_caught("metrics.rs", 1, "use crate::Telemetry;");
+        assert_caught("metrics.rs", 1, "use super::Telemetry;");
+        assert_caught("metrics.rs", 1, "use crate::*;");
+        assert_caught("metrics.rs", 1, "use standpipe::Config;");
+        assert_allowed("metrics.rs", "use crate::Config;");
     }
 
     #[test]
-    fn allows_a_room_itself_and_the_rooms_of_its_row() {
+    fn allows_a_module_itself_and_the_modules_of_its_row() {
         assert_allowed("record/span.rs", "use super::buffer::Buffer; use crate::record::id; use self::x::y;");
-        assert_allowed("worker.rs", "use crate::{batch, queue::Queue, retry}; use std::time::Instant;");
+        assert_allowed(
+            "pipeline/worker/mod.rs",
+            "use crate::{transport, pipeline::queue::Queue, config}; use std::time::Instant;",
+        );
         assert_allowed("main.rs", "mod cli; use cli::run; use standpipe::Config;");
         assert_allowed(
             "cli/send.rs",
@@ -460,21 +446,21 @@ mod the_checker {
 
     #[test]
     fn allows_one_item_where_the_row_names_one() {
-        assert_allowed("retry.rs", "use crate::transport::Verdict;");
-        assert_allowed("retry.rs", "fn f() { crate::transport::Verdict::Accepted; }");
-        assert_caught("retry.rs", 1, "use crate::transport::{Transport, Verdict};");
-        assert_caught("retry.rs", 1, "use crate::transport;");
-        assert_caught("retry.rs", 1, "use crate::transport::*;");
+        assert_allowed("pipeline/retry.rs", "use crate::transport::Verdict;");
+        assert_allowed("pipeline/retry.rs", "fn f() { crate::transport::Verdict::Accepted; }");
+        assert_caught("pipeline/retry.rs", 1, "use crate::transport::{Transport, Verdict};");
+        assert_caught("pipeline/retry.rs", 1, "use crate::transport;");
+        assert_caught("pipeline/retry.rs", 1, "use crate::transport::*;");
     }
 
     #[test]
-    fn catches_an_outside_crate_in_the_wrong_room_or_file() {
+    fn catches_an_outside_crate_in_the_wrong_module_or_file() {
         assert_allowed("transport/http.rs", "use ureq::Agent;");
         assert_allowed("transport/http_tls.rs", "use ureq::Agent;");
         assert_allowed("transport/http/agent.rs", "use ureq::Agent;");
         assert_caught("transport/memory.rs", 1, "use ureq::Agent;");
         assert_caught("transport/mod.rs", 2, "\nfn f() -> ::ureq::Error {}");
-        assert_caught("batch.rs", 1, "use crossbeam_channel;");
+        assert_caught("pipeline/batch.rs", 1, "use crossbeam_channel;");
         assert_caught("cli/mod.rs", 1, "use crate::record::Signal;");
     }
 
@@ -493,29 +479,33 @@ mod the_checker {
     #[test]
     fn passes_over_comments_literals_and_test_modules() {
         assert_allowed(
-            "batch.rs",
-            "// crate::worker::Worker\n/* use /* ureq::x */ ureq::y; */\n/// [`crate::worker`]\n",
+            "pipeline/batch.rs",
+            "// crate::pipeline::worker::Worker\n/* use /* ureq::x */ ureq::y; */\n/// [`crate::pipeline::worker`]\n",
         );
         assert_allowed(
-            "batch.rs",
-            r###"const A: &str = "use \" crate::worker;"; const B: &str = r#"" ureq::x"#;"###,
+            "pipeline/batch.rs",
+            r###"const A: &str = "use \" crate::pipeline::worker;"; const B: &str = r#"" ureq::x"#;"###,
         );
         assert_allowed(
-            "batch.rs",
-            "#[cfg(test)]\nmod tests { use crate::worker::Worker; mod m { use ureq::A; } }",
+            "pipeline/batch.rs",
+            "#[cfg(test)]\nmod tests { use crate::pipeline::worker::Worker; mod m { use ureq::A; } }",
         );
-        assert_allowed("queue/tests.rs", "use crate::worker::Worker;");
+        assert_allowed("pipeline/batch/tests.rs", "use crate::pipeline::worker::Worker;");
         assert_caught(
-            "batch.rs",
+            "pipeline/batch.rs",
             4,
             "const C: char = '\"';\nfn f<'a>(x: &'a str) {}\n\nuse ureq::Agent; // \"",
         );
-        assert_caught("batch.rs", 2, "#[cfg(test)] mod tests { }\nuse crate::worker::Worker;");
-        assert_caught("batch.rs", 1, "#[cfg(test)] use crate::worker::Worker;");
+        assert_caught(
+            "pipeline/batch.rs",
+            2,
+            "#[cfg(test)] mod tests { }\nuse crate::pipeline::worker::Worker;",
+        );
+        assert_caught("pipeline/batch.rs", 1, "#[cfg(test)] use crate::pipeline::worker::Worker;");
     }
 
     #[test]
-    fn knows_no_room_without_a_row() {
+    fn knows_no_module_without_a_row() {
         assert_caught("helpers.rs", 1, "");
         assert_caught("recorder.rs", 1, "");
     }
@@ -531,11 +521,11 @@ mod the_checker {
 
     #[test]
     fn tells_logic_from_mod_and_use() {
-        let door = "//! Docs.\n#![deny(missing_docs)]\n\n#[cfg(feature = \"x\")]\npub mod a;\npub(crate) use a::{B, c::D};\n";
-        assert_eq!(Source::read(door).first_logic(), None);
-        assert_eq!(Source::read(&format!("{door}pub fn f() {{}}\n")).first_logic(), Some(7));
-        assert_eq!(Source::read(&format!("{door}mod m {{}}\n")).first_logic(), None);
-        assert_eq!(Source::read(&format!("{door}mod m {{ fn f() {{}} }}\n")).first_logic(), Some(7));
-        assert_eq!(Source::read(&format!("{door}#[test]\nconst X: u8 = 1;\n")).first_logic(), Some(8));
+        let root = "//! Docs.\n#![deny(missing_docs)]\n\n#[cfg(feature = \"x\")]\npub mod a;\npub(crate) use a::{B, c::D};\n";
+        assert_eq!(Source::read(root).first_logic(), None);
+        assert_eq!(Source::read(&format!("{root}pub fn f() {{}}\n")).first_logic(), Some(7));
+        assert_eq!(Source::read(&format!("{root}mod m {{}}\n")).first_logic(), None);
+        assert_eq!(Source::read(&format!("{root}mod m {{ fn f() {{}} }}\n")).first_logic(), Some(7));
+        assert_eq!(Source::read(&format!("{root}#[test]\nconst X: u8 = 1;\n")).first_logic(), Some(8));
     }
 }

@@ -48,9 +48,9 @@ fn delivers_everything(arguments: &[&str], retried: &str) {
     let total = text.lines().find(|line| line.starts_with("total ")).expect("the ledger has a total");
     let counts: Vec<u64> =
         total.split_whitespace().skip(1).map(|word| word.parse().expect("a count")).collect();
-    let [accepted, delivered, replaced, lost, in_flight] = counts[..] else { panic!("{total}") };
+    let [accepted, delivered, superseded, lost, in_flight] = counts[..] else { panic!("{total}") };
     assert!(accepted > 50, "{total}");
-    assert_eq!((delivered + replaced, lost, in_flight), (accepted, 0, 0), "{total}");
+    assert_eq!((delivered + superseded, lost, in_flight), (accepted, 0, 0), "{total}");
     assert!(text.contains(&format!("✓ nothing lost: {accepted} accepted = {delivered} delivered")), "{text}");
 
     let received = text.lines().find_map(|line| line.strip_prefix("✓ received: ")).expect("a count");

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use standpipe::receiver::proto::trace::v1::Span;
 use standpipe::receiver::{Answer, Receiver};
-use standpipe::{Config, Exporter, Flushed, Telemetry};
+use standpipe::{Config, Exporter, FlushOutcome, Telemetry};
 use support::process;
 
 mod support;
@@ -69,7 +69,7 @@ fn a_wall_clock_that_jumps_back_a_day_delays_nothing() {
     let telemetry = start(Exporter::http(endpoint).throttle(Duration::from_millis(200)));
     let tracer = telemetry.tracer("shop");
     tracer.span("before").end();
-    assert_eq!(telemetry.flush(PATIENCE), Flushed::Complete);
+    assert_eq!(telemetry.flush(PATIENCE), FlushOutcome::Complete);
     let open = tracer.span("across");
     jump_back_a_day();
     let start = Instant::now();
@@ -193,12 +193,12 @@ fn a_process_that_was_stopped_sends_on_without_a_failed_attempt() {
     let telemetry = Telemetry::start(config).unwrap();
     let tracer = telemetry.tracer("shop");
     tracer.span("before").end();
-    assert_eq!(telemetry.flush(PATIENCE), Flushed::Complete);
+    assert_eq!(telemetry.flush(PATIENCE), FlushOutcome::Complete);
     process::report("sent");
     // the stop falls into this time of rest
     wait(STOPPED + STOPPED / 10);
     tracer.span("after").end();
-    assert_eq!(telemetry.flush(PATIENCE), Flushed::Complete);
+    assert_eq!(telemetry.flush(PATIENCE), FlushOutcome::Complete);
     let ledger = telemetry.shutdown(PATIENCE).exporters.remove(0);
     let (delivered, attempts) = (ledger.traces.delivered, ledger.attempts);
     let problems = problems.try_iter().count();

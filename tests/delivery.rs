@@ -13,7 +13,7 @@ use scene::{
 };
 use standpipe::receiver::proto::common::v1::any_value::Value;
 use standpipe::receiver::{Answer, Batch, ReceivedSpan, Receiver};
-use standpipe::{Compression, Config, Flushed, ProblemKind, WhenFull};
+use standpipe::{Compression, Config, FlushOutcome, ProblemKind, WhenFull};
 
 #[path = "support/scene.rs"]
 mod scene;
@@ -63,9 +63,9 @@ fn a_burst_of_100_000_spans_is_delivered_or_counted_when_the_queue_is_lossy() {
     emit_in_time(&tracer, BURST / 2);
     let ledger = telemetry.shutdown(LONG);
     let total = ledger.total();
-    assert!(total.turned_away.queue_full >= BURST / 2 - 1000, "{ledger}");
-    assert_eq!(total.delivered + total.turned_away.queue_full, BURST, "{ledger}");
-    assert_eq!((total.delivered, ledger.lost()), (receiver.span_count(), total.turned_away.queue_full));
+    assert!(total.not_enqueued.queue_full >= BURST / 2 - 1000, "{ledger}");
+    assert_eq!(total.delivered + total.not_enqueued.queue_full, BURST, "{ledger}");
+    assert_eq!((total.delivered, ledger.lost()), (receiver.span_count(), total.not_enqueued.queue_full));
     assert_eq!(numbers.lock().unwrap().len() as u64, total.delivered);
 }
 
@@ -109,7 +109,7 @@ fn losses_are_counted_exactly_while_the_collector_is_down_and_the_queue_lossy() 
     emit_in_time(&telemetry.tracer("shop"), 300);
     problems.wait_for(ProblemKind::Unavailable);
     let total = telemetry.ledger().total();
-    assert_eq!((total.accepted, total.in_flight, total.turned_away.queue_full), (100, 100, 200));
+    assert_eq!((total.accepted, total.in_flight, total.not_enqueued.queue_full), (100, 100, 200));
 
     let receiver = open_at(address);
     assert!(receiver.wait_for_spans(100, LONG));
@@ -213,7 +213,7 @@ fn a_record_near_the_limit_is_sent_whole_or_counted() {
     }
     let ledger = telemetry.shutdown(LONG);
     let total = ledger.total();
-    let too_large = total.turned_away.too_large + total.dropped.too_large;
+    let too_large = total.not_enqueued.too_large + total.dropped.too_large;
     assert_eq!(total.delivered + too_large, lengths.len() as u64, "{ledger}");
     assert_eq!(total.delivered, receiver.span_count());
     assert!(total.delivered > 0 && too_large > 0, "{ledger}");
@@ -236,7 +236,7 @@ fn one_connection_serves_many_requests_whatever_is_answered() {
     let tracer = telemetry.tracer("shop");
     for _ in 0..20 {
         emit(&tracer, 1);
-        assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+        assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
     }
     // two were sent twice
     assert_eq!((receiver.request_count(), receiver.connection_count()), (22, 1));
@@ -325,7 +325,7 @@ fn a_flush_covers_all_that_was_emitted_before_it_while_others_emit() {
         }
         for number in 1..=200 {
             tracer.span("mine").set("number", number as i64);
-            assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+            assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
             assert!(numbers.lock().unwrap().contains(&number), "{number} was passed over");
         }
     });
@@ -347,7 +347,7 @@ fn a_flush_is_heard_while_callers_are_always_waiting_for_room() {
             });
         }
         assert!(receiver.wait_for_spans(50, LONG));
-        assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+        assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
         assert!(
             receiver.span_count() < callers * spans_each,
             "it was not heard before the last caller had gone"

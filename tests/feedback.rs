@@ -12,7 +12,7 @@ use opentelemetry::logs::{LogRecord as _, Logger as _, LoggerProvider as _};
 use opentelemetry_sdk::logs::{SdkLogger, SdkLoggerProvider};
 use standpipe::bridge::opentelemetry::LogExporter;
 use standpipe::receiver::{Answer, Receiver};
-use standpipe::{Config, Exporter, Flushed, Logger, Severity, Telemetry, Tracer};
+use standpipe::{Config, Exporter, FlushOutcome, Logger, Severity, Telemetry, Tracer};
 
 use support::tls::{TestCa, TlsFront};
 
@@ -106,7 +106,7 @@ impl Program {
     /// Logs once on this thread, and waits until that is settled.
     fn log_once(&self) {
         log::info!("a customer came in");
-        assert_eq!(self.telemetry.flush(PATIENCE), Flushed::Complete);
+        assert_eq!(self.telemetry.flush(PATIENCE), FlushOutcome::Complete);
     }
 
     /// The exporter was logged about, and yet there are only the records of the program.
@@ -114,8 +114,8 @@ impl Program {
     fn assert_only(&self, records: u64) {
         let total = self.telemetry.ledger().total();
         // what the hook says is counted, and goes nowhere
-        let turned_away = total.turned_away;
-        assert_eq!((total.accepted, turned_away.total()), (records, turned_away.suppressed), "{total}");
+        let not_enqueued = total.not_enqueued;
+        assert_eq!((total.accepted, not_enqueued.total()), (records, not_enqueued.suppressed), "{total}");
         assert!(OWN.load(Ordering::SeqCst) > 0, "exporting is not logged any more: this test proves nothing");
     }
 }
@@ -192,7 +192,7 @@ fn the_end_of_an_exporter_makes_no_record_at_another() {
     let program = Program::start(Exporter::http(receiver.endpoint()));
     let telemetry = Telemetry::start(Config::new().exporter(Exporter::http(other.endpoint()))).unwrap();
     telemetry.tracer("shop").span("checkout").end();
-    assert_eq!(telemetry.flush(PATIENCE), Flushed::Complete);
+    assert_eq!(telemetry.flush(PATIENCE), FlushOutcome::Complete);
     drop(telemetry);
     program.log_once();
     assert_eq!(receiver.span_count(), 1);
@@ -230,7 +230,7 @@ fn log_records_that_the_sdk_sends_from_a_thread_of_its_own_never_come_back_in_ei
     for round in 1..=ROUNDS {
         log::info!("a customer came in");
         provider.force_flush().unwrap();
-        assert_eq!(program.telemetry.flush(PATIENCE), Flushed::Complete);
+        assert_eq!(program.telemetry.flush(PATIENCE), FlushOutcome::Complete);
         // what was logged about that would be in the hands of the SDK now
         provider.force_flush().unwrap();
         program.assert_only(round);

@@ -22,7 +22,7 @@ use standpipe::bridge::metrics::MetricsRecorder;
 use standpipe::bridge::opentelemetry::{LogExporter, SpanExporter};
 use standpipe::bridge::tracing::{Events, TracingLayer};
 use standpipe::receiver::{Answer, Receiver};
-use standpipe::{Config, Exporter, Flushed, Ledger, Problem, Route, Severity, Telemetry};
+use standpipe::{Config, Exporter, FlushOutcome, Ledger, Problem, Provider, Severity, Telemetry};
 use support::process;
 use support::tls::{TestCa, TlsFront};
 use tracing_log::LogTracer;
@@ -108,7 +108,7 @@ impl Program {
     fn speak_in_rounds(&self) {
         for round in 1..=ROUNDS {
             self.speak();
-            assert_eq!(self.telemetry.flush(PATIENCE), Flushed::Complete);
+            assert_eq!(self.telemetry.flush(PATIENCE), FlushOutcome::Complete);
             // what was said about that would be in the hands of the SDK now
             self.hand_over();
             assert_only(round, &self.telemetry.ledger());
@@ -119,7 +119,7 @@ impl Program {
     fn end(self, times: u64, budget: Duration, speakers: &[&str]) -> Ledger {
         let ledger = self.telemetry.shutdown(budget);
         assert_only(times, &ledger);
-        // what comes now is turned away and counted
+        // what comes now is not enqueued and counted
         self.hand_over();
         assert_only(times, &self.telemetry.ledger());
         let own = OWN.lock().unwrap();
@@ -164,12 +164,12 @@ fn assert_only(times: u64, ledger: &Ledger) {
     let exporter = &ledger.exporters[0];
     let accepted = (exporter.traces.accepted, exporter.logs.accepted);
     assert_eq!(accepted, (SPANS * times, LOGS * times), "{ledger}");
-    assert_eq!(ledger.total().turned_away.total(), suppressed(ledger), "{ledger}");
+    assert_eq!(ledger.total().not_enqueued.total(), suppressed(ledger), "{ledger}");
 }
 
 /// What the hook has said: it is counted, and goes nowhere.
 fn suppressed(ledger: &Ledger) -> u64 {
-    ledger.total().turned_away.suppressed
+    ledger.total().not_enqueued.suppressed
 }
 
 /// What the collector has got, if all was well.
@@ -361,7 +361,7 @@ fn the_start_and_the_end_of_another_exporter_make_no_record() {
     let program = Program::start(trusting(Exporter::http(endpoint.clone())));
     let other = Telemetry::start(Config::new().exporter(trusting(Exporter::http(endpoint)))).unwrap();
     other.tracer("shop").span("checkout").end();
-    assert_eq!(other.flush(PATIENCE), Flushed::Complete);
+    assert_eq!(other.flush(PATIENCE), FlushOutcome::Complete);
     drop(other);
     assert_only(0, &program.telemetry.ledger());
     program.speak();
@@ -369,7 +369,7 @@ fn the_start_and_the_end_of_another_exporter_make_no_record() {
 }
 
 /// A logger of the program's own, which asks for a logger each time.
-struct Asking(Route);
+struct Asking(Provider);
 
 impl log::Log for Asking {
     fn enabled(&self, _: &log::Metadata<'_>) -> bool {
@@ -395,8 +395,8 @@ fn the_start_and_the_end_of_an_exporter_that_sends_nothing_are_not_logged() {
     };
     let start = || Telemetry::start(Config::new().exporter(hasty(Exporter::http(&endpoint)))).unwrap();
     let telemetry = start();
-    let route: &Route = telemetry.as_ref();
-    LogBridge::new(route).chain(Asking(route.clone())).install().unwrap();
+    let provider: &Provider = telemetry.as_ref();
+    LogBridge::new(provider).chain(Asking(provider.clone())).install().unwrap();
     drop(start());
     assert_eq!(ASKED.load(Ordering::SeqCst), 0, "a request was invented");
     assert_eq!(telemetry.ledger().total().accepted, 0);

@@ -24,7 +24,7 @@ use standpipe::receiver::proto::common::v1::any_value::Value;
 use standpipe::receiver::proto::metrics::v1::metric::Data;
 use standpipe::receiver::proto::metrics::v1::number_data_point;
 use standpipe::receiver::{ReceivedLog, ReceivedSpan, Receiver};
-use standpipe::{Application, Config, Exporter, Route, Signal, Telemetry, Tracer};
+use standpipe::{Application, Config, Exporter, Provider, Signal, Telemetry, Tracer};
 use support::process;
 use tracing_subscriber::prelude::*;
 
@@ -264,7 +264,7 @@ fn a_child_logs_for_itself_and_leaves_what_was_begun_before_the_fork_to_the_pare
 }
 
 /// A logger that asks for a logger each time.
-struct Asking(Route);
+struct Asking(Provider);
 
 impl log::Log for Asking {
     fn enabled(&self, _: &log::Metadata<'_>) -> bool {
@@ -287,8 +287,8 @@ fn a_childs_logger_may_ask_for_loggers_while_its_exporter_starts() {
         return assert_eq!(receiver.span_count(), 1);
     };
     let telemetry = start(Exporter::http(endpoint));
-    let route: &Route = telemetry.as_ref();
-    log::set_boxed_logger(Box::new(Asking(route.clone()))).unwrap();
+    let provider: &Provider = telemetry.as_ref();
+    log::set_boxed_logger(Box::new(Asking(provider.clone()))).unwrap();
     log::set_max_level(log::LevelFilter::Trace);
     let child = fork(|| {
         emit(&telemetry.tracer("shop"), "child", 1);
@@ -544,7 +544,7 @@ fn a_child_that_emits_nothing_shuts_down_at_once_with_an_empty_ledger() {
     let telemetry = start(Exporter::http(endpoint).throttle(Duration::from_secs(600)));
     emit(&telemetry.tracer("shop"), "queued", 10);
     let child = fork(|| {
-        let flushed = telemetry.flush(PATIENCE) == standpipe::Flushed::Complete;
+        let flushed = telemetry.flush(PATIENCE) == standpipe::FlushOutcome::Complete;
         let counts = telemetry.shutdown(PATIENCE).total();
         flushed && (counts.accepted, counts.in_flight, counts.lost()) == (0, 0, 0)
     });
@@ -607,7 +607,7 @@ fn a_grandchild_of_a_child_that_shut_down_starts_nothing() {
         let grandchild = fork(|| {
             emit(&tracer, "grandchild", 10);
             let counts = telemetry.shutdown(PATIENCE).total();
-            (counts.accepted, counts.turned_away.after_shutdown) == (0, 10)
+            (counts.accepted, counts.not_enqueued.after_shutdown) == (0, 10)
         });
         delivered == 1 && reap(grandchild)
     });
@@ -639,7 +639,7 @@ fn a_child_waits_for_no_lock_of_the_parent() {
             emit(&tracer, "child", SPANS);
             // a worker that never came is not waited for either
             let counts = telemetry.shutdown(PATIENCE).total();
-            (counts.accepted + counts.turned_away.total(), counts.in_flight) == (SPANS, 0)
+            (counts.accepted + counts.not_enqueued.total(), counts.in_flight) == (SPANS, 0)
         };
         let children: Vec<_> = (0..LIVES).map(|_| fork(child)).collect();
         let good = children.into_iter().map(reap).filter(|good| *good).count();
@@ -703,7 +703,7 @@ fn a_child_whose_worker_never_comes_counts_and_goes_on() {
         NO_THREAD_BEGINS.store(true, Ordering::SeqCst);
         emit(&tracer, "child", SPANS);
         let counts = telemetry.shutdown(PATIENCE).total();
-        (counts.accepted, counts.dropped.shutdown, counts.turned_away.queue_full) == (2, 2, SPANS - 2)
+        (counts.accepted, counts.dropped.shutdown, counts.not_enqueued.queue_full) == (2, 2, SPANS - 2)
     });
     assert!(reap(child), "the child failed");
 }
@@ -721,11 +721,11 @@ fn a_child_that_ran_no_handlers_counts_and_goes_on() {
     let tracer = telemetry.tracer("shop");
     emit(&tracer, "parent", 1);
     // the worker rests: it holds no lock of the allocator, which only handlers could free in a child
-    assert_eq!(telemetry.flush(PATIENCE), standpipe::Flushed::Complete);
+    assert_eq!(telemetry.flush(PATIENCE), standpipe::FlushOutcome::Complete);
     let child = fork_without_handlers(|| {
         emit(&tracer, "child", SPANS);
         let counts = telemetry.shutdown(PATIENCE).total();
-        let counted = counts.accepted + counts.turned_away.total();
+        let counted = counts.accepted + counts.not_enqueued.total();
         // those that went into the parent's queue before the child knew that it is one
         let is_complete = (SPANS - QUEUE as u64 - 1..=SPANS).contains(&counted);
         is_complete && (counts.accepted, counts.in_flight) == (counts.delivered, 0)
@@ -745,7 +745,7 @@ fn a_child_that_ran_no_handlers_has_nothing_to_wait_for_at_its_end() {
     };
     let telemetry = start(Exporter::http(endpoint));
     let child = fork_without_handlers(|| {
-        let is_flushed = telemetry.flush(PATIENCE) == standpipe::Flushed::Complete;
+        let is_flushed = telemetry.flush(PATIENCE) == standpipe::FlushOutcome::Complete;
         is_flushed && telemetry.shutdown(PATIENCE).exporters.is_empty()
     });
     match child {
@@ -768,7 +768,7 @@ fn a_child_stopped_before_its_first_record_counts_it() {
         emit(&tracer, "child", 10);
         telemetry.logger("shop").info("said").emit();
         let counts = telemetry.shutdown(PATIENCE).total();
-        (counts.accepted, counts.turned_away.after_shutdown, counts.lost()) == (0, 11, 11)
+        (counts.accepted, counts.not_enqueued.after_shutdown, counts.lost()) == (0, 11, 11)
     });
     assert!(reap(child), "the child failed");
 }
@@ -805,7 +805,7 @@ fn a_child_that_gets_no_thread_counts_what_it_turns_away() {
         emit(&tracer, "child", 10);
         let counts = telemetry.ledger().total();
         let ended = telemetry.shutdown(PATIENCE).total();
-        ended == counts && (counts.accepted, counts.turned_away.no_worker, counts.lost()) == (0, 10, 10)
+        ended == counts && (counts.accepted, counts.not_enqueued.no_worker, counts.lost()) == (0, 10, 10)
     });
     assert!(reap(child), "the child failed");
 }
@@ -837,7 +837,7 @@ fn a_child_sends_for_both_routes_and_starts_only_those_it_uses() {
     });
     let one = fork(|| {
         emit(&theirs, "theirs, child", 1);
-        let flushed = telemetry.flush(PATIENCE) == standpipe::Flushed::Complete;
+        let flushed = telemetry.flush(PATIENCE) == standpipe::FlushOutcome::Complete;
         let ledger = telemetry.shutdown(PATIENCE);
         let ids: Vec<_> = ledger.exporters.iter().map(|exporter| exporter.id.as_str()).collect();
         flushed && ids == ["application/otlp"] && ledger.total().delivered == 1
@@ -848,7 +848,8 @@ fn a_child_sends_for_both_routes_and_starts_only_those_it_uses() {
         let ledger = telemetry.shutdown(PATIENCE);
         ledger.exporters.len() == 1 && ledger.total().delivered == 1
     });
-    for (child, name) in [(both, "of both routes"), (one, "of one route"), (measuring, "that measures")] {
+    for (child, name) in [(both, "of both providers"), (one, "of one provider"), (measuring, "that measures")]
+    {
         assert!(reap(child), "the child {name} failed");
     }
     assert_eq!(telemetry.shutdown(PATIENCE).total().delivered, 30);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use scratch::Scratch;
 use standpipe::receiver::{ReceivedRequest, Receiver};
-use standpipe::{Compression, Config, ConfigError, Exporter, Flushed, Signal, Telemetry};
+use standpipe::{Compression, Config, ConfigError, Exporter, FlushOutcome, Signal, Telemetry};
 
 #[path = "support/scratch.rs"]
 mod scratch;
@@ -119,7 +119,7 @@ fn headers_arrive_as_they_were_set_with_every_request() {
     let tracer = telemetry.tracer("shop");
     for name in ["one", "two", "three"] {
         tracer.span(name).end();
-        assert_eq!(telemetry.flush(PATIENCE), Flushed::Complete);
+        assert_eq!(telemetry.flush(PATIENCE), FlushOutcome::Complete);
     }
     assert_eq!(telemetry.shutdown(PATIENCE).total().delivered, 3);
 

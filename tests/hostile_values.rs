@@ -116,7 +116,7 @@ fn a_span_never_ends_before_it_starts() {
         (at(10), after_all, (10_000_000_000, u64::MAX)),
     ] {
         tracer.build("timed").start_time(start).start().end_at(end);
-        assert_eq!(telemetry.flush(PATIENCE), standpipe::Flushed::Complete);
+        assert_eq!(telemetry.flush(PATIENCE), standpipe::FlushOutcome::Complete);
         let span = receiver.take().remove(0).span;
         assert_eq!((span.start_time_unix_nano, span.end_time_unix_nano), expected);
     }
@@ -220,7 +220,7 @@ fn a_span_larger_than_any_request_is_counted_and_takes_no_other_with_it() {
     tracer.span("after").end();
     let ledger = telemetry.shutdown(PATIENCE);
     let total = ledger.total();
-    assert_eq!((total.delivered, total.turned_away.too_large, ledger.lost()), (2, 5, 5), "{ledger}");
+    assert_eq!((total.delivered, total.not_enqueued.too_large, ledger.lost()), (2, 5, 5), "{ledger}");
     let names: Vec<String> = receiver.spans().iter().map(|span| span.span.name.clone()).collect();
     assert_eq!(names, ["before", "after"]);
 }

@@ -7,7 +7,7 @@ use std::env;
 use scene::{A_WHILE, LONG, emit, exporter, exporter_to, gathering, start, start_with};
 use standpipe::receiver::proto::common::v1::any_value::Value;
 use standpipe::receiver::{Answer, ReceivedSpan, Receiver};
-use standpipe::{Config, Flushed, WhenFull};
+use standpipe::{Config, FlushOutcome, WhenFull};
 
 #[path = "support/scene.rs"]
 mod scene;
@@ -88,7 +88,7 @@ fn headers_of_the_callers_own_are_sent_with_every_request() {
     let telemetry = start(exporter(&receiver).header("X-Tenant", "blue").header("Authorization", "Bearer 1"));
     for _ in 0..2 {
         emit(&telemetry.tracer("shop"), 1);
-        assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+        assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
     }
     assert_eq!(receiver.request_count(), 2);
     for request in receiver.requests() {
@@ -134,7 +134,7 @@ fn a_program_with_nothing_to_say_does_not_even_connect() {
     let telemetry = start(exporter(&receiver));
     let _tracer = telemetry.tracer("shop");
     for _ in 0..3 {
-        assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+        assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
     }
     let ledger = telemetry.shutdown(LONG);
     assert_eq!((ledger.exporters[0].attempts, ledger.lost()), (0, 0));
@@ -161,8 +161,8 @@ fn no_request_is_ever_empty() {
         if round % 3 == 0 {
             emit(&tracer, round);
         }
-        assert_eq!(telemetry.flush(LONG), Flushed::Complete);
-        assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+        assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
+        assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
     }
     let _ = telemetry.shutdown(LONG);
     let requests = receiver.requests();
@@ -188,7 +188,7 @@ fn requests_of_one_exporter_never_overlap() {
 fn a_configuration_without_an_exporter_does_nothing() {
     let telemetry = start_with(Config::new());
     emit(&telemetry.tracer("shop"), 10);
-    assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+    assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
     let ledger = telemetry.shutdown(LONG);
     assert_eq!((ledger.exporters.len(), ledger.total().accepted, ledger.lost()), (0, 0, 0));
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use scene::{A_WHILE, LONG, SetWhenDropped, emit, exporter, gathering, start, start_with};
 use standpipe::receiver::{Answer, Receiver};
-use standpipe::{Config, Counts, Flushed, Ledger, Severity, Telemetry, WhenFull};
+use standpipe::{Config, Counts, FlushOutcome, Ledger, Severity, Telemetry, WhenFull};
 
 #[path = "support/scene.rs"]
 mod scene;
@@ -66,7 +66,7 @@ fn the_ledger_balances_while(when_full: WhenFull) {
                 let begun = emitted.begun.load(Ordering::SeqCst);
                 let arrived = receiver.span_count();
                 assert_eq!(now.accepted, balance(&now), "{now}");
-                let known = now.accepted + now.turned_away.total();
+                let known = now.accepted + now.not_enqueued.total();
                 assert!((done..=begun).contains(&known), "{done} to {begun} were emitted: {now}");
                 assert!(now.in_flight <= QUEUE as u64, "more than the queue may hold: {now}");
                 assert!(now.delivered <= arrived, "only {arrived} arrived: {now}");
@@ -95,7 +95,7 @@ fn the_ledger_balances_while(when_full: WhenFull) {
             })
             .collect();
         producers.into_iter().for_each(|producer| producer.join().unwrap());
-        assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+        assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
         drop(sampled_enough);
         sampler.join().unwrap()
     });
@@ -146,7 +146,7 @@ fn the_ledger_balances_when_a_shutdown_interrupts_everything() {
     });
     // callers came to their end without anyone to take their records
     let total = telemetry.ledger().total();
-    assert_eq!(total.accepted + total.turned_away.after_shutdown, emitted.load(Ordering::SeqCst), "{total}");
+    assert_eq!(total.accepted + total.not_enqueued.after_shutdown, emitted.load(Ordering::SeqCst), "{total}");
     assert_eq!(total.delivered, receiver.span_count(), "{total}");
 }
 
@@ -160,7 +160,7 @@ fn flushes_and_shutdowns_at_the_same_time_are_safe() {
             scope.spawn(move || emit(&tracer, 2000));
         }
         for _ in 0..3 {
-            scope.spawn(|| (0..20).for_each(|_| assert_eq!(telemetry.flush(LONG), Flushed::Complete)));
+            scope.spawn(|| (0..20).for_each(|_| assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete)));
         }
         let shutdowns: Vec<_> = (0..3)
             .map(|_| {
@@ -178,7 +178,7 @@ fn flushes_and_shutdowns_at_the_same_time_are_safe() {
         assert_eq!(total.delivered, receiver.span_count(), "{ledger}");
     }
     let total = telemetry.ledger().total();
-    assert_eq!(total.accepted + total.turned_away.after_shutdown, 4000, "{total}");
+    assert_eq!(total.accepted + total.not_enqueued.after_shutdown, 4000, "{total}");
 }
 
 #[test]
@@ -192,7 +192,7 @@ fn a_second_shutdown_only_gives_the_ledger_again() {
     let begun = Instant::now();
     assert_eq!(telemetry.shutdown(LONG), first);
     assert_eq!(telemetry.shutdown(Duration::ZERO), first);
-    assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+    assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
     assert_eq!(telemetry.ledger(), first);
     assert!(begun.elapsed() < LONG / 2, "{:?}", begun.elapsed());
 }
@@ -222,9 +222,9 @@ fn a_flush_that_runs_out_of_time_says_how_much_is_left() {
     receiver.pause();
     let telemetry = start(exporter(&receiver));
     emit(&telemetry.tracer("shop"), 5);
-    assert_eq!(telemetry.flush(Duration::from_millis(20)), Flushed::TimedOut { left: 5 });
+    assert_eq!(telemetry.flush(Duration::from_millis(20)), FlushOutcome::TimedOut { left: 5 });
     receiver.resume();
-    assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+    assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
     assert_eq!(telemetry.ledger().total().delivered, 5);
 }
 
@@ -266,10 +266,10 @@ fn the_ledger_serialises_with_the_names_of_its_fields() {
         assert_eq!(traces["dropped"][name].as_integer(), Some(0), "{name}");
     }
     for (name, count) in [("queue_full", 0), ("too_large", 0), ("after_shutdown", 1)] {
-        assert_eq!(traces["turned_away"][name].as_integer(), Some(count), "{name}");
+        assert_eq!(traces["not_enqueued"][name].as_integer(), Some(count), "{name}");
     }
     for name in ["suppressed", "no_worker", "panicked"] {
-        assert_eq!(traces["turned_away"][name].as_integer(), Some(0), "{name}");
+        assert_eq!(traces["not_enqueued"][name].as_integer(), Some(0), "{name}");
     }
     assert_eq!(ledger.total().rejected, 2);
 }
@@ -285,7 +285,7 @@ fn with_hook(hook: impl Fn(&Telemetry) + Send + Sync + 'static) -> Ledger {
         .on_problem(move |_| hook(of_hook.get().unwrap()));
     let telemetry = program.get_or_init(|| start_with(config));
     emit(&telemetry.tracer("shop"), 1);
-    assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+    assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
     let ledger = telemetry.shutdown(LONG);
     assert_eq!((ledger.total().accepted, ledger.total().delivered), (1, 1), "{ledger}");
     ledger
@@ -304,7 +304,7 @@ fn what_a_hook_records_is_counted_as_suppressed() {
         logger.debug("not taken by any exporter").emit();
     });
     let of_exporter = &ledger.exporters[0];
-    let (traces, logs) = (of_exporter.traces.turned_away, of_exporter.logs.turned_away);
+    let (traces, logs) = (of_exporter.traces.not_enqueued, of_exporter.logs.not_enqueued);
     assert_eq!((traces.suppressed, traces.total()), (3, 3), "{ledger}");
     assert_eq!((logs.suppressed, logs.total()), (1, 1), "{ledger}");
 }
@@ -337,6 +337,6 @@ fn what_a_callback_records_is_counted_as_suppressed() {
         observer.observe(7.0, ());
     });
     let ledger = telemetry.shutdown(LONG);
-    let turned_away = ledger.exporters[0].traces.turned_away;
-    assert_eq!((turned_away.suppressed, ledger.lost()), (1, 1), "{ledger}");
+    let not_enqueued = ledger.exporters[0].traces.not_enqueued;
+    assert_eq!((not_enqueued.suppressed, ledger.lost()), (1, 1), "{ledger}");
 }

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use standpipe::receiver::{Answer, Receiver};
-use standpipe::{Config, Exporter, Flushed, Telemetry, WhenFull};
+use standpipe::{Config, Exporter, FlushOutcome, Telemetry, WhenFull};
 
 /// How long a test waits for what must happen.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -111,7 +111,7 @@ fn a_record_larger_than_the_smallest_queue_is_turned_away_and_counted() {
     tracer.span("small").end();
     let ledger = telemetry.shutdown(PATIENCE);
     let counts = ledger.total();
-    assert_eq!((counts.delivered, counts.turned_away.too_large), (1, 1), "{ledger}");
+    assert_eq!((counts.delivered, counts.not_enqueued.too_large), (1, 1), "{ledger}");
     assert_eq!(receiver.spans()[0].span.name, "small");
 }
 
@@ -176,7 +176,7 @@ fn without_a_throttle_everything_arrives_and_the_worker_still_rests() {
     let receiver = Receiver::start().unwrap();
     let telemetry = start(Exporter::http(receiver.endpoint()).throttle(Duration::ZERO));
     emit(&telemetry, SPANS);
-    assert_eq!(telemetry.flush(PATIENCE), Flushed::Complete);
+    assert_eq!(telemetry.flush(PATIENCE), FlushOutcome::Complete);
     let ledger = telemetry.shutdown(PATIENCE);
     assert_eq!(
         (ledger.total().delivered, ledger.lost(), receiver.span_count()),
@@ -204,7 +204,7 @@ fn the_longest_waits_that_are_allowed_do_not_overflow_the_clock() {
     let telemetry = start(exporter);
     receiver.script([Answer::status(503)]);
     emit(&telemetry, 10);
-    assert_eq!(telemetry.flush(Duration::MAX), Flushed::Complete);
+    assert_eq!(telemetry.flush(Duration::MAX), FlushOutcome::Complete);
     let ledger = telemetry.shutdown(Duration::MAX);
     assert_eq!((ledger.total().delivered, ledger.lost()), (10, 0), "{ledger}");
 }
@@ -220,7 +220,7 @@ fn a_bounded_wait_for_room_ends_and_is_counted() {
     let start = std::time::Instant::now();
     emit(&telemetry, 3);
     assert!(start.elapsed() >= 3 * bound, "{:?}", start.elapsed());
-    assert_eq!(telemetry.ledger().total().turned_away.queue_full, 3);
+    assert_eq!(telemetry.ledger().total().not_enqueued.queue_full, 3);
     receiver.resume();
     assert_eq!(telemetry.shutdown(PATIENCE).total().delivered, 1);
 }
@@ -229,7 +229,7 @@ fn a_bounded_wait_for_room_ends_and_is_counted() {
 fn no_exporter_at_all_is_a_no_op() {
     let telemetry = Telemetry::start(Config::new()).unwrap();
     emit(&telemetry, 10);
-    assert_eq!(telemetry.flush(PATIENCE), Flushed::Complete);
+    assert_eq!(telemetry.flush(PATIENCE), FlushOutcome::Complete);
     let ledger = telemetry.shutdown(PATIENCE);
     assert!(ledger.exporters.is_empty() && ledger.lost() == 0, "{ledger}");
 }
@@ -244,7 +244,7 @@ fn dropping_at_the_door_never_lets_more_in_than_the_queue_holds() {
     assert!(receiver.wait_for_held(1, PATIENCE));
     emit(&telemetry, 10);
     let counts = telemetry.ledger().total();
-    assert_eq!((counts.accepted, counts.turned_away.queue_full), (1, 10), "{counts}");
+    assert_eq!((counts.accepted, counts.not_enqueued.queue_full), (1, 10), "{counts}");
     receiver.resume();
     assert_eq!(telemetry.shutdown(PATIENCE).total().delivered, 1);
 }

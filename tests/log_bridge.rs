@@ -16,7 +16,7 @@ use scene::{LONG, exporter, gathering, start, start_with};
 use standpipe::bridge::log::LogBridge;
 use standpipe::receiver::proto::common::v1::any_value::Value as Received;
 use standpipe::receiver::{Answer, ReceivedLog, Receiver};
-use standpipe::{Application, Config, Exporter, Flushed, LogLimits, Severity, Signal, Telemetry};
+use standpipe::{Application, Config, Exporter, FlushOutcome, LogLimits, Severity, Signal, Telemetry};
 
 #[path = "support/scene.rs"]
 mod scene;
@@ -36,7 +36,7 @@ fn arrived_with(
     say(&telemetry, &set_up(LogBridge::new(&telemetry)));
     let ledger = telemetry.shutdown(LONG);
     let logs = &ledger.exporters[0].logs;
-    assert_eq!((logs.delivered, logs.lost()), (receiver.log_count(), logs.turned_away.panicked), "{ledger}");
+    assert_eq!((logs.delivered, logs.lost()), (receiver.log_count(), logs.not_enqueued.panicked), "{ledger}");
     receiver.logs()
 }
 
@@ -403,7 +403,7 @@ fn a_record_whose_values_panic_is_counted() {
         |telemetry, bridge| {
             let in_body = || say(bridge, Level::Info, format_args!("{Panicking}"));
             catch_unwind(AssertUnwindSafe(in_body)).unwrap_err();
-            assert_eq!(telemetry.ledger().exporters[0].logs.turned_away.panicked, 1);
+            assert_eq!(telemetry.ledger().exporters[0].logs.not_enqueued.panicked, 1);
         },
     );
 }
@@ -510,7 +510,7 @@ fn an_exporters_own_thread_is_heard_by_the_chained_logger_only() {
     let ledger = telemetry.shutdown(LONG);
     assert_eq!(listener.heard(), ["Refused", "standpipe-otlp"]);
     let logs = ledger.exporters[0].logs;
-    assert_eq!((logs.accepted, logs.turned_away.suppressed, logs.lost()), (0, 2, 2), "{ledger}");
+    assert_eq!((logs.accepted, logs.not_enqueued.suppressed, logs.lost()), (0, 2, 2), "{ledger}");
     bridge.lock().unwrap().take();
 }
 
@@ -524,7 +524,7 @@ fn records_after_the_shutdown_are_counted() {
     say(&bridge, Level::Info, format_args!("after"));
     let ledger = telemetry.ledger();
     let logs = ledger.exporters[0].logs;
-    assert_eq!((logs.delivered, logs.turned_away.after_shutdown), (1, 1), "{ledger}");
+    assert_eq!((logs.delivered, logs.not_enqueued.after_shutdown), (1, 1), "{ledger}");
     drop(telemetry);
     say(&bridge, Level::Info, format_args!("long after"));
     assert_eq!(receiver.log_count(), 1);
@@ -567,7 +567,7 @@ fn records_go_by_the_route_that_the_bridge_was_made_from() {
     let shop = Application::new().exporter(exporter(&application));
     let telemetry = start_with(Config::new().exporter(exporter(&main)).application(shop));
     say(&LogBridge::new(telemetry.application()), Level::Info, format_args!("said"));
-    assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+    assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
     assert_eq!((main.log_count(), application.log_count()), (0, 1));
 }
 

@@ -143,7 +143,7 @@ fn an_allocator_that_logs_waits_for_no_room_that_its_own_thread_holds() {
     });
     assert_eq!(receiver.span_count(), THREADS * SPANS / 10, "what the program makes waits and is not lost");
     let all = THREADS * SPANS / 10 + made_by_allocator;
-    assert_eq!(counts.delivered + counts.turned_away.queue_full, all, "{counts}");
+    assert_eq!(counts.delivered + counts.not_enqueued.queue_full, all, "{counts}");
 }
 
 #[test]
@@ -152,7 +152,7 @@ fn an_allocator_that_logs_into_a_full_lossy_queue_is_counted() {
     let lossy = exporter(&receiver).queue_bytes(300 << 10).when_full(WhenFull::DropNewest);
     let (counts, made_by_allocator) = with_logger(lossy, emit_all_kinds);
     let all = THREADS * SPANS + made_by_allocator;
-    assert_eq!(counts.delivered + counts.turned_away.queue_full, all, "{counts}");
+    assert_eq!(counts.delivered + counts.not_enqueued.queue_full, all, "{counts}");
 }
 
 #[test]
@@ -227,7 +227,7 @@ fn an_allocator_that_logs_stops_no_child_of_a_program_that_has_shut_down() {
     let emit = || {
         tracer.span("late").end();
         let traces = telemetry.ledger().exporters[0].traces;
-        (traces.accepted, traces.turned_away.after_shutdown) == (0, 1)
+        (traces.accepted, traces.not_enqueued.after_shutdown) == (0, 1)
     };
     assert!(in_child(&telemetry, emit), "the child waits for itself, or does not count");
 }

@@ -11,7 +11,7 @@ use scene::{A_WHILE, LONG, Problems, emit, exporter, gathering, start, start_wit
 use standpipe::receiver::proto::common::v1::any_value::Value as Received;
 use standpipe::receiver::{Answer, ReceivedLog, Receiver};
 use standpipe::{
-    Config, Flushed, LogLimits, Logger, ProblemKind, Severity, Signal, SpanContext, Telemetry, Value,
+    Config, FlushOutcome, LogLimits, Logger, ProblemKind, Severity, Signal, SpanContext, Telemetry, Value,
     WhenFull,
 };
 
@@ -259,7 +259,7 @@ fn a_flush_sends_what_was_logged_before_it() {
     let telemetry = start(gathering(&receiver));
     log_many(&telemetry.logger("shop"), 10);
     assert!(!receiver.wait_for_logs(1, A_WHILE), "it gathers");
-    assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+    assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
     assert_eq!(receiver.log_count(), 10);
 }
 
@@ -341,8 +341,8 @@ fn the_largest_log_record_is_that_of_the_exporters_that_take_logs() {
     telemetry.tracer("shop").span("large").set("text", text.as_str());
     let ledger = telemetry.shutdown(LONG);
     let (large, small) = (&ledger.exporters[0], &ledger.exporters[1]);
-    assert_eq!((large.traces.delivered, large.logs.turned_away.too_large), (1, 0), "{ledger}");
-    assert_eq!((small.logs.turned_away.too_large, small.traces.turned_away.too_large), (1, 0), "{ledger}");
+    assert_eq!((large.traces.delivered, large.logs.not_enqueued.too_large), (1, 0), "{ledger}");
+    assert_eq!((small.logs.not_enqueued.too_large, small.traces.not_enqueued.too_large), (1, 0), "{ledger}");
 }
 
 #[test]
@@ -352,7 +352,7 @@ fn a_full_queue_drops_a_log_record_and_counts_it() {
     let telemetry = start(exporter(&receiver).queue_records(4).when_full(WhenFull::DropNewest));
     log_many(&telemetry.logger("shop"), 10);
     let logs = telemetry.ledger().exporters[0].logs;
-    assert_eq!((logs.accepted, logs.turned_away.queue_full), (4, 6), "{logs}");
+    assert_eq!((logs.accepted, logs.not_enqueued.queue_full), (4, 6), "{logs}");
     receiver.resume();
     assert_eq!(telemetry.shutdown(LONG).exporters[0].logs.delivered, 4);
 }
@@ -383,7 +383,7 @@ fn after_a_shutdown_a_log_record_is_turned_away() {
     let logger = telemetry.logger("shop");
     telemetry.shutdown(LONG);
     logger.error("too late").emit();
-    assert_eq!(telemetry.ledger().exporters[0].logs.turned_away.after_shutdown, 1);
+    assert_eq!(telemetry.ledger().exporters[0].logs.not_enqueued.after_shutdown, 1);
 }
 
 #[test]
@@ -398,7 +398,7 @@ fn a_collector_that_takes_no_logs_gets_all_spans_and_is_told_of_once() {
         for _ in 0..ROUNDS {
             log_many(&logger, 3);
             emit(&tracer, 2);
-            assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+            assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
         }
         let ledger = telemetry.shutdown(LONG);
         let counts = &ledger.exporters[0];
@@ -422,7 +422,7 @@ fn a_collector_that_stops_taking_logs_again_is_told_of_again() {
     for answer in [Answer::status(404), Answer::status(404), Answer::ok(), Answer::status(404)] {
         receiver.script_for(Signal::Logs, [answer]);
         log_many(&logger, 1);
-        assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+        assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
     }
     let kinds: Vec<_> = problems.told().iter().map(|problem| problem.kind).collect();
     assert_eq!(kinds, [ProblemKind::NotTaken; 2]);

@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 use standpipe::receiver::{Answer, Receiver};
-use standpipe::{Config, Counts, Exporter, Flushed, Telemetry, WhenFull};
+use standpipe::{Config, Counts, Exporter, FlushOutcome, Telemetry, WhenFull};
 use support::{memory, process};
 
 mod support;
@@ -36,9 +36,9 @@ fn export_twice(endpoint: &str) {
         telemetry.tracer("shop").span("checkout").end();
         telemetry.flush(PATIENCE)
     };
-    assert_eq!(export(), Flushed::Complete);
+    assert_eq!(export(), FlushOutcome::Complete);
     let (flushed, rise) = rise_during(export);
-    assert_eq!(flushed, Flushed::Complete);
+    assert_eq!(flushed, FlushOutcome::Complete);
     let ledger = telemetry.shutdown(PATIENCE);
     process::report(rise);
     process::report(ledger.exporters[0].attempts);
@@ -89,7 +89,7 @@ fn emit_large(exporter: Exporter, records: u64, attribute_bytes: usize, budget: 
     let telemetry = Telemetry::start(Config::new().exporter(exporter)).unwrap();
     let tracer = telemetry.tracer("shop");
     tracer.span("warm up").end();
-    assert_eq!(telemetry.flush(PATIENCE), Flushed::Complete);
+    assert_eq!(telemetry.flush(PATIENCE), FlushOutcome::Complete);
     let value = vec![0x5a_u8; attribute_bytes];
     let (ledger, rise) = rise_during(|| {
         for _ in 0..records {
@@ -97,16 +97,16 @@ fn emit_large(exporter: Exporter, records: u64, attribute_bytes: usize, budget: 
         }
         telemetry.shutdown(budget)
     });
-    let Counts { delivered, dropped, turned_away, .. } = ledger.total();
+    let Counts { delivered, dropped, not_enqueued, .. } = ledger.total();
     process::report(rise);
     process::report(delivered - 1);
     process::report(dropped.shutdown);
-    process::report(turned_away.queue_full);
-    process::report(turned_away.too_large);
+    process::report(not_enqueued.queue_full);
+    process::report(not_enqueued.too_large);
 }
 
 /// Runs the child against this receiver, holds the bound on memory, and gives delivered, lost to the shutdown,
-/// turned away from the full queue and turned away for their size.
+/// not enqueued from the full queue and not enqueued for their size.
 fn stays_within_the_queues_bytes(name: &str, receiver: &Receiver) -> [u64; 4] {
     let reports = process::run(name, &receiver.endpoint());
     let numbers: Vec<u64> = reports.iter().map(|report| report.parse().unwrap()).collect();
@@ -119,12 +119,12 @@ fn stays_within_the_queues_bytes(name: &str, receiver: &Receiver) -> [u64; 4] {
 }
 
 #[test]
-fn a_flood_of_10_megabyte_attributes_is_turned_away_and_costs_no_memory() {
+fn a_flood_of_10_megabyte_attributes_is_not_enqueued_and_costs_no_memory() {
     if let Some(endpoint) = process::task() {
         return emit_large(Exporter::http(endpoint), 200, 10 << 20, PATIENCE);
     }
     let receiver = Receiver::builder().keep_bytes(0).start().unwrap();
-    let name = "a_flood_of_10_megabyte_attributes_is_turned_away_and_costs_no_memory";
+    let name = "a_flood_of_10_megabyte_attributes_is_not_enqueued_and_costs_no_memory";
     assert_eq!(stays_within_the_queues_bytes(name, &receiver), [0, 0, 0, 200]);
 }
 
@@ -159,9 +159,9 @@ fn a_flood_at_a_collector_that_hangs_stays_within_the_queues_bytes() {
     let receiver = Receiver::builder().keep_bytes(0).first_answers([Answer::ok()]).start().unwrap();
     receiver.always(Answer::hang());
     let name = "a_flood_at_a_collector_that_hangs_stays_within_the_queues_bytes";
-    let [delivered, lost, turned_away, too_large] = stays_within_the_queues_bytes(name, &receiver);
+    let [delivered, lost, not_enqueued, too_large] = stays_within_the_queues_bytes(name, &receiver);
     assert_eq!((delivered, too_large), (0, 0));
-    assert_eq!(lost + turned_away, LARGE_RECORDS);
+    assert_eq!(lost + not_enqueued, LARGE_RECORDS);
     // sixteen records of a mebibyte and a little do not fit into sixteen mebibytes
     assert_eq!(lost, 15);
 }

@@ -16,7 +16,7 @@ use scene::{FOR_EVER, LONG, Problems, exporter, start, start_with};
 use standpipe::bridge::metrics::MetricsRecorder;
 use standpipe::receiver::Receiver;
 use standpipe::receiver::proto::metrics::v1::metric::Data;
-use standpipe::{Application, Config, Flushed, Histograms, ProblemKind, Signal, Telemetry, Temporality};
+use standpipe::{Application, Config, FlushOutcome, Histograms, ProblemKind, Signal, Telemetry, Temporality};
 
 #[path = "metrics/points.rs"]
 mod points;
@@ -26,7 +26,7 @@ mod scene;
 const THREADS: u32 = 8;
 
 fn flush(telemetry: &Telemetry) {
-    assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+    assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
 }
 
 /// A program that is told on demand, and its recorder.

@@ -33,7 +33,7 @@ use standpipe::receiver::proto::common::v1::KeyValue as Attribute;
 use standpipe::receiver::proto::metrics::v1::metric::Data;
 use standpipe::receiver::proto::metrics::v1::{Metric, Sum};
 use standpipe::receiver::{Answer, Receiver};
-use standpipe::{Compression, Config, Flushed, Signal, Temporality, WhenFull};
+use standpipe::{Compression, Config, FlushOutcome, Signal, Temporality, WhenFull};
 
 /// Keeps what opentelemetry-otlp would have sent, and passes the metrics on.
 struct Witness {
@@ -190,7 +190,7 @@ fn all_kinds_arrive_as_opentelemetry_would_send_them() {
             .build();
         measure_all_kinds(&provider);
         provider.force_flush().unwrap();
-        assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+        assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
         let seen = std::mem::take(&mut *seen.lock().unwrap());
         let [expected] = &seen[0].resource_metrics[..] else { panic!("{seen:?}") };
         let [of_scope] = &expected.scope_metrics[..] else { panic!("{expected:?}") };
@@ -233,7 +233,7 @@ fn sums_go_over_what_the_exporter_asks_for() {
         for more in [1, 2] {
             orders.add(more, &[]);
             provider.force_flush().unwrap();
-            assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+            assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
         }
         let arrived = named(&receiver, "orders");
         assert_eq!(arrived.iter().flat_map(numbers).map(|point| int(&point)).collect::<Vec<_>>(), values);
@@ -326,7 +326,7 @@ fn a_point_that_no_request_can_hold_is_counted_and_does_not_harm_the_others() {
     orders.add(1, &[KeyValue::new("note", "short")]);
     provider.shutdown().unwrap();
     let counts = telemetry.shutdown(LONG).exporters[0].metrics;
-    assert_eq!((counts.delivered, counts.turned_away.too_large), (1, 1), "{counts}");
+    assert_eq!((counts.delivered, counts.not_enqueued.too_large), (1, 1), "{counts}");
     assert_eq!(receiver.point_count(), 1);
 }
 
@@ -341,7 +341,7 @@ fn a_full_queue_drops_whole_parts_and_counts_their_points() {
     record_many(&provider, POINTS as i64);
     provider.force_flush().unwrap();
     let counts = telemetry.ledger().exporters[0].metrics;
-    assert_eq!(counts.accepted + counts.turned_away.queue_full, POINTS, "{counts}");
+    assert_eq!(counts.accepted + counts.not_enqueued.queue_full, POINTS, "{counts}");
     assert_eq!(counts.accepted, 100, "parts of 25 fill it: {counts}");
     receiver.resume();
     let counts = telemetry.shutdown(LONG).exporters[0].metrics;
@@ -376,7 +376,11 @@ fn a_reader_that_waits_for_room_goes_on_when_the_telemetry_ends() {
         flush.join().unwrap().unwrap();
     });
     let counts = telemetry.ledger().exporters[0].metrics;
-    assert_eq!((counts.dropped.shutdown, counts.turned_away.after_shutdown), (100, POINTS - 100), "{counts}");
+    assert_eq!(
+        (counts.dropped.shutdown, counts.not_enqueued.after_shutdown),
+        (100, POINTS - 100),
+        "{counts}"
+    );
 }
 
 #[test]
@@ -384,7 +388,7 @@ fn after_an_outage_all_snapshots_of_the_sdk_arrive_and_ours_are_replaced() {
     let address = closed_address();
     let telemetry = start(exporter_to(&format!("http://{address}")).interval(Duration::from_millis(5)));
     telemetry.meter("shop").counter("ours").add(1, ());
-    wait_until(|| telemetry.ledger().exporters[0].metrics.replaced >= 3);
+    wait_until(|| telemetry.ledger().exporters[0].metrics.superseded >= 3);
     let provider = provider(MetricExporter::new(&telemetry));
     let theirs = provider.meter("shop").u64_counter("theirs").build();
     for more in [1, 2, 3] {
@@ -398,7 +402,7 @@ fn after_an_outage_all_snapshots_of_the_sdk_arrive_and_ours_are_replaced() {
     let arrived = named(&receiver, "theirs");
     assert_eq!(arrived.iter().flat_map(numbers).map(|point| int(&point)).collect::<Vec<_>>(), [1, 3, 6]);
     assert_eq!((ledger.lost(), counts.in_flight), (0, 0), "{ledger}");
-    assert_eq!(counts.accepted, counts.delivered + counts.replaced, "{ledger}");
+    assert_eq!(counts.accepted, counts.delivered + counts.superseded, "{ledger}");
     assert_eq!(counts.delivered, receiver.point_count());
 }
 
@@ -442,7 +446,7 @@ fn what_comes_after_the_end_of_the_telemetry_is_counted_as_turned_away() {
     let _ = telemetry.shutdown(LONG);
     provider.shutdown().unwrap();
     let counts = telemetry.ledger().exporters[0].metrics;
-    assert_eq!((counts.accepted, counts.turned_away.after_shutdown), (0, 1), "{counts}");
+    assert_eq!((counts.accepted, counts.not_enqueued.after_shutdown), (0, 1), "{counts}");
 }
 
 #[test]
@@ -455,5 +459,5 @@ fn points_after_the_exporters_own_end_are_counted_as_turned_away() {
     record_many(&provider, 3);
     assert!(provider.force_flush().is_err());
     let counts = telemetry.shutdown(LONG).exporters[0].metrics;
-    assert_eq!((counts.accepted, counts.turned_away.after_shutdown), (0, 3), "{counts}");
+    assert_eq!((counts.accepted, counts.not_enqueued.after_shutdown), (0, 3), "{counts}");
 }

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use standpipe::receiver::{Answer, Receiver};
-use standpipe::{Config, Exporter, Flushed, ProblemKind, Route, Telemetry, Tracer, WhenFull};
+use standpipe::{Config, Exporter, FlushOutcome, ProblemKind, Provider, Telemetry, Tracer, WhenFull};
 
 const PRODUCERS: usize = 64;
 const SPANS_EACH: u64 = 200;
@@ -81,9 +81,9 @@ fn of_64_producers_that_do_not_wait_every_span_arrives_or_is_counted() {
     produce(&telemetry, || ());
     let ledger = telemetry.shutdown(PATIENCE);
     let counts = ledger.total();
-    assert_eq!(counts.accepted + counts.turned_away.queue_full, ALL_SPANS, "{ledger}");
+    assert_eq!(counts.accepted + counts.not_enqueued.queue_full, ALL_SPANS, "{ledger}");
     assert_eq!((counts.delivered, receiver.span_count()), (counts.accepted, counts.accepted), "{ledger}");
-    assert!(counts.turned_away.queue_full > 0, "the queue was never full: {ledger}");
+    assert!(counts.not_enqueued.queue_full > 0, "the queue was never full: {ledger}");
 }
 
 #[test]
@@ -190,7 +190,7 @@ fn a_panicking_thread_does_not_wait_for_room() {
     });
     unwound.recv_timeout(PATIENCE).expect("the panicking thread waits for room");
     panicking.join().unwrap();
-    assert_eq!(telemetry.ledger().total().turned_away.queue_full, 1);
+    assert_eq!(telemetry.ledger().total().not_enqueued.queue_full, 1);
     receiver.resume();
     let ledger = telemetry.shutdown(PATIENCE);
     assert_eq!((ledger.total().delivered, receiver.span_count()), (1, 1), "{ledger}");
@@ -210,7 +210,7 @@ fn a_panic_in_the_problem_hook_costs_neither_the_batch_nor_the_worker() {
     // retried and taken with a warning; refused; taken
     for _ in 0..3 {
         tracer.span("checkout").end();
-        assert_eq!(telemetry.flush(PATIENCE), Flushed::Complete);
+        assert_eq!(telemetry.flush(PATIENCE), FlushOutcome::Complete);
     }
     let ledger = telemetry.shutdown(PATIENCE);
     let counts = ledger.total();
@@ -225,17 +225,17 @@ fn a_panic_in_the_problem_hook_costs_neither_the_batch_nor_the_worker() {
 fn a_flush_in_the_problem_hook_does_not_wait_for_itself() {
     let receiver = Receiver::start().unwrap();
     receiver.script([Answer::status(400)]);
-    let route: Arc<OnceLock<Route>> = Arc::default();
-    let of_hook = Arc::clone(&route);
+    let provider: Arc<OnceLock<Provider>> = Arc::default();
+    let of_hook = Arc::clone(&provider);
     let (told, flushes) = mpsc::channel();
     let config = Config::new().exporter(Exporter::http(receiver.endpoint())).on_problem(move |_| {
         let _ = told.send(of_hook.get().unwrap().flush(10 * PATIENCE));
     });
     let telemetry = Telemetry::start(config).unwrap();
-    route.set(telemetry.as_ref().clone()).unwrap();
+    provider.set(telemetry.as_ref().clone()).unwrap();
     telemetry.tracer("shop").span("refused").end();
-    assert!(matches!(flushes.recv_timeout(PATIENCE), Ok(Flushed::TimedOut { .. })));
-    assert_eq!(telemetry.flush(PATIENCE), Flushed::Complete);
+    assert!(matches!(flushes.recv_timeout(PATIENCE), Ok(FlushOutcome::TimedOut { .. })));
+    assert_eq!(telemetry.flush(PATIENCE), FlushOutcome::Complete);
 }
 
 /// What a panic can carry that panics once more when it is dropped.
@@ -257,7 +257,7 @@ fn a_panic_in_the_problem_hook_that_panics_again_in_its_payload_does_not_kill_th
     let tracer = telemetry.tracer("shop");
     for _ in 0..2 {
         tracer.span("checkout").end();
-        assert_eq!(telemetry.flush(PATIENCE), Flushed::Complete);
+        assert_eq!(telemetry.flush(PATIENCE), FlushOutcome::Complete);
     }
     let ledger = telemetry.shutdown(PATIENCE);
     assert_eq!((ledger.total().delivered, receiver.span_count()), (2, 2), "{ledger}");

@@ -4,7 +4,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use standpipe::receiver::{Answer, Receiver};
-use standpipe::{Config, Exporter, Flushed, Problem, ProblemKind, Telemetry};
+use standpipe::{Config, Exporter, FlushOutcome, Problem, ProblemKind, Telemetry};
 
 /// Longer than anything on loopback takes.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -90,7 +90,7 @@ fn what_comes_after_a_redirected_batch_is_delivered_where_the_endpoint_says() {
     let (telemetry, _told) = start(&asked);
     let tracer = telemetry.tracer("shop");
     tracer.span("first").end();
-    assert_eq!(telemetry.flush(PATIENCE), Flushed::Complete);
+    assert_eq!(telemetry.flush(PATIENCE), FlushOutcome::Complete);
     tracer.span("second").end();
     let ledger = telemetry.shutdown(PATIENCE);
 

@@ -12,7 +12,7 @@ use std::time::Instant;
 use flate2::write::GzEncoder;
 use scene::{LONG, Problems, emit, emit_in_time, exporter, gathering, gathering_to, start};
 use standpipe::receiver::{Answer, Receiver};
-use standpipe::{Flushed, ProblemKind, Signal};
+use standpipe::{FlushOutcome, ProblemKind, Signal};
 
 #[path = "support/scene.rs"]
 mod scene;
@@ -51,7 +51,7 @@ fn a_refused_batch_is_dropped_once_and_the_next_one_goes() {
     let telemetry = start(gathering(&receiver));
     let tracer = telemetry.tracer("shop");
     emit(&tracer, 3);
-    assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+    assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
     let total = telemetry.ledger().total();
     assert_eq!((total.delivered, total.dropped.refused, total.in_flight), (0, 3, 0));
 
@@ -119,7 +119,7 @@ fn a_collector_that_finds_everything_too_large_is_not_asked_for_each_record() {
     let telemetry = start(gathering(&receiver));
     for _ in 0..2 {
         emit(&telemetry.tracer("shop"), 1024);
-        assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+        assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
     }
     let total = telemetry.ledger().total();
     assert_eq!((total.dropped.too_large, total.lost()), (2048, 2048), "{total}");
@@ -132,7 +132,7 @@ fn a_collector_that_finds_everything_too_large_is_not_asked_for_each_record() {
     while receiver.span_count() == 0 {
         assert!(Instant::now() < deadline, "{}", telemetry.ledger());
         emit(&telemetry.tracer("shop"), 1);
-        assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+        assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
     }
 }
 
@@ -142,12 +142,12 @@ fn the_size_that_a_collector_takes_is_remembered_for_later_batches() {
     let telemetry = start(gathering(&receiver));
     let refused = || receiver.requests().iter().filter(|request| request.status == Some(413)).count();
     emit(&telemetry.tracer("shop"), 2000);
-    assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+    assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
     let at_first = refused();
     assert!(at_first > 0);
     for _ in 0..5 {
         emit(&telemetry.tracer("shop"), 2000);
-        assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+        assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
     }
     assert_eq!(refused(), at_first, "later batches begin with what the collector takes");
     let ledger = telemetry.shutdown(LONG);
@@ -360,7 +360,7 @@ fn the_reason_in_the_body_of_an_error_reaches_the_program() {
         assert!(problem.message.contains("the tenant \"blue\" is unknown"), "{status}: {problem}");
         assert!(problem.message.contains(&status.to_string()), "{status}: {problem}");
         assert_eq!(problem.exporter, "otlp");
-        assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+        assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
     }
 }
 
@@ -375,7 +375,7 @@ fn the_code_in_the_body_of_an_error_decides_nothing() {
     let tracer = telemetry.tracer("shop");
     for _ in 0..2 {
         emit(&tracer, 1);
-        assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+        assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
     }
     let ledger = telemetry.shutdown(LONG);
     let total = ledger.total();
@@ -393,7 +393,7 @@ fn a_status_that_says_that_there_is_no_such_signal_is_reported_as_that() {
         for _ in 0..2 {
             logger.error("no stock").emit();
             emit(&tracer, 1);
-            assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+            assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
         }
         let ledger = telemetry.shutdown(LONG);
         let counts = &ledger.exporters[0];
@@ -464,7 +464,7 @@ fn a_compressed_answer_is_read_and_what_it_rejects_is_counted() {
     let problems = Problems::default();
     let telemetry = problems.start(gathering(&receiver));
     emit(&telemetry.tracer("shop"), 3);
-    assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+    assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
     emit(&telemetry.tracer("shop"), 1);
     let total = telemetry.shutdown(LONG).total();
     assert_eq!((total.delivered, total.rejected, total.dropped.refused), (1, 2, 1), "{total}");

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use scene::{A_WHILE, FOR_EVER, LONG, Problems, emit, exporter, gathering, open_at, start};
 use standpipe::receiver::{Answer, Receiver};
-use standpipe::{Exporter, Flushed, ProblemKind};
+use standpipe::{Exporter, FlushOutcome, ProblemKind};
 
 #[path = "retry/signals.rs"]
 mod signals;
@@ -46,7 +46,7 @@ fn only_statuses_that_may_pass_are_retried() {
         let receiver = Receiver::builder().first_answers([Answer::status(status)]).start().unwrap();
         let telemetry = start(exporter(&receiver));
         emit(&telemetry.tracer("shop"), 1);
-        assert_eq!(telemetry.flush(LONG), Flushed::Complete, "{status}");
+        assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete, "{status}");
         let ledger = telemetry.shutdown(LONG);
         let total = ledger.total();
         let lost = total.dropped.refused + total.dropped.too_large;
@@ -69,7 +69,7 @@ fn a_batch_is_given_up_and_counted_when_its_time_is_up() {
     let telemetry = problems.start(exporter(&receiver).give_up_after(time));
     let begun = Instant::now();
     emit(&telemetry.tracer("shop"), 7);
-    assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+    assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
     // it gives up when the next pause, of at most 20 ms, would end too late
     assert!(begun.elapsed() >= time - Duration::from_millis(20), "{:?}", begun.elapsed());
     let total = telemetry.ledger().total();
@@ -130,7 +130,7 @@ fn retry_after_in_seconds_is_honoured_even_by_a_flush() {
     receiver.script([Answer::status(503).retry_after("2")]);
     let telemetry = start(gathering(&receiver));
     emit(&telemetry.tracer("shop"), 3);
-    assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+    assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
     let requests = receiver.requests();
     assert_eq!(requests.len(), 2);
     let pause = requests[1].received_at - requests[0].received_at;
@@ -160,7 +160,7 @@ fn retry_after_nonsense_is_ignored_in_favour_of_the_back_off() {
         assert!(receiver.wait_for_requests(1, LONG));
         assert!(!receiver.wait_for_requests(2, A_WHILE), "{nonsense:?} was taken for now");
         // a pause of its own is cut short by a flush, one that the server asked for is not
-        assert_eq!(telemetry.flush(LONG), Flushed::Complete, "{nonsense:?}");
+        assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete, "{nonsense:?}");
         let ledger = telemetry.shutdown(LONG);
         assert_eq!((ledger.total().delivered, ledger.lost()), (1, 0), "{nonsense:?}: {ledger}");
     }
@@ -173,7 +173,7 @@ fn retry_after_thousands_of_years_keeps_the_records() {
     let telemetry = start(gathering(&receiver).batch_records(3));
     emit(&telemetry.tracer("shop"), 3);
     assert!(receiver.wait_for_requests(1, LONG));
-    assert_eq!(telemetry.flush(A_WHILE), Flushed::TimedOut { left: 3 });
+    assert_eq!(telemetry.flush(A_WHILE), FlushOutcome::TimedOut { left: 3 });
     assert_eq!(receiver.request_count(), 1, "it did not wait");
     // a shutdown is worth one more try
     let ledger = telemetry.shutdown(LONG);
@@ -236,7 +236,7 @@ fn a_connection_lost_without_an_answer_is_retried() {
         let receiver = Receiver::builder().first_answers([lost.clone()]).start().unwrap();
         let telemetry = start(gathering(&receiver));
         emit(&telemetry.tracer("shop"), 5);
-        assert_eq!(telemetry.flush(LONG), Flushed::Complete, "{lost:?}");
+        assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete, "{lost:?}");
         let ledger = telemetry.shutdown(LONG);
         assert_eq!((ledger.total().delivered, ledger.lost()), (5, 0), "{lost:?}: {ledger}");
         assert_eq!((receiver.span_count(), ledger.exporters[0].attempts), (5, 2), "{lost:?}");
@@ -263,7 +263,7 @@ fn an_answer_cut_short_after_its_200_counts_as_delivered_with_a_warning() {
     let problems = Problems::default();
     let telemetry = problems.start(gathering(&receiver));
     emit(&telemetry.tracer("shop"), 5);
-    assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+    assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
     let problem = problems.wait_for(ProblemKind::PartialSuccess);
     assert!(problem.message.contains("cut short"), "{problem}");
     let ledger = telemetry.shutdown(LONG);
@@ -278,12 +278,12 @@ fn a_connection_closed_while_idle_costs_no_failed_attempt() {
     let telemetry = problems.start(exporter(&before));
     let tracer = telemetry.tracer("shop");
     emit(&tracer, 1);
-    assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+    assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
     // the collector is restarted, and the exporter still has the old connection
     before.stop_listening();
     let after = open_at(before.address());
     emit(&tracer, 1);
-    assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+    assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
     let ledger = telemetry.shutdown(LONG);
     assert_eq!((before.span_count(), after.span_count()), (1, 1));
     assert_eq!((ledger.exporters[0].attempts, ledger.lost()), (2, 0), "{ledger}");

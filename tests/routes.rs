@@ -14,8 +14,8 @@ use standpipe::receiver::proto::common::v1::any_value::Value;
 use standpipe::receiver::proto::trace::v1::Span as Received;
 use standpipe::receiver::{Answer, Receiver};
 use standpipe::{
-    Application, Config, Exporter, FindingSeverity, Flushed, ProblemKind, Sampler, SpanContext, Telemetry,
-    WhenFull,
+    Application, Config, Exporter, FindingSeverity, FlushOutcome, ProblemKind, Sampler, SpanContext,
+    Telemetry, WhenFull,
 };
 use support::process;
 use support::stubborn::Unanswered;
@@ -304,7 +304,7 @@ fn a_lossy_route_loses_its_own_records_and_none_of_the_other() {
     let ledger = telemetry.shutdown(LONG);
     let [own, theirs] = &ledger.exporters[..] else { panic!("{ledger}") };
     assert_eq!((own.traces.delivered, own.traces.lost()), (100, 0), "{ledger}");
-    assert_eq!((theirs.traces.delivered, theirs.traces.turned_away.queue_full), (1, 10), "{ledger}");
+    assert_eq!((theirs.traces.delivered, theirs.traces.not_enqueued.queue_full), (1, 10), "{ledger}");
 }
 
 #[test]
@@ -313,12 +313,12 @@ fn a_flush_is_for_both_routes() {
     let telemetry = start(scene::gathering(&healthy), scene::gathering(&slow));
     emit(&telemetry.tracer("t"), 2);
     emit(&telemetry.application().tracer("t"), 3);
-    assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+    assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
     assert_eq!((healthy.span_count(), slow.span_count()), (2, 3));
 
     slow.pause();
     emit(&telemetry.application().tracer("t"), 3);
-    assert_eq!(telemetry.flush(A_WHILE), Flushed::TimedOut { left: 3 });
+    assert_eq!(telemetry.flush(A_WHILE), FlushOutcome::TimedOut { left: 3 });
     slow.resume();
     assert_eq!(telemetry.shutdown(LONG).total().delivered, 8);
 }
@@ -402,7 +402,7 @@ fn both_routes_share_the_budget_of_a_shutdown() {
         emit(&telemetry.tracer("t"), 1);
         emit(&telemetry.application().tracer("t"), 1);
         let start = Instant::now();
-        assert_eq!(telemetry.shutdown(LONG).total().turned_away.after_shutdown, 2);
+        assert_eq!(telemetry.shutdown(LONG).total().not_enqueued.after_shutdown, 2);
         assert!(start.elapsed() < budget, "{:?}", start.elapsed());
     }
 }
@@ -445,10 +445,14 @@ fn a_flush_of_one_route_leaves_the_other_as_it_was() {
     let telemetry = start(gathering(&of_main), gathering(&of_application));
     telemetry.tracer("runner").span("main").end();
     telemetry.application().tracer("shop").span("application").end();
-    assert_eq!(telemetry.application().flush(LONG), Flushed::Complete);
+    assert_eq!(telemetry.application().flush(LONG), FlushOutcome::Complete);
     assert_eq!((of_main.span_count(), of_application.span_count()), (0, 1));
     of_main.pause();
-    assert_eq!(telemetry.flush(A_WHILE), Flushed::TimedOut { left: 1 });
-    assert_eq!(telemetry.application().flush(LONG), Flushed::Complete, "the main one's business is its own");
+    assert_eq!(telemetry.flush(A_WHILE), FlushOutcome::TimedOut { left: 1 });
+    assert_eq!(
+        telemetry.application().flush(LONG),
+        FlushOutcome::Complete,
+        "the main one's business is its own"
+    );
     of_main.resume();
 }

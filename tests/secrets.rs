@@ -7,7 +7,7 @@ use std::thread::{self, ThreadId};
 use std::time::Duration;
 
 use standpipe::receiver::{Answer, Receiver};
-use standpipe::{Config, Exporter, Flushed, Problem, Telemetry};
+use standpipe::{Config, Exporter, FlushOutcome, Problem, Telemetry};
 
 use support::tls::{TestCa, TlsFront};
 
@@ -181,7 +181,7 @@ fn export(exporter: Exporter, receiver: &Receiver, headers: &[(&str, &str)]) -> 
     let tracer = telemetry.tracer("shop");
     for _ in 0..6 {
         tracer.span("checkout").end();
-        assert_eq!(telemetry.flush(PATIENCE), Flushed::Complete);
+        assert_eq!(telemetry.flush(PATIENCE), FlushOutcome::Complete);
     }
     let ledger = telemetry.shutdown(PATIENCE);
     assert!(ledger.total().delivered >= 1, "{ledger}");
@@ -453,7 +453,7 @@ fn a_user_agent_or_host_from_a_variable_is_not_shown() {
     let (telemetry, told) = with_problems(config);
     for _ in 0..2 {
         telemetry.tracer("shop").span("checkout").end();
-        assert_eq!(telemetry.flush(PATIENCE), Flushed::Complete);
+        assert_eq!(telemetry.flush(PATIENCE), FlushOutcome::Complete);
     }
     let ledger = telemetry.shutdown(PATIENCE);
     assert_eq!(ledger.total().delivered, 1, "{ledger}");

@@ -340,7 +340,7 @@ fn callers_that_wait_for_room_go_on_at_shutdown_and_their_spans_are_counted() {
     }
     let counts = telemetry.ledger().total();
     assert_eq!((counts.accepted, counts.dropped.shutdown), (1, 1), "{counts}");
-    assert_eq!(counts.turned_away.after_shutdown, CALLERS, "{counts}");
+    assert_eq!(counts.not_enqueued.after_shutdown, CALLERS, "{counts}");
 }
 
 #[test]
@@ -351,7 +351,7 @@ fn spans_after_shutdown_are_turned_away_and_counted() {
     assert_eq!(telemetry.shutdown(PATIENCE).total().delivered, 1);
     emit(&telemetry, SPANS);
     let counts = telemetry.ledger().total();
-    assert_eq!((counts.accepted, counts.turned_away.after_shutdown), (1, SPANS), "{counts}");
+    assert_eq!((counts.accepted, counts.not_enqueued.after_shutdown), (1, SPANS), "{counts}");
 }
 
 /// A program whose first request fails once the receiver goes on, and what its hook does then: the hook runs on the
@@ -382,7 +382,7 @@ fn a_shutdown_on_the_exporters_own_thread_lets_the_worker_finish() {
     let counts = telemetry.shutdown(PATIENCE).total();
     assert_eq!((counts.delivered, counts.in_flight, receiver.span_count()), (SPANS, 0, SPANS), "{counts}");
     emit(telemetry, 1);
-    assert_eq!(telemetry.ledger().total().turned_away.after_shutdown, 1);
+    assert_eq!(telemetry.ledger().total().not_enqueued.after_shutdown, 1);
 }
 
 #[test]

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use standpipe::receiver::Receiver;
-use standpipe::{Config, Exporter, Flushed, Ledger, Proxy, Telemetry};
+use standpipe::{Config, Exporter, FlushOutcome, Ledger, Proxy, Telemetry};
 use support::process;
 
 mod support;
@@ -49,7 +49,7 @@ fn count(kind: &Kind, endpoint: &str) -> (usize, usize) {
     let telemetry = kind.start(endpoint);
     for _ in 0..REQUESTS {
         telemetry.tracer("shop").span("checkout").end();
-        assert_eq!(telemetry.flush(PATIENCE), Flushed::Complete);
+        assert_eq!(telemetry.flush(PATIENCE), FlushOutcome::Complete);
     }
     assert_eq!(telemetry.shutdown(PATIENCE).total().delivered, REQUESTS);
     since(before)
@@ -110,7 +110,7 @@ fn wait_for_a_look_up(kind: &Kind, port: &str) -> ((usize, usize), Ledger) {
     }
     let counts = since(before);
     system::answer();
-    assert_eq!(telemetry.flush(PATIENCE), Flushed::Complete);
+    assert_eq!(telemetry.flush(PATIENCE), FlushOutcome::Complete);
     (counts, telemetry.shutdown(PATIENCE))
 }
 
@@ -288,7 +288,7 @@ fn no_thread_of_the_library_can_be_given_a_signal() {
     let telemetry = Telemetry::start(config).unwrap();
     telemetry.tracer("shop").span("checkout").end();
     // a thread that has done something has its name
-    assert_eq!(telemetry.flush(PATIENCE), Flushed::Complete);
+    assert_eq!(telemetry.flush(PATIENCE), FlushOutcome::Complete);
     let threads = threads_named("standpipe-");
     for name in ["standpipe-http", "standpipe-grpc", "standpipe-door", "standpipe-in-"] {
         assert!(threads.iter().any(|(thread, _)| thread.starts_with(name)), "no {name} in {threads:?}");

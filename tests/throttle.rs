@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use scene::{A_WHILE, FOR_EVER, LONG, emit, emit_in_time, exporter, start};
 use standpipe::receiver::Receiver;
-use standpipe::{Exporter, Flushed, Telemetry, WhenFull};
+use standpipe::{Exporter, FlushOutcome, Telemetry, WhenFull};
 
 #[path = "support/scene.rs"]
 mod scene;
@@ -53,7 +53,7 @@ fn a_round_sends_all_that_was_gathered_meanwhile() {
     let telemetry = after_first_round(&receiver, exporter(&receiver).batch_records(40));
     emit(&telemetry.tracer("shop"), 100);
     assert!(!receiver.wait_for_requests(2, A_WHILE), "a full batch must not break the throttle");
-    assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+    assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
     let sizes: Vec<usize> = receiver.requests().iter().map(|request| request.records).collect();
     assert_eq!(sizes, [1, 40, 40, 20]);
 }
@@ -64,7 +64,7 @@ fn a_flush_cuts_the_throttle_short() {
     let telemetry = after_first_round(&receiver, exporter(&receiver));
     emit(&telemetry.tracer("shop"), 5);
     assert!(!receiver.wait_for_requests(2, A_WHILE), "it was not throttled");
-    assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+    assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
     assert_eq!((receiver.span_count(), receiver.request_count()), (6, 2));
     assert_eq!(telemetry.ledger().total().delivered, 6);
 }
@@ -75,7 +75,7 @@ fn a_flush_cuts_the_linger_short() {
     let telemetry = start(exporter(&receiver).linger(FOR_EVER));
     emit(&telemetry.tracer("shop"), 5);
     assert!(!receiver.wait_for_requests(1, A_WHILE), "it did not linger");
-    assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+    assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
     assert_eq!((receiver.span_count(), receiver.request_count()), (5, 1));
 }
 
@@ -85,7 +85,7 @@ fn a_shutdown_cuts_throttle_and_linger_short() {
     let telemetry = start(exporter(&receiver).throttle(FOR_EVER).linger(FOR_EVER));
     let tracer = telemetry.tracer("shop");
     emit(&tracer, 2);
-    assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+    assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
     emit(&tracer, 5);
     let ledger = telemetry.shutdown(LONG);
     assert_eq!((ledger.total().delivered, ledger.lost()), (7, 0), "{ledger}");
@@ -164,7 +164,7 @@ fn a_record_that_finds_no_room_makes_room_for_the_next() {
     // or a worker that is woken by it may be so fast that there is room when it looks again
     receiver.pause();
     emit_large(&telemetry, 700 << 10);
-    assert_eq!(telemetry.ledger().total().turned_away.queue_full, 1);
+    assert_eq!(telemetry.ledger().total().not_enqueued.queue_full, 1);
     receiver.resume();
     assert!(receiver.wait_for_spans(61, LONG / 4), "the worker sleeps on: {}", telemetry.ledger());
     until_settled(&telemetry);

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use standpipe::receiver::Receiver;
-use standpipe::{Compression, Config, Exporter, Flushed, Ledger, Problem, ProblemKind, Telemetry};
+use standpipe::{Compression, Config, Exporter, FlushOutcome, Ledger, Problem, ProblemKind, Telemetry};
 
 use support::tls::{BAD_CERTIFICATE, HANDSHAKE_FAILURE, Identity, TestCa, TlsFront, refusing_with};
 
@@ -34,7 +34,7 @@ fn export(exporter: Exporter) -> Outcome {
     });
     let telemetry = Telemetry::start(config).expect("a sound configuration");
     telemetry.tracer("shop").span("checkout").end();
-    assert_eq!(telemetry.flush(PATIENCE), Flushed::Complete);
+    assert_eq!(telemetry.flush(PATIENCE), FlushOutcome::Complete);
     Outcome { ledger: telemetry.shutdown(PATIENCE), problems: told.try_iter().collect() }
 }
 
@@ -167,7 +167,7 @@ fn one_tls_connection_carries_many_requests() {
     let tracer = telemetry.tracer("shop");
     for _ in 0..5 {
         tracer.span("checkout").end();
-        assert_eq!(telemetry.flush(PATIENCE), Flushed::Complete);
+        assert_eq!(telemetry.flush(PATIENCE), FlushOutcome::Complete);
     }
     assert_eq!(telemetry.shutdown(PATIENCE).total().delivered, 5);
     assert_eq!((receiver.request_count(), front.accepted()), (5, 1));
@@ -210,7 +210,7 @@ fn after_a_bad_certificate_the_next_batch_is_delivered_to_a_good_one() {
     let telemetry = Telemetry::start(Config::new().exporter(exporter)).unwrap();
     let tracer = telemetry.tracer("shop");
     tracer.span("lost").end();
-    assert_eq!(telemetry.flush(PATIENCE), Flushed::Complete);
+    assert_eq!(telemetry.flush(PATIENCE), FlushOutcome::Complete);
     assert_eq!(telemetry.ledger().total().dropped.refused, 1, "{}", telemetry.ledger());
 
     let renewed = TlsFront::start(&ca.leaf("localhost"), receiver.address());
@@ -279,7 +279,7 @@ fn an_alert_that_is_not_about_certificates_is_tried_again_though_one_was_asked_f
         });
         let telemetry = Telemetry::start(config).unwrap();
         telemetry.tracer("shop").span("checkout").end();
-        assert_eq!(telemetry.flush(PATIENCE), Flushed::Complete);
+        assert_eq!(telemetry.flush(PATIENCE), FlushOutcome::Complete);
         let (ledger, problems) = (telemetry.shutdown(PATIENCE), problems.try_iter().collect::<Vec<_>>());
         assert_eq!((ledger.total().delivered, ledger.lost()), (1, 0), "{ledger} {problems:?}");
         let words = "tls: the server ended the handshake: InternalError";

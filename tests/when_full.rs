@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use scene::{A_WHILE, LONG, Problems, emit, emit_in_time, exporter, start, start_with};
 use standpipe::receiver::Receiver;
 use standpipe::receiver::proto::common::v1::any_value::Value;
-use standpipe::{Config, Flushed, ProblemKind, Tracer, WhenFull};
+use standpipe::{Config, FlushOutcome, ProblemKind, Tracer, WhenFull};
 
 #[path = "support/scene.rs"]
 mod scene;
@@ -82,7 +82,7 @@ fn a_queue_is_full_by_its_bytes_too() {
     emit_large_in_time(&tracer, 1000, 10);
     // three of a little more than 1000 bytes; a small one still finds room
     let total = telemetry.ledger().total();
-    assert_eq!((total.accepted, total.turned_away.queue_full), (3, 7));
+    assert_eq!((total.accepted, total.not_enqueued.queue_full), (3, 7));
     emit_in_time(&tracer, 1);
     assert_eq!(telemetry.ledger().total().accepted, 4);
     receiver.resume();
@@ -99,14 +99,14 @@ fn a_lossy_queue_drops_the_newest_and_counts_each() {
     let tracer = telemetry.tracer("shop");
     emit_in_time(&tracer, 10);
     let total = telemetry.ledger().total();
-    assert_eq!((total.accepted, total.in_flight, total.turned_away.queue_full), (4, 4, 6));
+    assert_eq!((total.accepted, total.in_flight, total.not_enqueued.queue_full), (4, 4, 6));
     receiver.resume();
-    assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+    assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
     // there is room again
     tracer.span("work").set("number", 10);
     let ledger = telemetry.shutdown(LONG);
     let total = ledger.total();
-    assert_eq!((total.delivered, total.turned_away.queue_full, ledger.lost()), (5, 6, 6), "{ledger}");
+    assert_eq!((total.delivered, total.not_enqueued.queue_full, ledger.lost()), (5, 6, 6), "{ledger}");
     let spans = receiver.spans();
     let numbers: Vec<_> = spans.iter().map(|received| received.attribute("number").unwrap()).collect();
     assert_eq!(numbers, [0, 1, 2, 3, 10].map(Value::IntValue).iter().collect::<Vec<_>>());
@@ -125,7 +125,7 @@ fn a_caller_waits_no_longer_than_its_time_out() {
     let waited = begun.elapsed();
     assert!(waited >= 2 * longest, "{waited:?}");
     let total = telemetry.ledger().total();
-    assert_eq!((total.accepted, total.turned_away.queue_full), (2, 2));
+    assert_eq!((total.accepted, total.not_enqueued.queue_full), (2, 2));
     receiver.resume();
     let ledger = telemetry.shutdown(LONG);
     assert_eq!((ledger.total().delivered, ledger.lost()), (2, 2), "{ledger}");
@@ -143,7 +143,7 @@ fn a_caller_in_line_behind_others_keeps_to_its_time_out() {
         assert_eq!(emitted.recv_timeout(LONG), Ok(0));
         thread.join().unwrap();
     }
-    assert_eq!(telemetry.ledger().total().turned_away.queue_full, 4);
+    assert_eq!(telemetry.ledger().total().not_enqueued.queue_full, 4);
     receiver.resume();
     assert_eq!(telemetry.shutdown(LONG).total().delivered, 1);
 }
@@ -174,7 +174,7 @@ fn what_is_emitted_after_the_shutdown_is_counted_and_not_waited_for() {
     drop(open);
     emit_in_time(&tracer, 9);
     let total = telemetry.ledger().total();
-    assert_eq!((total.accepted, total.turned_away.after_shutdown, total.lost()), (1, 10, 10));
+    assert_eq!((total.accepted, total.not_enqueued.after_shutdown, total.lost()), (1, 10, 10));
     assert_eq!(receiver.span_count(), 1);
 }
 
@@ -191,7 +191,7 @@ fn a_record_larger_than_a_request_is_counted_and_the_others_pass() {
         }
         let ledger = telemetry.shutdown(LONG);
         let total = ledger.total();
-        assert_eq!((total.delivered, total.turned_away.too_large, ledger.lost()), (20, 10, 10), "{ledger}");
+        assert_eq!((total.delivered, total.not_enqueued.too_large, ledger.lost()), (20, 10, 10), "{ledger}");
         assert_eq!(receiver.span_count(), 20);
         problems.wait_for(ProblemKind::TooLarge);
     }
@@ -205,7 +205,7 @@ fn a_record_larger_than_the_queue_is_counted_and_its_caller_does_not_wait_for_ev
     emit_large_in_time(&tracer, 3000, 1);
     emit_in_time(&tracer, 1);
     let ledger = telemetry.shutdown(LONG);
-    assert_eq!((ledger.total().delivered, ledger.total().turned_away.too_large), (1, 1), "{ledger}");
+    assert_eq!((ledger.total().delivered, ledger.total().not_enqueued.too_large), (1, 1), "{ledger}");
 }
 
 #[test]
@@ -221,7 +221,7 @@ fn a_record_too_large_for_one_exporter_goes_to_the_other() {
     emit_in_time(&tracer, 1);
     let ledger = telemetry.shutdown(LONG);
     let [of_small, of_large] = [&ledger.exporters[0].traces, &ledger.exporters[1].traces];
-    assert_eq!((of_small.delivered, of_small.turned_away.too_large), (1, 1), "{ledger}");
+    assert_eq!((of_small.delivered, of_small.not_enqueued.too_large), (1, 1), "{ledger}");
     assert_eq!((of_large.delivered, of_large.lost()), (2, 0), "{ledger}");
 }
 
@@ -241,7 +241,7 @@ fn a_shutdown_releases_callers_that_wait() {
         thread.join().unwrap();
     }
     assert_eq!((ledger.total().accepted, ledger.total().dropped.shutdown), (4, 4), "{ledger}");
-    assert_eq!(telemetry.ledger().total().turned_away.after_shutdown, 6);
+    assert_eq!(telemetry.ledger().total().not_enqueued.after_shutdown, 6);
 }
 
 #[test]
@@ -259,7 +259,7 @@ fn a_span_that_ends_in_a_panic_does_not_wait() {
         done.send(panicked.is_err()).unwrap();
     });
     assert_eq!(ended.recv_timeout(LONG), Ok(true));
-    assert_eq!(telemetry.ledger().total().turned_away.queue_full, 1);
+    assert_eq!(telemetry.ledger().total().not_enqueued.queue_full, 1);
     receiver.resume();
     assert_eq!(telemetry.shutdown(LONG).total().delivered, 2);
 }
@@ -276,7 +276,7 @@ fn a_full_queue_of_one_exporter_costs_another_nothing_when_it_is_lossy() {
     full.resume();
     let ledger = telemetry.shutdown(LONG);
     let [of_full, of_free] = [&ledger.exporters[0].traces, &ledger.exporters[1].traces];
-    assert_eq!((of_full.delivered, of_full.turned_away.queue_full), (3, 47), "{ledger}");
+    assert_eq!((of_full.delivered, of_full.not_enqueued.queue_full), (3, 47), "{ledger}");
     assert_eq!((of_free.delivered, of_free.lost()), (50, 0), "{ledger}");
 }
 

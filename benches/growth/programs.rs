@@ -4,7 +4,7 @@ use std::hint::black_box;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use standpipe::{Exporter, Flushed, SpanContext, SpanKind, Telemetry};
+use standpipe::{Exporter, FlushOutcome, SpanContext, SpanKind, Telemetry};
 
 use crate::support::arguments::Part;
 use crate::support::program::measured_burst;
@@ -151,7 +151,7 @@ fn whole_traces(spans: u64) -> u64 {
 
 fn flush(telemetry: &Telemetry) -> Result<(), Error> {
     match telemetry.flush(PATIENCE) {
-        Flushed::Complete => Ok(()),
+        FlushOutcome::Complete => Ok(()),
         other => Err(format!("flush: {other:?}").into()),
     }
 }

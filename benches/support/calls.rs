@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::hint::black_box;
 use std::sync::Arc;
 
-use standpipe::{Counter, Exporter, Flushed, Histogram, Logger, Telemetry, Value};
+use standpipe::{Counter, Exporter, FlushOutcome, Histogram, Logger, Telemetry, Value};
 
 use super::Error;
 use super::program::{Arrives, Burst, Program, repeat};
@@ -133,7 +133,7 @@ pub(crate) fn start_with(name: &str, exporter: Exporter) -> Result<Program, Erro
 pub(crate) fn sending(telemetry: Arc<Telemetry>, burst: Burst) -> Program {
     let flushed = Arc::clone(&telemetry);
     let flush = move || match flushed.flush(PATIENCE) {
-        Flushed::Complete => Ok(()),
+        FlushOutcome::Complete => Ok(()),
         other => Err(format!("flush: {other:?}").into()),
     };
     Program::new(burst, flush, move || end(&telemetry))

@@ -41,16 +41,16 @@ use std::time::Duration;
 
 use log::{Level, LevelFilter, Log, Metadata, Record, SetLoggerError};
 
-use crate::logger::{self, Logger};
-use crate::pool::Pool;
+use crate::logs::{self, Logger};
 use crate::record::Severity;
-use crate::route::Route;
+use crate::record::pool::Pool;
+use crate::telemetry::provider::Provider;
 use targets::Targets;
 
 /// As long as the drop of a [`Telemetry`](crate::Telemetry) may take.
 const FLUSH_BUDGET: Duration = Duration::from_secs(2);
 
-/// A logger of the `log` crate whose records leave by a route.
+/// A logger of the `log` crate whose records leave by a provider.
 ///
 /// What no exporter's level lets pass costs a comparison, and what the exporters' own threads log is not taken in.
 /// Where the queue is full, a record waits or is counted, like any other; after a shutdown it is counted.
@@ -81,12 +81,12 @@ pub struct LogBridge {
 }
 
 impl LogBridge {
-    /// A bridge to the main route of a [`Telemetry`](crate::Telemetry), or to any [`Route`].
-    pub fn new(route: impl AsRef<Route>) -> Self {
-        let route = route.as_ref();
+    /// A bridge to the main provider of a [`Telemetry`](crate::Telemetry), or to any [`Provider`].
+    pub fn new(provider: impl AsRef<Provider>) -> Self {
+        let provider = provider.as_ref();
         Self {
-            targets: Targets::new(route.clone()),
-            any: route.logger(""),
+            targets: Targets::new(provider.clone()),
+            any: provider.logger(""),
             level: LevelFilter::Trace,
             location: true,
             others: Vec::new(),
@@ -173,12 +173,12 @@ impl Log for LogBridge {
         }
     }
 
-    /// Flushes the chained loggers, and sends what the route has: a program that calls this means to go on only when it
+    /// Flushes the chained loggers, and sends what the provider has: a program that calls this means to go on only when it
     /// is said. It waits no longer than two seconds, and not on an exporter's own thread.
     fn flush(&self) {
         self.others.iter().for_each(|other| other.flush());
         // nobody can be told here; the ledger says what became of it
-        let _ = self.targets.route().flush(FLUSH_BUDGET);
+        let _ = self.targets.provider().flush(FLUSH_BUDGET);
     }
 }
 
@@ -204,7 +204,7 @@ impl Drop for Unread<'_> {
     }
 }
 
-fn set_location(log: &mut logger::Log<'_>, record: &Record<'_>) {
+fn set_location(log: &mut logs::Log<'_>, record: &Record<'_>) {
     if let Some(file) = record.file() {
         log.add("code.file.path", file);
     }

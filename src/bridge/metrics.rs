@@ -41,8 +41,8 @@ use metrics::{Key, KeyName, Metadata, Recorder, SetRecorderError, SharedString, 
 use self::book::{Book, Words};
 use self::handle::{Handle, Instrument};
 use self::unit::ucum;
-use crate::meter::{Counter, Gauge, Histogram, InstrumentBuilder, Meter};
-use crate::route::Route;
+use crate::metrics::{Counter, Gauge, Histogram, InstrumentBuilder, Meter};
+use crate::telemetry::provider::Provider;
 
 /// The scope that nobody chose.
 const SCOPE: &str = "metrics";
@@ -72,7 +72,7 @@ const CARDINALITY: usize = 2000;
 /// A forked child's counters and gauges start at zero, also those that it holds from before.
 #[must_use = "a recorder takes nothing until it is installed"]
 pub struct MetricsRecorder {
-    route: Route,
+    provider: Provider,
     meter: Meter,
     bounds: HashMap<String, Vec<f64>>,
     limit: usize,
@@ -82,12 +82,12 @@ pub struct MetricsRecorder {
 }
 
 impl MetricsRecorder {
-    /// A recorder for the main route of a [`Telemetry`](crate::Telemetry), or for any [`Route`].
-    pub fn new(route: impl AsRef<Route>) -> Self {
-        let route = route.as_ref().clone();
+    /// A recorder for the main provider of a [`Telemetry`](crate::Telemetry), or for any [`Provider`].
+    pub fn new(provider: impl AsRef<Provider>) -> Self {
+        let provider = provider.as_ref().clone();
         Self {
-            meter: route.meter(SCOPE),
-            route,
+            meter: provider.meter(SCOPE),
+            provider,
             bounds: HashMap::new(),
             limit: CARDINALITY,
             counters: Book::default(),
@@ -98,7 +98,7 @@ impl MetricsRecorder {
 
     /// The scope of all metrics, `metrics` unless set.
     pub fn scope(mut self, name: &str) -> Self {
-        self.meter = self.route.meter(name);
+        self.meter = self.provider.meter(name);
         self
     }
 

@@ -1,7 +1,7 @@
 //! The telemetry that programs already write, by way of other crates.
 //!
 //! Each bridge is a feature and a module of its own, and goes straight to records in wire format: no other SDK is in
-//! between. All take a [`Telemetry`](crate::Telemetry), for its main route, or a [`Route`](crate::Route).
+//! between. All take a [`Telemetry`](crate::Telemetry), for its main provider, or a [`Provider`](crate::Provider).
 //!
 //! What the exporters' own threads log or trace about sending never comes back in. What a program measures there, as in
 //! its [hook](crate::Config::on_problem), is counted: it goes with the next push, and makes none.

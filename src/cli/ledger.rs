@@ -5,7 +5,7 @@ use standpipe::Counts;
 use super::describe;
 use super::paint::{Ink, Look};
 
-const COLUMNS: [&str; 5] = ["accepted", "delivered", "replaced", "lost", "in flight"];
+const COLUMNS: [&str; 5] = ["accepted", "delivered", "superseded", "lost", "in flight"];
 /// Those that are shown also where they are empty and there is little room.
 const NEEDED: [&str; 2] = ["accepted", "delivered"];
 const GAP: usize = 2;
@@ -20,13 +20,13 @@ pub(crate) struct Account {
     pub(crate) accepted: u64,
     pub(crate) delivered: u64,
     /// Newer ones were delivered instead.
-    pub(crate) replaced: u64,
+    pub(crate) superseded: u64,
     pub(crate) rejected: u64,
     /// After they were accepted, by reason.
     pub(crate) dropped: Vec<Loss>,
     pub(crate) in_flight: u64,
     /// Never accepted, by reason.
-    pub(crate) turned_away: Vec<Loss>,
+    pub(crate) not_enqueued: Vec<Loss>,
 }
 
 /// A reason, and how many records it cost.
@@ -35,13 +35,13 @@ type Loss = (&'static str, u64);
 impl Account {
     /// What the library says of itself.
     pub(crate) fn new(name: &str, records: &'static str, counts: &Counts) -> Self {
-        let (dropped, turned_away) = (&counts.dropped, &counts.turned_away);
+        let (dropped, not_enqueued) = (&counts.dropped, &counts.not_enqueued);
         Self {
             name: name.to_owned(),
             records,
             accepted: counts.accepted,
             delivered: counts.delivered,
-            replaced: counts.replaced,
+            superseded: counts.superseded,
             rejected: counts.rejected,
             dropped: vec![
                 ("refused", dropped.refused),
@@ -51,24 +51,24 @@ impl Account {
                 ("worker panicked", dropped.worker_panicked),
             ],
             in_flight: counts.in_flight,
-            turned_away: vec![
-                ("queue full", turned_away.queue_full),
-                ("too large", turned_away.too_large),
-                ("after shutdown", turned_away.after_shutdown),
-                ("suppressed", turned_away.suppressed),
-                ("no worker", turned_away.no_worker),
-                ("panicked", turned_away.panicked),
+            not_enqueued: vec![
+                ("queue full", not_enqueued.queue_full),
+                ("too large", not_enqueued.too_large),
+                ("after shutdown", not_enqueued.after_shutdown),
+                ("suppressed", not_enqueued.suppressed),
+                ("no worker", not_enqueued.no_worker),
+                ("panicked", not_enqueued.panicked),
             ],
         }
     }
 
     /// Nothing lost, nothing left.
     pub(crate) fn is_whole(&self) -> bool {
-        self.lost() == 0 && self.accepted == self.delivered + self.replaced
+        self.lost() == 0 && self.accepted == self.delivered + self.superseded
     }
 
     fn lost(&self) -> u64 {
-        self.lost_on_the_way() + sum(&self.turned_away)
+        self.lost_on_the_way() + sum(&self.not_enqueued)
     }
 
     fn lost_on_the_way(&self) -> u64 {
@@ -77,17 +77,17 @@ impl Account {
 
     /// The first is the sum of the others.
     fn counts(&self) -> [u64; COLUMNS.len()] {
-        [self.accepted, self.delivered, self.replaced, self.lost_on_the_way(), self.in_flight]
+        [self.accepted, self.delivered, self.superseded, self.lost_on_the_way(), self.in_flight]
     }
 
     fn add(&mut self, other: &Self) {
         self.accepted += other.accepted;
         self.delivered += other.delivered;
-        self.replaced += other.replaced;
+        self.superseded += other.superseded;
         self.rejected += other.rejected;
         self.in_flight += other.in_flight;
         add_losses(&mut self.dropped, &other.dropped);
-        add_losses(&mut self.turned_away, &other.turned_away);
+        add_losses(&mut self.not_enqueued, &other.not_enqueued);
     }
 }
 
@@ -130,7 +130,7 @@ pub(crate) fn draw(accounts: &[Account], look: &Look) -> Vec<String> {
     }
     let rejected = [("by the collector", total.rejected)];
     let losses: [(&str, &[Loss]); 3] =
-        [("rejected", &rejected), ("dropped", &total.dropped), ("turned away", &total.turned_away)];
+        [("rejected", &rejected), ("dropped", &total.dropped), ("not enqueued", &total.not_enqueued)];
     for (what, losses) in losses {
         for (reason, number) in losses.iter().filter(|(_, number)| *number > 0) {
             lines.push(note(&format!("{what}: {number} {reason}"), look));
@@ -218,11 +218,11 @@ fn verdict(total: &Account, look: &Look) -> String {
     } else {
         let check = look.glyphs.check;
         line.put(Ink::GOOD.bold(), &format!("{check} nothing lost"));
-        let replaced = match total.replaced {
+        let superseded = match total.superseded {
             0 => String::new(),
-            replaced => format!(" + {replaced} replaced by newer ones"),
+            superseded => format!(" + {superseded} superseded by newer ones"),
         };
-        let sum = format!(": {} accepted = {} delivered{replaced}", total.accepted, total.delivered);
+        let sum = format!(": {} accepted = {} delivered{superseded}", total.accepted, total.delivered);
         line.put_rest(Ink::PLAIN, &sum);
     }
     line.finish()
@@ -239,19 +239,19 @@ mod tests {
     }
 
     fn shop() -> [Account; 3] {
-        let points = Account { accepted: 120, replaced: 6, ..account("storefront", "points", 114) };
+        let points = Account { accepted: 120, superseded: 6, ..account("storefront", "points", 114) };
         [account("storefront", "spans", 14), points, account("payments", "spans", 4)]
     }
 
     #[test]
     fn what_was_delivered_whole_is_summed_up_as_nothing_lost() {
         let expected = [
-            "ledger              accepted  delivered  replaced  lost  in flight",
-            "storefront  spans         14         14         0     0          0",
-            "            points       120        114         6     0          0",
-            "payments    spans          4          4         0     0          0",
-            "total                    138        132         6     0          0",
-            "✓ nothing lost: 138 accepted = 132 delivered + 6 replaced by newer ones",
+            "ledger              accepted  delivered  superseded  lost  in flight",
+            "storefront  spans         14         14           0     0          0",
+            "            points       120        114           6     0          0",
+            "payments    spans          4          4           0     0          0",
+            "total                    138        132           6     0          0",
+            "✓ nothing lost: 138 accepted = 132 delivered + 6 superseded by newer ones",
         ];
         assert_eq!(draw(&shop(), &plain_look(100)), expected);
     }
@@ -259,12 +259,12 @@ mod tests {
     #[test]
     fn empty_columns_make_room_on_a_narrow_terminal() {
         let expected = [
-            "ledger              accepted  delivered  replaced",
-            "storefront  spans         14         14         0",
-            "            points       120        114         6",
-            "payments    spans          4          4         0",
-            "total                    138        132         6",
-            "✓ nothing lost: 138 accepted = 132 delivered + 6 replaced b…",
+            "ledger              accepted  delivered  superseded",
+            "storefront  spans         14         14           0",
+            "            points       120        114           6",
+            "payments    spans          4          4           0",
+            "total                    138        132           6",
+            "✓ nothing lost: 138 accepted = 132 delivered + 6 superseded…",
         ];
         assert_eq!(draw(&shop(), &plain_look(60)), expected);
         for width in [44, 50, 65] {
@@ -274,11 +274,11 @@ mod tests {
     }
 
     #[test]
-    fn only_what_was_delivered_or_replaced_is_whole() {
+    fn only_what_was_delivered_or_superseded_is_whole() {
         let whole = total(&shop());
         assert!(whole.is_whole());
         assert!(!Account { accepted: whole.accepted + 1, in_flight: 1, ..whole.clone() }.is_whole());
-        assert!(!Account { turned_away: vec![("queue full", 1)], ..whole }.is_whole());
+        assert!(!Account { not_enqueued: vec![("queue full", 1)], ..whole }.is_whole());
     }
 
     #[test]
@@ -288,19 +288,19 @@ mod tests {
             records: "logs",
             accepted: 100,
             delivered: 90,
-            replaced: 0,
+            superseded: 0,
             rejected: 2,
             dropped: vec![("gave up", 5), ("shutdown", 3), ("too large", 0)],
             in_flight: 0,
-            turned_away: vec![("queue full", 7)],
+            not_enqueued: vec![("queue full", 7)],
         };
         let expected = [
-            "ledger            accepted  delivered  replaced  lost  in flight",
-            "shop        logs       100         90         0    10          0",
+            "ledger            accepted  delivered  superseded  lost  in flight",
+            "shop        logs       100         90           0    10          0",
             "rejected: 2 by the collector",
             "dropped: 5 gave up",
             "dropped: 3 shutdown",
-            "turned away: 7 queue full",
+            "not enqueued: 7 queue full",
             "✗ 17 records lost",
         ];
         assert_eq!(draw(&[lossy], &plain_look(100)), expected);

@@ -5,6 +5,8 @@ mod caller;
 mod check;
 mod demo;
 mod describe;
+#[path = "../config/escape.rs"]
+mod escape;
 mod help;
 mod init;
 mod interrupt;

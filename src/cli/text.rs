@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::escape::{escape_all_but, shows_itself};
+use crate::cli::escape::{escape_all_but, shows_itself};
 
 /// Characters of one text that are shown; `receive --help` says so, too.
 const LONGEST: usize = 65_536;

@@ -5,7 +5,7 @@ use std::fmt;
 use std::ops::Deref;
 
 use super::Config;
-use crate::escape::{escape_all_but, shows_itself};
+use crate::config::escape::{escape_all_but, shows_itself};
 
 /// Words for people. Most are known when a program is built, and borrowed: so they cost it no code that copies them.
 pub(super) type Words = Cow<'static, str>;

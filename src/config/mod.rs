@@ -12,6 +12,7 @@ mod delivery;
 mod endpoint;
 mod env;
 mod error;
+pub(crate) mod escape;
 mod expand;
 mod exporter;
 mod file;
@@ -20,9 +21,11 @@ mod header;
 mod kind;
 mod no_proxy;
 mod node;
+pub(crate) mod problem;
 mod read;
 mod remarks;
 mod route;
+pub(crate) mod sampler;
 mod section;
 mod settings;
 mod summary;
@@ -50,16 +53,17 @@ pub use exporter::Exporter;
 #[cfg(feature = "grpc")]
 pub(crate) use header::is_reserved_by_grpc;
 pub(crate) use no_proxy::NoProxy;
+pub(crate) use problem::ProblemHook;
+pub use problem::{Problem, ProblemKind};
 pub(crate) use route::RouteSettings;
 pub use route::{Application, RouteName};
+pub use sampler::Sampler;
 pub use summary::{Setting, Source, Summary};
 pub(crate) use text::Secret;
 
 use self::general::{DISABLED, GeneralRow, LOG_LIMITS, SELF_OBSERVATION, SPAN_LIMITS};
 use self::summary::Few;
-use crate::problem::{Hook, Problem};
 use crate::record::{LogLimits, SpanLimits, Value};
-use crate::sample::Sampler;
 
 /// Everything that `Telemetry::start` needs to know: who is speaking, and where it goes.
 ///
@@ -89,7 +93,7 @@ pub struct Config {
     pub(crate) disabled: bool,
     /// Who set what is not of one route or exporter.
     sources: Few<&'static GeneralRow, Source>,
-    pub(crate) on_problem: Option<Hook>,
+    pub(crate) on_problem: Option<ProblemHook>,
     findings: Vec<Finding>,
 }
 
@@ -199,8 +203,8 @@ impl Config {
     ///
     /// It is called on the exporter's own thread, so it should return soon. The last one set counts.
     ///
-    /// What it records for the same telemetry, by a bridge or not, is turned away and counted as
-    /// [suppressed](crate::TurnedAway::suppressed): one report would lead to the next. It may record for another
+    /// What it records for the same telemetry, by a bridge or not, is not enqueued and counted as
+    /// [suppressed](crate::NotEnqueued::suppressed): one report would lead to the next. It may record for another
     /// telemetry, where it never waits for room. A [flush](crate::Telemetry::flush) there waits for nothing, and a
     /// [shutdown](crate::Telemetry::shutdown) only begins. All signals are blocked on this thread, and in a process that the
     /// hook starts. The same holds for the callbacks of metrics.

@@ -5,8 +5,8 @@ use std::fmt;
 use super::summary::Few;
 use super::text::shown;
 use super::{Exporter, Setting, Source};
+use crate::config::sampler::Sampler;
 use crate::record::{Resource, Value};
-use crate::sample::Sampler;
 
 pub(super) const SERVICE_NAME: &str = "service.name";
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::{Config, Exporter, Location, RouteName, WhenFull, header};
-use crate::escape::{escape_all_but, shows_itself};
+use crate::config::escape::{escape_all_but, shows_itself};
 use crate::record::Signal;
 
 /// Where the value of a [`Setting`] came from.

@@ -3,12 +3,7 @@
 mod clock;
 mod current;
 mod guard;
-mod silence;
-#[cfg(feature = "opentelemetry")]
-mod suppress;
-#[cfg(not(feature = "opentelemetry"))]
-#[path = "no_suppress.rs"]
-mod suppress;
+mod suppression;
 mod w3c;
 
 use std::fmt;
@@ -18,9 +13,10 @@ pub(crate) use clock::{Clock, unix_nanos};
 pub(crate) use current::{Entered, Frame, Stack, enter_unsampled, is_unsampled, span_and_time, with_stack};
 pub use guard::ContextGuard;
 #[cfg(any(feature = "log", feature = "opentelemetry", feature = "tracing"))]
-pub(crate) use silence::is_silent;
-pub(crate) use silence::{
-    Owner, Suppression, export_for, exports_for, in_program, quietly, silence, silenced, suppression,
+pub(crate) use suppression::runs_exporter_code;
+pub(crate) use suppression::{
+    Owner, Suppression, export_for, exports_for, in_program, may_be_suppressed, suppress_for_ever,
+    suppress_instrumentation, suppression,
 };
 pub use w3c::ParseContextError;
 

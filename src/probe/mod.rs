@@ -30,9 +30,9 @@ use self::stages::Stages;
 use self::way::Way;
 use self::words::Words;
 use crate::config::{Exporter, Transport};
+use crate::process::spawn_scoped;
 use crate::record::Signal;
-use crate::spawn::spawn_scoped;
-use crate::transport::{GrpcPlan, HttpPlan};
+use crate::transport::{GrpcPlan, HttpSpec};
 
 /// More patience than anyone has, for a budget that no clock can hold.
 const LONGEST: Duration = Duration::from_secs(3600);
@@ -247,7 +247,7 @@ fn endpoints(exporter: &Exporter) -> Vec<Endpoint> {
 fn ask(exporter: &Exporter, endpoint: &Endpoint, deadline: Instant) -> Vec<Stage> {
     let mut stages = Stages::begin(Instant::now());
     let settings = &exporter.http;
-    let plan = HttpPlan::new(settings).map_err(|what| Words::new(what, ""));
+    let plan = HttpSpec::new(settings).map_err(|what| Words::new(what, ""));
     let place = Place::parse(&endpoint.url, &endpoint.shown).ok_or_else(|| {
         Words::new("the endpoint cannot be read", "write a URL like \"http://localhost:4318\"")
     });

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use super::words::Words;
 use super::{Outcome, Stage, StageKind};
-use crate::escape::{escape_all_but, shows_itself};
+use crate::config::escape::{escape_all_but, shows_itself};
 
 /// The stages so far.
 pub(super) struct Stages {

@@ -10,7 +10,7 @@ use super::speech;
 use super::stages::Stages;
 use super::words::{self, Target, Words};
 use crate::config::HttpSettings;
-use crate::transport::{End, Failure, HttpPlan, Look, TlsFaultKind, Trial, look};
+use crate::transport::{End, Failure, HttpSpec, Look, TlsFaultKind, Trial, look};
 
 /// More addresses than these are only counted.
 const MOST_ADDRESSES: usize = 4;
@@ -18,7 +18,7 @@ const MOST_ADDRESSES: usize = 4;
 /// What is known of it before it is gone.
 pub(super) struct Way<'a> {
     pub(super) settings: &'a HttpSettings,
-    pub(super) plan: &'a HttpPlan,
+    pub(super) plan: &'a HttpSpec,
     pub(super) place: &'a Place,
     pub(super) deadline: Instant,
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use super::state::Shared;
-use crate::spawn::spawn;
+use crate::process::spawn;
 
 /// How long to leave the door alone when the system refuses to open it (out of file descriptors, mostly).
 const ACCEPT_BACK_OFF: Duration = Duration::from_millis(10);

@@ -6,7 +6,7 @@ use std::fmt;
 use std::hash::BuildHasher;
 use std::time::SystemTime;
 
-use crate::fork;
+use crate::process;
 
 /// Sixteen bytes that name a trace; all zero is no valid id.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
@@ -83,7 +83,7 @@ fn random_non_zero() -> u64 {
 /// 64 random bits; not for secrets.
 #[inline]
 pub(crate) fn random() -> u64 {
-    if SEEDED.get() != fork::generation() {
+    if SEEDED.get() != process::generation() {
         seed();
     }
     let [first, mut second] = RANDOM.get();
@@ -98,7 +98,7 @@ pub(crate) fn random() -> u64 {
 #[cold]
 #[inline(never)]
 fn seed() {
-    let generation = fork::generation();
+    let generation = process::generation();
     let keys = RandomState::new();
     let salt = (std::process::id(), generation, std::thread::current().id(), SystemTime::now());
     RANDOM.set([keys.hash_one((&salt, 0)), keys.hash_one((&salt, 1)) | 1]);

@@ -13,6 +13,7 @@ mod log;
 mod metric;
 mod parts;
 mod point;
+pub(crate) mod pool;
 mod resource;
 mod scope;
 mod severity;

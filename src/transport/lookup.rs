@@ -9,7 +9,7 @@ use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::spawn::spawn;
+use crate::process::spawn;
 
 type Found = io::Result<Vec<SocketAddr>>;
 

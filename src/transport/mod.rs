@@ -35,7 +35,7 @@ mod tls;
 
 #[cfg(any(feature = "grpc", feature = "probe"))]
 pub(crate) use grpc::GrpcPlan;
-pub(crate) use http::HttpPlan;
+pub(crate) use http::HttpSpec;
 #[cfg(feature = "probe")]
 pub(crate) use http::{End, Failure, Reply, ReplyBody, Trial};
 #[cfg(feature = "probe")]

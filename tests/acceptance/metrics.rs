@@ -2,7 +2,7 @@
 
 use standpipe::receiver::Receiver;
 use standpipe::receiver::proto::metrics::v1::metric::Data;
-use standpipe::{Config, Flushed, Telemetry};
+use standpipe::{Config, FlushOutcome, Telemetry};
 
 use crate::outcome::Outcome;
 use crate::rules::text;
@@ -155,7 +155,7 @@ fn sums_and_histograms_are_cumulative_with_a_constant_start() {
     let (orders, size) = (meter.counter("orders"), meter.histogram("size"));
     orders.add(1, ());
     size.record(5.0, ());
-    assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+    assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
     orders.add(2, ());
     size.record(7.0, ());
     telemetry.shutdown(LONG);

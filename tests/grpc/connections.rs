@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use standpipe::receiver::{Answer, Receiver};
-use standpipe::{Exporter, Flushed, ProblemKind, Telemetry};
+use standpipe::{Exporter, FlushOutcome, ProblemKind, Telemetry};
 
 use super::scene::{A_WHILE, FOR_EVER, LONG, Problems, emit, start};
 use super::support::stubborn::{SlowReader, Unanswered};
@@ -26,7 +26,7 @@ fn receiver_that(answer: Answer) -> Receiver {
 /// One span, delivered before this returns.
 fn deliver_one(telemetry: &Telemetry) {
     emit(&telemetry.tracer("shop"), 1);
-    assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+    assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
 }
 
 /// A receiver at an address where one listened before. Another test's connection may hold the port for a moment.
@@ -134,9 +134,9 @@ fn a_flush_waits_for_the_answer() {
     let telemetry = start(exporter(&receiver));
     emit(&telemetry.tracer("shop"), 5);
     assert!(receiver.wait_for_held(1, LONG));
-    assert_ne!(telemetry.flush(A_WHILE), Flushed::Complete);
+    assert_ne!(telemetry.flush(A_WHILE), FlushOutcome::Complete);
     receiver.resume();
-    assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+    assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
     assert_eq!(telemetry.ledger().total().delivered, 5);
 }
 
@@ -148,7 +148,7 @@ fn a_throttle_holds_and_a_flush_cuts_it_short() {
     assert!(receiver.wait_for_spans(1, LONG), "the first record goes at once");
     emit(&telemetry.tracer("shop"), 5);
     assert!(!receiver.wait_for_requests(2, A_WHILE), "it was not throttled");
-    assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+    assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
     assert_eq!((receiver.span_count(), receiver.request_count()), (6, 2));
 }
 

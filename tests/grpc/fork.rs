@@ -1,14 +1,14 @@
 //! A forked child has a connection of its own: what it says on it is not mixed with what its parent says.
 
 use standpipe::receiver::Receiver;
-use standpipe::{Exporter, Flushed, Proxy, Telemetry};
+use standpipe::{Exporter, FlushOutcome, Proxy, Telemetry};
 
 use super::scene::{LONG, emit, start};
 use super::support::process;
 
 fn delivers(telemetry: &Telemetry, spans: u64) -> bool {
     emit(&telemetry.tracer("shop"), spans);
-    telemetry.flush(LONG) == Flushed::Complete
+    telemetry.flush(LONG) == FlushOutcome::Complete
 }
 
 #[test]

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use scene::Problems;
 use standpipe::receiver::Receiver;
-use standpipe::{Exporter, Flushed, Ledger, Problem, ProblemKind, Proxy};
+use standpipe::{Exporter, FlushOutcome, Ledger, Problem, ProblemKind, Proxy};
 
 #[path = "../support/scene.rs"]
 mod scene;
@@ -40,7 +40,7 @@ fn export(exporter: Exporter) -> (Ledger, Vec<Problem>) {
     let problems = Problems::default();
     let telemetry = problems.start(exporter);
     scene::emit(&telemetry.tracer("shop"), 1);
-    assert_eq!(telemetry.flush(scene::LONG), Flushed::Complete);
+    assert_eq!(telemetry.flush(scene::LONG), FlushOutcome::Complete);
     (telemetry.shutdown(scene::LONG), problems.told())
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use standpipe::receiver::{Answer, Receiver};
-use standpipe::{Counts, Exporter, Flushed, Problem, ProblemKind, Signal};
+use standpipe::{Counts, Exporter, FlushOutcome, Problem, ProblemKind, Signal};
 
 use super::scene::{LONG, Problems, emit, gathering_to, start};
 use super::{assert_refused_at_once, export, exporter};
@@ -14,7 +14,7 @@ fn outcome_of(answer: &Answer, exporter: Exporter, receiver: &Receiver) -> (Coun
     let telemetry = problems.start(exporter);
     receiver.script([answer.clone()]);
     emit(&telemetry.tracer("shop"), 10);
-    assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+    assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
     let kinds = problems.told().iter().map(|problem| problem.kind).collect();
     (telemetry.shutdown(LONG).total(), kinds)
 }
@@ -96,7 +96,7 @@ fn a_delay_that_the_server_asks_for_is_kept() {
     receiver.script([Answer::grpc(8).message("not now").retry_delay(delay)]);
     let telemetry = start(gathering_over_grpc(&receiver));
     emit(&telemetry.tracer("shop"), 1);
-    assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+    assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
     assert_eq!(telemetry.shutdown(LONG).total().delivered, 1);
     let times: Vec<_> = receiver.requests().iter().map(|request| request.received_at).collect();
     assert!(times[1] - times[0] >= delay, "{:?}", times[1] - times[0]);

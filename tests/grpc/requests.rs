@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use standpipe::receiver::{Protocol, Receiver};
-use standpipe::{Compression, Flushed, Signal};
+use standpipe::{Compression, FlushOutcome, Signal};
 
 use super::scene::{FOR_EVER, LONG, emit, start};
 use super::{export, exporter};
@@ -82,7 +82,7 @@ fn the_server_is_told_how_long_the_budget_lasts() {
     let receiver = Receiver::start().unwrap();
     let telemetry = start(exporter(&receiver).timeout(Duration::from_secs(5)).linger(FOR_EVER));
     emit(&telemetry.tracer("shop"), 1);
-    assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+    assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
     emit(&telemetry.tracer("shop"), 1);
     telemetry.shutdown(Duration::from_secs(2));
     let left: Vec<_> =

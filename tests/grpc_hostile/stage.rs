@@ -4,7 +4,9 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use standpipe::{Compression, Config, Counts, Exporter, Flushed, Problem, ProblemKind, Proxy, Telemetry};
+use standpipe::{
+    Compression, Config, Counts, Exporter, FlushOutcome, Problem, ProblemKind, Proxy, Telemetry,
+};
 
 use crate::memory;
 use crate::server::{Heard, Peer, Server};
@@ -152,7 +154,7 @@ impl Stage {
         self.emit(spans, bytes);
         let telemetry = self.running();
         let begun = Instant::now();
-        assert_eq!(telemetry.flush(LONG), Flushed::Complete, "{}", self.case);
+        assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete, "{}", self.case);
         let took = begun.elapsed();
         assert!(took < self.timeout + SLACK, "{}: {took:?}", self.case);
         let now = telemetry.ledger().total();

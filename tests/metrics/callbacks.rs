@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::mpsc;
 
 use standpipe::receiver::Receiver;
-use standpipe::{Config, Flushed, ProblemKind, Temporality};
+use standpipe::{Config, FlushOutcome, ProblemKind, Temporality};
 
 use crate::points::{attributes, float, int, named, newest, numbers};
 use crate::scene::{FOR_EVER, LONG, Problems, exporter, start, start_with};
@@ -25,7 +25,7 @@ fn every_kind_can_be_observed() {
         o.observe(1, ());
         o.observe(2, ());
     });
-    assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+    assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
     assert_eq!(int(&newest(&receiver, "requests")[0]), 7);
     assert_eq!(attributes(&newest(&receiver, "requests")[0].attributes), "kind=web");
     assert_eq!(named(&receiver, "requests")[0].unit, "{request}");
@@ -51,7 +51,7 @@ fn a_panicking_callback_is_told_and_the_rest_is_collected() {
     });
     meter.counter("after").add(1, ());
     for _ in 0..2 {
-        assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+        assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
     }
     for name in ["before", "broken", "after"] {
         assert_eq!(named(&receiver, name).len(), 2, "{name}");
@@ -71,7 +71,7 @@ fn deltas_of_what_is_observed_are_the_steps_between_two_pushes() {
     meter.build("bytes").observe_counter(move |o| o.observe(observed.load(Ordering::SeqCst), ()));
     for value in [10, 15, 15, 40, 3] {
         total.store(value, Ordering::SeqCst);
-        assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+        assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
     }
     let steps: Vec<_> = named(&receiver, "bytes").iter().flat_map(numbers).map(|point| int(&point)).collect();
     assert_eq!(steps, [10, 5, 0, 25, 3], "one that went back was started anew");
@@ -89,7 +89,7 @@ fn a_callback_may_use_the_telemetry_it_belongs_to() {
         observer.observe(1.0, ());
     });
     for _ in 0..2 {
-        assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+        assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
     }
     assert_eq!(named(&receiver, "asked").len(), 2);
     assert!(int(&newest(&receiver, "made within")[0]) >= 1);
@@ -110,9 +110,9 @@ fn a_callback_that_is_stopped_is_asked_no_more() {
     let observation =
         meter.build("asked").observe_gauge_i64(move |o| o.observe(count.fetch_add(1, Ordering::SeqCst), ()));
     meter.build("other").observe_gauge(|o| o.observe(1.0, ()));
-    assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+    assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
     observation.stop();
-    assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+    assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
     assert_eq!(asked.load(Ordering::SeqCst), 1);
     assert_eq!(named(&receiver, "other").len(), 2);
 }

@@ -4,7 +4,7 @@ use std::sync::Barrier;
 use std::thread;
 
 use standpipe::receiver::Receiver;
-use standpipe::{Config, Flushed, Histograms, Temporality};
+use standpipe::{Config, FlushOutcome, Histograms, Temporality};
 
 use crate::points::{attributes, exponentials, float, histograms, int, named, newest, numbers};
 use crate::scene::{FOR_EVER, LONG, exporter, start, start_with};
@@ -72,7 +72,7 @@ fn deltas_add_up_to_the_cumulative_while_many_threads_measure() {
         }
         ready.wait();
         for _ in 0..ROUNDS {
-            assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+            assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
         }
     });
     assert_eq!(telemetry.shutdown(LONG).lost(), 0);
@@ -123,7 +123,7 @@ fn cumulative_starts_stay_and_delta_periods_follow_each_other_without_a_gap() {
     for _ in 0..4 {
         orders.add(1, ());
         size.record(1.0, ());
-        assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+        assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
     }
     for name in ["orders", "size", "seconds"] {
         let periods = |receiver| -> Vec<(u64, u64)> {
@@ -165,7 +165,7 @@ fn a_sum_at_the_end_of_the_scale_stays_there() {
     let size = meter.histogram("size");
     size.record(f64::MAX, ());
     size.record(f64::MAX, ());
-    assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+    assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
     assert_eq!(int(&newest(&receiver, "up")[0]), i64::MAX);
     assert_eq!(int(&newest(&receiver, "down")[0]), i64::MIN);
     assert_eq!(float(&newest(&receiver, "float")[0]), f64::MAX);
@@ -183,7 +183,7 @@ fn many_small_fractions_add_up() {
         revenue.add(0.1, ());
         size.record(0.1, ());
     }
-    assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+    assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
     // plain addition would be off by more than a millionth
     assert!((float(&newest(&receiver, "revenue")[0]) - 10_000.0).abs() < 1e-9);
     let sum = histograms(&named(&receiver, "size")[0])[0].sum.unwrap();
@@ -214,7 +214,7 @@ fn deltas_miss_nothing_while_series_are_forgotten_and_handles_come_and_go() {
             })
             .collect();
         while workers.iter().any(|worker| !worker.is_finished()) {
-            assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+            assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
         }
     });
     assert_eq!(telemetry.shutdown(LONG).lost(), 0);

@@ -3,7 +3,7 @@
 use standpipe::receiver::Receiver;
 use standpipe::receiver::proto::metrics::v1::AggregationTemporality;
 use standpipe::receiver::proto::metrics::v1::metric::Data;
-use standpipe::{Config, Flushed, Histograms, Signal, Telemetry, Temporality, Value};
+use standpipe::{Config, FlushOutcome, Histograms, Signal, Telemetry, Temporality, Value};
 
 use crate::points::{attributes, exponentials, float, histograms, int, named, newest, numbers};
 use crate::scene::{FOR_EVER, LONG, exporter, start, start_with};
@@ -12,7 +12,7 @@ const CUMULATIVE: i32 = AggregationTemporality::Cumulative as i32;
 const DELTA: i32 = AggregationTemporality::Delta as i32;
 
 fn flush(telemetry: &Telemetry) {
-    assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+    assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! What must not break a batch, and how many series there may be.
 
 use standpipe::receiver::Receiver;
-use standpipe::{Flushed, ProblemKind, Temporality};
+use standpipe::{FlushOutcome, ProblemKind, Temporality};
 
 use crate::points::{attributes, float, histograms, int, named, newest, numbers};
 use crate::scene::{FOR_EVER, LONG, Problems, exporter, start};
@@ -19,7 +19,7 @@ fn what_is_beyond_the_cardinality_limit_is_put_together_and_told() {
     for number in 0..5 {
         few.add(1, &[("customer", number)]);
     }
-    assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+    assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
     let points: Vec<_> = named(&receiver, "orders").iter().flat_map(numbers).collect();
     assert_eq!(points.len(), 2000);
     assert_eq!(points.iter().map(int).sum::<i64>(), 3000, "nothing is lost");
@@ -48,7 +48,7 @@ fn with_deltas_the_limit_holds_for_each_push() {
             orders.add(1, &[("customer", push * 10_000 + number)]);
         }
         bound.add(1);
-        assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+        assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
     }
     let points: Vec<_> = named(&receiver, "orders").iter().flat_map(numbers).collect();
     assert_eq!(points.iter().map(int).sum::<i64>(), pushes.iter().sum::<i64>() + 5);
@@ -65,7 +65,7 @@ fn observed_series_have_the_same_limit() {
     builder.build("seen").cardinality_limit(3).observe_counter(|observer| {
         (0..10).for_each(|number| observer.observe(1, &[("n", number)]));
     });
-    assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+    assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
     let points: Vec<_> =
         newest(&receiver, "seen").iter().map(|p| (attributes(&p.attributes), int(p))).collect();
     let expected = [("n=0", 1), ("n=1", 1), ("otel.metric.overflow=true", 8)];
@@ -101,7 +101,7 @@ fn nan_infinities_and_falling_counters_are_left_out_and_told() {
         observer.observe(3.0, &[("bad", false)]);
     });
     meter.build("fallen").observe_counter_f64(|observer| observer.observe(-1.0, ()));
-    assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+    assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
     assert!(named(&receiver, "fallen").is_empty(), "a counter below zero is none");
     assert_eq!(float(&newest(&receiver, "revenue")[0]), 3.0);
     assert_eq!(float(&newest(&receiver, "level")[0]), 2.0);
@@ -111,7 +111,7 @@ fn nan_infinities_and_falling_counters_are_left_out_and_told() {
     assert_eq!((point.count, point.sum, point.max), (2, Some(3.0), Some(2.0)));
     assert!(named(&receiver, "fine").is_empty(), "nothing good was measured");
     // each once, however often it happens
-    assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+    assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
     let mut told: Vec<_> = problems.told().into_iter().map(|problem| problem.message).collect();
     told.sort();
     let expected = [
@@ -138,7 +138,7 @@ fn instruments_that_contradict_each_other_are_both_sent_and_told() {
     meter.counter("orders").add(1, ());
     meter.build("orders").unit("ms").histogram().record(1.0, ());
     meter.build("orders").unit("ms").histogram().record(1.0, ());
-    assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+    assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
     assert_eq!(named(&receiver, "orders").len(), 2);
     let told = problems.wait_for(ProblemKind::Instrument);
     let expected = "metric \"orders\" is there twice, as a counter and as a histogram in \"ms\": both are sent; rename \
@@ -152,7 +152,7 @@ fn bounds_that_make_no_sense_are_told_and_the_default_ones_used() {
     let problems = Problems::default();
     let telemetry = problems.start(exporter(&receiver).interval(FOR_EVER));
     telemetry.meter("shop").build("size").bounds(&[2.0, 1.0]).histogram().record(1.0, ());
-    assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+    assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
     assert_eq!(histograms(&named(&receiver, "size")[0])[0].explicit_bounds.len(), 15);
     let told = problems.wait_for(ProblemKind::Instrument);
     assert!(told.message.starts_with("metric \"size\": its bounds are not used: "), "{told}");
@@ -164,7 +164,7 @@ fn a_name_that_is_none_is_sent_as_it_is_and_told() {
     let problems = Problems::default();
     let telemetry = problems.start(exporter(&receiver).interval(FOR_EVER));
     telemetry.meter("shop").counter("1 order").add(1, ());
-    assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+    assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
     assert_eq!(int(&newest(&receiver, "1 order")[0]), 1);
     let told = problems.wait_for(ProblemKind::Instrument);
     assert!(
@@ -180,12 +180,12 @@ fn a_series_too_large_for_any_request_is_counted_and_harms_no_other() {
     let orders = telemetry.meter("shop").counter("orders");
     orders.add(1, &[("note", "x".repeat(8000).as_str())]);
     orders.add(2, &[("note", "short")]);
-    assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+    assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
     let points: Vec<_> =
         named(&receiver, "orders").iter().flat_map(numbers).map(|point| int(&point)).collect();
     assert_eq!(points, [2]);
     let counts = telemetry.ledger().exporters[0].metrics;
-    assert_eq!((counts.delivered, counts.turned_away.too_large), (1, 1), "{counts}");
+    assert_eq!((counts.delivered, counts.not_enqueued.too_large), (1, 1), "{counts}");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use standpipe::receiver::{Answer, Receiver};
-use standpipe::{Flushed, Signal, Temporality};
+use standpipe::{FlushOutcome, Signal, Temporality};
 
 use crate::points::{int, named, newest, numbers};
 use crate::scene::{FOR_EVER, LONG, closed_address, emit, exporter, exporter_to, open_at, start};
@@ -25,8 +25,8 @@ fn after_an_outage_the_newest_snapshot_arrives_and_nothing_is_lost() {
     let telemetry = start(exporter_to(&format!("http://{address}")).interval(Duration::from_millis(5)));
     let orders = telemetry.meter("shop").counter("orders");
     orders.add(1, ());
-    // some snapshots have failed and been replaced by then
-    wait_until(|| telemetry.ledger().exporters[0].metrics.replaced >= 3);
+    // some snapshots have failed and been superseded by then
+    wait_until(|| telemetry.ledger().exporters[0].metrics.superseded >= 3);
     orders.add(1, ());
     let receiver = open_at(address);
     assert!(receiver.wait_for_points(1, LONG));
@@ -34,7 +34,7 @@ fn after_an_outage_the_newest_snapshot_arrives_and_nothing_is_lost() {
     let counts = ledger.exporters[0].metrics;
     assert_eq!(int(&newest(&receiver, "orders")[0]), 2);
     assert_eq!((ledger.lost(), counts.in_flight), (0, 0), "{ledger}");
-    assert_eq!(counts.accepted, counts.delivered + counts.replaced, "{ledger}");
+    assert_eq!(counts.accepted, counts.delivered + counts.superseded, "{ledger}");
     assert_eq!(counts.delivered, receiver.point_count());
 }
 
@@ -46,7 +46,7 @@ fn deltas_that_could_not_be_delivered_are_sent_again_and_none_twice() {
     let orders = telemetry.meter("shop").counter("orders");
     for _ in 0..3 {
         orders.add(5, ());
-        assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+        assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
     }
     let steps: Vec<_> =
         named(&receiver, "orders").iter().flat_map(numbers).map(|point| int(&point)).collect();
@@ -61,7 +61,7 @@ fn rejected_points_are_counted_one_by_one() {
     let telemetry = start(exporter(&receiver).interval(FOR_EVER));
     let orders = telemetry.meter("shop").counter("orders");
     (0..10).for_each(|number| orders.add(1, &[("n", number)]));
-    assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+    assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
     let counts = telemetry.ledger().exporters[0].metrics;
     assert_eq!((counts.accepted, counts.delivered, counts.rejected), (10, 7, 3), "{counts}");
     assert_eq!(receiver.point_count(), 7);

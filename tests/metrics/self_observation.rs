@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use standpipe::receiver::{Answer, Receiver};
-use standpipe::{Application, Config, Flushed, Signal};
+use standpipe::{Application, Config, FlushOutcome, Signal};
 
 use crate::points::{attributes, int, named, newest, numbers};
 use crate::scene::{FOR_EVER, LONG, emit, exporter, gathering, start, start_with};
@@ -13,7 +13,7 @@ fn the_ledger_is_exported_only_if_asked_for() {
     let receiver = Receiver::start().unwrap();
     let telemetry = start(exporter(&receiver).interval(FOR_EVER));
     emit(&telemetry.tracer("shop"), 1);
-    assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+    assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
     assert!(receiver.metrics().is_empty());
 }
 
@@ -25,10 +25,10 @@ fn the_ledger_is_exported_by_the_names_that_opentelemetry_has_for_it() {
         .exporter(exporter(&receiver).id("main").interval(FOR_EVER).queue_records(1000));
     let telemetry = start_with(config);
     emit(&telemetry.tracer("shop"), 10);
-    assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+    assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
     receiver.always_for(Signal::Traces, Answer::status(400));
     emit(&telemetry.tracer("shop"), 4);
-    assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+    assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
 
     let values = |name: &str| -> Vec<_> {
         newest(&receiver, name).iter().map(|p| (attributes(&p.attributes), int(p))).collect()
@@ -61,7 +61,7 @@ fn what_was_turned_away_is_told_by_its_reason() {
         .exporter(exporter(&metrics).id("metrics").signals([Signal::Metrics]).interval(FOR_EVER));
     let telemetry = start_with(config);
     telemetry.tracer("shop").span(&"x".repeat(5000)).end();
-    assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+    assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
     let processed = numbers(&named(&metrics, "otel.sdk.processor.span.processed").pop().unwrap());
     let too_large =
         processed.iter().find(|point| attributes(&point.attributes).contains("error.type=too_large"));
@@ -81,8 +81,8 @@ fn the_program_observes_the_exporters_of_both_routes_and_tells_it_on_its_own() {
     emit(&telemetry.application().tracer("t"), 2);
     assert!(own.wait_for_spans(1, LONG) && theirs.wait_for_spans(2, LONG));
     // what has arrived is settled with the first one, and told with the second
-    assert_eq!(telemetry.flush(LONG), Flushed::Complete);
-    assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+    assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
+    assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
     let exported = newest(&own, "otel.sdk.exporter.span.exported");
     let of = |id: &str| {
         let name = format!("otel.component.name={id},");
@@ -101,9 +101,9 @@ fn a_flush_and_a_shutdown_collect_metrics_after_the_records_were_sent() {
     let telemetry = start_with(config);
     let exported = || newest(&receiver, "otel.sdk.exporter.span.exported").iter().map(int).sum::<i64>();
     emit(&telemetry.tracer("shop"), 1);
-    assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+    assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
     emit(&telemetry.tracer("shop"), 4);
-    assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+    assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
     assert_eq!(exported(), 5, "after a flush");
     emit(&telemetry.tracer("shop"), 2);
     telemetry.shutdown(LONG);

@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use standpipe::receiver::proto::metrics::v1::NumberDataPoint;
 use standpipe::receiver::{Answer, Receiver};
-use standpipe::{Counter, Exporter, Flushed, Histogram, Meter, Signal, Telemetry, Temporality, WhenFull};
+use standpipe::{
+    Counter, Exporter, FlushOutcome, Histogram, Meter, Signal, Telemetry, Temporality, WhenFull,
+};
 
 use crate::points::{attributes, exponentials, float, histograms, int, named, numbers};
 use crate::scene::{FOR_EVER, LONG, exporter, start};
@@ -133,7 +135,7 @@ fn deltas_of_an_outage_arrive_after_it() {
         assert!(receiver.wait_for_requests(attempts, LONG));
     }
     receiver.always_for(Signal::Metrics, Answer::ok());
-    assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+    assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
     Shop::assert_arrived(&receiver, 5 * STEPS, "after the flush");
     let counts = telemetry.shutdown(LONG).exporters[0].metrics;
     assert_eq!((counts.lost(), counts.in_flight), (0, 0), "{counts}");
@@ -149,5 +151,5 @@ fn what_a_stop_leaves_no_time_for_is_counted() {
     let counts = telemetry.shutdown(Duration::from_millis(200)).exporters[0].metrics;
     assert_eq!((counts.lost(), counts.in_flight), (SERIES, 0), "{counts}");
     assert_eq!(counts.dropped.shutdown, counts.accepted, "{counts}");
-    assert_eq!(counts.turned_away.after_shutdown, SERIES - counts.accepted, "{counts}");
+    assert_eq!(counts.not_enqueued.after_shutdown, SERIES - counts.accepted, "{counts}");
 }

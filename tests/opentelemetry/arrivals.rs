@@ -306,5 +306,5 @@ fn a_span_larger_than_a_request_is_counted_and_the_next_arrives() {
     provider.tracer("till").start("small").end();
     let ledger = telemetry.shutdown(LONG);
     let total = ledger.total();
-    assert_eq!((total.delivered, total.turned_away.too_large), (1, 1), "{ledger}");
+    assert_eq!((total.delivered, total.not_enqueued.too_large), (1, 1), "{ledger}");
 }

@@ -14,7 +14,7 @@ use opentelemetry_sdk::error::OTelSdkError;
 use opentelemetry_sdk::trace::{SdkTracerProvider, SpanExporter as _};
 use standpipe::bridge::opentelemetry::{LogExporter, SpanExporter};
 use standpipe::receiver::{Answer, Receiver};
-use standpipe::{Config, Flushed, Telemetry, WhenFull};
+use standpipe::{Config, FlushOutcome, Telemetry, WhenFull};
 
 use crate::scene::{A_WHILE, LONG, exporter, gathering, start, start_with};
 
@@ -78,7 +78,7 @@ fn records_after_the_telemetrys_end_are_counted() {
     end_a_span(&tracers);
     let logger = loggers.logger("till");
     logger.emit(logger.create_log_record());
-    assert_eq!(telemetry.ledger().total().turned_away.after_shutdown, 2);
+    assert_eq!(telemetry.ledger().total().not_enqueued.after_shutdown, 2);
 }
 
 #[test]
@@ -94,7 +94,7 @@ fn records_after_the_exporters_own_end_are_counted() {
     logger.emit(logger.create_log_record());
     let ledger = telemetry.shutdown(LONG);
     for counts in [ledger.exporters[0].traces, ledger.exporters[0].logs] {
-        assert_eq!((counts.accepted, counts.turned_away.after_shutdown), (0, 1), "{ledger}");
+        assert_eq!((counts.accepted, counts.not_enqueued.after_shutdown), (0, 1), "{ledger}");
     }
 }
 
@@ -143,7 +143,7 @@ fn a_caller_that_waits_is_let_go_by_the_telemetrys_end() {
     let ledger = telemetry.shutdown(Duration::from_millis(50));
     assert_eq!(ledger.total().dropped.shutdown, 1, "{ledger}");
     assert_eq!((ended.recv_timeout(LONG), ended.recv_timeout(LONG)), (Ok(1), Ok(2)));
-    assert_eq!(telemetry.ledger().total().turned_away.after_shutdown, 2);
+    assert_eq!(telemetry.ledger().total().not_enqueued.after_shutdown, 2);
 }
 
 #[test]
@@ -153,7 +153,7 @@ fn a_full_queue_that_drops_counts_what_it_drops() {
     let telemetry = start(exporter(&receiver).queue_records(2).when_full(WhenFull::DropNewest));
     let provider = provider(&telemetry);
     (0..5).for_each(|_| end_a_span(&provider));
-    assert_eq!(telemetry.ledger().total().turned_away.queue_full, 3);
+    assert_eq!(telemetry.ledger().total().not_enqueued.queue_full, 3);
     receiver.resume();
     assert_eq!(telemetry.shutdown(LONG).total().delivered, 2);
 }
@@ -174,12 +174,12 @@ fn what_is_made_on_the_exporters_own_thread_never_comes_back_in() {
     let telemetry = start_with(Config::new().exporter(exporter(&receiver)).on_problem(hook));
     provider.set(self::provider(&telemetry)).unwrap();
     end_a_span(provider.get().unwrap());
-    assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+    assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
     let ledger = telemetry.shutdown(LONG);
     let total = ledger.total();
     assert!(made.load(Ordering::SeqCst), "nothing was made: this test proves nothing");
-    let turned_away = total.turned_away;
-    assert_eq!((total.accepted, turned_away.suppressed, turned_away.total()), (1, 1, 1), "{ledger}");
+    let not_enqueued = total.not_enqueued;
+    assert_eq!((total.accepted, not_enqueued.suppressed, not_enqueued.total()), (1, 1, 1), "{ledger}");
 }
 
 #[test]
@@ -197,7 +197,7 @@ fn a_flush_on_the_exporters_own_thread_does_not_wait_for_itself() {
     let telemetry = start_with(Config::new().exporter(exporter(&receiver)).on_problem(hook));
     provider.set(self::provider(&telemetry)).unwrap();
     end_a_span(provider.get().unwrap());
-    assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+    assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
     let (is_refused, took) = heard.recv_timeout(LONG).unwrap();
     assert!(is_refused && took < Duration::from_secs(4), "{took:?}");
 }

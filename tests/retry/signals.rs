@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use standpipe::receiver::{Answer, Receiver};
-use standpipe::{Exporter, Flushed, Logger, ProblemKind, Proxy, Signal, WhenFull};
+use standpipe::{Exporter, FlushOutcome, Logger, ProblemKind, Proxy, Signal, WhenFull};
 
 use super::patient;
 use super::scene::{
@@ -54,7 +54,7 @@ fn one_signals_outage_loses_nothing_of_the_others() {
         (1000, 0, 0),
         "{ledger}"
     );
-    assert_eq!((exporter.logs.in_flight, exporter.logs.turned_away.queue_full), (100, 101), "{ledger}");
+    assert_eq!((exporter.logs.in_flight, exporter.logs.not_enqueued.queue_full), (100, 101), "{ledger}");
     receiver.behave();
     let ledger = telemetry.shutdown(LONG);
     assert_eq!((ledger.exporters[0].logs.delivered, ledger.lost()), (100, 101), "{ledger}");
@@ -172,9 +172,9 @@ fn a_refusal_is_reported_for_each_signal() {
     let telemetry = problems.start(exporter(&receiver));
     emit(&telemetry.tracer("shop"), 1);
     log(&telemetry.logger("shop"), 1);
-    assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+    assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
     emit(&telemetry.tracer("shop"), 1);
-    assert_eq!(telemetry.flush(LONG), Flushed::Complete);
+    assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
     let mut signals: Vec<_> = problems
         .told()
         .iter()

@@ -107,5 +107,5 @@ fn a_layer_is_taken_away_at_once_though_the_queue_is_full() {
     receiver.resume();
     assert_eq!(at_once, Ok(true));
     let total = telemetry.shutdown(PATIENCE).total();
-    assert_eq!((total.delivered, total.turned_away.queue_full), (1, 1));
+    assert_eq!((total.delivered, total.not_enqueued.queue_full), (1, 1));
 }

@@ -49,7 +49,7 @@ pub(crate) fn run_telemetry(config: Config, program: impl FnOnce(&Telemetry)) ->
     let telemetry = Telemetry::start(config.exporter(exporter)).unwrap();
     program(&telemetry);
     let ledger = telemetry.shutdown(PATIENCE);
-    let panicked = ledger.total().turned_away.panicked;
+    let panicked = ledger.total().not_enqueued.panicked;
     assert_eq!(ledger.lost(), panicked, "{ledger}");
     Arrived { spans: receiver.spans(), logs: receiver.logs(), panicked }
 }

@@ -5,7 +5,7 @@ use std::fmt::Display;
 use log::kv::{Error, Key, Source, Value, VisitSource, VisitValue};
 
 use super::Scratch;
-use crate::logger::Log;
+use crate::logs::Log;
 use crate::record;
 
 /// Sets an attribute for each key-value. Where the program's own source fails, those before count.

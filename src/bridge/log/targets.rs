@@ -4,30 +4,30 @@ use std::borrow::Cow;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::OnceLock;
 
-use crate::fork;
-use crate::logger::Logger;
-use crate::route::Route;
+use crate::logs::Logger;
+use crate::process;
+use crate::telemetry::provider::Provider;
 
 /// More targets than most programs have modules.
 const PLACES: usize = 1024;
-/// How many places a target may stand at. One that finds them all taken is asked for at the route each time.
+/// How many places a target may stand at. One that finds them all taken is asked for at the provider each time.
 const CHOICES: usize = 8;
 
 /// The loggers of the targets that were seen. None is ever forgotten, and no more than fit are remembered.
 pub(super) struct Targets {
-    route: Route,
+    provider: Provider,
     places: Box<[Place]>,
 }
 
 type Place = OnceLock<(Box<str>, Logger)>;
 
 impl Targets {
-    pub(super) fn new(route: Route) -> Self {
-        Self { route, places: (0..PLACES).map(|_| Place::new()).collect() }
+    pub(super) fn new(provider: Provider) -> Self {
+        Self { provider, places: (0..PLACES).map(|_| Place::new()).collect() }
     }
 
-    pub(super) fn route(&self) -> &Route {
-        &self.route
+    pub(super) fn provider(&self) -> &Provider {
+        &self.provider
     }
 
     #[inline]
@@ -41,16 +41,16 @@ impl Targets {
                 None => return self.remember(target, place),
             }
         }
-        Cow::Owned(self.route.logger(target))
+        Cow::Owned(self.provider.logger(target))
     }
 
     #[cold]
     fn remember<'t>(&self, target: &str, place: &'t Place) -> Cow<'t, Logger> {
-        let logger = self.route.logger(target);
+        let logger = self.provider.logger(target);
         // made before, and dropped after: the program's allocator may log, too
         let mut fresh = Some((Box::from(target), logger.clone()));
         // a child born in the middle of it would wait for ever for the one who fills the place
-        fork::undisturbed(|| {
+        process::with_fork_lock(|| {
             if place.get().is_none() {
                 fresh = fresh.take().and_then(|fresh| place.set(fresh).err());
             }

@@ -8,7 +8,7 @@ use metrics::{Key, SharedString};
 
 use super::handle::{Handle, Instrument};
 use super::shelf::Shelf;
-use crate::fork;
+use crate::process;
 
 /// More names than this are made up at run time: they are not remembered.
 const MOST_NAMES: usize = 10_000;
@@ -137,5 +137,5 @@ impl<I: Instrument> Family<I> {
 
 /// What was made before, as making it may need the same lock; of two threads the first one's stays.
 fn set_once<T>(place: &OnceLock<T>, value: T) -> &T {
-    fork::undisturbed(|| place.get_or_init(|| value))
+    process::with_fork_lock(|| place.get_or_init(|| value))
 }

@@ -4,8 +4,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use metrics::{CounterFn, GaugeFn, HistogramFn, Key};
 
-use crate::fork::PerProcess;
-use crate::meter::{BoundCounter, BoundGauge, BoundHistogram, Counter, Gauge, Histogram, InstrumentBuilder};
+use crate::metrics::{
+    BoundCounter, BoundGauge, BoundHistogram, Counter, Gauge, Histogram, InstrumentBuilder,
+};
+use crate::process::PerProcess;
 use crate::record::Value;
 
 /// What the three kinds of instruments have in common.

@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use crate::fork;
+use crate::process;
 
 /// A tree with four branches at each place: the hash says which way to go, two bits at a step.
 #[derive(Debug)]
@@ -33,7 +33,7 @@ impl<T> Shelf<T> {
     /// Puts an item down, unless the right one is there already: gives the one that is there now.
     pub(super) fn put(&self, hash: u64, item: T, is_it: impl Fn(&T) -> bool) -> &T {
         // one at a time; and a child born meanwhile would find a slot that is being filled for ever
-        fork::undisturbed(|| match self.search(hash, is_it) {
+        process::with_fork_lock(|| match self.search(hash, is_it) {
             Ok(there) => there,
             Err(free) => {
                 let place = Place { hash, item, branches: [const { Slot::new() }; 4] };

@@ -11,17 +11,17 @@ use opentelemetry_sdk::error::{OTelSdkError, OTelSdkResult};
 
 use super::scopes::Scopes;
 use crate::context::{self, Suppression};
-use crate::outlet::{Flushed, Outlet};
+use crate::pipeline::exporter_set::{ExporterSet, FlushOutcome};
+use crate::pipeline::ledger::NotEnqueuedReason;
 use crate::record::{Scope, Signal};
-use crate::route::Route;
-use crate::stats::Refusal;
+use crate::telemetry::provider::Provider;
 
 /// How long a flush may take for which the SDK names no time.
 const FLUSH_BUDGET: Duration = Duration::from_secs(5);
 
-/// The way of one exporter into a route.
+/// The way of one exporter into a provider.
 pub(super) struct Inlet {
-    route: Route,
+    provider: Provider,
     signal: Signal,
     scopes: Scopes,
     is_shut_down: AtomicBool,
@@ -34,7 +34,7 @@ pub(super) enum Fate {
     Sent {
         largest: usize,
     },
-    Counted(Refusal),
+    Counted(NotEnqueuedReason),
 }
 
 impl fmt::Debug for Inlet {
@@ -44,9 +44,9 @@ impl fmt::Debug for Inlet {
 }
 
 impl Inlet {
-    pub(super) fn new(route: &Route, signal: Signal) -> Self {
+    pub(super) fn new(provider: &Provider, signal: Signal) -> Self {
         let scopes = Scopes::new(signal);
-        Self { route: route.clone(), signal, scopes, is_shut_down: AtomicBool::new(false) }
+        Self { provider: provider.clone(), signal, scopes, is_shut_down: AtomicBool::new(false) }
     }
 
     pub(super) fn set_resource(&mut self, resource: &Resource) {
@@ -57,24 +57,25 @@ impl Inlet {
         self.scopes.find(scope, target)
     }
 
-    pub(super) fn outlet(&self) -> &Outlet {
-        self.route.outlet()
+    pub(super) fn exporters(&self) -> &ExporterSet {
+        self.provider.exporters()
     }
 
     /// Whether records are sent or counted: not if no exporter takes any, nor if they are made by what sends them.
     pub(super) fn is_of_use(&self) -> bool {
-        !context::is_silent() && self.outlet().largest_record(self.signal).is_some()
+        !context::runs_exporter_code() && self.exporters().largest_record(self.signal).is_some()
     }
 
-    /// Sends records, or counts them where they come too late or from a thread of the route's own exporters.
+    /// Sends records, or counts them where they come too late or from a thread of the provider's own exporters.
     pub(super) fn take(&self, send_or_count: impl FnOnce(Fate)) -> OTelSdkResult {
         let is_over = self.is_shut_down.load(Ordering::Relaxed);
-        let outlet = self.outlet();
-        let suppression = if context::silenced() { outlet.suppression() } else { Suppression::None };
-        match (outlet.largest_record(self.signal), suppression) {
-            (None, _) | (_, Suppression::Silent) => {}
-            (Some(_), _) if is_over => send_or_count(Fate::Counted(Refusal::AfterShutdown)),
-            (Some(_), Suppression::Counted) => send_or_count(Fate::Counted(Refusal::Suppressed)),
+        let exporters = self.exporters();
+        let suppression =
+            if context::may_be_suppressed() { exporters.suppression() } else { Suppression::None };
+        match (exporters.largest_record(self.signal), suppression) {
+            (None, _) | (_, Suppression::Uncounted) => {}
+            (Some(_), _) if is_over => send_or_count(Fate::Counted(NotEnqueuedReason::AfterShutdown)),
+            (Some(_), Suppression::Counted) => send_or_count(Fate::Counted(NotEnqueuedReason::Suppressed)),
             (Some(largest), Suppression::None) => send_or_count(Fate::Sent { largest }),
         }
         if is_over { Err(OTelSdkError::AlreadyShutdown) } else { Ok(()) }
@@ -87,7 +88,7 @@ impl Inlet {
         self.flush(FLUSH_BUDGET)
     }
 
-    /// The route goes on: it is for its owner to end it.
+    /// The provider goes on: it is for its owner to end it.
     pub(super) fn shut_down(&self, timeout: Duration) -> OTelSdkResult {
         if self.is_shut_down.swap(true, Ordering::Relaxed) {
             return Err(OTelSdkError::AlreadyShutdown);
@@ -96,14 +97,14 @@ impl Inlet {
     }
 
     fn flush(&self, budget: Duration) -> OTelSdkResult {
-        if context::silenced() {
+        if context::may_be_suppressed() {
             return Err(OTelSdkError::InternalFailure(
                 "an exporter's thread cannot wait for itself".to_owned(),
             ));
         }
-        match self.route.flush(budget) {
-            Flushed::Complete => Ok(()),
-            Flushed::TimedOut { .. } => Err(OTelSdkError::Timeout(budget)),
+        match self.provider.flush(budget) {
+            FlushOutcome::Complete => Ok(()),
+            FlushOutcome::TimedOut { .. } => Err(OTelSdkError::Timeout(budget)),
         }
     }
 }

@@ -13,27 +13,27 @@ use opentelemetry_sdk::logs::{LogBatch, LogProcessor, SdkLogRecord, TraceContext
 use super::inlet::{Fate, Inlet};
 use super::value::with_any_value;
 use crate::context::unix_nanos;
-use crate::pool::Pool;
+use crate::pipeline::ledger::NotEnqueuedReason;
+use crate::record::pool::Pool;
 use crate::record::{LogEnd, LogRecord, Severity, Signal, SpanId, SpanRef, TraceId};
-use crate::route::Route;
-use crate::stats::Refusal;
+use crate::telemetry::provider::Provider;
 
 thread_local! {
     static POOL: Pool<LogRecord, 1> = const { Pool::new() };
 }
 
-/// Hands log records of the OpenTelemetry SDK to a route. See the [module](super) for how to put it in.
+/// Hands log records of the OpenTelemetry SDK to a provider. See the [module](super) for how to put it in.
 ///
-/// An exporter of the route gets what its level lets pass, and every record that has no severity number.
+/// An exporter of the provider gets what its level lets pass, and every record that has no severity number.
 #[derive(Debug)]
 pub struct LogExporter {
     inlet: Inlet,
 }
 
 impl LogExporter {
-    /// An exporter into the main route of a [`Telemetry`](crate::Telemetry), or into any [`Route`].
-    pub fn new(route: impl AsRef<Route>) -> Self {
-        Self { inlet: Inlet::new(route.as_ref(), Signal::Logs) }
+    /// An exporter into the main provider of a [`Telemetry`](crate::Telemetry), or into any [`Provider`].
+    pub fn new(provider: impl AsRef<Provider>) -> Self {
+        Self { inlet: Inlet::new(provider.as_ref(), Signal::Logs) }
     }
 
     fn take<'l>(
@@ -42,8 +42,8 @@ impl LogExporter {
     ) -> OTelSdkResult {
         self.inlet.take(|fate| match fate {
             Fate::Sent { largest } => self.send(logs, largest),
-            Fate::Counted(refusal) => logs.into_iter().for_each(|(log, _)| {
-                self.inlet.outlet().turn_away_log(weight(log), refusal);
+            Fate::Counted(reason) => logs.into_iter().for_each(|(log, _)| {
+                self.inlet.exporters().count_log_not_enqueued(weight(log), reason);
             }),
         })
     }
@@ -53,20 +53,20 @@ impl LogExporter {
         logs: impl IntoIterator<Item = (&'l SdkLogRecord, &'l InstrumentationScope)>,
         largest: usize,
     ) {
-        let outlet = self.inlet.outlet();
+        let exporters = self.inlet.exporters();
         let mut record = Pool::take(&POOL).unwrap_or_default();
         for (log, scope) in logs {
             let (severity, weight) = (log.severity_number().map(severity), weight(log));
-            if !outlet.takes_log(weight) {
+            if !exporters.takes_log(weight) {
                 continue;
             }
             write(log, &mut record, largest);
             match record.finish_foreign(severity, &end(log)) {
                 Some(framed) => {
                     let scope = self.inlet.scope(scope, log.target().map(Cow::as_ref));
-                    outlet.push_log(&scope, weight, framed);
+                    exporters.push_log(&scope, weight, framed);
                 }
-                None => outlet.turn_away_log(weight, Refusal::TooLarge),
+                None => exporters.count_log_not_enqueued(weight, NotEnqueuedReason::TooLarge),
             }
         }
         let bytes = record.capacity();
@@ -74,7 +74,7 @@ impl LogExporter {
     }
 
     fn is_enabled(&self, level: SdkSeverity) -> bool {
-        self.inlet.is_of_use() && self.inlet.outlet().takes_log(severity(level))
+        self.inlet.is_of_use() && self.inlet.exporters().takes_log(severity(level))
     }
 }
 

@@ -13,11 +13,11 @@ use opentelemetry_sdk::metrics::exporter::PushMetricExporter;
 use super::inlet::{Fate, Inlet};
 use super::scopes::Scopes;
 use crate::config;
+use crate::pipeline::ledger::NotEnqueuedReason;
 use crate::record::{MetricRecord, Part, Signal};
-use crate::route::Route;
-use crate::stats::Refusal;
+use crate::telemetry::provider::Provider;
 
-/// An exporter of the OpenTelemetry SDK's metrics: they go through a route's queues, to every exporter there that takes
+/// An exporter of the OpenTelemetry SDK's metrics: they go through a provider's queues, to every exporter there that takes
 /// metrics.
 ///
 /// ```
@@ -61,8 +61,8 @@ use crate::stats::Refusal;
 ///
 /// # Temporality
 ///
-/// It is that of the route's first exporter that takes metrics, and cumulative if there is none. The SDK adds up once:
-/// all exporters of the route get the same points, whatever temporality they are set to.
+/// It is that of the provider's first exporter that takes metrics, and cumulative if there is none. The SDK adds up once:
+/// all exporters of the provider get the same points, whatever temporality they are set to.
 ///
 /// # How it is written
 ///
@@ -76,14 +76,14 @@ pub struct MetricExporter {
 }
 
 impl MetricExporter {
-    /// An exporter into the main route of a [`Telemetry`](crate::Telemetry), or into any [`Route`].
-    pub fn new(route: impl AsRef<Route>) -> Self {
-        Self { inlet: Inlet::new(route.as_ref(), Signal::Metrics) }
+    /// An exporter into the main provider of a [`Telemetry`](crate::Telemetry), or into any [`Provider`].
+    pub fn new(provider: impl AsRef<Provider>) -> Self {
+        Self { inlet: Inlet::new(provider.as_ref(), Signal::Metrics) }
     }
 
     fn send(&self, metrics: &ResourceMetrics, fate: Fate) {
-        let outlet = self.inlet.outlet();
-        let Some(limits) = outlet.frame_limits() else { return };
+        let exporters = self.inlet.exporters();
+        let Some(limits) = exporters.frame_limits() else { return };
         // not kept: every collection brings its resource, and comes so seldom that nothing would be saved
         let mut scopes = Scopes::new(Signal::Metrics);
         scopes.set_resource(metrics.resource());
@@ -93,11 +93,13 @@ impl MetricExporter {
             let limits = limits.beside(&scope);
             for metric in of_scope.metrics() {
                 frame::each_part(metric, &mut record, limits, |part| match (part, fate) {
-                    (Part::Frame { points, .. }, Fate::Counted(refusal)) => {
-                        outlet.turn_away_points(points, refusal);
+                    (Part::Frame { points, .. }, Fate::Counted(reason)) => {
+                        exporters.count_points_not_enqueued(points, reason);
                     }
-                    (Part::Frame { bytes, points }, _) => outlet.push_metric(&scope, bytes, points),
-                    (Part::TooLarge { .. }, _) => outlet.turn_away_points(1, Refusal::TooLarge),
+                    (Part::Frame { bytes, points }, _) => exporters.push_metric(&scope, bytes, points),
+                    (Part::TooLarge { .. }, _) => {
+                        exporters.count_points_not_enqueued(1, NotEnqueuedReason::TooLarge)
+                    }
                 });
             }
         }
@@ -118,7 +120,7 @@ impl PushMetricExporter for MetricExporter {
     }
 
     fn temporality(&self) -> Temporality {
-        match self.inlet.outlet().temporality() {
+        match self.inlet.exporters().temporality() {
             None | Some(config::Temporality::Cumulative) => Temporality::Cumulative,
             Some(config::Temporality::Delta) => Temporality::Delta,
             Some(config::Temporality::LowMemory) => Temporality::LowMemory,

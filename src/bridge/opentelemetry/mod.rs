@@ -53,7 +53,7 @@
 //!
 //! # The end
 //!
-//! A provider's shutdown flushes the route within the time that it is given; it does not end the
+//! A shutdown of the SDK's provider flushes ours within the time that it is given; it does not end the
 //! [`Telemetry`](crate::Telemetry), which may serve others. Shut that down last.
 //!
 //! # Contexts

@@ -7,7 +7,7 @@ use opentelemetry::InstrumentationScope;
 use opentelemetry_sdk::Resource;
 
 use super::value::with_value;
-use crate::fork::PerProcess;
+use crate::process::PerProcess;
 use crate::record::{self, ForeignResource, ForeignScope, Scope, Signal};
 
 /// Scopes beyond this many are not remembered: their names are made up at run time.
@@ -40,7 +40,7 @@ impl Scopes {
         Self { signal, resource: None, known: PerProcess::new(RwLock::default()) }
     }
 
-    /// From now on records go with this resource; with the route's own if it says nothing.
+    /// From now on records go with this resource; with the provider's own if it says nothing.
     pub(super) fn set_resource(&mut self, resource: &Resource) {
         self.resource = (!says_nothing(resource)).then(|| encoded(resource));
         self.known = PerProcess::new(RwLock::default());

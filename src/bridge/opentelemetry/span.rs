@@ -13,34 +13,34 @@ use opentelemetry_sdk::trace::{Span, SpanData, SpanProcessor};
 use super::inlet::{Fate, Inlet};
 use super::value::with_value;
 use crate::context::unix_nanos;
-use crate::pool::Pool;
+use crate::pipeline::ledger::NotEnqueuedReason;
+use crate::record::pool::Pool;
 use crate::record::{
     DroppedBefore, LinkTarget, Signal, SpanHead, SpanId, SpanKind, SpanRecord, Status, TraceId,
 };
-use crate::route::Route;
-use crate::stats::Refusal;
+use crate::telemetry::provider::Provider;
 
 thread_local! {
     static POOL: Pool<SpanRecord, 1> = const { Pool::new() };
 }
 
-/// Hands finished spans of the OpenTelemetry SDK to a route. See the [module](super) for how to put it in.
+/// Hands finished spans of the OpenTelemetry SDK to a provider. See the [module](super) for how to put it in.
 #[derive(Debug)]
 pub struct SpanExporter {
     inlet: Inlet,
 }
 
 impl SpanExporter {
-    /// An exporter into the main route of a [`Telemetry`](crate::Telemetry), or into any [`Route`].
-    pub fn new(route: impl AsRef<Route>) -> Self {
-        Self { inlet: Inlet::new(route.as_ref(), Signal::Traces) }
+    /// An exporter into the main provider of a [`Telemetry`](crate::Telemetry), or into any [`Provider`].
+    pub fn new(provider: impl AsRef<Provider>) -> Self {
+        Self { inlet: Inlet::new(provider.as_ref(), Signal::Traces) }
     }
 
     fn take(&self, spans: &[SpanData]) -> OTelSdkResult {
         self.inlet.take(|fate| match fate {
             Fate::Sent { largest } => self.send(spans, largest),
-            Fate::Counted(refusal) => {
-                spans.iter().for_each(|_| self.inlet.outlet().turn_away_span(refusal));
+            Fate::Counted(reason) => {
+                spans.iter().for_each(|_| self.inlet.exporters().count_span_not_enqueued(reason));
             }
         })
     }
@@ -52,9 +52,9 @@ impl SpanExporter {
             match record.finish(unix_nanos(span.end_time)) {
                 Some(framed) => {
                     let scope = self.inlet.scope(&span.instrumentation_scope, None);
-                    self.inlet.outlet().push_span(&scope, framed);
+                    self.inlet.exporters().push_span(&scope, framed);
                 }
-                None => self.inlet.outlet().turn_away_span(Refusal::TooLarge),
+                None => self.inlet.exporters().count_span_not_enqueued(NotEnqueuedReason::TooLarge),
             }
         }
         let bytes = record.capacity();

@@ -9,9 +9,9 @@ use super::fields::{Fields, Told};
 use super::place::Place;
 use super::span::{set_error, set_exception, tell_exception};
 use crate::context::SpanContext;
-use crate::logger::Logger;
+use crate::logs::Logger;
 use crate::record::{Severity, Status, Value};
-use crate::tracer::DetachedSpan;
+use crate::trace::DetachedSpan;
 
 /// An event whose fields have been read.
 pub(super) struct Happened<'a> {

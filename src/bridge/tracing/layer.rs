@@ -16,11 +16,11 @@ use super::place::{Place, tell_thread};
 use super::span::{FieldsOf, Unborn, set_fields};
 use crate::context;
 use crate::record::Value;
-use crate::tracer::DetachedSpan;
+use crate::trace::DetachedSpan;
 
 impl<S: Subscriber> Layer<S> for TracingLayer {
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, _: Context<'_, S>) {
-        if context::is_silent() {
+        if context::runs_exporter_code() {
             return;
         }
         entered::tidy_up();
@@ -53,7 +53,7 @@ impl<S: Subscriber> Layer<S> for TracingLayer {
     }
 
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
-        if context::is_silent() {
+        if context::runs_exporter_code() {
             return;
         }
         entered::tidy_up();

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::fork;
+use crate::process;
 
 static NEXT: AtomicU64 = AtomicU64::new(1);
 static GONE: AtomicU64 = AtomicU64::new(0);
@@ -16,7 +16,7 @@ pub(super) struct Number(u64);
 impl Number {
     pub(super) fn next() -> Self {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        fork::undisturbed(|| lock().push(number));
+        process::with_fork_lock(|| lock().push(number));
         Self(number)
     }
 
@@ -28,7 +28,7 @@ impl Number {
 
 impl Drop for Number {
     fn drop(&mut self) {
-        fork::undisturbed(|| lock().retain(|number| *number != self.0));
+        process::with_fork_lock(|| lock().retain(|number| *number != self.0));
         GONE.fetch_add(1, Ordering::Release);
     }
 }
@@ -41,7 +41,7 @@ pub(super) fn gone() -> u64 {
 
 /// The numbers of all that are not.
 pub(super) fn there() -> Vec<u64> {
-    fork::undisturbed(|| lock().clone())
+    process::with_fork_lock(|| lock().clone())
 }
 
 fn lock() -> MutexGuard<'static, Vec<u64>> {

@@ -72,7 +72,7 @@ use open::OpenSpans;
 pub use propagation::SpanExt;
 use scopes::Scopes;
 
-use crate::route::Route;
+use crate::telemetry::provider::Provider;
 
 /// What becomes of events that happen in a span. Those outside of spans are log records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -124,11 +124,11 @@ pub struct TracingLayer {
 }
 
 impl TracingLayer {
-    /// A layer that sends to a [`Telemetry`](crate::Telemetry), or to one of its routes.
-    pub fn new(route: impl AsRef<Route>) -> Self {
+    /// A layer that sends to a [`Telemetry`](crate::Telemetry), or to one of its providers.
+    pub fn new(provider: impl AsRef<Provider>) -> Self {
         Self {
             number: Number::next(),
-            scopes: Scopes::new(route.as_ref()),
+            scopes: Scopes::new(provider.as_ref()),
             spans: OpenSpans::new(),
             target: None,
             events: Events::default(),

@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 use tracing::Id;
 
 use crate::context::{self, SpanContext};
-use crate::fork::PerProcess;
-use crate::tracer::DetachedSpan;
+use crate::process::PerProcess;
+use crate::trace::DetachedSpan;
 
 /// More threads than this hardly ever look for spans at once; a power of two.
 const SHARDS: usize = 32;
@@ -91,7 +91,7 @@ impl OpenSpans {
 impl Drop for OpenSpans {
     fn drop(&mut self) {
         let left = self.0.get().into_iter().flat_map(|shards| shards.iter());
-        context::quietly(|| {
+        context::suppress_instrumentation(|| {
             left.for_each(|shard| {
                 drop(mem::take(&mut *shard.0.lock().unwrap_or_else(PoisonError::into_inner)))
             });

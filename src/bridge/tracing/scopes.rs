@@ -6,10 +6,10 @@ use std::sync::{PoisonError, RwLock};
 
 use tracing::Metadata;
 
-use crate::fork::PerProcess;
-use crate::logger::Logger;
-use crate::route::Route;
-use crate::tracer::Tracer;
+use crate::logs::Logger;
+use crate::process::PerProcess;
+use crate::telemetry::provider::Provider;
+use crate::trace::Tracer;
 
 /// Targets beyond this many are not remembered: their names are made up at run time.
 const MOST_TARGETS: usize = 1024;
@@ -18,7 +18,7 @@ const PLACES: usize = 64;
 
 /// Where the records of a layer go.
 pub(super) struct Scopes {
-    route: Route,
+    provider: Provider,
     fixed: Option<Scope>,
     // a child born while another thread holds the lock would find it locked for ever
     by_target: PerProcess<RwLock<HashMap<String, Scope>>>,
@@ -42,8 +42,8 @@ thread_local! {
 }
 
 impl Scopes {
-    pub(super) fn new(route: &Route) -> Self {
-        Self { route: route.clone(), fixed: None, by_target: PerProcess::new(RwLock::default()) }
+    pub(super) fn new(provider: &Provider) -> Self {
+        Self { provider: provider.clone(), fixed: None, by_target: PerProcess::new(RwLock::default()) }
     }
 
     pub(super) fn fix(&mut self, name: &str) {
@@ -103,6 +103,6 @@ impl Scopes {
     }
 
     fn make(&self, name: &str) -> Scope {
-        Scope { tracer: self.route.tracer(name), logger: self.route.logger(name) }
+        Scope { tracer: self.provider.tracer(name), logger: self.provider.logger(name) }
     }
 }

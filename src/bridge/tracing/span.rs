@@ -9,7 +9,7 @@ use tracing::field::{Field, Visit};
 use super::fields::{ErrorText, Fields, Told};
 use super::place::chain_key;
 use crate::record::{SpanKind, Status, Value};
-use crate::tracer::DetachedSpan;
+use crate::trace::DetachedSpan;
 
 /// A span whose fields are being read. If that ends in a panic, it is counted and never sent.
 pub(super) struct Unborn(Option<DetachedSpan>);

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use standpipe::{Finding, FindingSeverity, Summary};
 
-use crate::escape::shows_itself;
+use crate::cli::escape::shows_itself;
 
 #[derive(Serialize)]
 struct Document {

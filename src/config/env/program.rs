@@ -7,9 +7,9 @@ use super::pairs;
 use super::reader::{Reader, what_to_write};
 use crate::config::general::{self, GeneralKind, GeneralRow};
 use crate::config::route::SERVICE_NAME;
+use crate::config::sampler::Sampler;
 use crate::config::text::quoted;
 use crate::config::{Config, Source};
-use crate::sample::Sampler;
 
 const SAMPLERS: [&str; 6] = [
     "always_on",

@@ -6,8 +6,8 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::config::Exporter;
+use crate::config::sampler::Sampler;
 use crate::record::{LogLimits, Signal, SpanLimits};
-use crate::sample::Sampler;
 
 fn ids(config: &Config) -> Vec<&str> {
     config.exporters().iter().map(Exporter::name).collect()

@@ -8,13 +8,13 @@ use crate::config::error::Fault;
 use crate::config::expand::Surroundings;
 use crate::config::kind::{InRoutes, Kind, SettingRow, SettingValue};
 use crate::config::node::{Field, Node, Tree};
+use crate::config::sampler::Sampler;
 use crate::config::section::{EXPORTERS, SERVER, Section};
 use crate::config::settings::{SETTINGS, SIGNALS, TRANSPORT};
 use crate::config::text::{dotted, quoted, shown};
 use crate::config::value::{self, Unusable};
 use crate::config::{Exporter, RouteName, RouteSettings, Signals, Source, Transport};
 use crate::record::Signal;
-use crate::sample::Sampler;
 
 const SERVICE_NAME: &str = "serviceName";
 const SAMPLING: &str = "sampling";

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
+use crate::process::spawn_scoped;
 use crate::receiver::permits::{Permit, Permits};
-use crate::spawn::spawn_scoped;
 
 /// How long a thread waits for another job before it ends.
 const IDLE: Duration = Duration::from_millis(200);

@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::io::Write;
 
-use crate::escape::shows_itself;
+use crate::config::escape::shows_itself;
 
 /// A number or a truth.
 pub(super) fn plain(out: &mut Vec<u8>, value: impl Display) {

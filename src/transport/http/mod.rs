@@ -41,7 +41,7 @@ use super::lookup::Lookup;
 use super::tls::Handshakes;
 use super::{Payload, Transport, Verdict, proxy, retry_after};
 use crate::config::{self, Compression, HttpSettings, Secret};
-use crate::fork::first_use;
+use crate::process::first_use;
 use crate::record::Signal;
 
 const PROTOBUF: &str = "application/x-protobuf";
@@ -59,7 +59,7 @@ const HIDDEN: &str = "***";
 
 /// Everything needed to open an HTTP transport, checked.
 #[derive(Debug, Clone)]
-pub(crate) struct HttpPlan {
+pub(crate) struct HttpSpec {
     config: ureq::config::Config,
     #[cfg(feature = "tls")]
     tls: Handshakes,
@@ -110,7 +110,7 @@ impl fmt::Debug for Url {
     }
 }
 
-impl HttpPlan {
+impl HttpSpec {
     /// Checks what only this transport can check: certificates and header text.
     ///
     /// # Errors
@@ -275,7 +275,7 @@ fn headers(settings: &HttpSettings, mask: &mut Mask) -> Result<Vec<(HeaderName, 
 /// Posts batches over one kept-alive connection.
 #[derive(Debug)]
 pub(crate) struct Http {
-    plan: HttpPlan,
+    plan: HttpSpec,
     agent: Agent,
     compressed: Vec<u8>,
     is_interrupted: Arc<AtomicBool>,

@@ -21,7 +21,7 @@ use ureq::unversioned::transport::{
 use ureq::{ProxyProtocol, Timeout};
 
 use super::renamed::{Knowing, Renamed};
-use crate::fork::first_use;
+use crate::process::first_use;
 use crate::transport::breaker::Breaker;
 use crate::transport::dial::{connect, is_hang_up, time_left, tolerate};
 use crate::transport::lookup::Lookup;

@@ -13,12 +13,12 @@ use ureq::unversioned::transport::{
     Buffers, ConnectionDetails, Connector, Either, LazyBuffers, NextTimeout, Transport, TransportAdapter,
 };
 
-use super::HttpPlan;
+use super::HttpSpec;
 use super::renamed::Knowing;
 use crate::transport::tls::{Handshakes, Secured};
 
 /// TLS with the server, or with a proxy that makes the requests itself.
-pub(super) fn connector(plan: &HttpPlan) -> Knowing<TlsConnector> {
+pub(super) fn connector(plan: &HttpSpec) -> Knowing<TlsConnector> {
     Knowing { renamed: plan.tls_peer(), connector: TlsConnector(plan.tls.afresh()) }
 }
 

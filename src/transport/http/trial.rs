@@ -13,7 +13,7 @@ use super::journal::{Journal, NoteConnection, NoteTls, NotedPeer, Steps};
 use super::mask::Mask;
 use super::socket::Unresolved;
 use super::success::{self, Success};
-use super::{ANSWER_BYTES, Http, HttpPlan, PROTOBUF, header_text, printable, socket, status_text};
+use super::{ANSWER_BYTES, Http, HttpSpec, PROTOBUF, header_text, printable, socket, status_text};
 use crate::record::Signal;
 use crate::transport::answer::{self, is_media_type, read_status};
 use crate::transport::{Payload, TlsFault, lower_first};
@@ -77,7 +77,7 @@ pub(crate) enum ReplyBody {
     TooLong(String),
 }
 
-impl HttpPlan {
+impl HttpSpec {
     /// Posts nothing to where a signal goes. It is over by the deadline.
     pub(crate) fn try_export(&self, signal: Signal, deadline: Instant) -> Trial {
         self.attempt(signal, deadline, true)
@@ -124,7 +124,7 @@ impl HttpPlan {
 }
 
 /// As the exporter's own agent, with notes taken.
-fn agent(plan: &HttpPlan, journal: &Journal, goes_on: bool) -> Agent {
+fn agent(plan: &HttpSpec, journal: &Journal, goes_on: bool) -> Agent {
     let peer = NotedPeer { journal: journal.clone(), peer: plan.lookup() };
     let connector = socket::plain_connector(peer, plan.renamed(), Arc::default());
     let connector = connector.chain(NoteConnection(journal.clone()));

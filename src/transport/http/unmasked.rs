@@ -13,11 +13,11 @@ use ureq::unversioned::transport::{
 use super::blotter::Blotter;
 use super::mask::Mask;
 use super::socket::{self, Unresolved};
-use super::{HttpPlan, READ_BYTES};
+use super::{HttpSpec, READ_BYTES};
 use crate::transport::breaker::Breaker;
 
 /// An agent that sends what the mask hides, over connections that the breaker can break.
-pub(super) fn agent(plan: &HttpPlan, breaker: Arc<Breaker>) -> Agent {
+pub(super) fn agent(plan: &HttpSpec, breaker: Arc<Breaker>) -> Agent {
     let connector = socket::plain_connector(plan.lookup(), plan.renamed(), breaker);
     #[cfg(feature = "tls")]
     let connector = connector.chain(super::tls::connector(plan));

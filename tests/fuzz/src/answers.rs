@@ -4,7 +4,7 @@ use std::sync::{LazyLock, Mutex};
 use std::time::Duration;
 
 use standpipe::receiver::{Answer, Receiver};
-use standpipe::{Compression, Config, Exporter, Flushed, Proxy, Signal, Telemetry};
+use standpipe::{Compression, Config, Exporter, FlushOutcome, Proxy, Signal, Telemetry};
 
 /// Far more than an attempt on loopback takes.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -55,7 +55,7 @@ pub fn check(input: &[u8]) {
         _ => TELEMETRY.logger("fuzz").info("paid").emit(),
     }
     let flushed = TELEMETRY.flush(PATIENCE);
-    assert_eq!(flushed, Flushed::Complete, "it hangs");
+    assert_eq!(flushed, FlushOutcome::Complete, "it hangs");
     // an answer that was never read, because the connection broke before, is for the next input otherwise
     RECEIVER.behave();
     RECEIVER.take();

@@ -75,7 +75,7 @@ impl Program {
             let texts: Vec<String> = problems.iter().map(ToString::to_string).collect();
             texts.join("; ")
         };
-        if ledger.lost() > 0 || total.delivered + total.replaced != total.accepted {
+        if ledger.lost() > 0 || total.delivered + total.superseded != total.accepted {
             let problems = shown(&problems.iter().collect::<Vec<_>>());
             return Err(format!("{}: {problems}", ledger.to_string().replace('\n', ", ")).into());
         }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use standpipe::{Compression, Exporter, Flushed};
+use standpipe::{Compression, Exporter, FlushOutcome};
 
 use super::spent::Spent;
 use super::{ALL, Contender, Order};
@@ -42,7 +42,7 @@ fn send(order: &Order, exporter: Exporter) -> Result<Spent, Error> {
         for _ in 0..order.requests {
             (0..order.spans).for_each(|_| workload.emit_child());
             // or the last one before the shutdown may be cut in two
-            if order.spans > 1 && telemetry.flush(PATIENCE) != Flushed::Complete {
+            if order.spans > 1 && telemetry.flush(PATIENCE) != FlushOutcome::Complete {
                 return Err("a request that could not be sent".into());
             }
         }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use standpipe::{Compression, Exporter, Flushed, Telemetry, WhenFull};
+use standpipe::{Compression, Exporter, FlushOutcome, Telemetry, WhenFull};
 
 use super::contender::{Arrives, Contender, Pipe, Setup, Spans};
 use super::{ALL_TASKS, ANY_ATTRIBUTES};
@@ -45,7 +45,7 @@ pub(super) fn telemetry(setup: &Setup, exporter: Exporter) -> Result<Arc<Telemet
 pub(super) fn pipe(spans: impl Spans + Clone + 'static, telemetry: Arc<Telemetry>) -> Pipe {
     let flushed = Arc::clone(&telemetry);
     let flush = move || match flushed.flush(PATIENCE) {
-        Flushed::Complete => Ok(()),
+        FlushOutcome::Complete => Ok(()),
         other => Err(format!("flush: {other:?}").into()),
     };
     Pipe::new(spans, flush, move |budget| {

@@ -3,14 +3,14 @@
 use std::io;
 use std::time::Duration;
 
-use standpipe::{Config, Flushed, Telemetry};
+use standpipe::{Config, FlushOutcome, Telemetry};
 
 const PATIENCE: Duration = Duration::from_secs(5);
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let telemetry = Telemetry::start(config()?)?;
     say_hello(&telemetry)?;
-    if telemetry.flush(PATIENCE) != Flushed::Complete {
+    if telemetry.flush(PATIENCE) != FlushOutcome::Complete {
         return Err("the span was not sent in time".into());
     }
     println!("sent");

@@ -1,0 +1,223 @@
+//! What programs hold in their hands: counters, gauges and histograms.
+
+#[cfg(feature = "metrics")]
+mod bridged;
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::attributes::Attributes;
+use super::attributes::sealed::Pair;
+use super::cell::Cell;
+use super::instrument::Instrument;
+use super::number::{Measure, is_negative};
+use super::series::Series;
+use crate::process;
+use crate::record::Number;
+
+/// A sum that only rises: requests, bytes, orders. From [`Meter::counter`](crate::Meter::counter).
+///
+/// ```
+/// # let telemetry = standpipe::Telemetry::start(standpipe::Config::new()).unwrap();
+/// let orders = telemetry.meter("shop").counter("orders");
+/// orders.add(1, &[("shop.country", "SE")]);
+/// ```
+#[derive(Debug)]
+pub struct Counter<N = u64>(Handle<N>);
+
+/// A sum that rises and falls: open connections, items in a queue. From
+/// [`Meter::up_down_counter`](crate::Meter::up_down_counter).
+#[derive(Debug)]
+pub struct UpDownCounter<N = i64>(Handle<N>);
+
+/// A value that is what it is: a temperature, a setting. The last one counts. From [`Meter::gauge`](crate::Meter::gauge).
+#[derive(Debug)]
+pub struct Gauge<N = f64>(Handle<N>);
+
+/// Values of which the distribution matters: durations, sizes. From [`Meter::histogram`](crate::Meter::histogram).
+#[derive(Debug)]
+pub struct Histogram<N = f64>(Handle<N>);
+
+/// A [`Counter`] with its attributes set once and for all, for the hottest of places.
+#[derive(Debug)]
+pub struct BoundCounter<N = u64>(Bound<N>);
+
+/// An [`UpDownCounter`] with its attributes set once and for all.
+#[derive(Debug)]
+pub struct BoundUpDownCounter<N = i64>(Bound<N>);
+
+/// A [`Gauge`] with its attributes set once and for all.
+#[derive(Debug)]
+pub struct BoundGauge<N = f64>(Bound<N>);
+
+/// A [`Histogram`] with its attributes set once and for all.
+#[derive(Debug)]
+pub struct BoundHistogram<N = f64>(Bound<N>);
+
+macro_rules! handles {
+    ($($handle:ident $bound:ident $verb:ident $check:ident $doc:literal)*) => {
+        $(
+            impl<N: Measure> $handle<N> {
+                pub(super) fn new(instrument: Arc<Instrument>) -> Self {
+                    Self(Handle { instrument, measure: PhantomData })
+                }
+
+                #[doc = $doc]
+                #[inline]
+                pub fn $verb(&self, value: N, attributes: impl Attributes) {
+                    if let Some(bits) = self.0.$check(value) {
+                        attributes.with(|pairs| self.0.update(bits, pairs));
+                    }
+                }
+
+                /// The same instrument with these attributes, which need not be looked up any more.
+                pub fn with(&self, attributes: impl Attributes) -> $bound<N> {
+                    $bound(self.0.bind(attributes))
+                }
+            }
+
+            impl<N: Measure> $bound<N> {
+                #[doc = $doc]
+                #[inline]
+                pub fn $verb(&self, value: N) {
+                    if let Some(bits) = self.0.handle.$check(value) {
+                        self.0.on_cells(|cell| cell.update(bits));
+                    }
+                }
+            }
+
+            impl<N> Clone for $handle<N> {
+                fn clone(&self) -> Self {
+                    Self(Handle { instrument: Arc::clone(&self.0.instrument), measure: PhantomData })
+                }
+            }
+        )*
+    };
+}
+
+handles! {
+    Counter BoundCounter add rising
+        "Adds to the sum. What is negative, NaN or infinite is not added, and told to [`Config::on_problem`](crate::Config::on_problem)."
+    UpDownCounter BoundUpDownCounter add any
+        "Adds to the sum, or takes from it. What is NaN or infinite is not added, and told to [`Config::on_problem`](crate::Config::on_problem)."
+    Gauge BoundGauge record any
+        "Sets the value. NaN and infinities are not taken, and told to [`Config::on_problem`](crate::Config::on_problem)."
+    Histogram BoundHistogram record divided
+        "Takes a value in. NaN and infinities are not taken, and told to [`Config::on_problem`](crate::Config::on_problem)."
+}
+
+struct Handle<N> {
+    instrument: Arc<Instrument>,
+    measure: PhantomData<fn(N)>,
+}
+
+impl<N: Measure> Handle<N> {
+    /// The bits of a value as the cells of the instrument know it, which measures in one type only; `None` for what
+    /// is no measurement.
+    #[inline]
+    fn any(&self, value: N) -> Option<u64> {
+        self.number(value).map(|number| match number {
+            Number::Int(value) => value as u64,
+            Number::Float(value) => value.to_bits(),
+        })
+    }
+
+    /// The same for a sum that only rises.
+    #[inline]
+    fn rising(&self, value: N) -> Option<u64> {
+        if is_negative(self.number(value)?) {
+            self.refuse("negative");
+            return None;
+        }
+        self.any(value)
+    }
+
+    /// The same for histograms, which divide floats.
+    #[inline]
+    fn divided(&self, value: N) -> Option<u64> {
+        self.number(value).map(|number| match number {
+            Number::Int(value) => (value as f64).to_bits(),
+            Number::Float(value) => value.to_bits(),
+        })
+    }
+
+    #[inline]
+    fn number(&self, value: N) -> Option<Number> {
+        let number = value.number();
+        if number.is_none() {
+            self.refuse("NaN or infinite");
+        }
+        number
+    }
+
+    #[inline]
+    fn update(&self, bits: u64, pairs: &[Pair<'_>]) {
+        match pairs {
+            [] => self.instrument.update_bare(bits),
+            pairs => self.instrument.update(bits, pairs),
+        }
+    }
+
+    #[cold]
+    fn refuse(&self, what: &str) {
+        if self.instrument.has_refused.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        self.instrument.ground.complain(self.instrument.description.refusal(what));
+    }
+
+    fn bind(&self, attributes: impl Attributes) -> Bound<N> {
+        attributes.with(|pairs| Bound {
+            series: self.instrument.bind(pairs),
+            generation: process::generation(),
+            handle: Handle { instrument: Arc::clone(&self.instrument), measure: PhantomData },
+        })
+    }
+}
+
+impl<N> fmt::Debug for Handle<N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Handle").field(&self.instrument.description.name).finish()
+    }
+}
+
+struct Bound<N> {
+    /// One for each exporter of metrics.
+    series: Box<[Arc<Series>]>,
+    generation: u32,
+    handle: Handle<N>,
+}
+
+impl<N> Bound<N> {
+    #[inline]
+    fn on_cells(&self, update: impl Fn(&Cell)) {
+        if self.generation != process::generation() {
+            return self.on_cells_of_child(update);
+        }
+        for series in &self.series {
+            update(&series.cell);
+        }
+    }
+
+    /// Its series are the parent's; a child looks its own up.
+    #[cold]
+    fn on_cells_of_child(&self, update: impl Fn(&Cell)) {
+        if let Some(series) = self.series.first() {
+            self.handle.instrument.update_set(&series.attributes, update);
+        }
+    }
+}
+
+impl<N> Drop for Bound<N> {
+    fn drop(&mut self) {
+        self.series.iter().for_each(|series| series.unbind());
+    }
+}
+
+impl<N> fmt::Debug for Bound<N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.handle.fmt(f)
+    }
+}

@@ -1,0 +1,121 @@
+//! Metrics at the call site: instruments, what they remember, and how it is collected.
+//!
+//! ```text
+//!  caller                               │ worker, once per interval
+//!  Counter::add ─► series ─► cell       │
+//!  Histogram::record …  (no queue)      ├─► collect ─► record::MetricRecord ─► batch …
+//!                      callback ◄───────┤
+//! ```
+//!
+//! A measurement does not cross the queue: it is added up where it is made, and the worker of each exporter looks at
+//! the sums when it is time to push.
+
+mod aggregation;
+mod attributes;
+mod builder;
+mod cell;
+mod collect;
+mod ground;
+mod handles;
+mod instrument;
+mod number;
+mod observe;
+mod registry;
+mod series;
+mod store;
+
+use std::fmt;
+use std::sync::Arc;
+
+pub use attributes::Attributes;
+pub use builder::InstrumentBuilder;
+pub(crate) use collect::{Collected, Reader, Taken};
+pub use handles::{
+    BoundCounter, BoundGauge, BoundHistogram, BoundUpDownCounter, Counter, Gauge, Histogram, UpDownCounter,
+};
+pub use number::Measure;
+use observe::Observable;
+pub use observe::Observer;
+pub(crate) use registry::Registry;
+
+use crate::record::Scope;
+
+/// Makes the instruments of one scope. Got from [`Telemetry::meter`](crate::Telemetry::meter); cheap to clone and to share.
+///
+/// An instrument that is asked for again is the same one. Make it once and keep it where it is hot.
+///
+/// ```
+/// # let telemetry = standpipe::Telemetry::start(standpipe::Config::new()).unwrap();
+/// let meter = telemetry.meter("shop");
+/// let orders = meter.counter("orders");
+/// orders.add(1, &[("shop.country", "SE")]);
+///
+/// let swedish = orders.with(&[("shop.country", "SE")]); // nothing left to look up
+/// swedish.add(1);
+///
+/// meter.histogram("order.total").record(49.5, ());
+/// meter.build("room.temperature").unit("Cel").gauge().record(21.5, ());
+/// ```
+#[derive(Clone)]
+pub struct Meter {
+    registry: Arc<Registry>,
+    scope: Arc<Scope>,
+}
+
+impl Meter {
+    pub(crate) fn new(registry: Arc<Registry>, scope: Arc<Scope>) -> Self {
+        Self { registry, scope }
+    }
+
+    /// A sum that only rises.
+    pub fn counter(&self, name: &str) -> Counter<u64> {
+        self.build(name).counter()
+    }
+
+    /// A sum that rises and falls.
+    pub fn up_down_counter(&self, name: &str) -> UpDownCounter<i64> {
+        self.build(name).up_down_counter()
+    }
+
+    /// A value that is what it is; the last one counts.
+    pub fn gauge(&self, name: &str) -> Gauge<f64> {
+        self.build(name).gauge()
+    }
+
+    /// Values of which the distribution matters.
+    pub fn histogram(&self, name: &str) -> Histogram<f64> {
+        self.build(name).histogram()
+    }
+
+    /// Whether anyone is told what is measured.
+    #[cfg(feature = "metrics")]
+    pub(crate) fn is_of_use(&self) -> bool {
+        !self.registry.ground.pushes.is_empty()
+    }
+
+    /// An instrument step by step: with a unit, a description, bounds, or a callback.
+    pub fn build<'a>(&'a self, name: &'a str) -> InstrumentBuilder<'a> {
+        InstrumentBuilder::new(self, name)
+    }
+}
+
+impl fmt::Debug for Meter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Meter").field("scope", &self.scope.name).finish_non_exhaustive()
+    }
+}
+
+/// A callback that is asked with every collection, until [`stop`](Self::stop) or the end of the telemetry. Dropping
+/// this changes nothing.
+#[derive(Debug)]
+pub struct Observation {
+    observable: Arc<Observable>,
+    registry: Arc<Registry>,
+}
+
+impl Observation {
+    /// Asks the callback no more; one that is running comes to its end.
+    pub fn stop(self) {
+        self.registry.forget(&self.observable);
+    }
+}

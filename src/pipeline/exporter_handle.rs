@@ -1,0 +1,337 @@
+//! One exporter put together and running: queue, worker, transport, counters.
+
+use std::fmt;
+use std::io;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, Sender, TryRecvError, bounded, unbounded};
+
+use crate::config::{BatchSettings, Level, PaceSettings, QueueSettings, RetrySettings, Signals};
+use crate::context::{self, Owner};
+use crate::metrics::Reader;
+use crate::pipeline::ledger::{Counters, ExporterLedger, NotEnqueuedReason};
+use crate::pipeline::queue::{Queue, Start};
+use crate::pipeline::throttle::Throttle;
+use crate::pipeline::worker::{Calls, Delivery, Push, State, UnderWay, Worker};
+use crate::process::spawn;
+use crate::record::{FrameLimits, Scope, Severity, Signal};
+use crate::transport::{Opener, Transport};
+use crate::{config::ProblemHook, pipeline::problems::ProblemReporter};
+
+/// What a request needs beside its records and the resource: headers of messages, rounded up.
+const FRAME_BYTES: usize = 16;
+/// A metric with more than this is framed in parts, so that a collector that finds a request too large can be sent less.
+const MOST_METRIC_BYTES: usize = 64 << 10;
+
+/// A thread that has not begun to run in this time will never do so.
+const LONGEST_START: Duration = Duration::from_secs(5);
+
+/// Everything that is needed to start an exporter, in this process or in a forked child.
+pub(crate) struct ExporterSpec {
+    pub(crate) id: String,
+    pub(crate) intake: Intake,
+    pub(crate) queue: QueueSettings,
+    pub(crate) batch: BatchSettings,
+    pub(crate) pace: PaceSettings,
+    pub(crate) retry: RetrySettings,
+    pub(crate) attempt_timeout: Duration,
+    /// The resource as it stands in every request.
+    pub(crate) resource: Vec<u8>,
+    /// Where its metrics come from, and how often they go; `None` if it sends none.
+    pub(crate) metrics: Option<(Reader, Duration)>,
+    pub(crate) hook: Option<ProblemHook>,
+    pub(crate) transport: Opener,
+}
+
+impl ExporterSpec {
+    /// The largest record that this exporter can ever send.
+    pub(crate) fn largest_record(&self) -> usize {
+        self.batch.bytes.saturating_sub(self.resource.len() + FRAME_BYTES).min(self.queue.bytes)
+    }
+
+    /// How its metrics are divided.
+    pub(crate) fn frame_limits(&self) -> FrameLimits {
+        let largest = self.largest_record();
+        FrameLimits {
+            bytes: largest.min(MOST_METRIC_BYTES),
+            // so few that they find a place beside what callers put into the queue all the time
+            points: self.batch.records.min(self.queue.records / 4).max(1) as u64,
+            largest,
+        }
+    }
+
+    /// Opens the way out. The program's loggers hear of it, so no lock may be held; yet it is no record of the program.
+    pub(crate) fn prepare(&self) -> Prepared<'_> {
+        Prepared {
+            spec: self,
+            transport: context::suppress_instrumentation(|| (self.transport)()),
+            owner: None,
+        }
+    }
+
+    fn push(&self) -> Option<Push> {
+        let (reader, interval) = self.metrics.clone()?;
+        Some(Push { reader, interval, limits: self.frame_limits() })
+    }
+}
+
+/// An exporter whose thread is still to be started.
+pub(crate) struct Prepared<'b> {
+    spec: &'b ExporterSpec,
+    transport: Box<dyn Transport>,
+    owner: Option<Owner>,
+}
+
+impl Prepared<'_> {
+    /// Says which telemetry it exports for.
+    pub(crate) fn for_owner(mut self, owner: Owner) -> Self {
+        self.owner = Some(owner);
+        self
+    }
+}
+
+/// Which records are for an exporter.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Intake {
+    pub(crate) signals: Signals,
+    pub(crate) level: Level,
+}
+
+impl Intake {
+    #[inline]
+    pub(crate) fn takes(self, signal: Signal) -> bool {
+        self.signals.contain(signal)
+    }
+
+    /// The least severity of a log record, by number; one that no record has if it takes none.
+    pub(crate) fn least_severity(self) -> u8 {
+        if self.takes(Signal::Logs) { self.level.least_severity() } else { u8::MAX }
+    }
+
+    #[inline]
+    pub(crate) fn takes_log(self, severity: Severity) -> bool {
+        severity.number() >= self.least_severity()
+    }
+}
+
+type Queues = [Option<Arc<Queue>>; Signal::COUNT];
+
+/// A running exporter, as its callers and its owner see it.
+pub(crate) struct ExporterHandle {
+    id: String,
+    intake: Intake,
+    /// One for each signal that it takes: a signal whose collector is in trouble takes no room from the others.
+    queues: Queues,
+    counters: Arc<Counters>,
+    stop: Sender<Instant>,
+    /// Once it is stopped, the worker holds its own line open: the handle may be gone before its end.
+    stopped: Arc<OnceLock<Sender<Instant>>>,
+    flush: Sender<Sender<()>>,
+    /// Nothing is ever sent: it is disconnected when the worker has ended.
+    ended: Receiver<()>,
+    interrupt: Box<dyn Fn() + Send + Sync>,
+    cut: Box<dyn Fn() + Send + Sync>,
+    under_way: Arc<UnderWay>,
+    /// Where its metrics come from.
+    reader: Option<Reader>,
+    start: Arc<Start>,
+}
+
+impl ExporterHandle {
+    /// Starts the exporter's thread.
+    ///
+    /// # Errors
+    /// When the system has no thread to give.
+    pub(crate) fn start(Prepared { spec, transport, owner }: Prepared<'_>) -> io::Result<Self> {
+        let (wake, woken) = bounded(1);
+        let (stop, stops) = bounded(1);
+        let (flush, flushes) = unbounded();
+        let (running, ended) = bounded(0);
+        let counters = Arc::new(Counters::default());
+        let queues = open_queues(spec, &counters, &wake);
+        let start = Arc::new(Start::due(Instant::now() + LONGEST_START));
+        queues.iter().flatten().for_each(|queue| queue.expect(&start));
+        let delivery = |signal: Signal| {
+            let queue = Arc::clone(queues[signal as usize].as_ref()?);
+            Some(Delivery::new(signal, queue, Arc::clone(&counters), Throttle::new(spec.pace)))
+        };
+        let (interrupt, cut) = (transport.interrupter(), transport.cutter());
+        let under_way = Arc::new(UnderWay::default());
+        let worker = Worker {
+            deliveries: Signal::ALL.into_iter().filter_map(delivery).collect(),
+            counters: Arc::clone(&counters),
+            transport,
+            under_way: Arc::clone(&under_way),
+            batch: spec.batch,
+            retry: spec.retry,
+            attempt_timeout: spec.attempt_timeout,
+            resource: spec.resource.clone(),
+            push: spec.push(),
+            reporter: ProblemReporter::new(&spec.id, spec.hook.clone()),
+            calls: Calls { stop: stops, flush: flushes, wake: woken },
+            state: State::default(),
+        };
+        let (own_queues, own_books) = (queues.clone(), Arc::clone(&counters));
+        let stopped = Arc::new(OnceLock::new());
+        let of_worker = (Arc::clone(&stopped), Arc::clone(&start));
+        spawn(format!("standpipe-{}", spec.id), move || {
+            of_worker.1.begin();
+            owner.into_iter().for_each(context::export_for);
+            worker.run();
+            // a stop from this very thread does not wait for it
+            own_books.close(|| accepted(&own_queues));
+            drop((of_worker, running));
+        })?;
+        let (id, intake) = (spec.id.clone(), spec.intake);
+        let reader = spec.metrics.as_ref().map(|(reader, _)| reader.clone());
+        Ok(Self {
+            id,
+            intake,
+            queues,
+            counters,
+            stop,
+            stopped,
+            flush,
+            ended,
+            interrupt,
+            cut,
+            under_way,
+            reader,
+            start,
+        })
+    }
+
+    /// An exporter without a thread, which turns everything away for this reason and counts it.
+    pub(crate) fn closed(spec: &ExporterSpec, reason: NotEnqueuedReason) -> Self {
+        let counters = Arc::new(Counters::default());
+        let queues = open_queues(spec, &counters, &bounded(1).0);
+        queues.iter().flatten().for_each(|queue| queue.close_for(reason));
+        Self {
+            id: spec.id.clone(),
+            intake: spec.intake,
+            queues,
+            counters,
+            stop: bounded(1).0,
+            stopped: Arc::default(),
+            flush: unbounded().0,
+            // nothing is at its other end, as after the end of a worker
+            ended: bounded(0).1,
+            interrupt: Box::new(|| ()),
+            cut: Box::new(|| ()),
+            under_way: Arc::default(),
+            reader: None,
+            start: Arc::new(Start::due(Instant::now())),
+        }
+    }
+
+    /// Which records are for it.
+    #[inline]
+    pub(crate) fn intake(&self) -> Intake {
+        self.intake
+    }
+
+    /// Takes in what is framed as one and counts as `records` records, if it takes their signal.
+    #[inline]
+    pub(crate) fn push(&self, scope: &Arc<Scope>, frame: &[u8], records: usize) {
+        if let Some(queue) = &self.queues[scope.signal as usize] {
+            queue.push(scope, frame, records);
+        }
+    }
+
+    /// The same, unless the caller would have to wait for room; false if it would.
+    pub(crate) fn push_at_once(&self, scope: &Arc<Scope>, frame: &[u8], records: usize) -> bool {
+        self.queues[scope.signal as usize]
+            .as_ref()
+            .is_none_or(|queue| queue.push_at_once(scope, frame, records))
+    }
+
+    /// Counts records that never came to be framed, or may not be taken in.
+    pub(crate) fn count_not_enqueued(&self, signal: Signal, reason: NotEnqueuedReason, records: u64) {
+        self.counters.count_not_enqueued(signal, reason, records);
+    }
+
+    pub(crate) fn ledger(&self) -> ExporterLedger {
+        self.counters.read(&self.id, || accepted(&self.queues))
+    }
+
+    fn queues(&self) -> impl Iterator<Item = &Queue> {
+        self.queues.iter().flatten().map(|queue| &**queue)
+    }
+
+    /// Asks for a round; the receiver hears of its end, or is cut off if the worker ends first.
+    pub(crate) fn start_flush(&self) -> Receiver<()> {
+        let (done, flushed) = bounded(1);
+        // a worker that is gone cuts the receiver off at once
+        let _ = self.flush.send(done);
+        flushed
+    }
+
+    /// Takes no more records and lets the worker send what it has until the deadline.
+    pub(crate) fn start_stop(&self, deadline: Instant) {
+        self.queues().for_each(Queue::close);
+        // the worker may already be gone; then there is nothing to stop
+        let _ = self.stop.try_send(deadline);
+        let _ = self.stopped.set(self.stop.clone());
+    }
+
+    /// Ends an attempt that was begun before the stop, if another signal has something to send: in a stop that is half
+    /// over, each signal is to have its attempt. The connection is opened again.
+    pub(crate) fn cut_attempt(&self) {
+        let is_waiting = |signal: Signal| {
+            let has_records = self.queues[signal as usize].as_ref().is_some_and(|queue| queue.level().0 > 0);
+            has_records
+                || signal == Signal::Metrics && self.reader.as_ref().is_some_and(Reader::has_instruments)
+        };
+        let is_in_the_way =
+            |under_way| Signal::ALL.into_iter().any(|signal| signal != under_way && is_waiting(signal));
+        // breaking a connection is logged, and a logger may want to make a record of it
+        self.under_way.cut_if(is_in_the_way, || context::suppress_instrumentation(|| (self.cut)()));
+    }
+
+    /// Ends what the worker has under way, at once if the network allows.
+    pub(crate) fn interrupt(&self) {
+        // breaking a connection is logged, and a logger may want to make a record of it
+        context::suppress_instrumentation(|| (self.interrupt)());
+    }
+
+    /// Whether a stop has come to its end.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.counters.are_closed()
+    }
+
+    /// Counts what is not settled as lost to the stop.
+    pub(crate) fn finish_stop(&self) {
+        self.counters.close(|| accepted(&self.queues));
+    }
+
+    /// Waits for the end of the worker; false if it has not come by then. One that should have begun to run and has not is
+    /// not waited for.
+    pub(crate) fn ended_by(&self, deadline: Instant) -> bool {
+        let due = self.start.limit().filter(|due| *due < deadline);
+        let has_ended = due.is_some_and(|due| self.has_ended_by(due));
+        let may_end = due.is_none() || self.start.limit().is_none();
+        has_ended || may_end && self.has_ended_by(deadline)
+    }
+
+    fn has_ended_by(&self, deadline: Instant) -> bool {
+        // a deadline in the past must still see an end that has come
+        self.ended.recv_deadline(deadline).is_err_and(|error| error.is_disconnected())
+            || self.ended.try_recv() == Err(TryRecvError::Disconnected)
+    }
+}
+
+fn open_queues(spec: &ExporterSpec, counters: &Arc<Counters>, wake: &Sender<()>) -> Queues {
+    let queue = || Queue::new(&spec.queue, spec.largest_record(), Arc::clone(counters), wake.clone());
+    Signal::ALL.map(|signal| spec.intake.takes(signal).then(|| Arc::new(queue())))
+}
+
+fn accepted(queues: &Queues) -> [u64; Signal::COUNT] {
+    Signal::ALL.map(|signal| queues[signal as usize].as_ref().map_or(0, |queue| queue.accepted()))
+}
+
+impl fmt::Debug for ExporterHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ExporterHandle").field("id", &self.id).finish_non_exhaustive()
+    }
+}

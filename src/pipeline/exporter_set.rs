@@ -1,0 +1,375 @@
+//! The callers' way to the exporters: a record is encoded once and handed to each.
+
+#[cfg(feature = "opentelemetry")]
+mod metrics;
+
+use std::io;
+use std::mem::ManuallyDrop;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::Receiver;
+
+use crate::config::sampler::Sampler;
+use crate::context::{self, Owner, Suppression};
+use crate::pipeline::exporter_handle::{ExporterHandle, ExporterSpec, Intake, Prepared};
+use crate::pipeline::ledger::{ExporterLedger, Ledger, NotEnqueuedReason};
+use crate::process;
+use crate::record::{LogLimits, Scope, Severity, Signal, SpanLimits};
+
+/// How long interrupted workers may take to come to their end.
+const LAST_GRACE: Duration = Duration::from_millis(30);
+
+/// The exporters of one provider in one process. In a forked child its child instance takes over, which starts exporters of
+/// its own at the child's first record; what the child inherited is the parent's to send.
+#[derive(Debug)]
+pub(crate) struct ExporterSet {
+    spec: Arc<ProviderSpec>,
+    /// Of each signal.
+    largest_record: [Option<usize>; Signal::COUNT],
+    /// Of the log records that at least one exporter takes, by number.
+    least_severity: u8,
+    generation: u32,
+    /// Not dropped in a forked child, where its locks and channels belong to threads that do not exist.
+    handles: ManuallyDrop<Vec<ExporterHandle>>,
+    child_instance: OnceLock<Box<ExporterSet>>,
+    /// Of this process and all that it forks: a child of a program that had shut down starts nothing.
+    stopped: Arc<AtomicBool>,
+}
+
+/// What the exporters are built from.
+pub(crate) struct ProviderSpec {
+    pub(crate) owner: Owner,
+    pub(crate) exporters: Vec<ExporterSpec>,
+    pub(crate) limits: SpanLimits,
+    pub(crate) log_limits: LogLimits,
+    pub(crate) sampler: Sampler,
+}
+
+impl ProviderSpec {
+    fn prepare(&self) -> Vec<Prepared<'_>> {
+        self.exporters.iter().map(|spec| spec.prepare().for_owner(self.owner)).collect()
+    }
+}
+
+impl std::fmt::Debug for ProviderSpec {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ProviderSpec").field("limits", &self.limits).finish_non_exhaustive()
+    }
+}
+
+/// How a flush ended, [of all providers](crate::Telemetry::flush) or [of one](crate::Provider::flush).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub enum FlushOutcome {
+    /// All that was accepted before the call is delivered, or counted as lost.
+    Complete,
+    /// The budget was used up first, or an exporter's own thread has asked; so many records are still queued or being
+    /// sent.
+    TimedOut {
+        /// Records that are still there, all flushed exporters together.
+        left: u64,
+    },
+}
+
+impl ExporterSet {
+    /// Starts all exporters.
+    ///
+    /// # Errors
+    /// When a thread could not be started; none is left running then.
+    pub(crate) fn start(spec: Arc<ProviderSpec>) -> io::Result<Self> {
+        process::watch();
+        let prepared = spec.prepare();
+        process::with_fork_lock(|| {
+            let handles = prepared.into_iter().map(ExporterHandle::start).collect::<io::Result<Vec<_>>>()?;
+            Ok(Self::with(Arc::clone(&spec), handles, Arc::default()))
+        })
+    }
+
+    fn with(spec: Arc<ProviderSpec>, handles: Vec<ExporterHandle>, stopped: Arc<AtomicBool>) -> Self {
+        let largest_of = |signal| {
+            let takers = spec.exporters.iter().filter(|spec| spec.intake.takes(signal));
+            takers.map(ExporterSpec::largest_record).max()
+        };
+        let least_severities = spec.exporters.iter().map(|spec| spec.intake.least_severity());
+        Self {
+            largest_record: Signal::ALL.map(largest_of),
+            least_severity: least_severities.min().unwrap_or(u8::MAX),
+            spec,
+            generation: process::generation(),
+            handles: ManuallyDrop::new(handles),
+            child_instance: OnceLock::new(),
+            stopped,
+        }
+    }
+
+    /// Whether there is no exporter at all.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.spec.exporters.is_empty()
+    }
+
+    pub(crate) fn limits(&self) -> &SpanLimits {
+        &self.spec.limits
+    }
+
+    pub(crate) fn sampler(&self) -> Sampler {
+        self.spec.sampler
+    }
+
+    pub(crate) fn log_limits(&self) -> &LogLimits {
+        &self.spec.log_limits
+    }
+
+    /// The largest record of a signal that any exporter can send; `None` if no exporter takes the signal.
+    pub(crate) fn largest_record(&self, signal: Signal) -> Option<usize> {
+        self.largest_record[signal as usize]
+    }
+
+    /// Whether any exporter takes a log record of this severity.
+    #[inline]
+    pub(crate) fn takes_log(&self, severity: Severity) -> bool {
+        severity.number() >= self.least_severity
+    }
+
+    /// Hands a framed span to every exporter that takes spans.
+    #[inline]
+    pub(crate) fn push_span(&self, scope: &Arc<Scope>, record: &[u8]) {
+        self.push(scope, record, |intake| intake.takes(Signal::Traces));
+    }
+
+    /// Starts the exporters of a forked child that has something to send.
+    pub(crate) fn start_in_child(&self) {
+        // an allocator that measures does so while they are started, too
+        if self.suppression() != Suppression::Uncounted {
+            self.here();
+        }
+    }
+
+    /// Hands a framed log record to every exporter whose level lets it pass.
+    #[inline]
+    pub(crate) fn push_log(&self, scope: &Arc<Scope>, severity: Severity, record: &[u8]) {
+        self.push(scope, record, |intake| intake.takes_log(severity));
+    }
+
+    #[inline]
+    fn push(&self, scope: &Arc<Scope>, record: &[u8], takes: impl Fn(Intake) -> bool) {
+        match &self.here().handles[..] {
+            // nearly always
+            [only] if takes(only.intake()) => only.push(scope, record, 1),
+            [_] => {}
+            several => push_to_each(several, scope, record, 1, &takes),
+        }
+    }
+
+    /// Counts a span that cannot be sent.
+    pub(crate) fn count_span_not_enqueued(&self, reason: NotEnqueuedReason) {
+        self.takers(|intake| intake.takes(Signal::Traces))
+            .for_each(|handle| handle.count_not_enqueued(Signal::Traces, reason, 1));
+    }
+
+    /// Counts a log record that cannot be sent.
+    pub(crate) fn count_log_not_enqueued(&self, severity: Severity, reason: NotEnqueuedReason) {
+        self.takers(|intake| intake.takes_log(severity))
+            .for_each(|handle| handle.count_not_enqueued(Signal::Logs, reason, 1));
+    }
+
+    /// Whether a span that begins on this thread is not recorded; if the program began it, it is counted.
+    #[cold]
+    pub(crate) fn suppresses_span(&self, is_sampled: bool) -> bool {
+        let suppression = self.suppression();
+        if suppression == Suppression::Counted && is_sampled {
+            self.count_span_not_enqueued(NotEnqueuedReason::Suppressed);
+        }
+        suppression != Suppression::None
+    }
+
+    /// Whether a log record that begins on this thread is not recorded; if the program began it, it is counted.
+    #[cold]
+    pub(crate) fn suppresses_log(&self, severity: Severity) -> bool {
+        let suppression = self.suppression();
+        if suppression == Suppression::Counted {
+            self.count_log_not_enqueued(severity, NotEnqueuedReason::Suppressed);
+        }
+        suppression != Suppression::None
+    }
+
+    /// What becomes of a record that this thread makes.
+    #[cold]
+    pub(crate) fn suppression(&self) -> Suppression {
+        context::suppression(self.spec.owner)
+    }
+
+    #[inline]
+    fn takers(&self, takes: impl Fn(Intake) -> bool) -> impl Iterator<Item = &ExporterHandle> {
+        self.here().handles.iter().filter(move |handle| takes(handle.intake()))
+    }
+
+    /// The exporters of this process; in a child that has sent nothing yet, none.
+    pub(crate) fn running(&self) -> &[ExporterHandle] {
+        process::notice();
+        self.running_here()
+    }
+
+    fn running_here(&self) -> &[ExporterHandle] {
+        if self.generation == process::generation() {
+            return &self.handles;
+        }
+        self.child_instance.get().map_or(&[], |child_instance| child_instance.running_here())
+    }
+
+    /// What became of its records, exporter by exporter.
+    pub(crate) fn ledger(&self) -> Vec<ExporterLedger> {
+        self.running().iter().map(ExporterHandle::ledger).collect()
+    }
+
+    /// Takes no more records and lets the workers send what they have until the deadline; false if that was begun
+    /// before.
+    fn start_stop(&self, deadline: Instant) -> bool {
+        process::notice();
+        // a child's exporters are started before it or not at all
+        let is_first = !process::with_fork_lock(|| self.stopped.swap(true, Ordering::SeqCst));
+        if is_first {
+            self.running().iter().for_each(|handle| handle.start_stop(deadline));
+        }
+        is_first
+    }
+
+    #[inline]
+    fn here(&self) -> &ExporterSet {
+        if self.generation == process::generation() { self } else { self.child_instance() }
+    }
+
+    #[cold]
+    fn child_instance(&self) -> &ExporterSet {
+        if let Some(child_instance) = self.child_instance.get() {
+            return child_instance.here();
+        }
+        // before the lock is taken: the program's loggers hear of it
+        let prepared = if self.is_stopped() { None } else { Some(self.spec.prepare()) };
+        let make = || {
+            self.child_instance.get_or_init(|| {
+                let exporters = &self.spec.exporters;
+                let handles = match prepared {
+                    // asked again: a stop that found nothing to stop came before the lock was taken
+                    Some(prepared) if !self.is_stopped() => {
+                        let started = prepared.into_iter().zip(exporters);
+                        // a child that gets no thread counts what it cannot send, as emitting never fails
+                        let or_closed = |(prepared, spec)| {
+                            ExporterHandle::start(prepared)
+                                .unwrap_or_else(|_| ExporterHandle::closed(spec, NotEnqueuedReason::NoWorker))
+                        };
+                        started.map(or_closed).collect()
+                    }
+                    _ => {
+                        let closed = |spec| ExporterHandle::closed(spec, NotEnqueuedReason::AfterShutdown);
+                        exporters.iter().map(closed).collect()
+                    }
+                };
+                let stopped = Arc::clone(&self.stopped);
+                Box::new(Self::with(Arc::clone(&self.spec), handles, stopped))
+            })
+        };
+        // what the program's allocator records of it would need what is being made
+        context::suppress_instrumentation(|| process::with_fork_lock(make))
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::SeqCst)
+    }
+}
+
+/// Hands a frame that counts as `records` to all exporters that take it: first to those that have room, so that none
+/// of them waits with the caller for another's.
+#[inline(never)]
+fn push_to_each(
+    handles: &[ExporterHandle],
+    scope: &Arc<Scope>,
+    frame: &[u8],
+    records: usize,
+    takes: &dyn Fn(Intake) -> bool,
+) {
+    for (index, handle) in handles.iter().enumerate() {
+        if takes(handle.intake()) && !handle.push_at_once(scope, frame, records) {
+            // the stack remembers who is still to be waited for: a list would have to be allocated
+            push_to_each(&handles[index + 1..], scope, frame, records, takes);
+            return handle.push(scope, frame, records);
+        }
+    }
+}
+
+/// Lets every exporter of all these exporter_sets send what was accepted before the call, all at the same time.
+pub(crate) fn flush<'o>(
+    exporter_sets: impl IntoIterator<Item = &'o ExporterSet>,
+    deadline: Instant,
+) -> FlushOutcome {
+    let handles: Vec<_> = exporter_sets.into_iter().flat_map(ExporterSet::running).collect();
+    // an exporter's own thread would wait for itself, and a flush for each of its doings would never end
+    if !context::may_be_suppressed() && are_flushed_by(deadline, &handles) {
+        return FlushOutcome::Complete;
+    }
+    let exporters = handles.iter().map(|handle| handle.ledger()).collect();
+    FlushOutcome::TimedOut { left: Ledger { exporters }.total().in_flight }
+}
+
+fn are_flushed_by(deadline: Instant, handles: &[&ExporterHandle]) -> bool {
+    let pending: Vec<_> = handles.iter().map(|handle| handle.start_flush()).collect();
+    // a worker that ended has settled or counted everything
+    let timed_out = |done: &Receiver<()>| done.recv_deadline(deadline).is_err_and(|error| error.is_timeout());
+    !pending.iter().any(timed_out)
+}
+
+/// Gives every exporter of all these exporter_sets until the deadline to empty itself, all at the same time. Whoever comes
+/// while another's stop is under way waits for its end, but does not cut it short. An exporter's own thread waits for
+/// nothing: each worker sends what it has until the deadline, and closes its own counters.
+pub(crate) fn stop<'o>(exporter_sets: impl IntoIterator<Item = &'o ExporterSet>, deadline: Instant) {
+    let (begun_here, begun_before): (Vec<_>, Vec<_>) =
+        exporter_sets.into_iter().partition(|exporters| exporters.start_stop(deadline));
+    if begun_here.iter().chain(&begun_before).any(|exporters| context::exports_for(exporters.spec.owner)) {
+        return;
+    }
+    cut_old_attempts(deadline, &begun_here);
+    let late = finish_by(deadline, &begun_here);
+    finish_by(deadline, &begun_before);
+    late.iter().for_each(|handle| handle.interrupt());
+    // one for all, or several exporters that are stuck would add theirs up
+    let grace_ends = Instant::now() + LAST_GRACE;
+    late.iter().for_each(|handle| {
+        handle.ended_by(grace_ends);
+    });
+    late.iter().for_each(|handle| handle.finish_stop());
+}
+
+/// When half of the time is over, ends attempts that were begun before the stop and would use up all of it.
+fn cut_old_attempts(deadline: Instant, exporter_sets: &[&ExporterSet]) {
+    let now = Instant::now();
+    let halfway = now + deadline.saturating_duration_since(now) / 2;
+    let running = exporter_sets.iter().flat_map(|exporters| exporters.running());
+    let late: Vec<_> = running.filter(|handle| !handle.ended_by(halfway)).collect();
+    late.iter().for_each(|handle| handle.cut_attempt());
+}
+
+/// Closes the counters of all exporters that end by the deadline, and gives those that do not.
+fn finish_by<'o>(deadline: Instant, exporter_sets: &[&'o ExporterSet]) -> Vec<&'o ExporterHandle> {
+    // a worker that was left behind by an earlier stop is not waited for again
+    let open =
+        exporter_sets.iter().flat_map(|exporters| exporters.running()).filter(|handle| !handle.is_settled());
+    let (ended, late): (Vec<_>, Vec<_>) = open.partition(|handle| handle.ended_by(deadline));
+    ended.iter().for_each(|handle| handle.finish_stop());
+    late
+}
+
+/// When a budget that begins now is used up.
+pub(crate) fn deadline(budget: Duration) -> Instant {
+    // a budget beyond the clock is as good as a year
+    let budget = budget.min(Duration::from_secs(365 * 24 * 3600));
+    Instant::now() + budget
+}
+
+impl Drop for ExporterSet {
+    fn drop(&mut self) {
+        if self.generation == process::generation() {
+            drop(std::mem::take(&mut *self.handles));
+        }
+    }
+}

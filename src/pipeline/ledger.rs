@@ -1,0 +1,369 @@
+//! The ledger: every record accounted for, by reason.
+//!
+//! At every moment accepted = delivered + rejected + dropped + superseded + in flight; what was not enqueued at the
+//! door stands beside it.
+
+use std::fmt;
+use std::ops::AddAssign;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use serde::Serialize;
+
+use crate::record::Signal;
+
+/// What became of all records, exporter by exporter.
+///
+/// Returned by [`Telemetry::shutdown`](crate::Telemetry::shutdown) and, at any time, by
+/// [`Telemetry::ledger`](crate::Telemetry::ledger). A record that goes to two exporters is counted by both.
+///
+/// These are outside of it by design, as they are no records of an exporter:
+///
+/// - spans that the [sampler](crate::Sampler) left out;
+/// - log records below an exporter's level, and what a filter of `tracing` or `log` kept from the bridge;
+/// - records of a signal that no exporter takes;
+/// - spans and log records that were open across a fork, in the child: the parent counts them;
+/// - what an exporter's thread and the libraries that it calls would say about the sending, and what the OpenTelemetry SDK
+///   suppresses there;
+/// - records that a child of glibc's `_Fork` makes before it is noticed, see
+///   [`Telemetry`](crate::Telemetry#in-a-forked-child).
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+#[non_exhaustive]
+pub struct Ledger {
+    /// One entry for each exporter, in the order of the configuration; those of the application's provider come last.
+    pub exporters: Vec<ExporterLedger>,
+}
+
+impl Ledger {
+    /// All exporters and signals added up.
+    pub fn total(&self) -> Counts {
+        let mut total = Counts::default();
+        for exporter in &self.exporters {
+            exporter.by_signal().into_iter().for_each(|(_, counts)| total += counts);
+        }
+        total
+    }
+
+    /// Records that will never arrive: rejected, dropped or not enqueued.
+    pub fn lost(&self) -> u64 {
+        self.total().lost()
+    }
+}
+
+impl fmt::Display for Ledger {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.exporters.is_empty() {
+            return f.write_str("no exporters");
+        }
+        let mut line_break = "";
+        for exporter in &self.exporters {
+            for (signal, counts) in exporter.by_signal() {
+                // what was never used is not worth a line, unless there would be none
+                if counts != Counts::default() || (signal == Signal::Traces && exporter.is_unused()) {
+                    write!(f, "{line_break}{} {}: {counts}", exporter.id, signal.name())?;
+                    line_break = "\n";
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// One exporter's part of the ledger.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+#[non_exhaustive]
+pub struct ExporterLedger {
+    /// The exporter's id; `application/<id>` on the application's provider.
+    pub id: String,
+    /// Its spans.
+    pub traces: Counts,
+    /// Its log records.
+    pub logs: Counts,
+    /// Its data points of metrics.
+    pub metrics: Counts,
+    /// Requests that were attempted, retries included.
+    pub attempts: u64,
+}
+
+impl ExporterLedger {
+    /// The counts of each signal.
+    pub fn by_signal(&self) -> [(Signal, Counts); 3] {
+        Signal::ALL.map(|signal| (signal, self.of(signal)))
+    }
+
+    /// The counts of one signal.
+    pub fn of(&self, signal: Signal) -> Counts {
+        match signal {
+            Signal::Traces => self.traces,
+            Signal::Logs => self.logs,
+            Signal::Metrics => self.metrics,
+        }
+    }
+
+    fn is_unused(&self) -> bool {
+        self.by_signal().into_iter().all(|(_, counts)| counts == Counts::default())
+    }
+}
+
+/// Counts of records: accepted = delivered + rejected + dropped + superseded + in flight, exactly and at every moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[non_exhaustive]
+pub struct Counts {
+    /// Taken into the queue.
+    pub accepted: u64,
+    /// Confirmed by the collector.
+    pub delivered: u64,
+    /// Rejected one by one by a collector that took the rest of their batch.
+    pub rejected: u64,
+    /// Accepted, but lost on the way.
+    pub dropped: Dropped,
+    /// Data points that could not be delivered before newer ones of the same series said all that they had to say;
+    /// only cumulative metrics of [`Meter`](crate::Meter)s can be superseded, and nothing is lost by it.
+    pub superseded: u64,
+    /// Queued or being sent.
+    pub in_flight: u64,
+    /// Never accepted.
+    pub not_enqueued: NotEnqueued,
+}
+
+impl Counts {
+    /// Records that will never arrive: rejected, dropped or not enqueued.
+    pub fn lost(&self) -> u64 {
+        self.rejected + self.dropped.total() + self.not_enqueued.total()
+    }
+
+    /// Accepted records that have come to an end.
+    fn settled(&self) -> u64 {
+        self.delivered + self.rejected + self.dropped.total() + self.superseded
+    }
+}
+
+impl AddAssign for Counts {
+    fn add_assign(&mut self, other: Self) {
+        self.accepted += other.accepted;
+        self.delivered += other.delivered;
+        self.rejected += other.rejected;
+        self.superseded += other.superseded;
+        self.in_flight += other.in_flight;
+        self.dropped.refused += other.dropped.refused;
+        self.dropped.gave_up += other.dropped.gave_up;
+        self.dropped.too_large += other.dropped.too_large;
+        self.dropped.shutdown += other.dropped.shutdown;
+        self.dropped.worker_panicked += other.dropped.worker_panicked;
+        self.not_enqueued.queue_full += other.not_enqueued.queue_full;
+        self.not_enqueued.too_large += other.not_enqueued.too_large;
+        self.not_enqueued.after_shutdown += other.not_enqueued.after_shutdown;
+        self.not_enqueued.suppressed += other.not_enqueued.suppressed;
+        self.not_enqueued.no_worker += other.not_enqueued.no_worker;
+        self.not_enqueued.panicked += other.not_enqueued.panicked;
+    }
+}
+
+impl fmt::Display for Counts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} accepted, {} delivered", self.accepted, self.delivered)?;
+        for (count, name) in [
+            (self.rejected, "rejected"),
+            (self.dropped.refused, "dropped: refused"),
+            (self.dropped.gave_up, "dropped: gave up"),
+            (self.dropped.too_large, "dropped: too large"),
+            (self.dropped.shutdown, "dropped: shutdown"),
+            (self.dropped.worker_panicked, "dropped: worker panicked"),
+            (self.superseded, "superseded"),
+            (self.in_flight, "in flight"),
+            (self.not_enqueued.queue_full, "not enqueued: queue full"),
+            (self.not_enqueued.too_large, "not enqueued: too large"),
+            (self.not_enqueued.after_shutdown, "not enqueued: after shutdown"),
+            (self.not_enqueued.suppressed, "not enqueued: suppressed"),
+            (self.not_enqueued.no_worker, "not enqueued: no worker"),
+            (self.not_enqueued.panicked, "not enqueued: panicked"),
+        ] {
+            if count > 0 {
+                write!(f, ", {count} {name}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Accepted records that were lost, by reason.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[non_exhaustive]
+pub struct Dropped {
+    /// The collector refused their batch for good.
+    pub refused: u64,
+    /// Their batch could not be delivered in its time.
+    pub gave_up: u64,
+    /// Even alone in a request they were too large for the collector.
+    pub too_large: u64,
+    /// Still there when the budget of the shutdown was used up.
+    pub shutdown: u64,
+    /// In the hands of the worker when it panicked.
+    pub worker_panicked: u64,
+}
+
+impl Dropped {
+    /// All reasons added up.
+    pub fn total(&self) -> u64 {
+        self.refused + self.gave_up + self.too_large + self.shutdown + self.worker_panicked
+    }
+}
+
+/// Records that were never accepted, by reason.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[non_exhaustive]
+pub struct NotEnqueued {
+    /// The queue was full, and the caller was not to wait or had waited long enough.
+    pub queue_full: u64,
+    /// Larger than a request may be.
+    pub too_large: u64,
+    /// Emitted after the shutdown, or collected too late for it; handed over by the OpenTelemetry SDK after the end of
+    /// the bridge's exporter.
+    pub after_shutdown: u64,
+    /// Made on the thread of an exporter of the same telemetry, as in a [hook](crate::Config::on_problem).
+    pub suppressed: u64,
+    /// Emitted in a forked child that could not start the exporter's thread.
+    pub no_worker: u64,
+    /// Never finished, as a value of the program panicked while a bridge read it.
+    pub panicked: u64,
+}
+
+impl NotEnqueued {
+    /// All reasons added up.
+    pub fn total(&self) -> u64 {
+        self.queue_full
+            + self.too_large
+            + self.after_shutdown
+            + self.suppressed
+            + self.no_worker
+            + self.panicked
+    }
+}
+
+/// How an accepted record ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    Delivered,
+    Rejected,
+    Refused,
+    GaveUp,
+    TooLarge,
+    WorkerPanicked,
+    Superseded,
+}
+
+/// Why a record was not accepted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NotEnqueuedReason {
+    QueueFull,
+    TooLarge,
+    AfterShutdown,
+    Suppressed,
+    NoWorker,
+    Panicked,
+}
+
+impl NotEnqueuedReason {
+    const COUNT: usize = 6;
+}
+
+/// One exporter's counters. Outcomes are entered by its worker; once closed, nothing is entered any more.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    settled: Mutex<Settled>,
+    not_enqueued: [[AtomicU64; NotEnqueuedReason::COUNT]; Signal::COUNT],
+    attempts: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct Settled {
+    counts: [Counts; Signal::COUNT],
+    closed: bool,
+}
+
+impl Counters {
+    pub(crate) fn settle(&self, signal: Signal, outcome: Outcome, records: u64) {
+        let mut settled = self.settled();
+        if settled.closed {
+            return;
+        }
+        let counts = &mut settled.counts[signal as usize];
+        *match outcome {
+            Outcome::Delivered => &mut counts.delivered,
+            Outcome::Rejected => &mut counts.rejected,
+            Outcome::Refused => &mut counts.dropped.refused,
+            Outcome::GaveUp => &mut counts.dropped.gave_up,
+            Outcome::TooLarge => &mut counts.dropped.too_large,
+            Outcome::WorkerPanicked => &mut counts.dropped.worker_panicked,
+            Outcome::Superseded => &mut counts.superseded,
+        } += records;
+    }
+
+    pub(crate) fn count_not_enqueued(&self, signal: Signal, reason: NotEnqueuedReason, records: u64) {
+        self.not_enqueued[signal as usize][reason as usize].fetch_add(records, Ordering::Relaxed);
+    }
+
+    pub(crate) fn attempted(&self) {
+        self.attempts.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// What was not enqueued of a signal so far for this reason.
+    pub(crate) fn not_enqueued(&self, signal: Signal, reason: NotEnqueuedReason) -> u64 {
+        self.not_enqueued[signal as usize][reason as usize].load(Ordering::Relaxed)
+    }
+
+    /// The counters as they stand. `accepted` is asked after the outcomes are read, so that a record is
+    /// never seen as settled before it is seen as accepted.
+    pub(crate) fn read(&self, id: &str, accepted: impl FnOnce() -> [u64; Signal::COUNT]) -> ExporterLedger {
+        // held to the end: what is accepted while others settle would be seen as more in flight than fits
+        let settled = self.settled();
+        let mut counts = settled.counts;
+        for (signal, (counts, accepted)) in counts.iter_mut().zip(accepted()).enumerate() {
+            let refused = |reason| self.not_enqueued[signal][reason as usize].load(Ordering::Relaxed);
+            counts.not_enqueued = NotEnqueued {
+                queue_full: refused(NotEnqueuedReason::QueueFull),
+                too_large: refused(NotEnqueuedReason::TooLarge),
+                after_shutdown: refused(NotEnqueuedReason::AfterShutdown),
+                suppressed: refused(NotEnqueuedReason::Suppressed),
+                no_worker: refused(NotEnqueuedReason::NoWorker),
+                panicked: refused(NotEnqueuedReason::Panicked),
+            };
+            counts.accepted = accepted;
+            counts.in_flight = accepted - counts.settled();
+        }
+        drop(settled);
+        let [traces, logs, metrics] = counts;
+        let attempts = self.attempts.load(Ordering::Relaxed);
+        ExporterLedger { id: id.to_owned(), traces, logs, metrics, attempts }
+    }
+
+    fn settled(&self) -> MutexGuard<'_, Settled> {
+        // whoever panicked had added whole numbers
+        self.settled.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Does something that the closing of the counters must not overtake; `None` if they are closed.
+    pub(crate) fn while_open<T>(&self, work: impl FnOnce() -> T) -> Option<T> {
+        let settled = self.settled();
+        (!settled.closed).then(work)
+    }
+
+    pub(crate) fn are_closed(&self) -> bool {
+        self.settled().closed
+    }
+
+    /// Closes the counters: what is not settled by now is lost to the shutdown.
+    pub(crate) fn close(&self, accepted: impl FnOnce() -> [u64; Signal::COUNT]) {
+        let mut settled = self.settled();
+        if settled.closed {
+            return;
+        }
+        settled.closed = true;
+        for (counts, accepted) in settled.counts.iter_mut().zip(accepted()) {
+            counts.dropped.shutdown += accepted - counts.settled();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

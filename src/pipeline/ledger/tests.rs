@@ -1,0 +1,222 @@
+use std::thread;
+
+use proptest::prelude::*;
+
+use super::*;
+
+const OUTCOMES: [Outcome; 7] = [
+    Outcome::Delivered,
+    Outcome::Rejected,
+    Outcome::Refused,
+    Outcome::GaveUp,
+    Outcome::TooLarge,
+    Outcome::WorkerPanicked,
+    Outcome::Superseded,
+];
+const REFUSALS: [NotEnqueuedReason; NotEnqueuedReason::COUNT] = [
+    NotEnqueuedReason::QueueFull,
+    NotEnqueuedReason::TooLarge,
+    NotEnqueuedReason::AfterShutdown,
+    NotEnqueuedReason::Suppressed,
+    NotEnqueuedReason::NoWorker,
+    NotEnqueuedReason::Panicked,
+];
+
+fn read(counters: &Counters, accepted: u64) -> Counts {
+    counters.read("test", || [accepted, 0, 0]).traces
+}
+
+/// Each outcome's count, in the order of [`OUTCOMES`].
+fn outcomes(counts: &Counts) -> [u64; OUTCOMES.len()] {
+    let dropped = counts.dropped;
+    [
+        counts.delivered,
+        counts.rejected,
+        dropped.refused,
+        dropped.gave_up,
+        dropped.too_large,
+        dropped.worker_panicked,
+        counts.superseded,
+    ]
+}
+
+fn adds_up(counts: &Counts) -> bool {
+    counts.accepted
+        == counts.delivered + counts.rejected + counts.dropped.total() + counts.superseded + counts.in_flight
+}
+
+/// Every count a different power of two, so that two that are mixed up or left out show; all of them so many times.
+fn all_different(times: u64) -> Counts {
+    let mut next = times;
+    let mut count = || {
+        next *= 2;
+        next / 2
+    };
+    Counts {
+        accepted: count(),
+        delivered: count(),
+        rejected: count(),
+        in_flight: count(),
+        dropped: Dropped {
+            refused: count(),
+            gave_up: count(),
+            too_large: count(),
+            shutdown: count(),
+            worker_panicked: count(),
+        },
+        not_enqueued: NotEnqueued {
+            queue_full: count(),
+            too_large: count(),
+            after_shutdown: count(),
+            suppressed: count(),
+            no_worker: count(),
+            panicked: count(),
+        },
+        superseded: count(),
+    }
+}
+
+fn busy_exporter() -> ExporterLedger {
+    let counts = all_different(1);
+    ExporterLedger { id: "one".to_owned(), traces: counts, logs: counts, metrics: counts, attempts: 1 }
+}
+
+#[test]
+fn each_outcome_has_its_own_place() {
+    for (index, outcome) in OUTCOMES.into_iter().enumerate() {
+        let counters = Counters::default();
+        counters.settle(Signal::Traces, outcome, 3);
+        let mut expected = [0; OUTCOMES.len()];
+        expected[index] = 3;
+        let counts = read(&counters, 5);
+        assert_eq!((outcomes(&counts), counts.in_flight), (expected, 2), "{outcome:?}");
+    }
+}
+
+#[test]
+fn each_refusal_has_its_own_place_beside_the_accepted() {
+    for (index, reason) in REFUSALS.into_iter().enumerate() {
+        let counters = Counters::default();
+        counters.count_not_enqueued(Signal::Traces, reason, 1);
+        let counts = read(&counters, 0);
+        let not_enqueued = counts.not_enqueued;
+        let mut expected = [0; REFUSALS.len()];
+        expected[index] = 1;
+        let found = [
+            not_enqueued.queue_full,
+            not_enqueued.too_large,
+            not_enqueued.after_shutdown,
+            not_enqueued.suppressed,
+            not_enqueued.no_worker,
+            not_enqueued.panicked,
+        ];
+        assert_eq!((found, not_enqueued.total()), (expected, 1));
+        assert_eq!(REFUSALS.map(|reason| counters.not_enqueued(Signal::Traces, reason)), expected);
+        assert_eq!(REFUSALS.map(|reason| counters.not_enqueued(Signal::Logs, reason)), [0; REFUSALS.len()]);
+        assert_eq!((counts.accepted, counts.in_flight, counts.lost()), (0, 0, 1));
+    }
+}
+
+#[test]
+fn closing_puts_what_is_left_to_the_shutdown_and_ignores_what_comes_late() {
+    let counters = Counters::default();
+    counters.settle(Signal::Traces, Outcome::Delivered, 4);
+    counters.close(|| [10, 0, 0]);
+    let closed = read(&counters, 10);
+    assert_eq!((closed.delivered, closed.dropped.shutdown, closed.in_flight), (4, 6, 0));
+    for outcome in OUTCOMES {
+        counters.settle(Signal::Traces, outcome, 6);
+    }
+    counters.close(|| [1000, 0, 0]);
+    assert_eq!(read(&counters, 10), closed, "no late settlement, no second closing");
+    counters.count_not_enqueued(Signal::Traces, NotEnqueuedReason::AfterShutdown, 1);
+    assert_eq!(read(&counters, 10).not_enqueued.after_shutdown, 1, "who comes late is still counted");
+}
+
+#[test]
+fn a_closed_ledger_adds_up_while_a_worker_goes_on_settling() {
+    for _ in 0..200 {
+        let counters = Counters::default();
+        thread::scope(|scope| {
+            scope.spawn(|| (0..100).for_each(|_| counters.settle(Signal::Traces, Outcome::Delivered, 1)));
+            counters.close(|| [100, 0, 0]);
+            let closed = read(&counters, 100);
+            assert!(adds_up(&closed) && closed.in_flight == 0, "{closed}");
+        });
+        let later = read(&counters, 100);
+        assert_eq!(later.delivered + later.dropped.shutdown, 100);
+    }
+}
+
+#[test]
+fn a_record_is_never_seen_as_settled_before_it_is_seen_as_accepted() {
+    let counters = Counters::default();
+    let accepted = AtomicU64::new(0);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            for _ in 0..20_000 {
+                accepted.fetch_add(1, Ordering::SeqCst);
+                counters.settle(Signal::Traces, Outcome::Delivered, 1);
+            }
+        });
+        for _ in 0..2_000 {
+            // would underflow, and panic, if the two were read the other way round
+            let counts = counters.read("test", || [accepted.load(Ordering::SeqCst), 0, 0]).traces;
+            assert!(adds_up(&counts), "{counts}");
+        }
+    });
+}
+
+#[test]
+fn totals_add_up_every_count_of_every_exporter() {
+    let ledger = Ledger { exporters: vec![busy_exporter(), busy_exporter()] };
+    let total = ledger.total();
+    assert_eq!(total, all_different(6));
+    assert_eq!(total.dropped.total(), 6 * (16 + 32 + 64 + 128 + 256));
+    assert_eq!(total.not_enqueued.total(), 6 * (512 + 1024 + 2048 + 4096 + 8192 + 16384));
+    assert_eq!(ledger.lost(), 6 * 4 + total.dropped.total() + total.not_enqueued.total());
+}
+
+#[test]
+fn a_ledger_tells_each_count_that_is_not_zero() {
+    let idle = ExporterLedger { id: "two".to_owned(), ..Default::default() };
+    let told = Ledger { exporters: vec![busy_exporter(), idle] }.to_string();
+    let starts: Vec<_> = told.lines().map(|line| line.split(':').next().unwrap_or_default()).collect();
+    assert_eq!(starts, ["one traces", "one logs", "one metrics", "two traces"]);
+    for count in (0..16).map(|power| 1 << power) {
+        assert!(told.contains(&format!(" {count} ")), "{count} in {told}");
+    }
+    let quiet = Counts { accepted: 3, delivered: 3, ..Default::default() }.to_string();
+    assert_eq!(quiet, "3 accepted, 3 delivered");
+}
+
+#[test]
+fn attempts_are_counted() {
+    let counters = Counters::default();
+    (0..3).for_each(|_| counters.attempted());
+    assert_eq!(counters.read("test", || [0, 0, 0]).attempts, 3);
+}
+
+proptest! {
+    #[test]
+    fn the_books_add_up_at_every_moment(
+        entries in prop::collection::vec((0..OUTCOMES.len(), 0u64..1000), 0..30),
+        in_flight in 0u64..1000,
+    ) {
+        let counters = Counters::default();
+        let accepted = in_flight + entries.iter().map(|(_, records)| records).sum::<u64>();
+        let mut expected = [0; OUTCOMES.len()];
+        for (outcome, records) in entries {
+            counters.settle(Signal::Traces, OUTCOMES[outcome], records);
+            expected[outcome] += records;
+            prop_assert!(adds_up(&read(&counters, accepted)));
+        }
+        let open = read(&counters, accepted);
+        prop_assert_eq!((outcomes(&open), open.in_flight), (expected, in_flight));
+        counters.close(|| [accepted, 0, 0]);
+        let closed = read(&counters, accepted);
+        prop_assert_eq!((outcomes(&closed), closed.in_flight), (expected, 0));
+        prop_assert_eq!(closed.dropped.shutdown, in_flight);
+        prop_assert!(adds_up(&closed));
+    }
+}

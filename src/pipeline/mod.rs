@@ -1,0 +1,25 @@
+//! One exporter from queue to verdict, and the fan-out over all exporters of a provider.
+//!
+//! ```text
+//!  caller                         │ worker thread, one per exporter
+//!  exporter_set ─► queue (bounded)┼─► batch ─► transport ─► verdict ─► ledger
+//!                                 │     ▲ throttle    retry ◄─┘  └─► problems
+//! ```
+//!
+//! - [`exporter_set`] gives each record to every exporter that takes it.
+//! - [`exporter_handle`] is the caller's side of one exporter: its queues, its thread, its flush and its stop.
+//! - [`queue`] bounds what waits, in records and bytes, and decides who waits for room.
+//! - [`worker`] is the thread: it drains the queue, makes batches, sends them and judges what follows.
+//! - [`batch`], [`throttle`] and [`retry`] are pure: what to send, when to send it, and what a verdict leads to.
+//! - [`ledger`] counts every record by what became of it. To find why a record was lost, start there.
+
+pub(crate) mod batch;
+pub(crate) mod exporter_handle;
+pub(crate) mod exporter_set;
+pub(crate) mod ledger;
+pub(crate) mod problems;
+pub(crate) mod queue;
+pub(crate) mod retry;
+pub(crate) mod self_observation;
+pub(crate) mod throttle;
+pub(crate) mod worker;

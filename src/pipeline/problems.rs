@@ -1,0 +1,170 @@
+//! Trouble at run time, reported to the program once per kind, signal and period; the library itself never prints.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::{Duration, Instant};
+
+use crate::config::escape::{escape_all_but, shows_itself};
+use crate::config::{Problem, ProblemHook, ProblemKind};
+use crate::context;
+use crate::record::Signal;
+
+/// Each kind of problem is reported once per period.
+const PERIOD: Duration = Duration::from_secs(60);
+
+/// Lets each kind of problem of a signal through once per period and counts what it holds back.
+#[derive(Debug)]
+pub(crate) struct Gate {
+    period: Duration,
+    /// Of each signal, and last of none.
+    kinds: [[Held; ProblemKind::COUNT]; Signal::COUNT + 1],
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Held {
+    last_reported: Option<Instant>,
+    since: u64,
+}
+
+impl Gate {
+    pub(crate) fn new(period: Duration) -> Self {
+        Self { period, kinds: [[Held::default(); ProblemKind::COUNT]; Signal::COUNT + 1] }
+    }
+
+    /// Counts an occurrence; `Some(occurrences)` when it is time to report.
+    pub(crate) fn pass(&mut self, signal: Option<Signal>, kind: ProblemKind, now: Instant) -> Option<u64> {
+        let held = &mut self.kinds[signal.map_or(Signal::COUNT, |signal| signal as usize)][kind as usize];
+        held.since += 1;
+        let due =
+            held.last_reported.is_none_or(|reported| now.saturating_duration_since(reported) >= self.period);
+        if !due {
+            return None;
+        }
+        held.last_reported = Some(now);
+        Some(std::mem::take(&mut held.since))
+    }
+}
+
+/// Reports to the program's hook what it should know, on the worker's thread.
+pub(crate) struct ProblemReporter {
+    exporter: String,
+    hook: Option<ProblemHook>,
+    gate: Gate,
+    /// Signals that the collector does not take, which was reported.
+    not_taken: [bool; Signal::COUNT],
+}
+
+impl ProblemReporter {
+    pub(crate) fn new(exporter: &str, hook: Option<ProblemHook>) -> Self {
+        let not_taken = [false; Signal::COUNT];
+        Self { exporter: exporter.to_owned(), hook, gate: Gate::new(PERIOD), not_taken }
+    }
+
+    /// The message is only made when it is reported.
+    pub(crate) fn report(&mut self, signal: Signal, kind: ProblemKind, message: impl FnOnce() -> String) {
+        if self.hook.is_none() {
+            return;
+        }
+        if let Some(occurrences) = self.gate.pass(Some(signal), kind, Instant::now()) {
+            self.call_hook(Some(signal), kind, message(), occurrences);
+        }
+    }
+
+    /// Reports what is not said again, whatever else of its kind was reported.
+    pub(crate) fn report_once(&self, signal: Signal, kind: ProblemKind, message: String) {
+        self.call_hook(Some(signal), kind, message, 1);
+    }
+
+    /// Reports that the collector does not take a signal, once: it is a matter of configuration, and will not change by
+    /// itself.
+    pub(crate) fn report_not_taken(&mut self, signal: Signal, reason: &str) {
+        if !std::mem::replace(&mut self.not_taken[signal as usize], true) {
+            let name = signal.name();
+            let advice = format!("correct the endpoint or switch {name} off for this exporter");
+            let message = format!("no {name} are taken here, {advice}: {reason}");
+            self.call_hook(Some(signal), ProblemKind::NotTaken, message, 1);
+        }
+    }
+
+    /// The collector takes the signal: if that ends, it is news again.
+    pub(crate) fn note_taken(&mut self, signal: Signal) {
+        self.not_taken[signal as usize] = false;
+    }
+
+    fn call_hook(&self, signal: Option<Signal>, kind: ProblemKind, message: String, occurrences: u64) {
+        let Some(hook) = &self.hook else { return };
+        let message = escape_all_but(shows_itself, &message).into_owned();
+        let problem = Problem { exporter: self.exporter.clone(), kind, signal, message, occurrences };
+        // a hook that panics must not cost a batch, nor may what its panic carries when it is dropped
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| context::in_program(|| hook(&problem)))) {
+            std::mem::forget(payload);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    const TRACES: Option<Signal> = Some(Signal::Traces);
+
+    #[test]
+    fn a_kind_is_reported_once_per_period_with_its_count() {
+        let start = Instant::now();
+        let mut gate = Gate::new(Duration::from_secs(60));
+        assert_eq!(gate.pass(TRACES, ProblemKind::Refused, start), Some(1));
+        assert_eq!(gate.pass(TRACES, ProblemKind::Refused, start + Duration::from_secs(1)), None);
+        assert_eq!(gate.pass(TRACES, ProblemKind::Refused, start + Duration::from_secs(59)), None);
+        assert_eq!(gate.pass(TRACES, ProblemKind::Refused, start + Duration::from_secs(60)), Some(3));
+    }
+
+    #[test]
+    fn kinds_do_not_hold_each_other_back() {
+        let now = Instant::now();
+        let mut gate = Gate::new(Duration::from_secs(60));
+        assert_eq!(gate.pass(TRACES, ProblemKind::Refused, now), Some(1));
+        assert_eq!(gate.pass(TRACES, ProblemKind::WorkerPanicked, now), Some(1));
+    }
+
+    #[test]
+    fn signals_do_not_hold_each_other_back() {
+        let now = Instant::now();
+        let mut gate = Gate::new(Duration::from_secs(60));
+        for signal in Signal::ALL.map(Some).into_iter().chain([None]) {
+            assert_eq!(gate.pass(signal, ProblemKind::Refused, now), Some(1), "{signal:?}");
+        }
+    }
+
+    #[test]
+    fn that_a_signal_is_not_taken_is_reported_once_until_it_was_taken() {
+        let (send, reported) = std::sync::mpsc::channel();
+        let hook: ProblemHook = Arc::new(move |problem| send.send(problem.to_string()).unwrap());
+        let mut reporter = ProblemReporter::new("otlp", Some(hook));
+        let reason = "post http://localhost/v1/logs: 404 Not Found";
+        let logs = "exporter otlp: no logs are taken here, correct the endpoint or switch logs off for this exporter: \
+                    post http://localhost/v1/logs: 404 Not Found";
+        for _ in 0..3 {
+            reporter.report_not_taken(Signal::Logs, reason);
+            reporter.note_taken(Signal::Traces);
+        }
+        assert_eq!(reported.try_iter().collect::<Vec<_>>(), [logs]);
+        reporter.report_not_taken(Signal::Metrics, reason);
+        assert!(reported.try_recv().unwrap().contains("no metrics"));
+        reporter.note_taken(Signal::Logs);
+        reporter.report_not_taken(Signal::Logs, reason);
+        assert_eq!(reported.try_iter().collect::<Vec<_>>(), [logs]);
+    }
+
+    #[test]
+    fn what_a_terminal_would_obey_is_escaped() {
+        let (send, reported) = std::sync::mpsc::channel();
+        let hook: ProblemHook = Arc::new(move |problem| send.send(problem.to_string()).unwrap());
+        let mut reporter = ProblemReporter::new("o\u{1b}tlp", Some(hook));
+        reporter.report(Signal::Metrics, ProblemKind::Instrument, || {
+            "a\r\nb \u{202e}c\u{1b}[2J\u{2029}ä".to_owned()
+        });
+        let expected = "exporter o\\u{1b}tlp: a\\r\\nb \\u{202e}c\\u{1b}[2J\\u{2029}ä";
+        assert_eq!(reported.try_iter().collect::<Vec<_>>(), [expected]);
+    }
+}

@@ -1,0 +1,391 @@
+mod model;
+mod threads;
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::*;
+use crate::config::WhenFull;
+use crate::pipeline::ledger::Counts;
+use crate::record::frames;
+
+const LONG: Duration = Duration::from_secs(20);
+
+/// A queue, the bell that wakes its worker, and its counters.
+struct Fixture {
+    queue: Queue,
+    woken: Receiver<()>,
+    counters: Arc<Counters>,
+    scope: Arc<Scope>,
+}
+
+fn fixture(settings: QueueSettings) -> Fixture {
+    fixture_for(settings, usize::MAX)
+}
+
+fn fixture_for(settings: QueueSettings, largest_record: usize) -> Fixture {
+    let (wake, woken) = bounded(1);
+    let counters = Arc::new(Counters::default());
+    let queue = Queue::new(&settings, largest_record, Arc::clone(&counters), wake);
+    Fixture { queue, woken, counters, scope: Arc::new(Scope::new(Signal::Traces, "shop", "")) }
+}
+
+fn lossy(records: usize, bytes: usize) -> Fixture {
+    fixture(QueueSettings { records, bytes, when_full: WhenFull::DropNewest, block_timeout: None })
+}
+
+/// Callers wait long, not for ever: a test that fails ends, too.
+fn blocking(records: usize, bytes: usize) -> Fixture {
+    fixture(QueueSettings { records, bytes, when_full: WhenFull::Block, block_timeout: Some(LONG) })
+}
+
+/// Callers do not wait long, for records of up to 100 bytes, and so many are in line.
+fn with_line(records: usize, bytes: usize, in_line: usize) -> Fixture {
+    let block_timeout = Some(Duration::from_millis(1));
+    let fixture =
+        fixture_for(QueueSettings { records, bytes, when_full: WhenFull::Block, block_timeout }, 100);
+    fixture.queue.door.line_up(in_line);
+    fixture
+}
+
+impl Fixture {
+    fn push(&self, number: u64, len: usize) {
+        self.queue.push(&self.scope, &record(number, len), 1);
+    }
+
+    /// Takes all out, as the worker does; gives the numbers of the records and their bytes.
+    fn drain(&self) -> Vec<(u64, usize)> {
+        let mut records = Vec::new();
+        self.queue.drain(|chunk| {
+            records.extend(contents(&chunk));
+            self.queue.give_back(chunk);
+        });
+        records
+    }
+
+    fn release(&self, records: &[(u64, usize)]) {
+        self.queue.release(records.len(), records.iter().map(|(_, len)| len).sum());
+    }
+
+    fn counts(&self) -> Counts {
+        self.counters.read("test", || [self.queue.accepted(), 0, 0]).traces
+    }
+
+    fn is_pressing(&self) -> bool {
+        self.queue.is_pressing(self.queue.level())
+    }
+
+    fn until_queued_up(&self) {
+        let deadline = Instant::now() + LONG;
+        while !self.queue.door.is_queued_up() {
+            assert!(Instant::now() < deadline, "no caller waits");
+            thread::yield_now();
+        }
+    }
+}
+
+/// A framed record of `len` bytes that carries a number. Its length is written in three bytes, needed or not.
+fn record(number: u64, len: usize) -> Vec<u8> {
+    let body = len - 4;
+    let mut record = vec![0x12, body as u8 | 0x80, (body >> 7) as u8 | 0x80, (body >> 14) as u8];
+    record.extend_from_slice(&number.to_le_bytes());
+    record.resize(len, b'x');
+    record
+}
+
+fn contents(chunk: &Chunk) -> Vec<(u64, usize)> {
+    let number = |frame: &[u8]| u64::from_le_bytes(frame[4..12].try_into().expect("eight bytes"));
+    let frames = chunk.runs().iter().flat_map(|run| frames(chunk.bytes(run.start, run.end)));
+    frames.map(|frame| (number(frame), frame.len())).collect()
+}
+
+#[test]
+fn a_full_queue_drops_the_newest_and_counts_it() {
+    let fixture = lossy(5, 1 << 20);
+    (0..8).for_each(|number| fixture.push(number, 20));
+    assert_eq!(fixture.queue.level(), (5, 100));
+    let kept: Vec<_> = fixture.drain().into_iter().map(|(number, _)| number).collect();
+    assert_eq!(kept, [0, 1, 2, 3, 4]);
+    assert_eq!((fixture.counts().accepted, fixture.counts().not_enqueued.queue_full), (5, 3));
+}
+
+#[test]
+fn the_bytes_of_a_queue_are_kept_to_the_byte() {
+    for (bytes, accepted) in [(59, 2), (60, 3), (61, 3)] {
+        let fixture = lossy(100, bytes);
+        (0..5).for_each(|number| fixture.push(number, 20));
+        assert_eq!(fixture.counts().accepted, accepted, "{bytes}");
+    }
+}
+
+#[test]
+fn room_comes_back_when_records_are_settled_not_when_they_are_taken() {
+    let fixture = lossy(2, 1 << 20);
+    (0..2).for_each(|number| fixture.push(number, 20));
+    let taken = fixture.drain();
+    fixture.push(2, 20);
+    assert_eq!(fixture.counts().not_enqueued.queue_full, 1, "in the worker's hands they still count");
+    fixture.release(&taken);
+    fixture.push(3, 20);
+    assert_eq!((fixture.counts().accepted, fixture.queue.level()), (3, (1, 20)));
+}
+
+#[test]
+fn a_drain_takes_all_that_was_queued_when_it_began_though_callers_go_on() {
+    let fixture = lossy(100_000, 16 << 20);
+    let full = |fixture: &Fixture| fixture.queue.full.1.len();
+    let before = (0..1000).find(|number| {
+        fixture.push(*number, 100);
+        full(&fixture) == 1
+    });
+    let mut taken = Vec::new();
+    fixture.queue.drain(|chunk| {
+        if taken.is_empty() {
+            // the chunk that was open is handed over while the worker looks at the first one
+            (1000..2000).find(|number| {
+                fixture.push(*number, 100);
+                full(&fixture) == 1
+            });
+        }
+        taken.extend(contents(&chunk).into_iter().map(|(number, _)| number));
+    });
+    let missed = (0..=before.expect("a full chunk")).filter(|number| !taken.contains(number)).count();
+    assert_eq!(missed, 0);
+}
+
+#[test]
+fn a_record_that_the_queue_can_never_hold_is_not_enqueued_even_by_a_blocking_one() {
+    let fixture = blocking(10, 100);
+    fixture.push(0, 101);
+    fixture.push(1, 100);
+    assert_eq!((fixture.counts().not_enqueued.too_large, fixture.queue.level()), (1, (1, 100)));
+}
+
+#[test]
+fn the_worker_is_woken_once_at_the_level_it_asked_for() {
+    let fixture = lossy(100, 1 << 20);
+    assert!(!fixture.queue.wake_at(WakeAt { records: 3, bytes: 1000 }));
+    let rings = [0, 1, 2, 3].map(|number| {
+        fixture.push(number, 20);
+        fixture.woken.try_iter().count()
+    });
+    assert_eq!(rings, [0, 0, 1, 0]);
+    assert!(fixture.queue.wake_at(WakeAt { records: 100, bytes: 80 }), "it is there already");
+}
+
+#[test]
+fn room_that_was_taken_ahead_does_not_wake_the_worker() {
+    let fixture = lossy(10_000, 1 << 20);
+    assert!(!fixture.queue.wake_at(WakeAt { records: 300, bytes: usize::MAX }));
+    let woken_by = (1..400).find(|number| {
+        fixture.push(*number, 20);
+        !fixture.woken.is_empty()
+    });
+    assert_eq!(woken_by, Some(300));
+}
+
+#[test]
+fn room_that_one_caller_has_taken_ahead_is_there_for_all() {
+    let fixture = lossy(1000, 1 << 20);
+    thread::scope(|scope| scope.spawn(|| fixture.push(0, 20)).join()).expect("a caller");
+    assert!(fixture.queue.level.read().0 > 1, "more than it needed");
+    (1..1100).for_each(|number| fixture.push(number, 20));
+    assert_eq!((fixture.counts().accepted, fixture.counts().not_enqueued.queue_full), (1000, 100));
+    assert_eq!(fixture.queue.level(), (1000, 20_000));
+}
+
+#[test]
+fn a_full_queue_wakes_the_worker_whatever_it_asked_for() {
+    let fixture = lossy(2, 1 << 20);
+    fixture.queue.wake_at(WakeAt { records: 100, bytes: usize::MAX });
+    (0..2).for_each(|number| fixture.push(number, 20));
+    assert!(fixture.woken.is_empty());
+    fixture.push(2, 20);
+    assert_eq!(fixture.woken.len(), 1);
+}
+
+#[test]
+fn three_quarters_full_is_pressing() {
+    for (capacity, pressing) in [(1, 1), (2, 1), (3, 1), (4, 3), (8, 6), (100, 75)] {
+        let fixture = lossy(capacity, 1 << 20);
+        let level = (0..capacity).find(|number| {
+            assert!(!fixture.is_pressing() || *number >= pressing);
+            fixture.push(*number as u64, 20);
+            fixture.is_pressing()
+        });
+        assert_eq!(level.map(|number| number + 1), Some(pressing), "of {capacity}");
+    }
+}
+
+#[test]
+fn a_queue_is_pressing_while_there_is_still_room_for_another_large_record() {
+    for (len, pressing) in [(50, 15), (125, 6), (126, 6), (200, 4), (300, 2), (350, 1), (500, 1), (600, 1)] {
+        let fixture = lossy(100, 1000);
+        let level = (1..=20).find(|number| {
+            fixture.push(*number, len);
+            fixture.is_pressing()
+        });
+        assert_eq!((level, fixture.counts().not_enqueued.total()), (Some(pressing), 0), "{len} bytes each");
+    }
+}
+
+#[test]
+fn frames_that_count_as_many_press_earlier() {
+    let fixture = lossy(100, 1 << 20);
+    let pressing = [1, 2, 3].map(|number| {
+        fixture.queue.push(&fixture.scope, &record(number, 20), 30);
+        fixture.is_pressing()
+    });
+    assert_eq!(pressing, [false, true, true]);
+}
+
+#[test]
+fn a_larger_record_than_before_makes_the_worker_choose_its_mark_anew() {
+    let fixture = lossy(100, 1000);
+    let rings = [100, 300, 300, 100].map(|len| {
+        // it may be about to set a mark, and has not done so yet
+        fixture.queue.stay_awake();
+        fixture.push(0, len);
+        fixture.woken.try_iter().count()
+    });
+    assert_eq!(rings, [0, 1, 0, 0]);
+}
+
+#[test]
+fn a_record_that_finds_no_room_keeps_the_worker_awake_though_the_queue_is_not_three_quarters_full() {
+    let fixture = lossy(100, 1000);
+    (0..3).for_each(|number| fixture.push(number, 100));
+    let mark = fixture.queue.pressure();
+    fixture.push(3, 800);
+    assert_eq!(fixture.counts().not_enqueued.queue_full, 1);
+    assert!(fixture.is_pressing());
+    assert!(fixture.queue.wake_at(mark), "also where the mark was chosen before");
+}
+
+#[test]
+fn a_waiting_caller_is_pressing() {
+    let fixture = blocking(100, 100);
+    fixture.push(0, 40);
+    thread::scope(|scope| {
+        scope.spawn(|| fixture.push(1, 80));
+        fixture.until_queued_up();
+        let asked = [fixture.is_pressing(), fixture.queue.wake_at(WakeAt::NEVER)];
+        fixture.release(&fixture.drain());
+        assert_eq!(asked, [true, true]);
+    });
+    assert_eq!(fixture.queue.level(), (1, 80));
+}
+
+#[test]
+fn a_newcomer_passes_a_line_only_if_that_takes_no_room_from_it() {
+    let fixture = with_line(10, 200, 1);
+    (0..8).for_each(|number| fixture.push(number, 20));
+    // 100 bytes are left for whoever is in line, however large its record is
+    assert_eq!(fixture.queue.level(), (5, 100));
+    assert_eq!(fixture.counts().not_enqueued.queue_full, 3);
+}
+
+#[test]
+fn a_newcomer_takes_room_ahead_but_not_that_of_the_line() {
+    let fixture = with_line(1000, 1 << 20, 50);
+    fixture.push(0, 20);
+    assert!(fixture.queue.level.read().0 > 1, "more than it needed");
+    (1..960).for_each(|number| fixture.push(number, 20));
+    assert_eq!(fixture.queue.level(), (950, 19_000));
+}
+
+#[test]
+fn a_newcomer_leaves_room_for_all_records_of_a_frame_in_line() {
+    let fixture = with_line(10, 1 << 20, 6);
+    (0..6).for_each(|number| fixture.push(number, 20));
+    assert_eq!(fixture.queue.level().0, 4);
+    assert_eq!(fixture.counts().not_enqueued.queue_full, 2);
+}
+
+#[test]
+fn a_frame_that_counts_as_several_is_taken_or_not_enqueued_as_a_whole() {
+    let fixture = lossy(10, 1 << 20);
+    for records in [6, 5, 4, 1] {
+        fixture.queue.push(&fixture.scope, &record(records as u64, 20), records);
+    }
+    assert_eq!(fixture.queue.level(), (10, 40));
+    assert_eq!((fixture.counts().accepted, fixture.counts().not_enqueued.queue_full), (10, 6));
+    assert_eq!(fixture.drain(), [(6, 20), (4, 20)]);
+}
+
+#[test]
+fn a_frame_that_no_queue_has_room_for_does_not_wait_for_it() {
+    let fixture = blocking(10, 1 << 20);
+    fixture.queue.push(&fixture.scope, &record(0, 20), 11);
+    assert_eq!((fixture.counts().accepted, fixture.counts().not_enqueued.too_large), (0, 11));
+    fixture.queue.push(&fixture.scope, &record(0, 20), 10);
+    assert_eq!(fixture.counts().accepted, 10);
+}
+
+#[test]
+fn a_blocked_frame_goes_on_when_there_is_room_for_all_of_it() {
+    let fixture = blocking(10, 1 << 20);
+    fixture.queue.push(&fixture.scope, &record(0, 20), 3);
+    fixture.queue.push(&fixture.scope, &record(1, 20), 3);
+    thread::scope(|scope| {
+        scope.spawn(|| fixture.queue.push(&fixture.scope, &record(2, 20), 8));
+        fixture.until_queued_up();
+        fixture.queue.release(3, 20);
+        assert!(fixture.queue.door.is_queued_up(), "seven places are too few");
+        fixture.queue.release(3, 20);
+    });
+    assert_eq!((fixture.queue.level(), fixture.counts().accepted), ((8, 20), 14));
+}
+
+#[test]
+fn a_blocked_caller_gives_up_after_its_time_and_is_counted() {
+    let block_timeout = Some(Duration::from_millis(20));
+    let settings = QueueSettings { records: 1, bytes: 1000, when_full: WhenFull::Block, block_timeout };
+    let fixture = fixture(settings);
+    let begun = Instant::now();
+    (0..2).for_each(|number| fixture.push(number, 20));
+    assert!(begun.elapsed() >= Duration::from_millis(20));
+    assert_eq!((fixture.counts().accepted, fixture.counts().not_enqueued.queue_full), (1, 1));
+}
+
+#[test]
+fn a_closed_queue_sends_blocked_callers_on_and_turns_new_ones_away() {
+    let fixture = blocking(1, 1000);
+    fixture.push(0, 20);
+    thread::scope(|scope| {
+        scope.spawn(|| fixture.push(1, 20));
+        fixture.until_queued_up();
+        fixture.queue.close();
+    });
+    fixture.release(&fixture.drain());
+    fixture.push(2, 20);
+    let counts = fixture.counts();
+    assert_eq!((counts.accepted, counts.not_enqueued.after_shutdown), (1, 2));
+    assert_eq!(fixture.queue.level(), (0, 0), "who is not enqueued takes no room");
+    assert!(fixture.drain().is_empty());
+}
+
+#[test]
+fn an_idle_queue_keeps_few_of_a_bursts_chunks() {
+    let fixture = lossy(100_000, 16 << 20);
+    (0..4000).for_each(|number| fixture.push(number, 100));
+    fixture.drain();
+    let burst = fixture.queue.spare.1.len();
+    assert!(burst > 10, "{burst}");
+    fixture.queue.trim();
+    assert_eq!(fixture.queue.spare.1.len(), IDLE_SPARES);
+    fixture.queue.trim();
+    assert_eq!(fixture.queue.spare.1.len(), IDLE_SPARES);
+}
+
+#[test]
+fn chunks_are_used_again_unless_they_grew() {
+    let fixture = lossy(100, 1 << 20);
+    fixture.push(0, 20);
+    fixture.drain();
+    assert_eq!(fixture.queue.spare.1.len(), 1);
+    fixture.push(1, Chunk::BYTES + 1);
+    assert_eq!(fixture.queue.spare.1.len(), 0, "taken from the spares");
+    fixture.drain();
+    assert_eq!(fixture.queue.spare.1.len(), 0, "too large to be kept");
+}

@@ -1,0 +1,214 @@
+//! One attempt to send a part of a batch, and what follows from its verdict.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::Worker;
+use crate::config::ProblemKind;
+use crate::config::RetrySettings;
+use crate::pipeline::batch::{Batch, Next};
+use crate::pipeline::ledger::Outcome;
+use crate::pipeline::retry::{self, Attempt, NextStep};
+use crate::record::{Signal, random};
+use crate::transport::{Payload, Verdict};
+
+/// While the worker stops, every retry must have a chance within the budget: a pause takes no more than this,
+const LONGEST_PAUSE_AT_STOP: Duration = Duration::from_millis(250);
+/// nor more than a quarter of the time that is left, unless that is less than this.
+const SHORTEST_BOUND_AT_STOP: Duration = Duration::from_millis(20);
+
+/// The attempt that is under way, as a stop sees it from another thread.
+#[derive(Debug, Default)]
+pub(crate) struct UnderWay(Mutex<Option<Signal>>);
+
+impl UnderWay {
+    /// Ends the attempt by `cut` if it was begun before the stop, and `is_in_the_way` says so of its signal.
+    pub(crate) fn cut_if(&self, is_in_the_way: impl FnOnce(Signal) -> bool, cut: impl FnOnce()) {
+        // held to the end: the attempt after this one must not be cut
+        let under_way = self.lock();
+        if under_way.is_some_and(is_in_the_way) {
+            cut();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Signal>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Worker {
+    /// One attempt of the next part that there is.
+    pub(super) fn try_once(&mut self, at: usize) {
+        let Some(part) = self.next_part(at) else { return };
+        let now = Instant::now();
+        let give_up_after = self.retry.give_up_after;
+        let give_up = *self.deliveries[at].give_up.get_or_insert_with(|| now + give_up_after);
+        let deadline = self.attempt_deadline(at, give_up, now);
+        match self.send(&part, deadline) {
+            Some(verdict) => {
+                self.tell_verdict(part.signal, &verdict);
+                self.follow(at, part, &verdict);
+            }
+            None => {
+                self.tell_panic(at);
+                self.deliveries[at].settle_batch(&part, Outcome::WorkerPanicked);
+                self.deliveries[at].part_is_over();
+            }
+        }
+    }
+
+    /// What is to be sent next; what is known to be too large is counted on the way.
+    fn next_part(&mut self, at: usize) -> Option<Batch> {
+        while !self.is_out_of_time() {
+            if self.is_outdated(at) {
+                self.make_way(at);
+                return None;
+            }
+            let delivery = &mut self.deliveries[at];
+            if let Some(part) = delivery.parts.pop() {
+                if !delivery.limit.is_hopeless(|| part.smallest_frame(), Instant::now()) {
+                    return Some(part);
+                }
+                delivery.settle_batch(&part, Outcome::TooLarge);
+                delivery.part_is_over();
+                let what = || "the collector finds every record of this size too large".to_owned();
+                self.reporter.report(part.signal, ProblemKind::TooLarge, what);
+                continue;
+            }
+            match delivery.next_batch(&self.batch, &self.resource)? {
+                Next::Batch(batch) => delivery.parts.push(batch),
+                Next::TooLarge { records, bytes } => {
+                    delivery.settle_all(vec![(records, bytes)], Outcome::TooLarge);
+                    let what = || format!("a record of {bytes} bytes is larger than a request may be");
+                    self.reporter.report(delivery.signal, ProblemKind::TooLarge, what);
+                }
+            }
+        }
+        None
+    }
+
+    /// An attempt has its time-out, or what is left of the batch's time. While the worker stops, half of the time that is
+    /// left is for the signals that were not tried since.
+    fn attempt_deadline(&self, at: usize, give_up: Instant, now: Instant) -> Instant {
+        let deadline = now + self.attempt_timeout;
+        let Some(by) = self.state.stop_by else {
+            return if self.deliveries[at].is_last { deadline } else { deadline.min(give_up) };
+        };
+        let is_waiting = |other: usize| {
+            let delivery = &self.deliveries[other];
+            let has_work = !delivery.is_idle() || self.is_of_metrics(other) && self.has_last_words();
+            other != at && has_work && !delivery.is_tried && !delivery.is_over
+        };
+        let share = if (0..self.deliveries.len()).any(is_waiting) { 2 } else { 1 };
+        deadline.min(now + by.saturating_duration_since(now) / share)
+    }
+
+    /// One attempt; `None` if the transport panicked.
+    fn send(&mut self, batch: &Batch, deadline: Instant) -> Option<Verdict> {
+        self.counters.attempted();
+        let payload = Payload { signal: batch.signal, body: &batch.body() };
+        // one that was begun in a stop has its share of the time
+        *self.under_way.lock() = self.state.stop_by.is_none().then_some(batch.signal);
+        let verdict = catch_unwind(AssertUnwindSafe(|| self.transport.send(&payload, deadline)));
+        *self.under_way.lock() = None;
+        verdict.ok()
+    }
+
+    fn follow(&mut self, at: usize, part: Batch, verdict: &Verdict) {
+        let now = Instant::now();
+        let attempt = self.attempt(at, &part, now);
+        let settings = self.retry_settings(now);
+        let is_stopping = self.state.stop_by.is_some();
+        let delivery = &mut self.deliveries[at];
+        delivery.is_tried = is_stopping;
+        let next_step = retry::next_step(&settings, &attempt, verdict, now);
+        delivery.failures = match next_step {
+            NextStep::TryAgain(_) | NextStep::GiveUp(_) => attempt.number,
+            _ => 0,
+        };
+        match next_step {
+            NextStep::Done { rejected } => {
+                delivery.limit.accept(part.len(), now);
+                delivery.settle(Outcome::Rejected, rejected);
+                delivery.settle(Outcome::Delivered, part.records - rejected);
+                delivery.release_batch(&part);
+                part.into_chunks().into_iter().for_each(|chunk| delivery.queue.give_back(chunk));
+            }
+            NextStep::TryAgain(pause) => {
+                delivery.hold(now, pause);
+                return delivery.parts.push(part);
+            }
+            NextStep::Divide => {
+                delivery.limit.refuse(part.len(), now);
+                delivery.parts.extend(part.halve(&self.resource).into_iter().rev());
+            }
+            NextStep::DropTooLarge => {
+                delivery.limit.refuse_alone(part.queued_bytes, now);
+                delivery.settle_batch(&part, Outcome::TooLarge);
+            }
+            NextStep::DropRefused => delivery.settle_batch(&part, Outcome::Refused),
+            // left to the closing of the counters
+            NextStep::GiveUp(_) if is_stopping => delivery.is_over = true,
+            NextStep::GiveUp(pause) => {
+                delivery.settle_batch(&part, Outcome::GaveUp);
+                delivery.hold(now, pause);
+                let what = || format!("gave up {} records that could not be delivered in time", part.records);
+                self.reporter.report(part.signal, ProblemKind::GaveUp, what);
+            }
+        }
+        self.deliveries[at].part_is_over();
+    }
+
+    /// The attempt that was made, as it is judged.
+    fn attempt(&self, at: usize, part: &Batch, now: Instant) -> Attempt {
+        let delivery = &self.deliveries[at];
+        let give_up = delivery.give_up.unwrap_or(now);
+        // a pause that a server asks for in a stop ends when there is still time for one more attempt
+        let halfway = |by: Instant| now + by.saturating_duration_since(now) / 2;
+        Attempt {
+            number: delivery.failures.saturating_add(1),
+            records: part.records,
+            is_divisible: part.is_divisible(),
+            // in a stop its budget alone counts: what is given up then takes with it all that is behind it, untried
+            deadline: self.state.stop_by.map_or(give_up, halfway),
+            is_last: delivery.is_last,
+            random: random(),
+        }
+    }
+
+    fn retry_settings(&self, now: Instant) -> RetrySettings {
+        let mut settings = self.retry;
+        if let Some(by) = self.state.stop_by {
+            let quarter = by.saturating_duration_since(now) / 4;
+            let longest = quarter.clamp(SHORTEST_BOUND_AT_STOP, LONGEST_PAUSE_AT_STOP);
+            settings.max_delay = settings.max_delay.min(longest);
+        }
+        settings
+    }
+
+    fn tell_verdict(&mut self, signal: Signal, verdict: &Verdict) {
+        if matches!(verdict, Verdict::Accepted | Verdict::AcceptedPartly { .. }) {
+            self.reporter.note_taken(signal);
+        }
+        let warns = |message: &str| format!("the collector warns: {message}");
+        let rejects = |rejected: u64, message: &str| {
+            let records = if rejected == 1 { "record" } else { "records" };
+            // a server may say how many, and not why
+            let (colon, message) = if message.is_empty() { ("", "") } else { (": ", message) };
+            format!("{rejected} {records} rejected{colon}{message}")
+        };
+        let (kind, message) = match verdict {
+            Verdict::Accepted => return,
+            Verdict::AcceptedPartly { rejected: 0, message } => (ProblemKind::PartialSuccess, warns(message)),
+            Verdict::AcceptedPartly { rejected, message } => {
+                (ProblemKind::PartialSuccess, rejects(*rejected, message))
+            }
+            Verdict::TryLater { reason, .. } => (ProblemKind::Unavailable, reason.clone()),
+            Verdict::TooLarge { reason } => (ProblemKind::TooLarge, reason.clone()),
+            Verdict::NotTaken { reason } => return self.reporter.report_not_taken(signal, reason),
+            Verdict::Refused { reason } => (ProblemKind::Refused, reason.clone()),
+        };
+        self.reporter.report(signal, kind, || message);
+    }
+}

@@ -1,0 +1,217 @@
+//! One signal on its way: its queue, what has left the queue, and when it may be sent.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::config::BatchSettings;
+use crate::pipeline::batch::{Backlog, Batch, Next, RequestLimit};
+use crate::pipeline::ledger::{Counters, Outcome};
+use crate::pipeline::queue::{Queue, WakeAt};
+use crate::pipeline::retry::Pause;
+use crate::pipeline::throttle::{NextRound, Throttle, Waiting};
+use crate::record::Signal;
+
+/// How long to wait for a caller that has taken its place in the queue but not filled it yet.
+const CALLER_IS_COMING: Duration = Duration::from_millis(1);
+
+/// What the worker has in its hands of one signal. The trouble of one delivery does not touch the others.
+pub(crate) struct Delivery {
+    pub(super) signal: Signal,
+    pub(super) queue: Arc<Queue>,
+    counters: Arc<Counters>,
+    pub(super) backlog: Backlog,
+    /// The parts of the batch that is being sent, the next one last; usually it is in one part.
+    pub(super) parts: Vec<Batch>,
+    /// What is not settled of them: records and queued bytes.
+    in_hand: (u64, usize),
+    /// When the time of the next part is up, once it has been tried.
+    pub(super) give_up: Option<Instant>,
+    /// Whether the next attempt is the part's last one.
+    pub(super) is_last: bool,
+    /// Attempts in a row that led to nothing but "later".
+    pub(super) failures: u32,
+    not_before: Option<(Instant, Pause)>,
+    throttle: Throttle,
+    waiting_since: Option<Instant>,
+    pub(super) limit: RequestLimit,
+    /// Records that left the queue, and those that have come to an end since.
+    pub(super) taken: u64,
+    pub(super) settled: u64,
+    /// While the worker stops: whether it was tried since, and whether all was tried that can be.
+    pub(super) is_tried: bool,
+    pub(super) is_over: bool,
+}
+
+/// What a delivery waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Outlook {
+    /// An attempt is due, or a round.
+    Due,
+    /// Nothing before then, whatever comes into the queue.
+    Until(Instant),
+    /// Records at this level, or the time if there are some.
+    Records(WakeAt, Option<Instant>),
+}
+
+impl Delivery {
+    pub(crate) fn new(
+        signal: Signal,
+        queue: Arc<Queue>,
+        counters: Arc<Counters>,
+        throttle: Throttle,
+    ) -> Self {
+        Self {
+            signal,
+            queue,
+            counters,
+            backlog: Backlog::default(),
+            parts: Vec::new(),
+            in_hand: (0, 0),
+            give_up: None,
+            is_last: false,
+            failures: 0,
+            not_before: None,
+            throttle,
+            waiting_since: None,
+            limit: RequestLimit::default(),
+            taken: 0,
+            settled: 0,
+            is_tried: false,
+            is_over: false,
+        }
+    }
+
+    /// Whether nothing has left the queue that is not settled.
+    pub(super) fn is_idle(&self) -> bool {
+        self.parts.is_empty() && self.backlog.is_empty()
+    }
+
+    /// Whether it may not be sent yet.
+    pub(super) fn is_held(&self, now: Instant) -> bool {
+        self.not_before.is_some_and(|(then, _)| now < then)
+    }
+
+    /// Whether there is something to send, now.
+    pub(super) fn is_due(&self, now: Instant) -> bool {
+        !self.is_over && !self.is_idle() && !self.is_held(now)
+    }
+
+    /// What happens next with it.
+    pub(super) fn outlook(&mut self, batch: &BatchSettings, now: Instant) -> Outlook {
+        match self.not_before {
+            Some((then, _)) if now < then => return Outlook::Until(then),
+            _ if !self.is_idle() => return Outlook::Due,
+            _ => {}
+        }
+        let level = self.queue.level();
+        if level.0 == 0 {
+            self.waiting_since = None;
+            return Outlook::Records(WakeAt::ANYTHING, None);
+        }
+        let since = *self.waiting_since.get_or_insert(now);
+        let full_batch = self.full_batch(batch);
+        let waiting = Waiting {
+            since,
+            full_batch: full_batch.is_reached(level),
+            pressing: self.queue.is_pressing(level),
+        };
+        match self.throttle.next_round(now, &waiting) {
+            NextRound::Now => Outlook::Due,
+            NextRound::ThrottledUntil(then) => Outlook::Records(self.queue.pressure(), Some(then)),
+            NextRound::LingersUntil(then) => Outlook::Records(full_batch, Some(then)),
+        }
+    }
+
+    /// The level at which a whole request can be made, or waiting longer would be dangerous.
+    fn full_batch(&self, batch: &BatchSettings) -> WakeAt {
+        let pressure = self.queue.pressure();
+        let bytes = batch.bytes.min(self.queue.most_bytes_of_a_request());
+        WakeAt { records: batch.records.min(pressure.records), bytes: bytes.min(pressure.bytes) }
+    }
+
+    /// Takes all that is queued now.
+    pub(super) fn gather(&mut self, now: Instant) {
+        let was_idle = self.is_idle();
+        let (backlog, taken) = (&mut self.backlog, &mut self.taken);
+        let before = *taken;
+        self.queue.drain(|chunk| {
+            *taken += chunk.runs().iter().map(|run| run.records as u64).sum::<u64>();
+            backlog.push(chunk);
+        });
+        if *taken > before {
+            self.throttle.round_starts(now);
+            self.waiting_since = None;
+        } else if was_idle && !self.is_held(now) && self.queue.level().0 > 0 {
+            self.hold(now, Pause { time: CALLER_IS_COMING, asked_for: true, is_last: false });
+        }
+    }
+
+    /// The next batch, in as many records as a request may hold.
+    pub(super) fn next_batch(&mut self, settings: &BatchSettings, resource: &[u8]) -> Option<Next> {
+        let usual_bytes = self.queue.most_bytes_of_a_request();
+        let next = self.backlog.next(settings, usual_bytes, self.limit.most(), resource);
+        if let Some(Next::Batch(batch)) = &next {
+            self.in_hand = (batch.records, batch.queued_bytes);
+        }
+        next
+    }
+
+    /// Sends nothing before the pause is over.
+    pub(super) fn hold(&mut self, now: Instant, pause: Pause) {
+        self.not_before = Some((now + pause.time, pause));
+        self.is_last = pause.is_last;
+    }
+
+    /// Cuts a pause short, unless the server asked for it.
+    pub(super) fn hurry(&mut self) {
+        self.not_before = self.not_before.filter(|(_, pause)| pause.asked_for);
+    }
+
+    /// The worker stops: whatever was waited for, there is no more time for it.
+    pub(super) fn start_stop(&mut self, now: Instant) {
+        self.gather(now);
+        (self.not_before, self.is_last) = (None, false);
+    }
+
+    /// The next part is another one.
+    pub(super) fn part_is_over(&mut self) {
+        (self.give_up, self.is_last) = (None, false);
+    }
+
+    /// Enters how all records of a batch ended.
+    pub(super) fn settle_batch(&mut self, batch: &Batch, outcome: Outcome) {
+        self.settle(outcome, batch.records);
+        self.release_batch(batch);
+    }
+
+    pub(super) fn settle(&mut self, outcome: Outcome, records: u64) {
+        if records > 0 {
+            self.counters.settle(self.signal, outcome, records);
+            self.settled += records;
+        }
+    }
+
+    /// Makes room for what was settled.
+    pub(super) fn release_batch(&mut self, batch: &Batch) {
+        let (records, bytes) = self.in_hand;
+        self.in_hand = (records - batch.records, bytes - batch.queued_bytes);
+        self.queue.release(batch.records as usize, batch.queued_bytes);
+    }
+
+    /// Enters how records ended that are in no batch, and makes room.
+    pub(super) fn settle_all(&mut self, lost: Vec<(u64, usize)>, outcome: Outcome) {
+        for (records, bytes) in lost {
+            self.settle(outcome, records);
+            self.queue.release(records as usize, bytes);
+        }
+    }
+
+    /// Counts all that left the queue as lost to a panic.
+    pub(super) fn write_off(&mut self) {
+        self.parts.clear();
+        self.part_is_over();
+        let mut lost = self.backlog.write_off();
+        lost.push(std::mem::take(&mut self.in_hand));
+        self.settle_all(lost, Outcome::WorkerPanicked);
+    }
+}

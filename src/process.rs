@@ -1,0 +1,182 @@
+//! Forks and per-process state, and how every thread of the library is started.
+//!
+//! Only the forking thread lives on in a child. Its copies of locks and channels may be held or
+//! half-changed by threads that no longer exist, so the child must not touch them: everything that
+//! owns a thread or a socket remembers the generation it was made in and is made anew in a later one.
+
+pub(crate) mod first_use;
+mod spawn;
+
+use std::cell::{Cell, RefCell};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, Once, OnceLock, PoisonError, TryLockError};
+
+pub(crate) use spawn::spawn;
+#[cfg(any(feature = "probe", feature = "receiver"))]
+pub(crate) use spawn::spawn_scoped;
+
+static GENERATION: AtomicU32 = AtomicU32::new(0);
+/// Held across every fork, so that no child is born while a pipeline is half started. Like all locks that a
+/// child may touch it is std's, which keep their state in themselves: a table of waiting threads, as
+/// `parking_lot` has it, may be locked for ever in a child.
+static STARTING: [Mutex<()>; 4] = [const { Mutex::new(()) }; 4];
+/// Forks that ran no handlers. A thread of the parent may have held the lock, so that each such child has one of its own, as
+/// long as there are any.
+static STRAYS: AtomicUsize = AtomicUsize::new(0);
+/// The process that the generation is of; 0 before the first call of [`watch`].
+static PROCESS: AtomicU32 = AtomicU32::new(0);
+static WATCH: Once = Once::new();
+
+thread_local! {
+    /// What the forking thread holds during the fork.
+    static HELD: RefCell<Option<MutexGuard<'static, ()>>> = const { RefCell::new(None) };
+    /// Whether this thread keeps forks away.
+    static HOLDS_FORK_LOCK: Cell<bool> = const { Cell::new(false) };
+}
+
+/// How many forks lie between the first process and this one.
+#[inline]
+pub(crate) fn generation() -> u32 {
+    GENERATION.load(Ordering::Relaxed)
+}
+
+/// Starts to notice forks; forks before the first call need no notice, as there is nothing to renew.
+pub(crate) fn watch() {
+    WATCH.call_once(register);
+}
+
+/// Notices a fork that ran no handlers, as glibc's `_Fork` does: then the generation is a new one, and the answer true.
+///
+/// It asks the system for the process's id, so it is for the slow paths only. Before one of them is taken, such a child takes
+/// the parent's queues for its own.
+#[cold]
+pub(crate) fn notice() -> bool {
+    let (known, here) = (PROCESS.load(Ordering::Relaxed), std::process::id());
+    let is_child = known != here && known != 0;
+    if is_child && PROCESS.compare_exchange(known, here, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+        STRAYS.fetch_add(1, Ordering::Relaxed);
+        GENERATION.fetch_add(1, Ordering::Relaxed);
+    }
+    is_child
+}
+
+/// Runs `work` while no fork can happen. It must not fork. It may come here again: what it allocates the program's
+/// allocator may want to record.
+pub(crate) fn with_fork_lock<T>(work: impl FnOnce() -> T) -> T {
+    if HOLDS_FORK_LOCK.get() {
+        return work();
+    }
+    let _held = lock();
+    let _undisturbed = ForkLockHeld::begin();
+    work()
+}
+
+/// Lasts as long as this thread keeps forks away.
+struct ForkLockHeld;
+
+impl ForkLockHeld {
+    fn begin() -> Self {
+        HOLDS_FORK_LOCK.set(true);
+        Self
+    }
+}
+
+impl Drop for ForkLockHeld {
+    fn drop(&mut self) {
+        HOLDS_FORK_LOCK.set(false);
+    }
+}
+
+/// Something that every process makes for itself: a child starts with a fresh one, whatever its parent's was in the
+/// middle of.
+#[derive(Debug)]
+pub(crate) struct PerProcess<T> {
+    value: T,
+    generation: u32,
+    child_instance: OnceLock<Box<PerProcess<T>>>,
+}
+
+impl<T> PerProcess<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Self { value, generation: generation(), child_instance: OnceLock::new() }
+    }
+
+    /// This process's own, if it has one already.
+    #[inline]
+    pub(crate) fn get(&self) -> Option<&T> {
+        match self.generation == generation() {
+            true => Some(&self.value),
+            false => self.child_instance.get()?.get(),
+        }
+    }
+
+    /// This process's own, made by `fresh` if need be.
+    #[inline]
+    pub(crate) fn get_or_renew(&self, fresh: impl FnOnce() -> T) -> &T {
+        match self.generation == generation() {
+            true => &self.value,
+            false => self.of_child(fresh),
+        }
+    }
+
+    #[cold]
+    fn of_child(&self, fresh: impl FnOnce() -> T) -> &T {
+        if let Some(child_instance) = self.child_instance.get() {
+            return child_instance.get_or_renew(fresh);
+        }
+        // made without the lock, and put into its place by the first who comes back
+        let mut fresh = Some(Box::new(Self::new(fresh())));
+        let mut take = || fresh.take().unwrap_or_else(|| unreachable!("it is taken once"));
+        &with_fork_lock(|| self.child_instance.get_or_init(&mut take)).value
+    }
+}
+
+fn lock() -> MutexGuard<'static, ()> {
+    let of_process = || &STARTING[STRAYS.load(Ordering::Relaxed).min(STARTING.len() - 1)];
+    match of_process().try_lock() {
+        Ok(held) => held,
+        Err(TryLockError::Poisoned(held)) => held.into_inner(),
+        // in a child that ran no handlers, by a thread of the parent, which will never give it back
+        Err(TryLockError::WouldBlock) => {
+            notice();
+            of_process().lock().unwrap_or_else(PoisonError::into_inner)
+        }
+    }
+}
+
+#[cfg(unix)]
+#[allow(unsafe_code)]
+fn register() {
+    use std::ffi::c_int;
+
+    type Handler = Option<extern "C" fn()>;
+    unsafe extern "C" {
+        fn pthread_atfork(prepare: Handler, parent: Handler, child: Handler) -> c_int;
+    }
+
+    // a thread that forks while its locals are being destroyed goes on unprotected
+    extern "C" fn before() {
+        let _ = HELD.try_with(|held| held.replace(Some(first_use::lock_for_fork())));
+    }
+    extern "C" fn in_parent() {
+        let _ = HELD.try_with(RefCell::take);
+    }
+    extern "C" fn in_child() {
+        PROCESS.store(std::process::id(), Ordering::Relaxed);
+        GENERATION.fetch_add(1, Ordering::Relaxed);
+        first_use::forget_other_threads();
+        let _ = HELD.try_with(RefCell::take);
+    }
+
+    PROCESS.store(std::process::id(), Ordering::Relaxed);
+    // SAFETY: the handlers are functions for the life of the process; they touch an atomic, a local of the
+    // thread that forks and a lock that needs nothing but itself. A failure (no memory) leaves forks
+    // unnoticed, which is no worse than not asking.
+    unsafe { pthread_atfork(Some(before), Some(in_parent), Some(in_child)) };
+}
+
+#[cfg(not(unix))]
+fn register() {}
+
+#[cfg(test)]
+mod tests;

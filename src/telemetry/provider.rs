@@ -1,0 +1,169 @@
+//! One way out of the program: what its tracers, loggers and meters share.
+
+use std::collections::HashMap;
+use std::io;
+use std::mem;
+use std::sync::{Arc, Mutex, TryLockError};
+use std::time::Duration;
+
+use crate::logs::Logger;
+use crate::metrics::{Meter, Registry};
+use crate::pipeline::exporter_set::{self, ExporterSet, FlushOutcome, ProviderSpec};
+use crate::process;
+use crate::record::{Scope, Signal};
+use crate::trace::Tracer;
+
+/// Scopes beyond this many are not remembered: their names are made up at run time.
+const MOST_SCOPES: usize = 1024;
+
+/// A way out of the program, with its own resource, sampler, exporters and queues. Got from
+/// [`Telemetry::application`](crate::Telemetry::application), which is the second one; the first is the
+/// [`Telemetry`](crate::Telemetry) itself.
+///
+/// Two providers have nothing in common but the thread's current span, and end together with the
+/// [`Telemetry`](crate::Telemetry); a clone is the same provider. A provider without an exporter is a no-op: it has no thread and no queue, its records
+/// cost no memory, and a span of it leaves no gap in the trace around it.
+///
+/// ```
+/// use standpipe::Provider;
+///
+/// fn serve(provider: &Provider) {
+///     let _request = provider.tracer("shop").span("GET /orders");
+///     provider.logger("shop").info("served").emit();
+///     provider.meter("shop").counter("requests").add(1, ());
+/// }
+///
+/// # let telemetry = standpipe::Telemetry::start(standpipe::Config::new()).unwrap();
+/// serve(telemetry.application());
+/// ```
+#[derive(Debug, Clone)]
+pub struct Provider {
+    exporters: Arc<ExporterSet>,
+    registry: Arc<Registry>,
+    scopes: Arc<Mutex<Scopes>>,
+}
+
+type Scopes = HashMap<ScopeKey, Arc<Scope>>;
+
+/// Of a signal, by name and version.
+type ScopeKey = (Signal, String, String);
+
+impl Provider {
+    /// Starts the exporters of a provider; the registry is the one that they read.
+    ///
+    /// # Errors
+    /// When a thread could not be started; none is left running then.
+    pub(crate) fn start(spec: ProviderSpec, registry: Arc<Registry>) -> io::Result<Self> {
+        let exporters = Arc::new(ExporterSet::start(Arc::new(spec))?);
+        let of_child = Arc::downgrade(&exporters);
+        registry.start_in_child_by(move || {
+            of_child.upgrade().iter().for_each(|exporters| exporters.start_in_child());
+        });
+        Ok(Self { exporters, registry, scopes: Arc::default() })
+    }
+
+    /// The tracer of a named part of the program, by convention the name of the crate.
+    pub fn tracer(&self, scope: &str) -> Tracer {
+        self.tracer_with_version(scope, "")
+    }
+
+    /// The tracer of a part of the program whose version is worth telling.
+    pub fn tracer_with_version(&self, scope: &str, version: &str) -> Tracer {
+        Tracer::new(Arc::clone(&self.exporters), self.scope(Signal::Traces, scope, version))
+    }
+
+    /// The logger of a named part of the program, by convention the name of the crate. Keep it: asking again for
+    /// each record costs more than the record.
+    pub fn logger(&self, scope: &str) -> Logger {
+        self.logger_with_version(scope, "")
+    }
+
+    /// The logger of a part of the program whose version is worth telling.
+    pub fn logger_with_version(&self, scope: &str, version: &str) -> Logger {
+        Logger::new(Arc::clone(&self.exporters), self.scope(Signal::Logs, scope, version))
+    }
+
+    /// The meter of a named part of the program, by convention the name of the crate.
+    pub fn meter(&self, scope: &str) -> Meter {
+        self.meter_with_version(scope, "")
+    }
+
+    /// The meter of a part of the program whose version is worth telling.
+    pub fn meter_with_version(&self, scope: &str, version: &str) -> Meter {
+        Meter::new(Arc::clone(&self.registry), self.scope(Signal::Metrics, scope, version))
+    }
+
+    /// Sends all that this provider accepted before the call, without waiting for throttle or linger, and pushes its
+    /// metrics. The other provider goes on as it was.
+    ///
+    /// Nothing is sent or waited for on an exporter's own thread, as in a [hook](crate::Config::on_problem): it would wait
+    /// for itself.
+    pub fn flush(&self, budget: Duration) -> FlushOutcome {
+        exporter_set::flush([&*self.exporters], exporter_set::deadline(budget))
+    }
+
+    pub(crate) fn exporters(&self) -> &Arc<ExporterSet> {
+        &self.exporters
+    }
+
+    /// The scope of this name, remembered if there is room. Nothing is allocated or freed under the lock: the program's
+    /// allocator may ask for a scope itself.
+    fn scope(&self, signal: Signal, name: &str, version: &str) -> Arc<Scope> {
+        let key = (signal, name.to_owned(), version.to_owned());
+        if let Some(known) = self.with_scopes(|scopes| scopes.get(&key).cloned()).flatten() {
+            return known;
+        }
+        let scope = Arc::new(Scope::new(signal, name, version));
+        let (mut key, mut larger) = (Some(key), Scopes::default());
+        loop {
+            match self.with_scopes(|scopes| remember(scopes, &mut key, &scope, &mut larger)) {
+                None => return scope,
+                Some(Ok(remembered)) => return remembered,
+                Some(Err(needed)) => larger = Scopes::with_capacity(needed),
+            }
+        }
+    }
+
+    /// `None` in a child that ran no handlers, if a thread of its parent was here at the fork: it holds the lock for ever.
+    fn with_scopes<T>(&self, work: impl FnOnce(&mut Scopes) -> T) -> Option<T> {
+        // one at a time, and no other fork happens meanwhile
+        process::with_fork_lock(|| match self.scopes.try_lock() {
+            Ok(mut scopes) => Some(work(&mut scopes)),
+            Err(TryLockError::Poisoned(scopes)) => Some(work(&mut scopes.into_inner())),
+            Err(TryLockError::WouldBlock) => None,
+        })
+    }
+}
+
+/// The scope that is known by this key: the given one if there was none, which takes the key.
+///
+/// # Errors
+/// The capacity of the larger table that is needed for it.
+fn remember(
+    scopes: &mut Scopes,
+    key: &mut Option<ScopeKey>,
+    scope: &Arc<Scope>,
+    larger: &mut Scopes,
+) -> Result<Arc<Scope>, usize> {
+    if larger.capacity() > scopes.capacity() {
+        larger.extend(scopes.drain());
+        mem::swap(larger, scopes);
+    }
+    // by another thread meanwhile
+    if let Some(known) = key.as_ref().and_then(|key| scopes.get(key)) {
+        return Ok(Arc::clone(known));
+    }
+    if scopes.len() < MOST_SCOPES {
+        if scopes.len() == scopes.capacity() {
+            return Err(2 * scopes.len() + 4);
+        }
+        key.take().and_then(|key| scopes.insert(key, Arc::clone(scope)));
+    }
+    Ok(Arc::clone(scope))
+}
+
+impl AsRef<Provider> for Provider {
+    fn as_ref(&self) -> &Provider {
+        self
+    }
+}
