@@ -93,9 +93,9 @@ pub use self::metrics::{
     InstrumentBuilder, Measure, Meter, Observation, Observer, UpDownCounter,
 };
 pub use config::{
-    Application, Compression, Config, ConfigError, Exporter, Finding, FindingSeverity, Histograms, Location,
-    Problem, ProblemKind, Proxy, RouteName, Sampler, Setting, Source, Summary, Temporality, Transport,
-    WhenFull,
+    Application, Compression, Config, ConfigError, Diagnostic, DiagnosticSeverity, Exporter, Histograms,
+    Location, Problem, ProblemKind, Proxy, RouteName, Sampler, Setting, Source, Summary, Temporality,
+    Transport, WhenFull,
 };
 pub use context::{ContextGuard, ParseContextError, SpanContext};
 pub use logs::{Log, Logger};

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use settings::{findings, ids, refused, tracer, value};
+use settings::{diagnostics, ids, refused, tracer, value};
 use standpipe::{
-    Compression, Config, Exporter, FindingSeverity, Histograms, Proxy, Severity, Signal, Source, SpanLimits,
-    Telemetry, Temporality, WhenFull,
+    Compression, Config, DiagnosticSeverity, Exporter, Histograms, Proxy, Severity, Signal, Source,
+    SpanLimits, Telemetry, Temporality, WhenFull,
 };
 
 #[path = "support/settings.rs"]
@@ -31,7 +31,7 @@ enable = true
 #[test]
 fn the_documented_http_example_loads_without_a_word() {
     let config = Config::from_toml_str(HTTP_EXAMPLE).expect("the users' own example");
-    assert_eq!(findings(&config), [""; 0]);
+    assert_eq!(diagnostics(&config), [""; 0]);
     assert_eq!(ids(&config), ["otel"]);
     assert_eq!(value(&config, "endpoint"), "https://tracing.mydomain.test/v1/otel");
     assert_eq!(value(&config, "headers"), "Authorization: ***");
@@ -50,7 +50,7 @@ fn the_documented_grpc_example_loads_as_it_is() {
         "the path is left out"
     );
     assert_eq!(
-        findings(&config),
+        diagnostics(&config),
         ["warning: <toml>:4:12: tracer.otel.endpoint: the path is ignored: gRPC has none; \
              write \"https://127.0.0.1:443\"",]
     );
@@ -115,7 +115,7 @@ fn every_good_value_becomes_the_effective_one() {
         ("proxy = 'env'", "proxy", "env"),
     ] {
         let config = Config::from_toml_str(&tracer(line)).unwrap_or_else(|error| panic!("{line}: {error}"));
-        assert_eq!(findings(&config), [""; 0], "{line}");
+        assert_eq!(diagnostics(&config), [""; 0], "{line}");
         assert_eq!(value(&config, key), effective, "{line}");
     }
 }
@@ -335,7 +335,7 @@ fn what_is_odd_but_works_is_a_warning_or_a_note() {
         ),
     ] {
         let config = Config::from_toml_str(&text).unwrap_or_else(|error| panic!("{text}: {error}"));
-        assert_eq!(findings(&config), [message], "{text}");
+        assert_eq!(diagnostics(&config), [message], "{text}");
     }
 }
 
@@ -365,7 +365,7 @@ fn sections_of_others_are_fine_and_silent() {
         tracer("")
     );
     let config = Config::from_toml_str(&text).expect("nothing of ours is wrong");
-    assert_eq!(findings(&config), [""; 0]);
+    assert_eq!(diagnostics(&config), [""; 0]);
     assert_eq!(config.exporters().len(), 1);
 }
 
@@ -382,7 +382,7 @@ fn enable_may_be_a_value_and_a_table_at_once_in_every_form() {
     let before = format!("[tracer.otel.enable]\nlog-exporter = true\n{}", tracer("enable = true"));
     for text in after.iter().chain([&before]) {
         let config = Config::from_toml_str(text).unwrap_or_else(|error| panic!("{text}: {error}"));
-        assert_eq!(findings(&config), [""; 0], "{text}");
+        assert_eq!(diagnostics(&config), [""; 0], "{text}");
         assert_eq!(value(&config, "signals"), "traces, logs", "{text}");
     }
     // false beside it switches the whole tracer off
@@ -414,7 +414,7 @@ fn ids_that_look_like_keys_are_ids() {
                 [tracer.\"otel.enable\"]\ntype = 'otel'\ntransport = 'http'\n\
                 [tracer.log-exporter]\ntype = 'otel'\ntransport = 'http'\n";
     let config = Config::from_toml_str(text).expect(text);
-    assert_eq!(findings(&config), [""; 0]);
+    assert_eq!(diagnostics(&config), [""; 0]);
     assert_eq!(ids(&config), ["enable", "otel.enable", "log-exporter"]);
 }
 
@@ -536,6 +536,7 @@ fn a_configuration_in_code_keeps_what_it_is_told() {
 #[test]
 fn severities_are_in_order() {
     assert!(
-        FindingSeverity::Note < FindingSeverity::Warning && FindingSeverity::Warning < FindingSeverity::Error
+        DiagnosticSeverity::Note < DiagnosticSeverity::Warning
+            && DiagnosticSeverity::Warning < DiagnosticSeverity::Error
     );
 }

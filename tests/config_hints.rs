@@ -3,14 +3,14 @@
 use std::fs;
 use std::path::PathBuf;
 
-use settings::{findings, tracer};
+use settings::{diagnostics, tracer};
 use standpipe::Config;
 
 #[path = "support/settings.rs"]
 mod settings;
 
 fn told(text: &str) -> Vec<String> {
-    findings(&Config::from_toml_str(text).unwrap_or_else(|error| panic!("{text}: {error}")))
+    diagnostics(&Config::from_toml_str(text).unwrap_or_else(|error| panic!("{text}: {error}")))
 }
 
 #[test]

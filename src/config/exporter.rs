@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::error::{Fault, Finding, FindingSeverity};
+use super::error::{Diagnostic, DiagnosticSeverity, Fault};
 use super::kind::{SettingRow, SettingValue};
 use super::settings::{ENDPOINT, SETTINGS, TRANSPORT};
 use super::summary::Few;
@@ -200,7 +200,7 @@ impl fmt::Debug for Exporter {
 /// A table of a file, or a group of environment variables.
 #[derive(Debug, Clone)]
 struct Table {
-    /// As findings name it.
+    /// As diagnostics name it.
     path: String,
     location: Option<Location>,
     /// Whether the file describes routes, which have names of their own for some keys.
@@ -217,7 +217,7 @@ struct Origin {
 
 /// What readers do.
 impl Exporter {
-    /// All defaults; readers of files start here. `path` is what findings call the table.
+    /// All defaults; readers of files start here. `path` is what diagnostics call the table.
     pub(super) fn of_table(id: String, path: String, location: Location) -> Self {
         Self::new(id, Some(Table { path, location: Some(location), is_of_route: false }))
     }
@@ -266,13 +266,13 @@ impl Exporter {
     }
 
     /// What is wrong with a setting, at the place the value came from or else where the exporter is declared.
-    pub(super) fn finding(
+    pub(super) fn diagnostic(
         &self,
-        severity: FindingSeverity,
+        severity: DiagnosticSeverity,
         row: &SettingRow,
         source: &Source,
         fault: Fault,
-    ) -> Finding {
+    ) -> Diagnostic {
         let (location, key) = match source {
             Source::Environment(variable) => (None, variable.clone()),
             _ => (
@@ -289,7 +289,7 @@ impl Exporter {
         in_routes.map_or_else(|| row.key.to_owned(), |spelling| spelling.path.join("."))
     }
 
-    /// The exporter in findings: as its file or its program knows it.
+    /// The exporter in diagnostics: as its file or its program knows it.
     pub(super) fn path(&self) -> String {
         self.table
             .as_ref()

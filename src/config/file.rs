@@ -4,7 +4,7 @@ use std::io::Read;
 use std::path::Path;
 
 use super::env::Variables;
-use super::error::{ConfigError, Fault, FindingSeverity, Location, Words};
+use super::error::{ConfigError, DiagnosticSeverity, Fault, Location, Words};
 use super::expand::{MAX_FILE_BYTES, Surroundings, read_at_most, read_bounded};
 use super::node::{Document, Mistake};
 use super::node::{Node, Tree};
@@ -57,7 +57,7 @@ impl Config {
     /// regular files, or to what a shell hands over as `/dev/fd/…` or `/dev/stdin`, of 1 MiB each and 16 MiB together
     /// at most. At most 256 tracers are started.
     ///
-    /// [`findings`](Self::findings) lists what was noticed without being an error, such as an unknown key, or that there
+    /// [`diagnostics`](Self::diagnostics) lists what was noticed without being an error, such as an unknown key, or that there
     /// is none of these sections.
     ///
     /// # Errors
@@ -236,8 +236,8 @@ impl Format {
             format!("this is {other}, but by its name the file is {own}"),
             format!("let its name end in .{}", other.to_ascii_lowercase()),
         );
-        let finding = fault.found(FindingSeverity::Error, Some(document.places.location(0)), "");
-        document.mistakes = vec![Mistake { owner: Owner::Unknown, finding }];
+        let diagnostic = fault.found(DiagnosticSeverity::Error, Some(document.places.location(0)), "");
+        document.mistakes = vec![Mistake { owner: Owner::Unknown, diagnostic }];
         document.root.value = Tree::Null;
     }
 
@@ -249,8 +249,8 @@ impl Format {
             let location = Location { file: file.to_owned(), line, column: 1 };
             let fix = "set them, and read them with Config::from_env or standpipe check --env";
             let fault = Fault::new("these are environment variables", fix);
-            let finding = fault.found(FindingSeverity::Error, Some(location), "");
-            return Err(ConfigError::new(vec![finding], Config::new()));
+            let diagnostic = fault.found(DiagnosticSeverity::Error, Some(location), "");
+            return Err(ConfigError::new(vec![diagnostic], Config::new()));
         }
         match self {
             Self::Toml => Ok(toml::parse(file, text)),
@@ -282,5 +282,5 @@ fn line_of_a_shell(text: &str) -> Option<usize> {
 
 fn unreadable(file: &str, fault: Fault) -> ConfigError {
     let location = Location { file: file.to_owned(), line: 1, column: 1 };
-    ConfigError::unreadable(fault.found(FindingSeverity::Error, Some(location), ""))
+    ConfigError::unreadable(fault.found(DiagnosticSeverity::Error, Some(location), ""))
 }

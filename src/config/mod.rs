@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! code ────────────────────────────→ Exporter ─→ Config ─→ validate ─→ Telemetry::start
-//! file → toml, yaml → document → read ─┤                    └ error: every finding, and what is usable without
+//! file → toml, yaml → document → read ─┤                    └ error: every diagnostic, and what is usable without
 //! variables → env ─────────────────────┘                             the broken
 //! ```
 
@@ -48,7 +48,7 @@ pub(crate) use delivery::PushSettings;
 pub use delivery::WhenFull;
 pub(crate) use delivery::{BatchSettings, Level, PaceSettings, QueueSettings, RetrySettings, Signals};
 pub use delivery::{Histograms, Temporality};
-pub use error::{ConfigError, Finding, FindingSeverity, Location};
+pub use error::{ConfigError, Diagnostic, DiagnosticSeverity, Location};
 pub use exporter::Exporter;
 #[cfg(feature = "grpc")]
 pub(crate) use header::is_reserved_by_grpc;
@@ -94,7 +94,7 @@ pub struct Config {
     /// Who set what is not of one route or exporter.
     sources: Few<&'static GeneralRow, Source>,
     pub(crate) on_problem: Option<ProblemHook>,
-    findings: Vec<Finding>,
+    diagnostics: Vec<Diagnostic>,
 }
 
 impl Config {
@@ -240,8 +240,8 @@ impl Config {
     }
 
     /// Warnings and notes: what was noticed in the file or in the environment and did not stop it.
-    pub fn findings(&self) -> &[Finding] {
-        &self.findings
+    pub fn diagnostics(&self) -> &[Diagnostic] {
+        &self.diagnostics
     }
 
     fn set_in_code(&mut self, rows: impl IntoIterator<Item = &'static GeneralRow>) {
@@ -271,7 +271,7 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// All findings, if at least one is an error.
+    /// All diagnostics, if at least one is an error.
     pub(crate) fn validate(self) -> Result<Self, ConfigError> {
         validate::validate(self, Vec::new(), &[])
     }
@@ -287,7 +287,7 @@ impl fmt::Debug for Config {
             .field("log_limits", &self.log_limits)
             .field("self_observation", &self.self_observation)
             .field("disabled", &self.disabled)
-            .field("findings", &self.findings)
+            .field("diagnostics", &self.diagnostics)
             .finish_non_exhaustive()
     }
 }

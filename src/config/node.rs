@@ -1,7 +1,7 @@
 //! What do the readers of TOML and YAML yield? The document as a tree, its mistakes, and the places in it.
 
 use super::Location;
-use super::error::Finding;
+use super::error::Diagnostic;
 use super::section::Owner;
 
 /// What could be read, what could not, and where everything stands.
@@ -15,7 +15,7 @@ pub(super) struct Document<'d> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Mistake {
     pub(super) owner: Owner,
-    pub(super) finding: Finding,
+    pub(super) diagnostic: Diagnostic,
 }
 
 /// A value and where it stands.

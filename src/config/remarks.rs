@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::endpoint::{Endpoint, PathRule};
-use super::error::{Fault, Finding, FindingSeverity};
+use super::error::{Diagnostic, DiagnosticSeverity, Fault};
 use super::general::SELF_OBSERVATION;
 use super::kind::SettingRow;
 use super::settings::{CA_FILE, CLIENT_CERTIFICATE_FILE, ENDPOINT, INTERVAL};
@@ -14,7 +14,7 @@ use crate::record::Signal;
 type Remark = (&'static SettingRow, Fault);
 
 /// All remarks on one exporter, by the key they are about.
-pub(super) fn on(exporter: &Exporter) -> Vec<(FindingSeverity, &'static SettingRow, Fault)> {
+pub(super) fn on(exporter: &Exporter) -> Vec<(DiagnosticSeverity, &'static SettingRow, Fault)> {
     if !exporter.http.transport.connects() {
         return Vec::new();
     }
@@ -29,20 +29,20 @@ pub(super) fn on(exporter: &Exporter) -> Vec<(FindingSeverity, &'static SettingR
     }
     notes.extend(short_interval(exporter));
     let mut remarks = Vec::new();
-    for (severity, found) in [(FindingSeverity::Warning, warnings), (FindingSeverity::Note, notes)] {
+    for (severity, found) in [(DiagnosticSeverity::Warning, warnings), (DiagnosticSeverity::Note, notes)] {
         remarks.extend(found.into_iter().map(|(key, fault)| (severity, key, fault)));
     }
     remarks
 }
 
 /// The ledger as metrics, of which nobody will ever see one.
-pub(super) fn on_observation(config: &Config) -> Option<Finding> {
+pub(super) fn on_observation(config: &Config) -> Option<Diagnostic> {
     let is_seen = config.exporters.iter().any(|exporter| exporter.signals.contain(Signal::Metrics));
     let source = config.source(&SELF_OBSERVATION);
     (config.self_observation && !is_seen && !config.exporters.is_empty()).then(|| {
         let what = "has no effect: no exporter sends metrics";
         Fault::new(what, "add one that does, like [metrics.open-telemetry]").found(
-            FindingSeverity::Warning,
+            DiagnosticSeverity::Warning,
             source.location().cloned(),
             SELF_OBSERVATION.key,
         )
@@ -159,7 +159,7 @@ mod tests {
         let told = |signal| {
             let exporter = Exporter::http("localhost").signals([signal]);
             let config = Config::new().exporter(exporter).self_observation(true).validate();
-            config.expect("only a warning").findings().iter().map(ToString::to_string).collect::<Vec<_>>()
+            config.expect("only a warning").diagnostics().iter().map(ToString::to_string).collect::<Vec<_>>()
         };
         assert_eq!(told(Signal::Metrics), [""; 0]);
         assert_eq!(

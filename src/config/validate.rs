@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use super::endpoint::Endpoint;
-use super::error::{ConfigError, Fault, Finding, FindingSeverity};
+use super::error::{ConfigError, Diagnostic, DiagnosticSeverity, Fault};
 use super::kind::SettingRow;
 use super::settings::{HEADERS, RETRY_MAX_DELAY, SETTINGS, SIGNALS, USER_AGENT};
 use super::text::{quoted, unshown};
@@ -14,11 +14,11 @@ use super::{Compression, Config, Exporter, Location, Source, Transport, header, 
 ///
 /// # Errors
 ///
-/// All findings, if at least one is an error; with them the configuration without its broken exporters. What is disabled
+/// All diagnostics, if at least one is an error; with them the configuration without its broken exporters. What is disabled
 /// has no errors, only warnings.
 pub(super) fn validate(
     mut config: Config,
-    mut findings: Vec<Finding>,
+    mut diagnostics: Vec<Diagnostic>,
     broken_exporters: &[usize],
 ) -> Result<Config, ConfigError> {
     let mut ids = HashSet::new();
@@ -32,51 +32,52 @@ pub(super) fn validate(
         if !ids.insert(exporter.label()) {
             found.push(whole(exporter, "another exporter has the same id", "give each its own with id"));
         }
-        broken[index] |= found.iter().any(|finding| finding.severity == FindingSeverity::Error);
+        broken[index] |= found.iter().any(|diagnostic| diagnostic.severity == DiagnosticSeverity::Error);
         // a variable that several exporters ask is wrong once
-        found.retain(|finding| finding.location.is_some() || !findings.contains(finding));
-        findings.append(&mut found);
+        found.retain(|diagnostic| diagnostic.location.is_some() || !diagnostics.contains(diagnostic));
+        diagnostics.append(&mut found);
     }
-    findings.extend(remarks::on_observation(&config));
-    findings.extend(no_proxy::findings(&config, |name| std::env::var(name).ok()));
+    diagnostics.extend(remarks::on_observation(&config));
+    diagnostics.extend(no_proxy::diagnostics(&config, |name| std::env::var(name).ok()));
     if config.disabled {
         // nothing of it will be started, so nothing of it is a reason for a program not to start
-        findings
-            .iter_mut()
-            .for_each(|finding| finding.severity = finding.severity.min(FindingSeverity::Warning));
+        diagnostics.iter_mut().for_each(|diagnostic| {
+            diagnostic.severity = diagnostic.severity.min(DiagnosticSeverity::Warning)
+        });
     }
-    let failed = findings.iter().any(|finding| finding.severity == FindingSeverity::Error);
+    let failed = diagnostics.iter().any(|diagnostic| diagnostic.severity == DiagnosticSeverity::Error);
     // an exporter that both routes use is checked twice
     let mut told = HashSet::new();
-    findings.retain(|finding| told.insert(finding.to_string()));
+    diagnostics.retain(|diagnostic| told.insert(diagnostic.to_string()));
     // by columns, then by lines, as equal ones keep their order: sorting is compiled anew for every kind of key, and is large
     let by: [fn(&Location) -> usize; 2] = [|place| place.column, |place| place.line];
     for number in by {
-        findings.sort_by_cached_key(|finding| finding.location.as_ref().map_or(0, number));
+        diagnostics.sort_by_cached_key(|diagnostic| diagnostic.location.as_ref().map_or(0, number));
     }
 
-    let told = findings.iter().filter(|finding| finding.severity < FindingSeverity::Error);
+    let told = diagnostics.iter().filter(|diagnostic| diagnostic.severity < DiagnosticSeverity::Error);
     // what is validated twice, after reading and at start, is told once
-    let known: HashSet<String> = config.findings.iter().map(ToString::to_string).collect();
-    let new: Vec<Finding> = told.filter(|finding| !known.contains(&finding.to_string())).cloned().collect();
-    config.findings.extend(new);
+    let known: HashSet<String> = config.diagnostics.iter().map(ToString::to_string).collect();
+    let new: Vec<Diagnostic> =
+        told.filter(|diagnostic| !known.contains(&diagnostic.to_string())).cloned().collect();
+    config.diagnostics.extend(new);
     // whatever was told of it: what is broken is never started
     let mut keep = broken.iter().map(|broken| !broken);
     config.exporters.retain(|_| keep.next().unwrap_or(false));
     if !failed {
         return Ok(config);
     }
-    Err(ConfigError::new(findings, config))
+    Err(ConfigError::new(diagnostics, config))
 }
 
-fn check(exporter: &Exporter, found: &mut Vec<Finding>) {
+fn check(exporter: &Exporter, found: &mut Vec<Diagnostic>) {
     let mut report = |severity, row, fault| {
-        found.push(exporter.finding(severity, row, &exporter.source(row), fault));
+        found.push(exporter.diagnostic(severity, row, &exporter.source(row), fault));
     };
     for &row in SETTINGS {
         let rule = if row.suits(exporter.http.transport) { (row.rule)(exporter) } else { Ok(()) };
         if let Err(fault) = rule.and_then(|()| row.kind.check(exporter)) {
-            report(FindingSeverity::Error, row, fault);
+            report(DiagnosticSeverity::Error, row, fault);
         }
     }
     for (severity, row, fault) in remarks::on(exporter) {
@@ -88,11 +89,11 @@ fn check(exporter: &Exporter, found: &mut Vec<Finding>) {
         let checked = header::check(index + 1, name, value.expose());
         if let Err(fault) = checked.and_then(|()| check_metadata(exporter.http.transport, name)) {
             let source = exporter.header_source(index);
-            found.push(exporter.finding(FindingSeverity::Error, &HEADERS, source, fault));
+            found.push(exporter.diagnostic(DiagnosticSeverity::Error, &HEADERS, source, fault));
         }
     }
     for (row, source, fault) in exporter.refused() {
-        found.push(exporter.finding(FindingSeverity::Error, row, source, fault.clone()));
+        found.push(exporter.diagnostic(DiagnosticSeverity::Error, row, source, fault.clone()));
     }
     if exporter.name().is_empty() {
         found.push(whole(exporter, "the id is empty", "leave it out for \"otlp\""));
@@ -100,7 +101,7 @@ fn check(exporter: &Exporter, found: &mut Vec<Finding>) {
 }
 
 /// What is set without the setting that it needs is reported where it is set.
-fn check_partner(exporter: &Exporter, row: &'static SettingRow) -> Option<Finding> {
+fn check_partner(exporter: &Exporter, row: &'static SettingRow) -> Option<Diagnostic> {
     let partner = row.partner.filter(|partner| exporter.is_set(row) && !exporter.is_set(partner))?;
     let source = exporter.source(row);
     let fault = match (&source, row.variables.exporter.zip(partner.variables.exporter)) {
@@ -109,11 +110,11 @@ fn check_partner(exporter: &Exporter, row: &'static SettingRow) -> Option<Findin
         }
         _ => Fault::new(format!("missing beside {}", row.key), "write both or neither"),
     };
-    Some(exporter.finding(FindingSeverity::Error, partner, &source, fault))
+    Some(exporter.diagnostic(DiagnosticSeverity::Error, partner, &source, fault))
 }
 
-fn whole(exporter: &Exporter, what: &'static str, fix: &'static str) -> Finding {
-    Fault::new(what, fix).found(FindingSeverity::Error, exporter.location().cloned(), exporter.path())
+fn whole(exporter: &Exporter, what: &'static str, fix: &'static str) -> Diagnostic {
+    Fault::new(what, fix).found(DiagnosticSeverity::Error, exporter.location().cloned(), exporter.path())
 }
 
 pub(super) fn signals(exporter: &Exporter) -> Result<(), Fault> {

@@ -4,7 +4,8 @@ use std::io::{self, Read};
 use std::time::Duration;
 
 use standpipe::{
-    Config, ConfigError, Exporter, Finding, FindingSeverity, RouteName, Setting, Source, Summary, Telemetry,
+    Config, ConfigError, Diagnostic, DiagnosticSeverity, Exporter, RouteName, Setting, Source, Summary,
+    Telemetry,
 };
 
 use super::{STDIN, Subject};
@@ -23,7 +24,7 @@ pub(super) struct Examined {
     pub(super) general: Vec<General>,
     /// Those that can be used, in their order.
     pub(super) exporters: Vec<(Exporter, Summary)>,
-    pub(super) findings: Vec<Finding>,
+    pub(super) diagnostics: Vec<Diagnostic>,
     /// What was handed in, to quote from; empty if nothing was.
     pub(super) handed_in: String,
 }
@@ -44,7 +45,7 @@ pub(super) enum Scope {
 
 impl Examined {
     pub(super) fn has_errors(&self) -> bool {
-        self.findings.iter().any(|finding| finding.severity == FindingSeverity::Error)
+        self.diagnostics.iter().any(|diagnostic| diagnostic.severity == DiagnosticSeverity::Error)
     }
 }
 
@@ -52,7 +53,7 @@ impl Examined {
 ///
 /// # Errors
 /// What was found, if the subject cannot be read at all.
-pub(super) fn examine(subject: &Subject) -> Result<Examined, Vec<Finding>> {
+pub(super) fn examine(subject: &Subject) -> Result<Examined, Vec<Diagnostic>> {
     let mut handed_in = Vec::new();
     let read = match subject {
         Subject::File(file) => Config::from_file(file),
@@ -61,18 +62,18 @@ pub(super) fn examine(subject: &Subject) -> Result<Examined, Vec<Finding>> {
         }
         Subject::Environment => Config::from_env(),
     };
-    let (config, mut findings) = match read {
+    let (config, mut diagnostics) = match read {
         Ok(config) => {
-            let findings = config.findings().to_vec();
-            (config, findings)
+            let diagnostics = config.diagnostics().to_vec();
+            (config, diagnostics)
         }
-        Err(error) if error.is_unreadable() => return Err(error.findings().to_vec()),
-        Err(error) => with_findings(error),
+        Err(error) if error.is_unreadable() => return Err(error.diagnostics().to_vec()),
+        Err(error) => with_diagnostics(error),
     };
     let mut exporters: Vec<_> = config.exporters().iter().cloned().zip(config.summaries()).collect();
     if let Err(error) = try_out(&exporters) {
-        let (usable, more) = with_findings(error);
-        findings.extend(more);
+        let (usable, more) = with_diagnostics(error);
+        diagnostics.extend(more);
         exporters.retain(|(exporter, _)| holds(&usable, exporter));
     }
     let general = general(&config);
@@ -83,7 +84,7 @@ pub(super) fn examine(subject: &Subject) -> Result<Examined, Vec<Finding>> {
         name_honestly(summary, &general);
     }
     let handed_in = String::from_utf8(handed_in).unwrap_or_default();
-    Ok(Examined { general, exporters, findings, handed_in })
+    Ok(Examined { general, exporters, diagnostics, handed_in })
 }
 
 /// A reader that keeps what it reads.
@@ -100,9 +101,9 @@ impl<R: Read> Read for Kept<'_, R> {
     }
 }
 
-fn with_findings(error: ConfigError) -> (Config, Vec<Finding>) {
-    let findings = error.findings().to_vec();
-    (error.into_usable(), findings)
+fn with_diagnostics(error: ConfigError) -> (Config, Vec<Diagnostic>) {
+    let diagnostics = error.diagnostics().to_vec();
+    (error.into_usable(), diagnostics)
 }
 
 /// Finds what only shows when everything is put together: a certificate that is none, a thread too many.

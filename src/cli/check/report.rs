@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use standpipe::{Exporter, FindingSeverity, RouteName, Setting, Source};
+use standpipe::{DiagnosticSeverity, Exporter, RouteName, Setting, Source};
 
 use super::Subject;
 use super::examine::{Examined, General, Scope};
@@ -53,7 +53,7 @@ struct Row {
 
 impl Report {
     pub(super) fn new(subject: &Subject, examined: &Examined) -> Self {
-        let problems: Vec<Problem> = examined.findings.iter().map(Problem::from).collect();
+        let problems: Vec<Problem> = examined.diagnostics.iter().map(Problem::from).collect();
         let tables = tables(examined);
         // that a file describes nothing is one of its problems
         let is_empty = *subject == Subject::Environment && tables.is_empty() && problems.is_empty();
@@ -80,7 +80,7 @@ impl Report {
         lines
     }
 
-    pub(super) fn count(&self, severity: FindingSeverity) -> usize {
+    pub(super) fn count(&self, severity: DiagnosticSeverity) -> usize {
         self.problems.iter().filter(|problem| problem.severity == severity).count()
     }
 }

@@ -18,7 +18,7 @@ pub(super) use reader::Variables;
 use std::ffi::OsString;
 
 use self::reader::Reader;
-use super::error::{ConfigError, Finding};
+use super::error::{ConfigError, Diagnostic};
 use super::{Config, validate};
 #[cfg(doc)]
 use crate::{LogLimits, Sampler, SpanLimits};
@@ -46,7 +46,7 @@ impl Config {
     ///
     /// Those of `OTEL_EXPORTER_OTLP_` exist for one signal too, like `OTEL_EXPORTER_OTLP_LOGS_ENDPOINT`, which is
     /// posted to exactly as it is. Times are whole milliseconds. A number or word that cannot be understood is reported in
-    /// [`findings`](Self::findings) and ignored, and so is an unknown variable that looks like one of these.
+    /// [`diagnostics`](Self::diagnostics) and ignored, and so is an unknown variable that looks like one of these.
     ///
     /// Signals for which everything is set alike share one exporter, `otlp`. Otherwise a signal that shares with no
     /// other has its own, like `otlp.logs`, and `otlp` is for the others. What is printed shares the exporter `console`,
@@ -104,8 +104,8 @@ impl Config {
     ///
     /// Everything that is wrong at once, together with what is usable nevertheless.
     pub fn with_environment(mut self) -> Result<Self, ConfigError> {
-        let findings = fill(&mut self, &Variables::of_process());
-        validate::validate(self, findings, &[])
+        let diagnostics = fill(&mut self, &Variables::of_process());
+        validate::validate(self, diagnostics, &[])
     }
 }
 
@@ -114,13 +114,13 @@ fn read(variables: &Variables) -> Result<Config, ConfigError> {
     let mut config = Config::new();
     let mut reader = Reader::new(variables);
     config.exporters = exporters::described(&mut reader);
-    let findings = finish(&mut config, reader, variables);
-    validate::validate(config, findings, &[])
+    let diagnostics = finish(&mut config, reader, variables);
+    validate::validate(config, diagnostics, &[])
 }
 
 /// Sets what neither code nor a file has set; makes no exporter. What breaks an exporter is left in it for the
 /// validation to report.
-pub(super) fn fill(config: &mut Config, variables: &Variables) -> Vec<Finding> {
+pub(super) fn fill(config: &mut Config, variables: &Variables) -> Vec<Diagnostic> {
     let mut reader = Reader::new(variables);
     for exporter in &mut config.exporters {
         values::fill(exporter, &mut reader);
@@ -129,10 +129,10 @@ pub(super) fn fill(config: &mut Config, variables: &Variables) -> Vec<Finding> {
 }
 
 /// What is not of one exporter, and what nobody knows.
-fn finish(config: &mut Config, mut reader: Reader<'_>, variables: &Variables) -> Vec<Finding> {
+fn finish(config: &mut Config, mut reader: Reader<'_>, variables: &Variables) -> Vec<Diagnostic> {
     program::fill(config, &mut reader);
     names::report_unknown(variables, &mut reader);
-    reader.into_findings()
+    reader.into_diagnostics()
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use crate::config::error::{Fault, Finding, FindingSeverity, Words};
+use crate::config::error::{Diagnostic, DiagnosticSeverity, Fault, Words};
 use crate::config::text::{listed, quoted, shortened};
 use crate::config::{header, text, units};
 
@@ -15,21 +15,21 @@ const MAX_OF_A_KIND: usize = 200;
 /// Reads variables and remembers what was wrong with them.
 pub(super) struct Reader<'v> {
     variables: &'v Variables,
-    findings: Vec<Finding>,
+    diagnostics: Vec<Diagnostic>,
     left_out: usize,
 }
 
 impl<'v> Reader<'v> {
     pub(super) fn new(variables: &'v Variables) -> Self {
-        Self { variables, findings: Vec::new(), left_out: 0 }
+        Self { variables, diagnostics: Vec::new(), left_out: 0 }
     }
 
-    pub(super) fn into_findings(mut self) -> Vec<Finding> {
+    pub(super) fn into_diagnostics(mut self) -> Vec<Diagnostic> {
         if self.left_out > 0 {
-            let what = format!("{} more findings are not shown", self.left_out);
-            self.findings.push(Fault::new(what, "").found(FindingSeverity::Warning, None, ""));
+            let what = format!("{} more diagnostics are not shown", self.left_out);
+            self.diagnostics.push(Fault::new(what, "").found(DiagnosticSeverity::Warning, None, ""));
         }
-        self.findings
+        self.diagnostics
     }
 
     /// For what must not be ignored: the fault is the caller's to report. A blank value is as good as none; line breaks
@@ -86,11 +86,11 @@ impl<'v> Reader<'v> {
     }
 
     pub(super) fn warn(&mut self, name: &str, what: impl Into<Words>, fix: impl Into<Words>) {
-        self.report(FindingSeverity::Warning, name, what, fix);
+        self.report(DiagnosticSeverity::Warning, name, what, fix);
     }
 
     pub(super) fn error(&mut self, name: &str, what: impl Into<Words>, fix: impl Into<Words>) {
-        self.report(FindingSeverity::Error, name, what, fix);
+        self.report(DiagnosticSeverity::Error, name, what, fix);
     }
 
     fn number(
@@ -117,19 +117,19 @@ impl<'v> Reader<'v> {
     /// Once: several signals may ask for the same variable.
     fn report(
         &mut self,
-        severity: FindingSeverity,
+        severity: DiagnosticSeverity,
         name: &str,
         what: impl Into<Words>,
         fix: impl Into<Words>,
     ) {
-        let alike = self.findings.iter().filter(|finding| finding.severity == severity).count();
+        let alike = self.diagnostics.iter().filter(|diagnostic| diagnostic.severity == severity).count();
         if alike >= MAX_OF_A_KIND {
             self.left_out += 1;
             return;
         }
-        let finding = Fault::new(what, fix).found(severity, None, name);
-        if !self.findings.contains(&finding) {
-            self.findings.push(finding);
+        let diagnostic = Fault::new(what, fix).found(severity, None, name);
+        if !self.diagnostics.contains(&diagnostic) {
+            self.diagnostics.push(diagnostic);
         }
     }
 }

@@ -13,8 +13,8 @@ fn ids(config: &Config) -> Vec<&str> {
     config.exporters().iter().map(Exporter::name).collect()
 }
 
-fn findings(config: &Config) -> Vec<String> {
-    config.findings().iter().map(ToString::to_string).collect()
+fn diagnostics(config: &Config) -> Vec<String> {
+    config.diagnostics().iter().map(ToString::to_string).collect()
 }
 
 /// Everything that can be seen of a configuration, a line for each setting.
@@ -48,14 +48,14 @@ fn assert_set(variables: &[(&str, &str)], expected: &[&str]) {
     for line in expected {
         assert!(settings.iter().any(|setting| setting == line), "{variables:?}: {line} not in {settings:#?}");
     }
-    assert_eq!(findings(&config), [""; 0], "{variables:?}");
+    assert_eq!(diagnostics(&config), [""; 0], "{variables:?}");
 }
 
 /// The variable is as good as not set, and that is said.
 #[track_caller]
 fn assert_ignored(name: &str, value: &str, message: &str) {
     let config = sound(&[(name, value)]);
-    assert_eq!(findings(&config), [format!("warning: {name}: {message}")], "{value:?}");
+    assert_eq!(diagnostics(&config), [format!("warning: {name}: {message}")], "{value:?}");
     let (with, without) = (settings(&config), settings(&sound(&[])));
     assert_eq!(with, without, "{name}={value}");
 }
@@ -133,11 +133,11 @@ fn an_empty_or_blank_variable_is_as_good_as_none() {
         ] {
             let config = sound(&[(name, value)]);
             assert_eq!(settings(&config), settings(&sound(&[])), "{name}={value:?}");
-            assert_eq!(findings(&config), [""; 0], "{name}={value:?}");
+            assert_eq!(diagnostics(&config), [""; 0], "{name}={value:?}");
         }
     }
     // unknown, but nobody said anything with it
-    assert_eq!(findings(&sound(&[("OTEL_EXPORTER_OTLP_ENDPONT", "")])), [""; 0]);
+    assert_eq!(diagnostics(&sound(&[("OTEL_EXPORTER_OTLP_ENDPONT", "")])), [""; 0]);
 }
 
 #[test]
@@ -157,19 +157,19 @@ fn a_base_endpoint_gets_the_path_of_the_signal_and_a_signals_own_is_used_as_it_i
     ] {
         let config = sound(&[(&format!("OTEL_EXPORTER_OTLP_{variable}"), value)]);
         assert_eq!(config.exporters()[0].endpoints()[0].1, traces, "{variable}={value}");
-        assert_eq!(findings(&config), [""; 0], "{variable}={value}");
+        assert_eq!(diagnostics(&config), [""; 0], "{variable}={value}");
     }
     let config = sound(&[("OTEL_EXPORTER_OTLP_ENDPOINT", "http://c/v1/traces")]);
     assert_eq!(config.exporters()[0].endpoints()[0].1, "http://c/v1/traces/v1/traces");
     assert_eq!(
-        findings(&config),
+        diagnostics(&config),
         ["warning: OTEL_EXPORTER_OTLP_ENDPOINT: the path names a signal twice; \
           leave the path out: that of each signal is added"]
     );
     let config = sound(&[("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://c:4318")]);
     assert_eq!(config.exporters()[0].endpoints()[0].1, "http://c:4318/");
     assert_eq!(
-        findings(&config),
+        diagnostics(&config),
         ["warning: OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: has no path, so traces are posted to /; \
           write /v1/traces behind it"]
     );
@@ -213,7 +213,7 @@ fn json_is_sent_as_protobuf_with_a_word_about_it() {
     let config = sound(&[("OTEL_EXPORTER_OTLP_PROTOCOL", "http/json")]);
     assert_eq!(config.summaries()[0].transport, "http");
     assert_eq!(
-        findings(&config),
+        diagnostics(&config),
         ["warning: OTEL_EXPORTER_OTLP_PROTOCOL: http/protobuf is used: this version cannot send JSON; \
           write http/protobuf"]
     );
@@ -360,7 +360,7 @@ fn a_signal_goes_where_its_exporter_says() {
         let config = sound(&[("OTEL_TRACES_EXPORTER", value)]);
         let expected: Vec<String> =
             message.iter().map(|message| format!("warning: OTEL_TRACES_EXPORTER: {message}")).collect();
-        assert_eq!(findings(&config), expected, "{value}");
+        assert_eq!(diagnostics(&config), expected, "{value}");
         let line = format!("otlp: signals = {signals} (OTEL_TRACES_EXPORTER)");
         assert!(settings(&config).contains(&line), "{value}: {line}");
     }
@@ -435,7 +435,7 @@ fn what_code_has_set_is_left_alone_and_the_rest_is_filled() {
     }
     assert_eq!(config.exporters[0].http.headers[0].1.expose(), "code");
     assert_eq!((config.span_limits, config.log_limits.attributes), (limits, 2));
-    assert_eq!(findings(&config), [""; 0]);
+    assert_eq!(diagnostics(&config), [""; 0]);
     assert!(filled(Config::new(), &[("OTEL_EXPORTER_OTLP_ENDPOINT", "http://env")]).exporters().is_empty());
 }
 
@@ -471,11 +471,11 @@ fn signals_of_one_exporter_must_agree_or_follow_the_variable_of_all() {
         let config = filled(Config::new().exporter(exporter()), variables);
         let line = format!("otlp: timeout = {timeout}");
         assert!(settings(&config).contains(&line), "{variables:?}: {line}");
-        assert_eq!(findings(&config), warnings, "{variables:?}");
+        assert_eq!(diagnostics(&config), warnings, "{variables:?}");
     }
     // nothing is said of a variable that is not asked
     let set = exporter().timeout(Duration::from_secs(1));
-    assert_eq!(findings(&filled(Config::new().exporter(set), &[(OWN[0], "x")])), [""; 0]);
+    assert_eq!(diagnostics(&filled(Config::new().exporter(set), &[(OWN[0], "x")])), [""; 0]);
 }
 
 #[test]
@@ -494,10 +494,10 @@ fn a_header_that_cannot_be_read_breaks_only_the_exporters_that_would_send_it() {
 fn to_be_filled_twice_changes_nothing_and_is_told_once() {
     let variables = [("OTEL_EXPORTER_OTLP_TIMEOUT", "x"), ("OTEL_EXPORTER_OTLP_HEADERS", "a=1")];
     let once = filled(Config::new().exporter(Exporter::http("http://c")), &variables);
-    let (settings_then, findings_then) = (settings(&once), findings(&once));
+    let (settings_then, diagnostics_then) = (settings(&once), diagnostics(&once));
     let twice = filled(once, &variables);
     assert_eq!(settings(&twice), settings_then);
-    assert_eq!(findings(&twice), findings_then);
+    assert_eq!(diagnostics(&twice), diagnostics_then);
 }
 
 // Who speaks, which traces are kept, how much a record may carry.
@@ -540,13 +540,13 @@ fn samplers_have_their_opentelemetry_names() {
     ] {
         let config = sound(&[("OTEL_TRACES_SAMPLER", name), ("OTEL_TRACES_SAMPLER_ARG", ratio)]);
         assert_eq!(config.main.sampler, expected, "{name} {ratio}");
-        assert_eq!(findings(&config), [""; 0], "{name} {ratio}");
+        assert_eq!(diagnostics(&config), [""; 0], "{name} {ratio}");
     }
     for ratio in ["-0.1", "1.1", "NaN", "inf", "25%", "one"] {
         let config = sound(&[("OTEL_TRACES_SAMPLER", "traceidratio"), ("OTEL_TRACES_SAMPLER_ARG", ratio)]);
         assert_eq!(config.main.sampler, Sampler::trace_id_ratio(1.0));
         assert_eq!(
-            findings(&config),
+            diagnostics(&config),
             [format!(
                 "warning: OTEL_TRACES_SAMPLER_ARG: ignored: {ratio:?} is not a share of all traces; \
                  write 0 to 1, like 0.25"
@@ -603,7 +603,7 @@ fn what_is_switched_off_cannot_keep_a_program_from_starting() {
     let broken = ("OTEL_EXPORTER_OTLP_LOGS_HEADERS", "hunter2");
     let config = sound(&[("OTEL_SDK_DISABLED", "true"), broken]);
     let message = "header 1 has no =; write it like name=value";
-    assert_eq!(findings(&config), [format!("warning: OTEL_EXPORTER_OTLP_LOGS_HEADERS: {message}")]);
+    assert_eq!(diagnostics(&config), [format!("warning: OTEL_EXPORTER_OTLP_LOGS_HEADERS: {message}")]);
     // nor is it started without its headers by a program that switches it on again
     assert_eq!(ids(&config), ["otlp"]);
     assert_eq!(config.summaries()[0].signals, ["traces", "metrics"]);
@@ -747,7 +747,7 @@ fn a_variable_that_looks_like_one_of_ours_is_told() {
         "HOME",
         "TRACETEST_SERVER_PORT",
     ] {
-        assert_eq!(findings(&sound(&[(name, "1")])), [""; 0], "{name}");
+        assert_eq!(diagnostics(&sound(&[(name, "1")])), [""; 0], "{name}");
     }
 }
 
@@ -823,9 +823,9 @@ fn an_exporter_never_starts_without_what_was_asked_for_and_no_value_is_shown() {
             ("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "2"),
         ]);
         let errors: Vec<String> = error
-            .findings()
+            .diagnostics()
             .iter()
-            .filter(|finding| finding.severity == crate::config::FindingSeverity::Error)
+            .filter(|diagnostic| diagnostic.severity == crate::config::DiagnosticSeverity::Error)
             .map(ToString::to_string)
             .collect();
         assert_eq!(errors, [format!("{name}: {message}")], "{value:?}");
@@ -865,7 +865,7 @@ fn bytes_that_are_no_text_are_refused_where_they_matter_and_else_ignored() {
     }
     for name in ["OTEL_EXPORTER_OTLP_TIMEOUT", "OTEL_SERVICE_NAME", "OTEL_RESOURCE_ATTRIBUTES"] {
         let config = Config::from_variables([(name, latin())]).expect(name);
-        assert_eq!(findings(&config), [format!("warning: {name}: ignored: is not UTF-8; set it to text")]);
+        assert_eq!(diagnostics(&config), [format!("warning: {name}: ignored: is not UTF-8; set it to text")]);
     }
 }
 

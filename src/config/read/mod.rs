@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! Document → tracer, metrics, routes → Exporter
-//!      └──────────────┴─────────────→ findings, each with its place
+//!      └──────────────┴─────────────→ diagnostics, each with its place
 //! ```
 
 mod overrides;
@@ -14,7 +14,7 @@ mod tracetest;
 use self::report::{Others, Report};
 use self::section::SectionReader;
 use super::env::Variables;
-use super::error::{ConfigError, Fault, Finding, FindingSeverity};
+use super::error::{ConfigError, Diagnostic, DiagnosticSeverity, Fault};
 use super::expand::Surroundings;
 use super::node::Document;
 use super::node::{Field, Node, Places, Tree};
@@ -50,12 +50,12 @@ pub(super) fn read(
     let is_broken = |index: &usize| report.is_broken(&exporters[*index].1);
     let broken: Vec<usize> = (0..exporters.len()).filter(is_broken).collect();
     config.exporters = exporters.into_iter().map(|(_, _, exporter)| exporter).collect();
-    let mut findings = report.into_findings();
-    if findings.is_empty() && !describes_something(&root) {
-        findings.push(nothing_described(&*places));
+    let mut diagnostics = report.into_diagnostics();
+    if diagnostics.is_empty() && !describes_something(&root) {
+        diagnostics.push(nothing_described(&*places));
     }
-    findings.extend(env::fill(&mut config, variables));
-    validate::validate(config, findings, &broken)
+    diagnostics.extend(env::fill(&mut config, variables));
+    validate::validate(config, diagnostics, &broken)
 }
 
 /// Whether there is a section of ours, be it switched off.
@@ -67,11 +67,11 @@ fn describes_something(root: &Node) -> bool {
     has_tracers || [METRICS, EXPORTERS, SERVER].into_iter().any(has)
 }
 
-fn nothing_described(places: &dyn Places) -> Finding {
+fn nothing_described(places: &dyn Places) -> Diagnostic {
     let what = "describes no exporter: there is no tracer.<id> with type = \"open-telemetry\", no \
                 metrics.open-telemetry, and no telemetry.exporters with server.telemetry";
     let fault = Fault::new(what, "standpipe init writes a file to begin with");
-    fault.found(FindingSeverity::Warning, Some(places.location(0)), "")
+    fault.found(DiagnosticSeverity::Warning, Some(places.location(0)), "")
 }
 
 /// What has been found in a document so far.

@@ -105,7 +105,7 @@ mod tests {
         let variables: Variables = [(name, OsString::from_vec(vec![0xff]))].into_iter().collect();
         let config = read::read(toml::parse("f", text), &Surroundings::new(""), &variables).expect("usable");
         assert_eq!(config.summaries()[0].service_name, "shop");
-        let told: Vec<String> = config.findings().iter().map(ToString::to_string).collect();
+        let told: Vec<String> = config.diagnostics().iter().map(ToString::to_string).collect();
         assert!(
             told.contains(&format!("warning: {name}: ignored: is not UTF-8; set it to text")),
             "{told:?}"

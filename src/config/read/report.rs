@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::config::error::{Fault, FaultWords, Finding, FindingSeverity, Location, Words};
+use crate::config::error::{Diagnostic, DiagnosticSeverity, Fault, FaultWords, Location, Words};
 use crate::config::node::Mistake;
 use crate::config::node::{Node, Places};
 use crate::config::section::{Owner, Section};
@@ -10,14 +10,14 @@ use crate::config::summary::Few;
 use crate::config::value::Unusable;
 use crate::config::{Source, text};
 
-/// More findings are only counted: nobody reads them, and a hostile file must not cost more than it weighs.
-const MAX_FINDINGS: usize = 200;
+/// More diagnostics are only counted: nobody reads them, and a hostile file must not cost more than it weighs.
+const MAX_DIAGNOSTICS: usize = 200;
 
 pub(super) struct Report<'d> {
     places: &'d dyn Places,
-    findings: Vec<Finding>,
+    diagnostics: Vec<Diagnostic>,
     left_out: usize,
-    worst_left_out: FindingSeverity,
+    worst_left_out: DiagnosticSeverity,
     broken: BTreeSet<Section>,
     /// Something is wrong that could concern anybody.
     all_broken: bool,
@@ -38,21 +38,21 @@ impl<'d> Report<'d> {
     pub(super) fn new(places: &'d dyn Places, mistakes: Vec<Mistake>, others: Others) -> Self {
         let mut report = Self {
             places,
-            findings: Vec::new(),
+            diagnostics: Vec::new(),
             left_out: 0,
-            worst_left_out: FindingSeverity::Note,
+            worst_left_out: DiagnosticSeverity::Note,
             broken: BTreeSet::new(),
             all_broken: false,
             replaced: Few::new(),
         };
-        for Mistake { owner, mut finding } in mistakes {
+        for Mistake { owner, mut diagnostic } in mistakes {
             match owner {
                 Owner::Section(section) => _ = report.broken.insert(section),
                 Owner::Unknown => report.all_broken = true,
                 Owner::Other if others == Others::Counted => {}
-                Owner::Other => finding.severity = finding.severity.min(FindingSeverity::Warning),
+                Owner::Other => diagnostic.severity = diagnostic.severity.min(DiagnosticSeverity::Warning),
             }
-            report.findings.push(finding);
+            report.diagnostics.push(diagnostic);
         }
         report
     }
@@ -70,12 +70,12 @@ impl<'d> Report<'d> {
             Some(section) => _ = self.broken.insert(section.clone()),
             None => self.all_broken = true,
         }
-        self.push(FindingSeverity::Error, at, key.into(), Fault::new(what, fix));
+        self.push(DiagnosticSeverity::Error, at, key.into(), Fault::new(what, fix));
     }
 
     /// An error in what nobody can be started from anyway.
     pub(super) fn lone_error(&mut self, at: usize, key: impl Into<String>, fault: Fault) {
-        self.push(FindingSeverity::Error, at, key.into(), fault);
+        self.push(DiagnosticSeverity::Error, at, key.into(), fault);
     }
 
     pub(super) fn warning(
@@ -85,7 +85,7 @@ impl<'d> Report<'d> {
         what: impl Into<Words>,
         fix: impl Into<Words>,
     ) {
-        self.push(FindingSeverity::Warning, at, key.into(), Fault::new(what, fix));
+        self.push(DiagnosticSeverity::Warning, at, key.into(), Fault::new(what, fix));
     }
 
     pub(super) fn note(
@@ -95,7 +95,7 @@ impl<'d> Report<'d> {
         what: impl Into<Words>,
         fix: impl Into<Words>,
     ) {
-        self.push(FindingSeverity::Note, at, key.into(), Fault::new(what, fix));
+        self.push(DiagnosticSeverity::Note, at, key.into(), Fault::new(what, fix));
     }
 
     /// A value of another type than the key has.
@@ -129,9 +129,9 @@ impl<'d> Report<'d> {
         self.warning(at, key, "unknown key", meant.map_or("remove it".into(), Words::from));
     }
 
-    /// Whether another finding would still be shown.
+    /// Whether another diagnostic would still be shown.
     fn has_room(&self) -> bool {
-        self.findings.len() < MAX_FINDINGS
+        self.diagnostics.len() < MAX_DIAGNOSTICS
     }
 
     pub(super) fn location(&self, at: usize) -> Location {
@@ -141,7 +141,7 @@ impl<'d> Report<'d> {
     /// Says why a variable is as good as not set.
     pub(super) fn ignore(&mut self, variable: &str, fault: Fault) {
         let what = format!("ignored: {}", fault.what);
-        self.findings.push(fault.saying(what).found(FindingSeverity::Warning, None, variable));
+        self.diagnostics.push(fault.saying(what).found(DiagnosticSeverity::Warning, None, variable));
     }
 
     /// Remembers that the value at a place is that of an environment variable.
@@ -162,16 +162,16 @@ impl<'d> Report<'d> {
         self.all_broken || is_unchosen || self.broken.contains(section)
     }
 
-    pub(super) fn into_findings(mut self) -> Vec<Finding> {
+    pub(super) fn into_diagnostics(mut self) -> Vec<Diagnostic> {
         if self.left_out > 0 {
             let severity = self.worst_left_out;
-            let fault = Fault::new(format!("{} more findings are not shown", self.left_out), "");
-            self.findings.push(fault.found(severity, None, ""));
+            let fault = Fault::new(format!("{} more diagnostics are not shown", self.left_out), "");
+            self.diagnostics.push(fault.found(severity, None, ""));
         }
-        self.findings
+        self.diagnostics
     }
 
-    fn push(&mut self, severity: FindingSeverity, at: usize, key: String, fault: Fault) {
+    fn push(&mut self, severity: DiagnosticSeverity, at: usize, key: String, fault: Fault) {
         if self.places.is_spoilt(at) {
             return;
         }
@@ -180,13 +180,13 @@ impl<'d> Report<'d> {
             self.worst_left_out = self.worst_left_out.max(severity);
             return;
         }
-        let finding = match self.replaced.get(&at) {
+        let diagnostic = match self.replaced.get(&at) {
             Some(variable) => fault.found(severity, None, variable.as_str()),
             None => fault.found(severity, Some(self.location(at)), key),
         };
         // an exporter that is used twice is read twice
-        if !self.findings.contains(&finding) {
-            self.findings.push(finding);
+        if !self.diagnostics.contains(&diagnostic) {
+            self.diagnostics.push(diagnostic);
         }
     }
 }

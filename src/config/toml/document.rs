@@ -6,7 +6,7 @@ use super::lost;
 use super::outline::{Malformed, Outline, WayBack};
 use super::scan::scan;
 use super::tree;
-use crate::config::error::{Fault, FindingSeverity, Location};
+use crate::config::error::{DiagnosticSeverity, Fault, Location};
 use crate::config::node::Mistake;
 use crate::config::node::{Node, Places};
 use crate::config::section::{Owner, Section};
@@ -80,8 +80,8 @@ impl<'d> TomlDocument<'d> {
         if let Some((place, _)) = found.get(MAX_MISTAKES) {
             let what = format!("{} more mistakes from here on", found.len() - MAX_MISTAKES);
             let fault = Fault::new(what, "is this a TOML file?");
-            let finding = fault.found(FindingSeverity::Error, Some(self.location_of(*place)), "");
-            mistakes.push(Mistake { owner: Owner::Unknown, finding });
+            let diagnostic = fault.found(DiagnosticSeverity::Error, Some(self.location_of(*place)), "");
+            mistakes.push(Mistake { owner: Owner::Unknown, diagnostic });
         }
         self.spoilt = spoilt;
         mistakes
@@ -116,8 +116,8 @@ impl<'d> TomlDocument<'d> {
             Reason::Parse(_) => self.outline.path_at(place),
         };
         let key = dotted(&path.iter().map(String::as_str).collect::<Vec<_>>());
-        let finding = fault.found(FindingSeverity::Error, Some(self.location_of(place)), key);
-        Mistake { owner, finding }
+        let diagnostic = fault.found(DiagnosticSeverity::Error, Some(self.location_of(place)), key);
+        Mistake { owner, diagnostic }
     }
 
     /// Splits the parser's message into what is wrong and what to write.
@@ -231,7 +231,7 @@ mod tests {
     #[test]
     fn a_byte_order_mark_is_no_column() {
         let (document, _, mistakes) = TomlDocument::parse("f", "\u{feff}= 1");
-        assert_eq!(mistakes[0].finding.location, Some(document.location_of(0)));
+        assert_eq!(mistakes[0].diagnostic.location, Some(document.location_of(0)));
         assert_eq!(document.location_of(0).to_string(), "f:1:1");
     }
 }

@@ -4,7 +4,7 @@
 //! text → parser ─ events → builder ─→ Node
 //!          │                  ├ scalar: what plain text means
 //!          │                  └ budget: what aliases may grow to
-//!          └ fault ──────────────────→ findings, each with its place
+//!          └ fault ──────────────────→ diagnostics, each with its place
 //! ```
 
 mod budget;
@@ -20,7 +20,7 @@ use granit_parser::{Event, Parser, options};
 
 use self::builder::Builder;
 use self::places::Marks;
-use super::error::{Fault, Finding, FindingSeverity, Location};
+use super::error::{Diagnostic, DiagnosticSeverity, Fault, Location};
 use super::node::{Document, Mistake};
 use super::node::{Node, Tree};
 use super::section::Owner;
@@ -40,10 +40,10 @@ struct Content {
 
 /// What can be read of a text; `file` is how it is called in messages. After a mistake in the syntax that is nothing.
 pub(super) fn parse<'d>(file: &'d str, text: &'d str) -> Document<'d> {
-    let content = content_of(text, file).unwrap_or_else(|finding| Content {
+    let content = content_of(text, file).unwrap_or_else(|diagnostic| Content {
         root: Node { at: 0, value: Tree::Null },
         places: Marks::new(file),
-        mistakes: vec![Mistake { owner: Owner::Unknown, finding }],
+        mistakes: vec![Mistake { owner: Owner::Unknown, diagnostic }],
     });
     Document { root: content.root, mistakes: content.mistakes, places: Box::new(content.places) }
 }
@@ -55,7 +55,7 @@ pub(super) fn parse<'d>(file: &'d str, text: &'d str) -> Document<'d> {
 /// # Errors
 ///
 /// If no tree can be made of it: the first mistake in the syntax, or a limit that it goes beyond.
-fn content_of(text: &str, file: &str) -> Result<Content, Finding> {
+fn content_of(text: &str, file: &str) -> Result<Content, Diagnostic> {
     // the mark that some editors put first is no character of the first line
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let limits = options! {
@@ -67,7 +67,7 @@ fn content_of(text: &str, file: &str) -> Result<Content, Finding> {
     let mut builder = Builder::new(file);
     let mut documents = 0;
     while let Some(event) = parser.next_event() {
-        let (event, span) = event.map_err(|error| fault::finding(&error, text, file))?;
+        let (event, span) = event.map_err(|error| fault::diagnostic(&error, text, file))?;
         if let Event::DocumentStart(..) = event {
             documents += 1;
         }
@@ -80,6 +80,6 @@ fn content_of(text: &str, file: &str) -> Result<Content, Finding> {
     Ok(builder.finish())
 }
 
-fn error_at(location: Location, fault: Fault) -> Finding {
-    fault.found(FindingSeverity::Error, Some(location), "")
+fn error_at(location: Location, fault: Fault) -> Diagnostic {
+    fault.found(DiagnosticSeverity::Error, Some(location), "")
 }

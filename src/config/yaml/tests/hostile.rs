@@ -25,7 +25,7 @@ fn filled_with(part: &str) -> String {
 /// How it ends; it must do so in time.
 fn outcome(name: &str, text: &str) -> Result<Content, String> {
     let (before, start) = (on_processor(), Instant::now());
-    let read = content_of(text, "f").map_err(|finding| finding.to_string());
+    let read = content_of(text, "f").map_err(|diagnostic| diagnostic.to_string());
     let took = match (before, on_processor()) {
         (Some(before), Some(after)) => after.saturating_sub(before),
         _ => start.elapsed(),
@@ -270,7 +270,7 @@ proptest! {
         let lines = text.split(['\n', '\r']).count();
         match content_of(&text, "f") {
             Ok(document) => assert_places(&document, &document.root, lines),
-            Err(finding) => prop_assert!(finding.location.is_some_and(|location| location.line <= lines)),
+            Err(diagnostic) => prop_assert!(diagnostic.location.is_some_and(|location| location.line <= lines)),
         }
     }
 }

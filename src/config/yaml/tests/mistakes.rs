@@ -1,7 +1,7 @@
 //! Every mistake is told in words, at its place.
 
 use super::*;
-use crate::config::error::FindingSeverity;
+use crate::config::error::DiagnosticSeverity;
 
 /// Why nothing can be read.
 fn refused(text: &str) -> String {
@@ -10,7 +10,7 @@ fn refused(text: &str) -> String {
 
 /// What is wrong in a text that can be read.
 fn mistakes(text: &str) -> Vec<String> {
-    content_of(text, "f").expect(text).mistakes.iter().map(|mistake| mistake.finding.to_string()).collect()
+    content_of(text, "f").expect(text).mistakes.iter().map(|mistake| mistake.diagnostic.to_string()).collect()
 }
 
 #[test]
@@ -112,7 +112,7 @@ fn a_secret_is_never_part_of_a_message() {
     {
         let said = match content_of(text, "f") {
             Ok(document) => format!("{:?}", document.mistakes),
-            Err(finding) => format!("{finding:?}"),
+            Err(diagnostic) => format!("{diagnostic:?}"),
         };
         assert!(!said.contains("hunter2"), "{said}");
     }
@@ -131,7 +131,7 @@ fn a_duplicate_key_is_told_with_both_lines_and_the_first_counts() {
             "f:6:5: telemetry.exporters.a: duplicate key; it is already set in line 3; remove one of the two",
         ]
     );
-    assert_eq!(document.mistakes[0].finding.location.as_ref().map(|place| place.line), Some(5));
+    assert_eq!(document.mistakes[0].diagnostic.location.as_ref().map(|place| place.line), Some(5));
 }
 
 #[test]
@@ -173,7 +173,7 @@ fn only_tables_can_be_merged() {
 fn an_alias_without_an_anchor_spoils_its_place_only() {
     let document = content_of("a: *b\nb: &b 1\nc: *b\n", "f").unwrap();
     assert_eq!(shown(&document.root), "{a: null, b: 1, c: 1}");
-    let said: Vec<String> = document.mistakes.iter().map(|mistake| mistake.finding.to_string()).collect();
+    let said: Vec<String> = document.mistakes.iter().map(|mistake| mistake.diagnostic.to_string()).collect();
     let fix = "mark its value with & before; text that begins with * needs quotes";
     assert_eq!(said, [format!("f:1:4: a: an alias of nothing; {fix}")]);
     assert!(document.places.is_spoilt(document.root.get("a").unwrap().node.at));
@@ -208,10 +208,10 @@ fn tags_that_are_not_known_or_not_true_are_mistakes_at_the_tag() {
 fn only_the_first_document_is_read_and_a_warning_says_so() {
     let document = content_of("---\na: 1\n---\na: 2\n---\n[\n", "f").unwrap();
     assert_eq!(shown(&document.root), "{a: 1}");
-    let [Mistake { finding, .. }] = document.mistakes.as_slice() else { panic!("one") };
-    assert_eq!(finding.severity, FindingSeverity::Warning);
+    let [Mistake { diagnostic, .. }] = document.mistakes.as_slice() else { panic!("one") };
+    assert_eq!(diagnostic.severity, DiagnosticSeverity::Warning);
     assert_eq!(
-        finding.to_string(),
+        diagnostic.to_string(),
         "warning: f:3:1: only the first document of a file is read, this one is not; put it into a file of its own"
     );
     assert_eq!(mistakes("a: 1\n...\n"), [""; 0]);
