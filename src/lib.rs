@@ -94,7 +94,7 @@ pub use self::metrics::{
 };
 pub use config::{
     Application, Compression, Config, ConfigError, Diagnostic, DiagnosticSeverity, Exporter, Histograms,
-    Location, Problem, ProblemKind, Proxy, RouteName, Sampler, Setting, Source, Summary, Temporality,
+    Location, Problem, ProblemKind, Proxy, RouteName, Sampler, Setting, SettingSource, Summary, Temporality,
     Transport, WhenFull,
 };
 pub use context::{ContextGuard, ParseContextError, SpanContext};

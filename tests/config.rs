@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use settings::{diagnostics, ids, refused, tracer, value};
 use standpipe::{
-    Compression, Config, DiagnosticSeverity, Exporter, Histograms, Proxy, Severity, Signal, Source,
+    Compression, Config, DiagnosticSeverity, Exporter, Histograms, Proxy, SettingSource, Severity, Signal,
     SpanLimits, Telemetry, Temporality, WhenFull,
 };
 
@@ -480,32 +480,32 @@ fn every_builder_method_sets_its_setting() {
         .histograms(Histograms::Exponential);
     let version = env!("CARGO_PKG_VERSION");
     let expected = [
-        ("transport", "http", Source::Code),
-        ("endpoint", "http://127.0.0.1:4318", Source::Code),
-        ("headers", "Authorization: ***", Source::Code),
-        ("signals", "traces, logs, metrics", Source::Code),
-        ("level", "warn2", Source::Code),
-        ("interval", "13s", Source::Code),
-        ("temporality", "lowmemory", Source::Code),
-        ("histograms", "exponential", Source::Code),
-        ("throttle", "7s", Source::Code),
-        ("linger", "8s", Source::Code),
-        ("lossy", "true", Source::Code),
-        ("block-timeout", "2s", Source::Code),
-        ("queue-records", "3", Source::Code),
-        ("queue-bytes", "4 MiB", Source::Code),
-        ("batch-records", "5", Source::Code),
-        ("batch-bytes", "6 KiB", Source::Code),
-        ("timeout", "1s", Source::Code),
-        ("give-up-after", "10s", Source::Code),
-        ("retry-first-delay", "11s", Source::Code),
-        ("retry-max-delay", "12s", Source::Code),
-        ("compression", "gzip", Source::Code),
-        ("proxy", "off", Source::Code),
-        ("ca-file", "4 bytes of PEM", Source::Code),
-        ("client-certificate-file", "7 bytes of PEM", Source::Code),
-        ("client-key-file", "***", Source::Code),
-        ("user-agent", &format!("shop/1.2 standpipe/{version}"), Source::Code),
+        ("transport", "http", SettingSource::Code),
+        ("endpoint", "http://127.0.0.1:4318", SettingSource::Code),
+        ("headers", "Authorization: ***", SettingSource::Code),
+        ("signals", "traces, logs, metrics", SettingSource::Code),
+        ("level", "warn2", SettingSource::Code),
+        ("interval", "13s", SettingSource::Code),
+        ("temporality", "lowmemory", SettingSource::Code),
+        ("histograms", "exponential", SettingSource::Code),
+        ("throttle", "7s", SettingSource::Code),
+        ("linger", "8s", SettingSource::Code),
+        ("lossy", "true", SettingSource::Code),
+        ("block-timeout", "2s", SettingSource::Code),
+        ("queue-records", "3", SettingSource::Code),
+        ("queue-bytes", "4 MiB", SettingSource::Code),
+        ("batch-records", "5", SettingSource::Code),
+        ("batch-bytes", "6 KiB", SettingSource::Code),
+        ("timeout", "1s", SettingSource::Code),
+        ("give-up-after", "10s", SettingSource::Code),
+        ("retry-first-delay", "11s", SettingSource::Code),
+        ("retry-max-delay", "12s", SettingSource::Code),
+        ("compression", "gzip", SettingSource::Code),
+        ("proxy", "off", SettingSource::Code),
+        ("ca-file", "4 bytes of PEM", SettingSource::Code),
+        ("client-certificate-file", "7 bytes of PEM", SettingSource::Code),
+        ("client-key-file", "***", SettingSource::Code),
+        ("user-agent", &format!("shop/1.2 standpipe/{version}"), SettingSource::Code),
     ];
     let effective = exporter.effective();
     let effective: Vec<_> = effective

@@ -9,7 +9,7 @@ use super::summary::Few;
 use super::text::quoted;
 use super::{
     BatchSettings, HttpSettings, Level, Location, PaceSettings, PushSettings, QueueSettings, RetrySettings,
-    RouteName, Secret, Setting, Signals, Source, Transport, endpoint, header,
+    RouteName, Secret, Setting, SettingSource, Signals, Transport, endpoint, header,
 };
 use crate::record::Signal;
 
@@ -44,9 +44,9 @@ pub struct Exporter {
     pub(crate) push: PushSettings,
     origins: Few<&'static SettingRow, Origin>,
     /// Beside `http.headers`, one for each.
-    header_sources: Vec<Source>,
+    header_sources: Vec<SettingSource>,
     /// What was asked for and cannot be done: it is not started without.
-    refused: Vec<(&'static SettingRow, Source, Fault)>,
+    refused: Vec<(&'static SettingRow, SettingSource, Fault)>,
 }
 
 impl Exporter {
@@ -210,7 +210,7 @@ struct Table {
 /// How a setting got its value.
 #[derive(Debug, Clone)]
 struct Origin {
-    source: Source,
+    source: SettingSource,
     /// What to show instead of the value itself, such as the path it was read from.
     shown: Option<String>,
 }
@@ -233,36 +233,36 @@ impl Exporter {
     }
 
     /// Takes over what a file or a variable says.
-    pub(super) fn apply(&mut self, row: &'static SettingRow, value: SettingValue, source: Source) {
+    pub(super) fn apply(&mut self, row: &'static SettingRow, value: SettingValue, source: SettingSource) {
         let shown = row.kind.set(self, value, &source);
         self.record(row, source, shown);
     }
 
     /// Remembers where a value came from, and what to show for it if not the value.
-    pub(super) fn record(&mut self, row: &'static SettingRow, source: Source, shown: Option<String>) {
+    pub(super) fn record(&mut self, row: &'static SettingRow, source: SettingSource, shown: Option<String>) {
         self.origins.insert(row, Origin { source, shown });
     }
 
     /// Keeps the exporter from being started: a setting was asked for, but cannot be used.
-    pub(super) fn refuse(&mut self, row: &'static SettingRow, source: Source, fault: Fault) {
+    pub(super) fn refuse(&mut self, row: &'static SettingRow, source: SettingSource, fault: Fault) {
         self.record(row, source.clone(), None);
         self.refused.push((row, source, fault));
     }
 
-    pub(super) fn refused(&self) -> &[(&'static SettingRow, Source, Fault)] {
+    pub(super) fn refused(&self) -> &[(&'static SettingRow, SettingSource, Fault)] {
         &self.refused
     }
 
-    pub(super) fn source(&self, row: &'static SettingRow) -> Source {
-        self.origins.get(&row).map_or(Source::Default, |origin| origin.source.clone())
+    pub(super) fn source(&self, row: &'static SettingRow) -> SettingSource {
+        self.origins.get(&row).map_or(SettingSource::Default, |origin| origin.source.clone())
     }
 
     pub(super) fn is_set(&self, row: &'static SettingRow) -> bool {
-        self.source(row) != Source::Default
+        self.source(row) != SettingSource::Default
     }
 
-    pub(super) fn header_source(&self, index: usize) -> &Source {
-        self.header_sources.get(index).unwrap_or(&Source::Default)
+    pub(super) fn header_source(&self, index: usize) -> &SettingSource {
+        self.header_sources.get(index).unwrap_or(&SettingSource::Default)
     }
 
     /// What is wrong with a setting, at the place the value came from or else where the exporter is declared.
@@ -270,11 +270,11 @@ impl Exporter {
         &self,
         severity: DiagnosticSeverity,
         row: &SettingRow,
-        source: &Source,
+        source: &SettingSource,
         fault: Fault,
     ) -> Diagnostic {
         let (location, key) = match source {
-            Source::Environment(variable) => (None, variable.clone()),
+            SettingSource::Environment(variable) => (None, variable.clone()),
             _ => (
                 source.location().or(self.location()).cloned(),
                 format!("{}.{}", self.path(), self.spelt(row)),
@@ -315,13 +315,13 @@ impl Exporter {
         self.http.endpoint = text;
     }
 
-    pub(super) fn add_header(&mut self, name: &str, value: &str, source: Source) {
+    pub(super) fn add_header(&mut self, name: &str, value: &str, source: SettingSource) {
         self.http.headers.push((header::trim(name).to_owned(), Secret::new(header::trim(value))));
         self.header_sources.push(source);
     }
 
     pub(super) fn set_in_code(mut self, row: &'static SettingRow) -> Self {
-        self.record(row, Source::Code, None);
+        self.record(row, SettingSource::Code, None);
         self
     }
 }

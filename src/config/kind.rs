@@ -10,7 +10,7 @@ use super::expand::{self, Surroundings};
 use super::header::shown_name;
 use super::node::Node;
 use super::value::{self, Text, Unusable};
-use super::{Exporter, Secret, Source, Transport, units};
+use super::{Exporter, Secret, SettingSource, Transport, units};
 use crate::record::Signal;
 
 /// All that there is to know of one setting.
@@ -277,7 +277,7 @@ impl Kind {
         &self,
         exporter: &mut Exporter,
         value: SettingValue,
-        source: &Source,
+        source: &SettingSource,
     ) -> Option<String> {
         match (self, value) {
             (Self::Duration { field, .. }, SettingValue::Duration(value)) => (field.set)(exporter, value),

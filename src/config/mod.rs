@@ -58,7 +58,7 @@ pub use problem::{Problem, ProblemKind};
 pub(crate) use route::RouteSettings;
 pub use route::{Application, RouteName};
 pub use sampler::Sampler;
-pub use summary::{Setting, Source, Summary};
+pub use summary::{Setting, SettingSource, Summary};
 pub(crate) use text::Secret;
 
 use self::general::{DISABLED, GeneralRow, LOG_LIMITS, SELF_OBSERVATION, SPAN_LIMITS};
@@ -92,7 +92,7 @@ pub struct Config {
     pub(crate) self_observation: bool,
     pub(crate) disabled: bool,
     /// Who set what is not of one route or exporter.
-    sources: Few<&'static GeneralRow, Source>,
+    sources: Few<&'static GeneralRow, SettingSource>,
     pub(crate) on_problem: Option<ProblemHook>,
     diagnostics: Vec<Diagnostic>,
 }
@@ -112,7 +112,7 @@ impl Config {
     /// Sets an attribute of the program itself, sent with every request; of a key set twice the last value counts.
     #[must_use]
     pub fn resource<'v>(mut self, key: &str, value: impl Into<Value<'v>>) -> Self {
-        self.main.set_resource(key, value.into(), Source::Code);
+        self.main.set_resource(key, value.into(), SettingSource::Code);
         self
     }
 
@@ -172,7 +172,7 @@ impl Config {
     /// own route that send metrics; not unless set.
     #[must_use]
     pub fn self_observation(mut self, on: bool) -> Self {
-        self.set_self_observation(on, Source::Code);
+        self.set_self_observation(on, SettingSource::Code);
         self
     }
 
@@ -187,7 +187,7 @@ impl Config {
     /// ```
     #[must_use]
     pub fn sampler(mut self, sampler: Sampler) -> Self {
-        self.main.set_sampler(sampler, None, Source::Code);
+        self.main.set_sampler(sampler, None, SettingSource::Code);
         self
     }
 
@@ -246,16 +246,16 @@ impl Config {
 
     fn set_in_code(&mut self, rows: impl IntoIterator<Item = &'static GeneralRow>) {
         for row in rows {
-            self.sources.insert(row, Source::Code);
+            self.sources.insert(row, SettingSource::Code);
         }
     }
 
-    fn set_self_observation(&mut self, on: bool, source: Source) {
+    fn set_self_observation(&mut self, on: bool, source: SettingSource) {
         self.self_observation = on;
         self.sources.insert(&SELF_OBSERVATION, source);
     }
 
-    fn source(&self, row: &'static GeneralRow) -> Source {
+    fn source(&self, row: &'static GeneralRow) -> SettingSource {
         self.sources.get(&row).cloned().unwrap_or_default()
     }
 

@@ -8,7 +8,7 @@ use super::general::SELF_OBSERVATION;
 use super::kind::SettingRow;
 use super::settings::{CA_FILE, CLIENT_CERTIFICATE_FILE, ENDPOINT, INTERVAL};
 use super::text::listed;
-use super::{Config, Exporter, Source, Transport, units};
+use super::{Config, Exporter, SettingSource, Transport, units};
 use crate::record::Signal;
 
 type Remark = (&'static SettingRow, Fault);
@@ -141,7 +141,7 @@ fn ignored_query(exporter: &Exporter, endpoint: &Endpoint) -> Option<Remark> {
 /// A bare number is milliseconds, which is easily forgotten.
 fn short_interval(exporter: &Exporter) -> Option<Remark> {
     let interval = exporter.push.interval;
-    let is_written = !matches!(exporter.source(&INTERVAL), Source::Default | Source::Code);
+    let is_written = !matches!(exporter.source(&INTERVAL), SettingSource::Default | SettingSource::Code);
     let is_short = is_written && !interval.is_zero() && interval < Duration::from_millis(100);
     if !is_short || !exporter.signals.contain(Signal::Metrics) {
         return None;

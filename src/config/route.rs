@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::summary::Few;
 use super::text::shown;
-use super::{Exporter, Setting, Source};
+use super::{Exporter, Setting, SettingSource};
 use crate::config::sampler::Sampler;
 use crate::record::{Resource, Value};
 
@@ -46,14 +46,14 @@ impl Application {
     /// Sets an attribute of the application, sent with every request; of a key set twice the last value counts.
     #[must_use]
     pub fn resource<'v>(mut self, key: &str, value: impl Into<Value<'v>>) -> Self {
-        self.settings.set_resource(key, value.into(), Source::Code);
+        self.settings.set_resource(key, value.into(), SettingSource::Code);
         self
     }
 
     /// Sets which traces are recorded; by default those that the parent's process records, and all that begin here.
     #[must_use]
     pub fn sampler(mut self, sampler: Sampler) -> Self {
-        self.settings.set_sampler(sampler, None, Source::Code);
+        self.settings.set_sampler(sampler, None, SettingSource::Code);
         self
     }
 
@@ -94,12 +94,12 @@ pub(crate) struct RouteSettings {
     /// The name as the file spells it, if something that is not to be shown was put in.
     written_name: Option<String>,
     /// Who set each attribute of the resource.
-    resource_sources: Few<String, Source>,
-    sampler_source: Source,
+    resource_sources: Few<String, SettingSource>,
+    sampler_source: SettingSource,
 }
 
 impl RouteSettings {
-    pub(super) fn set_resource(&mut self, key: &str, value: Value<'_>, source: Source) {
+    pub(super) fn set_resource(&mut self, key: &str, value: Value<'_>, source: SettingSource) {
         self.resource.set(key, value);
         self.resource_sources.insert(key.to_owned(), source);
         if key == SERVICE_NAME {
@@ -108,39 +108,39 @@ impl RouteSettings {
     }
 
     /// Sets an attribute that nobody has set.
-    pub(super) fn fill_resource(&mut self, key: &str, value: &str, source: Source) {
+    pub(super) fn fill_resource(&mut self, key: &str, value: &str, source: SettingSource) {
         if self.resource_sources.get(key).is_none() {
             self.set_resource(key, Value::Str(value), source);
         }
     }
 
-    pub(super) fn set_service_name(&mut self, name: &str, source: Source) {
+    pub(super) fn set_service_name(&mut self, name: &str, source: SettingSource) {
         self.set_resource(SERVICE_NAME, Value::Str(name), source);
     }
 
     /// The same for a name into which something was put that is not to be shown: `written` is.
-    pub(super) fn set_secret_service_name(&mut self, name: &str, written: &str, source: Source) {
+    pub(super) fn set_secret_service_name(&mut self, name: &str, written: &str, source: SettingSource) {
         self.set_service_name(name, source);
         self.written_name = Some(written.to_owned());
     }
 
     /// `sampling` is the share in percent, if that is how it was said.
-    pub(super) fn set_sampler(&mut self, sampler: Sampler, sampling: Option<f64>, source: Source) {
+    pub(super) fn set_sampler(&mut self, sampler: Sampler, sampling: Option<f64>, source: SettingSource) {
         self.sampler = sampler;
         self.sampling = sampling;
         self.sampler_source = source;
     }
 
     /// Who set the name of the service; the default if nobody did.
-    pub(super) fn service_name_source(&self) -> Source {
+    pub(super) fn service_name_source(&self) -> SettingSource {
         self.resource_source(SERVICE_NAME)
     }
 
-    fn resource_source(&self, key: &str) -> Source {
+    fn resource_source(&self, key: &str) -> SettingSource {
         self.resource_sources.get(key).cloned().unwrap_or_default()
     }
 
-    pub(super) fn sampler_source(&self) -> &Source {
+    pub(super) fn sampler_source(&self) -> &SettingSource {
         &self.sampler_source
     }
 
@@ -161,7 +161,7 @@ impl RouteSettings {
     /// Name, other attributes and sampler, under these keys. Attributes of different sources are apart.
     pub(super) fn effective(&self, [name, resource, sampler]: [&'static str; 3]) -> Vec<Setting> {
         let mut settings = vec![Setting::new(name, &self.shown_service_name(), self.service_name_source())];
-        let mut others: Vec<(Source, Vec<String>)> = Vec::new();
+        let mut others: Vec<(SettingSource, Vec<String>)> = Vec::new();
         for (key, value) in self.resource.shown().filter(|(key, _)| *key != SERVICE_NAME) {
             let (source, attribute) =
                 (self.resource_source(key), format!("{}={}", shown(key), shown(&value)));

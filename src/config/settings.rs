@@ -12,7 +12,7 @@ use super::kind::{Field, InRoutes, Kind, SettingRow, VariableNames, field, word}
 use super::text::shown;
 use super::validate as rules;
 use super::{
-    Compression, Exporter, Histograms, Level, Proxy, Secret, Signals, Source, Temporality, Transport,
+    Compression, Exporter, Histograms, Level, Proxy, Secret, SettingSource, Signals, Temporality, Transport,
     WhenFull,
 };
 use crate::record::{Severity, Signal};
@@ -428,7 +428,7 @@ impl Exporter {
     /// Adds a header to every request. Its value is never shown; a line break in it is an error at start.
     #[must_use]
     pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
-        self.add_header(&name.into(), &value.into(), Source::Code);
+        self.add_header(&name.into(), &value.into(), SettingSource::Code);
         self.set_in_code(&HEADERS)
     }
 

@@ -14,7 +14,7 @@ use crate::record::Signal;
 /// Where the value of a [`Setting`] came from.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
-pub enum Source {
+pub enum SettingSource {
     /// Nobody set it.
     #[default]
     Default,
@@ -26,23 +26,23 @@ pub enum Source {
     File(Location),
 }
 
-impl Source {
+impl SettingSource {
     /// The place in a file, if it came from one.
     pub fn location(&self) -> Option<&Location> {
         match self {
-            Source::File(location) => Some(location),
-            Source::Default | Source::Code | Source::Environment(_) => None,
+            SettingSource::File(location) => Some(location),
+            SettingSource::Default | SettingSource::Code | SettingSource::Environment(_) => None,
         }
     }
 }
 
-impl fmt::Display for Source {
+impl fmt::Display for SettingSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Source::Default => f.write_str("default"),
-            Source::Code => f.write_str("code"),
-            Source::Environment(variable) => f.write_str(variable),
-            Source::File(location) => location.fmt(f),
+            SettingSource::Default => f.write_str("default"),
+            SettingSource::Code => f.write_str("code"),
+            SettingSource::Environment(variable) => f.write_str(variable),
+            SettingSource::File(location) => location.fmt(f),
         }
     }
 }
@@ -57,12 +57,12 @@ pub struct Setting {
     /// The value as a file would spell it; secrets are `***`.
     pub value: String,
     /// Who set it.
-    pub source: Source,
+    pub source: SettingSource,
 }
 
 impl Setting {
     /// `value` may hold no secret; what could disturb a terminal is escaped.
-    pub(super) fn new(key: &'static str, value: &str, source: Source) -> Self {
+    pub(super) fn new(key: &'static str, value: &str, source: SettingSource) -> Self {
         Self { key, value: escape_all_but(shows_itself, value).into_owned(), source }
     }
 }

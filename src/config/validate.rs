@@ -8,7 +8,9 @@ use super::error::{ConfigError, Diagnostic, DiagnosticSeverity, Fault};
 use super::kind::SettingRow;
 use super::settings::{HEADERS, RETRY_MAX_DELAY, SETTINGS, SIGNALS, USER_AGENT};
 use super::text::{quoted, unshown};
-use super::{Compression, Config, Exporter, Location, Source, Transport, header, no_proxy, remarks, units};
+use super::{
+    Compression, Config, Exporter, Location, SettingSource, Transport, header, no_proxy, remarks, units,
+};
 
 /// Checks a configuration, of which a reader has already found some things and some exporters to be broken.
 ///
@@ -105,7 +107,7 @@ fn check_partner(exporter: &Exporter, row: &'static SettingRow) -> Option<Diagno
     let partner = row.partner.filter(|partner| exporter.is_set(row) && !exporter.is_set(partner))?;
     let source = exporter.source(row);
     let fault = match (&source, row.variables.exporter.zip(partner.variables.exporter)) {
-        (Source::Environment(variable), Some((end, missing))) => {
+        (SettingSource::Environment(variable), Some((end, missing))) => {
             Fault::new(format!("set without {}", variable.replace(end, missing)), "set both or neither")
         }
         _ => Fault::new(format!("missing beside {}", row.key), "write both or neither"),

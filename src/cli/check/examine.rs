@@ -4,8 +4,8 @@ use std::io::{self, Read};
 use std::time::Duration;
 
 use standpipe::{
-    Config, ConfigError, Diagnostic, DiagnosticSeverity, Exporter, RouteName, Setting, Source, Summary,
-    Telemetry,
+    Config, ConfigError, Diagnostic, DiagnosticSeverity, Exporter, RouteName, Setting, SettingSource,
+    Summary, Telemetry,
 };
 
 use super::{STDIN, Subject};
@@ -133,7 +133,7 @@ impl From<Setting> for General {
             (None, _) => Scope::Route(RouteName::Internal),
         };
         setting.key = application.unwrap_or(setting.key);
-        if setting.key == SERVICE_NAME && setting.source == Source::Default {
+        if setting.key == SERVICE_NAME && setting.source == SettingSource::Default {
             // The default is the name of this program, which is not the one that will send.
             setting.value = format!("{UNNAMED}:<your program>");
         }
@@ -152,7 +152,9 @@ fn name_honestly(summary: &mut Summary, general: &[General]) {
         _ => RouteName::Internal,
     };
     let is_unnamed = general.iter().any(|General { scope, setting }| {
-        *scope == Scope::Route(route) && setting.key == SERVICE_NAME && setting.source == Source::Default
+        *scope == Scope::Route(route)
+            && setting.key == SERVICE_NAME
+            && setting.source == SettingSource::Default
     });
     if is_unnamed {
         UNNAMED.clone_into(&mut summary.service_name);

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use standpipe::{DiagnosticSeverity, Exporter, RouteName, Setting, Source};
+use standpipe::{DiagnosticSeverity, Exporter, RouteName, Setting, SettingSource};
 
 use super::Subject;
 use super::examine::{Examined, General, Scope};
@@ -138,7 +138,7 @@ fn tables(examined: &Examined) -> Vec<Table> {
 fn rows(general: &[General], is_in: impl Fn(Scope) -> bool, with_name: bool) -> Vec<Row> {
     let is_shown = |general: &&General| {
         let is_name = with_name && general.setting.key == "service-name";
-        is_in(general.scope) && (is_name || general.setting.source != Source::Default)
+        is_in(general.scope) && (is_name || general.setting.source != SettingSource::Default)
     };
     general.iter().filter(is_shown).map(|general| Row::from(&general.setting)).collect()
 }
@@ -149,7 +149,7 @@ impl From<&Setting> for Row {
             key: setting.key.to_owned(),
             value: setting.value.clone(),
             from: setting.source.to_string(),
-            is_default: setting.source == Source::Default,
+            is_default: setting.source == SettingSource::Default,
         }
     }
 }

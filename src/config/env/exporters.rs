@@ -9,7 +9,7 @@ use crate::config::error::Fault;
 use crate::config::kind::{SettingRow, SettingValue};
 use crate::config::settings::{SETTINGS, SIGNALS, TRANSPORT};
 use crate::config::text::quoted;
-use crate::config::{Exporter, Signals, Source, Transport};
+use crate::config::{Exporter, SettingSource, Signals, Transport};
 use crate::record::Signal;
 
 /// One exporter if all signals wish the same: `otlp`. Else a signal that is alone has one of its own, such as
@@ -50,9 +50,9 @@ fn console(signals: &[Signal]) -> Option<Exporter> {
     let variable = names::exporter(first);
     let mut exporter = Exporter::of_environment("console".to_owned(), variable.clone());
     exporter.set_transport(Transport::Console);
-    exporter.record(&TRANSPORT, Source::Environment(variable.clone()), None);
+    exporter.record(&TRANSPORT, SettingSource::Environment(variable.clone()), None);
     exporter.signals = Signals::of(signals);
-    exporter.record(&SIGNALS, Source::Environment(variable), None);
+    exporter.record(&SIGNALS, SettingSource::Environment(variable), None);
     Some(exporter)
 }
 
@@ -124,7 +124,7 @@ fn exporter(id: &str, group: Vec<Member>, reader: &mut Reader<'_>) -> Exporter {
     let mut exporter = with_defaults(id, &signals);
     let chosen = Signal::ALL.map(names::exporter).into_iter().find(|name| reader.given(name).is_some());
     if let Some(variable) = chosen {
-        exporter.record(&SIGNALS, Source::Environment(variable), None);
+        exporter.record(&SIGNALS, SettingSource::Environment(variable), None);
     }
     let mut values = EnvValues::new();
     for &row in SETTINGS {

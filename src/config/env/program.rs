@@ -9,7 +9,7 @@ use crate::config::general::{self, GeneralKind, GeneralRow};
 use crate::config::route::SERVICE_NAME;
 use crate::config::sampler::Sampler;
 use crate::config::text::quoted;
-use crate::config::{Config, Source};
+use crate::config::{Config, SettingSource};
 
 const SAMPLERS: [&str; 6] = [
     "always_on",
@@ -27,10 +27,11 @@ pub(super) fn fill(config: &mut Config, reader: &mut Reader<'_>) {
     fill_resource(config, reader);
     check_propagators(reader);
     fill_sampler(config, reader);
-    for row in general::rows().filter(|row| config.source(row) == Source::Default).collect::<Vec<_>>() {
+    for row in general::rows().filter(|row| config.source(row) == SettingSource::Default).collect::<Vec<_>>()
+    {
         let set = row.variables.iter().find(|variable| set(row, variable, config, reader));
         if let Some(variable) = set {
-            config.sources.insert(row, Source::Environment((*variable).to_owned()));
+            config.sources.insert(row, SettingSource::Environment((*variable).to_owned()));
         }
     }
 }
@@ -56,12 +57,12 @@ fn fill_resource(config: &mut Config, reader: &mut Reader<'_>) {
     let name = reader.text(names::SERVICE_NAME);
     let attributes = resource_attributes(reader);
     for route in [&mut config.main, &mut config.application] {
-        let has_name = route.service_name_source() != Source::Default;
+        let has_name = route.service_name_source() != SettingSource::Default;
         if let Some(name) = name.filter(|_| !has_name) {
-            route.set_service_name(name, Source::Environment(names::SERVICE_NAME.to_owned()));
+            route.set_service_name(name, SettingSource::Environment(names::SERVICE_NAME.to_owned()));
         }
         for (key, value) in &attributes {
-            let source = Source::Environment(names::RESOURCE_ATTRIBUTES.to_owned());
+            let source = SettingSource::Environment(names::RESOURCE_ATTRIBUTES.to_owned());
             match key.as_str() {
                 SERVICE_NAME if has_name || name.is_some() => {}
                 SERVICE_NAME => route.set_service_name(value, source),
@@ -102,14 +103,14 @@ fn check_propagators(reader: &mut Reader<'_>) {
 fn fill_sampler(config: &mut Config, reader: &mut Reader<'_>) {
     let mut open: Vec<_> = [&mut config.main, &mut config.application]
         .into_iter()
-        .filter(|route| *route.sampler_source() == Source::Default)
+        .filter(|route| *route.sampler_source() == SettingSource::Default)
         .collect();
     // what is not asked for is not judged
     let Some(sampler) = (!open.is_empty()).then(|| sampler(reader)).flatten() else {
         return;
     };
     for route in &mut open {
-        route.set_sampler(sampler, None, Source::Environment(names::SAMPLER.to_owned()));
+        route.set_sampler(sampler, None, SettingSource::Environment(names::SAMPLER.to_owned()));
     }
 }
 

@@ -8,7 +8,7 @@ use crate::config::kind::{Kind, SettingRow, SettingValue};
 use crate::config::settings::{ENDPOINT, SETTINGS};
 use crate::config::summary::Few;
 use crate::config::text::listed;
-use crate::config::{Exporter, Source, Transport};
+use crate::config::{Exporter, SettingSource, Transport};
 use crate::record::Signal;
 
 /// What is said for one signal, or for all signals of an exporter, in the order of the rows.
@@ -99,7 +99,7 @@ impl Reader<'_> {
 /// Takes over everything that can be; what cannot makes the exporter one that validation refuses.
 pub(super) fn apply(values: &EnvValues, exporter: &mut Exporter, reader: &mut Reader<'_>) {
     for (row, EnvValue { variable, value }) in values.iter() {
-        let source = Source::Environment(variable.clone());
+        let source = SettingSource::Environment(variable.clone());
         match value.clone().and_then(SettingValue::load) {
             Ok(value) => exporter.apply(row, value, source),
             Err(fault) => exporter.refuse(row, source, fault),
@@ -110,7 +110,7 @@ pub(super) fn apply(values: &EnvValues, exporter: &mut Exporter, reader: &mut Re
 
 /// The endpoint of one signal is used as it is: nothing is put behind it, and hardly any server listens at its root.
 fn warn_of_missing_path(exporter: &Exporter, reader: &mut Reader<'_>) {
-    let (http, Source::Environment(variable)) = (&exporter.http, exporter.source(&ENDPOINT)) else {
+    let (http, SettingSource::Environment(variable)) = (&exporter.http, exporter.source(&ENDPOINT)) else {
         return;
     };
     let is_verbatim = http.transport == Transport::Http && http.path_rule == PathRule::Verbatim;

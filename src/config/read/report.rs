@@ -8,7 +8,7 @@ use crate::config::node::{Node, Places};
 use crate::config::section::{Owner, Section};
 use crate::config::summary::Few;
 use crate::config::value::Unusable;
-use crate::config::{Source, text};
+use crate::config::{SettingSource, text};
 
 /// More diagnostics are only counted: nobody reads them, and a hostile file must not cost more than it weighs.
 const MAX_DIAGNOSTICS: usize = 200;
@@ -150,10 +150,10 @@ impl<'d> Report<'d> {
     }
 
     /// Where the value at a place came from.
-    pub(super) fn source(&self, at: usize) -> Source {
+    pub(super) fn source(&self, at: usize) -> SettingSource {
         match self.replaced.get(&at) {
-            Some(variable) => Source::Environment(variable.clone()),
-            None => Source::File(self.location(at)),
+            Some(variable) => SettingSource::Environment(variable.clone()),
+            None => SettingSource::File(self.location(at)),
         }
     }
 

@@ -11,7 +11,7 @@ use crate::config::section::{ENABLE, ENABLE_TABLE, Section, is_known_somewhere};
 use crate::config::settings::{ENDPOINT, HEADERS, TRANSPORT};
 use crate::config::text::dotted;
 use crate::config::value::{self, Unusable};
-use crate::config::{Exporter, Source, header};
+use crate::config::{Exporter, SettingSource, header};
 
 /// Transports that are none.
 const OFF: [&str; 2] = ["disable", "disabled"];
@@ -254,7 +254,7 @@ impl<'r, 'd> SectionReader<'r, 'd> {
         self.report.refuse(self.section, self.path(name), node, advice, unusable);
     }
 
-    pub(super) fn source(&self, at: usize) -> Source {
+    pub(super) fn source(&self, at: usize) -> SettingSource {
         self.report.source(at)
     }
 

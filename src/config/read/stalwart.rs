@@ -8,7 +8,7 @@ use crate::config::node::{Field, Node, Tree};
 use crate::config::section::{ENABLE, ENABLE_LOGS, ENABLE_SPANS, EXPORTERS, METRICS, SERVER, TYPE};
 use crate::config::settings::{LEVEL, SIGNALS, TRANSPORT};
 use crate::config::text::{dotted, quoted};
-use crate::config::{Exporter, Level, Signals, Source, Transport, text};
+use crate::config::{Exporter, Level, SettingSource, Signals, Transport, text};
 use crate::record::Signal;
 
 const TYPES: [&str; 2] = ["open-telemetry", "otel"];
@@ -135,7 +135,7 @@ impl TracerReader<'_, '_, '_> {
 pub(super) struct Metrics {
     pub(super) exporter: Exporter,
     /// Whether the ledger is exported, and who says so.
-    pub(super) self_observation: Option<(bool, Source)>,
+    pub(super) self_observation: Option<(bool, SettingSource)>,
 }
 
 /// Reads `[metrics.open-telemetry]`; `None` if nothing is to be started, whatever else is wrong with it.

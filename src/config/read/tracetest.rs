@@ -13,7 +13,7 @@ use crate::config::section::{EXPORTERS, SERVER, Section};
 use crate::config::settings::{SETTINGS, SIGNALS, TRANSPORT};
 use crate::config::text::{dotted, quoted, shown};
 use crate::config::value::{self, Unusable};
-use crate::config::{Exporter, RouteName, RouteSettings, Signals, Source, Transport};
+use crate::config::{Exporter, RouteName, RouteSettings, SettingSource, Signals, Transport};
 use crate::record::Signal;
 
 const SERVICE_NAME: &str = "serviceName";
@@ -203,7 +203,7 @@ impl<'r> ExporterReader<'r, '_> {
 
     fn provider(&mut self, fields: &[Field]) -> RouteSettings {
         let mut settings = RouteSettings::default();
-        settings.set_sampler(Sampler::trace_id_ratio(1.0), Some(100.0), Source::Default);
+        settings.set_sampler(Sampler::trace_id_ratio(1.0), Some(100.0), SettingSource::Default);
         if let Some(field) = given(fields, SERVICE_NAME) {
             match value::loose_text(&field.node, self.surroundings) {
                 Ok(name) if name.text.is_empty() => {}

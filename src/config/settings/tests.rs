@@ -18,7 +18,7 @@ fn every_row_sets_what_it_gets() {
     for row in SETTINGS {
         let Some(value) = row.kind.get(&exporter) else { continue };
         let mut other = exporter.clone();
-        other.apply(row, value.clone(), Source::Code);
+        other.apply(row, value.clone(), SettingSource::Code);
         assert!(row.kind.get(&other) == Some(value), "{}", row.key);
         assert_eq!(row.kind.show(&other), row.kind.show(&exporter), "{}", row.key);
         assert_eq!(row.kind.check(&other), Ok(()), "the default of {} is out of its range", row.key);
@@ -43,7 +43,7 @@ fn no_row_sets_what_is_of_another() {
             Kind::Endpoint | Kind::Signals => continue,
         };
         let mut other = exporter.clone();
-        other.apply(row, value, Source::Code);
+        other.apply(row, value, SettingSource::Code);
         let (before, after) = (shown(&exporter), shown(&other));
         let changed = (0..SETTINGS.len()).filter(|&index| before[index] != after[index]);
         assert_eq!(changed.map(|index| SETTINGS[index].key).collect::<Vec<_>>(), [row.key]);
