@@ -1,7 +1,7 @@
 //! `telemetry.exporters` and `server.telemetry`: two routes, each with its exporter, name and share of traces.
 
 use settings::{diagnostics, refused};
-use standpipe::{Config, Diagnostic, DiagnosticSeverity, RouteName, Summary};
+use standpipe::{Config, Diagnostic, DiagnosticSeverity, ExporterSummary, RouteName};
 
 #[path = "support/settings.rs"]
 mod settings;
@@ -38,7 +38,7 @@ fn the_error(text: &str) -> String {
     errors.concat()
 }
 
-fn only(config: &Config) -> Summary {
+fn only(config: &Config) -> ExporterSummary {
     let summaries = config.summaries();
     let [summary] = summaries.as_slice() else { panic!("{summaries:?}") };
     summary.clone()

@@ -58,7 +58,7 @@ pub use problem::{Problem, ProblemKind};
 pub(crate) use route::RouteSettings;
 pub use route::{Application, RouteName};
 pub use sampler::Sampler;
-pub use summary::{Setting, SettingSource, Summary};
+pub use summary::{ExporterSummary, Setting, SettingSource};
 pub(crate) use text::Secret;
 
 use self::general::{DISABLED, GeneralRow, LOG_LIMITS, SELF_OBSERVATION, SPAN_LIMITS};

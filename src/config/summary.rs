@@ -77,7 +77,7 @@ impl fmt::Display for Setting {
 /// `standpipe check --json` prints.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
-pub struct Summary {
+pub struct ExporterSummary {
     /// The exporter's id.
     pub id: String,
     /// What is sent: of `traces`, `logs` and `metrics`.
@@ -111,17 +111,17 @@ pub struct Summary {
 
 impl Config {
     /// What each exporter will do, in the order of [`exporters`](Self::exporters).
-    pub fn summaries(&self) -> Vec<Summary> {
+    pub fn summaries(&self) -> Vec<ExporterSummary> {
         self.exporters.iter().map(|exporter| self.summary(exporter)).collect()
     }
 
-    fn summary(&self, exporter: &Exporter) -> Summary {
+    fn summary(&self, exporter: &Exporter) -> ExporterSummary {
         let sends = |signal| exporter.signals.contain(signal);
         let sends_records = sends(Signal::Traces) || sends(Signal::Logs);
         let route = self.route(exporter);
         let connects = exporter.http.transport.connects();
         let headers = exporter.http.headers.iter().filter(|_| connects);
-        Summary {
+        ExporterSummary {
             id: exporter.name().to_owned(),
             signals: exporter.signals.iter().map(Signal::name).collect(),
             transport: exporter.http.transport.name(),

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Display;
 
-use standpipe::{Config, ConfigError, DiagnosticSeverity, Setting, Summary};
+use standpipe::{Config, ConfigError, DiagnosticSeverity, ExporterSummary, Setting};
 
 /// The value of everything in these tests that must not be seen.
 const SECRET: &str = "hunter2";
@@ -140,7 +140,7 @@ fn add(lines: &mut BTreeSet<String>, prefix: &str, setting: &Setting) {
     lines.insert(format!("{prefix}{key} from {source}").replace("<toml>:", "").replace("<yaml>:", ""));
 }
 
-fn summary_of(summary: &Summary) -> [(&'static str, String); 13] {
+fn summary_of(summary: &ExporterSummary) -> [(&'static str, String); 13] {
     [
         ("id", summary.id.clone()),
         ("signals", summary.signals.join(", ")),

@@ -4,8 +4,8 @@ use std::io::{self, Read};
 use std::time::Duration;
 
 use standpipe::{
-    Config, ConfigError, Diagnostic, DiagnosticSeverity, Exporter, RouteName, Setting, SettingSource,
-    Summary, Telemetry,
+    Config, ConfigError, Diagnostic, DiagnosticSeverity, Exporter, ExporterSummary, RouteName, Setting,
+    SettingSource, Telemetry,
 };
 
 use super::{STDIN, Subject};
@@ -23,7 +23,7 @@ pub(super) struct Examined {
     /// What is not of one exporter.
     pub(super) general: Vec<General>,
     /// Those that can be used, in their order.
-    pub(super) exporters: Vec<(Exporter, Summary)>,
+    pub(super) exporters: Vec<(Exporter, ExporterSummary)>,
     pub(super) diagnostics: Vec<Diagnostic>,
     /// What was handed in, to quote from; empty if nothing was.
     pub(super) handed_in: String,
@@ -107,7 +107,7 @@ fn with_diagnostics(error: ConfigError) -> (Config, Vec<Diagnostic>) {
 }
 
 /// Finds what only shows when everything is put together: a certificate that is none, a thread too many.
-fn try_out(exporters: &[(Exporter, Summary)]) -> Result<(), ConfigError> {
+fn try_out(exporters: &[(Exporter, ExporterSummary)]) -> Result<(), ConfigError> {
     let all = exporters.iter();
     let config = all.fold(Config::new(), |config, (exporter, _)| config.exporter(exporter.clone()));
     Telemetry::start(config)?.shutdown(Duration::ZERO);
@@ -146,7 +146,7 @@ fn is_disabled(general: &[General]) -> bool {
     general.iter().any(|general| general.setting.key == "disabled" && general.setting.value == "true")
 }
 
-fn name_honestly(summary: &mut Summary, general: &[General]) {
+fn name_honestly(summary: &mut ExporterSummary, general: &[General]) {
     let route = match summary.route {
         Some("application") => RouteName::Application,
         _ => RouteName::Internal,

@@ -1,19 +1,23 @@
 //! What was found, for programs.
 
 use serde::Serialize;
-use standpipe::{Diagnostic, DiagnosticSeverity, Summary};
+use standpipe::{Diagnostic, DiagnosticSeverity, ExporterSummary};
 
 use crate::cli::escape::shows_itself;
 
 #[derive(Serialize)]
 struct Document {
-    exporters: Vec<Summary>,
+    exporters: Vec<ExporterSummary>,
     warnings: Vec<String>,
     errors: Vec<String>,
 }
 
 /// One object. Notes are left out: they ask for nothing to be done.
-pub(super) fn write(exporters: Vec<Summary>, diagnostics: &[Diagnostic], failures: &[String]) -> String {
+pub(super) fn write(
+    exporters: Vec<ExporterSummary>,
+    diagnostics: &[Diagnostic],
+    failures: &[String],
+) -> String {
     let told = |severity| {
         let of_it = diagnostics.iter().filter(move |diagnostic| diagnostic.severity == severity);
         of_it.map(without_severity).collect::<Vec<_>>()
