@@ -280,12 +280,12 @@ fn pushes(exporters: &[&Exporter]) -> Vec<PushSettings> {
 }
 
 fn opener(exporter: &Exporter) -> Result<Opener, String> {
-    match exporter.http.transport {
+    match exporter.connection.transport {
         Transport::Http => {
-            let http = HttpSpec::new(&exporter.http)?;
+            let http = HttpSpec::new(&exporter.connection)?;
             Ok(Box::new(move || Box::new(http.open())))
         }
-        Transport::Grpc => transport::grpc(&exporter.http),
+        Transport::Grpc => transport::grpc(&exporter.connection),
         Transport::Console => transport::console(),
     }
 }
@@ -304,7 +304,7 @@ fn exporter_spec(
         batch: exporter.batch,
         pace: exporter.pace,
         retry: exporter.retry,
-        attempt_timeout: exporter.http.timeout,
+        attempt_timeout: exporter.connection.timeout,
         resource: resource.to_vec(),
         metrics: reader.map(|reader| (reader, exporter.push.interval)),
         hook: config.on_problem.clone(),

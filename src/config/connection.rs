@@ -16,7 +16,7 @@ const FIELD_FRAMING: usize = 4;
 
 /// The transport's section: what HTTP and gRPC need alike.
 #[derive(Clone)]
-pub(crate) struct HttpSettings {
+pub(crate) struct ConnectionSettings {
     pub(crate) transport: Transport,
     /// As given, secrets put in; [`url`](Self::url) is what it means.
     pub(crate) endpoint: String,
@@ -37,7 +37,7 @@ pub(crate) struct HttpSettings {
     pub(crate) hides_user_agent: bool,
 }
 
-impl Default for HttpSettings {
+impl Default for ConnectionSettings {
     fn default() -> Self {
         let transport = Transport::default();
         Self {
@@ -56,7 +56,7 @@ impl Default for HttpSettings {
     }
 }
 
-impl HttpSettings {
+impl ConnectionSettings {
     /// The full URL that a signal is posted to; for gRPC scheme, host and port; what is printed goes to `stdout`.
     ///
     /// An endpoint that cannot be understood is returned as it is: validation has reported it before anything is sent.
@@ -140,9 +140,9 @@ fn authority(endpoint: &str) -> &str {
 }
 
 // by hand: the endpoint may hold a secret
-impl fmt::Debug for HttpSettings {
+impl fmt::Debug for ConnectionSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HttpSettings")
+        f.debug_struct("ConnectionSettings")
             .field("endpoint", &self.shown_endpoint)
             .field(
                 "headers",

@@ -8,8 +8,8 @@ use super::settings::{ENDPOINT, SETTINGS, TRANSPORT};
 use super::summary::Few;
 use super::text::quoted;
 use super::{
-    BatchSettings, HttpSettings, Level, Location, PaceSettings, PushSettings, QueueSettings, RetrySettings,
-    RouteName, Secret, Setting, SettingSource, Signals, Transport, endpoint, header,
+    BatchSettings, ConnectionSettings, Level, Location, PaceSettings, PushSettings, QueueSettings,
+    RetrySettings, RouteName, Secret, Setting, SettingSource, Signals, Transport, endpoint, header,
 };
 use crate::record::Signal;
 
@@ -38,7 +38,7 @@ pub struct Exporter {
     pub(crate) batch: BatchSettings,
     pub(crate) pace: PaceSettings,
     pub(crate) retry: RetrySettings,
-    pub(crate) http: HttpSettings,
+    pub(crate) connection: ConnectionSettings,
     pub(crate) level: Level,
     pub(crate) signals: Signals,
     pub(crate) push: PushSettings,
@@ -130,7 +130,7 @@ impl Exporter {
             batch: BatchSettings::default(),
             pace: PaceSettings::default(),
             retry: RetrySettings::default(),
-            http: HttpSettings::default(),
+            connection: ConnectionSettings::default(),
             level: Level::default(),
             signals: Signals::ALL,
             push: PushSettings::default(),
@@ -160,7 +160,7 @@ impl Exporter {
     /// Where each signal that is sent goes: the full URL that is posted to, or scheme, host and port for gRPC. A query,
     /// where people put keys, is `***`. What is printed goes to `stdout`.
     pub fn endpoints(&self) -> Vec<(Signal, String)> {
-        self.signals.iter().map(|signal| (signal, self.http.shown_url(signal))).collect()
+        self.signals.iter().map(|signal| (signal, self.connection.shown_url(signal))).collect()
     }
 
     /// The name in problems and in the ledger, where the exporters of both routes stand together: the id, or
@@ -306,17 +306,17 @@ impl Exporter {
         if !self.is_set(&ENDPOINT) {
             self.set_endpoint(transport.default_endpoint().to_owned(), None);
         }
-        self.http.transport = transport;
+        self.connection.transport = transport;
     }
 
     /// `text` has its secrets put in; `written` is what the file says, if that is something else.
     pub(super) fn set_endpoint(&mut self, text: String, written: Option<&str>) {
-        self.http.shown_endpoint = endpoint::shown(written.unwrap_or(&text));
-        self.http.endpoint = text;
+        self.connection.shown_endpoint = endpoint::shown(written.unwrap_or(&text));
+        self.connection.endpoint = text;
     }
 
     pub(super) fn add_header(&mut self, name: &str, value: &str, source: SettingSource) {
-        self.http.headers.push((header::trim(name).to_owned(), Secret::new(header::trim(value))));
+        self.connection.headers.push((header::trim(name).to_owned(), Secret::new(header::trim(value))));
         self.header_sources.push(source);
     }
 

@@ -77,7 +77,7 @@ impl SettingRow {
     /// Whether the setting makes a difference to what an exporter sends.
     pub(super) fn matters_to(&self, exporter: &Exporter) -> bool {
         let is_sent = self.signals.iter().any(|&signal| exporter.signals.contain(signal));
-        is_sent && self.suits(exporter.http.transport)
+        is_sent && self.suits(exporter.connection.transport)
     }
 
     /// Whether it is of use to what travels like this.
@@ -295,9 +295,9 @@ impl Kind {
                 return is_secret.then(|| "***".to_owned());
             }
             (Self::Endpoint, SettingValue::Endpoint { text, written, rule, encrypt }) => {
-                let is_grpc = exporter.http.transport == Transport::Grpc;
+                let is_grpc = exporter.connection.transport == Transport::Grpc;
                 let text = if encrypt && is_grpc { encrypted(text) } else { text };
-                exporter.http.path_rule = rule;
+                exporter.connection.path_rule = rule;
                 exporter.set_endpoint(text, written.as_deref());
             }
             (Self::Headers, SettingValue::Headers(headers)) => {
@@ -335,10 +335,10 @@ impl Kind {
             Self::Word { get, .. } => get(exporter),
             Self::Bool { field, .. } => (field.get)(exporter).to_string(),
             Self::File { show, .. } | Self::Text { show, .. } => show(exporter),
-            Self::Endpoint => exporter.http.shown_endpoint.clone(),
-            Self::Headers if exporter.http.headers.is_empty() => "none".to_owned(),
+            Self::Endpoint => exporter.connection.shown_endpoint.clone(),
+            Self::Headers if exporter.connection.headers.is_empty() => "none".to_owned(),
             Self::Headers => {
-                let headers = exporter.http.headers.iter();
+                let headers = exporter.connection.headers.iter();
                 let shown = headers.map(|(name, value)| format!("{}: {value}", shown_name(name)));
                 shown.collect::<Vec<_>>().join(", ")
             }

@@ -40,7 +40,7 @@ mod yaml;
 use std::fmt;
 use std::sync::Arc;
 
-pub(crate) use connection::HttpSettings;
+pub(crate) use connection::ConnectionSettings;
 #[cfg(any(feature = "tls", feature = "grpc"))]
 pub(crate) use connection::TlsSettings;
 pub use connection::{Compression, Proxy, Transport};

@@ -57,7 +57,7 @@ impl NoProxy {
 /// What the environment's `NO_PROXY` says that means nothing, if it matters to this configuration.
 pub(super) fn diagnostics(config: &Config, variable: impl Fn(&str) -> Option<String>) -> Vec<Diagnostic> {
     let asks = |exporter: &super::Exporter| {
-        exporter.http.transport.connects() && exporter.http.proxy == Proxy::FromEnvironment
+        exporter.connection.transport.connects() && exporter.connection.proxy == Proxy::FromEnvironment
     };
     let set = |name: &str| variable(name).filter(|value| !value.is_empty());
     if !config.exporters.iter().any(asks) || PROXIES.iter().all(|name| set(name).is_none()) {

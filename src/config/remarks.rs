@@ -15,12 +15,12 @@ type Remark = (&'static SettingRow, Fault);
 
 /// All remarks on one exporter, by the key they are about.
 pub(super) fn on(exporter: &Exporter) -> Vec<(DiagnosticSeverity, &'static SettingRow, Fault)> {
-    if !exporter.http.transport.connects() {
+    if !exporter.connection.transport.connects() {
         return Vec::new();
     }
     let mut warnings = Vec::new();
     let mut notes = Vec::new();
-    if let Ok(endpoint) = &exporter.http.parsed() {
+    if let Ok(endpoint) = &exporter.connection.parsed() {
         warnings.extend(idle_certificates(exporter, endpoint));
         warnings.extend(odd_path(exporter, endpoint));
         warnings.extend(ignored_path(exporter, endpoint));
@@ -51,7 +51,7 @@ pub(super) fn on_observation(config: &Config) -> Option<Diagnostic> {
 
 /// Certificates that nothing will ever look at, because the endpoint is plain HTTP.
 fn idle_certificates(exporter: &Exporter, endpoint: &Endpoint) -> Option<Remark> {
-    let tls = &exporter.http.tls;
+    let tls = &exporter.connection.tls;
     let row = match (&tls.ca, tls.client()) {
         (Some(_), _) => &CA_FILE,
         (None, Some(_)) => &CLIENT_CERTIFICATE_FILE,
@@ -64,7 +64,8 @@ fn idle_certificates(exporter: &Exporter, endpoint: &Endpoint) -> Option<Remark>
 /// A path is used as it is, so it is the same for every signal.
 fn shared_path(exporter: &Exporter, endpoint: &Endpoint) -> Option<Remark> {
     let signals: Vec<&str> = exporter.signals.iter().map(Signal::name).collect();
-    let is_shared = exporter.http.transport == Transport::Http && exporter.http.path_rule != PathRule::Base;
+    let is_shared =
+        exporter.connection.transport == Transport::Http && exporter.connection.path_rule != PathRule::Base;
     if !is_shared || signals.len() < 2 || !endpoint.has_path() {
         return None;
     }
@@ -78,7 +79,7 @@ fn shared_path(exporter: &Exporter, endpoint: &Endpoint) -> Option<Remark> {
 
 /// A path that no collector has: one signal's behind another, or that of another signal.
 fn odd_path(exporter: &Exporter, endpoint: &Endpoint) -> Option<Remark> {
-    if exporter.http.transport != Transport::Http {
+    if exporter.connection.transport != Transport::Http {
         return None;
     }
     let doubled = exporter.endpoints().into_iter().any(|(_, url)| {
@@ -92,7 +93,7 @@ fn odd_path(exporter: &Exporter, endpoint: &Endpoint) -> Option<Remark> {
     let is_of = |signal: &Signal| endpoint.path().ends_with(signal.path());
     let named = Signal::ALL.into_iter().find(is_of).filter(|signal| !exporter.signals.contain(*signal));
     match named {
-        Some(named) if exporter.http.path_rule != PathRule::Base => {
+        Some(named) if exporter.connection.path_rule != PathRule::Base => {
             let sent = exporter.signals.iter().next()?;
             let what = format!("{} are posted to the path of {}", sent.name(), named.name());
             Some((&ENDPOINT, Fault::new(what, format!("leave the path out, or write {}", sent.path()))))
@@ -104,7 +105,7 @@ fn odd_path(exporter: &Exporter, endpoint: &Endpoint) -> Option<Remark> {
 /// The two transports have ports next to each other, and it is easy to take one for the other.
 fn port_of_another(exporter: &Exporter, endpoint: &Endpoint) -> Option<Remark> {
     let port = endpoint.port()?;
-    let (name, other) = match exporter.http.transport {
+    let (name, other) = match exporter.connection.transport {
         Transport::Http => ("HTTP", Transport::Grpc),
         Transport::Grpc => ("gRPC", Transport::Http),
         Transport::Console => return None,
@@ -112,7 +113,7 @@ fn port_of_another(exporter: &Exporter, endpoint: &Endpoint) -> Option<Remark> {
     if port != other.default_port() {
         return None;
     }
-    let (usual, other) = (exporter.http.transport.default_port(), other.name());
+    let (usual, other) = (exporter.connection.transport.default_port(), other.name());
     let what = format!("{port} is usually the port of {other}");
     let fix = format!("for {name} it is usually {usual}; or choose {other} as the transport");
     Some((&ENDPOINT, Fault::new(what, fix)))
@@ -120,11 +121,11 @@ fn port_of_another(exporter: &Exporter, endpoint: &Endpoint) -> Option<Remark> {
 
 /// gRPC has no use for a path.
 fn ignored_path(exporter: &Exporter, endpoint: &Endpoint) -> Option<Remark> {
-    if exporter.http.transport != Transport::Grpc || !endpoint.has_path() {
+    if exporter.connection.transport != Transport::Grpc || !endpoint.has_path() {
         return None;
     }
     // nothing that was put in is shown
-    let fix = match exporter.http.shown_origin() {
+    let fix = match exporter.connection.shown_origin() {
         Some(origin) => format!("write {origin:?}"),
         None => "remove it".to_owned(),
     };
@@ -133,7 +134,7 @@ fn ignored_path(exporter: &Exporter, endpoint: &Endpoint) -> Option<Remark> {
 
 /// Nor for a query, in which people put keys.
 fn ignored_query(exporter: &Exporter, endpoint: &Endpoint) -> Option<Remark> {
-    let is_ignored = exporter.http.transport == Transport::Grpc && endpoint.has_query();
+    let is_ignored = exporter.connection.transport == Transport::Grpc && endpoint.has_query();
     let fault = || Fault::new("the query is ignored: gRPC has none", "send what it says as a header");
     is_ignored.then(|| (&ENDPOINT, fault()))
 }

@@ -41,7 +41,7 @@ rows! {
         key: "transport",
         kind: Kind::Word {
             names: || Transport::NAMES.iter().map(|(name, _)| *name).collect(),
-            get: |exporter| exporter.http.transport.name().to_owned(),
+            get: |exporter| exporter.connection.transport.name().to_owned(),
             set: |exporter, word| {
                 let meaning = parse(&Transport::NAMES, word);
                 meaning.inspect(|&transport| exporter.set_transport(transport)).is_some()
@@ -200,7 +200,7 @@ rows! {
     /// than that
     TIMEOUT {
         key: "timeout",
-        kind: Kind::Duration { field: field!(http.timeout), range: POSITIVE },
+        kind: Kind::Duration { field: field!(connection.timeout), range: POSITIVE },
         advice: "write a duration like \"10s\"",
         variables: VariableNames::exporter("TIMEOUT"),
         needs_connection: true,
@@ -234,7 +234,7 @@ rows! {
     /// of request bodies
     COMPRESSION {
         key: "compression",
-        kind: word!(Compression, http.compression, &[("gzip", "gzip"), ("none", "none")]),
+        kind: word!(Compression, connection.compression, &[("gzip", "gzip"), ("none", "none")]),
         advice: "write \"none\" or \"gzip\"",
         variables: VariableNames::exporter("COMPRESSION"),
         needs_connection: true,
@@ -244,7 +244,7 @@ rows! {
     /// directly
     PROXY {
         key: "proxy",
-        kind: word!(Proxy, http.proxy, &[]),
+        kind: word!(Proxy, connection.proxy, &[]),
         advice: "write \"env\" or \"off\"",
         needs_connection: true,
     }
@@ -252,24 +252,24 @@ rows! {
     CA_FILE {
         key: "ca-file",
         kind: Kind::File {
-            set: |exporter, pem| exporter.http.tls.ca = Some(pem),
+            set: |exporter, pem| exporter.connection.tls.ca = Some(pem),
             show: |exporter| {
-                let ca = exporter.http.tls.ca.as_deref();
+                let ca = exporter.connection.tls.ca.as_deref();
                 ca.map_or_else(|| "bundled roots".to_owned(), shown_pem)
             },
         },
         advice: "write the path of a PEM file",
         variables: VariableNames::exporter("CERTIFICATE"),
         needs_connection: true,
-        rule: |exporter| rules::pem(exporter.http.tls.ca.as_deref(), "CERTIFICATE"),
+        rule: |exporter| rules::pem(exporter.connection.tls.ca.as_deref(), "CERTIFICATE"),
     }
     /// certificate to present, PEM, with its key below
     CLIENT_CERTIFICATE_FILE {
         key: "client-certificate-file",
         kind: Kind::File {
-            set: |exporter, pem| exporter.http.tls.client_certificate = Some(pem),
+            set: |exporter, pem| exporter.connection.tls.client_certificate = Some(pem),
             show: |exporter| {
-                let certificate = exporter.http.tls.client_certificate.as_deref();
+                let certificate = exporter.connection.tls.client_certificate.as_deref();
                 certificate.map_or_else(|| "none".to_owned(), shown_pem)
             },
         },
@@ -278,7 +278,7 @@ rows! {
         needs_connection: true,
         partner: Some(&CLIENT_KEY_FILE),
         rule: |exporter| {
-            let client = exporter.http.tls.client();
+            let client = exporter.connection.tls.client();
             rules::pem(client.map(|(certificate, _)| certificate), "CERTIFICATE")
         },
     }
@@ -289,10 +289,10 @@ rows! {
             // what is not even text holds no key: the rule for PEM will say so
             set: |exporter, pem| {
                 let key = String::from_utf8(pem).unwrap_or_default();
-                exporter.http.tls.client_key = Some(Secret::new(key));
+                exporter.connection.tls.client_key = Some(Secret::new(key));
             },
             show: |exporter| {
-                let key = exporter.http.tls.client_key.as_ref();
+                let key = exporter.connection.tls.client_key.as_ref();
                 key.map_or_else(|| "none".to_owned(), Secret::to_string)
             },
         },
@@ -301,7 +301,7 @@ rows! {
         needs_connection: true,
         partner: Some(&CLIENT_CERTIFICATE_FILE),
         rule: |exporter| {
-            let client = exporter.http.tls.client();
+            let client = exporter.connection.tls.client();
             rules::pem(client.map(|(_, key)| key.expose().as_bytes()), "PRIVATE KEY")
         },
     }
@@ -310,12 +310,12 @@ rows! {
         key: "user-agent",
         kind: Kind::Text {
             set: |exporter, product, is_secret| {
-                exporter.http.user_agent = Some(product);
-                exporter.http.hides_user_agent = is_secret;
+                exporter.connection.user_agent = Some(product);
+                exporter.connection.hides_user_agent = is_secret;
             },
             show: |exporter| {
                 let own = concat!("standpipe/", env!("CARGO_PKG_VERSION"));
-                let product = exporter.http.user_agent.as_ref();
+                let product = exporter.connection.user_agent.as_ref();
                 product.map_or_else(|| own.to_owned(), |product| format!("{} {own}", shown(product)))
             },
         },
@@ -365,7 +365,7 @@ setters! {
     histograms(histograms: Histograms) sets push.histograms of HISTOGRAMS;
     /// Bounds one attempt, from the look-up of the name to the last byte of the answer; 10 s unless set. One that
     /// hangs holds the other signals of the exporter up for as long, and no longer.
-    timeout(timeout: Duration) sets http.timeout of TIMEOUT;
+    timeout(timeout: Duration) sets connection.timeout of TIMEOUT;
     /// Decides what happens to a record that finds the queue full; the caller waits unless set.
     when_full(when_full: WhenFull) sets queue.when_full of LOSSY;
     /// Bounds the queue of each signal in records; 32,768 unless set, at most 16,777,215.
@@ -384,9 +384,9 @@ setters! {
     /// Sets how long an incomplete batch may wait for more records; zero unless set.
     linger(linger: Duration) sets pace.linger of LINGER;
     /// Sets how request bodies are compressed; not at all unless set.
-    compression(compression: Compression) sets http.compression of COMPRESSION;
+    compression(compression: Compression) sets connection.compression of COMPRESSION;
     /// Decides whether the proxies named by the environment are used; they are unless set.
-    proxy(proxy: Proxy) sets http.proxy of PROXY;
+    proxy(proxy: Proxy) sets connection.proxy of PROXY;
     /// Drops and counts a batch that could not be delivered in this time; 5 minutes unless set. During a shutdown its
     /// budget counts instead.
     give_up_after(longest: Duration) sets retry.give_up_after of GIVE_UP_AFTER;
@@ -443,15 +443,15 @@ impl Exporter {
     /// Trusts the certificate authorities in this PEM text instead of the bundled ones.
     #[must_use]
     pub fn ca_pem(mut self, pem: impl Into<Vec<u8>>) -> Self {
-        self.http.tls.ca = Some(pem.into());
+        self.connection.tls.ca = Some(pem.into());
         self.set_in_code(&CA_FILE)
     }
 
     /// Presents a client certificate: a chain and its private key, both as PEM text. The key is never shown.
     #[must_use]
     pub fn client_pem(mut self, certificate: impl Into<Vec<u8>>, key: impl Into<String>) -> Self {
-        self.http.tls.client_certificate = Some(certificate.into());
-        self.http.tls.client_key = Some(Secret::new(key));
+        self.connection.tls.client_certificate = Some(certificate.into());
+        self.connection.tls.client_key = Some(Secret::new(key));
         self.set_in_code(&CLIENT_CERTIFICATE_FILE).set_in_code(&CLIENT_KEY_FILE)
     }
 
@@ -466,8 +466,8 @@ impl Exporter {
     /// Puts a product of your own, like `shop/1.2`, in front of `standpipe/<version>` in the `User-Agent`.
     #[must_use]
     pub fn user_agent(mut self, product: impl Into<String>) -> Self {
-        self.http.user_agent = Some(product.into());
-        self.http.hides_user_agent = false;
+        self.connection.user_agent = Some(product.into());
+        self.connection.hides_user_agent = false;
         self.set_in_code(&USER_AGENT)
     }
 }

@@ -119,19 +119,19 @@ impl Config {
         let sends = |signal| exporter.signals.contain(signal);
         let sends_records = sends(Signal::Traces) || sends(Signal::Logs);
         let route = self.route(exporter);
-        let connects = exporter.http.transport.connects();
-        let headers = exporter.http.headers.iter().filter(|_| connects);
+        let connects = exporter.connection.transport.connects();
+        let headers = exporter.connection.headers.iter().filter(|_| connects);
         ExporterSummary {
             id: exporter.name().to_owned(),
             signals: exporter.signals.iter().map(Signal::name).collect(),
-            transport: exporter.http.transport.name(),
+            transport: exporter.connection.transport.name(),
             endpoints: exporter.endpoints().into_iter().map(|(signal, url)| (signal.name(), url)).collect(),
-            tls: connects && exporter.http.parsed().is_ok_and(|endpoint| endpoint.tls),
+            tls: connects && exporter.connection.parsed().is_ok_and(|endpoint| endpoint.tls),
             headers: headers.map(|(name, _)| header::shown_name(name).to_ascii_lowercase()).collect(),
             level: sends_records.then(|| exporter.level.name()),
             throttle_ms: sends_records.then(|| milliseconds(exporter.pace.throttle)),
             lossy: exporter.queue.when_full == WhenFull::DropNewest,
-            timeout_ms: milliseconds(exporter.http.timeout),
+            timeout_ms: milliseconds(exporter.connection.timeout),
             interval_ms: sends(Signal::Metrics).then(|| milliseconds(exporter.push.interval)),
             service_name: route.shown_service_name(),
             sampling: route.sampling(),

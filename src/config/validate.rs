@@ -77,7 +77,7 @@ fn check(exporter: &Exporter, found: &mut Vec<Diagnostic>) {
         found.push(exporter.diagnostic(severity, row, &exporter.source(row), fault));
     };
     for &row in SETTINGS {
-        let rule = if row.suits(exporter.http.transport) { (row.rule)(exporter) } else { Ok(()) };
+        let rule = if row.suits(exporter.connection.transport) { (row.rule)(exporter) } else { Ok(()) };
         if let Err(fault) = rule.and_then(|()| row.kind.check(exporter)) {
             report(DiagnosticSeverity::Error, row, fault);
         }
@@ -86,10 +86,10 @@ fn check(exporter: &Exporter, found: &mut Vec<Diagnostic>) {
         report(severity, row, fault);
     }
     found.extend(SETTINGS.iter().filter_map(|row| check_partner(exporter, row)));
-    let connects = exporter.http.transport.connects();
-    for (index, (name, value)) in exporter.http.headers.iter().enumerate().filter(|_| connects) {
+    let connects = exporter.connection.transport.connects();
+    for (index, (name, value)) in exporter.connection.headers.iter().enumerate().filter(|_| connects) {
         let checked = header::check(index + 1, name, value.expose());
-        if let Err(fault) = checked.and_then(|()| check_metadata(exporter.http.transport, name)) {
+        if let Err(fault) = checked.and_then(|()| check_metadata(exporter.connection.transport, name)) {
             let source = exporter.header_source(index);
             found.push(exporter.diagnostic(DiagnosticSeverity::Error, &HEADERS, source, fault));
         }
@@ -149,8 +149,8 @@ pub(super) fn endpoint(exporter: &Exporter) -> Result<(), Fault> {
 }
 
 fn check_endpoint(exporter: &Exporter, can_encrypt: bool) -> Result<(), Fault> {
-    let endpoint = exporter.http.parsed().map_err(|fault| {
-        let http = &exporter.http;
+    let endpoint = exporter.connection.parsed().map_err(|fault| {
+        let http = &exporter.connection;
         let shown = unshown(&http.endpoint).map_or_else(|| quoted(&http.shown_endpoint), str::to_owned);
         let what = format!("{shown} {}", fault.what);
         fault.saying(what)
@@ -165,7 +165,7 @@ fn check_endpoint(exporter: &Exporter, can_encrypt: bool) -> Result<(), Fault> {
 }
 
 pub(super) fn transport(exporter: &Exporter) -> Result<(), Fault> {
-    check_transport(exporter.http.transport, cfg!(feature = "grpc"))
+    check_transport(exporter.connection.transport, cfg!(feature = "grpc"))
 }
 
 fn check_transport(transport: Transport, can_call: bool) -> Result<(), Fault> {
@@ -186,7 +186,7 @@ fn check_metadata(transport: Transport, name: &str) -> Result<(), Fault> {
 }
 
 pub(super) fn compression(exporter: &Exporter) -> Result<(), Fault> {
-    check_compression(exporter.http.compression, cfg!(feature = "gzip"))
+    check_compression(exporter.connection.compression, cfg!(feature = "gzip"))
 }
 
 fn check_compression(compression: Compression, can_compress: bool) -> Result<(), Fault> {
@@ -213,7 +213,7 @@ pub(super) fn pem(pem: Option<&[u8]>, kind: &str) -> Result<(), Fault> {
 }
 
 pub(super) fn user_agent(exporter: &Exporter) -> Result<(), Fault> {
-    match &exporter.http.user_agent {
+    match &exporter.connection.user_agent {
         Some(product) if product.trim().is_empty() => Err(Fault::new("is empty", USER_AGENT.advice)),
         Some(product) => {
             header::check_value(product).map_err(|problem| Fault::new(problem, USER_AGENT.advice))
@@ -224,7 +224,7 @@ pub(super) fn user_agent(exporter: &Exporter) -> Result<(), Fault> {
 
 /// What is too long by itself is reported as that.
 pub(super) fn head(exporter: &Exporter) -> Result<(), Fault> {
-    let http = &exporter.http;
+    let http = &exporter.connection;
     let product = http.user_agent.as_deref();
     let mut values = http.headers.iter().map(|(_, value)| value.expose()).chain(product);
     if values.any(header::is_too_long) || Endpoint::is_too_long(&http.endpoint) {

@@ -275,7 +275,7 @@ fn certificates_are_read_from_the_files_that_are_named() {
         (&names[2], &paths[2]),
     ]);
     std::fs::remove_dir_all(&folder).unwrap();
-    let tls = &config.exporters[0].http.tls;
+    let tls = &config.exporters[0].connection.tls;
     assert_eq!(tls.ca.as_deref(), Some(&b"-----BEGIN CERTIFICATE-----\nhunter2\n"[..]));
     assert_eq!(tls.client().unwrap().1.expose(), "-----BEGIN PRIVATE KEY-----\nhunter2\n");
     let settings = settings(&config);
@@ -329,7 +329,7 @@ fn the_headers_of_a_signal_replace_those_of_all() {
         ("OTEL_EXPORTER_OTLP_LOGS_HEADERS", "authorization=Basic%20a%2Cb%3D,x=%25"),
     ]);
     let headers = |index: usize| -> Vec<(&str, &str)> {
-        let headers = &config.exporters()[index].http.headers;
+        let headers = &config.exporters()[index].connection.headers;
         headers.iter().map(|(name, value)| (name.as_str(), value.expose())).collect()
     };
     assert_eq!(headers(0), [("authorization", "all"), ("x-scope", "1")]);
@@ -433,7 +433,7 @@ fn what_code_has_set_is_left_alone_and_the_rest_is_filled() {
     ] {
         assert!(settings.iter().any(|setting| setting == line), "{line} not in {settings:#?}");
     }
-    assert_eq!(config.exporters[0].http.headers[0].1.expose(), "code");
+    assert_eq!(config.exporters[0].connection.headers[0].1.expose(), "code");
     assert_eq!((config.span_limits, config.log_limits.attributes), (limits, 2));
     assert_eq!(diagnostics(&config), [""; 0]);
     assert!(filled(Config::new(), &[("OTEL_EXPORTER_OTLP_ENDPOINT", "http://env")]).exporters().is_empty());

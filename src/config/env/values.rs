@@ -110,7 +110,8 @@ pub(super) fn apply(values: &EnvValues, exporter: &mut Exporter, reader: &mut Re
 
 /// The endpoint of one signal is used as it is: nothing is put behind it, and hardly any server listens at its root.
 fn warn_of_missing_path(exporter: &Exporter, reader: &mut Reader<'_>) {
-    let (http, SettingSource::Environment(variable)) = (&exporter.http, exporter.source(&ENDPOINT)) else {
+    let (http, SettingSource::Environment(variable)) = (&exporter.connection, exporter.source(&ENDPOINT))
+    else {
         return;
     };
     let is_verbatim = http.transport == Transport::Http && http.path_rule == PathRule::Verbatim;

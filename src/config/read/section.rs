@@ -205,7 +205,7 @@ impl<'r, 'd> SectionReader<'r, 'd> {
         let [transport, endpoint] = [&TRANSPORT, &ENDPOINT].map(|row| entries.find(row.key));
         let (Some(transport), Some(endpoint)) = (transport, endpoint) else { return };
         let says_https = transport.node.as_text().is_some_and(|word| word.eq_ignore_ascii_case("https"));
-        if says_https && exporter.http.parsed().is_ok_and(|endpoint| !endpoint.tls) {
+        if says_https && exporter.connection.parsed().is_ok_and(|endpoint| !endpoint.tls) {
             let what = "is not encrypted, whatever the transport says";
             let path = self.path(ENDPOINT.key);
             self.report.warning(endpoint.value_at(), path, what, "begin it with https://");
