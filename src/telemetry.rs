@@ -6,7 +6,9 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::config::{Config, ConfigError, Exporter, PushSettings, RouteName, RouteSettings, Transport};
+use crate::config::{
+    Config, ConfigError, Exporter, PeriodicReaderSettings, RouteName, RouteSettings, Transport,
+};
 use crate::context::Owner;
 use crate::logs::Logger;
 use crate::metrics::{Meter, Reader, Registry};
@@ -274,9 +276,9 @@ fn provider_spec(
 }
 
 /// The settings of all exporters that send metrics.
-fn pushes(exporters: &[&Exporter]) -> Vec<PushSettings> {
+fn pushes(exporters: &[&Exporter]) -> Vec<PeriodicReaderSettings> {
     let sends_metrics = |exporter: &&&Exporter| exporter.signals.contain(Signal::Metrics);
-    exporters.iter().filter(sends_metrics).map(|exporter| exporter.push).collect()
+    exporters.iter().filter(sends_metrics).map(|exporter| exporter.reader).collect()
 }
 
 fn opener(exporter: &Exporter) -> Result<Opener, String> {
@@ -306,7 +308,7 @@ fn exporter_spec(
         retry: exporter.retry,
         attempt_timeout: exporter.connection.timeout,
         resource: resource.to_vec(),
-        metrics: reader.map(|reader| (reader, exporter.push.interval)),
+        metrics: reader.map(|reader| (reader, exporter.reader.interval)),
         hook: config.on_problem.clone(),
         transport,
     }

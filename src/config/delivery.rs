@@ -186,13 +186,13 @@ impl Histograms {
 
 /// The section of metrics: when they are pushed, and in what form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct PushSettings {
+pub(crate) struct PeriodicReaderSettings {
     pub(crate) interval: Duration,
     pub(crate) temporality: Temporality,
     pub(crate) histograms: Histograms,
 }
 
-impl Default for PushSettings {
+impl Default for PeriodicReaderSettings {
     fn default() -> Self {
         Self {
             interval: Duration::from_secs(60),

@@ -8,7 +8,7 @@ use super::settings::{ENDPOINT, SETTINGS, TRANSPORT};
 use super::summary::Few;
 use super::text::quoted;
 use super::{
-    BatchSettings, ConnectionSettings, Level, Location, PaceSettings, PushSettings, QueueSettings,
+    BatchSettings, ConnectionSettings, Level, Location, PaceSettings, PeriodicReaderSettings, QueueSettings,
     RetrySettings, RouteName, Secret, Setting, SettingSource, Signals, Transport, endpoint, header,
 };
 use crate::record::Signal;
@@ -41,7 +41,7 @@ pub struct Exporter {
     pub(crate) connection: ConnectionSettings,
     pub(crate) level: Level,
     pub(crate) signals: Signals,
-    pub(crate) push: PushSettings,
+    pub(crate) reader: PeriodicReaderSettings,
     origins: Few<&'static SettingRow, Origin>,
     /// Beside `http.headers`, one for each.
     header_sources: Vec<SettingSource>,
@@ -133,7 +133,7 @@ impl Exporter {
             connection: ConnectionSettings::default(),
             level: Level::default(),
             signals: Signals::ALL,
-            push: PushSettings::default(),
+            reader: PeriodicReaderSettings::default(),
             origins: Few::new(),
             header_sources: Vec::new(),
             refused: Vec::new(),

@@ -44,7 +44,7 @@ pub(crate) use connection::ConnectionSettings;
 #[cfg(any(feature = "tls", feature = "grpc"))]
 pub(crate) use connection::TlsSettings;
 pub use connection::{Compression, Proxy, Transport};
-pub(crate) use delivery::PushSettings;
+pub(crate) use delivery::PeriodicReaderSettings;
 pub use delivery::WhenFull;
 pub(crate) use delivery::{BatchSettings, Level, PaceSettings, QueueSettings, RetrySettings, Signals};
 pub use delivery::{Histograms, Temporality};

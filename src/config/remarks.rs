@@ -141,7 +141,7 @@ fn ignored_query(exporter: &Exporter, endpoint: &Endpoint) -> Option<Remark> {
 
 /// A bare number is milliseconds, which is easily forgotten.
 fn short_interval(exporter: &Exporter) -> Option<Remark> {
-    let interval = exporter.push.interval;
+    let interval = exporter.reader.interval;
     let is_written = !matches!(exporter.source(&INTERVAL), SettingSource::Default | SettingSource::Code);
     let is_short = is_written && !interval.is_zero() && interval < Duration::from_millis(100);
     if !is_short || !exporter.signals.contain(Signal::Metrics) {

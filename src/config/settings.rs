@@ -97,7 +97,7 @@ rows! {
     /// time between two exports of metrics; the first comes after one interval, the last at shutdown
     INTERVAL {
         key: "interval",
-        kind: Kind::Duration { field: field!(push.interval), range: POSITIVE },
+        kind: Kind::Duration { field: field!(reader.interval), range: POSITIVE },
         advice: "write a duration like \"1m\"",
         variables: VariableNames::metrics("OTEL_METRIC_EXPORT_INTERVAL"),
         in_routes: Some(InRoutes { path: &["metricsReaderInterval"], advice: "write a duration like 10s" }),
@@ -107,7 +107,7 @@ rows! {
     /// stays cumulative
     TEMPORALITY {
         key: "temporality",
-        kind: word!(Temporality, push.temporality, &[]),
+        kind: word!(Temporality, reader.temporality, &[]),
         advice: "write \"cumulative\", \"delta\" or \"lowmemory\"",
         variables: VariableNames::metrics("OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE"),
         signals: &[Signal::Metrics],
@@ -115,7 +115,7 @@ rows! {
     /// fifteen fixed bounds, or buckets of equal ratio, unless an instrument has bounds of its own
     HISTOGRAMS {
         key: "histograms",
-        kind: word!(Histograms, push.histograms, &[
+        kind: word!(Histograms, reader.histograms, &[
             ("explicit_bucket_histogram", "explicit"),
             ("base2_exponential_bucket_histogram", "exponential"),
         ]),
@@ -358,11 +358,11 @@ macro_rules! setters {
 setters! {
     /// Sets the time between two pushes of metrics; 1 minute unless set, 1 ms to 365 days. The first push comes
     /// after one interval, the last one at shutdown.
-    interval(interval: Duration) sets push.interval of INTERVAL;
+    interval(interval: Duration) sets reader.interval of INTERVAL;
     /// Sets over which stretch of time the sums of metrics go; since the start of the program unless set.
-    temporality(temporality: Temporality) sets push.temporality of TEMPORALITY;
+    temporality(temporality: Temporality) sets reader.temporality of TEMPORALITY;
     /// Sets how histograms without bounds of their own divide their values; by fifteen fixed bounds unless set.
-    histograms(histograms: Histograms) sets push.histograms of HISTOGRAMS;
+    histograms(histograms: Histograms) sets reader.histograms of HISTOGRAMS;
     /// Bounds one attempt, from the look-up of the name to the last byte of the answer; 10 s unless set. One that
     /// hangs holds the other signals of the exporter up for as long, and no longer.
     timeout(timeout: Duration) sets connection.timeout of TIMEOUT;

@@ -132,7 +132,7 @@ impl Config {
             throttle_ms: sends_records.then(|| milliseconds(exporter.pace.throttle)),
             lossy: exporter.queue.when_full == WhenFull::DropNewest,
             timeout_ms: milliseconds(exporter.connection.timeout),
-            interval_ms: sends(Signal::Metrics).then(|| milliseconds(exporter.push.interval)),
+            interval_ms: sends(Signal::Metrics).then(|| milliseconds(exporter.reader.interval)),
             service_name: route.shown_service_name(),
             sampling: route.sampling(),
             route: exporter.route().map(RouteName::name),

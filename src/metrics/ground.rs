@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::SystemTime;
 
-use crate::config::PushSettings;
+use crate::config::PeriodicReaderSettings;
 use crate::context::unix_nanos;
 use crate::process;
 use crate::record::random;
@@ -16,7 +16,7 @@ const MOST_COMPLAINTS: usize = 200;
 /// What every instrument knows: for whom it measures, and whom to tell of trouble.
 pub(super) struct Ground {
     /// The settings of each exporter of metrics: an instrument has a store for each.
-    pub(super) pushes: Vec<PushSettings>,
+    pub(super) pushes: Vec<PeriodicReaderSettings>,
     /// Of the hashes of attributes, so that nobody can make them collide on purpose.
     pub(super) seed: u64,
     // locked only while no fork can happen, as a child goes on using it
@@ -32,7 +32,7 @@ struct Complaints {
 }
 
 impl Ground {
-    pub(super) fn new(pushes: Vec<PushSettings>) -> Self {
+    pub(super) fn new(pushes: Vec<PeriodicReaderSettings>) -> Self {
         Self { pushes, seed: random(), complaints: Mutex::default(), start_in_child: OnceLock::new() }
     }
 

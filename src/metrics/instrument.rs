@@ -8,7 +8,7 @@ use super::cell::{Cell, Form};
 use super::ground::Ground;
 use super::series::Series;
 use super::store::Store;
-use crate::config::{Histograms, PushSettings, Temporality};
+use crate::config::{Histograms, PeriodicReaderSettings, Temporality};
 use crate::metrics::aggregation::DEFAULT_BOUNDS;
 use crate::process::PerProcess;
 use crate::record::{AttributeSet, MetricHead, Scope, Shape, Stretch};
@@ -220,7 +220,7 @@ fn first_said<'a>(early: &'a str, late: &'a str) -> &'a str {
 
 fn fresh_stores(description: &Description, ground: &Ground) -> Box<[Store]> {
     let now = ground.now();
-    let store = |push: &PushSettings| {
+    let store = |push: &PeriodicReaderSettings| {
         let stretch = description.stretch(push.temporality, false);
         Store::new(description.form(push.histograms), stretch, description.limit, ground.seed, now)
     };

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::ground::Ground;
 use super::instrument::{Description, Instrument};
 use super::observe::Observable;
-use crate::config::PushSettings;
+use crate::config::PeriodicReaderSettings;
 use crate::process;
 use crate::record::Scope;
 
@@ -58,7 +58,7 @@ fn identity(scope: &Arc<Scope>, name: &str) -> Identity {
 }
 
 impl Registry {
-    pub(crate) fn new(pushes: Vec<PushSettings>) -> Self {
+    pub(crate) fn new(pushes: Vec<PeriodicReaderSettings>) -> Self {
         Self { ground: Arc::new(Ground::new(pushes)), book: Mutex::default() }
     }
 

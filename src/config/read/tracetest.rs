@@ -190,7 +190,7 @@ impl<'r> ExporterReader<'r, '_> {
         };
         let declared = self.report.location(self.declared_at);
         let mut exporter = Exporter::of_route(self.section.exporter_id(), path, declared);
-        exporter.push.interval = DEFAULT_INTERVAL;
+        exporter.reader.interval = DEFAULT_INTERVAL;
         exporter.set_transport(Transport::Grpc);
         let provider = self.provider(fields);
         self.transport(fields, &mut exporter);

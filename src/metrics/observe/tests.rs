@@ -1,7 +1,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::*;
-use crate::config::PushSettings;
+use crate::config::PeriodicReaderSettings;
 use crate::metrics::instrument::{Measured, Words};
 use crate::record::Signal;
 
@@ -10,7 +10,7 @@ fn counter(
     limit: usize,
     callback: impl Fn(&mut Observer<'_, u64>) + Send + Sync + 'static,
 ) -> (Observable, Ground) {
-    let ground = Ground::new(vec![PushSettings::default()]);
+    let ground = Ground::new(vec![PeriodicReaderSettings::default()]);
     let description = Description {
         name: "steps".to_owned(),
         words: Words { unit: String::new(), description: String::new() },
