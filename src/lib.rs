@@ -94,7 +94,7 @@ pub use self::metrics::{
 };
 pub use config::{
     Application, Compression, Config, ConfigError, Diagnostic, DiagnosticSeverity, Exporter, ExporterSummary,
-    Histograms, Location, Problem, ProblemKind, Proxy, RouteName, Sampler, Setting, SettingSource,
+    Histograms, Location, Problem, ProblemKind, ProviderName, Proxy, Sampler, Setting, SettingSource,
     Temporality, Transport, WhenFull,
 };
 pub use context::{ContextGuard, ParseContextError, SpanContext};

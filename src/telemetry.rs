@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::config::{
-    Config, ConfigError, Exporter, PeriodicReaderSettings, RouteName, RouteSettings, Transport,
+    Config, ConfigError, Exporter, PeriodicReaderSettings, ProviderName, ProviderSettings, Transport,
 };
 use crate::context::Owner;
 use crate::logs::Logger;
@@ -238,7 +238,7 @@ struct ProviderSpecs {
 
 impl ProviderSpecs {
     fn of(config: &Config) -> Self {
-        let is_of_application = |exporter: &&Exporter| exporter.route() == Some(RouteName::Application);
+        let is_of_application = |exporter: &&Exporter| exporter.provider() == Some(ProviderName::Application);
         let (application, main): (Vec<_>, Vec<_>) = config.exporters.iter().partition(is_of_application);
         let (owner, mut faults) = (Owner::new(), Vec::new());
         let main = provider_spec(&config.main, &main, config, owner, &mut faults);
@@ -248,7 +248,7 @@ impl ProviderSpecs {
 }
 
 fn provider_spec(
-    settings: &RouteSettings,
+    settings: &ProviderSettings,
     exporters: &[&Exporter],
     config: &Config,
     owner: Owner,

@@ -1,7 +1,7 @@
 //! `telemetry.exporters` and `server.telemetry`: two routes, each with its exporter, name and share of traces.
 
 use settings::{diagnostics, refused};
-use standpipe::{Config, Diagnostic, DiagnosticSeverity, ExporterSummary, RouteName};
+use standpipe::{Config, Diagnostic, DiagnosticSeverity, ExporterSummary, ProviderName};
 
 #[path = "support/settings.rs"]
 mod settings;
@@ -250,7 +250,7 @@ fn routes_that_are_not_chosen_are_not_there() {
     let application =
         "server.telemetry.applicationExporter = 'c'\n[telemetry.exporters.c]\nexporter.type = 'collector'";
     let config = loaded(application);
-    assert_eq!(config.exporters()[0].route(), Some(RouteName::Application));
+    assert_eq!(config.exporters()[0].provider(), Some(ProviderName::Application));
     assert_eq!(config.exporters().len(), 1);
     assert!(loaded("[server]\ntelemetry = {}\n").exporters().is_empty());
     assert!(loaded("server = 'local'\n").exporters().is_empty());
@@ -263,7 +263,7 @@ fn a_broken_exporter_of_one_route_does_not_disable_the_other() {
                 [telemetry.exporters.bad]\nexporter.type = 'collector'\nsampling = 'all'\n";
     let usable = refused(text).into_usable();
     assert_eq!(usable.exporters().len(), 1);
-    assert_eq!(usable.exporters()[0].route(), Some(RouteName::Internal));
+    assert_eq!(usable.exporters()[0].provider(), Some(ProviderName::Internal));
 }
 
 #[test]
@@ -275,6 +275,6 @@ fn a_wrong_name_of_one_route_leaves_the_other_alone() {
         );
         let usable = refused(&text).into_usable();
         assert_eq!(usable.exporters().len(), 1, "{choice}");
-        assert_eq!(usable.exporters()[0].route(), Some(RouteName::Internal), "{choice}");
+        assert_eq!(usable.exporters()[0].provider(), Some(ProviderName::Internal), "{choice}");
     }
 }

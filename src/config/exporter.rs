@@ -8,8 +8,8 @@ use super::settings::{ENDPOINT, SETTINGS, TRANSPORT};
 use super::summary::Few;
 use super::text::quoted;
 use super::{
-    BatchSettings, ConnectionSettings, Level, Location, PaceSettings, PeriodicReaderSettings, QueueSettings,
-    RetrySettings, RouteName, Secret, Setting, SettingSource, Signals, Transport, endpoint, header,
+    BatchSettings, ConnectionSettings, Level, Location, PaceSettings, PeriodicReaderSettings, ProviderName,
+    QueueSettings, RetrySettings, Secret, Setting, SettingSource, Signals, Transport, endpoint, header,
 };
 use crate::record::Signal;
 
@@ -33,7 +33,7 @@ pub struct Exporter {
     id: String,
     /// What describes it in a file or in the environment; `None` for one made in code.
     table: Option<Table>,
-    pub(super) route: Option<RouteName>,
+    pub(super) provider: Option<ProviderName>,
     pub(crate) queue: QueueSettings,
     pub(crate) batch: BatchSettings,
     pub(crate) pace: PaceSettings,
@@ -125,7 +125,7 @@ impl Exporter {
         Self {
             id,
             table,
-            route: None,
+            provider: None,
             queue: QueueSettings::default(),
             batch: BatchSettings::default(),
             pace: PaceSettings::default(),
@@ -153,8 +153,8 @@ impl Exporter {
     }
 
     /// The route it belongs to; `None` unless a file or [`Application`](crate::Application) tells two apart.
-    pub fn route(&self) -> Option<RouteName> {
-        self.route
+    pub fn provider(&self) -> Option<ProviderName> {
+        self.provider
     }
 
     /// Where each signal that is sent goes: the full URL that is posted to, or scheme, host and port for gRPC. A query,
@@ -166,9 +166,9 @@ impl Exporter {
     /// The name in problems and in the ledger, where the exporters of both routes stand together: the id, or
     /// `application/<id>` on the application's route.
     pub fn label(&self) -> String {
-        match self.route {
-            Some(RouteName::Application) => format!("application/{}", self.id),
-            Some(RouteName::Internal) | None => self.id.clone(),
+        match self.provider {
+            Some(ProviderName::Application) => format!("application/{}", self.id),
+            Some(ProviderName::Internal) | None => self.id.clone(),
         }
     }
 
@@ -204,7 +204,7 @@ struct Table {
     path: String,
     location: Option<Location>,
     /// Whether the file describes routes, which have names of their own for some keys.
-    is_of_route: bool,
+    is_of_tracetest: bool,
 }
 
 /// How a setting got its value.
@@ -219,17 +219,17 @@ struct Origin {
 impl Exporter {
     /// All defaults; readers of files start here. `path` is what diagnostics call the table.
     pub(super) fn of_table(id: String, path: String, location: Location) -> Self {
-        Self::new(id, Some(Table { path, location: Some(location), is_of_route: false }))
+        Self::new(id, Some(Table { path, location: Some(location), is_of_tracetest: false }))
     }
 
     /// As [`of_table`](Self::of_table), for files that speak of routes and spell their keys in their own way.
-    pub(super) fn of_route(id: String, path: String, location: Location) -> Self {
-        Self::new(id, Some(Table { path, location: Some(location), is_of_route: true }))
+    pub(super) fn of_tracetest(id: String, path: String, location: Location) -> Self {
+        Self::new(id, Some(Table { path, location: Some(location), is_of_tracetest: true }))
     }
 
     /// All defaults; for what environment variables describe.
     pub(super) fn of_environment(id: String, path: String) -> Self {
-        Self::new(id, Some(Table { path, location: None, is_of_route: false }))
+        Self::new(id, Some(Table { path, location: None, is_of_tracetest: false }))
     }
 
     /// Takes over what a file or a variable says.
@@ -284,9 +284,9 @@ impl Exporter {
     }
 
     fn spelt(&self, row: &SettingRow) -> String {
-        let is_of_route = self.table.as_ref().is_some_and(|table| table.is_of_route);
-        let in_routes = row.in_routes.as_ref().filter(|_| is_of_route);
-        in_routes.map_or_else(|| row.key.to_owned(), |spelling| spelling.path.join("."))
+        let is_of_tracetest = self.table.as_ref().is_some_and(|table| table.is_of_tracetest);
+        let in_tracetest = row.in_tracetest.as_ref().filter(|_| is_of_tracetest);
+        in_tracetest.map_or_else(|| row.key.to_owned(), |spelling| spelling.path.join("."))
     }
 
     /// The exporter in diagnostics: as its file or its program knows it.

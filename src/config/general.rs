@@ -1,6 +1,6 @@
 //! Which settings are not of one exporter? One row each, as in [`settings`](super::settings).
 //!
-//! Service name, resource and sampler are of a [`provider`](super::route), and read by hand.
+//! Service name, resource and sampler are of a [`provider`](super::provider), and read by hand.
 
 use super::Config;
 use super::kind::{Field, field};

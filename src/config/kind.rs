@@ -27,7 +27,7 @@ pub(super) struct SettingRow {
     /// Whether tables can have it, those of tracers or of metrics as its signals say.
     pub(super) is_in_tables: bool,
     /// As files spell it that describe routes, if they have it.
-    pub(super) in_routes: Option<InRoutes>,
+    pub(super) in_tracetest: Option<TracetestSpelling>,
     /// The signals that the setting makes a difference to.
     pub(super) signals: &'static [Signal],
     /// Whether it is of no use to what is printed.
@@ -51,7 +51,7 @@ pub(super) struct VariableNames {
 }
 
 /// How files that describe routes have a setting.
-pub(super) struct InRoutes {
+pub(super) struct TracetestSpelling {
     pub(super) path: &'static [&'static str],
     pub(super) advice: &'static str,
 }
@@ -66,7 +66,7 @@ impl SettingRow {
         doc: "",
         variables: VariableNames { exporter: None, processor: None, metrics: None },
         is_in_tables: true,
-        in_routes: None,
+        in_tracetest: None,
         signals: &Signal::ALL,
         needs_connection: false,
         partner: None,

@@ -22,9 +22,9 @@ mod kind;
 mod no_proxy;
 mod node;
 pub(crate) mod problem;
+mod provider;
 mod read;
 mod remarks;
-mod route;
 pub(crate) mod sampler;
 mod section;
 mod settings;
@@ -55,8 +55,8 @@ pub(crate) use header::is_reserved_by_grpc;
 pub(crate) use no_proxy::NoProxy;
 pub(crate) use problem::ProblemHook;
 pub use problem::{Problem, ProblemKind};
-pub(crate) use route::RouteSettings;
-pub use route::{Application, RouteName};
+pub(crate) use provider::ProviderSettings;
+pub use provider::{Application, ProviderName};
 pub use sampler::Sampler;
 pub use summary::{ExporterSummary, Setting, SettingSource};
 pub(crate) use text::Secret;
@@ -83,8 +83,8 @@ use crate::record::{LogLimits, SpanLimits, Value};
 #[derive(Clone, Default)]
 pub struct Config {
     /// Of all exporters that are not the application's.
-    pub(crate) main: RouteSettings,
-    pub(crate) application: RouteSettings,
+    pub(crate) main: ProviderSettings,
+    pub(crate) application: ProviderSettings,
     /// Of both routes.
     pub(crate) exporters: Vec<Exporter>,
     pub(crate) span_limits: SpanLimits,
@@ -143,10 +143,10 @@ impl Config {
     /// set counts.
     #[must_use]
     pub fn application(mut self, application: Application) -> Self {
-        self.exporters.retain(|exporter| exporter.route != Some(RouteName::Application));
+        self.exporters.retain(|exporter| exporter.provider != Some(ProviderName::Application));
         self.application = application.settings;
         self.exporters.extend(application.exporters.into_iter().map(|mut exporter| {
-            exporter.route = Some(RouteName::Application);
+            exporter.provider = Some(ProviderName::Application);
             exporter
         }));
         self
@@ -229,7 +229,7 @@ impl Config {
     /// The settings that are not of one exporter, with their values and where these came from.
     pub fn effective(&self) -> Vec<Setting> {
         let mut settings = self.main.effective(["service-name", "resource", "sampler"]);
-        if self.exporters.iter().any(|exporter| exporter.route == Some(RouteName::Application)) {
+        if self.exporters.iter().any(|exporter| exporter.provider == Some(ProviderName::Application)) {
             let keys = ["application.service-name", "application.resource", "application.sampler"];
             settings.extend(self.application.effective(keys));
         }
@@ -260,10 +260,10 @@ impl Config {
     }
 
     /// What the exporter shares with all others of its route.
-    pub(crate) fn route(&self, exporter: &Exporter) -> &RouteSettings {
-        match exporter.route {
-            Some(RouteName::Application) => &self.application,
-            Some(RouteName::Internal) | None => &self.main,
+    pub(crate) fn provider(&self, exporter: &Exporter) -> &ProviderSettings {
+        match exporter.provider {
+            Some(ProviderName::Application) => &self.application,
+            Some(ProviderName::Internal) | None => &self.main,
         }
     }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::delivery::parse;
 use super::error::Fault;
-use super::kind::{Field, InRoutes, Kind, SettingRow, VariableNames, field, word};
+use super::kind::{Field, Kind, SettingRow, TracetestSpelling, VariableNames, field, word};
 use super::text::shown;
 use super::validate as rules;
 use super::{
@@ -50,7 +50,7 @@ rows! {
         },
         advice: "write \"http\", \"grpc\" or \"disable\"",
         variables: VariableNames::exporter("PROTOCOL"),
-        in_routes: Some(InRoutes { path: &["exporter", "type"], advice: "write type: collector" }),
+        in_tracetest: Some(TracetestSpelling { path: &["exporter", "type"], advice: "write type: collector" }),
         rule: rules::transport,
         remark: |word| {
             let what = "http/protobuf is used: this version cannot send JSON";
@@ -63,7 +63,7 @@ rows! {
         kind: Kind::Endpoint,
         advice: "write a URL like \"http://localhost:4318\"",
         variables: VariableNames::exporter("ENDPOINT"),
-        in_routes: Some(InRoutes {
+        in_tracetest: Some(TracetestSpelling {
             path: &["exporter", "collector", "endpoint"],
             advice: "write an address like localhost:4317",
         }),
@@ -100,7 +100,7 @@ rows! {
         kind: Kind::Duration { field: field!(reader.interval), range: POSITIVE },
         advice: "write a duration like \"1m\"",
         variables: VariableNames::metrics("OTEL_METRIC_EXPORT_INTERVAL"),
-        in_routes: Some(InRoutes { path: &["metricsReaderInterval"], advice: "write a duration like 10s" }),
+        in_tracetest: Some(TracetestSpelling { path: &["metricsReaderInterval"], advice: "write a duration like 10s" }),
         signals: &[Signal::Metrics],
     }
     /// sums since the start; `delta`: since the last export; `lowmemory`: the same, but what callbacks observe

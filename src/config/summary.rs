@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::{Config, Exporter, Location, RouteName, WhenFull, header};
+use super::{Config, Exporter, Location, ProviderName, WhenFull, header};
 use crate::config::escape::{escape_all_but, shows_itself};
 use crate::record::Signal;
 
@@ -118,7 +118,7 @@ impl Config {
     fn summary(&self, exporter: &Exporter) -> ExporterSummary {
         let sends = |signal| exporter.signals.contain(signal);
         let sends_records = sends(Signal::Traces) || sends(Signal::Logs);
-        let route = self.route(exporter);
+        let route = self.provider(exporter);
         let connects = exporter.connection.transport.connects();
         let headers = exporter.connection.headers.iter().filter(|_| connects);
         ExporterSummary {
@@ -135,7 +135,7 @@ impl Config {
             interval_ms: sends(Signal::Metrics).then(|| milliseconds(exporter.reader.interval)),
             service_name: route.shown_service_name(),
             sampling: route.sampling(),
-            route: exporter.route().map(RouteName::name),
+            route: exporter.provider().map(ProviderName::name),
         }
     }
 }

@@ -119,7 +119,7 @@ fn settings_of(config: &Config) -> BTreeSet<String> {
     for (exporter, summary) in config.exporters().iter().zip(config.summaries()) {
         let prefix = match ids.len() {
             1 => String::new(),
-            _ => format!("{}/", exporter.route().map_or(exporter.name(), |route| route.name())),
+            _ => format!("{}/", exporter.provider().map_or(exporter.name(), |route| route.name())),
         };
         for setting in exporter.effective() {
             add(&mut lines, &prefix, &setting);

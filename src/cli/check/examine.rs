@@ -4,7 +4,7 @@ use std::io::{self, Read};
 use std::time::Duration;
 
 use standpipe::{
-    Config, ConfigError, Diagnostic, DiagnosticSeverity, Exporter, ExporterSummary, RouteName, Setting,
+    Config, ConfigError, Diagnostic, DiagnosticSeverity, Exporter, ExporterSummary, ProviderName, Setting,
     SettingSource, Telemetry,
 };
 
@@ -40,7 +40,7 @@ pub(super) struct General {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Scope {
     Everything,
-    Route(RouteName),
+    Provider(ProviderName),
 }
 
 impl Examined {
@@ -115,7 +115,7 @@ fn try_out(exporters: &[(Exporter, ExporterSummary)]) -> Result<(), ConfigError>
 }
 
 fn holds(config: &Config, exporter: &Exporter) -> bool {
-    let is_it = |other: &Exporter| (other.route(), other.name()) == (exporter.route(), exporter.name());
+    let is_it = |other: &Exporter| (other.provider(), other.name()) == (exporter.provider(), exporter.name());
     config.exporters().iter().any(is_it)
 }
 
@@ -127,10 +127,10 @@ impl From<Setting> for General {
     fn from(mut setting: Setting) -> Self {
         let application = setting.key.strip_prefix(APPLICATION);
         let scope = match (application, setting.key) {
-            (Some(_), _) => Scope::Route(RouteName::Application),
+            (Some(_), _) => Scope::Provider(ProviderName::Application),
             (None, "disabled" | "self-observation") => Scope::Everything,
             (None, key) if key.starts_with(SPAN_LIMITS) || key.starts_with(LOG_LIMITS) => Scope::Everything,
-            (None, _) => Scope::Route(RouteName::Internal),
+            (None, _) => Scope::Provider(ProviderName::Internal),
         };
         setting.key = application.unwrap_or(setting.key);
         if setting.key == SERVICE_NAME && setting.source == SettingSource::Default {
@@ -148,11 +148,11 @@ fn is_disabled(general: &[General]) -> bool {
 
 fn name_honestly(summary: &mut ExporterSummary, general: &[General]) {
     let route = match summary.route {
-        Some("application") => RouteName::Application,
-        _ => RouteName::Internal,
+        Some("application") => ProviderName::Application,
+        _ => ProviderName::Internal,
     };
     let is_unnamed = general.iter().any(|General { scope, setting }| {
-        *scope == Scope::Route(route)
+        *scope == Scope::Provider(route)
             && setting.key == SERVICE_NAME
             && setting.source == SettingSource::Default
     });
@@ -176,7 +176,8 @@ mod tests {
             .iter()
             .map(|found| (found.scope, found.setting.key, found.setting.value.as_str()))
             .collect();
-        let (internal, own) = (Scope::Route(RouteName::Internal), Scope::Route(RouteName::Application));
+        let (internal, own) =
+            (Scope::Provider(ProviderName::Internal), Scope::Provider(ProviderName::Application));
         assert!(shown.contains(&(internal, "service-name", "unknown_service:<your program>")), "{shown:?}");
         assert!(shown.contains(&(own, "service-name", "shop")), "{shown:?}");
         assert!(shown.contains(&(Scope::Everything, "self-observation", "true")), "{shown:?}");

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use standpipe::{DiagnosticSeverity, Exporter, RouteName, Setting, SettingSource};
+use standpipe::{DiagnosticSeverity, Exporter, ProviderName, Setting, SettingSource};
 
 use super::Subject;
 use super::examine::{Examined, General, Scope};
@@ -102,23 +102,23 @@ fn quotable(file: &Path) -> String {
 
 /// What all exporters share, then each exporter; if there are two routes, one after the other.
 fn tables(examined: &Examined) -> Vec<Table> {
-    let of_route = |route: RouteName| {
+    let of_route = |route: ProviderName| {
         let is_its = move |(exporter, _): &&(Exporter, _)| {
-            (exporter.route() == Some(RouteName::Application)) == (route == RouteName::Application)
+            (exporter.provider() == Some(ProviderName::Application)) == (route == ProviderName::Application)
         };
         examined.exporters.iter().filter(is_its).map(|(exporter, _)| exporter).collect::<Vec<_>>()
     };
-    let has_routes = examined.exporters.iter().any(|(exporter, _)| exporter.route().is_some());
+    let has_routes = examined.exporters.iter().any(|(exporter, _)| exporter.provider().is_some());
     if !has_routes {
         let has_exporters = !examined.exporters.is_empty();
         let rows = rows(&examined.general, |_| true, has_exporters);
-        let exporters = of_route(RouteName::Internal);
+        let exporters = of_route(ProviderName::Internal);
         let exporters = exporters.into_iter().map(|exporter| Table::of_exporter("", exporter));
         return Table::of_all("all exporters", rows).into_iter().chain(exporters).collect();
     }
     let everything = rows(&examined.general, |scope| scope == Scope::Everything, false);
     let mut tables: Vec<Table> = Table::of_all("all exporters", everything).into_iter().collect();
-    for route in [RouteName::Internal, RouteName::Application] {
+    for route in [ProviderName::Internal, ProviderName::Application] {
         let exporters = of_route(route);
         if exporters.is_empty() {
             continue;
@@ -126,7 +126,7 @@ fn tables(examined: &Examined) -> Vec<Table> {
         let title = format!("{} route", route.name());
         tables.extend(Table::of_all(
             &title,
-            rows(&examined.general, |scope| scope == Scope::Route(route), true),
+            rows(&examined.general, |scope| scope == Scope::Provider(route), true),
         ));
         let before = format!("{title}, ");
         tables.extend(exporters.into_iter().map(|exporter| Table::of_exporter(&before, exporter)));

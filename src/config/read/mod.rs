@@ -20,7 +20,7 @@ use super::node::Document;
 use super::node::{Field, Node, Places, Tree};
 use super::section::{EXPORTERS, FIRST_NAMES, METRICS, SERVER, Section};
 use super::text::dotted;
-use super::{Config, Exporter, RouteName, env, validate};
+use super::{Config, Exporter, ProviderName, env, validate};
 
 /// Each has a queue and a thread of its own; nobody has so many collectors.
 const MAX_EXPORTERS: usize = 256;
@@ -42,7 +42,7 @@ pub(super) fn read(
     let mut found = Found { surroundings, report, config: Config::new(), exporters: Vec::new() };
     found.read_tracers(&root);
     found.read_metrics(&root);
-    found.read_routes(&root);
+    found.read_providers(&root);
     stalwart::warn_of_strays(&root, &mut found.report);
     found.exporters.sort_by_cached_key(|(at, ..)| *at);
 
@@ -130,11 +130,11 @@ impl<'d> Found<'_, 'd> {
         }
     }
 
-    fn read_routes(&mut self, root: &Node) {
+    fn read_providers(&mut self, root: &Node) {
         for route in tracetest::read(root, self.surroundings, &mut self.report) {
             match route.name {
-                RouteName::Internal => self.config.main = route.settings,
-                RouteName::Application => self.config.application = route.settings,
+                ProviderName::Internal => self.config.main = route.settings,
+                ProviderName::Application => self.config.application = route.settings,
             }
             self.exporters.push((route.at, route.section, route.exporter));
         }

@@ -6,14 +6,14 @@ use std::time::Duration;
 use super::report::Report;
 use crate::config::error::Fault;
 use crate::config::expand::Surroundings;
-use crate::config::kind::{InRoutes, Kind, SettingRow, SettingValue};
+use crate::config::kind::{Kind, SettingRow, SettingValue, TracetestSpelling};
 use crate::config::node::{Field, Node, Tree};
 use crate::config::sampler::Sampler;
 use crate::config::section::{EXPORTERS, SERVER, Section};
 use crate::config::settings::{SETTINGS, SIGNALS, TRANSPORT};
 use crate::config::text::{dotted, quoted, shown};
 use crate::config::value::{self, Unusable};
-use crate::config::{Exporter, RouteName, RouteSettings, SettingSource, Signals, Transport};
+use crate::config::{Exporter, ProviderName, ProviderSettings, SettingSource, Signals, Transport};
 use crate::record::Signal;
 
 const SERVICE_NAME: &str = "serviceName";
@@ -30,42 +30,42 @@ const DEFAULT_INTERVAL: Duration = Duration::from_secs(10);
 const BELOW_IT: &str = "write its keys below it";
 
 /// The keys of `server.telemetry`, and the route that each of them describes.
-const CHOICES: [(&str, RouteName); 2] =
-    [("exporter", RouteName::Internal), ("applicationExporter", RouteName::Application)];
+const CHOICES: [(&str, ProviderName); 2] =
+    [("exporter", ProviderName::Internal), ("applicationExporter", ProviderName::Application)];
 
 /// A route that is configured.
-pub(super) struct ChosenRoute {
+pub(super) struct ChosenProvider {
     /// Where it was chosen.
     pub(super) at: usize,
-    pub(super) name: RouteName,
+    pub(super) name: ProviderName,
     pub(super) section: Section,
-    pub(super) settings: RouteSettings,
+    pub(super) settings: ProviderSettings,
     pub(super) exporter: Exporter,
 }
 
 /// The routes that a document describes; what is wrong with exporters that nobody chose does not matter.
-pub(super) fn read(root: &Node, surroundings: &Surroundings, report: &mut Report<'_>) -> Vec<ChosenRoute> {
-    let mut reader = RouteReader { surroundings, report };
+pub(super) fn read(root: &Node, surroundings: &Surroundings, report: &mut Report<'_>) -> Vec<ChosenProvider> {
+    let mut reader = ProviderReader { surroundings, report };
     let exporters = reader.exporters(root);
     let choices = reader.choices(root);
     reader.tell_of_idle(exporters, &choices);
     choices.iter().filter_map(|choice| reader.route(choice, exporters)).collect()
 }
 
-struct RouteReader<'r, 'd> {
+struct ProviderReader<'r, 'd> {
     surroundings: &'r Surroundings,
     report: &'r mut Report<'d>,
 }
 
 /// That a route uses the exporter of a name.
 struct Choice<'t> {
-    route: RouteName,
+    route: ProviderName,
     key: &'static str,
     at: usize,
     exporter: value::Text<'t>,
 }
 
-impl RouteReader<'_, '_> {
+impl ProviderReader<'_, '_> {
     fn exporters<'t>(&mut self, root: &'t Node) -> &'t [Field] {
         let Some(telemetry) = self.table(root, &EXPORTERS[..1]) else {
             return &[];
@@ -95,7 +95,7 @@ impl RouteReader<'_, '_> {
         choices
     }
 
-    fn route(&mut self, choice: &Choice<'_>, exporters: &[Field]) -> Option<ChosenRoute> {
+    fn route(&mut self, choice: &Choice<'_>, exporters: &[Field]) -> Option<ChosenProvider> {
         let field = self.chosen(choice, exporters)?;
         let section = Section::Exporter(field.name.clone());
         let reader = ExporterReader {
@@ -105,9 +105,9 @@ impl RouteReader<'_, '_> {
             report: self.report,
         };
         let (mut exporter, settings) = reader.read(&field.node)?;
-        exporter.route = Some(choice.route);
+        exporter.provider = Some(choice.route);
         self.choose_signals(choice, &mut exporter);
-        Some(ChosenRoute { at: choice.at, name: choice.route, section, settings, exporter })
+        Some(ChosenProvider { at: choice.at, name: choice.route, section, settings, exporter })
     }
 
     /// The exporter of exactly this name, or else of this name in another case.
@@ -131,8 +131,8 @@ impl RouteReader<'_, '_> {
 
     fn choose_signals(&mut self, choice: &Choice<'_>, exporter: &mut Exporter) {
         exporter.signals = match choice.route {
-            RouteName::Internal => Signals::of(&[Signal::Traces, Signal::Metrics]),
-            RouteName::Application => Signals::of(&[Signal::Traces]),
+            ProviderName::Internal => Signals::of(&[Signal::Traces, Signal::Metrics]),
+            ProviderName::Application => Signals::of(&[Signal::Traces]),
         };
         exporter.record(&SIGNALS, self.report.source(choice.at), None);
     }
@@ -182,14 +182,14 @@ struct ExporterReader<'r, 'd> {
 
 impl<'r> ExporterReader<'r, '_> {
     /// The exporter, and what is its route's; `None` if it is no table. What cannot be taken over is reported.
-    fn read(mut self, node: &Node) -> Option<(Exporter, RouteSettings)> {
+    fn read(mut self, node: &Node) -> Option<(Exporter, ProviderSettings)> {
         let path = dotted(&self.section.path());
         let Some(fields) = node.as_table() else {
             self.report.wrong_type(Some(self.section), path, node, BELOW_IT);
             return None;
         };
         let declared = self.report.location(self.declared_at);
-        let mut exporter = Exporter::of_route(self.section.exporter_id(), path, declared);
+        let mut exporter = Exporter::of_tracetest(self.section.exporter_id(), path, declared);
         exporter.reader.interval = DEFAULT_INTERVAL;
         exporter.set_transport(Transport::Grpc);
         let provider = self.provider(fields);
@@ -201,8 +201,8 @@ impl<'r> ExporterReader<'r, '_> {
         Some((exporter, provider))
     }
 
-    fn provider(&mut self, fields: &[Field]) -> RouteSettings {
-        let mut settings = RouteSettings::default();
+    fn provider(&mut self, fields: &[Field]) -> ProviderSettings {
+        let mut settings = ProviderSettings::default();
         settings.set_sampler(Sampler::trace_id_ratio(1.0), Some(100.0), SettingSource::Default);
         if let Some(field) = given(fields, SERVICE_NAME) {
             match value::loose_text(&field.node, self.surroundings) {
@@ -235,7 +235,7 @@ impl<'r> ExporterReader<'r, '_> {
 
     /// `exporter.type`, without which nothing says what it is.
     fn transport(&mut self, fields: &[Field], exporter: &mut Exporter) {
-        let Some(InRoutes { path, advice }) = &TRANSPORT.in_routes else { return };
+        let Some(TracetestSpelling { path, advice }) = &TRANSPORT.in_tracetest else { return };
         let Some(field) = self.field(fields, path) else {
             let path = dotted(&self.below(path));
             self.report.error(Some(self.section), self.declared_at, path, "missing", *advice);
@@ -255,7 +255,7 @@ impl<'r> ExporterReader<'r, '_> {
 
     /// A setting that such files have under a name of their own.
     fn setting(&mut self, row: &'static SettingRow, fields: &[Field], exporter: &mut Exporter) {
-        let Some(spelling) = &row.in_routes else { return };
+        let Some(spelling) = &row.in_tracetest else { return };
         let Some(field) = self.field(fields, spelling.path) else { return };
         let value = match row.kind {
             Kind::Duration { .. } => {
@@ -281,7 +281,7 @@ impl<'r> ExporterReader<'r, '_> {
 
     /// Warns of every key below a path that leads to no setting.
     fn warn_of_unknown(&mut self, fields: &[Field], path: &[&'static str]) {
-        let spellings = SETTINGS.iter().filter_map(|row| row.in_routes.as_ref());
+        let spellings = SETTINGS.iter().filter_map(|row| row.in_tracetest.as_ref());
         let mut known: Vec<&'static str> = if path.is_empty() { OF_PROVIDER.to_vec() } else { Vec::new() };
         let mut tables = Vec::new();
         for rest in spellings.filter_map(|spelling| spelling.path.strip_prefix(path)) {

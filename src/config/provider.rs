@@ -27,7 +27,7 @@ pub(super) const SERVICE_NAME: &str = "service.name";
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct Application {
-    pub(super) settings: RouteSettings,
+    pub(super) settings: ProviderSettings,
     pub(super) exporters: Vec<Exporter>,
 }
 
@@ -65,16 +65,16 @@ impl Application {
     }
 }
 
-/// One of the ways out of a program that has two: see [`Exporter::route`].
+/// One of the ways out of a program that has two: see [`Exporter::provider`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum RouteName {
+pub enum ProviderName {
     /// The program's own telemetry.
     Internal,
     /// That of the application it runs: [`Telemetry::application`](crate::Telemetry::application).
     Application,
 }
 
-impl RouteName {
+impl ProviderName {
     /// `internal` or `application`.
     pub fn name(self) -> &'static str {
         match self {
@@ -86,7 +86,7 @@ impl RouteName {
 
 /// A route's section: what all of its exporters share.
 #[derive(Clone, Default)]
-pub(crate) struct RouteSettings {
+pub(crate) struct ProviderSettings {
     pub(crate) resource: Resource,
     pub(crate) sampler: Sampler,
     /// The share of traces in percent as it was given, if it was given so.
@@ -98,7 +98,7 @@ pub(crate) struct RouteSettings {
     sampler_source: SettingSource,
 }
 
-impl RouteSettings {
+impl ProviderSettings {
     pub(super) fn set_resource(&mut self, key: &str, value: Value<'_>, source: SettingSource) {
         self.resource.set(key, value);
         self.resource_sources.insert(key.to_owned(), source);
@@ -178,10 +178,10 @@ impl RouteSettings {
     }
 }
 
-/// As [`effective`](RouteSettings::effective): no secret is in it.
-impl fmt::Debug for RouteSettings {
+/// As [`effective`](ProviderSettings::effective): no secret is in it.
+impl fmt::Debug for ProviderSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut shown = f.debug_struct("RouteSettings");
+        let mut shown = f.debug_struct("ProviderSettings");
         for setting in self.effective(["service-name", "resource", "sampler"]) {
             shown.field(setting.key, &format_args!("{}", setting.value));
         }
