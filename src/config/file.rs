@@ -172,7 +172,7 @@ fn read_bytes(
     let mut document = assumed.parse(name, &text)?;
     if assumed.is_mistaken(&document, &text) {
         match format {
-            Some(format) => format.tell_of_the_other(&mut document),
+            Some(format) => format.report_other_format(&mut document),
             None => document = assumed.other().parse(name, &text)?,
         }
     }
@@ -230,7 +230,7 @@ impl Format {
     }
 
     /// One mistake, the name of the file, in place of one in every line.
-    fn tell_of_the_other(self, document: &mut Document<'_>) {
+    fn report_other_format(self, document: &mut Document<'_>) {
         let (own, other) = (self.name(), self.other().name());
         let fault = Fault::new(
             format!("this is {other}, but by its name the file is {own}"),

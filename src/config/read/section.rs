@@ -121,7 +121,7 @@ impl<'r, 'd> SectionReader<'r, 'd> {
         let mut exporter =
             Exporter::of_table(self.section.exporter_id(), path, self.report.location(self.declared_at));
         self.apply(entries, &mut exporter);
-        self.tell_of_plain_https(entries, &exporter);
+        self.warn_of_plain_https(entries, &exporter);
         exporter
     }
 
@@ -201,7 +201,7 @@ impl<'r, 'd> SectionReader<'r, 'd> {
     }
 
     /// `https` as a transport is `http`: whether anything is encrypted is said by the endpoint alone.
-    fn tell_of_plain_https(&mut self, entries: &Entries<'_>, exporter: &Exporter) {
+    fn warn_of_plain_https(&mut self, entries: &Entries<'_>, exporter: &Exporter) {
         let [transport, endpoint] = [&TRANSPORT, &ENDPOINT].map(|row| entries.find(row.key));
         let (Some(transport), Some(endpoint)) = (transport, endpoint) else { return };
         let says_https = transport.node.as_text().is_some_and(|word| word.eq_ignore_ascii_case("https"));

@@ -16,7 +16,7 @@ const TYPE_ADVICE: &str = "write type = \"open-telemetry\"";
 
 /// The exporter that a tracer describes; `None` if it is not to be started, whatever else is wrong with it.
 pub(super) fn read_tracer(mut reader: SectionReader<'_, '_>, tracer: &Node) -> Option<Exporter> {
-    let mut tracer = TracerReader { entries: reader.entries(tracer)?, reader };
+    let mut tracer = TracerSection { entries: reader.entries(tracer)?, reader };
     tracer.refuse_twins();
     if tracer.is_off() || !tracer.is_ours() || !tracer.has_transport() {
         return None;
@@ -25,12 +25,12 @@ pub(super) fn read_tracer(mut reader: SectionReader<'_, '_>, tracer: &Node) -> O
     tracer.choose_signals(&mut exporter).then_some(exporter)
 }
 
-struct TracerReader<'r, 'd, 't> {
+struct TracerSection<'r, 'd, 't> {
     reader: SectionReader<'r, 'd>,
     entries: Entries<'t>,
 }
 
-impl TracerReader<'_, '_, '_> {
+impl TracerSection<'_, '_, '_> {
     /// The parser saw two different keys where the file says the same thing twice.
     fn refuse_twins(&mut self) {
         for name in [ENABLE_LOGS, ENABLE_SPANS] {

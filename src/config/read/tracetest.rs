@@ -48,7 +48,7 @@ pub(super) fn read(root: &Node, surroundings: &Surroundings, report: &mut Report
     let mut reader = ProviderReader { surroundings, report };
     let exporters = reader.exporters(root);
     let choices = reader.choices(root);
-    reader.tell_of_idle(exporters, &choices);
+    reader.report_idle(exporters, &choices);
     choices.iter().filter_map(|choice| reader.route(choice, exporters)).collect()
 }
 
@@ -155,7 +155,7 @@ impl ProviderReader<'_, '_> {
     }
 
     /// Exporters that are described and never used: mostly the choice was forgotten.
-    fn tell_of_idle(&mut self, exporters: &[Field], choices: &[Choice<'_>]) {
+    fn report_idle(&mut self, exporters: &[Field], choices: &[Choice<'_>]) {
         for field in exporters {
             if choices.iter().any(|choice| is_alike(&field.name, &choice.exporter.text)) {
                 continue;
