@@ -57,7 +57,7 @@ impl ConfigError {
                 let fault = Fault::new(what.clone(), "");
                 let place = exporter.location().cloned();
                 let diagnostic = fault.found(DiagnosticSeverity::Error, place, exporter.path());
-                // an exporter that both routes use is described in one place
+                // an exporter that both providers use is described in one place
                 if !diagnostics.contains(&diagnostic) {
                     diagnostics.push(diagnostic);
                 }

@@ -152,7 +152,7 @@ impl Exporter {
         &self.id
     }
 
-    /// The route it belongs to; `None` unless a file or [`Application`](crate::Application) tells two apart.
+    /// The provider it belongs to; `None` unless a file or [`Application`](crate::Application) tells two apart.
     pub fn provider(&self) -> Option<ProviderName> {
         self.provider
     }
@@ -163,8 +163,8 @@ impl Exporter {
         self.signals.iter().map(|signal| (signal, self.connection.shown_url(signal))).collect()
     }
 
-    /// The name in problems and in the ledger, where the exporters of both routes stand together: the id, or
-    /// `application/<id>` on the application's route.
+    /// The name in problems and in the ledger, where the exporters of both providers stand together: the id, or
+    /// `application/<id>` on the application's provider.
     pub fn label(&self) -> String {
         match self.provider {
             Some(ProviderName::Application) => format!("application/{}", self.id),
@@ -203,7 +203,7 @@ struct Table {
     /// As diagnostics name it.
     path: String,
     location: Option<Location>,
-    /// Whether the file describes routes, which have names of their own for some keys.
+    /// Whether the file describes providers, which have names of their own for some keys.
     is_of_tracetest: bool,
 }
 
@@ -222,7 +222,7 @@ impl Exporter {
         Self::new(id, Some(Table { path, location: Some(location), is_of_tracetest: false }))
     }
 
-    /// As [`of_table`](Self::of_table), for files that speak of routes and spell their keys in their own way.
+    /// As [`of_table`](Self::of_table), for files that speak of providers and spell their keys in their own way.
     pub(super) fn of_tracetest(id: String, path: String, location: Location) -> Self {
         Self::new(id, Some(Table { path, location: Some(location), is_of_tracetest: true }))
     }

@@ -35,13 +35,13 @@ impl Config {
     ///
     #[doc = include_str!("settings.md")]
     ///
-    /// `telemetry.exporters.<name>` describes one of a route, if `server.telemetry` chooses it: by its name as `exporter`
+    /// `telemetry.exporters.<name>` describes one of a provider, if `server.telemetry` chooses it: by its name as `exporter`
     /// for the program's own telemetry, as `applicationExporter` for
     /// [`Telemetry::application`](crate::Telemetry::application).
     ///
     /// | key | default | meaning |
     /// |---|---|---|
-    /// | `serviceName` | – | as [`service_name`](Self::service_name), for the route |
+    /// | `serviceName` | – | as [`service_name`](Self::service_name), for the provider |
     /// | `sampling` | 100 | percent of traces that are kept, whatever the parent says |
     /// | `metricsReaderInterval` | `10s` | time between two pushes, as Go spells it: `1m30s` |
     /// | `exporter.type` | – | `collector` |

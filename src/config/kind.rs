@@ -26,7 +26,7 @@ pub(super) struct SettingRow {
     pub(super) variables: VariableNames,
     /// Whether tables can have it, those of tracers or of metrics as its signals say.
     pub(super) is_in_tables: bool,
-    /// As files spell it that describe routes, if they have it.
+    /// As files spell it that describe providers, if they have it.
     pub(super) in_tracetest: Option<TracetestSpelling>,
     /// The signals that the setting makes a difference to.
     pub(super) signals: &'static [Signal],
@@ -50,7 +50,7 @@ pub(super) struct VariableNames {
     pub(super) metrics: Option<&'static str>,
 }
 
-/// How files that describe routes have a setting.
+/// How files that describe providers have a setting.
 pub(super) struct TracetestSpelling {
     pub(super) path: &'static [&'static str],
     pub(super) advice: &'static str,

@@ -85,13 +85,13 @@ pub struct Config {
     /// Of all exporters that are not the application's.
     pub(crate) main: ProviderSettings,
     pub(crate) application: ProviderSettings,
-    /// Of both routes.
+    /// Of both providers.
     pub(crate) exporters: Vec<Exporter>,
     pub(crate) span_limits: SpanLimits,
     pub(crate) log_limits: LogLimits,
     pub(crate) self_observation: bool,
     pub(crate) disabled: bool,
-    /// Who set what is not of one route or exporter.
+    /// Who set what is not of one provider or exporter.
     sources: Few<&'static GeneralRow, SettingSource>,
     pub(crate) on_problem: Option<ProblemHook>,
     diagnostics: Vec<Diagnostic>,
@@ -139,7 +139,7 @@ impl Config {
         self
     }
 
-    /// Adds the second route, which [`Telemetry::application`](crate::Telemetry::application) gives; the last one
+    /// Adds the second provider, which [`Telemetry::application`](crate::Telemetry::application) gives; the last one
     /// set counts.
     #[must_use]
     pub fn application(mut self, application: Application) -> Self {
@@ -169,7 +169,7 @@ impl Config {
     }
 
     /// Exports the [`Ledger`](crate::Ledger) of all exporters as `otel.sdk.*` metrics, through those of the program's
-    /// own route that send metrics; not unless set.
+    /// own provider that send metrics; not unless set.
     #[must_use]
     pub fn self_observation(mut self, on: bool) -> Self {
         self.set_self_observation(on, SettingSource::Code);
@@ -259,7 +259,7 @@ impl Config {
         self.sources.get(&row).cloned().unwrap_or_default()
     }
 
-    /// What the exporter shares with all others of its route.
+    /// What the exporter shares with all others of its provider.
     pub(crate) fn provider(&self, exporter: &Exporter) -> &ProviderSettings {
         match exporter.provider {
             Some(ProviderName::Application) => &self.application,

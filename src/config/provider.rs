@@ -1,4 +1,4 @@
-//! Who speaks on a route, and which of its traces are kept.
+//! Who speaks on a provider, and which of its traces are kept.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use crate::record::{Resource, Value};
 
 pub(super) const SERVICE_NAME: &str = "service.name";
 
-/// The second route of a program: telemetry of the application it runs, apart from its own.
+/// The second provider of a program: telemetry of the application it runs, apart from its own.
 ///
 /// It has its own resource, sampler, exporters and queues. Handed to
 /// [`Config::application`](crate::Config::application); files describe it as `server.telemetry.applicationExporter`.
@@ -32,7 +32,7 @@ pub struct Application {
 }
 
 impl Application {
-    /// A route that exports nothing yet.
+    /// A provider that exports nothing yet.
     pub fn new() -> Self {
         Self::default()
     }
@@ -57,7 +57,7 @@ impl Application {
         self
     }
 
-    /// Adds an exporter; ids need only differ within the route.
+    /// Adds an exporter; ids need only differ within the provider.
     #[must_use]
     pub fn exporter(mut self, exporter: Exporter) -> Self {
         self.exporters.push(exporter);
@@ -84,7 +84,7 @@ impl ProviderName {
     }
 }
 
-/// A route's section: what all of its exporters share.
+/// A provider's section: what all of its exporters share.
 #[derive(Clone, Default)]
 pub(crate) struct ProviderSettings {
     pub(crate) resource: Resource,

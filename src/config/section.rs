@@ -30,9 +30,9 @@ pub(super) enum Section {
     Tracer(String),
     /// `[metrics.open-telemetry]`.
     Metrics,
-    /// `telemetry.exporters.<name>`: an exporter of a route, if one chooses it.
+    /// `telemetry.exporters.<name>`: an exporter of a provider, if one chooses it.
     Exporter(String),
-    /// `server.telemetry`, which chooses: all routes.
+    /// `server.telemetry`, which chooses: all providers.
     Server,
 }
 

@@ -118,7 +118,7 @@ impl Config {
     fn summary(&self, exporter: &Exporter) -> ExporterSummary {
         let sends = |signal| exporter.signals.contain(signal);
         let sends_records = sends(Signal::Traces) || sends(Signal::Logs);
-        let route = self.provider(exporter);
+        let provider = self.provider(exporter);
         let connects = exporter.connection.transport.connects();
         let headers = exporter.connection.headers.iter().filter(|_| connects);
         ExporterSummary {
@@ -133,8 +133,8 @@ impl Config {
             lossy: exporter.queue.when_full == WhenFull::DropNewest,
             timeout_ms: milliseconds(exporter.connection.timeout),
             interval_ms: sends(Signal::Metrics).then(|| milliseconds(exporter.reader.interval)),
-            service_name: route.shown_service_name(),
-            sampling: route.sampling(),
+            service_name: provider.shown_service_name(),
+            sampling: provider.sampling(),
             route: exporter.provider().map(ProviderName::name),
         }
     }

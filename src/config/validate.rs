@@ -48,7 +48,7 @@ pub(super) fn validate(
         });
     }
     let failed = diagnostics.iter().any(|diagnostic| diagnostic.severity == DiagnosticSeverity::Error);
-    // an exporter that both routes use is checked twice
+    // an exporter that both providers use is checked twice
     let mut told = HashSet::new();
     diagnostics.retain(|diagnostic| told.insert(diagnostic.to_string()));
     // by columns, then by lines, as equal ones keep their order: sorting is compiled anew for every kind of key, and is large

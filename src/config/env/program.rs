@@ -56,17 +56,17 @@ fn set(row: &GeneralRow, variable: &str, config: &mut Config, reader: &mut Reade
 fn fill_resource(config: &mut Config, reader: &mut Reader<'_>) {
     let name = reader.text(names::SERVICE_NAME);
     let attributes = resource_attributes(reader);
-    for route in [&mut config.main, &mut config.application] {
-        let has_name = route.service_name_source() != SettingSource::Default;
+    for provider in [&mut config.main, &mut config.application] {
+        let has_name = provider.service_name_source() != SettingSource::Default;
         if let Some(name) = name.filter(|_| !has_name) {
-            route.set_service_name(name, SettingSource::Environment(names::SERVICE_NAME.to_owned()));
+            provider.set_service_name(name, SettingSource::Environment(names::SERVICE_NAME.to_owned()));
         }
         for (key, value) in &attributes {
             let source = SettingSource::Environment(names::RESOURCE_ATTRIBUTES.to_owned());
             match key.as_str() {
                 SERVICE_NAME if has_name || name.is_some() => {}
-                SERVICE_NAME => route.set_service_name(value, source),
-                key => route.fill_resource(key, value, source),
+                SERVICE_NAME => provider.set_service_name(value, source),
+                key => provider.fill_resource(key, value, source),
             }
         }
     }
@@ -99,18 +99,18 @@ fn check_propagators(reader: &mut Reader<'_>) {
     }
 }
 
-/// Sets the sampler of every route that has none.
+/// Sets the sampler of every provider that has none.
 fn fill_sampler(config: &mut Config, reader: &mut Reader<'_>) {
     let mut open: Vec<_> = [&mut config.main, &mut config.application]
         .into_iter()
-        .filter(|route| *route.sampler_source() == SettingSource::Default)
+        .filter(|provider| *provider.sampler_source() == SettingSource::Default)
         .collect();
     // what is not asked for is not judged
     let Some(sampler) = (!open.is_empty()).then(|| sampler(reader)).flatten() else {
         return;
     };
-    for route in &mut open {
-        route.set_sampler(sampler, None, SettingSource::Environment(names::SAMPLER.to_owned()));
+    for provider in &mut open {
+        provider.set_sampler(sampler, None, SettingSource::Environment(names::SAMPLER.to_owned()));
     }
 }
 

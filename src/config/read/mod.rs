@@ -1,7 +1,7 @@
 //! What the sections of a document mean, whichever format it was written in.
 //!
 //! ```text
-//! Document → tracer, metrics, routes → Exporter
+//! Document → tracer, metrics, providers → Exporter
 //!      └──────────────┴─────────────→ diagnostics, each with its place
 //! ```
 
@@ -131,12 +131,12 @@ impl<'d> Found<'_, 'd> {
     }
 
     fn read_providers(&mut self, root: &Node) {
-        for route in tracetest::read(root, self.surroundings, &mut self.report) {
-            match route.name {
-                ProviderName::Internal => self.config.main = route.settings,
-                ProviderName::Application => self.config.application = route.settings,
+        for provider in tracetest::read(root, self.surroundings, &mut self.report) {
+            match provider.name {
+                ProviderName::Internal => self.config.main = provider.settings,
+                ProviderName::Application => self.config.application = provider.settings,
             }
-            self.exporters.push((route.at, route.section, route.exporter));
+            self.exporters.push((provider.at, provider.section, provider.exporter));
         }
     }
 }

@@ -29,11 +29,11 @@ const DEFAULT_INTERVAL: Duration = Duration::from_secs(10);
 /// What to do about something that is no table.
 const BELOW_IT: &str = "write its keys below it";
 
-/// The keys of `server.telemetry`, and the route that each of them describes.
+/// The keys of `server.telemetry`, and the provider that each of them describes.
 const CHOICES: [(&str, ProviderName); 2] =
     [("exporter", ProviderName::Internal), ("applicationExporter", ProviderName::Application)];
 
-/// A route that is configured.
+/// A provider that is configured.
 pub(super) struct ChosenProvider {
     /// Where it was chosen.
     pub(super) at: usize,
@@ -43,13 +43,13 @@ pub(super) struct ChosenProvider {
     pub(super) exporter: Exporter,
 }
 
-/// The routes that a document describes; what is wrong with exporters that nobody chose does not matter.
+/// The providers that a document describes; what is wrong with exporters that nobody chose does not matter.
 pub(super) fn read(root: &Node, surroundings: &Surroundings, report: &mut Report<'_>) -> Vec<ChosenProvider> {
     let mut reader = ProviderReader { surroundings, report };
     let exporters = reader.exporters(root);
     let choices = reader.choices(root);
     reader.report_idle(exporters, &choices);
-    choices.iter().filter_map(|choice| reader.route(choice, exporters)).collect()
+    choices.iter().filter_map(|choice| reader.provider(choice, exporters)).collect()
 }
 
 struct ProviderReader<'r, 'd> {
@@ -57,9 +57,9 @@ struct ProviderReader<'r, 'd> {
     report: &'r mut Report<'d>,
 }
 
-/// That a route uses the exporter of a name.
+/// That a provider uses the exporter of a name.
 struct Choice<'t> {
-    route: ProviderName,
+    provider: ProviderName,
     key: &'static str,
     at: usize,
     exporter: value::Text<'t>,
@@ -80,10 +80,10 @@ impl ProviderReader<'_, '_> {
         };
         warn_of_unknown(self.report, fields, &SERVER, &CHOICES.map(|(key, _)| key));
         let mut choices = Vec::new();
-        for (key, route) in CHOICES {
+        for (key, provider) in CHOICES {
             let Some(field) = given(fields, key) else { continue };
             match value::text(&field.node, self.surroundings) {
-                Ok(exporter) => choices.push(Choice { route, key, at: field.node.at, exporter }),
+                Ok(exporter) => choices.push(Choice { provider, key, at: field.node.at, exporter }),
                 Err(unusable) => {
                     let path = dotted(&[&SERVER[..], &[key]].concat());
                     let advice = "write the name of an exporter below telemetry.exporters";
@@ -95,7 +95,7 @@ impl ProviderReader<'_, '_> {
         choices
     }
 
-    fn route(&mut self, choice: &Choice<'_>, exporters: &[Field]) -> Option<ChosenProvider> {
+    fn provider(&mut self, choice: &Choice<'_>, exporters: &[Field]) -> Option<ChosenProvider> {
         let field = self.chosen(choice, exporters)?;
         let section = Section::Exporter(field.name.clone());
         let reader = ExporterReader {
@@ -105,9 +105,9 @@ impl ProviderReader<'_, '_> {
             report: self.report,
         };
         let (mut exporter, settings) = reader.read(&field.node)?;
-        exporter.provider = Some(choice.route);
+        exporter.provider = Some(choice.provider);
         self.choose_signals(choice, &mut exporter);
-        Some(ChosenProvider { at: choice.at, name: choice.route, section, settings, exporter })
+        Some(ChosenProvider { at: choice.at, name: choice.provider, section, settings, exporter })
     }
 
     /// The exporter of exactly this name, or else of this name in another case.
@@ -123,14 +123,14 @@ impl ProviderReader<'_, '_> {
             };
             let what = format!("there is no exporter {}", quoted(choice.exporter.written));
             let path = dotted(&[&SERVER[..], &[choice.key]].concat());
-            // the other route has nothing to do with it
+            // the other provider has nothing to do with it
             self.report.lone_error(choice.at, path, Fault::new(what, fix));
         }
         found
     }
 
     fn choose_signals(&mut self, choice: &Choice<'_>, exporter: &mut Exporter) {
-        exporter.signals = match choice.route {
+        exporter.signals = match choice.provider {
             ProviderName::Internal => Signals::of(&[Signal::Traces, Signal::Metrics]),
             ProviderName::Application => Signals::of(&[Signal::Traces]),
         };
@@ -172,7 +172,7 @@ impl ProviderReader<'_, '_> {
     }
 }
 
-/// Reads one exporter that a route has chosen.
+/// Reads one exporter that a provider has chosen.
 struct ExporterReader<'r, 'd> {
     section: &'r Section,
     declared_at: usize,
@@ -181,7 +181,7 @@ struct ExporterReader<'r, 'd> {
 }
 
 impl<'r> ExporterReader<'r, '_> {
-    /// The exporter, and what is its route's; `None` if it is no table. What cannot be taken over is reported.
+    /// The exporter, and what is its provider's; `None` if it is no table. What cannot be taken over is reported.
     fn read(mut self, node: &Node) -> Option<(Exporter, ProviderSettings)> {
         let path = dotted(&self.section.path());
         let Some(fields) = node.as_table() else {
