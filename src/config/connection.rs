@@ -1,4 +1,4 @@
-//! The transport's section: where requests go, how they travel, and what they carry beside records.
+//! What is a transport given? Where requests go, how they travel, and what they carry beside records.
 
 use std::fmt;
 use std::time::Duration;
@@ -212,7 +212,7 @@ impl Transport {
     /// The port of endpoints that name neither a port nor a scheme.
     pub(super) fn default_port(self) -> u16 {
         match self {
-            // of no meaning to what is printed, but nobody asks
+            // of no meaning to what is printed
             Self::Http | Self::Console => 4318,
             Self::Grpc => 4317,
         }

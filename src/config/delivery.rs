@@ -1,5 +1,4 @@
-//! What the modules behind an exporter are given: the settings of queue, batch, throttle, retry and metrics, with their
-//! defaults.
+//! What are queue, batch, throttle, retry and the reader of metrics given? Their settings, with the defaults.
 
 use std::time::Duration;
 
@@ -68,7 +67,7 @@ pub(crate) struct RetrySettings {
     pub(crate) max_delay: Duration,
     /// A server's `Retry-After` is honoured up to this.
     pub(crate) max_retry_after: Duration,
-    /// A batch that could not be delivered for so long is dropped and counted.
+    /// A batch that could not be delivered in this time is dropped and counted.
     pub(crate) give_up_after: Duration,
 }
 

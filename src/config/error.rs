@@ -1,4 +1,4 @@
-//! What is wrong with a configuration: every problem, with its place, its key and the way out.
+//! How is said what is wrong with a configuration? Every problem at once, each with its place, its key and the way out.
 
 use std::borrow::Cow;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! `%{env:NAME}%` and `%{file:path}%` inside a value: secrets that live elsewhere.
+//! How do secrets get into a value? By `%{env:NAME}%` and `%{file:path}%`, which name where they are.
 
 use std::cell::Cell;
 use std::env::VarError;
@@ -71,7 +71,7 @@ impl Surroundings {
         Ok(bytes)
     }
 
-    /// Takes off what is brought in; told in words if that is too much.
+    /// Takes off what is brought in; an error in words if that is too much.
     fn charge(&self, bytes: usize) -> Result<(), String> {
         let left = self.left.get().checked_sub(bytes.max(LEAST_CHARGE));
         // after a first thing that is too much nothing else is looked at
@@ -150,7 +150,7 @@ pub(super) fn read_bounded(path: &Path) -> Result<Vec<u8>, String> {
     if kind.is_dir() {
         return Err("is a directory".to_owned());
     }
-    // to open a pipe that nobody writes to would take for ever, and so would many a device
+    // to open a pipe without a writer would take for ever, and so would many a device
     if !kind.is_file() && !HANDED_OVER.iter().any(|place| path.starts_with(place)) {
         return Err("is not a regular file".to_owned());
     }

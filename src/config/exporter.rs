@@ -96,7 +96,7 @@ impl Exporter {
     /// An exporter that prints all [signals](Self::signals) on standard output, as OTLP JSON: each request is one line.
     /// Needs the `console` feature; what is said about endpoints, connections and retries means nothing to it.
     ///
-    /// Output that cannot be written, because its reader is gone, is counted as refused. A pipe that nobody reads holds
+    /// Output that cannot be written, because its reader is gone, is counted as refused. A pipe that is not read holds
     /// the exporter up, and with a full queue its callers, too, unless [`when_full`](Self::when_full) says otherwise;
     /// a shutdown still ends in time.
     ///
@@ -203,7 +203,7 @@ struct Table {
     /// As diagnostics name it.
     path: String,
     location: Option<Location>,
-    /// Whether the file describes providers, which have names of their own for some keys.
+    /// Whether the file is one of Tracetest, which spells some keys in its own way.
     is_of_tracetest: bool,
 }
 
@@ -215,14 +215,14 @@ struct Origin {
     shown: Option<String>,
 }
 
-/// What readers do.
+/// What the readers of files and variables do with it.
 impl Exporter {
     /// All defaults; readers of files start here. `path` is what diagnostics call the table.
     pub(super) fn of_table(id: String, path: String, location: Location) -> Self {
         Self::new(id, Some(Table { path, location: Some(location), is_of_tracetest: false }))
     }
 
-    /// As [`of_table`](Self::of_table), for files that speak of providers and spell their keys in their own way.
+    /// As [`of_table`](Self::of_table), for Tracetest's files, which spell some keys in their own way.
     pub(super) fn of_tracetest(id: String, path: String, location: Location) -> Self {
         Self::new(id, Some(Table { path, location: Some(location), is_of_tracetest: true }))
     }

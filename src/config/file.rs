@@ -1,4 +1,4 @@
-//! From a file or a text to a configuration.
+//! How does a file or a text become a configuration?
 
 use std::io::Read;
 use std::path::Path;

@@ -15,7 +15,7 @@ use crate::record::Signal;
 
 /// All that there is to know of one setting.
 pub(super) struct SettingRow {
-    /// As the tables of a file spell it that describe tracers and metrics.
+    /// As Stalwart's files spell it, and messages.
     pub(super) key: &'static str,
     pub(super) kind: Kind,
     /// What to write, for messages about a value of the wrong kind.
@@ -24,9 +24,9 @@ pub(super) struct SettingRow {
     #[cfg(test)]
     pub(super) doc: &'static str,
     pub(super) variables: VariableNames,
-    /// Whether tables can have it, those of tracers or of metrics as its signals say.
+    /// Whether Stalwart's files can have it: in the tables of tracers or of metrics, as its signals say.
     pub(super) is_in_tables: bool,
-    /// As files spell it that describe providers, if they have it.
+    /// As Tracetest's files spell it, if they have it.
     pub(super) in_tracetest: Option<TracetestSpelling>,
     /// The signals that the setting makes a difference to.
     pub(super) signals: &'static [Signal],
@@ -50,7 +50,7 @@ pub(super) struct VariableNames {
     pub(super) metrics: Option<&'static str>,
 }
 
-/// How files that describe providers have a setting.
+/// How Tracetest's files have a setting.
 pub(super) struct TracetestSpelling {
     pub(super) path: &'static [&'static str],
     pub(super) advice: &'static str,

@@ -1,4 +1,4 @@
-//! Who speaks on a provider, and which of its traces are kept.
+//! What do all exporters of a provider share? The resource that it speaks for, and which of its traces are kept.
 
 use std::fmt;
 
@@ -84,7 +84,7 @@ impl ProviderName {
     }
 }
 
-/// A provider's section: what all of its exporters share.
+/// The settings of a provider: what all of its exporters share.
 #[derive(Clone, Default)]
 pub(crate) struct ProviderSettings {
     pub(crate) resource: Resource,
@@ -107,7 +107,7 @@ impl ProviderSettings {
         }
     }
 
-    /// Sets an attribute that nobody has set.
+    /// Sets an attribute that is not set yet.
     pub(super) fn fill_resource(&mut self, key: &str, value: &str, source: SettingSource) {
         if self.resource_sources.get(key).is_none() {
             self.set_resource(key, Value::Str(value), source);
@@ -131,7 +131,7 @@ impl ProviderSettings {
         self.sampler_source = source;
     }
 
-    /// Who set the name of the service; the default if nobody did.
+    /// Who set the name of the service; the default if it is not set.
     pub(super) fn service_name_source(&self) -> SettingSource {
         self.resource_source(SERVICE_NAME)
     }

@@ -1,4 +1,4 @@
-//! What works, but was probably not meant.
+//! What in a configuration works, but was probably not meant?
 
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ pub(super) fn on(exporter: &Exporter) -> Vec<(DiagnosticSeverity, &'static Setti
     remarks
 }
 
-/// The ledger as metrics, of which nobody will ever see one.
+/// The ledger as metrics, which no exporter sends.
 pub(super) fn on_observation(config: &Config) -> Option<Diagnostic> {
     let is_seen = config.exporters.iter().any(|exporter| exporter.signals.contain(Signal::Metrics));
     let source = config.source(&SELF_OBSERVATION);

@@ -1,4 +1,4 @@
-//! The sections of a file that become exporters, and the keys that each of them has.
+//! Which sections of a file become exporters, and which keys has each of them?
 
 use super::general::SELF_OBSERVATION;
 use super::kind::SettingRow;

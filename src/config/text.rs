@@ -28,7 +28,7 @@ pub(super) fn dotted(path: &[&str]) -> String {
     parts.join(".")
 }
 
-/// Text for a message: what is very long helps nobody.
+/// Text for a message: what is very long does not help.
 pub(super) fn shortened(text: &str) -> Cow<'_, str> {
     match text.char_indices().nth(LONGEST) {
         Some((end, _)) => format!("{}…", &text[..end]).into(),

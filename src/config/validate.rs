@@ -1,4 +1,4 @@
-//! The rules that hold for every value, whoever set it.
+//! Which rules hold for every value, from code, file or environment? Those of its row, and a few between settings.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -49,21 +49,21 @@ pub(super) fn validate(
     }
     let failed = diagnostics.iter().any(|diagnostic| diagnostic.severity == DiagnosticSeverity::Error);
     // an exporter that both providers use is checked twice
-    let mut told = HashSet::new();
-    diagnostics.retain(|diagnostic| told.insert(diagnostic.to_string()));
+    let mut seen = HashSet::new();
+    diagnostics.retain(|diagnostic| seen.insert(diagnostic.to_string()));
     // by columns, then by lines, as equal ones keep their order: sorting is compiled anew for every kind of key, and is large
     let by: [fn(&Location) -> usize; 2] = [|place| place.column, |place| place.line];
     for number in by {
         diagnostics.sort_by_cached_key(|diagnostic| diagnostic.location.as_ref().map_or(0, number));
     }
 
-    let told = diagnostics.iter().filter(|diagnostic| diagnostic.severity < DiagnosticSeverity::Error);
-    // what is validated twice, after reading and at start, is told once
+    let harmless = diagnostics.iter().filter(|diagnostic| diagnostic.severity < DiagnosticSeverity::Error);
+    // what is validated twice, after reading and at start, is reported once
     let known: HashSet<String> = config.diagnostics.iter().map(ToString::to_string).collect();
     let new: Vec<Diagnostic> =
-        told.filter(|diagnostic| !known.contains(&diagnostic.to_string())).cloned().collect();
+        harmless.filter(|diagnostic| !known.contains(&diagnostic.to_string())).cloned().collect();
     config.diagnostics.extend(new);
-    // whatever was told of it: what is broken is never started
+    // what is broken is never started
     let mut keep = broken.iter().map(|broken| !broken);
     config.exporters.retain(|_| keep.next().unwrap_or(false));
     if !failed {

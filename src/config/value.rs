@@ -1,4 +1,4 @@
-//! Values: which type they have, and what they say.
+//! What does a value of a file say, and is it of the type that its key has?
 
 use std::time::Duration;
 
@@ -69,7 +69,7 @@ pub(super) fn word<'k>(
 }
 
 fn unknown_word(text: &Text<'_>, known: &[&str], advice: &'static str) -> Unusable {
-    // half a secret is nobody's misspelt word
+    // half a secret is no misspelt word
     let word = if text.is_secret { "" } else { text.text.as_str() };
     let fix = text::did_you_mean(word, known).map_or(advice.into(), Words::from);
     text.fault(Fault::new("is not known", fix)).into()

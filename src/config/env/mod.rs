@@ -1,4 +1,4 @@
-//! OpenTelemetry's environment variables.
+//! What do OpenTelemetry's environment variables set?
 //!
 //! ```text
 //! variables → reader ─→ values of each signal ─→ exporters   one for all signals of which they say the same
@@ -128,7 +128,7 @@ pub(super) fn fill(config: &mut Config, variables: &Variables) -> Vec<Diagnostic
     finish(config, reader, variables)
 }
 
-/// What is not of one exporter, and what nobody knows.
+/// What is not of one exporter, and what is not known.
 fn finish(config: &mut Config, mut reader: Reader<'_>, variables: &Variables) -> Vec<Diagnostic> {
     program::fill(config, &mut reader);
     names::report_unknown(variables, &mut reader);

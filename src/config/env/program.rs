@@ -72,7 +72,7 @@ fn fill_resource(config: &mut Config, reader: &mut Reader<'_>) {
     }
 }
 
-/// One bad pair discards them all: half a resource would be somebody else's.
+/// One bad pair discards them all: half a resource would be another one.
 fn resource_attributes(reader: &mut Reader<'_>) -> Vec<(String, String)> {
     let Some(text) = reader.text(names::RESOURCE_ATTRIBUTES) else {
         return Vec::new();

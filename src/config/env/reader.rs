@@ -9,7 +9,7 @@ use crate::config::error::{Diagnostic, DiagnosticSeverity, Fault, Words};
 use crate::config::text::{listed, quoted, shortened};
 use crate::config::{header, text, units};
 
-/// More errors or warnings are only counted: a variable may hold thousands of words, and nobody reads so much.
+/// More errors or warnings are only counted: a variable may hold thousands of words, more than anyone reads.
 const MAX_OF_A_KIND: usize = 200;
 
 /// Reads variables and remembers what was wrong with them.

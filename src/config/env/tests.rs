@@ -136,7 +136,7 @@ fn an_empty_or_blank_variable_is_as_good_as_none() {
             assert_eq!(diagnostics(&config), [""; 0], "{name}={value:?}");
         }
     }
-    // unknown, but nobody said anything with it
+    // unknown, but empty
     assert_eq!(diagnostics(&sound(&[("OTEL_EXPORTER_OTLP_ENDPONT", "")])), [""; 0]);
 }
 
@@ -610,7 +610,7 @@ fn what_is_switched_off_cannot_keep_a_program_from_starting() {
     refused(&[("OTEL_SDK_DISABLED", "false"), broken]);
 }
 
-// What cannot be understood: told and ignored, or refused if nothing may be sent without it.
+// What cannot be understood: reported and ignored, or refused if nothing may be sent without it.
 
 #[test]
 fn a_bad_number_or_word_is_told_and_ignored() {

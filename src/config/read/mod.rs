@@ -1,4 +1,4 @@
-//! What the sections of a document mean, whichever format it was written in.
+//! What do the sections of a document mean, whichever format it was written in?
 //!
 //! ```text
 //! Document → tracer, metrics, providers → Exporter
@@ -22,7 +22,7 @@ use super::section::{EXPORTERS, FIRST_NAMES, METRICS, SERVER, Section};
 use super::text::dotted;
 use super::{Config, Exporter, ProviderName, env, validate};
 
-/// Each has a queue and a thread of its own; nobody has so many collectors.
+/// Each has a queue and a thread of its own; there are not as many collectors.
 const MAX_EXPORTERS: usize = 256;
 
 /// The configuration that a document describes; what it leaves open is looked for among the variables.
@@ -115,7 +115,7 @@ impl<'d> Found<'_, 'd> {
         }
     }
 
-    /// The rest of `metrics` is somebody else's.
+    /// The rest of `metrics` is of other programs.
     fn read_metrics(&mut self, root: &Node) {
         let [first, second] = METRICS;
         let Some(field) = root.get(first).and_then(|metrics| metrics.node.get(second)) else {

@@ -1,4 +1,4 @@
-//! `TRACETEST_…`: environment variables that replace values which a file has.
+//! How do the variables `TRACETEST_…` replace values that a file has?
 
 use std::collections::HashSet;
 
@@ -45,7 +45,7 @@ fn replace(
 ) {
     match &mut node.value {
         Tree::Table(fields) => {
-            // what nobody asks for is not spelt out: there may be many names, and long ones
+            // names that no variable has are not spelt out: there may be many names, and long ones
             if !variables.names().any(|known| known.starts_with(name)) {
                 return;
             }

@@ -1,4 +1,4 @@
-//! Collects what is found in a document, and who is broken by it.
+//! What was found in a document, and which exporters does that break?
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use crate::config::summary::Few;
 use crate::config::value::Unusable;
 use crate::config::{SettingSource, text};
 
-/// More diagnostics are only counted: nobody reads them, and a hostile file must not cost more than it weighs.
+/// More diagnostics are only counted: no one reads them all, and a hostile file must not cost more than it weighs.
 const MAX_DIAGNOSTICS: usize = 200;
 
 pub(super) struct Report<'d> {
@@ -73,7 +73,7 @@ impl<'d> Report<'d> {
         self.push(DiagnosticSeverity::Error, at, key.into(), Fault::new(what, fix));
     }
 
-    /// An error in what nobody can be started from anyway.
+    /// An error in what no exporter can be started from anyway.
     pub(super) fn lone_error(&mut self, at: usize, key: impl Into<String>, fault: Fault) {
         self.push(DiagnosticSeverity::Error, at, key.into(), fault);
     }
@@ -124,7 +124,7 @@ impl<'d> Report<'d> {
 
     /// A key that is none of those that are known where it stands; `name` is the last part of it.
     pub(super) fn unknown_key(&mut self, at: usize, key: String, name: &str, known: &[&str]) {
-        // to find what was meant is costly, and nobody would see it
+        // to find what was meant is costly, and would not be shown
         let meant = if self.has_room() { text::did_you_mean(name, known) } else { None };
         self.warning(at, key, "unknown key", meant.map_or("remove it".into(), Words::from));
     }

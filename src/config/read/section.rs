@@ -1,4 +1,4 @@
-//! A table of a file and the exporter that it describes: what all sections have in common.
+//! How does a table of a file become an exporter? What all of Stalwart's sections have in common.
 
 use std::borrow::Cow;
 
@@ -61,7 +61,7 @@ pub(super) enum Switch {
     Missing,
     /// Switched off at this place.
     Off(usize),
-    /// Switched on, as far as can be told.
+    /// Switched on, as far as is known.
     On,
 }
 
@@ -103,7 +103,7 @@ impl<'r, 'd> SectionReader<'r, 'd> {
     }
 
     /// Whether the section is switched on by its transport. One that is not known counts as on: it is an error, and
-    /// told with all others.
+    /// reported with all others.
     pub(super) fn transport(&mut self, entries: &Entries<'_>) -> Switch {
         let Some(transport) = entries.find(TRANSPORT.key) else {
             return Switch::Missing;

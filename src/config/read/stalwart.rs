@@ -207,7 +207,7 @@ fn warn_of_choice(fields: &[Field], report: &mut Report<'_>) {
     }
 }
 
-/// Whether somebody wrote an exporter here.
+/// Whether this looks like an exporter.
 fn is_exporter(node: &Node) -> bool {
     let text = |name: &str| node.get(name).and_then(|field| field.node.as_text());
     let is_transport = |word: &str| Transport::NAMES.iter().any(|(name, _)| *name == word);

@@ -43,7 +43,7 @@ pub(super) struct ChosenProvider {
     pub(super) exporter: Exporter,
 }
 
-/// The providers that a document describes; what is wrong with exporters that nobody chose does not matter.
+/// The providers that a document describes; what is wrong with exporters that are not chosen does not matter.
 pub(super) fn read(root: &Node, surroundings: &Surroundings, report: &mut Report<'_>) -> Vec<ChosenProvider> {
     let mut reader = ProviderReader { surroundings, report };
     let exporters = reader.exporters(root);
