@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use super::endpoint::{Endpoint, PathRule};
 use super::error::Fault;
-use super::expand::{self, Surroundings};
 use super::header::shown_name;
 use super::node::Node;
-use super::value::{self, Text, Unusable};
+use super::read::expand::{self, Surroundings};
+use super::read::value::{self, Text, Unusable};
 use super::{Exporter, Secret, SettingSource, Transport, units};
 use crate::record::Signal;
 

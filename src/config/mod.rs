@@ -13,9 +13,7 @@ mod endpoint;
 mod env;
 mod error;
 pub(crate) mod escape;
-mod expand;
 mod exporter;
-mod file;
 mod general;
 mod header;
 mod kind;
@@ -33,7 +31,6 @@ mod text;
 mod toml;
 mod units;
 mod validate;
-mod value;
 #[cfg(feature = "yaml")]
 mod yaml;
 

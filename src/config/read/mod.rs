@@ -5,17 +5,20 @@
 //!      └──────────────┴─────────────→ diagnostics, each with its place
 //! ```
 
+pub(super) mod expand;
+mod file;
 mod overrides;
 mod report;
 mod section;
 mod stalwart;
 mod tracetest;
+pub(super) mod value;
 
+use self::expand::Surroundings;
 use self::report::{Others, Report};
 use self::section::SectionReader;
 use super::env::Variables;
 use super::error::{ConfigError, Diagnostic, DiagnosticSeverity, Fault};
-use super::expand::Surroundings;
 use super::node::Document;
 use super::node::{Field, Node, Places, Tree};
 use super::section::{EXPORTERS, FIRST_NAMES, METRICS, SERVER, Section};

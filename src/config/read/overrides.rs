@@ -93,7 +93,7 @@ mod tests {
     use std::os::unix::ffi::OsStringExt;
 
     use crate::config::env::Variables;
-    use crate::config::expand::Surroundings;
+    use crate::config::read::expand::Surroundings;
     use crate::config::{read, toml};
 
     #[test]

@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use crate::config::error::{Diagnostic, DiagnosticSeverity, Fault, FaultWords, Location, Words};
 use crate::config::node::Mistake;
 use crate::config::node::{Node, Places};
+use crate::config::read::value::Unusable;
 use crate::config::section::{Owner, Section};
 use crate::config::summary::Few;
-use crate::config::value::Unusable;
 use crate::config::{SettingSource, text};
 
 /// More diagnostics are only counted: no one reads them all, and a hostile file must not cost more than it weighs.

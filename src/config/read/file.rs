@@ -3,17 +3,16 @@
 use std::io::Read;
 use std::path::Path;
 
-use super::env::Variables;
-use super::error::{ConfigError, DiagnosticSeverity, Fault, Location, Words};
-use super::expand::{MAX_FILE_BYTES, Surroundings, read_at_most, read_bounded};
-use super::node::{Document, Mistake};
-use super::node::{Node, Tree};
-use super::section::{FIRST_NAMES, Owner};
-#[cfg(feature = "yaml")]
-use super::yaml;
-use super::{Config, read, toml};
 #[cfg(doc)]
-use super::{Exporter, Histograms, Temporality, Transport};
+use crate::config::Exporter;
+use crate::config::env::Variables;
+use crate::config::error::{ConfigError, DiagnosticSeverity, Fault, Location, Words};
+use crate::config::node::{Document, Mistake, Node, Tree};
+use crate::config::read::expand::{MAX_FILE_BYTES, Surroundings, read_at_most, read_bounded};
+use crate::config::section::{FIRST_NAMES, Owner};
+#[cfg(feature = "yaml")]
+use crate::config::yaml;
+use crate::config::{Config, read, toml};
 
 impl Config {
     /// Reads a file: YAML if its name ends in `.yaml` or `.yml`, which needs the `yaml` feature, else TOML. Three kinds
@@ -33,7 +32,7 @@ impl Config {
     ///
     /// These are the settings of the exporters, with the environment variables that set what the file leaves open:
     ///
-    #[doc = include_str!("settings.md")]
+    #[doc = include_str!("../settings.md")]
     ///
     /// `telemetry.exporters.<name>` describes one of a provider, if `server.telemetry` chooses it: by its name as `exporter`
     /// for the program's own telemetry, as `applicationExporter` for
