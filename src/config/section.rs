@@ -1,7 +1,8 @@
 //! Which sections of a file become exporters, and which keys has each of them?
 
 use super::general::SELF_OBSERVATION;
-use super::kind::SettingRow;
+use super::kind::{Kind, SettingRow};
+use super::provider::ProviderName;
 use super::settings::SETTINGS;
 use super::text::dotted;
 use crate::record::Signal;
@@ -20,6 +21,15 @@ pub(super) const SERVER: [&str; 2] = ["server", "telemetry"];
 
 /// What the path of every section begins with.
 pub(super) const FIRST_NAMES: [&str; 4] = ["tracer", METRICS[0], EXPORTERS[0], SERVER[0]];
+
+/// The keys of `server.telemetry`, and the provider that each of them describes.
+pub(super) const CHOICES: [(&str, ProviderName); 2] =
+    [("exporter", ProviderName::Internal), ("applicationExporter", ProviderName::Application)];
+
+/// The keys of `telemetry.exporters.<name>` that are its provider's.
+pub(super) const SERVICE_NAME: &str = "serviceName";
+pub(super) const SAMPLING: &str = "sampling";
+pub(super) const OF_PROVIDER: [&str; 2] = [SERVICE_NAME, SAMPLING];
 
 const OF_TRACERS: [&str; 4] = [TYPE, ENABLE, ENABLE_LOGS, ENABLE_SPANS];
 
@@ -179,6 +189,18 @@ impl Section {
 pub(super) fn is_known_somewhere(name: &str) -> bool {
     let is_setting = SETTINGS.iter().any(|row| row.key == name);
     is_setting || OF_TRACERS.contains(&name) || name == SELF_OBSERVATION.key
+}
+
+/// Whether the value of a key is no secret.
+pub(super) fn is_harmless(name: &str) -> bool {
+    let is_of = |row: &SettingRow| {
+        let in_tracetest = row.in_tracetest.as_ref().and_then(|spelling| spelling.path.last());
+        row.key == name || in_tracetest.is_some_and(|last| *last == name)
+    };
+    let mut rows = SETTINGS.iter().filter(|row| row.is_in_tables && !matches!(row.kind, Kind::Headers));
+    let is_switch = OF_TRACERS.contains(&name) || name == SELF_OBSERVATION.key;
+    let is_of_tracetest = OF_PROVIDER.contains(&name) || CHOICES.iter().any(|(choice, _)| *choice == name);
+    is_switch || is_of_tracetest || rows.any(|row| is_of(row))
 }
 
 #[cfg(test)]

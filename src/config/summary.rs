@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::{Config, Exporter, Location, ProviderName, WhenFull, header};
+use super::{Config, Exporter, Location, ProviderName, WhenFull, header, section};
 use crate::config::escape::{escape_all_but, shows_itself};
 use crate::record::Signal;
 
@@ -61,6 +61,11 @@ pub struct Setting {
 }
 
 impl Setting {
+    /// Whether a line of a file may be shown that sets this key: what is not known, and headers, may hold a secret.
+    pub fn is_harmless(key: &str) -> bool {
+        section::is_harmless(key)
+    }
+
     /// `value` may hold no secret; what could disturb a terminal is escaped.
     pub(super) fn new(key: &'static str, value: &str, source: SettingSource) -> Self {
         Self { key, value: escape_all_but(shows_itself, value).into_owned(), source }

@@ -10,16 +10,12 @@ use crate::config::node::{Field, Node, Tree};
 use crate::config::read::expand::Surroundings;
 use crate::config::read::value::{self, Unusable};
 use crate::config::sampler::Sampler;
-use crate::config::section::{EXPORTERS, SERVER, Section};
+use crate::config::section::{CHOICES, EXPORTERS, OF_PROVIDER, SAMPLING, SERVER, SERVICE_NAME, Section};
 use crate::config::settings::{SETTINGS, SIGNALS, TRANSPORT};
 use crate::config::text::{dotted, quoted, shown};
 use crate::config::{Exporter, ProviderName, ProviderSettings, SettingSource, Signals, Transport};
 use crate::record::Signal;
 
-const SERVICE_NAME: &str = "serviceName";
-const SAMPLING: &str = "sampling";
-/// The keys of an exporter that are its provider's.
-const OF_PROVIDER: [&str; 2] = [SERVICE_NAME, SAMPLING];
 /// The one type of exporter that all of these programs know.
 const COLLECTOR: &str = "collector";
 
@@ -28,10 +24,6 @@ const DEFAULT_INTERVAL: Duration = Duration::from_secs(10);
 
 /// What to do about something that is no table.
 const BELOW_IT: &str = "write its keys below it";
-
-/// The keys of `server.telemetry`, and the provider that each of them describes.
-const CHOICES: [(&str, ProviderName); 2] =
-    [("exporter", ProviderName::Internal), ("applicationExporter", ProviderName::Application)];
 
 /// A provider that is configured.
 pub(super) struct ChosenProvider {
