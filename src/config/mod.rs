@@ -1,10 +1,10 @@
-//! What can be set: in code, in a file of [`toml`] or YAML, or in variables that [`env`] reads. Plain data; nothing is
-//! started here.
+//! What can be set, and where? In code, in a file of TOML or YAML, or in environment variables. Plain data; nothing is
+//! started here. Each setting of an exporter is one row of [`settings`], which readers, validation and messages go through.
 //!
 //! ```text
-//! code ────────────────────────────→ Exporter ─→ Config ─→ validate ─→ Telemetry::start
-//! file → toml, yaml → document → read ─┤                    └ error: every diagnostic, and what is usable without
-//! variables → env ─────────────────────┘                             the broken
+//! code ───────────────────────→ Exporter ─→ Config ─→ validate ─→ Telemetry::start
+//! file → toml, yaml → node → read ─┤                     └ error: every diagnostic, and what is usable without
+//! variables → env ─────────────────┘                              the broken exporters
 //! ```
 
 mod connection;
