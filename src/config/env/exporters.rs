@@ -148,3 +148,6 @@ fn with_defaults(id: &str, signals: &[Signal]) -> Exporter {
     exporter.pace.linger = signals.iter().map(linger).min().unwrap_or_default();
     exporter
 }
+
+#[cfg(test)]
+mod tests;

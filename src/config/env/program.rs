@@ -154,3 +154,6 @@ fn ratio(reader: &mut Reader<'_>) -> f64 {
         1.0
     })
 }
+
+#[cfg(test)]
+mod tests;
