@@ -2,8 +2,8 @@
 
 use super::outgoing::Fields;
 use crate::receiver::answer::{Answer, Body, Shape};
+use crate::receiver::answer_body::Sendable;
 use crate::receiver::rpc;
-use crate::receiver::sendable::Sendable;
 use crate::transport::grpc::metadata::encode_base64;
 
 /// What an answer is made of.
