@@ -76,6 +76,7 @@ fn every_good_value_becomes_the_effective_one() {
         ("", "give-up-after", "5m"),
         ("", "retry-first-delay", "250ms"),
         ("", "retry-max-delay", "30s"),
+        ("", "max-retry-after", "1m"),
         ("", "compression", "none"),
         ("", "proxy", "env"),
         ("", "ca-file", "bundled roots"),
@@ -109,6 +110,7 @@ fn every_good_value_becomes_the_effective_one() {
         ("timeout = 1", "timeout", "1ms"),
         ("give-up-after = '1h'", "give-up-after", "1h"),
         ("retry-first-delay = '1s'\nretry-max-delay = '1s'", "retry-max-delay", "1s"),
+        ("max-retry-after = '2m'", "max-retry-after", "2m"),
         ("compression = 'gzip'", "compression", "gzip"),
         ("compression = 'none'", "compression", "none"),
         ("proxy = 'off'", "proxy", "off"),
@@ -472,6 +474,7 @@ fn every_builder_method_sets_its_setting() {
         .proxy(Proxy::Off)
         .give_up_after(seconds(10))
         .retry_delays(seconds(11), seconds(12))
+        .max_retry_after(seconds(14))
         .user_agent("shop/1.2")
         .signals(Signal::ALL)
         .level(Severity::Warn2)
@@ -500,6 +503,7 @@ fn every_builder_method_sets_its_setting() {
         ("give-up-after", "10s", SettingSource::Code),
         ("retry-first-delay", "11s", SettingSource::Code),
         ("retry-max-delay", "12s", SettingSource::Code),
+        ("max-retry-after", "14s", SettingSource::Code),
         ("compression", "gzip", SettingSource::Code),
         ("proxy", "off", SettingSource::Code),
         ("ca-file", "4 bytes of PEM", SettingSource::Code),

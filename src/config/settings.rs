@@ -231,6 +231,13 @@ rows! {
         needs_connection: true,
         rule: rules::max_delay,
     }
+    /// longest pause that a server can ask for with `Retry-After`; after it the batch is sent again
+    MAX_RETRY_AFTER {
+        key: "max-retry-after",
+        kind: Kind::Duration { field: field!(retry.max_retry_after), range: POSITIVE },
+        advice: "write a duration like \"1m\"",
+        needs_connection: true,
+    }
     /// of request bodies
     COMPRESSION {
         key: "compression",
@@ -390,6 +397,8 @@ setters! {
     /// Drops and counts a batch that could not be delivered in this time; 5 minutes unless set. During a shutdown its
     /// budget counts instead.
     give_up_after(longest: Duration) sets retry.give_up_after of GIVE_UP_AFTER;
+    /// Bounds the pause that a server can ask for with `Retry-After`; 1 minute unless set. After it the batch is sent again.
+    max_retry_after(longest: Duration) sets retry.max_retry_after of MAX_RETRY_AFTER;
 }
 
 /// Those that do more.
