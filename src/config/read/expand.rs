@@ -204,7 +204,7 @@ mod tests {
 
     #[test]
     fn a_file_is_found_beside_the_configuration_and_loses_its_last_line_break() {
-        let main = surroundings().expand("%{file:config/secret.rs}%").expect("this crate's own file");
+        let main = surroundings().expand("%{file:main.rs}%").expect("this crate's own file");
         assert!(main.is_secret && main.text.ends_with('}'), "{:?}", main.text);
     }
 
