@@ -1,4 +1,4 @@
-//! Which settings does an exporter have? One row each, and below the rows the builder's method for it.
+//! Which settings does an exporter have? One row each, and below the rows the builder's methods.
 //!
 //! A new setting is added here and nowhere else: readers, validation, `standpipe check`, messages and the tables of the
 //! documentation go through the rows. The settings that are not of one exporter are in [`general`](super::general).
@@ -11,11 +11,8 @@ use super::error::Fault;
 use super::kind::{Field, Kind, SettingRow, TracetestSpelling, VariableNames, field, word};
 use super::text::shown;
 use super::validate as rules;
-use super::{
-    Compression, Exporter, Histograms, Level, Proxy, Secret, SettingSource, Signals, Temporality, Transport,
-    WhenFull,
-};
-use crate::record::{Severity, Signal};
+use super::{Compression, Exporter, Histograms, Level, Proxy, Secret, Temporality, Transport, WhenFull};
+use crate::record::Signal;
 
 /// Defines each row by its name, and all of them in the order in which they are read and shown. Its comment is the
 /// sentence on it in the tables of the documentation.
@@ -346,7 +343,7 @@ fn shown_pem(pem: &[u8]) -> String {
     format!("{} bytes of PEM", pem.len())
 }
 
-/// The builder's methods that only keep their value.
+/// The builder's methods that only keep their value; those that do more are with the [`Exporter`].
 macro_rules! setters {
     ($($(#[$doc:meta])* $method:ident($value:ident: $type:ty) sets $($name:ident).+ of $row:ident;)*) => {
         impl Exporter {
@@ -399,86 +396,6 @@ setters! {
     give_up_after(longest: Duration) sets retry.give_up_after of GIVE_UP_AFTER;
     /// Bounds the pause that a server can ask for with `Retry-After`; 1 minute unless set. After it the batch is sent again.
     max_retry_after(longest: Duration) sets retry.max_retry_after of MAX_RETRY_AFTER;
-}
-
-/// Those that do more.
-impl Exporter {
-    /// Chooses what is sent; all three signals unless set. None at all is an error at start.
-    ///
-    /// ```
-    /// use standpipe::{Exporter, Signal};
-    ///
-    /// let traces = Exporter::http("http://localhost:4318/v1/traces").signals([Signal::Traces]);
-    /// # let _ = traces;
-    /// ```
-    #[must_use]
-    pub fn signals(mut self, signals: impl IntoIterator<Item = Signal>) -> Self {
-        self.signals = Signals::of(&signals.into_iter().collect::<Vec<_>>());
-        self.set_in_code(&SIGNALS)
-    }
-
-    /// Sets the least severity of the log records that are sent, [`Severity::Info`] unless set; with `None` not one
-    /// is. Spans are not touched by it.
-    ///
-    /// ```
-    /// use standpipe::{Exporter, Severity};
-    ///
-    /// let exporter = Exporter::http("http://localhost:4318");
-    /// let loud = exporter.clone().level(Severity::Warn);
-    /// let silent = exporter.level(None);
-    /// # let _ = (loud, silent);
-    /// ```
-    #[must_use]
-    pub fn level(mut self, least: impl Into<Option<Severity>>) -> Self {
-        self.level = Level(least.into());
-        self.set_in_code(&LEVEL)
-    }
-
-    /// Adds a header to every request. Its value is never shown; a line break in it is an error at start.
-    #[must_use]
-    pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
-        self.add_header(&name.into(), &value.into(), SettingSource::Code);
-        self.set_in_code(&HEADERS)
-    }
-
-    /// Bounds how long a caller waits for room in the queue, after which the record is dropped and counted;
-    /// unbounded unless set. Means nothing with [`WhenFull::DropNewest`].
-    #[must_use]
-    pub fn block_timeout(mut self, longest: Duration) -> Self {
-        self.queue.block_timeout = Some(longest);
-        self.set_in_code(&BLOCK_TIMEOUT)
-    }
-
-    /// Trusts the certificate authorities in this PEM text instead of the bundled ones.
-    #[must_use]
-    pub fn ca_pem(mut self, pem: impl Into<Vec<u8>>) -> Self {
-        self.connection.tls.ca = Some(pem.into());
-        self.set_in_code(&CA_FILE)
-    }
-
-    /// Presents a client certificate: a chain and its private key, both as PEM text. The key is never shown.
-    #[must_use]
-    pub fn client_pem(mut self, certificate: impl Into<Vec<u8>>, key: impl Into<String>) -> Self {
-        self.connection.tls.client_certificate = Some(certificate.into());
-        self.connection.tls.client_key = Some(Secret::new(key));
-        self.set_in_code(&CLIENT_CERTIFICATE_FILE).set_in_code(&CLIENT_KEY_FILE)
-    }
-
-    /// Sets the delay before the first retry and the longest one that doubling may reach; 250 ms and 30 s unless set.
-    #[must_use]
-    pub fn retry_delays(mut self, first: Duration, max: Duration) -> Self {
-        self.retry.first_delay = first;
-        self.retry.max_delay = max;
-        self.set_in_code(&RETRY_FIRST_DELAY).set_in_code(&RETRY_MAX_DELAY)
-    }
-
-    /// Puts a product of your own, like `shop/1.2`, in front of `standpipe/<version>` in the `User-Agent`.
-    #[must_use]
-    pub fn user_agent(mut self, product: impl Into<String>) -> Self {
-        self.connection.user_agent = Some(product.into());
-        self.connection.hides_user_agent = false;
-        self.set_in_code(&USER_AGENT)
-    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 use super::*;
 use crate::config::kind::SettingValue;
 use crate::config::section::Section;
-use crate::config::units;
+use crate::config::{SettingSource, units};
 
 #[test]
 fn every_row_has_a_key_of_its_own_advice_and_a_sentence_of_documentation() {
