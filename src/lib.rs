@@ -97,9 +97,9 @@ pub use self::metrics::{
     InstrumentBuilder, Measure, Meter, Observation, Observer, UpDownCounter,
 };
 pub use config::{
-    Application, Compression, Config, ConfigError, Exporter, Finding, FindingSeverity, Histograms, Location,
-    Problem, ProblemKind, Proxy, RouteName, Sampler, Setting, Source, Summary, Temporality, Transport,
-    WhenFull,
+    Application, Compression, Config, ConfigError, Diagnostic, DiagnosticSeverity, Exporter, ExporterSummary,
+    Histograms, Location, Problem, ProblemKind, ProviderName, Proxy, Sampler, Setting, SettingSource,
+    Temporality, Transport, WhenFull,
 };
 pub use context::{ContextGuard, ParseContextError, SpanContext};
 pub use logs::{Log, Logger};

@@ -7,7 +7,9 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::config::{Config, ConfigError, Exporter, PushSettings, RouteName, RouteSettings, Transport};
+use crate::config::{
+    Config, ConfigError, Exporter, PeriodicReaderSettings, ProviderName, ProviderSettings, Transport,
+};
 use crate::context::Owner;
 use crate::logs::Logger;
 use crate::metrics::{Meter, Reader, Registry};
@@ -244,7 +246,7 @@ struct ProviderSpecs {
 
 impl ProviderSpecs {
     fn of(config: &Config) -> Self {
-        let is_of_application = |exporter: &&Exporter| exporter.route() == Some(RouteName::Application);
+        let is_of_application = |exporter: &&Exporter| exporter.provider() == Some(ProviderName::Application);
         let (application, main): (Vec<_>, Vec<_>) = config.exporters.iter().partition(is_of_application);
         let (owner, mut faults) = (Owner::new(), Vec::new());
         let main = provider_spec(&config.main, &main, config, owner, &mut faults);
@@ -254,7 +256,7 @@ impl ProviderSpecs {
 }
 
 fn provider_spec(
-    settings: &RouteSettings,
+    settings: &ProviderSettings,
     exporters: &[&Exporter],
     config: &Config,
     owner: Owner,
@@ -282,18 +284,18 @@ fn provider_spec(
 }
 
 /// The settings of all exporters that send metrics.
-fn readers(exporters: &[&Exporter]) -> Vec<PushSettings> {
+fn readers(exporters: &[&Exporter]) -> Vec<PeriodicReaderSettings> {
     let sends_metrics = |exporter: &&&Exporter| exporter.signals.contain(Signal::Metrics);
-    exporters.iter().filter(sends_metrics).map(|exporter| exporter.push).collect()
+    exporters.iter().filter(sends_metrics).map(|exporter| exporter.reader).collect()
 }
 
 fn opener(exporter: &Exporter) -> Result<Opener, String> {
-    match exporter.http.transport {
+    match exporter.connection.transport {
         Transport::Http => {
-            let http = HttpSpec::new(&exporter.http)?;
+            let http = HttpSpec::new(&exporter.connection)?;
             Ok(Box::new(move || Box::new(http.open())))
         }
-        Transport::Grpc => transport::grpc(&exporter.http),
+        Transport::Grpc => transport::grpc(&exporter.connection),
         Transport::Console => transport::console(),
     }
 }
@@ -312,9 +314,9 @@ fn exporter_spec(
         batch: exporter.batch,
         pace: exporter.pace,
         retry: exporter.retry,
-        attempt_timeout: exporter.http.timeout,
+        attempt_timeout: exporter.connection.timeout,
         resource: resource.to_vec(),
-        metrics: reader.map(|reader| (reader, exporter.push.interval)),
+        metrics: reader.map(|reader| (reader, exporter.reader.interval)),
         hook: config.on_problem.clone(),
         transport,
     }

@@ -8,7 +8,7 @@ use super::measurement::sealed::Pair;
 use super::registry::MeterShared;
 use super::series::Series;
 use super::storage::MetricStorage;
-use crate::config::{Histograms, PushSettings, Temporality};
+use crate::config::{Histograms, PeriodicReaderSettings, Temporality};
 use crate::metrics::aggregation::DEFAULT_BOUNDS;
 use crate::process::PerProcess;
 use crate::record::{AggregationTemporality, AttributeSet, MetricHead, Scope, Shape};
@@ -228,7 +228,7 @@ fn first_given<'a>(early: &'a str, late: &'a str) -> &'a str {
 
 fn new_storages(descriptor: &Descriptor, shared: &MeterShared) -> Box<[MetricStorage]> {
     let now = shared.now();
-    let storage = |reader: &PushSettings| {
+    let storage = |reader: &PeriodicReaderSettings| {
         let temporality = descriptor.temporality(reader.temporality, false);
         MetricStorage::new(
             descriptor.aggregation(reader.histograms),

@@ -7,7 +7,7 @@ use std::time::SystemTime;
 
 use super::instrument::{Descriptor, Instrument};
 use super::observable::Observable;
-use crate::config::PushSettings;
+use crate::config::PeriodicReaderSettings;
 use crate::context::unix_nanos;
 use crate::process;
 use crate::record::{Scope, random};
@@ -59,7 +59,7 @@ fn identity(scope: &Arc<Scope>, name: &str) -> Identity {
 }
 
 impl Registry {
-    pub(crate) fn new(readers: Vec<PushSettings>) -> Self {
+    pub(crate) fn new(readers: Vec<PeriodicReaderSettings>) -> Self {
         Self { shared: Arc::new(MeterShared::new(readers)), instruments: Mutex::default() }
     }
 
@@ -173,7 +173,7 @@ const MOST_MISUSES: usize = 200;
 /// What all instruments of a provider share: the exporters they measure for, and where their misuse is reported.
 pub(super) struct MeterShared {
     /// The settings of each exporter of metrics: an instrument has a storage for each.
-    pub(super) readers: Vec<PushSettings>,
+    pub(super) readers: Vec<PeriodicReaderSettings>,
     /// Of the hashes of attributes, so that they cannot be made to collide on purpose.
     pub(super) seed: u64,
     // locked only while no fork can happen, as a child goes on using it
@@ -189,7 +189,7 @@ struct Misuses {
 }
 
 impl MeterShared {
-    pub(super) fn new(readers: Vec<PushSettings>) -> Self {
+    pub(super) fn new(readers: Vec<PeriodicReaderSettings>) -> Self {
         Self { readers, seed: random(), misuses: Mutex::default(), start_in_child: OnceLock::new() }
     }
 

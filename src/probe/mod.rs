@@ -231,11 +231,11 @@ struct Endpoint {
 
 fn endpoints(exporter: &Exporter) -> Vec<Endpoint> {
     let mut endpoints: Vec<Endpoint> = Vec::new();
-    if !exporter.http.transport.connects() {
+    if !exporter.connection.transport.connects() {
         return endpoints;
     }
     for (signal, shown) in exporter.endpoints() {
-        let url = exporter.http.url(signal);
+        let url = exporter.connection.url(signal);
         match endpoints.iter_mut().find(|endpoint| endpoint.url == url) {
             Some(endpoint) => endpoint.signals.push(signal),
             None => endpoints.push(Endpoint { url, shown, signal, signals: vec![signal] }),
@@ -246,7 +246,7 @@ fn endpoints(exporter: &Exporter) -> Vec<Endpoint> {
 
 fn ask(exporter: &Exporter, endpoint: &Endpoint, deadline: Instant) -> Vec<Stage> {
     let mut stages = Stages::begin(Instant::now());
-    let settings = &exporter.http;
+    let settings = &exporter.connection;
     let plan = HttpSpec::new(settings).map_err(|what| Words::new(what, ""));
     let place = Place::parse(&endpoint.url, &endpoint.shown).ok_or_else(|| {
         Words::new("the endpoint cannot be read", "write a URL like \"http://localhost:4318\"")

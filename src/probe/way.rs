@@ -9,7 +9,7 @@ use super::place::Place;
 use super::speech;
 use super::stages::Stages;
 use super::words::{self, Target, Words};
-use crate::config::HttpSettings;
+use crate::config::ConnectionSettings;
 use crate::transport::{End, Failure, HttpSpec, Look, TlsFaultKind, Trial, look};
 
 /// More addresses than these are only counted.
@@ -17,7 +17,7 @@ const MOST_ADDRESSES: usize = 4;
 
 /// What is known of it before it is gone.
 pub(super) struct Way<'a> {
-    pub(super) settings: &'a HttpSettings,
+    pub(super) settings: &'a ConnectionSettings,
     pub(super) plan: &'a HttpSpec,
     pub(super) place: &'a Place,
     pub(super) deadline: Instant,

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::config::HttpSettings;
+use crate::config::ConnectionSettings;
 use crate::record::Signal;
 
 mod answer;
@@ -165,7 +165,7 @@ pub(crate) type Opener = Box<dyn Fn() -> Box<dyn Transport> + Send + Sync>;
 /// # Errors
 /// What is wrong with the settings, or that this build cannot.
 #[cfg(feature = "grpc")]
-pub(crate) fn grpc(settings: &HttpSettings) -> Result<Opener, String> {
+pub(crate) fn grpc(settings: &ConnectionSettings) -> Result<Opener, String> {
     let plan = GrpcPlan::new(settings)?;
     Ok(Box::new(move || Box::new(plan.open())))
 }
@@ -174,7 +174,7 @@ pub(crate) fn grpc(settings: &HttpSettings) -> Result<Opener, String> {
 const NO_GRPC: &str = "this build cannot send over gRPC; build standpipe with its feature \"grpc\"";
 
 #[cfg(not(feature = "grpc"))]
-pub(crate) fn grpc(_: &HttpSettings) -> Result<Opener, String> {
+pub(crate) fn grpc(_: &ConnectionSettings) -> Result<Opener, String> {
     Err(NO_GRPC.to_owned())
 }
 

@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::time::Instant;
 
 use super::{CallReply, Failure, NO_GRPC};
-use crate::config::HttpSettings;
+use crate::config::ConnectionSettings;
 use crate::record::Signal;
 
 /// There is none.
@@ -16,7 +16,7 @@ pub(crate) struct Grpc(Infallible);
 impl GrpcPlan {
     /// # Errors
     /// Always.
-    pub(crate) fn new(_: &HttpSettings) -> Result<Self, String> {
+    pub(crate) fn new(_: &ConnectionSettings) -> Result<Self, String> {
         Err(NO_GRPC.to_owned())
     }
 

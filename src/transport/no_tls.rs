@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::time::Instant;
 
 #[cfg(feature = "probe")]
-use crate::config::HttpSettings;
+use crate::config::ConnectionSettings;
 #[cfg(feature = "grpc")]
 use crate::config::TlsSettings;
 #[cfg(feature = "probe")]
@@ -19,7 +19,7 @@ pub(crate) fn fault(_: &io::Error) -> Option<TlsFault> {
 }
 
 #[cfg(feature = "probe")]
-pub(crate) fn look(_: &HttpSettings, _: &str, _: SocketAddr, _: Option<&[u8]>, _: Instant) -> Look {
+pub(crate) fn look(_: &ConnectionSettings, _: &str, _: SocketAddr, _: Option<&[u8]>, _: Instant) -> Look {
     Look::none(io::ErrorKind::Unsupported.into())
 }
 

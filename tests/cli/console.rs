@@ -163,7 +163,7 @@ fn only_what_matters_to_a_line_is_shown() {
     assert_eq!(exporter.endpoints(), endpoints);
     let settings = exporter.effective();
     assert_eq!((settings[0].key, settings[0].value.as_str()), ("transport", Transport::Console.name()));
-    assert_eq!(settings[0].source, Source::Code);
+    assert_eq!(settings[0].source, SettingSource::Code);
     let keys: Vec<&str> = settings.iter().map(|setting| setting.key).collect();
     let expected = "transport signals interval temporality histograms throttle linger lossy block-timeout \
                     queue-records queue-bytes batch-records batch-bytes";

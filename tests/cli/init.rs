@@ -71,7 +71,7 @@ fn the_toml_starter_is_fine_as_it_is() {
     let place = Place::new();
     place.run(&["init"]);
     let config = Config::from_file(place.path().join("telemetry.toml")).expect("it has no error");
-    assert_eq!(config.findings(), []);
+    assert_eq!(config.diagnostics(), []);
     let ids: Vec<&str> = config.exporters().iter().map(standpipe::Exporter::name).collect();
     assert_eq!(ids, ["otel", "metrics.open-telemetry"]);
     let output = place.run(&["check", "--offline", "telemetry.toml"]);
@@ -86,7 +86,7 @@ fn every_default_of_the_toml_starter_is_true() {
     let as_it_is = Config::from_toml_str(&starter).expect("it has no error");
     let (all, defaults) = uncommented(&starter, DEFAULT, " = ");
     let with_defaults = Config::from_toml_str(&all).expect(&all);
-    assert_eq!(with_defaults.findings(), [], "{all}");
+    assert_eq!(with_defaults.diagnostics(), [], "{all}");
     assert!(defaults > 25, "{defaults}");
     for (plain, set) in as_it_is.exporters().iter().zip(with_defaults.exporters()) {
         assert_eq!(values(&plain.effective()), values(&set.effective()), "{all}");
@@ -135,7 +135,7 @@ fn the_variables_of_the_env_starter_are_true() {
     let (all, defaults) = uncommented(&starter, DEFAULT, "=");
     let with_defaults = Config::from_variables(variables(&all)).expect(&all);
     assert!(defaults > 5, "{defaults}");
-    assert_eq!((as_it_is.findings(), with_defaults.findings()), (&[][..], &[][..]));
+    assert_eq!((as_it_is.diagnostics(), with_defaults.diagnostics()), (&[][..], &[][..]));
     for (plain, set) in as_it_is.exporters().iter().zip(with_defaults.exporters()) {
         assert_eq!(values(&plain.effective()), values(&set.effective()), "{all}");
     }
@@ -183,7 +183,7 @@ fn the_yaml_starters_describe_both_routes() {
             Config::from_file(file).expect("it has no error")
         });
         for config in [&plain, &set] {
-            assert!(config.findings().is_empty(), "{:?}", config.findings());
+            assert!(config.diagnostics().is_empty(), "{:?}", config.diagnostics());
         }
         let summaries = plain.summaries();
         let told: Vec<_> = summaries

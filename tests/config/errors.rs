@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
-use standpipe::{Config, ConfigError, Exporter, FindingSeverity};
+use standpipe::{Config, ConfigError, DiagnosticSeverity, Exporter};
 
 use crate::support::scratch::Scratch;
 
@@ -72,12 +72,12 @@ fn ten_mistakes_are_told_at_once_each_at_its_place() {
     ];
     assert_eq!(shown.lines().collect::<Vec<_>>(), expected);
 
-    let location = error.findings()[1].location.clone().expect("a place in the file");
+    let location = error.diagnostics()[1].location.clone().expect("a place in the file");
     assert_eq!((location.line, location.column), (6, 11));
     let usable = error.into_usable();
     let [good] = usable.exporters() else { panic!("{usable:?}") };
     assert_eq!(good.name(), "good");
-    assert_eq!(usable.findings().len(), 1, "the warning stays");
+    assert_eq!(usable.diagnostics().len(), 1, "the warning stays");
 }
 
 #[test]
@@ -160,7 +160,7 @@ fn files_that_cannot_be_read_are_told_apart() {
     ] {
         let error = Config::from_file(&path).expect_err(what);
         assert!(error.is_unreadable(), "{what}");
-        assert_eq!(error.findings()[0].what, what);
+        assert_eq!(error.diagnostics()[0].what, what);
         assert!(error.to_string().starts_with(&path.display().to_string()), "{error}");
         assert_eq!(usable(error), 0);
     }
@@ -174,10 +174,10 @@ fn files_that_cannot_be_read_are_told_apart() {
 fn everything_said_of(path: &Path) -> String {
     let mut output = String::new();
     let config = Config::from_file(path).unwrap_or_else(|error| {
-        output += &format!("{error}\n{error:?}\n{:?}\n", error.findings());
+        output += &format!("{error}\n{error:?}\n{:?}\n", error.diagnostics());
         error.into_usable()
     });
-    output += &format!("{config:?}\n{:?}\n{:?}\n", config.findings(), config.effective());
+    output += &format!("{config:?}\n{:?}\n{:?}\n", config.diagnostics(), config.effective());
     for exporter in config.exporters() {
         output += &format!("{exporter:?}\n{:?}\n", exporter.effective());
     }
@@ -313,10 +313,10 @@ fn hostile_documents_are_refused_quickly_and_without_harm() {
         let outcome = Config::from_toml_str(&text);
         let took = processor_time() - start;
         let told = match outcome {
-            Ok(config) => config.findings().len(),
-            Err(error) => error.findings().len(),
+            Ok(config) => config.diagnostics().len(),
+            Err(error) => error.diagnostics().len(),
         };
-        assert!((1..=202).contains(&told), "{name}: {told} findings");
+        assert!((1..=202).contains(&told), "{name}: {told} diagnostics");
         assert!(took < LONGEST, "{name}: {took:?}");
     }
 }
@@ -325,10 +325,10 @@ fn hostile_documents_are_refused_quickly_and_without_harm() {
 fn a_document_of_unknown_keys_is_cut_short() {
     let keys: String = (0..15_000).map(|number| format!("endpont{number} = 1\n")).collect();
     let config = Config::from_toml_str(&format!("{GOOD}{keys}")).expect("only warnings");
-    let findings = config.findings();
-    assert_eq!(findings.len(), 201);
-    let last = findings.iter().find(|finding| finding.location.is_none()).expect("a summary");
-    assert_eq!(last.to_string(), "warning: 14800 more findings are not shown");
+    let diagnostics = config.diagnostics();
+    assert_eq!(diagnostics.len(), 201);
+    let last = diagnostics.iter().find(|diagnostic| diagnostic.location.is_none()).expect("a summary");
+    assert_eq!(last.to_string(), "warning: 14800 more diagnostics are not shown");
     assert_eq!(config.exporters().len(), 1);
 }
 
@@ -345,19 +345,19 @@ proptest! {
         ]), 0..40)
     ) {
         let text: String = pieces.concat();
-        let findings = match Config::from_toml_str(&text) {
+        let diagnostics = match Config::from_toml_str(&text) {
             Ok(config) => {
-                prop_assert!(config.findings().iter().all(|finding| finding.severity < FindingSeverity::Error));
-                config.findings().to_vec()
+                prop_assert!(config.diagnostics().iter().all(|diagnostic| diagnostic.severity < DiagnosticSeverity::Error));
+                config.diagnostics().to_vec()
             }
             Err(error) => {
-                prop_assert!(error.findings().iter().any(|finding| finding.severity == FindingSeverity::Error));
+                prop_assert!(error.diagnostics().iter().any(|diagnostic| diagnostic.severity == DiagnosticSeverity::Error));
                 prop_assert!(!error.to_string().contains(['\r', '\0']));
-                error.findings().to_vec()
+                error.diagnostics().to_vec()
             }
         };
         let lines: Vec<&str> = text.split('\n').collect();
-        for place in findings.iter().filter_map(|finding| finding.location.as_ref()) {
+        for place in diagnostics.iter().filter_map(|diagnostic| diagnostic.location.as_ref()) {
             prop_assert!(place.line >= 1 && place.line <= lines.len(), "{}", place);
             let width = lines[place.line - 1].chars().count();
             prop_assert!(place.column >= 1 && place.column <= width + 1, "{} of {}", place, width);
@@ -373,7 +373,7 @@ const PEM: &str = "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQEFAASC
 fn everything_shown(outcome: Result<Config, ConfigError>) -> String {
     let mut shown = String::new();
     if let Err(error) = &outcome {
-        shown += &format!("{error}\n{error:?}\n{:?}\n", error.findings());
+        shown += &format!("{error}\n{error:?}\n{:?}\n", error.diagnostics());
     }
     let config = outcome.unwrap_or_else(ConfigError::into_usable);
     shown += &format!("{config:?}\n{:?}\n{:?}\n", config.effective(), config.summaries());
@@ -470,20 +470,20 @@ fn long_values_are_shortened_everywhere() {
 }
 
 #[test]
-fn what_moves_a_cursor_or_reorders_text_is_escaped_in_every_finding() {
+fn what_moves_a_cursor_or_reorders_text_is_escaped_in_every_diagnostic() {
     let text = format!(
         "{GOOD}\"le\u{202e}vel\" = 1\n[tracer.a]\ntype = 'otel'\ntransport = 'a\u{2066}b'\nlevel = \"\\u001b[2J\"\n"
     );
     let error = refused(&text);
     let strange = |c: char| c.is_control() && c != '\n' || matches!(c, '\u{200b}'..='\u{206f}');
-    for finding in error.findings() {
+    for diagnostic in error.diagnostics() {
         assert!(
-            ![&finding.key, &finding.what, &finding.fix].iter().any(|text| text.contains(strange)),
-            "{finding:?}"
+            ![&diagnostic.key, &diagnostic.what, &diagnostic.fix].iter().any(|text| text.contains(strange)),
+            "{diagnostic:?}"
         );
     }
     assert!(!error.to_string().contains(strange), "{error:?}");
-    assert_eq!(error.findings().len(), 3, "{error}");
+    assert_eq!(error.diagnostics().len(), 3, "{error}");
     let missing = Config::from_file("no/such\u{202e}\x1b[2J.toml").expect_err("no file").to_string();
     assert!(missing.starts_with("no/such\\u{202e}\\u{1b}[2J.toml:1:1: "), "{missing}");
 }

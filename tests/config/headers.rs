@@ -36,7 +36,7 @@ fn a_line_break_in_a_value_is_refused_with_the_name_and_without_the_value() {
         ["hunter2\r\nX-Evil: 1", "hunter2\n", "hunter2\r", "\r\nhunter2", "hunter2\r\n\r\nGET / HTTP/1.1"]
     {
         let error = refusal(Exporter::http(receiver.endpoint()).header("X-Token", value));
-        for text in [error.to_string(), format!("{error:?}"), format!("{:?}", error.findings())] {
+        for text in [error.to_string(), format!("{error:?}"), format!("{:?}", error.diagnostics())] {
             assert!(text.contains("X-Token"), "{value:?} is refused without a name: {text}");
             assert!(!text.contains("hunter2") && !text.contains("Evil"), "{text}");
         }

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 
 use standpipe::Config;
 
-use crate::support::settings::{findings, tracer};
+use crate::support::settings::{diagnostics, tracer};
 
 fn told(text: &str) -> Vec<String> {
-    findings(&Config::from_toml_str(text).unwrap_or_else(|error| panic!("{text}: {error}")))
+    diagnostics(&Config::from_toml_str(text).unwrap_or_else(|error| panic!("{text}: {error}")))
 }
 
 #[test]

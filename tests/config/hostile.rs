@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
-use standpipe::{Config, ConfigError, FindingSeverity};
+use standpipe::{Config, ConfigError, DiagnosticSeverity};
 
 use crate::support::command;
 
@@ -27,7 +27,7 @@ fn written(test: &str, name: &str, contents: impl AsRef<[u8]>) -> PathBuf {
 
 #[track_caller]
 fn assert_refused_by_name(what: &str, error: ConfigError) {
-    let said = format!("{error}\n{:?}", error.findings());
+    let said = format!("{error}\n{:?}", error.diagnostics());
     assert!(said.contains("X-Token") || said.contains("x-token"), "{what}: no name in {said}");
     assert!(said.contains("line break"), "{what}: {said}");
     assert!(!said.contains(SECRET) && !said.contains(SMUGGLED), "{what}: {said}");
@@ -136,7 +136,7 @@ fn a_file_of_one_mebibyte_is_read_and_a_larger_one_refused_in_every_format() {
         assert_eq!(config.exporters().len(), 1, "{name}");
         let error = Config::from_file(written("size", name, filled(MIB + 1))).expect_err(name);
         assert!(error.is_unreadable(), "{name}: {error}");
-        assert_eq!(error.findings()[0].what, "cannot read: larger than 1 MiB", "{name}");
+        assert_eq!(error.diagnostics()[0].what, "cannot read: larger than 1 MiB", "{name}");
         assert_eq!(error.into_usable().exporters().len(), 0, "{name}");
     }
     #[cfg(unix)]
@@ -280,17 +280,17 @@ fn hostile_files_are_read_in_time_and_with_few_words() {
         let start = processor_time();
         let outcome = Config::from_file(file);
         let took = processor_time() - start;
-        let (findings, failed) = match &outcome {
-            Ok(config) => (config.findings(), false),
-            Err(error) => (error.findings(), true),
+        let (diagnostics, failed) = match &outcome {
+            Ok(config) => (config.diagnostics(), false),
+            Err(error) => (error.diagnostics(), true),
         };
         println!(
-            "{name:>20} {:>8} bytes {:>9.1?} failed: {failed}, {} findings",
+            "{name:>20} {:>8} bytes {:>9.1?} failed: {failed}, {} diagnostics",
             text.len(),
             took,
-            findings.len()
+            diagnostics.len()
         );
-        assert!((1..=1_000).contains(&findings.len()), "{name}: {} findings", findings.len());
+        assert!((1..=1_000).contains(&diagnostics.len()), "{name}: {} diagnostics", diagnostics.len());
         assert!(took < LONGEST, "{name}: {took:?}");
     }
 }
@@ -310,9 +310,10 @@ fn thousands_of_words_in_a_variable_are_read_in_time() {
         let start = processor_time();
         let outcome = Config::from_variables([(name, value)]);
         let took = processor_time() - start;
-        let findings = outcome.map_or_else(|error| error.findings().len(), |config| config.findings().len());
-        println!("{name}: {took:?}, {findings} findings");
-        assert!((1..=250).contains(&findings), "{name}: {findings} findings");
+        let diagnostics =
+            outcome.map_or_else(|error| error.diagnostics().len(), |config| config.diagnostics().len());
+        println!("{name}: {took:?}, {diagnostics} diagnostics");
+        assert!((1..=250).contains(&diagnostics), "{name}: {diagnostics} diagnostics");
         assert!(took < Duration::from_secs(2), "{name}: {took:?}");
     }
 }
@@ -359,7 +360,10 @@ fn a_mistake_in_a_value_that_aliases_repeat_starts_nobody() {
     ] {
         let text = format!("postgres: {broken}\ntracer: {{a: *x}}\n");
         let error = Config::from_yaml_str(&text).expect_err(&text);
-        assert!(error.findings().iter().any(|finding| finding.severity == FindingSeverity::Error), "{error}");
+        assert!(
+            error.diagnostics().iter().any(|diagnostic| diagnostic.severity == DiagnosticSeverity::Error),
+            "{error}"
+        );
         assert_eq!(error.into_usable().exporters().len(), 0, "{text}");
     }
     let text = "postgres: &x !secret abc\ntracer: {a: {type: otel, transport: http, headers: *x}}\n";
@@ -404,7 +408,7 @@ fn a_stray_carriage_return_costs_no_line_but_its_own() {
         let text = format!("{TRACER}{stray}\n[tracer.otel.headers]\nAuthorization = '{SECRET}'\n");
         let config = Config::from_toml_str(&text).expect("a mistake in a section of others");
         assert_eq!(config.summaries()[0].headers, ["authorization"], "{text:?}");
-        assert_eq!(config.findings().len(), 1, "{text:?}: {:?}", config.findings());
+        assert_eq!(config.diagnostics().len(), 1, "{text:?}: {:?}", config.diagnostics());
     }
 }
 
@@ -430,7 +434,7 @@ fn what_is_put_into_a_name_or_an_address_is_not_shown() {
     let said = format!("{config:?} {:?} {:?}", config.effective(), config.summaries());
     assert!(!said.contains(SECRET), "{said}");
     assert_eq!(config.summaries()[0].service_name, "shop %{file:token}%");
-    let told: Vec<&str> = config.findings().iter().map(|finding| finding.fix.as_str()).collect();
+    let told: Vec<&str> = config.diagnostics().iter().map(|diagnostic| diagnostic.fix.as_str()).collect();
     assert!(told.contains(&"remove it"), "{told:?}");
 }
 
@@ -454,7 +458,7 @@ fn a_pipe_that_nobody_writes_to_does_not_hold_up_the_start() {
     let itself = file.with_file_name("pipe.toml");
     pipe(&itself);
     let error = Config::from_file(&itself).expect_err("a pipe");
-    assert_eq!(error.findings()[0].what, "cannot read: is not a regular file");
+    assert_eq!(error.diagnostics()[0].what, "cannot read: is not a regular file");
 
     let certificate = file.with_file_name("pipe").display().to_string();
     let error =

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use standpipe::{
-    Compression, Config, Exporter, FindingSeverity, Histograms, Proxy, Severity, Signal, Source, SpanLimits,
-    Telemetry, Temporality, WhenFull,
+    Compression, Config, DiagnosticSeverity, Exporter, Histograms, Proxy, SettingSource, Severity, Signal,
+    SpanLimits, Telemetry, Temporality, WhenFull,
 };
 
-use crate::support::settings::{findings, ids, refused, tracer, value};
+use crate::support::settings::{diagnostics, ids, refused, tracer, value};
 
 const GRPC_EXAMPLE: &str = r#"[tracer.otel]
 type = "open-telemetry"
@@ -29,7 +29,7 @@ enable = true
 #[test]
 fn the_documented_http_example_loads_without_a_word() {
     let config = Config::from_toml_str(HTTP_EXAMPLE).expect("the users' own example");
-    assert_eq!(findings(&config), [""; 0]);
+    assert_eq!(diagnostics(&config), [""; 0]);
     assert_eq!(ids(&config), ["otel"]);
     assert_eq!(value(&config, "endpoint"), "https://tracing.mydomain.test/v1/otel");
     assert_eq!(value(&config, "headers"), "Authorization: ***");
@@ -48,7 +48,7 @@ fn the_documented_grpc_example_loads_as_it_is() {
         "the path is left out"
     );
     assert_eq!(
-        findings(&config),
+        diagnostics(&config),
         ["warning: <toml>:4:12: tracer.otel.endpoint: the path is ignored: gRPC has none; \
              write \"https://127.0.0.1:443\"",]
     );
@@ -74,6 +74,7 @@ fn every_good_value_becomes_the_effective_one() {
         ("", "give-up-after", "5m"),
         ("", "retry-first-delay", "250ms"),
         ("", "retry-max-delay", "30s"),
+        ("", "max-retry-after", "1m"),
         ("", "compression", "none"),
         ("", "proxy", "env"),
         ("", "ca-file", "bundled roots"),
@@ -107,13 +108,14 @@ fn every_good_value_becomes_the_effective_one() {
         ("timeout = 1", "timeout", "1ms"),
         ("give-up-after = '1h'", "give-up-after", "1h"),
         ("retry-first-delay = '1s'\nretry-max-delay = '1s'", "retry-max-delay", "1s"),
+        ("max-retry-after = '2m'", "max-retry-after", "2m"),
         ("compression = 'gzip'", "compression", "gzip"),
         ("compression = 'none'", "compression", "none"),
         ("proxy = 'off'", "proxy", "off"),
         ("proxy = 'env'", "proxy", "env"),
     ] {
         let config = Config::from_toml_str(&tracer(line)).unwrap_or_else(|error| panic!("{line}: {error}"));
-        assert_eq!(findings(&config), [""; 0], "{line}");
+        assert_eq!(diagnostics(&config), [""; 0], "{line}");
         assert_eq!(value(&config, key), effective, "{line}");
     }
 }
@@ -333,7 +335,7 @@ fn what_is_odd_but_works_is_a_warning_or_a_note() {
         ),
     ] {
         let config = Config::from_toml_str(&text).unwrap_or_else(|error| panic!("{text}: {error}"));
-        assert_eq!(findings(&config), [message], "{text}");
+        assert_eq!(diagnostics(&config), [message], "{text}");
     }
 }
 
@@ -363,7 +365,7 @@ fn sections_of_others_are_fine_and_silent() {
         tracer("")
     );
     let config = Config::from_toml_str(&text).expect("nothing of ours is wrong");
-    assert_eq!(findings(&config), [""; 0]);
+    assert_eq!(diagnostics(&config), [""; 0]);
     assert_eq!(config.exporters().len(), 1);
 }
 
@@ -380,7 +382,7 @@ fn enable_may_be_a_value_and_a_table_at_once_in_every_form() {
     let before = format!("[tracer.otel.enable]\nlog-exporter = true\n{}", tracer("enable = true"));
     for text in after.iter().chain([&before]) {
         let config = Config::from_toml_str(text).unwrap_or_else(|error| panic!("{text}: {error}"));
-        assert_eq!(findings(&config), [""; 0], "{text}");
+        assert_eq!(diagnostics(&config), [""; 0], "{text}");
         assert_eq!(value(&config, "signals"), "traces, logs", "{text}");
     }
     // false beside it switches the whole tracer off
@@ -412,7 +414,7 @@ fn ids_that_look_like_keys_are_ids() {
                 [tracer.\"otel.enable\"]\ntype = 'otel'\ntransport = 'http'\n\
                 [tracer.log-exporter]\ntype = 'otel'\ntransport = 'http'\n";
     let config = Config::from_toml_str(text).expect(text);
-    assert_eq!(findings(&config), [""; 0]);
+    assert_eq!(diagnostics(&config), [""; 0]);
     assert_eq!(ids(&config), ["enable", "otel.enable", "log-exporter"]);
 }
 
@@ -470,6 +472,7 @@ fn every_builder_method_sets_its_setting() {
         .proxy(Proxy::Off)
         .give_up_after(seconds(10))
         .retry_delays(seconds(11), seconds(12))
+        .max_retry_after(seconds(14))
         .user_agent("shop/1.2")
         .signals(Signal::ALL)
         .level(Severity::Warn2)
@@ -478,32 +481,33 @@ fn every_builder_method_sets_its_setting() {
         .histograms(Histograms::Exponential);
     let version = env!("CARGO_PKG_VERSION");
     let expected = [
-        ("transport", "http", Source::Code),
-        ("endpoint", "http://127.0.0.1:4318", Source::Code),
-        ("headers", "Authorization: ***", Source::Code),
-        ("signals", "traces, logs, metrics", Source::Code),
-        ("level", "warn2", Source::Code),
-        ("interval", "13s", Source::Code),
-        ("temporality", "lowmemory", Source::Code),
-        ("histograms", "exponential", Source::Code),
-        ("throttle", "7s", Source::Code),
-        ("linger", "8s", Source::Code),
-        ("lossy", "true", Source::Code),
-        ("block-timeout", "2s", Source::Code),
-        ("queue-records", "3", Source::Code),
-        ("queue-bytes", "4 MiB", Source::Code),
-        ("batch-records", "5", Source::Code),
-        ("batch-bytes", "6 KiB", Source::Code),
-        ("timeout", "1s", Source::Code),
-        ("give-up-after", "10s", Source::Code),
-        ("retry-first-delay", "11s", Source::Code),
-        ("retry-max-delay", "12s", Source::Code),
-        ("compression", "gzip", Source::Code),
-        ("proxy", "off", Source::Code),
-        ("ca-file", "4 bytes of PEM", Source::Code),
-        ("client-certificate-file", "7 bytes of PEM", Source::Code),
-        ("client-key-file", "***", Source::Code),
-        ("user-agent", &format!("shop/1.2 standpipe/{version}"), Source::Code),
+        ("transport", "http", SettingSource::Code),
+        ("endpoint", "http://127.0.0.1:4318", SettingSource::Code),
+        ("headers", "Authorization: ***", SettingSource::Code),
+        ("signals", "traces, logs, metrics", SettingSource::Code),
+        ("level", "warn2", SettingSource::Code),
+        ("interval", "13s", SettingSource::Code),
+        ("temporality", "lowmemory", SettingSource::Code),
+        ("histograms", "exponential", SettingSource::Code),
+        ("throttle", "7s", SettingSource::Code),
+        ("linger", "8s", SettingSource::Code),
+        ("lossy", "true", SettingSource::Code),
+        ("block-timeout", "2s", SettingSource::Code),
+        ("queue-records", "3", SettingSource::Code),
+        ("queue-bytes", "4 MiB", SettingSource::Code),
+        ("batch-records", "5", SettingSource::Code),
+        ("batch-bytes", "6 KiB", SettingSource::Code),
+        ("timeout", "1s", SettingSource::Code),
+        ("give-up-after", "10s", SettingSource::Code),
+        ("retry-first-delay", "11s", SettingSource::Code),
+        ("retry-max-delay", "12s", SettingSource::Code),
+        ("max-retry-after", "14s", SettingSource::Code),
+        ("compression", "gzip", SettingSource::Code),
+        ("proxy", "off", SettingSource::Code),
+        ("ca-file", "4 bytes of PEM", SettingSource::Code),
+        ("client-certificate-file", "7 bytes of PEM", SettingSource::Code),
+        ("client-key-file", "***", SettingSource::Code),
+        ("user-agent", &format!("shop/1.2 standpipe/{version}"), SettingSource::Code),
     ];
     let effective = exporter.effective();
     let effective: Vec<_> = effective
@@ -534,6 +538,7 @@ fn a_configuration_in_code_keeps_what_it_is_told() {
 #[test]
 fn severities_are_in_order() {
     assert!(
-        FindingSeverity::Note < FindingSeverity::Warning && FindingSeverity::Warning < FindingSeverity::Error
+        DiagnosticSeverity::Note < DiagnosticSeverity::Warning
+            && DiagnosticSeverity::Warning < DiagnosticSeverity::Error
     );
 }

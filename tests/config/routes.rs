@@ -1,8 +1,8 @@
 //! `telemetry.exporters` and `server.telemetry`: two routes, each with its exporter, name and share of traces.
 
-use standpipe::{Config, Finding, FindingSeverity, RouteName, Summary};
+use standpipe::{Config, Diagnostic, DiagnosticSeverity, ExporterSummary, ProviderName};
 
-use crate::support::settings::{findings, refused};
+use crate::support::settings::{diagnostics, refused};
 
 /// The users' own example, as a tree in TOML.
 const EXAMPLE: &str = r#"
@@ -29,14 +29,14 @@ fn collector(keys: &str) -> String {
 /// The only error among all that was found.
 fn the_error(text: &str) -> String {
     let error = refused(text);
-    let is_error = |finding: &&Finding| finding.severity == FindingSeverity::Error;
-    let errors: Vec<String> = error.findings().iter().filter(is_error).map(ToString::to_string).collect();
+    let is_error = |diagnostic: &&Diagnostic| diagnostic.severity == DiagnosticSeverity::Error;
+    let errors: Vec<String> = error.diagnostics().iter().filter(is_error).map(ToString::to_string).collect();
     assert_eq!(errors.len(), 1, "{text}: {errors:?}");
     assert!(error.into_usable().exporters().is_empty(), "{text}");
     errors.concat()
 }
 
-fn only(config: &Config) -> Summary {
+fn only(config: &Config) -> ExporterSummary {
     let summaries = config.summaries();
     let [summary] = summaries.as_slice() else { panic!("{summaries:?}") };
     summary.clone()
@@ -147,7 +147,7 @@ fn a_name_that_nobody_has_is_told_with_all_that_there_are() {
     let text = "[telemetry.exporters]\nzipkin.exporter.type = 'collector'\nalpha.exporter.type = 'collector'\n\
                 [server.telemetry]\nexporter = 'beta'\napplicationExporter = 'alpha'\n";
     let error = refused(text);
-    let messages: Vec<String> = error.findings().iter().map(ToString::to_string).collect();
+    let messages: Vec<String> = error.diagnostics().iter().map(ToString::to_string).collect();
     assert!(
         messages.contains(
             &"<toml>:5:12: server.telemetry.exporter: there is no exporter \"beta\"; write one of \"alpha\", \"zipkin\""
@@ -165,17 +165,17 @@ fn only_what_is_chosen_is_judged_and_what_nobody_chose_is_told() {
     let config = loaded(text);
     assert_eq!(only(&config).id, "c");
     assert!(
-        findings(&config).contains(
+        diagnostics(&config).contains(
             &"note: <toml>:4:22: telemetry.exporters.idle: not started: server.telemetry does not choose it"
                 .to_owned()
         ),
         "{:?}",
-        findings(&config)
+        diagnostics(&config)
     );
     let unchosen = loaded("[telemetry.exporters.idle]\nexporter.type = 'console'\n");
     assert!(unchosen.exporters().is_empty());
     assert_eq!(
-        findings(&unchosen),
+        diagnostics(&unchosen),
         [
             "warning: <toml>:1:22: telemetry.exporters.idle: not started: server.telemetry does not choose it; \
              write idle as server.telemetry.exporter"
@@ -224,10 +224,12 @@ fn unknown_keys_are_told_at_every_depth_and_sections_of_others_are_not() {
         "exporter = {type = 'collector', kind = 1}\n",
         "exporter.type = 'collector'\nexporter.kind = 1\n",
     );
-    let told: Vec<String> = findings(&loaded(&text))
+    let told: Vec<String> = diagnostics(&loaded(&text))
         .into_iter()
-        .filter(|finding| finding.contains("unknown key"))
-        .map(|finding| finding.split_once("toml>:").map(|(_, rest)| rest.to_owned()).unwrap_or_default())
+        .filter(|diagnostic| diagnostic.contains("unknown key"))
+        .map(|diagnostic| {
+            diagnostic.split_once("toml>:").map(|(_, rest)| rest.to_owned()).unwrap_or_default()
+        })
         .collect();
     assert_eq!(
         told,
@@ -246,7 +248,7 @@ fn routes_that_are_not_chosen_are_not_there() {
     let application =
         "server.telemetry.applicationExporter = 'c'\n[telemetry.exporters.c]\nexporter.type = 'collector'";
     let config = loaded(application);
-    assert_eq!(config.exporters()[0].route(), Some(RouteName::Application));
+    assert_eq!(config.exporters()[0].provider(), Some(ProviderName::Application));
     assert_eq!(config.exporters().len(), 1);
     assert!(loaded("[server]\ntelemetry = {}\n").exporters().is_empty());
     assert!(loaded("server = 'local'\n").exporters().is_empty());
@@ -259,7 +261,7 @@ fn a_broken_exporter_of_one_route_does_not_disable_the_other() {
                 [telemetry.exporters.bad]\nexporter.type = 'collector'\nsampling = 'all'\n";
     let usable = refused(text).into_usable();
     assert_eq!(usable.exporters().len(), 1);
-    assert_eq!(usable.exporters()[0].route(), Some(RouteName::Internal));
+    assert_eq!(usable.exporters()[0].provider(), Some(ProviderName::Internal));
 }
 
 #[test]
@@ -271,6 +273,6 @@ fn a_wrong_name_of_one_route_leaves_the_other_alone() {
         );
         let usable = refused(&text).into_usable();
         assert_eq!(usable.exporters().len(), 1, "{choice}");
-        assert_eq!(usable.exporters()[0].route(), Some(RouteName::Internal), "{choice}");
+        assert_eq!(usable.exporters()[0].provider(), Some(ProviderName::Internal), "{choice}");
     }
 }

@@ -2,7 +2,7 @@
 
 use standpipe::{Config, Exporter, Severity, Signal};
 
-use crate::support::settings::{findings, ids, refused, tracer, value};
+use crate::support::settings::{diagnostics, ids, refused, tracer, value};
 
 /// Metrics that are pushed, with more keys below.
 fn metrics(keys: &str) -> String {
@@ -76,7 +76,7 @@ fn the_switches_of_a_tracer_choose_its_signals() {
         ),
     ] {
         let config = loaded(&tracer(keys));
-        assert_eq!(findings(&config), [""; 0], "{keys}");
+        assert_eq!(diagnostics(&config), [""; 0], "{keys}");
         let settings = config.exporters()[0].effective();
         let shown: Vec<String> = settings.iter().map(ToString::to_string).collect();
         assert!(shown.contains(&format!("signals = {signals}")), "{keys}: {shown:?}");
@@ -90,11 +90,11 @@ fn the_level_of_a_tracer_is_that_of_its_logs() {
         [("", "info"), ("level = 'WARN'", "warn"), ("level = 'trace'", "trace"), ("level = 'error'", "error")]
     {
         let config = loaded(&tracer(&format!("enable.log-exporter = true\n{keys}")));
-        assert_eq!(findings(&config), [""; 0], "{keys}");
+        assert_eq!(diagnostics(&config), [""; 0], "{keys}");
         assert_eq!(value(&config, "level"), level, "{keys}");
     }
     let without_logs = loaded(&tracer("level = 'disable'"));
-    assert_eq!(findings(&without_logs), [""; 0]);
+    assert_eq!(diagnostics(&without_logs), [""; 0]);
     assert_eq!(value(&without_logs, "signals"), "traces");
 }
 
@@ -103,14 +103,14 @@ fn a_level_that_lets_no_log_pass_switches_logs_off_and_says_so() {
     const NO_LOGS: &str = "warning: <toml>:5:9: tracer.otel.level: no logs are sent; \
                            write a level, or enable.log-exporter = false";
     let config = loaded(&tracer("enable.log-exporter = true\nlevel = 'disable'"));
-    assert_eq!(findings(&config), [NO_LOGS]);
+    assert_eq!(diagnostics(&config), [NO_LOGS]);
     assert_eq!(value(&config, "signals"), "traces");
 
     let config =
         loaded(&tracer("enable.log-exporter = true\nlevel = 'disable'\nenable.span-exporter = false"));
     let not_started = "warning: <toml>:6:24: tracer.otel.enable.span-exporter: \
                        not started: neither spans nor logs would be sent; write true, or enable = false";
-    assert_eq!(findings(&config), [NO_LOGS, not_started]);
+    assert_eq!(diagnostics(&config), [NO_LOGS, not_started]);
     assert!(config.exporters().is_empty());
 }
 
@@ -121,7 +121,7 @@ fn spans_and_logs_at_one_path_are_a_warning() {
                 level = \"debug\"\nenable = true\n";
     let both = loaded(&tracer(&format!("{keys}enable.log-exporter = true")));
     assert_eq!(
-        findings(&both),
+        diagnostics(&both),
         ["warning: <toml>:4:12: tracer.otel.endpoint: traces and logs are posted to the same path; \
           leave the path out, or write one table for each"]
     );
@@ -134,7 +134,7 @@ fn spans_and_logs_at_one_path_are_a_warning() {
         tracer("endpoint = 'http://localhost:4318/spans'")
     );
     let config = loaded(&one_each);
-    assert_eq!(findings(&config), [""; 0]);
+    assert_eq!(diagnostics(&config), [""; 0]);
     assert_eq!(ids(&config), ["otel", "logs"]);
 }
 
@@ -156,7 +156,7 @@ fn the_documented_metrics_example_loads_as_it_is() {
 #[test]
 fn the_documented_metrics_example_over_http_loads_without_a_word() {
     let config = loaded(&METRICS_EXAMPLE.replace("grpc", "http"));
-    assert_eq!(findings(&config), [""; 0]);
+    assert_eq!(diagnostics(&config), [""; 0]);
     assert_eq!(ids(&config), ["metrics.open-telemetry"]);
     let shown: Vec<String> = config.exporters()[0].effective().iter().map(ToString::to_string).collect();
     assert_eq!(
@@ -206,7 +206,7 @@ fn every_good_value_of_metrics_becomes_the_effective_one() {
         ("user-agent = 'shop/1'", "user-agent", concat!("shop/1 standpipe/", env!("CARGO_PKG_VERSION"))),
     ] {
         let config = loaded(&metrics(line));
-        assert_eq!(findings(&config), [""; 0], "{line}");
+        assert_eq!(diagnostics(&config), [""; 0], "{line}");
         assert_eq!(value(&config, key), effective, "{line}");
     }
 }
@@ -305,7 +305,7 @@ fn what_is_odd_about_metrics_but_works_is_told() {
     ] {
         let config = loaded(&metrics(line));
         assert_eq!(
-            findings(&config),
+            diagnostics(&config),
             [format!("warning: <toml>:3:1: metrics.open-telemetry.{message}")],
             "{line}"
         );
@@ -328,7 +328,7 @@ fn metrics_are_off_unless_they_have_a_transport() {
         ("metrics = 'all'", false),
     ] {
         let config = loaded(text);
-        let told = findings(&config);
+        let told = diagnostics(&config);
         assert!(told.iter().all(|told| told.contains("describes no exporter")), "{text}: {told:?}");
         assert_eq!(told.len(), usize::from(!is_described), "{text}");
         assert!(config.exporters().is_empty(), "{text}");
@@ -336,7 +336,7 @@ fn metrics_are_off_unless_they_have_a_transport() {
     }
     let config = loaded("[metrics.open-telemetry]\nendpoint = 'localhost'");
     assert_eq!(
-        findings(&config),
+        diagnostics(&config),
         ["note: <toml>:1:10: metrics.open-telemetry.transport: not started: it has no transport; \
           write transport = \"http\""]
     );
@@ -353,7 +353,7 @@ fn metrics_may_be_written_in_every_form_of_toml() {
         "metrics.\"open-telemetry\".transport = 'http'\nmetrics.'open-telemetry'.interval = 5_000",
     ] {
         let config = loaded(text);
-        assert_eq!(findings(&config), [""; 0], "{text}");
+        assert_eq!(diagnostics(&config), [""; 0], "{text}");
         assert_eq!(ids(&config), ["metrics.open-telemetry"], "{text}");
         assert_eq!(value(&config, "interval"), "5s", "{text}");
     }

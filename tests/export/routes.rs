@@ -9,7 +9,7 @@ use standpipe::receiver::proto::common::v1::any_value::Value;
 use standpipe::receiver::proto::trace::v1::Span as Received;
 use standpipe::receiver::{Answer, Receiver};
 use standpipe::{
-    Application, Config, Exporter, FindingSeverity, FlushOutcome, ProblemKind, Sampler, SpanContext,
+    Application, Config, DiagnosticSeverity, Exporter, FlushOutcome, ProblemKind, Sampler, SpanContext,
     Telemetry, WhenFull,
 };
 
@@ -343,7 +343,8 @@ fn what_is_wrong_with_either_route_is_told_at_once_and_the_rest_can_be_used() {
     let application = shop().exporter(exporter(&receiver)).exporter(broken());
     let config = Config::new().exporter(exporter(&receiver)).exporter(broken()).application(application);
     let error = Telemetry::start(config).unwrap_err();
-    let errors = error.findings().iter().filter(|finding| finding.severity == FindingSeverity::Error);
+    let errors =
+        error.diagnostics().iter().filter(|diagnostic| diagnostic.severity == DiagnosticSeverity::Error);
     assert_eq!(errors.count(), 2, "{error}");
     let telemetry = start_with(error.into_usable());
     emit(&telemetry.tracer("t"), 1);

@@ -56,7 +56,7 @@ fn a_span_is_exported_as_the_environment_says() {
     let (_, url) = exporter.endpoints().remove(0);
     let file = format!("[tracer.otel]\ntype = 'otel'\ntransport = 'http'\nendpoint = '{url}'\n");
     if let Ok(config) = Config::from_toml_str(&file) {
-        config.findings().iter().for_each(|finding| println!("finding: {finding}"));
+        config.diagnostics().iter().for_each(|diagnostic| println!("diagnostic: {diagnostic}"));
     }
     if env::var(FROM_VARIABLE).is_ok() {
         let file = file.replace(&url, &format!("%{{env:{ENDPOINT}}}%"));
@@ -343,10 +343,10 @@ fn an_entry_of_no_proxy_that_means_nothing_is_found() {
     let (outcome, printed) = export_in_child("http://collector.test:4318", &environment);
     assert_eq!(outcome, "delivered", "{printed}");
     assert!(
-        printed.contains("finding: warning: NO_PROXY: entry 1, \"10.0.0.0/33\", means no host"),
+        printed.contains("diagnostic: warning: NO_PROXY: entry 1, \"10.0.0.0/33\", means no host"),
         "{printed}"
     );
-    assert!(printed.contains("finding: warning: NO_PROXY: entry 2 means no host"), "{printed}");
+    assert!(printed.contains("diagnostic: warning: NO_PROXY: entry 2 means no host"), "{printed}");
     assert!(!printed.contains("hunter2"), "{printed}");
 }
 

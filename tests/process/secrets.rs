@@ -162,7 +162,7 @@ fn no_configuration_error_shows_a_secret() {
         let error = Telemetry::start(Config::new().exporter(exporter)).expect_err(what);
         assert_hidden(SECRET, what, &error.to_string());
         assert_debug_hides(SECRET, what, &error);
-        assert_debug_hides(SECRET, what, &error.findings());
+        assert_debug_hides(SECRET, what, &error.diagnostics());
         assert_debug_hides(SECRET, what, &error.into_usable());
     }
 }

@@ -83,7 +83,7 @@ fn the_examples_of_configurations_are_read_without_a_finding() {
         let mut read = 0;
         for (file, config) in toml.chain(yaml) {
             let config = config.unwrap_or_else(|error| panic!("{file}\n{error}"));
-            assert!(config.findings().is_empty(), "{file}\n{:?}", config.findings());
+            assert!(config.diagnostics().is_empty(), "{file}\n{:?}", config.diagnostics());
             assert!(!config.exporters().is_empty(), "{file}");
             read += 1;
         }
@@ -100,7 +100,7 @@ fn the_examples_of_environment_variables_are_read_without_a_finding() {
         let variables: Vec<(&str, &str)> = variables.collect();
         assert_eq!(variables.len(), 3);
         let config = Config::from_variables(variables).expect("they are right");
-        assert!(config.findings().is_empty(), "{:?}", config.findings());
+        assert!(config.diagnostics().is_empty(), "{:?}", config.diagnostics());
     }
 }
 

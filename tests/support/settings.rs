@@ -13,8 +13,8 @@ pub(crate) fn value(config: &Config, key: &str) -> String {
     settings.into_iter().find(|setting| setting.key == key).map(|setting| setting.value).expect(key)
 }
 
-pub(crate) fn findings(config: &Config) -> Vec<String> {
-    config.findings().iter().map(ToString::to_string).collect()
+pub(crate) fn diagnostics(config: &Config) -> Vec<String> {
+    config.diagnostics().iter().map(ToString::to_string).collect()
 }
 
 pub(crate) fn ids(config: &Config) -> Vec<&str> {

@@ -1,29 +1,24 @@
-//! OpenTelemetry's environment variables.
+//! What do OpenTelemetry's environment variables set?
 //!
 //! ```text
-//! variables → reader ─→ wishes of each signal ─→ exporters   one for all signals that wish the same
-//!                                             └→ shared      into an exporter that a file or the program describes
-//!                    └→ program, sampler, limits             into what is not of one exporter
+//! variables → reader ─→ values of each signal ─→ exporters   one for all signals of which they say the same
+//!                                             └→ fill        into an exporter that a file or the program describes
+//!                    └→ program                              into what is not of one exporter
 //! ```
 
 mod exporters;
-mod given;
-mod limits;
 mod names;
 mod pairs;
 mod program;
-mod put;
 mod reader;
-mod sampler;
-mod shared;
-mod variables;
+mod values;
 
-pub(super) use variables::Variables;
+pub(super) use reader::Variables;
 
 use std::ffi::OsString;
 
 use self::reader::Reader;
-use super::error::{ConfigError, Finding};
+use super::error::{ConfigError, Diagnostic};
 use super::{Config, validate};
 
 impl Config {
@@ -31,7 +26,7 @@ impl Config {
     ///
     /// Signals with equal settings share one exporter, `otlp`. Otherwise a signal that shares with no other has its own,
     /// like `otlp.logs`, and `otlp` is for the others. Signals that are printed share the exporter `console`. A value that
-    /// cannot be understood is reported in [`findings`](Self::findings) and ignored.
+    /// cannot be understood is reported in [`diagnostics`](Self::diagnostics) and ignored.
     ///
     /// ```
     /// use standpipe::Config;
@@ -85,8 +80,8 @@ impl Config {
     ///
     /// Everything that is wrong at once, together with what is usable nevertheless.
     pub fn with_environment(mut self) -> Result<Self, ConfigError> {
-        let findings = fill(&mut self, &Variables::of_process());
-        validate::validate(self, findings, &[])
+        let diagnostics = fill(&mut self, &Variables::of_process());
+        validate::validate(self, diagnostics, &[])
     }
 }
 
@@ -95,27 +90,25 @@ fn read(variables: &Variables) -> Result<Config, ConfigError> {
     let mut config = Config::new();
     let mut reader = Reader::new(variables);
     config.exporters = exporters::described(&mut reader);
-    let findings = finish(&mut config, reader, variables);
-    validate::validate(config, findings, &[])
+    let diagnostics = finish(&mut config, reader, variables);
+    validate::validate(config, diagnostics, &[])
 }
 
 /// Sets what neither code nor a file has set; makes no exporter. What breaks an exporter is left in it for the
 /// validation to report.
-pub(super) fn fill(config: &mut Config, variables: &Variables) -> Vec<Finding> {
+pub(super) fn fill(config: &mut Config, variables: &Variables) -> Vec<Diagnostic> {
     let mut reader = Reader::new(variables);
     for exporter in &mut config.exporters {
-        shared::fill(exporter, &mut reader);
+        values::fill(exporter, &mut reader);
     }
     finish(config, reader, variables)
 }
 
-/// What is not of one exporter, and what nobody knows.
-fn finish(config: &mut Config, mut reader: Reader<'_>, variables: &Variables) -> Vec<Finding> {
+/// What is not of one exporter, and what is not known.
+fn finish(config: &mut Config, mut reader: Reader<'_>, variables: &Variables) -> Vec<Diagnostic> {
     program::fill(config, &mut reader);
-    sampler::fill(config, &mut reader);
-    limits::fill(config, &mut reader);
     names::report_unknown(variables, &mut reader);
-    reader.into_findings()
+    reader.into_diagnostics()
 }
 
 #[cfg(test)]

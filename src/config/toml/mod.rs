@@ -25,8 +25,8 @@ use toml_parser::{ParseError, Source};
 use self::events::Frame;
 use self::statement::{Statement, Words};
 use self::table::{Origin, Part, Table, TracerLevel};
-use super::document::{Document, Mistake};
 use super::error::Location;
+use super::node::{Document, Mistake};
 use super::node::{Node, Places};
 
 /// What can be read of a text; `file` is how it is called in messages.

@@ -6,12 +6,11 @@ use toml_parser::{Expected, ParseError};
 
 use super::table::{Conflict, Origin, Part, level_below, separate_enable};
 use super::{CurrentTable, Reader};
-use crate::config::document::Mistake;
-use crate::config::error::{Fault, FindingSeverity};
-use crate::config::key::Key;
+use crate::config::error::{DiagnosticSeverity, Fault};
+use crate::config::node::Mistake;
 use crate::config::node::{Node, Places as _};
-use crate::config::path::dotted;
 use crate::config::section::{FIRST_NAMES, Owner, Section, is_known_somewhere};
+use crate::config::text::dotted;
 
 /// After this many mistakes a text is not read any further.
 pub(super) const MAX_MISTAKES: usize = 100;
@@ -192,10 +191,10 @@ impl<'d> Reader<'_, 'd> {
         // the parser takes `info` for a misspelt `inf`, and `yes` for text without quotes
         if what.starts_with("string values must be quoted") || is_word && what.starts_with("invalid ") {
             let key = match path {
-                [_, _, name] => Section::at(path).and_then(|section| section.key(name)),
+                [_, _, name] => Section::at(path).and_then(|section| section.row(name)),
                 _ => None,
             };
-            let advice = key.map_or("write text in \"quotes\", or true, false or a number", Key::advice);
+            let advice = key.map_or("write text in \"quotes\", or true, false or a number", |row| row.advice);
             return Fault::new("not a value", advice);
         }
         let fix = match error.expected() {
@@ -218,8 +217,8 @@ impl<'d> Reader<'_, 'd> {
 
     fn report(&mut self, at: usize, owner: Owner, path: &[String], fault: Fault) {
         let key = dotted(&path.iter().map(String::as_str).collect::<Vec<_>>());
-        let finding = fault.found(FindingSeverity::Error, Some(self.places.location(at)), key);
-        self.mistakes.push(Mistake { owner, finding });
+        let diagnostic = fault.found(DiagnosticSeverity::Error, Some(self.places.location(at)), key);
+        self.mistakes.push(Mistake { owner, diagnostic });
     }
 }
 

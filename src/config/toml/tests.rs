@@ -3,10 +3,10 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::config::document::Mistake;
+use crate::config::node::Mistake;
 use crate::config::node::{Field, Node, Tree};
-use crate::config::path::{encode, quote};
 use crate::config::section::{Owner, Section};
+use crate::config::text::{encode, quote};
 
 /// Only what a value says, without places.
 fn shown(node: &Node) -> String {
@@ -31,7 +31,7 @@ fn assert_reads(text: &str, expected: &str) {
 }
 
 fn said(document: &Document<'_>) -> Vec<String> {
-    document.mistakes.iter().map(|mistake| mistake.finding.to_string()).collect()
+    document.mistakes.iter().map(|mistake| mistake.diagnostic.to_string()).collect()
 }
 
 /// What is read beside mistakes, and the mistakes.
@@ -250,8 +250,8 @@ fn a_document_with_too_much_in_it_is_cut_off_and_this_concerns_all() {
         ("!\n".repeat(1_000), "f:101:1: ", "too many mistakes, nothing is read from here on", 0),
     ] {
         let document = parse("f", &text);
-        let Mistake { owner, finding } = document.mistakes.last().expect(what);
-        assert!(finding.to_string().starts_with(&format!("{place}{what}")), "{finding}");
+        let Mistake { owner, diagnostic } = document.mistakes.last().expect(what);
+        assert!(diagnostic.to_string().starts_with(&format!("{place}{what}")), "{diagnostic}");
         assert_eq!(*owner, Owner::Unknown);
         assert_eq!(document.root.as_table().map(<[_]>::len), Some(kept), "{what}");
     }

@@ -4,7 +4,7 @@
 //! text → parser ─ events → builder ─→ Node
 //!          │                  ├ scalar: what plain text means
 //!          │                  └ frame: what is open, and what aliases may grow to
-//!          └ fault ──────────────────→ findings, each with its place
+//!          └ fault ──────────────────→ diagnostics, each with its place
 //!              └ recovery: the same without the broken sections
 //! ```
 
@@ -22,8 +22,8 @@ use std::ops::Range;
 use granit_parser::{Event, Marker, Options, Parser, options};
 
 use self::builder::Builder;
-use super::document::{Document, Mistake};
-use super::error::{Fault, Finding, FindingSeverity, Location};
+use super::error::{Diagnostic, DiagnosticSeverity, Fault, Location};
+use super::node::{Document, Mistake};
 use super::node::{Node, Places, Tree};
 use super::section::Owner;
 
@@ -43,13 +43,13 @@ struct Content {
 /// What can be read of a text; `file` is how it is called in messages. A mistake in the syntax costs the section that it
 /// is in, or everything if that is not known.
 pub(super) fn parse<'d>(file: &'d str, text: &'d str) -> Document<'d> {
-    let content = content_of(text, file).or_else(|finding| {
-        recovery::content_without_broken_sections(without_mark(text), file).ok_or(finding)
+    let content = content_of(text, file).or_else(|diagnostic| {
+        recovery::content_without_broken_sections(without_mark(text), file).ok_or(diagnostic)
     });
-    let content = content.unwrap_or_else(|finding| Content {
+    let content = content.unwrap_or_else(|diagnostic| Content {
         root: Node { at: 0, value: Tree::Null },
         places: Marks::new(file),
-        mistakes: vec![Mistake { owner: Owner::Unknown, finding }],
+        mistakes: vec![Mistake { owner: Owner::Unknown, diagnostic }],
     });
     Document { root: content.root, mistakes: content.mistakes, places: Box::new(content.places) }
 }
@@ -61,13 +61,13 @@ pub(super) fn parse<'d>(file: &'d str, text: &'d str) -> Document<'d> {
 /// # Errors
 ///
 /// If no tree can be made of it: the first mistake in the syntax, or a limit that it goes beyond.
-fn content_of(text: &str, file: &str) -> Result<Content, Finding> {
+fn content_of(text: &str, file: &str) -> Result<Content, Diagnostic> {
     let text = without_mark(text);
     let mut parser = Parser::new_from_str_with_options(text, limits());
     let mut builder = Builder::new(file);
     let mut documents = 0;
     while let Some(event) = parser.next_event() {
-        let (event, span) = event.map_err(|error| fault::finding(&error, text, file))?;
+        let (event, span) = event.map_err(|error| fault::diagnostic(&error, text, file))?;
         if let Event::DocumentStart(..) = event {
             documents += 1;
         }
@@ -93,8 +93,8 @@ fn limits() -> Options {
     }
 }
 
-fn error_at(location: Location, fault: Fault) -> Finding {
-    fault.found(FindingSeverity::Error, Some(location), "")
+fn error_at(location: Location, fault: Fault) -> Diagnostic {
+    fault.found(DiagnosticSeverity::Error, Some(location), "")
 }
 
 /// The places of a document: a place is an index into their list.

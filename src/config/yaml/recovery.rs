@@ -7,11 +7,11 @@ use std::ops::Range;
 use granit_parser::{Parser, ScanError};
 
 use super::{Content, content_of, fault, limits};
-use crate::config::document::Mistake;
-use crate::config::error::{Finding, Location};
+use crate::config::error::{Diagnostic, Location};
+use crate::config::node::Mistake;
 use crate::config::node::{Node, Tree};
-use crate::config::path::dotted;
 use crate::config::section::{EXPORTERS, FIRST_NAMES, Owner};
+use crate::config::text::dotted;
 
 /// A text with more broken sections is no configuration.
 const MAX_BROKEN: usize = 100;
@@ -33,9 +33,10 @@ pub(super) fn content_without_broken_sections(text: &str, file: &str) -> Option<
     for section in mem::take(&mut search.broken) {
         let Range { start, end } = section.range;
         content.places.spoil_lines(search.line_of(start)..search.line_of(end.saturating_sub(1)) + 1);
-        content.mistakes.push(Mistake { owner: Owner::of(&section.path), finding: section.finding });
+        content.mistakes.push(Mistake { owner: Owner::of(&section.path), diagnostic: section.diagnostic });
     }
-    let place = |mistake: &Mistake| mistake.finding.location.as_ref().map(|place| (place.line, place.column));
+    let place =
+        |mistake: &Mistake| mistake.diagnostic.location.as_ref().map(|place| (place.line, place.column));
     content.mistakes.sort_by_key(place);
     Some(content)
 }
@@ -65,7 +66,7 @@ struct Broken {
     /// The end of its key, with the colon.
     key_end: usize,
     path: Vec<String>,
-    finding: Finding,
+    diagnostic: Diagnostic,
 }
 
 /// A key of a block, and all lines up to the next one.
@@ -91,8 +92,8 @@ impl Search<'_> {
                     return None;
                 }
                 self.broken.truncate(known);
-                let finding = self.finding(&error, &entry.range, &path);
-                self.broken.push(Broken { range: entry.range, key_end: entry.key_end, path, finding });
+                let diagnostic = self.diagnostic(&error, &entry.range, &path);
+                self.broken.push(Broken { range: entry.range, key_end: entry.key_end, path, diagnostic });
             }
         }
         Some(())
@@ -112,13 +113,13 @@ impl Search<'_> {
         Some(Ok(()))
     }
 
-    fn finding(&self, error: &ScanError, part: &Range<usize>, path: &[String]) -> Finding {
-        let mut finding = fault::finding(error, &self.text[part.clone()], self.file);
-        finding.key = dotted(&path.iter().map(String::as_str).collect::<Vec<_>>());
-        if let Some(Location { line, .. }) = &mut finding.location {
+    fn diagnostic(&self, error: &ScanError, part: &Range<usize>, path: &[String]) -> Diagnostic {
+        let mut diagnostic = fault::diagnostic(error, &self.text[part.clone()], self.file);
+        diagnostic.key = dotted(&path.iter().map(String::as_str).collect::<Vec<_>>());
+        if let Some(Location { line, .. }) = &mut diagnostic.location {
             *line += self.line_of(part.start) - 1;
         }
-        finding
+        diagnostic
     }
 
     /// The number of the line that a place is in, from 1.

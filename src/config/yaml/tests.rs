@@ -238,8 +238,8 @@ fn a_broken_section_never_disables_another() {
             let document = parse("f", &text);
             let [mistake] = &document.mistakes[..] else { panic!("{text}: {:?}", document.mistakes) };
             assert_eq!(mistake.owner, Owner::Section(owner.clone()), "{text}");
-            assert_eq!(mistake.finding.key, owner.path().join("."), "{text}");
-            let place = mistake.finding.location.as_ref().unwrap();
+            assert_eq!(mistake.diagnostic.key, owner.path().join("."), "{text}");
+            let place = mistake.diagnostic.location.as_ref().unwrap();
             assert!(text.lines().nth(place.line - 1).is_some(), "{text}: {place}");
             let names = |path: &[&str]| -> Vec<&str> {
                 let fields = path.iter().fold(&document.root, |node, name| &node.get(name).expect(name).node);
@@ -261,7 +261,7 @@ fn every_broken_section_is_reported_at_its_own_place() {
     let text =
         "postgres: [1\r\ntracer:\r\n  # why\r\n  a:\r\n    x: 'y\r\n  b: {z: 1}\r\n  c: [}\r\nserver: {}\r\n";
     let document = parse("f", text);
-    let said: Vec<String> = document.mistakes.iter().map(|mistake| mistake.finding.to_string()).collect();
+    let said: Vec<String> = document.mistakes.iter().map(|mistake| mistake.diagnostic.to_string()).collect();
     assert_eq!(
         said,
         [
@@ -433,7 +433,7 @@ fn refused(text: &str) -> String {
 
 /// What is wrong in a text that can be read.
 fn mistakes(text: &str) -> Vec<String> {
-    content_of(text, "f").expect(text).mistakes.iter().map(|mistake| mistake.finding.to_string()).collect()
+    content_of(text, "f").expect(text).mistakes.iter().map(|mistake| mistake.diagnostic.to_string()).collect()
 }
 
 #[test]
@@ -535,7 +535,7 @@ fn a_secret_is_never_part_of_a_message() {
     {
         let said = match content_of(text, "f") {
             Ok(document) => format!("{:?}", document.mistakes),
-            Err(finding) => format!("{finding:?}"),
+            Err(diagnostic) => format!("{diagnostic:?}"),
         };
         assert!(!said.contains("hunter2"), "{said}");
     }
@@ -554,7 +554,7 @@ fn a_duplicate_key_is_told_with_both_lines_and_the_first_counts() {
             "f:6:5: telemetry.exporters.a: duplicate key; it is already set in line 3; remove one of the two",
         ]
     );
-    assert_eq!(document.mistakes[0].finding.location.as_ref().map(|place| place.line), Some(5));
+    assert_eq!(document.mistakes[0].diagnostic.location.as_ref().map(|place| place.line), Some(5));
 }
 
 #[test]
@@ -596,7 +596,7 @@ fn only_tables_can_be_merged() {
 fn an_alias_without_an_anchor_spoils_its_place_only() {
     let document = content_of("a: *b\nb: &b 1\nc: *b\n", "f").unwrap();
     assert_eq!(shown(&document.root), "{a: null, b: 1, c: 1}");
-    let said: Vec<String> = document.mistakes.iter().map(|mistake| mistake.finding.to_string()).collect();
+    let said: Vec<String> = document.mistakes.iter().map(|mistake| mistake.diagnostic.to_string()).collect();
     let fix = "mark its value with & before; text that begins with * needs quotes";
     assert_eq!(said, [format!("f:1:4: a: an alias of nothing; {fix}")]);
     assert!(document.places.is_spoilt(document.root.get("a").unwrap().node.at));
@@ -631,10 +631,10 @@ fn tags_that_are_not_known_or_not_true_are_mistakes_at_the_tag() {
 fn only_the_first_document_is_read_and_a_warning_says_so() {
     let document = content_of("---\na: 1\n---\na: 2\n---\n[\n", "f").unwrap();
     assert_eq!(shown(&document.root), "{a: 1}");
-    let [Mistake { finding, .. }] = document.mistakes.as_slice() else { panic!("one") };
-    assert_eq!(finding.severity, FindingSeverity::Warning);
+    let [Mistake { diagnostic, .. }] = document.mistakes.as_slice() else { panic!("one") };
+    assert_eq!(diagnostic.severity, DiagnosticSeverity::Warning);
     assert_eq!(
-        finding.to_string(),
+        diagnostic.to_string(),
         "warning: f:3:1: only the first document of a file is read, this one is not; put it into a file of its own"
     );
     assert_eq!(mistakes("a: 1\n...\n"), [""; 0]);
@@ -678,7 +678,7 @@ fn filled_with(part: &str) -> String {
 /// How it ends; it must do so in time.
 fn outcome(name: &str, text: &str) -> Result<Content, String> {
     let (before, start) = (on_processor(), Instant::now());
-    let read = content_of(text, "f").map_err(|finding| finding.to_string());
+    let read = content_of(text, "f").map_err(|diagnostic| diagnostic.to_string());
     let took = match (before, on_processor()) {
         (Some(before), Some(after)) => after.saturating_sub(before),
         _ => start.elapsed(),
@@ -923,7 +923,7 @@ proptest! {
         let lines = text.split(['\n', '\r']).count();
         match content_of(&text, "f") {
             Ok(document) => assert_places(&document, &document.root, lines),
-            Err(finding) => prop_assert!(finding.location.is_some_and(|location| location.line <= lines)),
+            Err(diagnostic) => prop_assert!(diagnostic.location.is_some_and(|location| location.line <= lines)),
         }
     }
 }

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use prost::Message;
 
 use super::*;
-use crate::config::PushSettings;
+use crate::config::PeriodicReaderSettings;
 use crate::metrics::{Counter, Gauge, Histogram, Meter};
 use crate::record::Signal;
 
@@ -61,7 +61,8 @@ struct Arrived {
 
 impl World {
     fn new() -> Self {
-        let push = PushSettings { temporality: Temporality::Delta, ..PushSettings::default() };
+        let push =
+            PeriodicReaderSettings { temporality: Temporality::Delta, ..PeriodicReaderSettings::default() };
         let registry = Arc::new(Registry::new(vec![push]));
         let reader = Reader::new(Arc::clone(&registry), 0);
         let meter = Meter::new(registry, Arc::new(Scope::new(Signal::Metrics, "shop", "")));

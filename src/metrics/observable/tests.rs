@@ -1,7 +1,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::*;
-use crate::config::PushSettings;
+use crate::config::PeriodicReaderSettings;
 use crate::metrics::instrument::{Metadata, NumberKind};
 use crate::record::Signal;
 
@@ -10,7 +10,7 @@ fn counter(
     limit: usize,
     callback: impl Fn(&mut Observer<'_, u64>) + Send + Sync + 'static,
 ) -> (Observable, MeterShared) {
-    let shared = MeterShared::new(vec![PushSettings::default()]);
+    let shared = MeterShared::new(vec![PeriodicReaderSettings::default()]);
     let descriptor = Descriptor {
         name: "steps".to_owned(),
         metadata: Metadata { unit: String::new(), description: String::new() },

@@ -33,7 +33,7 @@ use super::breaker::Breaker;
 use super::conceal::Secrets;
 use super::gzip::compress;
 use super::{Payload, Transport, Verdict};
-use crate::config::{Compression, HttpSettings, Secret, is_reserved_by_grpc};
+use crate::config::{Compression, ConnectionSettings, Secret, is_reserved_by_grpc};
 use crate::record::Signal;
 
 /// A field costs so much more than its name and value, by HTTP/2's count.
@@ -62,7 +62,7 @@ impl GrpcPlan {
     ///
     /// # Errors
     /// What is wrong, in words, without secrets.
-    pub(crate) fn new(settings: &HttpSettings) -> Result<Self, String> {
+    pub(crate) fn new(settings: &ConnectionSettings) -> Result<Self, String> {
         settings.check_head()?;
         let target = Target::new(settings)?;
         for (name, _) in &settings.headers {
@@ -86,7 +86,7 @@ impl GrpcPlan {
 }
 
 impl Head {
-    fn of(signal: Signal, settings: &HttpSettings, target: &Target) -> Self {
+    fn of(signal: Signal, settings: &ConnectionSettings, target: &Target) -> Self {
         let mut head = Self::default();
         head.add(":method", "POST");
         head.add(":scheme", if target.is_tls() { "https" } else { "http" });

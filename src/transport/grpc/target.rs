@@ -3,7 +3,7 @@
 use super::super::proxy;
 use super::super::tls::Connector;
 use super::tunnel::Tunnel;
-use crate::config::HttpSettings;
+use crate::config::ConnectionSettings;
 use crate::record::Signal;
 
 /// What both must agree on in a TLS handshake.
@@ -25,7 +25,7 @@ pub(super) struct Target {
 impl Target {
     /// # Errors
     /// What is wrong with the endpoint, the certificates or the proxy, in words.
-    pub(super) fn new(settings: &HttpSettings) -> Result<Self, String> {
+    pub(super) fn new(settings: &ConnectionSettings) -> Result<Self, String> {
         // all signals have the same: scheme, host and port
         let origin = settings.url(Signal::Traces);
         let unreadable = || "the endpoint cannot be read".to_owned();

@@ -8,7 +8,7 @@ use crate::config::Exporter;
 #[test]
 fn debug_shows_no_header_value() {
     let exporter = Exporter::grpc("http://127.0.0.1:4317").header("authorization", "Bearer hunter2");
-    let plan = GrpcPlan::new(&exporter.http).unwrap();
+    let plan = GrpcPlan::new(&exporter.connection).unwrap();
     assert!(!format!("{plan:?}").contains("hunter2"));
 }
 
@@ -18,7 +18,7 @@ fn after_an_interruption_nobody_is_connected_to() {
     listener.set_nonblocking(true).unwrap();
     let exporter =
         Exporter::grpc(listener.local_addr().unwrap().to_string()).proxy(crate::config::Proxy::Off);
-    let mut transport = GrpcPlan::new(&exporter.http).unwrap().open();
+    let mut transport = GrpcPlan::new(&exporter.connection).unwrap().open();
     transport.interrupter()();
     let payload = Payload { signal: Signal::Traces, body: &[] };
     let verdict = transport.send(&payload, Instant::now() + Duration::from_secs(20));

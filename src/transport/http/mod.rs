@@ -40,7 +40,7 @@ use super::lookup::Lookup;
 #[cfg(feature = "tls")]
 use super::tls::Handshakes;
 use super::{Payload, Transport, Verdict, proxy, retry_after};
-use crate::config::{self, Compression, HttpSettings, Secret};
+use crate::config::{self, Compression, ConnectionSettings, Secret};
 use crate::process::first_use;
 use crate::record::Signal;
 
@@ -115,7 +115,7 @@ impl HttpSpec {
     ///
     /// # Errors
     /// What is wrong, in words, without secrets.
-    pub(crate) fn new(settings: &HttpSettings) -> Result<Self, String> {
+    pub(crate) fn new(settings: &ConnectionSettings) -> Result<Self, String> {
         let mut mask = Mask::default();
         let urls = Signal::ALL.map(|signal| url(settings, signal, &mut mask));
         let real = settings.url(Signal::Traces);
@@ -230,7 +230,7 @@ fn check_tls_to(proxy: &ureq::Proxy) -> Result<(), String> {
 }
 
 /// What a signal is posted to; a target that the user would not have shown is hidden from the log, too.
-fn url(settings: &HttpSettings, signal: Signal, mask: &mut Mask) -> Url {
+fn url(settings: &ConnectionSettings, signal: Signal, mask: &mut Mask) -> Url {
     let (url, shown) = (settings.url(signal), settings.shown_url(signal));
     let authority = url.find("://").map_or(0, |at| at + 3);
     let path = url[authority..].find('/').map_or(url.len(), |at| authority + at);
@@ -247,7 +247,7 @@ fn url(settings: &HttpSettings, signal: Signal, mask: &mut Mask) -> Url {
 }
 
 /// Who sends, as ureq may see it.
-fn user_agent(settings: &HttpSettings, mask: &mut Mask) -> String {
+fn user_agent(settings: &ConnectionSettings, mask: &mut Mask) -> String {
     let full = settings.full_user_agent();
     match &settings.user_agent {
         Some(product) if settings.hides_user_agent => {
@@ -259,7 +259,7 @@ fn user_agent(settings: &HttpSettings, mask: &mut Mask) -> String {
     }
 }
 
-fn headers(settings: &HttpSettings, mask: &mut Mask) -> Result<Vec<(HeaderName, HeaderValue)>, String> {
+fn headers(settings: &ConnectionSettings, mask: &mut Mask) -> Result<Vec<(HeaderName, HeaderValue)>, String> {
     settings.check_head()?;
     let mut headers = Vec::new();
     for (name, value) in &settings.headers {

@@ -13,12 +13,12 @@ use rustls::{ClientConnection, DigitallySignedStruct, Error, ProtocolVersion, Si
 
 use super::Certificates;
 use super::handshake::NoCertificate;
-use crate::config::HttpSettings;
+use crate::config::ConnectionSettings;
 use crate::transport::{Conversation, Look, Timed};
 
 /// Opens a connection of its own, and keeps the certificate whether it is good or not. It never goes on unverified.
 pub(crate) fn look(
-    settings: &HttpSettings,
+    settings: &ConnectionSettings,
     host: &str,
     address: SocketAddr,
     protocol: Option<&[u8]>,
@@ -52,7 +52,7 @@ struct Prepared {
     connection: ClientConnection,
 }
 
-fn prepare(settings: &HttpSettings, host: &str, protocol: Option<&[u8]>) -> io::Result<Prepared> {
+fn prepare(settings: &ConnectionSettings, host: &str, protocol: Option<&[u8]>) -> io::Result<Prepared> {
     let certificates = Certificates::read(&settings.tls).map_err(io::Error::other)?;
     let mut config = certificates.config().map_err(io::Error::other)?;
     let witness = Arc::new(Witness::new(&certificates)?);

@@ -34,7 +34,7 @@ impl Certificates {
     /// What is wrong with the settings, in words.
     pub(super) fn read(settings: &TlsSettings) -> Result<Self, String> {
         let roots = settings.ca.as_ref().map(|pem| certificates(pem, "CA")).transpose()?;
-        let client = match &settings.client {
+        let client = match settings.client() {
             None => None,
             Some((pem, key)) => {
                 let chain = certificates(pem, "client certificate")?;

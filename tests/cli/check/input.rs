@@ -5,7 +5,7 @@ use std::io::Write;
 use std::process::{Output, Stdio};
 
 use serde_json::Value;
-use standpipe::{Config, FindingSeverity};
+use standpipe::{Config, DiagnosticSeverity};
 
 use super::{checked, run};
 use crate::support::command::{config, standpipe, stderr, stdout};
@@ -44,9 +44,9 @@ fn a_file_that_describes_no_exporter_says_so() {
     ] {
         let file = config(name, text);
         let read = Config::from_file(&file).expect(name);
-        let [finding] = read.findings() else { panic!("{name}: {:?}", read.findings()) };
-        assert_eq!(finding.severity, FindingSeverity::Warning);
-        let told = finding.to_string();
+        let [diagnostic] = read.diagnostics() else { panic!("{name}: {:?}", read.diagnostics()) };
+        assert_eq!(diagnostic.severity, DiagnosticSeverity::Warning);
+        let told = diagnostic.to_string();
         let expected = format!("warning: {file}:1:1: describes no exporter: ");
         assert!(told.starts_with(&expected) && told.contains("standpipe init"), "{told}");
         let (code, found) = checked(&["--offline", &file]);
@@ -55,12 +55,12 @@ fn a_file_that_describes_no_exporter_says_so() {
     }
     // what is switched off was described, and that it is off is said already
     let off = "[tracer.a]\ntype = 'otel'\nenable = false\n";
-    let told: Vec<_> = Config::from_toml_str(off).expect("only a note").findings().to_vec();
-    assert!(!told.iter().any(|finding| finding.what.contains("describes no exporter")), "{told:?}");
+    let told: Vec<_> = Config::from_toml_str(off).expect("only a note").diagnostics().to_vec();
+    assert!(!told.iter().any(|diagnostic| diagnostic.what.contains("describes no exporter")), "{told:?}");
 }
 
 #[test]
-fn a_query_in_a_grpc_endpoint_is_a_finding() {
+fn a_query_in_a_grpc_endpoint_is_a_diagnostic() {
     let tracer = "[tracer.a]\ntype = 'otel'\ntransport = 'grpc'\n";
     let text = format!("{tracer}endpoint = 'https://collector.example:4317?key=hunter2'\n");
     let (code, found) = checked(&["--offline", &config("query.toml", &text)]);

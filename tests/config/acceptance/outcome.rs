@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Display;
 
-use standpipe::{Config, ConfigError, FindingSeverity, Setting, Summary};
+use standpipe::{Config, ConfigError, DiagnosticSeverity, ExporterSummary, Setting};
 
 /// The value of everything in these tests that must not be seen.
 const SECRET: &str = "hunter2";
@@ -21,38 +21,38 @@ const SECRET: &str = "hunter2";
 #[derive(Debug)]
 pub(crate) struct Outcome {
     settings: BTreeSet<String>,
-    findings: Vec<String>,
+    diagnostics: Vec<String>,
 }
 
 impl Outcome {
     pub(crate) fn of(read: Result<Config, ConfigError>) -> Self {
-        let (config, findings) = match read {
+        let (config, diagnostics) = match read {
             Ok(config) => {
-                let findings = config.findings().to_vec();
-                (config, findings)
+                let diagnostics = config.diagnostics().to_vec();
+                (config, diagnostics)
             }
             Err(error) => {
-                let findings = error.findings().to_vec();
-                (error.into_usable(), findings)
+                let diagnostics = error.diagnostics().to_vec();
+                (error.into_usable(), diagnostics)
             }
         };
-        let told = findings.iter().map(|finding| {
-            let weight = if finding.severity == FindingSeverity::Error { "error: " } else { "" };
-            format!("{weight}{finding}").replace("<toml>:", "").replace("<yaml>:", "")
+        let told = diagnostics.iter().map(|diagnostic| {
+            let weight = if diagnostic.severity == DiagnosticSeverity::Error { "error: " } else { "" };
+            format!("{weight}{diagnostic}").replace("<toml>:", "").replace("<yaml>:", "")
         });
-        let outcome = Self { settings: settings_of(&config), findings: told.collect() };
-        let everything = format!("{outcome:?} {config:?} {findings:?}");
+        let outcome = Self { settings: settings_of(&config), diagnostics: told.collect() };
+        let everything = format!("{outcome:?} {config:?} {diagnostics:?}");
         assert!(!everything.contains(SECRET), "a secret is seen: {everything}");
         outcome
     }
 
     /// For rows of which each format has other places.
     pub(crate) fn without_places(mut self) -> Self {
-        for finding in &mut self.findings {
+        for diagnostic in &mut self.diagnostics {
             if let Some((weight, (_, rest))) =
-                finding.split_once(": ").and_then(|(weight, rest)| Some((weight, place_of(rest)?)))
+                diagnostic.split_once(": ").and_then(|(weight, rest)| Some((weight, place_of(rest)?)))
             {
-                *finding = format!("{weight}: {rest}");
+                *diagnostic = format!("{weight}: {rest}");
             }
         }
         self
@@ -60,20 +60,21 @@ impl Outcome {
 
     /// One line for each line of this, so that it can come from another process.
     pub(crate) fn lines(&self) -> Vec<String> {
-        self.findings.iter().chain(&self.settings).cloned().collect()
+        self.diagnostics.iter().chain(&self.settings).cloned().collect()
     }
 
     pub(crate) fn from_lines(lines: Vec<String>) -> Self {
-        let (findings, settings) = lines.into_iter().partition(|line| is_finding(line));
-        Self { findings, settings: BTreeSet::from_iter::<Vec<String>>(settings) }
+        let (diagnostics, settings) = lines.into_iter().partition(|line| is_diagnostic(line));
+        Self { diagnostics, settings: BTreeSet::from_iter::<Vec<String>>(settings) }
     }
 
     /// What is missing, and what should not be there.
     pub(crate) fn compare(&self, expected: &[&str]) -> Result<(), String> {
-        let (findings, settings): (Vec<&str>, Vec<&str>) = expected.iter().partition(|line| is_finding(line));
+        let (diagnostics, settings): (Vec<&str>, Vec<&str>) =
+            expected.iter().partition(|line| is_diagnostic(line));
         let mut settings: Vec<String> = settings.into_iter().map(str::to_owned).collect();
         let says_who_starts = settings.iter().any(|line| line.starts_with("exporters = "));
-        if findings.iter().any(|line| line.starts_with("error: ")) && !says_who_starts {
+        if diagnostics.iter().any(|line| line.starts_with("error: ")) && !says_who_starts {
             // whatever is wrong with an exporter, it does not start without it
             settings.push("exporters = none".to_owned());
         }
@@ -81,12 +82,12 @@ impl Outcome {
             Some(key) => self.settings.iter().any(|other| other.starts_with(&format!("{key} = "))),
             None => !self.settings.contains(line),
         });
-        if self.findings == findings && settings.is_empty() {
+        if self.diagnostics == diagnostics && settings.is_empty() {
             return Ok(());
         }
         let mut difference = String::new();
-        if self.findings != findings {
-            difference += &format!("expected {findings:#?}\nfound    {:#?}\n", self.findings);
+        if self.diagnostics != diagnostics {
+            difference += &format!("expected {diagnostics:#?}\nfound    {:#?}\n", self.diagnostics);
         }
         for line in settings {
             let key = line.split([' ', '=']).next().unwrap_or_default();
@@ -97,7 +98,7 @@ impl Outcome {
     }
 }
 
-fn is_finding(line: &str) -> bool {
+fn is_diagnostic(line: &str) -> bool {
     ["error: ", "warning: ", "note: "].iter().any(|weight| line.starts_with(weight))
 }
 
@@ -118,7 +119,7 @@ fn settings_of(config: &Config) -> BTreeSet<String> {
     for (exporter, summary) in config.exporters().iter().zip(config.summaries()) {
         let prefix = match ids.len() {
             1 => String::new(),
-            _ => format!("{}/", exporter.route().map_or(exporter.name(), |route| route.name())),
+            _ => format!("{}/", exporter.provider().map_or(exporter.name(), |route| route.name())),
         };
         for setting in exporter.effective() {
             add(&mut lines, &prefix, &setting);
@@ -139,7 +140,7 @@ fn add(lines: &mut BTreeSet<String>, prefix: &str, setting: &Setting) {
     lines.insert(format!("{prefix}{key} from {source}").replace("<toml>:", "").replace("<yaml>:", ""));
 }
 
-fn summary_of(summary: &Summary) -> [(&'static str, String); 13] {
+fn summary_of(summary: &ExporterSummary) -> [(&'static str, String); 13] {
     [
         ("id", summary.id.clone()),
         ("signals", summary.signals.join(", ")),

@@ -6,7 +6,7 @@ use crate::acceptance::outcome::Outcome;
 pub(crate) struct Row {
     pub(crate) what: &'static str,
     pub(crate) given: &'static str,
-    /// Settings as an [`Outcome`] spells them, and findings: those that begin with `error: `, `warning: ` or `note: `
+    /// Settings as an [`Outcome`] spells them, and diagnostics: those that begin with `error: `, `warning: ` or `note: `
     /// are all that may be found, in this order.
     pub(crate) expected: &'static [&'static str],
 }

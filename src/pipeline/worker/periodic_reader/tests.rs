@@ -9,8 +9,8 @@ use prost::Message;
 
 use super::*;
 use crate::config::{
-    BatchSettings, Level, PaceSettings, PushSettings, QueueSettings, RetrySettings, Signals, Temporality,
-    WhenFull,
+    BatchSettings, Level, PaceSettings, PeriodicReaderSettings, QueueSettings, RetrySettings, Signals,
+    Temporality, WhenFull,
 };
 use crate::metrics::{Meter, Registry};
 use crate::pipeline::exporter_handle::{ExporterHandle, ExporterSpec, Intake};
@@ -36,7 +36,7 @@ impl World {
 
     fn with(temporality: Temporality, interval: Duration, adjust: impl Fn(&mut ExporterSpec)) -> Self {
         let gate = Gate::default();
-        let push = PushSettings { interval, temporality, ..PushSettings::default() };
+        let push = PeriodicReaderSettings { interval, temporality, ..PeriodicReaderSettings::default() };
         let registry = Arc::new(Registry::new(vec![push]));
         let transport = gate.clone();
         let mut spec = ExporterSpec {

@@ -65,7 +65,7 @@ fn an_alert_after_the_handshake_names_the_certificate_only_if_the_server_asked_f
 fn server(version: &'static SupportedProtocolVersion, asks: bool) -> (Arc<ServerConfig>, TlsSettings) {
     let key = KeyPair::generate().unwrap();
     let certificate = CertificateParams::new(["localhost".to_owned()]).unwrap().self_signed(&key).unwrap();
-    let settings = TlsSettings { ca: Some(certificate.pem().into_bytes()), client: None };
+    let settings = TlsSettings { ca: Some(certificate.pem().into_bytes()), ..TlsSettings::default() };
     let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
     let provider = Arc::new(ring::default_provider());
     let mut roots = RootCertStore::empty();

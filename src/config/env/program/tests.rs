@@ -1,6 +1,8 @@
 //! Who speaks, which traces are kept, how much a record may carry.
 
-use super::*;
+use crate::config::env::tests::*;
+use crate::config::sampler::Sampler;
+use crate::record::{LogLimits, SpanLimits};
 
 #[test]
 fn the_program_is_named_and_described() {
@@ -40,13 +42,13 @@ fn samplers_have_their_opentelemetry_names() {
     ] {
         let config = sound(&[("OTEL_TRACES_SAMPLER", name), ("OTEL_TRACES_SAMPLER_ARG", ratio)]);
         assert_eq!(config.main.sampler, expected, "{name} {ratio}");
-        assert_eq!(findings(&config), [""; 0], "{name} {ratio}");
+        assert_eq!(diagnostics(&config), [""; 0], "{name} {ratio}");
     }
     for ratio in ["-0.1", "1.1", "NaN", "inf", "25%", "one"] {
         let config = sound(&[("OTEL_TRACES_SAMPLER", "traceidratio"), ("OTEL_TRACES_SAMPLER_ARG", ratio)]);
         assert_eq!(config.main.sampler, Sampler::trace_id_ratio(1.0));
         assert_eq!(
-            findings(&config),
+            diagnostics(&config),
             [format!(
                 "warning: OTEL_TRACES_SAMPLER_ARG: ignored: {ratio:?} is not a share of all traces; \
                  write 0 to 1, like 0.25"
@@ -103,7 +105,7 @@ fn what_is_switched_off_cannot_keep_a_program_from_starting() {
     let broken = ("OTEL_EXPORTER_OTLP_LOGS_HEADERS", "hunter2");
     let config = sound(&[("OTEL_SDK_DISABLED", "true"), broken]);
     let message = "header 1 has no =; write it like name=value";
-    assert_eq!(findings(&config), [format!("warning: OTEL_EXPORTER_OTLP_LOGS_HEADERS: {message}")]);
+    assert_eq!(diagnostics(&config), [format!("warning: OTEL_EXPORTER_OTLP_LOGS_HEADERS: {message}")]);
     // nor is it started without its headers by a program that switches it on again
     assert_eq!(ids(&config), ["otlp"]);
     assert_eq!(config.summaries()[0].signals, ["traces", "metrics"]);

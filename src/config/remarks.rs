@@ -1,25 +1,26 @@
-//! What works, but was probably not meant.
+//! What in a configuration works, but was probably not meant?
 
 use std::time::Duration;
 
-use crate::config::endpoint::{Endpoint, PathRule};
-use crate::config::error::{Fault, Finding, FindingSeverity};
-use crate::config::key::Key;
-use crate::config::path::listed;
-use crate::config::section::SELF_OBSERVATION;
-use crate::config::{Config, Exporter, General, Source, Transport, duration};
+use super::endpoint::{Endpoint, PathRule};
+use super::error::{Diagnostic, DiagnosticSeverity, Fault};
+use super::general::SELF_OBSERVATION;
+use super::kind::SettingRow;
+use super::settings::{CA_FILE, CLIENT_CERTIFICATE_FILE, ENDPOINT, INTERVAL};
+use super::text::listed;
+use super::{Config, Exporter, SettingSource, Transport, units};
 use crate::record::Signal;
 
-type Remark = (Key, Fault);
+type Remark = (&'static SettingRow, Fault);
 
 /// All remarks on one exporter, by the key they are about.
-pub(super) fn on(exporter: &Exporter) -> Vec<(FindingSeverity, Key, Fault)> {
-    if !exporter.http.transport.connects() {
+pub(super) fn on(exporter: &Exporter) -> Vec<(DiagnosticSeverity, &'static SettingRow, Fault)> {
+    if !exporter.connection.transport.connects() {
         return Vec::new();
     }
     let mut warnings = Vec::new();
     let mut notes = Vec::new();
-    if let Ok(endpoint) = &exporter.http.parsed() {
+    if let Ok(endpoint) = &exporter.connection.parsed() {
         warnings.extend(idle_certificates(exporter, endpoint));
         warnings.extend(odd_path(exporter, endpoint));
         warnings.extend(ignored_path(exporter, endpoint));
@@ -28,42 +29,43 @@ pub(super) fn on(exporter: &Exporter) -> Vec<(FindingSeverity, Key, Fault)> {
     }
     notes.extend(short_interval(exporter));
     let mut remarks = Vec::new();
-    for (severity, found) in [(FindingSeverity::Warning, warnings), (FindingSeverity::Note, notes)] {
+    for (severity, found) in [(DiagnosticSeverity::Warning, warnings), (DiagnosticSeverity::Note, notes)] {
         remarks.extend(found.into_iter().map(|(key, fault)| (severity, key, fault)));
     }
     remarks
 }
 
-/// The ledger as metrics, of which nobody will ever see one.
-pub(super) fn on_observation(config: &Config) -> Option<Finding> {
+/// The ledger as metrics, which no exporter sends.
+pub(super) fn on_observation(config: &Config) -> Option<Diagnostic> {
     let is_seen = config.exporters.iter().any(|exporter| exporter.signals.contain(Signal::Metrics));
-    let source = config.source(General::SelfObservation);
+    let source = config.source(&SELF_OBSERVATION);
     (config.self_observation && !is_seen && !config.exporters.is_empty()).then(|| {
         let what = "has no effect: no exporter sends metrics";
         Fault::new(what, "add one that does, like [metrics.open-telemetry]").found(
-            FindingSeverity::Warning,
+            DiagnosticSeverity::Warning,
             source.location().cloned(),
-            SELF_OBSERVATION,
+            SELF_OBSERVATION.key,
         )
     })
 }
 
 /// Certificates that nothing will ever look at, because the endpoint is plain HTTP.
 fn idle_certificates(exporter: &Exporter, endpoint: &Endpoint) -> Option<Remark> {
-    let tls = &exporter.http.tls;
-    let key = match (&tls.ca, &tls.client) {
-        (Some(_), _) => Key::CaFile,
-        (None, Some(_)) => Key::ClientCertificateFile,
+    let tls = &exporter.connection.tls;
+    let row = match (&tls.ca, tls.client()) {
+        (Some(_), _) => &CA_FILE,
+        (None, Some(_)) => &CLIENT_CERTIFICATE_FILE,
         (None, None) => return None,
     };
     (!endpoint.tls)
-        .then(|| (key, Fault::new("has no effect: the endpoint is not https", "write https:// or remove it")))
+        .then(|| (row, Fault::new("has no effect: the endpoint is not https", "write https:// or remove it")))
 }
 
 /// A path is used as it is, so it is the same for every signal.
 fn shared_path(exporter: &Exporter, endpoint: &Endpoint) -> Option<Remark> {
     let signals: Vec<&str> = exporter.signals.iter().map(Signal::name).collect();
-    let is_shared = exporter.http.transport == Transport::Http && exporter.http.path_rule != PathRule::Base;
+    let is_shared =
+        exporter.connection.transport == Transport::Http && exporter.connection.path_rule != PathRule::Base;
     if !is_shared || signals.len() < 2 || !endpoint.has_path() {
         return None;
     }
@@ -72,12 +74,12 @@ fn shared_path(exporter: &Exporter, endpoint: &Endpoint) -> Option<Remark> {
         Some(_) => "leave the path out, or write one table for each",
         None => "leave the path out, or make one exporter for each",
     };
-    Some((Key::Endpoint, Fault::new(what, fix)))
+    Some((&ENDPOINT, Fault::new(what, fix)))
 }
 
 /// A path that no collector has: one signal's behind another, or that of another signal.
 fn odd_path(exporter: &Exporter, endpoint: &Endpoint) -> Option<Remark> {
-    if exporter.http.transport != Transport::Http {
+    if exporter.connection.transport != Transport::Http {
         return None;
     }
     let doubled = exporter.endpoints().into_iter().any(|(_, url)| {
@@ -86,15 +88,15 @@ fn odd_path(exporter: &Exporter, endpoint: &Endpoint) -> Option<Remark> {
     });
     if doubled {
         let fix = "leave the path out: that of each signal is added";
-        return Some((Key::Endpoint, Fault::new("the path names a signal twice", fix)));
+        return Some((&ENDPOINT, Fault::new("the path names a signal twice", fix)));
     }
     let is_of = |signal: &Signal| endpoint.path().ends_with(signal.path());
     let named = Signal::ALL.into_iter().find(is_of).filter(|signal| !exporter.signals.contain(*signal));
     match named {
-        Some(named) if exporter.http.path_rule != PathRule::Base => {
+        Some(named) if exporter.connection.path_rule != PathRule::Base => {
             let sent = exporter.signals.iter().next()?;
             let what = format!("{} are posted to the path of {}", sent.name(), named.name());
-            Some((Key::Endpoint, Fault::new(what, format!("leave the path out, or write {}", sent.path()))))
+            Some((&ENDPOINT, Fault::new(what, format!("leave the path out, or write {}", sent.path()))))
         }
         _ => shared_path(exporter, endpoint),
     }
@@ -103,7 +105,7 @@ fn odd_path(exporter: &Exporter, endpoint: &Endpoint) -> Option<Remark> {
 /// The two transports have ports next to each other, and it is easy to take one for the other.
 fn port_of_another(exporter: &Exporter, endpoint: &Endpoint) -> Option<Remark> {
     let port = endpoint.port()?;
-    let (name, other) = match exporter.http.transport {
+    let (name, other) = match exporter.connection.transport {
         Transport::Http => ("HTTP", Transport::Grpc),
         Transport::Grpc => ("gRPC", Transport::Http),
         Transport::Console => return None,
@@ -111,42 +113,42 @@ fn port_of_another(exporter: &Exporter, endpoint: &Endpoint) -> Option<Remark> {
     if port != other.default_port() {
         return None;
     }
-    let (usual, other) = (exporter.http.transport.default_port(), other.name());
+    let (usual, other) = (exporter.connection.transport.default_port(), other.name());
     let what = format!("{port} is usually the port of {other}");
     let fix = format!("for {name} it is usually {usual}; or choose {other} as the transport");
-    Some((Key::Endpoint, Fault::new(what, fix)))
+    Some((&ENDPOINT, Fault::new(what, fix)))
 }
 
 /// gRPC has no use for a path.
 fn ignored_path(exporter: &Exporter, endpoint: &Endpoint) -> Option<Remark> {
-    if exporter.http.transport != Transport::Grpc || !endpoint.has_path() {
+    if exporter.connection.transport != Transport::Grpc || !endpoint.has_path() {
         return None;
     }
     // nothing that was put in is shown
-    let fix = match exporter.http.shown_origin() {
+    let fix = match exporter.connection.shown_origin() {
         Some(origin) => format!("write {origin:?}"),
         None => "remove it".to_owned(),
     };
-    Some((Key::Endpoint, Fault::new("the path is ignored: gRPC has none", fix)))
+    Some((&ENDPOINT, Fault::new("the path is ignored: gRPC has none", fix)))
 }
 
 /// Nor for a query, in which people put keys.
 fn ignored_query(exporter: &Exporter, endpoint: &Endpoint) -> Option<Remark> {
-    let is_ignored = exporter.http.transport == Transport::Grpc && endpoint.has_query();
+    let is_ignored = exporter.connection.transport == Transport::Grpc && endpoint.has_query();
     let fault = || Fault::new("the query is ignored: gRPC has none", "send what it says as a header");
-    is_ignored.then(|| (Key::Endpoint, fault()))
+    is_ignored.then(|| (&ENDPOINT, fault()))
 }
 
 /// A bare number is milliseconds, which is easily forgotten.
 fn short_interval(exporter: &Exporter) -> Option<Remark> {
-    let interval = exporter.push.interval;
-    let is_written = !matches!(exporter.source(Key::Interval), Source::Default | Source::Code);
+    let interval = exporter.reader.interval;
+    let is_written = !matches!(exporter.source(&INTERVAL), SettingSource::Default | SettingSource::Code);
     let is_short = is_written && !interval.is_zero() && interval < Duration::from_millis(100);
     if !is_short || !exporter.signals.contain(Signal::Metrics) {
         return None;
     }
-    let what = format!("metrics are pushed every {}", duration::show(interval));
-    Some((Key::Interval, Fault::new(what, "a number without a unit is milliseconds")))
+    let what = format!("metrics are pushed every {}", units::show_duration(interval));
+    Some((&INTERVAL, Fault::new(what, "a number without a unit is milliseconds")))
 }
 
 #[cfg(test)]
@@ -158,7 +160,7 @@ mod tests {
         let told = |signal| {
             let exporter = Exporter::http("localhost").signals([signal]);
             let config = Config::new().exporter(exporter).self_observation(true).validate();
-            config.expect("only a warning").findings().iter().map(ToString::to_string).collect::<Vec<_>>()
+            config.expect("only a warning").diagnostics().iter().map(ToString::to_string).collect::<Vec<_>>()
         };
         assert_eq!(told(Signal::Metrics), [""; 0]);
         assert_eq!(

@@ -1,14 +1,14 @@
-//! Durations as files spell them: one whole number and one unit.
+//! How do files spell durations and sizes? One whole number and one unit.
 
 use std::time::Duration;
 
 use super::error::Fault;
-use super::path::shortened;
+use super::text::shortened;
 
 const EXAMPLE: &str = "write a whole number and one unit (d, h, m, s or ms), like \"90s\"";
 
 /// Reads `5s`, `5 S`, `100ms` or, as milliseconds, `250`. A fault's `what` continues "the value …".
-pub(super) fn parse(text: &str) -> Result<Duration, Fault> {
+pub(super) fn parse_duration(text: &str) -> Result<Duration, Fault> {
     let text = text.trim();
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
@@ -25,7 +25,7 @@ pub(super) fn parse(text: &str) -> Result<Duration, Fault> {
 }
 
 /// Reads a duration as Go spells it: `1m30s`, `1.5h`, `300ms`. A fault's `what` continues "the value …".
-pub(super) fn parse_go(text: &str) -> Result<Duration, Fault> {
+pub(super) fn parse_go_duration(text: &str) -> Result<Duration, Fault> {
     const EXAMPLE: &str = "write numbers with their units (h, m, s or ms), like 10s or 1m30s";
     let malformed = || Fault::new("is not a duration", EXAMPLE);
     let too_long = || Fault::new("is too long", "write at most 8760h");
@@ -70,8 +70,8 @@ fn seconds_per_go(unit: &str) -> Option<f64> {
     }
 }
 
-/// The shortest spelling that [`parse`] would read back; what is finer than a millisecond cannot be spelled.
-pub(super) fn show(duration: Duration) -> String {
+/// The shortest spelling that [`parse_duration`] would read back; what is finer than a millisecond cannot be spelled.
+pub(super) fn show_duration(duration: Duration) -> String {
     let millis = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
     if Duration::from_millis(millis) != duration {
         return format!("{duration:?}");
@@ -102,7 +102,7 @@ fn unknown_unit(text: &str, unit: &str) -> Fault {
         return Fault::new("is a fraction", "write a whole number of a smaller unit, like \"1500ms\"");
     }
     match sum_of_parts(text) {
-        Some(total) => Fault::new("has more than one unit", format!("write \"{}\"", show(total))),
+        Some(total) => Fault::new("has more than one unit", format!("write \"{}\"", show_duration(total))),
         None => Fault::new("has an unknown unit", EXAMPLE),
     }
 }
@@ -126,6 +126,49 @@ fn sum_of_parts(text: &str) -> Option<Duration> {
     Some(total)
 }
 
+/// Reads `4096`, `64 KiB`, `4MiB` or `1 gib`. A fault's `what` continues "the value …".
+///
+/// `KB` and `MB` are refused: some readers take them for 1000, some for 1024, and a limit should not be guessed.
+pub(super) fn parse_size(text: &str) -> Result<u64, Fault> {
+    const EXAMPLE: &str = "write a whole number and KiB, MiB or GiB, like \"16 MiB\"";
+    let text = text.trim();
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    if number.is_empty() {
+        return Err(Fault::new("is not a size", EXAMPLE));
+    }
+    let unit = unit.trim_start().to_ascii_lowercase();
+    let bytes_per_unit: u64 = match unit.as_str() {
+        "" | "b" => 1,
+        "kib" => 1 << 10,
+        "mib" => 1 << 20,
+        "gib" => 1 << 30,
+        "k" | "kb" => return Err(Fault::new("may mean 1000 or 1024", "write KiB for 1024 bytes")),
+        "m" | "mb" => return Err(Fault::new("may mean 1000² or 1024²", "write MiB for 1024² bytes")),
+        "g" | "gb" => return Err(Fault::new("may mean 1000³ or 1024³", "write GiB for 1024³ bytes")),
+        _ if unit.starts_with(['.', ',']) => {
+            return Err(Fault::new(
+                "is a fraction",
+                "write a whole number of a smaller unit, like \"1536 KiB\"",
+            ));
+        }
+        _ => return Err(Fault::new("has an unknown unit", EXAMPLE)),
+    };
+    let bytes = number.parse::<u64>().ok().and_then(|count| count.checked_mul(bytes_per_unit));
+    bytes.ok_or_else(|| Fault::new("is too large", EXAMPLE))
+}
+
+/// In the largest unit that needs no fraction.
+pub(super) fn show_size(bytes: u64) -> String {
+    match bytes {
+        0 => "0".to_owned(),
+        _ if bytes % (1 << 30) == 0 => format!("{} GiB", bytes >> 30),
+        _ if bytes % (1 << 20) == 0 => format!("{} MiB", bytes >> 20),
+        _ if bytes % (1 << 10) == 0 => format!("{} KiB", bytes >> 10),
+        _ => bytes.to_string(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -143,7 +186,7 @@ mod tests {
             ("1000000ns", 1),
             ("0", 0),
         ] {
-            assert_eq!(parse_go(text), Ok(Duration::from_millis(millis)), "{text}");
+            assert_eq!(parse_go_duration(text), Ok(Duration::from_millis(millis)), "{text}");
         }
         for (text, what) in [
             ("", "is not a duration"),
@@ -157,7 +200,7 @@ mod tests {
             ("1.2.3s", "is not a duration"),
             ("99999999999999999999999h", "is too long"),
         ] {
-            assert_eq!(parse_go(text).expect_err(text).what, what, "{text}");
+            assert_eq!(parse_go_duration(text).expect_err(text).what, what, "{text}");
         }
     }
 
@@ -175,7 +218,7 @@ mod tests {
             ("1d", 86_400_000),
             (" 007s ", 7_000),
         ] {
-            assert_eq!(parse(text), Ok(Duration::from_millis(millis)), "{text:?}");
+            assert_eq!(parse_duration(text), Ok(Duration::from_millis(millis)), "{text:?}");
         }
     }
 
@@ -196,7 +239,7 @@ mod tests {
             ("99999999999999999999s", "is too long", "write at most 365d"),
             ("18446744073709551615d", "is too long", "write at most 365d"),
         ] {
-            match parse(text) {
+            match parse_duration(text) {
                 Ok(_) => assert!(what.is_empty(), "{text:?} was read"),
                 Err(fault) => assert_eq!(fault, Fault::new(what, fix), "{text:?}"),
             }
@@ -207,8 +250,35 @@ mod tests {
     fn what_is_shown_is_read_back_as_the_same() {
         for millis in [0, 1, 999, 1_000, 1_500, 59_000, 60_000, 90_000, 3_600_000, 86_400_000, 129_600_000] {
             let duration = Duration::from_millis(millis);
-            assert_eq!(parse(&show(duration)), Ok(duration), "{}", show(duration));
+            assert_eq!(parse_duration(&show_duration(duration)), Ok(duration), "{}", show_duration(duration));
         }
-        assert_eq!(show(Duration::from_micros(1_500)), "1.5ms");
+        assert_eq!(show_duration(Duration::from_micros(1_500)), "1.5ms");
+    }
+
+    #[test]
+    fn a_number_with_a_binary_unit_is_a_size() {
+        for (text, bytes) in
+            [("4096", 4_096), ("64 KiB", 65_536), ("4MiB", 4 << 20), ("1 gib", 1 << 30), ("12 B", 12)]
+        {
+            assert_eq!(parse_size(text), Ok(bytes), "{text:?}");
+            assert_eq!(parse_size(&show_size(bytes)), Ok(bytes), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn decimal_units_fractions_and_nonsense_are_refused() {
+        for (text, what) in [
+            ("1 KB", "may mean 1000 or 1024"),
+            ("1M", "may mean 1000² or 1024²"),
+            ("1GB", "may mean 1000³ or 1024³"),
+            ("1.5MiB", "is a fraction"),
+            ("1 TiB", "has an unknown unit"),
+            ("-1", "is not a size"),
+            ("", "is not a size"),
+            ("99999999999999999999", "is too large"),
+            ("18446744073709551615 GiB", "is too large"),
+        ] {
+            assert_eq!(parse_size(text).expect_err(text).what, what, "{text:?}");
+        }
     }
 }

@@ -1,6 +1,11 @@
 //! Which signals share an exporter, and where each goes.
 
-use super::*;
+use std::time::Duration;
+
+use crate::config::Config;
+use crate::config::env::names;
+use crate::config::env::tests::*;
+use crate::record::Signal;
 
 #[test]
 fn signals_that_are_set_alike_share_an_exporter_and_others_have_their_own() {
@@ -43,7 +48,7 @@ fn the_headers_of_a_signal_replace_those_of_all() {
         ("OTEL_EXPORTER_OTLP_LOGS_HEADERS", "authorization=Basic%20a%2Cb%3D,x=%25"),
     ]);
     let headers = |index: usize| -> Vec<(&str, &str)> {
-        let headers = &config.exporters()[index].http.headers;
+        let headers = &config.exporters()[index].connection.headers;
         headers.iter().map(|(name, value)| (name.as_str(), value.expose())).collect()
     };
     assert_eq!(headers(0), [("authorization", "all"), ("x-scope", "1")]);
@@ -74,7 +79,7 @@ fn a_signal_goes_where_its_exporter_says() {
         let config = sound(&[("OTEL_TRACES_EXPORTER", value)]);
         let expected: Vec<String> =
             message.iter().map(|message| format!("warning: OTEL_TRACES_EXPORTER: {message}")).collect();
-        assert_eq!(findings(&config), expected, "{value}");
+        assert_eq!(diagnostics(&config), expected, "{value}");
         let line = format!("otlp: signals = {signals} (OTEL_TRACES_EXPORTER)");
         assert!(settings(&config).contains(&line), "{value}: {line}");
     }

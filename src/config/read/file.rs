@@ -1,17 +1,18 @@
-//! From a file or a text to a configuration.
+//! How does a file or a text become a configuration?
 
 use std::io::Read;
 use std::path::Path;
 
-use super::document::{Document, Mistake};
-use super::env::Variables;
-use super::error::{ConfigError, Fault, FindingSeverity, Location, Words};
-use super::expand::{MAX_FILE_BYTES, Surroundings, read_at_most, read_bounded};
-use super::node::{Node, Tree};
-use super::section::{FIRST_NAMES, Owner};
+#[cfg(doc)]
+use crate::config::Exporter;
+use crate::config::env::Variables;
+use crate::config::error::{ConfigError, DiagnosticSeverity, Fault, Location, Words};
+use crate::config::node::{Document, Mistake, Node, Tree};
+use crate::config::read::expand::{MAX_FILE_BYTES, Surroundings, read_at_most, read_bounded};
+use crate::config::section::{FIRST_NAMES, Owner};
 #[cfg(feature = "yaml")]
-use super::yaml;
-use super::{Config, read, toml};
+use crate::config::yaml;
+use crate::config::{Config, read, toml};
 
 impl Config {
     /// Reads a file: YAML if its name ends in `.yaml` or `.yml`, which needs the `yaml` feature, else TOML.
@@ -21,7 +22,7 @@ impl Config {
     /// chooses. The [guide](crate::guide::configuration) has every key with its default. What the file leaves open is set
     /// as [`with_environment`](Self::with_environment) does. Paths start at the directory of the file.
     ///
-    /// [`findings`](Self::findings) lists what was noticed without being an error, such as an unknown key, or that there
+    /// [`diagnostics`](Self::diagnostics) lists what was noticed without being an error, such as an unknown key, or that there
     /// is none of these sections.
     ///
     /// # Errors
@@ -136,7 +137,7 @@ fn read_bytes(
     let mut document = assumed.parse(name, &text)?;
     if assumed.is_mistaken(&document, &text) {
         match format {
-            Some(format) => format.tell_of_the_other(&mut document),
+            Some(format) => format.report_other_format(&mut document),
             None => document = assumed.other().parse(name, &text)?,
         }
     }
@@ -194,14 +195,14 @@ impl Format {
     }
 
     /// One mistake, the name of the file, in place of one in every line.
-    fn tell_of_the_other(self, document: &mut Document<'_>) {
+    fn report_other_format(self, document: &mut Document<'_>) {
         let (own, other) = (self.name(), self.other().name());
         let fault = Fault::new(
             format!("this is {other}, but by its name the file is {own}"),
             format!("let its name end in .{}", other.to_ascii_lowercase()),
         );
-        let finding = fault.found(FindingSeverity::Error, Some(document.places.location(0)), "");
-        document.mistakes = vec![Mistake { owner: Owner::Unknown, finding }];
+        let diagnostic = fault.found(DiagnosticSeverity::Error, Some(document.places.location(0)), "");
+        document.mistakes = vec![Mistake { owner: Owner::Unknown, diagnostic }];
         document.root.value = Tree::Null;
     }
 
@@ -213,8 +214,8 @@ impl Format {
             let location = Location { file: file.to_owned(), line, column: 1 };
             let fix = "set them, and read them with Config::from_env or standpipe check --env";
             let fault = Fault::new("these are environment variables", fix);
-            let finding = fault.found(FindingSeverity::Error, Some(location), "");
-            return Err(ConfigError::new(vec![finding], Config::new()));
+            let diagnostic = fault.found(DiagnosticSeverity::Error, Some(location), "");
+            return Err(ConfigError::new(vec![diagnostic], Config::new()));
         }
         match self {
             Self::Toml => Ok(toml::parse(file, text)),
@@ -246,5 +247,5 @@ fn line_of_a_shell(text: &str) -> Option<usize> {
 
 fn unreadable(file: &str, fault: Fault) -> ConfigError {
     let location = Location { file: file.to_owned(), line: 1, column: 1 };
-    ConfigError::unreadable(fault.found(FindingSeverity::Error, Some(location), ""))
+    ConfigError::unreadable(fault.found(DiagnosticSeverity::Error, Some(location), ""))
 }

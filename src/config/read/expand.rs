@@ -1,4 +1,4 @@
-//! `%{env:NAME}%` and `%{file:path}%` inside a value: secrets that live elsewhere.
+//! How do secrets get into a value? By `%{env:NAME}%` and `%{file:path}%`, which name where they are.
 
 use std::cell::Cell;
 use std::env::VarError;
@@ -6,11 +6,11 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use super::error::Fault;
-use super::path::{quoted, unshown};
+use crate::config::error::Fault;
+use crate::config::text::{quoted, unshown};
 
 /// No file that a configuration names, nor the configuration itself, may be larger than this.
-pub(super) const MAX_FILE_BYTES: u64 = 1 << 20;
+pub(in crate::config) const MAX_FILE_BYTES: u64 = 1 << 20;
 /// All that one configuration may bring in: a short text can name the same large file without end …
 const MAX_BROUGHT_IN: usize = 16 << 20;
 /// … and each look-up counts at least this, because opening a file takes its time too.
@@ -20,14 +20,14 @@ const HANDED_OVER: [&str; 3] = ["/dev/fd", "/dev/stdin", "/proc/self/fd"];
 
 /// A value with its secrets put in.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Expanded {
-    pub(super) text: String,
+pub(in crate::config) struct Expanded {
+    pub(in crate::config) text: String,
     /// Whether anything was put in: then the text must not be shown.
-    pub(super) is_secret: bool,
+    pub(in crate::config) is_secret: bool,
 }
 
 /// Where the secrets are looked up.
-pub(super) struct Surroundings {
+pub(in crate::config) struct Surroundings {
     /// Relative paths start here.
     directory: PathBuf,
     environment: fn(&str) -> Result<String, VarError>,
@@ -37,7 +37,7 @@ pub(super) struct Surroundings {
 
 impl Surroundings {
     /// The process' own environment; `directory` is the one of the configuration file.
-    pub(super) fn new(directory: impl Into<PathBuf>) -> Self {
+    pub(in crate::config) fn new(directory: impl Into<PathBuf>) -> Self {
         Self {
             directory: directory.into(),
             environment: |name| std::env::var(name),
@@ -46,7 +46,7 @@ impl Surroundings {
     }
 
     /// Puts the secrets into a value. Text that came from elsewhere is not searched again.
-    pub(super) fn expand(&self, text: &str) -> Result<Expanded, Fault> {
+    pub(in crate::config) fn expand(&self, text: &str) -> Result<Expanded, Fault> {
         let mut expanded = String::with_capacity(text.len());
         let mut is_secret = false;
         let mut rest = text;
@@ -64,14 +64,14 @@ impl Surroundings {
     }
 
     /// A file named by the configuration, or why it cannot be read.
-    pub(super) fn read(&self, path: &str) -> Result<Vec<u8>, String> {
+    pub(in crate::config) fn read(&self, path: &str) -> Result<Vec<u8>, String> {
         self.charge(0)?;
         let bytes = read_bounded(&self.directory.join(path))?;
         self.charge(bytes.len())?;
         Ok(bytes)
     }
 
-    /// Takes off what is brought in; told in words if that is too much.
+    /// Takes off what is brought in; an error in words if that is too much.
     fn charge(&self, bytes: usize) -> Result<(), String> {
         let left = self.left.get().checked_sub(bytes.max(LEAST_CHARGE));
         // after a first thing that is too much nothing else is looked at
@@ -128,7 +128,7 @@ impl Surroundings {
 }
 
 /// Says that a file cannot be read; `written` is its path as the configuration spells it, `path` with secrets put in.
-pub(super) fn unreadable(written: &str, path: &str, cause: &str) -> Fault {
+pub(in crate::config) fn unreadable(written: &str, path: &str, cause: &str) -> Fault {
     match unshown(path).or_else(|| unshown(written)) {
         Some(text) => {
             Fault::new(format!("{text} where a path is expected"), "write it to a file and name that")
@@ -141,7 +141,7 @@ pub(super) fn unreadable(written: &str, path: &str, cause: &str) -> Fault {
 }
 
 /// The whole file, or why not, in words.
-pub(super) fn read_bounded(path: &Path) -> Result<Vec<u8>, String> {
+pub(in crate::config) fn read_bounded(path: &Path) -> Result<Vec<u8>, String> {
     let in_words = |error: io::Error| match error.kind() {
         io::ErrorKind::NotFound => "no such file".to_owned(),
         kind => kind.to_string(),
@@ -150,7 +150,7 @@ pub(super) fn read_bounded(path: &Path) -> Result<Vec<u8>, String> {
     if kind.is_dir() {
         return Err("is a directory".to_owned());
     }
-    // to open a pipe that nobody writes to would take for ever, and so would many a device
+    // to open a pipe without a writer would take for ever, and so would many a device
     if !kind.is_file() && !HANDED_OVER.iter().any(|place| path.starts_with(place)) {
         return Err("is not a regular file".to_owned());
     }
@@ -160,7 +160,7 @@ pub(super) fn read_bounded(path: &Path) -> Result<Vec<u8>, String> {
 }
 
 /// All that there is to read, or `None` if that is too much.
-pub(super) fn read_at_most(reader: &mut dyn Read) -> io::Result<Option<Vec<u8>>> {
+pub(in crate::config) fn read_at_most(reader: &mut dyn Read) -> io::Result<Option<Vec<u8>>> {
     let mut bytes = Vec::new();
     reader.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes)?;
     Ok((bytes.len() as u64 <= MAX_FILE_BYTES).then_some(bytes))
@@ -204,7 +204,7 @@ mod tests {
 
     #[test]
     fn a_file_is_found_beside_the_configuration_and_loses_its_last_line_break() {
-        let main = surroundings().expand("%{file:config/secret.rs}%").expect("this crate's own file");
+        let main = surroundings().expand("%{file:main.rs}%").expect("this crate's own file");
         assert!(main.is_secret && main.text.ends_with('}'), "{:?}", main.text);
     }
 

@@ -1,18 +1,17 @@
-//! A table of a file and the exporter that it describes: what all sections have in common.
-
-mod keys;
+//! How does a table of a file become an exporter? What all of Stalwart's sections have in common.
 
 use std::borrow::Cow;
 
 use super::report::Report;
-use super::value::{self, Unusable};
 use crate::config::error::{Fault, FaultWords};
-use crate::config::expand::Surroundings;
-use crate::config::key::Key;
-use crate::config::node::Node;
-use crate::config::path::dotted;
-use crate::config::section::{ENABLE, ENABLE_TABLE, Section};
-use crate::config::{Exporter, Source};
+use crate::config::kind::Kind;
+use crate::config::node::{Node, Tree};
+use crate::config::read::expand::Surroundings;
+use crate::config::read::value::{self, Unusable};
+use crate::config::section::{ENABLE, ENABLE_TABLE, Section, is_known_somewhere};
+use crate::config::settings::{ENDPOINT, HEADERS, TRANSPORT};
+use crate::config::text::dotted;
+use crate::config::{Exporter, SettingSource, header};
 
 /// Transports that are none.
 const OFF: [&str; 2] = ["disable", "disabled"];
@@ -62,7 +61,7 @@ pub(super) enum Switch {
     Missing,
     /// Switched off at this place.
     Off(usize),
-    /// Switched on, as far as can be told.
+    /// Switched on, as far as is known.
     On,
 }
 
@@ -104,9 +103,9 @@ impl<'r, 'd> SectionReader<'r, 'd> {
     }
 
     /// Whether the section is switched on by its transport. One that is not known counts as on: it is an error, and
-    /// told with all others.
+    /// reported with all others.
     pub(super) fn transport(&mut self, entries: &Entries<'_>) -> Switch {
-        let Some(transport) = entries.find(Key::Transport.name()) else {
+        let Some(transport) = entries.find(TRANSPORT.key) else {
             return Switch::Missing;
         };
         let is_off = |word: &str| OFF.iter().any(|off| off.eq_ignore_ascii_case(word));
@@ -122,27 +121,102 @@ impl<'r, 'd> SectionReader<'r, 'd> {
         let mut exporter =
             Exporter::of_table(self.section.exporter_id(), path, self.report.location(self.declared_at));
         self.apply(entries, &mut exporter);
-        self.tell_of_plain_https(entries, &exporter);
+        self.warn_of_plain_https(entries, &exporter);
         exporter
     }
 
+    /// Takes over everything that can be; what cannot is reported.
+    fn apply(&mut self, entries: &Entries<'_>, exporter: &mut Exporter) {
+        for entry in entries.0.iter().filter(|entry| !self.section.has_switch(&entry.name)) {
+            let Some(row) = self.section.row(&entry.name) else {
+                self.unknown(entry);
+                continue;
+            };
+            let source = self.source(entry.value_at());
+            let taken = match &row.kind {
+                Kind::Headers => {
+                    self.headers(entry.node, exporter).map(|()| exporter.record(row, source.clone(), None))
+                }
+                kind => kind
+                    .read(entry.node, self.surroundings, row.advice)
+                    .map(|value| exporter.apply(row, value, source.clone())),
+            };
+            if let Err(unusable) = taken {
+                // it is set, if to nothing: the environment has no say, and nothing is missing
+                exporter.record(row, source, None);
+                self.refuse(entry, row.advice, unusable);
+            }
+        }
+    }
+
+    /// Reads a list of lines, one line, or a table of names and values.
+    fn headers(&mut self, headers: &Node, exporter: &mut Exporter) -> Result<(), Unusable> {
+        let count = match &headers.value {
+            Tree::List(lines) => lines.len(),
+            Tree::Table(fields) => fields.len(),
+            _ => 1,
+        };
+        header::check_count(count)?;
+        match &headers.value {
+            Tree::Text(_) => self.header_line(headers, exporter),
+            Tree::List(lines) => lines.iter().for_each(|line| self.header_line(line, exporter)),
+            Tree::Table(fields) => {
+                for field in fields {
+                    match value::text(&field.node, self.surroundings) {
+                        Ok(text) => exporter.add_header(&field.name, &text.text, self.source(field.node.at)),
+                        Err(unusable) => self.refuse_header(&field.node, unusable),
+                    }
+                }
+            }
+            _ => return Err(Unusable::WrongType),
+        }
+        Ok(())
+    }
+
+    fn header_line(&mut self, line: &Node, exporter: &mut Exporter) {
+        let text = match value::text(line, self.surroundings) {
+            Ok(text) => text,
+            Err(unusable) => return self.refuse_header(line, unusable),
+        };
+        match header::split(&text.text) {
+            Ok((name, value)) => exporter.add_header(name, value, self.source(line.at)),
+            Err(fault) => self.refuse_header(line, fault.into()),
+        }
+    }
+
+    fn refuse_header(&mut self, node: &Node, unusable: Unusable) {
+        self.refuse_at(node, HEADERS.key, HEADERS.advice, unusable);
+    }
+
+    fn unknown(&mut self, entry: &Entry<'_>) {
+        let path = self.path(&entry.name);
+        if is_known_somewhere(&entry.name) {
+            let fix = self.section.advice_on_misplaced(&entry.name);
+            return self.report.warning(entry.key_at, path, "has no effect here", fix);
+        }
+        if let Some(fix) = self.section.advice_on_expected(&entry.name) {
+            return self.report.warning(entry.key_at, path, "unknown key", fix);
+        }
+        self.report.unknown_key(entry.key_at, path, &entry.name, &self.section.names());
+    }
+
     /// `https` as a transport is `http`: whether anything is encrypted is said by the endpoint alone.
-    fn tell_of_plain_https(&mut self, entries: &Entries<'_>, exporter: &Exporter) {
-        let [transport, endpoint] = [Key::Transport, Key::Endpoint].map(|key| entries.find(key.name()));
+    fn warn_of_plain_https(&mut self, entries: &Entries<'_>, exporter: &Exporter) {
+        let [transport, endpoint] = [&TRANSPORT, &ENDPOINT].map(|row| entries.find(row.key));
         let (Some(transport), Some(endpoint)) = (transport, endpoint) else { return };
         let says_https = transport.node.as_text().is_some_and(|word| word.eq_ignore_ascii_case("https"));
-        if says_https && exporter.http.parsed().is_ok_and(|endpoint| !endpoint.tls) {
+        if says_https && exporter.connection.parsed().is_ok_and(|endpoint| !endpoint.tls) {
             let what = "is not encrypted, whatever the transport says";
-            let path = self.path(Key::Endpoint.name());
+            let path = self.path(ENDPOINT.key);
             self.report.warning(endpoint.value_at(), path, what, "begin it with https://");
         }
     }
 
     /// Where a switch is set, and to what.
-    pub(super) fn truth(&mut self, entries: &Entries<'_>, name: &str) -> Option<(usize, bool)> {
+    pub(super) fn bool(&mut self, entries: &Entries<'_>, name: &str) -> Option<(usize, bool)> {
         let entry = entries.find(name)?;
-        match value::truth(entry.node) {
-            Ok(truth) => Some((entry.value_at(), truth)),
+        match value::bool(entry.node) {
+            Ok(value) => Some((entry.value_at(), value)),
             Err(unusable) => {
                 self.refuse(entry, TRUE_OR_FALSE, unusable);
                 None
@@ -180,7 +254,7 @@ impl<'r, 'd> SectionReader<'r, 'd> {
         self.report.refuse(self.section, self.path(name), node, advice, unusable);
     }
 
-    pub(super) fn source(&self, at: usize) -> Source {
+    pub(super) fn source(&self, at: usize) -> SettingSource {
         self.report.source(at)
     }
 

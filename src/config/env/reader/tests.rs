@@ -1,8 +1,10 @@
-//! What cannot be understood: told and ignored, or refused if nothing may be sent without it.
+//! What cannot be understood: reported and ignored, or refused if nothing may be sent without it.
 
 use proptest::prelude::*;
 
-use super::*;
+use crate::config::env::tests::*;
+use crate::config::env::{fill, names};
+use crate::config::{Config, ConfigError, Exporter, validate};
 
 #[test]
 fn a_bad_number_or_word_is_told_and_ignored() {
@@ -139,7 +141,7 @@ fn a_variable_that_looks_like_one_of_ours_is_told() {
         "HOME",
         "TRACETEST_SERVER_PORT",
     ] {
-        assert_eq!(findings(&sound(&[(name, "1")])), [""; 0], "{name}");
+        assert_eq!(diagnostics(&sound(&[(name, "1")])), [""; 0], "{name}");
     }
 }
 
@@ -215,9 +217,9 @@ fn an_exporter_never_starts_without_what_was_asked_for_and_no_value_is_shown() {
             ("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "2"),
         ]);
         let errors: Vec<String> = error
-            .findings()
+            .diagnostics()
             .iter()
-            .filter(|finding| finding.severity == crate::config::FindingSeverity::Error)
+            .filter(|diagnostic| diagnostic.severity == crate::config::DiagnosticSeverity::Error)
             .map(ToString::to_string)
             .collect();
         assert_eq!(errors, [format!("{name}: {message}")], "{value:?}");
@@ -257,7 +259,7 @@ fn bytes_that_are_no_text_are_refused_where_they_matter_and_else_ignored() {
     }
     for name in ["OTEL_EXPORTER_OTLP_TIMEOUT", "OTEL_SERVICE_NAME", "OTEL_RESOURCE_ATTRIBUTES"] {
         let config = Config::from_variables([(name, latin())]).expect(name);
-        assert_eq!(findings(&config), [format!("warning: {name}: ignored: is not UTF-8; set it to text")]);
+        assert_eq!(diagnostics(&config), [format!("warning: {name}: ignored: is not UTF-8; set it to text")]);
     }
 }
 
