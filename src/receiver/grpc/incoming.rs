@@ -6,9 +6,9 @@ use super::call::{Head, Plan, fits};
 use super::session::{Call, End, Event, MOST_STREAMS, Matter, Session};
 use super::stream::{Incoming, Stream};
 use crate::receiver::refusal::Refusal;
-use crate::transport::grpc::http2::block::Block;
 use crate::transport::grpc::http2::frame::{self, Code, Fault};
 use crate::transport::grpc::http2::hpack::{List, Malformed};
+use crate::transport::grpc::http2::peer::Block;
 
 /// Calls on their way in or in hand may take so many times the memory of the largest.
 const LARGEST_CALLS: usize = 2;

@@ -10,11 +10,11 @@ use super::stream::Stream;
 use crate::receiver::budget::{Budget, Share};
 use crate::receiver::hosts::Hosts;
 use crate::receiver::refusal::Refusal;
-use crate::transport::grpc::http2::block::{Block, MOST_BYTES};
+use crate::transport::grpc::http2::flow_control::{Allowance, INITIAL_WINDOW, Window};
 use crate::transport::grpc::http2::frame::{self, Code, Fault, Frame, Setting, Settings};
 use crate::transport::grpc::http2::hpack::Decoder;
-use crate::transport::grpc::http2::inbox::Inbox;
-use crate::transport::grpc::http2::window::{Allowance, INITIAL_WINDOW, Window};
+use crate::transport::grpc::http2::peer::Inbox;
+use crate::transport::grpc::http2::peer::{Block, MOST_BYTES};
 
 /// Calls that a client may have open at a time.
 pub(super) const MOST_STREAMS: usize = 100;

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use super::call::{Head, Plan};
 use crate::receiver::budget::Share;
-use crate::transport::grpc::http2::window::{Allowance, Window};
+use crate::transport::grpc::http2::flow_control::{Allowance, Window};
 
 #[derive(Debug)]
 pub(super) struct Stream {

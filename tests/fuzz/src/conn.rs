@@ -3,7 +3,7 @@
 use crate::http2::conn::{Answer, Conn, End, Message, Progress};
 use crate::http2::frame::{HEAD_BYTES, Head, LEAST_MAX_FRAME, PREFACE, flag, kind};
 use crate::http2::hpack::{Field, encode};
-use crate::http2::inbox::Inbox;
+use crate::http2::peer::Inbox;
 
 /// An answer's body, and the fields of its head and of its trailers.
 const MOST_OF_BODY: usize = 64 << 10;

@@ -4,18 +4,15 @@
 //! [`output`](Conn::output), read, [`receive`](Conn::receive), until [`take_end`](Conn::take_end) gives something.
 
 mod call;
-mod peer;
 #[cfg(test)]
 mod tests;
 
 use self::call::Call;
 pub(crate) use self::call::{Answer, End, Message};
-use self::peer::Peer;
-use super::block::Block;
+use super::flow_control::{Allowance, INITIAL_WINDOW, Window};
 use super::frame::{self, Code, Fault, Frame, LARGEST_STREAM, PREFACE, Setting, Settings, kind};
 use super::hpack::{Decoder, List, Malformed, encode_size_update};
-use super::inbox::Inbox;
-use super::window::{Allowance, INITIAL_WINDOW, Window};
+use super::peer::{Block, Inbox, Peer};
 
 const HEADER_TABLE_BYTES: usize = 4096;
 /// All fields of an answer's head or trailers, each with 32 bytes on top.

@@ -8,10 +8,8 @@
 //!
 //! `conn` is the client's side of a connection. The receiver's side, which has its own, shares everything else.
 
-pub(crate) mod block;
 pub(crate) mod conn;
+pub(crate) mod flow_control;
 pub(crate) mod frame;
 pub(crate) mod hpack;
-pub(crate) mod inbox;
-mod tables;
-pub(crate) mod window;
+pub(crate) mod peer;

@@ -5,9 +5,9 @@ mod tests;
 
 use std::iter;
 
+use super::super::flow_control::{Allowance, Window};
 use super::super::frame::{Code, Fault};
 use super::super::hpack::Field;
-use super::super::window::{Allowance, Window};
 
 /// What is kept of an answer's body; the rest is skipped.
 const ANSWER_BYTES: usize = 64 << 10;

@@ -27,7 +27,7 @@ fn field(name: &[u8], value: &[u8]) -> Field {
 fn indexing(name: &[u8], value: &[u8]) -> Vec<u8> {
     let mut block = vec![0x40];
     for text in [name, value] {
-        integer::put(text.len(), 7, 0, &mut block);
+        put_integer(text.len(), 7, 0, &mut block);
         block.extend_from_slice(text);
     }
     block
@@ -213,7 +213,6 @@ mod encoder {
 
     use proptest::prelude::*;
 
-    use super::super::super::tables::STATIC_FIELDS;
     use super::*;
 
     fn encoded(name: &str, value: &[u8]) -> Vec<u8> {
@@ -678,7 +677,7 @@ mod fields {
             let name = line.split(' ').nth(1).unwrap();
             for (pattern, prefix) in [(0x40, 6), (0x00, 4), (0x10, 4)] {
                 let mut block = Vec::new();
-                integer::put(index, prefix, pattern, &mut block);
+                put_integer(index, prefix, pattern, &mut block);
                 block.extend(b"\x01v");
                 let expected = List::Fields(fields(&[(name, "v")]));
                 assert_eq!(decoder().decode(&block), Ok(expected), "{pattern:#x} {line}");
@@ -769,17 +768,18 @@ mod integers {
 
     use proptest::prelude::*;
 
+    use super::primitives::take_integer;
     use super::*;
 
     fn taken(block: &[u8], prefix: u32) -> Result<(usize, usize), Malformed> {
         let mut rest = block;
-        let value = integer::take(&mut rest, prefix)?;
+        let value = take_integer(&mut rest, prefix)?;
         Ok((value, block.len() - rest.len()))
     }
 
     fn written(value: usize, prefix: u32, pattern: u8) -> Vec<u8> {
         let mut block = Vec::new();
-        integer::put(value, prefix, pattern, &mut block);
+        put_integer(value, prefix, pattern, &mut block);
         block
     }
 
@@ -995,7 +995,6 @@ mod random {
 
     use proptest::prelude::*;
 
-    use super::super::super::tables::STATIC_FIELDS;
     use super::*;
 
     /// Small, so that entries leave it all the time.
@@ -1215,13 +1214,13 @@ mod strings {
     use proptest::prelude::*;
 
     use super::codes::{Bits, CODES, encoded};
-    use super::text::Text;
+    use super::primitives::Text;
     use super::*;
 
     /// A whole string with its length in front.
     fn huffman(encoded: &[u8]) -> Vec<u8> {
         let mut block = Vec::new();
-        integer::put(encoded.len(), 7, 0x80, &mut block);
+        put_integer(encoded.len(), 7, 0x80, &mut block);
         block.extend_from_slice(encoded);
         block
     }
