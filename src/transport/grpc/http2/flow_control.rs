@@ -1,8 +1,5 @@
 //! Flow control: how much may still be sent.
 
-#[cfg(test)]
-mod tests;
-
 use super::frame::{Fault, LARGEST_STREAM};
 
 /// What every window is before anything is said.
@@ -64,5 +61,106 @@ impl Allowance {
         let increment = std::mem::take(&mut self.owed);
         self.window.shift(i64::from(increment))?;
         Ok(Some(increment))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::frame::Code;
+    use super::*;
+
+    #[test]
+    fn a_window_is_spent_to_its_end_and_not_beyond() {
+        let mut window = Window::new(5);
+        assert_eq!(window.spend(3), Ok(()));
+        assert_eq!(window.available(), 2);
+        assert_eq!(window.spend(3).map_err(|fault| fault.code), Err(Code::FLOW_CONTROL));
+        assert_eq!(window.available(), 2, "what was not allowed was not taken");
+        assert_eq!((window.spend(2), window.spend(0), window.available()), (Ok(()), Ok(()), 0));
+    }
+
+    #[test]
+    fn a_window_can_be_negative_and_has_to_be_filled_up_first() {
+        let mut window = Window::new(10);
+        window.shift(-30).unwrap();
+        assert_eq!(window.available(), 0);
+        window.shift(20).unwrap();
+        assert_eq!(window.available(), 0, "that was the debt");
+        window.shift(1).unwrap();
+        assert_eq!(window.available(), 1);
+    }
+
+    #[test]
+    fn a_window_has_31_bits() {
+        let mut window = Window::new(LARGEST_STREAM - 1);
+        assert_eq!(window.shift(1), Ok(()));
+        assert_eq!(window.available(), LARGEST_STREAM as usize);
+        assert_eq!(window.shift(1).map_err(|fault| fault.code), Err(Code::FLOW_CONTROL));
+        // from as far below as settings can bring it
+        let mut window = Window::new(0);
+        window.shift(-i64::from(LARGEST_STREAM)).unwrap();
+        window.shift(i64::from(LARGEST_STREAM)).unwrap();
+        window.shift(i64::from(LARGEST_STREAM)).unwrap();
+        assert_eq!(window.available(), LARGEST_STREAM as usize);
+    }
+
+    #[test]
+    fn little_is_given_back_when_it_has_become_much() {
+        let mut allowance = Allowance::default();
+        assert_eq!(allowance.receive(32_766), Ok(None));
+        assert_eq!(allowance.receive(0), Ok(None));
+        assert_eq!(allowance.receive(1), Ok(Some(32_767)));
+        assert_eq!(allowance.receive(65_535), Ok(Some(65_535)));
+    }
+
+    #[test]
+    fn more_than_was_allowed_is_a_fault() {
+        let mut allowance = Allowance::default();
+        assert_eq!(allowance.receive(65_536).map_err(|fault| fault.code), Err(Code::FLOW_CONTROL));
+        let mut allowance = Allowance::default();
+        assert_eq!(allowance.receive(32_766), Ok(None));
+        assert_eq!(allowance.receive(32_770).map_err(|fault| fault.code), Err(Code::FLOW_CONTROL));
+    }
+
+    proptest! {
+        /// A leak of a single byte for each answer would stall a connection after some thousands.
+        #[test]
+        fn all_that_came_is_given_back_or_owed(pieces in prop::collection::vec(0usize..=16_384, 0..300)) {
+            let mut allowance = Allowance::default();
+            let (mut received, mut given) = (0, 0);
+            for piece in pieces {
+                // never a fault: whoever waits for what is given back always has room for a frame
+                given += u64::from(allowance.receive(piece).expect("there is room").unwrap_or(0));
+                received += piece as u64;
+                prop_assert_eq!(given + u64::from(allowance.owed), received);
+                prop_assert_eq!(allowance.window.available() as u64 + u64::from(allowance.owed), 65_535);
+            }
+        }
+
+        #[test]
+        fn a_window_is_what_was_given_less_what_was_spent(
+            start in 0..=LARGEST_STREAM,
+            steps in prop::collection::vec((any::<bool>(), 0u32..1 << 20), 0..100),
+        ) {
+            let mut window = Window::new(start);
+            let mut model = i64::from(start);
+            for (spends, bytes) in steps {
+                match spends {
+                    true => {
+                        let is_spent = window.spend(bytes as usize).is_ok();
+                        prop_assert_eq!(is_spent, i64::from(bytes) <= model.max(0));
+                        model -= if is_spent { i64::from(bytes) } else { 0 };
+                    }
+                    false => {
+                        // a change of settings takes away what it likes
+                        model -= i64::from(bytes);
+                        prop_assert!(window.shift(-i64::from(bytes)).is_ok());
+                    }
+                }
+                prop_assert_eq!(window.available() as i64, model.max(0));
+            }
+        }
     }
 }
