@@ -458,7 +458,7 @@ mod the_checker {
         assert_allowed("transport/http.rs", "use ureq::Agent;");
         assert_allowed("transport/http_tls.rs", "use ureq::Agent;");
         assert_allowed("transport/http/agent.rs", "use ureq::Agent;");
-        assert_caught("transport/memory.rs", 1, "use ureq::Agent;");
+        assert_caught("transport/gate.rs", 1, "use ureq::Agent;");
         assert_caught("transport/mod.rs", 2, "\nfn f() -> ::ureq::Error {}");
         assert_caught("pipeline/batch.rs", 1, "use crossbeam_channel;");
         assert_caught("cli/mod.rs", 1, "use crate::record::Signal;");

@@ -5,13 +5,14 @@ use std::time::{Duration, Instant};
 use crate::config::HttpSettings;
 use crate::record::Signal;
 
-mod answer;
 mod base64;
 mod breaker;
-mod conceal;
 #[cfg(feature = "console")]
 mod console;
-mod dial;
+#[cfg(any(feature = "grpc", feature = "probe"))]
+mod deadline_stream;
+#[cfg(test)]
+pub(crate) mod gate;
 #[cfg(feature = "grpc")]
 pub(crate) mod grpc;
 #[cfg(all(feature = "probe", not(feature = "grpc")))]
@@ -21,25 +22,24 @@ mod gzip;
 mod http;
 mod http_status;
 mod lookup;
-#[cfg(test)]
-pub(crate) mod memory;
 mod proxy;
+mod redact;
+mod response;
 mod retry_after;
-#[cfg(any(feature = "grpc", feature = "probe"))]
-mod timed;
+mod tcp;
 #[cfg(feature = "tls")]
 mod tls;
 #[cfg(not(feature = "tls"))]
 #[path = "no_tls.rs"]
 mod tls;
 
+#[cfg(feature = "probe")]
+pub(crate) use deadline_stream::{Conversation, Look, Timed};
 #[cfg(any(feature = "grpc", feature = "probe"))]
 pub(crate) use grpc::GrpcPlan;
 pub(crate) use http::HttpSpec;
 #[cfg(feature = "probe")]
 pub(crate) use http::{End, Failure, Reply, ReplyBody, Trial};
-#[cfg(feature = "probe")]
-pub(crate) use timed::{Conversation, Look, Timed};
 #[cfg(feature = "probe")]
 pub(crate) use tls::{fault as tls_fault, look};
 

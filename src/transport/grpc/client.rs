@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::super::breaker::Breaker;
-use super::super::dial::{self, is_hang_up};
+use super::super::deadline_stream::Timed;
 use super::super::lookup::Lookup;
-use super::super::timed::Timed;
+use super::super::tcp::{self, is_hang_up};
 use super::failure::Failure;
 use super::http2::conn::{Answer, Conn, End, Message, Progress};
 use super::io::Stream;
@@ -90,7 +90,7 @@ impl Client {
 
     fn connect(&mut self, deadline: Instant) -> Result<Link, Failure> {
         let addresses = self.lookup.addresses(Some(deadline)).map_err(Failure::of_lookup)?;
-        let socket = Arc::new(dial::connect(&addresses, Some(deadline))?);
+        let socket = Arc::new(tcp::connect(&addresses, Some(deadline))?);
         self.breaker.watch(&socket)?;
         let mut wire = Timed::new(socket, deadline);
         if let Some(tunnel) = &self.target.tunnel {

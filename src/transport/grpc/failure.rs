@@ -2,7 +2,7 @@
 
 use std::io::{self, ErrorKind};
 
-use super::super::answer::printable;
+use super::super::response::printable;
 use super::super::{TlsFault, TlsFaultKind, Verdict, lower_first, tls};
 use super::http2::conn::{Farewell, HeadTooLong};
 use super::http2::frame::{Code, Fault};

@@ -3,7 +3,7 @@
 use std::io::{self, ErrorKind, Read, Write};
 use std::time::Instant;
 
-use super::super::timed::Timed;
+use super::super::deadline_stream::Timed;
 use super::super::tls::Session;
 
 /// A connection on which every read and write is over by its deadline.

@@ -3,10 +3,10 @@
 #[cfg(test)]
 mod tests;
 
-use super::super::answer::printable;
 pub(crate) use super::super::base64::decode as decode_base64;
 #[cfg(any(test, feature = "receiver"))]
 pub(crate) use super::super::base64::encode as encode_base64;
+use super::super::response::printable;
 
 /// The text of a `grpc-message`, fit for a log line; what is not encoded as it should be stays as it is.
 pub(super) fn decode_percent(value: &[u8]) -> String {

@@ -11,13 +11,13 @@ mod failure;
 pub(crate) mod http2;
 mod io;
 pub(crate) mod metadata;
+#[cfg(feature = "probe")]
+mod probe_request;
 mod status;
 mod target;
 #[cfg(test)]
 mod tests;
 mod timeout;
-#[cfg(feature = "probe")]
-mod trial;
 mod tunnel;
 
 use std::sync::Arc;
@@ -30,8 +30,8 @@ use self::http2::hpack;
 use self::target::Target;
 use self::tunnel::Tunnel;
 use super::breaker::Breaker;
-use super::conceal::Secrets;
 use super::gzip::compress;
+use super::redact::Secrets;
 use super::{Payload, Transport, Verdict};
 use crate::config::{Compression, HttpSettings, Secret, is_reserved_by_grpc};
 use crate::record::Signal;

@@ -6,9 +6,9 @@ mod tests;
 use std::borrow::Cow;
 use std::time::{Duration, SystemTime};
 
-use super::super::answer::{self, printable, read_partial_success, read_status};
 use super::super::gzip::{Fault, decompress};
 use super::super::http_status::Meaning;
+use super::super::response::{self, printable, read_partial_success, read_status};
 use super::super::{Verdict, retry_after};
 use super::http2::conn::Answer;
 use super::http2::frame::Code;
@@ -183,9 +183,9 @@ pub(super) fn read_success(answer: &Answer) -> Result<Verdict, &'static str> {
         _ => Cow::Owned(unpack(*flag, message, &answer.head)?),
     };
     match read_partial_success(&message) {
-        answer::Answer::Accepted => Ok(Verdict::Accepted),
-        answer::Answer::Partly { rejected, message } => Ok(Verdict::AcceptedPartly { rejected, message }),
-        answer::Answer::Unreadable => Err("the answer cannot be read"),
+        response::Answer::Accepted => Ok(Verdict::Accepted),
+        response::Answer::Partly { rejected, message } => Ok(Verdict::AcceptedPartly { rejected, message }),
+        response::Answer::Unreadable => Err("the answer cannot be read"),
     }
 }
 

@@ -118,7 +118,7 @@ fn is_interim(line: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::transport::conceal::Secrets;
+    use crate::transport::redact::Secrets;
 
     /// What ureq sees of an answer that comes in pieces of this size.
     fn seen(answer: &str, size: usize) -> String {

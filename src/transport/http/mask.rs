@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::forward::Forward;
 use crate::record::random;
-use crate::transport::conceal::Secrets;
+use crate::transport::redact::Secrets;
 
 /// How all our requests begin.
 const METHOD: &[u8] = b"POST ";

@@ -3,18 +3,18 @@
 mod blotter;
 mod failure;
 mod forward;
-#[cfg(feature = "probe")]
-mod journal;
 mod mask;
+mod masked_stream;
 mod pieces;
+#[cfg(feature = "probe")]
+mod probe_request;
 mod renamed;
 mod socket;
 mod success;
+#[cfg(feature = "probe")]
+mod timeline;
 #[cfg(feature = "tls")]
 mod tls;
-#[cfg(feature = "probe")]
-mod trial;
-mod unmasked;
 
 use std::fmt;
 use std::io::Read;
@@ -28,15 +28,15 @@ use ureq::{Agent, ProxyProtocol, SendBody};
 use self::forward::Forward;
 use self::mask::Mask;
 use self::pieces::Pieces;
-use self::renamed::Renamed;
 #[cfg(feature = "probe")]
-pub(crate) use self::trial::{End, Failure, Reply, ReplyBody, Trial};
-use super::answer::{is_media_type, read_status};
+pub(crate) use self::probe_request::{End, Failure, Reply, ReplyBody, Trial};
+use self::renamed::Renamed;
 use super::breaker::Breaker;
-use super::conceal::Secrets;
 use super::gzip::compress;
 use super::http_status::Meaning;
 use super::lookup::Lookup;
+use super::redact::Secrets;
+use super::response::{is_media_type, read_status};
 #[cfg(feature = "tls")]
 use super::tls::Handshakes;
 use super::{Payload, Transport, Verdict, proxy, retry_after};
@@ -182,7 +182,7 @@ impl HttpSpec {
     /// A transport of its own; no connection is made yet.
     pub(crate) fn open(&self) -> Http {
         let breaker = Arc::new(Breaker::default());
-        let agent = unmasked::agent(self, Arc::clone(&breaker));
+        let agent = masked_stream::agent(self, Arc::clone(&breaker));
         let compressed = Vec::new();
         Http { plan: self.clone(), agent, compressed, is_interrupted: Arc::default(), breaker }
     }

@@ -6,8 +6,8 @@ use ureq::http::{Response, header};
 
 use super::{ANSWER_BYTES, printable, status_text};
 use crate::transport::Verdict;
-use crate::transport::answer::{self, read_success};
 use crate::transport::gzip::decompress;
+use crate::transport::response::{self, read_success};
 
 /// An answer longer than this is none.
 const LONGEST_ANSWER: u64 = 4 << 20;
@@ -15,7 +15,7 @@ const LONGEST_ANSWER: u64 = 4 << 20;
 /// What a success says.
 #[derive(Debug)]
 pub(super) enum Success {
-    Read(answer::Success),
+    Read(response::Success),
     TooLong,
 }
 
@@ -27,14 +27,14 @@ pub(super) fn too_long() -> String {
 /// The collector has the batch, whatever becomes of the rest of its answer; but it must have been a collector.
 pub(super) fn judge(answer: &mut Response<ureq::Body>, url: &str) -> Verdict {
     match read(answer) {
-        Success::Read(answer::Success::Accepted) => Verdict::Accepted,
-        Success::Read(answer::Success::Partly { rejected, message }) => {
+        Success::Read(response::Success::Accepted) => Verdict::Accepted,
+        Success::Read(response::Success::Partly { rejected, message }) => {
             Verdict::AcceptedPartly { rejected, message }
         }
-        Success::Read(answer::Success::Odd(what)) => {
+        Success::Read(response::Success::Odd(what)) => {
             Verdict::AcceptedPartly { rejected: 0, message: format!("post {url}: {what}") }
         }
-        Success::Read(answer::Success::Foreign) => {
+        Success::Read(response::Success::Foreign) => {
             let (status, kind) = (status_text(answer.status()), printable(&content_type(answer)));
             let reason = format!(
                 "post {url}: {status}: the server answers, but not as a collector would: with {kind}; are host, port and path right?"

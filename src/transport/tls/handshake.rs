@@ -12,7 +12,7 @@ use rustls::{AlertDescription, ClientConfig, ClientConnection, Error, SignatureS
 use super::Certificates;
 use super::fault::is_for_want_of_certificate;
 use crate::config::TlsSettings;
-use crate::transport::dial::is_hang_up;
+use crate::transport::tcp::is_hang_up;
 
 /// Makes encrypted connections with one set of certificates, one after the other.
 #[derive(Debug, Clone)]

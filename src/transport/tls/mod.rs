@@ -3,7 +3,7 @@
 mod fault;
 mod handshake;
 #[cfg(feature = "probe")]
-mod look;
+mod peek;
 #[cfg(feature = "grpc")]
 mod session;
 
@@ -17,7 +17,7 @@ use rustls::{ClientConfig, Error, RootCertStore};
 pub(crate) use self::fault::{fault, fault_of};
 pub(super) use self::handshake::{Handshakes, Secured};
 #[cfg(feature = "probe")]
-pub(crate) use self::look::look;
+pub(crate) use self::peek::look;
 #[cfg(feature = "grpc")]
 pub(super) use self::session::{Connector, Session};
 use crate::config::TlsSettings;

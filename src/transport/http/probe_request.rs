@@ -9,13 +9,13 @@ use ureq::http::{Response, header};
 use ureq::unversioned::transport::Connector;
 
 use super::failure::{of_proxy, tls_fault};
-use super::journal::{Journal, NoteConnection, NoteTls, NotedPeer, Steps};
 use super::mask::Mask;
 use super::socket::Unresolved;
 use super::success::{self, Success};
+use super::timeline::{Journal, NoteConnection, NoteTls, NotedPeer, Steps};
 use super::{ANSWER_BYTES, Http, HttpSpec, PROTOBUF, header_text, printable, socket, status_text};
 use crate::record::Signal;
-use crate::transport::answer::{self, is_media_type, read_status};
+use crate::transport::response::{self, is_media_type, read_status};
 use crate::transport::{Payload, TlsFault, lower_first};
 
 /// What became of an attempt.
@@ -176,10 +176,10 @@ fn reply(mut answer: Response<ureq::Body>, mask: &Mask) -> Reply {
 
 fn success_body(success: Success) -> ReplyBody {
     match success {
-        Success::Read(answer::Success::Accepted) => ReplyBody::Fine,
-        Success::Read(answer::Success::Partly { message, .. }) => ReplyBody::Says(printable(&message)),
-        Success::Read(answer::Success::Odd(what)) => ReplyBody::Odd(what),
-        Success::Read(answer::Success::Foreign) => ReplyBody::Foreign,
+        Success::Read(response::Success::Accepted) => ReplyBody::Fine,
+        Success::Read(response::Success::Partly { message, .. }) => ReplyBody::Says(printable(&message)),
+        Success::Read(response::Success::Odd(what)) => ReplyBody::Odd(what),
+        Success::Read(response::Success::Foreign) => ReplyBody::Foreign,
         Success::TooLong => ReplyBody::TooLong(success::too_long()),
     }
 }

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 #[cfg(feature = "probe")]
-use super::dial::connect;
-use super::dial::{time_left, tolerate};
+use super::tcp::connect;
+use super::tcp::{time_left, tolerate};
 
 /// Something that can be talked to, encrypted or not.
 #[cfg(feature = "probe")]

@@ -3,8 +3,8 @@
 use std::io::ErrorKind;
 use std::time::Instant;
 
-use super::super::answer::printable;
-use super::super::dial::is_hang_up;
+use super::super::response::printable;
+use super::super::tcp::is_hang_up;
 use super::super::{CallReply, Failure, Payload, TlsFault, TlsFaultKind, Verdict, lower_first};
 use super::Grpc;
 use super::failure::{self, NO_HTTP2};
