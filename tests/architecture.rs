@@ -39,7 +39,7 @@ const LAYERS: &[Row] = &[
     row("transport/http*", &["process", "record", "config", "transport"],                  &["ureq"]),
     row("transport/http/tls*", &["transport"],                                           &["rustls", "ureq"]),
     row("transport/grpc*", &["record", "config", "transport"],                             &[]),
-    row("transport/grpc/tunnel*", &["config", "transport"],                                &["ureq"]),
+    row("transport/grpc/target*", &["record", "config", "transport"],                                &["ureq"]),
     // pure: HTTP/2 without a socket
     row("transport/grpc/http2*", &[],                                         &[]),
     // one exporter from queue to verdict, and the fan-out over exporters
@@ -62,8 +62,8 @@ const LAYERS: &[Row] = &[
     // asks a collector, stage by stage, whether it can be reached
     row("probe",           &["process", "record", "config", "transport"],     &[]),
     // the embedded OTLP server
-    row("receiver",        &["process", "record", "transport::grpc::http2", "transport::grpc::metadata"], &["opentelemetry_proto", "prost", "flate2", "parking_lot"]),
-    row("receiver/json*", &["record", "transport::grpc::metadata", "receiver"],          &["opentelemetry_proto", "prost", "serde", "serde_json"]),
+    row("receiver",        &["process", "record", "transport::grpc::http2", "transport::base64"], &["opentelemetry_proto", "prost", "flate2", "parking_lot"]),
+    row("receiver/json*", &["record", "transport::base64", "receiver"],          &["opentelemetry_proto", "prost", "serde", "serde_json"]),
     // the command: the library is an outside crate to it
     row("cli",             &[],                                               &["standpipe", "lexopt", "serde", "serde_json"]),
     row("main",            &["cli"],                                          &["standpipe", "lexopt", "opentelemetry_proto"]),

@@ -14,7 +14,7 @@ use serde::de::{
 };
 
 use crate::record::Signal;
-use crate::transport::grpc::metadata::decode_base64;
+use crate::transport::base64::decode as decode_base64;
 pub(super) use answer::answer;
 use schema::{Field, Kind, Message};
 

@@ -5,8 +5,7 @@ use std::time::{Duration, Instant};
 use crate::config::HttpSettings;
 use crate::record::Signal;
 
-mod base64;
-mod breaker;
+pub(crate) mod base64;
 #[cfg(feature = "console")]
 mod console;
 #[cfg(any(feature = "grpc", feature = "probe"))]

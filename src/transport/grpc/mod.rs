@@ -9,35 +9,33 @@
 mod client;
 mod failure;
 pub(crate) mod http2;
-mod io;
-pub(crate) mod metadata;
 #[cfg(feature = "probe")]
 mod probe_request;
 mod status;
 mod target;
-#[cfg(test)]
-mod tests;
-mod timeout;
-mod tunnel;
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use self::client::{Client, Request};
 use self::failure::Failure;
 use self::http2::conn::{Answer, Message};
 use self::http2::hpack;
-use self::target::Target;
-use self::tunnel::Tunnel;
-use super::breaker::Breaker;
+use self::target::{Target, Tunnel};
 use super::gzip::compress;
 use super::redact::Secrets;
+use super::tcp::Breaker;
 use super::{Payload, Transport, Verdict};
 use crate::config::{Compression, HttpSettings, Secret, is_reserved_by_grpc};
 use crate::record::Signal;
 
 /// A field costs so much more than its name and value, by HTTP/2's count.
 const FIELD_OVERHEAD: usize = 32;
+
+/// The header that carries the time a server may take.
+const TIMEOUT: &str = "grpc-timeout";
+/// Of the number in front of the unit.
+const MOST_TIMEOUT_UNITS: u128 = 99_999_999;
 
 /// Everything needed to open a gRPC transport, checked.
 #[derive(Debug, Clone)]
@@ -150,11 +148,11 @@ impl Grpc {
         }
         self.breaker.begin();
         let head = &self.plan.heads[payload.signal as usize];
-        let timeout = timeout::text(left);
+        let timeout = timeout_text(left);
         self.block.clear();
         self.block.extend_from_slice(&head.block);
-        hpack::encode(timeout::NAME, timeout.as_bytes(), &mut self.block);
-        let list_bytes = head.list_bytes + timeout::NAME.len() + timeout.len() + FIELD_OVERHEAD;
+        hpack::encode(TIMEOUT, timeout.as_bytes(), &mut self.block);
+        let list_bytes = head.list_bytes + TIMEOUT.len() + timeout.len() + FIELD_OVERHEAD;
         let compressed;
         let message = match self.plan.compression {
             Compression::None => Message::new(payload.body, false),
@@ -192,5 +190,62 @@ impl Transport for Grpc {
     fn cutter(&self) -> Box<dyn Fn() + Send + Sync> {
         let breaker = Arc::clone(&self.breaker);
         Box::new(move || breaker.cut())
+    }
+}
+
+/// At most eight digits and a unit, the finest that has room; never nothing.
+fn timeout_text(left: Duration) -> String {
+    let units = [(left.as_micros(), 'u'), (left.as_millis(), 'm'), (u128::from(left.as_secs()), 'S')];
+    match units.into_iter().find(|(count, _)| *count <= MOST_TIMEOUT_UNITS) {
+        Some((count, unit)) => format!("{}{unit}", count.max(1)),
+        None => format!("{}H", u128::from(left.as_secs() / 3600).min(MOST_TIMEOUT_UNITS)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::ErrorKind;
+    use std::net::TcpListener;
+
+    use super::*;
+    use crate::config::Exporter;
+
+    #[test]
+    fn debug_shows_no_header_value() {
+        let exporter = Exporter::grpc("http://127.0.0.1:4317").header("authorization", "Bearer hunter2");
+        let plan = GrpcPlan::new(&exporter.http).unwrap();
+        assert!(!format!("{plan:?}").contains("hunter2"));
+    }
+
+    #[test]
+    fn after_an_interruption_nobody_is_connected_to() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let exporter =
+            Exporter::grpc(listener.local_addr().unwrap().to_string()).proxy(crate::config::Proxy::Off);
+        let mut transport = GrpcPlan::new(&exporter.http).unwrap().open();
+        transport.interrupter()();
+        let payload = Payload { signal: Signal::Traces, body: &[] };
+        let verdict = transport.send(&payload, Instant::now() + Duration::from_secs(20));
+        assert!(matches!(verdict, Verdict::TryLater { .. }), "{verdict:?}");
+        assert_eq!(listener.accept().unwrap_err().kind(), ErrorKind::WouldBlock);
+    }
+
+    #[test]
+    fn a_time_out_has_at_most_eight_digits_and_is_never_nothing() {
+        for (left, expected) in [
+            (Duration::ZERO, "1u"),
+            (Duration::from_nanos(999), "1u"),
+            (Duration::from_micros(1_500), "1500u"),
+            (Duration::from_secs(10), "10000000u"),
+            (Duration::from_micros(99_999_999), "99999999u"),
+            (Duration::from_secs(100), "100000m"),
+            (Duration::from_secs(100_000), "100000S"),
+            (Duration::from_secs(99_999_999), "99999999S"),
+            (Duration::from_secs(360_000_000), "100000H"),
+            (Duration::MAX, "99999999H"),
+        ] {
+            assert_eq!(timeout_text(left), expected, "{left:?}");
+        }
     }
 }

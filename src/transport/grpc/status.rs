@@ -9,11 +9,10 @@ use std::time::{Duration, SystemTime};
 use super::super::gzip::{Fault, decompress};
 use super::super::http_status::Meaning;
 use super::super::response::{self, printable, read_partial_success, read_status};
-use super::super::{Verdict, retry_after};
+use super::super::{Verdict, base64, retry_after};
 use super::http2::conn::Answer;
 use super::http2::frame::Code;
 use super::http2::hpack::Field;
-use super::metadata::{decode_base64, decode_percent};
 
 const PROTOCOL: &str = "application/grpc";
 /// Whether it is compressed, and its length.
@@ -160,7 +159,7 @@ pub(super) fn read(answer: &Answer) -> Option<Said> {
     let last = if answer.trailers.is_empty() { &answer.head } else { &answer.trailers };
     let Some(status) = find(last, "grpc-status") else { return Some(read_without_status(answer)) };
     let status = parse_status(status)?;
-    let details = find(last, "grpc-status-details-bin").and_then(decode_base64);
+    let details = find(last, "grpc-status-details-bin").and_then(base64::decode);
     let details = details.and_then(|details| read_status(&details));
     let message = find(last, "grpc-message").map(decode_percent).unwrap_or_default();
     let (inner, after) = details.map_or_else(Default::default, |status| (status.message, status.retry_delay));
@@ -240,4 +239,28 @@ fn parse_status(value: &[u8]) -> Option<Status> {
     let text = std::str::from_utf8(value).ok()?;
     let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     is_number.then(|| text.parse().ok().map(Status))?
+}
+
+/// The text of a `grpc-message`, fit for a log line; what is not encoded as it should be stays as it is.
+fn decode_percent(value: &[u8]) -> String {
+    let mut bytes = Vec::with_capacity(value.len());
+    let mut rest = value;
+    while let Some((first, after)) = rest.split_first() {
+        let pair = after.split_first_chunk::<2>().filter(|_| *first == b'%');
+        match pair.and_then(|([high, low], after)| Some((hex(*high)? << 4 | hex(*low)?, after))) {
+            Some((byte, after)) => {
+                bytes.push(byte);
+                rest = after;
+            }
+            None => {
+                bytes.push(*first);
+                rest = after;
+            }
+        }
+    }
+    printable(&String::from_utf8_lossy(&bytes))
+}
+
+fn hex(digit: u8) -> Option<u8> {
+    char::from(digit).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
 }

@@ -14,7 +14,7 @@ use super::blotter::Blotter;
 use super::mask::Mask;
 use super::socket::{self, Unresolved};
 use super::{HttpSpec, READ_BYTES};
-use crate::transport::breaker::Breaker;
+use crate::transport::tcp::Breaker;
 
 /// An agent that sends what the mask hides, over connections that the breaker can break.
 pub(super) fn agent(plan: &HttpSpec, breaker: Arc<Breaker>) -> Agent {

@@ -31,12 +31,12 @@ use self::pieces::Pieces;
 #[cfg(feature = "probe")]
 pub(crate) use self::probe_request::{End, Failure, Reply, ReplyBody, Trial};
 use self::renamed::Renamed;
-use super::breaker::Breaker;
 use super::gzip::compress;
 use super::http_status::Meaning;
 use super::lookup::Lookup;
 use super::redact::Secrets;
 use super::response::{is_media_type, read_status};
+use super::tcp::Breaker;
 #[cfg(feature = "tls")]
 use super::tls::Handshakes;
 use super::{Payload, Transport, Verdict, proxy, retry_after};

@@ -22,8 +22,8 @@ use ureq::{ProxyProtocol, Timeout};
 
 use super::renamed::{Knowing, Renamed};
 use crate::process::first_use;
-use crate::transport::breaker::Breaker;
 use crate::transport::lookup::Lookup;
+use crate::transport::tcp::Breaker;
 use crate::transport::tcp::{connect, is_hang_up, time_left, tolerate};
 
 /// A connection through a proxy.

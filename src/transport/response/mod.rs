@@ -1,19 +1,19 @@
-//! Pure: what a collector's answer says. Reads bytes that anyone may have sent.
-
-use std::time::Duration;
-
-use prost::Message as _;
-
-use self::generated::{Delay, ExportAnswer, RetryInfo, RpcStatus};
+//! Pure: what the body of a collector's response says. It reads bytes that anyone may have sent.
 
 // Kept as prost-build writes it, so that a test can compare it byte for byte.
 #[rustfmt::skip]
 #[allow(unreachable_pub)]
 mod generated;
 mod json;
-mod success;
+#[cfg(test)]
+mod tests;
 
-pub(crate) use self::success::{Success, is_media_type, read_success};
+use std::time::Duration;
+
+use prost::Message as _;
+
+use self::generated::{Delay, ExportAnswer, RetryInfo, RpcStatus};
+use self::json::Fault;
 
 /// Long enough for any honest explanation, short enough for a log line.
 const LONGEST_MESSAGE: usize = 512;
@@ -98,187 +98,74 @@ pub(super) fn printable(text: &str) -> String {
     line
 }
 
-#[cfg(test)]
-mod tests {
-    use super::generated::{Detail, PartialSuccess};
-    use super::*;
+/// What a success says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Success {
+    Accepted,
+    /// `rejected` may be 0, then the message is a warning.
+    Partly {
+        rejected: u64,
+        message: String,
+    },
+    /// The collector has the batch, but something is wrong with its answer.
+    Odd(&'static str),
+    /// No collector answered.
+    Foreign,
+}
 
-    #[test]
-    fn an_empty_answer_is_plain_success() {
-        assert_eq!(read_partial_success(b""), Answer::Accepted);
+/// Reads the body of a success, of any signal. If it is not whole, its end did not come.
+pub(crate) fn read_success(content_type: &str, body: &[u8], is_whole: bool) -> Success {
+    match Kind::of(content_type) {
+        Kind::Protobuf if is_whole => of_answer(read_partial_success(body)),
+        Kind::Protobuf => Success::Odd(CUT_SHORT),
+        _ if is_whole && body.is_empty() => Success::Accepted,
+        Kind::Json => match json::read(body) {
+            Ok(partial) if is_whole => of_answer(partly(partial.rejected, &partial.error_message)),
+            Ok(_) | Err(Fault::CutShort) => Success::Odd(CUT_SHORT),
+            Err(Fault::Foreign) => Success::Foreign,
+        },
+        // servers that do not say what they send let their library guess it; text can pass for unknown fields only
+        Kind::Other if is_whole && body.starts_with(PARTIAL_SUCCESS) => match read_partial_success(body) {
+            Answer::Unreadable => Success::Foreign,
+            answer => of_answer(answer),
+        },
+        Kind::Other => Success::Foreign,
     }
+}
 
-    #[test]
-    fn an_empty_partial_success_is_plain_success() {
-        assert_eq!(read_partial_success(&[0x0a, 0x00]), Answer::Accepted);
+const CUT_SHORT: &str = "the answer was cut short";
+const UNREADABLE: &str = "the answer cannot be read";
+/// What an answer in protobuf begins with if it is not empty: field 1, a message.
+const PARTIAL_SUCCESS: &[u8] = b"\x0a";
+
+fn of_answer(answer: Answer) -> Success {
+    match answer {
+        Answer::Accepted => Success::Accepted,
+        Answer::Partly { rejected, message } => Success::Partly { rejected, message },
+        Answer::Unreadable => Success::Odd(UNREADABLE),
     }
+}
 
-    #[test]
-    fn rejected_records_are_counted_with_the_reason() {
-        // Bytes by hand: partial_success { rejected: 300, error_message: "too old" }.
-        let body = b"\x0a\x0c\x08\xac\x02\x12\x07too old";
-        assert_eq!(read_partial_success(body), rejecting(300, "too old"));
-    }
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// Also where the type is missing: protobuf was asked for.
+    Protobuf,
+    Json,
+    Other,
+}
 
-    #[test]
-    fn rejected_records_need_no_reason() {
-        assert_eq!(read_partial_success(&partial_success(7, "")), rejecting(7, ""));
-    }
-
-    #[test]
-    fn a_message_without_rejected_records_is_a_warning() {
-        assert_eq!(read_partial_success(&partial_success(0, "use v2")), rejecting(0, "use v2"));
-    }
-
-    #[test]
-    fn a_negative_count_rejects_nothing() {
-        assert_eq!(read_partial_success(&partial_success(-3, "odd")), rejecting(0, "odd"));
-        assert_eq!(read_partial_success(&partial_success(i64::MIN, "")), Answer::Accepted);
-    }
-
-    #[test]
-    fn fields_of_a_later_protocol_are_passed_over() {
-        let mut body = partial_success(2, "x");
-        body.extend_from_slice(&[0x7a, 0x01, 0x00]);
-        assert_eq!(read_partial_success(&body), rejecting(2, "x"));
-    }
-
-    #[test]
-    fn an_answer_cut_anywhere_inside_is_unreadable() {
-        let body = partial_success(300, "too old");
-        for end in 1..body.len() {
-            assert_eq!(read_partial_success(&body[..end]), Answer::Unreadable, "cut at {end}");
+impl Kind {
+    fn of(content_type: &str) -> Self {
+        let is = |name: &str| is_media_type(content_type, name);
+        match () {
+            () if is("") || is("application/x-protobuf") || is("application/protobuf") => Self::Protobuf,
+            () if is("application/json") => Self::Json,
+            () => Self::Other,
         }
     }
+}
 
-    #[test]
-    fn a_web_page_is_neither_answer_nor_status() {
-        let page = b"<html><body>502 Bad Gateway</body></html>";
-        assert_eq!(read_partial_success(page), Answer::Unreadable);
-        assert_eq!(read_status(page), None);
-        assert_eq!(read_status(br#"{"code":14,"message":"unavailable"}"#), None);
-    }
-
-    #[test]
-    fn the_reason_of_a_partial_success_is_fit_for_a_log_line() {
-        let answer = read_partial_success(&partial_success(1, "a\r\nb\u{1b}[31m"));
-        assert_eq!(answer, rejecting(1, "a  b [31m"));
-    }
-
-    #[test]
-    fn a_status_gives_its_message() {
-        // Bytes by hand: code 3, message "bad id".
-        let status = read_status(b"\x08\x03\x12\x06bad id").expect("a status");
-        assert_eq!(status, StatusMessage { message: "bad id".into(), retry_delay: None });
-    }
-
-    #[test]
-    fn a_status_that_says_nothing_is_none() {
-        assert_eq!(read_status(b""), None);
-        assert_eq!(read_status(&[0x08, 0x0e]), None);
-        // "*" opens an unknown field, whose length is "\x02".
-        assert_eq!(read_status(b"*\x02hi"), None);
-    }
-
-    #[test]
-    fn a_status_cut_short_is_none() {
-        let body = b"\x08\x03\x12\x06bad id";
-        for end in 3..body.len() {
-            assert_eq!(read_status(&body[..end]), None, "cut at {end}");
-        }
-    }
-
-    #[test]
-    fn retry_info_is_found_among_other_details() {
-        let body = RpcStatus {
-            code: 14,
-            message: "busy".into(),
-            details: vec![
-                Detail {
-                    type_url: "type.googleapis.com/google.rpc.DebugInfo".into(),
-                    value: RetryInfo { retry_delay: Some(delay(99, 0)) }.encode_to_vec(),
-                },
-                retry_info(delay(2, 500_000_000)),
-            ],
-        }
-        .encode_to_vec();
-        let expected =
-            StatusMessage { message: "busy".into(), retry_delay: Some(Duration::from_millis(2_500)) };
-        assert_eq!(read_status(&body), Some(expected));
-    }
-
-    #[test]
-    fn retry_info_needs_no_message_and_may_ask_for_no_delay() {
-        assert_eq!(delay_read_from(delay(0, 0)), Some(Duration::ZERO));
-        assert_eq!(delay_read_from(delay(0, 1)), Some(Duration::from_nanos(1)));
-        let longest = i64::try_from(LONGEST_DELAY_SECONDS).expect("fits");
-        assert_eq!(delay_read_from(delay(longest, 0)), Some(Duration::from_secs(LONGEST_DELAY_SECONDS)));
-    }
-
-    #[test]
-    fn negative_and_absurd_delays_are_ignored() {
-        let past_the_longest = i64::try_from(LONGEST_DELAY_SECONDS).expect("fits") + 1;
-        for odd in [
-            delay(-1, 0),
-            delay(0, -1),
-            delay(1, -1),
-            delay(i64::MIN, 0),
-            delay(i64::MAX, 0),
-            delay(past_the_longest, 0),
-            delay(1, 1_000_000_000),
-        ] {
-            assert_eq!(delay_read_from(odd), None, "{odd:?}");
-        }
-    }
-
-    #[test]
-    fn a_broken_retry_info_does_not_hide_the_message_or_the_next_one() {
-        let broken = Detail { type_url: "google.rpc.RetryInfo".into(), value: vec![0x0a, 0x7f] };
-        let details = vec![broken, retry_info(delay(-1, 0)), retry_info(delay(4, 0))];
-        let body = RpcStatus { code: 0, message: "wait".into(), details }.encode_to_vec();
-        let status = read_status(&body).expect("a status");
-        assert_eq!(
-            status,
-            StatusMessage { message: "wait".into(), retry_delay: Some(Duration::from_secs(4)) }
-        );
-    }
-
-    #[test]
-    fn a_long_message_is_cut_at_512_characters_not_bytes() {
-        let body = RpcStatus { message: "ä".repeat(600), ..RpcStatus::default() }.encode_to_vec();
-        assert_eq!(read_status(&body).expect("a status").message, "ä".repeat(512));
-    }
-
-    #[test]
-    fn control_characters_in_a_message_are_replaced() {
-        let body =
-            RpcStatus { message: "a\nb\0c\u{7f}\u{9b}d".into(), ..RpcStatus::default() }.encode_to_vec();
-        assert_eq!(read_status(&body).expect("a status").message, "a b c  d");
-    }
-
-    fn rejecting(rejected: u64, message: &str) -> Answer {
-        Answer::Partly { rejected, message: message.to_owned() }
-    }
-
-    fn partial_success(rejected: i64, message: &str) -> Vec<u8> {
-        let partial_success = Some(PartialSuccess { rejected, error_message: message.to_owned() });
-        ExportAnswer { partial_success }.encode_to_vec()
-    }
-
-    fn delay(seconds: i64, nanos: i32) -> Delay {
-        Delay { seconds, nanos }
-    }
-
-    fn retry_info(retry_delay: Delay) -> Detail {
-        Detail {
-            type_url: "type.googleapis.com/google.rpc.RetryInfo".into(),
-            value: RetryInfo { retry_delay: Some(retry_delay) }.encode_to_vec(),
-        }
-    }
-
-    /// The delay in a status that has nothing else to say; `None` if the status is then none at all.
-    fn delay_read_from(asked: Delay) -> Option<Duration> {
-        let body = RpcStatus { code: 14, message: String::new(), details: vec![retry_info(asked)] };
-        read_status(&body.encode_to_vec())?.retry_delay
-    }
+/// Whether a content type is of this name, whatever its letters' case and its parameters.
+pub(crate) fn is_media_type(content_type: &str, name: &str) -> bool {
+    content_type.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case(name)
 }

@@ -1,6 +1,5 @@
 use proptest::prelude::*;
 
-use super::super::metadata::encode_base64;
 use super::*;
 
 const TARGET: &str = "http://localhost:4317";
@@ -177,7 +176,7 @@ fn a_status_of_0_is_success_whatever_the_message_looks_like() {
 
 #[test]
 fn only_a_delay_makes_an_exhausted_resource_something_that_passes() {
-    let details = encode_base64(&details_with_delay());
+    let details = base64::encode(&details_with_delay());
     let delay = Some(Duration::from_millis(2_500));
     let with =
         |status, details: &str| trailers(&[("grpc-status", status), ("grpc-status-details-bin", details)]);
@@ -199,7 +198,7 @@ fn only_a_delay_makes_an_exhausted_resource_something_that_passes() {
 #[test]
 fn what_the_details_say_stands_in_for_a_message_that_is_missing() {
     // Status { message: "inner" }
-    let details = encode_base64(b"\x08\x03\x12\x05inner");
+    let details = base64::encode(b"\x08\x03\x12\x05inner");
     let only = trailers(&[("grpc-status", "3"), ("grpc-status-details-bin", &details)]);
     assert_eq!(only, refused("INVALID_ARGUMENT: inner"));
     let both =
@@ -245,4 +244,24 @@ proptest! {
         let head = vec![field(names[choice], &value), field("grpc-status", b"8"), field("retry-after", &value)];
         judge(&Answer { status, head, body, trailers: Vec::new() }, TARGET);
     }
+}
+
+#[test]
+fn messages_are_decoded_as_far_as_they_are_encoded() {
+    for (value, text) in [
+        (&b"plain words"[..], "plain words"),
+        (b"100%25", "100%"),
+        (b"%C3%A4%c3%a4", "ää"),
+        (b"%", "%"),
+        (b"50%", "50%"),
+        (b"%4", "%4"),
+        (b"%zz%41", "%zzA"),
+        (b"%%41", "%A"),
+        (b"line%0Aend%1b[31m", "line end [31m"),
+        (b"raw \xff", "raw \u{fffd}"),
+        (b"%ff", "\u{fffd}"),
+    ] {
+        assert_eq!(decode_percent(value), text, "{value:?}");
+    }
+    assert_eq!(decode_percent("x".repeat(10_000).as_bytes()).len(), 512);
 }
