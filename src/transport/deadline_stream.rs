@@ -1,7 +1,5 @@
 //! Connections whose every read and write is over by a deadline, whatever the peer does.
 
-#[cfg(feature = "probe")]
-use std::io;
 use std::io::{Read, Result, Write};
 #[cfg(feature = "probe")]
 use std::net::SocketAddr;
@@ -16,27 +14,6 @@ use super::tcp::{time_left, tolerate};
 /// Something that can be talked to, encrypted or not.
 #[cfg(feature = "probe")]
 pub(crate) trait Conversation: Read + Write + Send {}
-
-/// What a server showed of itself in a TLS handshake.
-#[cfg(feature = "probe")]
-pub(crate) struct Look {
-    /// In DER, as it was shown; nothing in it has been verified unless there is a stream.
-    pub(crate) certificate: Option<Vec<u8>>,
-    pub(crate) version: Option<&'static str>,
-    /// The protocol that the server chose, if it did.
-    pub(crate) protocol: Option<Vec<u8>>,
-    /// Whether the server asked for a client's certificate, and ended the handshake when it got none.
-    pub(crate) misses_client: bool,
-    /// An encrypted connection to a verified server, or why there is none.
-    pub(crate) stream: Result<Box<dyn Conversation>>,
-}
-
-#[cfg(feature = "probe")]
-impl Look {
-    pub(crate) fn none(error: io::Error) -> Self {
-        Self { certificate: None, version: None, protocol: None, misses_client: false, stream: Err(error) }
-    }
-}
 
 /// Less time than this is not worth dividing.
 const BRIEF: Duration = Duration::from_millis(20);

@@ -14,9 +14,6 @@ mod deadline_stream;
 pub(crate) mod gate;
 #[cfg(feature = "grpc")]
 pub(crate) mod grpc;
-#[cfg(all(feature = "probe", not(feature = "grpc")))]
-#[path = "no_grpc.rs"]
-mod grpc;
 mod gzip;
 mod http;
 mod http_status;
@@ -26,21 +23,20 @@ mod redact;
 mod response;
 mod retry_after;
 mod tcp;
-#[cfg(feature = "tls")]
-mod tls;
-#[cfg(not(feature = "tls"))]
-#[path = "no_tls.rs"]
 mod tls;
 
 #[cfg(feature = "probe")]
-pub(crate) use deadline_stream::{Conversation, Look, Timed};
+pub(crate) use deadline_stream::{Conversation, Timed};
 #[cfg(any(feature = "grpc", feature = "probe"))]
 pub(crate) use grpc::GrpcPlan;
 pub(crate) use http::HttpSpec;
 #[cfg(feature = "probe")]
 pub(crate) use http::{End, Failure, Reply, ReplyBody, Trial};
+pub(crate) use tls::TlsFault;
+#[cfg(any(feature = "grpc", feature = "probe"))]
+pub(crate) use tls::TlsFaultKind;
 #[cfg(feature = "probe")]
-pub(crate) use tls::{fault as tls_fault, look};
+pub(crate) use tls::{Look, fault as tls_fault, look};
 
 /// One request's worth of records.
 #[derive(Debug, Clone, Copy)]
@@ -100,47 +96,6 @@ impl Verdict {
     }
 }
 
-/// Why no encrypted connection came about.
-#[cfg_attr(
-    not(all(feature = "probe", feature = "tls")),
-    allow(dead_code, reason = "only TLS has such faults, and only a probe has advice for each kind")
-)]
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct TlsFault {
-    pub(crate) kind: TlsFaultKind,
-    /// In words, with the names and dates that it is about.
-    pub(crate) what: String,
-}
-
-impl TlsFault {
-    /// Trouble with certificates or with what speaks there is for good; anything else is for trying again.
-    fn is_passing(&self) -> bool {
-        self.kind == TlsFaultKind::Passing
-    }
-}
-
-/// The kinds of TLS faults that can be mended in different ways.
-#[cfg_attr(
-    not(all(feature = "probe", feature = "tls")),
-    allow(dead_code, reason = "only TLS has such faults, and only a probe has advice for each kind")
-)]
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum TlsFaultKind {
-    NotTls,
-    UnknownIssuer,
-    Expired,
-    NotValidYet,
-    WrongHost,
-    Authority,
-    ClientCertificateWanted,
-    ClientCertificateRefused,
-    NoHttp2,
-    /// Another fault of certificates or of what the two sides can do.
-    Other,
-    /// Neither: the server, or what stands before it, may do better next time.
-    Passing,
-}
-
 /// What a server says of a call that exports nothing, without what it may have repeated of our secrets.
 #[cfg(feature = "probe")]
 #[cfg_attr(not(feature = "grpc"), allow(dead_code, reason = "only gRPC has calls"))]
@@ -175,6 +130,41 @@ const NO_GRPC: &str = "this build cannot send over gRPC; build standpipe with it
 #[cfg(not(feature = "grpc"))]
 pub(crate) fn grpc(_: &HttpSettings) -> Result<Opener, String> {
     Err(NO_GRPC.to_owned())
+}
+
+/// Stands in for gRPC in a build without the feature "grpc", where a probe can only say so.
+#[cfg(all(feature = "probe", not(feature = "grpc")))]
+mod grpc {
+    use std::convert::Infallible;
+    use std::time::Instant;
+
+    use super::{CallReply, Failure, NO_GRPC};
+    use crate::config::HttpSettings;
+    use crate::record::Signal;
+
+    /// There is none.
+    pub(crate) struct GrpcPlan(Infallible);
+
+    /// There is none.
+    pub(crate) struct Grpc(Infallible);
+
+    impl GrpcPlan {
+        /// # Errors
+        /// Always.
+        pub(crate) fn new(_: &HttpSettings) -> Result<Self, String> {
+            Err(NO_GRPC.to_owned())
+        }
+
+        pub(crate) fn open(&self) -> Grpc {
+            match self.0 {}
+        }
+    }
+
+    impl Grpc {
+        pub(crate) fn try_export(&mut self, _: Signal, _: Instant) -> Result<CallReply, Failure> {
+            match self.0 {}
+        }
+    }
 }
 
 /// Opens what prints requests instead of sending them.

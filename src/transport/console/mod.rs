@@ -1,7 +1,6 @@
 //! OTLP JSON on standard output: one request, one line.
 
 mod json;
-mod line;
 mod schema;
 mod wire;
 
@@ -47,7 +46,7 @@ impl Console {
 impl Transport for Console {
     fn send(&mut self, payload: &Payload<'_>, deadline: Instant) -> Verdict {
         self.line.clear();
-        if line::write(&mut self.line, payload.signal, &payload.body.concat()) == Err(Malformed) {
+        if json::write(&mut self.line, payload.signal, &payload.body.concat()) == Err(Malformed) {
             return Verdict::Refused { reason: "write to stdout: the request is no OTLP".to_owned() };
         }
         self.line.push(b'\n');

@@ -24,7 +24,7 @@ const PERIOD: Period = Period { start: 1, time: 2 };
 /// The line of a request, without its end.
 fn line(signal: Signal, request: &[u8]) -> Result<String, Malformed> {
     let mut line = Vec::new();
-    line::write(&mut line, signal, request)?;
+    json::write(&mut line, signal, request)?;
     Ok(String::from_utf8(line).expect("JSON is UTF-8"))
 }
 

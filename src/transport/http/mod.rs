@@ -1,26 +1,21 @@
 //! OTLP over HTTP/1.1, by ureq.
 
-mod blotter;
-mod failure;
-mod forward;
 mod mask;
 mod masked_stream;
-mod pieces;
 #[cfg(feature = "probe")]
 mod probe_request;
-mod renamed;
+mod response;
 mod socket;
-mod success;
 #[cfg(feature = "probe")]
 mod timeline;
 #[cfg(feature = "tls")]
 mod tls;
 
 use std::fmt;
-use std::io::Read;
+use std::io::{self, Read};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use ureq::http::{HeaderName, HeaderValue, Response, StatusCode, Uri, header};
 use ureq::{Agent, ProxyProtocol, SendBody};
@@ -32,14 +27,12 @@ use self::pieces::Pieces;
 pub(crate) use self::probe_request::{End, Failure, Reply, ReplyBody, Trial};
 use self::renamed::Renamed;
 use super::gzip::compress;
-use super::http_status::Meaning;
 use super::lookup::Lookup;
 use super::redact::Secrets;
-use super::response::{is_media_type, read_status};
 use super::tcp::Breaker;
 #[cfg(feature = "tls")]
 use super::tls::Handshakes;
-use super::{Payload, Transport, Verdict, proxy, retry_after};
+use super::{Payload, Transport, Verdict, proxy};
 use crate::config::{self, Compression, HttpSettings, Secret};
 use crate::process::first_use;
 use crate::record::Signal;
@@ -160,7 +153,7 @@ impl HttpSpec {
             // with the port that an endpoint need not name
             mask.stand_in("host", HIDDEN, authority.as_str());
         }
-        let of_proxy = forwarded.as_ref().or(tunnelled.as_ref()).map(forward::secrets).unwrap_or_default();
+        let of_proxy = forwarded.as_ref().or(tunnelled.as_ref()).map(proxy_secrets).unwrap_or_default();
         let of_targets = urls.iter().flat_map(Url::secrets);
         let of_headers = settings.headers.iter().map(|(_, value)| value.expose());
         let all = of_proxy.iter().map(Secret::expose).chain(of_targets).chain(of_headers);
@@ -316,11 +309,11 @@ impl Transport for Http {
         let is_broken = self.breaker.is_broken() || self.is_interrupted.load(Ordering::Relaxed);
         let url = &self.plan.urls[payload.signal as usize];
         let verdict = match answer {
-            Ok(answer) if self.plan.is_refused_by_proxy(&answer) => failure::by_proxy(&answer, &url.shown),
-            Ok(answer) => judge(answer, &url.shown),
+            Ok(answer) if self.plan.is_refused_by_proxy(&answer) => response::by_proxy(&answer, &url.shown),
+            Ok(answer) => response::judge(answer, &url.shown),
             // what breaks because it was broken off from here is not the server's doing
-            Err(_) if is_broken => failure::late(&url.shown),
-            Err(error) => failure::verdict(&error, &url.shown),
+            Err(_) if is_broken => response::late(&url.shown),
+            Err(error) => response::failure_verdict(&error, &url.shown),
         };
         verdict.map_text(|text| self.plan.mask.conceal(text))
     }
@@ -339,74 +332,51 @@ impl Transport for Http {
     }
 }
 
-/// What an answer means.
-fn judge(mut answer: Response<ureq::Body>, url: &str) -> Verdict {
-    let status = answer.status();
-    if status.is_success() {
-        return success::judge(&mut answer, url);
-    }
-    if status.is_redirection() {
-        return Verdict::Refused { reason: redirected(&answer, url) };
-    }
-    let after = header_text(&answer, header::RETRY_AFTER);
-    let after = after.and_then(|after| retry_after::parse(after, SystemTime::now()));
-    let said = error_text(&mut answer);
-    let reason = match said.is_empty() {
-        true => format!("post {url}: {}", status_text(status)),
-        false => format!("post {url}: {}: {said}", status_text(status)),
-    };
-    let meaning = match status.as_u16() {
-        // the official collector's way of saying 413
-        400 if said.to_ascii_lowercase().contains("too large") => Meaning::TooLarge,
-        status => Meaning::of(status),
-    };
-    meaning.verdict(after, reason)
+/// A body that lies in pieces, read as one: from where the records are, straight into ureq's buffer.
+#[derive(Debug)]
+struct Pieces<'a> {
+    rest: &'a [&'a [u8]],
+    /// What of the first piece is read already.
+    read: usize,
 }
 
-/// What an error's body says: a `google.rpc.Status`, or plain text.
-fn error_text(answer: &mut Response<ureq::Body>) -> String {
-    let content_type = success::content_type(answer);
-    let is_packed = success::is_packed(answer);
-    let mut body = Vec::new();
-    // what was read before an error may still say why
-    let _ = answer.body_mut().as_reader().take(ANSWER_BYTES).read_to_end(&mut body);
-    let body = success::unpacked(body, is_packed);
-    if is_media_type(&content_type, PROTOBUF) {
-        return read_status(&body).map(|status| status.message).unwrap_or_default();
-    }
-    let is_text = content_type.is_empty()
-        || is_media_type(&content_type, "text/plain")
-        || content_type.to_ascii_lowercase().contains("json");
-    if is_text { printable(&String::from_utf8_lossy(&body)) } else { String::new() }
-}
-
-fn redirected(answer: &Response<ureq::Body>, url: &str) -> String {
-    let status = status_text(answer.status());
-    match header_text(answer, header::LOCATION) {
-        Some(location) => {
-            // keys may be in its query
-            let location = printable(location.split(['?', '#']).next().unwrap_or_default());
-            format!(
-                "post {url}: {status} to {location}: redirects are not followed; set the endpoint to where it should go"
-            )
+impl Read for Pieces<'_> {
+    /// Fills `into` as far as there is something: each call is one write to the connection.
+    fn read(&mut self, mut into: &mut [u8]) -> io::Result<usize> {
+        let room = into.len();
+        while let Some((first, rest)) = self.rest.split_first() {
+            let count = (first.len() - self.read).min(into.len());
+            let (now, later) = into.split_at_mut(count);
+            now.copy_from_slice(&first[self.read..self.read + count]);
+            into = later;
+            self.read += count;
+            if self.read < first.len() {
+                break;
+            }
+            (self.rest, self.read) = (rest, 0);
         }
-        None => format!("post {url}: {status}: redirects are not followed"),
+        Ok(room - into.len())
     }
 }
 
-fn status_text(status: StatusCode) -> String {
-    match status.canonical_reason() {
-        Some(reason) => format!("{} {reason}", status.as_u16()),
-        None => status.as_u16().to_string(),
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_are_read_as_one_whatever_the_buffers_are() {
+        let pieces: [&[u8]; 5] = [b"ab", b"", b"cdefg", b"h", b""];
+        for room in 1..10 {
+            let (mut body, mut into) = (Pieces { rest: &pieces, read: 0 }, vec![0; room]);
+            let mut all = Vec::new();
+            loop {
+                match body.read(&mut into).unwrap() {
+                    0 => break,
+                    count => all.extend_from_slice(&into[..count]),
+                }
+                assert!(all.len() % room == 0 || all.len() == 8, "buffers are filled: {room}");
+            }
+            assert_eq!(all, b"abcdefgh");
+        }
     }
-}
-
-fn header_text(answer: &Response<ureq::Body>, name: HeaderName) -> Option<&str> {
-    answer.headers().get(name)?.to_str().ok()
-}
-
-/// One line of at most 200 characters, nothing in it that could move a cursor.
-fn printable(text: &str) -> String {
-    let line = text.trim().chars().map(|c| if c.is_control() { ' ' } else { c });
-    line.take(200).collect()
 }

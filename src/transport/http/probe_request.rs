@@ -8,7 +8,6 @@ use ureq::Agent;
 use ureq::http::{Response, header};
 use ureq::unversioned::transport::Connector;
 
-use super::failure::{of_proxy, tls_fault};
 use super::mask::Mask;
 use super::socket::Unresolved;
 use super::success::{self, Success};
@@ -161,10 +160,10 @@ fn failure(error: &ureq::Error, mask: &Mask) -> Failure {
 
 fn reply(mut answer: Response<ureq::Body>, mask: &Mask) -> Reply {
     let status = answer.status();
-    let content_type = mask.conceal(printable(&success::content_type(&answer))).to_ascii_lowercase();
+    let content_type = mask.conceal(printable(&content_type(&answer))).to_ascii_lowercase();
     let location = header_text(&answer, header::LOCATION).map(|location| mask.conceal(shown(location)));
     let body = match status.is_success() {
-        true => success_body(success::read(&mut answer)),
+        true => success_body(read_success(&mut answer)),
         false => refusal_body(&mut answer, &content_type),
     };
     let body = match body {
@@ -180,7 +179,7 @@ fn success_body(success: Success) -> ReplyBody {
         Success::Read(response::Success::Partly { message, .. }) => ReplyBody::Says(printable(&message)),
         Success::Read(response::Success::Odd(what)) => ReplyBody::Odd(what),
         Success::Read(response::Success::Foreign) => ReplyBody::Foreign,
-        Success::TooLong => ReplyBody::TooLong(success::too_long()),
+        Success::TooLong => ReplyBody::TooLong(too_long()),
     }
 }
 

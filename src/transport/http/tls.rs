@@ -14,7 +14,7 @@ use ureq::unversioned::transport::{
 };
 
 use super::HttpSpec;
-use super::renamed::Knowing;
+use super::socket::Knowing;
 use crate::transport::tls::{Handshakes, Secured};
 
 /// TLS with the server, or with a proxy that makes the requests itself.

@@ -9,7 +9,7 @@ use rustls::pki_types::ServerName;
 use rustls::sign::CertifiedKey;
 use rustls::{AlertDescription, ClientConfig, ClientConnection, Error, SignatureScheme};
 
-use super::Certificates;
+use super::certificates::Certificates;
 use super::fault::is_for_want_of_certificate;
 use crate::config::TlsSettings;
 use crate::transport::tcp::is_hang_up;

@@ -11,7 +11,7 @@ use rustls::crypto::{WebPkiSupportedAlgorithms, ring, verify_tls12_signature, ve
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConnection, DigitallySignedStruct, Error, ProtocolVersion, SignatureScheme, StreamOwned};
 
-use super::Certificates;
+use super::certificates::Certificates;
 use super::handshake::NoCertificate;
 use crate::config::HttpSettings;
 use crate::transport::{Conversation, Look, Timed};

@@ -1,4 +1,4 @@
-//! Stands in for `tls` in a build without it, where nothing can be wrong with TLS and there is nothing to see.
+//! Stands in for TLS in a build without the feature "tls", where nothing can be wrong with TLS and there is nothing to see.
 
 use std::io;
 #[cfg(feature = "probe")]
