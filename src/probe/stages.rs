@@ -1,44 +1,350 @@
-//! A report as it grows: each stage lasts from the end of the one before it.
+//! The stages on the way to a collector: resolve, connect, TLS, HTTP/2, export. The first failure ends them.
 
+use std::io::{self, ErrorKind};
+use std::net::SocketAddr;
 use std::time::Instant;
 
-use super::words::Words;
-use super::{Outcome, Stage, StageKind};
-use crate::config::escape::{escape_all_but, shows_itself};
+use super::advice::{self, Target, Words};
+use super::certificate::Certificate;
+use super::endpoint::{Endpoint, Place};
+use super::responses::{self, Asked, AskedCalls};
+use super::{StageKind, Stages};
+use crate::config::{Compression, HttpSettings};
+use crate::record::Signal;
+use crate::transport::{
+    CallReply, Conversation, End, Failure, GrpcPlan, HttpSpec, Look, Timed, TlsFaultKind, Trial, look,
+    tls_fault,
+};
 
-/// The stages so far.
-pub(super) struct Stages {
-    done: Vec<Stage>,
-    since: Instant,
+/// More addresses than these are only counted.
+const MOST_ADDRESSES: usize = 4;
+
+const HTTP2: &[u8] = b"h2";
+
+/// What is known of it before it is gone.
+pub(super) struct Way<'a> {
+    pub(super) settings: &'a HttpSettings,
+    pub(super) plan: &'a HttpSpec,
+    pub(super) place: &'a Place,
+    pub(super) deadline: Instant,
 }
 
-impl Stages {
-    pub(super) fn begin(now: Instant) -> Self {
-        Self { done: Vec::new(), since: now }
-    }
-
-    pub(super) fn pass(&mut self, kind: StageKind, at: Instant, detail: impl Into<String>) {
-        self.push(kind, at, Outcome::Passed { detail: detail.into() });
-    }
-
-    pub(super) fn fail(&mut self, kind: StageKind, at: Instant, words: Words) {
-        self.push(kind, at, Outcome::Failed { what: words.what, advice: words.advice });
-    }
-
-    pub(super) fn push(&mut self, kind: StageKind, at: Instant, outcome: Outcome) {
-        let shown = |text: String| escape_all_but(shows_itself, &text).into_owned();
-        // peers and proxies have their say in them
-        let outcome = match outcome {
-            Outcome::Passed { detail } => Outcome::Passed { detail: shown(detail) },
-            Outcome::Noted { detail } => Outcome::Noted { detail: shown(detail) },
-            Outcome::Failed { what, advice } => Outcome::Failed { what: shown(what), advice: shown(advice) },
+impl Way<'_> {
+    /// Tells of the stages up to TLS; whether all of them passed.
+    fn enter(&self, trial: &Trial, stages: &mut Stages) -> bool {
+        let (steps, proxy) = (&trial.steps, self.plan.proxy());
+        // what has not failed has gone all the way, so that none of this is then told
+        let none = Failure::Closed;
+        let failure = if let End::Failed(failure) = &trial.end { failure } else { &none };
+        let Some(at) = steps.resolved else {
+            let who = match &proxy {
+                Some(proxy) => format!("the proxy {proxy}"),
+                None => format!("\"{}\"", self.place.shown_host),
+            };
+            stages.fail(StageKind::Resolve, trial.ended, advice::unresolved(&who, failure));
+            return false;
         };
-        let took = at.saturating_duration_since(self.since);
-        self.since = at.max(self.since);
-        self.done.push(Stage { kind, took, outcome });
+        stages.pass(StageKind::Resolve, at, self.addresses(trial));
+        let Some(at) = steps.connected else {
+            let transport = self.settings.transport;
+            let target = Target { addresses: self.addresses(trial), proxy: proxy.as_deref(), transport };
+            stages.fail(StageKind::Connect, trial.ended, advice::unconnected(&target, failure));
+            return false;
+        };
+        stages.pass(StageKind::Connect, at, self.connection(trial));
+        if !self.place.is_tls {
+            return true;
+        }
+        // a server may refuse a client's certificate when it has long been greeted
+        let Some(at) = steps.secured.filter(|_| !matches!(failure, Failure::Tls(_))) else {
+            stages.fail(StageKind::Tls, trial.ended, self.unsecured(trial, failure));
+            return false;
+        };
+        stages.pass(StageKind::Tls, at, self.tls(trial));
+        true
     }
 
-    pub(super) fn finish(self) -> Vec<Stage> {
-        self.done
+    fn addresses(&self, trial: &Trial) -> String {
+        let all = &trial.steps.addresses;
+        let has_proxy = self.plan.proxy().is_some();
+        let show = |address| match has_proxy {
+            true => format!("proxy {address}"),
+            false => self.place.shown_address(address),
+        };
+        let shown: Vec<String> = all.iter().take(MOST_ADDRESSES).map(|address| show(*address)).collect();
+        match all.len() {
+            0..=MOST_ADDRESSES => shown.join(", "),
+            count => format!("{} and {} more", shown.join(", "), count - MOST_ADDRESSES),
+        }
+    }
+
+    fn connection(&self, trial: &Trial) -> String {
+        match (self.plan.proxy(), trial.steps.peer) {
+            (Some(proxy), _) => format!("by way of the proxy {proxy}"),
+            (None, Some(peer)) => self.place.shown_address(peer),
+            (None, None) => "connected".to_owned(),
+        }
+    }
+
+    /// What is known of an encrypted connection.
+    fn tls(&self, trial: &Trial) -> String {
+        let look = self.look(trial, None);
+        let certificate = look.as_ref().and_then(|look| Certificate::parse(look.certificate.as_ref()?));
+        let version = look.and_then(|look| look.version).unwrap_or("TLS");
+        match certificate {
+            Some(certificate) => format!("{version}, {certificate}"),
+            None if self.settings.tls.ca.is_some() => "certificate verified by ca-file".to_owned(),
+            None => "certificate verified by the bundled roots".to_owned(),
+        }
+    }
+
+    fn unsecured(&self, trial: &Trial, failure: &Failure) -> Words {
+        let kind = match failure {
+            Failure::Tls(fault) => Some(fault.kind),
+            Failure::Closed => None,
+            _ => return advice::unsecured(failure, self.place, self.settings.tls.ca.is_some(), None),
+        };
+        // what begins as TLS and goes on as something else is broken, not another protocol
+        if kind == Some(TlsFaultKind::NotTls) && is_record(&trial.steps.first_bytes) {
+            return advice::broken_tls();
+        }
+        // a second look at who is not known, and at what was asked for before the server ended it
+        let is_worth_it = matches!(
+            kind,
+            None | Some(
+                TlsFaultKind::UnknownIssuer
+                    | TlsFaultKind::ClientCertificateRefused
+                    | TlsFaultKind::Other
+                    | TlsFaultKind::Passing
+            )
+        );
+        let look = if is_worth_it { self.look(trial, None) } else { None };
+        if look.as_ref().is_some_and(|look| look.misses_client) {
+            return advice::no_client_certificate();
+        }
+        let is_unknown = kind == Some(TlsFaultKind::UnknownIssuer);
+        let certificate = look.filter(|_| is_unknown).and_then(|look| Certificate::parse(&look.certificate?));
+        advice::unsecured(failure, self.place, self.settings.tls.ca.is_some(), certificate.as_ref())
+    }
+
+    /// A second connection to the same address; none through a proxy.
+    fn look(&self, trial: &Trial, protocol: Option<&[u8]>) -> Option<Look> {
+        Some(look(self.settings, &self.place.host, self.server(trial)?, protocol, self.deadline))
+    }
+
+    /// Where the server can be asked once more; not through a proxy.
+    fn server(&self, trial: &Trial) -> Option<SocketAddr> {
+        trial.steps.peer.filter(|_| self.plan.proxy().is_none())
+    }
+}
+
+/// Goes through all stages of an endpoint of OTLP over HTTP: one empty export.
+pub(super) fn ask_http(way: &Way<'_>, endpoint: &Endpoint, stages: &mut Stages) {
+    let trial = way.plan.try_export(endpoint.signal, way.deadline);
+    if !way.enter(&trial, stages) {
+        return;
+    }
+    match &trial.end {
+        End::Answered(reply) => {
+            let names: Vec<&str> = way.settings.headers.iter().map(|(name, _)| name.as_str()).collect();
+            let asked = Asked {
+                path: &way.place.shown_path,
+                signals: &endpoint.signals,
+                headers: &names,
+                is_compressed: way.settings.compression == Compression::Gzip,
+            };
+            stages.push(StageKind::Export, trial.ended, responses::judge(reply, &asked));
+        }
+        End::Failed(failure) => {
+            let words = advice::unanswered(failure, speech(way, &trial, failure), way.place.is_tls);
+            stages.fail(StageKind::Export, trial.ended, words);
+        }
+        // only where no export was wanted
+        End::Connected => {}
+    }
+}
+
+/// What the peer speaks. One that hangs up on a question is asked in other languages.
+fn speech(way: &Way<'_>, trial: &Trial, failure: &Failure) -> Speech {
+    let speech = speech_of(&trial.steps.first_bytes);
+    let hung_up = speech == Speech::Nothing && *failure == Failure::Closed;
+    let Some(peer) = way.server(trial).filter(|_| hung_up && !way.place.is_tls) else {
+        return speech;
+    };
+    let greeted = Timed::connect(peer, way.deadline).and_then(|mut stream| greet(&mut stream));
+    if greeted.is_ok_and(|answer| speech_of(&answer) == Speech::Http2) {
+        return Speech::Http2;
+    }
+    if shows_certificate(way, trial) { Speech::Tls } else { Speech::Nothing }
+}
+
+/// Goes through all stages of an endpoint of OTLP over gRPC: one empty call for each signal.
+pub(super) fn ask_grpc(way: &Way<'_>, plan: &GrpcPlan, endpoint: &Endpoint, stages: &mut Stages) {
+    let trial = way.plan.try_connect(endpoint.signal, way.deadline);
+    if !way.enter(&trial, stages) {
+        return;
+    }
+    // through a proxy nobody is greeted: the call will find out
+    if way.plan.proxy().is_none() {
+        match agree_on_http2(way, &trial) {
+            Ok(()) => stages.pass(StageKind::Http2, Instant::now(), "speaks HTTP/2"),
+            Err(words) => return stages.fail(StageKind::Http2, Instant::now(), words),
+        }
+    }
+    match call(way, plan, &endpoint.signals) {
+        Ok(replies) => {
+            let names: Vec<&str> = way.settings.headers.iter().map(|(name, _)| name.as_str()).collect();
+            let asked = AskedCalls { headers: &names, compression: way.settings.compression };
+            if let Some(signals) = responses::taken_alone(&replies) {
+                stages.pass(StageKind::Export, Instant::now(), format!("OK for {signals}"));
+            }
+            stages.push(StageKind::Export, Instant::now(), responses::judge_calls(&replies, &asked));
+        }
+        Err(failure) => {
+            let words = advice::uncalled(&failure, way.place, way.settings.tls.ca.is_some());
+            stages.fail(StageKind::Export, Instant::now(), words);
+        }
+    }
+}
+
+/// Asks about each signal: a collector may take one and not another.
+fn call(way: &Way<'_>, plan: &GrpcPlan, signals: &[Signal]) -> Result<Vec<(Signal, CallReply)>, Failure> {
+    let mut caller = plan.open();
+    signals.iter().map(|signal| Ok((*signal, caller.try_export(*signal, way.deadline)?))).collect()
+}
+
+/// Says hello in HTTP/2.
+fn agree_on_http2(way: &Way<'_>, trial: &Trial) -> Result<(), Words> {
+    let Some(peer) = way.server(trial) else {
+        return Err(advice::no_grpc(&Failure::Closed, Speech::Nothing));
+    };
+    let answer = match way.place.is_tls {
+        false => Timed::connect(peer, way.deadline).and_then(|mut stream| greet(&mut stream)),
+        true => {
+            let refused = || Look::none(ErrorKind::NotConnected.into());
+            let look = way.look(trial, Some(HTTP2)).unwrap_or_else(refused);
+            greet(&mut *agreed(look, way)?)
+        }
+    };
+    let (speech, failure) = match answer {
+        Ok(bytes) => (speech_of(&bytes), Failure::Closed),
+        Err(error) => (Speech::Nothing, failure(&error)),
+    };
+    match (speech, &failure) {
+        (Speech::Http2, _) => Ok(()),
+        (_, Failure::Tls(_)) => {
+            Err(advice::unsecured(&failure, way.place, way.settings.tls.ca.is_some(), None))
+        }
+        (Speech::Nothing, Failure::Closed) if shows_certificate(way, trial) => Err(advice::speaks_tls()),
+        _ => Err(advice::no_grpc(&failure, speech)),
+    }
+}
+
+/// A connection on which both have agreed on HTTP/2.
+fn agreed(look: Look, way: &Way<'_>) -> Result<Box<dyn Conversation>, Words> {
+    match look.stream {
+        Ok(stream) if look.protocol.as_deref() == Some(HTTP2) => Ok(stream),
+        Ok(_) => Err(advice::no_http2()),
+        Err(_) if look.misses_client => Err(advice::no_client_certificate()),
+        Err(error) => match failure(&error) {
+            Failure::TimedOut => Err(advice::no_grpc(&Failure::TimedOut, Speech::Nothing)),
+            failure => Err(advice::unsecured(&failure, way.place, way.settings.tls.ca.is_some(), None)),
+        },
+    }
+}
+
+fn shows_certificate(way: &Way<'_>, trial: &Trial) -> bool {
+    !way.place.is_tls && way.look(trial, None).is_some_and(|look| look.certificate.is_some())
+}
+
+fn failure(error: &io::Error) -> Failure {
+    match (tls_fault(error), error.kind()) {
+        (Some(fault), _) => Failure::Tls(fault),
+        (None, ErrorKind::TimedOut | ErrorKind::WouldBlock) => Failure::TimedOut,
+        (None, _) => Failure::Closed,
+    }
+}
+
+/// What every client says first, then settings that change nothing.
+const GREETING: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00";
+/// The head of a frame: by then it is clear what the peer speaks.
+const ENOUGH: usize = 9;
+
+/// The first bytes of the answer; none if the peer closes without one.
+///
+/// # Errors
+/// When nothing came before the connection broke or its time was up.
+fn greet(stream: &mut dyn Conversation) -> io::Result<Vec<u8>> {
+    // a peer that hangs up may have said why before: what it says tells more than that it could not be told
+    let _ = stream.write_all(GREETING).and_then(|()| stream.flush());
+    let mut answer = Vec::new();
+    let mut piece = [0; ENOUGH];
+    while answer.len() < ENOUGH {
+        match stream.read(&mut piece) {
+            Ok(0) => break,
+            Ok(count) => answer.extend_from_slice(&piece[..count]),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) if answer.is_empty() => return Err(error),
+            Err(_) => break,
+        }
+    }
+    Ok(answer)
+}
+
+/// A protocol, as far as it can be told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Speech {
+    Nothing,
+    Http1,
+    Http2,
+    Tls,
+    Unknown,
+}
+
+const SETTINGS: u8 = 4;
+const GO_AWAY: u8 = 7;
+const ALERT: u8 = 0x15;
+const HANDSHAKE: u8 = 0x16;
+
+/// Whether the first byte is one of those that a TLS record begins with.
+fn is_record(first_bytes: &[u8]) -> bool {
+    matches!(first_bytes, [0x14..=0x17, ..])
+}
+
+fn speech_of(first_bytes: &[u8]) -> Speech {
+    match first_bytes {
+        [] => Speech::Nothing,
+        // the version of every TLS record begins with a 3
+        [ALERT | HANDSHAKE, 3, ..] => Speech::Tls,
+        // an alert may come a byte at a time
+        [ALERT | HANDSHAKE] => Speech::Tls,
+        // length, type, flags, stream 0: what an HTTP/2 server says first
+        [_, _, _, SETTINGS | GO_AWAY, 0 | 1, 0, 0, 0, 0, ..] => Speech::Http2,
+        bytes if bytes.starts_with(b"HTTP/1.") => Speech::Http1,
+        _ => Speech::Unknown,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_peer_is_known_by_its_first_bytes() {
+        for (bytes, speech) in [
+            (&b""[..], Speech::Nothing),
+            (b"HTTP/1.1 400 Bad Request\r\n", Speech::Http1),
+            (b"HTTP/1.0 200", Speech::Http1),
+            (b"\x15\x03\x01\x00\x02\x02\x46", Speech::Tls),
+            (b"\x15", Speech::Tls),
+            (b"\x00\x00\x00\x04\x00\x00\x00\x00\x00", Speech::Http2),
+            (b"\x00\x00\x12\x04\x00\x00\x00\x00\x00\x00\x03\x00\x00\x00\x64", Speech::Http2),
+            (b"\x00\x00\x08\x07\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01", Speech::Http2),
+            (b"\x00\x00\x00\x04", Speech::Unknown),
+            (b"SSH-2.0-OpenSSH_9.6", Speech::Unknown),
+            (b"220 mail.example ESMTP", Speech::Unknown),
+        ] {
+            assert_eq!(speech_of(bytes), speech, "{bytes:?}");
+        }
     }
 }

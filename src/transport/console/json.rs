@@ -114,7 +114,7 @@ fn single(out: &mut Vec<u8>, kind: Kind, value: Raw<'_>, depth: u32) -> Result<(
         (Kind::Double, Raw::Eight(bytes)) => double(out, f64::from_le_bytes(bytes)),
         (Kind::Text, Raw::Bytes(bytes)) => text(out, std::str::from_utf8(bytes).map_err(|_| Malformed)?),
         (Kind::Id, Raw::Bytes(bytes)) => hex(out, bytes),
-        (Kind::Bytes, Raw::Bytes(bytes)) => bytes(out, bytes),
+        (Kind::Bytes, Raw::Bytes(bytes)) => base64_text(out, bytes),
         (Kind::Message(place), Raw::Bytes(bytes)) => message(out, schema::message(place), bytes, depth)?,
         _ => return Err(Malformed),
     }
@@ -199,7 +199,7 @@ fn hex(out: &mut Vec<u8>, bytes: &[u8]) {
     out.push(b'"');
 }
 
-fn bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+fn base64_text(out: &mut Vec<u8>, bytes: &[u8]) {
     quoted(out, base64::encode(bytes));
 }
 
@@ -225,9 +225,9 @@ mod tests {
             ("fooba", "Zm9vYmE="),
             ("foobar", "Zm9vYmFy"),
         ] {
-            assert_eq!(written(|out| bytes(out, bytes.as_bytes())), format!("{encoded:?}"));
+            assert_eq!(written(|out| base64_text(out, bytes.as_bytes())), format!("{encoded:?}"));
         }
-        assert_eq!(written(|out| bytes(out, &[0xff, 0xef, 0xbf])), "\"/++/\"");
+        assert_eq!(written(|out| base64_text(out, &[0xff, 0xef, 0xbf])), "\"/++/\"");
     }
 
     #[test]

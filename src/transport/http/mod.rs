@@ -20,12 +20,10 @@ use std::time::{Duration, Instant};
 use ureq::http::{HeaderName, HeaderValue, Response, StatusCode, Uri, header};
 use ureq::{Agent, ProxyProtocol, SendBody};
 
-use self::forward::Forward;
-use self::mask::Mask;
-use self::pieces::Pieces;
+use self::mask::{Forward, Mask, proxy_secrets};
 #[cfg(feature = "probe")]
 pub(crate) use self::probe_request::{End, Failure, Reply, ReplyBody, Trial};
-use self::renamed::Renamed;
+use self::socket::Renamed;
 use super::gzip::compress;
 use super::lookup::Lookup;
 use super::redact::Secrets;

@@ -9,10 +9,12 @@ use ureq::http::{Response, header};
 use ureq::unversioned::transport::Connector;
 
 use super::mask::Mask;
+use super::response::{
+    Success, content_type, header_text, of_proxy, printable, read_success, status_text, tls_fault, too_long,
+};
 use super::socket::Unresolved;
-use super::success::{self, Success};
 use super::timeline::{Journal, NoteConnection, NoteTls, NotedPeer, Steps};
-use super::{ANSWER_BYTES, Http, HttpSpec, PROTOBUF, header_text, printable, socket, status_text};
+use super::{ANSWER_BYTES, Http, HttpSpec, PROTOBUF, socket};
 use crate::record::Signal;
 use crate::transport::response::{self, is_media_type, read_status};
 use crate::transport::{Payload, TlsFault, lower_first};

@@ -7,12 +7,12 @@ use std::net::SocketAddr;
 use std::time::Instant;
 
 #[cfg(feature = "probe")]
+use super::Look;
+use super::TlsFault;
+#[cfg(feature = "probe")]
 use crate::config::HttpSettings;
 #[cfg(feature = "grpc")]
 use crate::config::TlsSettings;
-#[cfg(feature = "probe")]
-use crate::transport::Look;
-use crate::transport::TlsFault;
 
 pub(crate) fn fault(_: &io::Error) -> Option<TlsFault> {
     None
@@ -26,19 +26,19 @@ pub(crate) fn look(_: &HttpSettings, _: &str, _: SocketAddr, _: Option<&[u8]>, _
 /// There is none.
 #[cfg(feature = "grpc")]
 #[derive(Debug, Clone)]
-pub(super) enum Connector {}
+pub(crate) enum Connector {}
 
 #[cfg(feature = "grpc")]
 impl Connector {
-    pub(super) fn new(_: &TlsSettings, _: &str, _: &[u8]) -> Result<Self, String> {
+    pub(crate) fn new(_: &TlsSettings, _: &str, _: &[u8]) -> Result<Self, String> {
         Err("https needs the feature \"tls\"".to_owned())
     }
 
-    pub(super) fn afresh(&self) -> Self {
+    pub(crate) fn afresh(&self) -> Self {
         match *self {}
     }
 
-    pub(super) fn connect<W>(&self, _: &mut W) -> io::Result<Session> {
+    pub(crate) fn connect<W>(&self, _: &mut W) -> io::Result<Session> {
         match *self {}
     }
 }
@@ -46,19 +46,19 @@ impl Connector {
 /// There is none.
 #[cfg(feature = "grpc")]
 #[derive(Debug)]
-pub(super) enum Session {}
+pub(crate) enum Session {}
 
 #[cfg(feature = "grpc")]
 impl Session {
-    pub(super) fn protocol(&self) -> Option<&[u8]> {
+    pub(crate) fn protocol(&self) -> Option<&[u8]> {
         match *self {}
     }
 
-    pub(super) fn read<W>(&mut self, _: &mut W, _: &mut [u8]) -> io::Result<usize> {
+    pub(crate) fn read<W>(&mut self, _: &mut W, _: &mut [u8]) -> io::Result<usize> {
         match *self {}
     }
 
-    pub(super) fn write_all<W>(&mut self, _: &mut W, _: &[u8]) -> io::Result<()> {
+    pub(crate) fn write_all<W>(&mut self, _: &mut W, _: &[u8]) -> io::Result<()> {
         match *self {}
     }
 }

@@ -6,7 +6,7 @@ use std::io;
 use rustls::pki_types::UnixTime;
 use rustls::{AlertDescription, CertificateError, Error, InvalidMessage};
 
-use crate::transport::{TlsFault, TlsFaultKind};
+use super::{TlsFault, TlsFaultKind};
 
 /// So many names of a certificate are enough to see whose it is.
 const MOST_NAMES: usize = 5;

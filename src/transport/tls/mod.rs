@@ -20,7 +20,7 @@ mod session;
 use std::io;
 
 #[cfg(not(feature = "tls"))]
-pub(super) use self::absent::*;
+pub(crate) use self::absent::*;
 #[cfg(feature = "tls")]
 pub(crate) use self::fault::{fault, fault_of};
 #[cfg(feature = "tls")]

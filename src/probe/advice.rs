@@ -3,8 +3,8 @@
 use std::io::ErrorKind;
 
 use super::certificate::Certificate;
-use super::place::Place;
-use super::speech::Speech;
+use super::endpoint::Place;
+use super::stages::Speech;
 use crate::config::Transport;
 use crate::transport::{Failure, TlsFault, TlsFaultKind};
 

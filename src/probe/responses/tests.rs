@@ -223,3 +223,93 @@ fn the_usual_servers_words_for_a_missing_tls_are_known() {
         assert_eq!(judged, "- this port speaks TLS | write https:// instead of http://");
     }
 }
+
+mod calls {
+    use super::*;
+
+    const NAMES: [(u32, &str); 5] = [
+        (OK, "OK"),
+        (INTERNAL, "INTERNAL"),
+        (UNIMPLEMENTED, "UNIMPLEMENTED"),
+        (UNAVAILABLE, "UNAVAILABLE"),
+        (UNAUTHENTICATED, "UNAUTHENTICATED"),
+    ];
+
+    fn reply(code: u32, message: &str) -> CallReply {
+        let (_, name) = NAMES.iter().find(|(known, _)| *known == code).expect("a known code");
+        CallReply { code, name: (*name).to_owned(), message: message.to_owned(), odd: None }
+    }
+
+    fn judged(replies: [CallReply; 3], compression: Compression) -> String {
+        let replies: Vec<_> = Signal::ALL.into_iter().zip(replies).collect();
+        match judge_calls(&replies, &AskedCalls { headers: &[], compression }) {
+            Outcome::Passed { detail } => detail,
+            Outcome::Failed { what, advice } => format!("{what} | {advice}"),
+            Outcome::Noted { detail } => format!("note: {detail}"),
+        }
+    }
+
+    #[test]
+    fn what_is_good_for_all_signals_is_said_once() {
+        let ok = || reply(OK, "");
+        assert_eq!(judged([ok(), ok(), ok()], Compression::None), "OK");
+        assert_eq!(
+            judged([ok(), reply(OK, "too old"), ok()], Compression::None),
+            "OK, and the collector says: too old"
+        );
+        let odd = CallReply { odd: Some("the answer has no message"), ..ok() };
+        assert_eq!(judged([ok(), ok(), odd], Compression::None), "note: OK, but the answer has no message");
+        let no = || reply(UNAUTHENTICATED, "who are you?");
+        assert_eq!(
+            judged([no(), no(), no()], Compression::None),
+            "UNAUTHENTICATED: who are you? | no authorization header is sent: set headers"
+        );
+        let no = || reply(UNIMPLEMENTED, "");
+        assert_eq!(
+            judged([no(), no(), no()], Compression::None),
+            "UNIMPLEMENTED | is it the gRPC port of a collector, usually 4317?"
+        );
+    }
+
+    #[test]
+    fn a_signal_that_alone_is_not_taken_is_named() {
+        let ok = || reply(OK, "");
+        let no = || reply(UNIMPLEMENTED, "unknown service");
+        assert_eq!(
+            judged([ok(), no(), ok()], Compression::None),
+            "UNIMPLEMENTED: the server takes no logs | \
+         give the collector a pipeline for logs, or do not send them there"
+        );
+        assert_eq!(
+            judged([no(), ok(), no()], Compression::None),
+            "UNIMPLEMENTED: the server takes no traces and metrics | \
+         give the collector a pipeline for traces and metrics, or do not send them there"
+        );
+        assert_eq!(
+            judged([ok(), ok(), reply(UNAVAILABLE, "full")], Compression::None),
+            "metrics: UNAVAILABLE: full | the server is there, but not ready, or not the collector behind it"
+        );
+    }
+
+    #[test]
+    fn what_is_taken_is_named_only_beside_what_is_not() {
+        let named = |codes: [u32; 3]| {
+            let replies = codes.map(|code| reply(code, ""));
+            taken_alone(&Signal::ALL.into_iter().zip(replies).collect::<Vec<_>>())
+        };
+        assert_eq!(named([OK, UNIMPLEMENTED, OK]).as_deref(), Some("traces and metrics"));
+        assert_eq!(named([UNIMPLEMENTED, OK, UNAVAILABLE]).as_deref(), Some("logs"));
+        assert_eq!((named([OK; 3]), named([INTERNAL; 3])), (None, None));
+    }
+
+    #[test]
+    fn a_server_that_cannot_unpack_is_recognized() {
+        let none = "does the server take gzip? try compression = \"none\"";
+        let no = || reply(UNIMPLEMENTED, "Content is compressed with `gzip` which isn't supported");
+        let judgement = judged([no(), no(), no()], Compression::Gzip);
+        assert!(judgement.ends_with(none), "{judgement}");
+        let no = || reply(INTERNAL, "");
+        assert_eq!(judged([no(), no(), no()], Compression::Gzip), format!("INTERNAL | {none}"));
+        assert!(judged([no(), no(), no()], Compression::None).ends_with("look into its log"));
+    }
+}

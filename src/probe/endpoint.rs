@@ -1,8 +1,36 @@
-//! Where an endpoint is: the parts of its URL, and which of them may be shown.
+//! The endpoints of an exporter: the parts of each URL, which of them may be shown, and what is visibly wrong with a path.
 
 use std::net::SocketAddr;
 
+use super::advice::Words;
+use crate::config::Exporter;
+use crate::record::Signal;
+
 const HIDDEN: &str = "***";
+
+/// A URL to ask, and the signals that go there.
+pub(super) struct Endpoint {
+    pub(super) url: String,
+    pub(super) shown: String,
+    /// The first of the signals: it stands for all of them on the way there, as they share the URL.
+    pub(super) signal: Signal,
+    pub(super) signals: Vec<Signal>,
+}
+
+pub(super) fn endpoints(exporter: &Exporter) -> Vec<Endpoint> {
+    let mut endpoints: Vec<Endpoint> = Vec::new();
+    if !exporter.http.transport.connects() {
+        return endpoints;
+    }
+    for (signal, shown) in exporter.endpoints() {
+        let url = exporter.http.url(signal);
+        match endpoints.iter_mut().find(|endpoint| endpoint.url == url) {
+            Some(endpoint) => endpoint.signals.push(signal),
+            None => endpoints.push(Endpoint { url, shown, signal, signals: vec![signal] }),
+        }
+    }
+    endpoints
+}
 
 /// Host and path of a URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,6 +83,23 @@ fn host(authority: &str) -> &str {
     }
 }
 
+/// A mistake that the path of an endpoint shows by itself, for the signals that are posted there.
+pub(super) fn path_mistake(path: &str, signals: &[Signal]) -> Option<Words> {
+    let signal_paths = Signal::ALL.iter().map(|signal| path.matches(signal.path()).count()).sum::<usize>();
+    if signal_paths > 1 {
+        let what = format!("the path {path} names a signal twice");
+        return Some(Words::new(what, "write the endpoint without what is doubled"));
+    }
+    let owner = Signal::ALL.into_iter().find(|signal| path.trim_end_matches('/').ends_with(signal.path()))?;
+    let strangers: Vec<&str> =
+        signals.iter().filter(|signal| **signal != owner).map(|signal| signal.name()).collect();
+    if strangers.is_empty() {
+        return None;
+    }
+    let what = format!("{} are posted to {path}, the path of {}", strangers.join(" and "), owner.name());
+    Some(Words::new(what, "write the endpoint without a path, or give each signal an exporter of its own"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -85,5 +130,31 @@ mod tests {
         assert_eq!(hidden.shown_host, "***");
         let whole = Place::parse("http://10.1.2.3:4318/", "%{env:ENDPOINT}%").expect("a URL");
         assert_eq!((whole.shown_host.as_str(), whole.shown_path.as_str()), ("***", ""));
+    }
+
+    #[test]
+    fn doubled_and_exchanged_paths_are_seen() {
+        let (traces, logs, metrics) = (Signal::Traces, Signal::Logs, Signal::Metrics);
+        for (path, signals, expected) in [
+            ("/v1/traces", vec![traces], None),
+            ("/otlp/v1/metrics/", vec![metrics], None),
+            ("", vec![traces], None),
+            ("/v1/otel", vec![traces, logs], None),
+            (
+                "/v1/traces/v1/traces",
+                vec![traces],
+                Some("the path /v1/traces/v1/traces names a signal twice"),
+            ),
+            ("/v1/traces/v1/logs", vec![logs], Some("the path /v1/traces/v1/logs names a signal twice")),
+            ("/v1/traces", vec![metrics], Some("metrics are posted to /v1/traces, the path of traces")),
+            (
+                "/a/v1/traces",
+                vec![traces, logs, metrics],
+                Some("logs and metrics are posted to /a/v1/traces, the path of traces"),
+            ),
+        ] {
+            let found = path_mistake(path, &signals).map(|words| words.what);
+            assert_eq!(found.as_deref(), expected, "{path} {signals:?}");
+        }
     }
 }

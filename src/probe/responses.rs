@@ -1,10 +1,25 @@
-//! Pure: what a collector's answer to an empty export means.
+//! Pure: what a collector's responses to empty exports mean, over HTTP and over gRPC.
+
+#[cfg(test)]
+mod tests;
 
 use super::Outcome;
-use super::path;
-use super::words::{self, Words};
+use super::advice::{self, Words};
+use super::endpoint::path_mistake;
+use crate::config::Compression;
 use crate::record::Signal;
-use crate::transport::{Reply, ReplyBody};
+use crate::transport::{CallReply, Reply, ReplyBody};
+
+const OK: u32 = 0;
+const INVALID_ARGUMENT: u32 = 3;
+const DEADLINE_EXCEEDED: u32 = 4;
+const NOT_FOUND: u32 = 5;
+const PERMISSION_DENIED: u32 = 7;
+const RESOURCE_EXHAUSTED: u32 = 8;
+const UNIMPLEMENTED: u32 = 12;
+const INTERNAL: u32 = 13;
+const UNAVAILABLE: u32 = 14;
+const UNAUTHENTICATED: u32 = 16;
 
 /// What was asked.
 pub(super) struct Asked<'a> {
@@ -45,7 +60,7 @@ fn success(reply: &Reply, asked: &Asked<'_>) -> Outcome {
         ReplyBody::Fine => status.clone(),
     };
     // an empty request is welcome on any path, but records would not be
-    if let Some(mistake) = path::mistake(asked.path, asked.signals) {
+    if let Some(mistake) = path_mistake(asked.path, asked.signals) {
         return Outcome::Noted { detail: format!("{status}, but {}: {}", mistake.what, mistake.advice) };
     }
     Outcome::Passed { detail: said }
@@ -62,10 +77,10 @@ fn redirected(reply: &Reply) -> Words {
 
 fn refused(reply: &Reply, asked: &Asked<'_>) -> Words {
     if reply.status == 400 && wants_tls(reply) {
-        return words::speaks_tls();
+        return advice::speaks_tls();
     }
     let is_lost = matches!(reply.status, 400 | 404 | 405 | 501);
-    if let Some(mistake) = path::mistake(asked.path, asked.signals).filter(|_| is_lost) {
+    if let Some(mistake) = path_mistake(asked.path, asked.signals).filter(|_| is_lost) {
         return Words::new(format!("{}: {}", reply.status_text, mistake.what), mistake.advice);
     }
     let path = if asked.path.is_empty() { "/" } else { asked.path };
@@ -140,5 +155,86 @@ fn usual(asked: &Asked<'_>) -> &'static str {
     asked.signals.first().copied().unwrap_or(Signal::Traces).path()
 }
 
-#[cfg(test)]
-mod tests;
+/// What was asked.
+pub(super) struct AskedCalls<'a> {
+    /// The names of the headers that the user set.
+    pub(super) headers: &'a [&'a str],
+    pub(super) compression: Compression,
+}
+
+/// The last stage's outcome: good only if every signal is taken.
+pub(super) fn judge_calls(replies: &[(Signal, CallReply)], asked: &AskedCalls<'_>) -> Outcome {
+    let is_refused = |(_, reply): &&(Signal, CallReply)| reply.code != OK;
+    let Some((_, refusal)) = replies.iter().find(is_refused) else { return taken(replies) };
+    let of_it: Vec<&str> = replies
+        .iter()
+        .filter(|(_, reply)| reply.code == refusal.code)
+        .map(|(signal, _)| signal.name())
+        .collect();
+    let words = match of_it.len() == replies.len() {
+        true => refused_call(refusal, asked),
+        false => refused_calls(&of_it.join(" and "), refusal, asked),
+    };
+    Outcome::Failed { what: words.what, advice: words.advice }
+}
+
+/// The signals that are taken, if others are not.
+pub(super) fn taken_alone(replies: &[(Signal, CallReply)]) -> Option<String> {
+    let taken = replies.iter().filter(|(_, reply)| reply.code == OK);
+    let taken: Vec<&str> = taken.map(|(signal, _)| signal.name()).collect();
+    (!taken.is_empty() && taken.len() < replies.len()).then(|| taken.join(" and "))
+}
+
+fn taken(replies: &[(Signal, CallReply)]) -> Outcome {
+    // the exporter takes that for a success, too
+    if let Some(odd) = replies.iter().find_map(|(_, reply)| reply.odd) {
+        return Outcome::Noted { detail: format!("OK, but {odd}") };
+    }
+    match replies.iter().find(|(_, reply)| !reply.message.is_empty()) {
+        Some((_, reply)) => {
+            Outcome::Passed { detail: format!("OK, and the collector says: {}", reply.message) }
+        }
+        None => Outcome::Passed { detail: "OK".to_owned() },
+    }
+}
+
+/// Some signals are taken, and these are not.
+fn refused_calls(signals: &str, reply: &CallReply, asked: &AskedCalls<'_>) -> Words {
+    if reply.code == UNIMPLEMENTED {
+        return Words::new(
+            format!("{}: the server takes no {signals}", reply.name),
+            format!("give the collector a pipeline for {signals}, or do not send them there"),
+        );
+    }
+    let words = refused_call(reply, asked);
+    Words::new(format!("{signals}: {}", words.what), words.advice)
+}
+
+fn refused_call(reply: &CallReply, asked: &AskedCalls<'_>) -> Words {
+    let advice = match reply.code {
+        UNAUTHENTICATED | PERMISSION_DENIED => credentials(asked.headers),
+        UNIMPLEMENTED | NOT_FOUND if speaks_of(reply, "compress") => uncompressed(),
+        UNIMPLEMENTED | NOT_FOUND => "is it the gRPC port of a collector, usually 4317?".to_owned(),
+        RESOURCE_EXHAUSTED => "the server is there, but asks for patience: try again later".to_owned(),
+        UNAVAILABLE => "the server is there, but not ready, or not the collector behind it".to_owned(),
+        DEADLINE_EXCEEDED => "is the collector overloaded?".to_owned(),
+        INTERNAL | INVALID_ARGUMENT if asked.compression == Compression::Gzip => uncompressed(),
+        _ => "the server is there, but in trouble: look into its log".to_owned(),
+    };
+    Words::new(said_of_call(reply), advice)
+}
+
+fn uncompressed() -> String {
+    "does the server take gzip? try compression = \"none\"".to_owned()
+}
+
+fn speaks_of(reply: &CallReply, word: &str) -> bool {
+    reply.message.to_ascii_lowercase().contains(word)
+}
+
+fn said_of_call(reply: &CallReply) -> String {
+    match reply.message.is_empty() {
+        true => reply.name.clone(),
+        false => format!("{}: {}", reply.name, reply.message),
+    }
+}
