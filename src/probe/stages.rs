@@ -12,7 +12,7 @@ use super::{StageKind, Stages};
 use crate::config::{Compression, HttpSettings};
 use crate::record::Signal;
 use crate::transport::{
-    CallReply, Conversation, End, Failure, GrpcPlan, HttpSpec, Look, Timed, TlsFaultKind, Trial, look,
+    CallReply, Conversation, End, Failure, GrpcPlan, HttpSpec, Timed, TlsFaultKind, TlsPeek, Trial, peek,
     tls_fault,
 };
 
@@ -88,9 +88,9 @@ impl Way<'_> {
 
     /// What is known of an encrypted connection.
     fn tls(&self, trial: &Trial) -> String {
-        let look = self.look(trial, None);
-        let certificate = look.as_ref().and_then(|look| Certificate::parse(look.certificate.as_ref()?));
-        let version = look.and_then(|look| look.version).unwrap_or("TLS");
+        let peek = self.peek(trial, None);
+        let certificate = peek.as_ref().and_then(|peek| Certificate::parse(peek.certificate.as_ref()?));
+        let version = peek.and_then(|peek| peek.version).unwrap_or("TLS");
         match certificate {
             Some(certificate) => format!("{version}, {certificate}"),
             None if self.settings.tls.ca.is_some() => "certificate verified by ca-file".to_owned(),
@@ -118,18 +118,18 @@ impl Way<'_> {
                     | TlsFaultKind::Passing
             )
         );
-        let look = if is_worth_it { self.look(trial, None) } else { None };
-        if look.as_ref().is_some_and(|look| look.misses_client) {
+        let peek = if is_worth_it { self.peek(trial, None) } else { None };
+        if peek.as_ref().is_some_and(|peek| peek.misses_client) {
             return advice::no_client_certificate();
         }
         let is_unknown = kind == Some(TlsFaultKind::UnknownIssuer);
-        let certificate = look.filter(|_| is_unknown).and_then(|look| Certificate::parse(&look.certificate?));
+        let certificate = peek.filter(|_| is_unknown).and_then(|peek| Certificate::parse(&peek.certificate?));
         advice::unsecured(failure, self.place, self.settings.tls.ca.is_some(), certificate.as_ref())
     }
 
     /// A second connection to the same address; none through a proxy.
-    fn look(&self, trial: &Trial, protocol: Option<&[u8]>) -> Option<Look> {
-        Some(look(self.settings, &self.place.host, self.server(trial)?, protocol, self.deadline))
+    fn peek(&self, trial: &Trial, protocol: Option<&[u8]>) -> Option<TlsPeek> {
+        Some(peek(self.settings, &self.place.host, self.server(trial)?, protocol, self.deadline))
     }
 
     /// Where the server can be asked once more; not through a proxy.
@@ -221,9 +221,9 @@ fn agree_on_http2(way: &Way<'_>, trial: &Trial) -> Result<(), Words> {
     let answer = match way.place.is_tls {
         false => Timed::connect(peer, way.deadline).and_then(|mut stream| greet(&mut stream)),
         true => {
-            let refused = || Look::none(ErrorKind::NotConnected.into());
-            let look = way.look(trial, Some(HTTP2)).unwrap_or_else(refused);
-            greet(&mut *agreed(look, way)?)
+            let refused = || TlsPeek::none(ErrorKind::NotConnected.into());
+            let peek = way.peek(trial, Some(HTTP2)).unwrap_or_else(refused);
+            greet(&mut *agreed(peek, way)?)
         }
     };
     let (speech, failure) = match answer {
@@ -241,11 +241,11 @@ fn agree_on_http2(way: &Way<'_>, trial: &Trial) -> Result<(), Words> {
 }
 
 /// A connection on which both have agreed on HTTP/2.
-fn agreed(look: Look, way: &Way<'_>) -> Result<Box<dyn Conversation>, Words> {
-    match look.stream {
-        Ok(stream) if look.protocol.as_deref() == Some(HTTP2) => Ok(stream),
+fn agreed(peek: TlsPeek, way: &Way<'_>) -> Result<Box<dyn Conversation>, Words> {
+    match peek.stream {
+        Ok(stream) if peek.protocol.as_deref() == Some(HTTP2) => Ok(stream),
         Ok(_) => Err(advice::no_http2()),
-        Err(_) if look.misses_client => Err(advice::no_client_certificate()),
+        Err(_) if peek.misses_client => Err(advice::no_client_certificate()),
         Err(error) => match failure(&error) {
             Failure::TimedOut => Err(advice::no_grpc(&Failure::TimedOut, Speech::Nothing)),
             failure => Err(advice::unsecured(&failure, way.place, way.settings.tls.ca.is_some(), None)),
@@ -254,7 +254,7 @@ fn agreed(look: Look, way: &Way<'_>) -> Result<Box<dyn Conversation>, Words> {
 }
 
 fn shows_certificate(way: &Way<'_>, trial: &Trial) -> bool {
-    !way.place.is_tls && way.look(trial, None).is_some_and(|look| look.certificate.is_some())
+    !way.place.is_tls && way.peek(trial, None).is_some_and(|peek| peek.certificate.is_some())
 }
 
 fn failure(error: &io::Error) -> Failure {

@@ -36,7 +36,7 @@ pub(crate) use tls::TlsFault;
 #[cfg(any(feature = "grpc", feature = "probe"))]
 pub(crate) use tls::TlsFaultKind;
 #[cfg(feature = "probe")]
-pub(crate) use tls::{Look, fault as tls_fault, look};
+pub(crate) use tls::{TlsPeek, fault as tls_fault, peek};
 
 /// One request's worth of records.
 #[derive(Debug, Clone, Copy)]

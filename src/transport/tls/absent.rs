@@ -6,9 +6,9 @@ use std::net::SocketAddr;
 #[cfg(feature = "probe")]
 use std::time::Instant;
 
-#[cfg(feature = "probe")]
-use super::Look;
 use super::TlsFault;
+#[cfg(feature = "probe")]
+use super::TlsPeek;
 #[cfg(feature = "probe")]
 use crate::config::HttpSettings;
 #[cfg(feature = "grpc")]
@@ -19,8 +19,8 @@ pub(crate) fn fault(_: &io::Error) -> Option<TlsFault> {
 }
 
 #[cfg(feature = "probe")]
-pub(crate) fn look(_: &HttpSettings, _: &str, _: SocketAddr, _: Option<&[u8]>, _: Instant) -> Look {
-    Look::none(io::ErrorKind::Unsupported.into())
+pub(crate) fn peek(_: &HttpSettings, _: &str, _: SocketAddr, _: Option<&[u8]>, _: Instant) -> TlsPeek {
+    TlsPeek::none(io::ErrorKind::Unsupported.into())
 }
 
 /// There is none.

@@ -26,7 +26,7 @@ pub(crate) use self::fault::{fault, fault_of};
 #[cfg(feature = "tls")]
 pub(super) use self::handshake::{Handshakes, Secured};
 #[cfg(all(feature = "tls", feature = "probe"))]
-pub(crate) use self::peek::look;
+pub(crate) use self::peek::peek;
 #[cfg(all(feature = "tls", feature = "grpc"))]
 pub(super) use self::session::{Connector, Session};
 #[cfg(feature = "probe")]
@@ -75,7 +75,7 @@ pub(crate) enum TlsFaultKind {
 
 /// What a server showed of itself in a TLS handshake.
 #[cfg(feature = "probe")]
-pub(crate) struct Look {
+pub(crate) struct TlsPeek {
     /// In DER, as it was shown; nothing in it has been verified unless there is a stream.
     pub(crate) certificate: Option<Vec<u8>>,
     pub(crate) version: Option<&'static str>,
@@ -88,7 +88,7 @@ pub(crate) struct Look {
 }
 
 #[cfg(feature = "probe")]
-impl Look {
+impl TlsPeek {
     pub(crate) fn none(error: io::Error) -> Self {
         Self { certificate: None, version: None, protocol: None, misses_client: false, stream: Err(error) }
     }

@@ -14,28 +14,28 @@ use rustls::{ClientConnection, DigitallySignedStruct, Error, ProtocolVersion, Si
 use super::certificates::Certificates;
 use super::handshake::NoCertificate;
 use crate::config::HttpSettings;
-use crate::transport::{Conversation, Look, Timed};
+use crate::transport::{Conversation, Timed, TlsPeek};
 
 /// Opens a connection of its own, and keeps the certificate whether it is good or not. It never goes on unverified.
-pub(crate) fn look(
+pub(crate) fn peek(
     settings: &HttpSettings,
     host: &str,
     address: SocketAddr,
     protocol: Option<&[u8]>,
     deadline: Instant,
-) -> Look {
+) -> TlsPeek {
     let prepared = prepare(settings, host, protocol);
     let (Prepared { witness, no_certificate, mut connection }, mut socket) =
         match prepared.and_then(|prepared| Ok((prepared, Timed::connect(address, deadline)?))) {
             Ok(all) => all,
-            Err(error) => return Look::none(error),
+            Err(error) => return TlsPeek::none(error),
         };
     let mut shaken = Ok(());
     while shaken.is_ok() && connection.is_handshaking() {
         shaken = connection.complete_io(&mut socket).map(drop);
     }
     let seen = witness.seen.lock().unwrap_or_else(PoisonError::into_inner).take();
-    Look {
+    TlsPeek {
         certificate: seen,
         version: connection.protocol_version().and_then(version_name),
         protocol: connection.alpn_protocol().map(<[u8]>::to_vec),
