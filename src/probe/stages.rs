@@ -12,8 +12,8 @@ use super::{StageKind, Stages};
 use crate::config::{Compression, HttpSettings};
 use crate::record::Signal;
 use crate::transport::{
-    CallReply, Conversation, End, Failure, GrpcPlan, HttpSpec, Timed, TlsFaultKind, TlsPeek, Trial, peek,
-    tls_fault,
+    CallReply, Conversation, End, Failure, GrpcPlan, HttpSpec, ProbeRequest, Timed, TlsFaultKind, TlsPeek,
+    peek, tls_fault,
 };
 
 /// More addresses than these are only counted.
@@ -31,41 +31,41 @@ pub(super) struct Way<'a> {
 
 impl Way<'_> {
     /// Tells of the stages up to TLS; whether all of them passed.
-    fn enter(&self, trial: &Trial, stages: &mut Stages) -> bool {
-        let (steps, proxy) = (&trial.steps, self.plan.proxy());
+    fn enter(&self, request: &ProbeRequest, stages: &mut Stages) -> bool {
+        let (steps, proxy) = (&request.steps, self.plan.proxy());
         // what has not failed has gone all the way, so that none of this is then told
         let none = Failure::Closed;
-        let failure = if let End::Failed(failure) = &trial.end { failure } else { &none };
+        let failure = if let End::Failed(failure) = &request.end { failure } else { &none };
         let Some(at) = steps.resolved else {
             let who = match &proxy {
                 Some(proxy) => format!("the proxy {proxy}"),
                 None => format!("\"{}\"", self.place.shown_host),
             };
-            stages.fail(StageKind::Resolve, trial.ended, advice::unresolved(&who, failure));
+            stages.fail(StageKind::Resolve, request.ended, advice::unresolved(&who, failure));
             return false;
         };
-        stages.pass(StageKind::Resolve, at, self.addresses(trial));
+        stages.pass(StageKind::Resolve, at, self.addresses(request));
         let Some(at) = steps.connected else {
             let transport = self.settings.transport;
-            let target = Target { addresses: self.addresses(trial), proxy: proxy.as_deref(), transport };
-            stages.fail(StageKind::Connect, trial.ended, advice::unconnected(&target, failure));
+            let target = Target { addresses: self.addresses(request), proxy: proxy.as_deref(), transport };
+            stages.fail(StageKind::Connect, request.ended, advice::unconnected(&target, failure));
             return false;
         };
-        stages.pass(StageKind::Connect, at, self.connection(trial));
+        stages.pass(StageKind::Connect, at, self.connection(request));
         if !self.place.is_tls {
             return true;
         }
         // a server may refuse a client's certificate when it has long been greeted
         let Some(at) = steps.secured.filter(|_| !matches!(failure, Failure::Tls(_))) else {
-            stages.fail(StageKind::Tls, trial.ended, self.unsecured(trial, failure));
+            stages.fail(StageKind::Tls, request.ended, self.unsecured(request, failure));
             return false;
         };
-        stages.pass(StageKind::Tls, at, self.tls(trial));
+        stages.pass(StageKind::Tls, at, self.tls(request));
         true
     }
 
-    fn addresses(&self, trial: &Trial) -> String {
-        let all = &trial.steps.addresses;
+    fn addresses(&self, request: &ProbeRequest) -> String {
+        let all = &request.steps.addresses;
         let has_proxy = self.plan.proxy().is_some();
         let show = |address| match has_proxy {
             true => format!("proxy {address}"),
@@ -78,8 +78,8 @@ impl Way<'_> {
         }
     }
 
-    fn connection(&self, trial: &Trial) -> String {
-        match (self.plan.proxy(), trial.steps.peer) {
+    fn connection(&self, request: &ProbeRequest) -> String {
+        match (self.plan.proxy(), request.steps.peer) {
             (Some(proxy), _) => format!("by way of the proxy {proxy}"),
             (None, Some(peer)) => self.place.shown_address(peer),
             (None, None) => "connected".to_owned(),
@@ -87,8 +87,8 @@ impl Way<'_> {
     }
 
     /// What is known of an encrypted connection.
-    fn tls(&self, trial: &Trial) -> String {
-        let peek = self.peek(trial, None);
+    fn tls(&self, request: &ProbeRequest) -> String {
+        let peek = self.peek(request, None);
         let certificate = peek.as_ref().and_then(|peek| Certificate::parse(peek.certificate.as_ref()?));
         let version = peek.and_then(|peek| peek.version).unwrap_or("TLS");
         match certificate {
@@ -98,14 +98,14 @@ impl Way<'_> {
         }
     }
 
-    fn unsecured(&self, trial: &Trial, failure: &Failure) -> Words {
+    fn unsecured(&self, request: &ProbeRequest, failure: &Failure) -> Words {
         let kind = match failure {
             Failure::Tls(fault) => Some(fault.kind),
             Failure::Closed => None,
             _ => return advice::unsecured(failure, self.place, self.settings.tls.ca.is_some(), None),
         };
         // what begins as TLS and goes on as something else is broken, not another protocol
-        if kind == Some(TlsFaultKind::NotTls) && is_record(&trial.steps.first_bytes) {
+        if kind == Some(TlsFaultKind::NotTls) && is_record(&request.steps.first_bytes) {
             return advice::broken_tls();
         }
         // a second look at who is not known, and at what was asked for before the server ended it
@@ -118,7 +118,7 @@ impl Way<'_> {
                     | TlsFaultKind::Passing
             )
         );
-        let peek = if is_worth_it { self.peek(trial, None) } else { None };
+        let peek = if is_worth_it { self.peek(request, None) } else { None };
         if peek.as_ref().is_some_and(|peek| peek.misses_client) {
             return advice::no_client_certificate();
         }
@@ -128,23 +128,23 @@ impl Way<'_> {
     }
 
     /// A second connection to the same address; none through a proxy.
-    fn peek(&self, trial: &Trial, protocol: Option<&[u8]>) -> Option<TlsPeek> {
-        Some(peek(self.settings, &self.place.host, self.server(trial)?, protocol, self.deadline))
+    fn peek(&self, request: &ProbeRequest, protocol: Option<&[u8]>) -> Option<TlsPeek> {
+        Some(peek(self.settings, &self.place.host, self.server(request)?, protocol, self.deadline))
     }
 
     /// Where the server can be asked once more; not through a proxy.
-    fn server(&self, trial: &Trial) -> Option<SocketAddr> {
-        trial.steps.peer.filter(|_| self.plan.proxy().is_none())
+    fn server(&self, request: &ProbeRequest) -> Option<SocketAddr> {
+        request.steps.peer.filter(|_| self.plan.proxy().is_none())
     }
 }
 
 /// Goes through all stages of an endpoint of OTLP over HTTP: one empty export.
 pub(super) fn ask_http(way: &Way<'_>, endpoint: &Endpoint, stages: &mut Stages) {
-    let trial = way.plan.try_export(endpoint.signal, way.deadline);
-    if !way.enter(&trial, stages) {
+    let request = way.plan.try_export(endpoint.signal, way.deadline);
+    if !way.enter(&request, stages) {
         return;
     }
-    match &trial.end {
+    match &request.end {
         End::Answered(reply) => {
             let names: Vec<&str> = way.settings.headers.iter().map(|(name, _)| name.as_str()).collect();
             let asked = Asked {
@@ -153,11 +153,11 @@ pub(super) fn ask_http(way: &Way<'_>, endpoint: &Endpoint, stages: &mut Stages) 
                 headers: &names,
                 is_compressed: way.settings.compression == Compression::Gzip,
             };
-            stages.push(StageKind::Export, trial.ended, responses::judge(reply, &asked));
+            stages.push(StageKind::Export, request.ended, responses::judge(reply, &asked));
         }
         End::Failed(failure) => {
-            let words = advice::unanswered(failure, speech(way, &trial, failure), way.place.is_tls);
-            stages.fail(StageKind::Export, trial.ended, words);
+            let words = advice::unanswered(failure, speech(way, &request, failure), way.place.is_tls);
+            stages.fail(StageKind::Export, request.ended, words);
         }
         // only where no export was wanted
         End::Connected => {}
@@ -165,28 +165,28 @@ pub(super) fn ask_http(way: &Way<'_>, endpoint: &Endpoint, stages: &mut Stages) 
 }
 
 /// What the peer speaks. One that hangs up on a question is asked in other languages.
-fn speech(way: &Way<'_>, trial: &Trial, failure: &Failure) -> Speech {
-    let speech = speech_of(&trial.steps.first_bytes);
+fn speech(way: &Way<'_>, request: &ProbeRequest, failure: &Failure) -> Speech {
+    let speech = speech_of(&request.steps.first_bytes);
     let hung_up = speech == Speech::Nothing && *failure == Failure::Closed;
-    let Some(peer) = way.server(trial).filter(|_| hung_up && !way.place.is_tls) else {
+    let Some(peer) = way.server(request).filter(|_| hung_up && !way.place.is_tls) else {
         return speech;
     };
     let greeted = Timed::connect(peer, way.deadline).and_then(|mut stream| greet(&mut stream));
     if greeted.is_ok_and(|answer| speech_of(&answer) == Speech::Http2) {
         return Speech::Http2;
     }
-    if shows_certificate(way, trial) { Speech::Tls } else { Speech::Nothing }
+    if shows_certificate(way, request) { Speech::Tls } else { Speech::Nothing }
 }
 
 /// Goes through all stages of an endpoint of OTLP over gRPC: one empty call for each signal.
 pub(super) fn ask_grpc(way: &Way<'_>, plan: &GrpcPlan, endpoint: &Endpoint, stages: &mut Stages) {
-    let trial = way.plan.try_connect(endpoint.signal, way.deadline);
-    if !way.enter(&trial, stages) {
+    let request = way.plan.try_connect(endpoint.signal, way.deadline);
+    if !way.enter(&request, stages) {
         return;
     }
     // through a proxy nobody is greeted: the call will find out
     if way.plan.proxy().is_none() {
-        match agree_on_http2(way, &trial) {
+        match agree_on_http2(way, &request) {
             Ok(()) => stages.pass(StageKind::Http2, Instant::now(), "speaks HTTP/2"),
             Err(words) => return stages.fail(StageKind::Http2, Instant::now(), words),
         }
@@ -214,15 +214,15 @@ fn call(way: &Way<'_>, plan: &GrpcPlan, signals: &[Signal]) -> Result<Vec<(Signa
 }
 
 /// Says hello in HTTP/2.
-fn agree_on_http2(way: &Way<'_>, trial: &Trial) -> Result<(), Words> {
-    let Some(peer) = way.server(trial) else {
+fn agree_on_http2(way: &Way<'_>, request: &ProbeRequest) -> Result<(), Words> {
+    let Some(peer) = way.server(request) else {
         return Err(advice::no_grpc(&Failure::Closed, Speech::Nothing));
     };
     let answer = match way.place.is_tls {
         false => Timed::connect(peer, way.deadline).and_then(|mut stream| greet(&mut stream)),
         true => {
             let refused = || TlsPeek::none(ErrorKind::NotConnected.into());
-            let peek = way.peek(trial, Some(HTTP2)).unwrap_or_else(refused);
+            let peek = way.peek(request, Some(HTTP2)).unwrap_or_else(refused);
             greet(&mut *agreed(peek, way)?)
         }
     };
@@ -235,7 +235,7 @@ fn agree_on_http2(way: &Way<'_>, trial: &Trial) -> Result<(), Words> {
         (_, Failure::Tls(_)) => {
             Err(advice::unsecured(&failure, way.place, way.settings.tls.ca.is_some(), None))
         }
-        (Speech::Nothing, Failure::Closed) if shows_certificate(way, trial) => Err(advice::speaks_tls()),
+        (Speech::Nothing, Failure::Closed) if shows_certificate(way, request) => Err(advice::speaks_tls()),
         _ => Err(advice::no_grpc(&failure, speech)),
     }
 }
@@ -253,8 +253,8 @@ fn agreed(peek: TlsPeek, way: &Way<'_>) -> Result<Box<dyn Conversation>, Words> 
     }
 }
 
-fn shows_certificate(way: &Way<'_>, trial: &Trial) -> bool {
-    !way.place.is_tls && way.peek(trial, None).is_some_and(|peek| peek.certificate.is_some())
+fn shows_certificate(way: &Way<'_>, request: &ProbeRequest) -> bool {
+    !way.place.is_tls && way.peek(request, None).is_some_and(|peek| peek.certificate.is_some())
 }
 
 fn failure(error: &io::Error) -> Failure {

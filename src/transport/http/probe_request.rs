@@ -21,7 +21,7 @@ use crate::transport::{Payload, TlsFault, lower_first};
 
 /// What became of an attempt.
 #[derive(Debug)]
-pub(crate) struct Trial {
+pub(crate) struct ProbeRequest {
     pub(crate) steps: Steps,
     pub(crate) ended: Instant,
     pub(crate) end: End,
@@ -80,12 +80,12 @@ pub(crate) enum ReplyBody {
 
 impl HttpSpec {
     /// Posts nothing to where a signal goes. It is over by the deadline.
-    pub(crate) fn try_export(&self, signal: Signal, deadline: Instant) -> Trial {
+    pub(crate) fn try_export(&self, signal: Signal, deadline: Instant) -> ProbeRequest {
         self.attempt(signal, deadline, true)
     }
 
     /// Only opens a connection there, with TLS if the URL asks for it.
-    pub(crate) fn try_connect(&self, signal: Signal, deadline: Instant) -> Trial {
+    pub(crate) fn try_connect(&self, signal: Signal, deadline: Instant) -> ProbeRequest {
         self.attempt(signal, deadline, false)
     }
 
@@ -95,7 +95,7 @@ impl HttpSpec {
         proxy.map(|proxy| format!("{}:{}", proxy.host(), proxy.port()))
     }
 
-    fn attempt(&self, signal: Signal, deadline: Instant, goes_on: bool) -> Trial {
+    fn attempt(&self, signal: Signal, deadline: Instant, goes_on: bool) -> ProbeRequest {
         let journal = Journal::new(self.config.proxy().is_some());
         let agent = agent(self, &journal, goes_on);
         let mut http = Http {
@@ -120,7 +120,7 @@ impl HttpSpec {
             }
             Err(error) => End::Failed(failure(&error, &self.mask)),
         };
-        Trial { steps: journal.read(), ended: Instant::now(), end }
+        ProbeRequest { steps: journal.read(), ended: Instant::now(), end }
     }
 }
 
