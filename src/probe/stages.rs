@@ -32,11 +32,11 @@ pub(super) struct Way<'a> {
 impl Way<'_> {
     /// Tells of the stages up to TLS; whether all of them passed.
     fn enter(&self, request: &ProbeRequest, stages: &mut Stages) -> bool {
-        let (steps, proxy) = (&request.steps, self.plan.proxy());
+        let (timeline, proxy) = (&request.timeline, self.plan.proxy());
         // what has not failed has gone all the way, so that none of this is then told
         let none = Failure::Closed;
         let failure = if let End::Failed(failure) = &request.end { failure } else { &none };
-        let Some(at) = steps.resolved else {
+        let Some(at) = timeline.resolved else {
             let who = match &proxy {
                 Some(proxy) => format!("the proxy {proxy}"),
                 None => format!("\"{}\"", self.place.shown_host),
@@ -45,7 +45,7 @@ impl Way<'_> {
             return false;
         };
         stages.pass(StageKind::Resolve, at, self.addresses(request));
-        let Some(at) = steps.connected else {
+        let Some(at) = timeline.connected else {
             let transport = self.settings.transport;
             let target = Target { addresses: self.addresses(request), proxy: proxy.as_deref(), transport };
             stages.fail(StageKind::Connect, request.ended, advice::unconnected(&target, failure));
@@ -56,7 +56,7 @@ impl Way<'_> {
             return true;
         }
         // a server may refuse a client's certificate when it has long been greeted
-        let Some(at) = steps.secured.filter(|_| !matches!(failure, Failure::Tls(_))) else {
+        let Some(at) = timeline.secured.filter(|_| !matches!(failure, Failure::Tls(_))) else {
             stages.fail(StageKind::Tls, request.ended, self.unsecured(request, failure));
             return false;
         };
@@ -65,7 +65,7 @@ impl Way<'_> {
     }
 
     fn addresses(&self, request: &ProbeRequest) -> String {
-        let all = &request.steps.addresses;
+        let all = &request.timeline.addresses;
         let has_proxy = self.plan.proxy().is_some();
         let show = |address| match has_proxy {
             true => format!("proxy {address}"),
@@ -79,7 +79,7 @@ impl Way<'_> {
     }
 
     fn connection(&self, request: &ProbeRequest) -> String {
-        match (self.plan.proxy(), request.steps.peer) {
+        match (self.plan.proxy(), request.timeline.peer) {
             (Some(proxy), _) => format!("by way of the proxy {proxy}"),
             (None, Some(peer)) => self.place.shown_address(peer),
             (None, None) => "connected".to_owned(),
@@ -105,7 +105,7 @@ impl Way<'_> {
             _ => return advice::unsecured(failure, self.place, self.settings.tls.ca.is_some(), None),
         };
         // what begins as TLS and goes on as something else is broken, not another protocol
-        if kind == Some(TlsFaultKind::NotTls) && is_record(&request.steps.first_bytes) {
+        if kind == Some(TlsFaultKind::NotTls) && is_record(&request.timeline.first_bytes) {
             return advice::broken_tls();
         }
         // a second look at who is not known, and at what was asked for before the server ended it
@@ -134,7 +134,7 @@ impl Way<'_> {
 
     /// Where the server can be asked once more; not through a proxy.
     fn server(&self, request: &ProbeRequest) -> Option<SocketAddr> {
-        request.steps.peer.filter(|_| self.plan.proxy().is_none())
+        request.timeline.peer.filter(|_| self.plan.proxy().is_none())
     }
 }
 
@@ -166,7 +166,7 @@ pub(super) fn ask_http(way: &Way<'_>, endpoint: &Endpoint, stages: &mut Stages) 
 
 /// What the peer speaks. One that hangs up on a question is asked in other languages.
 fn speech(way: &Way<'_>, request: &ProbeRequest, failure: &Failure) -> Speech {
-    let speech = speech_of(&request.steps.first_bytes);
+    let speech = speech_of(&request.timeline.first_bytes);
     let hung_up = speech == Speech::Nothing && *failure == Failure::Closed;
     let Some(peer) = way.server(request).filter(|_| hung_up && !way.place.is_tls) else {
         return speech;

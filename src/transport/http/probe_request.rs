@@ -13,7 +13,7 @@ use super::response::{
     Success, content_type, header_text, of_proxy, printable, read_success, status_text, tls_fault, too_long,
 };
 use super::socket::Unresolved;
-use super::timeline::{Journal, NoteConnection, NoteTls, NotedPeer, Steps};
+use super::timeline::{NoteConnection, NoteTls, NotedPeer, Timeline, TimelineRecorder};
 use super::{ANSWER_BYTES, Http, HttpSpec, PROTOBUF, socket};
 use crate::record::Signal;
 use crate::transport::response::{self, is_media_type, read_status};
@@ -22,7 +22,7 @@ use crate::transport::{Payload, TlsFault, lower_first};
 /// What became of an attempt.
 #[derive(Debug)]
 pub(crate) struct ProbeRequest {
-    pub(crate) steps: Steps,
+    pub(crate) timeline: Timeline,
     pub(crate) ended: Instant,
     pub(crate) end: End,
 }
@@ -96,8 +96,8 @@ impl HttpSpec {
     }
 
     fn attempt(&self, signal: Signal, deadline: Instant, goes_on: bool) -> ProbeRequest {
-        let journal = Journal::new(self.config.proxy().is_some());
-        let agent = agent(self, &journal, goes_on);
+        let recorder = TimelineRecorder::new(self.config.proxy().is_some());
+        let agent = agent(self, &recorder, goes_on);
         let mut http = Http {
             plan: self.clone(),
             agent,
@@ -115,23 +115,23 @@ impl HttpSpec {
                 End::Failed(Failure::Proxy(status_text(answer.status())))
             }
             Ok(answer) => End::Answered(reply(answer, &self.mask)),
-            Err(ureq::Error::ConnectionFailed) if !goes_on && journal.read().connected.is_some() => {
+            Err(ureq::Error::ConnectionFailed) if !goes_on && recorder.read().connected.is_some() => {
                 End::Connected
             }
             Err(error) => End::Failed(failure(&error, &self.mask)),
         };
-        ProbeRequest { steps: journal.read(), ended: Instant::now(), end }
+        ProbeRequest { timeline: recorder.read(), ended: Instant::now(), end }
     }
 }
 
 /// As the exporter's own agent, with notes taken.
-fn agent(plan: &HttpSpec, journal: &Journal, goes_on: bool) -> Agent {
-    let peer = NotedPeer { journal: journal.clone(), peer: plan.lookup() };
+fn agent(plan: &HttpSpec, recorder: &TimelineRecorder, goes_on: bool) -> Agent {
+    let peer = NotedPeer { recorder: recorder.clone(), peer: plan.lookup() };
     let connector = socket::plain_connector(peer, plan.renamed(), Arc::default());
-    let connector = connector.chain(NoteConnection(journal.clone()));
+    let connector = connector.chain(NoteConnection(recorder.clone()));
     #[cfg(feature = "tls")]
     let connector = connector.chain(super::tls::connector(plan));
-    let connector = connector.chain(NoteTls { journal: journal.clone(), goes_on }).chain(plan.mask.clone());
+    let connector = connector.chain(NoteTls { recorder: recorder.clone(), goes_on }).chain(plan.mask.clone());
     Agent::with_parts(plan.config.clone(), connector, Unresolved)
 }
 

@@ -15,7 +15,7 @@ const FIRST_BYTES: usize = 32;
 
 /// What is known of the way so far.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Steps {
+pub(crate) struct Timeline {
     pub(crate) resolved: Option<Instant>,
     /// Of the server, or of the proxy.
     pub(crate) addresses: Vec<SocketAddr>,
@@ -29,45 +29,45 @@ pub(crate) struct Steps {
 
 /// Written by everyone on the way, read at its end.
 #[derive(Debug, Clone)]
-pub(super) struct Journal {
-    steps: Arc<Mutex<Steps>>,
+pub(super) struct TimelineRecorder {
+    timeline: Arc<Mutex<Timeline>>,
     has_proxy: bool,
 }
 
-impl Journal {
+impl TimelineRecorder {
     pub(super) fn new(has_proxy: bool) -> Self {
-        Self { steps: Arc::default(), has_proxy }
+        Self { timeline: Arc::default(), has_proxy }
     }
 
-    pub(super) fn read(&self) -> Steps {
-        self.steps().clone()
+    pub(super) fn read(&self) -> Timeline {
+        self.timeline().clone()
     }
 
-    fn steps(&self) -> MutexGuard<'_, Steps> {
-        self.steps.lock().unwrap_or_else(PoisonError::into_inner)
+    fn timeline(&self) -> MutexGuard<'_, Timeline> {
+        self.timeline.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// The usual look-up, noted.
 #[derive(Debug)]
 pub(super) struct NotedPeer<P> {
-    pub(super) journal: Journal,
+    pub(super) recorder: TimelineRecorder,
     pub(super) peer: P,
 }
 
 impl<P: Peer> Peer for NotedPeer<P> {
     fn addresses(&self, deadline: Option<Instant>) -> io::Result<Vec<SocketAddr>> {
         let addresses = self.peer.addresses(deadline)?;
-        let mut steps = self.journal.steps();
-        steps.resolved = Some(Instant::now());
-        steps.addresses.clone_from(&addresses);
+        let mut timeline = self.recorder.timeline();
+        timeline.resolved = Some(Instant::now());
+        timeline.addresses.clone_from(&addresses);
         Ok(addresses)
     }
 }
 
 /// Stands behind the sockets, before TLS.
 #[derive(Debug)]
-pub(super) struct NoteConnection(pub(super) Journal);
+pub(super) struct NoteConnection(pub(super) TimelineRecorder);
 
 impl<Tunnel: Transport> Connector<Either<Tunnel, Socket>> for NoteConnection {
     type Out = Overheard<Either<Tunnel, Socket>>;
@@ -78,17 +78,17 @@ impl<Tunnel: Transport> Connector<Either<Tunnel, Socket>> for NoteConnection {
         chained: Option<Either<Tunnel, Socket>>,
     ) -> Result<Option<Self::Out>, ureq::Error> {
         let Some(inner) = chained else { return Ok(None) };
-        let mut steps = self.0.steps();
+        let mut timeline = self.0.timeline();
         if let Either::B(socket) = &inner {
-            steps.peer = socket.peer();
+            timeline.peer = socket.peer();
         }
         // with a proxy the socket leads to it, and only the tunnel to the server
         let leads_to_server = !self.0.has_proxy || matches!(inner, Either::A(_));
         if leads_to_server {
-            steps.connected = Some(Instant::now());
+            timeline.connected = Some(Instant::now());
         }
-        let journal = leads_to_server.then(|| self.0.clone());
-        Ok(Some(Overheard { inner, journal, is_decrypted: false }))
+        let recorder = leads_to_server.then(|| self.0.clone());
+        Ok(Some(Overheard { inner, recorder, is_decrypted: false }))
     }
 }
 
@@ -96,7 +96,7 @@ impl<Tunnel: Transport> Connector<Either<Tunnel, Socket>> for NoteConnection {
 #[derive(Debug)]
 pub(super) struct Overheard<In> {
     inner: In,
-    journal: Option<Journal>,
+    recorder: Option<TimelineRecorder>,
     /// Whether it stands behind TLS.
     is_decrypted: bool,
 }
@@ -112,14 +112,15 @@ impl<In: Transport> Transport for Overheard<In> {
 
     fn await_input(&mut self, timeout: NextTimeout) -> Result<bool, ureq::Error> {
         let progress = self.inner.await_input(timeout)?;
-        if let Some(journal) = &self.journal {
+        if let Some(recorder) = &self.recorder {
             let input = self.inner.buffers().input();
-            let mut steps = journal.steps();
-            let is_last_layer = self.is_decrypted == steps.secured.is_some();
+            let mut timeline = recorder.timeline();
+            let is_last_layer = self.is_decrypted == timeline.secured.is_some();
             // until there are enough of them the peer may still be at its first word
-            let is_first = steps.first_bytes.len() < FIRST_BYTES && input.starts_with(&steps.first_bytes);
+            let is_first =
+                timeline.first_bytes.len() < FIRST_BYTES && input.starts_with(&timeline.first_bytes);
             if is_last_layer && is_first {
-                steps.first_bytes = input[..input.len().min(FIRST_BYTES)].to_vec();
+                timeline.first_bytes = input[..input.len().min(FIRST_BYTES)].to_vec();
             }
         }
         Ok(progress)
@@ -137,7 +138,7 @@ impl<In: Transport> Transport for Overheard<In> {
 /// Stands behind TLS: notes that it is agreed on, and may end the way there.
 #[derive(Debug)]
 pub(super) struct NoteTls {
-    pub(super) journal: Journal,
+    pub(super) recorder: TimelineRecorder,
     pub(super) goes_on: bool,
 }
 
@@ -150,17 +151,17 @@ impl<In: Transport> Connector<In> for NoteTls {
         chained: Option<In>,
     ) -> Result<Option<Self::Out>, ureq::Error> {
         let Some(inner) = chained else { return Ok(None) };
-        let mut steps = self.journal.steps();
+        let mut timeline = self.recorder.timeline();
         // the TLS of a proxy is not the server's
-        let leads_to_server = steps.connected.is_some();
+        let leads_to_server = timeline.connected.is_some();
         if leads_to_server && inner.is_tls() {
-            steps.secured = Some(Instant::now());
-            steps.first_bytes.clear();
+            timeline.secured = Some(Instant::now());
+            timeline.first_bytes.clear();
         }
         if leads_to_server && !self.goes_on {
             return Err(ureq::Error::ConnectionFailed);
         }
-        let journal = leads_to_server.then(|| self.journal.clone());
-        Ok(Some(Overheard { inner, journal, is_decrypted: true }))
+        let recorder = leads_to_server.then(|| self.recorder.clone());
+        Ok(Some(Overheard { inner, recorder, is_decrypted: true }))
     }
 }
