@@ -182,9 +182,11 @@ pub(super) fn read_success(answer: &Answer) -> Result<Verdict, &'static str> {
         _ => Cow::Owned(unpack(*flag, message, &answer.head)?),
     };
     match read_partial_success(&message) {
-        response::Answer::Accepted => Ok(Verdict::Accepted),
-        response::Answer::Partly { rejected, message } => Ok(Verdict::AcceptedPartly { rejected, message }),
-        response::Answer::Unreadable => Err("the answer cannot be read"),
+        response::ExportResponse::Accepted => Ok(Verdict::Accepted),
+        response::ExportResponse::Partly { rejected, message } => {
+            Ok(Verdict::AcceptedPartly { rejected, message })
+        }
+        response::ExportResponse::Unreadable => Err("the answer cannot be read"),
     }
 }
 

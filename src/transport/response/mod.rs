@@ -23,7 +23,7 @@ const LONGEST_DELAY_SECONDS: u64 = 315_576_000_000;
 
 /// What the body of a successful answer says.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Answer {
+pub(crate) enum ExportResponse {
     Accepted,
     /// `rejected` may be 0, then the message is a warning.
     Partly {
@@ -44,21 +44,21 @@ pub(crate) struct StatusMessage {
 }
 
 /// Reads the body of a successful answer, of any signal.
-pub(crate) fn read_partial_success(body: &[u8]) -> Answer {
+pub(crate) fn read_partial_success(body: &[u8]) -> ExportResponse {
     let Ok(answer) = ExportAnswer::decode(body) else {
-        return Answer::Unreadable;
+        return ExportResponse::Unreadable;
     };
     let partial = answer.partial_success.unwrap_or_default();
     partly(u64::try_from(partial.rejected).unwrap_or(0), &partial.error_message)
 }
 
-fn partly(rejected: u64, message: &str) -> Answer {
+fn partly(rejected: u64, message: &str) -> ExportResponse {
     let message = printable(message);
     // Present but empty is how some collectors say that all is well.
     if rejected == 0 && message.is_empty() {
-        return Answer::Accepted;
+        return ExportResponse::Accepted;
     }
-    Answer::Partly { rejected, message }
+    ExportResponse::Partly { rejected, message }
 }
 
 /// Reads the body of a failed answer; `None` if it is no status, or one that says nothing.
@@ -116,18 +116,18 @@ pub(crate) enum Success {
 /// Reads the body of a success, of any signal. If it is not whole, its end did not come.
 pub(crate) fn read_success(content_type: &str, body: &[u8], is_whole: bool) -> Success {
     match Kind::of(content_type) {
-        Kind::Protobuf if is_whole => of_answer(read_partial_success(body)),
+        Kind::Protobuf if is_whole => of_response(read_partial_success(body)),
         Kind::Protobuf => Success::Odd(CUT_SHORT),
         _ if is_whole && body.is_empty() => Success::Accepted,
         Kind::Json => match json::read(body) {
-            Ok(partial) if is_whole => of_answer(partly(partial.rejected, &partial.error_message)),
+            Ok(partial) if is_whole => of_response(partly(partial.rejected, &partial.error_message)),
             Ok(_) | Err(Fault::CutShort) => Success::Odd(CUT_SHORT),
             Err(Fault::Foreign) => Success::Foreign,
         },
         // servers that do not say what they send let their library guess it; text can pass for unknown fields only
         Kind::Other if is_whole && body.starts_with(PARTIAL_SUCCESS) => match read_partial_success(body) {
-            Answer::Unreadable => Success::Foreign,
-            answer => of_answer(answer),
+            ExportResponse::Unreadable => Success::Foreign,
+            answer => of_response(answer),
         },
         Kind::Other => Success::Foreign,
     }
@@ -138,11 +138,11 @@ const UNREADABLE: &str = "the answer cannot be read";
 /// What an answer in protobuf begins with if it is not empty: field 1, a message.
 const PARTIAL_SUCCESS: &[u8] = b"\x0a";
 
-fn of_answer(answer: Answer) -> Success {
+fn of_response(answer: ExportResponse) -> Success {
     match answer {
-        Answer::Accepted => Success::Accepted,
-        Answer::Partly { rejected, message } => Success::Partly { rejected, message },
-        Answer::Unreadable => Success::Odd(UNREADABLE),
+        ExportResponse::Accepted => Success::Accepted,
+        ExportResponse::Partly { rejected, message } => Success::Partly { rejected, message },
+        ExportResponse::Unreadable => Success::Odd(UNREADABLE),
     }
 }
 

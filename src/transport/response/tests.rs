@@ -3,12 +3,12 @@ use super::*;
 
 #[test]
 fn an_empty_answer_is_plain_success() {
-    assert_eq!(read_partial_success(b""), Answer::Accepted);
+    assert_eq!(read_partial_success(b""), ExportResponse::Accepted);
 }
 
 #[test]
 fn an_empty_partial_success_is_plain_success() {
-    assert_eq!(read_partial_success(&[0x0a, 0x00]), Answer::Accepted);
+    assert_eq!(read_partial_success(&[0x0a, 0x00]), ExportResponse::Accepted);
 }
 
 #[test]
@@ -31,7 +31,7 @@ fn a_message_without_rejected_records_is_a_warning() {
 #[test]
 fn a_negative_count_rejects_nothing() {
     assert_eq!(read_partial_success(&partial_success(-3, "odd")), rejecting(0, "odd"));
-    assert_eq!(read_partial_success(&partial_success(i64::MIN, "")), Answer::Accepted);
+    assert_eq!(read_partial_success(&partial_success(i64::MIN, "")), ExportResponse::Accepted);
 }
 
 #[test]
@@ -45,14 +45,14 @@ fn fields_of_a_later_protocol_are_passed_over() {
 fn an_answer_cut_anywhere_inside_is_unreadable() {
     let body = partial_success(300, "too old");
     for end in 1..body.len() {
-        assert_eq!(read_partial_success(&body[..end]), Answer::Unreadable, "cut at {end}");
+        assert_eq!(read_partial_success(&body[..end]), ExportResponse::Unreadable, "cut at {end}");
     }
 }
 
 #[test]
 fn a_web_page_is_neither_answer_nor_status() {
     let page = b"<html><body>502 Bad Gateway</body></html>";
-    assert_eq!(read_partial_success(page), Answer::Unreadable);
+    assert_eq!(read_partial_success(page), ExportResponse::Unreadable);
     assert_eq!(read_status(page), None);
     assert_eq!(read_status(br#"{"code":14,"message":"unavailable"}"#), None);
 }
@@ -149,8 +149,8 @@ fn control_characters_in_a_message_are_replaced() {
     assert_eq!(read_status(&body).expect("a status").message, "a b c  d");
 }
 
-fn rejecting(rejected: u64, message: &str) -> Answer {
-    Answer::Partly { rejected, message: message.to_owned() }
+fn rejecting(rejected: u64, message: &str) -> ExportResponse {
+    ExportResponse::Partly { rejected, message: message.to_owned() }
 }
 
 fn partial_success(rejected: i64, message: &str) -> Vec<u8> {
