@@ -10,7 +10,7 @@ use super::super::tcp::Breaker;
 use super::super::tcp::{self, is_hang_up};
 use super::super::tls::Session;
 use super::failure::Failure;
-use super::http2::conn::{Answer, Conn, End, Message, Progress};
+use super::http2::conn::{Conn, End, Message, Progress, Response};
 use super::target::{Target, is_agreed};
 
 /// Load balancers drop idle connections after a minute or more, and not all of them say so. No ping keeps ours alive:
@@ -53,7 +53,7 @@ impl Client {
 
     /// One call. What a server has surely not looked at is asked again over a new connection, and so is what went into
     /// an old connection that was already dead.
-    pub(super) fn call(&mut self, request: &Request<'_>, deadline: Instant) -> Result<Answer, Failure> {
+    pub(super) fn call(&mut self, request: &Request<'_>, deadline: Instant) -> Result<Response, Failure> {
         let mut refusals = 0;
         loop {
             if self.breaker.is_broken() {
@@ -132,7 +132,7 @@ impl Link {
         request: &Request<'_>,
         deadline: Instant,
         buffer: &mut [u8],
-    ) -> Result<Answer, Failure> {
+    ) -> Result<Response, Failure> {
         self.stream.set_deadline(deadline);
         while !self.conn.may_start() {
             if !self.conn.is_open() {
@@ -151,7 +151,7 @@ impl Link {
             self.conn.check_head(request.list_bytes)?;
         }
         match end {
-            End::Answered(answer) => Ok(answer),
+            End::Responded(answer) => Ok(answer),
             End::Unprocessed => Err(Failure::unprocessed(self.conn.farewell())),
             End::Reset(code) => Err(Failure::Reset(code)),
             End::TooLong(what) => Err(Failure::TooLong(what)),

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use self::client::{Client, Request};
 use self::failure::Failure;
-use self::http2::conn::{Answer, Message};
+use self::http2::conn::{Message, Response};
 use self::http2::hpack;
 use self::target::{Target, Tunnel};
 use super::gzip::compress;
@@ -141,7 +141,7 @@ pub(crate) struct Grpc {
 
 impl Grpc {
     /// One attempt, until its deadline.
-    fn call(&mut self, payload: &Payload<'_>, deadline: Instant) -> Result<Answer, Failure> {
+    fn call(&mut self, payload: &Payload<'_>, deadline: Instant) -> Result<Response, Failure> {
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return Err(Failure::TimedOut);

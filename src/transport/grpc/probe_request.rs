@@ -8,7 +8,7 @@ use super::super::tcp::is_hang_up;
 use super::super::{CallReply, Failure, Payload, TlsFault, TlsFaultKind, Verdict, lower_first};
 use super::Grpc;
 use super::failure::{self, NO_HTTP2};
-use super::http2::conn::Answer;
+use super::http2::conn::Response;
 use super::status::{self, NO_NUMBER, Said, Status};
 use crate::record::Signal;
 
@@ -28,7 +28,7 @@ impl Grpc {
     }
 }
 
-fn reply(answer: &Answer) -> CallReply {
+fn reply(answer: &Response) -> CallReply {
     match status::read(answer) {
         None => told(Status::UNKNOWN, NO_NUMBER.to_owned()),
         Some(Said { status: Status::OK, .. }) => success(answer),
@@ -40,7 +40,7 @@ fn told(status: Status, message: String) -> CallReply {
     CallReply { code: status.0, name: status.name(), message, odd: None }
 }
 
-fn success(answer: &Answer) -> CallReply {
+fn success(answer: &Response) -> CallReply {
     let (message, odd) = match status::read_success(answer) {
         Ok(Verdict::AcceptedPartly { message, .. }) => (printable(&message), None),
         Ok(_) => (String::new(), None),

@@ -10,7 +10,7 @@ use super::super::gzip::{Fault, decompress};
 use super::super::http_status::Meaning;
 use super::super::response::{self, printable, read_partial_success, read_status};
 use super::super::{Verdict, base64, retry_after};
-use super::http2::conn::Answer;
+use super::http2::conn::Response;
 use super::http2::frame::Code;
 use super::http2::hpack::Field;
 
@@ -143,7 +143,7 @@ impl Said {
 pub(super) const NO_NUMBER: &str = "a grpc-status that is no number";
 
 /// What an answer means.
-pub(super) fn judge(answer: &Answer, target: &str) -> Verdict {
+pub(super) fn judge(answer: &Response, target: &str) -> Verdict {
     match read(answer) {
         None => Verdict::Refused { reason: format!("call {target}: {NO_NUMBER}") },
         Some(said) if said.status == Status::OK => read_success(answer).unwrap_or_else(|what| {
@@ -154,7 +154,7 @@ pub(super) fn judge(answer: &Answer, target: &str) -> Verdict {
 }
 
 /// What an answer says; `None` if its status cannot be read.
-pub(super) fn read(answer: &Answer) -> Option<Said> {
+pub(super) fn read(answer: &Response) -> Option<Said> {
     // trailers are all there is if the server had nothing else to say
     let last = if answer.trailers.is_empty() { &answer.head } else { &answer.trailers };
     let Some(status) = find(last, "grpc-status") else { return Some(read_without_status(answer)) };
@@ -171,7 +171,7 @@ pub(super) fn read(answer: &Answer) -> Option<Said> {
 ///
 /// # Errors
 /// What is odd about the answer.
-pub(super) fn read_success(answer: &Answer) -> Result<Verdict, &'static str> {
+pub(super) fn read_success(answer: &Response) -> Result<Verdict, &'static str> {
     let Some(([flag, length @ ..], message)) = answer.body.split_first_chunk::<PREFIX_BYTES>() else {
         return Err("the answer has no message");
     };
@@ -205,7 +205,7 @@ fn unpack(flag: u8, message: &[u8], head: &[Field]) -> Result<Vec<u8>, &'static 
 }
 
 /// An answer by something that does not speak gRPC.
-fn read_without_status(answer: &Answer) -> Said {
+fn read_without_status(answer: &Response) -> Said {
     let content_type = find(&answer.head, "content-type").map(lossy).unwrap_or_default();
     let what = match answer.status {
         200 if content_type.starts_with(PROTOCOL) => "the answer has no grpc-status".to_owned(),

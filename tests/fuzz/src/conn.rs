@@ -1,6 +1,6 @@
 //! What must hold for the client's side of every connection.
 
-use crate::http2::conn::{Answer, Conn, End, Message, Progress};
+use crate::http2::conn::{Response, Conn, End, Message, Progress};
 use crate::http2::frame::{HEAD_BYTES, Head, LEAST_MAX_FRAME, PREFACE, flag, kind};
 use crate::http2::hpack::{Field, encode};
 use crate::http2::peer::Inbox;
@@ -154,7 +154,7 @@ impl Run {
 }
 
 fn check_end(end: &End) {
-    let End::Answered(Answer { status, head, body, trailers }) = end else { return };
+    let End::Responded(Response { status, head, body, trailers }) = end else { return };
     assert!((200..600).contains(status), "a status of {status}");
     assert!(body.len() <= MOST_OF_BODY, "a body of {}", body.len());
     assert!(size(head) <= MOST_OF_FIELDS && size(trailers) <= MOST_OF_FIELDS, "too many fields");

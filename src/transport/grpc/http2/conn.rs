@@ -8,7 +8,7 @@ mod call;
 mod tests;
 
 use self::call::Call;
-pub(crate) use self::call::{Answer, End, Message};
+pub(crate) use self::call::{End, Message, Response};
 use super::flow_control::{Allowance, INITIAL_WINDOW, Window};
 use super::frame::{self, Code, Fault, Frame, LARGEST_STREAM, PREFACE, Setting, Settings, kind};
 use super::hpack::{Decoder, List, Malformed, encode_size_update};

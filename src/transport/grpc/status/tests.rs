@@ -11,14 +11,14 @@ fn fields(fields: &[(&str, &str)]) -> Vec<Field> {
 
 /// What an answer of nothing but trailers means.
 fn trailers(pairs: &[(&str, &str)]) -> Verdict {
-    judge(&Answer { status: 200, head: fields(pairs), ..Answer::default() }, TARGET)
+    judge(&Response { status: 200, head: fields(pairs), ..Response::default() }, TARGET)
 }
 
 /// What this body means behind a status of 0.
 fn success(body: &[u8]) -> Verdict {
     let head = fields(&[("content-type", "application/grpc")]);
     let trailers = fields(&[("grpc-status", "0")]);
-    judge(&Answer { status: 200, head, body: body.to_vec(), trailers }, TARGET)
+    judge(&Response { status: 200, head, body: body.to_vec(), trailers }, TARGET)
 }
 
 fn later(reason: &str) -> Verdict {
@@ -121,14 +121,14 @@ fn without_a_grpc_status_the_http_status_counts() {
         (302, refused("UNKNOWN: HTTP status 302 and no gRPC")),
         (500, refused("UNKNOWN: HTTP status 500 and no gRPC")),
     ] {
-        assert_eq!(judge(&Answer { status, ..Answer::default() }, TARGET), expected);
+        assert_eq!(judge(&Response { status, ..Response::default() }, TARGET), expected);
     }
 }
 
 #[test]
 fn what_speaks_instead_of_grpc_is_named_and_its_delay_kept() {
     let answer = |status, pairs: &[(&str, &str)]| {
-        judge(&Answer { status, head: fields(pairs), ..Answer::default() }, TARGET)
+        judge(&Response { status, head: fields(pairs), ..Response::default() }, TARGET)
     };
     let html = answer(503, &[("content-type", "text/html\u{7}"), ("retry-after", "7")]);
     let expected = "UNAVAILABLE: HTTP status 503 and text/html , no gRPC";
@@ -242,7 +242,7 @@ proptest! {
         let names = ["grpc-status", "grpc-message", "grpc-status-details-bin", "content-type"];
         let field = |name: &str, value: &[u8]| Field { name: name.into(), value: value.to_vec() };
         let head = vec![field(names[choice], &value), field("grpc-status", b"8"), field("retry-after", &value)];
-        judge(&Answer { status, head, body, trailers: Vec::new() }, TARGET);
+        judge(&Response { status, head, body, trailers: Vec::new() }, TARGET);
     }
 }
 

@@ -45,7 +45,7 @@ impl<'a> Message<'a> {
 
 /// What a server said, all of it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Answer {
+pub(crate) struct Response {
     pub(crate) status: u16,
     pub(crate) head: Vec<Field>,
     /// The beginning of it.
@@ -57,7 +57,7 @@ pub(crate) struct Answer {
 /// How a call ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum End {
-    Answered(Answer),
+    Answered(Response),
     /// The server has not looked at the request and never will: it can be made again elsewhere.
     Unprocessed,
     Reset(Code),
@@ -76,7 +76,7 @@ pub(super) struct Call {
     pub(super) is_sent: bool,
     pub(super) end: Option<End>,
     allowance: Allowance,
-    answer: Option<Answer>,
+    answer: Option<Response>,
     /// Of the body.
     length: u64,
     /// The server considers the call over, so that it needs not be told.
@@ -125,7 +125,7 @@ impl Call {
         match (self.broken_off, &self.end) {
             (Some(code), _) => Some(code),
             _ if self.is_over_there => None,
-            (None, Some(End::Answered(_))) if self.is_sent => None,
+            (None, Some(End::Responded(_))) if self.is_sent => None,
             _ => Some(Code::CANCEL),
         }
     }
@@ -159,7 +159,7 @@ impl Call {
             None => match status_of(&fields) {
                 Some(100..200) if !ends_stream => return true,
                 Some(status @ 200..600) => {
-                    self.answer = Some(Answer { status, head: fields, ..Answer::default() });
+                    self.answer = Some(Response { status, head: fields, ..Response::default() });
                 }
                 _ => self.break_off(Code::PROTOCOL, "an answer without a status"),
             },
@@ -174,7 +174,7 @@ impl Call {
 
     fn complete(&mut self) {
         let answer = self.answer.take().unwrap_or_default();
-        self.finish(End::Answered(answer));
+        self.finish(End::Responded(answer));
     }
 }
 

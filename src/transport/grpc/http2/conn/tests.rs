@@ -73,7 +73,7 @@ fn fields(fields: &[(&str, &str)]) -> Vec<Field> {
 
 /// What [`Script::answer`] says.
 fn answered() -> End {
-    End::Answered(Answer {
+    End::Responded(Response {
         status: 200,
         head: fields(&[(":status", "200")]),
         body: vec![0; 5],
@@ -256,21 +256,21 @@ mod answers {
     fn trailers_may_be_all_there_is() {
         let only = [(":status", "200"), ("grpc-status", "14")];
         let end = end_of(Script::greeting().headers(flag::END_STREAM, 1, &only));
-        let answer = Answer { status: 200, head: fields(&only), ..Answer::default() };
-        assert_eq!(end, Some(End::Answered(answer)));
+        let answer = Response { status: 200, head: fields(&only), ..Response::default() };
+        assert_eq!(end, Some(End::Responded(answer)));
     }
 
     #[test]
     fn data_may_end_the_answer() {
         let script =
             Script::greeting().headers(0, 1, &[(":status", "503")]).data(flag::END_STREAM, 1, b"busy");
-        let answer = Answer {
+        let answer = Response {
             status: 503,
             head: fields(&[(":status", "503")]),
             body: b"busy".to_vec(),
-            ..Answer::default()
+            ..Response::default()
         };
-        assert_eq!(end_of(script), Some(End::Answered(answer)));
+        assert_eq!(end_of(script), Some(End::Responded(answer)));
     }
 
     #[test]
@@ -372,7 +372,7 @@ mod answers {
             &Script::default().frame(kind::HEADERS, flag::END_HEADERS | flag::END_STREAM, 3, &head).0,
         )
         .unwrap();
-        let Some(End::Answered(answer)) = conn.take_end() else { panic!("no answer") };
+        let Some(End::Responded(answer)) = conn.take_end() else { panic!("no answer") };
         assert_eq!(answer.head, fields(&[(":status", "200"), ("x-late", "words")]));
     }
 
@@ -400,7 +400,7 @@ mod answers {
             conn.receive(&piece).unwrap();
         }
         conn.receive(&Script::default().headers(flag::END_STREAM, 1, &[("grpc-status", "0")]).0).unwrap();
-        let Some(End::Answered(answer)) = conn.take_end() else { panic!("no answer") };
+        let Some(End::Responded(answer)) = conn.take_end() else { panic!("no answer") };
         assert_eq!(answer.body.len(), 64 << 10);
         assert_eq!(answer.trailers, fields(&[("grpc-status", "0")]));
     }
