@@ -8,7 +8,7 @@ use super::advice::{self, Words};
 use super::endpoint::path_mistake;
 use crate::config::Compression;
 use crate::record::Signal;
-use crate::transport::{CallReply, Reply, ReplyBody};
+use crate::transport::{CallReply, ProbeBody, ProbeResponse};
 
 const OK: u32 = 0;
 const INVALID_ARGUMENT: u32 = 3;
@@ -32,7 +32,7 @@ pub(super) struct Asked<'a> {
 }
 
 /// The last stage's outcome.
-pub(super) fn judge(reply: &Reply, asked: &Asked<'_>) -> Outcome {
+pub(super) fn judge(reply: &ProbeResponse, asked: &Asked<'_>) -> Outcome {
     match reply.status {
         200..300 => success(reply, asked),
         300..400 => failed(redirected(reply)),
@@ -45,19 +45,19 @@ fn failed(words: Words) -> Outcome {
 }
 
 /// An exporter judges the same, so that a probe is content with what counts as delivered.
-fn success(reply: &Reply, asked: &Asked<'_>) -> Outcome {
+fn success(reply: &ProbeResponse, asked: &Asked<'_>) -> Outcome {
     let status = &reply.status_text;
     let usual = || format!("are host, port and path right? usual is {}", usual(asked));
     let said = match &reply.body {
-        ReplyBody::Foreign => {
+        ProbeBody::Foreign => {
             let kind = &reply.content_type;
             let what = format!("{status}: the server answers, but not as a collector would: with {kind}");
             return failed(Words::new(what, usual()));
         }
-        ReplyBody::TooLong(what) => return failed(Words::new(format!("{status}: {what}"), usual())),
-        ReplyBody::Odd(what) => return Outcome::Noted { detail: format!("{status}, but {what}") },
-        ReplyBody::Says(message) => format!("{status}, and the collector says: {message}"),
-        ReplyBody::Fine => status.clone(),
+        ProbeBody::TooLong(what) => return failed(Words::new(format!("{status}: {what}"), usual())),
+        ProbeBody::Odd(what) => return Outcome::Noted { detail: format!("{status}, but {what}") },
+        ProbeBody::Says(message) => format!("{status}, and the collector says: {message}"),
+        ProbeBody::Fine => status.clone(),
     };
     // an empty request is welcome on any path, but records would not be
     if let Some(mistake) = path_mistake(asked.path, asked.signals) {
@@ -66,7 +66,7 @@ fn success(reply: &Reply, asked: &Asked<'_>) -> Outcome {
     Outcome::Passed { detail: said }
 }
 
-fn redirected(reply: &Reply) -> Words {
+fn redirected(reply: &ProbeResponse) -> Words {
     let status = &reply.status_text;
     let advice = "redirects are not followed: set the endpoint to where it should go";
     match &reply.location {
@@ -75,7 +75,7 @@ fn redirected(reply: &Reply) -> Words {
     }
 }
 
-fn refused(reply: &Reply, asked: &Asked<'_>) -> Words {
+fn refused(reply: &ProbeResponse, asked: &Asked<'_>) -> Words {
     if reply.status == 400 && wants_tls(reply) {
         return advice::speaks_tls();
     }
@@ -119,9 +119,9 @@ fn refused(reply: &Reply, asked: &Asked<'_>) -> Words {
 }
 
 /// The status, and what the body adds; a page in HTML adds nothing.
-fn said(reply: &Reply) -> String {
+fn said(reply: &ProbeResponse) -> String {
     match &reply.body {
-        ReplyBody::Says(text) if !text.is_empty() && !reply.content_type.contains("html") => {
+        ProbeBody::Says(text) if !text.is_empty() && !reply.content_type.contains("html") => {
             format!("{}: {text}", reply.status_text)
         }
         _ => reply.status_text.clone(),
@@ -129,8 +129,8 @@ fn said(reply: &Reply) -> String {
 }
 
 /// The usual servers' words for a client that should have spoken TLS.
-fn wants_tls(reply: &Reply) -> bool {
-    let ReplyBody::Says(text) = &reply.body else { return false };
+fn wants_tls(reply: &ProbeResponse) -> bool {
+    let ProbeBody::Says(text) = &reply.body else { return false };
     let text = text.to_ascii_lowercase();
     ["https server", "https port", "ssl-enabled server port", "requires tls"]
         .iter()

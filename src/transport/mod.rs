@@ -31,7 +31,7 @@ pub(crate) use deadline_stream::{Conversation, Timed};
 pub(crate) use grpc::GrpcPlan;
 pub(crate) use http::HttpSpec;
 #[cfg(feature = "probe")]
-pub(crate) use http::{End, Failure, ProbeRequest, Reply, ReplyBody};
+pub(crate) use http::{End, Failure, ProbeBody, ProbeRequest, ProbeResponse};
 pub(crate) use tls::TlsFault;
 #[cfg(any(feature = "grpc", feature = "probe"))]
 pub(crate) use tls::TlsFaultKind;

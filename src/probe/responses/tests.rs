@@ -1,7 +1,7 @@
 use super::*;
 
-fn reply(status: u16, name: &str, content_type: &str, body: ReplyBody) -> Reply {
-    Reply {
+fn reply(status: u16, name: &str, content_type: &str, body: ProbeBody) -> ProbeResponse {
+    ProbeResponse {
         status,
         status_text: format!("{status} {name}"),
         content_type: content_type.to_owned(),
@@ -10,8 +10,8 @@ fn reply(status: u16, name: &str, content_type: &str, body: ReplyBody) -> Reply 
     }
 }
 
-fn says(text: &str) -> ReplyBody {
-    ReplyBody::Says(text.to_owned())
+fn says(text: &str) -> ProbeBody {
+    ProbeBody::Says(text.to_owned())
 }
 
 fn asked<'a>(path: &'a str, signals: &'a [Signal], headers: &'a [&'a str]) -> Asked<'a> {
@@ -19,7 +19,7 @@ fn asked<'a>(path: &'a str, signals: &'a [Signal], headers: &'a [&'a str]) -> As
 }
 
 /// In one line: `+` passed, `~` noted, `-` failed.
-fn judged(reply: &Reply, asked: &Asked<'_>) -> String {
+fn judged(reply: &ProbeResponse, asked: &Asked<'_>) -> String {
     match judge(reply, asked) {
         Outcome::Passed { detail } => format!("+ {detail}"),
         Outcome::Noted { detail } => format!("~ {detail}"),
@@ -36,15 +36,15 @@ fn a_success_is_one_only_if_a_collector_would_say_it_so() {
     let page = "- 200 OK: the server answers, but not as a collector would: with text/html \
                 | are host, port and path right? usual is /v1/traces";
     for (content_type, body, expected) in [
-        (PROTOBUF, ReplyBody::Fine, "+ 200 OK"),
-        ("", ReplyBody::Fine, "+ 200 OK"),
-        (PROTOBUF, ReplyBody::Odd("the answer was cut short"), "~ 200 OK, but the answer was cut short"),
+        (PROTOBUF, ProbeBody::Fine, "+ 200 OK"),
+        ("", ProbeBody::Fine, "+ 200 OK"),
+        (PROTOBUF, ProbeBody::Odd("the answer was cut short"), "~ 200 OK, but the answer was cut short"),
         (PROTOBUF, says("use v2"), "+ 200 OK, and the collector says: use v2"),
-        ("application/json", ReplyBody::Fine, "+ 200 OK"),
-        ("text/html", ReplyBody::Foreign, page),
+        ("application/json", ProbeBody::Fine, "+ 200 OK"),
+        ("text/html", ProbeBody::Foreign, page),
         (
             PROTOBUF,
-            ReplyBody::TooLong("the answer is long".to_owned()),
+            ProbeBody::TooLong("the answer is long".to_owned()),
             "- 200 OK: the answer is long | are host, port and path right? usual is /v1/traces",
         ),
     ] {
@@ -56,7 +56,7 @@ fn a_success_is_one_only_if_a_collector_would_say_it_so() {
 fn a_success_on_the_path_of_another_signal_is_noted() {
     let asked = asked("/v1/traces", &[Signal::Traces, Signal::Metrics], &[]);
     assert_eq!(
-        judged(&reply(200, "OK", PROTOBUF, ReplyBody::Fine), &asked),
+        judged(&reply(200, "OK", PROTOBUF, ProbeBody::Fine), &asked),
         "~ 200 OK, but metrics are posted to /v1/traces, the path of traces: write the endpoint without a path, or \
          give each signal an exporter of its own"
     );
@@ -77,7 +77,7 @@ fn the_usual_path_is_not_put_in_question() {
             "- 405 Method Not Allowed: nothing can be posted to /v1/traces | is it a collector?",
         ),
     ] {
-        assert_eq!(judged(&reply(status, name, "", ReplyBody::Fine), &asked), expected);
+        assert_eq!(judged(&reply(status, name, "", ProbeBody::Fine), &asked), expected);
     }
 }
 
@@ -88,26 +88,26 @@ fn each_refusal_has_its_advice() {
         (
             404,
             "Not Found",
-            ReplyBody::Fine,
+            ProbeBody::Fine,
             "- 404 Not Found: nothing is taken at /v1/foo | is the path right? usual is /v1/traces",
         ),
         (
             501,
             "Not Implemented",
-            ReplyBody::Fine,
+            ProbeBody::Fine,
             "- 501 Not Implemented: nothing is taken at /v1/foo | is the path right? usual is /v1/traces",
         ),
         (
             405,
             "Method Not Allowed",
-            ReplyBody::Fine,
+            ProbeBody::Fine,
             "- 405 Method Not Allowed: nothing can be posted to /v1/foo | is it a collector? is the path right? usual \
              is /v1/traces",
         ),
         (
             413,
             "Content Too Large",
-            ReplyBody::Fine,
+            ProbeBody::Fine,
             "- 413 Content Too Large | not even an empty request is taken: look into the server's limits",
         ),
         (
@@ -119,7 +119,7 @@ fn each_refusal_has_its_advice() {
         (
             429,
             "Too Many Requests",
-            ReplyBody::Fine,
+            ProbeBody::Fine,
             "- 429 Too Many Requests | the server is there, but asks for patience: try again later",
         ),
         (
@@ -131,7 +131,7 @@ fn each_refusal_has_its_advice() {
         (
             502,
             "Bad Gateway",
-            ReplyBody::Fine,
+            ProbeBody::Fine,
             "- 502 Bad Gateway | a gateway is there, but not the collector behind it",
         ),
         (400, "Bad Request", says("what?"), "- 400 Bad Request: what? | is it a collector?"),
@@ -144,7 +144,7 @@ fn each_refusal_has_its_advice() {
 fn a_compressed_request_that_is_not_taken_may_be_taken_uncompressed() {
     let asked = Asked { is_compressed: true, ..asked("/v1/traces", TRACES, &[]) };
     assert_eq!(
-        judged(&reply(415, "Unsupported Media Type", "", ReplyBody::Fine), &asked),
+        judged(&reply(415, "Unsupported Media Type", "", ProbeBody::Fine), &asked),
         "- 415 Unsupported Media Type | does the server take gzip, and OTLP as protobuf? try compression = \"none\""
     );
 }
@@ -181,7 +181,7 @@ fn who_is_not_let_in_learns_which_headers_were_sent() {
 
 #[test]
 fn a_path_that_is_lost_is_explained_by_itself() {
-    let not_found = reply(404, "Not Found", "", ReplyBody::Fine);
+    let not_found = reply(404, "Not Found", "", ProbeBody::Fine);
     assert_eq!(
         judged(&not_found, &asked("/v1/traces/v1/traces", TRACES, &[])),
         "- 404 Not Found: the path /v1/traces/v1/traces names a signal twice | write the endpoint without what is \
@@ -194,14 +194,14 @@ fn a_path_that_is_lost_is_explained_by_itself() {
     );
     // who is not let in has not been told anything about the path
     let closed =
-        judged(&reply(401, "Unauthorized", "", ReplyBody::Fine), &asked("/v1/logs/v1/logs", TRACES, &[]));
+        judged(&reply(401, "Unauthorized", "", ProbeBody::Fine), &asked("/v1/logs/v1/logs", TRACES, &[]));
     assert!(closed.starts_with("- 401 Unauthorized |"), "{closed}");
 }
 
 #[test]
 fn a_redirect_says_where_to() {
     let advice = "redirects are not followed: set the endpoint to where it should go";
-    let mut moved = reply(308, "Permanent Redirect", "", ReplyBody::Fine);
+    let mut moved = reply(308, "Permanent Redirect", "", ProbeBody::Fine);
     let asked = asked("/v1/traces", TRACES, &[]);
     assert_eq!(judged(&moved, &asked), format!("- 308 Permanent Redirect | {advice}"));
     moved.location = Some("https://a.example/v1/traces".to_owned());

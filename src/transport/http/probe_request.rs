@@ -31,7 +31,7 @@ pub(crate) struct ProbeRequest {
 pub(crate) enum End {
     /// There is a connection, and nothing more was wanted.
     Connected,
-    Answered(Reply),
+    Answered(ProbeResponse),
     Failed(Failure),
 }
 
@@ -54,18 +54,18 @@ pub(crate) enum Failure {
 
 /// An answer, without what a server may have repeated of our secrets.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Reply {
+pub(crate) struct ProbeResponse {
     pub(crate) status: u16,
     /// The status with its name.
     pub(crate) status_text: String,
     /// In lower case; empty if there is none.
     pub(crate) content_type: String,
     pub(crate) location: Option<String>,
-    pub(crate) body: ReplyBody,
+    pub(crate) body: ProbeBody,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum ReplyBody {
+pub(crate) enum ProbeBody {
     /// Nothing worth repeating; a success is plain.
     Fine,
     /// Text, or what a message in protobuf says.
@@ -160,7 +160,7 @@ fn failure(error: &ureq::Error, mask: &Mask) -> Failure {
     }
 }
 
-fn reply(mut answer: Response<ureq::Body>, mask: &Mask) -> Reply {
+fn reply(mut answer: Response<ureq::Body>, mask: &Mask) -> ProbeResponse {
     let status = answer.status();
     let content_type = mask.conceal(printable(&content_type(&answer))).to_ascii_lowercase();
     let location = header_text(&answer, header::LOCATION).map(|location| mask.conceal(shown(location)));
@@ -169,39 +169,39 @@ fn reply(mut answer: Response<ureq::Body>, mask: &Mask) -> Reply {
         false => refusal_body(&mut answer, &content_type),
     };
     let body = match body {
-        ReplyBody::Says(text) => ReplyBody::Says(mask.conceal(text)),
+        ProbeBody::Says(text) => ProbeBody::Says(mask.conceal(text)),
         body => body,
     };
-    Reply { status: status.as_u16(), status_text: status_text(status), content_type, location, body }
+    ProbeResponse { status: status.as_u16(), status_text: status_text(status), content_type, location, body }
 }
 
-fn success_body(success: Success) -> ReplyBody {
+fn success_body(success: Success) -> ProbeBody {
     match success {
-        Success::Read(response::Success::Accepted) => ReplyBody::Fine,
-        Success::Read(response::Success::Partly { message, .. }) => ReplyBody::Says(printable(&message)),
-        Success::Read(response::Success::Odd(what)) => ReplyBody::Odd(what),
-        Success::Read(response::Success::Foreign) => ReplyBody::Foreign,
-        Success::TooLong => ReplyBody::TooLong(too_long()),
+        Success::Read(response::Success::Accepted) => ProbeBody::Fine,
+        Success::Read(response::Success::Partly { message, .. }) => ProbeBody::Says(printable(&message)),
+        Success::Read(response::Success::Odd(what)) => ProbeBody::Odd(what),
+        Success::Read(response::Success::Foreign) => ProbeBody::Foreign,
+        Success::TooLong => ProbeBody::TooLong(too_long()),
     }
 }
 
 /// What came before an error may still say why.
-fn refusal_body(answer: &mut Response<ureq::Body>, content_type: &str) -> ReplyBody {
+fn refusal_body(answer: &mut Response<ureq::Body>, content_type: &str) -> ProbeBody {
     let mut bytes = Vec::new();
     let _ = answer.body_mut().as_reader().take(ANSWER_BYTES).read_to_end(&mut bytes);
     read_refusal(&bytes, content_type)
 }
 
 /// Pure: what a body of this type says.
-fn read_refusal(bytes: &[u8], content_type: &str) -> ReplyBody {
+fn read_refusal(bytes: &[u8], content_type: &str) -> ProbeBody {
     if bytes.is_empty() {
-        return ReplyBody::Fine;
+        return ProbeBody::Fine;
     }
     if is_media_type(content_type, PROTOBUF) {
         let status = read_status(bytes);
-        return status.map_or(ReplyBody::Fine, |status| ReplyBody::Says(printable(&status.message)));
+        return status.map_or(ProbeBody::Fine, |status| ProbeBody::Says(printable(&status.message)));
     }
-    ReplyBody::Says(printable(&String::from_utf8_lossy(bytes)))
+    ProbeBody::Says(printable(&String::from_utf8_lossy(bytes)))
 }
 
 /// Where a redirect leads, without user info and query, where keys may be.
@@ -232,11 +232,11 @@ mod tests {
 
     #[test]
     fn the_body_of_a_refusal_is_read_as_what_it_says_it_is() {
-        let says = |text: &str| ReplyBody::Says(text.to_owned());
+        let says = |text: &str| ProbeBody::Says(text.to_owned());
         for (bytes, content_type, expected) in [
-            (&b""[..], "text/html", ReplyBody::Fine),
+            (&b""[..], "text/html", ProbeBody::Fine),
             (b"\x08\x03\x12\x06bad id", PROTOBUF, says("bad id")),
-            (b"\x08", PROTOBUF, ReplyBody::Fine),
+            (b"\x08", PROTOBUF, ProbeBody::Fine),
             (b"no\r\nway", "", says("no  way")),
             (b"<html>", "text/html", says("<html>")),
         ] {
