@@ -8,7 +8,7 @@ use super::advice::{self, Words};
 use super::endpoint::path_mistake;
 use crate::config::Compression;
 use crate::record::Signal;
-use crate::transport::{CallReply, ProbeBody, ProbeResponse};
+use crate::transport::{CallResponse, ProbeBody, ProbeResponse};
 
 const OK: u32 = 0;
 const INVALID_ARGUMENT: u32 = 3;
@@ -163,8 +163,8 @@ pub(super) struct AskedCalls<'a> {
 }
 
 /// The last stage's outcome: good only if every signal is taken.
-pub(super) fn judge_calls(replies: &[(Signal, CallReply)], asked: &AskedCalls<'_>) -> Outcome {
-    let is_refused = |(_, reply): &&(Signal, CallReply)| reply.code != OK;
+pub(super) fn judge_calls(replies: &[(Signal, CallResponse)], asked: &AskedCalls<'_>) -> Outcome {
+    let is_refused = |(_, reply): &&(Signal, CallResponse)| reply.code != OK;
     let Some((_, refusal)) = replies.iter().find(is_refused) else { return taken(replies) };
     let of_it: Vec<&str> = replies
         .iter()
@@ -179,13 +179,13 @@ pub(super) fn judge_calls(replies: &[(Signal, CallReply)], asked: &AskedCalls<'_
 }
 
 /// The signals that are taken, if others are not.
-pub(super) fn taken_alone(replies: &[(Signal, CallReply)]) -> Option<String> {
+pub(super) fn taken_alone(replies: &[(Signal, CallResponse)]) -> Option<String> {
     let taken = replies.iter().filter(|(_, reply)| reply.code == OK);
     let taken: Vec<&str> = taken.map(|(signal, _)| signal.name()).collect();
     (!taken.is_empty() && taken.len() < replies.len()).then(|| taken.join(" and "))
 }
 
-fn taken(replies: &[(Signal, CallReply)]) -> Outcome {
+fn taken(replies: &[(Signal, CallResponse)]) -> Outcome {
     // the exporter takes that for a success, too
     if let Some(odd) = replies.iter().find_map(|(_, reply)| reply.odd) {
         return Outcome::Noted { detail: format!("OK, but {odd}") };
@@ -199,7 +199,7 @@ fn taken(replies: &[(Signal, CallReply)]) -> Outcome {
 }
 
 /// Some signals are taken, and these are not.
-fn refused_calls(signals: &str, reply: &CallReply, asked: &AskedCalls<'_>) -> Words {
+fn refused_calls(signals: &str, reply: &CallResponse, asked: &AskedCalls<'_>) -> Words {
     if reply.code == UNIMPLEMENTED {
         return Words::new(
             format!("{}: the server takes no {signals}", reply.name),
@@ -210,7 +210,7 @@ fn refused_calls(signals: &str, reply: &CallReply, asked: &AskedCalls<'_>) -> Wo
     Words::new(format!("{signals}: {}", words.what), words.advice)
 }
 
-fn refused_call(reply: &CallReply, asked: &AskedCalls<'_>) -> Words {
+fn refused_call(reply: &CallResponse, asked: &AskedCalls<'_>) -> Words {
     let advice = match reply.code {
         UNAUTHENTICATED | PERMISSION_DENIED => credentials(asked.headers),
         UNIMPLEMENTED | NOT_FOUND if speaks_of(reply, "compress") => uncompressed(),
@@ -228,11 +228,11 @@ fn uncompressed() -> String {
     "does the server take gzip? try compression = \"none\"".to_owned()
 }
 
-fn speaks_of(reply: &CallReply, word: &str) -> bool {
+fn speaks_of(reply: &CallResponse, word: &str) -> bool {
     reply.message.to_ascii_lowercase().contains(word)
 }
 
-fn said_of_call(reply: &CallReply) -> String {
+fn said_of_call(reply: &CallResponse) -> String {
     match reply.message.is_empty() {
         true => reply.name.clone(),
         false => format!("{}: {}", reply.name, reply.message),

@@ -12,7 +12,7 @@ use super::{StageKind, Stages};
 use crate::config::{Compression, HttpSettings};
 use crate::record::Signal;
 use crate::transport::{
-    CallReply, Conversation, End, Failure, GrpcPlan, HttpSpec, ProbeRequest, Timed, TlsFaultKind, TlsPeek,
+    CallResponse, Conversation, End, Failure, GrpcPlan, HttpSpec, ProbeRequest, Timed, TlsFaultKind, TlsPeek,
     peek, tls_fault,
 };
 
@@ -208,7 +208,7 @@ pub(super) fn ask_grpc(way: &Way<'_>, plan: &GrpcPlan, endpoint: &Endpoint, stag
 }
 
 /// Asks about each signal: a collector may take one and not another.
-fn call(way: &Way<'_>, plan: &GrpcPlan, signals: &[Signal]) -> Result<Vec<(Signal, CallReply)>, Failure> {
+fn call(way: &Way<'_>, plan: &GrpcPlan, signals: &[Signal]) -> Result<Vec<(Signal, CallResponse)>, Failure> {
     let mut caller = plan.open();
     signals.iter().map(|signal| Ok((*signal, caller.try_export(*signal, way.deadline)?))).collect()
 }

@@ -100,7 +100,7 @@ impl Verdict {
 #[cfg(feature = "probe")]
 #[cfg_attr(not(feature = "grpc"), allow(dead_code, reason = "only gRPC has calls"))]
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct CallReply {
+pub(crate) struct CallResponse {
     /// As gRPC counts them: 0 is success.
     pub(crate) code: u32,
     /// The code's name, like `UNAVAILABLE`.
@@ -138,7 +138,7 @@ mod grpc {
     use std::convert::Infallible;
     use std::time::Instant;
 
-    use super::{CallReply, Failure, NO_GRPC};
+    use super::{CallResponse, Failure, NO_GRPC};
     use crate::config::HttpSettings;
     use crate::record::Signal;
 
@@ -161,7 +161,7 @@ mod grpc {
     }
 
     impl Grpc {
-        pub(crate) fn try_export(&mut self, _: Signal, _: Instant) -> Result<CallReply, Failure> {
+        pub(crate) fn try_export(&mut self, _: Signal, _: Instant) -> Result<CallResponse, Failure> {
             match self.0 {}
         }
     }

@@ -235,12 +235,12 @@ mod calls {
         (UNAUTHENTICATED, "UNAUTHENTICATED"),
     ];
 
-    fn reply(code: u32, message: &str) -> CallReply {
+    fn reply(code: u32, message: &str) -> CallResponse {
         let (_, name) = NAMES.iter().find(|(known, _)| *known == code).expect("a known code");
-        CallReply { code, name: (*name).to_owned(), message: message.to_owned(), odd: None }
+        CallResponse { code, name: (*name).to_owned(), message: message.to_owned(), odd: None }
     }
 
-    fn judged(replies: [CallReply; 3], compression: Compression) -> String {
+    fn judged(replies: [CallResponse; 3], compression: Compression) -> String {
         let replies: Vec<_> = Signal::ALL.into_iter().zip(replies).collect();
         match judge_calls(&replies, &AskedCalls { headers: &[], compression }) {
             Outcome::Passed { detail } => detail,
@@ -257,7 +257,7 @@ mod calls {
             judged([ok(), reply(OK, "too old"), ok()], Compression::None),
             "OK, and the collector says: too old"
         );
-        let odd = CallReply { odd: Some("the answer has no message"), ..ok() };
+        let odd = CallResponse { odd: Some("the answer has no message"), ..ok() };
         assert_eq!(judged([ok(), ok(), odd], Compression::None), "note: OK, but the answer has no message");
         let no = || reply(UNAUTHENTICATED, "who are you?");
         assert_eq!(

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use super::super::response::printable;
 use super::super::tcp::is_hang_up;
-use super::super::{CallReply, Failure, Payload, TlsFault, TlsFaultKind, Verdict, lower_first};
+use super::super::{CallResponse, Failure, Payload, TlsFault, TlsFaultKind, Verdict, lower_first};
 use super::Grpc;
 use super::failure::{self, NO_HTTP2};
 use super::http2::conn::Response;
@@ -17,18 +17,18 @@ impl Grpc {
     ///
     /// # Errors
     /// Why there is no answer.
-    pub(crate) fn try_export(&mut self, signal: Signal, deadline: Instant) -> Result<CallReply, Failure> {
+    pub(crate) fn try_export(&mut self, signal: Signal, deadline: Instant) -> Result<CallResponse, Failure> {
         let reply = match self.call(&Payload { signal, body: &[] }, deadline) {
             Ok(answer) => reply(&answer),
             // the server did answer, in its way
             Err(failure @ failure::Failure::Reset(code)) => told(Status::of_reset(code), failure.what()),
             Err(failure) => return Err(shown(failure, |text| self.conceal(text))),
         };
-        Ok(CallReply { message: self.conceal(reply.message), ..reply })
+        Ok(CallResponse { message: self.conceal(reply.message), ..reply })
     }
 }
 
-fn reply(answer: &Response) -> CallReply {
+fn reply(answer: &Response) -> CallResponse {
     match status::read(answer) {
         None => told(Status::UNKNOWN, NO_NUMBER.to_owned()),
         Some(Said { status: Status::OK, .. }) => success(answer),
@@ -36,17 +36,17 @@ fn reply(answer: &Response) -> CallReply {
     }
 }
 
-fn told(status: Status, message: String) -> CallReply {
-    CallReply { code: status.0, name: status.name(), message, odd: None }
+fn told(status: Status, message: String) -> CallResponse {
+    CallResponse { code: status.0, name: status.name(), message, odd: None }
 }
 
-fn success(answer: &Response) -> CallReply {
+fn success(answer: &Response) -> CallResponse {
     let (message, odd) = match status::read_success(answer) {
         Ok(Verdict::AcceptedPartly { message, .. }) => (printable(&message), None),
         Ok(_) => (String::new(), None),
         Err(odd) => (String::new(), Some(odd)),
     };
-    CallReply { odd, ..told(Status::OK, message) }
+    CallResponse { odd, ..told(Status::OK, message) }
 }
 
 /// Servers and proxies may repeat what they were sent when they fail, too.
