@@ -6,7 +6,7 @@ use super::certificate::Certificate;
 use super::endpoint::Place;
 use super::stages::Speech;
 use crate::config::Transport;
-use crate::transport::{Failure, TlsFault, TlsFaultKind};
+use crate::transport::{ProbeFailure, TlsFault, TlsFaultKind};
 
 /// What is wrong, and advice, which may be empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,14 +22,14 @@ impl Words {
 }
 
 /// Why no address was found for a host.
-pub(super) fn unresolved(who: &str, failure: &Failure) -> Words {
+pub(super) fn unresolved(who: &str, failure: &ProbeFailure) -> Words {
     match failure {
-        Failure::TimedOut => Words::new(
+        ProbeFailure::TimedOut => Words::new(
             format!("no name server answered in time for {who}"),
             "is there a network? is the name right?",
         ),
         // the system's words for EAI_AGAIN
-        Failure::Io { text, .. } if text.contains("emporary failure") => Words::new(
+        ProbeFailure::Io { text, .. } if text.contains("emporary failure") => Words::new(
             format!("no name server knows {who} at the moment"),
             "is the name right? in a container, is it on the same network? is there a network at all?",
         ),
@@ -50,18 +50,18 @@ pub(super) struct Target<'a> {
 }
 
 /// Why there is no connection.
-pub(super) fn unconnected(target: &Target<'_>, failure: &Failure) -> Words {
+pub(super) fn unconnected(target: &Target<'_>, failure: &ProbeFailure) -> Words {
     let who = match target.proxy {
         Some(proxy) => format!("the proxy {proxy}"),
         None => target.addresses.clone(),
     };
     let around = "set proxy = \"off\" or NO_PROXY to go without it";
     match failure {
-        Failure::Proxy(why) => Words::new(
+        ProbeFailure::Proxy(why) => Words::new(
             format!("{who} opens no way to the collector: {why}"),
             format!("does it allow this host and port? {around}"),
         ),
-        Failure::Io { kind: ErrorKind::ConnectionRefused, .. } => {
+        ProbeFailure::Io { kind: ErrorKind::ConnectionRefused, .. } => {
             let advice = match (target.proxy, target.transport) {
                 (Some(_), _) => format!("is the proxy running? {around}"),
                 (None, Transport::Http | Transport::Console) => {
@@ -74,39 +74,39 @@ pub(super) fn unconnected(target: &Target<'_>, failure: &Failure) -> Words {
             };
             Words::new(format!("connection refused by {who}"), advice)
         }
-        Failure::TimedOut => Words::new(
+        ProbeFailure::TimedOut => Words::new(
             format!("no answer in time from {who}"),
             "are host and port right? does a firewall stand between?",
         ),
-        Failure::Io { kind: ErrorKind::NetworkUnreachable | ErrorKind::HostUnreachable, .. } => {
+        ProbeFailure::Io { kind: ErrorKind::NetworkUnreachable | ErrorKind::HostUnreachable, .. } => {
             Words::new(format!("there is no way to {who}"), "is the network up? is a VPN needed?")
         }
-        Failure::Closed => Words::new(format!("connection closed at once by {who}"), ""),
-        Failure::Io { text, .. } => Words::new(format!("{who}: {text}"), ""),
-        Failure::Tls(fault) => Words::new(format!("{who}: {}", fault.what), ""),
-        Failure::NotHttp => Words::new(format!("{who} does not answer in HTTP"), "is it a proxy?"),
+        ProbeFailure::Closed => Words::new(format!("connection closed at once by {who}"), ""),
+        ProbeFailure::Io { text, .. } => Words::new(format!("{who}: {text}"), ""),
+        ProbeFailure::Tls(fault) => Words::new(format!("{who}: {}", fault.what), ""),
+        ProbeFailure::NotHttp => Words::new(format!("{who} does not answer in HTTP"), "is it a proxy?"),
     }
 }
 
 /// Why there is no encryption. The certificate helps to name who is not trusted.
 pub(super) fn unsecured(
-    failure: &Failure,
+    failure: &ProbeFailure,
     place: &Place,
     has_ca: bool,
     certificate: Option<&Certificate>,
 ) -> Words {
     match failure {
-        Failure::Tls(fault) => faulty(fault, place, has_ca, certificate),
-        Failure::TimedOut => Words::new(
+        ProbeFailure::Tls(fault) => faulty(fault, place, has_ca, certificate),
+        ProbeFailure::TimedOut => Words::new(
             "the server accepts the connection, but does not answer the TLS handshake in time",
             "does this port speak TLS? if not, write http://",
         ),
-        Failure::Closed => Words::new(
+        ProbeFailure::Closed => Words::new(
             "the server closed the connection in the TLS handshake",
             "does this port speak TLS? if not, write http://",
         ),
-        Failure::NotHttp | Failure::Proxy(_) => Words::new("the TLS handshake failed", ""),
-        Failure::Io { text, .. } => Words::new(format!("the TLS handshake failed: {text}"), ""),
+        ProbeFailure::NotHttp | ProbeFailure::Proxy(_) => Words::new("the TLS handshake failed", ""),
+        ProbeFailure::Io { text, .. } => Words::new(format!("the TLS handshake failed: {text}"), ""),
     }
 }
 
@@ -172,48 +172,48 @@ pub(super) fn no_http2() -> Words {
 }
 
 /// Why nobody answered an export.
-pub(super) fn unanswered(failure: &Failure, speech: Speech, is_tls: bool) -> Words {
+pub(super) fn unanswered(failure: &ProbeFailure, speech: Speech, is_tls: bool) -> Words {
     match (speech, failure) {
         (Speech::Http2, _) => Words::new(
             "this port speaks gRPC (HTTP/2)",
             "write the collector's HTTP port, usually 4318, or choose grpc as the transport",
         ),
         (Speech::Tls, _) => speaks_tls(),
-        (_, Failure::TimedOut) => Words::new(
+        (_, ProbeFailure::TimedOut) => Words::new(
             "nothing was answered in time",
             "is it the port of a collector, usually 4318 for HTTP? is the collector overloaded?",
         ),
-        (_, Failure::Closed) => Words::new(
+        (_, ProbeFailure::Closed) => Words::new(
             "the server closed the connection without an answer",
             match is_tls {
                 true => "is it a gRPC port? that of HTTP is usually 4318",
                 false => "is it the port of a collector, usually 4318 for HTTP?",
             },
         ),
-        (_, Failure::NotHttp) => Words::new(
+        (_, ProbeFailure::NotHttp) => Words::new(
             "something answers, but not in HTTP",
             "is it the port of a collector, usually 4318 for HTTP?",
         ),
-        (_, Failure::Proxy(text) | Failure::Io { text, .. }) => {
+        (_, ProbeFailure::Proxy(text) | ProbeFailure::Io { text, .. }) => {
             Words::new(format!("the request failed: {text}"), "")
         }
-        (_, Failure::Tls(fault)) => Words::new(fault.what.clone(), ""),
+        (_, ProbeFailure::Tls(fault)) => Words::new(fault.what.clone(), ""),
     }
 }
 
 /// Why nobody answered a call, though there is a connection.
-pub(super) fn uncalled(failure: &Failure, place: &Place, has_ca: bool) -> Words {
+pub(super) fn uncalled(failure: &ProbeFailure, place: &Place, has_ca: bool) -> Words {
     match failure {
-        Failure::Tls(_) => unsecured(failure, place, has_ca, None),
-        Failure::TimedOut => Words::new(
+        ProbeFailure::Tls(_) => unsecured(failure, place, has_ca, None),
+        ProbeFailure::TimedOut => Words::new(
             "nothing was answered in time",
             "is it the gRPC port of a collector, usually 4317? is the collector overloaded?",
         ),
-        Failure::Closed | Failure::NotHttp => Words::new(
+        ProbeFailure::Closed | ProbeFailure::NotHttp => Words::new(
             "the server closed the connection without an answer",
             "is it the gRPC port of a collector, usually 4317?",
         ),
-        Failure::Proxy(text) | Failure::Io { text, .. } => Words::new(
+        ProbeFailure::Proxy(text) | ProbeFailure::Io { text, .. } => Words::new(
             format!("the call failed: {text}"),
             "is it the gRPC port of a collector, usually 4317?",
         ),
@@ -221,7 +221,7 @@ pub(super) fn uncalled(failure: &Failure, place: &Place, has_ca: bool) -> Words 
 }
 
 /// Why nobody answered in HTTP/2.
-pub(super) fn no_grpc(failure: &Failure, speech: Speech) -> Words {
+pub(super) fn no_grpc(failure: &ProbeFailure, speech: Speech) -> Words {
     match (speech, failure) {
         (Speech::Http1, _) => {
             Words::new("this port speaks HTTP/1", "is it the HTTP port? that of gRPC is usually 4317")
@@ -231,7 +231,7 @@ pub(super) fn no_grpc(failure: &Failure, speech: Speech) -> Words {
             "something answers, but not in HTTP/2",
             "is it the gRPC port of a collector, usually 4317?",
         ),
-        (_, Failure::TimedOut) => Words::new(
+        (_, ProbeFailure::TimedOut) => Words::new(
             "nothing was answered in time",
             "is it the gRPC port of a collector, usually 4317? does it want TLS? then write https://",
         ),
@@ -250,12 +250,12 @@ pub(super) fn speaks_tls() -> Words {
 mod tests {
     use super::*;
 
-    fn io(kind: ErrorKind, text: &str) -> Failure {
-        Failure::Io { kind, text: text.to_owned() }
+    fn io(kind: ErrorKind, text: &str) -> ProbeFailure {
+        ProbeFailure::Io { kind, text: text.to_owned() }
     }
 
-    fn tls(kind: TlsFaultKind, what: &str) -> Failure {
-        Failure::Tls(TlsFault { kind, what: what.to_owned() })
+    fn tls(kind: TlsFaultKind, what: &str) -> ProbeFailure {
+        ProbeFailure::Tls(TlsFault { kind, what: what.to_owned() })
     }
 
     fn line(words: &Words) -> String {
@@ -278,7 +278,7 @@ mod tests {
              on the same network? is there a network at all?",
             ),
             (
-                Failure::TimedOut,
+                ProbeFailure::TimedOut,
                 "no name server answered in time for \"collector\" | is there a network? is the name right?",
             ),
         ] {
@@ -298,7 +298,7 @@ mod tests {
                 "connection refused by 127.0.0.1:4318 | is a collector running? try: standpipe receive",
             ),
             (
-                &Failure::TimedOut,
+                &ProbeFailure::TimedOut,
                 "no answer in time from 127.0.0.1:4318 | are host and port right? does a firewall stand between?",
             ),
             (&unreachable, "there is no way to 127.0.0.1:4318 | is the network up? is a VPN needed?"),
@@ -313,7 +313,7 @@ mod tests {
              without it",
             ),
             (
-                &Failure::Proxy("403 Forbidden".to_owned()),
+                &ProbeFailure::Proxy("403 Forbidden".to_owned()),
                 "the proxy proxy:3128 opens no way to the collector: 403 Forbidden | does it allow this \
              host and port? set proxy = \"off\" or NO_PROXY to go without it",
             ),
@@ -373,23 +373,23 @@ mod tests {
     fn who_speaks_something_else_is_told_what_to_write() {
         let (grpc, https) = ("this port speaks gRPC (HTTP/2)", "this port speaks TLS");
         for (speech, failure, what) in [
-            (Speech::Http2, Failure::NotHttp, grpc),
-            (Speech::Http2, Failure::Closed, grpc),
-            (Speech::Http2, Failure::TimedOut, grpc),
-            (Speech::Tls, Failure::NotHttp, https),
-            (Speech::Tls, Failure::Closed, https),
-            (Speech::Nothing, Failure::TimedOut, "nothing was answered in time"),
-            (Speech::Nothing, Failure::Closed, "the server closed the connection without an answer"),
-            (Speech::Unknown, Failure::NotHttp, "something answers, but not in HTTP"),
+            (Speech::Http2, ProbeFailure::NotHttp, grpc),
+            (Speech::Http2, ProbeFailure::Closed, grpc),
+            (Speech::Http2, ProbeFailure::TimedOut, grpc),
+            (Speech::Tls, ProbeFailure::NotHttp, https),
+            (Speech::Tls, ProbeFailure::Closed, https),
+            (Speech::Nothing, ProbeFailure::TimedOut, "nothing was answered in time"),
+            (Speech::Nothing, ProbeFailure::Closed, "the server closed the connection without an answer"),
+            (Speech::Unknown, ProbeFailure::NotHttp, "something answers, but not in HTTP"),
         ] {
             assert_eq!(unanswered(&failure, speech, false).what, what, "{speech:?} {failure:?}");
         }
         for (speech, failure, what) in [
-            (Speech::Http1, Failure::Closed, "this port speaks HTTP/1"),
-            (Speech::Tls, Failure::Closed, https),
-            (Speech::Unknown, Failure::Closed, "something answers, but not in HTTP/2"),
-            (Speech::Nothing, Failure::TimedOut, "nothing was answered in time"),
-            (Speech::Nothing, Failure::Closed, "the server closed the connection without an answer"),
+            (Speech::Http1, ProbeFailure::Closed, "this port speaks HTTP/1"),
+            (Speech::Tls, ProbeFailure::Closed, https),
+            (Speech::Unknown, ProbeFailure::Closed, "something answers, but not in HTTP/2"),
+            (Speech::Nothing, ProbeFailure::TimedOut, "nothing was answered in time"),
+            (Speech::Nothing, ProbeFailure::Closed, "the server closed the connection without an answer"),
         ] {
             assert_eq!(no_grpc(&failure, speech).what, what, "{speech:?} {failure:?}");
         }

@@ -12,8 +12,8 @@ use super::{StageKind, Stages};
 use crate::config::{Compression, HttpSettings};
 use crate::record::Signal;
 use crate::transport::{
-    CallResponse, Conversation, End, Failure, GrpcPlan, HttpSpec, ProbeRequest, Timed, TlsFaultKind, TlsPeek,
-    peek, tls_fault,
+    CallResponse, Conversation, End, GrpcPlan, HttpSpec, ProbeFailure, ProbeRequest, Timed, TlsFaultKind,
+    TlsPeek, peek, tls_fault,
 };
 
 /// More addresses than these are only counted.
@@ -34,7 +34,7 @@ impl Way<'_> {
     fn enter(&self, request: &ProbeRequest, stages: &mut Stages) -> bool {
         let (timeline, proxy) = (&request.timeline, self.plan.proxy());
         // what has not failed has gone all the way, so that none of this is then told
-        let none = Failure::Closed;
+        let none = ProbeFailure::Closed;
         let failure = if let End::Failed(failure) = &request.end { failure } else { &none };
         let Some(at) = timeline.resolved else {
             let who = match &proxy {
@@ -56,7 +56,7 @@ impl Way<'_> {
             return true;
         }
         // a server may refuse a client's certificate when it has long been greeted
-        let Some(at) = timeline.secured.filter(|_| !matches!(failure, Failure::Tls(_))) else {
+        let Some(at) = timeline.secured.filter(|_| !matches!(failure, ProbeFailure::Tls(_))) else {
             stages.fail(StageKind::Tls, request.ended, self.unsecured(request, failure));
             return false;
         };
@@ -98,10 +98,10 @@ impl Way<'_> {
         }
     }
 
-    fn unsecured(&self, request: &ProbeRequest, failure: &Failure) -> Words {
+    fn unsecured(&self, request: &ProbeRequest, failure: &ProbeFailure) -> Words {
         let kind = match failure {
-            Failure::Tls(fault) => Some(fault.kind),
-            Failure::Closed => None,
+            ProbeFailure::Tls(fault) => Some(fault.kind),
+            ProbeFailure::Closed => None,
             _ => return advice::unsecured(failure, self.place, self.settings.tls.ca.is_some(), None),
         };
         // what begins as TLS and goes on as something else is broken, not another protocol
@@ -165,9 +165,9 @@ pub(super) fn ask_http(way: &Way<'_>, endpoint: &Endpoint, stages: &mut Stages) 
 }
 
 /// What the peer speaks. One that hangs up on a question is asked in other languages.
-fn speech(way: &Way<'_>, request: &ProbeRequest, failure: &Failure) -> Speech {
+fn speech(way: &Way<'_>, request: &ProbeRequest, failure: &ProbeFailure) -> Speech {
     let speech = speech_of(&request.timeline.first_bytes);
-    let hung_up = speech == Speech::Nothing && *failure == Failure::Closed;
+    let hung_up = speech == Speech::Nothing && *failure == ProbeFailure::Closed;
     let Some(peer) = way.server(request).filter(|_| hung_up && !way.place.is_tls) else {
         return speech;
     };
@@ -208,7 +208,11 @@ pub(super) fn ask_grpc(way: &Way<'_>, plan: &GrpcPlan, endpoint: &Endpoint, stag
 }
 
 /// Asks about each signal: a collector may take one and not another.
-fn call(way: &Way<'_>, plan: &GrpcPlan, signals: &[Signal]) -> Result<Vec<(Signal, CallResponse)>, Failure> {
+fn call(
+    way: &Way<'_>,
+    plan: &GrpcPlan,
+    signals: &[Signal],
+) -> Result<Vec<(Signal, CallResponse)>, ProbeFailure> {
     let mut caller = plan.open();
     signals.iter().map(|signal| Ok((*signal, caller.try_export(*signal, way.deadline)?))).collect()
 }
@@ -216,7 +220,7 @@ fn call(way: &Way<'_>, plan: &GrpcPlan, signals: &[Signal]) -> Result<Vec<(Signa
 /// Says hello in HTTP/2.
 fn agree_on_http2(way: &Way<'_>, request: &ProbeRequest) -> Result<(), Words> {
     let Some(peer) = way.server(request) else {
-        return Err(advice::no_grpc(&Failure::Closed, Speech::Nothing));
+        return Err(advice::no_grpc(&ProbeFailure::Closed, Speech::Nothing));
     };
     let answer = match way.place.is_tls {
         false => Timed::connect(peer, way.deadline).and_then(|mut stream| greet(&mut stream)),
@@ -227,15 +231,17 @@ fn agree_on_http2(way: &Way<'_>, request: &ProbeRequest) -> Result<(), Words> {
         }
     };
     let (speech, failure) = match answer {
-        Ok(bytes) => (speech_of(&bytes), Failure::Closed),
+        Ok(bytes) => (speech_of(&bytes), ProbeFailure::Closed),
         Err(error) => (Speech::Nothing, failure(&error)),
     };
     match (speech, &failure) {
         (Speech::Http2, _) => Ok(()),
-        (_, Failure::Tls(_)) => {
+        (_, ProbeFailure::Tls(_)) => {
             Err(advice::unsecured(&failure, way.place, way.settings.tls.ca.is_some(), None))
         }
-        (Speech::Nothing, Failure::Closed) if shows_certificate(way, request) => Err(advice::speaks_tls()),
+        (Speech::Nothing, ProbeFailure::Closed) if shows_certificate(way, request) => {
+            Err(advice::speaks_tls())
+        }
         _ => Err(advice::no_grpc(&failure, speech)),
     }
 }
@@ -247,7 +253,7 @@ fn agreed(peek: TlsPeek, way: &Way<'_>) -> Result<Box<dyn Conversation>, Words> 
         Ok(_) => Err(advice::no_http2()),
         Err(_) if peek.misses_client => Err(advice::no_client_certificate()),
         Err(error) => match failure(&error) {
-            Failure::TimedOut => Err(advice::no_grpc(&Failure::TimedOut, Speech::Nothing)),
+            ProbeFailure::TimedOut => Err(advice::no_grpc(&ProbeFailure::TimedOut, Speech::Nothing)),
             failure => Err(advice::unsecured(&failure, way.place, way.settings.tls.ca.is_some(), None)),
         },
     }
@@ -257,11 +263,11 @@ fn shows_certificate(way: &Way<'_>, request: &ProbeRequest) -> bool {
     !way.place.is_tls && way.peek(request, None).is_some_and(|peek| peek.certificate.is_some())
 }
 
-fn failure(error: &io::Error) -> Failure {
+fn failure(error: &io::Error) -> ProbeFailure {
     match (tls_fault(error), error.kind()) {
-        (Some(fault), _) => Failure::Tls(fault),
-        (None, ErrorKind::TimedOut | ErrorKind::WouldBlock) => Failure::TimedOut,
-        (None, _) => Failure::Closed,
+        (Some(fault), _) => ProbeFailure::Tls(fault),
+        (None, ErrorKind::TimedOut | ErrorKind::WouldBlock) => ProbeFailure::TimedOut,
+        (None, _) => ProbeFailure::Closed,
     }
 }
 

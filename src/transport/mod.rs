@@ -31,7 +31,7 @@ pub(crate) use deadline_stream::{Conversation, Timed};
 pub(crate) use grpc::GrpcPlan;
 pub(crate) use http::HttpSpec;
 #[cfg(feature = "probe")]
-pub(crate) use http::{End, Failure, ProbeBody, ProbeRequest, ProbeResponse};
+pub(crate) use http::{End, ProbeBody, ProbeFailure, ProbeRequest, ProbeResponse};
 pub(crate) use tls::TlsFault;
 #[cfg(any(feature = "grpc", feature = "probe"))]
 pub(crate) use tls::TlsFaultKind;
@@ -138,7 +138,7 @@ mod grpc {
     use std::convert::Infallible;
     use std::time::Instant;
 
-    use super::{CallResponse, Failure, NO_GRPC};
+    use super::{CallResponse, NO_GRPC, ProbeFailure};
     use crate::config::HttpSettings;
     use crate::record::Signal;
 
@@ -161,7 +161,7 @@ mod grpc {
     }
 
     impl Grpc {
-        pub(crate) fn try_export(&mut self, _: Signal, _: Instant) -> Result<CallResponse, Failure> {
+        pub(crate) fn try_export(&mut self, _: Signal, _: Instant) -> Result<CallResponse, ProbeFailure> {
             match self.0 {}
         }
     }

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use super::super::response::printable;
 use super::super::tcp::is_hang_up;
-use super::super::{CallResponse, Failure, Payload, TlsFault, TlsFaultKind, Verdict, lower_first};
+use super::super::{CallResponse, Payload, ProbeFailure, TlsFault, TlsFaultKind, Verdict, lower_first};
 use super::Grpc;
 use super::failure::{self, NO_HTTP2};
 use super::http2::conn::Response;
@@ -17,7 +17,11 @@ impl Grpc {
     ///
     /// # Errors
     /// Why there is no answer.
-    pub(crate) fn try_export(&mut self, signal: Signal, deadline: Instant) -> Result<CallResponse, Failure> {
+    pub(crate) fn try_export(
+        &mut self,
+        signal: Signal,
+        deadline: Instant,
+    ) -> Result<CallResponse, ProbeFailure> {
         let reply = match self.call(&Payload { signal, body: &[] }, deadline) {
             Ok(answer) => reply(&answer),
             // the server did answer, in its way
@@ -50,17 +54,17 @@ fn success(answer: &Response) -> CallResponse {
 }
 
 /// Servers and proxies may repeat what they were sent when they fail, too.
-fn shown(failure: failure::Failure, conceal: impl FnOnce(String) -> String) -> Failure {
+fn shown(failure: failure::Failure, conceal: impl FnOnce(String) -> String) -> ProbeFailure {
     match failure {
-        failure::Failure::TimedOut => Failure::TimedOut,
+        failure::Failure::TimedOut => ProbeFailure::TimedOut,
         failure::Failure::Proxy(error) => {
-            Failure::Proxy(conceal(lower_first(&printable(&error.to_string()))))
+            ProbeFailure::Proxy(conceal(lower_first(&printable(&error.to_string()))))
         }
-        failure::Failure::Tls(fault) => Failure::Tls(TlsFault { what: printable(&fault.what), ..fault }),
+        failure::Failure::Tls(fault) => ProbeFailure::Tls(TlsFault { what: printable(&fault.what), ..fault }),
         failure::Failure::NoHttp2 => {
-            Failure::Tls(TlsFault { kind: TlsFaultKind::NoHttp2, what: NO_HTTP2.to_owned() })
+            ProbeFailure::Tls(TlsFault { kind: TlsFaultKind::NoHttp2, what: NO_HTTP2.to_owned() })
         }
-        failure::Failure::Io(error) if is_hang_up(&error) => Failure::Closed,
-        other => Failure::Io { kind: ErrorKind::Other, text: conceal(other.what()) },
+        failure::Failure::Io(error) if is_hang_up(&error) => ProbeFailure::Closed,
+        other => ProbeFailure::Io { kind: ErrorKind::Other, text: conceal(other.what()) },
     }
 }

@@ -32,12 +32,12 @@ pub(crate) enum End {
     /// There is a connection, and nothing more was wanted.
     Connected,
     Answered(ProbeResponse),
-    Failed(Failure),
+    Failed(ProbeFailure),
 }
 
 /// Why there is no answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Failure {
+pub(crate) enum ProbeFailure {
     TimedOut,
     Tls(TlsFault),
     /// The proxy's words.
@@ -112,7 +112,7 @@ impl HttpSpec {
         };
         let end = match answer {
             Ok(answer) if self.is_refused_by_proxy(&answer) => {
-                End::Failed(Failure::Proxy(status_text(answer.status())))
+                End::Failed(ProbeFailure::Proxy(status_text(answer.status())))
             }
             Ok(answer) => End::Answered(reply(answer, &self.mask)),
             Err(ureq::Error::ConnectionFailed) if !goes_on && recorder.read().connected.is_some() => {
@@ -135,27 +135,27 @@ fn agent(plan: &HttpSpec, recorder: &TimelineRecorder, goes_on: bool) -> Agent {
     Agent::with_parts(plan.config.clone(), connector, Unresolved)
 }
 
-fn failure(error: &ureq::Error, mask: &Mask) -> Failure {
+fn failure(error: &ureq::Error, mask: &Mask) -> ProbeFailure {
     if let Some(fault) = tls_fault(error) {
-        return Failure::Tls(TlsFault { what: printable(&fault.what), ..fault });
+        return ProbeFailure::Tls(TlsFault { what: printable(&fault.what), ..fault });
     }
     match error {
-        ureq::Error::Timeout(_) => Failure::TimedOut,
-        ureq::Error::ConnectProxyFailed(why) => Failure::Proxy(mask.conceal(of_proxy(why))),
+        ureq::Error::Timeout(_) => ProbeFailure::TimedOut,
+        ureq::Error::ConnectProxyFailed(why) => ProbeFailure::Proxy(mask.conceal(of_proxy(why))),
         ureq::Error::Protocol(_) | ureq::Error::Http(_) | ureq::Error::LargeResponseHeader(..) => {
-            Failure::NotHttp
+            ProbeFailure::NotHttp
         }
         ureq::Error::Io(error) => match error.kind() {
-            ErrorKind::TimedOut => Failure::TimedOut,
+            ErrorKind::TimedOut => ProbeFailure::TimedOut,
             ErrorKind::UnexpectedEof
             | ErrorKind::ConnectionReset
             | ErrorKind::ConnectionAborted
-            | ErrorKind::BrokenPipe => Failure::Closed,
-            kind => Failure::Io { kind, text: lower_first(&printable(&error.to_string())) },
+            | ErrorKind::BrokenPipe => ProbeFailure::Closed,
+            kind => ProbeFailure::Io { kind, text: lower_first(&printable(&error.to_string())) },
         },
         other => {
             let text = mask.conceal(lower_first(&printable(&other.to_string())));
-            Failure::Io { kind: ErrorKind::Other, text }
+            ProbeFailure::Io { kind: ErrorKind::Other, text }
         }
     }
 }
