@@ -12,8 +12,8 @@ use super::{StageKind, Stages};
 use crate::config::{Compression, HttpSettings};
 use crate::record::Signal;
 use crate::transport::{
-    CallResponse, Conversation, End, GrpcPlan, HttpSpec, ProbeFailure, ProbeRequest, Timed, TlsFaultKind,
-    TlsPeek, peek, tls_fault,
+    CallResponse, Conversation, GrpcPlan, HttpSpec, ProbeEnd, ProbeFailure, ProbeRequest, Timed,
+    TlsFaultKind, TlsPeek, peek, tls_fault,
 };
 
 /// More addresses than these are only counted.
@@ -35,7 +35,7 @@ impl Way<'_> {
         let (timeline, proxy) = (&request.timeline, self.plan.proxy());
         // what has not failed has gone all the way, so that none of this is then told
         let none = ProbeFailure::Closed;
-        let failure = if let End::Failed(failure) = &request.end { failure } else { &none };
+        let failure = if let ProbeEnd::Failed(failure) = &request.end { failure } else { &none };
         let Some(at) = timeline.resolved else {
             let who = match &proxy {
                 Some(proxy) => format!("the proxy {proxy}"),
@@ -145,7 +145,7 @@ pub(super) fn ask_http(way: &Way<'_>, endpoint: &Endpoint, stages: &mut Stages) 
         return;
     }
     match &request.end {
-        End::Answered(reply) => {
+        ProbeEnd::Answered(reply) => {
             let names: Vec<&str> = way.settings.headers.iter().map(|(name, _)| name.as_str()).collect();
             let asked = Asked {
                 path: &way.place.shown_path,
@@ -155,12 +155,12 @@ pub(super) fn ask_http(way: &Way<'_>, endpoint: &Endpoint, stages: &mut Stages) 
             };
             stages.push(StageKind::Export, request.ended, responses::judge(reply, &asked));
         }
-        End::Failed(failure) => {
+        ProbeEnd::Failed(failure) => {
             let words = advice::unanswered(failure, speech(way, &request, failure), way.place.is_tls);
             stages.fail(StageKind::Export, request.ended, words);
         }
         // only where no export was wanted
-        End::Connected => {}
+        ProbeEnd::Connected => {}
     }
 }
 

@@ -31,7 +31,7 @@ pub(crate) use deadline_stream::{Conversation, Timed};
 pub(crate) use grpc::GrpcPlan;
 pub(crate) use http::HttpSpec;
 #[cfg(feature = "probe")]
-pub(crate) use http::{End, ProbeBody, ProbeFailure, ProbeRequest, ProbeResponse};
+pub(crate) use http::{ProbeBody, ProbeEnd, ProbeFailure, ProbeRequest, ProbeResponse};
 pub(crate) use tls::TlsFault;
 #[cfg(any(feature = "grpc", feature = "probe"))]
 pub(crate) use tls::TlsFaultKind;

@@ -22,7 +22,7 @@ use ureq::{Agent, ProxyProtocol, SendBody};
 
 use self::mask::{Forward, Mask, proxy_secrets};
 #[cfg(feature = "probe")]
-pub(crate) use self::probe_request::{End, ProbeBody, ProbeFailure, ProbeRequest, ProbeResponse};
+pub(crate) use self::probe_request::{ProbeBody, ProbeEnd, ProbeFailure, ProbeRequest, ProbeResponse};
 use self::socket::Renamed;
 use super::gzip::compress;
 use super::lookup::Lookup;

@@ -24,11 +24,11 @@ use crate::transport::{Payload, TlsFault, lower_first};
 pub(crate) struct ProbeRequest {
     pub(crate) timeline: Timeline,
     pub(crate) ended: Instant,
-    pub(crate) end: End,
+    pub(crate) end: ProbeEnd,
 }
 
 #[derive(Debug)]
-pub(crate) enum End {
+pub(crate) enum ProbeEnd {
     /// There is a connection, and nothing more was wanted.
     Connected,
     Answered(ProbeResponse),
@@ -112,13 +112,13 @@ impl HttpSpec {
         };
         let end = match answer {
             Ok(answer) if self.is_refused_by_proxy(&answer) => {
-                End::Failed(ProbeFailure::Proxy(status_text(answer.status())))
+                ProbeEnd::Failed(ProbeFailure::Proxy(status_text(answer.status())))
             }
-            Ok(answer) => End::Answered(reply(answer, &self.mask)),
+            Ok(answer) => ProbeEnd::Answered(reply(answer, &self.mask)),
             Err(ureq::Error::ConnectionFailed) if !goes_on && recorder.read().connected.is_some() => {
-                End::Connected
+                ProbeEnd::Connected
             }
-            Err(error) => End::Failed(failure(&error, &self.mask)),
+            Err(error) => ProbeEnd::Failed(failure(&error, &self.mask)),
         };
         ProbeRequest { timeline: recorder.read(), ended: Instant::now(), end }
     }
