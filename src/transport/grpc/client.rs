@@ -9,7 +9,7 @@ use super::super::lookup::Lookup;
 use super::super::tcp::Breaker;
 use super::super::tcp::{self, is_hang_up};
 use super::super::tls::Session;
-use super::failure::Failure;
+use super::failure::CallFailure;
 use super::http2::conn::{Conn, End, Message, Progress, Response};
 use super::target::{Target, is_agreed};
 
@@ -53,11 +53,11 @@ impl Client {
 
     /// One call. What a server has surely not looked at is asked again over a new connection, and so is what went into
     /// an old connection that was already dead.
-    pub(super) fn call(&mut self, request: &Request<'_>, deadline: Instant) -> Result<Response, Failure> {
+    pub(super) fn call(&mut self, request: &Request<'_>, deadline: Instant) -> Result<Response, CallFailure> {
         let mut refusals = 0;
         loop {
             if self.breaker.is_broken() {
-                return Err(Failure::Io(ErrorKind::ConnectionAborted.into()));
+                return Err(CallFailure::Io(ErrorKind::ConnectionAborted.into()));
             }
             let kept = self.take_kept(deadline);
             let is_kept = kept.is_some();
@@ -70,7 +70,7 @@ impl Client {
                     self.link = Some(link).filter(Link::is_good);
                     return Ok(answer);
                 }
-                Err(Failure::Unprocessed(_)) if refusals < MOST_REFUSALS => refusals += 1,
+                Err(CallFailure::Unprocessed(_)) if refusals < MOST_REFUSALS => refusals += 1,
                 Err(failure) if is_kept && failure.is_break() && !link.conn.has_answer_begun() => {}
                 Err(failure) => {
                     self.link = Some(link).filter(|link| failure.spares_connection() && link.is_good());
@@ -88,20 +88,20 @@ impl Client {
         (link.is_good() && link.conn.has_room()).then_some(link)
     }
 
-    fn connect(&mut self, deadline: Instant) -> Result<Link, Failure> {
-        let addresses = self.lookup.addresses(Some(deadline)).map_err(Failure::of_lookup)?;
+    fn connect(&mut self, deadline: Instant) -> Result<Link, CallFailure> {
+        let addresses = self.lookup.addresses(Some(deadline)).map_err(CallFailure::of_lookup)?;
         let socket = Arc::new(tcp::connect(&addresses, Some(deadline))?);
         self.breaker.watch(&socket)?;
         let mut wire = Timed::new(socket, deadline);
         if let Some(tunnel) = &self.target.tunnel {
-            tunnel.open(&mut wire, &self.target.authority).map_err(Failure::of_proxy)?;
+            tunnel.open(&mut wire, &self.target.authority).map_err(CallFailure::of_proxy)?;
         }
         let session = match &self.target.tls {
-            Some(connector) => Some(connector.connect(&mut wire).map_err(Failure::of_stream)?),
+            Some(connector) => Some(connector.connect(&mut wire).map_err(CallFailure::of_stream)?),
             None => None,
         };
         if session.as_ref().is_some_and(|session| !is_agreed(session.protocol())) {
-            return Err(Failure::NoHttp2);
+            return Err(CallFailure::NoHttp2);
         }
         Ok(Link {
             conn: Conn::new(),
@@ -132,11 +132,11 @@ impl Link {
         request: &Request<'_>,
         deadline: Instant,
         buffer: &mut [u8],
-    ) -> Result<Response, Failure> {
+    ) -> Result<Response, CallFailure> {
         self.stream.set_deadline(deadline);
         while !self.conn.may_start() {
             if !self.conn.is_open() {
-                return Err(Failure::unprocessed(self.conn.farewell()));
+                return Err(CallFailure::unprocessed(self.conn.farewell()));
             }
             self.flush()?;
             self.read(buffer)?;
@@ -152,10 +152,10 @@ impl Link {
         }
         match end {
             End::Responded(answer) => Ok(answer),
-            End::Unprocessed => Err(Failure::unprocessed(self.conn.farewell())),
-            End::Reset(code) => Err(Failure::Reset(code)),
-            End::TooLong(what) => Err(Failure::TooLong(what)),
-            End::Malformed(what) => Err(Failure::Malformed(what)),
+            End::Unprocessed => Err(CallFailure::unprocessed(self.conn.farewell())),
+            End::Reset(code) => Err(CallFailure::Reset(code)),
+            End::TooLong(what) => Err(CallFailure::TooLong(what)),
+            End::Malformed(what) => Err(CallFailure::Malformed(what)),
         }
     }
 
@@ -165,7 +165,7 @@ impl Link {
         message: &Message<'_>,
         deadline: Instant,
         buffer: &mut [u8],
-    ) -> Result<End, Failure> {
+    ) -> Result<End, CallFailure> {
         let mut is_forsaken = false;
         loop {
             let progress = self.conn.send(message);
@@ -188,7 +188,7 @@ impl Link {
     }
 
     /// Writes all that is to be written.
-    fn flush(&mut self) -> Result<(), Failure> {
+    fn flush(&mut self) -> Result<(), CallFailure> {
         if self.conn.output().is_empty() || self.hung_up.is_some() {
             return Ok(());
         }
@@ -205,42 +205,44 @@ impl Link {
     }
 
     /// Waits for the peer and takes in what it says.
-    fn read(&mut self, buffer: &mut [u8]) -> Result<(), Failure> {
+    fn read(&mut self, buffer: &mut [u8]) -> Result<(), CallFailure> {
         let count = match self.stream.read(buffer) {
             Ok(count) => count,
             Err(error) => {
                 let is_timeout = error.kind() == ErrorKind::TimedOut;
                 return Err(match self.conn.farewell() {
-                    Some(farewell) if is_timeout && self.conn.is_forsaken() => Failure::left(Some(farewell)),
-                    _ => Failure::of_stream(error),
+                    Some(farewell) if is_timeout && self.conn.is_forsaken() => {
+                        CallFailure::left(Some(farewell))
+                    }
+                    _ => CallFailure::of_stream(error),
                 });
             }
         };
         if count == 0 {
             return Err(match self.hung_up.take() {
                 Some(error) => error.into(),
-                None => Failure::left(self.conn.farewell()),
+                None => CallFailure::left(self.conn.farewell()),
             });
         }
         self.take_in(&buffer[..count])
     }
 
     /// Takes in what the peer has said already.
-    fn catch_up(&mut self, buffer: &mut [u8]) -> Result<(), Failure> {
-        while let Some(count) = self.stream.read_waiting(buffer).map_err(Failure::of_stream)? {
+    fn catch_up(&mut self, buffer: &mut [u8]) -> Result<(), CallFailure> {
+        while let Some(count) = self.stream.read_waiting(buffer).map_err(CallFailure::of_stream)? {
             if count == 0 {
-                return Err(Failure::left(self.conn.farewell()));
+                return Err(CallFailure::left(self.conn.farewell()));
             }
             self.take_in(&buffer[..count])?;
         }
         Ok(())
     }
 
-    fn take_in(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+    fn take_in(&mut self, bytes: &[u8]) -> Result<(), CallFailure> {
         self.conn.receive(bytes).map_err(|fault| {
             // the peer may as well know what it did
             let _ = self.flush();
-            Failure::Fault(fault)
+            CallFailure::Fault(fault)
         })
     }
 }
@@ -390,7 +392,7 @@ mod tests {
                 break failure;
             }
         };
-        assert!(matches!(failure, Failure::TimedOut), "{failure:?}");
+        assert!(matches!(failure, CallFailure::TimedOut), "{failure:?}");
         assert!(!link.is_good());
     }
 }

@@ -12,7 +12,7 @@ use super::status::Status;
 pub(super) const NO_HTTP2: &str = "the server offers no HTTP/2, which gRPC needs";
 
 #[derive(Debug)]
-pub(super) enum Failure {
+pub(super) enum CallFailure {
     TimedOut,
     HostNotFound,
     Io(io::Error),
@@ -32,7 +32,7 @@ pub(super) enum Failure {
     Malformed(&'static str),
 }
 
-impl Failure {
+impl CallFailure {
     pub(super) fn of_lookup(error: io::Error) -> Self {
         match error.kind() {
             ErrorKind::TimedOut => Self::TimedOut,
@@ -141,7 +141,7 @@ fn quote(what: &str, farewell: Option<&Farewell>) -> String {
     }
 }
 
-impl From<io::Error> for Failure {
+impl From<io::Error> for CallFailure {
     fn from(error: io::Error) -> Self {
         match error.kind() {
             ErrorKind::TimedOut => Self::TimedOut,
@@ -150,7 +150,7 @@ impl From<io::Error> for Failure {
     }
 }
 
-impl From<HeadTooLong> for Failure {
+impl From<HeadTooLong> for CallFailure {
     fn from(head: HeadTooLong) -> Self {
         Self::HeadTooLong(head)
     }
@@ -185,23 +185,23 @@ mod tests {
             what: "client certificate required".to_owned(),
         };
         for (failure, expected) in [
-            (Failure::TimedOut, later("no answer in time")),
-            (Failure::Tls(passing), later("tls: the server ended the handshake: InternalError")),
-            (Failure::HostNotFound, later("host not found")),
-            (Failure::Io(refusal()), later("connection refused")),
-            (Failure::Proxy(refusal()), later("proxy: connection refused")),
-            (Failure::left(None), later("the server closed the connection")),
-            (Failure::unprocessed(None), later("the server takes no calls")),
-            (Failure::Reset(Code::CANCEL), later("CANCELLED: the server broke the call off: CANCEL")),
-            (Failure::of_lookup(ErrorKind::NotFound.into()), later("host not found")),
-            (Failure::of_lookup(ErrorKind::TimedOut.into()), later("no answer in time")),
-            (Failure::Io(io::Error::from_raw_os_error(24)).broken_off(), later("no answer in time")),
-            (Failure::left(None).broken_off(), later("no answer in time")),
-            (Failure::Proxy(ErrorKind::InvalidData.into()).broken_off(), later("no answer in time")),
-            (Failure::Tls(wanted).broken_off(), later("no answer in time")),
-            (Failure::of_lookup(io::Error::from_raw_os_error(24)), later(&no_file)),
-            (Failure::of_proxy(ErrorKind::TimedOut.into()), later("no answer in time")),
-            (Failure::of_stream(ErrorKind::TimedOut.into()), later("no answer in time")),
+            (CallFailure::TimedOut, later("no answer in time")),
+            (CallFailure::Tls(passing), later("tls: the server ended the handshake: InternalError")),
+            (CallFailure::HostNotFound, later("host not found")),
+            (CallFailure::Io(refusal()), later("connection refused")),
+            (CallFailure::Proxy(refusal()), later("proxy: connection refused")),
+            (CallFailure::left(None), later("the server closed the connection")),
+            (CallFailure::unprocessed(None), later("the server takes no calls")),
+            (CallFailure::Reset(Code::CANCEL), later("CANCELLED: the server broke the call off: CANCEL")),
+            (CallFailure::of_lookup(ErrorKind::NotFound.into()), later("host not found")),
+            (CallFailure::of_lookup(ErrorKind::TimedOut.into()), later("no answer in time")),
+            (CallFailure::Io(io::Error::from_raw_os_error(24)).broken_off(), later("no answer in time")),
+            (CallFailure::left(None).broken_off(), later("no answer in time")),
+            (CallFailure::Proxy(ErrorKind::InvalidData.into()).broken_off(), later("no answer in time")),
+            (CallFailure::Tls(wanted).broken_off(), later("no answer in time")),
+            (CallFailure::of_lookup(io::Error::from_raw_os_error(24)), later(&no_file)),
+            (CallFailure::of_proxy(ErrorKind::TimedOut.into()), later("no answer in time")),
+            (CallFailure::of_stream(ErrorKind::TimedOut.into()), later("no answer in time")),
         ] {
             assert_eq!(failure.verdict(TARGET), expected);
         }
@@ -212,22 +212,25 @@ mod tests {
         let expired =
             TlsFault { kind: TlsFaultKind::Expired, what: "the server's certificate has expired".to_owned() };
         for (failure, expected) in [
-            (Failure::Tls(expired), refused("tls: the server's certificate has expired")),
-            (Failure::NoHttp2, refused("tls: the server offers no HTTP/2, which gRPC needs")),
+            (CallFailure::Tls(expired), refused("tls: the server's certificate has expired")),
+            (CallFailure::NoHttp2, refused("tls: the server offers no HTTP/2, which gRPC needs")),
             (
-                Failure::Fault(Fault::protocol("the peer speaks HTTP/1: is this the HTTP port, 4318?")),
+                CallFailure::Fault(Fault::protocol("the peer speaks HTTP/1: is this the HTTP port, 4318?")),
                 refused("no HTTP/2 as it should be: the peer speaks HTTP/1: is this the HTTP port, 4318?"),
             ),
             (
-                Failure::HeadTooLong(HeadTooLong { limit: 99 }),
+                CallFailure::HeadTooLong(HeadTooLong { limit: 99 }),
                 refused("the headers are too long: the server takes 99 bytes of them"),
             ),
             (
-                Failure::Reset(Code::PROTOCOL),
+                CallFailure::Reset(Code::PROTOCOL),
                 refused("INTERNAL: the server broke the call off: PROTOCOL_ERROR"),
             ),
-            (Failure::TooLong("the answer is longer than 4 MiB"), refused("the answer is longer than 4 MiB")),
-            (Failure::Malformed("a second head"), refused("a second head")),
+            (
+                CallFailure::TooLong("the answer is longer than 4 MiB"),
+                refused("the answer is longer than 4 MiB"),
+            ),
+            (CallFailure::Malformed("a second head"), refused("a second head")),
         ] {
             assert_eq!(failure.verdict(TARGET), expected);
         }
@@ -244,7 +247,7 @@ mod tests {
             ]
             .concat();
             conn.receive(&script).expect("it is a greeting and a farewell");
-            Failure::left(conn.farewell()).verdict(TARGET)
+            CallFailure::left(conn.farewell()).verdict(TARGET)
         };
         assert_eq!(farewell(b""), later("the server closed the connection: ENHANCE_YOUR_CALM"));
         let expected = "the server closed the connection: ENHANCE_YOUR_CALM: too many pings";
@@ -254,15 +257,15 @@ mod tests {
     #[test]
     fn only_a_call_that_failed_by_itself_spares_its_connection() {
         let spares = [
-            Failure::unprocessed(None),
-            Failure::Reset(Code::CANCEL),
-            Failure::TooLong(""),
-            Failure::Malformed(""),
+            CallFailure::unprocessed(None),
+            CallFailure::Reset(Code::CANCEL),
+            CallFailure::TooLong(""),
+            CallFailure::Malformed(""),
         ];
         assert!(spares.iter().all(|failure| failure.spares_connection() && !failure.is_break()));
-        let breaks = [Failure::Io(ErrorKind::BrokenPipe.into()), Failure::left(None)];
+        let breaks = [CallFailure::Io(ErrorKind::BrokenPipe.into()), CallFailure::left(None)];
         assert!(breaks.iter().all(|failure| failure.is_break() && !failure.spares_connection()));
-        let neither = [Failure::TimedOut, Failure::Fault(Fault::protocol("")), Failure::NoHttp2];
+        let neither = [CallFailure::TimedOut, CallFailure::Fault(Fault::protocol("")), CallFailure::NoHttp2];
         assert!(!neither.iter().any(|failure| failure.is_break() || failure.spares_connection()));
     }
 }

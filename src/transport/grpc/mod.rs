@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use self::client::{Client, Request};
-use self::failure::Failure;
+use self::failure::CallFailure;
 use self::http2::conn::{Message, Response};
 use self::http2::hpack;
 use self::target::{Target, Tunnel};
@@ -141,10 +141,10 @@ pub(crate) struct Grpc {
 
 impl Grpc {
     /// One attempt, until its deadline.
-    fn call(&mut self, payload: &Payload<'_>, deadline: Instant) -> Result<Response, Failure> {
+    fn call(&mut self, payload: &Payload<'_>, deadline: Instant) -> Result<Response, CallFailure> {
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
-            return Err(Failure::TimedOut);
+            return Err(CallFailure::TimedOut);
         }
         self.breaker.begin();
         let head = &self.plan.heads[payload.signal as usize];

@@ -25,7 +25,7 @@ impl Grpc {
         let reply = match self.call(&Payload { signal, body: &[] }, deadline) {
             Ok(answer) => reply(&answer),
             // the server did answer, in its way
-            Err(failure @ failure::Failure::Reset(code)) => told(Status::of_reset(code), failure.what()),
+            Err(failure @ failure::CallFailure::Reset(code)) => told(Status::of_reset(code), failure.what()),
             Err(failure) => return Err(shown(failure, |text| self.conceal(text))),
         };
         Ok(CallResponse { message: self.conceal(reply.message), ..reply })
@@ -54,17 +54,19 @@ fn success(answer: &Response) -> CallResponse {
 }
 
 /// Servers and proxies may repeat what they were sent when they fail, too.
-fn shown(failure: failure::Failure, conceal: impl FnOnce(String) -> String) -> ProbeFailure {
+fn shown(failure: failure::CallFailure, conceal: impl FnOnce(String) -> String) -> ProbeFailure {
     match failure {
-        failure::Failure::TimedOut => ProbeFailure::TimedOut,
-        failure::Failure::Proxy(error) => {
+        failure::CallFailure::TimedOut => ProbeFailure::TimedOut,
+        failure::CallFailure::Proxy(error) => {
             ProbeFailure::Proxy(conceal(lower_first(&printable(&error.to_string()))))
         }
-        failure::Failure::Tls(fault) => ProbeFailure::Tls(TlsFault { what: printable(&fault.what), ..fault }),
-        failure::Failure::NoHttp2 => {
+        failure::CallFailure::Tls(fault) => {
+            ProbeFailure::Tls(TlsFault { what: printable(&fault.what), ..fault })
+        }
+        failure::CallFailure::NoHttp2 => {
             ProbeFailure::Tls(TlsFault { kind: TlsFaultKind::NoHttp2, what: NO_HTTP2.to_owned() })
         }
-        failure::Failure::Io(error) if is_hang_up(&error) => ProbeFailure::Closed,
+        failure::CallFailure::Io(error) if is_hang_up(&error) => ProbeFailure::Closed,
         other => ProbeFailure::Io { kind: ErrorKind::Other, text: conceal(other.what()) },
     }
 }
