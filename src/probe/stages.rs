@@ -12,7 +12,7 @@ use super::{StageKind, Stages};
 use crate::config::{Compression, HttpSettings};
 use crate::record::Signal;
 use crate::transport::{
-    CallResponse, Conversation, GrpcPlan, HttpSpec, ProbeEnd, ProbeFailure, ProbeRequest, Timed,
+    CallResponse, Conversation, DeadlineStream, GrpcPlan, HttpSpec, ProbeEnd, ProbeFailure, ProbeRequest,
     TlsFaultKind, TlsPeek, peek, tls_fault,
 };
 
@@ -171,7 +171,7 @@ fn speech(way: &Way<'_>, request: &ProbeRequest, failure: &ProbeFailure) -> Spee
     let Some(peer) = way.server(request).filter(|_| hung_up && !way.place.is_tls) else {
         return speech;
     };
-    let greeted = Timed::connect(peer, way.deadline).and_then(|mut stream| greet(&mut stream));
+    let greeted = DeadlineStream::connect(peer, way.deadline).and_then(|mut stream| greet(&mut stream));
     if greeted.is_ok_and(|answer| speech_of(&answer) == Speech::Http2) {
         return Speech::Http2;
     }
@@ -223,7 +223,7 @@ fn agree_on_http2(way: &Way<'_>, request: &ProbeRequest) -> Result<(), Words> {
         return Err(advice::no_grpc(&ProbeFailure::Closed, Speech::Nothing));
     };
     let answer = match way.place.is_tls {
-        false => Timed::connect(peer, way.deadline).and_then(|mut stream| greet(&mut stream)),
+        false => DeadlineStream::connect(peer, way.deadline).and_then(|mut stream| greet(&mut stream)),
         true => {
             let refused = || TlsPeek::none(ErrorKind::NotConnected.into());
             let peek = way.peek(request, Some(HTTP2)).unwrap_or_else(refused);

@@ -20,7 +20,7 @@ const BRIEF: Duration = Duration::from_millis(20);
 
 /// A TCP connection with a deadline. When it has passed, reads and writes fail with `TimedOut`.
 #[derive(Debug)]
-pub(crate) struct Timed {
+pub(crate) struct DeadlineStream {
     stream: Arc<TcpStream>,
     deadline: Instant,
     /// How long the socket lets a read wait.
@@ -29,7 +29,7 @@ pub(crate) struct Timed {
     write_limit: Option<Duration>,
 }
 
-impl Timed {
+impl DeadlineStream {
     pub(super) fn new(stream: Arc<TcpStream>, deadline: Instant) -> Self {
         Self { stream, deadline, read_limit: None, write_limit: None }
     }
@@ -57,9 +57,9 @@ impl Timed {
 }
 
 #[cfg(feature = "probe")]
-impl Conversation for Timed {}
+impl Conversation for DeadlineStream {}
 
-impl Read for Timed {
+impl Read for DeadlineStream {
     fn read(&mut self, into: &mut [u8]) -> Result<usize> {
         loop {
             if let Some(limit) = new_limit(self.read_limit, self.deadline)? {
@@ -77,7 +77,7 @@ impl Read for Timed {
     }
 }
 
-impl Write for Timed {
+impl Write for DeadlineStream {
     fn write(&mut self, from: &[u8]) -> Result<usize> {
         loop {
             if let Some(limit) = new_limit(self.write_limit, self.deadline)? {
@@ -124,10 +124,10 @@ mod tests {
     const LATE: Duration = Duration::from_secs(5);
 
     /// A connection, and its other end.
-    fn pair(deadline: Instant) -> (Timed, TcpStream) {
+    fn pair(deadline: Instant) -> (DeadlineStream, TcpStream) {
         let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
         let stream = TcpStream::connect(listener.local_addr().expect("an address")).expect("a connection");
-        (Timed::new(Arc::new(stream), deadline), listener.accept().expect("the other end").0)
+        (DeadlineStream::new(Arc::new(stream), deadline), listener.accept().expect("the other end").0)
     }
 
     #[test]

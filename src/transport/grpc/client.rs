@@ -4,7 +4,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::super::deadline_stream::Timed;
+use super::super::deadline_stream::DeadlineStream;
 use super::super::lookup::Lookup;
 use super::super::tcp::Breaker;
 use super::super::tcp::{self, is_hang_up};
@@ -92,7 +92,7 @@ impl Client {
         let addresses = self.lookup.addresses(Some(deadline)).map_err(CallFailure::of_lookup)?;
         let socket = Arc::new(tcp::connect(&addresses, Some(deadline))?);
         self.breaker.watch(&socket)?;
-        let mut wire = Timed::new(socket, deadline);
+        let mut wire = DeadlineStream::new(socket, deadline);
         if let Some(tunnel) = &self.target.tunnel {
             tunnel.open(&mut wire, &self.target.authority).map_err(CallFailure::of_proxy)?;
         }
@@ -250,12 +250,12 @@ impl Link {
 /// A connection on which every read and write is over by its deadline.
 #[derive(Debug)]
 struct Stream {
-    wire: Timed,
+    wire: DeadlineStream,
     session: Option<Box<Session>>,
 }
 
 impl Stream {
-    fn new(wire: Timed, session: Option<Session>) -> Self {
+    fn new(wire: DeadlineStream, session: Option<Session>) -> Self {
         Self { wire, session: session.map(Box::new) }
     }
 
@@ -307,7 +307,7 @@ mod tests {
     }
 
     fn stream(socket: &Arc<TcpStream>) -> Stream {
-        Stream::new(Timed::new(Arc::clone(socket), Instant::now() + Duration::from_secs(20)), None)
+        Stream::new(DeadlineStream::new(Arc::clone(socket), Instant::now() + Duration::from_secs(20)), None)
     }
 
     #[test]
@@ -379,7 +379,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (_peer, _) = listener.accept().unwrap();
-        let stream = Stream::new(Timed::new(Arc::new(socket), Instant::now()), None);
+        let stream = Stream::new(DeadlineStream::new(Arc::new(socket), Instant::now()), None);
         let mut link = Link { conn: Conn::new(), stream, used: Instant::now(), hung_up: None };
         // nobody reads, so that sooner or later all buffers are full
         let failure = loop {

@@ -14,7 +14,7 @@ use rustls::{ClientConnection, DigitallySignedStruct, Error, ProtocolVersion, Si
 use super::certificates::Certificates;
 use super::handshake::NoCertificate;
 use crate::config::HttpSettings;
-use crate::transport::{Conversation, Timed, TlsPeek};
+use crate::transport::{Conversation, DeadlineStream, TlsPeek};
 
 /// Opens a connection of its own, and keeps the certificate whether it is good or not. It never goes on unverified.
 pub(crate) fn peek(
@@ -26,7 +26,7 @@ pub(crate) fn peek(
 ) -> TlsPeek {
     let prepared = prepare(settings, host, protocol);
     let (Prepared { witness, no_certificate, mut connection }, mut socket) =
-        match prepared.and_then(|prepared| Ok((prepared, Timed::connect(address, deadline)?))) {
+        match prepared.and_then(|prepared| Ok((prepared, DeadlineStream::connect(address, deadline)?))) {
             Ok(all) => all,
             Err(error) => return TlsPeek::none(error),
         };
