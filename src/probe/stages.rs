@@ -12,7 +12,7 @@ use super::{StageKind, Stages};
 use crate::config::{Compression, HttpSettings};
 use crate::record::Signal;
 use crate::transport::{
-    CallResponse, Conversation, DeadlineStream, GrpcPlan, HttpSpec, ProbeEnd, ProbeFailure, ProbeRequest,
+    CallResponse, DeadlineStream, GrpcPlan, HttpSpec, ProbeEnd, ProbeFailure, ProbeRequest, ReadWrite,
     TlsFaultKind, TlsPeek, peek, tls_fault,
 };
 
@@ -247,7 +247,7 @@ fn agree_on_http2(way: &Way<'_>, request: &ProbeRequest) -> Result<(), Words> {
 }
 
 /// A connection on which both have agreed on HTTP/2.
-fn agreed(peek: TlsPeek, way: &Way<'_>) -> Result<Box<dyn Conversation>, Words> {
+fn agreed(peek: TlsPeek, way: &Way<'_>) -> Result<Box<dyn ReadWrite>, Words> {
     match peek.stream {
         Ok(stream) if peek.protocol.as_deref() == Some(HTTP2) => Ok(stream),
         Ok(_) => Err(advice::no_http2()),
@@ -280,7 +280,7 @@ const ENOUGH: usize = 9;
 ///
 /// # Errors
 /// When nothing came before the connection broke or its time was up.
-fn greet(stream: &mut dyn Conversation) -> io::Result<Vec<u8>> {
+fn greet(stream: &mut dyn ReadWrite) -> io::Result<Vec<u8>> {
     // a peer that hangs up may have said why before: what it says tells more than that it could not be told
     let _ = stream.write_all(GREETING).and_then(|()| stream.flush());
     let mut answer = Vec::new();

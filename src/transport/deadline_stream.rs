@@ -13,7 +13,7 @@ use super::tcp::{time_left, tolerate};
 
 /// Something that can be talked to, encrypted or not.
 #[cfg(feature = "probe")]
-pub(crate) trait Conversation: Read + Write + Send {}
+pub(crate) trait ReadWrite: Read + Write + Send {}
 
 /// Less time than this is not worth dividing.
 const BRIEF: Duration = Duration::from_millis(20);
@@ -57,7 +57,7 @@ impl DeadlineStream {
 }
 
 #[cfg(feature = "probe")]
-impl Conversation for DeadlineStream {}
+impl ReadWrite for DeadlineStream {}
 
 impl Read for DeadlineStream {
     fn read(&mut self, into: &mut [u8]) -> Result<usize> {

@@ -26,7 +26,7 @@ mod tcp;
 mod tls;
 
 #[cfg(feature = "probe")]
-pub(crate) use deadline_stream::{Conversation, DeadlineStream};
+pub(crate) use deadline_stream::{DeadlineStream, ReadWrite};
 #[cfg(any(feature = "grpc", feature = "probe"))]
 pub(crate) use grpc::GrpcPlan;
 pub(crate) use http::HttpSpec;

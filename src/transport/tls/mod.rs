@@ -30,7 +30,7 @@ pub(crate) use self::peek::peek;
 #[cfg(all(feature = "tls", feature = "grpc"))]
 pub(super) use self::session::{Connector, Session};
 #[cfg(feature = "probe")]
-use super::deadline_stream::Conversation;
+use super::deadline_stream::ReadWrite;
 
 /// Why no encrypted connection came about.
 #[cfg_attr(
@@ -84,7 +84,7 @@ pub(crate) struct TlsPeek {
     /// Whether the server asked for a client's certificate, and ended the handshake when it got none.
     pub(crate) misses_client: bool,
     /// An encrypted connection to a verified server, or why there is none.
-    pub(crate) stream: io::Result<Box<dyn Conversation>>,
+    pub(crate) stream: io::Result<Box<dyn ReadWrite>>,
 }
 
 #[cfg(feature = "probe")]

@@ -14,7 +14,7 @@ use rustls::{ClientConnection, DigitallySignedStruct, Error, ProtocolVersion, Si
 use super::certificates::Certificates;
 use super::handshake::NoCertificate;
 use crate::config::HttpSettings;
-use crate::transport::{Conversation, DeadlineStream, TlsPeek};
+use crate::transport::{DeadlineStream, ReadWrite, TlsPeek};
 
 /// Opens a connection of its own, and keeps the certificate whether it is good or not. It never goes on unverified.
 pub(crate) fn peek(
@@ -40,11 +40,11 @@ pub(crate) fn peek(
         version: connection.protocol_version().and_then(version_name),
         protocol: connection.alpn_protocol().map(<[u8]>::to_vec),
         misses_client: shaken.as_ref().is_err_and(|error| no_certificate.is_missed(error)),
-        stream: shaken.map(|()| Box::new(StreamOwned::new(connection, socket)) as Box<dyn Conversation>),
+        stream: shaken.map(|()| Box::new(StreamOwned::new(connection, socket)) as Box<dyn ReadWrite>),
     }
 }
 
-impl<S: Read + Write + Send> Conversation for StreamOwned<ClientConnection, S> {}
+impl<S: Read + Write + Send> ReadWrite for StreamOwned<ClientConnection, S> {}
 
 struct Prepared {
     witness: Arc<Witness>,
