@@ -17,7 +17,7 @@ use crate::transport::tcp::Breaker;
 
 /// An agent that sends what the mask hides, over connections that the breaker can break.
 pub(super) fn agent(plan: &HttpSpec, breaker: Arc<Breaker>) -> Agent {
-    let connector = socket::plain_connector(plan.lookup(), plan.renamed(), breaker);
+    let connector = socket::plain_connector(plan.lookup(), plan.alias(), breaker);
     #[cfg(feature = "tls")]
     let connector = connector.chain(super::tls::connector(plan));
     Agent::with_parts(plan.config.clone(), connector.chain(plan.mask.clone()), Unresolved)

@@ -23,7 +23,7 @@ use ureq::{Agent, ProxyProtocol, SendBody};
 use self::mask::{Forward, Mask, proxy_secrets};
 #[cfg(feature = "probe")]
 pub(crate) use self::probe_request::{ProbeBody, ProbeEnd, ProbeFailure, ProbeRequest, ProbeResponse};
-use self::socket::Renamed;
+use self::socket::UriAlias;
 use super::gzip::compress;
 use super::lookup::Lookup;
 use super::redact::Secrets;
@@ -184,20 +184,20 @@ impl HttpSpec {
     }
 
     /// The server's name where ureq sees another.
-    fn renamed(&self) -> Option<Renamed> {
+    fn alias(&self) -> Option<UriAlias> {
         let server = self.server.as_ref()?;
-        Some(Renamed { seen: HIDDEN.to_owned(), meant: server.clone() })
+        Some(UriAlias { seen: HIDDEN.to_owned(), actual: server.clone() })
     }
 
     /// What TLS is spoken with if not with what ureq takes for the server.
     #[cfg(feature = "tls")]
-    fn tls_peer(&self) -> Option<Renamed> {
+    fn tls_peer(&self) -> Option<UriAlias> {
         match &self.forwarded {
             Some(proxy) if proxy.protocol() == ProxyProtocol::Https => {
                 let seen = self.urls[0].authority().to_owned();
-                Some(Renamed { seen, meant: proxy.uri().clone() })
+                Some(UriAlias { seen, actual: proxy.uri().clone() })
             }
-            _ => self.renamed(),
+            _ => self.alias(),
         }
     }
 

@@ -127,7 +127,7 @@ impl HttpSpec {
 /// As the exporter's own agent, with notes taken.
 fn agent(plan: &HttpSpec, recorder: &TimelineRecorder, goes_on: bool) -> Agent {
     let peer = NotedPeer { recorder: recorder.clone(), peer: plan.lookup() };
-    let connector = socket::plain_connector(peer, plan.renamed(), Arc::default());
+    let connector = socket::plain_connector(peer, plan.alias(), Arc::default());
     let connector = connector.chain(NoteConnection(recorder.clone()));
     #[cfg(feature = "tls")]
     let connector = connector.chain(super::tls::connector(plan));

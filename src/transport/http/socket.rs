@@ -31,10 +31,10 @@ type Tunnel = Either<(), Box<dyn Transport>>;
 /// Connections by way of a proxy or directly, before any TLS.
 pub(super) fn plain_connector(
     peer: impl Peer,
-    renamed: Option<Renamed>,
+    alias: Option<UriAlias>,
     breaker: Arc<Breaker>,
 ) -> impl Connector<(), Out = Either<Tunnel, Socket>> {
-    let proxy = Knowing { renamed, connector: ConnectProxyConnector::default() };
+    let proxy = WithAlias { alias, connector: ConnectProxyConnector::default() };
     ().chain(proxy).chain(SocketConnector { peer, breaker })
 }
 
@@ -203,20 +203,20 @@ pub(super) fn left(deadline: Option<Instant>, timeout: NextTimeout) -> Result<Op
 
 /// Where ureq says the first, the second is meant.
 #[derive(Debug, Clone)]
-pub(super) struct Renamed {
+pub(super) struct UriAlias {
     /// Host and port.
     pub(super) seen: String,
-    pub(super) meant: Uri,
+    pub(super) actual: Uri,
 }
 
 /// A connector that knows whom it connects to.
 #[derive(Debug)]
-pub(super) struct Knowing<C> {
-    pub(super) renamed: Option<Renamed>,
+pub(super) struct WithAlias<C> {
+    pub(super) alias: Option<UriAlias>,
     pub(super) connector: C,
 }
 
-impl<In: Transport, C: Connector<In>> Connector<In> for Knowing<C> {
+impl<In: Transport, C: Connector<In>> Connector<In> for WithAlias<C> {
     type Out = C::Out;
 
     fn connect(
@@ -224,12 +224,12 @@ impl<In: Transport, C: Connector<In>> Connector<In> for Knowing<C> {
         details: &ConnectionDetails<'_>,
         chained: Option<In>,
     ) -> Result<Option<Self::Out>, ureq::Error> {
-        let is_meant = |renamed: &&Renamed| details.uri.authority().is_some_and(|name| *name == renamed.seen);
-        let Some(Renamed { meant, .. }) = self.renamed.as_ref().filter(is_meant) else {
+        let is_alias = |alias: &&UriAlias| details.uri.authority().is_some_and(|name| *name == alias.seen);
+        let Some(UriAlias { actual, .. }) = self.alias.as_ref().filter(is_alias) else {
             return self.connector.connect(details, chained);
         };
         let details = ConnectionDetails {
-            uri: meant,
+            uri: actual,
             addrs: details.addrs.clone(),
             config: details.config,
             request_level: details.request_level,
