@@ -35,7 +35,7 @@ impl<In: Transport> Connector<In> for Mask {
             inner,
             mask: self.clone(),
             turn: Turn::Request,
-            blotter: Blotter::default(),
+            redactor: Redactor::default(),
             answer: LazyBuffers::new(READ_BYTES, 1),
         }))
     }
@@ -46,7 +46,7 @@ pub(super) struct Unmasked<In> {
     inner: In,
     mask: Mask,
     turn: Turn,
-    blotter: Blotter,
+    redactor: Redactor,
     /// What ureq may see of what was received.
     answer: LazyBuffers,
 }
@@ -63,7 +63,7 @@ enum Turn {
 impl<In: Transport> Unmasked<In> {
     /// Gives ureq what it may see of what was received. At the end nothing follows it.
     fn hand_over(&mut self, is_end: bool) -> bool {
-        let count = self.blotter.give(&self.mask, is_end, self.answer.input_append_buf());
+        let count = self.redactor.give(&self.mask, is_end, self.answer.input_append_buf());
         self.answer.input_appended(count);
         count > 0
     }
@@ -73,7 +73,7 @@ impl<In: Transport> Unmasked<In> {
         let is_there = !self.inner.buffers().input().is_empty() || self.inner.await_input(timeout)?;
         let received = self.inner.buffers().input();
         let count = received.len();
-        self.blotter.take(received);
+        self.redactor.take(received);
         self.inner.buffers().input_consume(count);
         Ok(is_there && count > 0)
     }
@@ -98,7 +98,7 @@ impl<In: Transport> Transport for Unmasked<In> {
     fn await_input(&mut self, timeout: NextTimeout) -> Result<bool, ureq::Error> {
         if self.turn == Turn::Body {
             self.turn = Turn::Answer;
-            self.blotter.begin();
+            self.redactor.begin();
         }
         // without room, a connection ends here as one that was closed
         if self.answer.input_append_buf().is_empty() {
@@ -116,7 +116,7 @@ impl<In: Transport> Transport for Unmasked<In> {
     }
 
     fn is_open(&mut self) -> bool {
-        self.blotter.is_empty() && self.inner.buffers().input().is_empty() && self.inner.is_open()
+        self.redactor.is_empty() && self.inner.buffers().input().is_empty() && self.inner.is_open()
     }
 
     fn is_tls(&self) -> bool {
@@ -160,7 +160,7 @@ const PROTOCOL: &[u8] = b"HTTP/";
 const MEMORY: usize = 1024;
 
 #[derive(Debug, Default)]
-struct Blotter {
+struct Redactor {
     place: Place,
     /// Received, and not given to ureq yet.
     held: Vec<u8>,
@@ -183,7 +183,7 @@ enum Place {
     Foreign,
 }
 
-impl Blotter {
+impl Redactor {
     /// What comes from now on is a new answer.
     fn begin(&mut self) {
         self.place = Place::Start;
@@ -271,21 +271,21 @@ mod tests {
     fn seen(answer: &str, size: usize) -> String {
         let mut mask = Mask::default();
         mask.conceal_from_now_on(Secrets::new(["Bearer s3cret-and-long"]));
-        let (mut blotter, mut seen, mut room) = (Blotter::default(), Vec::new(), [0; 100]);
+        let (mut redactor, mut seen, mut room) = (Redactor::default(), Vec::new(), [0; 100]);
         let pieces = answer.as_bytes().chunks(size);
         for piece in pieces {
-            blotter.take(piece);
+            redactor.take(piece);
             loop {
-                let given = blotter.give(&mask, false, &mut room);
+                let given = redactor.give(&mask, false, &mut room);
                 seen.extend_from_slice(&room[..given]);
                 if given == 0 {
                     break;
                 }
             }
         }
-        let given = blotter.give(&mask, true, &mut room);
+        let given = redactor.give(&mask, true, &mut room);
         seen.extend_from_slice(&room[..given]);
-        assert!(blotter.is_empty());
+        assert!(redactor.is_empty());
         String::from_utf8(seen).unwrap()
     }
 
@@ -310,20 +310,20 @@ mod tests {
     #[test]
     fn what_is_not_http_is_not_waited_for() {
         assert_eq!(seen("\u{16}\u{3}s3cret-and-long", 100), "\u{16}\u{3}***************");
-        let mut blotter = Blotter::default();
-        blotter.take(b"HTTQ");
-        assert_eq!(blotter.give(&Mask::default(), false, &mut [0; 100]), 4);
+        let mut redactor = Redactor::default();
+        redactor.take(b"HTTQ");
+        assert_eq!(redactor.give(&Mask::default(), false, &mut [0; 100]), 4);
     }
 
     #[test]
     fn a_line_without_an_end_is_held_until_it_is_too_long_or_the_last() {
-        let (mask, mut blotter, mut room) = (Mask::default(), Blotter::default(), [0; 2 * READ_BYTES]);
-        blotter.take(b"HTTP/1.1 200");
-        assert_eq!(blotter.give(&mask, false, &mut room), 0);
-        blotter.take(&[b'x'; READ_BYTES]);
-        assert_eq!(blotter.give(&mask, false, &mut room), READ_BYTES + 12);
-        blotter.begin();
-        blotter.take(b"HTTP/1.1 200");
-        assert_eq!(blotter.give(&mask, true, &mut room), 12);
+        let (mask, mut redactor, mut room) = (Mask::default(), Redactor::default(), [0; 2 * READ_BYTES]);
+        redactor.take(b"HTTP/1.1 200");
+        assert_eq!(redactor.give(&mask, false, &mut room), 0);
+        redactor.take(&[b'x'; READ_BYTES]);
+        assert_eq!(redactor.give(&mask, false, &mut room), READ_BYTES + 12);
+        redactor.begin();
+        redactor.take(b"HTTP/1.1 200");
+        assert_eq!(redactor.give(&mask, true, &mut room), 12);
     }
 }
