@@ -24,14 +24,14 @@ pub(super) fn agent(plan: &HttpSpec, breaker: Arc<Breaker>) -> Agent {
 }
 
 impl<In: Transport> Connector<In> for Mask {
-    type Out = Unmasked<In>;
+    type Out = MaskedStream<In>;
 
     fn connect(
         &self,
         _: &ConnectionDetails<'_>,
         chained: Option<In>,
     ) -> Result<Option<Self::Out>, ureq::Error> {
-        Ok(chained.map(|inner| Unmasked {
+        Ok(chained.map(|inner| MaskedStream {
             inner,
             mask: self.clone(),
             turn: Turn::Request,
@@ -42,7 +42,7 @@ impl<In: Transport> Connector<In> for Mask {
 }
 
 #[derive(Debug)]
-pub(super) struct Unmasked<In> {
+pub(super) struct MaskedStream<In> {
     inner: In,
     mask: Mask,
     turn: Turn,
@@ -60,7 +60,7 @@ enum Turn {
     Answer,
 }
 
-impl<In: Transport> Unmasked<In> {
+impl<In: Transport> MaskedStream<In> {
     /// Gives ureq what it may see of what was received. At the end nothing follows it.
     fn hand_over(&mut self, is_end: bool) -> bool {
         let count = self.redactor.give(&self.mask, is_end, self.answer.input_append_buf());
@@ -79,7 +79,7 @@ impl<In: Transport> Unmasked<In> {
     }
 }
 
-impl<In: Transport> Transport for Unmasked<In> {
+impl<In: Transport> Transport for MaskedStream<In> {
     fn buffers(&mut self) -> &mut dyn Buffers {
         self
     }
@@ -124,7 +124,7 @@ impl<In: Transport> Transport for Unmasked<In> {
     }
 }
 
-impl<In: Transport> Buffers for Unmasked<In> {
+impl<In: Transport> Buffers for MaskedStream<In> {
     fn output(&mut self) -> &mut [u8] {
         self.inner.buffers().output()
     }
