@@ -8,7 +8,7 @@ use super::base64;
 /// Shorter words of a secret, such as `Basic` and `Bearer`, may be said. Of longer ones no part of this length is, wherever
 /// it stands.
 const PART: usize = 8;
-/// So much of a longer word is concealed where a message was cut.
+/// So much of a longer word is redacted where a message was cut.
 const CUT: usize = 3;
 const HIDDEN: &str = "***";
 
@@ -51,7 +51,7 @@ impl Secrets {
     }
 
     /// The text without them.
-    pub(super) fn conceal(&self, text: String) -> String {
+    pub(super) fn redact(&self, text: String) -> String {
         let lower = text.to_ascii_lowercase();
         let mut found = self.find(lower.as_bytes());
         found.extend(self.find_cut(lower.as_bytes()));
@@ -59,22 +59,22 @@ impl Secrets {
         if found.is_empty() {
             return text;
         }
-        let mut concealed = String::with_capacity(text.len());
+        let mut redacted = String::with_capacity(text.len());
         let mut end = 0;
         for range in found {
             let start = text.floor_boundary(range.start);
-            if start > end || concealed.is_empty() {
-                concealed.push_str(&text[end.min(start)..start]);
-                concealed.push_str(HIDDEN);
+            if start > end || redacted.is_empty() {
+                redacted.push_str(&text[end.min(start)..start]);
+                redacted.push_str(HIDDEN);
             }
             end = end.max(text.ceil_boundary(range.end));
         }
-        concealed.push_str(&text[end..]);
-        concealed
+        redacted.push_str(&text[end..]);
+        redacted
     }
 
     /// Overwrites them, so that everything else stays in its place.
-    pub(super) fn blot(&self, bytes: &mut [u8]) {
+    pub(super) fn overwrite(&self, bytes: &mut [u8]) {
         if self.wholes.is_empty() {
             return;
         }
@@ -84,7 +84,7 @@ impl Secrets {
     }
 
     /// The same in `piece`, which is what `text` has behind `start`. What may be the beginning of one, at the end, is one.
-    pub(super) fn blot_end(&self, text: &[u8], start: usize, piece: &mut [u8]) {
+    pub(super) fn overwrite_end(&self, text: &[u8], start: usize, piece: &mut [u8]) {
         if self.wholes.is_empty() {
             return;
         }
@@ -183,8 +183,8 @@ fn forms(word: &str) -> Vec<Vec<u8>> {
 mod tests {
     use super::*;
 
-    fn concealed(said: &str, secrets: &[&str]) -> String {
-        Secrets::new(secrets.iter().copied()).conceal(said.to_owned())
+    fn redacted(said: &str, secrets: &[&str]) -> String {
+        Secrets::new(secrets.iter().copied()).redact(said.to_owned())
     }
 
     #[test]
@@ -200,7 +200,7 @@ mod tests {
             ("nothing to hide", "nothing to hide"),
             ("", ""),
         ] {
-            assert_eq!(concealed(said, &secrets), shown);
+            assert_eq!(redacted(said, &secrets), shown);
         }
     }
 
@@ -218,7 +218,7 @@ mod tests {
             ("ä-token-ö-ü!", "***!"),
             ("Ä-TOKEN-ö-ü!", "Ä***!"),
         ] {
-            assert_eq!(concealed(said, &secrets), shown, "{said}");
+            assert_eq!(redacted(said, &secrets), shown, "{said}");
         }
     }
 
@@ -228,7 +228,7 @@ mod tests {
         for scheme in ["Basic", "basic"] {
             let secrets = [format!("{scheme} c2hvcDpvcGVuLXNlc2FtZS00NzEx")];
             let said = "shop:open-sesame-4711 is unknown, and so is c2hvcDpvcGVuLXNlc2FtZS00NzEx";
-            assert_eq!(concealed(said, &[&secrets[0]]), "shop:*** is unknown, and so is ***");
+            assert_eq!(redacted(said, &[&secrets[0]]), "shop:*** is unknown, and so is ***");
         }
     }
 
@@ -236,10 +236,10 @@ mod tests {
     fn blotting_leaves_everything_else_in_its_place() {
         let secrets = Secrets::new(["Bearer s3cret-and-long"]);
         let mut bytes = b"\x0a\x12bad S3CRET-and-long!\xff".to_vec();
-        secrets.blot(&mut bytes);
+        secrets.overwrite(&mut bytes);
         assert_eq!(bytes, b"\x0a\x12bad ***************!\xff");
         let mut bytes = b"short".to_vec();
-        Secrets::default().blot(&mut bytes);
+        Secrets::default().overwrite(&mut bytes);
         assert_eq!(bytes, b"short");
     }
 }

@@ -168,8 +168,8 @@ impl Grpc {
     }
 
     /// Servers may repeat what they were sent.
-    fn conceal(&self, text: String) -> String {
-        self.plan.secrets.conceal(text)
+    fn redact(&self, text: String) -> String {
+        self.plan.secrets.redact(text)
     }
 }
 
@@ -179,7 +179,7 @@ impl Transport for Grpc {
             Ok(answer) => status::judge(&answer, &self.plan.target.shown),
             Err(failure) => failure.verdict(&self.plan.target.shown),
         };
-        verdict.map_text(|text| self.conceal(text))
+        verdict.map_text(|text| self.redact(text))
     }
 
     fn interrupter(&self) -> Box<dyn Fn() + Send + Sync> {

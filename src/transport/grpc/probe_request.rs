@@ -26,9 +26,9 @@ impl Grpc {
             Ok(answer) => reply(&answer),
             // the server did answer, in its way
             Err(failure @ failure::CallFailure::Reset(code)) => told(Status::of_reset(code), failure.what()),
-            Err(failure) => return Err(shown(failure, |text| self.conceal(text))),
+            Err(failure) => return Err(shown(failure, |text| self.redact(text))),
         };
-        Ok(CallResponse { message: self.conceal(reply.message), ..reply })
+        Ok(CallResponse { message: self.redact(reply.message), ..reply })
     }
 }
 
@@ -54,11 +54,11 @@ fn success(answer: &Response) -> CallResponse {
 }
 
 /// Servers and proxies may repeat what they were sent when they fail, too.
-fn shown(failure: failure::CallFailure, conceal: impl FnOnce(String) -> String) -> ProbeFailure {
+fn shown(failure: failure::CallFailure, redact: impl FnOnce(String) -> String) -> ProbeFailure {
     match failure {
         failure::CallFailure::TimedOut => ProbeFailure::TimedOut,
         failure::CallFailure::Proxy(error) => {
-            ProbeFailure::Proxy(conceal(lower_first(&printable(&error.to_string()))))
+            ProbeFailure::Proxy(redact(lower_first(&printable(&error.to_string()))))
         }
         failure::CallFailure::Tls(fault) => {
             ProbeFailure::Tls(TlsFault { what: printable(&fault.what), ..fault })
@@ -67,6 +67,6 @@ fn shown(failure: failure::CallFailure, conceal: impl FnOnce(String) -> String) 
             ProbeFailure::Tls(TlsFault { kind: TlsFaultKind::NoHttp2, what: NO_HTTP2.to_owned() })
         }
         failure::CallFailure::Io(error) if is_hang_up(&error) => ProbeFailure::Closed,
-        other => ProbeFailure::Io { kind: ErrorKind::Other, text: conceal(other.what()) },
+        other => ProbeFailure::Io { kind: ErrorKind::Other, text: redact(other.what()) },
     }
 }

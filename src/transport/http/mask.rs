@@ -70,7 +70,7 @@ impl Mask {
     }
 
     /// Notes what a server or a proxy must not make us show.
-    pub(super) fn conceal_from_now_on(&mut self, secrets: Secrets) {
+    pub(super) fn redact_from_now_on(&mut self, secrets: Secrets) {
         self.secrets = Arc::new(secrets);
     }
 
@@ -105,24 +105,24 @@ impl Mask {
     }
 
     /// Overwrites the secrets in a line of an answer's head, and where a redirect leads in detail.
-    pub(super) fn blot_line(&self, line: &mut [u8]) {
-        self.secrets.blot(delicate(line));
+    pub(super) fn redact_line(&self, line: &mut [u8]) {
+        self.secrets.overwrite(delicate(line));
     }
 
     /// Overwrites the secrets in a piece of a body, which is what `text` has behind `start`. One may have begun before, and
     /// one that begins may end in the next.
-    pub(super) fn blot_body(&self, text: &[u8], start: usize, piece: &mut [u8]) {
-        self.secrets.blot_end(text, start, piece);
+    pub(super) fn redact_body(&self, text: &[u8], start: usize, piece: &mut [u8]) {
+        self.secrets.overwrite_end(text, start, piece);
     }
 
     /// Overwrites the secrets in what is not HTTP, which may be TLS: nothing but a secret may be taken for one.
-    pub(super) fn blot_foreign(&self, piece: &mut [u8]) {
-        self.secrets.blot(piece);
+    pub(super) fn redact_foreign(&self, piece: &mut [u8]) {
+        self.secrets.overwrite(piece);
     }
 
     /// The text without the secrets, which a server may have repeated.
-    pub(super) fn conceal(&self, text: String) -> String {
-        self.secrets.conceal(text)
+    pub(super) fn redact(&self, text: String) -> String {
+        self.secrets.redact(text)
     }
 }
 
@@ -149,7 +149,7 @@ fn delicate(line: &mut [u8]) -> &mut [u8] {
     }
     if is("location") {
         let value = &mut line[colon..];
-        blot_details(value);
+        overwrite_details(value);
         return value;
     }
     if is("content-type") {
@@ -162,7 +162,7 @@ fn delicate(line: &mut [u8]) -> &mut [u8] {
 }
 
 /// User info and query of a URL, where keys may be.
-fn blot_details(url: &mut [u8]) {
+fn overwrite_details(url: &mut [u8]) {
     let end = url.iter().rposition(|byte| !byte.is_ascii_whitespace()).map_or(0, |last| last + 1);
     let url = &mut url[..end];
     if let Some(query) = url.iter().position(|byte| matches!(byte, b'?' | b'#')) {
@@ -299,11 +299,11 @@ mod tests {
     #[test]
     fn an_answer_is_blotted_but_not_what_the_protocol_needs() {
         let mut mask = Mask::default();
-        mask.conceal_from_now_on(Secrets::new(["application/x-protobuf-transfer-encoding"]));
+        mask.redact_from_now_on(Secrets::new(["application/x-protobuf-transfer-encoding"]));
         let mut head = b"HTTP/1.1 400 x-protobuf\r\nContent-Type: application/x-protobuf\r\nTransfer-Encoding: chunked\r\n\
             Location: http://u:p@a/b?c=d\r\nX: x-protobuf\r\n\r\n"
             .to_vec();
-        head.split_inclusive_mut(|byte| *byte == b'\n').for_each(|line| mask.blot_line(line));
+        head.split_inclusive_mut(|byte| *byte == b'\n').for_each(|line| mask.redact_line(line));
         assert_eq!(
             String::from_utf8_lossy(&head),
             "HTTP/1.1 400 **********\r\nContent-Type: application/x-protobuf\r\nTransfer-Encoding: chunked\r\n\

@@ -210,7 +210,7 @@ impl Redactor {
             let piece = &mut room[given..given + length.min(left)];
             piece.copy_from_slice(&self.held[..piece.len()]);
             self.held.drain(..piece.len());
-            self.blot(mask, piece);
+            self.redact(mask, piece);
             given += piece.len();
         }
         given
@@ -235,23 +235,23 @@ impl Redactor {
         matches!(self.place, Place::Start | Place::Head { .. })
     }
 
-    fn blot(&mut self, mask: &Mask, piece: &mut [u8]) {
+    fn redact(&mut self, mask: &Mask, piece: &mut [u8]) {
         let is_last_line = matches!(&*piece, b"\r\n" | b"\n");
         self.place = match self.place {
             Place::Start => Place::Head { is_interim: is_interim(piece) },
             Place::Head { is_interim: true } if is_last_line => Place::Start,
             Place::Head { .. } if is_last_line => Place::Body,
             place @ Place::Head { .. } => place,
-            Place::Foreign => return mask.blot_foreign(piece),
-            Place::Body => return self.blot_body(mask, piece),
+            Place::Foreign => return mask.redact_foreign(piece),
+            Place::Body => return self.redact_body(mask, piece),
         };
-        mask.blot_line(piece);
+        mask.redact_line(piece);
     }
 
-    fn blot_body(&mut self, mask: &Mask, piece: &mut [u8]) {
+    fn redact_body(&mut self, mask: &Mask, piece: &mut [u8]) {
         let before = self.given.len();
         self.given.extend_from_slice(piece);
-        mask.blot_body(&self.given, before, piece);
+        mask.redact_body(&self.given, before, piece);
         let forgotten = self.given.len().saturating_sub(MEMORY);
         self.given.drain(..forgotten);
     }
@@ -270,7 +270,7 @@ mod tests {
     /// What ureq sees of an answer that comes in pieces of this size.
     fn seen(answer: &str, size: usize) -> String {
         let mut mask = Mask::default();
-        mask.conceal_from_now_on(Secrets::new(["Bearer s3cret-and-long"]));
+        mask.redact_from_now_on(Secrets::new(["Bearer s3cret-and-long"]));
         let (mut redactor, mut seen, mut room) = (Redactor::default(), Vec::new(), [0; 100]);
         let pieces = answer.as_bytes().chunks(size);
         for piece in pieces {

@@ -155,7 +155,7 @@ impl HttpSpec {
         let of_targets = urls.iter().flat_map(Url::secrets);
         let of_headers = settings.headers.iter().map(|(_, value)| value.expose());
         let all = of_proxy.iter().map(Secret::expose).chain(of_targets).chain(of_headers);
-        mask.conceal_from_now_on(Secrets::new(all.chain(settings.hidden_texts())));
+        mask.redact_from_now_on(Secrets::new(all.chain(settings.hidden_texts())));
         Ok(Self {
             config: config.build(),
             #[cfg(feature = "tls")]
@@ -313,7 +313,7 @@ impl Transport for Http {
             Err(_) if is_broken => response::late(&url.shown),
             Err(error) => response::failure_verdict(&error, &url.shown),
         };
-        verdict.map_text(|text| self.plan.mask.conceal(text))
+        verdict.map_text(|text| self.plan.mask.redact(text))
     }
 
     fn interrupter(&self) -> Box<dyn Fn() + Send + Sync> {

@@ -141,7 +141,7 @@ fn failure(error: &ureq::Error, mask: &Mask) -> ProbeFailure {
     }
     match error {
         ureq::Error::Timeout(_) => ProbeFailure::TimedOut,
-        ureq::Error::ConnectProxyFailed(why) => ProbeFailure::Proxy(mask.conceal(of_proxy(why))),
+        ureq::Error::ConnectProxyFailed(why) => ProbeFailure::Proxy(mask.redact(of_proxy(why))),
         ureq::Error::Protocol(_) | ureq::Error::Http(_) | ureq::Error::LargeResponseHeader(..) => {
             ProbeFailure::NotHttp
         }
@@ -154,7 +154,7 @@ fn failure(error: &ureq::Error, mask: &Mask) -> ProbeFailure {
             kind => ProbeFailure::Io { kind, text: lower_first(&printable(&error.to_string())) },
         },
         other => {
-            let text = mask.conceal(lower_first(&printable(&other.to_string())));
+            let text = mask.redact(lower_first(&printable(&other.to_string())));
             ProbeFailure::Io { kind: ErrorKind::Other, text }
         }
     }
@@ -162,14 +162,14 @@ fn failure(error: &ureq::Error, mask: &Mask) -> ProbeFailure {
 
 fn reply(mut answer: Response<ureq::Body>, mask: &Mask) -> ProbeResponse {
     let status = answer.status();
-    let content_type = mask.conceal(printable(&content_type(&answer))).to_ascii_lowercase();
-    let location = header_text(&answer, header::LOCATION).map(|location| mask.conceal(shown(location)));
+    let content_type = mask.redact(printable(&content_type(&answer))).to_ascii_lowercase();
+    let location = header_text(&answer, header::LOCATION).map(|location| mask.redact(shown(location)));
     let body = match status.is_success() {
         true => success_body(read_success(&mut answer)),
         false => refusal_body(&mut answer, &content_type),
     };
     let body = match body {
-        ProbeBody::Says(text) => ProbeBody::Says(mask.conceal(text)),
+        ProbeBody::Says(text) => ProbeBody::Says(mask.redact(text)),
         body => body,
     };
     ProbeResponse { status: status.as_u16(), status_text: status_text(status), content_type, location, body }
