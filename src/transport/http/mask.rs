@@ -80,28 +80,28 @@ impl Mask {
     }
 
     /// A request's head as it is sent; `None` if this is none of a request that we make.
-    pub(super) fn lift(&self, head: &[u8]) -> Option<Vec<u8>> {
+    pub(super) fn unmask(&self, head: &[u8]) -> Option<Vec<u8>> {
         if !head.starts_with(METHOD) {
             return None;
         }
-        let mut lifted = Vec::with_capacity(head.len() + ROOM_TO_GROW);
-        // each is lifted once, in order: short values of one name may have the same stand-in
+        let mut unmasked = Vec::with_capacity(head.len() + ROOM_TO_GROW);
+        // each is unmasked once, in order: short values of one name may have the same stand-in
         let mut waiting: Vec<&Hidden> = self.hidden.iter().collect();
         for line in head.split_inclusive(|byte| *byte == b'\n') {
-            let is_first = lifted.is_empty();
+            let is_first = unmasked.is_empty();
             let (name, rest) = match waiting.iter().position(|hidden| hidden.is_in(line)) {
                 Some(index) => waiting.remove(index).split(line),
                 None if is_first => (METHOD, (&[][..], &line[METHOD.len()..])),
                 None => (&[][..], (&[][..], line)),
             };
             let forward = self.forward.as_ref().filter(|_| is_first);
-            lifted.extend_from_slice(name);
-            lifted.extend_from_slice(forward.map_or("", |forward| forward.origin()).as_bytes());
-            lifted.extend_from_slice(rest.0);
-            lifted.extend_from_slice(rest.1);
-            lifted.extend_from_slice(forward.map_or("", |forward| forward.line()).as_bytes());
+            unmasked.extend_from_slice(name);
+            unmasked.extend_from_slice(forward.map_or("", |forward| forward.origin()).as_bytes());
+            unmasked.extend_from_slice(rest.0);
+            unmasked.extend_from_slice(rest.1);
+            unmasked.extend_from_slice(forward.map_or("", |forward| forward.line()).as_bytes());
         }
-        Some(lifted)
+        Some(unmasked)
     }
 
     /// Overwrites the secrets in a line of an answer's head, and where a redirect leads in detail.
@@ -238,9 +238,9 @@ pub(super) fn proxy_secrets(proxy: &Proxy) -> Vec<Secret> {
 mod tests {
     use super::*;
 
-    fn lifted(mask: &Mask, request: String) -> String {
-        let lifted = mask.lift(request.as_bytes()).unwrap_or(request.into_bytes());
-        String::from_utf8(lifted).unwrap()
+    fn unmasked(mask: &Mask, request: String) -> String {
+        let unmasked = mask.unmask(request.as_bytes()).unwrap_or(request.into_bytes());
+        String::from_utf8(unmasked).unwrap()
     }
 
     #[test]
@@ -250,7 +250,7 @@ mod tests {
         assert_eq!(masked.len(), "Bearer s3cret".len());
         let request = format!("POST / HTTP/1.1\r\nauthorization: {masked}\r\nx: {masked}\r\n\r\n");
         let expected = format!("POST / HTTP/1.1\r\nauthorization: Bearer s3cret\r\nx: {masked}\r\n\r\n");
-        assert_eq!(lifted(&mask, request), expected);
+        assert_eq!(unmasked(&mask, request), expected);
     }
 
     #[test]
@@ -264,7 +264,7 @@ mod tests {
             let seen = if target.contains('?') { mask.hide_target(target) } else { target.to_owned() };
             let request = format!("POST {seen} HTTP/1.1\r\nhost: collector:4318\r\n\r\n");
             let expected = format!("POST {url} HTTP/1.1\r\n{credentials}host: collector:4318\r\n\r\n");
-            assert_eq!(lifted(&mask, request), expected);
+            assert_eq!(unmasked(&mask, request), expected);
         }
     }
 
@@ -273,7 +273,7 @@ mod tests {
         let mut mask = Mask::default();
         let masked = mask.hide_header("a", "b");
         let body = format!("\r\na: {masked}\r\n");
-        assert_eq!(lifted(&mask, body.clone()), body);
+        assert_eq!(unmasked(&mask, body.clone()), body);
     }
 
     #[test]
@@ -282,7 +282,7 @@ mod tests {
         let masked = mask.hide_target("/v1/traces?key=s3cret");
         assert!(masked.starts_with('/') && !masked.contains('?'));
         let request = format!("POST {masked} HTTP/1.1\r\nhost: a\r\n\r\n");
-        assert_eq!(lifted(&mask, request), "POST /v1/traces?key=s3cret HTTP/1.1\r\nhost: a\r\n\r\n");
+        assert_eq!(unmasked(&mask, request), "POST /v1/traces?key=s3cret HTTP/1.1\r\nhost: a\r\n\r\n");
     }
 
     #[test]
@@ -290,10 +290,10 @@ mod tests {
         let mut mask = Mask::default();
         let lines: String =
             ["b", "a", "a", "b"].map(|value| format!("x: {}\r\n", mask.hide_header("x", value))).concat();
-        let once = lifted(&mask, format!("POST / HTTP/1.1\r\n{lines}\r\n"));
+        let once = unmasked(&mask, format!("POST / HTTP/1.1\r\n{lines}\r\n"));
         assert_eq!(once, "POST / HTTP/1.1\r\nx: b\r\nx: a\r\nx: a\r\nx: b\r\n\r\n");
         // behind a proxy there are two masks, one after the other
-        assert_eq!(lifted(&mask, once.clone()), once);
+        assert_eq!(unmasked(&mask, once.clone()), once);
     }
 
     #[test]

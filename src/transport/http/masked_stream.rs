@@ -88,11 +88,12 @@ impl<In: Transport> Transport for MaskedStream<In> {
         let turn = mem::replace(&mut self.turn, Turn::Body);
         let output = self.inner.buffers().output();
         // what is sent after an answer is a request
-        let lifted = if turn == Turn::Body { None } else { self.mask.lift(&output[..amount]) };
-        let Some(lifted) = lifted else { return self.inner.transmit_output(amount, timeout) };
-        let room = output.get_mut(..lifted.len());
-        room.ok_or_else(|| io::Error::other("the head of the request is too long"))?.copy_from_slice(&lifted);
-        self.inner.transmit_output(lifted.len(), timeout)
+        let unmasked = if turn == Turn::Body { None } else { self.mask.unmask(&output[..amount]) };
+        let Some(unmasked) = unmasked else { return self.inner.transmit_output(amount, timeout) };
+        let room = output.get_mut(..unmasked.len());
+        room.ok_or_else(|| io::Error::other("the head of the request is too long"))?
+            .copy_from_slice(&unmasked);
+        self.inner.transmit_output(unmasked.len(), timeout)
     }
 
     fn await_input(&mut self, timeout: NextTimeout) -> Result<bool, ureq::Error> {
