@@ -286,7 +286,7 @@ impl Http {
         match self.plan.compression {
             Compression::None => request
                 .header(header::CONTENT_LENGTH, payload.len())
-                .send(SendBody::from_reader(&mut Pieces { rest: payload.body, read: 0 })),
+                .send(SendBody::from_reader(&mut BodyReader { rest: payload.body, read: 0 })),
             Compression::Gzip => {
                 compress(payload.body, &mut self.compressed);
                 request.header(header::CONTENT_ENCODING, "gzip").send(&self.compressed[..])
@@ -332,13 +332,13 @@ impl Transport for Http {
 
 /// A body that lies in pieces, read as one: from where the records are, straight into ureq's buffer.
 #[derive(Debug)]
-struct Pieces<'a> {
+struct BodyReader<'a> {
     rest: &'a [&'a [u8]],
     /// What of the first piece is read already.
     read: usize,
 }
 
-impl Read for Pieces<'_> {
+impl Read for BodyReader<'_> {
     /// Fills `into` as far as there is something: each call is one write to the connection.
     fn read(&mut self, mut into: &mut [u8]) -> io::Result<usize> {
         let room = into.len();
@@ -365,7 +365,7 @@ mod tests {
     fn pieces_are_read_as_one_whatever_the_buffers_are() {
         let pieces: [&[u8]; 5] = [b"ab", b"", b"cdefg", b"h", b""];
         for room in 1..10 {
-            let (mut body, mut into) = (Pieces { rest: &pieces, read: 0 }, vec![0; room]);
+            let (mut body, mut into) = (BodyReader { rest: &pieces, read: 0 }, vec![0; room]);
             let mut all = Vec::new();
             loop {
                 match body.read(&mut into).unwrap() {
