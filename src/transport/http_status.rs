@@ -6,14 +6,14 @@ use super::Verdict;
 
 /// What a status other than success asks of the exporter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Meaning {
+pub(super) enum StatusClass {
     TryLater,
     TooLarge,
     NotTaken,
     Refused,
 }
 
-impl Meaning {
+impl StatusClass {
     pub(super) fn of(status: u16) -> Self {
         match status {
             // OTLP names these four and says that no other may be retried
@@ -43,10 +43,10 @@ mod tests {
     #[test]
     fn what_otlp_does_not_name_is_not_tried_again() {
         let retried: Vec<u16> =
-            (0..1000).filter(|status| Meaning::of(*status) == Meaning::TryLater).collect();
+            (0..1000).filter(|status| StatusClass::of(*status) == StatusClass::TryLater).collect();
         assert_eq!(retried, [429, 502, 503, 504]);
         let refused: Vec<u16> =
-            (400..600).filter(|status| Meaning::of(*status) == Meaning::Refused).collect();
+            (400..600).filter(|status| StatusClass::of(*status) == StatusClass::Refused).collect();
         assert_eq!(refused.len(), 200 - retried.len() - [413].len() - [404, 405, 501].len());
     }
 
@@ -54,8 +54,8 @@ mod tests {
     fn a_delay_is_kept_only_for_what_is_tried_again() {
         let after = Some(Duration::from_secs(7));
         let later = Verdict::TryLater { after, reason: "why".to_owned() };
-        assert_eq!(Meaning::TryLater.verdict(after, "why".to_owned()), later);
+        assert_eq!(StatusClass::TryLater.verdict(after, "why".to_owned()), later);
         let refused = Verdict::Refused { reason: "why".to_owned() };
-        assert_eq!(Meaning::Refused.verdict(after, "why".to_owned()), refused);
+        assert_eq!(StatusClass::Refused.verdict(after, "why".to_owned()), refused);
     }
 }

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::time::{Duration, SystemTime};
 
 use super::super::gzip::{Fault, decompress};
-use super::super::http_status::Meaning;
+use super::super::http_status::StatusClass;
 use super::super::response::{self, printable, read_partial_success, read_status};
 use super::super::{Verdict, base64, retry_after};
 use super::http2::conn::Response;
@@ -127,13 +127,13 @@ pub(super) struct Said {
     /// The delay that it asks for.
     after: Option<Duration>,
     /// What the HTTP status means if there is no other: gRPC's names for it say less.
-    http: Option<Meaning>,
+    http: Option<StatusClass>,
 }
 
 impl Said {
     fn verdict(&self, target: &str) -> Verdict {
         match self.http {
-            Some(meaning) => meaning.verdict(self.after, self.status.reason(target, &self.message)),
+            Some(class) => class.verdict(self.after, self.status.reason(target, &self.message)),
             None => self.status.verdict(target, &self.message, self.after),
         }
     }
@@ -214,7 +214,7 @@ fn read_without_status(answer: &Response) -> Said {
     };
     let after = find(&answer.head, "retry-after").map(lossy);
     let after = after.and_then(|after| retry_after::parse(&after, SystemTime::now()));
-    let (status, http) = (Status::of_http(answer.status), Some(Meaning::of(answer.status)));
+    let (status, http) = (Status::of_http(answer.status), Some(StatusClass::of(answer.status)));
     Said { status, message: what, after, http }
 }
 

@@ -7,7 +7,7 @@ use ureq::http::{HeaderName, Response, StatusCode, header};
 
 use super::{ANSWER_BYTES, PROTOBUF};
 use crate::transport::gzip::decompress;
-use crate::transport::http_status::Meaning;
+use crate::transport::http_status::StatusClass;
 use crate::transport::response::{self, is_media_type, read_status};
 use crate::transport::{TlsFault, Verdict, lower_first, retry_after, tls};
 
@@ -30,12 +30,12 @@ pub(super) fn judge(mut answer: Response<ureq::Body>, url: &str) -> Verdict {
         true => format!("post {url}: {}", status_text(status)),
         false => format!("post {url}: {}: {said}", status_text(status)),
     };
-    let meaning = match status.as_u16() {
+    let class = match status.as_u16() {
         // the official collector's way of saying 413
-        400 if said.to_ascii_lowercase().contains("too large") => Meaning::TooLarge,
-        status => Meaning::of(status),
+        400 if said.to_ascii_lowercase().contains("too large") => StatusClass::TooLarge,
+        status => StatusClass::of(status),
     };
-    meaning.verdict(after, reason)
+    class.verdict(after, reason)
 }
 
 /// What an error's body says: a `google.rpc.Status`, or plain text.
