@@ -25,7 +25,7 @@ use crate::config::escape::{escape_all_but, shows_itself};
 use crate::config::{Exporter, Transport};
 use crate::process::spawn_scoped;
 use crate::record::Signal;
-use crate::transport::{GrpcPlan, HttpSpec};
+use crate::transport::{GrpcSpec, HttpSpec};
 
 /// More patience than anyone has, for a budget that no clock can hold.
 const LONGEST: Duration = Duration::from_secs(3600);
@@ -216,17 +216,17 @@ pub enum Outcome {
 fn ask(exporter: &Exporter, endpoint: &Endpoint, deadline: Instant) -> Vec<Stage> {
     let mut stages = Stages::begin(Instant::now());
     let settings = &exporter.http;
-    let plan = HttpSpec::new(settings).map_err(|what| Words::new(what, ""));
+    let spec = HttpSpec::new(settings).map_err(|what| Words::new(what, ""));
     let place = Place::parse(&endpoint.url, &endpoint.shown).ok_or_else(|| {
         Words::new("the endpoint cannot be read", "write a URL like \"http://localhost:4318\"")
     });
-    match place.and_then(|place| Ok((place, plan?))) {
-        Ok((place, plan)) => {
-            let way = Way { settings, plan: &plan, place: &place, deadline };
+    match place.and_then(|place| Ok((place, spec?))) {
+        Ok((place, spec)) => {
+            let way = Way { settings, spec: &spec, place: &place, deadline };
             match settings.transport {
                 Transport::Http => ask_http(&way, endpoint, &mut stages),
-                Transport::Grpc => match GrpcPlan::new(settings) {
-                    Ok(plan) => ask_grpc(&way, &plan, endpoint, &mut stages),
+                Transport::Grpc => match GrpcSpec::new(settings) {
+                    Ok(spec) => ask_grpc(&way, &spec, endpoint, &mut stages),
                     Err(what) => stages.fail(StageKind::Settings, Instant::now(), Words::new(what, "")),
                 },
                 // has no endpoint to ask

@@ -12,7 +12,7 @@ use super::{StageKind, Stages};
 use crate::config::{Compression, HttpSettings};
 use crate::record::Signal;
 use crate::transport::{
-    CallResponse, DeadlineStream, GrpcPlan, HttpSpec, ProbeEnd, ProbeFailure, ProbeRequest, ReadWrite,
+    CallResponse, DeadlineStream, GrpcSpec, HttpSpec, ProbeEnd, ProbeFailure, ProbeRequest, ReadWrite,
     TlsFaultKind, TlsPeek, peek, tls_fault,
 };
 
@@ -24,7 +24,7 @@ const HTTP2: &[u8] = b"h2";
 /// What is known of it before it is gone.
 pub(super) struct Way<'a> {
     pub(super) settings: &'a HttpSettings,
-    pub(super) plan: &'a HttpSpec,
+    pub(super) spec: &'a HttpSpec,
     pub(super) place: &'a Place,
     pub(super) deadline: Instant,
 }
@@ -32,7 +32,7 @@ pub(super) struct Way<'a> {
 impl Way<'_> {
     /// Tells of the stages up to TLS; whether all of them passed.
     fn enter(&self, request: &ProbeRequest, stages: &mut Stages) -> bool {
-        let (timeline, proxy) = (&request.timeline, self.plan.proxy());
+        let (timeline, proxy) = (&request.timeline, self.spec.proxy());
         // what has not failed has gone all the way, so that none of this is then told
         let none = ProbeFailure::Closed;
         let failure = if let ProbeEnd::Failed(failure) = &request.end { failure } else { &none };
@@ -66,7 +66,7 @@ impl Way<'_> {
 
     fn addresses(&self, request: &ProbeRequest) -> String {
         let all = &request.timeline.addresses;
-        let has_proxy = self.plan.proxy().is_some();
+        let has_proxy = self.spec.proxy().is_some();
         let show = |address| match has_proxy {
             true => format!("proxy {address}"),
             false => self.place.shown_address(address),
@@ -79,7 +79,7 @@ impl Way<'_> {
     }
 
     fn connection(&self, request: &ProbeRequest) -> String {
-        match (self.plan.proxy(), request.timeline.peer) {
+        match (self.spec.proxy(), request.timeline.peer) {
             (Some(proxy), _) => format!("by way of the proxy {proxy}"),
             (None, Some(peer)) => self.place.shown_address(peer),
             (None, None) => "connected".to_owned(),
@@ -134,13 +134,13 @@ impl Way<'_> {
 
     /// Where the server can be asked once more; not through a proxy.
     fn server(&self, request: &ProbeRequest) -> Option<SocketAddr> {
-        request.timeline.peer.filter(|_| self.plan.proxy().is_none())
+        request.timeline.peer.filter(|_| self.spec.proxy().is_none())
     }
 }
 
 /// Goes through all stages of an endpoint of OTLP over HTTP: one empty export.
 pub(super) fn ask_http(way: &Way<'_>, endpoint: &Endpoint, stages: &mut Stages) {
-    let request = way.plan.try_export(endpoint.signal, way.deadline);
+    let request = way.spec.try_export(endpoint.signal, way.deadline);
     if !way.enter(&request, stages) {
         return;
     }
@@ -179,19 +179,19 @@ fn speech(way: &Way<'_>, request: &ProbeRequest, failure: &ProbeFailure) -> Spee
 }
 
 /// Goes through all stages of an endpoint of OTLP over gRPC: one empty call for each signal.
-pub(super) fn ask_grpc(way: &Way<'_>, plan: &GrpcPlan, endpoint: &Endpoint, stages: &mut Stages) {
-    let request = way.plan.try_connect(endpoint.signal, way.deadline);
+pub(super) fn ask_grpc(way: &Way<'_>, spec: &GrpcSpec, endpoint: &Endpoint, stages: &mut Stages) {
+    let request = way.spec.try_connect(endpoint.signal, way.deadline);
     if !way.enter(&request, stages) {
         return;
     }
     // through a proxy nobody is greeted: the call will find out
-    if way.plan.proxy().is_none() {
+    if way.spec.proxy().is_none() {
         match agree_on_http2(way, &request) {
             Ok(()) => stages.pass(StageKind::Http2, Instant::now(), "speaks HTTP/2"),
             Err(words) => return stages.fail(StageKind::Http2, Instant::now(), words),
         }
     }
-    match call(way, plan, &endpoint.signals) {
+    match call(way, spec, &endpoint.signals) {
         Ok(replies) => {
             let names: Vec<&str> = way.settings.headers.iter().map(|(name, _)| name.as_str()).collect();
             let asked = AskedCalls { headers: &names, compression: way.settings.compression };
@@ -210,10 +210,10 @@ pub(super) fn ask_grpc(way: &Way<'_>, plan: &GrpcPlan, endpoint: &Endpoint, stag
 /// Asks about each signal: a collector may take one and not another.
 fn call(
     way: &Way<'_>,
-    plan: &GrpcPlan,
+    spec: &GrpcSpec,
     signals: &[Signal],
 ) -> Result<Vec<(Signal, CallResponse)>, ProbeFailure> {
-    let mut caller = plan.open();
+    let mut caller = spec.open();
     signals.iter().map(|signal| Ok((*signal, caller.try_export(*signal, way.deadline)?))).collect()
 }
 

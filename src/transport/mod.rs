@@ -28,7 +28,7 @@ mod tls;
 #[cfg(feature = "probe")]
 pub(crate) use deadline_stream::{DeadlineStream, ReadWrite};
 #[cfg(any(feature = "grpc", feature = "probe"))]
-pub(crate) use grpc::GrpcPlan;
+pub(crate) use grpc::GrpcSpec;
 pub(crate) use http::HttpSpec;
 #[cfg(feature = "probe")]
 pub(crate) use http::{ProbeBody, ProbeEnd, ProbeFailure, ProbeRequest, ProbeResponse};
@@ -120,8 +120,8 @@ pub(crate) type Opener = Box<dyn Fn() -> Box<dyn Transport> + Send + Sync>;
 /// What is wrong with the settings, or that this build cannot.
 #[cfg(feature = "grpc")]
 pub(crate) fn grpc(settings: &HttpSettings) -> Result<Opener, String> {
-    let plan = GrpcPlan::new(settings)?;
-    Ok(Box::new(move || Box::new(plan.open())))
+    let spec = GrpcSpec::new(settings)?;
+    Ok(Box::new(move || Box::new(spec.open())))
 }
 
 #[cfg(not(feature = "grpc"))]
@@ -143,12 +143,12 @@ mod grpc {
     use crate::record::Signal;
 
     /// There is none.
-    pub(crate) struct GrpcPlan(Infallible);
+    pub(crate) struct GrpcSpec(Infallible);
 
     /// There is none.
     pub(crate) struct Grpc(Infallible);
 
-    impl GrpcPlan {
+    impl GrpcSpec {
         /// # Errors
         /// Always.
         pub(crate) fn new(_: &HttpSettings) -> Result<Self, String> {

@@ -39,7 +39,7 @@ const MOST_TIMEOUT_UNITS: u128 = 99_999_999;
 
 /// Everything needed to open a gRPC transport, checked.
 #[derive(Debug, Clone)]
-pub(crate) struct GrpcPlan {
+pub(crate) struct GrpcSpec {
     target: Target,
     heads: [Head; Signal::COUNT],
     /// What servers and proxies could repeat.
@@ -55,7 +55,7 @@ struct Head {
     list_bytes: usize,
 }
 
-impl GrpcPlan {
+impl GrpcSpec {
     /// Checks what only this transport can check: certificates, metadata and the proxy.
     ///
     /// # Errors
@@ -79,7 +79,7 @@ impl GrpcPlan {
     pub(crate) fn open(&self) -> Grpc {
         let breaker = Arc::new(Breaker::default());
         let client = Client::new(self.target.afresh(), Arc::clone(&breaker));
-        Grpc { plan: self.clone(), client, breaker, block: Vec::new(), compressed: Vec::new() }
+        Grpc { spec: self.clone(), client, breaker, block: Vec::new(), compressed: Vec::new() }
     }
 }
 
@@ -132,7 +132,7 @@ impl std::fmt::Debug for Head {
 
 /// Calls the collector over one connection, which is kept.
 pub(crate) struct Grpc {
-    plan: GrpcPlan,
+    spec: GrpcSpec,
     client: Client,
     breaker: Arc<Breaker>,
     block: Vec<u8>,
@@ -147,14 +147,14 @@ impl Grpc {
             return Err(CallFailure::TimedOut);
         }
         self.breaker.begin();
-        let head = &self.plan.heads[payload.signal as usize];
+        let head = &self.spec.heads[payload.signal as usize];
         let timeout = timeout_text(left);
         self.block.clear();
         self.block.extend_from_slice(&head.block);
         hpack::encode(TIMEOUT, timeout.as_bytes(), &mut self.block);
         let list_bytes = head.list_bytes + TIMEOUT.len() + timeout.len() + FIELD_OVERHEAD;
         let compressed;
-        let message = match self.plan.compression {
+        let message = match self.spec.compression {
             Compression::None => Message::new(payload.body, false),
             Compression::Gzip => {
                 compress(payload.body, &mut self.compressed);
@@ -169,15 +169,15 @@ impl Grpc {
 
     /// Servers may repeat what they were sent.
     fn redact(&self, text: String) -> String {
-        self.plan.secrets.redact(text)
+        self.spec.secrets.redact(text)
     }
 }
 
 impl Transport for Grpc {
     fn send(&mut self, payload: &Payload<'_>, deadline: Instant) -> Verdict {
         let verdict = match self.call(payload, deadline) {
-            Ok(answer) => status::judge(&answer, &self.plan.target.shown),
-            Err(failure) => failure.verdict(&self.plan.target.shown),
+            Ok(answer) => status::judge(&answer, &self.spec.target.shown),
+            Err(failure) => failure.verdict(&self.spec.target.shown),
         };
         verdict.map_text(|text| self.redact(text))
     }
@@ -213,8 +213,8 @@ mod tests {
     #[test]
     fn debug_shows_no_header_value() {
         let exporter = Exporter::grpc("http://127.0.0.1:4317").header("authorization", "Bearer hunter2");
-        let plan = GrpcPlan::new(&exporter.http).unwrap();
-        assert!(!format!("{plan:?}").contains("hunter2"));
+        let spec = GrpcSpec::new(&exporter.http).unwrap();
+        assert!(!format!("{spec:?}").contains("hunter2"));
     }
 
     #[test]
@@ -223,7 +223,7 @@ mod tests {
         listener.set_nonblocking(true).unwrap();
         let exporter =
             Exporter::grpc(listener.local_addr().unwrap().to_string()).proxy(crate::config::Proxy::Off);
-        let mut transport = GrpcPlan::new(&exporter.http).unwrap().open();
+        let mut transport = GrpcSpec::new(&exporter.http).unwrap().open();
         transport.interrupter()();
         let payload = Payload { signal: Signal::Traces, body: &[] };
         let verdict = transport.send(&payload, Instant::now() + Duration::from_secs(20));

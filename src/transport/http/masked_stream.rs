@@ -16,11 +16,11 @@ use super::{HttpSpec, READ_BYTES};
 use crate::transport::tcp::Breaker;
 
 /// An agent that sends what the mask hides, over connections that the breaker can break.
-pub(super) fn agent(plan: &HttpSpec, breaker: Arc<Breaker>) -> Agent {
-    let connector = socket::plain_connector(plan.lookup(), plan.alias(), breaker);
+pub(super) fn agent(spec: &HttpSpec, breaker: Arc<Breaker>) -> Agent {
+    let connector = socket::plain_connector(spec.lookup(), spec.alias(), breaker);
     #[cfg(feature = "tls")]
-    let connector = connector.chain(super::tls::connector(plan));
-    Agent::with_parts(plan.config.clone(), connector.chain(plan.mask.clone()), Unresolved)
+    let connector = connector.chain(super::tls::connector(spec));
+    Agent::with_parts(spec.config.clone(), connector.chain(spec.mask.clone()), Unresolved)
 }
 
 impl<In: Transport> Connector<In> for Mask {

@@ -175,7 +175,7 @@ impl HttpSpec {
         let breaker = Arc::new(Breaker::default());
         let agent = masked_stream::agent(self, Arc::clone(&breaker));
         let compressed = Vec::new();
-        Http { plan: self.clone(), agent, compressed, is_interrupted: Arc::default(), breaker }
+        Http { spec: self.clone(), agent, compressed, is_interrupted: Arc::default(), breaker }
     }
 
     /// Whether it is the proxy that does not take a request, rather than the server.
@@ -266,7 +266,7 @@ fn headers(settings: &HttpSettings, mask: &mut Mask) -> Result<Vec<(HeaderName, 
 /// Posts batches over one kept-alive connection.
 #[derive(Debug)]
 pub(crate) struct Http {
-    plan: HttpSpec,
+    spec: HttpSpec,
     agent: Agent,
     compressed: Vec<u8>,
     is_interrupted: Arc<AtomicBool>,
@@ -278,12 +278,12 @@ impl Http {
     fn post(&mut self, payload: &Payload<'_>, left: Duration) -> Result<Response<ureq::Body>, ureq::Error> {
         // the first request of a process initialises a static of ureq, just before it asks the resolver
         let _first = first_use::begin();
-        let url = &self.plan.urls[payload.signal as usize];
+        let url = &self.spec.urls[payload.signal as usize];
         let request = self.agent.post(&url.masked).config().timeout_global(Some(left)).build();
         let request =
-            self.plan.headers.iter().fold(request, |request, (name, value)| request.header(name, value));
+            self.spec.headers.iter().fold(request, |request, (name, value)| request.header(name, value));
         let request = request.header(header::CONTENT_TYPE, PROTOBUF);
-        match self.plan.compression {
+        match self.spec.compression {
             Compression::None => request
                 .header(header::CONTENT_LENGTH, payload.len())
                 .send(SendBody::from_reader(&mut BodyReader { rest: payload.body, read: 0 })),
@@ -297,7 +297,7 @@ impl Http {
 
 impl Transport for Http {
     fn send(&mut self, payload: &Payload<'_>, deadline: Instant) -> Verdict {
-        let url = &self.plan.urls[payload.signal as usize];
+        let url = &self.spec.urls[payload.signal as usize];
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return Verdict::TryLater { after: None, reason: format!("post {}: no time left", url.shown) };
@@ -305,15 +305,15 @@ impl Transport for Http {
         self.breaker.begin();
         let answer = self.post(payload, left);
         let is_broken = self.breaker.is_broken() || self.is_interrupted.load(Ordering::Relaxed);
-        let url = &self.plan.urls[payload.signal as usize];
+        let url = &self.spec.urls[payload.signal as usize];
         let verdict = match answer {
-            Ok(answer) if self.plan.is_refused_by_proxy(&answer) => response::by_proxy(&answer, &url.shown),
+            Ok(answer) if self.spec.is_refused_by_proxy(&answer) => response::by_proxy(&answer, &url.shown),
             Ok(answer) => response::judge(answer, &url.shown),
             // what breaks because it was broken off from here is not the server's doing
             Err(_) if is_broken => response::late(&url.shown),
             Err(error) => response::failure_verdict(&error, &url.shown),
         };
-        verdict.map_text(|text| self.plan.mask.redact(text))
+        verdict.map_text(|text| self.spec.mask.redact(text))
     }
 
     fn interrupter(&self) -> Box<dyn Fn() + Send + Sync> {

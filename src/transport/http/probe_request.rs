@@ -99,7 +99,7 @@ impl HttpSpec {
         let recorder = TimelineRecorder::new(self.config.proxy().is_some());
         let agent = agent(self, &recorder, goes_on);
         let mut http = Http {
-            plan: self.clone(),
+            spec: self.clone(),
             agent,
             compressed: Vec::new(),
             is_interrupted: Arc::default(),
@@ -125,14 +125,14 @@ impl HttpSpec {
 }
 
 /// As the exporter's own agent, with notes taken.
-fn agent(plan: &HttpSpec, recorder: &TimelineRecorder, goes_on: bool) -> Agent {
-    let peer = NotedPeer { recorder: recorder.clone(), peer: plan.lookup() };
-    let connector = socket::plain_connector(peer, plan.alias(), Arc::default());
+fn agent(spec: &HttpSpec, recorder: &TimelineRecorder, goes_on: bool) -> Agent {
+    let peer = NotedPeer { recorder: recorder.clone(), peer: spec.lookup() };
+    let connector = socket::plain_connector(peer, spec.alias(), Arc::default());
     let connector = connector.chain(NoteConnection(recorder.clone()));
     #[cfg(feature = "tls")]
-    let connector = connector.chain(super::tls::connector(plan));
-    let connector = connector.chain(NoteTls { recorder: recorder.clone(), goes_on }).chain(plan.mask.clone());
-    Agent::with_parts(plan.config.clone(), connector, Unresolved)
+    let connector = connector.chain(super::tls::connector(spec));
+    let connector = connector.chain(NoteTls { recorder: recorder.clone(), goes_on }).chain(spec.mask.clone());
+    Agent::with_parts(spec.config.clone(), connector, Unresolved)
 }
 
 fn failure(error: &ureq::Error, mask: &Mask) -> ProbeFailure {
