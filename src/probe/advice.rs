@@ -10,30 +10,30 @@ use crate::transport::{ProbeFailure, TlsFault, TlsFaultKind};
 
 /// What is wrong, and advice, which may be empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Words {
+pub(super) struct Problem {
     pub(super) what: String,
     pub(super) advice: String,
 }
 
-impl Words {
+impl Problem {
     pub(super) fn new(what: impl Into<String>, advice: impl Into<String>) -> Self {
         Self { what: what.into(), advice: advice.into() }
     }
 }
 
 /// Why no address was found for a host.
-pub(super) fn unresolved(who: &str, failure: &ProbeFailure) -> Words {
+pub(super) fn unresolved(who: &str, failure: &ProbeFailure) -> Problem {
     match failure {
-        ProbeFailure::TimedOut => Words::new(
+        ProbeFailure::TimedOut => Problem::new(
             format!("no name server answered in time for {who}"),
             "is there a network? is the name right?",
         ),
         // the system's words for EAI_AGAIN
-        ProbeFailure::Io { text, .. } if text.contains("emporary failure") => Words::new(
+        ProbeFailure::Io { text, .. } if text.contains("emporary failure") => Problem::new(
             format!("no name server knows {who} at the moment"),
             "is the name right? in a container, is it on the same network? is there a network at all?",
         ),
-        _ => Words::new(
+        _ => Problem::new(
             format!("no address was found for {who}"),
             "is the name right? in a container, is it on the same network?",
         ),
@@ -50,14 +50,14 @@ pub(super) struct Target<'a> {
 }
 
 /// Why there is no connection.
-pub(super) fn unconnected(target: &Target<'_>, failure: &ProbeFailure) -> Words {
+pub(super) fn unconnected(target: &Target<'_>, failure: &ProbeFailure) -> Problem {
     let who = match target.proxy {
         Some(proxy) => format!("the proxy {proxy}"),
         None => target.addresses.clone(),
     };
     let around = "set proxy = \"off\" or NO_PROXY to go without it";
     match failure {
-        ProbeFailure::Proxy(why) => Words::new(
+        ProbeFailure::Proxy(why) => Problem::new(
             format!("{who} opens no way to the collector: {why}"),
             format!("does it allow this host and port? {around}"),
         ),
@@ -72,19 +72,19 @@ pub(super) fn unconnected(target: &Target<'_>, failure: &ProbeFailure) -> Words 
                         .to_owned()
                 }
             };
-            Words::new(format!("connection refused by {who}"), advice)
+            Problem::new(format!("connection refused by {who}"), advice)
         }
-        ProbeFailure::TimedOut => Words::new(
+        ProbeFailure::TimedOut => Problem::new(
             format!("no answer in time from {who}"),
             "are host and port right? does a firewall stand between?",
         ),
         ProbeFailure::Io { kind: ErrorKind::NetworkUnreachable | ErrorKind::HostUnreachable, .. } => {
-            Words::new(format!("there is no way to {who}"), "is the network up? is a VPN needed?")
+            Problem::new(format!("there is no way to {who}"), "is the network up? is a VPN needed?")
         }
-        ProbeFailure::Closed => Words::new(format!("connection closed at once by {who}"), ""),
-        ProbeFailure::Io { text, .. } => Words::new(format!("{who}: {text}"), ""),
-        ProbeFailure::Tls(fault) => Words::new(format!("{who}: {}", fault.what), ""),
-        ProbeFailure::NotHttp => Words::new(format!("{who} does not answer in HTTP"), "is it a proxy?"),
+        ProbeFailure::Closed => Problem::new(format!("connection closed at once by {who}"), ""),
+        ProbeFailure::Io { text, .. } => Problem::new(format!("{who}: {text}"), ""),
+        ProbeFailure::Tls(fault) => Problem::new(format!("{who}: {}", fault.what), ""),
+        ProbeFailure::NotHttp => Problem::new(format!("{who} does not answer in HTTP"), "is it a proxy?"),
     }
 }
 
@@ -94,53 +94,53 @@ pub(super) fn unsecured(
     place: &Place,
     has_ca: bool,
     certificate: Option<&Certificate>,
-) -> Words {
+) -> Problem {
     match failure {
         ProbeFailure::Tls(fault) => faulty(fault, place, has_ca, certificate),
-        ProbeFailure::TimedOut => Words::new(
+        ProbeFailure::TimedOut => Problem::new(
             "the server accepts the connection, but does not answer the TLS handshake in time",
             "does this port speak TLS? if not, write http://",
         ),
-        ProbeFailure::Closed => Words::new(
+        ProbeFailure::Closed => Problem::new(
             "the server closed the connection in the TLS handshake",
             "does this port speak TLS? if not, write http://",
         ),
-        ProbeFailure::NotHttp | ProbeFailure::Proxy(_) => Words::new("the TLS handshake failed", ""),
-        ProbeFailure::Io { text, .. } => Words::new(format!("the TLS handshake failed: {text}"), ""),
+        ProbeFailure::NotHttp | ProbeFailure::Proxy(_) => Problem::new("the TLS handshake failed", ""),
+        ProbeFailure::Io { text, .. } => Problem::new(format!("the TLS handshake failed: {text}"), ""),
     }
 }
 
-fn faulty(fault: &TlsFault, place: &Place, has_ca: bool, certificate: Option<&Certificate>) -> Words {
+fn faulty(fault: &TlsFault, place: &Place, has_ca: bool, certificate: Option<&Certificate>) -> Problem {
     let what = fault.what.clone();
     match fault.kind {
-        TlsFaultKind::NotTls => Words::new(what, "write http:// instead of https://"),
+        TlsFaultKind::NotTls => Problem::new(what, "write http:// instead of https://"),
         TlsFaultKind::UnknownIssuer => unknown_issuer(what, has_ca, certificate),
-        TlsFaultKind::Expired => Words::new(what, "renew it; is this machine's clock right?"),
-        TlsFaultKind::NotValidYet => Words::new(what, "is this machine's clock right?"),
-        TlsFaultKind::WrongHost => Words::new(
+        TlsFaultKind::Expired => Problem::new(what, "renew it; is this machine's clock right?"),
+        TlsFaultKind::NotValidYet => Problem::new(what, "is this machine's clock right?"),
+        TlsFaultKind::WrongHost => Problem::new(
             // rustls names the host as it is used
             what.replace(place.host.as_str(), &place.shown_host),
             "write a name that it is valid for in the endpoint, or get a certificate for this host",
         ),
         TlsFaultKind::ClientCertificateWanted => no_client_certificate(),
         TlsFaultKind::ClientCertificateRefused => {
-            Words::new(what, "does the server trust the authority that issued it?")
+            Problem::new(what, "does the server trust the authority that issued it?")
         }
-        TlsFaultKind::Authority => Words::new(
+        TlsFaultKind::Authority => Problem::new(
             what,
             "make one for the server; a certificate signed by itself needs basicConstraints=CA:FALSE",
         ),
         TlsFaultKind::NoHttp2 => no_http2(),
-        TlsFaultKind::Other => Words::new(what, ""),
+        TlsFaultKind::Other => Problem::new(what, ""),
         TlsFaultKind::Passing => {
-            Words::new(what, "it may pass: try again later, and look into the server's log")
+            Problem::new(what, "it may pass: try again later, and look into the server's log")
         }
     }
 }
 
-fn unknown_issuer(what: String, has_ca: bool, certificate: Option<&Certificate>) -> Words {
+fn unknown_issuer(what: String, has_ca: bool, certificate: Option<&Certificate>) -> Problem {
     let Some(certificate) = certificate else {
-        return Words::new(what, "set ca-file to the certificate of its issuer");
+        return Problem::new(what, "set ca-file to the certificate of its issuer");
     };
     let issuer = &certificate.issuer;
     let what = match certificate.is_self_signed() {
@@ -148,72 +148,72 @@ fn unknown_issuer(what: String, has_ca: bool, certificate: Option<&Certificate>)
         false => format!("{what}: \"{issuer}\""),
     };
     match has_ca {
-        true => Words::new(what, format!("ca-file does not hold the certificate of \"{issuer}\"")),
-        false => Words::new(what, format!("set ca-file to the certificate of \"{issuer}\"")),
+        true => Problem::new(what, format!("ca-file does not hold the certificate of \"{issuer}\"")),
+        false => Problem::new(what, format!("set ca-file to the certificate of \"{issuer}\"")),
     }
 }
 
 /// The server wants to know who is there.
-pub(super) fn no_client_certificate() -> Words {
-    Words::new("client certificate required", "set client-certificate-file and client-key-file")
+pub(super) fn no_client_certificate() -> Problem {
+    Problem::new("client certificate required", "set client-certificate-file and client-key-file")
 }
 
 /// It began as TLS, but cannot be read.
-pub(super) fn broken_tls() -> Words {
-    Words::new("the server sends what is no valid TLS", "is there something between that alters it?")
+pub(super) fn broken_tls() -> Problem {
+    Problem::new("the server sends what is no valid TLS", "is there something between that alters it?")
 }
 
 /// TLS is fine, but gRPC cannot be spoken over it.
-pub(super) fn no_http2() -> Words {
-    Words::new(
+pub(super) fn no_http2() -> Problem {
+    Problem::new(
         "the server offers no HTTP/2 (ALPN h2), which gRPC needs",
         "is it the HTTP port? that of gRPC is usually 4317",
     )
 }
 
 /// Why nobody answered an export.
-pub(super) fn unanswered(failure: &ProbeFailure, speech: Speech, is_tls: bool) -> Words {
+pub(super) fn unanswered(failure: &ProbeFailure, speech: Speech, is_tls: bool) -> Problem {
     match (speech, failure) {
-        (Speech::Http2, _) => Words::new(
+        (Speech::Http2, _) => Problem::new(
             "this port speaks gRPC (HTTP/2)",
             "write the collector's HTTP port, usually 4318, or choose grpc as the transport",
         ),
         (Speech::Tls, _) => speaks_tls(),
-        (_, ProbeFailure::TimedOut) => Words::new(
+        (_, ProbeFailure::TimedOut) => Problem::new(
             "nothing was answered in time",
             "is it the port of a collector, usually 4318 for HTTP? is the collector overloaded?",
         ),
-        (_, ProbeFailure::Closed) => Words::new(
+        (_, ProbeFailure::Closed) => Problem::new(
             "the server closed the connection without an answer",
             match is_tls {
                 true => "is it a gRPC port? that of HTTP is usually 4318",
                 false => "is it the port of a collector, usually 4318 for HTTP?",
             },
         ),
-        (_, ProbeFailure::NotHttp) => Words::new(
+        (_, ProbeFailure::NotHttp) => Problem::new(
             "something answers, but not in HTTP",
             "is it the port of a collector, usually 4318 for HTTP?",
         ),
         (_, ProbeFailure::Proxy(text) | ProbeFailure::Io { text, .. }) => {
-            Words::new(format!("the request failed: {text}"), "")
+            Problem::new(format!("the request failed: {text}"), "")
         }
-        (_, ProbeFailure::Tls(fault)) => Words::new(fault.what.clone(), ""),
+        (_, ProbeFailure::Tls(fault)) => Problem::new(fault.what.clone(), ""),
     }
 }
 
 /// Why nobody answered a call, though there is a connection.
-pub(super) fn uncalled(failure: &ProbeFailure, place: &Place, has_ca: bool) -> Words {
+pub(super) fn uncalled(failure: &ProbeFailure, place: &Place, has_ca: bool) -> Problem {
     match failure {
         ProbeFailure::Tls(_) => unsecured(failure, place, has_ca, None),
-        ProbeFailure::TimedOut => Words::new(
+        ProbeFailure::TimedOut => Problem::new(
             "nothing was answered in time",
             "is it the gRPC port of a collector, usually 4317? is the collector overloaded?",
         ),
-        ProbeFailure::Closed | ProbeFailure::NotHttp => Words::new(
+        ProbeFailure::Closed | ProbeFailure::NotHttp => Problem::new(
             "the server closed the connection without an answer",
             "is it the gRPC port of a collector, usually 4317?",
         ),
-        ProbeFailure::Proxy(text) | ProbeFailure::Io { text, .. } => Words::new(
+        ProbeFailure::Proxy(text) | ProbeFailure::Io { text, .. } => Problem::new(
             format!("the call failed: {text}"),
             "is it the gRPC port of a collector, usually 4317?",
         ),
@@ -221,29 +221,29 @@ pub(super) fn uncalled(failure: &ProbeFailure, place: &Place, has_ca: bool) -> W
 }
 
 /// Why nobody answered in HTTP/2.
-pub(super) fn no_grpc(failure: &ProbeFailure, speech: Speech) -> Words {
+pub(super) fn no_grpc(failure: &ProbeFailure, speech: Speech) -> Problem {
     match (speech, failure) {
         (Speech::Http1, _) => {
-            Words::new("this port speaks HTTP/1", "is it the HTTP port? that of gRPC is usually 4317")
+            Problem::new("this port speaks HTTP/1", "is it the HTTP port? that of gRPC is usually 4317")
         }
         (Speech::Tls, _) => speaks_tls(),
-        (Speech::Unknown, _) => Words::new(
+        (Speech::Unknown, _) => Problem::new(
             "something answers, but not in HTTP/2",
             "is it the gRPC port of a collector, usually 4317?",
         ),
-        (_, ProbeFailure::TimedOut) => Words::new(
+        (_, ProbeFailure::TimedOut) => Problem::new(
             "nothing was answered in time",
             "is it the gRPC port of a collector, usually 4317? does it want TLS? then write https://",
         ),
-        _ => Words::new(
+        _ => Problem::new(
             "the server closed the connection without an answer",
             "is it the gRPC port of a collector, usually 4317? does it want TLS? then write https://",
         ),
     }
 }
 
-pub(super) fn speaks_tls() -> Words {
-    Words::new("this port speaks TLS", "write https:// instead of http://")
+pub(super) fn speaks_tls() -> Problem {
+    Problem::new("this port speaks TLS", "write https:// instead of http://")
 }
 
 #[cfg(test)]
@@ -258,8 +258,8 @@ mod tests {
         ProbeFailure::Tls(TlsFault { kind, what: what.to_owned() })
     }
 
-    fn line(words: &Words) -> String {
-        format!("{} | {}", words.what, words.advice)
+    fn line(problem: &Problem) -> String {
+        format!("{} | {}", problem.what, problem.advice)
     }
 
     #[test]
@@ -365,8 +365,8 @@ mod tests {
         let place = Place::parse("https://hidden.example/", "https://%{env:HOST}%/").unwrap();
         let failure =
             tls(TlsFaultKind::WrongHost, "the server's certificate is not valid for host hidden.example");
-        let words = unsecured(&failure, &place, false, None);
-        assert_eq!(words.what, "the server's certificate is not valid for host ***");
+        let problem = unsecured(&failure, &place, false, None);
+        assert_eq!(problem.what, "the server's certificate is not valid for host ***");
     }
 
     #[test]

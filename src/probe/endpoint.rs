@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use super::advice::Words;
+use super::advice::Problem;
 use crate::config::Exporter;
 use crate::record::Signal;
 
@@ -84,11 +84,11 @@ fn host(authority: &str) -> &str {
 }
 
 /// A mistake that the path of an endpoint shows by itself, for the signals that are posted there.
-pub(super) fn path_mistake(path: &str, signals: &[Signal]) -> Option<Words> {
+pub(super) fn path_mistake(path: &str, signals: &[Signal]) -> Option<Problem> {
     let signal_paths = Signal::ALL.iter().map(|signal| path.matches(signal.path()).count()).sum::<usize>();
     if signal_paths > 1 {
         let what = format!("the path {path} names a signal twice");
-        return Some(Words::new(what, "write the endpoint without what is doubled"));
+        return Some(Problem::new(what, "write the endpoint without what is doubled"));
     }
     let owner = Signal::ALL.into_iter().find(|signal| path.trim_end_matches('/').ends_with(signal.path()))?;
     let strangers: Vec<&str> =
@@ -97,7 +97,7 @@ pub(super) fn path_mistake(path: &str, signals: &[Signal]) -> Option<Words> {
         return None;
     }
     let what = format!("{} are posted to {path}, the path of {}", strangers.join(" and "), owner.name());
-    Some(Words::new(what, "write the endpoint without a path, or give each signal an exporter of its own"))
+    Some(Problem::new(what, "write the endpoint without a path, or give each signal an exporter of its own"))
 }
 
 #[cfg(test)]
@@ -153,7 +153,7 @@ mod tests {
                 Some("logs and metrics are posted to /a/v1/traces, the path of traces"),
             ),
         ] {
-            let found = path_mistake(path, &signals).map(|words| words.what);
+            let found = path_mistake(path, &signals).map(|words| problem.what);
             assert_eq!(found.as_deref(), expected, "{path} {signals:?}");
         }
     }

@@ -18,7 +18,7 @@ use std::fmt;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use self::advice::Words;
+use self::advice::Problem;
 use self::endpoint::{Endpoint, Place, endpoints};
 use self::stages::{Way, ask_grpc, ask_http};
 use crate::config::escape::{escape_all_but, shows_itself};
@@ -216,9 +216,9 @@ pub enum Outcome {
 fn ask(exporter: &Exporter, endpoint: &Endpoint, deadline: Instant) -> Vec<Stage> {
     let mut stages = Stages::begin(Instant::now());
     let settings = &exporter.http;
-    let spec = HttpSpec::new(settings).map_err(|what| Words::new(what, ""));
+    let spec = HttpSpec::new(settings).map_err(|what| Problem::new(what, ""));
     let place = Place::parse(&endpoint.url, &endpoint.shown).ok_or_else(|| {
-        Words::new("the endpoint cannot be read", "write a URL like \"http://localhost:4318\"")
+        Problem::new("the endpoint cannot be read", "write a URL like \"http://localhost:4318\"")
     });
     match place.and_then(|place| Ok((place, spec?))) {
         Ok((place, spec)) => {
@@ -227,13 +227,13 @@ fn ask(exporter: &Exporter, endpoint: &Endpoint, deadline: Instant) -> Vec<Stage
                 Transport::Http => ask_http(&way, endpoint, &mut stages),
                 Transport::Grpc => match GrpcSpec::new(settings) {
                     Ok(spec) => ask_grpc(&way, &spec, endpoint, &mut stages),
-                    Err(what) => stages.fail(StageKind::Settings, Instant::now(), Words::new(what, "")),
+                    Err(what) => stages.fail(StageKind::Settings, Instant::now(), Problem::new(what, "")),
                 },
                 // has no endpoint to ask
                 Transport::Console => {}
             }
         }
-        Err(words) => stages.fail(StageKind::Settings, Instant::now(), words),
+        Err(problem) => stages.fail(StageKind::Settings, Instant::now(), problem),
     }
     stages.finish()
 }
@@ -242,7 +242,7 @@ fn ask(exporter: &Exporter, endpoint: &Endpoint, deadline: Instant) -> Vec<Stage
 fn given_up() -> Vec<Stage> {
     let now = Instant::now();
     let mut stages = Stages::begin(now);
-    stages.fail(StageKind::Settings, now, Words::new("the probe panicked", "please report this"));
+    stages.fail(StageKind::Settings, now, Problem::new("the probe panicked", "please report this"));
     stages.finish()
 }
 
@@ -261,8 +261,8 @@ impl Stages {
         self.push(kind, at, Outcome::Passed { detail: detail.into() });
     }
 
-    fn fail(&mut self, kind: StageKind, at: Instant, words: Words) {
-        self.push(kind, at, Outcome::Failed { what: words.what, advice: words.advice });
+    fn fail(&mut self, kind: StageKind, at: Instant, problem: Problem) {
+        self.push(kind, at, Outcome::Failed { what: problem.what, advice: problem.advice });
     }
 
     fn push(&mut self, kind: StageKind, at: Instant, outcome: Outcome) {

@@ -4,7 +4,7 @@
 mod tests;
 
 use super::Outcome;
-use super::advice::{self, Words};
+use super::advice::{self, Problem};
 use super::endpoint::path_mistake;
 use crate::config::Compression;
 use crate::record::Signal;
@@ -40,8 +40,8 @@ pub(super) fn judge(reply: &ProbeResponse, asked: &Asked<'_>) -> Outcome {
     }
 }
 
-fn failed(words: Words) -> Outcome {
-    Outcome::Failed { what: words.what, advice: words.advice }
+fn failed(problem: Problem) -> Outcome {
+    Outcome::Failed { what: problem.what, advice: problem.advice }
 }
 
 /// An exporter judges the same, so that a probe is content with what counts as delivered.
@@ -52,9 +52,9 @@ fn success(reply: &ProbeResponse, asked: &Asked<'_>) -> Outcome {
         ProbeBody::Foreign => {
             let kind = &reply.content_type;
             let what = format!("{status}: the server answers, but not as a collector would: with {kind}");
-            return failed(Words::new(what, usual()));
+            return failed(Problem::new(what, usual()));
         }
-        ProbeBody::TooLong(what) => return failed(Words::new(format!("{status}: {what}"), usual())),
+        ProbeBody::TooLong(what) => return failed(Problem::new(format!("{status}: {what}"), usual())),
         ProbeBody::Odd(what) => return Outcome::Noted { detail: format!("{status}, but {what}") },
         ProbeBody::Says(message) => format!("{status}, and the collector says: {message}"),
         ProbeBody::Fine => status.clone(),
@@ -66,55 +66,55 @@ fn success(reply: &ProbeResponse, asked: &Asked<'_>) -> Outcome {
     Outcome::Passed { detail: said }
 }
 
-fn redirected(reply: &ProbeResponse) -> Words {
+fn redirected(reply: &ProbeResponse) -> Problem {
     let status = &reply.status_text;
     let advice = "redirects are not followed: set the endpoint to where it should go";
     match &reply.location {
-        Some(location) => Words::new(format!("{status} to {location}"), advice),
-        None => Words::new(status.clone(), advice),
+        Some(location) => Problem::new(format!("{status} to {location}"), advice),
+        None => Problem::new(status.clone(), advice),
     }
 }
 
-fn refused(reply: &ProbeResponse, asked: &Asked<'_>) -> Words {
+fn refused(reply: &ProbeResponse, asked: &Asked<'_>) -> Problem {
     if reply.status == 400 && wants_tls(reply) {
         return advice::speaks_tls();
     }
     let is_lost = matches!(reply.status, 400 | 404 | 405 | 501);
     if let Some(mistake) = path_mistake(asked.path, asked.signals).filter(|_| is_lost) {
-        return Words::new(format!("{}: {}", reply.status_text, mistake.what), mistake.advice);
+        return Problem::new(format!("{}: {}", reply.status_text, mistake.what), mistake.advice);
     }
     let path = if asked.path.is_empty() { "/" } else { asked.path };
     let usual = usual(asked);
     match reply.status {
-        401 | 403 | 407 => Words::new(said(reply), credentials(asked.headers)),
-        404 | 501 => Words::new(
+        401 | 403 | 407 => Problem::new(said(reply), credentials(asked.headers)),
+        404 | 501 => Problem::new(
             format!("{}: nothing is taken at {path}", reply.status_text),
             match asked.path == usual {
                 true => "is it a collector, and does it take this signal at this path?".to_owned(),
                 false => format!("is the path right? usual is {usual}"),
             },
         ),
-        405 => Words::new(
+        405 => Problem::new(
             format!("{}: nothing can be posted to {path}", reply.status_text),
             match asked.path == usual {
                 true => "is it a collector?".to_owned(),
                 false => format!("is it a collector? is the path right? usual is {usual}"),
             },
         ),
-        413 => Words::new(said(reply), "not even an empty request is taken: look into the server's limits"),
-        415 if asked.is_compressed => Words::new(
+        413 => Problem::new(said(reply), "not even an empty request is taken: look into the server's limits"),
+        415 if asked.is_compressed => Problem::new(
             said(reply),
             "does the server take gzip, and OTLP as protobuf? try compression = \"none\"",
         ),
-        415 => Words::new(said(reply), "does the server take OTLP as protobuf, application/x-protobuf?"),
-        429 => Words::new(said(reply), "the server is there, but asks for patience: try again later"),
-        505 => Words::new(
+        415 => Problem::new(said(reply), "does the server take OTLP as protobuf, application/x-protobuf?"),
+        429 => Problem::new(said(reply), "the server is there, but asks for patience: try again later"),
+        505 => Problem::new(
             said(reply),
             "is it a gRPC port? write the collector's HTTP port, usually 4318, or choose grpc as the transport",
         ),
-        502 | 504 => Words::new(said(reply), "a gateway is there, but not the collector behind it"),
-        500..600 => Words::new(said(reply), "the server is there, but in trouble: look into its log"),
-        _ => Words::new(said(reply), "is it a collector?"),
+        502 | 504 => Problem::new(said(reply), "a gateway is there, but not the collector behind it"),
+        500..600 => Problem::new(said(reply), "the server is there, but in trouble: look into its log"),
+        _ => Problem::new(said(reply), "is it a collector?"),
     }
 }
 
@@ -134,7 +134,7 @@ fn wants_tls(reply: &ProbeResponse) -> bool {
     let text = text.to_ascii_lowercase();
     ["https server", "https port", "ssl-enabled server port", "requires tls"]
         .iter()
-        .any(|words| text.contains(words))
+        .any(|words| text.contains(problem))
 }
 
 /// What to do if the server does not know who asks; the headers are those that the user set.
@@ -171,11 +171,11 @@ pub(super) fn judge_calls(replies: &[(Signal, CallResponse)], asked: &AskedCalls
         .filter(|(_, reply)| reply.code == refusal.code)
         .map(|(signal, _)| signal.name())
         .collect();
-    let words = match of_it.len() == replies.len() {
+    let problem = match of_it.len() == replies.len() {
         true => refused_call(refusal, asked),
         false => refused_calls(&of_it.join(" and "), refusal, asked),
     };
-    Outcome::Failed { what: words.what, advice: words.advice }
+    Outcome::Failed { what: problem.what, advice: problem.advice }
 }
 
 /// The signals that are taken, if others are not.
@@ -199,18 +199,18 @@ fn taken(replies: &[(Signal, CallResponse)]) -> Outcome {
 }
 
 /// Some signals are taken, and these are not.
-fn refused_calls(signals: &str, reply: &CallResponse, asked: &AskedCalls<'_>) -> Words {
+fn refused_calls(signals: &str, reply: &CallResponse, asked: &AskedCalls<'_>) -> Problem {
     if reply.code == UNIMPLEMENTED {
-        return Words::new(
+        return Problem::new(
             format!("{}: the server takes no {signals}", reply.name),
             format!("give the collector a pipeline for {signals}, or do not send them there"),
         );
     }
-    let words = refused_call(reply, asked);
-    Words::new(format!("{signals}: {}", words.what), words.advice)
+    let problem = refused_call(reply, asked);
+    Problem::new(format!("{signals}: {}", problem.what), problem.advice)
 }
 
-fn refused_call(reply: &CallResponse, asked: &AskedCalls<'_>) -> Words {
+fn refused_call(reply: &CallResponse, asked: &AskedCalls<'_>) -> Problem {
     let advice = match reply.code {
         UNAUTHENTICATED | PERMISSION_DENIED => credentials(asked.headers),
         UNIMPLEMENTED | NOT_FOUND if speaks_of(reply, "compress") => uncompressed(),
@@ -221,7 +221,7 @@ fn refused_call(reply: &CallResponse, asked: &AskedCalls<'_>) -> Words {
         INTERNAL | INVALID_ARGUMENT if asked.compression == Compression::Gzip => uncompressed(),
         _ => "the server is there, but in trouble: look into its log".to_owned(),
     };
-    Words::new(said_of_call(reply), advice)
+    Problem::new(said_of_call(reply), advice)
 }
 
 fn uncompressed() -> String {

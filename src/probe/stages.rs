@@ -4,7 +4,7 @@ use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::time::Instant;
 
-use super::advice::{self, Target, Words};
+use super::advice::{self, Problem, Target};
 use super::certificate::Certificate;
 use super::endpoint::{Endpoint, Place};
 use super::responses::{self, Asked, AskedCalls};
@@ -98,7 +98,7 @@ impl Way<'_> {
         }
     }
 
-    fn unsecured(&self, request: &ProbeRequest, failure: &ProbeFailure) -> Words {
+    fn unsecured(&self, request: &ProbeRequest, failure: &ProbeFailure) -> Problem {
         let kind = match failure {
             ProbeFailure::Tls(fault) => Some(fault.kind),
             ProbeFailure::Closed => None,
@@ -156,8 +156,8 @@ pub(super) fn ask_http(way: &Way<'_>, endpoint: &Endpoint, stages: &mut Stages) 
             stages.push(StageKind::Export, request.ended, responses::judge(reply, &asked));
         }
         ProbeEnd::Failed(failure) => {
-            let words = advice::unanswered(failure, speech(way, &request, failure), way.place.is_tls);
-            stages.fail(StageKind::Export, request.ended, words);
+            let problem = advice::unanswered(failure, speech(way, &request, failure), way.place.is_tls);
+            stages.fail(StageKind::Export, request.ended, problem);
         }
         // only where no export was wanted
         ProbeEnd::Connected => {}
@@ -188,7 +188,7 @@ pub(super) fn ask_grpc(way: &Way<'_>, spec: &GrpcSpec, endpoint: &Endpoint, stag
     if way.spec.proxy().is_none() {
         match agree_on_http2(way, &request) {
             Ok(()) => stages.pass(StageKind::Http2, Instant::now(), "speaks HTTP/2"),
-            Err(words) => return stages.fail(StageKind::Http2, Instant::now(), words),
+            Err(problem) => return stages.fail(StageKind::Http2, Instant::now(), problem),
         }
     }
     match call(way, spec, &endpoint.signals) {
@@ -201,8 +201,8 @@ pub(super) fn ask_grpc(way: &Way<'_>, spec: &GrpcSpec, endpoint: &Endpoint, stag
             stages.push(StageKind::Export, Instant::now(), responses::judge_calls(&replies, &asked));
         }
         Err(failure) => {
-            let words = advice::uncalled(&failure, way.place, way.settings.tls.ca.is_some());
-            stages.fail(StageKind::Export, Instant::now(), words);
+            let problem = advice::uncalled(&failure, way.place, way.settings.tls.ca.is_some());
+            stages.fail(StageKind::Export, Instant::now(), problem);
         }
     }
 }
@@ -218,7 +218,7 @@ fn call(
 }
 
 /// Says hello in HTTP/2.
-fn agree_on_http2(way: &Way<'_>, request: &ProbeRequest) -> Result<(), Words> {
+fn agree_on_http2(way: &Way<'_>, request: &ProbeRequest) -> Result<(), Problem> {
     let Some(peer) = way.server(request) else {
         return Err(advice::no_grpc(&ProbeFailure::Closed, Speech::Nothing));
     };
@@ -247,7 +247,7 @@ fn agree_on_http2(way: &Way<'_>, request: &ProbeRequest) -> Result<(), Words> {
 }
 
 /// A connection on which both have agreed on HTTP/2.
-fn agreed(peek: TlsPeek, way: &Way<'_>) -> Result<Box<dyn ReadWrite>, Words> {
+fn agreed(peek: TlsPeek, way: &Way<'_>) -> Result<Box<dyn ReadWrite>, Problem> {
     match peek.stream {
         Ok(stream) if peek.protocol.as_deref() == Some(HTTP2) => Ok(stream),
         Ok(_) => Err(advice::no_http2()),
