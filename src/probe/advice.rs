@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 
 use super::certificate::Certificate;
-use super::endpoint::Place;
+use super::endpoint::EndpointUrl;
 use super::stages::Speech;
 use crate::config::Transport;
 use crate::transport::{ProbeFailure, TlsFault, TlsFaultKind};
@@ -91,12 +91,12 @@ pub(super) fn unconnected(target: &Target<'_>, failure: &ProbeFailure) -> Proble
 /// Why there is no encryption. The certificate helps to name who is not trusted.
 pub(super) fn unsecured(
     failure: &ProbeFailure,
-    place: &Place,
+    url: &EndpointUrl,
     has_ca: bool,
     certificate: Option<&Certificate>,
 ) -> Problem {
     match failure {
-        ProbeFailure::Tls(fault) => faulty(fault, place, has_ca, certificate),
+        ProbeFailure::Tls(fault) => faulty(fault, url, has_ca, certificate),
         ProbeFailure::TimedOut => Problem::new(
             "the server accepts the connection, but does not answer the TLS handshake in time",
             "does this port speak TLS? if not, write http://",
@@ -110,7 +110,7 @@ pub(super) fn unsecured(
     }
 }
 
-fn faulty(fault: &TlsFault, place: &Place, has_ca: bool, certificate: Option<&Certificate>) -> Problem {
+fn faulty(fault: &TlsFault, url: &EndpointUrl, has_ca: bool, certificate: Option<&Certificate>) -> Problem {
     let what = fault.what.clone();
     match fault.kind {
         TlsFaultKind::NotTls => Problem::new(what, "write http:// instead of https://"),
@@ -119,7 +119,7 @@ fn faulty(fault: &TlsFault, place: &Place, has_ca: bool, certificate: Option<&Ce
         TlsFaultKind::NotValidYet => Problem::new(what, "is this machine's clock right?"),
         TlsFaultKind::WrongHost => Problem::new(
             // rustls names the host as it is used
-            what.replace(place.host.as_str(), &place.shown_host),
+            what.replace(url.host.as_str(), &url.shown_host),
             "write a name that it is valid for in the endpoint, or get a certificate for this host",
         ),
         TlsFaultKind::ClientCertificateWanted => no_client_certificate(),
@@ -202,9 +202,9 @@ pub(super) fn unanswered(failure: &ProbeFailure, speech: Speech, is_tls: bool) -
 }
 
 /// Why nobody answered a call, though there is a connection.
-pub(super) fn uncalled(failure: &ProbeFailure, place: &Place, has_ca: bool) -> Problem {
+pub(super) fn uncalled(failure: &ProbeFailure, url: &EndpointUrl, has_ca: bool) -> Problem {
     match failure {
-        ProbeFailure::Tls(_) => unsecured(failure, place, has_ca, None),
+        ProbeFailure::Tls(_) => unsecured(failure, url, has_ca, None),
         ProbeFailure::TimedOut => Problem::new(
             "nothing was answered in time",
             "is it the gRPC port of a collector, usually 4317? is the collector overloaded?",
@@ -325,7 +325,7 @@ mod tests {
     #[test]
     fn an_unknown_issuer_is_named_when_it_is_known_who_it_is() {
         let url = "https://localhost:4318/v1/traces";
-        let place = Place::parse(url, url).unwrap();
+        let url = EndpointUrl::parse(url, url).unwrap();
         let failure = tls(TlsFaultKind::UnknownIssuer, "the server's certificate has an unknown issuer");
         let certificate = |subject: &str| Certificate {
             subject: subject.to_owned(),
@@ -356,16 +356,16 @@ mod tests {
              certificate of \"Test CA\"",
             ),
         ] {
-            assert_eq!(line(&unsecured(&failure, &place, has_ca, certificate.as_ref())), expected);
+            assert_eq!(line(&unsecured(&failure, &url, has_ca, certificate.as_ref())), expected);
         }
     }
 
     #[test]
     fn a_host_that_is_not_to_be_seen_is_not_named_by_its_certificate_fault() {
-        let place = Place::parse("https://hidden.example/", "https://%{env:HOST}%/").unwrap();
+        let url = EndpointUrl::parse("https://hidden.example/", "https://%{env:HOST}%/").unwrap();
         let failure =
             tls(TlsFaultKind::WrongHost, "the server's certificate is not valid for host hidden.example");
-        let problem = unsecured(&failure, &place, false, None);
+        let problem = unsecured(&failure, &url, false, None);
         assert_eq!(problem.what, "the server's certificate is not valid for host ***");
     }
 

@@ -34,7 +34,7 @@ pub(super) fn endpoints(exporter: &Exporter) -> Vec<Endpoint> {
 
 /// Host and path of a URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct EndpointUrl {
     pub(super) is_tls: bool,
     /// To be used, never to be shown.
     pub(super) host: String,
@@ -46,7 +46,7 @@ pub(super) struct Place {
     hides_address: bool,
 }
 
-impl Place {
+impl EndpointUrl {
     /// Reads the URL that is used and its form that may be shown.
     pub(super) fn parse(url: &str, shown: &str) -> Option<Self> {
         let (scheme, authority, _) = split(url)?;
@@ -111,24 +111,24 @@ mod tests {
             ("https://[::1]:4318/a?b=c", true, "::1", "/a"),
             ("HTTPS://a.example", true, "a.example", ""),
         ] {
-            let place = Place::parse(url, url).expect(url);
-            assert_eq!((place.is_tls, place.host.as_str(), place.shown_path.as_str()), (is_tls, host, path));
-            assert_eq!(place.shown_host, host);
+            let url = EndpointUrl::parse(url, url).expect(url);
+            assert_eq!((url.is_tls, url.host.as_str(), url.shown_path.as_str()), (is_tls, host, path));
+            assert_eq!(url.shown_host, host);
         }
         for no_url in ["", "localhost", "http://", "http:///v1/traces"] {
-            assert_eq!(Place::parse(no_url, no_url), None, "{no_url}");
+            assert_eq!(EndpointUrl::parse(no_url, no_url), None, "{no_url}");
         }
     }
 
     #[test]
     fn an_address_is_hidden_where_the_host_is() {
         let address = "10.1.2.3:4318".parse().expect("an address");
-        let open = Place::parse("http://10.1.2.3:4318/", "http://10.1.2.3:4318/").expect("a URL");
+        let open = EndpointUrl::parse("http://10.1.2.3:4318/", "http://10.1.2.3:4318/").expect("a URL");
         assert_eq!(open.shown_address(address), "10.1.2.3:4318");
-        let hidden = Place::parse("http://10.1.2.3:4318/", "http://%{env:HOST}%:4318/").expect("a URL");
+        let hidden = EndpointUrl::parse("http://10.1.2.3:4318/", "http://%{env:HOST}%:4318/").expect("a URL");
         assert_eq!(hidden.shown_address(address), "***");
         assert_eq!(hidden.shown_host, "***");
-        let whole = Place::parse("http://10.1.2.3:4318/", "%{env:ENDPOINT}%").expect("a URL");
+        let whole = EndpointUrl::parse("http://10.1.2.3:4318/", "%{env:ENDPOINT}%").expect("a URL");
         assert_eq!((whole.shown_host.as_str(), whole.shown_path.as_str()), ("***", ""));
     }
 

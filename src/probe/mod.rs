@@ -19,7 +19,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use self::advice::Problem;
-use self::endpoint::{Endpoint, Place, endpoints};
+use self::endpoint::{Endpoint, EndpointUrl, endpoints};
 use self::stages::{Way, ask_grpc, ask_http};
 use crate::config::escape::{escape_all_but, shows_itself};
 use crate::config::{Exporter, Transport};
@@ -217,12 +217,12 @@ fn ask(exporter: &Exporter, endpoint: &Endpoint, deadline: Instant) -> Vec<Stage
     let mut stages = Stages::begin(Instant::now());
     let settings = &exporter.http;
     let spec = HttpSpec::new(settings).map_err(|what| Problem::new(what, ""));
-    let place = Place::parse(&endpoint.url, &endpoint.shown).ok_or_else(|| {
+    let url = EndpointUrl::parse(&endpoint.url, &endpoint.shown).ok_or_else(|| {
         Problem::new("the endpoint cannot be read", "write a URL like \"http://localhost:4318\"")
     });
-    match place.and_then(|place| Ok((place, spec?))) {
-        Ok((place, spec)) => {
-            let way = Way { settings, spec: &spec, place: &place, deadline };
+    match url.and_then(|url| Ok((url, spec?))) {
+        Ok((url, spec)) => {
+            let way = Way { settings, spec: &spec, url: &url, deadline };
             match settings.transport {
                 Transport::Http => ask_http(&way, endpoint, &mut stages),
                 Transport::Grpc => match GrpcSpec::new(settings) {

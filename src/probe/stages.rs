@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use super::advice::{self, Problem, Target};
 use super::certificate::Certificate;
-use super::endpoint::{Endpoint, Place};
+use super::endpoint::{Endpoint, EndpointUrl};
 use super::responses::{self, Asked, AskedCalls};
 use super::{StageKind, Stages};
 use crate::config::{Compression, HttpSettings};
@@ -25,7 +25,7 @@ const HTTP2: &[u8] = b"h2";
 pub(super) struct Way<'a> {
     pub(super) settings: &'a HttpSettings,
     pub(super) spec: &'a HttpSpec,
-    pub(super) place: &'a Place,
+    pub(super) url: &'a EndpointUrl,
     pub(super) deadline: Instant,
 }
 
@@ -39,7 +39,7 @@ impl Way<'_> {
         let Some(at) = timeline.resolved else {
             let who = match &proxy {
                 Some(proxy) => format!("the proxy {proxy}"),
-                None => format!("\"{}\"", self.place.shown_host),
+                None => format!("\"{}\"", self.url.shown_host),
             };
             stages.fail(StageKind::Resolve, request.ended, advice::unresolved(&who, failure));
             return false;
@@ -52,7 +52,7 @@ impl Way<'_> {
             return false;
         };
         stages.pass(StageKind::Connect, at, self.connection(request));
-        if !self.place.is_tls {
+        if !self.url.is_tls {
             return true;
         }
         // a server may refuse a client's certificate when it has long been greeted
@@ -69,7 +69,7 @@ impl Way<'_> {
         let has_proxy = self.spec.proxy().is_some();
         let show = |address| match has_proxy {
             true => format!("proxy {address}"),
-            false => self.place.shown_address(address),
+            false => self.url.shown_address(address),
         };
         let shown: Vec<String> = all.iter().take(MOST_ADDRESSES).map(|address| show(*address)).collect();
         match all.len() {
@@ -81,7 +81,7 @@ impl Way<'_> {
     fn connection(&self, request: &ProbeRequest) -> String {
         match (self.spec.proxy(), request.timeline.peer) {
             (Some(proxy), _) => format!("by way of the proxy {proxy}"),
-            (None, Some(peer)) => self.place.shown_address(peer),
+            (None, Some(peer)) => self.url.shown_address(peer),
             (None, None) => "connected".to_owned(),
         }
     }
@@ -102,7 +102,7 @@ impl Way<'_> {
         let kind = match failure {
             ProbeFailure::Tls(fault) => Some(fault.kind),
             ProbeFailure::Closed => None,
-            _ => return advice::unsecured(failure, self.place, self.settings.tls.ca.is_some(), None),
+            _ => return advice::unsecured(failure, self.url, self.settings.tls.ca.is_some(), None),
         };
         // what begins as TLS and goes on as something else is broken, not another protocol
         if kind == Some(TlsFaultKind::NotTls) && is_record(&request.timeline.first_bytes) {
@@ -124,12 +124,12 @@ impl Way<'_> {
         }
         let is_unknown = kind == Some(TlsFaultKind::UnknownIssuer);
         let certificate = peek.filter(|_| is_unknown).and_then(|peek| Certificate::parse(&peek.certificate?));
-        advice::unsecured(failure, self.place, self.settings.tls.ca.is_some(), certificate.as_ref())
+        advice::unsecured(failure, self.url, self.settings.tls.ca.is_some(), certificate.as_ref())
     }
 
     /// A second connection to the same address; none through a proxy.
     fn peek(&self, request: &ProbeRequest, protocol: Option<&[u8]>) -> Option<TlsPeek> {
-        Some(peek(self.settings, &self.place.host, self.server(request)?, protocol, self.deadline))
+        Some(peek(self.settings, &self.url.host, self.server(request)?, protocol, self.deadline))
     }
 
     /// Where the server can be asked once more; not through a proxy.
@@ -148,7 +148,7 @@ pub(super) fn ask_http(way: &Way<'_>, endpoint: &Endpoint, stages: &mut Stages) 
         ProbeEnd::Answered(reply) => {
             let names: Vec<&str> = way.settings.headers.iter().map(|(name, _)| name.as_str()).collect();
             let asked = Asked {
-                path: &way.place.shown_path,
+                path: &way.url.shown_path,
                 signals: &endpoint.signals,
                 headers: &names,
                 is_compressed: way.settings.compression == Compression::Gzip,
@@ -156,7 +156,7 @@ pub(super) fn ask_http(way: &Way<'_>, endpoint: &Endpoint, stages: &mut Stages) 
             stages.push(StageKind::Export, request.ended, responses::judge(reply, &asked));
         }
         ProbeEnd::Failed(failure) => {
-            let problem = advice::unanswered(failure, speech(way, &request, failure), way.place.is_tls);
+            let problem = advice::unanswered(failure, speech(way, &request, failure), way.url.is_tls);
             stages.fail(StageKind::Export, request.ended, problem);
         }
         // only where no export was wanted
@@ -168,7 +168,7 @@ pub(super) fn ask_http(way: &Way<'_>, endpoint: &Endpoint, stages: &mut Stages) 
 fn speech(way: &Way<'_>, request: &ProbeRequest, failure: &ProbeFailure) -> Speech {
     let speech = speech_of(&request.timeline.first_bytes);
     let hung_up = speech == Speech::Nothing && *failure == ProbeFailure::Closed;
-    let Some(peer) = way.server(request).filter(|_| hung_up && !way.place.is_tls) else {
+    let Some(peer) = way.server(request).filter(|_| hung_up && !way.url.is_tls) else {
         return speech;
     };
     let greeted = DeadlineStream::connect(peer, way.deadline).and_then(|mut stream| greet(&mut stream));
@@ -201,7 +201,7 @@ pub(super) fn ask_grpc(way: &Way<'_>, spec: &GrpcSpec, endpoint: &Endpoint, stag
             stages.push(StageKind::Export, Instant::now(), responses::judge_calls(&replies, &asked));
         }
         Err(failure) => {
-            let problem = advice::uncalled(&failure, way.place, way.settings.tls.ca.is_some());
+            let problem = advice::uncalled(&failure, way.url, way.settings.tls.ca.is_some());
             stages.fail(StageKind::Export, Instant::now(), problem);
         }
     }
@@ -222,7 +222,7 @@ fn agree_on_http2(way: &Way<'_>, request: &ProbeRequest) -> Result<(), Problem> 
     let Some(peer) = way.server(request) else {
         return Err(advice::no_grpc(&ProbeFailure::Closed, Speech::Nothing));
     };
-    let answer = match way.place.is_tls {
+    let answer = match way.url.is_tls {
         false => DeadlineStream::connect(peer, way.deadline).and_then(|mut stream| greet(&mut stream)),
         true => {
             let refused = || TlsPeek::none(ErrorKind::NotConnected.into());
@@ -237,7 +237,7 @@ fn agree_on_http2(way: &Way<'_>, request: &ProbeRequest) -> Result<(), Problem> 
     match (speech, &failure) {
         (Speech::Http2, _) => Ok(()),
         (_, ProbeFailure::Tls(_)) => {
-            Err(advice::unsecured(&failure, way.place, way.settings.tls.ca.is_some(), None))
+            Err(advice::unsecured(&failure, way.url, way.settings.tls.ca.is_some(), None))
         }
         (Speech::Nothing, ProbeFailure::Closed) if shows_certificate(way, request) => {
             Err(advice::speaks_tls())
@@ -254,13 +254,13 @@ fn agreed(peek: TlsPeek, way: &Way<'_>) -> Result<Box<dyn ReadWrite>, Problem> {
         Err(_) if peek.misses_client => Err(advice::no_client_certificate()),
         Err(error) => match failure(&error) {
             ProbeFailure::TimedOut => Err(advice::no_grpc(&ProbeFailure::TimedOut, Speech::Nothing)),
-            failure => Err(advice::unsecured(&failure, way.place, way.settings.tls.ca.is_some(), None)),
+            failure => Err(advice::unsecured(&failure, way.url, way.settings.tls.ca.is_some(), None)),
         },
     }
 }
 
 fn shows_certificate(way: &Way<'_>, request: &ProbeRequest) -> bool {
-    !way.place.is_tls && way.peek(request, None).is_some_and(|peek| peek.certificate.is_some())
+    !way.url.is_tls && way.peek(request, None).is_some_and(|peek| peek.certificate.is_some())
 }
 
 fn failure(error: &io::Error) -> ProbeFailure {
