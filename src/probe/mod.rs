@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 use self::advice::Problem;
 use self::endpoint::{Endpoint, EndpointUrl, endpoints};
-use self::stages::{Way, ask_grpc, ask_http};
+use self::stages::{ProbeTarget, ask_grpc, ask_http};
 use crate::config::escape::{escape_all_but, shows_itself};
 use crate::config::{Exporter, Transport};
 use crate::process::spawn_scoped;
@@ -222,11 +222,11 @@ fn ask(exporter: &Exporter, endpoint: &Endpoint, deadline: Instant) -> Vec<Stage
     });
     match url.and_then(|url| Ok((url, spec?))) {
         Ok((url, spec)) => {
-            let way = Way { settings, spec: &spec, url: &url, deadline };
+            let target = ProbeTarget { settings, spec: &spec, url: &url, deadline };
             match settings.transport {
-                Transport::Http => ask_http(&way, endpoint, &mut stages),
+                Transport::Http => ask_http(&target, endpoint, &mut stages),
                 Transport::Grpc => match GrpcSpec::new(settings) {
-                    Ok(spec) => ask_grpc(&way, &spec, endpoint, &mut stages),
+                    Ok(spec) => ask_grpc(&target, &spec, endpoint, &mut stages),
                     Err(what) => stages.fail(StageKind::Settings, Instant::now(), Problem::new(what, "")),
                 },
                 // has no endpoint to ask

@@ -22,18 +22,18 @@ const MOST_ADDRESSES: usize = 4;
 const HTTP2: &[u8] = b"h2";
 
 /// What is known of it before it is gone.
-pub(super) struct Way<'a> {
+pub(super) struct ProbeTarget<'a> {
     pub(super) settings: &'a HttpSettings,
     pub(super) spec: &'a HttpSpec,
     pub(super) url: &'a EndpointUrl,
     pub(super) deadline: Instant,
 }
 
-impl Way<'_> {
+impl ProbeTarget<'_> {
     /// Tells of the stages up to TLS; whether all of them passed.
     fn enter(&self, request: &ProbeRequest, stages: &mut Stages) -> bool {
         let (timeline, proxy) = (&request.timeline, self.spec.proxy());
-        // what has not failed has gone all the way, so that none of this is then told
+        // what has not failed has gone all the target, so that none of this is then told
         let none = ProbeFailure::Closed;
         let failure = if let ProbeEnd::Failed(failure) = &request.end { failure } else { &none };
         let Some(at) = timeline.resolved else {
@@ -139,24 +139,24 @@ impl Way<'_> {
 }
 
 /// Goes through all stages of an endpoint of OTLP over HTTP: one empty export.
-pub(super) fn ask_http(way: &Way<'_>, endpoint: &Endpoint, stages: &mut Stages) {
-    let request = way.spec.try_export(endpoint.signal, way.deadline);
-    if !way.enter(&request, stages) {
+pub(super) fn ask_http(target: &ProbeTarget<'_>, endpoint: &Endpoint, stages: &mut Stages) {
+    let request = target.spec.try_export(endpoint.signal, target.deadline);
+    if !target.enter(&request, stages) {
         return;
     }
     match &request.end {
         ProbeEnd::Answered(reply) => {
-            let names: Vec<&str> = way.settings.headers.iter().map(|(name, _)| name.as_str()).collect();
+            let names: Vec<&str> = target.settings.headers.iter().map(|(name, _)| name.as_str()).collect();
             let asked = Asked {
-                path: &way.url.shown_path,
+                path: &target.url.shown_path,
                 signals: &endpoint.signals,
                 headers: &names,
-                is_compressed: way.settings.compression == Compression::Gzip,
+                is_compressed: target.settings.compression == Compression::Gzip,
             };
             stages.push(StageKind::Export, request.ended, responses::judge(reply, &asked));
         }
         ProbeEnd::Failed(failure) => {
-            let problem = advice::unanswered(failure, speech(way, &request, failure), way.url.is_tls);
+            let problem = advice::unanswered(failure, speech(target, &request, failure), target.url.is_tls);
             stages.fail(StageKind::Export, request.ended, problem);
         }
         // only where no export was wanted
@@ -165,43 +165,43 @@ pub(super) fn ask_http(way: &Way<'_>, endpoint: &Endpoint, stages: &mut Stages) 
 }
 
 /// What the peer speaks. One that hangs up on a question is asked in other languages.
-fn speech(way: &Way<'_>, request: &ProbeRequest, failure: &ProbeFailure) -> Speech {
+fn speech(target: &ProbeTarget<'_>, request: &ProbeRequest, failure: &ProbeFailure) -> Speech {
     let speech = speech_of(&request.timeline.first_bytes);
     let hung_up = speech == Speech::Nothing && *failure == ProbeFailure::Closed;
-    let Some(peer) = way.server(request).filter(|_| hung_up && !way.url.is_tls) else {
+    let Some(peer) = target.server(request).filter(|_| hung_up && !target.url.is_tls) else {
         return speech;
     };
-    let greeted = DeadlineStream::connect(peer, way.deadline).and_then(|mut stream| greet(&mut stream));
+    let greeted = DeadlineStream::connect(peer, target.deadline).and_then(|mut stream| greet(&mut stream));
     if greeted.is_ok_and(|answer| speech_of(&answer) == Speech::Http2) {
         return Speech::Http2;
     }
-    if shows_certificate(way, request) { Speech::Tls } else { Speech::Nothing }
+    if shows_certificate(target, request) { Speech::Tls } else { Speech::Nothing }
 }
 
 /// Goes through all stages of an endpoint of OTLP over gRPC: one empty call for each signal.
-pub(super) fn ask_grpc(way: &Way<'_>, spec: &GrpcSpec, endpoint: &Endpoint, stages: &mut Stages) {
-    let request = way.spec.try_connect(endpoint.signal, way.deadline);
-    if !way.enter(&request, stages) {
+pub(super) fn ask_grpc(target: &ProbeTarget<'_>, spec: &GrpcSpec, endpoint: &Endpoint, stages: &mut Stages) {
+    let request = target.spec.try_connect(endpoint.signal, target.deadline);
+    if !target.enter(&request, stages) {
         return;
     }
     // through a proxy nobody is greeted: the call will find out
-    if way.spec.proxy().is_none() {
-        match agree_on_http2(way, &request) {
+    if target.spec.proxy().is_none() {
+        match agree_on_http2(target, &request) {
             Ok(()) => stages.pass(StageKind::Http2, Instant::now(), "speaks HTTP/2"),
             Err(problem) => return stages.fail(StageKind::Http2, Instant::now(), problem),
         }
     }
-    match call(way, spec, &endpoint.signals) {
+    match call(target, spec, &endpoint.signals) {
         Ok(replies) => {
-            let names: Vec<&str> = way.settings.headers.iter().map(|(name, _)| name.as_str()).collect();
-            let asked = AskedCalls { headers: &names, compression: way.settings.compression };
+            let names: Vec<&str> = target.settings.headers.iter().map(|(name, _)| name.as_str()).collect();
+            let asked = AskedCalls { headers: &names, compression: target.settings.compression };
             if let Some(signals) = responses::taken_alone(&replies) {
                 stages.pass(StageKind::Export, Instant::now(), format!("OK for {signals}"));
             }
             stages.push(StageKind::Export, Instant::now(), responses::judge_calls(&replies, &asked));
         }
         Err(failure) => {
-            let problem = advice::uncalled(&failure, way.url, way.settings.tls.ca.is_some());
+            let problem = advice::uncalled(&failure, target.url, target.settings.tls.ca.is_some());
             stages.fail(StageKind::Export, Instant::now(), problem);
         }
     }
@@ -209,25 +209,25 @@ pub(super) fn ask_grpc(way: &Way<'_>, spec: &GrpcSpec, endpoint: &Endpoint, stag
 
 /// Asks about each signal: a collector may take one and not another.
 fn call(
-    way: &Way<'_>,
+    target: &ProbeTarget<'_>,
     spec: &GrpcSpec,
     signals: &[Signal],
 ) -> Result<Vec<(Signal, CallResponse)>, ProbeFailure> {
     let mut caller = spec.open();
-    signals.iter().map(|signal| Ok((*signal, caller.try_export(*signal, way.deadline)?))).collect()
+    signals.iter().map(|signal| Ok((*signal, caller.try_export(*signal, target.deadline)?))).collect()
 }
 
 /// Says hello in HTTP/2.
-fn agree_on_http2(way: &Way<'_>, request: &ProbeRequest) -> Result<(), Problem> {
-    let Some(peer) = way.server(request) else {
+fn agree_on_http2(target: &ProbeTarget<'_>, request: &ProbeRequest) -> Result<(), Problem> {
+    let Some(peer) = target.server(request) else {
         return Err(advice::no_grpc(&ProbeFailure::Closed, Speech::Nothing));
     };
-    let answer = match way.url.is_tls {
-        false => DeadlineStream::connect(peer, way.deadline).and_then(|mut stream| greet(&mut stream)),
+    let answer = match target.url.is_tls {
+        false => DeadlineStream::connect(peer, target.deadline).and_then(|mut stream| greet(&mut stream)),
         true => {
             let refused = || TlsPeek::none(ErrorKind::NotConnected.into());
-            let peek = way.peek(request, Some(HTTP2)).unwrap_or_else(refused);
-            greet(&mut *agreed(peek, way)?)
+            let peek = target.peek(request, Some(HTTP2)).unwrap_or_else(refused);
+            greet(&mut *agreed(peek, target)?)
         }
     };
     let (speech, failure) = match answer {
@@ -237,9 +237,9 @@ fn agree_on_http2(way: &Way<'_>, request: &ProbeRequest) -> Result<(), Problem> 
     match (speech, &failure) {
         (Speech::Http2, _) => Ok(()),
         (_, ProbeFailure::Tls(_)) => {
-            Err(advice::unsecured(&failure, way.url, way.settings.tls.ca.is_some(), None))
+            Err(advice::unsecured(&failure, target.url, target.settings.tls.ca.is_some(), None))
         }
-        (Speech::Nothing, ProbeFailure::Closed) if shows_certificate(way, request) => {
+        (Speech::Nothing, ProbeFailure::Closed) if shows_certificate(target, request) => {
             Err(advice::speaks_tls())
         }
         _ => Err(advice::no_grpc(&failure, speech)),
@@ -247,20 +247,20 @@ fn agree_on_http2(way: &Way<'_>, request: &ProbeRequest) -> Result<(), Problem> 
 }
 
 /// A connection on which both have agreed on HTTP/2.
-fn agreed(peek: TlsPeek, way: &Way<'_>) -> Result<Box<dyn ReadWrite>, Problem> {
+fn agreed(peek: TlsPeek, target: &ProbeTarget<'_>) -> Result<Box<dyn ReadWrite>, Problem> {
     match peek.stream {
         Ok(stream) if peek.protocol.as_deref() == Some(HTTP2) => Ok(stream),
         Ok(_) => Err(advice::no_http2()),
         Err(_) if peek.misses_client => Err(advice::no_client_certificate()),
         Err(error) => match failure(&error) {
             ProbeFailure::TimedOut => Err(advice::no_grpc(&ProbeFailure::TimedOut, Speech::Nothing)),
-            failure => Err(advice::unsecured(&failure, way.url, way.settings.tls.ca.is_some(), None)),
+            failure => Err(advice::unsecured(&failure, target.url, target.settings.tls.ca.is_some(), None)),
         },
     }
 }
 
-fn shows_certificate(way: &Way<'_>, request: &ProbeRequest) -> bool {
-    !way.url.is_tls && way.peek(request, None).is_some_and(|peek| peek.certificate.is_some())
+fn shows_certificate(target: &ProbeTarget<'_>, request: &ProbeRequest) -> bool {
+    !target.url.is_tls && target.peek(request, None).is_some_and(|peek| peek.certificate.is_some())
 }
 
 fn failure(error: &io::Error) -> ProbeFailure {
