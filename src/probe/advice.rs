@@ -4,7 +4,7 @@ use std::io::ErrorKind;
 
 use super::certificate::Certificate;
 use super::endpoint::EndpointUrl;
-use super::stages::Speech;
+use super::stages::Protocol;
 use crate::config::Transport;
 use crate::transport::{ProbeFailure, TlsFault, TlsFaultKind};
 
@@ -172,13 +172,13 @@ pub(super) fn no_http2() -> Problem {
 }
 
 /// Why nobody answered an export.
-pub(super) fn unanswered(failure: &ProbeFailure, speech: Speech, is_tls: bool) -> Problem {
-    match (speech, failure) {
-        (Speech::Http2, _) => Problem::new(
+pub(super) fn unanswered(failure: &ProbeFailure, protocol: Protocol, is_tls: bool) -> Problem {
+    match (protocol, failure) {
+        (Protocol::Http2, _) => Problem::new(
             "this port speaks gRPC (HTTP/2)",
             "write the collector's HTTP port, usually 4318, or choose grpc as the transport",
         ),
-        (Speech::Tls, _) => speaks_tls(),
+        (Protocol::Tls, _) => speaks_tls(),
         (_, ProbeFailure::TimedOut) => Problem::new(
             "nothing was answered in time",
             "is it the port of a collector, usually 4318 for HTTP? is the collector overloaded?",
@@ -221,13 +221,13 @@ pub(super) fn uncalled(failure: &ProbeFailure, url: &EndpointUrl, has_ca: bool) 
 }
 
 /// Why nobody answered in HTTP/2.
-pub(super) fn no_grpc(failure: &ProbeFailure, speech: Speech) -> Problem {
-    match (speech, failure) {
-        (Speech::Http1, _) => {
+pub(super) fn no_grpc(failure: &ProbeFailure, protocol: Protocol) -> Problem {
+    match (protocol, failure) {
+        (Protocol::Http1, _) => {
             Problem::new("this port speaks HTTP/1", "is it the HTTP port? that of gRPC is usually 4317")
         }
-        (Speech::Tls, _) => speaks_tls(),
-        (Speech::Unknown, _) => Problem::new(
+        (Protocol::Tls, _) => speaks_tls(),
+        (Protocol::Unknown, _) => Problem::new(
             "something answers, but not in HTTP/2",
             "is it the gRPC port of a collector, usually 4317?",
         ),
@@ -372,26 +372,26 @@ mod tests {
     #[test]
     fn who_speaks_something_else_is_told_what_to_write() {
         let (grpc, https) = ("this port speaks gRPC (HTTP/2)", "this port speaks TLS");
-        for (speech, failure, what) in [
-            (Speech::Http2, ProbeFailure::NotHttp, grpc),
-            (Speech::Http2, ProbeFailure::Closed, grpc),
-            (Speech::Http2, ProbeFailure::TimedOut, grpc),
-            (Speech::Tls, ProbeFailure::NotHttp, https),
-            (Speech::Tls, ProbeFailure::Closed, https),
-            (Speech::Nothing, ProbeFailure::TimedOut, "nothing was answered in time"),
-            (Speech::Nothing, ProbeFailure::Closed, "the server closed the connection without an answer"),
-            (Speech::Unknown, ProbeFailure::NotHttp, "something answers, but not in HTTP"),
+        for (protocol, failure, what) in [
+            (Protocol::Http2, ProbeFailure::NotHttp, grpc),
+            (Protocol::Http2, ProbeFailure::Closed, grpc),
+            (Protocol::Http2, ProbeFailure::TimedOut, grpc),
+            (Protocol::Tls, ProbeFailure::NotHttp, https),
+            (Protocol::Tls, ProbeFailure::Closed, https),
+            (Protocol::Nothing, ProbeFailure::TimedOut, "nothing was answered in time"),
+            (Protocol::Nothing, ProbeFailure::Closed, "the server closed the connection without an answer"),
+            (Protocol::Unknown, ProbeFailure::NotHttp, "something answers, but not in HTTP"),
         ] {
-            assert_eq!(unanswered(&failure, speech, false).what, what, "{speech:?} {failure:?}");
+            assert_eq!(unanswered(&failure, protocol, false).what, what, "{protocol:?} {failure:?}");
         }
-        for (speech, failure, what) in [
-            (Speech::Http1, ProbeFailure::Closed, "this port speaks HTTP/1"),
-            (Speech::Tls, ProbeFailure::Closed, https),
-            (Speech::Unknown, ProbeFailure::Closed, "something answers, but not in HTTP/2"),
-            (Speech::Nothing, ProbeFailure::TimedOut, "nothing was answered in time"),
-            (Speech::Nothing, ProbeFailure::Closed, "the server closed the connection without an answer"),
+        for (protocol, failure, what) in [
+            (Protocol::Http1, ProbeFailure::Closed, "this port speaks HTTP/1"),
+            (Protocol::Tls, ProbeFailure::Closed, https),
+            (Protocol::Unknown, ProbeFailure::Closed, "something answers, but not in HTTP/2"),
+            (Protocol::Nothing, ProbeFailure::TimedOut, "nothing was answered in time"),
+            (Protocol::Nothing, ProbeFailure::Closed, "the server closed the connection without an answer"),
         ] {
-            assert_eq!(no_grpc(&failure, speech).what, what, "{speech:?} {failure:?}");
+            assert_eq!(no_grpc(&failure, protocol).what, what, "{protocol:?} {failure:?}");
         }
     }
 }

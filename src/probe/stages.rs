@@ -156,7 +156,7 @@ pub(super) fn ask_http(target: &ProbeTarget<'_>, endpoint: &Endpoint, stages: &m
             stages.push(StageKind::Export, request.ended, responses::judge(reply, &asked));
         }
         ProbeEnd::Failed(failure) => {
-            let problem = advice::unanswered(failure, speech(target, &request, failure), target.url.is_tls);
+            let problem = advice::unanswered(failure, protocol(target, &request, failure), target.url.is_tls);
             stages.fail(StageKind::Export, request.ended, problem);
         }
         // only where no export was wanted
@@ -165,17 +165,17 @@ pub(super) fn ask_http(target: &ProbeTarget<'_>, endpoint: &Endpoint, stages: &m
 }
 
 /// What the peer speaks. One that hangs up on a question is asked in other languages.
-fn speech(target: &ProbeTarget<'_>, request: &ProbeRequest, failure: &ProbeFailure) -> Speech {
-    let speech = speech_of(&request.timeline.first_bytes);
-    let hung_up = speech == Speech::Nothing && *failure == ProbeFailure::Closed;
+fn protocol(target: &ProbeTarget<'_>, request: &ProbeRequest, failure: &ProbeFailure) -> Protocol {
+    let protocol = protocol_of(&request.timeline.first_bytes);
+    let hung_up = protocol == Protocol::Nothing && *failure == ProbeFailure::Closed;
     let Some(peer) = target.server(request).filter(|_| hung_up && !target.url.is_tls) else {
-        return speech;
+        return protocol;
     };
     let greeted = DeadlineStream::connect(peer, target.deadline).and_then(|mut stream| greet(&mut stream));
-    if greeted.is_ok_and(|answer| speech_of(&answer) == Speech::Http2) {
-        return Speech::Http2;
+    if greeted.is_ok_and(|answer| protocol_of(&answer) == Protocol::Http2) {
+        return Protocol::Http2;
     }
-    if shows_certificate(target, request) { Speech::Tls } else { Speech::Nothing }
+    if shows_certificate(target, request) { Protocol::Tls } else { Protocol::Nothing }
 }
 
 /// Goes through all stages of an endpoint of OTLP over gRPC: one empty call for each signal.
@@ -220,7 +220,7 @@ fn call(
 /// Says hello in HTTP/2.
 fn agree_on_http2(target: &ProbeTarget<'_>, request: &ProbeRequest) -> Result<(), Problem> {
     let Some(peer) = target.server(request) else {
-        return Err(advice::no_grpc(&ProbeFailure::Closed, Speech::Nothing));
+        return Err(advice::no_grpc(&ProbeFailure::Closed, Protocol::Nothing));
     };
     let answer = match target.url.is_tls {
         false => DeadlineStream::connect(peer, target.deadline).and_then(|mut stream| greet(&mut stream)),
@@ -230,19 +230,19 @@ fn agree_on_http2(target: &ProbeTarget<'_>, request: &ProbeRequest) -> Result<()
             greet(&mut *agreed(peek, target)?)
         }
     };
-    let (speech, failure) = match answer {
-        Ok(bytes) => (speech_of(&bytes), ProbeFailure::Closed),
-        Err(error) => (Speech::Nothing, failure(&error)),
+    let (protocol, failure) = match answer {
+        Ok(bytes) => (protocol_of(&bytes), ProbeFailure::Closed),
+        Err(error) => (Protocol::Nothing, failure(&error)),
     };
-    match (speech, &failure) {
-        (Speech::Http2, _) => Ok(()),
+    match (protocol, &failure) {
+        (Protocol::Http2, _) => Ok(()),
         (_, ProbeFailure::Tls(_)) => {
             Err(advice::unsecured(&failure, target.url, target.settings.tls.ca.is_some(), None))
         }
-        (Speech::Nothing, ProbeFailure::Closed) if shows_certificate(target, request) => {
+        (Protocol::Nothing, ProbeFailure::Closed) if shows_certificate(target, request) => {
             Err(advice::speaks_tls())
         }
-        _ => Err(advice::no_grpc(&failure, speech)),
+        _ => Err(advice::no_grpc(&failure, protocol)),
     }
 }
 
@@ -253,7 +253,7 @@ fn agreed(peek: TlsPeek, target: &ProbeTarget<'_>) -> Result<Box<dyn ReadWrite>,
         Ok(_) => Err(advice::no_http2()),
         Err(_) if peek.misses_client => Err(advice::no_client_certificate()),
         Err(error) => match failure(&error) {
-            ProbeFailure::TimedOut => Err(advice::no_grpc(&ProbeFailure::TimedOut, Speech::Nothing)),
+            ProbeFailure::TimedOut => Err(advice::no_grpc(&ProbeFailure::TimedOut, Protocol::Nothing)),
             failure => Err(advice::unsecured(&failure, target.url, target.settings.tls.ca.is_some(), None)),
         },
     }
@@ -299,7 +299,7 @@ fn greet(stream: &mut dyn ReadWrite) -> io::Result<Vec<u8>> {
 
 /// A protocol, as far as it can be told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Speech {
+pub(super) enum Protocol {
     Nothing,
     Http1,
     Http2,
@@ -317,17 +317,17 @@ fn is_record(first_bytes: &[u8]) -> bool {
     matches!(first_bytes, [0x14..=0x17, ..])
 }
 
-fn speech_of(first_bytes: &[u8]) -> Speech {
+fn protocol_of(first_bytes: &[u8]) -> Protocol {
     match first_bytes {
-        [] => Speech::Nothing,
+        [] => Protocol::Nothing,
         // the version of every TLS record begins with a 3
-        [ALERT | HANDSHAKE, 3, ..] => Speech::Tls,
+        [ALERT | HANDSHAKE, 3, ..] => Protocol::Tls,
         // an alert may come a byte at a time
-        [ALERT | HANDSHAKE] => Speech::Tls,
+        [ALERT | HANDSHAKE] => Protocol::Tls,
         // length, type, flags, stream 0: what an HTTP/2 server says first
-        [_, _, _, SETTINGS | GO_AWAY, 0 | 1, 0, 0, 0, 0, ..] => Speech::Http2,
-        bytes if bytes.starts_with(b"HTTP/1.") => Speech::Http1,
-        _ => Speech::Unknown,
+        [_, _, _, SETTINGS | GO_AWAY, 0 | 1, 0, 0, 0, 0, ..] => Protocol::Http2,
+        bytes if bytes.starts_with(b"HTTP/1.") => Protocol::Http1,
+        _ => Protocol::Unknown,
     }
 }
 
@@ -337,20 +337,20 @@ mod tests {
 
     #[test]
     fn a_peer_is_known_by_its_first_bytes() {
-        for (bytes, speech) in [
-            (&b""[..], Speech::Nothing),
-            (b"HTTP/1.1 400 Bad Request\r\n", Speech::Http1),
-            (b"HTTP/1.0 200", Speech::Http1),
-            (b"\x15\x03\x01\x00\x02\x02\x46", Speech::Tls),
-            (b"\x15", Speech::Tls),
-            (b"\x00\x00\x00\x04\x00\x00\x00\x00\x00", Speech::Http2),
-            (b"\x00\x00\x12\x04\x00\x00\x00\x00\x00\x00\x03\x00\x00\x00\x64", Speech::Http2),
-            (b"\x00\x00\x08\x07\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01", Speech::Http2),
-            (b"\x00\x00\x00\x04", Speech::Unknown),
-            (b"SSH-2.0-OpenSSH_9.6", Speech::Unknown),
-            (b"220 mail.example ESMTP", Speech::Unknown),
+        for (bytes, protocol) in [
+            (&b""[..], Protocol::Nothing),
+            (b"HTTP/1.1 400 Bad Request\r\n", Protocol::Http1),
+            (b"HTTP/1.0 200", Protocol::Http1),
+            (b"\x15\x03\x01\x00\x02\x02\x46", Protocol::Tls),
+            (b"\x15", Protocol::Tls),
+            (b"\x00\x00\x00\x04\x00\x00\x00\x00\x00", Protocol::Http2),
+            (b"\x00\x00\x12\x04\x00\x00\x00\x00\x00\x00\x03\x00\x00\x00\x64", Protocol::Http2),
+            (b"\x00\x00\x08\x07\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01", Protocol::Http2),
+            (b"\x00\x00\x00\x04", Protocol::Unknown),
+            (b"SSH-2.0-OpenSSH_9.6", Protocol::Unknown),
+            (b"220 mail.example ESMTP", Protocol::Unknown),
         ] {
-            assert_eq!(speech_of(bytes), speech, "{bytes:?}");
+            assert_eq!(protocol_of(bytes), protocol, "{bytes:?}");
         }
     }
 }
