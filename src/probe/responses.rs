@@ -21,8 +21,8 @@ const INTERNAL: u32 = 13;
 const UNAVAILABLE: u32 = 14;
 const UNAUTHENTICATED: u32 = 16;
 
-/// What was asked.
-pub(super) struct Asked<'a> {
+/// What was sent.
+pub(super) struct SentExport<'a> {
     /// As it may be shown.
     pub(super) path: &'a str,
     pub(super) signals: &'a [Signal],
@@ -32,11 +32,11 @@ pub(super) struct Asked<'a> {
 }
 
 /// The last stage's outcome.
-pub(super) fn judge(reply: &ProbeResponse, asked: &Asked<'_>) -> Outcome {
+pub(super) fn judge(reply: &ProbeResponse, sent: &SentExport<'_>) -> Outcome {
     match reply.status {
-        200..300 => success(reply, asked),
+        200..300 => success(reply, sent),
         300..400 => failed(redirected(reply)),
-        _ => failed(refused(reply, asked)),
+        _ => failed(refused(reply, sent)),
     }
 }
 
@@ -45,9 +45,9 @@ fn failed(problem: Problem) -> Outcome {
 }
 
 /// An exporter judges the same, so that a probe is content with what counts as delivered.
-fn success(reply: &ProbeResponse, asked: &Asked<'_>) -> Outcome {
+fn success(reply: &ProbeResponse, sent: &SentExport<'_>) -> Outcome {
     let status = &reply.status_text;
-    let usual = || format!("are host, port and path right? usual is {}", usual(asked));
+    let usual = || format!("are host, port and path right? usual is {}", usual(sent));
     let said = match &reply.body {
         ProbeBody::Foreign => {
             let kind = &reply.content_type;
@@ -60,7 +60,7 @@ fn success(reply: &ProbeResponse, asked: &Asked<'_>) -> Outcome {
         ProbeBody::Fine => status.clone(),
     };
     // an empty request is welcome on any path, but records would not be
-    if let Some(mistake) = path_mistake(asked.path, asked.signals) {
+    if let Some(mistake) = path_mistake(sent.path, sent.signals) {
         return Outcome::Noted { detail: format!("{status}, but {}: {}", mistake.what, mistake.advice) };
     }
     Outcome::Passed { detail: said }
@@ -75,34 +75,34 @@ fn redirected(reply: &ProbeResponse) -> Problem {
     }
 }
 
-fn refused(reply: &ProbeResponse, asked: &Asked<'_>) -> Problem {
+fn refused(reply: &ProbeResponse, sent: &SentExport<'_>) -> Problem {
     if reply.status == 400 && wants_tls(reply) {
         return advice::speaks_tls();
     }
     let is_lost = matches!(reply.status, 400 | 404 | 405 | 501);
-    if let Some(mistake) = path_mistake(asked.path, asked.signals).filter(|_| is_lost) {
+    if let Some(mistake) = path_mistake(sent.path, sent.signals).filter(|_| is_lost) {
         return Problem::new(format!("{}: {}", reply.status_text, mistake.what), mistake.advice);
     }
-    let path = if asked.path.is_empty() { "/" } else { asked.path };
-    let usual = usual(asked);
+    let path = if sent.path.is_empty() { "/" } else { sent.path };
+    let usual = usual(sent);
     match reply.status {
-        401 | 403 | 407 => Problem::new(said(reply), credentials(asked.headers)),
+        401 | 403 | 407 => Problem::new(said(reply), credentials(sent.headers)),
         404 | 501 => Problem::new(
             format!("{}: nothing is taken at {path}", reply.status_text),
-            match asked.path == usual {
+            match sent.path == usual {
                 true => "is it a collector, and does it take this signal at this path?".to_owned(),
                 false => format!("is the path right? usual is {usual}"),
             },
         ),
         405 => Problem::new(
             format!("{}: nothing can be posted to {path}", reply.status_text),
-            match asked.path == usual {
+            match sent.path == usual {
                 true => "is it a collector?".to_owned(),
                 false => format!("is it a collector? is the path right? usual is {usual}"),
             },
         ),
         413 => Problem::new(said(reply), "not even an empty request is taken: look into the server's limits"),
-        415 if asked.is_compressed => Problem::new(
+        415 if sent.is_compressed => Problem::new(
             said(reply),
             "does the server take gzip, and OTLP as protobuf? try compression = \"none\"",
         ),
@@ -151,19 +151,19 @@ pub(super) fn credentials(headers: &[&str]) -> String {
     }
 }
 
-fn usual(asked: &Asked<'_>) -> &'static str {
-    asked.signals.first().copied().unwrap_or(Signal::Traces).path()
+fn usual(sent: &SentExport<'_>) -> &'static str {
+    sent.signals.first().copied().unwrap_or(Signal::Traces).path()
 }
 
-/// What was asked.
-pub(super) struct AskedCalls<'a> {
+/// What was sent.
+pub(super) struct SentCalls<'a> {
     /// The names of the headers that the user set.
     pub(super) headers: &'a [&'a str],
     pub(super) compression: Compression,
 }
 
 /// The last stage's outcome: good only if every signal is taken.
-pub(super) fn judge_calls(replies: &[(Signal, CallResponse)], asked: &AskedCalls<'_>) -> Outcome {
+pub(super) fn judge_calls(replies: &[(Signal, CallResponse)], sent: &SentCalls<'_>) -> Outcome {
     let is_refused = |(_, reply): &&(Signal, CallResponse)| reply.code != OK;
     let Some((_, refusal)) = replies.iter().find(is_refused) else { return taken(replies) };
     let of_it: Vec<&str> = replies
@@ -172,8 +172,8 @@ pub(super) fn judge_calls(replies: &[(Signal, CallResponse)], asked: &AskedCalls
         .map(|(signal, _)| signal.name())
         .collect();
     let problem = match of_it.len() == replies.len() {
-        true => refused_call(refusal, asked),
-        false => refused_calls(&of_it.join(" and "), refusal, asked),
+        true => refused_call(refusal, sent),
+        false => refused_calls(&of_it.join(" and "), refusal, sent),
     };
     Outcome::Failed { what: problem.what, advice: problem.advice }
 }
@@ -199,26 +199,26 @@ fn taken(replies: &[(Signal, CallResponse)]) -> Outcome {
 }
 
 /// Some signals are taken, and these are not.
-fn refused_calls(signals: &str, reply: &CallResponse, asked: &AskedCalls<'_>) -> Problem {
+fn refused_calls(signals: &str, reply: &CallResponse, sent: &SentCalls<'_>) -> Problem {
     if reply.code == UNIMPLEMENTED {
         return Problem::new(
             format!("{}: the server takes no {signals}", reply.name),
             format!("give the collector a pipeline for {signals}, or do not send them there"),
         );
     }
-    let problem = refused_call(reply, asked);
+    let problem = refused_call(reply, sent);
     Problem::new(format!("{signals}: {}", problem.what), problem.advice)
 }
 
-fn refused_call(reply: &CallResponse, asked: &AskedCalls<'_>) -> Problem {
+fn refused_call(reply: &CallResponse, sent: &SentCalls<'_>) -> Problem {
     let advice = match reply.code {
-        UNAUTHENTICATED | PERMISSION_DENIED => credentials(asked.headers),
+        UNAUTHENTICATED | PERMISSION_DENIED => credentials(sent.headers),
         UNIMPLEMENTED | NOT_FOUND if speaks_of(reply, "compress") => uncompressed(),
         UNIMPLEMENTED | NOT_FOUND => "is it the gRPC port of a collector, usually 4317?".to_owned(),
         RESOURCE_EXHAUSTED => "the server is there, but asks for patience: try again later".to_owned(),
         UNAVAILABLE => "the server is there, but not ready, or not the collector behind it".to_owned(),
         DEADLINE_EXCEEDED => "is the collector overloaded?".to_owned(),
-        INTERNAL | INVALID_ARGUMENT if asked.compression == Compression::Gzip => uncompressed(),
+        INTERNAL | INVALID_ARGUMENT if sent.compression == Compression::Gzip => uncompressed(),
         _ => "the server is there, but in trouble: look into its log".to_owned(),
     };
     Problem::new(said_of_call(reply), advice)

@@ -7,7 +7,7 @@ use std::time::Instant;
 use super::advice::{self, Problem, Target};
 use super::certificate::Certificate;
 use super::endpoint::{Endpoint, EndpointUrl};
-use super::responses::{self, Asked, AskedCalls};
+use super::responses::{self, SentCalls, SentExport};
 use super::{StageKind, Stages};
 use crate::config::{Compression, HttpSettings};
 use crate::record::Signal;
@@ -147,13 +147,13 @@ pub(super) fn ask_http(target: &ProbeTarget<'_>, endpoint: &Endpoint, stages: &m
     match &request.end {
         ProbeEnd::Answered(reply) => {
             let names: Vec<&str> = target.settings.headers.iter().map(|(name, _)| name.as_str()).collect();
-            let asked = Asked {
+            let sent = SentExport {
                 path: &target.url.shown_path,
                 signals: &endpoint.signals,
                 headers: &names,
                 is_compressed: target.settings.compression == Compression::Gzip,
             };
-            stages.push(StageKind::Export, request.ended, responses::judge(reply, &asked));
+            stages.push(StageKind::Export, request.ended, responses::judge(reply, &sent));
         }
         ProbeEnd::Failed(failure) => {
             let problem = advice::unanswered(failure, protocol(target, &request, failure), target.url.is_tls);
@@ -194,11 +194,11 @@ pub(super) fn ask_grpc(target: &ProbeTarget<'_>, spec: &GrpcSpec, endpoint: &End
     match call(target, spec, &endpoint.signals) {
         Ok(replies) => {
             let names: Vec<&str> = target.settings.headers.iter().map(|(name, _)| name.as_str()).collect();
-            let asked = AskedCalls { headers: &names, compression: target.settings.compression };
+            let sent = SentCalls { headers: &names, compression: target.settings.compression };
             if let Some(signals) = responses::taken_alone(&replies) {
                 stages.pass(StageKind::Export, Instant::now(), format!("OK for {signals}"));
             }
-            stages.push(StageKind::Export, Instant::now(), responses::judge_calls(&replies, &asked));
+            stages.push(StageKind::Export, Instant::now(), responses::judge_calls(&replies, &sent));
         }
         Err(failure) => {
             let problem = advice::uncalled(&failure, target.url, target.settings.tls.ca.is_some());

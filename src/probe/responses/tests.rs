@@ -14,13 +14,13 @@ fn says(text: &str) -> ProbeBody {
     ProbeBody::Says(text.to_owned())
 }
 
-fn asked<'a>(path: &'a str, signals: &'a [Signal], headers: &'a [&'a str]) -> Asked<'a> {
-    Asked { path, signals, headers, is_compressed: false }
+fn asked<'a>(path: &'a str, signals: &'a [Signal], headers: &'a [&'a str]) -> SentExport<'a> {
+    SentExport { path, signals, headers, is_compressed: false }
 }
 
 /// In one line: `+` passed, `~` noted, `-` failed.
-fn judged(reply: &ProbeResponse, asked: &Asked<'_>) -> String {
-    match judge(reply, asked) {
+fn judged(reply: &ProbeResponse, sent: &SentExport<'_>) -> String {
+    match judge(reply, sent) {
         Outcome::Passed { detail } => format!("+ {detail}"),
         Outcome::Noted { detail } => format!("~ {detail}"),
         Outcome::Failed { what, advice } => format!("- {what} | {advice}"),
@@ -32,7 +32,7 @@ const PROTOBUF: &str = "application/x-protobuf";
 
 #[test]
 fn a_success_is_one_only_if_a_collector_would_say_it_so() {
-    let asked = asked("/v1/traces", TRACES, &[]);
+    let sent = sent("/v1/traces", TRACES, &[]);
     let page = "- 200 OK: the server answers, but not as a collector would: with text/html \
                 | are host, port and path right? usual is /v1/traces";
     for (content_type, body, expected) in [
@@ -48,15 +48,15 @@ fn a_success_is_one_only_if_a_collector_would_say_it_so() {
             "- 200 OK: the answer is long | are host, port and path right? usual is /v1/traces",
         ),
     ] {
-        assert_eq!(judged(&reply(200, "OK", content_type, body), &asked), expected);
+        assert_eq!(judged(&reply(200, "OK", content_type, body), &sent), expected);
     }
 }
 
 #[test]
 fn a_success_on_the_path_of_another_signal_is_noted() {
-    let asked = asked("/v1/traces", &[Signal::Traces, Signal::Metrics], &[]);
+    let sent = sent("/v1/traces", &[Signal::Traces, Signal::Metrics], &[]);
     assert_eq!(
-        judged(&reply(200, "OK", PROTOBUF, ProbeBody::Fine), &asked),
+        judged(&reply(200, "OK", PROTOBUF, ProbeBody::Fine), &sent),
         "~ 200 OK, but metrics are posted to /v1/traces, the path of traces: write the endpoint without a path, or \
          give each signal an exporter of its own"
     );
@@ -64,7 +64,7 @@ fn a_success_on_the_path_of_another_signal_is_noted() {
 
 #[test]
 fn the_usual_path_is_not_put_in_question() {
-    let asked = asked("/v1/traces", TRACES, &[]);
+    let sent = sent("/v1/traces", TRACES, &[]);
     for (status, name, expected) in [
         (
             404,
@@ -77,13 +77,13 @@ fn the_usual_path_is_not_put_in_question() {
             "- 405 Method Not Allowed: nothing can be posted to /v1/traces | is it a collector?",
         ),
     ] {
-        assert_eq!(judged(&reply(status, name, "", ProbeBody::Fine), &asked), expected);
+        assert_eq!(judged(&reply(status, name, "", ProbeBody::Fine), &sent), expected);
     }
 }
 
 #[test]
 fn each_refusal_has_its_advice() {
-    let asked = asked("/v1/foo", TRACES, &[]);
+    let sent = sent("/v1/foo", TRACES, &[]);
     for (status, name, body, expected) in [
         (
             404,
@@ -136,15 +136,15 @@ fn each_refusal_has_its_advice() {
         ),
         (400, "Bad Request", says("what?"), "- 400 Bad Request: what? | is it a collector?"),
     ] {
-        assert_eq!(judged(&reply(status, name, "text/plain", body), &asked), expected);
+        assert_eq!(judged(&reply(status, name, "text/plain", body), &sent), expected);
     }
 }
 
 #[test]
 fn a_compressed_request_that_is_not_taken_may_be_taken_uncompressed() {
-    let asked = Asked { is_compressed: true, ..asked("/v1/traces", TRACES, &[]) };
+    let sent = SentExport { is_compressed: true, ..sent("/v1/traces", TRACES, &[]) };
     assert_eq!(
-        judged(&reply(415, "Unsupported Media Type", "", ProbeBody::Fine), &asked),
+        judged(&reply(415, "Unsupported Media Type", "", ProbeBody::Fine), &sent),
         "- 415 Unsupported Media Type | does the server take gzip, and OTLP as protobuf? try compression = \"none\""
     );
 }
@@ -152,7 +152,7 @@ fn a_compressed_request_that_is_not_taken_may_be_taken_uncompressed() {
 #[test]
 fn a_page_of_html_is_not_repeated() {
     let shown =
-        judged(&reply(503, "Service Unavailable", "text/html", says("<html>")), &asked("/", TRACES, &[]));
+        judged(&reply(503, "Service Unavailable", "text/html", says("<html>")), &sent("/", TRACES, &[]));
     assert!(shown.starts_with("- 503 Service Unavailable |"), "{shown}");
 }
 
@@ -172,7 +172,7 @@ fn who_is_not_let_in_learns_which_headers_were_sent() {
         for (status, name) in [(401, "Unauthorized"), (403, "Forbidden")] {
             let judged = judged(
                 &reply(status, name, "text/plain", says("go away")),
-                &asked("/v1/traces", TRACES, headers),
+                &sent("/v1/traces", TRACES, headers),
             );
             assert_eq!(judged, format!("- {status} {name}: go away | {advice}"));
         }
@@ -183,18 +183,18 @@ fn who_is_not_let_in_learns_which_headers_were_sent() {
 fn a_path_that_is_lost_is_explained_by_itself() {
     let not_found = reply(404, "Not Found", "", ProbeBody::Fine);
     assert_eq!(
-        judged(&not_found, &asked("/v1/traces/v1/traces", TRACES, &[])),
+        judged(&not_found, &sent("/v1/traces/v1/traces", TRACES, &[])),
         "- 404 Not Found: the path /v1/traces/v1/traces names a signal twice | write the endpoint without what is \
          doubled"
     );
     assert_eq!(
-        judged(&not_found, &asked("/v1/traces", &[Signal::Metrics], &[])),
+        judged(&not_found, &sent("/v1/traces", &[Signal::Metrics], &[])),
         "- 404 Not Found: metrics are posted to /v1/traces, the path of traces | write the endpoint without a path, \
          or give each signal an exporter of its own"
     );
     // who is not let in has not been told anything about the path
     let closed =
-        judged(&reply(401, "Unauthorized", "", ProbeBody::Fine), &asked("/v1/logs/v1/logs", TRACES, &[]));
+        judged(&reply(401, "Unauthorized", "", ProbeBody::Fine), &sent("/v1/logs/v1/logs", TRACES, &[]));
     assert!(closed.starts_with("- 401 Unauthorized |"), "{closed}");
 }
 
@@ -202,11 +202,11 @@ fn a_path_that_is_lost_is_explained_by_itself() {
 fn a_redirect_says_where_to() {
     let advice = "redirects are not followed: set the endpoint to where it should go";
     let mut moved = reply(308, "Permanent Redirect", "", ProbeBody::Fine);
-    let asked = asked("/v1/traces", TRACES, &[]);
-    assert_eq!(judged(&moved, &asked), format!("- 308 Permanent Redirect | {advice}"));
+    let sent = sent("/v1/traces", TRACES, &[]);
+    assert_eq!(judged(&moved, &sent), format!("- 308 Permanent Redirect | {advice}"));
     moved.location = Some("https://a.example/v1/traces".to_owned());
     assert_eq!(
-        judged(&moved, &asked),
+        judged(&moved, &sent),
         format!("- 308 Permanent Redirect to https://a.example/v1/traces | {advice}")
     );
 }
@@ -219,7 +219,7 @@ fn the_usual_servers_words_for_a_missing_tls_are_known() {
         "Reason: You're speaking plain HTTP to an SSL-enabled server port.",
     ] {
         let judged =
-            judged(&reply(400, "Bad Request", "text/html", says(text)), &asked("/v1/traces", TRACES, &[]));
+            judged(&reply(400, "Bad Request", "text/html", says(text)), &sent("/v1/traces", TRACES, &[]));
         assert_eq!(judged, "- this port speaks TLS | write https:// instead of http://");
     }
 }
@@ -242,7 +242,7 @@ mod calls {
 
     fn judged(replies: [CallResponse; 3], compression: Compression) -> String {
         let replies: Vec<_> = Signal::ALL.into_iter().zip(replies).collect();
-        match judge_calls(&replies, &AskedCalls { headers: &[], compression }) {
+        match judge_calls(&replies, &SentCalls { headers: &[], compression }) {
             Outcome::Passed { detail } => detail,
             Outcome::Failed { what, advice } => format!("{what} | {advice}"),
             Outcome::Noted { detail } => format!("note: {detail}"),
