@@ -13,7 +13,7 @@ use crate::receiver::refusal::Refusal;
 use crate::transport::grpc::http2::flow_control::{Allowance, INITIAL_WINDOW, Window};
 use crate::transport::grpc::http2::frame::{self, Code, Fault, Frame, Setting, Settings};
 use crate::transport::grpc::http2::hpack::Decoder;
-use crate::transport::grpc::http2::peer::Inbox;
+use crate::transport::grpc::http2::peer::FrameBuffer;
 use crate::transport::grpc::http2::peer::{Block, MOST_BYTES};
 
 /// Calls that a client may have open at a time.
@@ -40,7 +40,7 @@ pub(super) struct Session {
     /// What is still missing of the words that every connection begins with.
     preface: &'static [u8],
     is_greeted: bool,
-    inbox: Inbox,
+    inbox: FrameBuffer,
     pub(super) decoder: Decoder,
     pub(super) block: Option<Block>,
     pub(super) streams: HashMap<u32, Stream>,
@@ -115,7 +115,7 @@ impl Session {
             budget,
             preface: frame::PREFACE,
             is_greeted: false,
-            inbox: Inbox::default(),
+            inbox: FrameBuffer::default(),
             decoder: Decoder::new(HEADER_TABLE, limits.header_bytes),
             block: None,
             streams: HashMap::new(),

@@ -3,7 +3,7 @@
 use crate::http2::conn::{Response, Conn, End, Message, Progress};
 use crate::http2::frame::{HEAD_BYTES, Head, LEAST_MAX_FRAME, PREFACE, flag, kind};
 use crate::http2::hpack::{Field, encode};
-use crate::http2::peer::Inbox;
+use crate::http2::peer::FrameBuffer;
 
 /// An answer's body, and the fields of its head and of its trailers.
 const MOST_OF_BODY: usize = 64 << 10;
@@ -181,7 +181,7 @@ struct Model {
 
 #[derive(Default)]
 struct Heard {
-    inbox: Inbox,
+    inbox: FrameBuffer,
     /// Since the output was written.
     waiting_bytes: usize,
     has_begun: bool,

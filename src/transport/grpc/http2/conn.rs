@@ -12,7 +12,7 @@ pub(crate) use self::call::{End, Message, Response};
 use super::flow_control::{Allowance, INITIAL_WINDOW, Window};
 use super::frame::{self, Code, Fault, Frame, LARGEST_STREAM, PREFACE, Setting, Settings, kind};
 use super::hpack::{Decoder, List, Malformed, encode_size_update};
-use super::peer::{Block, Inbox, Peer};
+use super::peer::{Block, FrameBuffer, Peer};
 
 const HEADER_TABLE_BYTES: usize = 4096;
 /// All fields of an answer's head or trailers, each with 32 bytes on top.
@@ -29,7 +29,7 @@ const FAREWELL_BYTES: usize = 200;
 /// A connection, from its preface to whatever ends it. Not to be printed: its output may hold secrets.
 pub(crate) struct Conn {
     out: Vec<u8>,
-    inbox: Inbox,
+    inbox: FrameBuffer,
     decoder: Decoder,
     /// A header block that has begun and not ended.
     block: Option<Block>,
@@ -81,7 +81,7 @@ impl Conn {
         frame::write_settings(&settings, &mut out);
         Self {
             out,
-            inbox: Inbox::default(),
+            inbox: FrameBuffer::default(),
             decoder: Decoder::new(HEADER_TABLE_BYTES, HEADER_LIST_BYTES),
             block: None,
             peer: Peer::default(),
@@ -205,7 +205,7 @@ impl Conn {
         self.call.as_ref().is_some_and(Call::has_answer_begun)
     }
 
-    fn take_in(&mut self, inbox: &mut Inbox) -> Result<(), Fault> {
+    fn take_in(&mut self, inbox: &mut FrameBuffer) -> Result<(), Fault> {
         if !self.peer.has_greeted {
             check_first_words(inbox.waiting())?;
         }

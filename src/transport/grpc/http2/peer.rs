@@ -5,13 +5,13 @@ use super::frame::{Code, Fault, HEAD_BYTES, Head, LEAST_MAX_FRAME};
 
 /// Holds less than a frame once everything that is whole was taken out.
 #[derive(Debug, Default)]
-pub(crate) struct Inbox {
+pub(crate) struct FrameBuffer {
     bytes: Vec<u8>,
     /// Where what was not taken out begins.
     start: usize,
 }
 
-impl Inbox {
+impl FrameBuffer {
     pub(crate) fn push(&mut self, bytes: &[u8]) {
         self.bytes.drain(..self.start);
         self.start = 0;
@@ -103,7 +103,7 @@ mod tests {
         use super::*;
 
         /// All frames that are whole, until a fault if there is one.
-        fn take_all(inbox: &mut Inbox) -> (Vec<(Head, Vec<u8>)>, Option<Fault>) {
+        fn take_all(inbox: &mut FrameBuffer) -> (Vec<(Head, Vec<u8>)>, Option<Fault>) {
             let mut frames = Vec::new();
             loop {
                 match inbox.take() {
@@ -126,7 +126,7 @@ mod tests {
         #[test]
         fn a_frame_comes_out_when_its_last_byte_came_in() {
             let bytes = written(&[(6, b"standing".to_vec())]);
-            let mut inbox = Inbox::default();
+            let mut inbox = FrameBuffer::default();
             for byte in &bytes[..bytes.len() - 1] {
                 inbox.push(&[*byte]);
                 assert_eq!(inbox.take(), Ok(None));
@@ -144,19 +144,19 @@ mod tests {
         fn a_frame_that_is_too_long_is_a_fault_before_it_comes() {
             let mut head = Vec::new();
             write_head(0, 0, 1, LEAST_MAX_FRAME + 1, &mut head);
-            let mut inbox = Inbox::default();
+            let mut inbox = FrameBuffer::default();
             inbox.push(&head);
             assert_eq!(inbox.take().map_err(|fault| fault.code), Err(Code::FRAME_SIZE));
 
             let longest = written(&[(0, vec![7; LEAST_MAX_FRAME])]);
-            let mut inbox = Inbox::default();
+            let mut inbox = FrameBuffer::default();
             inbox.push(&longest);
             assert!(inbox.take().unwrap().is_some(), "as long as it may be");
         }
 
         #[test]
         fn what_was_taken_out_is_forgotten() {
-            let mut inbox = Inbox::default();
+            let mut inbox = FrameBuffer::default();
             let bytes = written(&[(0, vec![7; LEAST_MAX_FRAME])]);
             for _ in 0..100 {
                 inbox.push(&bytes);
@@ -174,12 +174,12 @@ mod tests {
             ) {
                 let mut bytes = written(&frames);
                 bytes.extend_from_slice(&rest);
-                let mut whole = Inbox::default();
+                let mut whole = FrameBuffer::default();
                 whole.push(&bytes);
                 let expected = take_all(&mut whole);
                 prop_assert!(expected.0.len() >= frames.len());
 
-                let mut pieces = Inbox::default();
+                let mut pieces = FrameBuffer::default();
                 let (mut taken, mut fault) = (Vec::new(), None);
                 let mut left = bytes.as_slice();
                 for cut in cuts.iter().cycle() {
