@@ -8,7 +8,7 @@ use super::stream::{Incoming, Stream};
 use crate::receiver::refusal::Refusal;
 use crate::transport::grpc::http2::frame::{self, Code, Fault};
 use crate::transport::grpc::http2::hpack::{List, Malformed};
-use crate::transport::grpc::http2::peer::Block;
+use crate::transport::grpc::http2::peer::HeaderBlock;
 
 /// Calls on their way in or in hand may take so many times the memory of the largest.
 const LARGEST_CALLS: usize = 2;
@@ -24,7 +24,9 @@ pub(super) struct Data<'a> {
 
 impl Session {
     pub(super) fn end_block(&mut self, events: &mut Vec<Event>) -> Result<(), Fault> {
-        let Some(Block { stream: id, ends_stream, bytes, .. }) = self.block.take() else { return Ok(()) };
+        let Some(HeaderBlock { stream: id, ends_stream, bytes, .. }) = self.block.take() else {
+            return Ok(());
+        };
         // also what nobody waits for: the table must stay the same on both sides
         let list = self.decoder.decode(&bytes);
         let list = list.map_err(|Malformed(what)| Fault { code: Code::COMPRESSION, what })?;

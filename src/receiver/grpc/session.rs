@@ -14,7 +14,7 @@ use crate::transport::grpc::http2::flow_control::{Allowance, INITIAL_WINDOW, Win
 use crate::transport::grpc::http2::frame::{self, Code, Fault, Frame, Setting, Settings};
 use crate::transport::grpc::http2::hpack::Decoder;
 use crate::transport::grpc::http2::peer::FrameBuffer;
-use crate::transport::grpc::http2::peer::{Block, MOST_BYTES};
+use crate::transport::grpc::http2::peer::{HeaderBlock, MOST_BYTES};
 
 /// Calls that a client may have open at a time.
 pub(super) const MOST_STREAMS: usize = 100;
@@ -42,7 +42,7 @@ pub(super) struct Session {
     is_greeted: bool,
     inbox: FrameBuffer,
     pub(super) decoder: Decoder,
-    pub(super) block: Option<Block>,
+    pub(super) block: Option<HeaderBlock>,
     pub(super) streams: HashMap<u32, Stream>,
     /// The last stream that the client began.
     pub(super) newest: u32,
@@ -194,7 +194,7 @@ impl Session {
                 self.take_data(stream, Data { content, flow, ends_stream }, events)
             }
             Frame::Headers { stream, block, ends_stream, ends_block } => {
-                self.block = Some(Block::begin(stream, ends_stream, block));
+                self.block = Some(HeaderBlock::begin(stream, ends_stream, block));
                 if ends_block { self.end_block(events) } else { Ok(()) }
             }
             Frame::Continuation { stream, block: piece, ends_block } => {

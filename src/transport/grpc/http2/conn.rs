@@ -12,7 +12,7 @@ pub(crate) use self::call::{End, Message, Response};
 use super::flow_control::{Allowance, INITIAL_WINDOW, Window};
 use super::frame::{self, Code, Fault, Frame, LARGEST_STREAM, PREFACE, Setting, Settings, kind};
 use super::hpack::{Decoder, List, Malformed, encode_size_update};
-use super::peer::{Block, FrameBuffer, Peer};
+use super::peer::{FrameBuffer, HeaderBlock, Peer};
 
 const HEADER_TABLE_BYTES: usize = 4096;
 /// All fields of an answer's head or trailers, each with 32 bytes on top.
@@ -32,7 +32,7 @@ pub(crate) struct Conn {
     inbox: FrameBuffer,
     decoder: Decoder,
     /// A header block that has begun and not ended.
-    block: Option<Block>,
+    block: Option<HeaderBlock>,
     peer: Peer,
     /// What all streams together may still send.
     window: Window,
@@ -244,7 +244,7 @@ impl Conn {
             }
             Frame::Headers { stream, block, ends_stream, ends_block } => {
                 self.check_known(stream)?;
-                self.block = Some(Block::begin(stream, ends_stream, block));
+                self.block = Some(HeaderBlock::begin(stream, ends_stream, block));
                 if ends_block { self.end_block() } else { Ok(()) }
             }
             Frame::Continuation { stream, block, ends_block } => {

@@ -45,14 +45,14 @@ pub(crate) const MOST_BYTES: usize = 32 << 10;
 
 /// A block that was begun. Until it ends, nothing else may come.
 #[derive(Debug)]
-pub(crate) struct Block {
+pub(crate) struct HeaderBlock {
     pub(crate) stream: u32,
     pub(crate) ends_stream: bool,
     pub(crate) bytes: Vec<u8>,
     frames: u32,
 }
 
-impl Block {
+impl HeaderBlock {
     pub(crate) fn begin(stream: u32, ends_stream: bool, piece: &[u8]) -> Self {
         Self { stream, ends_stream, bytes: piece.to_vec(), frames: 1 }
     }
@@ -203,7 +203,7 @@ mod tests {
 
         #[test]
         fn a_block_is_its_pieces_one_after_the_other() {
-            let mut block = Block::begin(1, true, b"ab");
+            let mut block = HeaderBlock::begin(1, true, b"ab");
             block.add(1, b"").unwrap();
             block.add(1, b"cd").unwrap();
             assert_eq!((block.stream, block.ends_stream, block.bytes), (1, true, b"abcd".to_vec()));
@@ -211,13 +211,13 @@ mod tests {
 
         #[test]
         fn a_block_stays_on_its_stream() {
-            let mut block = Block::begin(3, false, b"ab");
+            let mut block = HeaderBlock::begin(3, false, b"ab");
             assert_eq!(block.add(1, b"cd").map_err(|fault| fault.code), Err(Code::PROTOCOL));
         }
 
         #[test]
         fn the_ninth_frame_of_a_block_is_too_many_though_all_are_empty() {
-            let mut block = Block::begin(1, false, b"");
+            let mut block = HeaderBlock::begin(1, false, b"");
             for _ in 1..8 {
                 block.add(1, b"").unwrap();
             }
@@ -227,7 +227,7 @@ mod tests {
         #[test]
         fn a_block_holds_32_kib_and_not_a_byte_more() {
             let half = vec![7; 16 << 10];
-            let mut block = Block::begin(1, false, &half);
+            let mut block = HeaderBlock::begin(1, false, &half);
             block.add(1, &half).unwrap();
             block.add(1, b"").unwrap();
             assert_eq!(block.add(1, b"x").map_err(|fault| fault.code), Err(Code::ENHANCE_YOUR_CALM));
