@@ -12,7 +12,7 @@ pub(crate) use self::call::{End, Message, Response};
 use super::flow_control::{Allowance, INITIAL_WINDOW, Window};
 use super::frame::{self, Code, Fault, Frame, LARGEST_STREAM, PREFACE, Setting, Settings, kind};
 use super::hpack::{Decoder, List, Malformed, encode_size_update};
-use super::peer::{FrameBuffer, HeaderBlock, Peer};
+use super::peer::{FrameBuffer, HeaderBlock, PeerSettings};
 
 const HEADER_TABLE_BYTES: usize = 4096;
 /// All fields of an answer's head or trailers, each with 32 bytes on top.
@@ -33,7 +33,7 @@ pub(crate) struct Conn {
     decoder: Decoder,
     /// A header block that has begun and not ended.
     block: Option<HeaderBlock>,
-    peer: Peer,
+    peer: PeerSettings,
     /// What all streams together may still send.
     window: Window,
     allowance: Allowance,
@@ -84,7 +84,7 @@ impl Conn {
             inbox: FrameBuffer::default(),
             decoder: Decoder::new(HEADER_TABLE_BYTES, HEADER_LIST_BYTES),
             block: None,
-            peer: Peer::default(),
+            peer: PeerSettings::default(),
             window: Window::new(INITIAL_WINDOW),
             allowance: Allowance::default(),
             call: None,

@@ -71,7 +71,7 @@ impl HeaderBlock {
 }
 
 #[derive(Debug)]
-pub(crate) struct Peer {
+pub(crate) struct PeerSettings {
     /// Its first settings have come. Calls need not wait for them.
     pub(crate) has_greeted: bool,
     pub(crate) initial_window: u32,
@@ -80,7 +80,7 @@ pub(crate) struct Peer {
     pub(crate) max_header_list: usize,
 }
 
-impl Default for Peer {
+impl Default for PeerSettings {
     fn default() -> Self {
         Self {
             has_greeted: false,
