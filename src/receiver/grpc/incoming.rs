@@ -96,7 +96,7 @@ impl Session {
     ) -> Result<(), Fault> {
         self.not_idle(id)?;
         // what comes on a stream that is gone counts as well
-        if let Some(increment) = self.allowance.receive(data.flow)? {
+        if let Some(increment) = self.receive_window.receive(data.flow)? {
             frame::write_window_update(0, increment, &mut self.out);
         }
         if data.content.is_empty() && !data.ends_stream {
@@ -107,7 +107,7 @@ impl Session {
             return self.drop_stream(id, STREAM_CLOSED);
         }
         stream.is_heard = data.ends_stream;
-        if let Some(increment) = stream.allowance.receive(data.flow)? {
+        if let Some(increment) = stream.receive_window.receive(data.flow)? {
             frame::write_window_update(id, increment, &mut self.out);
         }
         let Some(incoming) = &mut stream.incoming else { return Ok(()) };

@@ -10,7 +10,7 @@ use super::stream::Stream;
 use crate::receiver::budget::{Budget, Share};
 use crate::receiver::hosts::Hosts;
 use crate::receiver::refusal::Refusal;
-use crate::transport::grpc::http2::flow_control::{Allowance, INITIAL_WINDOW, Window};
+use crate::transport::grpc::http2::flow_control::{INITIAL_WINDOW, ReceiveWindow, Window};
 use crate::transport::grpc::http2::frame::{self, Code, Fault, Frame, Setting, Settings};
 use crate::transport::grpc::http2::hpack::Decoder;
 use crate::transport::grpc::http2::peer::FrameBuffer;
@@ -48,7 +48,7 @@ pub(super) struct Session {
     pub(super) newest: u32,
     /// Whether what begins now is left unheard, because the connection is about to be closed.
     pub(super) is_leaving: bool,
-    pub(super) allowance: Allowance,
+    pub(super) receive_window: ReceiveWindow,
     /// What we may send on all streams together.
     pub(super) window: Window,
     /// What we may send on a stream that begins now.
@@ -121,7 +121,7 @@ impl Session {
             streams: HashMap::new(),
             newest: 0,
             is_leaving: false,
-            allowance: Allowance::default(),
+            receive_window: ReceiveWindow::default(),
             window: Window::new(INITIAL_WINDOW),
             initial_window: INITIAL_WINDOW,
             owes_table_size: false,

@@ -4,11 +4,11 @@ use std::time::Instant;
 
 use super::call::{Head, Plan};
 use crate::receiver::budget::Share;
-use crate::transport::grpc::http2::flow_control::{Allowance, Window};
+use crate::transport::grpc::http2::flow_control::{ReceiveWindow, Window};
 
 #[derive(Debug)]
 pub(super) struct Stream {
-    pub(super) allowance: Allowance,
+    pub(super) receive_window: ReceiveWindow,
     pub(super) window: Window,
     /// The call, until all of it is there or it is refused.
     pub(super) incoming: Option<Incoming>,
@@ -35,7 +35,7 @@ pub(super) struct Incoming {
 impl Stream {
     pub(super) fn new(window: u32, is_heard: bool) -> Self {
         Self {
-            allowance: Allowance::default(),
+            receive_window: ReceiveWindow::default(),
             window: Window::new(window),
             incoming: None,
             in_hand: false,

@@ -9,7 +9,7 @@ mod tests;
 
 use self::call::Call;
 pub(crate) use self::call::{End, Message, Response};
-use super::flow_control::{Allowance, INITIAL_WINDOW, Window};
+use super::flow_control::{INITIAL_WINDOW, ReceiveWindow, Window};
 use super::frame::{self, Code, Fault, Frame, LARGEST_STREAM, PREFACE, Setting, Settings, kind};
 use super::hpack::{Decoder, List, Malformed, encode_size_update};
 use super::peer::{FrameBuffer, HeaderBlock, PeerSettings};
@@ -36,7 +36,7 @@ pub(crate) struct Conn {
     peer: PeerSettings,
     /// What all streams together may still send.
     window: Window,
-    allowance: Allowance,
+    receive_window: ReceiveWindow,
     call: Option<Call>,
     next_stream: u32,
     farewell: Option<Farewell>,
@@ -86,7 +86,7 @@ impl Conn {
             block: None,
             peer: PeerSettings::default(),
             window: Window::new(INITIAL_WINDOW),
-            allowance: Allowance::default(),
+            receive_window: ReceiveWindow::default(),
             call: None,
             next_stream: 1,
             farewell: None,
@@ -287,7 +287,7 @@ impl Conn {
     fn data(&mut self, stream: u32, content: &[u8], flow: usize, ends_stream: bool) -> Result<(), Fault> {
         self.check_known(stream)?;
         // what nobody waits for any more counts, too
-        if let Some(increment) = self.allowance.receive(flow)? {
+        if let Some(increment) = self.receive_window.receive(flow)? {
             frame::write_window_update(0, increment, &mut self.out);
         }
         let Some(call) = self.call.as_mut().filter(|call| call.is_on(stream)) else { return Ok(()) };

@@ -39,18 +39,18 @@ impl Window {
 
 /// What a peer may send us, and what of it is to be given back.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Allowance {
+pub(crate) struct ReceiveWindow {
     window: Window,
     owed: u32,
 }
 
-impl Default for Allowance {
+impl Default for ReceiveWindow {
     fn default() -> Self {
         Self { window: Window::new(INITIAL_WINDOW), owed: 0 }
     }
 }
 
-impl Allowance {
+impl ReceiveWindow {
     /// Counts what came, padding included; gives the increment for a window update when one is worth its bytes.
     pub(crate) fn receive(&mut self, bytes: usize) -> Result<Option<u32>, Fault> {
         self.window.spend(bytes)?;
@@ -108,34 +108,34 @@ mod tests {
 
     #[test]
     fn little_is_given_back_when_it_has_become_much() {
-        let mut allowance = Allowance::default();
-        assert_eq!(allowance.receive(32_766), Ok(None));
-        assert_eq!(allowance.receive(0), Ok(None));
-        assert_eq!(allowance.receive(1), Ok(Some(32_767)));
-        assert_eq!(allowance.receive(65_535), Ok(Some(65_535)));
+        let mut receive_window = ReceiveWindow::default();
+        assert_eq!(receive_window.receive(32_766), Ok(None));
+        assert_eq!(receive_window.receive(0), Ok(None));
+        assert_eq!(receive_window.receive(1), Ok(Some(32_767)));
+        assert_eq!(receive_window.receive(65_535), Ok(Some(65_535)));
     }
 
     #[test]
     fn more_than_was_allowed_is_a_fault() {
-        let mut allowance = Allowance::default();
-        assert_eq!(allowance.receive(65_536).map_err(|fault| fault.code), Err(Code::FLOW_CONTROL));
-        let mut allowance = Allowance::default();
-        assert_eq!(allowance.receive(32_766), Ok(None));
-        assert_eq!(allowance.receive(32_770).map_err(|fault| fault.code), Err(Code::FLOW_CONTROL));
+        let mut receive_window = ReceiveWindow::default();
+        assert_eq!(receive_window.receive(65_536).map_err(|fault| fault.code), Err(Code::FLOW_CONTROL));
+        let mut receive_window = ReceiveWindow::default();
+        assert_eq!(receive_window.receive(32_766), Ok(None));
+        assert_eq!(receive_window.receive(32_770).map_err(|fault| fault.code), Err(Code::FLOW_CONTROL));
     }
 
     proptest! {
         /// A leak of a single byte for each answer would stall a connection after some thousands.
         #[test]
         fn all_that_came_is_given_back_or_owed(pieces in prop::collection::vec(0usize..=16_384, 0..300)) {
-            let mut allowance = Allowance::default();
+            let mut receive_window = ReceiveWindow::default();
             let (mut received, mut given) = (0, 0);
             for piece in pieces {
                 // never a fault: whoever waits for what is given back always has room for a frame
-                given += u64::from(allowance.receive(piece).expect("there is room").unwrap_or(0));
+                given += u64::from(receive_window.receive(piece).expect("there is room").unwrap_or(0));
                 received += piece as u64;
-                prop_assert_eq!(given + u64::from(allowance.owed), received);
-                prop_assert_eq!(allowance.window.available() as u64 + u64::from(allowance.owed), 65_535);
+                prop_assert_eq!(given + u64::from(receive_window.owed), received);
+                prop_assert_eq!(receive_window.window.available() as u64 + u64::from(receive_window.owed), 65_535);
             }
         }
 

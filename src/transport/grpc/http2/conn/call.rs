@@ -2,7 +2,7 @@
 
 use std::iter;
 
-use super::super::flow_control::{Allowance, Window};
+use super::super::flow_control::{ReceiveWindow, Window};
 use super::super::frame::{Code, Fault};
 use super::super::hpack::Field;
 
@@ -75,7 +75,7 @@ pub(super) struct Call {
     pub(super) sent: usize,
     pub(super) is_sent: bool,
     pub(super) end: Option<End>,
-    allowance: Allowance,
+    receive_window: ReceiveWindow,
     answer: Option<Response>,
     /// Of the body.
     length: u64,
@@ -92,7 +92,7 @@ impl Call {
             sent: 0,
             is_sent: false,
             end: None,
-            allowance: Allowance::default(),
+            receive_window: ReceiveWindow::default(),
             answer: None,
             length: 0,
             is_over_there: false,
@@ -137,7 +137,7 @@ impl Call {
         flow: usize,
         ends_stream: bool,
     ) -> Result<Option<u32>, Fault> {
-        let increment = self.allowance.receive(flow)?;
+        let increment = self.receive_window.receive(flow)?;
         let Some(answer) = &mut self.answer else {
             self.break_off(Code::PROTOCOL, "a body before its head");
             return Ok(None);
