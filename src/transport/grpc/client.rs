@@ -136,7 +136,7 @@ impl Link {
         self.stream.set_deadline(deadline);
         while !self.conn.may_start() {
             if !self.conn.is_open() {
-                return Err(CallFailure::unprocessed(self.conn.farewell()));
+                return Err(CallFailure::unprocessed(self.conn.go_away()));
             }
             self.flush()?;
             self.read(buffer)?;
@@ -152,7 +152,7 @@ impl Link {
         }
         match end {
             End::Responded(answer) => Ok(answer),
-            End::Unprocessed => Err(CallFailure::unprocessed(self.conn.farewell())),
+            End::Unprocessed => Err(CallFailure::unprocessed(self.conn.go_away())),
             End::Reset(code) => Err(CallFailure::Reset(code)),
             End::TooLong(what) => Err(CallFailure::TooLong(what)),
             End::Malformed(what) => Err(CallFailure::Malformed(what)),
@@ -166,7 +166,7 @@ impl Link {
         deadline: Instant,
         buffer: &mut [u8],
     ) -> Result<End, CallFailure> {
-        let mut is_forsaken = false;
+        let mut goes_away_in_error = false;
         loop {
             let progress = self.conn.send(message);
             self.flush()?;
@@ -180,8 +180,8 @@ impl Link {
                 return Ok(end);
             }
             heard?;
-            if self.conn.is_forsaken() && !is_forsaken {
-                is_forsaken = true;
+            if self.conn.goes_away_in_error() && !goes_away_in_error {
+                goes_away_in_error = true;
                 self.stream.set_deadline(deadline.min(Instant::now() + LAST_WORDS));
             }
         }
@@ -210,9 +210,9 @@ impl Link {
             Ok(count) => count,
             Err(error) => {
                 let is_timeout = error.kind() == ErrorKind::TimedOut;
-                return Err(match self.conn.farewell() {
-                    Some(farewell) if is_timeout && self.conn.is_forsaken() => {
-                        CallFailure::left(Some(farewell))
+                return Err(match self.conn.go_away() {
+                    Some(go_away) if is_timeout && self.conn.goes_away_in_error() => {
+                        CallFailure::left(Some(go_away))
                     }
                     _ => CallFailure::of_stream(error),
                 });
@@ -221,7 +221,7 @@ impl Link {
         if count == 0 {
             return Err(match self.hung_up.take() {
                 Some(error) => error.into(),
-                None => CallFailure::left(self.conn.farewell()),
+                None => CallFailure::left(self.conn.go_away()),
             });
         }
         self.take_in(&buffer[..count])
@@ -231,7 +231,7 @@ impl Link {
     fn catch_up(&mut self, buffer: &mut [u8]) -> Result<(), CallFailure> {
         while let Some(count) = self.stream.read_waiting(buffer).map_err(CallFailure::of_stream)? {
             if count == 0 {
-                return Err(CallFailure::left(self.conn.farewell()));
+                return Err(CallFailure::left(self.conn.go_away()));
             }
             self.take_in(&buffer[..count])?;
         }

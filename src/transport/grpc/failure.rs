@@ -4,7 +4,7 @@ use std::io::{self, ErrorKind};
 
 use super::super::response::printable;
 use super::super::{TlsFault, TlsFaultKind, Verdict, lower_first, tls};
-use super::http2::conn::{Farewell, HeadTooLong};
+use super::http2::conn::{GoAway, HeadTooLong};
 use super::http2::frame::{Code, Fault};
 use super::status::Status;
 
@@ -55,12 +55,12 @@ impl CallFailure {
         tls::fault(&error).map_or_else(|| error.into(), Self::Tls)
     }
 
-    pub(super) fn left(farewell: Option<&Farewell>) -> Self {
-        Self::Left(quote("the server closed the connection", farewell))
+    pub(super) fn left(go_away: Option<&GoAway>) -> Self {
+        Self::Left(quote("the server closed the connection", go_away))
     }
 
-    pub(super) fn unprocessed(farewell: Option<&Farewell>) -> Self {
-        Self::Unprocessed(quote("the server takes no calls", farewell))
+    pub(super) fn unprocessed(go_away: Option<&GoAway>) -> Self {
+        Self::Unprocessed(quote("the server takes no calls", go_away))
     }
 
     /// Of a call that was broken off from this side: its time is up, and what broke is nobody else's fault.
@@ -133,11 +133,11 @@ impl CallFailure {
 }
 
 /// What happened, and what the server said when it left.
-fn quote(what: &str, farewell: Option<&Farewell>) -> String {
+fn quote(what: &str, go_away: Option<&GoAway>) -> String {
     match farewell {
         None => what.to_owned(),
-        Some(farewell) if farewell.text.is_empty() => format!("{what}: {}", farewell.code),
-        Some(farewell) => format!("{what}: {}: {}", farewell.code, printable(&farewell.text)),
+        Some(go_away) if go_away.text.is_empty() => format!("{what}: {}", go_away.code),
+        Some(go_away) => format!("{what}: {}: {}", go_away.code, printable(&go_away.text)),
     }
 }
 
@@ -238,7 +238,7 @@ mod tests {
 
     #[test]
     fn a_server_that_leaves_is_quoted_on_one_line() {
-        let farewell = |text: &[u8]| {
+        let go_away = |text: &[u8]| {
             let mut conn = Conn::new();
             let length = 8 + text.len() as u8;
             let script = [
@@ -247,11 +247,11 @@ mod tests {
             ]
             .concat();
             conn.receive(&script).expect("it is a greeting and a farewell");
-            CallFailure::left(conn.farewell()).verdict(TARGET)
+            CallFailure::left(conn.go_away()).verdict(TARGET)
         };
-        assert_eq!(farewell(b""), later("the server closed the connection: ENHANCE_YOUR_CALM"));
+        assert_eq!(go_away(b""), later("the server closed the connection: ENHANCE_YOUR_CALM"));
         let expected = "the server closed the connection: ENHANCE_YOUR_CALM: too many pings";
-        assert_eq!(farewell(b"too\nmany\x1bpings"), later(expected));
+        assert_eq!(go_away(b"too\nmany\x1bpings"), later(expected));
     }
 
     #[test]

@@ -36,7 +36,7 @@ pub fn check(input: &[u8]) {
     assert_eq!(whole.ends, split.ends, "what came in pieces has other ends");
     assert_eq!(whole.fault, split.fault, "what came in pieces has another fault");
     assert_eq!(whole.conn.is_open(), split.conn.is_open());
-    assert_eq!(whole.conn.is_forsaken(), split.conn.is_forsaken());
+    assert_eq!(whole.conn.goes_away_in_error(), split.conn.goes_away_in_error());
     assert_eq!(whole.said, split.said, "what came in pieces was answered differently");
 }
 

@@ -24,7 +24,7 @@ const OUTPUT_BYTES: usize = 64 << 10;
 /// Servers give back what they took when half of the window is used up, or three quarters.
 const LEAST_ROOM: usize = INITIAL_WINDOW as usize / 8;
 /// So much of what a server says when it leaves is kept.
-const FAREWELL_BYTES: usize = 200;
+const GO_AWAY_BYTES: usize = 200;
 
 /// A connection, from its preface to whatever ends it. Not to be printed: its output may hold secrets.
 pub(crate) struct Conn {
@@ -39,7 +39,7 @@ pub(crate) struct Conn {
     receive_window: ReceiveWindow,
     call: Option<Call>,
     next_stream: u32,
-    farewell: Option<Farewell>,
+    go_away: Option<GoAway>,
     is_broken: bool,
     noise: u32,
     /// The peer's table may be smaller than the one it expects of us: we say that ours is empty.
@@ -57,7 +57,7 @@ pub(crate) enum Progress {
 
 /// The server takes no further calls on this connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Farewell {
+pub(crate) struct GoAway {
     pub(crate) code: Code,
     /// What it says of the reason.
     pub(crate) text: String,
@@ -89,7 +89,7 @@ impl Conn {
             receive_window: ReceiveWindow::default(),
             call: None,
             next_stream: 1,
-            farewell: None,
+            go_away: None,
             is_broken: false,
             noise: 0,
             owes_size_update: true,
@@ -98,7 +98,7 @@ impl Conn {
 
     /// Whether a further call can ever be made.
     pub(crate) fn is_open(&self) -> bool {
-        !self.is_broken && self.farewell.is_none() && self.next_stream <= LARGEST_STREAM
+        !self.is_broken && self.go_away.is_none() && self.next_stream <= LARGEST_STREAM
     }
 
     /// Whether the server allows a call now. It may change its mind.
@@ -191,13 +191,13 @@ impl Conn {
     }
 
     /// Whether the server leaves because of an error, so that an answer may never come.
-    pub(crate) fn is_forsaken(&self) -> bool {
-        self.farewell.as_ref().is_some_and(|farewell| farewell.code != Code::NO_ERROR)
+    pub(crate) fn goes_away_in_error(&self) -> bool {
+        self.go_away.as_ref().is_some_and(|farewell| go_away.code != Code::NO_ERROR)
     }
 
     /// What the server said when it left.
-    pub(crate) fn farewell(&self) -> Option<&Farewell> {
-        self.farewell.as_ref()
+    pub(crate) fn go_away(&self) -> Option<&GoAway> {
+        self.go_away.as_ref()
     }
 
     /// Whether anything of an answer has come.
@@ -351,8 +351,8 @@ impl Conn {
     }
 
     fn leave(&mut self, last_stream: u32, code: Code, debug: &[u8]) {
-        let text = String::from_utf8_lossy(&debug[..debug.len().min(FAREWELL_BYTES)]).into_owned();
-        self.farewell = Some(Farewell { code, text });
+        let text = String::from_utf8_lossy(&debug[..debug.len().min(GO_AWAY_BYTES)]).into_owned();
+        self.go_away = Some(GoAway { code, text });
         // whoever has answered has looked at the request, whatever it says now
         if let Some(call) = self.call.as_mut().filter(|call| call.stream > last_stream && call.end.is_none())
         {

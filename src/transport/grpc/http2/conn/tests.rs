@@ -453,7 +453,7 @@ mod farewells {
         for last_stream in [1, LARGEST_STREAM] {
             let mut conn = calling();
             conn.receive(&Script::greeting().go_away(last_stream, Code::NO_ERROR, b"").0).unwrap();
-            assert!(!conn.is_open() && !conn.may_start() && !conn.is_forsaken());
+            assert!(!conn.is_open() && !conn.may_start() && !conn.goes_away_in_error());
             assert_eq!(conn.take_end(), None);
             conn.receive(&Script::default().answer(1).0).unwrap();
             assert_eq!(conn.take_end(), Some(answered()));
@@ -480,10 +480,10 @@ mod farewells {
     fn a_farewell_because_of_an_error_forsakes_the_call() {
         let mut conn = calling();
         conn.receive(&Script::greeting().go_away(1, Code::ENHANCE_YOUR_CALM, b"too_many_pings").0).unwrap();
-        assert!(conn.is_forsaken());
+        assert!(conn.goes_away_in_error());
         assert_eq!(conn.take_end(), None, "an answer may still come");
-        let farewell = conn.farewell().unwrap();
-        assert_eq!((farewell.code, farewell.text.as_str()), (Code::ENHANCE_YOUR_CALM, "too_many_pings"));
+        let go_away = conn.go_away().unwrap();
+        assert_eq!((go_away.code, go_away.text.as_str()), (Code::ENHANCE_YOUR_CALM, "too_many_pings"));
     }
 
     #[test]
@@ -491,18 +491,18 @@ mod farewells {
         let mut conn = calling();
         let text = "ä".repeat(5_000);
         conn.receive(&Script::greeting().go_away(1, Code::NO_ERROR, text.as_bytes()).0).unwrap();
-        assert_eq!(conn.farewell().unwrap().text, "ä".repeat(100));
+        assert_eq!(conn.go_away().unwrap().text, "ä".repeat(100));
     }
 
     #[test]
     fn an_answer_is_an_answer_though_a_farewell_follows_it() {
-        let farewell = || Script::default().go_away(0, Code::NO_ERROR, b"");
+        let go_away = || Script::default().go_away(0, Code::NO_ERROR, b"");
         let mut conn = calling();
         conn.receive(&Script::greeting().answer(1).0).unwrap();
-        conn.receive(&farewell().0).unwrap();
+        conn.receive(&go_away().0).unwrap();
         assert_eq!(conn.take_end(), Some(answered()));
         let mut conn = calling();
-        conn.receive(&[Script::greeting().answer(1).0, farewell().0].concat()).unwrap();
+        conn.receive(&[Script::greeting().answer(1).0, go_away().0].concat()).unwrap();
         assert_eq!(conn.take_end(), Some(answered()), "however they are split");
     }
 
@@ -609,7 +609,7 @@ mod random {
             }
         }
         let said = conn.output().to_vec();
-        (end, fault, said, conn.is_open(), conn.is_forsaken())
+        (end, fault, said, conn.is_open(), conn.goes_away_in_error())
     }
 
     proptest! {
