@@ -25,7 +25,7 @@ pub(crate) fn peek(
     deadline: Instant,
 ) -> TlsPeek {
     let prepared = prepare(settings, host, protocol);
-    let (Prepared { witness, no_certificate, mut connection }, mut socket) =
+    let (Prepared { verifier, no_certificate, mut connection }, mut socket) =
         match prepared.and_then(|prepared| Ok((prepared, DeadlineStream::connect(address, deadline)?))) {
             Ok(all) => all,
             Err(error) => return TlsPeek::none(error),
@@ -34,7 +34,7 @@ pub(crate) fn peek(
     while shaken.is_ok() && connection.is_handshaking() {
         shaken = connection.complete_io(&mut socket).map(drop);
     }
-    let seen = witness.seen.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let seen = verifier.seen.lock().unwrap_or_else(PoisonError::into_inner).take();
     TlsPeek {
         certificate: seen,
         version: connection.protocol_version().and_then(version_name),
@@ -47,7 +47,7 @@ pub(crate) fn peek(
 impl<S: Read + Write + Send> ReadWrite for StreamOwned<ClientConnection, S> {}
 
 struct Prepared {
-    witness: Arc<Witness>,
+    verifier: Arc<RecordingVerifier>,
     no_certificate: Arc<NoCertificate>,
     connection: ClientConnection,
 }
@@ -55,13 +55,13 @@ struct Prepared {
 fn prepare(settings: &HttpSettings, host: &str, protocol: Option<&[u8]>) -> io::Result<Prepared> {
     let certificates = Certificates::read(&settings.tls).map_err(io::Error::other)?;
     let mut config = certificates.config().map_err(io::Error::other)?;
-    let witness = Arc::new(Witness::new(&certificates)?);
-    config.dangerous().set_certificate_verifier(Arc::clone(&witness) as Arc<dyn ServerCertVerifier>);
+    let verifier = Arc::new(RecordingVerifier::new(&certificates)?);
+    config.dangerous().set_certificate_verifier(Arc::clone(&verifier) as Arc<dyn ServerCertVerifier>);
     let no_certificate = NoCertificate::put_into(&mut config);
     config.alpn_protocols = protocol.into_iter().map(<[u8]>::to_vec).collect();
     let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
     let connection = ClientConnection::new(Arc::new(config), name).map_err(io::Error::other)?;
-    Ok(Prepared { witness, no_certificate, connection })
+    Ok(Prepared { verifier, no_certificate, connection })
 }
 
 fn version_name(version: ProtocolVersion) -> Option<&'static str> {
@@ -74,23 +74,23 @@ fn version_name(version: ProtocolVersion) -> Option<&'static str> {
 
 /// Keeps what it is shown, and then judges as strictly as anyone.
 #[derive(Debug)]
-struct Witness {
+struct RecordingVerifier {
     seen: Mutex<Option<Vec<u8>>>,
-    judge: Arc<WebPkiServerVerifier>,
+    inner: Arc<WebPkiServerVerifier>,
     algorithms: WebPkiSupportedAlgorithms,
 }
 
-impl Witness {
+impl RecordingVerifier {
     fn new(certificates: &Certificates) -> io::Result<Self> {
         let provider = Arc::new(ring::default_provider());
         let algorithms = provider.signature_verification_algorithms;
         let roots = certificates.trusted().map_err(io::Error::other)?;
-        let judge = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build();
-        Ok(Self { seen: Mutex::new(None), judge: judge.map_err(io::Error::other)?, algorithms })
+        let inner = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build();
+        Ok(Self { seen: Mutex::new(None), inner: inner.map_err(io::Error::other)?, algorithms })
     }
 }
 
-impl ServerCertVerifier for Witness {
+impl ServerCertVerifier for RecordingVerifier {
     fn verify_server_cert(
         &self,
         end_entity: &CertificateDer<'_>,
@@ -100,7 +100,7 @@ impl ServerCertVerifier for Witness {
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
         *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = Some(end_entity.to_vec());
-        self.judge.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now)
+        self.inner.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now)
     }
 
     fn verify_tls12_signature(
