@@ -9,7 +9,7 @@ use super::super::{CallResponse, Payload, ProbeFailure, TlsFault, TlsFaultKind, 
 use super::Grpc;
 use super::failure::{self, NO_HTTP2};
 use super::http2::conn::Response;
-use super::status::{self, NO_NUMBER, Said, Status};
+use super::status::{self, NO_NUMBER, ReceivedStatus, Status};
 use crate::record::Signal;
 
 impl Grpc {
@@ -35,8 +35,8 @@ impl Grpc {
 fn reply(answer: &Response) -> CallResponse {
     match status::read(answer) {
         None => told(Status::UNKNOWN, NO_NUMBER.to_owned()),
-        Some(Said { status: Status::OK, .. }) => success(answer),
-        Some(said) => told(said.status, said.message),
+        Some(ReceivedStatus { status: Status::OK, .. }) => success(answer),
+        Some(received) => told(received.status, received.message),
     }
 }
 

@@ -121,7 +121,7 @@ impl Status {
 
 /// What a server says of a call.
 #[derive(Debug)]
-pub(super) struct Said {
+pub(super) struct ReceivedStatus {
     pub(super) status: Status,
     pub(super) message: String,
     /// The delay that it asks for.
@@ -130,7 +130,7 @@ pub(super) struct Said {
     http: Option<StatusClass>,
 }
 
-impl Said {
+impl ReceivedStatus {
     fn verdict(&self, target: &str) -> Verdict {
         match self.http {
             Some(class) => class.verdict(self.after, self.status.reason(target, &self.message)),
@@ -146,15 +146,15 @@ pub(super) const NO_NUMBER: &str = "a grpc-status that is no number";
 pub(super) fn judge(answer: &Response, target: &str) -> Verdict {
     match read(answer) {
         None => Verdict::Refused { reason: format!("call {target}: {NO_NUMBER}") },
-        Some(said) if said.status == Status::OK => read_success(answer).unwrap_or_else(|what| {
+        Some(received) if received.status == Status::OK => read_success(answer).unwrap_or_else(|what| {
             Verdict::AcceptedPartly { rejected: 0, message: format!("call {target}: {what}") }
         }),
-        Some(said) => said.verdict(target),
+        Some(received) => received.verdict(target),
     }
 }
 
 /// What an answer says; `None` if its status cannot be read.
-pub(super) fn read(answer: &Response) -> Option<Said> {
+pub(super) fn read(answer: &Response) -> Option<ReceivedStatus> {
     // trailers are all there is if the server had nothing else to say
     let last = if answer.trailers.is_empty() { &answer.head } else { &answer.trailers };
     let Some(status) = find(last, "grpc-status") else { return Some(read_without_status(answer)) };
@@ -164,7 +164,7 @@ pub(super) fn read(answer: &Response) -> Option<Said> {
     let message = find(last, "grpc-message").map(decode_percent).unwrap_or_default();
     let (inner, after) = details.map_or_else(Default::default, |status| (status.message, status.retry_delay));
     let message = if message.is_empty() { inner } else { message };
-    Some(Said { status, message, after, http: None })
+    Some(ReceivedStatus { status, message, after, http: None })
 }
 
 /// The collector has the batch, whatever its answer looks like.
@@ -205,7 +205,7 @@ fn unpack(flag: u8, message: &[u8], head: &[Field]) -> Result<Vec<u8>, &'static 
 }
 
 /// An answer by something that does not speak gRPC.
-fn read_without_status(answer: &Response) -> Said {
+fn read_without_status(answer: &Response) -> ReceivedStatus {
     let content_type = find(&answer.head, "content-type").map(lossy).unwrap_or_default();
     let what = match answer.status {
         200 if content_type.starts_with(PROTOCOL) => "the answer has no grpc-status".to_owned(),
@@ -215,7 +215,7 @@ fn read_without_status(answer: &Response) -> Said {
     let after = find(&answer.head, "retry-after").map(lossy);
     let after = after.and_then(|after| retry_after::parse(&after, SystemTime::now()));
     let (status, http) = (Status::of_http(answer.status), Some(StatusClass::of(answer.status)));
-    Said { status, message: what, after, http }
+    ReceivedStatus { status, message: what, after, http }
 }
 
 fn speaks_of_size(message: &str) -> bool {
