@@ -134,7 +134,7 @@ fn wants_tls(reply: &ProbeResponse) -> bool {
     let text = text.to_ascii_lowercase();
     ["https server", "https port", "ssl-enabled server port", "requires tls"]
         .iter()
-        .any(|words| text.contains(problem))
+        .any(|phrase| text.contains(phrase))
 }
 
 /// What to do if the server does not know who asks; the headers are those that the user set.

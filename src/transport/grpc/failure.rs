@@ -134,7 +134,7 @@ impl CallFailure {
 
 /// What happened, and what the server said when it left.
 fn quote(what: &str, go_away: Option<&GoAway>) -> String {
-    match farewell {
+    match go_away {
         None => what.to_owned(),
         Some(go_away) if go_away.text.is_empty() => format!("{what}: {}", go_away.code),
         Some(go_away) => format!("{what}: {}: {}", go_away.code, printable(&go_away.text)),

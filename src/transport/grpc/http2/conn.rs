@@ -192,7 +192,7 @@ impl Conn {
 
     /// Whether the server leaves because of an error, so that an answer may never come.
     pub(crate) fn goes_away_in_error(&self) -> bool {
-        self.go_away.as_ref().is_some_and(|farewell| go_away.code != Code::NO_ERROR)
+        self.go_away.as_ref().is_some_and(|go_away| go_away.code != Code::NO_ERROR)
     }
 
     /// What the server said when it left.

@@ -57,7 +57,7 @@ pub(crate) struct Response {
 /// How a call ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum End {
-    Answered(Response),
+    Responded(Response),
     /// The server has not looked at the request and never will: it can be made again elsewhere.
     Unprocessed,
     Reset(Code),
