@@ -1,8 +1,12 @@
-//! Pure: what an HTTP status means for a batch. A collector answers with it over HTTP, a proxy before it also over gRPC.
+//! Pure: what an HTTP status means for a batch, and which statuses are retryable. A collector sends one over HTTP; over gRPC
+//! a proxy in front of the collector may.
 
 use std::time::Duration;
 
 use super::Verdict;
+
+/// The statuses after which the same batch is sent again. OTLP names these four and says that no other may be retried.
+pub(super) const RETRYABLE: [u16; 4] = [429, 502, 503, 504];
 
 /// What a status other than success asks of the exporter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,16 +20,15 @@ pub(super) enum StatusClass {
 impl StatusClass {
     pub(super) fn of(status: u16) -> Self {
         match status {
-            // OTLP names these four and says that no other may be retried
-            429 | 502 | 503 | 504 => Self::TryLater,
+            status if RETRYABLE.contains(&status) => Self::TryLater,
             413 => Self::TooLarge,
-            // each signal has a path of its own: this one is unknown there, takes no POST, or is not built in
+            // Each signal has a path of its own: this one is unknown there, takes no POST, or is not built in.
             404 | 405 | 501 => Self::NotTaken,
             _ => Self::Refused,
         }
     }
 
-    /// `after` is the delay that the server asked for; only a retry has a use for it.
+    /// `after` is the delay that the server asked for; only a retry uses it.
     pub(super) fn verdict(self, after: Option<Duration>, reason: String) -> Verdict {
         match self {
             Self::TryLater => Verdict::TryLater { after, reason },

@@ -1,4 +1,4 @@
-//! Pure: what an answer means. Reads what anyone may have sent.
+//! Pure: which gRPC statuses are retryable, and what a response to a call means. It reads bytes that anyone may have sent.
 
 #[cfg(test)]
 mod tests;
@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::time::{Duration, SystemTime};
 
 use super::super::gzip::{Fault, decompress};
-use super::super::http_status::StatusClass;
+use super::super::http_status::{self, StatusClass};
 use super::super::response::{self, printable, read_partial_success, read_status};
 use super::super::{Verdict, base64, retry_after};
 use super::http2::conn::Response;
@@ -20,7 +20,18 @@ const PREFIX_BYTES: usize = 5;
 /// As much as is kept of an answer: a small one can unpack to a thousand times its length.
 const MOST_UNPACKED: usize = 64 << 10;
 
-/// How a call ended, as gRPC counts it.
+/// The statuses after which the same batch is sent again, as OTLP lists them. RESOURCE_EXHAUSTED is one only if the server
+/// names a delay: see [`Status::verdict`].
+const RETRYABLE: [Status; 6] = [
+    Status::CANCELLED,
+    Status::DEADLINE_EXCEEDED,
+    Status::ABORTED,
+    Status::OUT_OF_RANGE,
+    Status::UNAVAILABLE,
+    Status::DATA_LOSS,
+];
+
+/// The status code that a call ended with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Status(pub(super) u32);
 
@@ -39,19 +50,20 @@ impl Status {
     const DATA_LOSS: Self = Self(15);
     const UNAUTHENTICATED: Self = Self(16);
 
-    /// Of an answer by something that does not speak gRPC, a proxy mostly.
+    /// The code for a response without a gRPC status, which a proxy sends. It only names the problem: the HTTP status decides
+    /// what follows.
     fn of_http(status: u16) -> Self {
         match status {
             400 | 431 => Self::INTERNAL,
             401 => Self::UNAUTHENTICATED,
             403 => Self::PERMISSION_DENIED,
             404 => Self::UNIMPLEMENTED,
-            429 | 502 | 503 | 504 => Self::UNAVAILABLE,
+            status if http_status::RETRYABLE.contains(&status) => Self::UNAVAILABLE,
             _ => Self::UNKNOWN,
         }
     }
 
-    /// Of a call that the server broke off.
+    /// The code for a call that the server reset.
     pub(super) fn of_reset(code: Code) -> Self {
         match code {
             Code::REFUSED_STREAM => Self::UNAVAILABLE,
@@ -66,19 +78,14 @@ impl Status {
     pub(super) fn verdict(self, target: &str, message: &str, after: Option<Duration>) -> Verdict {
         let reason = self.reason(target, message);
         match self {
-            // only a delay makes it something that passes, and whoever names one knows better than its words
+            // Only a delay makes it retryable, and a server that names one outranks the words of its message.
             Self::RESOURCE_EXHAUSTED if after.is_some() => Verdict::TryLater { after, reason },
-            // the same records will be too many for ever, whatever the status promises
+            // The same request will always be too large, even if the status is retryable.
             Self::OUT_OF_RANGE | Self::RESOURCE_EXHAUSTED if speaks_of_size(message) => {
                 Verdict::TooLarge { reason }
             }
-            Self::CANCELLED
-            | Self::DEADLINE_EXCEEDED
-            | Self::ABORTED
-            | Self::OUT_OF_RANGE
-            | Self::UNAVAILABLE
-            | Self::DATA_LOSS => Verdict::TryLater { after, reason },
-            // the signal is taken, but not like this
+            status if RETRYABLE.contains(&status) => Verdict::TryLater { after, reason },
+            // The server takes the signal, but not this compression.
             Self::UNIMPLEMENTED if speaks_of_compression(message) => Verdict::Refused {
                 reason: format!("{reason}; does the server take gzip? try compression = \"none\""),
             },
