@@ -1,4 +1,4 @@
-//! Pure: what it means when a stage fails, and what to do about it.
+//! Pure: what the failure of a stage means, and what to do about it.
 
 use std::io::ErrorKind;
 
@@ -40,7 +40,7 @@ pub(super) fn unresolved(who: &str, failure: &ProbeFailure) -> Problem {
     }
 }
 
-/// Who was to be connected to.
+/// The peer of a connection.
 pub(super) struct Target<'a> {
     /// The addresses, as they may be shown.
     pub(super) addresses: String,
@@ -88,7 +88,7 @@ pub(super) fn unconnected(target: &Target<'_>, failure: &ProbeFailure) -> Proble
     }
 }
 
-/// Why there is no encryption. The certificate helps to name who is not trusted.
+/// Why there is no encryption. The certificate names the issuer that is not trusted.
 pub(super) fn unsecured(
     failure: &ProbeFailure,
     url: &EndpointUrl,
@@ -153,7 +153,7 @@ fn unknown_issuer(what: String, has_ca: bool, certificate: Option<&Certificate>)
     }
 }
 
-/// The server wants to know who is there.
+/// The server wants a client certificate.
 pub(super) fn no_client_certificate() -> Problem {
     Problem::new("client certificate required", "set client-certificate-file and client-key-file")
 }
@@ -171,7 +171,7 @@ pub(super) fn no_http2() -> Problem {
     )
 }
 
-/// Why nobody answered an export.
+/// Why an export got no response.
 pub(super) fn unanswered(failure: &ProbeFailure, protocol: Protocol, is_tls: bool) -> Problem {
     match (protocol, failure) {
         (Protocol::Http2, _) => Problem::new(
@@ -201,7 +201,7 @@ pub(super) fn unanswered(failure: &ProbeFailure, protocol: Protocol, is_tls: boo
     }
 }
 
-/// Why nobody answered a call, though there is a connection.
+/// Why a call got no response, though there is a connection.
 pub(super) fn uncalled(failure: &ProbeFailure, url: &EndpointUrl, has_ca: bool) -> Problem {
     match failure {
         ProbeFailure::Tls(_) => unsecured(failure, url, has_ca, None),
@@ -220,7 +220,7 @@ pub(super) fn uncalled(failure: &ProbeFailure, url: &EndpointUrl, has_ca: bool) 
     }
 }
 
-/// Why nobody answered in HTTP/2.
+/// Why the peer did not respond in HTTP/2.
 pub(super) fn no_grpc(failure: &ProbeFailure, protocol: Protocol) -> Problem {
     match (protocol, failure) {
         (Protocol::Http1, _) => {

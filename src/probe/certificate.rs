@@ -1,4 +1,4 @@
-//! Pure: who a certificate is about, who says so, and until when. Nothing is verified here.
+//! Pure: subject, issuer and last day of a certificate. Nothing is verified here.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ const DNS_NAME: u8 = 0x82;
 const COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
 const ORGANIZATION: &[u8] = &[0x55, 0x04, 0x0a];
 const ALTERNATIVE_NAMES: &[u8] = &[0x55, 0x1d, 0x11];
-/// A name is cut to so many characters.
+/// Names are cut to this number of characters.
 const LONGEST_NAME: usize = 64;
 
 /// What a person wants to know of a certificate.

@@ -12,7 +12,7 @@ const HIDDEN: &str = "***";
 pub(super) struct Endpoint {
     pub(super) url: String,
     pub(super) shown: String,
-    /// The first of the signals: it stands for all of them on the way there, as they share the URL.
+    /// The first of the signals: one request is enough for all of them, as they share the URL.
     pub(super) signal: Signal,
     pub(super) signals: Vec<Signal>,
 }
@@ -38,11 +38,11 @@ pub(super) struct EndpointUrl {
     pub(super) is_tls: bool,
     /// To be used, never to be shown.
     pub(super) host: String,
-    /// The host, or what stands for it.
+    /// The host, or `***`.
     pub(super) shown_host: String,
     /// As the user wrote it, without the query.
     pub(super) shown_path: String,
-    /// The host stands in for what should not be seen: neither should its address.
+    /// The host came from a secret, so that its address is not shown either.
     hides_address: bool,
 }
 
@@ -153,7 +153,7 @@ mod tests {
                 Some("logs and metrics are posted to /a/v1/traces, the path of traces"),
             ),
         ] {
-            let found = path_mistake(path, &signals).map(|words| problem.what);
+            let found = path_mistake(path, &signals).map(|problem| problem.what);
             assert_eq!(found.as_deref(), expected, "{path} {signals:?}");
         }
     }

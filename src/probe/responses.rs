@@ -21,7 +21,7 @@ const INTERNAL: u32 = 13;
 const UNAVAILABLE: u32 = 14;
 const UNAUTHENTICATED: u32 = 16;
 
-/// What was sent.
+/// The empty export over HTTP.
 pub(super) struct SentExport<'a> {
     /// As it may be shown.
     pub(super) path: &'a str,
@@ -137,7 +137,7 @@ fn wants_tls(reply: &ProbeResponse) -> bool {
         .any(|phrase| text.contains(phrase))
 }
 
-/// What to do if the server does not know who asks; the headers are those that the user set.
+/// Advice if the server rejects the credentials; the headers are those that the user set.
 pub(super) fn credentials(headers: &[&str]) -> String {
     if headers.iter().any(|name| name.eq_ignore_ascii_case("authorization")) {
         return "an authorization header is sent: is its value right, with a word like Bearer in front, and not out of date?".to_owned();
@@ -155,7 +155,7 @@ fn usual(sent: &SentExport<'_>) -> &'static str {
     sent.signals.first().copied().unwrap_or(Signal::Traces).path()
 }
 
-/// What was sent.
+/// The empty calls over gRPC.
 pub(super) struct SentCalls<'a> {
     /// The names of the headers that the user set.
     pub(super) headers: &'a [&'a str],

@@ -21,7 +21,7 @@ const MOST_ADDRESSES: usize = 4;
 
 const HTTP2: &[u8] = b"h2";
 
-/// What is known of it before it is gone.
+/// What the stages of one endpoint share.
 pub(super) struct ProbeTarget<'a> {
     pub(super) settings: &'a HttpSettings,
     pub(super) spec: &'a HttpSpec,
@@ -30,10 +30,10 @@ pub(super) struct ProbeTarget<'a> {
 }
 
 impl ProbeTarget<'_> {
-    /// Tells of the stages up to TLS; whether all of them passed.
+    /// Reports the stages up to TLS; whether all of them passed.
     fn enter(&self, request: &ProbeRequest, stages: &mut Stages) -> bool {
         let (timeline, proxy) = (&request.timeline, self.spec.proxy());
-        // what has not failed has gone all the target, so that none of this is then told
+        // A request that did not fail went through all stages, so that this stands for none.
         let none = ProbeFailure::Closed;
         let failure = if let ProbeEnd::Failed(failure) = &request.end { failure } else { &none };
         let Some(at) = timeline.resolved else {
@@ -108,7 +108,7 @@ impl ProbeTarget<'_> {
         if kind == Some(TlsFaultKind::NotTls) && is_record(&request.timeline.first_bytes) {
             return advice::broken_tls();
         }
-        // a second look at who is not known, and at what was asked for before the server ended it
+        // A second handshake shows an unknown issuer, and whether the server asked for a client certificate.
         let is_worth_it = matches!(
             kind,
             None | Some(
@@ -127,12 +127,12 @@ impl ProbeTarget<'_> {
         advice::unsecured(failure, self.url, self.settings.tls.ca.is_some(), certificate.as_ref())
     }
 
-    /// A second connection to the same address; none through a proxy.
+    /// A handshake over a second connection to the same address; none through a proxy.
     fn peek(&self, request: &ProbeRequest, protocol: Option<&[u8]>) -> Option<TlsPeek> {
         Some(peek(self.settings, &self.url.host, self.server(request)?, protocol, self.deadline))
     }
 
-    /// Where the server can be asked once more; not through a proxy.
+    /// The address for a second connection; none through a proxy.
     fn server(&self, request: &ProbeRequest) -> Option<SocketAddr> {
         request.timeline.peer.filter(|_| self.spec.proxy().is_none())
     }
@@ -164,7 +164,7 @@ pub(super) fn ask_http(target: &ProbeTarget<'_>, endpoint: &Endpoint, stages: &m
     }
 }
 
-/// What the peer speaks. One that hangs up on a question is asked in other languages.
+/// The peer's protocol. If it closes the connection without a response, it is tried in others.
 fn protocol(target: &ProbeTarget<'_>, request: &ProbeRequest, failure: &ProbeFailure) -> Protocol {
     let protocol = protocol_of(&request.timeline.first_bytes);
     let hung_up = protocol == Protocol::Nothing && *failure == ProbeFailure::Closed;
@@ -184,7 +184,7 @@ pub(super) fn ask_grpc(target: &ProbeTarget<'_>, spec: &GrpcSpec, endpoint: &End
     if !target.enter(&request, stages) {
         return;
     }
-    // through a proxy nobody is greeted: the call will find out
+    // Through a proxy there is no second connection: the call will show it.
     if target.spec.proxy().is_none() {
         match agree_on_http2(target, &request) {
             Ok(()) => stages.pass(StageKind::Http2, Instant::now(), "speaks HTTP/2"),
@@ -217,7 +217,7 @@ fn call(
     signals.iter().map(|signal| Ok((*signal, caller.try_export(*signal, target.deadline)?))).collect()
 }
 
-/// Says hello in HTTP/2.
+/// Sends the HTTP/2 preface, and expects HTTP/2 in return.
 fn agree_on_http2(target: &ProbeTarget<'_>, request: &ProbeRequest) -> Result<(), Problem> {
     let Some(peer) = target.server(request) else {
         return Err(advice::no_grpc(&ProbeFailure::Closed, Protocol::Nothing));
@@ -273,7 +273,7 @@ fn failure(error: &io::Error) -> ProbeFailure {
 
 /// What every client says first, then settings that change nothing.
 const GREETING: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00";
-/// The head of a frame: by then it is clear what the peer speaks.
+/// The head of a frame is enough to know the protocol.
 const ENOUGH: usize = 9;
 
 /// The first bytes of the answer; none if the peer closes without one.
@@ -281,7 +281,7 @@ const ENOUGH: usize = 9;
 /// # Errors
 /// When nothing came before the connection broke or its time was up.
 fn greet(stream: &mut dyn ReadWrite) -> io::Result<Vec<u8>> {
-    // a peer that hangs up may have said why before: what it says tells more than that it could not be told
+    // A peer that closes the connection may have sent the reason before; that says more than the failed write.
     let _ = stream.write_all(GREETING).and_then(|()| stream.flush());
     let mut answer = Vec::new();
     let mut piece = [0; ENOUGH];
@@ -297,7 +297,7 @@ fn greet(stream: &mut dyn ReadWrite) -> io::Result<Vec<u8>> {
     Ok(answer)
 }
 
-/// A protocol, as far as it can be told.
+/// The protocol of a peer, as far as its first bytes show it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Protocol {
     Nothing,

@@ -1,4 +1,4 @@
-//! Bytes as text, four digits for three bytes.
+//! Base64, padded: for credentials, binary metadata and JSON.
 
 const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 

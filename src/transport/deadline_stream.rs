@@ -1,4 +1,4 @@
-//! Connections whose every read and write is over by a deadline, whatever the peer does.
+//! A TCP connection whose every read and write ends by a deadline, whatever the peer does.
 
 use std::io::{Read, Result, Write};
 #[cfg(feature = "probe")]
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use super::tcp::connect;
 use super::tcp::{time_left, tolerate};
 
-/// Something that can be talked to, encrypted or not.
+/// A connection, encrypted or not.
 #[cfg(feature = "probe")]
 pub(crate) trait ReadWrite: Read + Write + Send {}
 
@@ -99,8 +99,8 @@ impl Write for DeadlineStream {
     }
 }
 
-/// What the socket must be told, if anything: a wait that ends too early goes on, only one that would end too late is
-/// wrong. So a limit stays, and is short enough that the calls after this one find it so.
+/// The new timeout of the socket, if it needs one. A wait that ends too early is repeated; only one that would end too late
+/// is wrong. So a timeout stays for as many calls as possible, which saves system calls.
 fn new_limit(current: Option<Duration>, deadline: Instant) -> Result<Option<Duration>> {
     let Some(left) = time_left(Some(deadline))? else { return Ok(None) };
     Ok(match current {
@@ -167,7 +167,7 @@ mod tests {
 
     #[cfg(not(windows))]
     #[test]
-    fn the_socket_is_told_nothing_while_its_limit_is_short_enough() {
+    fn the_timeout_of_the_socket_stays_while_it_is_short_enough() {
         let deadline = Instant::now() + Duration::from_secs(60);
         let limit = new_limit(None, deadline).unwrap().unwrap();
 

@@ -1,5 +1,4 @@
-//! A transport without a network, for tests: every send stops at a gate until the test has looked at it and said what
-//! is to come of it.
+//! A transport without a network, for tests: every send waits at a gate until the test decides its verdict.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -15,7 +14,7 @@ pub(crate) struct Gate {
     shared: Arc<Shared>,
 }
 
-/// A send that stands at the gate.
+/// A send that waits at the gate.
 #[derive(Debug, Clone)]
 pub(crate) struct Sent {
     pub(crate) body: Vec<u8>,

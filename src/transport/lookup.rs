@@ -1,5 +1,5 @@
-//! The addresses of a host. The system's look-up has no time-out, so it has a thread of its own: one at a time, and none
-//! for what is an address already.
+//! DNS: the addresses of a host. The system's lookup has no timeout, so it runs on a thread of its own: one at a time, and
+//! none for what is an address already.
 
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
@@ -70,7 +70,7 @@ impl Search {
 
     fn end(&self, found: Found) {
         *self.lock() = Some(found);
-        // nobody may be waiting any more
+        // The attempt may have ended already; then the next one finds the result.
         self.is_over.notify_one();
     }
 

@@ -1,4 +1,4 @@
-//! Messages without the secrets that a server may have repeated in them, as they were sent or in another form.
+//! Redaction: no message shows a secret that a server repeats, as it was sent or in another form (JSON, URL, base64, hex).
 
 use std::fmt::{self, Write};
 use std::ops::Range;
@@ -8,7 +8,7 @@ use super::base64;
 /// Shorter words of a secret, such as `Basic` and `Bearer`, may be said. Of longer ones no part of this length is, wherever
 /// it stands.
 const PART: usize = 8;
-/// So much of a longer word is redacted where a message was cut.
+/// The shortest beginning of a longer word that is redacted at the end of a message, which may have been cut there.
 const CUT: usize = 3;
 const HIDDEN: &str = "***";
 

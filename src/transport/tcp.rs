@@ -5,7 +5,7 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-/// The first address that answers. Those not tried yet share the time that is left.
+/// Connects to the first address that accepts. The addresses not tried yet share the time that is left.
 ///
 /// # Errors
 /// Why the last one did not; `TimedOut` when the time is up.
@@ -42,7 +42,7 @@ pub(super) fn tolerate(error: io::Error) -> io::Result<()> {
     }
 }
 
-/// The peer reads no more. It may have said why before it hung up.
+/// Whether the peer reads no more. It may have sent the reason before.
 pub(super) fn is_hang_up(error: &io::Error) -> bool {
     // the last is how Windows may say it
     matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset | ErrorKind::ConnectionAborted)

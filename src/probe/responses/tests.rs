@@ -14,7 +14,7 @@ fn says(text: &str) -> ProbeBody {
     ProbeBody::Says(text.to_owned())
 }
 
-fn asked<'a>(path: &'a str, signals: &'a [Signal], headers: &'a [&'a str]) -> SentExport<'a> {
+fn sent<'a>(path: &'a str, signals: &'a [Signal], headers: &'a [&'a str]) -> SentExport<'a> {
     SentExport { path, signals, headers, is_compressed: false }
 }
 
@@ -192,7 +192,7 @@ fn a_path_that_is_lost_is_explained_by_itself() {
         "- 404 Not Found: metrics are posted to /v1/traces, the path of traces | write the endpoint without a path, \
          or give each signal an exporter of its own"
     );
-    // who is not let in has not been told anything about the path
+    // Without access, the server says nothing about the path.
     let closed =
         judged(&reply(401, "Unauthorized", "", ProbeBody::Fine), &sent("/v1/logs/v1/logs", TRACES, &[]));
     assert!(closed.starts_with("- 401 Unauthorized |"), "{closed}");

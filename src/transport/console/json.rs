@@ -87,7 +87,7 @@ fn element(out: &mut Vec<u8>, kind: Kind, value: Raw<'_>, depth: u32) -> Result<
     Ok(())
 }
 
-/// How a number of this kind stands in a packed field; `None` for what is no number.
+/// The wire type of a number of this kind in a packed field; `None` for what is no number.
 fn number_type(kind: Kind) -> Option<WireType> {
     match kind {
         Kind::Bool | Kind::Int32 | Kind::Uint32 | Kind::Sint32 | Kind::Int64 | Kind::Uint64 => {

@@ -17,8 +17,8 @@ const KEPT_BYTES: usize = 1 << 20;
 
 /// Prints batches instead of sending them.
 ///
-/// A write to a pipe that nobody reads cannot be ended from here: it holds up the worker until someone reads, and a stop
-/// leaves both behind.
+/// A write to a pipe that is not read cannot be ended: it blocks the worker until the pipe is read, and a shutdown leaves
+/// both behind.
 #[derive(Debug, Default)]
 pub(crate) struct Console {
     line: Vec<u8>,

@@ -28,7 +28,7 @@ fn line(signal: Signal, request: &[u8]) -> Result<String, Malformed> {
     Ok(String::from_utf8(line).expect("JSON is UTF-8"))
 }
 
-/// The line of a request with this one framed record in it, without what stands around the record.
+/// The line of a request with this one framed record in it, without the framing.
 fn record_line(signal: Signal, framed: &[u8]) -> String {
     let scope = Scope::new(signal, "shop", "");
     let request = wrapped(0x0a, &wrapped(0x12, &[scope.field(), framed].concat()));
@@ -359,7 +359,7 @@ fn what_is_zero_or_empty_is_left_out_unless_that_says_something() {
     assert_eq!(record_line(Signal::Logs, &wrapped(0x12, &log)), r#"{"body":{"stringValue":""}}"#);
 }
 
-/// Takes so many bytes and then no more.
+/// Accepts a number of bytes and then no more.
 struct Narrow {
     taken: Vec<u8>,
     room: usize,

@@ -1,4 +1,4 @@
-//! One connection, kept as long as it is good, and calls over it.
+//! Calls over one connection, which is kept between calls, and the stream under it: TCP or TLS.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::sync::Arc;
@@ -16,14 +16,14 @@ use super::target::{Target, is_agreed};
 /// Load balancers drop idle connections after a minute or more, and not all of them say so. No ping keeps ours alive:
 /// servers end connections over pings that they did not ask for.
 const IDLE_AGE: Duration = Duration::from_secs(50);
-/// How often a request is made again that a server has surely not looked at.
+/// How often a request is made again that a server has surely not processed.
 const MOST_REFUSALS: u32 = 2;
-/// A server that leaves because of an error may still answer; not for long.
+/// How long a server that goes away because of an error may still take to respond.
 const LAST_WORDS: Duration = Duration::from_secs(1);
-/// An answer is a few hundred bytes. Longer ones come in pieces.
+/// A response has a few hundred bytes. Longer ones are read in pieces.
 const READ_BYTES: usize = 16 << 10;
 
-/// What is asked of the server.
+/// What is sent to the server.
 #[derive(Clone, Copy)]
 pub(super) struct Request<'a> {
     /// The encoded head.
@@ -51,8 +51,8 @@ impl Client {
         Self { target, lookup, breaker, link: None, buffer: vec![0; READ_BYTES] }
     }
 
-    /// One call. What a server has surely not looked at is asked again over a new connection, and so is what went into
-    /// an old connection that was already dead.
+    /// One call. It is made again over a new connection if the server has surely not processed it, or if it went into an old
+    /// connection that was already dead.
     pub(super) fn call(&mut self, request: &Request<'_>, deadline: Instant) -> Result<Response, CallFailure> {
         let mut refusals = 0;
         loop {
@@ -175,7 +175,7 @@ impl Link {
                 Progress::GoesOn if self.hung_up.is_none() => self.catch_up(buffer),
                 _ => self.read(buffer),
             };
-            // an answer stands, whatever came behind it
+            // A response counts, whatever came behind it.
             if let Some(end) = self.conn.take_end() {
                 return Ok(end);
             }
@@ -195,7 +195,7 @@ impl Link {
         match self.stream.write_all(self.conn.output()) {
             Ok(()) => self.conn.clear_output(),
             Err(error) if is_hang_up(&error) => self.hung_up = Some(error),
-            // part of a frame may be on its way: nothing can follow it, even if nobody minds now
+            // A part of a frame may have been sent: nothing can follow it.
             Err(error) => {
                 self.hung_up = Some(error.kind().into());
                 return Err(error.into());
@@ -381,7 +381,7 @@ mod tests {
         let (_peer, _) = listener.accept().unwrap();
         let stream = Stream::new(DeadlineStream::new(Arc::new(socket), Instant::now()), None);
         let mut link = Link { conn: Conn::new(), stream, used: Instant::now(), hung_up: None };
-        // nobody reads, so that sooner or later all buffers are full
+        // The peer does not read, so that sooner or later all buffers are full.
         let failure = loop {
             assert!(link.is_good());
             link.conn = Conn::new();

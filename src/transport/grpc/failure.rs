@@ -1,4 +1,4 @@
-//! Why there is no answer, and what that means.
+//! Why a call got no response, and the verdict that follows.
 
 use std::io::{self, ErrorKind};
 
@@ -36,9 +36,9 @@ impl CallFailure {
     pub(super) fn of_lookup(error: io::Error) -> Self {
         match error.kind() {
             ErrorKind::TimedOut => Self::TimedOut,
-            // nobody could be asked: no thread or no file was left for it
+            // The lookup could not even begin: no thread or no file was left for it.
             _ if error.raw_os_error().is_some() => Self::Io(error),
-            // systems have many words for it
+            // Each system words it differently.
             _ => Self::HostNotFound,
         }
     }
@@ -63,7 +63,7 @@ impl CallFailure {
         Self::Unprocessed(quote("the server takes no calls", go_away))
     }
 
-    /// Of a call that was broken off from this side: its time is up, and what broke is nobody else's fault.
+    /// The same for a call that this side ended: its time is up, and the server is not to blame.
     pub(super) fn broken_off(self) -> Self {
         match self {
             Self::Io(_) | Self::Left(_) | Self::Proxy(_) => Self::TimedOut,
@@ -90,7 +90,7 @@ impl CallFailure {
         )
     }
 
-    /// Trouble on the way is for trying again; trouble with certificates or with what speaks there is not.
+    /// A problem of the network is retryable; one of certificates or of the protocol is not.
     pub(super) fn verdict(self, target: &str) -> Verdict {
         let what = self.what();
         let reason = format!("call {target}: {what}");

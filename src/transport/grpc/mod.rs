@@ -1,7 +1,7 @@
 //! OTLP over gRPC: unary calls over HTTP/2, by hand, without an async runtime.
 //!
 //! ```text
-//! payload → Grpc ─ client ─ tunnel, io ─ socket              what touches the network
+//! payload → Grpc ─ client ─ target (TLS, proxy) ─ socket     what touches the network
 //!             │       └ http2 (conn, hpack, frame)           pure: bytes in, bytes out
 //!             └ status, failure → Verdict                    what came of it
 //! ```
@@ -29,7 +29,7 @@ use super::{Payload, Transport, Verdict};
 use crate::config::{Compression, HttpSettings, Secret, is_reserved_by_grpc};
 use crate::record::Signal;
 
-/// A field costs so much more than its name and value, by HTTP/2's count.
+/// What HTTP/2 counts for a field beside its name and value.
 const FIELD_OVERHEAD: usize = 32;
 
 /// The header that carries the time a server may take.
@@ -93,7 +93,7 @@ impl Head {
         head.add("te", "trailers");
         head.add("content-type", "application/grpc");
         match settings.compression {
-            // answers are short: who does not compress gains nothing from compressed ones
+            // Responses are short: compression would gain nothing.
             Compression::None => head.add("grpc-accept-encoding", "identity"),
             // grpc-go answers in gzip then, whatever is said here
             Compression::Gzip => {

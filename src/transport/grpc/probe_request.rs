@@ -1,4 +1,4 @@
-//! One call that exports nothing, for people who ask what is wrong: what became of it, in detail.
+//! One empty call of a probe, and its response or failure in detail.
 
 use std::io::ErrorKind;
 use std::time::Instant;
@@ -25,7 +25,9 @@ impl Grpc {
         let reply = match self.call(&Payload { signal, body: &[] }, deadline) {
             Ok(answer) => reply(&answer),
             // the server did answer, in its way
-            Err(failure @ failure::CallFailure::Reset(code)) => told(Status::of_reset(code), failure.what()),
+            Err(failure @ failure::CallFailure::Reset(code)) => {
+                response_of(Status::of_reset(code), failure.what())
+            }
             Err(failure) => return Err(shown(failure, |text| self.redact(text))),
         };
         Ok(CallResponse { message: self.redact(reply.message), ..reply })
@@ -34,13 +36,13 @@ impl Grpc {
 
 fn reply(answer: &Response) -> CallResponse {
     match status::read(answer) {
-        None => told(Status::UNKNOWN, NO_NUMBER.to_owned()),
+        None => response_of(Status::UNKNOWN, NO_NUMBER.to_owned()),
         Some(ReceivedStatus { status: Status::OK, .. }) => success(answer),
-        Some(received) => told(received.status, received.message),
+        Some(received) => response_of(received.status, received.message),
     }
 }
 
-fn told(status: Status, message: String) -> CallResponse {
+fn response_of(status: Status, message: String) -> CallResponse {
     CallResponse { code: status.0, name: status.name(), message, odd: None }
 }
 
@@ -50,7 +52,7 @@ fn success(answer: &Response) -> CallResponse {
         Ok(_) => (String::new(), None),
         Err(odd) => (String::new(), Some(odd)),
     };
-    CallResponse { odd, ..told(Status::OK, message) }
+    CallResponse { odd, ..response_of(Status::OK, message) }
 }
 
 /// Servers and proxies may repeat what they were sent when they fail, too.

@@ -1,4 +1,4 @@
-//! Where calls go to, and by which way.
+//! Where calls go: host, port, TLS, and the tunnel through an HTTP proxy (`CONNECT`).
 
 use std::io::{self, ErrorKind, Read, Write};
 

@@ -33,7 +33,7 @@ pub(super) struct Mask {
     forward: Option<Arc<Forward>>,
 }
 
-/// A secret that stands in a line of the head: behind `before`, up to a space or the line's end.
+/// A secret in a line of the head: behind `before`, up to a space or the end of the line.
 #[derive(Clone)]
 struct Hidden {
     before: String,
@@ -133,7 +133,7 @@ impl Hidden {
         after.is_some_and(|after| after.is_empty() || after[0] == b'\r' || after[0] == b' ')
     }
 
-    /// The line with the value: what stands before it, and the value with what stands behind it.
+    /// The parts of the unmasked line: before the value, the value, and behind it.
     fn split<'a>(&'a self, line: &'a [u8]) -> (&'a [u8], (&'a [u8], &'a [u8])) {
         let behind = &line[self.before.len() + self.stand_in.len()..];
         (self.before.as_bytes(), (self.value.as_bytes(), behind))
@@ -190,7 +190,7 @@ impl fmt::Debug for Mask {
 pub(super) struct Forward {
     /// Scheme, host and port of the server.
     origin: String,
-    /// A line of the head, if the proxy wants to know who asks.
+    /// A line of the head, if the proxy wants credentials.
     credentials: Option<Secret>,
 }
 
@@ -206,12 +206,12 @@ impl Forward {
         Self { origin: url[..path.unwrap_or(url.len())].to_owned(), credentials }
     }
 
-    /// What stands before the path.
+    /// Scheme and authority, which go before the path.
     pub(super) fn origin(&self) -> &str {
         &self.origin
     }
 
-    /// What stands behind the first line.
+    /// The header line to add behind the first line; may be empty.
     pub(super) fn line(&self) -> &str {
         self.credentials.as_ref().map_or("", Secret::expose)
     }

@@ -1,4 +1,8 @@
-//! The connection under ureq that sends what the mask hides, and hides what a server repeats of it.
+//! The connection under ureq that puts the masked secrets into requests and redacts them in responses.
+//!
+//! ureq writes both to the `log` crate. A response comes in pieces that may end anywhere, also within a secret. So a line of
+//! the head is held until it is whole. Of a body nothing can be held, since any piece may be the last: the end of what came
+//! before is kept instead.
 
 use std::io;
 use std::mem;

@@ -1,4 +1,7 @@
-//! OTLP over HTTP/1.1, by ureq.
+//! OTLP over HTTP/1.1, through ureq.
+//!
+//! Layers of a connection, from the network up: `socket` (TCP with deadlines), `tls`, `masked_stream` (puts secrets into
+//! requests and takes them out of responses, because ureq logs both), ureq. `mask` knows the secrets, `response` judges.
 
 mod mask;
 mod masked_stream;
@@ -189,7 +192,7 @@ impl HttpSpec {
         Some(UriAlias { seen: HIDDEN.to_owned(), actual: server.clone() })
     }
 
-    /// What TLS is spoken with if not with what ureq takes for the server.
+    /// The peer of the TLS connection, if it is not what ureq takes for the server.
     #[cfg(feature = "tls")]
     fn tls_peer(&self) -> Option<UriAlias> {
         match &self.forwarded {
@@ -237,7 +240,7 @@ fn url(settings: &HttpSettings, signal: Signal, mask: &mut Mask) -> Url {
     Url { target: target.to_owned(), masked, shown }
 }
 
-/// Who sends, as ureq may see it.
+/// The user agent, as ureq may see it.
 fn user_agent(settings: &HttpSettings, mask: &mut Mask) -> String {
     let full = settings.full_user_agent();
     match &settings.user_agent {
@@ -274,7 +277,7 @@ pub(crate) struct Http {
 }
 
 impl Http {
-    /// One attempt, which may take so long.
+    /// One attempt, which ends within `left`.
     fn post(&mut self, payload: &Payload<'_>, left: Duration) -> Result<Response<ureq::Body>, ureq::Error> {
         // the first request of a process initialises a static of ureq, just before it asks the resolver
         let _first = first_use::begin();
@@ -309,7 +312,7 @@ impl Transport for Http {
         let verdict = match answer {
             Ok(answer) if self.spec.is_refused_by_proxy(&answer) => response::by_proxy(&answer, &url.shown),
             Ok(answer) => response::judge(answer, &url.shown),
-            // what breaks because it was broken off from here is not the server's doing
+            // An error after this side ended the attempt is not the server's.
             Err(_) if is_broken => response::late(&url.shown),
             Err(error) => response::failure_verdict(&error, &url.shown),
         };
@@ -330,7 +333,7 @@ impl Transport for Http {
     }
 }
 
-/// A body that lies in pieces, read as one: from where the records are, straight into ureq's buffer.
+/// Reads a body that lies in pieces as one: without a copy in between, straight into ureq's buffer.
 #[derive(Debug)]
 struct BodyReader<'a> {
     rest: &'a [&'a [u8]],

@@ -1,4 +1,4 @@
-//! One empty request, how far it came, and what was answered.
+//! One empty request of a probe: its timeline and its response or failure.
 
 use std::io::{ErrorKind, Read};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::record::Signal;
 use crate::transport::response::{self, is_media_type, read_status};
 use crate::transport::{Payload, TlsFault, lower_first};
 
-/// What became of an attempt.
+/// One request of a probe, done.
 #[derive(Debug)]
 pub(crate) struct ProbeRequest {
     pub(crate) timeline: Timeline,
@@ -124,7 +124,7 @@ impl HttpSpec {
     }
 }
 
-/// As the exporter's own agent, with notes taken.
+/// The same agent as an exporter's, with a recorder in its layers.
 fn agent(spec: &HttpSpec, recorder: &TimelineRecorder, goes_on: bool) -> Agent {
     let peer = NotedPeer { recorder: recorder.clone(), peer: spec.lookup() };
     let connector = socket::plain_connector(peer, spec.alias(), Arc::default());

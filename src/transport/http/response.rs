@@ -14,7 +14,7 @@ use crate::transport::{TlsFault, Verdict, lower_first, retry_after, tls};
 /// An answer longer than this is none.
 const LONGEST_ANSWER: u64 = 4 << 20;
 
-/// What an answer means.
+/// The verdict on a response.
 pub(super) fn judge(mut answer: Response<ureq::Body>, url: &str) -> Verdict {
     let status = answer.status();
     if status.is_success() {
@@ -166,13 +166,13 @@ pub(super) fn late(url: &str) -> Verdict {
     Verdict::TryLater { after: None, reason: format!("post {url}: no answer in time") }
 }
 
-/// A proxy that makes our requests does not know us. Its settings may be mended meanwhile.
+/// The proxy wants other credentials. It is retryable, since they can be corrected at the proxy.
 pub(super) fn by_proxy(answer: &Response<ureq::Body>, url: &str) -> Verdict {
     let reason = format!("post {url}: proxy: {}", status_text(answer.status()));
     Verdict::TryLater { after: None, reason }
 }
 
-/// Trouble on the way is for trying again; trouble with certificates or with what speaks there is not.
+/// A problem of the network is retryable; one of certificates or of the protocol is not.
 pub(super) fn failure_verdict(error: &ureq::Error, url: &str) -> Verdict {
     let later = |what: String| Verdict::TryLater { after: None, reason: format!("post {url}: {what}") };
     let refused = |what: String| Verdict::Refused { reason: format!("post {url}: {what}") };

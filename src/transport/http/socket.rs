@@ -201,7 +201,7 @@ pub(super) fn left(deadline: Option<Instant>, timeout: NextTimeout) -> Result<Op
     time_left(deadline).map_err(|_| ureq::Error::Timeout(timeout.reason))
 }
 
-/// Where ureq says the first, the second is meant.
+/// Another name for a server: ureq knows, and logs, `seen`; the connection goes to `actual`.
 #[derive(Debug, Clone)]
 pub(super) struct UriAlias {
     /// Host and port.
@@ -209,7 +209,7 @@ pub(super) struct UriAlias {
     pub(super) actual: Uri,
 }
 
-/// A connector that knows whom it connects to.
+/// A connector that gets the actual name where ureq has an alias.
 #[derive(Debug)]
 pub(super) struct WithAlias<C> {
     pub(super) alias: Option<UriAlias>,

@@ -1,5 +1,4 @@
-//! Notes of the way of one request: when a name was found, when a connection stood, when TLS was agreed on, and what
-//! the peer said first.
+//! When each step of a probe's request was done: name resolved, connected, TLS agreed on; and the peer's first bytes.
 
 use std::io;
 use std::net::SocketAddr;
@@ -10,10 +9,10 @@ use ureq::unversioned::transport::{Buffers, ConnectionDetails, Connector, Either
 
 use super::socket::{Peer, Socket};
 
-/// Enough to tell what a peer speaks.
+/// Enough to recognise the peer's protocol.
 const FIRST_BYTES: usize = 32;
 
-/// What is known of the way so far.
+/// What is known of a request so far.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Timeline {
     pub(crate) resolved: Option<Instant>,
@@ -27,7 +26,7 @@ pub(crate) struct Timeline {
     pub(crate) first_bytes: Vec<u8>,
 }
 
-/// Written by everyone on the way, read at its end.
+/// Shared by all layers of a connection, which write it; read at the end.
 #[derive(Debug, Clone)]
 pub(super) struct TimelineRecorder {
     timeline: Arc<Mutex<Timeline>>,
@@ -48,7 +47,7 @@ impl TimelineRecorder {
     }
 }
 
-/// The usual look-up, noted.
+/// The usual lookup, recorded.
 #[derive(Debug)]
 pub(super) struct NotedPeer<P> {
     pub(super) recorder: TimelineRecorder,
@@ -65,7 +64,7 @@ impl<P: Peer> Peer for NotedPeer<P> {
     }
 }
 
-/// Stands behind the sockets, before TLS.
+/// A layer above the sockets, below TLS.
 #[derive(Debug)]
 pub(super) struct NoteConnection(pub(super) TimelineRecorder);
 
@@ -92,12 +91,12 @@ impl<Tunnel: Transport> Connector<Either<Tunnel, Socket>> for NoteConnection {
     }
 }
 
-/// A connection whose first bytes are noted.
+/// A connection whose first bytes are recorded.
 #[derive(Debug)]
 pub(super) struct Overheard<In> {
     inner: In,
     recorder: Option<TimelineRecorder>,
-    /// Whether it stands behind TLS.
+    /// Whether it is a layer above TLS.
     is_decrypted: bool,
 }
 
@@ -116,7 +115,7 @@ impl<In: Transport> Transport for Overheard<In> {
             let input = self.inner.buffers().input();
             let mut timeline = recorder.timeline();
             let is_last_layer = self.is_decrypted == timeline.secured.is_some();
-            // until there are enough of them the peer may still be at its first word
+            // Until there are enough, more of the first bytes may follow.
             let is_first =
                 timeline.first_bytes.len() < FIRST_BYTES && input.starts_with(&timeline.first_bytes);
             if is_last_layer && is_first {
@@ -135,7 +134,7 @@ impl<In: Transport> Transport for Overheard<In> {
     }
 }
 
-/// Stands behind TLS: notes that it is agreed on, and may end the way there.
+/// A layer above TLS: records that it is agreed on, and ends the request there if only a connection is wanted.
 #[derive(Debug)]
 pub(super) struct NoteTls {
     pub(super) recorder: TimelineRecorder,

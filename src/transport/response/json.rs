@@ -1,4 +1,4 @@
-//! Pure: an export answer in JSON, which some collectors send whatever they were asked in.
+//! Pure: an export response in JSON, which some collectors send even to a request in protobuf.
 
 /// Deeper than any answer, and shallow enough for any stack.
 const DEEPEST: u32 = 32;
@@ -98,7 +98,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// What stands between two brackets, with commas between.
+    /// Items between two brackets, with commas between them.
     fn list(
         &mut self,
         open: u8,
@@ -164,7 +164,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// What stands behind a backslash.
+    /// The character behind a backslash.
     fn escaped(&mut self) -> Result<char, Fault> {
         Ok(match self.take(1)?[0] {
             byte @ (b'"' | b'\\' | b'/') => char::from(byte),

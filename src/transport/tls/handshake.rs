@@ -43,7 +43,7 @@ impl Handshakes {
         Self { config: Arc::new(config), no_certificate }
     }
 
-    /// Shakes hands, and verifies who is there.
+    /// Does the handshake, and verifies the server.
     pub(crate) fn connect<W: Read + Write>(
         &self,
         name: ServerName<'static>,

@@ -32,7 +32,7 @@ pub(super) use self::session::{Connector, Session};
 #[cfg(feature = "probe")]
 use super::deadline_stream::ReadWrite;
 
-/// Why no encrypted connection came about.
+/// Why there is no encrypted connection.
 #[cfg_attr(
     not(all(feature = "probe", feature = "tls")),
     allow(dead_code, reason = "only TLS has such faults, and only a probe has advice for each kind")
@@ -45,7 +45,7 @@ pub(crate) struct TlsFault {
 }
 
 impl TlsFault {
-    /// Trouble with certificates or with what speaks there is for good; anything else is for trying again.
+    /// Faults of certificates or of the protocol are permanent; all others are retryable.
     pub(super) fn is_passing(&self) -> bool {
         self.kind == TlsFaultKind::Passing
     }
@@ -69,11 +69,11 @@ pub(crate) enum TlsFaultKind {
     NoHttp2,
     /// Another fault of certificates or of what the two sides can do.
     Other,
-    /// Neither: the server, or what stands before it, may do better next time.
+    /// Neither: a later attempt may succeed.
     Passing,
 }
 
-/// What a server showed of itself in a TLS handshake.
+/// What a server sent in a TLS handshake that a probe made to look at it.
 #[cfg(feature = "probe")]
 pub(crate) struct TlsPeek {
     /// In DER, as it was shown; nothing in it has been verified unless there is a stream.

@@ -1,4 +1,4 @@
-//! A look at the certificate that a server shows, for people who ask what is wrong with it.
+//! A handshake of a probe that keeps the server's certificate, also if it is not valid.
 
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
@@ -72,7 +72,7 @@ fn version_name(version: ProtocolVersion) -> Option<&'static str> {
     }
 }
 
-/// Keeps what it is shown, and then judges as strictly as anyone.
+/// Keeps the certificate, and then verifies it as strictly as the exporter does.
 #[derive(Debug)]
 struct RecordingVerifier {
     seen: Mutex<Option<Vec<u8>>>,

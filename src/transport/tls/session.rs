@@ -1,4 +1,4 @@
-//! An encrypted connection over a socket that somebody else has.
+//! An encrypted connection for gRPC, over a socket that the caller owns.
 
 use std::io::{self, ErrorKind, Read, Write};
 
@@ -30,7 +30,7 @@ impl Connector {
         Self { handshakes: self.handshakes.afresh(), name: self.name.clone() }
     }
 
-    /// Shakes hands, and verifies who is there.
+    /// Does the handshake, and verifies the server.
     pub(crate) fn connect<W: Read + Write>(&self, wire: &mut W) -> io::Result<Session> {
         self.handshakes.connect(self.name.clone(), wire).map(Session)
     }
@@ -59,8 +59,8 @@ impl Session {
             let processed =
                 processed.map_err(|error| self.0.explain(io::Error::new(ErrorKind::InvalidData, error)));
             // an alert for the server, or an answer to its key update
-            let told = self.flush(wire);
-            processed.and(told)?;
+            let flushed = self.flush(wire);
+            processed.and(flushed)?;
         }
     }
 

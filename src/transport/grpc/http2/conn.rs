@@ -1,6 +1,6 @@
 //! The client's side of a connection, without a socket: bytes in, bytes and the end of a call out.
 //!
-//! There is one call at a time. Whoever has the socket repeats: [`send`](Conn::send), write
+//! There is one call at a time. The owner of the socket repeats: [`send`](Conn::send), write
 //! [`output`](Conn::output), read, [`receive`](Conn::receive), until [`take_end`](Conn::take_end) gives something.
 
 mod call;
@@ -23,7 +23,7 @@ const MOST_NOISE: u32 = 10_000;
 const OUTPUT_BYTES: usize = 64 << 10;
 /// Servers give back what they took when half of the window is used up, or three quarters.
 const LEAST_ROOM: usize = INITIAL_WINDOW as usize / 8;
-/// So much of what a server says when it leaves is kept.
+/// How much of the debug data of a GOAWAY is kept.
 const GO_AWAY_BYTES: usize = 200;
 
 /// A connection, from its preface to whatever ends it. Not to be printed: its output may hold secrets.
@@ -55,7 +55,7 @@ pub(crate) enum Progress {
     Waits,
 }
 
-/// The server takes no further calls on this connection.
+/// The server accepts no further calls on this connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct GoAway {
     pub(crate) code: Code,
@@ -190,12 +190,12 @@ impl Conn {
         Some(end)
     }
 
-    /// Whether the server leaves because of an error, so that an answer may never come.
+    /// Whether the server goes away because of an error, so that a response may never come.
     pub(crate) fn goes_away_in_error(&self) -> bool {
         self.go_away.as_ref().is_some_and(|go_away| go_away.code != Code::NO_ERROR)
     }
 
-    /// What the server said when it left.
+    /// The GOAWAY of the server, if it sent one.
     pub(crate) fn go_away(&self) -> Option<&GoAway> {
         self.go_away.as_ref()
     }
@@ -286,7 +286,7 @@ impl Conn {
 
     fn data(&mut self, stream: u32, content: &[u8], flow: usize, ends_stream: bool) -> Result<(), Fault> {
         self.check_known(stream)?;
-        // what nobody waits for any more counts, too
+        // Data of a call that has ended counts, too.
         if let Some(increment) = self.receive_window.receive(flow)? {
             frame::write_window_update(0, increment, &mut self.out);
         }
@@ -299,7 +299,7 @@ impl Conn {
         Ok(())
     }
 
-    /// Decodes a block that is complete, for the table's sake even if nobody waits for it.
+    /// Decodes a block that is complete, also if its call has ended: the table depends on it.
     fn end_block(&mut self) -> Result<(), Fault> {
         let Some(block) = self.block.take() else { return Ok(()) };
         let list = self.decoder.decode(&block.bytes);
@@ -318,7 +318,7 @@ impl Conn {
         if is_interim { self.count_noise() } else { Ok(()) }
     }
 
-    /// Tells the server when a call has ended before it should.
+    /// Resets a call that has ended before its request or its response has.
     fn settle(&mut self) {
         let Some(call) = self.call.as_ref().filter(|call| call.end.is_some()) else { return };
         if let Some(code) = call.reset_owed() {
@@ -353,7 +353,7 @@ impl Conn {
     fn leave(&mut self, last_stream: u32, code: Code, debug: &[u8]) {
         let text = String::from_utf8_lossy(&debug[..debug.len().min(GO_AWAY_BYTES)]).into_owned();
         self.go_away = Some(GoAway { code, text });
-        // whoever has answered has looked at the request, whatever it says now
+        // A server that has responded has processed the request, whatever it says now.
         if let Some(call) = self.call.as_mut().filter(|call| call.stream > last_stream && call.end.is_none())
         {
             call.finish(End::Unprocessed);

@@ -1,4 +1,4 @@
-//! Flow control: how much may still be sent.
+//! Credit-based flow control: how much each side may still send.
 
 use super::frame::{Fault, LARGEST_STREAM};
 
@@ -18,7 +18,7 @@ impl Window {
         usize::try_from(self.0).unwrap_or(0)
     }
 
-    /// Takes so many bytes; an error if there are not so many.
+    /// Takes `bytes` out of the window; an error if it has fewer.
     pub(crate) fn spend(&mut self, bytes: usize) -> Result<(), Fault> {
         if bytes > self.available() {
             return Err(Fault::flow("more data than the window allows"));
@@ -27,7 +27,7 @@ impl Window {
         Ok(())
     }
 
-    /// Gives so many more, or takes them away when settings shrink.
+    /// Adds `bytes` to the window; negative if new settings shrink it.
     pub(crate) fn shift(&mut self, bytes: i64) -> Result<(), Fault> {
         self.0 += bytes;
         match self.0 > i64::from(LARGEST_STREAM) {
@@ -131,7 +131,7 @@ mod tests {
             let mut receive_window = ReceiveWindow::default();
             let (mut received, mut given) = (0, 0);
             for piece in pieces {
-                // never a fault: whoever waits for what is given back always has room for a frame
+                // Never a fault: a sender that waits for window updates always has room for a frame.
                 given += u64::from(receive_window.receive(piece).expect("there is room").unwrap_or(0));
                 received += piece as u64;
                 prop_assert_eq!(given + u64::from(receive_window.owed), received);

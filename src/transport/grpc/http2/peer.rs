@@ -38,7 +38,7 @@ impl FrameBuffer {
     }
 }
 
-/// A peer that needs more frames than this for a block wants something else. Empty ones count.
+/// A peer that needs more frames than this for a block attacks us. Empty ones count.
 const MOST_FRAMES: u32 = 8;
 /// The longest block.
 pub(crate) const MOST_BYTES: usize = 32 << 10;

@@ -1,4 +1,4 @@
-//! One request and its answer.
+//! One request and its response, on one stream.
 
 use std::iter;
 
@@ -43,7 +43,7 @@ impl<'a> Message<'a> {
     }
 }
 
-/// What a server said, all of it.
+/// A response: head, the beginning of the body, trailers.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Response {
     pub(crate) status: u16,
@@ -79,7 +79,7 @@ pub(super) struct Call {
     answer: Option<Response>,
     /// Of the body.
     length: u64,
-    /// The server considers the call over, so that it needs not be told.
+    /// The server considers the call over, so that no reset is needed.
     is_over_there: bool,
     broken_off: Option<Code>,
 }
@@ -100,7 +100,7 @@ impl Call {
         }
     }
 
-    /// Whether what comes on a stream is for this call. What comes after its end is for nobody.
+    /// Whether what comes on a stream is for this call. What comes after its end is ignored.
     pub(super) fn is_on(&self, stream: u32) -> bool {
         self.stream == stream && self.end.is_none()
     }
@@ -120,7 +120,7 @@ impl Call {
         self.finish(End::Malformed(what));
     }
 
-    /// What the server must be told at the end, if it does not know: a request may be unfinished, or an answer.
+    /// The code of the reset that the server must get at the end of a call whose request or response is unfinished.
     pub(super) fn reset_owed(&self) -> Option<Code> {
         match (self.broken_off, &self.end) {
             (Some(code), _) => Some(code),

@@ -42,7 +42,7 @@ impl Decoder {
                 0x80.. => self.indexed(&mut rest, &mut list)?,
                 0x40.. => self.indexing(&mut rest, &mut list)?,
                 0x20.. => return Err(Malformed("a table size update comes after a field")),
-                // not indexed this time, or never: the difference is for those who pass it on
+                // not indexed this time, or never: the difference only matters to intermediaries
                 0x00.. => list.add_literal(&self.literal(&mut rest, 4)?),
             }
         }

@@ -44,7 +44,7 @@ pub(crate) fn encode(name: &str, value: &[u8], block: &mut Vec<u8>) {
     }
 }
 
-/// Appends a field that nobody on its way may put into a table, where its value could be guessed bit by bit.
+/// Appends a field that no intermediary may put into a table, where its value could be guessed bit by bit.
 pub(crate) fn encode_sensitive(name: &str, value: &[u8], block: &mut Vec<u8>) {
     literal(name, value, NEVER_INDEXED, block);
 }

@@ -48,12 +48,12 @@ pub(super) fn put_integer(value: usize, prefix: u32, pattern: u8, block: &mut Ve
     block.push(rest as u8);
 }
 
-/// The largest number of so many bits, from 1 to 8.
+/// The largest number of `bits` bits, from 1 to 8.
 fn all_ones(bits: u32) -> u8 {
     u8::MAX >> (8 - bits)
 }
 
-/// A string that was checked and measured, but not copied: it may be longer than anybody wants to keep.
+/// A string that was checked and measured, but not copied: it may be too long to keep.
 pub(super) struct Text<'a> {
     encoded: &'a [u8],
     coding: Coding,

@@ -94,7 +94,7 @@ fn place(index: usize) -> Result<Place, Malformed> {
     })
 }
 
-/// Appendix A: fields that everybody knows. The first has index 1.
+/// The static table, appendix A. The first field has index 1.
 pub(super) static STATIC_FIELDS: [(&str, &str); 61] = [
     (":authority", ""),
     (":method", "GET"),
