@@ -27,25 +27,25 @@
 //! | message | body |
 //! | target | name of the scope |
 //! | file, line, module | `code.file.path`, `code.line.number`, `code.module.name` |
-//! | key-values | attributes: truth values, integers, doubles, and all else as text |
+//! | key-values | attributes: bools, integers, doubles, and all else as text |
 //!
 //! An integer that does not fit into 64 bits with a sign is text, digit by digit. A key without a value (`None`, `()`)
 //! is left out. Lists and maps are text, as their `Debug` or `Display` has it.
 
 mod key_values;
-mod targets;
 
+use std::borrow::Cow;
 use std::fmt::{self, Write};
 use std::mem;
 use std::time::Duration;
 
 use log::{Level, LevelFilter, Log, Metadata, Record, SetLoggerError};
 
+use super::scope_cache::ScopeCache;
 use crate::logs::{self, Logger};
 use crate::record::Severity;
 use crate::record::pool::Pool;
 use crate::telemetry::provider::Provider;
-use targets::Targets;
 
 /// As long as the drop of a [`Telemetry`](crate::Telemetry) may take.
 const FLUSH_BUDGET: Duration = Duration::from_secs(2);
@@ -72,7 +72,8 @@ const FLUSH_BUDGET: Duration = Duration::from_secs(2);
 /// ```
 #[must_use = "a bridge takes nothing until it is installed"]
 pub struct LogBridge {
-    targets: Targets,
+    provider: Provider,
+    by_target: ScopeCache<Box<str>, Logger>,
     /// Asked for what holds for all targets.
     any: Logger,
     level: LevelFilter,
@@ -85,7 +86,8 @@ impl LogBridge {
     pub fn new(provider: impl AsRef<Provider>) -> Self {
         let provider = provider.as_ref();
         Self {
-            targets: Targets::new(provider.clone()),
+            provider: provider.clone(),
+            by_target: ScopeCache::default(),
             any: provider.logger(""),
             level: LevelFilter::Trace,
             location: true,
@@ -93,7 +95,7 @@ impl LogBridge {
         }
     }
 
-    /// Hands every record to another logger as well, and first: it does not wait for room in a queue. It filters for
+    /// Gives every record to another logger as well, and first: it does not wait for room in a queue. It filters for
     /// itself, and also gets what the exporters' own threads log.
     pub fn chain(mut self, other: impl Log + 'static) -> Self {
         self.others.push(Box::new(other));
@@ -106,13 +108,13 @@ impl LogBridge {
         self
     }
 
-    /// Whether a record says where in the source it was made; it does unless told otherwise.
+    /// Whether a record says where in the source it was made; it does unless set to false.
     pub fn location(mut self, location: bool) -> Self {
         self.location = location;
         self
     }
 
-    /// The finest level that anyone wants: everything finer can be filtered where it is logged, at no cost.
+    /// The finest level that the exporters or a chained logger take: everything finer can be filtered where it is logged, at no cost.
     ///
     /// A chained logger may want more of one target than of another and cannot be asked for all of them, so with one
     /// it is `Trace`. Set a coarser one by [`log::set_max_level`] after [`install`](Self::install) if you know it.
@@ -140,6 +142,12 @@ impl LogBridge {
         level <= self.level && self.any.is_enabled(severity(level))
     }
 
+    #[inline]
+    fn logger(&self, target: &str) -> Cow<'_, Logger> {
+        let make = || (target.into(), self.provider.logger(target));
+        self.by_target.get_or_make(target, |known| **known == *target, make)
+    }
+
     fn emit(&self, record: &Record<'_>) {
         // the user's code formats, and may log itself: nothing is borrowed or locked meanwhile
         let mut scratch = Scratch::take();
@@ -147,8 +155,8 @@ impl LogBridge {
             Some(literal) => literal,
             None => scratch.format(record.args()),
         };
-        let of_target = self.targets.logger(record.target());
-        let mut log = of_target.record(severity(record.level()), body);
+        let logger = self.logger(record.target());
+        let mut log = logger.record(severity(record.level()), body);
         if self.location {
             set_location(&mut log, record);
         }
@@ -177,8 +185,8 @@ impl Log for LogBridge {
     /// is said. It waits no longer than two seconds, and not on an exporter's own thread.
     fn flush(&self) {
         self.others.iter().for_each(|other| other.flush());
-        // nobody can be told here; the ledger says what became of it
-        let _ = self.targets.provider().flush(FLUSH_BUDGET);
+        // This method cannot report an outcome; the ledger has it.
+        let _ = self.provider.flush(FLUSH_BUDGET);
     }
 }
 

@@ -27,10 +27,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod book;
 mod handle;
-mod shelf;
-mod unit;
+mod instruments;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -38,15 +36,14 @@ use std::sync::Arc;
 
 use metrics::{Key, KeyName, Metadata, Recorder, SetRecorderError, SharedString, Unit};
 
-use self::book::{Book, Words};
 use self::handle::{Handle, Instrument};
-use self::unit::ucum;
+use self::instruments::{Description, Instruments};
 use crate::metrics::{Counter, Gauge, Histogram, InstrumentBuilder, Meter};
 use crate::telemetry::provider::Provider;
 
-/// The scope that nobody chose.
+/// The scope unless one is set.
 const SCOPE: &str = "metrics";
-/// Series of a metric, unless it is told otherwise: as many as any instrument may have.
+/// Series of a metric, unless set: as many as any instrument may have.
 const CARDINALITY: usize = 2000;
 
 /// Takes what the macros of the `metrics` crate measure. See the [module](self) for an example.
@@ -57,15 +54,15 @@ const CARDINALITY: usize = 2000;
 ///
 /// - `counter!(…).absolute(…)` never makes a counter fall; what it rises by is added.
 /// - A gauge starts at zero, but is sent only once it was set or moved.
-/// - NaN and infinities are left out, and told to [`Config::on_problem`](crate::Config::on_problem).
+/// - NaN and infinities are left out, and reported to [`Config::on_problem`](crate::Config::on_problem).
 /// - Units are sent by the Unified Code for Units of Measure. A metric may be described before its first use or at any
 ///   time after; what is said first counts.
 /// - Durations are recorded in seconds. The default bounds of a histogram are meant for milliseconds: give it
 ///   [bounds](Self::bounds), or have the exporter make [exponential ones](crate::Histograms::Exponential).
-/// - A name that is used for a counter and for a gauge is two metrics. Both are sent, and it is told.
+/// - A name that is used for a counter and for a gauge is two metrics. Both are sent, and it is reported.
 ///
 /// A key that was used before is found without a lock and without an allocation. It is remembered for good, also where
-/// an exporter is told differences: each set of labels counts as one in use. What comes beyond the
+/// an exporter is sent differences: each set of labels counts as one in use. What comes beyond the
 /// [limit](Self::cardinality_limit) is put together under `otel.metric.overflow`: increments add up, of absolute
 /// values the greatest counts, and a gauge is what it was last set to.
 ///
@@ -76,9 +73,9 @@ pub struct MetricsRecorder {
     meter: Meter,
     bounds: HashMap<String, Vec<f64>>,
     limit: usize,
-    counters: Book<Counter<u64>>,
-    gauges: Book<Gauge<f64>>,
-    histograms: Book<Histogram<f64>>,
+    counters: Instruments<Counter<u64>>,
+    gauges: Instruments<Gauge<f64>>,
+    histograms: Instruments<Histogram<f64>>,
 }
 
 impl MetricsRecorder {
@@ -90,9 +87,9 @@ impl MetricsRecorder {
             provider,
             bounds: HashMap::new(),
             limit: CARDINALITY,
-            counters: Book::default(),
-            gauges: Book::default(),
-            histograms: Book::default(),
+            counters: Instruments::default(),
+            gauges: Instruments::default(),
+            histograms: Instruments::default(),
         }
     }
 
@@ -103,7 +100,7 @@ impl MetricsRecorder {
     }
 
     /// Divides the values of the histogram of this name at these bounds: each bucket ends with its bound, included. Bounds
-    /// that are not finite or do not rise are told to [`Config::on_problem`](crate::Config::on_problem), and the
+    /// that are not finite or do not rise are reported to [`Config::on_problem`](crate::Config::on_problem), and the
     /// default ones used.
     pub fn bounds(mut self, name: &str, bounds: &[f64]) -> Self {
         self.bounds.insert(name.to_owned(), bounds.to_vec());
@@ -126,11 +123,11 @@ impl MetricsRecorder {
         metrics::set_global_recorder(self)
     }
 
-    /// The handle of a key; none where nobody is told what is measured, so that nothing is kept either.
+    /// The handle of a key; none where no exporter takes metrics, so that nothing is kept either.
     #[inline]
-    fn handle<I: Instrument>(&self, book: &Book<I>, key: &Key) -> Option<Arc<Handle<I>>> {
+    fn handle<I: Instrument>(&self, instruments: &Instruments<I>, key: &Key) -> Option<Arc<Handle<I>>> {
         let make = || I::make(self.build(key.name()));
-        self.meter.is_of_use().then(|| book.handle(key, self.limit, make))
+        self.meter.is_of_use().then(|| instruments.handle(key, self.limit, make))
     }
 
     fn build<'a>(&'a self, name: &'a str) -> InstrumentBuilder<'a> {
@@ -141,9 +138,14 @@ impl MetricsRecorder {
         }
     }
 
-    fn describe<I: Instrument>(&self, book: &Book<I>, key: &KeyName, unit: Option<Unit>, text: SharedString) {
-        let words = Words { unit: unit.map_or("", ucum), description: text };
-        book.describe(key.as_str(), words);
+    fn describe<I: Instrument>(
+        &self,
+        instruments: &Instruments<I>,
+        key: &KeyName,
+        unit: Option<Unit>,
+        text: SharedString,
+    ) {
+        instruments.describe(key.as_str(), Description { unit: unit.map_or("", ucum), text });
     }
 }
 
@@ -176,5 +178,61 @@ impl Recorder for MetricsRecorder {
 impl fmt::Debug for MetricsRecorder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("MetricsRecorder").field("meter", &self.meter).finish_non_exhaustive()
+    }
+}
+
+/// The code of a unit in the Unified Code for Units of Measure, as OpenTelemetry wants it.
+fn ucum(unit: Unit) -> &'static str {
+    match unit {
+        // in braces and not "1", which is for fractions: some collectors make a ratio of it
+        Unit::Count => "{count}",
+        Unit::CountPerSecond => "{count}/s",
+        Unit::Percent => "%",
+        Unit::Seconds => "s",
+        Unit::Milliseconds => "ms",
+        Unit::Microseconds => "us",
+        Unit::Nanoseconds => "ns",
+        Unit::Tebibytes => "TiBy",
+        Unit::Gibibytes => "GiBy",
+        Unit::Mebibytes => "MiBy",
+        Unit::Kibibytes => "KiBy",
+        Unit::Bytes => "By",
+        Unit::TerabitsPerSecond => "Tbit/s",
+        Unit::GigabitsPerSecond => "Gbit/s",
+        Unit::MegabitsPerSecond => "Mbit/s",
+        Unit::KilobitsPerSecond => "kbit/s",
+        Unit::BitsPerSecond => "bit/s",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_unit_has_its_code() {
+        let codes = [
+            ("count", "{count}"),
+            ("percent", "%"),
+            ("seconds", "s"),
+            ("milliseconds", "ms"),
+            ("microseconds", "us"),
+            ("nanoseconds", "ns"),
+            ("tebibytes", "TiBy"),
+            ("gibibytes", "GiBy"),
+            ("mebibytes", "MiBy"),
+            ("kibibytes", "KiBy"),
+            ("bytes", "By"),
+            ("terabits_per_second", "Tbit/s"),
+            ("gigabits_per_second", "Gbit/s"),
+            ("megabits_per_second", "Mbit/s"),
+            ("kilobits_per_second", "kbit/s"),
+            ("bits_per_second", "bit/s"),
+            ("count_per_second", "{count}/s"),
+        ];
+        for (name, code) in codes {
+            let unit = Unit::from_string(name).unwrap_or_else(|| panic!("no unit {name}"));
+            assert_eq!(ucum(unit), code, "{name}");
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! What the receiver can be told to say, true or not.
+//! What the receiver can be scripted to answer, true or not.
 
 mod over_grpc;
 
@@ -36,7 +36,7 @@ pub(super) use over_grpc::{Farewell, Shape};
 /// | others | 2 `UNKNOWN` |
 ///
 /// The records of a request that is answered with a 2xx status count as accepted, however badly the answer
-/// is delivered; all other answers leave the counts of records alone.
+/// is delivered; all other answers may_start the counts of records alone.
 ///
 /// ```
 /// use std::time::Duration;
@@ -213,7 +213,7 @@ impl Answer {
         self.header("retry-after", value)
     }
 
-    /// Asks the client to wait so long: by `RetryInfo` over gRPC, and over HTTP by `Retry-After`, in whole seconds.
+    /// Asks the client to wait this long: by `RetryInfo` over gRPC, and over HTTP by `Retry-After`, in whole seconds.
     pub fn retry_delay(self, delay: Duration) -> Self {
         let seconds = delay.as_secs().saturating_add(u64::from(delay.subsec_nanos() > 0));
         Self { retry: Some(delay), ..self.header("retry-after", seconds.to_string()) }

@@ -1,4 +1,4 @@
-//! The memory that all requests of a receiver may take together, on every connection: on their way in, being decoded, or
+//! Bounds that all connections share: threads, and the memory that all requests of a receiver may take together, on every connection: on their way in, being decoded, or
 //! waiting to be answered or shown.
 //!
 //! It is reserved before it is used, so that no number of clients can make the receiver take more. A record takes at least
@@ -71,6 +71,34 @@ impl Drop for Share {
     }
 }
 
+/// A bound of threads that all connections share: how many more there may be.
+#[derive(Debug)]
+pub(super) struct Permits {
+    left: AtomicUsize,
+}
+
+impl Permits {
+    pub(super) fn new(count: usize) -> Arc<Self> {
+        Arc::new(Self { left: AtomicUsize::new(count) })
+    }
+
+    /// A permit, unless all are given.
+    pub(super) fn take(self: &Arc<Self>) -> Option<Permit> {
+        let taken = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
+        taken.is_ok().then(|| Permit(self.clone()))
+    }
+}
+
+/// One of the permits. It goes back when it is dropped.
+#[derive(Debug)]
+pub(super) struct Permit(Arc<Permits>);
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        self.0.left.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
@@ -115,5 +143,14 @@ mod tests {
         assert_eq!(one.bytes(), 70);
         drop(one);
         assert_eq!(budget.used.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn a_permit_comes_back_when_it_is_dropped() {
+        let permits = Permits::new(2);
+        let (first, second) = (permits.take(), permits.take());
+        assert!(first.is_some() && second.is_some() && permits.take().is_none());
+        drop(first);
+        assert!(permits.take().is_some());
     }
 }

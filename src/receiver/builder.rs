@@ -10,8 +10,8 @@ use super::answer::Answer;
 use super::hosts::Hosts;
 use super::listener::{self, Listener, reachable};
 use super::refusal::RefusedRequest;
-use super::script::Script;
-use super::state::{Doors, Settings, Shared};
+use super::request_sink::Script;
+use super::state::{Addresses, Settings, Shared};
 use super::store::{Batch, Store};
 use super::{Receiver, grpc, http};
 
@@ -181,13 +181,14 @@ impl Builder {
         let http = TcpListener::bind(self.address?.as_slice())?;
         let grpc = TcpListener::bind(self.grpc_address?.as_slice())?;
         let local_only = self.settings.local_hosts_only;
-        let doors = Doors {
+        let addresses = Addresses {
             http: reachable(http.local_addr()?),
             grpc: reachable(grpc.local_addr()?),
             http_hosts: Hosts::of(http.local_addr()?.ip(), local_only),
             grpc_hosts: Hosts::of(grpc.local_addr()?.ip(), local_only),
         };
-        let shared = Arc::new(Shared::new(self.settings, doors, Store::new(self.keep_bytes), self.script));
+        let shared =
+            Arc::new(Shared::new(self.settings, addresses, Store::new(self.keep_bytes), self.script));
         let http = Listener::start(http, shared.clone(), http::serve)?;
         match Listener::start(grpc, shared.clone(), grpc::serve) {
             Ok(grpc) => Ok(Receiver { shared, http, grpc }),

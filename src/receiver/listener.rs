@@ -1,4 +1,4 @@
-//! The door: admits clients, gives each a thread, and closes for good when told.
+//! Accepts connections, gives each a thread, and closes for good at the stop.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use super::state::Shared;
 use crate::process::spawn;
 
-/// How long to leave the door alone when the system refuses to open it (out of file descriptors, mostly).
+/// How long to wait when the system accepts no connection (out of file descriptors, mostly).
 const ACCEPT_BACK_OFF: Duration = Duration::from_millis(10);
 /// How long stopping waits for a door to close.
 const PATIENCE: Duration = Duration::from_millis(100);
@@ -65,7 +65,7 @@ impl Listener {
     }
 }
 
-/// Closes all doors and connections. The second time there is nothing left to do.
+/// Closes all addresses and connections. The second time there is nothing left to do.
 pub(super) fn stop(listeners: &[&Listener], shared: &Shared) {
     let threads: Vec<Threads> =
         listeners.iter().filter_map(|listener| listener.threads.lock().take()).collect();

@@ -1,7 +1,7 @@
 //! An OTLP receiver to embed: a real server on a real socket, for tests and for looking at telemetry.
 //!
 //! It takes traces, logs and metrics by OTLP over HTTP, in protobuf or JSON, and by OTLP over gRPC (HTTP/2 without TLS),
-//! compressed or not, keeps what it accepts, counts exactly, and can be told to misbehave in every way a network and a
+//! compressed or not, keeps what it accepts, counts exactly, and can be scripted to misbehave in every way a network and a
 //! collector can. It has a thread per request at a time, up to a bound, and no async runtime, and it stops, with all its threads, when
 //! it is dropped.
 //!
@@ -23,13 +23,13 @@
 //! ```
 //!
 //! ```text
-//! listener → http or grpc → content → traces, logs, metrics      what the client said
-//!                 ▲                └ reception ◄ script           what becomes of it
-//!                 └──── answer ◄──────┴ store                    what it hears, and what you see
+//! listener → http or grpc → content → records             what the client sent
+//!                 ▲            └─ request_sink ◄ script     what becomes of it
+//!                 └── answer ◄──────┴─► store               what it receives, and what you see
 //! ```
 
 mod answer;
-mod bomb;
+mod answer_body;
 mod budget;
 mod builder;
 mod content;
@@ -38,18 +38,12 @@ mod hosts;
 mod http;
 mod json;
 mod listener;
-mod logs;
-mod metrics;
-mod permits;
-mod reception;
 mod records;
 mod refusal;
+mod request_sink;
 mod rpc;
-mod script;
-mod sendable;
 mod state;
 mod store;
-mod traces;
 mod weight;
 mod wire;
 
@@ -60,13 +54,11 @@ use std::time::Duration;
 
 pub use answer::Answer;
 pub use builder::Builder;
-pub use logs::ReceivedLog;
-pub use metrics::ReceivedMetric;
 /// The messages of the OpenTelemetry protocol, in the version that the received records are made of.
 pub use opentelemetry_proto::tonic as proto;
+pub use records::{ReceivedLog, ReceivedMetric, ReceivedSpan};
 pub use refusal::{RefusalKind, RefusedRequest};
 pub use store::{Batch, Protocol, ReceivedRequest};
-pub use traces::ReceivedSpan;
 
 use listener::Listener;
 use state::Shared;
@@ -101,12 +93,12 @@ impl Receiver {
     /// The base URL for an exporter on this machine that speaks HTTP, `http://127.0.0.1:43180` for instance, without a
     /// path.
     pub fn endpoint(&self) -> String {
-        format!("http://{}", self.shared.doors.http)
+        format!("http://{}", self.shared.addresses.http)
     }
 
     /// The URL for an exporter on this machine that speaks gRPC, `http://127.0.0.1:43170` for instance.
     pub fn grpc_endpoint(&self) -> String {
-        format!("http://{}", self.shared.doors.grpc)
+        format!("http://{}", self.shared.addresses.grpc)
     }
 
     /// The address it listens on for HTTP.

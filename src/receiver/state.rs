@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex};
 
 use super::budget::Budget;
+use super::budget::Permits;
 use super::hosts::Hosts;
-use super::permits::Permits;
 use super::refusal::RefusedRequest;
-use super::script::Script;
+use super::request_sink::Script;
 use super::store::{Batch, Store};
 
 /// How long stopping waits for threads to say farewell to their clients.
@@ -57,7 +57,7 @@ impl fmt::Debug for Settings {
 
 /// Where clients on this machine find the receiver, and what they may call it.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Doors {
+pub(super) struct Addresses {
     pub(super) http: SocketAddr,
     pub(super) grpc: SocketAddr,
     pub(super) http_hosts: Hosts,
@@ -67,7 +67,7 @@ pub(super) struct Doors {
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) settings: Settings,
-    pub(super) doors: Doors,
+    pub(super) addresses: Addresses,
     pub(super) budget: Arc<Budget>,
     /// For threads that answer, beyond the one that each connection has.
     pub(super) threads: Arc<Permits>,
@@ -79,7 +79,7 @@ pub(super) struct Shared {
 pub(super) struct State {
     pub(super) store: Store,
     pub(super) script: Script,
-    /// Doors where someone listens, which is so for a moment after the receiver was stopped.
+    /// Addresses where a listener is open, which is so for a moment after the receiver was stopped.
     pub(super) listening: usize,
     pub(super) stopped: bool,
     pub(super) paused: bool,
@@ -121,7 +121,7 @@ impl State {
 }
 
 impl Shared {
-    pub(super) fn new(settings: Settings, doors: Doors, store: Store, script: Script) -> Self {
+    pub(super) fn new(settings: Settings, addresses: Addresses, store: Store, script: Script) -> Self {
         let state = State {
             store,
             script,
@@ -134,7 +134,7 @@ impl Shared {
         };
         let budget = Budget::new(settings.max_memory_bytes);
         let threads = Permits::new(ANSWERING_THREADS);
-        Self { settings, doors, budget, threads, state: Mutex::new(state), changed: Condvar::new() }
+        Self { settings, addresses, budget, threads, state: Mutex::new(state), changed: Condvar::new() }
     }
 
     /// Reads the state.
@@ -142,7 +142,7 @@ impl Shared {
         look(&self.state.lock())
     }
 
-    /// Changes the state and wakes whoever waits for a change.
+    /// Changes the state and wakes all that wait for a change.
     pub(super) fn change<T>(&self, edit: impl FnOnce(&mut State) -> T) -> T {
         let result = edit(&mut self.state.lock());
         self.changed.notify_all();
@@ -228,7 +228,7 @@ impl Shared {
 
     /// Ends all waits, then all connections, and waits a moment for their threads.
     pub(super) fn stop(&self) {
-        // those who only read can take their leave, if they are quick
+        // threads that only read can end in good order, if they are quick
         self.change(|state| {
             state.stopped = true;
             state.shut(Shutdown::Read);

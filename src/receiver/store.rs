@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::budget::Share;
-use super::logs::ReceivedLog;
-use super::metrics::ReceivedMetric;
+use super::records::ReceivedLog;
+use super::records::ReceivedMetric;
+use super::records::ReceivedSpan;
 use super::records::{self, Records};
-use super::traces::ReceivedSpan;
 use crate::record::Signal;
 
 /// How a request came.

@@ -16,9 +16,9 @@ use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span};
 use prost::DecodeError;
 use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_field};
 
-use super::logs::ReceivedLog;
-use super::metrics::ReceivedMetric;
-use super::traces::ReceivedSpan;
+use super::records::ReceivedLog;
+use super::records::ReceivedMetric;
+use super::records::ReceivedSpan;
 use crate::record::Signal;
 
 /// The decoder goes no deeper either.

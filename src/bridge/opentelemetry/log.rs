@@ -10,7 +10,7 @@ use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::error::OTelSdkResult;
 use opentelemetry_sdk::logs::{LogBatch, LogProcessor, SdkLogRecord, TraceContext};
 
-use super::inlet::{Fate, Inlet};
+use super::input::{Disposition, SdkInput};
 use super::value::with_any_value;
 use crate::context::unix_nanos;
 use crate::pipeline::ledger::NotEnqueuedReason;
@@ -27,23 +27,23 @@ thread_local! {
 /// An exporter of the provider gets what its level lets pass, and every record that has no severity number.
 #[derive(Debug)]
 pub struct LogExporter {
-    inlet: Inlet,
+    input: SdkInput,
 }
 
 impl LogExporter {
     /// An exporter into the main provider of a [`Telemetry`](crate::Telemetry), or into any [`Provider`].
     pub fn new(provider: impl AsRef<Provider>) -> Self {
-        Self { inlet: Inlet::new(provider.as_ref(), Signal::Logs) }
+        Self { input: SdkInput::new(provider.as_ref(), Signal::Logs) }
     }
 
     fn take<'l>(
         &self,
         logs: impl IntoIterator<Item = (&'l SdkLogRecord, &'l InstrumentationScope)>,
     ) -> OTelSdkResult {
-        self.inlet.take(|fate| match fate {
-            Fate::Sent { largest } => self.send(logs, largest),
-            Fate::Counted(reason) => logs.into_iter().for_each(|(log, _)| {
-                self.inlet.exporters().count_log_not_enqueued(weight(log), reason);
+        self.input.take(|fate| match fate {
+            Disposition::Sent { largest } => self.send(logs, largest),
+            Disposition::Counted(reason) => logs.into_iter().for_each(|(log, _)| {
+                self.input.exporters().count_log_not_enqueued(weight(log), reason);
             }),
         })
     }
@@ -53,7 +53,7 @@ impl LogExporter {
         logs: impl IntoIterator<Item = (&'l SdkLogRecord, &'l InstrumentationScope)>,
         largest: usize,
     ) {
-        let exporters = self.inlet.exporters();
+        let exporters = self.input.exporters();
         let mut record = Pool::take(&POOL).unwrap_or_default();
         for (log, scope) in logs {
             let (severity, weight) = (log.severity_number().map(severity), weight(log));
@@ -63,7 +63,7 @@ impl LogExporter {
             write(log, &mut record, largest);
             match record.finish_foreign(severity, &end(log)) {
                 Some(framed) => {
-                    let scope = self.inlet.scope(scope, log.target().map(Cow::as_ref));
+                    let scope = self.input.scope(scope, log.target().map(Cow::as_ref));
                     exporters.push_log(&scope, weight, framed);
                 }
                 None => exporters.count_log_not_enqueued(weight, NotEnqueuedReason::TooLarge),
@@ -74,7 +74,7 @@ impl LogExporter {
     }
 
     fn is_enabled(&self, level: SdkSeverity) -> bool {
-        self.inlet.is_of_use() && self.inlet.exporters().takes_log(severity(level))
+        self.input.is_of_use() && self.input.exporters().takes_log(severity(level))
     }
 }
 
@@ -84,7 +84,7 @@ impl opentelemetry_sdk::logs::LogExporter for LogExporter {
     }
 
     fn shutdown_with_timeout(&self, timeout: Duration) -> OTelSdkResult {
-        self.inlet.shut_down(timeout)
+        self.input.shut_down(timeout)
     }
 
     fn event_enabled(&self, level: SdkSeverity, _target: &str, _name: Option<&str>) -> bool {
@@ -92,22 +92,22 @@ impl opentelemetry_sdk::logs::LogExporter for LogExporter {
     }
 
     fn set_resource(&mut self, resource: &Resource) {
-        self.inlet.set_resource(resource);
+        self.input.set_resource(resource);
     }
 }
 
 impl LogProcessor for LogExporter {
     fn emit(&self, log: &mut SdkLogRecord, scope: &InstrumentationScope) {
-        // there is nobody to tell that it is over
+        // this method cannot report that it is over
         let _ = self.take([(&*log, scope)]);
     }
 
     fn force_flush(&self) -> OTelSdkResult {
-        self.inlet.force_flush()
+        self.input.force_flush()
     }
 
     fn shutdown_with_timeout(&self, timeout: Duration) -> OTelSdkResult {
-        self.inlet.shut_down(timeout)
+        self.input.shut_down(timeout)
     }
 
     fn event_enabled(&self, level: SdkSeverity, _target: &str, _name: Option<&str>) -> bool {
@@ -115,7 +115,7 @@ impl LogProcessor for LogExporter {
     }
 
     fn set_resource(&mut self, resource: &Resource) {
-        self.inlet.set_resource(resource);
+        self.input.set_resource(resource);
     }
 }
 

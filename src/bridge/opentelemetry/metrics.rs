@@ -10,7 +10,7 @@ use opentelemetry_sdk::metrics::Temporality;
 use opentelemetry_sdk::metrics::data::ResourceMetrics;
 use opentelemetry_sdk::metrics::exporter::PushMetricExporter;
 
-use super::inlet::{Fate, Inlet};
+use super::input::{Disposition, SdkInput};
 use super::scopes::Scopes;
 use crate::config;
 use crate::pipeline::ledger::NotEnqueuedReason;
@@ -44,7 +44,7 @@ use crate::telemetry::provider::Provider;
 /// The SDK's `PeriodicReader` has a thread and an interval of its own, 60 seconds unless `with_interval` or
 /// `OTEL_METRIC_EXPORT_INTERVAL` says otherwise; the interval of this crate's exporters is for the instruments of
 /// [`Meter`](crate::Meter)s. A `ManualReader`, which the SDK has with its feature `experimental_metrics_custom_reader`,
-/// collects when it is told to: hand what it collected to [`export`](PushMetricExporter::export), whose future is ready
+/// collects on demand: give what it collected to [`export`](PushMetricExporter::export), whose future is ready
 /// at once.
 ///
 /// `SdkMeterProvider::force_flush` only collects, and puts the metrics into the queues; for their delivery call
@@ -72,17 +72,17 @@ use crate::telemetry::provider::Provider;
 /// yet.
 #[derive(Debug)]
 pub struct MetricExporter {
-    inlet: Inlet,
+    input: SdkInput,
 }
 
 impl MetricExporter {
     /// An exporter into the main provider of a [`Telemetry`](crate::Telemetry), or into any [`Provider`].
     pub fn new(provider: impl AsRef<Provider>) -> Self {
-        Self { inlet: Inlet::new(provider.as_ref(), Signal::Metrics) }
+        Self { input: SdkInput::new(provider.as_ref(), Signal::Metrics) }
     }
 
-    fn send(&self, metrics: &ResourceMetrics, fate: Fate) {
-        let exporters = self.inlet.exporters();
+    fn send(&self, metrics: &ResourceMetrics, fate: Disposition) {
+        let exporters = self.input.exporters();
         let Some(limits) = exporters.frame_limits() else { return };
         // not kept: every collection brings its resource, and comes so seldom that nothing would be saved
         let mut scopes = Scopes::new(Signal::Metrics);
@@ -93,7 +93,7 @@ impl MetricExporter {
             let limits = limits.beside(&scope);
             for metric in of_scope.metrics() {
                 frame::each_part(metric, &mut record, limits, |part| match (part, fate) {
-                    (Part::Frame { points, .. }, Fate::Counted(reason)) => {
+                    (Part::Frame { points, .. }, Disposition::Counted(reason)) => {
                         exporters.count_points_not_enqueued(points, reason);
                     }
                     (Part::Frame { bytes, points }, _) => exporters.push_metric(&scope, bytes, points),
@@ -108,19 +108,19 @@ impl MetricExporter {
 
 impl PushMetricExporter for MetricExporter {
     fn export(&self, metrics: &ResourceMetrics) -> impl Future<Output = OTelSdkResult> + Send {
-        ready(self.inlet.take(|fate| self.send(metrics, fate)))
+        ready(self.input.take(|fate| self.send(metrics, fate)))
     }
 
     fn force_flush(&self) -> OTelSdkResult {
-        self.inlet.force_flush()
+        self.input.force_flush()
     }
 
     fn shutdown_with_timeout(&self, timeout: Duration) -> OTelSdkResult {
-        self.inlet.shut_down(timeout)
+        self.input.shut_down(timeout)
     }
 
     fn temporality(&self) -> Temporality {
-        match self.inlet.exporters().temporality() {
+        match self.input.exporters().temporality() {
             None | Some(config::Temporality::Cumulative) => Temporality::Cumulative,
             Some(config::Temporality::Delta) => Temporality::Delta,
             Some(config::Temporality::LowMemory) => Temporality::LowMemory,

@@ -1,59 +1,41 @@
 //! The SDK's resource and scopes, each encoded once.
 
-use std::collections::HashMap;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 use opentelemetry::InstrumentationScope;
 use opentelemetry_sdk::Resource;
 
 use super::value::with_value;
-use crate::process::PerProcess;
+use crate::bridge::scope_cache::ScopeCache;
 use crate::record::{self, ForeignResource, ForeignScope, Scope, Signal};
-
-/// Scopes beyond this many are not remembered: their names are made up at run time.
-const MOST_SCOPES: usize = 1024;
 
 /// All scopes of an exporter, with the resource that goes with them.
 #[derive(Debug)]
 pub(super) struct Scopes {
     signal: Signal,
     resource: Option<ForeignResource>,
-    /// A child must not wait for a lock that another thread held during the fork.
-    known: PerProcess<RwLock<Known>>,
-}
-
-#[derive(Debug, Default)]
-struct Known {
-    scopes: HashMap<InstrumentationScope, Targets>,
-    count: usize,
-}
-
-/// A scope under its own name, and under the names that log records give it.
-#[derive(Debug, Default)]
-struct Targets {
-    plain: Option<Arc<Scope>>,
-    named: HashMap<String, Arc<Scope>>,
+    /// By the SDK's scope and the target that a log record names in place of its name.
+    known: ScopeCache<(InstrumentationScope, Option<String>), Arc<Scope>>,
 }
 
 impl Scopes {
     pub(super) fn new(signal: Signal) -> Self {
-        Self { signal, resource: None, known: PerProcess::new(RwLock::default()) }
+        Self { signal, resource: None, known: ScopeCache::default() }
     }
 
     /// From now on records go with this resource; with the provider's own if it says nothing.
     pub(super) fn set_resource(&mut self, resource: &Resource) {
         self.resource = (!says_nothing(resource)).then(|| encoded(resource));
-        self.known = PerProcess::new(RwLock::default());
+        self.known = ScopeCache::default();
     }
 
     /// The scope, by the name of the target if there is one.
     pub(super) fn find(&self, scope: &InstrumentationScope, target: Option<&str>) -> Arc<Scope> {
-        let known = self.known.get_or_renew(RwLock::default);
-        if let Some(found) = known.read().unwrap_or_else(PoisonError::into_inner).get(scope, target) {
-            return found;
-        }
-        let made = Arc::new(self.make(scope, target));
-        known.write().unwrap_or_else(PoisonError::into_inner).insert(scope, target, made)
+        let is_it = |known: &(InstrumentationScope, Option<String>)| {
+            known.0 == *scope && known.1.as_deref() == target
+        };
+        let make = || ((scope.clone(), target.map(str::to_owned)), Arc::new(self.make(scope, target)));
+        self.known.get_or_make((scope, target), is_it, make).into_owned()
     }
 
     fn make(&self, scope: &InstrumentationScope, target: Option<&str>) -> Scope {
@@ -67,42 +49,7 @@ impl Scopes {
     }
 }
 
-impl Known {
-    fn get(&self, scope: &InstrumentationScope, target: Option<&str>) -> Option<Arc<Scope>> {
-        self.scopes.get(scope)?.get(target).map(Arc::clone)
-    }
-
-    /// Gives the one that another thread may have made meanwhile.
-    fn insert(&mut self, scope: &InstrumentationScope, target: Option<&str>, made: Arc<Scope>) -> Arc<Scope> {
-        if let Some(found) = self.get(scope, target) {
-            return found;
-        }
-        if self.count < MOST_SCOPES {
-            self.count += 1;
-            self.scopes.entry(scope.clone()).or_default().insert(target, &made);
-        }
-        made
-    }
-}
-
-impl Targets {
-    fn get(&self, target: Option<&str>) -> Option<&Arc<Scope>> {
-        match target {
-            Some(target) => self.named.get(target),
-            None => self.plain.as_ref(),
-        }
-    }
-
-    fn insert(&mut self, target: Option<&str>, scope: &Arc<Scope>) {
-        let scope = Arc::clone(scope);
-        match target {
-            Some(target) => _ = self.named.insert(target.to_owned(), scope),
-            None => self.plain = Some(scope),
-        }
-    }
-}
-
-/// Whether nobody has told the SDK what it runs in: it then names itself and a service that it does not know.
+/// Whether the program has not given the SDK a resource: the SDK then names itself and a service that it does not know.
 fn says_nothing(resource: &Resource) -> bool {
     resource.iter().all(|(key, value)| match key.as_str() {
         "service.name" => value.as_str().starts_with("unknown_service"),
@@ -126,6 +73,7 @@ mod tests {
     use opentelemetry::KeyValue;
 
     use super::*;
+    use crate::bridge::scope_cache::MOST_SCOPES;
 
     fn named(name: &'static str) -> InstrumentationScope {
         InstrumentationScope::builder(name).build()
@@ -145,12 +93,13 @@ mod tests {
     #[test]
     fn names_that_are_made_up_are_not_remembered_for_ever_and_get_their_scope_all_the_same() {
         let scopes = Scopes::new(Signal::Logs);
-        for number in 0..MOST_SCOPES + 10 {
+        for number in 0..MOST_SCOPES {
             let target = format!("cart {number}");
             assert_eq!(scopes.find(&named("shop"), Some(&target)).name, target);
         }
-        let known = scopes.known.get().unwrap().read().unwrap();
-        assert_eq!((known.count, known.scopes[&named("shop")].named.len()), (MOST_SCOPES, MOST_SCOPES));
+        let beyond = || scopes.find(&named("shop"), Some("beyond"));
+        assert_eq!(beyond().name, "beyond");
+        assert!(!Arc::ptr_eq(&beyond(), &beyond()));
     }
 
     #[test]
@@ -168,13 +117,13 @@ mod tests {
     }
 
     #[test]
-    fn the_same_resource_is_the_same_bytes_in_whatever_order_it_was_told() {
-        let told = |keys: [&'static str; 3]| {
+    fn the_same_resource_is_the_same_bytes_in_whatever_order_it_was_given() {
+        let bytes = |keys: [&'static str; 3]| {
             let attributes = keys.map(|key| KeyValue::new(key, key));
             let mut scopes = Scopes::new(Signal::Traces);
             scopes.set_resource(&Resource::builder_empty().with_attributes(attributes).build());
             scopes.find(&named("shop"), None).resource().unwrap().to_vec()
         };
-        assert_eq!(told(["a", "b", "c"]), told(["c", "a", "b"]));
+        assert_eq!(bytes(["a", "b", "c"]), bytes(["c", "a", "b"]));
     }
 }

@@ -10,7 +10,7 @@ use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::error::OTelSdkResult;
 use opentelemetry_sdk::trace::{Span, SpanData, SpanProcessor};
 
-use super::inlet::{Fate, Inlet};
+use super::input::{Disposition, SdkInput};
 use super::value::with_value;
 use crate::context::unix_nanos;
 use crate::pipeline::ledger::NotEnqueuedReason;
@@ -27,20 +27,20 @@ thread_local! {
 /// Hands finished spans of the OpenTelemetry SDK to a provider. See the [module](super) for how to put it in.
 #[derive(Debug)]
 pub struct SpanExporter {
-    inlet: Inlet,
+    input: SdkInput,
 }
 
 impl SpanExporter {
     /// An exporter into the main provider of a [`Telemetry`](crate::Telemetry), or into any [`Provider`].
     pub fn new(provider: impl AsRef<Provider>) -> Self {
-        Self { inlet: Inlet::new(provider.as_ref(), Signal::Traces) }
+        Self { input: SdkInput::new(provider.as_ref(), Signal::Traces) }
     }
 
     fn take(&self, spans: &[SpanData]) -> OTelSdkResult {
-        self.inlet.take(|fate| match fate {
-            Fate::Sent { largest } => self.send(spans, largest),
-            Fate::Counted(reason) => {
-                spans.iter().for_each(|_| self.inlet.exporters().count_span_not_enqueued(reason));
+        self.input.take(|fate| match fate {
+            Disposition::Sent { largest } => self.send(spans, largest),
+            Disposition::Counted(reason) => {
+                spans.iter().for_each(|_| self.input.exporters().count_span_not_enqueued(reason));
             }
         })
     }
@@ -51,10 +51,10 @@ impl SpanExporter {
             write(span, &mut record, largest);
             match record.finish(unix_nanos(span.end_time)) {
                 Some(framed) => {
-                    let scope = self.inlet.scope(&span.instrumentation_scope, None);
-                    self.inlet.exporters().push_span(&scope, framed);
+                    let scope = self.input.scope(&span.instrumentation_scope, None);
+                    self.input.exporters().push_span(&scope, framed);
                 }
-                None => self.inlet.exporters().count_span_not_enqueued(NotEnqueuedReason::TooLarge),
+                None => self.input.exporters().count_span_not_enqueued(NotEnqueuedReason::TooLarge),
             }
         }
         let bytes = record.capacity();
@@ -68,15 +68,15 @@ impl opentelemetry_sdk::trace::SpanExporter for SpanExporter {
     }
 
     fn shutdown_with_timeout(&self, timeout: Duration) -> OTelSdkResult {
-        self.inlet.shut_down(timeout)
+        self.input.shut_down(timeout)
     }
 
     fn force_flush(&self) -> OTelSdkResult {
-        self.inlet.force_flush()
+        self.input.force_flush()
     }
 
     fn set_resource(&mut self, resource: &Resource) {
-        self.inlet.set_resource(resource);
+        self.input.set_resource(resource);
     }
 }
 
@@ -85,21 +85,21 @@ impl SpanProcessor for SpanExporter {
 
     fn on_end(&self, span: SpanData) {
         if span.span_context.is_sampled() {
-            // there is nobody to tell that it is over
+            // this method cannot report that it is over
             let _ = self.take(slice::from_ref(&span));
         }
     }
 
     fn force_flush(&self) -> OTelSdkResult {
-        self.inlet.force_flush()
+        self.input.force_flush()
     }
 
     fn shutdown_with_timeout(&self, timeout: Duration) -> OTelSdkResult {
-        self.inlet.shut_down(timeout)
+        self.input.shut_down(timeout)
     }
 
     fn set_resource(&mut self, resource: &Resource) {
-        self.inlet.set_resource(resource);
+        self.input.set_resource(resource);
     }
 }
 

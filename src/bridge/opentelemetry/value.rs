@@ -83,7 +83,7 @@ impl<'a> Shelf<'a> {
             AnyValue::String(text) => Value::Str(text.as_str()),
             AnyValue::Boolean(truth) => Value::Bool(*truth),
             AnyValue::Bytes(bytes) => Value::Bytes(bytes),
-            // so deep that it will not be written: nobody looks further
+            // so deep that it will not be written, and need not be looked at
             AnyValue::ListAny(_) | AnyValue::Map(_) if depth > MAX_DEPTH => Value::Array(&[]),
             AnyValue::ListAny(values) => {
                 let values = values.iter().map(|value| self.value(value, depth + 1));

@@ -1,15 +1,16 @@
-//! Which spans this thread is in.
+//! Which spans of which layers this thread is in.
 
 use std::cell::{Cell, RefCell};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tracing::Id;
 
-use super::layers;
 use crate::context::ContextGuard;
+use crate::process;
 
 /// A span that this thread is in.
 struct Entered {
-    /// The number of the layer.
     layer: u64,
     span: Innermost,
     _guard: ContextGuard,
@@ -72,7 +73,7 @@ pub(super) fn innermost(layer: u64) -> Option<Innermost> {
 /// does next would be below these spans for ever.
 #[inline]
 pub(super) fn tidy_up() {
-    let gone = layers::gone();
+    let gone = layers_gone();
     if GONE.replace(gone) != gone {
         leave_gone();
     }
@@ -83,8 +84,51 @@ fn leave_gone() {
     let _ = ENTERED.try_with(|all| {
         let mut all = all.borrow_mut();
         if !all.is_empty() {
-            let there = layers::there();
+            let there = layers();
             all.retain(|entered| there.contains(&entered.layer));
         }
     });
+}
+
+static NEXT_LAYER: AtomicU64 = AtomicU64::new(1);
+static LAYERS_GONE: AtomicU64 = AtomicU64::new(0);
+/// Locked only while no fork can happen, or a child might find it locked for ever.
+static LAYERS: Mutex<Vec<u64>> = Mutex::new(Vec::new());
+
+/// Tells a layer from all others, those that are gone included.
+pub(super) struct LayerId(u64);
+
+impl LayerId {
+    pub(super) fn next() -> Self {
+        let id = NEXT_LAYER.fetch_add(1, Ordering::Relaxed);
+        process::with_fork_lock(|| lock().push(id));
+        Self(id)
+    }
+
+    #[inline]
+    pub(super) fn get(&self) -> u64 {
+        self.0
+    }
+}
+
+impl Drop for LayerId {
+    fn drop(&mut self) {
+        process::with_fork_lock(|| lock().retain(|id| *id != self.0));
+        LAYERS_GONE.fetch_add(1, Ordering::Release);
+    }
+}
+
+/// How many layers are gone.
+#[inline]
+fn layers_gone() -> u64 {
+    LAYERS_GONE.load(Ordering::Acquire)
+}
+
+/// The ids of all layers that there are.
+fn layers() -> Vec<u64> {
+    process::with_fork_lock(|| lock().clone())
+}
+
+fn lock() -> MutexGuard<'static, Vec<u64>> {
+    LAYERS.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -5,18 +5,18 @@ use std::borrow::Cow;
 use tracing::{Level, Metadata};
 
 use super::TracingLayer;
-use super::fields::{Fields, Told};
-use super::place::Place;
-use super::span::{set_error, set_exception, tell_exception};
+use super::fields::{FieldValue, Fields};
+use super::location::CodeLocation;
+use super::span::{set_error, set_exception, set_exception_on};
 use crate::context::SpanContext;
 use crate::logs::Logger;
 use crate::record::{Severity, Status, Value};
 use crate::trace::DetachedSpan;
 
 /// An event whose fields have been read.
-pub(super) struct Happened<'a> {
+pub(super) struct EventRecord<'a> {
     metadata: &'static Metadata<'static>,
-    place: Place<'a>,
+    place: CodeLocation<'a>,
     fields: &'a Fields,
     /// Its message, or what stands for one.
     name: Cow<'a, str>,
@@ -31,12 +31,12 @@ pub(super) enum SpanOf<'a> {
     /// Those of the span that the event names.
     Event(&'a SpanContext),
     /// None: the event says that it belongs to no span, or to one that is not known here.
-    Nobody,
+    NoSpan,
 }
 
-impl<'a> Happened<'a> {
+impl<'a> EventRecord<'a> {
     pub(super) fn new(metadata: &'static Metadata<'static>, fields: &'a Fields) -> Self {
-        let place = Place::of_event(metadata, fields);
+        let place = CodeLocation::of_event(metadata, fields);
         let message = fields.shown("message").filter(|message| !message.is_empty());
         let failure = if message.is_none() { fields.text_of("error") } else { None };
         let name = message.unwrap_or(metadata.name().into());
@@ -44,7 +44,7 @@ impl<'a> Happened<'a> {
     }
 
     /// Makes it an event of the span.
-    pub(super) fn tell_span(&self, span: &mut DetachedSpan, layer: &TracingLayer) {
+    pub(super) fn add_to_span(&self, span: &mut DetachedSpan, layer: &TracingLayer) {
         if !span.is_recording() {
             return;
         }
@@ -54,9 +54,9 @@ impl<'a> Happened<'a> {
             span.status_unless_set(Status::Error(""));
         }
         if layer.exceptions && self.fields.has_errors() {
-            self.fields.each(|_, told| match told {
-                Told::Error(error) => set_exception(span, &error),
-                Told::Plain(_) => {}
+            self.fields.each(|_, value| match value {
+                FieldValue::Error(error) => set_exception(span, &error),
+                FieldValue::Plain(_) => {}
             });
         }
         self.add_to(span, layer);
@@ -69,13 +69,13 @@ impl<'a> Happened<'a> {
         set("level", Value::Str(self.metadata.level().as_str()));
         set("target", Value::Str(self.place.target));
         if layer.location {
-            self.place.tell(&mut set);
+            self.place.set_on(&mut set);
         }
-        self.tell_fields(layer.exceptions, &mut set);
+        self.set_fields_on(layer.exceptions, &mut set);
     }
 
     /// Makes it a log record of its span.
-    pub(super) fn tell_log(&self, logger: &Logger, span: SpanOf<'_>, layer: &TracingLayer) {
+    pub(super) fn emit_log(&self, logger: &Logger, span: SpanOf<'_>, layer: &TracingLayer) {
         let severity = severity(self.metadata.level());
         if !logger.is_of_use(severity) {
             return;
@@ -84,40 +84,40 @@ impl<'a> Happened<'a> {
         log = match span {
             SpanOf::Thread => log,
             SpanOf::Event(context) => log.context(context),
-            SpanOf::Nobody => log.without_context(),
+            SpanOf::NoSpan => log.without_context(),
         };
         if let Some(name) = self.own_name() {
             log = log.event_name(name);
         }
         let mut set = |key: &str, value: Value<'_>| log.add(key, value);
-        if layer.tells_target() {
+        if layer.sets_target() {
             set("target", Value::Str(self.place.target));
         }
         if layer.location {
-            self.place.tell(&mut set);
+            self.place.set_on(&mut set);
         }
-        self.tell_fields(layer.exceptions, &mut set);
+        self.set_fields_on(layer.exceptions, &mut set);
         log.emit();
     }
 
-    /// The name, if somebody gave it one: otherwise it says where it stands in the code.
+    /// The name, if the program gave it one: otherwise it says where it stands in the code.
     fn own_name(&self) -> Option<&'static str> {
         let name = self.metadata.name();
         if self.place.is_of_log || name.starts_with("event ") { None } else { Some(name) }
     }
 
-    /// All that is not told elsewhere.
-    fn tell_fields(&self, exceptions: bool, set: &mut dyn FnMut(&str, Value<'_>)) {
-        self.fields.each(|name, told| match told {
+    /// Sets all fields that have no other place.
+    fn set_fields_on(&self, exceptions: bool, set: &mut dyn FnMut(&str, Value<'_>)) {
+        self.fields.each(|name, value| match value {
             _ if name == "message" => {}
-            Told::Plain(_) if self.place.is_of_log && name.starts_with("log.") => {}
-            Told::Plain(value) if name == "error" && self.failure.is_some() && exceptions => {
+            FieldValue::Plain(_) if self.place.is_of_log && name.starts_with("log.") => {}
+            FieldValue::Plain(value) if name == "error" && self.failure.is_some() && exceptions => {
                 set("exception.message", value);
             }
-            Told::Plain(value) => set(name, value),
-            Told::Error(error) => {
+            FieldValue::Plain(value) => set(name, value),
+            FieldValue::Error(error) => {
                 if exceptions {
-                    tell_exception(&error, &mut *set);
+                    set_exception_on(&error, &mut *set);
                 }
                 set_error(name, &error, &mut *set);
             }

@@ -38,9 +38,9 @@ enum Recorded {
     Error { text: Range<usize>, causes: Range<usize> },
 }
 
-/// A field, as it is told to whoever wants to know.
+/// The value of a field.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Told<'a> {
+pub(super) enum FieldValue<'a> {
     Plain(Value<'a>),
     Error(ErrorText<'a>),
 }
@@ -69,12 +69,12 @@ const MOST_CAUSES: usize = 64;
 const MOST_BYTES: usize = 16 << 10;
 
 impl Fields {
-    /// Lets `record` tell its fields and hands them on. A value that traces or logs while it is being formatted finds
+    /// Reads the fields of `record` and gives them to `work`. A value that traces or logs while it is being formatted finds
     /// other storage than the one in use.
-    pub(super) fn read<T>(record: impl FnOnce(&mut Self), hand_on: impl FnOnce(&Self) -> T) -> T {
+    pub(super) fn read<T>(record: impl FnOnce(&mut Self), work: impl FnOnce(&Self) -> T) -> T {
         let mut fields = SPARE.try_with(Cell::take).ok().flatten().unwrap_or_default();
         record(&mut fields);
-        let result = hand_on(&fields);
+        let result = work(&fields);
         // now and not the next time, as a value may be of any size
         fields.clear();
         if fields.text.capacity() + fields.entries.capacity() * size_of::<Entry>() <= MOST_BYTES {
@@ -91,21 +91,21 @@ impl Fields {
     }
 
     /// All of them, in order.
-    pub(super) fn each<'a>(&'a self, mut tell: impl FnMut(&'static str, Told<'a>)) {
+    pub(super) fn each<'a>(&'a self, mut visit: impl FnMut(&'static str, FieldValue<'a>)) {
         for entry in &self.entries {
-            let told = match &entry.value {
-                Recorded::Bool(truth) => Told::Plain(Value::Bool(*truth)),
-                Recorded::Int(number) => Told::Plain(Value::Int(*number)),
-                Recorded::Float(number) => Told::Plain(Value::Float(*number)),
-                Recorded::Text(range) => Told::Plain(Value::Str(self.text(range))),
-                Recorded::Bytes(bytes) => Told::Plain(Value::Bytes(bytes)),
-                Recorded::Error { text, causes } => Told::Error(ErrorText {
+            let value = match &entry.value {
+                Recorded::Bool(truth) => FieldValue::Plain(Value::Bool(*truth)),
+                Recorded::Int(number) => FieldValue::Plain(Value::Int(*number)),
+                Recorded::Float(number) => FieldValue::Plain(Value::Float(*number)),
+                Recorded::Text(range) => FieldValue::Plain(Value::Str(self.text(range))),
+                Recorded::Bytes(bytes) => FieldValue::Plain(Value::Bytes(bytes)),
+                Recorded::Error { text, causes } => FieldValue::Error(ErrorText {
                     text: self.text(text),
                     fields: self,
                     causes: &self.causes[causes.clone()],
                 }),
             };
-            tell(entry.name, told);
+            visit(entry.name, value);
         }
     }
 

@@ -1,4 +1,4 @@
-//! What the subscriber tells the layer, step by step.
+//! What the layer does at each step of a span or event.
 
 use std::mem;
 
@@ -9,11 +9,11 @@ use tracing_subscriber::layer::Context;
 
 use super::TracingLayer;
 use super::entered::{self, Innermost};
-use super::event::{Happened, SpanOf, severity};
+use super::event::{EventRecord, SpanOf, severity};
 use super::fields::Fields;
-use super::open::{Activity, OpenSpan};
-use super::place::{Place, tell_thread};
-use super::span::{FieldsOf, Unborn, set_fields};
+use super::location::{CodeLocation, set_thread};
+use super::open::{Activity, SpanState};
+use super::span::{FieldsOf, StartingSpan, set_fields};
 use crate::context;
 use crate::record::Value;
 use crate::trace::DetachedSpan;
@@ -25,16 +25,16 @@ impl<S: Subscriber> Layer<S> for TracingLayer {
         }
         entered::tidy_up();
         // the program's own code runs while fields are read, and it may panic
-        let mut unborn = Unborn::new(self.begin(attributes));
-        if let Some(span) = unborn.recording() {
+        let mut starting = StartingSpan::new(self.begin(attributes));
+        if let Some(span) = starting.recording() {
             if self.describes_spans() {
                 self.describe(span, attributes.metadata());
             }
             attributes.record(&mut FieldsOf { span, exceptions: self.exceptions });
         }
         let activity = if self.busy_and_idle { Some(Box::new(Activity::start())) } else { None };
-        if let Some(span) = unborn.born() {
-            self.spans.insert(id, OpenSpan { span, activity });
+        if let Some(span) = starting.started() {
+            self.spans.insert(id, SpanState { span, activity });
         }
     }
 
@@ -57,13 +57,13 @@ impl<S: Subscriber> Layer<S> for TracingLayer {
             return;
         }
         entered::tidy_up();
-        let innermost = if event.is_contextual() { entered::innermost(self.number.get()) } else { None };
+        let innermost = if event.is_contextual() { entered::innermost(self.id.get()) } else { None };
         if !self.is_of_use(event, innermost.as_ref()) {
             return;
         }
         let span = event.parent().or(innermost.as_ref().map(|span| &span.id));
         let unread = Unread { layer: self, event, span };
-        Fields::read(|fields| event.record(fields), |fields| self.tell(event, fields, span));
+        Fields::read(|fields| event.record(fields), |fields| self.set_on(event, fields, span));
         mem::forget(unread);
     }
 
@@ -74,12 +74,12 @@ impl<S: Subscriber> Layer<S> for TracingLayer {
             (open.span.is_recording(), guard)
         });
         if let Some((is_recording, guard)) = entered {
-            entered::push(self.number.get(), id, is_recording, guard);
+            entered::push(self.id.get(), id, is_recording, guard);
         }
     }
 
     fn on_exit(&self, id: &Id, _: Context<'_, S>) {
-        entered::remove(self.number.get(), id);
+        entered::remove(self.id.get(), id);
         self.spans.with(id, |open| {
             open.activity.iter_mut().for_each(|activity| activity.exit());
             open.span.end_here();
@@ -89,7 +89,7 @@ impl<S: Subscriber> Layer<S> for TracingLayer {
     fn on_close(&self, id: Id, _: Context<'_, S>) {
         // sent when it is dropped, after the lock is given back
         if let Some(mut open) = self.spans.remove(&id) {
-            open.activity.iter().for_each(|activity| activity.tell(&mut open.span));
+            open.activity.iter().for_each(|activity| activity.set_on(&mut open.span));
         }
     }
 }
@@ -103,16 +103,16 @@ impl TracingLayer {
     }
 
     /// Tells an event to its span, to a logger, or to both.
-    fn tell(&self, event: &Event<'_>, fields: &Fields, span: Option<&Id>) {
-        let happened = Happened::new(event.metadata(), fields);
-        let tell_span = |open: &mut OpenSpan| {
+    fn set_on(&self, event: &Event<'_>, fields: &Fields, span: Option<&Id>) {
+        let record = EventRecord::new(event.metadata(), fields);
+        let add_to_span = |open: &mut SpanState| {
             if self.events.are_of_spans() {
-                happened.tell_span(&mut open.span, self);
+                record.add_to_span(&mut open.span, self);
             }
         };
-        let is_known = span.is_some_and(|id| self.spans.with(id, tell_span).is_some());
+        let is_known = span.is_some_and(|id| self.spans.with(id, add_to_span).is_some());
         if self.is_log(is_known) {
-            self.log(event, &happened);
+            self.log(event, &record);
         }
     }
 
@@ -121,24 +121,22 @@ impl TracingLayer {
         !is_of_span || self.events.are_logs()
     }
 
-    fn log(&self, event: &Event<'_>, happened: &Happened<'_>) {
+    fn log(&self, event: &Event<'_>, record: &EventRecord<'_>) {
         let elsewhere = event.parent().and_then(|id| self.spans.context(id));
         let span = match &elsewhere {
             Some(context) => SpanOf::Event(context),
             None if event.is_contextual() => SpanOf::Thread,
-            None => SpanOf::Nobody,
+            None => SpanOf::NoSpan,
         };
-        match happened.target_of_log() {
-            Some(target) => happened.tell_log(&self.scopes.of_target(target).logger, span, self),
-            None => self.scopes.of_metadata(self.number.get(), event.metadata(), |scope| {
-                happened.tell_log(&scope.logger, span, self);
-            }),
-        }
+        let scope = match record.target_of_log() {
+            Some(target) => self.scopes.of_target(target),
+            None => self.scopes.of_metadata(event.metadata()),
+        };
+        record.emit_log(&scope.logger, span, self);
     }
 
     fn takes_log(&self, metadata: &'static Metadata<'static>) -> bool {
-        let severity = severity(metadata.level());
-        self.scopes.of_metadata(self.number.get(), metadata, |scope| scope.logger.is_of_use(severity))
+        self.scopes.of_metadata(metadata).logger.is_of_use(severity(metadata.level()))
     }
 
     /// A span below its explicit parent, or below what this thread is in: another span of this layer, one of a
@@ -149,40 +147,38 @@ impl TracingLayer {
         if !attributes.is_contextual() {
             return self.begin_elsewhere(metadata, attributes.parent());
         }
-        self.scopes
-            .of_metadata(self.number.get(), metadata, |scope| scope.tracer.build(metadata.name()).detached())
+        self.scopes.of_metadata(metadata).tracer.build(metadata.name()).detached()
     }
 
     #[inline(never)]
     fn begin_elsewhere(&self, metadata: &'static Metadata<'static>, parent: Option<&Id>) -> DetachedSpan {
         let parent = parent.and_then(|parent| self.spans.context(parent));
-        self.scopes.of_metadata(self.number.get(), metadata, |scope| {
-            let builder = scope.tracer.build(metadata.name());
-            match &parent {
-                Some(parent) => builder.parent(parent).detached(),
-                // a parent that a filter has kept from this layer is none
-                None => builder.root().detached(),
-            }
-        })
+        let scope = self.scopes.of_metadata(metadata);
+        let builder = scope.tracer.build(metadata.name());
+        match &parent {
+            Some(parent) => builder.parent(parent).detached(),
+            // a parent that a filter has kept from this layer is none
+            None => builder.root().detached(),
+        }
     }
 
     /// Whether spans say more than their fields do.
     #[inline]
     fn describes_spans(&self) -> bool {
-        self.location | self.threads | self.level || self.tells_target()
+        self.location | self.threads | self.level || self.sets_target()
     }
 
     fn describe(&self, span: &mut DetachedSpan, metadata: &Metadata<'_>) {
         if self.location {
-            Place::of(metadata).tell(|key, value| _ = span.set(key, value));
+            CodeLocation::of(metadata).set_on(|key, value| _ = span.set(key, value));
         }
         if self.threads {
-            tell_thread(|key, value| _ = span.set(key, value));
+            set_thread(|key, value| _ = span.set(key, value));
         }
         if self.level {
             span.set("level", Value::Str(metadata.level().as_str()));
         }
-        if self.tells_target() {
+        if self.sets_target() {
             span.set("target", Value::Str(metadata.target()));
         }
     }
@@ -200,9 +196,7 @@ impl Drop for Unread<'_> {
         let (layer, metadata) = (self.layer, self.event.metadata());
         let is_of_span = self.span.is_some_and(|id| layer.spans.with(id, |_| ()).is_some());
         if layer.is_log(is_of_span) {
-            layer.scopes.of_metadata(layer.number.get(), metadata, |scope| {
-                scope.logger.count_panic(severity(metadata.level()));
-            });
+            layer.scopes.of_metadata(metadata).logger.count_panic(severity(metadata.level()));
         }
     }
 }

@@ -58,20 +58,20 @@ mod entered;
 mod event;
 mod fields;
 mod layer;
-mod layers;
+mod location;
 mod open;
-mod place;
-mod propagation;
 mod scopes;
 mod span;
 
 use std::fmt;
 
-use layers::Number;
-use open::OpenSpans;
-pub use propagation::SpanExt;
+use tracing::{Dispatch, Id, Span};
+
+use entered::LayerId;
+use open::{OpenSpans, SpanState};
 use scopes::Scopes;
 
+use crate::context::SpanContext;
 use crate::telemetry::provider::Provider;
 
 /// What becomes of events that happen in a span. Those outside of spans are log records.
@@ -110,10 +110,10 @@ impl Events {
 /// ```
 #[must_use = "a layer takes nothing until a subscriber has it"]
 pub struct TracingLayer {
-    number: Number,
+    id: LayerId,
     scopes: Scopes,
     spans: OpenSpans,
-    /// Whether the target is an attribute; if that is not said, it is where no scope tells it.
+    /// Whether the target is an attribute; unless set, it is where the scope does not name it.
     target: Option<bool>,
     events: Events,
     location: bool,
@@ -127,7 +127,7 @@ impl TracingLayer {
     /// A layer that sends to a [`Telemetry`](crate::Telemetry), or to one of its providers.
     pub fn new(provider: impl AsRef<Provider>) -> Self {
         Self {
-            number: Number::next(),
+            id: LayerId::next(),
             scopes: Scopes::new(provider.as_ref()),
             spans: OpenSpans::new(),
             target: None,
@@ -154,45 +154,45 @@ impl TracingLayer {
 
     /// Whether spans and log records say their target, as `target`. Unless set, they do if it is not their scope. Events
     /// of spans always do.
-    pub fn target(mut self, is_told: bool) -> Self {
-        self.target = Some(is_told);
+    pub fn target(mut self, enabled: bool) -> Self {
+        self.target = Some(enabled);
         self
     }
 
-    fn tells_target(&self) -> bool {
+    fn sets_target(&self) -> bool {
         self.target.unwrap_or_else(|| self.scopes.is_fixed())
     }
 
     /// Whether spans, events and log records say where in the code they come from, as `code.file.path`,
     /// `code.line.number` and `code.module.name`. They do unless set.
-    pub fn location(mut self, is_told: bool) -> Self {
-        self.location = is_told;
+    pub fn location(mut self, enabled: bool) -> Self {
+        self.location = enabled;
         self
     }
 
     /// Whether spans say which thread made them, as `thread.id` and `thread.name`. They do unless set.
-    pub fn threads(mut self, are_told: bool) -> Self {
-        self.threads = are_told;
+    pub fn threads(mut self, enabled: bool) -> Self {
+        self.threads = enabled;
         self
     }
 
     /// Whether spans say their level, as `level`. They do not unless set.
-    pub fn level(mut self, is_told: bool) -> Self {
-        self.level = is_told;
+    pub fn level(mut self, enabled: bool) -> Self {
+        self.level = enabled;
         self
     }
 
     /// Whether spans say for how long they were entered and for how long not, as `busy_ns` and `idle_ns`. They do not
     /// unless set.
-    pub fn busy_and_idle(mut self, are_told: bool) -> Self {
-        self.busy_and_idle = are_told;
+    pub fn busy_and_idle(mut self, enabled: bool) -> Self {
+        self.busy_and_idle = enabled;
         self
     }
 
     /// Whether errors become `exception.*` attributes, and an event with a field `error` but no message an event
     /// `exception`. They do unless set; the span's status is the same either way.
-    pub fn exceptions(mut self, are_told: bool) -> Self {
-        self.exceptions = are_told;
+    pub fn exceptions(mut self, enabled: bool) -> Self {
+        self.exceptions = enabled;
         self
     }
 }
@@ -201,4 +201,61 @@ impl fmt::Debug for TracingLayer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("TracingLayer").field("events", &self.events).finish_non_exhaustive()
     }
+}
+
+/// What a [`tracing::Span`] that goes through a [`TracingLayer`] can do beside.
+///
+/// ```
+/// use standpipe::SpanContext;
+/// use standpipe::bridge::tracing::{SpanExt, TracingLayer};
+/// # use standpipe::{Config, Exporter, Telemetry};
+/// # use tracing_subscriber::prelude::*;
+/// # let telemetry = Telemetry::start(Config::new().exporter(Exporter::http("http://127.0.0.1:1"))).unwrap();
+/// # let _default = tracing_subscriber::registry().with(TracingLayer::new(&telemetry)).set_default();
+/// # let header = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+///
+/// let request = tracing::info_span!("GET /orders", otel.kind = "server");
+/// if let Ok(caller) = SpanContext::from_traceparent(header) {
+///     request.set_parent(&caller);
+/// }
+/// let _entered = request.enter();
+/// let onward = request.context().map(|context| context.traceparent()); // the header for the next process
+/// # assert!(onward.unwrap().contains("4bf92f3577b34da6a3ce929d0e0e4736"));
+/// # telemetry.shutdown(std::time::Duration::ZERO);
+/// ```
+pub trait SpanExt {
+    /// Makes it a child of a span elsewhere. The sampler is asked again, and what was recorded before is kept.
+    ///
+    /// False, and nothing has changed, if the span has already been entered, become a parent or shown its context; if a
+    /// filter keeps it from the layer; or if the subscriber has no such layer, or has it where it is not to be found, as in
+    /// a `reload::Layer`.
+    fn set_parent(&self, parent: &SpanContext) -> bool;
+
+    /// What identifies it to others; `None` where [`set_parent`](Self::set_parent) finds no span.
+    fn context(&self) -> Option<SpanContext>;
+
+    /// Points at another span that has to do with this one.
+    fn add_link(&self, target: &SpanContext);
+}
+
+impl SpanExt for Span {
+    fn set_parent(&self, parent: &SpanContext) -> bool {
+        with(self, |open| open.span.set_parent(parent)).unwrap_or_default()
+    }
+
+    fn context(&self) -> Option<SpanContext> {
+        with(self, |open| open.span.context().clone())
+    }
+
+    fn add_link(&self, target: &SpanContext) {
+        with(self, |open| drop(open.span.link(target)));
+    }
+}
+
+fn with<T>(span: &Span, work: impl FnOnce(&mut SpanState) -> T) -> Option<T> {
+    let find = |(id, subscriber): (&Id, &Dispatch)| {
+        let layer = subscriber.downcast_ref::<TracingLayer>()?;
+        layer.spans.with(id, work)
+    };
+    span.with_subscriber(find).flatten()
 }

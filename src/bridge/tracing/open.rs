@@ -30,23 +30,23 @@ type Shards = [Shard; SHARDS];
 #[repr(align(64))]
 struct Shard(Mutex<Spans>);
 
-/// Spans by their ids. Each id has its place, and nobody has to search unless two open spans have the same.
+/// Spans by their ids. Each id has its place; a search is needed only where two open spans have the same.
 #[derive(Default)]
 struct Spans {
     places: [Slot; PLACES],
     /// Those whose place was taken.
-    others: HashMap<u64, OpenSpan, BuildHasherDefault<IdHasher>>,
+    others: HashMap<u64, SpanState, BuildHasherDefault<IdHasher>>,
 }
 
 #[derive(Default)]
 struct Slot {
     /// Of the span that is or was here; no span has 0.
     id: u64,
-    open: Option<OpenSpan>,
+    open: Option<SpanState>,
 }
 
 /// A span, and what is kept beside it.
-pub(super) struct OpenSpan {
+pub(super) struct SpanState {
     pub(super) span: DetachedSpan,
     pub(super) activity: Option<Box<Activity>>,
 }
@@ -57,20 +57,20 @@ impl OpenSpans {
     }
 
     #[inline]
-    pub(super) fn insert(&self, id: &Id, open: OpenSpan) {
+    pub(super) fn insert(&self, id: &Id, open: SpanState) {
         // an id is given to another span only when the first is closed; if not, that is sent after the lock is given back
         let _replaced = self.shard(id).insert(id.into_u64(), open);
     }
 
     #[inline]
-    pub(super) fn remove(&self, id: &Id) -> Option<OpenSpan> {
+    pub(super) fn remove(&self, id: &Id) -> Option<SpanState> {
         self.shard(id).remove(id.into_u64())
     }
 
     /// Does something to an open span; `None` if it is not one of this layer. Nothing but the span is touched: no code of
     /// the program runs.
     #[inline]
-    pub(super) fn with<T>(&self, id: &Id, work: impl FnOnce(&mut OpenSpan) -> T) -> Option<T> {
+    pub(super) fn with<T>(&self, id: &Id, work: impl FnOnce(&mut SpanState) -> T) -> Option<T> {
         self.shard(id).get_mut(id.into_u64()).map(work)
     }
 
@@ -86,7 +86,7 @@ impl OpenSpans {
     }
 }
 
-/// A layer may be taken away under a lock that the exporters' threads need to go on, so nobody waits for room here. There
+/// A layer may be taken away under a lock that the exporters' threads need to go on, so no caller waits for room here. There
 /// is nothing left but by a `reload::Layer`: other subscribers stay until their last span is closed.
 impl Drop for OpenSpans {
     fn drop(&mut self) {
@@ -102,7 +102,7 @@ impl Drop for OpenSpans {
 impl Spans {
     /// The span that had this id before, if it was not removed.
     #[inline]
-    fn insert(&mut self, id: u64, open: OpenSpan) -> Option<OpenSpan> {
+    fn insert(&mut self, id: u64, open: SpanState) -> Option<SpanState> {
         let place = &mut self.places[place_of(id)];
         if place.open.is_some() || !self.others.is_empty() {
             return self.insert_beside(id, open);
@@ -112,7 +112,7 @@ impl Spans {
     }
 
     #[inline(never)]
-    fn insert_beside(&mut self, id: u64, open: OpenSpan) -> Option<OpenSpan> {
+    fn insert_beside(&mut self, id: u64, open: SpanState) -> Option<SpanState> {
         if let Some(before) = self.get_mut(id) {
             return Some(mem::replace(before, open));
         }
@@ -127,7 +127,7 @@ impl Spans {
     }
 
     #[inline]
-    fn get_mut(&mut self, id: u64) -> Option<&mut OpenSpan> {
+    fn get_mut(&mut self, id: u64) -> Option<&mut SpanState> {
         let place = &mut self.places[place_of(id)];
         match &mut place.open {
             Some(open) if place.id == id => Some(open),
@@ -137,7 +137,7 @@ impl Spans {
     }
 
     #[inline]
-    fn remove(&mut self, id: u64) -> Option<OpenSpan> {
+    fn remove(&mut self, id: u64) -> Option<SpanState> {
         let place = &mut self.places[place_of(id)];
         match place.id == id && place.open.is_some() {
             true => place.open.take(),
@@ -225,7 +225,7 @@ impl Activity {
     }
 
     /// Tells the attributes for it.
-    pub(super) fn tell(&self, span: &mut DetachedSpan) {
+    pub(super) fn set_on(&self, span: &mut DetachedSpan) {
         let nanos = |duration: Duration| i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX);
         span.set("busy_ns", nanos(self.busy)).set("idle_ns", nanos(self.idle));
     }
@@ -242,8 +242,8 @@ mod tests {
     use super::*;
     use crate::{Config, Telemetry};
 
-    fn open(telemetry: &Telemetry, name: &str) -> OpenSpan {
-        OpenSpan { span: telemetry.tracer("shop").build(name).detached(), activity: None }
+    fn open(telemetry: &Telemetry, name: &str) -> SpanState {
+        SpanState { span: telemetry.tracer("shop").build(name).detached(), activity: None }
     }
 
     #[test]

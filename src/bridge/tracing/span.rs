@@ -6,15 +6,15 @@ use std::mem;
 
 use tracing::field::{Field, Visit};
 
-use super::fields::{ErrorText, Fields, Told};
-use super::place::chain_key;
+use super::fields::{ErrorText, FieldValue, Fields};
+use super::location::chain_key;
 use crate::record::{SpanKind, Status, Value};
 use crate::trace::DetachedSpan;
 
 /// A span whose fields are being read. If that ends in a panic, it is counted and never sent.
-pub(super) struct Unborn(Option<DetachedSpan>);
+pub(super) struct StartingSpan(Option<DetachedSpan>);
 
-impl Unborn {
+impl StartingSpan {
     pub(super) fn new(span: DetachedSpan) -> Self {
         Self(Some(span))
     }
@@ -26,7 +26,7 @@ impl Unborn {
     }
 
     #[inline]
-    pub(super) fn born(mut self) -> Option<DetachedSpan> {
+    pub(super) fn started(mut self) -> Option<DetachedSpan> {
         let span = self.0.take();
         // nothing is left that could be discarded
         mem::forget(self);
@@ -34,13 +34,13 @@ impl Unborn {
     }
 }
 
-impl Drop for Unborn {
+impl Drop for StartingSpan {
     fn drop(&mut self) {
         self.0.take().into_iter().for_each(DetachedSpan::discard_in_panic);
     }
 }
 
-/// Sets the fields of a span that nobody else knows yet as they are read.
+/// Sets the fields of a span that no other thread knows yet, as they are read.
 pub(super) struct FieldsOf<'a> {
     pub(super) span: &'a mut DetachedSpan,
     pub(super) exceptions: bool,
@@ -111,10 +111,10 @@ impl Visit for FieldsOf<'_> {
 
 /// Sets what the fields say.
 pub(super) fn set_fields(span: &mut DetachedSpan, fields: &Fields, exceptions: bool) {
-    fields.each(|name, told| match told {
-        Told::Plain(Value::Str(text)) => set_text(span, name, text),
-        Told::Plain(value) => _ = span.set(name, value),
-        Told::Error(error) => {
+    fields.each(|name, value| match value {
+        FieldValue::Plain(Value::Str(text)) => set_text(span, name, text),
+        FieldValue::Plain(value) => _ = span.set(name, value),
+        FieldValue::Error(error) => {
             if exceptions {
                 set_exception(span, &error);
             }
@@ -123,12 +123,12 @@ pub(super) fn set_fields(span: &mut DetachedSpan, fields: &Fields, exceptions: b
     });
 }
 
-/// Tells the span of an error that is its own, or that one of its events has told.
+/// Sets the attributes of an error of the span or of one of its events.
 pub(super) fn set_exception(span: &mut DetachedSpan, error: &ErrorText<'_>) {
-    tell_exception(error, |key, value| _ = span.set(key, value));
+    set_exception_on(error, |key, value| _ = span.set(key, value));
 }
 
-pub(super) fn tell_exception(error: &ErrorText<'_>, mut set: impl FnMut(&str, Value<'_>)) {
+pub(super) fn set_exception_on(error: &ErrorText<'_>, mut set: impl FnMut(&str, Value<'_>)) {
     set("exception.message", Value::Str(error.text));
     let causes = error.causes();
     if !causes.is_empty() {

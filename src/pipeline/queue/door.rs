@@ -12,7 +12,7 @@ use crate::config::WhenFull;
 use crate::context;
 
 /// Callers line up here, first come first served: whoever is at the head waits for room, the others
-/// wait for the head. Newcomers do not take their room away, see `Queue::raise`; those who had room already use it.
+/// wait for the head. Newcomers do not take their room away, see `Queue::raise`.
 #[derive(Debug)]
 pub(super) struct Door {
     when_full: WhenFull,

@@ -31,28 +31,6 @@ struct Largest {
 pub(super) struct Raised {
     records: usize,
     bytes: usize,
-    /// What the level rose by beyond that record.
-    pub(super) ahead: Room,
-}
-
-/// So many records of so many bytes together.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Room {
-    pub(super) records: usize,
-    pub(super) bytes: usize,
-}
-
-impl Room {
-    /// Takes a part of it, if that is there.
-    #[inline]
-    pub(super) fn take(&mut self, records: usize, bytes: usize) -> bool {
-        let is_there = records <= self.records && bytes <= self.bytes;
-        if is_there {
-            self.records -= records;
-            self.bytes -= bytes;
-        }
-        is_there
-    }
 }
 
 impl Level {
@@ -69,6 +47,13 @@ impl Level {
 
     pub(super) fn read(&self) -> (usize, usize) {
         unpack(self.now.load(Ordering::SeqCst))
+    }
+
+    /// Whether a frame is too small for [`notes_larger`](Self::notes_larger) to note it.
+    #[inline]
+    pub(super) fn is_usual(&self, records: usize, bytes: usize) -> bool {
+        let Largest { records: most_records, bytes: most_bytes } = &self.largest;
+        records <= most_records.load(Ordering::Relaxed) && bytes <= most_bytes.load(Ordering::Relaxed)
     }
 
     /// Notes the size of a frame that wants to enter; true if that lowers the level that is pressing.
@@ -101,17 +86,8 @@ impl Level {
     }
 
     /// Makes room for so many records of so many bytes together; `None` if there is not enough.
+    #[inline]
     pub(super) fn rise_by(&self, more: usize, by: usize) -> Option<Raised> {
-        self.rise(more, by, |_, _| Room::default())
-    }
-
-    /// The same, and for what `ahead` makes of the records and bytes that are there then.
-    pub(super) fn rise(
-        &self,
-        more: usize,
-        by: usize,
-        ahead: impl Fn(usize, usize) -> Room,
-    ) -> Option<Raised> {
         // as strict as the rest: a caller in line that still sees no room is certain to be woken for it
         let mut now = self.now.load(Ordering::SeqCst);
         loop {
@@ -120,8 +96,6 @@ impl Level {
             if records > self.records || bytes > self.bytes {
                 return None;
             }
-            let ahead = ahead(records, bytes);
-            let (records, bytes) = (records + ahead.records, bytes + ahead.bytes);
             // sequentially consistent with the worker's wish to be woken: one of the two sees the other
             match self.now.compare_exchange_weak(
                 now,
@@ -129,7 +103,7 @@ impl Level {
                 Ordering::SeqCst,
                 Ordering::SeqCst,
             ) {
-                Ok(_) => return Some(Raised { records, bytes, ahead }),
+                Ok(_) => return Some(Raised { records, bytes }),
                 Err(changed) => now = changed,
             }
         }
@@ -188,11 +162,7 @@ impl Float {
         self.records.store(mark.records, Ordering::SeqCst);
     }
 
-    /// The level at which it rings; one beyond all levels if it does not.
-    pub(super) fn mark(&self) -> (usize, usize) {
-        self.read().unwrap_or((usize::MAX, usize::MAX))
-    }
-
+    #[inline]
     pub(super) fn lift(&self, level: Raised) {
         let is_there = |(records, bytes)| level.records >= records || level.bytes >= bytes;
         if self.read().is_some_and(is_there) {
@@ -238,7 +208,7 @@ mod tests {
     }
 
     fn raised(records: usize, bytes: usize) -> Raised {
-        Raised { records, bytes, ahead: Room::default() }
+        Raised { records, bytes }
     }
 
     #[test]

@@ -2,8 +2,7 @@
 //!
 //! A caller copies its framed record into the open chunk of its shard, under a lock that it shares
 //! with few others and under which nothing is allocated; full chunks cross a bounded channel. So a record costs a copy and no allocation,
-//! and the worker moves chunks, not records. Room in the queue is taken ahead, for the shard's next records, too, and
-//! called in where somebody finds none left or asks how full it is.
+//! and the worker moves chunks, not records. Each record reserves its own room, in records and bytes, in one atomic step.
 
 mod door;
 mod level;
@@ -12,7 +11,7 @@ mod start;
 mod supplies;
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, MutexGuard, OnceLock};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
@@ -23,14 +22,11 @@ use crate::process;
 use crate::record::{Chunk, Scope, Signal};
 use door::Door;
 pub(crate) use level::WakeAt;
-use level::{Float, Level, Raised, Room};
+use level::{Float, Level, Raised};
 use shard::{Open, Shard, Shards};
 pub(crate) use start::Start;
 use supplies::Supplies;
 
-/// What a shard takes of the queue's room ahead of its records, at most.
-const MOST_RECORDS_AHEAD: usize = 64;
-const MOST_BYTES_AHEAD: usize = 16 << 10;
 /// Empty chunks that are kept for the next records, at most: their list is allocated whole.
 const MOST_SPARES: usize = 1024;
 /// Empty chunks that an idle program keeps.
@@ -54,8 +50,6 @@ pub(crate) struct Queue {
     closed: AtomicBool,
     /// Why, if not for a shutdown.
     closed_for: OnceLock<NotEnqueuedReason>,
-    /// How many ask for the level without room that was taken ahead: until they know it, nobody takes more.
-    askers: AtomicUsize,
     /// Accepted from the worker, by signal.
     admitted: AtomicU64,
     counters: Arc<Counters>,
@@ -83,7 +77,6 @@ impl Queue {
             largest_record: largest_record.min(settings.bytes),
             closed: AtomicBool::new(false),
             closed_for: OnceLock::new(),
-            askers: AtomicUsize::new(0),
             admitted: AtomicU64::new(0),
             counters,
         }
@@ -99,12 +92,10 @@ impl Queue {
     #[inline(never)]
     pub(crate) fn push(&self, scope: &Arc<Scope>, frame: &[u8], records: usize) {
         let shard = self.shards.mine();
-        let mut open = shard.lock();
-        // nothing else is to be asked: room is not kept for large records, nor in a closed queue
-        if open.append_at_once(scope, frame, records) {
+        if self.append_at_once(shard, scope, frame, records) {
             return;
         }
-        if !self.push_with_new_room(shard, open, scope, frame, records) {
+        if !self.push_if_room(shard, scope, frame, records) {
             self.push_after_waiting(shard, scope, frame, records);
         }
     }
@@ -112,11 +103,9 @@ impl Queue {
     /// The same, unless its caller would have to wait for room: then it does nothing and returns false.
     pub(crate) fn push_at_once(&self, scope: &Arc<Scope>, frame: &[u8], records: usize) -> bool {
         let shard = self.shards.mine();
-        let mut open = shard.lock();
-        if open.append_at_once(scope, frame, records) {
-            return true;
-        }
-        if self.push_with_new_room(shard, open, scope, frame, records) {
+        if self.append_at_once(shard, scope, frame, records)
+            || self.push_if_room(shard, scope, frame, records)
+        {
             return true;
         }
         let is_lossy = !self.door.makes_wait();
@@ -126,25 +115,38 @@ impl Queue {
         is_lossy
     }
 
+    /// The fast path: takes in a record for which there are room and a place, and nothing else to do. Otherwise it does
+    /// nothing and returns false.
+    #[inline(always)]
+    fn append_at_once(&self, shard: &Shard, scope: &Arc<Scope>, frame: &[u8], records: usize) -> bool {
+        let bytes = frame.len();
+        let mut open = shard.lock();
+        let raised = open.append_at_once(scope, frame, records, || {
+            // asked under the lock: the worker's last look comes after the closing, so it sees this record
+            let is_simple = !self.is_closed()
+                && !self.door.is_queued_up()
+                && bytes <= self.largest_record
+                && self.level.is_usual(records, bytes);
+            if is_simple { self.level.rise_by(records, bytes) } else { None }
+        });
+        drop(open);
+        if let Some(raised) = raised {
+            self.float.lift(raised);
+        }
+        raised.is_some()
+    }
+
     /// False if there is no room; otherwise the record is accepted or counted.
     #[inline(never)]
-    fn push_with_new_room<'s>(
-        &self,
-        shard: &'s Shard,
-        open: MutexGuard<'s, Open>,
-        scope: &Arc<Scope>,
-        frame: &[u8],
-        records: usize,
-    ) -> bool {
+    fn push_if_room(&self, shard: &Shard, scope: &Arc<Scope>, frame: &[u8], records: usize) -> bool {
         // what will never find room must not wait for it
         if frame.len() > self.largest_record || records > self.most_records() {
-            drop(open);
             self.count_not_enqueued(scope, NotEnqueuedReason::TooLarge, records);
             return true;
         }
         let mut supplies = Supplies::default();
         // before there is room for it: what the program's allocator does meanwhile may need that
-        let mut open = self.with_place(shard, open, scope, frame.len(), &mut supplies);
+        let mut open = self.with_place(shard, shard.lock(), scope, frame.len(), &mut supplies);
         // asked under the lock: the worker's last look comes after the closing, so it sees this record
         if self.is_closed() {
             drop(open);
@@ -152,23 +154,9 @@ impl Queue {
             self.count_not_enqueued(scope, self.why_closed(), records);
             return true;
         }
-        if open.take_room(records, frame.len()) {
-            open.append(scope, frame, records, &mut supplies, self);
-            drop(open);
-            supplies.give_back(self);
-            return true;
-        }
         // before it finds room or none: a worker that is woken by it knows its size
         let is_larger = self.level.notes_larger(records, frame.len());
-        // before the level rises: whoever then asks for it looks here, and waits for the lock
-        shard.expect_room();
         let raised = self.raise(records, frame.len());
-        if let Some(raised) = &raised {
-            let left_over = open.keep_room(raised.ahead);
-            self.level.fall(left_over.records, left_over.bytes);
-        }
-        // not before it has fallen: a reader that expects no room here does not wait for the lock
-        shard.note_room(&open);
         if raised.is_some() {
             open.append(scope, frame, records, &mut supplies, self);
         }
@@ -229,62 +217,15 @@ impl Queue {
         open
     }
 
-    /// Makes room for records, and for some more where there is plenty: so few of them touch what all callers share.
+    /// Makes room for records that their caller has not waited for. It must not take what callers in line need; what else
+    /// there is it may take: everyone in line is only waking up, and a line that newcomers join would go on for ever,
+    /// with a wake-up for each record.
     fn raise(&self, records: usize, bytes: usize) -> Option<Raised> {
-        let line = self.needs_of_the_line();
-        if line.records > 0 && !self.level.has_room(line.records + records, line.bytes.saturating_add(bytes))
-        {
+        let in_line = self.door.in_line();
+        if in_line > 0 && !self.level.has_room(in_line + records, self.largest_record.saturating_add(bytes)) {
             return None;
         }
-        let ahead =
-            |records, bytes: usize| self.room_ahead(records + line.records, bytes.saturating_add(line.bytes));
-        self.level.rise(records, bytes, ahead)
-    }
-
-    /// Room that newcomers must not take from callers in line. What else there is they may take: everyone in line is only
-    /// waking up, and a line that newcomers join would go on for ever, with a wake-up for each record.
-    fn needs_of_the_line(&self) -> Room {
-        match self.door.in_line() {
-            0 => Room::default(),
-            records => Room { records, bytes: self.largest_record },
-        }
-    }
-
-    /// What a shard may take ahead at this level: little of what is left up to the next mark, however many do so.
-    fn room_ahead(&self, records: usize, bytes: usize) -> Room {
-        if self.askers.load(Ordering::SeqCst) > 0 {
-            return Room::default();
-        }
-        let (capacity, mark) = (self.level.capacity(), self.float.mark());
-        let share = |limit: usize, mark: usize, level: usize| {
-            limit.min(mark.saturating_sub(1)).saturating_sub(level) / (2 * self.shards.count())
-        };
-        let records = share(capacity.0, mark.0, records).min(MOST_RECORDS_AHEAD);
-        let bytes = share(capacity.1, mark.1, bytes).min(MOST_BYTES_AHEAD).min(self.largest_record);
-        // bytes without a record in them are of use to nobody
-        if records == 0 { Room::default() } else { Room { records, bytes } }
-    }
-
-    /// Does something while no room is taken ahead: the level is that of the records.
-    fn without_room_ahead<T>(&self, then: impl FnOnce() -> T) -> T {
-        // first: a shard in which no room is expected now will see it
-        self.askers.fetch_add(1, Ordering::SeqCst);
-        self.call_in(Shard::has_room);
-        let done = then();
-        self.askers.fetch_sub(1, Ordering::SeqCst);
-        done
-    }
-
-    /// Gives up the room that callers have taken ahead.
-    fn call_in(&self, which: impl Fn(&Shard) -> bool) {
-        let mut is_more = false;
-        self.shards.take_room(which, |room| {
-            self.level.fall(room.records, room.bytes);
-            is_more |= room != Room::default();
-        });
-        if is_more {
-            self.door.room_made();
-        }
+        self.level.rise_by(records, bytes)
     }
 
     fn count_not_enqueued(&self, scope: &Scope, reason: NotEnqueuedReason, records: usize) {
@@ -293,7 +234,7 @@ impl Queue {
 
     /// Accepts what the worker has made itself and keeps itself, if there is room: it cannot wait for itself.
     pub(crate) fn admit(&self, records: usize, bytes: usize) -> bool {
-        let has_room = self.rise_exactly(records, bytes).is_some();
+        let has_room = self.level.rise_by(records, bytes).is_some();
         if has_room {
             self.admitted.fetch_add(records as u64, Ordering::SeqCst);
         }
@@ -303,19 +244,13 @@ impl Queue {
     /// `HOLDS_ROOM` is set if there is some.
     #[cold]
     fn wait_for_room(&self, records: usize, bytes: usize) -> Option<Raised> {
-        let enter = || self.rise_exactly(records, bytes).inspect(|_| HOLDS_ROOM.set(true));
+        let enter = || self.level.rise_by(records, bytes).inspect(|_| HOLDS_ROOM.set(true));
         // made by the program's allocator while the thread appends another record: that one may have the last room
         if HOLDS_ROOM.get() {
             self.float.press();
             return enter();
         }
         self.door.wait(records, || self.float.press(), enter, || self.is_closed())
-    }
-
-    /// Makes room for records if there is any, though others may have taken it ahead.
-    fn rise_exactly(&self, records: usize, bytes: usize) -> Option<Raised> {
-        let rise = || self.level.rise_by(records, bytes);
-        rise().or_else(|| self.without_room_ahead(rise))
     }
 
     /// All records that were accepted.
@@ -325,7 +260,7 @@ impl Queue {
 
     /// Records and bytes that are queued or in the worker's hands.
     pub(crate) fn level(&self) -> (usize, usize) {
-        self.without_room_ahead(|| self.level.read())
+        self.level.read()
     }
 
     /// Asks for a note when the queue reaches a level; true if it is there already, or a wait would end in a stall or a
@@ -397,8 +332,6 @@ impl Queue {
     /// From now on records are not enqueued, and blocked callers go on.
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::SeqCst);
-        // all shards: a caller that still saw it open may be about to take room where there is none yet
-        self.call_in(|_| true);
         self.door.room_made();
     }
 

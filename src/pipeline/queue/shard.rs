@@ -1,12 +1,11 @@
 //! Where callers put their records: a few open chunks, each behind a lock of its own.
 
 use std::cell::Cell;
-use std::mem;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::Queue;
-use super::level::Room;
+use super::level::Raised;
 use super::supplies::{Lack, Supplies};
 use crate::record::{Chunk, Scope};
 
@@ -27,14 +26,10 @@ pub(super) struct Shards(Box<[Shard]>);
 #[repr(align(128))]
 pub(super) struct Shard {
     open: Mutex<Open>,
-    /// Whether there may be room in it that is not used yet; asked without the lock.
-    has_room: AtomicBool,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Open {
-    /// What the next records may take: the level has risen by it already.
-    room: Room,
     chunk: Option<Box<Chunk>>,
     accepted: u64,
 }
@@ -62,16 +57,6 @@ impl Shards {
         self.0.iter().map(|shard| shard.lock().accepted).sum()
     }
 
-    /// Takes back the room that no record has taken: `which` says where to look.
-    pub(super) fn take_room(&self, which: impl Fn(&Shard) -> bool, mut take: impl FnMut(Room)) {
-        for shard in self.0.iter().filter(|shard| which(shard)) {
-            let mut open = shard.lock();
-            take(mem::take(&mut open.room));
-            // last: whoever still expects room here waits for the lock until it was taken
-            shard.has_room.store(false, Ordering::SeqCst);
-        }
-    }
-
     /// The shard of this thread.
     #[inline]
     pub(super) fn mine(&self) -> &Shard {
@@ -90,45 +75,24 @@ impl Shard {
     pub(super) fn lock(&self) -> MutexGuard<'_, Open> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
-
-    pub(super) fn has_room(&self) -> bool {
-        self.has_room.load(Ordering::SeqCst)
-    }
-
-    /// Says that there may soon be room in it.
-    pub(super) fn expect_room(&self) {
-        self.has_room.store(true, Ordering::SeqCst);
-    }
-
-    /// Says whether there is.
-    pub(super) fn note_room(&self, open: &Open) {
-        self.has_room.store(open.room != Room::default(), Ordering::SeqCst);
-    }
 }
 
 impl Open {
-    /// Takes room for so many records of so many bytes together, if it is there.
-    #[inline]
-    pub(super) fn take_room(&mut self, records: usize, bytes: usize) -> bool {
-        self.room.take(records, bytes)
-    }
-
-    /// Keeps room for the next records; gives what was left of the room before.
-    pub(super) fn keep_room(&mut self, room: Room) -> Room {
-        mem::replace(&mut self.room, room)
-    }
-
-    /// Appends a record for which there is room and place, as for nearly all; false if one of them is lacking.
+    /// Appends a record to the open chunk if that has a place for it and `reserve` makes room in the queue.
     // always: two calls for each record cost as much as what they do
     #[inline(always)]
-    pub(super) fn append_at_once(&mut self, scope: &Arc<Scope>, frame: &[u8], records: usize) -> bool {
-        let Some(chunk) = &mut self.chunk else { return false };
-        if !chunk.has_place(scope, frame.len()) || !self.room.take(records, frame.len()) {
-            return false;
-        }
+    pub(super) fn append_at_once(
+        &mut self,
+        scope: &Arc<Scope>,
+        frame: &[u8],
+        records: usize,
+        reserve: impl FnOnce() -> Option<Raised>,
+    ) -> Option<Raised> {
+        let chunk = self.chunk.as_mut().filter(|chunk| chunk.has_place(scope, frame.len()))?;
+        let raised = reserve()?;
         chunk.append(scope, frame, records);
         self.accepted += records as u64;
-        true
+        Some(raised)
     }
 
     /// What a record cannot be appended without, beside the supplies.

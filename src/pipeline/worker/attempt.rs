@@ -92,7 +92,7 @@ impl Worker {
     /// left is for the signals that were not tried since.
     fn attempt_deadline(&self, at: usize, give_up: Instant, now: Instant) -> Instant {
         let deadline = now + self.attempt_timeout;
-        let Some(by) = self.state.stop_by else {
+        let Some(by) = self.stop_by() else {
             return if self.deliveries[at].is_last { deadline } else { deadline.min(give_up) };
         };
         let is_waiting = |other: usize| {
@@ -109,7 +109,7 @@ impl Worker {
         self.counters.attempted();
         let payload = Payload { signal: batch.signal, body: &batch.body() };
         // one that was begun in a stop has its share of the time
-        *self.under_way.lock() = self.state.stop_by.is_none().then_some(batch.signal);
+        *self.under_way.lock() = self.stop_by().is_none().then_some(batch.signal);
         let verdict = catch_unwind(AssertUnwindSafe(|| self.transport.send(&payload, deadline)));
         *self.under_way.lock() = None;
         verdict.ok()
@@ -119,7 +119,7 @@ impl Worker {
         let now = Instant::now();
         let attempt = self.attempt(at, &part, now);
         let settings = self.retry_settings(now);
-        let is_stopping = self.state.stop_by.is_some();
+        let is_stopping = self.stop_by().is_some();
         let delivery = &mut self.deliveries[at];
         delivery.is_tried = is_stopping;
         let next_step = retry::next_step(&settings, &attempt, verdict, now);
@@ -171,7 +171,7 @@ impl Worker {
             records: part.records,
             is_divisible: part.is_divisible(),
             // in a stop its budget alone counts: what is given up then takes with it all that is behind it, untried
-            deadline: self.state.stop_by.map_or(give_up, halfway),
+            deadline: self.stop_by().map_or(give_up, halfway),
             is_last: delivery.is_last,
             random: random(),
         }
@@ -179,7 +179,7 @@ impl Worker {
 
     fn retry_settings(&self, now: Instant) -> RetrySettings {
         let mut settings = self.retry;
-        if let Some(by) = self.state.stop_by {
+        if let Some(by) = self.stop_by() {
             let quarter = by.saturating_duration_since(now) / 4;
             let longest = quarter.clamp(SHORTEST_BOUND_AT_STOP, LONGEST_PAUSE_AT_STOP);
             settings.max_delay = settings.max_delay.min(longest);

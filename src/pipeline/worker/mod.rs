@@ -9,6 +9,7 @@ mod flush;
 mod push;
 mod turns;
 
+use std::cell::OnceCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -65,7 +66,8 @@ pub(crate) struct Calls {
 pub(crate) struct State {
     turns: Turns,
     flushes: Vec<Flush>,
-    stop_by: Option<Instant>,
+    /// By when all must be over, once the worker stops: the first stop counts, and none is taken back.
+    stop_by: OnceCell<Instant>,
     push: PushState,
     told_turned_away: [[u64; 2]; Signal::COUNT],
 }
@@ -100,7 +102,7 @@ impl Worker {
     /// Whether the worker stops and nothing is left that it could try.
     fn is_done(&self) -> bool {
         let is_done = |delivery: &Delivery| delivery.is_over || delivery.is_idle();
-        self.state.stop_by.is_some()
+        self.stop_by().is_some()
             && (self.is_out_of_time() || !self.last_push_is_due() && self.deliveries.iter().all(is_done))
     }
 
@@ -174,7 +176,7 @@ impl Worker {
 
     /// When something is due if nothing comes, and with a bell at each queue for what may come.
     fn next_event(&mut self, now: Instant) -> Event {
-        let mut until = self.next_push().into_iter().chain(self.state.stop_by).min();
+        let mut until = self.next_push().into_iter().chain(self.stop_by()).min();
         for delivery in self.deliveries.iter_mut().filter(|delivery| !delivery.is_over) {
             let then = match delivery.outlook(&self.batch, now) {
                 Outlook::Due => return Event::Now,
@@ -189,7 +191,7 @@ impl Worker {
 
     /// Takes note of a stop or a flush that has come while the worker was busy.
     fn hear(&mut self) {
-        if self.state.stop_by.is_none() {
+        if self.stop_by().is_none() {
             match self.calls.stop.try_recv() {
                 Ok(by) => self.start_stop(by),
                 Err(TryRecvError::Disconnected) => self.start_stop(Instant::now()),
@@ -203,10 +205,9 @@ impl Worker {
 
     /// From now on only what the budget has time for: the queues are closed already.
     fn start_stop(&mut self, by: Instant) {
-        if self.state.stop_by.is_some() {
+        if self.state.stop_by.set(by).is_err() {
             return;
         }
-        self.state.stop_by = Some(by);
         let now = Instant::now();
         self.deliveries.iter_mut().for_each(|delivery| delivery.start_stop(now));
         self.tell_turned_away();
@@ -216,7 +217,7 @@ impl Worker {
     fn listen(&self, until: Instant) -> Call {
         let time = until.saturating_duration_since(Instant::now());
         // a stop comes once, and then its channel may be gone: it would be heard all the time
-        if self.state.stop_by.is_some() {
+        if self.stop_by().is_some() {
             return select_biased! {
                 recv(self.calls.flush) -> done => done.map_or_else(|_| self.sleep(until), Call::Flush),
                 default(time) => Call::TimeIsUp,
@@ -250,8 +251,13 @@ impl Worker {
         }
     }
 
+    /// By when all must be over; `None` until the worker stops.
+    fn stop_by(&self) -> Option<Instant> {
+        self.state.stop_by.get().copied()
+    }
+
     fn is_out_of_time(&self) -> bool {
-        self.state.stop_by.is_some_and(|by| Instant::now() >= by)
+        self.stop_by().is_some_and(|by| Instant::now() >= by)
     }
 
     fn tell_panic(&mut self, at: usize) {

@@ -49,7 +49,7 @@ impl Worker {
     /// where nothing else will come.
     pub(super) fn may_push(&self, at: usize, now: Instant) -> bool {
         let delivery = &self.deliveries[at];
-        let is_free = self.state.stop_by.is_some() || delivery.is_idle() && !delivery.is_held(now);
+        let is_free = self.stop_by().is_some() || delivery.is_idle() && !delivery.is_held(now);
         let is_due = self.is_of_metrics(at) && !self.state.push.is_collecting && self.push_is_due(now);
         is_due && is_free && !self.records_go_first(at, now)
     }
@@ -59,7 +59,7 @@ impl Worker {
     /// held back.
     fn records_go_first(&self, at: usize, now: Instant) -> bool {
         let flush = self.state.flushes.iter().find(|flush| flush.waits_for_push_after.is_some());
-        let is_wanted = |other: usize| match self.state.stop_by {
+        let is_wanted = |other: usize| match self.stop_by() {
             Some(_) => !self.deliveries[other].is_tried,
             None => flush.is_some_and(|flush| self.deliveries[other].settled < flush.targets[other]),
         };
@@ -119,7 +119,7 @@ impl Worker {
     pub(super) fn push_metrics(&mut self, at: usize) {
         let Some(push) = self.push.clone() else { return };
         let begun = Instant::now();
-        let is_last = self.state.stop_by.is_some();
+        let is_last = self.stop_by().is_some();
         let number = self.state.push.number + 1;
         let next = Some(begun + push.interval).filter(|_| !is_last);
         self.state.push = PushState { next, number, is_last, is_collecting: true, ..PushState::default() };
@@ -141,7 +141,7 @@ impl Worker {
     }
 
     fn collect(&mut self, at: usize, push: &Push) {
-        let (counters, stop_by) = (Arc::clone(&self.counters), self.state.stop_by);
+        let (counters, stop_by) = (Arc::clone(&self.counters), self.stop_by());
         let is_over = || counters.are_closed() || stop_by.is_some_and(|by| Instant::now() >= by);
         push.reader.collect(push.limits, &is_over, &mut |collected| {
             match collected {

@@ -14,7 +14,7 @@ pub(in crate::receiver) enum Shape {
     BareHttp,
 }
 
-/// Whether an answer over gRPC is the last one, and when the client hears of it.
+/// Whether an answer over gRPC is the last one, and when the client learns of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::receiver) enum Farewell {
     Unsaid,

@@ -1,10 +1,13 @@
 //! A call: what it must be before its message is worth reading, and its message.
 
+use std::time::Instant;
+
 use crate::receiver::budget::Share;
 use crate::receiver::content::{Coding, Content};
 use crate::receiver::hosts::Hosts;
 use crate::receiver::refusal::{Refusal, RefusalKind};
 use crate::record::Signal;
+use crate::transport::grpc::http2::flow_control::{ReceiveWindow, Window};
 use crate::transport::grpc::http2::hpack::Field;
 
 /// A flag and a length stand before every message.
@@ -148,4 +151,45 @@ fn is_grpc(media_type: &str) -> bool {
 fn no_such_path() -> String {
     let places = Signal::ALL.map(|signal| format!("{} go to {}", signal.name(), signal.grpc_path()));
     format!("no such path: {}", places.join(", "))
+}
+
+/// One stream of a connection: a call on its way in, then an answer on its way out.
+#[derive(Debug)]
+pub(super) struct Stream {
+    pub(super) receive_window: ReceiveWindow,
+    pub(super) window: Window,
+    /// The call, until all of it is there or it is refused.
+    pub(super) incoming: Option<Incoming>,
+    /// Whether a thread works on the answer, which must be able to find the stream.
+    pub(super) in_hand: bool,
+    /// Bytes of the call that it works on.
+    pub(super) in_hand_bytes: usize,
+    /// Whether the client has sent its last frame.
+    pub(super) is_heard: bool,
+    /// Whether we have sent ours.
+    pub(super) is_answered: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct Incoming {
+    pub(super) head: Head,
+    pub(super) plan: Plan,
+    pub(super) body: Vec<u8>,
+    /// The room for it in memory.
+    pub(super) share: Share,
+    pub(super) begun: Instant,
+}
+
+impl Stream {
+    pub(super) fn new(window: u32, is_heard: bool) -> Self {
+        Self {
+            receive_window: ReceiveWindow::default(),
+            window: Window::new(window),
+            incoming: None,
+            in_hand: false,
+            in_hand_bytes: 0,
+            is_heard,
+            is_answered: false,
+        }
+    }
 }

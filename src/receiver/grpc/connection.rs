@@ -6,13 +6,13 @@ use std::net::TcpStream;
 use std::thread;
 use std::time::Instant;
 
-use super::crew::Crew;
-use super::desk::Desk;
-use super::line::Line;
-use super::session::{Call, End, Event, Limits, Matter, Session};
+use super::handler::Handler;
+use super::session::{Call, End, Event, Limits, Outcome, Session};
+use super::shared_connection::SharedConnection;
+use super::worker_pool::WorkerPool;
 use crate::receiver::answer::{Answer, Manner};
-use crate::receiver::reception;
 use crate::receiver::refusal::{Refusal, RefusalKind};
+use crate::receiver::request_sink;
 use crate::receiver::state::Shared;
 use crate::receiver::store::Protocol;
 use crate::receiver::wire::{FAREWELL, TLS_HANDSHAKE, Wire};
@@ -26,39 +26,45 @@ pub(in crate::receiver) fn serve(shared: &Shared, socket: &TcpStream, number: u6
     let limits = Limits {
         header_bytes: settings.max_header_bytes,
         body_bytes: settings.max_body_bytes,
-        hosts: shared.doors.grpc_hosts,
+        hosts: shared.addresses.grpc_hosts,
         time: settings.read_timeout,
     };
-    let line = Line::new(shared, socket, Session::new(limits, shared.budget.clone(), Instant::now()));
-    let desk = Desk { line: &line, number };
-    let crew = Crew::new(shared.threads.clone());
+    let connection =
+        SharedConnection::new(shared, socket, Session::new(limits, shared.budget.clone(), Instant::now()));
+    let handler = Handler { connection: &connection, number };
+    let worker_pool = WorkerPool::new(shared.threads.clone());
     thread::scope(|scope| {
-        let _reading = Reading { line: &line, crew: &crew };
-        let mut reader = Reader::new(&desk, socket);
+        let _reading = Reading { connection: &connection, worker_pool: &worker_pool };
+        let mut reader = Reader::new(&handler, socket);
         while let Ok(calls) = reader.read() {
             for call in calls {
-                crew.add(call, scope, || format!("standpipe-in-{number}"), |call| desk.answer(call));
+                worker_pool.add(
+                    call,
+                    scope,
+                    || format!("standpipe-in-{number}"),
+                    |call| handler.answer(call),
+                );
             }
         }
     });
 }
 
-/// Tells those who answer when nobody reads any more, be it for a callback that panicked: they would wait for calls for
+/// Stops the threads that answer when this one no longer reads, be it for a callback that panicked: they would wait for calls for
 /// ever, and the scope for them.
 struct Reading<'a> {
-    line: &'a Line<'a>,
-    crew: &'a Crew<Call>,
+    connection: &'a SharedConnection<'a>,
+    worker_pool: &'a WorkerPool<Call>,
 }
 
 impl Drop for Reading<'_> {
     fn drop(&mut self) {
-        self.line.leave();
-        self.crew.close();
+        self.connection.stop_reading();
+        self.worker_pool.close();
     }
 }
 
 struct Reader<'a> {
-    desk: &'a Desk<'a>,
+    handler: &'a Handler<'a>,
     socket: &'a TcpStream,
     wire: Wire<'a>,
     buffer: Vec<u8>,
@@ -74,9 +80,9 @@ struct Reader<'a> {
 struct Over;
 
 impl<'a> Reader<'a> {
-    fn new(desk: &'a Desk<'a>, socket: &'a TcpStream) -> Self {
+    fn new(handler: &'a Handler<'a>, socket: &'a TcpStream) -> Self {
         Self {
-            desk,
+            handler,
             socket,
             wire: Wire::new(socket),
             buffer: vec![0; READ],
@@ -88,18 +94,18 @@ impl<'a> Reader<'a> {
 
     /// Reads what there is, and gives the calls that are there now.
     fn read(&mut self) -> Result<Vec<Call>, Over> {
-        let line = self.desk.line;
+        let connection = self.handler.connection;
         // an answer that is under way may be finished any time: then the clock of the next call starts
-        self.wire.set_deadline(line.deadline().or_else(|| line.shared.read_deadline()));
+        self.wire.set_deadline(connection.deadline().or_else(|| connection.shared.read_deadline()));
         let (events, result) = match self.read_bytes() {
             Ok(length @ 1..) => {
                 self.first_byte.get_or_insert(self.buffer[0]);
-                line.receive(&self.buffer[..length])
+                connection.receive(&self.buffer[..length])
             }
             Err(error) if matches!(error.kind(), io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock) => {
-                line.expire()
+                connection.expire()
             }
-            Ok(_) | Err(_) => return Err(self.leave()),
+            Ok(_) | Err(_) => return Err(self.stop_reading()),
         };
         let calls = self.sort(events)?;
         result.map(|()| calls).map_err(|end| self.conclude(end))
@@ -107,7 +113,7 @@ impl<'a> Reader<'a> {
 
     fn read_bytes(&mut self) -> io::Result<usize> {
         self.wire.wait_for_byte()?;
-        if !self.holds_back && self.desk.line.shared.read(|state| state.script.has_preceding()) {
+        if !self.holds_back && self.handler.connection.shared.read(|state| state.script.has_preceding()) {
             self.wire.hold_back_last_byte();
             self.holds_back = true;
         }
@@ -116,7 +122,7 @@ impl<'a> Reader<'a> {
 
     /// Applies the answers that are taken when a call begins.
     fn sort(&mut self, events: Vec<Event>) -> Result<Vec<Call>, Over> {
-        let shared = self.desk.line.shared;
+        let shared = self.handler.connection.shared;
         let mut calls = Vec::new();
         for event in events {
             match event {
@@ -134,12 +140,12 @@ impl<'a> Reader<'a> {
                     return Err(Over);
                 }
                 Event::Begun(_) => {}
-                Event::Call(Call { stream, matter }) => match self.decided.remove(&stream) {
-                    Some(answer) if matches!(matter, Matter::Whole { .. }) => {
-                        self.desk.judge(matter, Some(answer));
+                Event::Call(Call { stream, outcome }) => match self.decided.remove(&stream) {
+                    Some(answer) if matches!(outcome, Outcome::Whole { .. }) => {
+                        self.handler.judge(outcome, Some(answer));
                         return Err(Over);
                     }
-                    _ => calls.push(Call { stream, matter }),
+                    _ => calls.push(Call { stream, outcome }),
                 },
             }
         }
@@ -147,11 +153,11 @@ impl<'a> Reader<'a> {
     }
 
     /// The client has left, or the receiver was stopped.
-    fn leave(&self) -> Over {
-        let line = self.desk.line;
-        if line.shared.read(|state| state.stopped) {
+    fn stop_reading(&self) -> Over {
+        let connection = self.handler.connection;
+        if connection.shared.read(|state| state.stopped) {
             self.say_farewell(Code::NO_ERROR);
-            line.fall_silent();
+            connection.stop_sending();
         }
         Over
     }
@@ -166,7 +172,7 @@ impl<'a> Reader<'a> {
             End::Idle => self.say_farewell(Code::NO_ERROR),
         }
         // closing with unread data would tear the farewell out of the client's hands
-        self.desk.line.fall_silent();
+        self.handler.connection.stop_sending();
         self.wire.set_deadline(Instant::now().checked_add(FAREWELL));
         while matches!(self.wire.read(&mut self.buffer), Ok(1..)) {}
         Over
@@ -174,7 +180,7 @@ impl<'a> Reader<'a> {
 
     fn say_farewell(&self, code: Code) {
         // an error means that the client was faster
-        let _ = self.desk.line.say(|session| {
+        let _ = self.handler.connection.send(|session| {
             session.send_go_away(session.newest, code);
             Ok(())
         });
@@ -182,10 +188,10 @@ impl<'a> Reader<'a> {
 
     fn report(&self, refusal: &Refusal) {
         let answer = Answer::status(refusal.status);
-        reception::turn_down(self.desk.line.shared, Protocol::Grpc, None, refusal, &answer);
+        request_sink::turn_down(self.handler.connection.shared, Protocol::Grpc, None, refusal, &answer);
     }
 
-    /// Tells someone who speaks HTTP/1 where that is understood.
+    /// Answers a client that speaks HTTP/1 with the address of the HTTP listener.
     fn point_the_way(&mut self) {
         let (kind, what) = match self.first_byte {
             Some(TLS_HANDSHAKE) => (RefusalKind::Tls, "a tls handshake, where plain http/2 is spoken"),
@@ -193,14 +199,14 @@ impl<'a> Reader<'a> {
             _ => (RefusalKind::Malformed, "neither http nor gRPC"),
         };
         self.report(&Refusal::new(505, what).of_kind(kind));
-        let place = self.desk.line.shared.doors.http;
+        let place = self.handler.connection.shared.addresses.http;
         let text = format!("this is the gRPC port; OTLP over HTTP is at http://{place}\n");
         let answer = format!(
             "HTTP/1.1 505 HTTP Version Not Supported\r\ncontent-type: text/plain\r\n\
              content-length: {}\r\nconnection: close\r\n\r\n{text}",
             text.len()
         );
-        // whoever speaks something else again does not listen either
+        // a client that speaks another protocol does not read the answer either
         let _ = self.socket.write_all(answer.as_bytes());
     }
 }

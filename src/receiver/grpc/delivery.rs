@@ -3,27 +3,27 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
-use super::line::Line;
 use super::outgoing::Gone;
 use super::reply::{Ending, Reply, message_prefix};
+use super::shared_connection::SharedConnection;
 use crate::receiver::answer::{Answer, Farewell, Manner};
-use crate::receiver::sendable::Sendable;
+use crate::receiver::answer_body::Sendable;
 use crate::transport::grpc::http2::frame::{self, Code, LARGEST_STREAM, LEAST_MAX_FRAME, flag, kind};
 use crate::transport::grpc::http2::hpack;
 
 /// How much more than it sends an answer announces that is cut short.
 const MISSING: u64 = 1024;
 
-pub(super) fn deliver(line: &Line<'_>, stream: u32, answer: &Answer) -> Result<(), Gone> {
-    let delivery = Delivery { line, stream, answer };
+pub(super) fn deliver(connection: &SharedConnection<'_>, stream: u32, answer: &Answer) -> Result<(), Gone> {
+    let delivery = Delivery { connection, stream, answer };
     match &answer.manner {
         Manner::Hang | Manner::NeverRead => Ok(()),
         Manner::Close | Manner::Reset | Manner::ResetAfterRequest => delivery.hang_up(),
         Manner::Garbage(bytes) => {
-            line.dictate(|_| Ok(Vec::new()), |_, out| out.write_all(bytes))?;
+            connection.write_raw(|_| Ok(Vec::new()), |_, out| out.write_all(bytes))?;
             delivery.hang_up()
         }
-        Manner::ResetStream(code) => line.say(|session| session.send_reset(stream, Code(*code))),
+        Manner::ResetStream(code) => connection.send(|session| session.send_reset(stream, Code(*code))),
         Manner::GoAway(code) => {
             delivery.say_farewell(stream.saturating_sub(2), Code(*code))?;
             delivery.hang_up()
@@ -37,19 +37,19 @@ pub(super) fn deliver(line: &Line<'_>, stream: u32, answer: &Answer) -> Result<(
 }
 
 struct Delivery<'a> {
-    line: &'a Line<'a>,
+    connection: &'a SharedConnection<'a>,
     stream: u32,
     answer: &'a Answer,
 }
 
 impl Delivery<'_> {
     fn hang_up(&self) -> Result<(), Gone> {
-        self.line.hang_up();
+        self.connection.hang_up();
         Ok(())
     }
 
     fn say_farewell(&self, last_stream: u32, code: Code) -> Result<(), Gone> {
-        self.line.say(|session| {
+        self.connection.send(|session| {
             session.send_go_away(last_stream, code);
             Ok(())
         })
@@ -58,7 +58,7 @@ impl Delivery<'_> {
     fn send_to_its_end(&self) -> Result<(), Gone> {
         if self.answer.closes || self.answer.farewell != Farewell::Unsaid {
             // as soon as the client has its answer, it may begin another call, which would count and never be answered
-            self.line.say(|session| {
+            self.connection.send(|session| {
                 session.take_no_more();
                 Ok(())
             })?;
@@ -86,7 +86,7 @@ impl Delivery<'_> {
             match self.answer.manner {
                 Manner::SlowBody(interval) => self.send_slowly(&reply.prefix, body, interval)?,
                 _ => {
-                    self.line.send_data(self.stream, &reply.prefix)?;
+                    self.connection.send_data(self.stream, &reply.prefix)?;
                     body.write_to(&mut self.writer())?;
                 }
             }
@@ -97,7 +97,7 @@ impl Delivery<'_> {
     /// The usual answer is one write: a client sees all of it or nothing.
     fn send_at_once(&self, reply: &Reply<'_>, body: &[u8]) -> Result<(), Gone> {
         let content = [&reply.prefix, body].concat();
-        let sent = self.line.say(|session| {
+        let sent = self.connection.send(|session| {
             session.send_headers(self.stream, &reply.head, matches!(reply.end, Ending::Head))?;
             if matches!(reply.end, Ending::Head) {
                 return Ok(None);
@@ -111,16 +111,16 @@ impl Delivery<'_> {
             Ok(None)
         })?;
         let Some(sent) = sent else { return Ok(()) };
-        self.line.send_data(self.stream, &content[sent..])?;
+        self.connection.send_data(self.stream, &content[sent..])?;
         self.send_end(reply)
     }
 
     fn send_end(&self, reply: &Reply<'_>) -> Result<(), Gone> {
         match &reply.end {
             Ending::Head => Ok(()),
-            Ending::Body => self.line.say(|session| session.send_end(self.stream)),
+            Ending::Body => self.connection.send(|session| session.send_end(self.stream)),
             Ending::Trailers(fields) => {
-                self.line.say(|session| session.send_headers(self.stream, fields, true))
+                self.connection.send(|session| session.send_headers(self.stream, fields, true))
             }
         }
     }
@@ -129,35 +129,35 @@ impl Delivery<'_> {
         // padding is for heads that are not the end
         let ends_stream = matches!(reply.end, Ending::Head);
         match self.answer.manner {
-            Manner::SlowHead(interval) => self.line.dictate(
+            Manner::SlowHead(interval) => self.connection.write_raw(
                 |session| {
                     session.send_headers(self.stream, &reply.head, ends_stream)?;
                     Ok(session.take_out())
                 },
                 |bytes, out| self.drip(bytes, interval, out),
             ),
-            _ if self.answer.header_padding > 0 && !ends_stream => self.line.dictate(
+            _ if self.answer.header_padding > 0 && !ends_stream => self.connection.write_raw(
                 |session| {
                     session.unanswered(self.stream)?;
                     Ok(session.encode(&reply.head))
                 },
                 |block, out| self.write_padded(block, out),
             ),
-            _ => self.line.say(|session| session.send_headers(self.stream, &reply.head, ends_stream)),
+            _ => self.connection.send(|session| session.send_headers(self.stream, &reply.head, ends_stream)),
         }
     }
 
     fn drip(&self, bytes: &[u8], interval: Duration, out: &mut dyn Write) -> io::Result<()> {
         for byte in bytes {
             out.write_all(&[*byte])?;
-            if !self.line.shared.rest(interval) {
+            if !self.connection.shared.rest(interval) {
                 return Err(io::ErrorKind::Interrupted.into());
             }
         }
         Ok(())
     }
 
-    /// A header block with so many bytes of further fields, in frames that are made while they are sent.
+    /// A header block with this many bytes of further fields, in frames that are made while they are sent.
     fn write_padded(&self, block: &[u8], out: &mut dyn Write) -> io::Result<()> {
         let mut field = Vec::new();
         hpack::encode("x-padding", "x".repeat(1000).as_bytes(), &mut field);
@@ -175,11 +175,11 @@ impl Delivery<'_> {
     }
 
     fn send_slowly(&self, prefix: &[u8], body: &Sendable<'_>, interval: Duration) -> Result<(), Gone> {
-        self.line.send_data(self.stream, prefix)?;
+        self.connection.send_data(self.stream, prefix)?;
         let Sendable::Bytes(bytes) = body else { return Ok(body.write_to(&mut self.writer())?) };
         for byte in *bytes {
-            self.line.send_data(self.stream, &[*byte])?;
-            if !self.line.shared.rest(interval) {
+            self.connection.send_data(self.stream, &[*byte])?;
+            if !self.connection.shared.rest(interval) {
                 return Err(Gone);
             }
         }
@@ -190,27 +190,27 @@ impl Delivery<'_> {
         let reply = Reply::of(self.answer);
         let Some(body) = &reply.body else {
             // no message at all, where one must be
-            return self.line.say(|session| session.send_headers(self.stream, &reply.head, false));
+            return self.connection.send(|session| session.send_headers(self.stream, &reply.head, false));
         };
         self.send_head(&reply)?;
-        self.line.send_data(self.stream, &message_prefix(false, body.len() + MISSING))?;
+        self.connection.send_data(self.stream, &message_prefix(false, body.len() + MISSING))?;
         Ok(body.write_to(&mut self.writer())?)
     }
 
     fn writer(&self) -> Writer<'_> {
-        Writer { line: self.line, stream: self.stream }
+        Writer { connection: self.connection, stream: self.stream }
     }
 }
 
 /// Takes bytes and sends frames.
 struct Writer<'a> {
-    line: &'a Line<'a>,
+    connection: &'a SharedConnection<'a>,
     stream: u32,
 }
 
 impl Write for Writer<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match self.line.send_data(self.stream, bytes) {
+        match self.connection.send_data(self.stream, bytes) {
             Ok(()) => Ok(bytes.len()),
             Err(Gone) => Err(io::ErrorKind::BrokenPipe.into()),
         }

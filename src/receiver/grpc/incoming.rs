@@ -3,14 +3,14 @@
 use std::time::Instant;
 
 use super::call::{Head, Plan, fits};
-use super::session::{Call, End, Event, MOST_STREAMS, Matter, Session};
-use super::stream::{Incoming, Stream};
+use super::call::{Incoming, Stream};
+use super::session::{Call, End, Event, MOST_STREAMS, Outcome, Session};
 use crate::receiver::refusal::Refusal;
 use crate::transport::grpc::http2::frame::{self, Code, Fault};
 use crate::transport::grpc::http2::hpack::{List, Malformed};
 use crate::transport::grpc::http2::peer::HeaderBlock;
 
-/// Calls on their way in or in hand may take so many times the memory of the largest.
+/// Calls on their way in or in hand may take this many times the memory of the largest.
 const LARGEST_CALLS: usize = 2;
 
 const STREAM_CLOSED: Code = Code(5);
@@ -27,7 +27,7 @@ impl Session {
         let Some(HeaderBlock { stream: id, ends_stream, bytes, .. }) = self.block.take() else {
             return Ok(());
         };
-        // also what nobody waits for: the table must stay the same on both sides
+        // also for calls that were given up: the table must stay the same on both sides
         let list = self.decoder.decode(&bytes);
         let list = list.map_err(|Malformed(what)| Fault { code: Code::COMPRESSION, what })?;
         if id > self.newest {
@@ -149,10 +149,10 @@ impl Session {
     fn hand_over(&mut self, id: u32, events: &mut Vec<Event>) {
         let Some(Incoming { head, plan, body, share, .. }) = self.take_incoming(id) else { return };
         self.nuisances = 0;
-        // it takes its memory until someone is done with it, which may be long
+        // it takes its memory until its handler is done with it, which may be long
         self.buffered += body.len();
         self.streams.entry(id).and_modify(|stream| stream.in_hand_bytes = body.len());
-        events.push(Event::Call(Call { stream: id, matter: Matter::Whole { head, plan, body, share } }));
+        events.push(Event::Call(Call { stream: id, outcome: Outcome::Whole { head, plan, body, share } }));
     }
 
     /// Refuses a call that is not there yet.
@@ -163,10 +163,10 @@ impl Session {
 
     fn refuse(&mut self, id: u32, head: Option<Head>, refusal: Refusal, events: &mut Vec<Event>) {
         self.take_incoming(id);
-        events.push(Event::Call(Call { stream: id, matter: Matter::Refused { head, refusal } }));
+        events.push(Event::Call(Call { stream: id, outcome: Outcome::Refused { head, refusal } }));
     }
 
-    /// From here on, someone works on the answer.
+    /// From here on, a handler works on the answer.
     fn take_incoming(&mut self, id: u32) -> Option<Incoming> {
         let stream = self.streams.get_mut(&id)?;
         stream.in_hand = true;
@@ -182,7 +182,7 @@ impl Session {
         self.bear_nuisance()
     }
 
-    /// Nothing more will come of this stream. If someone works on its answer, it is kept for them, and goes on being
+    /// Nothing more will come of this stream. If a handler works on its answer, it is kept, and goes on being
     /// counted: else a client could begin and reset as many as it likes.
     pub(super) fn forget(&mut self, id: u32) {
         let Some(stream) = self.streams.get_mut(&id) else { return };

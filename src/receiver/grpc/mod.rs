@@ -1,9 +1,9 @@
 //! OTLP over gRPC: the server's side of HTTP/2 in cleartext, as far as unary calls need it.
 //!
 //! ```text
-//! socket → connection → session → call → desk ── reception          what the client said
+//! socket → connection → session → call → handler ── request_sink          what the client sent
 //!             │            ▲ incoming, outgoing (pure)
-//!             └── line ◄───┴── delivery ◄ reply ◄ answer              what it hears
+//!             └── shared_connection ◄── delivery ◄ reply ◄ answer              what it receives
 //! ```
 //!
 //! One thread reads; each call at a time has a thread to be answered on, so that one that waits keeps no other waiting. All
@@ -11,17 +11,16 @@
 
 mod call;
 mod connection;
-mod crew;
 mod delivery;
-mod desk;
+mod handler;
 mod incoming;
-mod line;
 mod outgoing;
 mod reply;
 mod session;
-mod stream;
+mod shared_connection;
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests;
+mod worker_pool;
 
 pub(super) use connection::serve;

@@ -1,11 +1,11 @@
 //! The answers of a session, on their way out as fast as the client allows.
 
+use super::call::Stream;
 use super::session::Session;
-use super::stream::Stream;
 use crate::transport::grpc::http2::frame::{self, Code, LEAST_MAX_FRAME, flag, kind};
 use crate::transport::grpc::http2::hpack;
 
-/// Nobody waits for this answer any more.
+/// No client waits for this answer any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Gone;
 
@@ -25,7 +25,7 @@ impl Session {
         Ok(())
     }
 
-    /// A header block, before which the client may have to be told something.
+    /// A header block, before which a change of the table may have to be sent.
     pub(super) fn encode(&mut self, fields: &Fields) -> Vec<u8> {
         let mut block = Vec::new();
         if std::mem::take(&mut self.owes_table_size) {
@@ -76,7 +76,7 @@ impl Session {
         frame::write_go_away(last_stream, code, &mut self.out);
     }
 
-    /// Nobody works on this answer any more, finished or not.
+    /// No handler works on this answer any more, finished or not.
     pub(super) fn let_go(&mut self, id: u32) {
         if let Some(stream) = self.streams.get_mut(&id) {
             stream.in_hand = false;

@@ -2,8 +2,8 @@
 
 use super::outgoing::Fields;
 use crate::receiver::answer::{Answer, Body, Shape};
+use crate::receiver::answer_body::Sendable;
 use crate::receiver::rpc;
-use crate::receiver::sendable::Sendable;
 use crate::transport::base64::encode as encode_base64;
 
 /// What an answer is made of.

@@ -1,12 +1,12 @@
-//! One connection as its frames tell it: bytes in, calls out; answers in, bytes out. Knows no socket.
+//! One connection as its frames describe it: bytes in, calls out; answers in, bytes out. Knows no socket.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::call::Stream;
 use super::call::{Head, Plan};
 use super::incoming::Data;
-use super::stream::Stream;
 use crate::receiver::budget::{Budget, Share};
 use crate::receiver::hosts::Hosts;
 use crate::receiver::refusal::Refusal;
@@ -53,12 +53,12 @@ pub(super) struct Session {
     pub(super) window: Window,
     /// What we may send on a stream that begins now.
     pub(super) initial_window: u32,
-    /// Whether the client must be told that we use no table, before the next header.
+    /// Whether the client must be informed that we use no table, before the next header.
     pub(super) owes_table_size: bool,
     /// Bytes of calls on their way in, or in hand.
     pub(super) buffered: usize,
     pub(super) nuisances: u32,
-    /// The time, as far as the session was told.
+    /// The time that was last set.
     pub(super) now: Instant,
     /// When the last stream ended, or the connection began.
     pub(super) idle_since: Instant,
@@ -76,11 +76,11 @@ pub(super) enum Event {
 #[derive(Debug)]
 pub(super) struct Call {
     pub(super) stream: u32,
-    pub(super) matter: Matter,
+    pub(super) outcome: Outcome,
 }
 
 #[derive(Debug)]
-pub(super) enum Matter {
+pub(super) enum Outcome {
     Whole {
         head: Head,
         plan: Plan,
@@ -133,7 +133,7 @@ impl Session {
         }
     }
 
-    pub(super) fn tell_time(&mut self, now: Instant) {
+    pub(super) fn set_time(&mut self, now: Instant) {
         self.now = now;
     }
 

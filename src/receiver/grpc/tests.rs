@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::outgoing::Gone;
-use super::session::{Call, End, Event, Limits, Matter, Session};
+use super::session::{Call, End, Event, Limits, Outcome, Session};
 use crate::receiver::budget::Budget;
 use crate::receiver::hosts::Hosts;
 use crate::transport::grpc::http2::frame::{self, Code, Frame, Head, Setting, flag, kind};
@@ -35,7 +35,7 @@ impl Bench {
     }
 
     fn expire_after(&mut self, time: Duration) -> Result<Vec<Event>, End> {
-        self.session.tell_time(self.start + time);
+        self.session.set_time(self.start + time);
         let mut events = Vec::new();
         self.session.expire(&mut events).map(|()| events)
     }
@@ -100,7 +100,7 @@ fn a_call_is_the_same_however_its_bytes_come() {
         events.extend(bench.receive(&[byte]).unwrap());
     }
     assert!(matches!(events[..], [Event::Begun(1), Event::Call(_)]), "{events:?}");
-    let Call { stream: 1, matter: Matter::Whole { head, body, .. } } = only_call(events) else { panic!() };
+    let Call { stream: 1, outcome: Outcome::Whole { head, body, .. } } = only_call(events) else { panic!() };
     assert_eq!((head.method.as_str(), body.as_slice()), ("POST", &[0; 5][..]));
 }
 
@@ -111,7 +111,7 @@ fn something_else_than_http2_is_known_at_its_first_wrong_byte() {
         let mut session = Session::new(limits, Budget::new(1_000_000), Instant::now());
         let result = session.receive(bytes, &mut Vec::new());
         assert_eq!(result, if is_wrong { Err(End::NotHttp2) } else { Ok(()) });
-        // nothing of ours goes to someone who may not understand it
+        // nothing of ours goes to a client that may not understand it
         assert!(session.take_out().is_empty());
     }
 }
@@ -120,12 +120,12 @@ fn something_else_than_http2_is_known_at_its_first_wrong_byte() {
 fn the_clock_of_a_call_starts_with_its_headers_and_that_of_silence_with_the_last_answer() {
     let mut bench = Bench::new();
     assert_eq!(bench.session.deadline(), Some(bench.start + TIME));
-    bench.session.tell_time(bench.start + TIME / 2);
+    bench.session.set_time(bench.start + TIME / 2);
     bench.receive(&headers(1)).unwrap();
     assert_eq!(bench.session.deadline(), Some(bench.start + TIME / 2 + TIME));
     assert!(bench.expire_after(TIME).unwrap().is_empty());
     let late = only_call(bench.expire_after(TIME * 2).unwrap());
-    assert!(matches!(late.matter, Matter::Refused { refusal, .. } if refusal.status == 408));
+    assert!(matches!(late.outcome, Outcome::Refused { refusal, .. } if refusal.status == 408));
     // while the answer is under way there is no hurry
     assert_eq!(bench.session.deadline(), None);
     assert!(bench.expire_after(TIME * 9).unwrap().is_empty());
@@ -194,7 +194,7 @@ fn settings_move_the_windows_of_open_streams_below_nothing_and_back() {
     assert_eq!(bench.session.send_data(1, &[0; 1000]), Ok(0));
     shrink(&mut bench, 1001);
     assert_eq!(bench.session.send_data(1, &[0; 1000]), Ok(1));
-    // the connection's own window is another matter
+    // the connection's own window is another outcome
     shrink(&mut bench, 1_000_000);
     assert_eq!(bench.session.send_data(1, &[0; 100_000]), Ok(65_535 - 1001));
 }
@@ -236,11 +236,11 @@ fn calls_that_wait_for_their_answers_take_room_from_further_ones() {
         [headers(stream), frames.collect::<Vec<_>>().concat()].concat()
     };
     let is_whole = |bench: &mut Bench, stream| {
-        matches!(only_call(bench.receive(&large(stream)).unwrap()).matter, Matter::Whole { .. })
+        matches!(only_call(bench.receive(&large(stream)).unwrap()).outcome, Outcome::Whole { .. })
     };
     assert!(is_whole(&mut bench, 1) && is_whole(&mut bench, 3));
-    let refused = only_call(bench.receive(&large(5)).unwrap()).matter;
-    assert!(matches!(refused, Matter::Refused { refusal, .. } if refusal.status == 503));
+    let refused = only_call(bench.receive(&large(5)).unwrap()).outcome;
+    assert!(matches!(refused, Outcome::Refused { refusal, .. } if refusal.status == 503));
     bench.session.let_go(1);
     assert!(is_whole(&mut bench, 7));
 }

@@ -7,7 +7,7 @@ use super::head::{Head, Lines, Version};
 use crate::receiver::budget::Share;
 use crate::receiver::refusal::Refusal;
 
-/// A chunk's size line may carry extensions, which nobody sends and which must not be endless.
+/// A chunk's size line may carry extensions, which no client sends and which must not be endless.
 const CHUNK_LINE_LIMIT: usize = 1024;
 
 /// What is read before room for more is reserved.

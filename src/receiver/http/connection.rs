@@ -8,15 +8,15 @@ use std::time::Instant;
 use super::ReadError;
 use super::body::read_body;
 use super::head::{Head, read_head};
-use super::request::{Plan, format_of, signal_of};
 use super::response::{send, send_continue};
+use super::{Plan, format_of, signal_of};
 use crate::receiver::answer::{Answer, Manner};
 use crate::receiver::content::{Content, Format};
 use crate::receiver::refusal::{COME_AGAIN_AFTER, Refusal};
 use crate::receiver::state::Shared;
 use crate::receiver::store::{Protocol, ReceivedRequest};
 use crate::receiver::wire::{FAREWELL, Wire};
-use crate::receiver::{json, reception};
+use crate::receiver::{json, request_sink};
 use crate::record::Signal;
 
 /// Serves a connection to its end. The caller closes the socket.
@@ -65,7 +65,7 @@ impl Connection<'_> {
             }
             Arrival { request, content: Err(refusal), keep_alive } => {
                 let answer = self.refusing(&refusal);
-                reception::turn_down(self.shared, Protocol::Http, Some(request), &refusal, &answer);
+                request_sink::turn_down(self.shared, Protocol::Http, Some(request), &refusal, &answer);
                 self.refuse(&answer, keep_alive)
             }
         }
@@ -106,7 +106,7 @@ impl Connection<'_> {
             Err(ReadError::Gone) => return Err(Over),
             Err(ReadError::Refused(refusal)) => {
                 let answer = self.refusing(&refusal);
-                reception::turn_down(self.shared, Protocol::Http, None, &refusal, &answer);
+                request_sink::turn_down(self.shared, Protocol::Http, None, &refusal, &answer);
                 self.refuse(&answer, false)?;
                 return Err(Over);
             }
@@ -114,7 +114,7 @@ impl Connection<'_> {
         self.answer_in = format_of(&head).unwrap_or(Format::Protobuf);
         self.signal = signal_of(&head);
         let limit = self.shared.settings.max_body_bytes;
-        let hosts = self.shared.doors.http_hosts;
+        let hosts = self.shared.addresses.http_hosts;
         let read = Plan::of(&head, hosts, limit).map_err(ReadError::from).and_then(|plan| {
             if plan.expects_continue {
                 send_continue(&mut self.socket)?;
@@ -165,7 +165,7 @@ impl Connection<'_> {
         keep_alive: bool,
         decided: Option<Answer>,
     ) -> Result<(), Over> {
-        let answer = reception::take_in(self.shared, request, content, decided).ok_or(Over)?;
+        let answer = request_sink::take_in(self.shared, request, content, decided).ok_or(Over)?;
         self.deliver(&answer, keep_alive)
     }
 
@@ -203,7 +203,7 @@ impl Connection<'_> {
         match refusal.status {
             405 => Answer::status(405).header("allow", "POST").message(refusal.message.as_str()),
             505 => {
-                let place = self.shared.doors.grpc;
+                let place = self.shared.addresses.grpc;
                 Answer::status(505)
                     .message(format!("{}; OTLP over gRPC is at http://{place}", refusal.message))
             }

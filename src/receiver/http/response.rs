@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use crate::receiver::answer::{Answer, Body, Manner};
-use crate::receiver::sendable::{PIECE, Sendable, send_repeated};
+use crate::receiver::answer_body::{PIECE, Sendable, send_repeated};
 
 /// How much more than it sends an answer announces that is cut short.
 const MISSING: u64 = 1024;
@@ -92,7 +92,7 @@ fn send_slowly(
     Ok(())
 }
 
-/// Sends a head with so many bytes of fields before its closing empty line.
+/// Sends a head with this many bytes of fields before its closing empty line.
 fn send_padded(out: &mut impl Write, head: &[u8], padding: u64) -> io::Result<()> {
     let (fields, empty_line) = head.split_at(head.len() - 2);
     let line = format!("x-padding: {}\r\n", "x".repeat(1000));

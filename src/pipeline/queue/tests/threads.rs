@@ -7,7 +7,7 @@ use super::*;
 
 const CALLERS: u64 = 4;
 const EACH: u64 = 2000;
-/// Of a queue in which nobody takes room ahead, and of one in which everybody does.
+/// Of a queue that is nearly always full, and of one that seldom is.
 const LIMITS: [(usize, usize); 2] = [(7, 400), (700, 40_000)];
 
 /// Runs callers that push `EACH` records each, and beside them `work` until they are done.
@@ -131,7 +131,7 @@ fn what_was_accepted_before_the_closing_is_seen_by_the_last_look() {
 }
 
 #[test]
-fn the_level_never_counts_a_place_that_was_only_taken_ahead() {
+fn the_level_never_counts_more_records_than_were_begun() {
     let fixture = lossy(1 << 20, 64 << 20);
     let begun = AtomicUsize::new(0);
     thread::scope(|scope| {
@@ -155,7 +155,7 @@ fn the_level_never_counts_a_place_that_was_only_taken_ahead() {
 }
 
 #[test]
-fn callers_fill_a_queue_to_its_last_place_whoever_has_taken_room_ahead() {
+fn callers_fill_a_queue_to_its_last_place() {
     for _ in 0..20 {
         let fixture = lossy((CALLERS * EACH) as usize, 16 << 20);
         with_callers(&fixture, |done| {

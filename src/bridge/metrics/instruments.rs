@@ -7,38 +7,38 @@ use std::sync::{Arc, OnceLock};
 use metrics::{Key, SharedString};
 
 use super::handle::{Handle, Instrument};
-use super::shelf::Shelf;
+use crate::bridge::append_map::AppendMap;
 use crate::process;
 
 /// More names than this are made up at run time: they are not remembered.
 const MOST_NAMES: usize = 10_000;
 
-pub(super) struct Book<I: Instrument> {
-    families: Shelf<Family<I>>,
+pub(super) struct Instruments<I: Instrument> {
+    families: AppendMap<Family<I>>,
     names: AtomicUsize,
     hasher: RandomState,
     /// Those that a program asks for again and again; of each family no more than it may have series.
-    handles: Shelf<Arc<Handle<I>>>,
+    handles: AppendMap<Arc<Handle<I>>>,
 }
 
 /// What a metric measures in, and what it means.
-pub(super) struct Words {
+pub(super) struct Description {
     pub(super) unit: &'static str,
-    pub(super) description: SharedString,
+    pub(super) text: SharedString,
 }
 
 /// All handles of one name. Whatever is set is set while no fork can happen: a child goes on using it.
 struct Family<I: Instrument> {
     name: String,
-    words: OnceLock<Words>,
+    description: OnceLock<Description>,
     instrument: OnceLock<I>,
     handles: AtomicUsize,
     /// For everything beyond the limit.
     rest: OnceLock<Arc<Handle<I>>>,
 }
 
-impl<I: Instrument> Book<I> {
-    /// The handle of a key. Of each name so many keys are told apart as it may have series; `make` makes its instrument.
+impl<I: Instrument> Instruments<I> {
+    /// The handle of a key. A name has at most `limit` keys, as many as it may have series; `make` makes its instrument.
     #[inline]
     pub(super) fn handle(&self, key: &Key, limit: usize, make: impl FnOnce() -> I) -> Arc<Handle<I>> {
         match self.handles.find(key.get_hash(), |handle| handle.has(key)) {
@@ -59,7 +59,7 @@ impl<I: Instrument> Book<I> {
         }
         let fresh = Arc::new(Handle::new(instrument.clone(), Some(key)));
         let is_it = |handle: &Arc<Handle<I>>| handle.has(key);
-        let kept = self.handles.put(key.get_hash(), Arc::clone(&fresh), is_it);
+        let kept = self.handles.insert(key.get_hash(), Arc::clone(&fresh), is_it);
         if Arc::ptr_eq(kept, &fresh) {
             family.handles.fetch_add(1, Ordering::Relaxed);
         }
@@ -67,11 +67,11 @@ impl<I: Instrument> Book<I> {
     }
 
     /// Notes what a metric means, whether or not it is used already. What was said first counts.
-    pub(super) fn describe(&self, name: &str, words: Words) {
+    pub(super) fn describe(&self, name: &str, described: Description) {
         let Some(family) = self.family(name) else { return };
-        if family.words.get().is_none() {
-            set_once(&family.words, words);
-            family.tell_words();
+        if family.description.get().is_none() {
+            set_once(&family.description, described);
+            family.describe();
         }
     }
 
@@ -85,17 +85,17 @@ impl<I: Instrument> Book<I> {
             self.names.fetch_sub(1, Ordering::Relaxed);
             return None;
         }
-        Some(self.families.put(hash, Family::new(name), is_it))
+        Some(self.families.insert(hash, Family::new(name), is_it))
     }
 }
 
-impl<I: Instrument> Default for Book<I> {
+impl<I: Instrument> Default for Instruments<I> {
     fn default() -> Self {
         Self {
-            families: Shelf::default(),
+            families: AppendMap::default(),
             names: AtomicUsize::new(0),
             hasher: RandomState::new(),
-            handles: Shelf::default(),
+            handles: AppendMap::default(),
         }
     }
 }
@@ -104,7 +104,7 @@ impl<I: Instrument> Family<I> {
     fn new(name: &str) -> Self {
         Self {
             name: name.to_owned(),
-            words: OnceLock::new(),
+            description: OnceLock::new(),
             instrument: OnceLock::new(),
             handles: AtomicUsize::new(0),
             rest: OnceLock::new(),
@@ -116,14 +116,14 @@ impl<I: Instrument> Family<I> {
             return instrument;
         }
         let instrument = set_once(&self.instrument, make());
-        self.tell_words();
+        self.describe();
         instrument
     }
 
-    /// After either of the two was set: whoever is second finds the other's.
-    fn tell_words(&self) {
-        if let (Some(instrument), Some(words)) = (self.instrument.get(), self.words.get()) {
-            instrument.describe(words.unit, &words.description);
+    /// Called after either of the two was set: the second call finds the other's.
+    fn describe(&self) {
+        if let (Some(instrument), Some(described)) = (self.instrument.get(), self.description.get()) {
+            instrument.describe(described.unit, &described.text);
         }
     }
 

@@ -20,7 +20,7 @@ use crate::telemetry::provider::Provider;
 const FLUSH_BUDGET: Duration = Duration::from_secs(5);
 
 /// The way of one exporter into a provider.
-pub(super) struct Inlet {
+pub(super) struct SdkInput {
     provider: Provider,
     signal: Signal,
     scopes: Scopes,
@@ -29,7 +29,7 @@ pub(super) struct Inlet {
 
 /// What becomes of records that the SDK hands over.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Fate {
+pub(super) enum Disposition {
     /// No record may be larger.
     Sent {
         largest: usize,
@@ -37,13 +37,13 @@ pub(super) enum Fate {
     Counted(NotEnqueuedReason),
 }
 
-impl fmt::Debug for Inlet {
+impl fmt::Debug for SdkInput {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Inlet").field("signal", &self.signal).finish_non_exhaustive()
+        f.debug_struct("SdkInput").field("signal", &self.signal).finish_non_exhaustive()
     }
 }
 
-impl Inlet {
+impl SdkInput {
     pub(super) fn new(provider: &Provider, signal: Signal) -> Self {
         let scopes = Scopes::new(signal);
         Self { provider: provider.clone(), signal, scopes, is_shut_down: AtomicBool::new(false) }
@@ -67,16 +67,18 @@ impl Inlet {
     }
 
     /// Sends records, or counts them where they come too late or from a thread of the provider's own exporters.
-    pub(super) fn take(&self, send_or_count: impl FnOnce(Fate)) -> OTelSdkResult {
+    pub(super) fn take(&self, send_or_count: impl FnOnce(Disposition)) -> OTelSdkResult {
         let is_over = self.is_shut_down.load(Ordering::Relaxed);
         let exporters = self.exporters();
         let suppression =
             if context::may_be_suppressed() { exporters.suppression() } else { Suppression::None };
         match (exporters.largest_record(self.signal), suppression) {
             (None, _) | (_, Suppression::Uncounted) => {}
-            (Some(_), _) if is_over => send_or_count(Fate::Counted(NotEnqueuedReason::AfterShutdown)),
-            (Some(_), Suppression::Counted) => send_or_count(Fate::Counted(NotEnqueuedReason::Suppressed)),
-            (Some(largest), Suppression::None) => send_or_count(Fate::Sent { largest }),
+            (Some(_), _) if is_over => send_or_count(Disposition::Counted(NotEnqueuedReason::AfterShutdown)),
+            (Some(_), Suppression::Counted) => {
+                send_or_count(Disposition::Counted(NotEnqueuedReason::Suppressed))
+            }
+            (Some(largest), Suppression::None) => send_or_count(Disposition::Sent { largest }),
         }
         if is_over { Err(OTelSdkError::AlreadyShutdown) } else { Ok(()) }
     }

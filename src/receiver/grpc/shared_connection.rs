@@ -12,8 +12,8 @@ use crate::receiver::state::Shared;
 use crate::receiver::wire::FAREWELL;
 use crate::transport::grpc::http2::frame::Code;
 
-/// Whoever writes holds the lock meanwhile, so that frames stay whole and in order.
-pub(super) struct Line<'a> {
+/// The thread that writes holds the lock meanwhile, so that frames stay whole and in order.
+pub(super) struct SharedConnection<'a> {
     pub(super) shared: &'a Shared,
     socket: &'a TcpStream,
     state: Mutex<State>,
@@ -25,7 +25,7 @@ pub(super) struct State {
     pub(super) session: Session,
     /// Whether anything may still be sent.
     is_over: bool,
-    /// Whether nobody reads any more, on our side.
+    /// Whether our side has stopped reading.
     is_left: bool,
 }
 
@@ -35,7 +35,7 @@ impl From<io::Error> for Gone {
     }
 }
 
-impl<'a> Line<'a> {
+impl<'a> SharedConnection<'a> {
     pub(super) fn new(shared: &'a Shared, socket: &'a TcpStream, session: Session) -> Self {
         let state = State { session, is_over: false, is_left: false };
         Self { shared, socket, state: Mutex::new(state), moved: Condvar::new() }
@@ -43,25 +43,25 @@ impl<'a> Line<'a> {
 
     /// Takes in what came; after a hang-up, it is of no interest. What came before the end is there, too.
     pub(super) fn receive(&self, bytes: &[u8]) -> (Vec<Event>, Result<(), End>) {
-        self.listen(|session, events| session.receive(bytes, events))
+        self.receive_with(|session, events| session.receive(bytes, events))
     }
 
     /// Refuses what took too long.
     pub(super) fn expire(&self) -> (Vec<Event>, Result<(), End>) {
-        self.listen(|session, events| session.expire(events))
+        self.receive_with(|session, events| session.expire(events))
     }
 
-    fn listen(
+    fn receive_with(
         &self,
-        listen: impl FnOnce(&mut Session, &mut Vec<Event>) -> Result<(), End>,
+        step: impl FnOnce(&mut Session, &mut Vec<Event>) -> Result<(), End>,
     ) -> (Vec<Event>, Result<(), End>) {
         let mut events = Vec::new();
         let mut state = self.state.lock();
         if state.is_over {
             return (events, Ok(()));
         }
-        state.session.tell_time(Instant::now());
-        let result = listen(&mut state.session, &mut events);
+        state.session.set_time(Instant::now());
+        let result = step(&mut state.session, &mut events);
         // a client that takes in nothing more is found out by the next read
         let _ = self.flush(&mut state);
         drop(state);
@@ -77,20 +77,20 @@ impl<'a> Line<'a> {
     }
 
     /// Says something, in one write.
-    pub(super) fn say<T>(&self, say: impl FnOnce(&mut Session) -> Result<T, Gone>) -> Result<T, Gone> {
-        let mut state = self.speak()?;
+    pub(super) fn send<T>(&self, say: impl FnOnce(&mut Session) -> Result<T, Gone>) -> Result<T, Gone> {
+        let mut state = self.lock_for_sending()?;
         let said = say(&mut state.session);
         self.flush(&mut state)?;
         said
     }
 
-    /// Writes what the session has prepared in a manner of its own. Nobody else can speak meanwhile.
-    pub(super) fn dictate(
+    /// Writes what the session has prepared in a manner of its own. No other thread can send meanwhile.
+    pub(super) fn write_raw(
         &self,
         prepare: impl FnOnce(&mut Session) -> Result<Vec<u8>, Gone>,
         write: impl FnOnce(&[u8], &mut dyn Write) -> io::Result<()>,
     ) -> Result<(), Gone> {
-        let mut state = self.speak()?;
+        let mut state = self.lock_for_sending()?;
         let prepared = prepare(&mut state.session)?;
         match write(&prepared, &mut &*self.socket) {
             Ok(()) => self.flush(&mut state),
@@ -103,7 +103,7 @@ impl<'a> Line<'a> {
 
     /// Sends all of `content`, as the client makes room.
     pub(super) fn send_data(&self, stream: u32, mut content: &[u8]) -> Result<(), Gone> {
-        let mut state = self.speak()?;
+        let mut state = self.lock_for_sending()?;
         while !content.is_empty() {
             let sent = state.session.send_data(stream, content)?;
             content = &content[sent..];
@@ -127,9 +127,9 @@ impl<'a> Line<'a> {
         self.shared.settings.read_timeout
     }
 
-    fn speak(&self) -> Result<MutexGuard<'_, State>, Gone> {
+    fn lock_for_sending(&self) -> Result<MutexGuard<'_, State>, Gone> {
         let mut state = self.state.lock();
-        state.session.tell_time(Instant::now());
+        state.session.set_time(Instant::now());
         if state.is_over { Err(Gone) } else { Ok(state) }
     }
 
@@ -151,7 +151,7 @@ impl<'a> Line<'a> {
 
     /// Closes in good order: the client can read what was said, and then has a while to leave.
     pub(super) fn hang_up(&self) {
-        self.fall_silent();
+        self.stop_sending();
         let mut state = self.state.lock();
         self.moved.wait_while_for(&mut state, |state| !state.is_left, FAREWELL);
         // wakes the reader, if it is still there
@@ -159,7 +159,7 @@ impl<'a> Line<'a> {
     }
 
     /// Nothing more will be said.
-    pub(super) fn fall_silent(&self) {
+    pub(super) fn stop_sending(&self) {
         self.state.lock().is_over = true;
         self.moved.notify_all();
         // an error means that the client was faster
@@ -171,8 +171,8 @@ impl<'a> Line<'a> {
         self.give_up(&mut self.state.lock());
     }
 
-    /// Nobody reads any more: no window will open again.
-    pub(super) fn leave(&self) {
+    /// Our side has stopped reading: no window will open again.
+    pub(super) fn stop_reading(&self) {
         self.state.lock().is_left = true;
         self.moved.notify_all();
     }
@@ -180,7 +180,7 @@ impl<'a> Line<'a> {
     /// The answer to this call is finished, or never will be.
     pub(super) fn let_go(&self, stream: u32) {
         let session = &mut self.state.lock().session;
-        session.tell_time(Instant::now());
+        session.set_time(Instant::now());
         session.let_go(stream);
     }
 }

@@ -1,16 +1,71 @@
-//! A gzip stream that is small on the wire and huge when unpacked, without ever unpacking it here.
+//! The bodies of answers on their way out, made while they are sent where they are large.
 
 use std::io::{self, Write};
 
 use flate2::{Compress, Compression, Crc, FlushCompress};
+
+use super::answer::Body;
 
 const BLOCK: usize = 1 << 20;
 const HEADER: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255];
 /// An empty final block.
 const END_OF_STREAM: [u8; 2] = [3, 0];
 const CHECKSUM_AND_LENGTH: usize = 8;
+pub(super) const PIECE: usize = 64 * 1024;
 
-/// Zeros, in whole mebibytes, as one gzip member.
+/// A body that knows its length before it is made.
+pub(super) enum Sendable<'a> {
+    Bytes(&'a [u8]),
+    Zeros(u64),
+    Bomb(GzipBomb),
+}
+
+impl<'a> Sendable<'a> {
+    pub(super) fn of(body: &'a Body) -> Self {
+        match body {
+            Body::Bytes(bytes) => Sendable::Bytes(bytes),
+            Body::Zeros(length) => Sendable::Zeros(*length),
+            Body::GzipBomb(unpacked) => Sendable::Bomb(GzipBomb::new(*unpacked)),
+        }
+    }
+
+    /// No more than `bytes` zeros. Others are never as long.
+    pub(super) fn at_most(self, bytes: u64) -> Self {
+        match self {
+            Sendable::Zeros(length) => Sendable::Zeros(length.min(bytes)),
+            other => other,
+        }
+    }
+
+    pub(super) fn len(&self) -> u64 {
+        match self {
+            Sendable::Bytes(bytes) => bytes.len() as u64,
+            Sendable::Zeros(length) => *length,
+            Sendable::Bomb(bomb) => bomb.len(),
+        }
+    }
+
+    pub(super) fn write_to(&self, out: &mut impl Write) -> io::Result<()> {
+        match self {
+            Sendable::Bytes(bytes) => out.write_all(bytes),
+            Sendable::Zeros(length) => send_repeated(out, &[0; PIECE], *length),
+            Sendable::Bomb(bomb) => bomb.write_to(out),
+        }
+    }
+}
+
+pub(super) fn send_repeated(out: &mut impl Write, piece: &[u8], total: u64) -> io::Result<()> {
+    let mut left = total;
+    while left > 0 {
+        let length = left.min(piece.len() as u64);
+        out.write_all(&piece[..length as usize])?;
+        left -= length;
+    }
+    Ok(())
+}
+
+/// A gzip stream that is small on the wire and huge when unpacked: zeros, in whole mebibytes, as one gzip member. They
+/// are never unpacked here.
 pub(super) struct GzipBomb {
     block: Vec<u8>,
     blocks: u64,

@@ -10,7 +10,7 @@ use super::fields::Fields;
 use crate::record::Value;
 
 /// What is known of where a span or an event comes from.
-pub(super) struct Place<'a> {
+pub(super) struct CodeLocation<'a> {
     pub(super) target: &'a str,
     file: Option<&'a str>,
     line: Option<i64>,
@@ -19,7 +19,7 @@ pub(super) struct Place<'a> {
     pub(super) is_of_log: bool,
 }
 
-impl<'a> Place<'a> {
+impl<'a> CodeLocation<'a> {
     pub(super) fn of(metadata: &'a Metadata<'_>) -> Self {
         Self {
             target: metadata.target(),
@@ -47,7 +47,7 @@ impl<'a> Place<'a> {
 
     /// Tells the attributes for a place in the code.
     #[inline]
-    pub(super) fn tell(&self, mut set: impl FnMut(&'static str, Value<'a>)) {
+    pub(super) fn set_on(&self, mut set: impl FnMut(&'static str, Value<'a>)) {
         if let Some(file) = self.file {
             set("code.file.path", Value::Str(file));
         }
@@ -65,7 +65,7 @@ thread_local! {
 }
 
 /// Tells the attributes for this thread.
-pub(super) fn tell_thread(mut set: impl FnMut(&'static str, Value<'_>)) {
+pub(super) fn set_thread(mut set: impl FnMut(&'static str, Value<'_>)) {
     let _ = THREAD.try_with(|thread| {
         let (id, name) = thread.get_or_init(|| {
             let thread = thread::current();

@@ -10,13 +10,13 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex};
 
 use crate::process::spawn_scoped;
-use crate::receiver::permits::{Permit, Permits};
+use crate::receiver::budget::{Permit, Permits};
 
 /// How long a thread waits for another job before it ends.
 const IDLE: Duration = Duration::from_millis(200);
 
-/// Jobs that wait for someone, and those who wait for a job.
-pub(super) struct Crew<J> {
+/// Jobs that wait for a thread, and threads that wait for a job.
+pub(super) struct WorkerPool<J> {
     state: Mutex<State<J>>,
     changed: Condvar,
     permits: Arc<Permits>,
@@ -25,20 +25,20 @@ pub(super) struct Crew<J> {
 struct State<J> {
     jobs: VecDeque<J>,
     /// Threads, and how many of them wait for a job.
-    hired: usize,
+    threads: usize,
     idle: usize,
     is_closed: bool,
 }
 
 /// What a new thread needs: the first of a connection none, so that no other connection can keep its calls waiting.
-enum Leave {
+enum StartPermit {
     First,
     Permitted(#[allow(dead_code, reason = "it is held until the thread ends")] Permit),
 }
 
-impl<J: Send> Crew<J> {
+impl<J: Send> WorkerPool<J> {
     pub(super) fn new(permits: Arc<Permits>) -> Self {
-        let state = State { jobs: VecDeque::new(), hired: 0, idle: 0, is_closed: false };
+        let state = State { jobs: VecDeque::new(), threads: 0, idle: 0, is_closed: false };
         Self { state: Mutex::new(state), changed: Condvar::new(), permits }
     }
 
@@ -50,34 +50,34 @@ impl<J: Send> Crew<J> {
         name: impl FnOnce() -> String,
         work: impl Fn(J) + Send + 'scope,
     ) {
-        let Some(leave) = self.queue(job) else { return };
-        let hired = spawn_scoped(scope, name(), move || {
+        let Some(start_permit) = self.queue(job) else { return };
+        let threads = spawn_scoped(scope, name(), move || {
             while let Some(job) = self.next() {
                 // a panic in a callback was reported when it happened, and has closed the connection
                 let _ = panic::catch_unwind(AssertUnwindSafe(|| work(job)));
             }
-            drop(leave);
+            drop(start_permit);
         });
-        if hired.is_err() {
+        if threads.is_err() {
             // the job waits for another thread, or the client for its own time-out
-            self.state.lock().hired -= 1;
+            self.state.lock().threads -= 1;
         }
     }
 
-    /// Leave to start a thread if the job needs one. Without a permit it waits until one of the others is done.
-    fn queue(&self, job: J) -> Option<Leave> {
+    /// StartPermit to start a thread if the job needs one. Without a permit it waits until one of the others is done.
+    fn queue(&self, job: J) -> Option<StartPermit> {
         let mut state = self.state.lock();
         state.jobs.push_back(job);
         self.changed.notify_one();
         if state.jobs.len() <= state.idle {
             return None;
         }
-        let leave = match state.hired {
-            0 => Leave::First,
-            _ => Leave::Permitted(self.permits.take()?),
+        let start_permit = match state.threads {
+            0 => StartPermit::First,
+            _ => StartPermit::Permitted(self.permits.take()?),
         };
-        state.hired += 1;
-        Some(leave)
+        state.threads += 1;
+        Some(start_permit)
     }
 
     /// No more jobs will come.
@@ -95,7 +95,7 @@ impl<J: Send> Crew<J> {
         state.idle -= 1;
         let job = state.jobs.pop_front();
         if job.is_none() {
-            state.hired -= 1;
+            state.threads -= 1;
         }
         job
     }

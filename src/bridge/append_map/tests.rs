@@ -4,37 +4,37 @@ use super::*;
 
 #[test]
 fn everything_that_was_put_down_is_found_and_nothing_else() {
-    let shelf = Shelf::default();
+    let map = AppendMap::default();
     // hashes that differ only in their upper or only in their lower bits, and some that do not differ at all
     let hash = |number: u64| if number % 2 == 0 { number << 40 } else { number / 10 };
     for number in 0..5000_u64 {
-        assert_eq!(shelf.find(hash(number), |there| *there == number), None);
-        assert_eq!(*shelf.put(hash(number), number, |there| *there == number), number);
+        assert_eq!(map.find(hash(number), |there| *there == number), None);
+        assert_eq!(*map.insert(hash(number), number, |there| *there == number), number);
     }
     for number in 0..5000_u64 {
-        assert_eq!(shelf.find(hash(number), |there| *there == number), Some(&number));
+        assert_eq!(map.find(hash(number), |there| *there == number), Some(&number));
     }
-    assert_eq!(shelf.find(hash(5001), |there| *there == 5001), None);
+    assert_eq!(map.find(hash(5001), |there| *there == 5001), None);
 }
 
 #[test]
 fn of_two_that_are_the_same_the_first_stays() {
-    let shelf = Shelf::default();
+    let map = AppendMap::default();
     let name = |item: &(&str, u32)| item.0 == "orders";
-    assert_eq!(shelf.put(7, ("orders", 1), name), &("orders", 1));
-    assert_eq!(shelf.put(7, ("orders", 2), name), &("orders", 1));
-    assert_eq!(shelf.find(7, name), Some(&("orders", 1)));
+    assert_eq!(map.insert(7, ("orders", 1), name), &("orders", 1));
+    assert_eq!(map.insert(7, ("orders", 2), name), &("orders", 1));
+    assert_eq!(map.find(7, name), Some(&("orders", 1)));
 }
 
 #[test]
 fn threads_that_put_down_the_same_agree_on_one() {
-    let shelf = Shelf::default();
+    let map = AppendMap::default();
     let kept: Vec<Vec<(u64, usize)>> = thread::scope(|scope| {
         let put_all = |thread: usize| {
-            let shelf = &shelf;
+            let map = &map;
             move || {
                 (0..500_u64)
-                    .map(|item| *shelf.put(item % 9, (item, thread), |there| there.0 == item))
+                    .map(|item| *map.insert(item % 9, (item, thread), |there| there.0 == item))
                     .collect()
             }
         };
