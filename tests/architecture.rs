@@ -109,6 +109,8 @@ fn the_table_only_looks_up() {
 fn no_file_is_longer_than_it_should_be() {
     let long: Vec<_> = source_files()
         .into_iter()
+        // The tests of a module are one file, however long.
+        .filter(|(path, _)| !path.ends_with("/tests.rs"))
         .map(|(path, text)| (path, Source::read(&text).length))
         .filter(|(_, length)| *length > LONGEST_FILE)
         .map(|(path, length)| {
