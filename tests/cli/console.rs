@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::Value as Json;
-use standpipe::{Config, Exporter, Proxy, Signal, Source, Telemetry, Transport};
+use standpipe::{Config, Exporter, Proxy, SettingSource, Signal, Telemetry, Transport};
 
 use crate::support::process::{command, task};
 use crate::support::scene::{Problems, emit};

@@ -13,7 +13,7 @@ use crate::pipeline::retry::Pause;
 use crate::pipeline::throttle::Throttle;
 use crate::record::{Scope, frames};
 use crate::transport::Verdict;
-use crate::transport::memory::Gate;
+use crate::transport::gate::Gate;
 
 /// How long a test waits for what must happen.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -16,7 +16,7 @@ use crate::metrics::{Meter, Registry};
 use crate::pipeline::exporter_handle::{ExporterHandle, ExporterSpec, Intake};
 use crate::pipeline::ledger::Counts;
 use crate::transport::Verdict;
-use crate::transport::memory::{Gate, Sent};
+use crate::transport::gate::{Gate, Sent};
 
 const PATIENCE: Duration = Duration::from_secs(10);
 /// As good as never.
