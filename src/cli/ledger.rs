@@ -4,11 +4,11 @@ use standpipe::Counts;
 
 use super::describe;
 use super::paint::{Ink, Look};
+use super::table::{self, Column, Table, Text};
 
 const COLUMNS: [&str; 5] = ["accepted", "delivered", "superseded", "lost", "in flight"];
 /// Those that are shown also where they are empty and there is little room.
 const NEEDED: [&str; 2] = ["accepted", "delivered"];
-const GAP: usize = 2;
 const SHORTEST_NAME: usize = 10;
 
 /// One row of the table, in records.
@@ -116,17 +116,17 @@ pub(crate) fn total(accounts: &[Account]) -> Account {
 /// Draws the accounts, their sum, and in one line what it means.
 pub(crate) fn draw(accounts: &[Account], look: &Look) -> Vec<String> {
     let total = total(accounts);
-    let table = Table::new(accounts, &total, look);
-    let mut lines = vec![table.heading()];
+    let table = layout(accounts, &total, look);
+    let mut lines = vec![table.row(heading())];
     let mut above = "";
     for account in accounts {
         // a name is not said again in each of its rows
         let name = if account.name == above { "" } else { &account.name };
-        lines.push(table.row(name, account, Ink::PLAIN));
+        lines.push(table.row(row(name, account, Ink::PLAIN)));
         above = &account.name;
     }
     if accounts.len() > 1 {
-        lines.push(table.row(&total.name, &total, Ink::PLAIN.bold()));
+        lines.push(table.row(row(&total.name, &total, Ink::PLAIN.bold())));
     }
     let rejected = [("by the collector", total.rejected)];
     let losses: [(&str, &[Loss]); 3] =
@@ -140,65 +140,32 @@ pub(crate) fn draw(accounts: &[Account], look: &Look) -> Vec<String> {
     lines
 }
 
-/// How the rows are divided.
-struct Table<'a> {
-    look: &'a Look,
-    name: usize,
-    records: usize,
-    /// Which columns are shown, and where each ends.
-    columns: Vec<(usize, usize)>,
+/// The table with a column for each count; those that are empty make room on a narrow terminal.
+fn layout<'a>(accounts: &[Account], total: &Account, look: &'a Look) -> Table<'a> {
+    let name = table::widest(accounts.iter().map(|account| &account.name), look);
+    let name = name.clamp(SHORTEST_NAME, SHORTEST_NAME.max(look.width / 4));
+    let records = table::widest(accounts.iter().map(|account| account.records), look);
+    let counts = COLUMNS.iter().zip(total.counts()).map(|(head, count)| {
+        let column = Column::right(head.len());
+        if count == 0 && !NEEDED.contains(head) { column.optional() } else { column.if_room() }
+    });
+    Table::new(look, 0, [Column::cut(name), Column::cut(records)].into_iter().chain(counts))
 }
 
-impl<'a> Table<'a> {
-    fn new(accounts: &[Account], total: &Account, look: &'a Look) -> Self {
-        let name = accounts.iter().map(|account| look.width_of(&account.name)).max().unwrap_or(0);
-        let name = name.clamp(SHORTEST_NAME, SHORTEST_NAME.max(look.width / 4));
-        let records = accounts.iter().map(|account| account.records.len()).max().unwrap_or(0);
-        let start = if records == 0 { name } else { name + GAP + records };
+fn heading<'a>() -> impl Iterator<Item = Text<'a>> {
+    ["ledger", ""].into_iter().chain(COLUMNS).map(|head| Text::new(Ink::FAINT, head))
+}
 
-        let all: Vec<usize> = (0..COLUMNS.len()).collect();
-        let counts = total.counts();
-        let needed = all.iter().copied().filter(|&n| counts[n] > 0 || NEEDED.contains(&COLUMNS[n])).collect();
-        let place = |shown: Vec<usize>| {
-            let mut end = start;
-            let place = |number: usize| {
-                end += GAP + COLUMNS[number].len();
-                (number, end)
-            };
-            shown.into_iter().map(place).collect::<Vec<_>>()
+fn row<'a>(name: &'a str, account: &Account, ink: Ink) -> impl Iterator<Item = Text<'a>> {
+    let counts = COLUMNS.into_iter().zip(account.counts()).map(move |(head, count)| {
+        let ink = match count {
+            0 => Ink::FAINT,
+            _ if head == "lost" => Ink::BAD.bold(),
+            _ => ink,
         };
-        let mut columns = place(all);
-        if columns.last().is_some_and(|(_, end)| *end > look.width) {
-            columns = place(needed);
-        }
-        columns.retain(|(_, end)| *end <= look.width);
-        Self { look, name, records, columns }
-    }
-
-    fn heading(&self) -> String {
-        let mut line = self.look.line();
-        line.put(Ink::FAINT, "ledger");
-        for &(number, end) in &self.columns {
-            line.put_right(Ink::FAINT, COLUMNS[number], end);
-        }
-        line.finish()
-    }
-
-    fn row(&self, name: &str, account: &Account, ink: Ink) -> String {
-        let mut line = self.look.line();
-        line.put_within(ink, name, self.name).pad_to(self.name + GAP);
-        line.put_within(ink, account.records, self.records);
-        let counts = account.counts();
-        for &(number, end) in &self.columns {
-            let ink = match counts[number] {
-                0 => Ink::FAINT,
-                _ if COLUMNS[number] == "lost" => Ink::BAD.bold(),
-                _ => ink,
-            };
-            line.put_right(ink, &counts[number].to_string(), end);
-        }
-        line.finish()
-    }
+        Text::new(ink, count.to_string())
+    });
+    [Text::new(ink, name), Text::new(ink, account.records)].into_iter().chain(counts)
 }
 
 fn note(text: &str, look: &Look) -> String {

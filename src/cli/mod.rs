@@ -20,6 +20,7 @@ mod shop;
 mod snippet;
 mod spark;
 mod suggest;
+mod table;
 mod text;
 mod waterfall;
 

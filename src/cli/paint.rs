@@ -282,8 +282,7 @@ impl Line<'_> {
 
     /// Puts what fits into the rest of the line.
     pub(crate) fn put_rest(&mut self, ink: Ink, text: &str) -> &mut Self {
-        let room = self.look.width.saturating_sub(self.width);
-        self.put_within(ink, text, room)
+        self.put_within(ink, text, self.room())
     }
 
     pub(crate) fn space(&mut self, cells: usize) -> &mut Self {
@@ -296,8 +295,17 @@ impl Line<'_> {
         self.space(column.saturating_sub(self.width))
     }
 
+    pub(crate) fn look(&self) -> &Look {
+        self.look
+    }
+
     pub(crate) fn width(&self) -> usize {
         self.width
+    }
+
+    /// The cells that are left of the line.
+    pub(crate) fn room(&self) -> usize {
+        self.look.width.saturating_sub(self.width)
     }
 
     pub(crate) fn finish(self) -> String {

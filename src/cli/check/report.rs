@@ -10,8 +10,8 @@ use super::examine::{Examined, General, Scope};
 use super::problem::{Origin, Problem};
 use crate::cli::paint::{Ink, Look};
 use crate::cli::snippet::Syntax;
+use crate::cli::table::{self, Column, GAP, Text};
 
-const GAP: usize = 2;
 /// The least that is left of a value.
 const LEAST_VALUE: usize = 10;
 /// Below this many cells the origin of a value has a line of its own, if it would have no room beside it.
@@ -170,72 +170,65 @@ impl Table {
         }
     }
 
-    fn draw(&self, columns: &Columns, look: &Look) -> Vec<String> {
+    fn draw(&self, columns: &Columns<'_>, look: &Look) -> Vec<String> {
         let mut title = look.line();
         title.put(Ink::FAINT, &self.title.0).put(Ink::PLAIN.bold(), &self.title.1);
         let mut lines = vec![title.finish()];
         for (signal, url) in &self.destinations {
-            lines.extend(columns.pair(signal, (Ink::PLAIN.bold(), url), look));
+            lines.extend(columns.pair(signal, (Ink::PLAIN.bold(), url)));
         }
-        lines.push(columns.heads(look));
-        lines.extend(self.rows.iter().flat_map(|row| columns.row(row, look)));
+        lines.push(columns.heads());
+        lines.extend(self.rows.iter().flat_map(|row| columns.row(row)));
         lines
     }
 }
 
-/// Where the columns of the tables begin, the same for all of them.
-struct Columns {
+/// The columns of the tables, the same for all of them.
+struct Columns<'a> {
+    look: &'a Look,
+    /// The key, the value, and where it is from: left out on a narrow terminal, it has a line of its own.
+    layout: table::Table<'a>,
+    /// Where the values begin.
     value: usize,
-    /// `None`: in a line of its own.
-    from: Option<usize>,
 }
 
-impl Columns {
-    fn for_all(tables: &[Table], look: &Look) -> Self {
-        let widest = |cell: fn(&Row) -> &str| {
+impl<'a> Columns<'a> {
+    fn for_all(tables: &[Table], look: &'a Look) -> Self {
+        let widest = |head: &str, cell: fn(&Row) -> &str| {
             let rows = tables.iter().flat_map(|table| &table.rows);
-            rows.map(|row| look.width_of(cell(row))).max().unwrap_or(0)
+            table::widest(rows.map(cell), look).max(head.len())
         };
-        let value = GAP + widest(|row| &row.key).max("key".len()) + GAP;
-        let room = look.width.saturating_sub(value + GAP + widest(|row| &row.from));
-        if room < LEAST_VALUE && look.width < NARROW {
-            return Self { value, from: None };
-        }
-        let width = widest(|row| &row.value).clamp("value".len(), room.max(LEAST_VALUE));
-        Self { value, from: Some(value + width + GAP) }
+        let key = widest("key", |row| &row.key);
+        let from = Column::cut(widest("", |row| &row.from)).uncut();
+        let from = if look.width < NARROW { from.optional() } else { from };
+        let value = Column::between(LEAST_VALUE, widest("value", |row| &row.value));
+        let layout = table::Table::new(look, GAP, [Column::cut(key).uncut(), value, from]);
+        Self { look, layout, value: GAP + key + GAP }
     }
 
-    fn heads(&self, look: &Look) -> String {
-        let mut line = look.line();
-        line.pad_to(GAP).put(Ink::FAINT, "key").pad_to(self.value).put(Ink::FAINT, "value");
-        if let Some(column) = self.from {
-            line.pad_to(column).put(Ink::FAINT, "from");
-        }
-        line.finish()
+    fn heads(&self) -> String {
+        self.layout.row(["key", "value", "from"].map(|head| Text::new(Ink::FAINT, head)))
     }
 
-    fn row(&self, row: &Row, look: &Look) -> Vec<String> {
+    fn row(&self, row: &Row) -> Vec<String> {
         let ink = if row.is_default { Ink::FAINT } else { Ink::PLAIN };
-        if let Some(column) = self.from {
-            let mut line = look.line();
-            line.pad_to(GAP).put(Ink::PLAIN, &row.key).pad_to(self.value);
-            line.put_within(ink, &row.value, column - self.value - GAP).pad_to(column);
-            line.put(Ink::FAINT, &row.from);
-            return vec![line.finish()];
+        if self.layout.is_complete() {
+            let texts = [(Ink::PLAIN, &row.key), (ink, &row.value), (Ink::FAINT, &row.from)];
+            return vec![self.layout.row(texts.map(|(ink, text)| Text::new(ink, text)))];
         }
-        let mut lines = self.pair(&row.key, (ink, &row.value), look);
+        let mut lines = self.pair(&row.key, (ink, &row.value));
         if !row.is_default {
-            lines.push(below(Ink::FAINT, &format!("from {}", row.from), look));
+            lines.push(below(Ink::FAINT, &format!("from {}", row.from), self.look));
         }
         lines
     }
 
     /// A key and its value, which is never cut; where it would not fit it has a line of its own.
-    fn pair(&self, key: &str, (ink, value): (Ink, &str), look: &Look) -> Vec<String> {
-        let mut line = look.line();
+    fn pair(&self, key: &str, (ink, value): (Ink, &str)) -> Vec<String> {
+        let mut line = self.look.line();
         line.pad_to(GAP).put(Ink::PLAIN, key);
-        if self.from.is_none() && self.value + look.width_of(value) > look.width {
-            return vec![line.finish(), below(ink, value, look)];
+        if !self.layout.is_complete() && self.value + self.look.width_of(value) > self.look.width {
+            return vec![line.finish(), below(ink, value, self.look)];
         }
         line.pad_to(self.value).put(ink, value);
         vec![line.finish()]

@@ -5,11 +5,11 @@
 mod series;
 
 use self::series::Series;
-use super::paint::{Ink, Line, Look, Palette};
+use super::paint::{Ink, Look, Palette};
 use super::points::PointView;
+use super::table::{self, Column, GAP, Table, Text};
 use super::{describe, spark};
 
-const GAP: usize = 2;
 const LONGEST_SERVICE: usize = 14;
 /// Cells between a name and its unit.
 const UNIT_GAP: usize = 1;
@@ -28,10 +28,10 @@ pub(crate) fn draw<'a>(points: &[PointView<'a>], palette: &mut Palette<'a>, look
     if all.is_empty() {
         return Vec::new();
     }
-    let table = Table::new(&all, palette, look);
+    let layout = Layout::new(&all, look);
     let mut lines = vec![heading(&all, look)];
     for series in all.iter().take(MOST_LISTED) {
-        lines.extend(table.row(series));
+        lines.extend(layout.row(series, palette.ink(series.service), look));
     }
     if let Some(rest) = all.len().checked_sub(MOST_LISTED).filter(|rest| *rest > 0) {
         let mut line = look.line();
@@ -52,112 +52,72 @@ fn heading(all: &[Series<'_>], look: &Look) -> String {
     line.finish()
 }
 
-/// How the rows are divided: the widths of the columns.
-struct Table<'d, 'a> {
-    look: &'d Look,
-    palette: &'d Palette<'a>,
-    service: usize,
-    /// The name, its unit and, in a row of one line, the attributes.
-    label: usize,
-    bars: usize,
-    newest: usize,
-    /// The columns that only a row of one line has; without them there is a second line.
-    beside: Option<Beside>,
+/// How the rows are laid out.
+enum Layout<'a> {
+    OneLine(Table<'a>),
+    /// The kind, the spread and the attributes are in a second line, below the name.
+    TwoLines(Table<'a>, usize),
 }
 
-struct Beside {
-    kind: usize,
-    spread: usize,
-}
-
-/// A text, what it is written with, and how wide its column is.
-type Cell<'a> = (Ink, &'a str, usize);
-
-impl<'d, 'a> Table<'d, 'a> {
-    fn new(all: &[Series<'a>], palette: &'d Palette<'a>, look: &'d Look) -> Self {
-        let widest = |width: &dyn Fn(&Series<'a>) -> usize| all.iter().map(width).max().unwrap_or(0);
-        let service = widest(&|series| look.width_of(series.service)).min(LONGEST_SERVICE);
-        let newest = widest(&|series| look.width_of(&series.newest()));
-        let beside = Beside {
-            kind: widest(&|series| look.width_of(&series.kind)),
-            spread: widest(&|series| look.width_of(&series.spread())),
+impl<'d> Layout<'d> {
+    fn new(all: &[Series<'_>], look: &'d Look) -> Self {
+        let longest_label = |with_attributes| {
+            all.iter().map(|series| label(series, with_attributes).width(look)).max().unwrap_or(0)
         };
-
-        let label = widest(&|series| label_width(series, &series.attributes, look));
-        let columns = [service, label, beside.kind, newest, beside.spread];
-        let room = look.width.saturating_sub(columns.into_iter().map(with_gap).sum());
-        if room >= FEWEST_BARS {
-            return Self {
-                look,
-                palette,
-                service,
-                label,
-                bars: room.min(BARS),
-                newest,
-                beside: Some(beside),
-            };
+        let service = table::widest(all.iter().map(|series| series.service), look).min(LONGEST_SERVICE);
+        let kind = table::widest(all.iter().map(|series| &series.kind), look);
+        let newest = table::widest(all.iter().map(Series::newest), look);
+        let spread = table::widest(all.iter().map(Series::spread), look);
+        let one_line = Table::new(
+            look,
+            0,
+            [
+                Column::cut(service),
+                Column::cut(longest_label(true)),
+                Column::cut(kind).optional(),
+                Column::between(FEWEST_BARS, BARS),
+                Column::cut(newest),
+                Column::cut(spread),
+            ],
+        );
+        if one_line.is_complete() {
+            return Self::OneLine(one_line);
         }
-        let room = look.width.saturating_sub(with_gap(service) + newest + GAP);
+        let below = if service == 0 { 0 } else { service + GAP };
+        let room = look.width.saturating_sub(below + newest + GAP);
         let bars = (room / 3).min(BARS);
-        let label = widest(&|series| label_width(series, "", look)).min(room.saturating_sub(bars + GAP));
-        Self { look, palette, service, label, bars, newest, beside: None }
+        let label = longest_label(false).min(room.saturating_sub(bars + GAP));
+        let columns = [service, label, bars, newest].map(Column::cut);
+        Self::TwoLines(Table::new(look, 0, columns), below)
     }
 
-    fn row(&self, series: &Series<'a>) -> Vec<String> {
-        let ink = self.palette.ink(series.service);
-        let bars = spark::bars(&series.line(), self.bars, self.look);
-        let (newest, spread) = (series.newest(), series.spread());
-        let (kind, attributes) = (series.kind.as_str(), series.attributes.as_str());
-        let values = [(ink, bars.as_str(), self.bars), (Ink::PLAIN, newest.as_str(), self.newest)];
-
-        let mut line = self.look.line();
-        line.put_within(ink, series.service, self.service).pad_to(with_gap(self.service));
-        let Some(beside) = &self.beside else {
-            self.put_label(series, "", &mut line);
-            self.put_cells(&values, &mut line);
-            let rest = [kind, &spread, attributes].map(|text| (Ink::FAINT, text, self.look.width_of(text)));
-            let mut second = self.look.line();
-            second.pad_to(with_gap(self.service));
-            self.put_cells(&rest, &mut second);
-            return vec![line.finish(), second.finish()];
-        };
-        self.put_label(series, attributes, &mut line);
-        self.put_cells(&[(Ink::FAINT, kind, beside.kind)], &mut line);
-        self.put_cells(&values, &mut line);
-        self.put_cells(&[(Ink::FAINT, &spread, beside.spread)], &mut line);
-        vec![line.finish()]
-    }
-
-    fn put_label(&self, series: &Series<'a>, attributes: &str, line: &mut Line<'_>) {
-        let end = line.width() + self.label;
-        line.put_within(Ink::PLAIN.bold(), series.name, self.label);
-        for (gap, text) in [(UNIT_GAP, series.unit), (GAP, attributes)] {
-            let room = end.saturating_sub(line.width() + gap);
-            if room > 0 && !text.is_empty() {
-                line.space(gap).put_within(Ink::FAINT, text, room);
+    fn row(&self, series: &Series<'_>, ink: Ink, look: &Look) -> Vec<String> {
+        let service = Text::new(ink, series.service);
+        let bars = |cells| Text::new(ink, spark::bars(&series.line(), cells, look));
+        let newest = Text::new(Ink::PLAIN, series.newest());
+        match self {
+            Self::OneLine(table) => {
+                let [kind, spread] =
+                    [series.kind.clone(), series.spread()].map(|text| Text::new(Ink::FAINT, text));
+                vec![table.row([service, label(series, true), kind, bars(table.width_of(3)), newest, spread])]
+            }
+            Self::TwoLines(table, below) => {
+                let first = table.row([service, label(series, false), bars(table.width_of(2)), newest]);
+                let mut second = look.line();
+                second.space(*below);
+                let texts = [&series.kind, &series.spread(), &series.attributes];
+                let texts = texts.map(|text| (Column::pushing(0), Text::new(Ink::FAINT, text)));
+                table::put(texts, &mut second);
+                vec![first, second.finish()]
             }
         }
-        line.pad_to(end + GAP);
-    }
-
-    fn put_cells(&self, cells: &[Cell<'_>], line: &mut Line<'_>) {
-        for &(ink, text, width) in cells {
-            let end = line.width() + with_gap(width);
-            let room = self.look.width.saturating_sub(line.width());
-            line.put_within(ink, text, width.min(room)).pad_to(end);
-        }
     }
 }
 
-fn label_width(series: &Series<'_>, attributes: &str, look: &Look) -> usize {
-    let beside = [(UNIT_GAP, series.unit), (GAP, attributes)];
-    let beside = beside.iter().filter(|(_, text)| !text.is_empty());
-    look.width_of(series.name) + beside.map(|(gap, text)| gap + look.width_of(text)).sum::<usize>()
-}
-
-/// A column that nothing is in takes no room.
-fn with_gap(width: usize) -> usize {
-    if width == 0 { 0 } else { width + GAP }
+/// The name, its unit and, in a row of one line, the attributes.
+fn label<'a>(series: &'a Series<'_>, with_attributes: bool) -> Text<'a> {
+    let label = Text::new(Ink::PLAIN.bold(), series.name).and(UNIT_GAP, Ink::FAINT, series.unit);
+    if with_attributes { label.and(GAP, Ink::FAINT, series.attributes.as_str()) } else { label }
 }
 
 #[cfg(test)]

@@ -5,9 +5,10 @@ use standpipe::receiver::Batch;
 use super::super::describe;
 use super::super::paint::{Ink, Look};
 use super::super::points::{self, Point, PointView};
+use super::super::table::GAP;
 use super::super::{spark, text};
 use super::Layout;
-use super::row::{Cell, GAP, Row, SERVICE, TIME, is_tight, name_width};
+use super::row::{Cell, Row, SERVICE, TIME, is_tight, name_width};
 
 const KIND: usize = 9;
 /// After time, service and name.

@@ -4,8 +4,9 @@ use standpipe::receiver::Batch;
 
 use super::super::describe::{self, SpanView};
 use super::super::paint::{Ink, Look};
+use super::super::table::GAP;
 use super::Layout;
-use super::row::{Cell, GAP, Row, SERVICE, TIME, is_tight, name_width};
+use super::row::{Cell, Row, SERVICE, TIME, is_tight, name_width};
 
 const KIND: usize = 8;
 /// After time, service and name.
