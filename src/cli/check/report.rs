@@ -1,4 +1,4 @@
-//! The tables of what is set, and the problems below them.
+//! The sections of what is set, and the problems below them.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,7 @@ use super::examine::{Examined, General, Scope};
 use super::problem::{Origin, Problem};
 use crate::cli::paint::{Ink, Look};
 use crate::cli::snippet::Syntax;
-use crate::cli::table::{self, Column, GAP, Text};
+use crate::cli::table::{self, Column, GAP, Table, Text};
 
 /// The least that is left of a value.
 const LEAST_VALUE: usize = 10;
@@ -27,7 +27,7 @@ const ADVICE: [&str; 2] = [
 #[derive(Debug)]
 pub(super) struct Report {
     pub(super) origin: Origin,
-    tables: Vec<Table>,
+    sections: Vec<Section>,
     problems: Vec<Problem>,
     /// What to do if nothing at all is configured.
     advice: Option<[&'static str; 2]>,
@@ -35,7 +35,7 @@ pub(super) struct Report {
 
 /// The settings of one exporter, or of all.
 #[derive(Debug)]
-struct Table {
+struct Section {
     /// What it is about, and its name if it has one.
     title: (String, String),
     /// Signals, and where they go.
@@ -54,19 +54,19 @@ struct Row {
 impl Report {
     pub(super) fn new(subject: &Subject, examined: &Examined) -> Self {
         let problems: Vec<Problem> = examined.findings.iter().map(Problem::from).collect();
-        let tables = tables(examined);
+        let sections = sections(examined);
         // that a file describes nothing is one of its problems
-        let is_empty = *subject == Subject::Environment && tables.is_empty() && problems.is_empty();
+        let is_empty = *subject == Subject::Environment && sections.is_empty() && problems.is_empty();
         let advice = is_empty.then_some(ADVICE);
-        Self { origin: origin(subject, &examined.handed_in), tables, problems, advice }
+        Self { origin: origin(subject, &examined.handed_in), sections, problems, advice }
     }
 
-    /// The tables, then the problems, with an empty line after each.
+    /// The sections, then the problems, with an empty line after each.
     pub(super) fn draw(&self, look: &Look) -> Vec<String> {
-        let columns = Columns::for_all(&self.tables, look);
+        let columns = Columns::for_all(&self.sections, look);
         let mut lines = Vec::new();
-        for table in &self.tables {
-            lines.extend(table.draw(&columns, look));
+        for section in &self.sections {
+            lines.extend(section.draw(&columns, look));
             lines.push(String::new());
         }
         for problem in &self.problems {
@@ -101,7 +101,7 @@ fn quotable(file: &Path) -> String {
 }
 
 /// What all exporters share, then each exporter; if there are two routes, one after the other.
-fn tables(examined: &Examined) -> Vec<Table> {
+fn sections(examined: &Examined) -> Vec<Section> {
     let of_route = |route: RouteName| {
         let is_its = move |(exporter, _): &&(Exporter, _)| {
             (exporter.route() == Some(RouteName::Application)) == (route == RouteName::Application)
@@ -113,25 +113,25 @@ fn tables(examined: &Examined) -> Vec<Table> {
         let has_exporters = !examined.exporters.is_empty();
         let rows = rows(&examined.general, |_| true, has_exporters);
         let exporters = of_route(RouteName::Internal);
-        let exporters = exporters.into_iter().map(|exporter| Table::of_exporter("", exporter));
-        return Table::of_all("all exporters", rows).into_iter().chain(exporters).collect();
+        let exporters = exporters.into_iter().map(|exporter| Section::of_exporter("", exporter));
+        return Section::of_all("all exporters", rows).into_iter().chain(exporters).collect();
     }
     let everything = rows(&examined.general, |scope| scope == Scope::Everything, false);
-    let mut tables: Vec<Table> = Table::of_all("all exporters", everything).into_iter().collect();
+    let mut sections: Vec<Section> = Section::of_all("all exporters", everything).into_iter().collect();
     for route in [RouteName::Internal, RouteName::Application] {
         let exporters = of_route(route);
         if exporters.is_empty() {
             continue;
         }
         let title = format!("{} route", route.name());
-        tables.extend(Table::of_all(
+        sections.extend(Section::of_all(
             &title,
             rows(&examined.general, |scope| scope == Scope::Route(route), true),
         ));
         let before = format!("{title}, ");
-        tables.extend(exporters.into_iter().map(|exporter| Table::of_exporter(&before, exporter)));
+        sections.extend(exporters.into_iter().map(|exporter| Section::of_exporter(&before, exporter)));
     }
-    tables
+    sections
 }
 
 /// Those of a scope that somebody set, and the name of the service in any case: it is the first thing to set.
@@ -154,7 +154,7 @@ impl From<&Setting> for Row {
     }
 }
 
-impl Table {
+impl Section {
     /// `None` if there is nothing in it.
     fn of_all(title: &str, rows: Vec<Row>) -> Option<Self> {
         let title = (title.to_owned(), String::new());
@@ -183,26 +183,26 @@ impl Table {
     }
 }
 
-/// The columns of the tables, the same for all of them.
+/// The columns of the sections, the same for all of them.
 struct Columns<'a> {
     look: &'a Look,
     /// The key, the value, and where it is from: left out on a narrow terminal, it has a line of its own.
-    layout: table::Table<'a>,
+    layout: Table<'a>,
     /// Where the values begin.
     value: usize,
 }
 
 impl<'a> Columns<'a> {
-    fn for_all(tables: &[Table], look: &'a Look) -> Self {
+    fn for_all(sections: &[Section], look: &'a Look) -> Self {
         let widest = |head: &str, cell: fn(&Row) -> &str| {
-            let rows = tables.iter().flat_map(|table| &table.rows);
+            let rows = sections.iter().flat_map(|section| &section.rows);
             table::widest(rows.map(cell), look).max(head.len())
         };
         let key = widest("key", |row| &row.key);
         let from = Column::cut(widest("", |row| &row.from)).uncut();
         let from = if look.width < NARROW { from.optional() } else { from };
         let value = Column::between(LEAST_VALUE, widest("value", |row| &row.value));
-        let layout = table::Table::new(look, GAP, [Column::cut(key).uncut(), value, from]);
+        let layout = Table::new(look, GAP, [Column::cut(key).uncut(), value, from]);
         Self { look, layout, value: GAP + key + GAP }
     }
 

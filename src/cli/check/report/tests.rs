@@ -8,14 +8,14 @@ fn row(key: &str, value: &str, from: &str) -> Row {
     Row { key: key.to_owned(), value: value.to_owned(), from: from.to_owned(), is_default: from == "default" }
 }
 
-fn report(tables: Vec<Table>) -> Report {
+fn report(sections: Vec<Section>) -> Report {
     let origin = Origin { name: "otlp.toml".to_owned(), text: String::new(), syntax: Syntax::Toml };
-    Report { origin, tables, problems: Vec::new(), advice: None }
+    Report { origin, sections, problems: Vec::new(), advice: None }
 }
 
-fn table(rows: Vec<Row>) -> Table {
+fn section(rows: Vec<Row>) -> Section {
     let destinations = vec![("traces".to_owned(), "http://localhost:4318/v1/traces".to_owned())];
-    Table { title: ("exporter ".to_owned(), "otel".to_owned()), destinations, rows }
+    Section { title: ("exporter ".to_owned(), "otel".to_owned()), destinations, rows }
 }
 
 fn examined(config: &Config) -> Examined {
@@ -25,18 +25,21 @@ fn examined(config: &Config) -> Examined {
 }
 
 fn titles(config: &Config) -> Vec<String> {
-    tables(&examined(config)).into_iter().map(|table| format!("{}{}", table.title.0, table.title.1)).collect()
+    sections(&examined(config))
+        .into_iter()
+        .map(|section| format!("{}{}", section.title.0, section.title.1))
+        .collect()
 }
 
 #[test]
 fn every_value_has_its_origin() {
     let report = report(vec![
-        Table {
+        Section {
             title: ("all exporters".to_owned(), String::new()),
             destinations: Vec::new(),
             rows: vec![row("self-observation", "true", "otlp.toml:9:20")],
         },
-        table(vec![
+        section(vec![
             row("endpoint", "http://localhost:4318", "default"),
             row("lossy", "true", "OTEL_BSP_ON_QUEUE_FULL"),
         ]),
@@ -58,7 +61,7 @@ fn every_value_has_its_origin() {
 
 #[test]
 fn on_a_narrow_terminal_the_origin_has_a_line_of_its_own() {
-    let report = report(vec![table(vec![
+    let report = report(vec![section(vec![
         row("client-certificate-file", "client.pem", "otlp.toml:40:27"),
         row("lossy", "false", "default"),
     ])]);
@@ -77,7 +80,7 @@ fn on_a_narrow_terminal_the_origin_has_a_line_of_its_own() {
 
 #[test]
 fn a_long_value_leaves_room_for_its_origin() {
-    let report = report(vec![table(vec![row("endpoint", &"x".repeat(500), "otlp.toml:4:1")])]);
+    let report = report(vec![section(vec![row("endpoint", &"x".repeat(500), "otlp.toml:4:1")])]);
     let lines = report.draw(&plain_look(80));
     assert!(lines.iter().all(|line| text::width(line) <= 80), "{lines:#?}");
     assert!(lines[3].ends_with("…  otlp.toml:4:1"), "{}", lines[3]);
@@ -86,7 +89,7 @@ fn a_long_value_leaves_room_for_its_origin() {
 #[test]
 fn the_name_of_the_service_is_shown_even_if_nobody_set_it() {
     let exporter = Exporter::http("localhost");
-    let shown = tables(&examined(&Config::new().exporter(exporter)));
+    let shown = sections(&examined(&Config::new().exporter(exporter)));
     let keys: Vec<&str> = shown[0].rows.iter().map(|row| row.key.as_str()).collect();
     assert_eq!((keys, shown[0].rows[0].is_default), (vec!["service-name"], true));
 }
