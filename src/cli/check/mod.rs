@@ -2,7 +2,6 @@
 
 mod examine;
 mod json;
-mod probe;
 mod problem;
 mod report;
 mod stages;
@@ -139,7 +138,7 @@ fn ask(
         thread::scope(|scope| {
             let asked: Vec<_> = exporters
                 .iter()
-                .map(|(exporter, summary)| scope.spawn(move || probe::ask(exporter, summary)))
+                .map(|(exporter, summary)| scope.spawn(move || stages::ask(exporter, summary)))
                 .collect();
             for (asked, (exporter, summary)) in asked.into_iter().zip(exporters) {
                 let waiting = (order.form == Form::Drawing).then(|| Waiting::begin(&summary.endpoints, look));
