@@ -12,7 +12,7 @@ use super::help::Topic;
 use super::init;
 use super::paint::ColorChoice;
 use super::receive;
-use super::suggest;
+use super::text;
 
 /// Where OTLP is expected.
 const HTTP_PORT: u16 = 4318;
@@ -244,7 +244,7 @@ fn too_much(word: &OsString) -> UsageError {
 }
 
 fn unknown(what: &str, word: &str, known: &[&str]) -> UsageError {
-    UsageError(suggest::unknown(what, word, known))
+    UsageError(text::unknown(what, word, known))
 }
 
 #[cfg(test)]

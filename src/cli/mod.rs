@@ -19,7 +19,6 @@ mod receive;
 mod shop;
 mod snippet;
 mod spark;
-mod suggest;
 mod table;
 mod text;
 mod waterfall;

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use super::Flavour;
-use crate::cli::suggest;
+use crate::cli::text;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Order {
@@ -79,7 +79,7 @@ fn suits(flavour: Flavour, file: &Path) -> Result<(), String> {
 }
 
 fn unknown(word: &str) -> String {
-    let message = suggest::unknown("flavour", word, &Flavour::WORDS);
+    let message = text::unknown("flavour", word, &Flavour::WORDS);
     if message.ends_with('?') {
         return message;
     }
