@@ -2,18 +2,18 @@
 //!
 //! It is written as a program that uses the library would be; only the work is pretended, by sleeping.
 
-mod measures;
-
 use std::convert::Infallible;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use standpipe::{
-    Config, ConfigError, Exporter, Proxy, Signal, SpanBuilder, SpanContext, SpanKind, Status, Telemetry,
+    Config, ConfigError, Counter, Exporter, Histogram, Proxy, Signal, SpanBuilder, SpanContext, SpanKind,
+    Status, Telemetry, UpDownCounter,
 };
 
-use self::measures::{Sales, Stock};
 use super::ledger::Account;
 
 /// A shop would push once a minute; this one is not open for so long.
@@ -298,4 +298,53 @@ fn as_sent(context: &SpanContext) -> SpanContext {
 fn on_another_thread<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     let result = thread::scope(|scope| scope.spawn(work).join());
     result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+/// The storefront's instruments.
+struct Sales {
+    orders: Counter<u64>,
+    revenue: Counter<f64>,
+    checkout: Histogram<f64>,
+    open_carts: UpDownCounter<i64>,
+    page_views: Counter<u64>,
+    render: Histogram<f64>,
+}
+
+impl Sales {
+    fn new(storefront: &Telemetry) -> Self {
+        let meter = storefront.meter("sales");
+        Self {
+            orders: meter.counter("orders"),
+            revenue: meter.build("revenue").unit("EUR").counter_f64(),
+            checkout: meter.build("checkout.time").unit("ms").histogram(),
+            open_carts: meter.up_down_counter("carts.open"),
+            page_views: meter.counter("page.views"),
+            render: meter.build("page.render").unit("ms").exponential().histogram(),
+        }
+    }
+}
+
+/// What is left on the shelves. Nobody tells the gauge: it looks when it is asked.
+#[derive(Clone)]
+struct Stock {
+    shelves: Arc<[(&'static str, AtomicI64); 2]>,
+}
+
+impl Stock {
+    fn new(warehouse: &Telemetry) -> Self {
+        let shelves = Arc::new([("A7", AtomicI64::new(12)), ("C2", AtomicI64::new(5))]);
+        let seen = Arc::clone(&shelves);
+        warehouse.meter("stock").build("stock.left").observe_gauge_i64(move |observer| {
+            for (shelf, left) in seen.iter() {
+                observer.observe(left.load(Ordering::Relaxed), &[("shelf", *shelf)]);
+            }
+        });
+        Self { shelves }
+    }
+
+    /// Takes from a shelf and says how many are left on it.
+    fn take(&self, shelf: &str, items: i64) -> i64 {
+        let found = self.shelves.iter().find(|(name, _)| *name == shelf);
+        found.map_or(0, |(_, left)| left.fetch_sub(items, Ordering::Relaxed) - items)
+    }
 }
