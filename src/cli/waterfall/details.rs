@@ -11,11 +11,13 @@ use crate::cli::paint::{Ink, Line, Look};
 
 /// Events, log records and links listed beneath a span, so many of each; the rest is counted.
 const MOST_LISTED: usize = 6;
+/// Log records listed outside of every span; the rest is counted.
+const MOST_STRAYS: usize = 12;
 /// The usual severities have four or five letters; what is logged begins in one column.
 const SEVERITY: usize = 5;
 
 /// A piece of text, what it is written with, and the cells that it takes at least.
-pub(super) type Piece = (Ink, String, usize);
+type Piece = (Ink, String, usize);
 
 impl<'a> Drawing<'_, 'a> {
     pub(super) fn details(&self, node: &Node, view: &SpanView<'a>, lines: &mut Vec<String>) {
@@ -136,7 +138,7 @@ fn counts(counts: &[(u64, &str)]) -> Option<String> {
 }
 
 /// Writes the pieces that are not empty, two cells of air between them.
-pub(super) fn put_pieces(pieces: &[Piece], line: &mut Line<'_>) {
+fn put_pieces(pieces: &[Piece], line: &mut Line<'_>) {
     for (ink, text, width) in pieces.iter().filter(|(_, text, _)| !text.is_empty()) {
         let end = line.width() + width;
         line.put_rest(*ink, text).pad_to(end).space(2);
@@ -144,11 +146,45 @@ pub(super) fn put_pieces(pieces: &[Piece], line: &mut Line<'_>) {
 }
 
 /// What a log record says: how severe it is, and its body.
-pub(super) fn log_pieces(view: &LogView<'_>) -> [Piece; 3] {
+fn log_pieces(view: &LogView<'_>) -> [Piece; 3] {
     let ink = if view.is_error() { Ink::BAD } else { Ink::PLAIN };
     [
         (view.ink(), view.severity(), SEVERITY),
         (ink.bold(), view.log.event_name.clone(), 0),
         (ink, view.body(), 0),
     ]
+}
+
+/// Log records that were written outside of every span that is drawn.
+impl<'a> Drawing<'_, 'a> {
+    pub(super) fn strays(&self, strays: &[LogView<'a>], lines: &mut Vec<String>) {
+        let mut heading = self.look.line();
+        heading.put_rest(Ink::FAINT, "logs outside of these spans ");
+        let number = format!(" {}", describe::count(strays.len() as u64, "log record"));
+        let rule = self.look.width.saturating_sub(heading.width() + number.len());
+        heading.put(Ink::FAINT, &self.look.glyphs.rule.repeat(rule)).put_rest(Ink::PLAIN, &number);
+        lines.push(heading.finish());
+
+        for view in strays.iter().take(MOST_STRAYS) {
+            lines.push(self.stray(view));
+        }
+        if let Some(rest) = strays.len().checked_sub(MOST_STRAYS).filter(|rest| *rest > 0) {
+            let mut line = self.look.line();
+            line.put_rest(Ink::FAINT, &format!("and {rest} more"));
+            lines.push(line.finish());
+        }
+    }
+
+    fn stray(&self, view: &LogView<'a>) -> String {
+        let before = [
+            (Ink::FAINT, describe::time_of_day(view.unix_nanos()), 0),
+            (self.palette.ink(view.service), view.service.to_owned(), 0),
+        ];
+        let attributes = (Ink::FAINT, describe::attributes(&view.log.attributes), 0);
+        let mut line = self.look.line();
+        put_pieces(&before, &mut line);
+        put_pieces(&log_pieces(view), &mut line);
+        put_pieces(&[attributes], &mut line);
+        line.finish()
+    }
 }

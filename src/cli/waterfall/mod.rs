@@ -5,7 +5,6 @@
 
 mod details;
 mod lane;
-mod strays;
 mod tree;
 
 use std::collections::HashMap;
