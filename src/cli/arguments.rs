@@ -10,8 +10,8 @@ use standpipe::Transport;
 use super::check::{self, Form, Probing, Subject};
 use super::help::Topic;
 use super::init;
-use super::paint::ColorChoice;
 use super::receive;
+use super::style::ColorChoice;
 use super::text;
 
 /// Where OTLP is expected.

@@ -9,10 +9,10 @@ use standpipe::{Exporter, Signal, Transport};
 use super::caller::Caller;
 use super::describe::{self, SpanView};
 use super::ledger::{self, Account};
-use super::logs::LogView;
-use super::paint::{Ink, Look, Palette};
-use super::points::{self, PointView};
+use super::log_view::LogView;
+use super::point_view::{self, PointView};
 use super::shop::Shop;
+use super::style::{Ink, Look, Palette};
 use super::{Failure, complain, metrics_table, print, waterfall};
 
 /// How long the services may take to deliver what they still have.
@@ -71,7 +71,7 @@ fn draw(receiver: &Receiver, look: &Look) -> Vec<String> {
     let (spans, logs, metrics) = (receiver.spans(), receiver.logs(), receiver.metrics());
     let spans: Vec<SpanView<'_>> = spans.iter().map(SpanView::from).collect();
     let logs: Vec<LogView<'_>> = logs.iter().map(LogView::from).collect();
-    let points: Vec<PointView<'_>> = metrics.iter().flat_map(points::of_received).collect();
+    let points: Vec<PointView<'_>> = metrics.iter().flat_map(point_view::of_received).collect();
     let mut palette = Palette::default();
     let mut lines = waterfall::draw(&spans, &logs, &mut palette, look);
     lines.push(String::new());
@@ -143,7 +143,7 @@ impl Count {
 
 #[cfg(test)]
 mod tests {
-    use super::super::paint::plain_look;
+    use super::super::style::plain_look;
     use super::*;
 
     fn arrived(points: u64) -> Arrived {

@@ -7,7 +7,7 @@ use standpipe::receiver::proto::trace::v1::Span;
 use standpipe::receiver::proto::trace::v1::span::SpanKind;
 use standpipe::receiver::proto::trace::v1::status::StatusCode;
 
-use super::paint::Look;
+use super::style::Look;
 
 /// Characters of one attribute's value that are shown.
 const LONGEST_VALUE: usize = 256;
@@ -193,7 +193,7 @@ fn nested_value(value: Option<&AnyValue>, depth: usize) -> String {
 mod tests {
     use standpipe::receiver::proto::common::v1::ArrayValue;
 
-    use super::super::paint::plain_look;
+    use super::super::style::plain_look;
     use super::*;
 
     fn any(value: Value) -> AnyValue {

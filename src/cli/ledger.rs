@@ -3,7 +3,7 @@
 use standpipe::Counts;
 
 use super::describe;
-use super::paint::{Ink, Look};
+use super::style::{Ink, Look};
 use super::table::{self, Column, Table, Text};
 
 const COLUMNS: [&str; 5] = ["accepted", "delivered", "superseded", "lost", "in flight"];
@@ -197,7 +197,7 @@ fn verdict(total: &Account, look: &Look) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::paint::plain_look;
+    use super::super::style::plain_look;
     use super::super::text;
     use super::*;
 

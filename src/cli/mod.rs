@@ -11,14 +11,14 @@ mod help;
 mod init;
 mod interrupt;
 mod ledger;
-mod logs;
+mod log_view;
 mod metrics_table;
-mod paint;
-mod points;
+mod point_view;
 mod receive;
 mod shop;
 mod snippet;
 mod spark;
+mod style;
 mod table;
 mod text;
 mod waterfall;
@@ -29,8 +29,8 @@ use std::process::ExitCode;
 
 use arguments::Command;
 use caller::Caller;
-use paint::{Look, Surroundings};
 use receive::Layout;
+use style::{Look, Surroundings};
 
 /// What a command line that makes no sense exits with, and a file that cannot be read.
 const UNUSABLE: u8 = 2;

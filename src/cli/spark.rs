@@ -1,6 +1,6 @@
 //! Numbers as a row of small bars.
 
-use super::paint::Look;
+use super::style::Look;
 use super::text::Charset;
 
 /// The first is for nothing at all, so that little and nothing look different.
@@ -42,7 +42,7 @@ fn level(height: f64, highest: f64, top: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::super::paint::plain_look;
+    use super::super::style::plain_look;
     use super::*;
 
     fn drawn(values: &[f64], cells: usize) -> String {

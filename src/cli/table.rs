@@ -4,7 +4,7 @@
 
 use std::borrow::Cow;
 
-use super::paint::{Ink, Line, Look};
+use super::style::{Ink, Line, Look};
 
 /// Terminal cells between two columns.
 pub(crate) const GAP: usize = 2;

@@ -19,7 +19,7 @@ use self::examine::{Examined, examine};
 use self::report::Report;
 use self::stages::Asked;
 use self::sum::Sum;
-use super::paint::Look;
+use super::style::Look;
 use super::{Failure, UNUSABLE, complain, print, text};
 
 /// What standard input is called.
@@ -201,7 +201,7 @@ fn message(endpoints: &BTreeMap<&str, String>, look: &Look) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::paint::plain_look;
+    use super::super::style::plain_look;
     use super::*;
 
     #[test]

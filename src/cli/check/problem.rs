@@ -2,8 +2,8 @@
 
 use standpipe::{Finding, FindingSeverity};
 
-use crate::cli::paint::{Ink, Look};
 use crate::cli::snippet::{Snippet, Syntax};
+use crate::cli::style::{Ink, Look};
 use crate::cli::text;
 
 /// Where problems are: the file, to quote from.
@@ -103,7 +103,7 @@ fn beside(margin: usize, mark: &str, text: &str, look: &Look) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::paint::plain_look;
+    use super::super::super::style::plain_look;
     use super::*;
 
     fn origin(name: &str, text: &str) -> Origin {

@@ -8,8 +8,8 @@ use standpipe::{Exporter, FindingSeverity, RouteName, Setting, Source};
 use super::Subject;
 use super::examine::{Examined, General, Scope};
 use super::problem::{Origin, Problem};
-use crate::cli::paint::{Ink, Look};
 use crate::cli::snippet::Syntax;
+use crate::cli::style::{Ink, Look};
 use crate::cli::table::{self, Column, GAP, Table, Text};
 
 /// The least that is left of a value.

@@ -6,7 +6,7 @@ use standpipe::probe::{self, StageKind};
 use standpipe::{Exporter, Summary};
 
 use crate::cli::describe;
-use crate::cli::paint::{Ink, Look};
+use crate::cli::style::{Ink, Look};
 
 /// Behind the mark; the longest of the usual names is `settings`.
 const NAME_WIDTH: usize = 8;
@@ -132,7 +132,7 @@ impl From<probe::Stage> for Stage {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::paint::plain_look;
+    use super::super::super::style::plain_look;
     use super::*;
 
     fn stage(name: &str, micros: u64, outcome: Outcome) -> Stage {

@@ -7,7 +7,7 @@ use super::problem;
 use super::report::Report;
 use super::stages::Asked;
 use crate::cli::describe;
-use crate::cli::paint::{Ink, Look};
+use crate::cli::style::{Ink, Look};
 
 /// How much there is of everything.
 #[derive(Debug)]
@@ -78,7 +78,7 @@ impl Sum {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::paint::plain_look;
+    use super::super::super::style::plain_look;
     use super::*;
 
     #[test]

@@ -11,7 +11,7 @@ use std::process::ExitCode;
 pub(crate) use self::flavour::Flavour;
 pub(crate) use self::order::Order;
 use self::order::Target;
-use super::paint::{Ink, Look};
+use super::style::{Ink, Look};
 use super::{Failure, print, say};
 
 /// Writes the file, unless there is one, and says what to do next.
@@ -88,7 +88,7 @@ fn in_shell(file: &str, here: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::paint::plain_look;
+    use super::super::style::plain_look;
     use super::*;
 
     #[test]

@@ -5,8 +5,8 @@
 mod series;
 
 use self::series::Series;
-use super::paint::{Ink, Look, Palette};
-use super::points::PointView;
+use super::point_view::PointView;
+use super::style::{Ink, Look, Palette};
 use super::table::{self, Column, GAP, Table, Text};
 use super::{describe, spark};
 

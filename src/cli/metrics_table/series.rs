@@ -7,7 +7,7 @@ use standpipe::receiver::proto::metrics::v1::number_data_point::Value;
 use standpipe::receiver::proto::metrics::v1::{AggregationTemporality, NumberDataPoint};
 
 use crate::cli::describe;
-use crate::cli::points::{self, Measures, Point, PointView};
+use crate::cli::point_view::{self, Measures, Point, PointView};
 
 /// One service's metric with one set of attributes.
 #[derive(Debug)]
@@ -37,7 +37,7 @@ pub(super) fn gather<'a>(points: &[PointView<'a>]) -> Vec<Series<'a>> {
         let series = found.entry(key).or_insert_with(|| Series {
             service: view.service,
             name,
-            unit: points::unit(&view.metric.unit),
+            unit: point_view::unit(&view.metric.unit),
             kind,
             attributes,
             points: Vec::new(),
@@ -134,7 +134,7 @@ fn rises(totals: &[f64]) -> Vec<f64> {
 fn rounded(value: f64) -> String {
     let digits = match value.abs() {
         size if !size.is_finite() || size >= 1e15 || (size > 0.0 && size < 1e-3) => {
-            return points::number(value);
+            return point_view::number(value);
         }
         size if size >= 99.95 || value.fract() == 0.0 => 0,
         size if size >= 9.995 => 1,

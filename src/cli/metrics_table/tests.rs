@@ -9,8 +9,8 @@ use standpipe::receiver::proto::metrics::v1::{
 };
 
 use super::*;
-use crate::cli::paint::{ColorChoice, Surroundings, plain_look};
-use crate::cli::{points, text};
+use crate::cli::style::{ColorChoice, Surroundings, plain_look};
+use crate::cli::{point_view, text};
 
 const START: u64 = 1_700_000_000_000_000_000;
 
@@ -100,7 +100,7 @@ fn shop() -> Vec<(&'static str, Metric)> {
 
 fn drawn(metrics: &[(&str, Metric)], look: &Look) -> Vec<String> {
     let points: Vec<PointView<'_>> =
-        metrics.iter().flat_map(|(service, metric)| points::of(metric, service)).collect();
+        metrics.iter().flat_map(|(service, metric)| point_view::of(metric, service)).collect();
     draw(&points, &mut Palette::default(), look)
 }
 

@@ -3,8 +3,8 @@
 use standpipe::receiver::Batch;
 
 use super::super::describe;
-use super::super::logs::LogView;
-use super::super::paint::Ink;
+use super::super::log_view::LogView;
+use super::super::style::Ink;
 use super::super::text;
 use super::row::{Cell, Row, SERVICE, TIME};
 
@@ -42,7 +42,7 @@ mod tests {
     use standpipe::receiver::proto::common::v1::{AnyValue, KeyValue};
     use standpipe::receiver::proto::logs::v1::LogRecord;
 
-    use super::super::super::paint::plain_look;
+    use super::super::super::style::plain_look;
     use super::super::Layout;
     use super::*;
 

@@ -19,7 +19,7 @@ use standpipe::receiver::{Batch, Receiver};
 use self::printer::{Greeting, Outbox};
 use self::refusals::{Endpoints, Refusals};
 use self::row::Row;
-use super::paint::{Ink, Look};
+use super::style::{Ink, Look};
 use super::{Failure, describe, interrupt};
 
 /// What all requests may take together. A batch of the usual few thousand records takes a few MiB.
@@ -212,7 +212,7 @@ fn heading(content: &str, received_unix_nanos: u64, look: &Look) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::paint::plain_look;
+    use super::super::style::plain_look;
     use super::*;
 
     #[test]

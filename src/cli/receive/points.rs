@@ -3,8 +3,8 @@
 use standpipe::receiver::Batch;
 
 use super::super::describe;
-use super::super::paint::{Ink, Look};
-use super::super::points::{self, Point, PointView};
+use super::super::point_view::{self, Point, PointView};
+use super::super::style::{Ink, Look};
 use super::super::table::GAP;
 use super::super::{spark, text};
 use super::Layout;
@@ -22,7 +22,7 @@ const BESIDE_NAME: usize = TIME + SERVICE + KIND + VALUE + 4 * GAP;
 pub(super) fn list(batch: &Batch, layout: Layout, look: &Look) -> (String, impl Iterator<Item = Row>) {
     let points = describe::count(batch.record_count() as u64, "data point");
     let metrics = describe::count(batch.metrics.len() as u64, "metric");
-    let views = batch.metrics.iter().flat_map(points::of_received);
+    let views = batch.metrics.iter().flat_map(point_view::of_received);
     (format!("{points} in {metrics}"), views.map(move |view| row(&view, layout, look)))
 }
 
@@ -65,7 +65,7 @@ mod tests {
         HistogramDataPoint, Metric, NumberDataPoint, number_data_point,
     };
 
-    use super::super::super::paint::plain_look;
+    use super::super::super::style::plain_look;
     use super::*;
 
     const NOON: u64 = 1_700_049_600_000_000_000;
@@ -104,7 +104,7 @@ mod tests {
 
     fn drawn(metric: &Metric, layout: Layout, width: usize) -> Vec<String> {
         let look = plain_look(width);
-        points::of(metric, "storefront")
+        point_view::of(metric, "storefront")
             .iter()
             .flat_map(|view| row(view, layout, &look).draw(layout, &look))
             .collect()

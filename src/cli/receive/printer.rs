@@ -10,7 +10,7 @@ use standpipe::receiver::{Batch, RefusedRequest};
 
 use super::super::complain;
 use super::super::describe;
-use super::super::paint::{Ink, Look};
+use super::super::style::{Ink, Look};
 use super::refusals::{self, Endpoints};
 use super::{Layout, print_batch};
 
@@ -161,7 +161,7 @@ fn print_lines(lines: &[String]) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::paint::plain_look;
+    use super::super::super::style::plain_look;
     use super::*;
 
     #[test]

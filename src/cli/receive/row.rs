@@ -1,6 +1,6 @@
 //! One entry of the list: columns, and details after or below them.
 
-use super::super::paint::{Ink, Look};
+use super::super::style::{Ink, Look};
 use super::super::table::{self, Column, GAP, Text};
 use super::super::text;
 use super::Layout;

@@ -3,7 +3,7 @@
 use standpipe::receiver::Batch;
 
 use super::super::describe::{self, SpanView};
-use super::super::paint::{Ink, Look};
+use super::super::style::{Ink, Look};
 use super::super::table::GAP;
 use super::Layout;
 use super::row::{Cell, Row, SERVICE, TIME, is_tight, name_width};
@@ -55,7 +55,7 @@ mod tests {
     use standpipe::receiver::proto::common::v1::{AnyValue, KeyValue};
     use standpipe::receiver::proto::trace::v1::{Span, Status};
 
-    use super::super::super::paint::plain_look;
+    use super::super::super::style::plain_look;
     use super::super::super::text;
     use super::*;
 

@@ -6,8 +6,8 @@ use standpipe::receiver::proto::trace::v1::span::{Event, Link};
 use super::tree::Node;
 use super::{Drawing, key_of};
 use crate::cli::describe::{self, SpanView};
-use crate::cli::logs::LogView;
-use crate::cli::paint::{Ink, Line, Look};
+use crate::cli::log_view::LogView;
+use crate::cli::style::{Ink, Line, Look};
 
 /// Events, log records and links listed beneath a span, so many of each; the rest is counted.
 const MOST_LISTED: usize = 6;

@@ -1,7 +1,7 @@
 //! The bars: time on a line of cells, to an eighth of a cell.
 
 use crate::cli::describe;
-use crate::cli::paint::{Ink, Line, Look};
+use crate::cli::style::{Ink, Line, Look};
 use crate::cli::text::{self, Charset};
 
 /// A bar is at least this many eighths wide, so that the shortest span is still seen.
@@ -122,7 +122,7 @@ fn step(scale: &Scale, look: &Look) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use crate::cli::paint::plain_look;
+    use crate::cli::style::plain_look;
 
     use super::*;
 

@@ -12,8 +12,8 @@ use std::collections::HashMap;
 use self::lane::{Bar, Scale};
 use self::tree::Node;
 use super::describe::{self, SpanView};
-use super::logs::LogView;
-use super::paint::{Ink, Line, Look, Palette};
+use super::log_view::LogView;
+use super::style::{Ink, Line, Look, Palette};
 
 /// The columns between the name and the duration have two cells of air.
 const GAP: usize = 2;

@@ -6,7 +6,7 @@ use standpipe::receiver::proto::trace::v1::status::StatusCode;
 use standpipe::receiver::proto::trace::v1::{Span, Status};
 
 use super::*;
-use crate::cli::paint::{ColorChoice, Surroundings, plain_look};
+use crate::cli::style::{ColorChoice, Surroundings, plain_look};
 use crate::cli::text;
 
 const START: u64 = 1_700_000_000_000_000_000;

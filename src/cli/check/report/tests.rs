@@ -1,7 +1,7 @@
 use standpipe::{Application, Config};
 
 use super::*;
-use crate::cli::paint::plain_look;
+use crate::cli::style::plain_look;
 use crate::cli::text;
 
 fn row(key: &str, value: &str, from: &str) -> Row {

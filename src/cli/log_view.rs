@@ -5,7 +5,7 @@ use standpipe::receiver::proto::common::v1::any_value::Value;
 use standpipe::receiver::proto::logs::v1::{LogRecord, SeverityNumber};
 
 use super::describe;
-use super::paint::Ink;
+use super::style::Ink;
 
 /// A log record with the name of the service that wrote it.
 #[derive(Debug, Clone, Copy)]
