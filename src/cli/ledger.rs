@@ -3,7 +3,7 @@
 use standpipe::Counts;
 
 use super::describe;
-use super::style::{Ink, Look};
+use super::style::{Ink, Style};
 use super::table::{self, Column, Table, Text};
 
 const COLUMNS: [&str; 5] = ["accepted", "delivered", "superseded", "lost", "in flight"];
@@ -114,9 +114,9 @@ pub(crate) fn total(accounts: &[Account]) -> Account {
 }
 
 /// Draws the accounts, their sum, and in one line what it means.
-pub(crate) fn draw(accounts: &[Account], look: &Look) -> Vec<String> {
+pub(crate) fn draw(accounts: &[Account], style: &Style) -> Vec<String> {
     let total = total(accounts);
-    let table = layout(accounts, &total, look);
+    let table = layout(accounts, &total, style);
     let mut lines = vec![table.row(heading())];
     let mut above = "";
     for account in accounts {
@@ -133,23 +133,23 @@ pub(crate) fn draw(accounts: &[Account], look: &Look) -> Vec<String> {
         [("rejected", &rejected), ("dropped", &total.dropped), ("not enqueued", &total.not_enqueued)];
     for (what, losses) in losses {
         for (reason, number) in losses.iter().filter(|(_, number)| *number > 0) {
-            lines.push(note(&format!("{what}: {number} {reason}"), look));
+            lines.push(note(&format!("{what}: {number} {reason}"), style));
         }
     }
-    lines.push(verdict(&total, look));
+    lines.push(verdict(&total, style));
     lines
 }
 
 /// The table with a column for each count; those that are empty make room on a narrow terminal.
-fn layout<'a>(accounts: &[Account], total: &Account, look: &'a Look) -> Table<'a> {
-    let name = table::widest(accounts.iter().map(|account| &account.name), look);
-    let name = name.clamp(SHORTEST_NAME, SHORTEST_NAME.max(look.width / 4));
-    let records = table::widest(accounts.iter().map(|account| account.records), look);
+fn layout<'a>(accounts: &[Account], total: &Account, style: &'a Style) -> Table<'a> {
+    let name = table::widest(accounts.iter().map(|account| &account.name), style);
+    let name = name.clamp(SHORTEST_NAME, SHORTEST_NAME.max(style.width / 4));
+    let records = table::widest(accounts.iter().map(|account| account.records), style);
     let counts = COLUMNS.iter().zip(total.counts()).map(|(head, count)| {
         let column = Column::right(head.len());
         if count == 0 && !NEEDED.contains(head) { column.optional() } else { column.if_room() }
     });
-    Table::new(look, 0, [Column::cut(name), Column::cut(records)].into_iter().chain(counts))
+    Table::new(style, 0, [Column::cut(name), Column::cut(records)].into_iter().chain(counts))
 }
 
 fn heading<'a>() -> impl Iterator<Item = Text<'a>> {
@@ -168,22 +168,22 @@ fn row<'a>(name: &'a str, account: &Account, ink: Ink) -> impl Iterator<Item = T
     [Text::new(ink, name), Text::new(ink, account.records)].into_iter().chain(counts)
 }
 
-fn note(text: &str, look: &Look) -> String {
-    let mut line = look.line();
+fn note(text: &str, style: &Style) -> String {
+    let mut line = style.line();
     line.put(Ink::BAD, text);
     line.finish()
 }
 
-fn verdict(total: &Account, look: &Look) -> String {
-    let mut line = look.line();
+fn verdict(total: &Account, style: &Style) -> String {
+    let mut line = style.line();
     if total.lost() > 0 {
-        let text = format!("{} {} lost", look.glyphs.cross, describe::count(total.lost(), "record"));
+        let text = format!("{} {} lost", style.glyphs.cross, describe::count(total.lost(), "record"));
         line.put(Ink::BAD.bold(), &text);
     } else if total.in_flight > 0 {
         let text = format!("nothing lost so far, {} in flight", describe::count(total.in_flight, "record"));
         line.put(Ink::WARNING, &text);
     } else {
-        let check = look.glyphs.check;
+        let check = style.glyphs.check;
         line.put(Ink::GOOD.bold(), &format!("{check} nothing lost"));
         let superseded = match total.superseded {
             0 => String::new(),
@@ -197,7 +197,7 @@ fn verdict(total: &Account, look: &Look) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::style::plain_look;
+    use super::super::style::plain_style;
     use super::super::text;
     use super::*;
 
@@ -220,7 +220,7 @@ mod tests {
             "total                    138        132           6     0          0",
             "✓ nothing lost: 138 accepted = 132 delivered + 6 superseded by newer ones",
         ];
-        assert_eq!(draw(&shop(), &plain_look(100)), expected);
+        assert_eq!(draw(&shop(), &plain_style(100)), expected);
     }
 
     #[test]
@@ -233,9 +233,9 @@ mod tests {
             "total                    138        132           6",
             "✓ nothing lost: 138 accepted = 132 delivered + 6 superseded…",
         ];
-        assert_eq!(draw(&shop(), &plain_look(60)), expected);
+        assert_eq!(draw(&shop(), &plain_style(60)), expected);
         for width in [44, 50, 65] {
-            let lines = draw(&shop(), &plain_look(width));
+            let lines = draw(&shop(), &plain_style(width));
             assert!(lines.iter().all(|line| text::width(line) <= width), "{lines:#?}");
         }
     }
@@ -270,13 +270,13 @@ mod tests {
             "not enqueued: 7 queue full",
             "✗ 17 records lost",
         ];
-        assert_eq!(draw(&[lossy], &plain_look(100)), expected);
+        assert_eq!(draw(&[lossy], &plain_style(100)), expected);
     }
 
     #[test]
     fn what_is_still_under_way_is_not_called_delivered() {
         let busy = Account { accepted: 3, delivered: 2, in_flight: 1, ..account("shop", "spans", 0) };
-        let lines = draw(&[busy], &plain_look(100));
+        let lines = draw(&[busy], &plain_style(100));
         assert_eq!(lines.last().map(String::as_str), Some("nothing lost so far, 1 record in flight"));
     }
 }

@@ -30,7 +30,7 @@ use std::process::ExitCode;
 use arguments::Command;
 use caller::Caller;
 use receive::Layout;
-use style::{Look, Surroundings};
+use style::{Style, Surroundings};
 
 /// What a command line that makes no sense exits with, and a file that cannot be read.
 const UNUSABLE: u8 = 2;
@@ -45,15 +45,15 @@ pub(crate) fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
     };
     let surroundings = Surroundings::of_stdout();
-    let look = Look::decide(arguments.color, arguments.ascii, &surroundings);
+    let style = Style::decide(arguments.color, arguments.ascii, &surroundings);
     let outcome = match arguments.command {
-        Command::Demo { transport } => demo::run(transport, &Caller::of_process(), &look),
+        Command::Demo { transport } => demo::run(transport, &Caller::of_process(), &style),
         Command::Receive(addresses) => {
             let layout = if surroundings.is_terminal { Layout::Cut } else { Layout::Whole };
-            receive::run(addresses, layout, &look)
+            receive::run(addresses, layout, &style)
         }
-        Command::Check(order) => check::run(&order, &look),
-        Command::Init(order) => init::run(&order, &look),
+        Command::Check(order) => check::run(&order, &style),
+        Command::Init(order) => init::run(&order, &style),
         Command::Help(topic) => say(topic.text().trim_end()),
         Command::Version => say(concat!("standpipe ", env!("CARGO_PKG_VERSION"))),
     };

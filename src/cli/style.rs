@@ -77,7 +77,7 @@ fn terminal_columns() -> Option<String> {
 
 /// How everything is drawn.
 #[derive(Debug, Clone)]
-pub(crate) struct Look {
+pub(crate) struct Style {
     pub(crate) color: bool,
     pub(crate) charset: Charset,
     /// Cells in a line.
@@ -85,7 +85,7 @@ pub(crate) struct Look {
     pub(crate) glyphs: &'static Glyphs,
 }
 
-impl Look {
+impl Style {
     /// The user's wish first, the surroundings after it.
     pub(crate) fn decide(choice: ColorChoice, ascii: bool, surroundings: &Surroundings) -> Self {
         let color = match choice {
@@ -108,7 +108,7 @@ impl Look {
 
     /// An empty line to write on.
     pub(crate) fn line(&self) -> Line<'_> {
-        Line { look: self, text: String::new(), width: 0, gap: 0 }
+        Line { style: self, text: String::new(), width: 0, gap: 0 }
     }
 }
 
@@ -253,7 +253,7 @@ impl<'a> Palette<'a> {
 /// All text goes through here, so this is where foreign characters are made harmless.
 #[derive(Debug)]
 pub(crate) struct Line<'a> {
-    look: &'a Look,
+    style: &'a Style,
     text: String,
     width: usize,
     /// Spaces owed before the next piece, so that no line ends in spaces.
@@ -262,21 +262,21 @@ pub(crate) struct Line<'a> {
 
 impl Line<'_> {
     pub(crate) fn put(&mut self, ink: Ink, text: &str) -> &mut Self {
-        let text = text::printable(text, self.look.charset);
+        let text = text::printable(text, self.style.charset);
         self.write(ink, &text);
         self
     }
 
     /// Puts what fits into `room` cells.
     pub(crate) fn put_within(&mut self, ink: Ink, text: &str, room: usize) -> &mut Self {
-        let text = text::printable(text, self.look.charset);
-        self.write(ink, &text::cut(&text, room, self.look.glyphs.ellipsis));
+        let text = text::printable(text, self.style.charset);
+        self.write(ink, &text::cut(&text, room, self.style.glyphs.ellipsis));
         self
     }
 
     /// Puts `text` so that it ends where `column` begins.
     pub(crate) fn put_right(&mut self, ink: Ink, text: &str, column: usize) -> &mut Self {
-        let width = self.look.width_of(text);
+        let width = self.style.width_of(text);
         self.pad_to(column.saturating_sub(width)).put(ink, text)
     }
 
@@ -295,8 +295,8 @@ impl Line<'_> {
         self.space(column.saturating_sub(self.width))
     }
 
-    pub(crate) fn look(&self) -> &Look {
-        self.look
+    pub(crate) fn style(&self) -> &Style {
+        self.style
     }
 
     pub(crate) fn width(&self) -> usize {
@@ -305,7 +305,7 @@ impl Line<'_> {
 
     /// The cells that are left of the line.
     pub(crate) fn room(&self) -> usize {
-        self.look.width.saturating_sub(self.width)
+        self.style.width.saturating_sub(self.width)
     }
 
     pub(crate) fn finish(self) -> String {
@@ -318,7 +318,7 @@ impl Line<'_> {
         }
         self.text.extend(std::iter::repeat_n(' ', std::mem::take(&mut self.gap)));
         self.width += text::width(text);
-        if self.look.color {
+        if self.style.color {
             ink.wrap(text, &mut self.text);
         } else {
             self.text.push_str(text);
@@ -327,8 +327,8 @@ impl Line<'_> {
 }
 
 #[cfg(test)]
-pub(crate) fn plain_look(width: usize) -> Look {
-    Look { color: false, charset: Charset::Unicode, width, glyphs: &UNICODE }
+pub(crate) fn plain_style(width: usize) -> Style {
+    Style { color: false, charset: Charset::Unicode, width, glyphs: &UNICODE }
 }
 
 #[cfg(test)]
@@ -347,7 +347,7 @@ mod tests {
     #[test]
     fn colors_are_for_terminals_that_did_not_refuse_them() {
         let colored =
-            |surroundings: &Surroundings| Look::decide(ColorChoice::Auto, false, surroundings).color;
+            |surroundings: &Surroundings| Style::decide(ColorChoice::Auto, false, surroundings).color;
         assert!(colored(&terminal()));
         assert!(!colored(&Surroundings { is_terminal: false, ..terminal() }));
         assert!(!colored(&Surroundings { no_color: Some("1".to_owned()), ..terminal() }));
@@ -357,15 +357,15 @@ mod tests {
     #[test]
     fn the_option_outranks_the_surroundings() {
         let refused = Surroundings { no_color: Some("1".to_owned()), is_terminal: false, ..terminal() };
-        assert!(Look::decide(ColorChoice::Always, false, &refused).color);
-        assert!(!Look::decide(ColorChoice::Never, false, &terminal()).color);
+        assert!(Style::decide(ColorChoice::Always, false, &refused).color);
+        assert!(!Style::decide(ColorChoice::Never, false, &terminal()).color);
     }
 
     #[test]
     fn a_locale_that_is_not_utf_8_gets_ascii() {
         let charset = |locale: Option<&str>, ascii| {
             let surroundings = Surroundings { locale: locale.map(str::to_owned), ..terminal() };
-            Look::decide(ColorChoice::Auto, ascii, &surroundings).charset
+            Style::decide(ColorChoice::Auto, ascii, &surroundings).charset
         };
         assert_eq!(charset(Some("C.utf8"), false), Charset::Unicode);
         assert_eq!(charset(Some("C.utf8"), true), Charset::Ascii);
@@ -379,7 +379,7 @@ mod tests {
     fn an_absurd_width_is_brought_within_bounds() {
         let width = |columns: Option<&str>| {
             let surroundings = Surroundings { columns: columns.map(str::to_owned), ..terminal() };
-            Look::decide(ColorChoice::Auto, false, &surroundings).width
+            Style::decide(ColorChoice::Auto, false, &surroundings).width
         };
         assert_eq!(width(Some("132")), 132);
         assert_eq!(width(Some("3")), NARROWEST);
@@ -390,8 +390,8 @@ mod tests {
 
     #[test]
     fn a_line_knows_its_width_without_the_colors() {
-        let look = Look { color: true, ..plain_look(80) };
-        let mut line = look.line();
+        let style = Style { color: true, ..plain_style(80) };
+        let mut line = style.line();
         line.put(Ink::BAD.bold(), "no").pad_to(6).put_right(Ink::PLAIN, "12", 10).space(3);
         assert_eq!(line.width(), 13);
         assert_eq!(line.finish(), "\x1b[1;38;5;167mno\x1b[0m      12");

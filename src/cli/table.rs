@@ -4,7 +4,7 @@
 
 use std::borrow::Cow;
 
-use super::style::{Ink, Line, Look};
+use super::style::{Ink, Line, Style};
 
 /// Terminal cells between two columns.
 pub(crate) const GAP: usize = 2;
@@ -96,8 +96,8 @@ impl<'a> Text<'a> {
         self
     }
 
-    pub(crate) fn width(&self, look: &Look) -> usize {
-        self.shown().map(|(gap, _, text)| gap + look.width_of(text)).sum()
+    pub(crate) fn width(&self, style: &Style) -> usize {
+        self.shown().map(|(gap, _, text)| gap + style.width_of(text)).sum()
     }
 
     fn shown(&self) -> impl Iterator<Item = &(usize, Ink, Cow<'a, str>)> {
@@ -118,7 +118,7 @@ impl<'a> Text<'a> {
 /// Columns whose widths are decided.
 #[derive(Debug)]
 pub(crate) struct Table<'a> {
-    look: &'a Look,
+    style: &'a Style,
     indent: usize,
     /// `None` for one that is left out.
     columns: Vec<Option<Column>>,
@@ -126,20 +126,20 @@ pub(crate) struct Table<'a> {
 
 impl<'a> Table<'a> {
     /// Fits the columns into the terminal.
-    pub(crate) fn new(look: &'a Look, indent: usize, columns: impl IntoIterator<Item = Column>) -> Self {
-        let mut table = Self { look, indent, columns: columns.into_iter().map(Some).collect() };
-        if table.least_width() > look.width {
+    pub(crate) fn new(style: &'a Style, indent: usize, columns: impl IntoIterator<Item = Column>) -> Self {
+        let mut table = Self { style, indent, columns: columns.into_iter().map(Some).collect() };
+        if table.least_width() > style.width {
             let stays = |column: &Column| column.when_narrow != WhenNarrow::IsLeftOut;
             table.columns.iter_mut().for_each(|column| *column = column.filter(stays));
         }
         let goes = |column: &Option<Column>| {
             column.is_some_and(|column| column.when_narrow == WhenNarrow::IsLeftOutLast)
         };
-        while table.least_width() > look.width {
+        while table.least_width() > style.width {
             let Some(last) = table.columns.iter().rposition(goes) else { break };
             table.columns[last] = None;
         }
-        let mut room = look.width.saturating_sub(table.least_width());
+        let mut room = style.width.saturating_sub(table.least_width());
         for column in table.columns.iter_mut().flatten() {
             let width = column.most.min(column.least + room);
             room -= width.saturating_sub(column.least);
@@ -159,7 +159,7 @@ impl<'a> Table<'a> {
 
     /// A row with a text for every column, also for those that are left out.
     pub(crate) fn row<'t>(&self, texts: impl IntoIterator<Item = Text<'t>>) -> String {
-        let mut line = self.look.line();
+        let mut line = self.style.line();
         line.space(self.indent);
         let columns = self.columns.iter().zip(texts);
         put(columns.filter_map(|(column, text)| Some(((*column)?, text))), &mut line);
@@ -180,7 +180,7 @@ pub(crate) fn put<'t>(cells: impl IntoIterator<Item = (Column, Text<'t>)>, line:
             continue;
         }
         let aligned = match long_text {
-            LongText::Right => (start + width).saturating_sub(text.width(line.look())),
+            LongText::Right => (start + width).saturating_sub(text.width(line.style())),
             _ => start,
         };
         line.pad_to(aligned);
@@ -196,6 +196,6 @@ pub(crate) fn put<'t>(cells: impl IntoIterator<Item = (Column, Text<'t>)>, line:
 }
 
 /// The width of a column that holds all of `texts`.
-pub(crate) fn widest<T: AsRef<str>>(texts: impl IntoIterator<Item = T>, look: &Look) -> usize {
-    texts.into_iter().map(|text| look.width_of(text.as_ref())).max().unwrap_or(0)
+pub(crate) fn widest<T: AsRef<str>>(texts: impl IntoIterator<Item = T>, style: &Style) -> usize {
+    texts.into_iter().map(|text| style.width_of(text.as_ref())).max().unwrap_or(0)
 }

@@ -19,7 +19,7 @@ use self::examine::{Examined, examine};
 use self::report::Report;
 use self::stages::Asked;
 use self::sum::Sum;
-use super::style::Look;
+use super::style::Style;
 use super::{Failure, UNUSABLE, complain, print, text};
 
 /// What standard input is called.
@@ -70,25 +70,25 @@ pub(crate) enum Form {
 }
 
 /// Checks the subject and prints what was found.
-pub(crate) fn run(order: &Order, look: &Look) -> Result<ExitCode, Failure> {
+pub(crate) fn run(order: &Order, style: &Style) -> Result<ExitCode, Failure> {
     let examined = match examine(&order.subject) {
         Ok(examined) => examined,
-        Err(findings) => return give_up(order, &findings, look),
+        Err(findings) => return give_up(order, &findings, style),
     };
     let has_failed = match order.form {
-        Form::Drawing => draw(order, &examined, look)?,
-        Form::Json => write_json(order, &examined, look)?,
+        Form::Drawing => draw(order, &examined, style)?,
+        Form::Json => write_json(order, &examined, style)?,
     };
     Ok(if has_failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
 /// For what cannot be read at all.
-fn give_up(order: &Order, findings: &[Finding], look: &Look) -> Result<ExitCode, Failure> {
+fn give_up(order: &Order, findings: &[Finding], style: &Style) -> Result<ExitCode, Failure> {
     match order.form {
         Form::Drawing => {
             let reasons: Vec<&str> = findings.iter().map(|finding| finding.what.as_str()).collect();
             let message = format!("{}: {}", order.subject.name(), reasons.join("; "));
-            complain(&text::printable(&message, look.charset));
+            complain(&text::printable(&message, style.charset));
         }
         Form::Json => show(&[json::write(Vec::new(), findings, &[])])?,
     }
@@ -96,26 +96,26 @@ fn give_up(order: &Order, findings: &[Finding], look: &Look) -> Result<ExitCode,
 }
 
 /// Each part as soon as it is known, since a collector may take seconds to answer. Returns whether there is an error.
-fn draw(order: &Order, examined: &Examined, look: &Look) -> Result<bool, Failure> {
+fn draw(order: &Order, examined: &Examined, style: &Style) -> Result<bool, Failure> {
     let report = Report::new(&order.subject, examined);
-    show(&report.draw(look))?;
+    show(&report.draw(style))?;
     let mut asked = Vec::new();
-    ask(order, examined, look, |exporter, answers| {
+    ask(order, examined, style, |exporter, answers| {
         for answer in &answers {
-            show(&answer.draw(exporter, look))?;
+            show(&answer.draw(exporter, style))?;
         }
         asked.push(answers);
         Ok(())
     })?;
     let sum = Sum::new(&report, examined, &asked);
-    show(&[sum.draw(&report.origin.name, look)])?;
+    show(&[sum.draw(&report.origin.name, style)])?;
     Ok(sum.has_failed())
 }
 
 /// Returns whether there is an error.
-fn write_json(order: &Order, examined: &Examined, look: &Look) -> Result<bool, Failure> {
+fn write_json(order: &Order, examined: &Examined, style: &Style) -> Result<bool, Failure> {
     let mut failures = Vec::new();
-    ask(order, examined, look, |exporter, answers| {
+    ask(order, examined, style, |exporter, answers| {
         failures.extend(answers.iter().filter_map(|asked| asked.failure(exporter)));
         Ok(())
     })?;
@@ -128,7 +128,7 @@ fn write_json(order: &Order, examined: &Examined, look: &Look) -> Result<bool, F
 fn ask(
     order: &Order,
     examined: &Examined,
-    look: &Look,
+    style: &Style,
     mut told: impl FnMut(&Exporter, Vec<Asked>) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     if order.probing == Probing::Offline {
@@ -141,7 +141,8 @@ fn ask(
                 .map(|(exporter, summary)| scope.spawn(move || stages::ask(exporter, summary)))
                 .collect();
             for (asked, (exporter, summary)) in asked.into_iter().zip(exporters) {
-                let waiting = (order.form == Form::Drawing).then(|| Waiting::begin(&summary.endpoints, look));
+                let waiting =
+                    (order.form == Form::Drawing).then(|| Waiting::begin(&summary.endpoints, style));
                 let answers = asked.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
                 drop(waiting);
                 told(exporter, answers)?;
@@ -166,12 +167,12 @@ struct Waiting;
 
 impl Waiting {
     /// `None` where nobody would see it.
-    fn begin(endpoints: &BTreeMap<&str, String>, look: &Look) -> Option<Self> {
+    fn begin(endpoints: &BTreeMap<&str, String>, style: &Style) -> Option<Self> {
         let can_be_taken_back = env::var_os("TERM").is_some_and(|term| term != "dumb");
         if !can_be_taken_back || !io::stdout().is_terminal() || !io::stderr().is_terminal() {
             return None;
         }
-        write_stderr(&format!("\r{}", message(endpoints, look)));
+        write_stderr(&format!("\r{}", message(endpoints, style)));
         Some(Self)
     }
 }
@@ -188,20 +189,20 @@ fn write_stderr(text: &str) {
     let _ = stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush());
 }
 
-fn message(endpoints: &BTreeMap<&str, String>, look: &Look) -> String {
+fn message(endpoints: &BTreeMap<&str, String>, style: &Style) -> String {
     let mut urls: Vec<&str> = endpoints.values().map(String::as_str).collect();
     urls.sort_unstable();
     urls.dedup();
-    let ellipsis = look.glyphs.ellipsis;
+    let ellipsis = style.glyphs.ellipsis;
     let message = format!("asking {} {ellipsis}", urls.join(", "));
-    let message = text::printable(&message, look.charset).into_owned();
+    let message = text::printable(&message, style.charset).into_owned();
     // a line that wraps could not be taken back
-    text::cut(&message, look.width - 1, ellipsis).into_owned()
+    text::cut(&message, style.width - 1, ellipsis).into_owned()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::style::plain_look;
+    use super::super::style::plain_style;
     use super::*;
 
     #[test]
@@ -211,7 +212,7 @@ mod tests {
             ("metrics", "http://b\x1b[2J".to_owned()),
             ("traces", "http://a/v1/all".to_owned()),
         ]);
-        assert_eq!(message(&endpoints, &plain_look(80)), "asking http://a/v1/all, http://b\\u{1b}[2J …");
-        assert_eq!(text::width(&message(&endpoints, &plain_look(44))), 43);
+        assert_eq!(message(&endpoints, &plain_style(80)), "asking http://a/v1/all, http://b\\u{1b}[2J …");
+        assert_eq!(text::width(&message(&endpoints, &plain_style(44))), 43);
     }
 }

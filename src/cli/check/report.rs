@@ -9,7 +9,7 @@ use super::Subject;
 use super::examine::{Examined, General, Scope};
 use super::problem::{Origin, Problem};
 use crate::cli::snippet::Syntax;
-use crate::cli::style::{Ink, Look};
+use crate::cli::style::{Ink, Style};
 use crate::cli::table::{self, Column, GAP, Table, Text};
 
 /// The least that is left of a value.
@@ -62,15 +62,15 @@ impl Report {
     }
 
     /// The sections, then the problems, with an empty line after each.
-    pub(super) fn draw(&self, look: &Look) -> Vec<String> {
-        let columns = Columns::for_all(&self.sections, look);
+    pub(super) fn draw(&self, style: &Style) -> Vec<String> {
+        let columns = Columns::for_all(&self.sections, style);
         let mut lines = Vec::new();
         for section in &self.sections {
-            lines.extend(section.draw(&columns, look));
+            lines.extend(section.draw(&columns, style));
             lines.push(String::new());
         }
         for problem in &self.problems {
-            lines.extend(problem.draw(&self.origin, look));
+            lines.extend(problem.draw(&self.origin, style));
             lines.push(String::new());
         }
         if let Some(advice) = self.advice {
@@ -170,8 +170,8 @@ impl Section {
         }
     }
 
-    fn draw(&self, columns: &Columns<'_>, look: &Look) -> Vec<String> {
-        let mut title = look.line();
+    fn draw(&self, columns: &Columns<'_>, style: &Style) -> Vec<String> {
+        let mut title = style.line();
         title.put(Ink::FAINT, &self.title.0).put(Ink::PLAIN.bold(), &self.title.1);
         let mut lines = vec![title.finish()];
         for (signal, url) in &self.destinations {
@@ -185,7 +185,7 @@ impl Section {
 
 /// The columns of the sections, the same for all of them.
 struct Columns<'a> {
-    look: &'a Look,
+    style: &'a Style,
     /// The key, the value, and where it is from: left out on a narrow terminal, it has a line of its own.
     layout: Table<'a>,
     /// Where the values begin.
@@ -193,17 +193,17 @@ struct Columns<'a> {
 }
 
 impl<'a> Columns<'a> {
-    fn for_all(sections: &[Section], look: &'a Look) -> Self {
+    fn for_all(sections: &[Section], style: &'a Style) -> Self {
         let widest = |head: &str, cell: fn(&Row) -> &str| {
             let rows = sections.iter().flat_map(|section| &section.rows);
-            table::widest(rows.map(cell), look).max(head.len())
+            table::widest(rows.map(cell), style).max(head.len())
         };
         let key = widest("key", |row| &row.key);
         let from = Column::cut(widest("", |row| &row.from)).uncut();
-        let from = if look.width < NARROW { from.optional() } else { from };
+        let from = if style.width < NARROW { from.optional() } else { from };
         let value = Column::between(LEAST_VALUE, widest("value", |row| &row.value));
-        let layout = Table::new(look, GAP, [Column::cut(key).uncut(), value, from]);
-        Self { look, layout, value: GAP + key + GAP }
+        let layout = Table::new(style, GAP, [Column::cut(key).uncut(), value, from]);
+        Self { style, layout, value: GAP + key + GAP }
     }
 
     fn heads(&self) -> String {
@@ -218,25 +218,25 @@ impl<'a> Columns<'a> {
         }
         let mut lines = self.pair(&row.key, (ink, &row.value));
         if !row.is_default {
-            lines.push(below(Ink::FAINT, &format!("from {}", row.from), self.look));
+            lines.push(below(Ink::FAINT, &format!("from {}", row.from), self.style));
         }
         lines
     }
 
     /// A key and its value, which is never cut; where it would not fit it has a line of its own.
     fn pair(&self, key: &str, (ink, value): (Ink, &str)) -> Vec<String> {
-        let mut line = self.look.line();
+        let mut line = self.style.line();
         line.pad_to(GAP).put(Ink::PLAIN, key);
-        if !self.layout.is_complete() && self.value + self.look.width_of(value) > self.look.width {
-            return vec![line.finish(), below(ink, value, self.look)];
+        if !self.layout.is_complete() && self.value + self.style.width_of(value) > self.style.width {
+            return vec![line.finish(), below(ink, value, self.style)];
         }
         line.pad_to(self.value).put(ink, value);
         vec![line.finish()]
     }
 }
 
-fn below(ink: Ink, text: &str, look: &Look) -> String {
-    let mut line = look.line();
+fn below(ink: Ink, text: &str, style: &Style) -> String {
+    let mut line = style.line();
     line.pad_to(GAP + GAP).put(ink, text);
     line.finish()
 }

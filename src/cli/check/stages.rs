@@ -6,7 +6,7 @@ use standpipe::probe::{self, StageKind};
 use standpipe::{Exporter, Summary};
 
 use crate::cli::describe;
-use crate::cli::style::{Ink, Look};
+use crate::cli::style::{Ink, Style};
 
 /// Behind the mark; the longest of the usual names is `settings`.
 const NAME_WIDTH: usize = 8;
@@ -67,37 +67,37 @@ impl Asked {
     }
 
     /// The endpoint and whose it is, a line for each stage, and an empty one.
-    pub(super) fn draw(&self, exporter: &Exporter, look: &Look) -> Vec<String> {
-        let mut title = look.line();
+    pub(super) fn draw(&self, exporter: &Exporter, style: &Style) -> Vec<String> {
+        let mut title = style.line();
         title.put(Ink::FAINT, "asked ").put(Ink::PLAIN.bold(), &self.endpoint);
         title.put(Ink::FAINT, " for ").put(Ink::PLAIN, &exporter.label());
         let mut lines = vec![title.finish()];
-        lines.extend(self.stages.iter().flat_map(|stage| stage.draw(look)));
+        lines.extend(self.stages.iter().flat_map(|stage| stage.draw(style)));
         lines.push(String::new());
         lines
     }
 }
 
 impl Stage {
-    fn draw(&self, look: &Look) -> Vec<String> {
+    fn draw(&self, style: &Style) -> Vec<String> {
         let (ink, mark, told, advice) = match &self.outcome {
-            Outcome::Passed(detail) => (Ink::GOOD.bold(), look.glyphs.check, detail, None),
+            Outcome::Passed(detail) => (Ink::GOOD.bold(), style.glyphs.check, detail, None),
             Outcome::Noted(detail) => (Ink::FAINT.bold(), "-", detail, None),
-            Outcome::Failed { what, advice } => (Ink::BAD.bold(), look.glyphs.cross, what, Some(advice)),
+            Outcome::Failed { what, advice } => (Ink::BAD.bold(), style.glyphs.cross, what, Some(advice)),
         };
         // the marks differ in width, what follows them does not
-        let name_at = 2 + look.width_of(look.glyphs.check).max(look.width_of(look.glyphs.cross)) + 1;
+        let name_at = 2 + style.width_of(style.glyphs.check).max(style.width_of(style.glyphs.cross)) + 1;
         let told_at = name_at + NAME_WIDTH + TIME_WIDTH + 2;
         let took = u64::try_from(self.took.as_nanos()).unwrap_or(u64::MAX);
-        let mut line = look.line();
+        let mut line = style.line();
         line.space(2).put(ink, mark).pad_to(name_at).put(Ink::PLAIN, &self.name);
         if !matches!(self.outcome, Outcome::Noted(_)) {
-            line.put_right(Ink::FAINT, &describe::duration(took, look), told_at - 2);
+            line.put_right(Ink::FAINT, &describe::duration(took, style), told_at - 2);
         }
         line.pad_to(told_at).put(Ink::PLAIN, told);
         let mut lines = vec![line.finish()];
         if let Some(advice) = advice.filter(|advice| !advice.is_empty()) {
-            let mut line = look.line();
+            let mut line = style.line();
             line.pad_to(name_at).put(Ink::FAINT, "=").space(1).put(Ink::PLAIN, advice);
             lines.push(line.finish());
         }
@@ -132,7 +132,7 @@ impl From<probe::Stage> for Stage {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::style::plain_look;
+    use super::super::super::style::plain_style;
     use super::*;
 
     fn stage(name: &str, micros: u64, outcome: Outcome) -> Stage {
@@ -159,7 +159,7 @@ mod tests {
             "    = is a collector running? try: standpipe receive",
             "",
         ];
-        assert_eq!(refused().draw(&Exporter::http("localhost"), &plain_look(80)), expected);
+        assert_eq!(refused().draw(&Exporter::http("localhost"), &plain_style(80)), expected);
     }
 
     #[test]
@@ -169,7 +169,7 @@ mod tests {
         assert!(!asked.has_failed());
         assert_eq!(asked.failure(&exporter), None);
         assert_eq!(
-            asked.draw(&exporter, &plain_look(80))[2],
+            asked.draw(&exporter, &plain_style(80))[2],
             "  - export            this version cannot try it"
         );
     }

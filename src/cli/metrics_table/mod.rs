@@ -1,12 +1,12 @@
 //! Metrics drawn as a table: a row for each series, with a small line of what it did.
 //!
-//! Pure: data points and a [`Look`] in, lines out.
+//! Pure: data points and a [`Style`] in, lines out.
 
 mod series;
 
 use self::series::Series;
 use super::point_view::PointView;
-use super::style::{Ink, Look, Palette};
+use super::style::{Ink, Palette, Style};
 use super::table::{self, Column, GAP, Table, Text};
 use super::{describe, spark};
 
@@ -21,34 +21,34 @@ const FEWEST_BARS: usize = 8;
 const MOST_LISTED: usize = 40;
 
 /// Draws a table of all series among `points`, the services in the order of the palette; nothing if there are none.
-pub(crate) fn draw<'a>(points: &[PointView<'a>], palette: &mut Palette<'a>, look: &Look) -> Vec<String> {
+pub(crate) fn draw<'a>(points: &[PointView<'a>], palette: &mut Palette<'a>, style: &Style) -> Vec<String> {
     points.iter().for_each(|view| palette.meet(view.service));
     let mut all = series::gather(points);
     all.sort_by_cached_key(|series| (palette.place(series.service), series.label()));
     if all.is_empty() {
         return Vec::new();
     }
-    let layout = Layout::new(&all, look);
-    let mut lines = vec![heading(&all, look)];
+    let layout = Layout::new(&all, style);
+    let mut lines = vec![heading(&all, style)];
     for series in all.iter().take(MOST_LISTED) {
-        lines.extend(layout.row(series, palette.ink(series.service), look));
+        lines.extend(layout.row(series, palette.ink(series.service), style));
     }
     if let Some(rest) = all.len().checked_sub(MOST_LISTED).filter(|rest| *rest > 0) {
-        let mut line = look.line();
+        let mut line = style.line();
         line.put_rest(Ink::FAINT, &format!("and {rest} more series"));
         lines.push(line.finish());
     }
     lines
 }
 
-fn heading(all: &[Series<'_>], look: &Look) -> String {
+fn heading(all: &[Series<'_>], style: &Style) -> String {
     let points: usize = all.iter().map(Series::point_count).sum();
     let points = describe::count(points as u64, "data point");
-    let facts = format!(" {} series{}{points}", all.len(), look.glyphs.separator);
-    let mut line = look.line();
+    let facts = format!(" {} series{}{points}", all.len(), style.glyphs.separator);
+    let mut line = style.line();
     line.put(Ink::FAINT, "metrics ");
-    let rule = look.width.saturating_sub(line.width() + look.width_of(&facts));
-    line.put(Ink::FAINT, &look.glyphs.rule.repeat(rule)).put_rest(Ink::PLAIN, &facts);
+    let rule = style.width.saturating_sub(line.width() + style.width_of(&facts));
+    line.put(Ink::FAINT, &style.glyphs.rule.repeat(rule)).put_rest(Ink::PLAIN, &facts);
     line.finish()
 }
 
@@ -60,16 +60,16 @@ enum Layout<'a> {
 }
 
 impl<'d> Layout<'d> {
-    fn new(all: &[Series<'_>], look: &'d Look) -> Self {
+    fn new(all: &[Series<'_>], style: &'d Style) -> Self {
         let longest_label = |with_attributes| {
-            all.iter().map(|series| label(series, with_attributes).width(look)).max().unwrap_or(0)
+            all.iter().map(|series| label(series, with_attributes).width(style)).max().unwrap_or(0)
         };
-        let service = table::widest(all.iter().map(|series| series.service), look).min(LONGEST_SERVICE);
-        let kind = table::widest(all.iter().map(|series| &series.kind), look);
-        let newest = table::widest(all.iter().map(Series::newest), look);
-        let spread = table::widest(all.iter().map(Series::spread), look);
+        let service = table::widest(all.iter().map(|series| series.service), style).min(LONGEST_SERVICE);
+        let kind = table::widest(all.iter().map(|series| &series.kind), style);
+        let newest = table::widest(all.iter().map(Series::newest), style);
+        let spread = table::widest(all.iter().map(Series::spread), style);
         let one_line = Table::new(
-            look,
+            style,
             0,
             [
                 Column::cut(service),
@@ -84,16 +84,16 @@ impl<'d> Layout<'d> {
             return Self::OneLine(one_line);
         }
         let below = if service == 0 { 0 } else { service + GAP };
-        let room = look.width.saturating_sub(below + newest + GAP);
+        let room = style.width.saturating_sub(below + newest + GAP);
         let bars = (room / 3).min(BARS);
         let label = longest_label(false).min(room.saturating_sub(bars + GAP));
         let columns = [service, label, bars, newest].map(Column::cut);
-        Self::TwoLines(Table::new(look, 0, columns), below)
+        Self::TwoLines(Table::new(style, 0, columns), below)
     }
 
-    fn row(&self, series: &Series<'_>, ink: Ink, look: &Look) -> Vec<String> {
+    fn row(&self, series: &Series<'_>, ink: Ink, style: &Style) -> Vec<String> {
         let service = Text::new(ink, series.service);
-        let bars = |cells| Text::new(ink, spark::bars(&series.line(), cells, look));
+        let bars = |cells| Text::new(ink, spark::bars(&series.line(), cells, style));
         let newest = Text::new(Ink::PLAIN, series.newest());
         match self {
             Self::OneLine(table) => {
@@ -103,7 +103,7 @@ impl<'d> Layout<'d> {
             }
             Self::TwoLines(table, below) => {
                 let first = table.row([service, label(series, false), bars(table.width_of(2)), newest]);
-                let mut second = look.line();
+                let mut second = style.line();
                 second.space(*below);
                 let texts = [&series.kind, &series.spread(), &series.attributes];
                 let texts = texts.map(|text| (Column::pushing(0), Text::new(Ink::FAINT, text)));

@@ -19,7 +19,7 @@ use standpipe::receiver::{Batch, Receiver};
 use self::printer::{Greeting, Outbox};
 use self::refusals::{Endpoints, Refusals};
 use self::row::Row;
-use super::style::{Ink, Look};
+use super::style::{Ink, Style};
 use super::{Failure, describe, interrupt};
 
 /// What all requests may take together. A batch of the usual few thousand records takes a few MiB.
@@ -53,18 +53,18 @@ enum Ending {
 }
 
 /// Prints what arrives until the process is interrupted or what it prints is not read any more.
-pub(crate) fn run(addresses: Addresses, layout: Layout, look: &Look) -> Result<ExitCode, Failure> {
+pub(crate) fn run(addresses: Addresses, layout: Layout, style: &Style) -> Result<ExitCode, Failure> {
     let (end, ends) = mpsc::channel();
     // before anyone can know that it listens
     let interrupted = end.clone();
     interrupt::on_interrupt(move || drop(interrupted.send(Ending::Interrupted))).map_err(cannot_start)?;
     let printed = move |result| drop(end.send(Ending::Printed(result)));
-    let (outbox, greet) = printer::start(layout, look.clone(), printed).map_err(cannot_start)?;
+    let (outbox, greet) = printer::start(layout, style.clone(), printed).map_err(cannot_start)?;
     let refusals = Arc::new(Mutex::new(Refusals::default()));
     let receiver = listen(addresses, outbox.clone(), refusals.clone())?;
     let endpoints = Endpoints { http: receiver.endpoint(), grpc: receiver.grpc_endpoint() };
     // fails only when the printer has ended, which is reported
-    let _ = greet.send(Greeting { lines: greeting(&receiver, look), endpoints });
+    let _ = greet.send(Greeting { lines: greeting(&receiver, style), endpoints });
 
     match ends.recv() {
         Ok(Ending::Printed(result)) => result.map_err(Failure::Output)?,
@@ -127,9 +127,9 @@ fn cannot_listen(addresses: Addresses, error: &io::Error) -> Failure {
     Failure::Message(format!("{address} ({protocol}): {what}"))
 }
 
-fn greeting(receiver: &Receiver, look: &Look) -> Vec<String> {
+fn greeting(receiver: &Receiver, style: &Style) -> Vec<String> {
     let line = |before: &str, endpoint: &str, after: &str| {
-        let mut line = look.line();
+        let mut line = style.line();
         line.put(Ink::PLAIN, before).put(Ink::PLAIN.bold(), endpoint).put(Ink::FAINT, after);
         line.finish()
     };
@@ -137,12 +137,12 @@ fn greeting(receiver: &Receiver, look: &Look) -> Vec<String> {
         line("listening on ", &receiver.endpoint(), "  (OTLP over HTTP)"),
         line("         and ", &receiver.grpc_endpoint(), "  (OTLP over gRPC; Ctrl-C stops)"),
     ];
-    lines.extend(exposure([receiver.address(), receiver.grpc_address()], look));
+    lines.extend(exposure([receiver.address(), receiver.grpc_address()], style));
     lines
 }
 
 /// A warning about addresses that others than this machine can reach.
-fn exposure(addresses: [SocketAddr; 2], look: &Look) -> Option<String> {
+fn exposure(addresses: [SocketAddr; 2], style: &Style) -> Option<String> {
     let open: Vec<String> = addresses
         .iter()
         .filter(|address| !address.ip().to_canonical().is_loopback())
@@ -151,7 +151,7 @@ fn exposure(addresses: [SocketAddr; 2], look: &Look) -> Option<String> {
     if open.is_empty() {
         return None;
     }
-    let mut line = look.line();
+    let mut line = style.line();
     line.put(Ink::WARNING.bold(), "open to the network")
         .put(Ink::PLAIN, &format!(" at {}: all who can reach this machine can send", open.join(" and ")));
     Some(line.finish())
@@ -171,11 +171,11 @@ fn summary(receiver: &Receiver, batches: u64, refused: u64) -> String {
 }
 
 /// Each record is written before the next is drawn: a batch may have a million of them.
-fn print_batch(batch: &Batch, layout: Layout, look: &Look, mut out: impl Write) -> io::Result<()> {
+fn print_batch(batch: &Batch, layout: Layout, style: &Style, mut out: impl Write) -> io::Result<()> {
     match batch.signal {
-        Signal::Traces => print_list(batch, spans::list(batch, layout, look), layout, look, &mut out),
-        Signal::Logs => print_list(batch, logs::list(batch), layout, look, &mut out),
-        Signal::Metrics => print_list(batch, points::list(batch, layout, look), layout, look, &mut out),
+        Signal::Traces => print_list(batch, spans::list(batch, layout, style), layout, style, &mut out),
+        Signal::Logs => print_list(batch, logs::list(batch), layout, style, &mut out),
+        Signal::Metrics => print_list(batch, points::list(batch, layout, style), layout, style, &mut out),
     }?;
     out.flush()
 }
@@ -184,15 +184,15 @@ fn print_list(
     batch: &Batch,
     (content, rows): (String, impl Iterator<Item = Row>),
     layout: Layout,
-    look: &Look,
+    style: &Style,
     out: &mut impl Write,
 ) -> io::Result<()> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let now = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
     let content = format!("{content} over {}", batch.request.protocol.name());
-    writeln!(out, "{}", heading(&content, now, look))?;
+    writeln!(out, "{}", heading(&content, now, style))?;
     for row in rows {
-        for line in row.draw(layout, look) {
+        for line in row.draw(layout, style) {
             writeln!(out, "{line}")?;
         }
     }
@@ -200,26 +200,26 @@ fn print_list(
 }
 
 /// The line over a batch: when it came, and what is in it.
-fn heading(content: &str, received_unix_nanos: u64, look: &Look) -> String {
-    let mut line = look.line();
-    line.put(Ink::FAINT, &look.glyphs.rule.repeat(2)).space(1);
+fn heading(content: &str, received_unix_nanos: u64, style: &Style) -> String {
+    let mut line = style.line();
+    line.put(Ink::FAINT, &style.glyphs.rule.repeat(2)).space(1);
     line.put(Ink::FAINT, &describe::time_of_day(received_unix_nanos)).space(1);
     line.put(Ink::PLAIN.bold(), content).space(1);
-    let rest = look.width.saturating_sub(line.width());
-    line.put(Ink::FAINT, &look.glyphs.rule.repeat(rest));
+    let rest = style.width.saturating_sub(line.width());
+    line.put(Ink::FAINT, &style.glyphs.rule.repeat(rest));
     line.finish()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::style::plain_look;
+    use super::super::style::plain_style;
     use super::*;
 
     #[test]
     fn an_address_that_others_can_reach_is_said() {
         let said = |http: &str, grpc: &str| {
             let addresses = [http, grpc].map(|address| address.parse().expect("an address"));
-            exposure(addresses, &plain_look(80))
+            exposure(addresses, &plain_style(80))
         };
         assert_eq!(said("127.0.0.1:4318", "[::1]:4317"), None);
         let line = said("0.0.0.0:4318", "127.0.0.1:4317").expect("a warning");
@@ -230,7 +230,7 @@ mod tests {
 
     #[test]
     fn a_heading_says_when_a_batch_came_and_what_is_in_it() {
-        let line = heading("3 log records over HTTP", 1_700_049_600_005_000_000, &plain_look(50));
+        let line = heading("3 log records over HTTP", 1_700_049_600_005_000_000, &plain_style(50));
         assert_eq!(line, "── 12:00:00.005Z 3 log records over HTTP ─────────");
     }
 }

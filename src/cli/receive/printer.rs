@@ -10,7 +10,7 @@ use standpipe::receiver::{Batch, RefusedRequest};
 
 use super::super::complain;
 use super::super::describe;
-use super::super::style::{Ink, Look};
+use super::super::style::{Ink, Style};
 use super::refusals::{self, Endpoints};
 use super::{Layout, print_batch};
 
@@ -87,13 +87,13 @@ impl Outbox {
 /// Prints the greeting, once it is sent, and then what comes, on a thread of its own. `tell` hears how it ended.
 pub(super) fn start(
     layout: Layout,
-    look: Look,
+    style: Style,
     tell: impl FnOnce(io::Result<()>) + Send + 'static,
 ) -> io::Result<(Outbox, Sender<Greeting>)> {
     let (entries, waiting) = mpsc::sync_channel(MOST_ENTRIES);
     let (greet, greeting) = mpsc::channel();
     let books = Arc::new(Books::default());
-    let printer = Printer { books: books.clone(), layout, look };
+    let printer = Printer { books: books.clone(), layout, style };
     thread::Builder::new()
         .name("standpipe-print".to_owned())
         .spawn(move || tell(printer.run(&greeting, waiting)))?;
@@ -103,7 +103,7 @@ pub(super) fn start(
 struct Printer {
     books: Arc<Books>,
     layout: Layout,
-    look: Look,
+    style: Style,
 }
 
 impl Printer {
@@ -115,7 +115,7 @@ impl Printer {
             match entry {
                 Entry::Batch(batch) => {
                     let out = BufWriter::new(io::stdout().lock());
-                    let printed = print_batch(&batch, self.layout, &self.look, out);
+                    let printed = print_batch(&batch, self.layout, &self.style, out);
                     self.books.waiting.fetch_sub(batch.memory_bytes(), Ordering::Relaxed);
                     printed?;
                 }
@@ -135,14 +135,14 @@ impl Printer {
             return Ok(());
         }
         let records = self.books.missed_records.swap(0, Ordering::Relaxed);
-        print_lines(&[gap(batches, records, &self.look)])
+        print_lines(&[gap(batches, records, &self.style)])
     }
 }
 
-fn gap(batches: u64, records: u64, look: &Look) -> String {
-    let mut line = look.line();
+fn gap(batches: u64, records: u64, style: &Style) -> String {
+    let mut line = style.line();
     let (batches, records) = (count(batches, "batch", "batches"), describe::count(records, "record"));
-    line.put(Ink::FAINT, &look.glyphs.rule.repeat(2)).space(1);
+    line.put(Ink::FAINT, &style.glyphs.rule.repeat(2)).space(1);
     line.put(Ink::WARNING, &format!("{batches} with {records} not shown: the output stood still"));
     line.finish()
 }
@@ -161,13 +161,13 @@ fn print_lines(lines: &[String]) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::style::plain_look;
+    use super::super::super::style::plain_style;
     use super::*;
 
     #[test]
     fn what_was_not_shown_is_counted() {
-        let look = plain_look(80);
-        assert_eq!(gap(1, 1, &look), "── 1 batch with 1 record not shown: the output stood still");
-        assert_eq!(gap(2, 30, &look), "── 2 batches with 30 records not shown: the output stood still");
+        let style = plain_style(80);
+        assert_eq!(gap(1, 1, &style), "── 1 batch with 1 record not shown: the output stood still");
+        assert_eq!(gap(2, 30, &style), "── 2 batches with 30 records not shown: the output stood still");
     }
 }

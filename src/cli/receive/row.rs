@@ -1,6 +1,6 @@
 //! One entry of the list: columns, and details after or below them.
 
-use super::super::style::{Ink, Look};
+use super::super::style::{Ink, Style};
 use super::super::table::{self, Column, GAP, Text};
 use super::super::text;
 use super::Layout;
@@ -39,37 +39,37 @@ impl Cell {
 }
 
 /// Whether a name that has to share the line with so many other cells has too little left.
-pub(super) fn is_tight(beside: usize, layout: Layout, look: &Look) -> bool {
-    layout == Layout::Cut && look.width < beside + LEAST_NAME
+pub(super) fn is_tight(beside: usize, layout: Layout, style: &Style) -> bool {
+    layout == Layout::Cut && style.width < beside + LEAST_NAME
 }
 
 /// The width of a name that has to share the line with so many other cells.
-pub(super) fn name_width(beside: usize, layout: Layout, look: &Look) -> usize {
+pub(super) fn name_width(beside: usize, layout: Layout, style: &Style) -> usize {
     match layout {
-        Layout::Cut => look.width.saturating_sub(beside).clamp(LEAST_NAME, LONGEST_NAME),
+        Layout::Cut => style.width.saturating_sub(beside).clamp(LEAST_NAME, LONGEST_NAME),
         Layout::Whole => NAME,
     }
 }
 
 impl Row {
     /// One line, or two where the details have no room behind the columns.
-    pub(super) fn draw(&self, layout: Layout, look: &Look) -> Vec<String> {
+    pub(super) fn draw(&self, layout: Layout, style: &Style) -> Vec<String> {
         let fitted = |column: Column, ink, text| {
             let column = if layout == Layout::Whole { column.uncut() } else { column };
             (column, Text::new(ink, text::shorten(text)))
         };
-        let mut first = look.line();
+        let mut first = style.line();
         let cells = self.cells.iter().map(|cell| fitted(cell.column, cell.ink, &cell.text));
         let end = table::put(cells, &mut first);
         let details = self.details.iter().filter(|(_, text)| !text.is_empty());
         let details: Vec<_> = details.map(|(ink, text)| fitted(Column::pushing(0), *ink, text)).collect();
-        let width: usize = details.iter().map(|(_, text)| text.width(look) + GAP).sum();
-        if layout == Layout::Whole || details.is_empty() || end + width <= look.width + GAP {
+        let width: usize = details.iter().map(|(_, text)| text.width(style) + GAP).sum();
+        if layout == Layout::Whole || details.is_empty() || end + width <= style.width + GAP {
             first.pad_to(end);
             table::put(details, &mut first);
             return vec![first.finish()];
         }
-        let mut second = look.line();
+        let mut second = style.line();
         second.space(TIME + GAP);
         table::put(details, &mut second);
         vec![first.finish(), second.finish()]

@@ -7,7 +7,7 @@ use super::tree::Node;
 use super::{Drawing, key_of};
 use crate::cli::describe::{self, SpanView};
 use crate::cli::log_view::LogView;
-use crate::cli::style::{Ink, Line, Look};
+use crate::cli::style::{Ink, Line, Style};
 
 /// Events, log records and links listed beneath a span, so many of each; the rest is counted.
 const MOST_LISTED: usize = 6;
@@ -22,10 +22,10 @@ type Piece = (Ink, String, usize);
 impl<'a> Drawing<'_, 'a> {
     pub(super) fn details(&self, node: &Node, view: &SpanView<'a>, lines: &mut Vec<String>) {
         let span = view.span;
-        let glyphs = self.look.glyphs;
+        let glyphs = self.style.glyphs;
         let logs = self.logs.get(&key_of(view)).map_or(&[][..], Vec::as_slice);
         let mut add = |pieces: &[Piece]| {
-            let mut line = self.look.line();
+            let mut line = self.style.line();
             self.guides(&node.trunks, &mut line);
             self.guides(&[node.has_children], &mut line);
             put_pieces(pieces, &mut line);
@@ -41,7 +41,7 @@ impl<'a> Drawing<'_, 'a> {
             add(&[(Ink::BAD, format!("{} {message}", glyphs.cross), 0)]);
         }
         for moment in moments(&span.events, logs) {
-            add(&moment.pieces(span.start_time_unix_nano, self.look));
+            add(&moment.pieces(span.start_time_unix_nano, self.style));
         }
         for link in span.links.iter().take(MOST_LISTED) {
             let trace = format!("in trace {}", describe::short_id(&link.trace_id));
@@ -89,12 +89,12 @@ impl Moment<'_> {
         }
     }
 
-    fn pieces(&self, span_start: u64, look: &Look) -> Vec<Piece> {
-        let offset = (Ink::FAINT, offset(self.unix_nanos(), span_start, look), 0);
+    fn pieces(&self, span_start: u64, style: &Style) -> Vec<Piece> {
+        let offset = (Ink::FAINT, offset(self.unix_nanos(), span_start, style), 0);
         match self {
             Self::Event(event) => {
                 let ink = if event.name == "exception" { Ink::BAD } else { Ink::PLAIN };
-                let name = (ink, format!("{} {}", look.glyphs.event, event.name), 0);
+                let name = (ink, format!("{} {}", style.glyphs.event, event.name), 0);
                 vec![name, offset, (Ink::FAINT, attributes(&event.attributes), 0)]
             }
             Self::Log(view) => {
@@ -114,9 +114,9 @@ fn moments<'a>(events: &'a [Event], logs: &[LogView<'a>]) -> Vec<Moment<'a>> {
     moments
 }
 
-fn offset(time: u64, span_start: u64, look: &Look) -> String {
+fn offset(time: u64, span_start: u64, style: &Style) -> String {
     match time.checked_sub(span_start) {
-        Some(after) => format!("at {}", describe::duration(after, look)),
+        Some(after) => format!("at {}", describe::duration(after, style)),
         None => "before it began".to_owned(),
     }
 }
@@ -158,18 +158,18 @@ fn log_pieces(view: &LogView<'_>) -> [Piece; 3] {
 /// Log records that were written outside of every span that is drawn.
 impl<'a> Drawing<'_, 'a> {
     pub(super) fn strays(&self, strays: &[LogView<'a>], lines: &mut Vec<String>) {
-        let mut heading = self.look.line();
+        let mut heading = self.style.line();
         heading.put_rest(Ink::FAINT, "logs outside of these spans ");
         let number = format!(" {}", describe::count(strays.len() as u64, "log record"));
-        let rule = self.look.width.saturating_sub(heading.width() + number.len());
-        heading.put(Ink::FAINT, &self.look.glyphs.rule.repeat(rule)).put_rest(Ink::PLAIN, &number);
+        let rule = self.style.width.saturating_sub(heading.width() + number.len());
+        heading.put(Ink::FAINT, &self.style.glyphs.rule.repeat(rule)).put_rest(Ink::PLAIN, &number);
         lines.push(heading.finish());
 
         for view in strays.iter().take(MOST_STRAYS) {
             lines.push(self.stray(view));
         }
         if let Some(rest) = strays.len().checked_sub(MOST_STRAYS).filter(|rest| *rest > 0) {
-            let mut line = self.look.line();
+            let mut line = self.style.line();
             line.put_rest(Ink::FAINT, &format!("and {rest} more"));
             lines.push(line.finish());
         }
@@ -181,7 +181,7 @@ impl<'a> Drawing<'_, 'a> {
             (self.palette.ink(view.service), view.service.to_owned(), 0),
         ];
         let attributes = (Ink::FAINT, describe::attributes(&view.log.attributes), 0);
-        let mut line = self.look.line();
+        let mut line = self.style.line();
         put_pieces(&before, &mut line);
         put_pieces(&log_pieces(view), &mut line);
         put_pieces(&[attributes], &mut line);

@@ -1,7 +1,7 @@
 use standpipe::{Application, Config};
 
 use super::*;
-use crate::cli::style::plain_look;
+use crate::cli::style::plain_style;
 use crate::cli::text;
 
 fn row(key: &str, value: &str, from: &str) -> Row {
@@ -56,7 +56,7 @@ fn every_value_has_its_origin() {
         "  lossy             true                   OTEL_BSP_ON_QUEUE_FULL",
         "",
     ];
-    assert_eq!(report.draw(&plain_look(100)), expected);
+    assert_eq!(report.draw(&plain_style(100)), expected);
 }
 
 #[test]
@@ -75,13 +75,13 @@ fn on_a_narrow_terminal_the_origin_has_a_line_of_its_own() {
         "  lossy                    false",
         "",
     ];
-    assert_eq!(report.draw(&plain_look(44)), expected);
+    assert_eq!(report.draw(&plain_style(44)), expected);
 }
 
 #[test]
 fn a_long_value_leaves_room_for_its_origin() {
     let report = report(vec![section(vec![row("endpoint", &"x".repeat(500), "otlp.toml:4:1")])]);
-    let lines = report.draw(&plain_look(80));
+    let lines = report.draw(&plain_style(80));
     assert!(lines.iter().all(|line| text::width(line) <= 80), "{lines:#?}");
     assert!(lines[3].ends_with("…  otlp.toml:4:1"), "{}", lines[3]);
 }
@@ -116,10 +116,10 @@ fn two_routes_are_told_apart() {
 fn only_what_holds_nothing_at_all_is_told_what_could_be_in_it() {
     let file = Subject::File("no/such/file.toml".into());
     let nothing = Report::new(&file, &examined(&Config::from_toml_str("").expect("it is a warning only")));
-    assert!(nothing.draw(&plain_look(200))[0].contains("describes no exporter: there is no tracer.<id>"));
+    assert!(nothing.draw(&plain_style(200))[0].contains("describes no exporter: there is no tracer.<id>"));
     assert_eq!(nothing.advice, None);
     let environment = Report::new(&Subject::Environment, &examined(&Config::new()));
-    assert!(environment.draw(&plain_look(80))[0].starts_with("looked for OTEL_TRACES_EXPORTER"));
+    assert!(environment.draw(&plain_style(80))[0].starts_with("looked for OTEL_TRACES_EXPORTER"));
     let note = Config::from_toml_str("[tracer.a]\nenable = false").expect("it is a note only");
     assert_eq!(Report::new(&file, &examined(&note)).advice, None);
 }
