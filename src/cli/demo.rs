@@ -7,11 +7,11 @@ use standpipe::receiver::{Answer, Receiver};
 use standpipe::{Exporter, Signal, Transport};
 
 use super::caller::Caller;
+use super::demo_program::DemoProgram;
 use super::describe::{self, SpanView};
 use super::ledger::{self, Account};
 use super::log_view::LogView;
 use super::point_view::{self, PointView};
-use super::shop::Shop;
 use super::style::{Ink, Palette, Style};
 use super::{Failure, complain, metrics_table, print, waterfall};
 
@@ -30,11 +30,11 @@ pub(crate) fn run(transport: Transport, caller: &Caller, style: &Style) -> Resul
         Transport::Grpc => (receiver.grpc_endpoint(), Exporter::grpc(receiver.grpc_endpoint())),
         _ => (receiver.endpoint(), Exporter::http(receiver.endpoint())),
     };
-    let shop = Shop::open(&exporter, caller.context.clone());
-    let shop = shop.map_err(|error| Failure::Message(error.to_string()))?;
+    let program = DemoProgram::start(&exporter, caller.context.clone());
+    let program = program.map_err(|error| Failure::Message(error.to_string()))?;
     print(&greeting(&endpoint, caller, style))?;
-    shop.trade();
-    let books = shop.close(BUDGET);
+    program.run();
+    let books = program.shutdown(BUDGET);
 
     let arrived = Arrived::new(&receiver, &books);
     let accounts: Vec<Account> = books.into_iter().map(|(_, account)| account).collect();

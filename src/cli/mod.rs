@@ -4,6 +4,7 @@ mod arguments;
 mod caller;
 mod check;
 mod demo;
+mod demo_program;
 mod describe;
 #[path = "../config/escape.rs"]
 mod escape;
@@ -15,7 +16,6 @@ mod log_view;
 mod metrics_table;
 mod point_view;
 mod receive;
-mod shop;
 mod snippet;
 mod spark;
 mod style;
