@@ -37,12 +37,12 @@ pub(super) struct Greeting {
 #[derive(Clone)]
 pub(super) struct Outbox {
     entries: SyncSender<Entry>,
-    books: Arc<Books>,
+    counters: Arc<Counters>,
 }
 
 /// What both sides know.
 #[derive(Default)]
-struct Books {
+struct Counters {
     /// Batches that arrived.
     batches: AtomicU64,
     /// Bytes of those that wait, or are being printed.
@@ -55,15 +55,15 @@ struct Books {
 
 impl Outbox {
     pub(super) fn show(&self, batch: &Batch) {
-        self.books.batches.fetch_add(1, Ordering::Relaxed);
+        self.counters.batches.fetch_add(1, Ordering::Relaxed);
         let bytes = batch.memory_bytes();
-        let waiting = self.books.waiting.fetch_add(bytes, Ordering::Relaxed);
+        let waiting = self.counters.waiting.fetch_add(bytes, Ordering::Relaxed);
         // a large batch alone is shown
         let has_room = waiting == 0 || waiting.saturating_add(bytes) <= MOST_BYTES;
         if !has_room || self.entries.try_send(Entry::Batch(batch.clone())).is_err() {
-            self.books.waiting.fetch_sub(bytes, Ordering::Relaxed);
-            self.books.missed_batches.fetch_add(1, Ordering::Relaxed);
-            self.books.missed_records.fetch_add(batch.record_count() as u64, Ordering::Relaxed);
+            self.counters.waiting.fetch_sub(bytes, Ordering::Relaxed);
+            self.counters.missed_batches.fetch_add(1, Ordering::Relaxed);
+            self.counters.missed_records.fetch_add(batch.record_count() as u64, Ordering::Relaxed);
         }
     }
 
@@ -73,12 +73,12 @@ impl Outbox {
     }
 
     pub(super) fn batch_count(&self) -> u64 {
-        self.books.batches.load(Ordering::Relaxed)
+        self.counters.batches.load(Ordering::Relaxed)
     }
 
     /// Ends the printing with these lines, behind all that waits.
     pub(super) fn close(&self, last_words: Vec<String>) {
-        let _ = self.books.last_words.set(last_words);
+        let _ = self.counters.last_words.set(last_words);
         // without room, it ends when the last outbox is gone
         let _ = self.entries.try_send(Entry::End);
     }
@@ -92,16 +92,16 @@ pub(super) fn start(
 ) -> io::Result<(Outbox, Sender<Greeting>)> {
     let (entries, waiting) = mpsc::sync_channel(MOST_ENTRIES);
     let (greet, greeting) = mpsc::channel();
-    let books = Arc::new(Books::default());
-    let printer = Printer { books: books.clone(), layout, style };
+    let counters = Arc::new(Counters::default());
+    let printer = Printer { counters: counters.clone(), layout, style };
     thread::Builder::new()
         .name("standpipe-print".to_owned())
         .spawn(move || tell(printer.run(&greeting, waiting)))?;
-    Ok((Outbox { entries, books }, greet))
+    Ok((Outbox { entries, counters }, greet))
 }
 
 struct Printer {
-    books: Arc<Books>,
+    counters: Arc<Counters>,
     layout: Layout,
     style: Style,
 }
@@ -116,7 +116,7 @@ impl Printer {
                 Entry::Batch(batch) => {
                     let out = BufWriter::new(io::stdout().lock());
                     let printed = print_batch(&batch, self.layout, &self.style, out);
-                    self.books.waiting.fetch_sub(batch.memory_bytes(), Ordering::Relaxed);
+                    self.counters.waiting.fetch_sub(batch.memory_bytes(), Ordering::Relaxed);
                     printed?;
                 }
                 Entry::Refusal(refused, more) => complain(&refusals::line(&refused, more, &endpoints)),
@@ -125,16 +125,16 @@ impl Printer {
             self.admit_gap()?;
         }
         self.admit_gap()?;
-        print_lines(self.books.last_words.get().map_or(&[], Vec::as_slice))
+        print_lines(self.counters.last_words.get().map_or(&[], Vec::as_slice))
     }
 
     /// Says what was not shown, where it is missing.
     fn admit_gap(&self) -> io::Result<()> {
-        let batches = self.books.missed_batches.swap(0, Ordering::Relaxed);
+        let batches = self.counters.missed_batches.swap(0, Ordering::Relaxed);
         if batches == 0 {
             return Ok(());
         }
-        let records = self.books.missed_records.swap(0, Ordering::Relaxed);
+        let records = self.counters.missed_records.swap(0, Ordering::Relaxed);
         print_lines(&[gap(batches, records, &self.style)])
     }
 }
