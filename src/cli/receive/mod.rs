@@ -16,7 +16,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use standpipe::Signal;
 use standpipe::receiver::{Batch, Receiver};
 
-use self::printer::{Greeting, Outbox};
+use self::printer::{Greeting, PrintQueue};
 use self::refusals::{Endpoints, Refusals};
 use self::row::Row;
 use super::style::{Ink, Style};
@@ -59,9 +59,9 @@ pub(crate) fn run(addresses: Addresses, layout: Layout, style: &Style) -> Result
     let interrupted = end.clone();
     interrupt::on_interrupt(move || drop(interrupted.send(Ending::Interrupted))).map_err(cannot_start)?;
     let printed = move |result| drop(end.send(Ending::Printed(result)));
-    let (outbox, greet) = printer::start(layout, style.clone(), printed).map_err(cannot_start)?;
+    let (queue, greet) = printer::start(layout, style.clone(), printed).map_err(cannot_start)?;
     let refusals = Arc::new(Mutex::new(Refusals::default()));
-    let receiver = listen(addresses, outbox.clone(), refusals.clone())?;
+    let receiver = listen(addresses, queue.clone(), refusals.clone())?;
     let endpoints = Endpoints { http: receiver.endpoint(), grpc: receiver.grpc_endpoint() };
     // fails only when the printer has ended, which is reported
     let _ = greet.send(Greeting { lines: greeting(&receiver, style), endpoints });
@@ -71,8 +71,8 @@ pub(crate) fn run(addresses: Addresses, layout: Layout, style: &Style) -> Result
         Ok(Ending::Interrupted) | Err(_) => {
             receiver.stop_listening();
             let refused = refusals.lock().unwrap_or_else(PoisonError::into_inner).count;
-            outbox.close(vec![summary(&receiver, outbox.batch_count(), refused)]);
-            drop((outbox, receiver));
+            queue.close(vec![summary(&receiver, queue.batch_count(), refused)]);
+            drop((queue, receiver));
             // an output that stands still is not waited for
             if let Ok(Ending::Printed(result)) = ends.recv_timeout(LAST_WORDS) {
                 result.map_err(Failure::Output)?;
@@ -81,19 +81,23 @@ pub(crate) fn run(addresses: Addresses, layout: Layout, style: &Style) -> Result
     }
     Ok(ExitCode::SUCCESS)
 }
-fn listen(addresses: Addresses, outbox: Outbox, refusals: Arc<Mutex<Refusals>>) -> Result<Receiver, Failure> {
-    let complaints = outbox.clone();
+fn listen(
+    addresses: Addresses,
+    queue: PrintQueue,
+    refusals: Arc<Mutex<Refusals>>,
+) -> Result<Receiver, Failure> {
+    let refusal_queue = queue.clone();
     Receiver::builder()
         .address(addresses.http)
         .grpc_address(addresses.grpc)
         .keep_bytes(0)
         .max_memory_bytes(MEMORY)
         .local_hosts_only()
-        .on_batch(move |batch| outbox.show(batch))
+        .on_batch(move |batch| queue.show(batch))
         .on_refusal(move |refused| {
             let mut refusals = refusals.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some(more) = refusals.note(refused, Instant::now()) {
-                complaints.complain(refused, more);
+                refusal_queue.report_refusal(refused, more);
             }
         })
         .start()

@@ -35,7 +35,7 @@ pub(super) struct Greeting {
 
 /// Takes what is to be printed and never waits.
 #[derive(Clone)]
-pub(super) struct Outbox {
+pub(super) struct PrintQueue {
     entries: SyncSender<Entry>,
     counters: Arc<Counters>,
 }
@@ -53,7 +53,7 @@ struct Counters {
     last_words: OnceLock<Vec<String>>,
 }
 
-impl Outbox {
+impl PrintQueue {
     pub(super) fn show(&self, batch: &Batch) {
         self.counters.batches.fetch_add(1, Ordering::Relaxed);
         let bytes = batch.memory_bytes();
@@ -68,7 +68,7 @@ impl Outbox {
     }
 
     /// A line on standard error. What finds no room is left out: it is counted elsewhere.
-    pub(super) fn complain(&self, refused: &RefusedRequest, more: u64) {
+    pub(super) fn report_refusal(&self, refused: &RefusedRequest, more: u64) {
         let _ = self.entries.try_send(Entry::Refusal(refused.clone(), more));
     }
 
@@ -79,7 +79,7 @@ impl Outbox {
     /// Ends the printing with these lines, behind all that waits.
     pub(super) fn close(&self, last_words: Vec<String>) {
         let _ = self.counters.last_words.set(last_words);
-        // without room, it ends when the last outbox is gone
+        // without room, it ends when the last queue is gone
         let _ = self.entries.try_send(Entry::End);
     }
 }
@@ -89,7 +89,7 @@ pub(super) fn start(
     layout: Layout,
     style: Style,
     tell: impl FnOnce(io::Result<()>) + Send + 'static,
-) -> io::Result<(Outbox, Sender<Greeting>)> {
+) -> io::Result<(PrintQueue, Sender<Greeting>)> {
     let (entries, waiting) = mpsc::sync_channel(MOST_ENTRIES);
     let (greet, greeting) = mpsc::channel();
     let counters = Arc::new(Counters::default());
@@ -97,7 +97,7 @@ pub(super) fn start(
     thread::Builder::new()
         .name("standpipe-print".to_owned())
         .spawn(move || tell(printer.run(&greeting, waiting)))?;
-    Ok((Outbox { entries, counters }, greet))
+    Ok((PrintQueue { entries, counters }, greet))
 }
 
 struct Printer {
