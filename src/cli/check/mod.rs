@@ -142,7 +142,7 @@ fn ask(
                 .collect();
             for (asked, (exporter, summary)) in asked.into_iter().zip(exporters) {
                 let waiting =
-                    (order.form == Form::Drawing).then(|| Waiting::begin(&summary.endpoints, style));
+                    (order.form == Form::Drawing).then(|| ProgressLine::begin(&summary.endpoints, style));
                 let answers = asked.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
                 drop(waiting);
                 told(exporter, answers)?;
@@ -163,9 +163,9 @@ fn show(lines: &[impl AsRef<str>]) -> Result<(), Failure> {
 
 /// A line that stands there until it is dropped. It is on standard error: it is no part of what is found.
 #[derive(Debug)]
-struct Waiting;
+struct ProgressLine;
 
-impl Waiting {
+impl ProgressLine {
     /// `None` where nobody would see it.
     fn begin(endpoints: &BTreeMap<&str, String>, style: &Style) -> Option<Self> {
         let can_be_taken_back = env::var_os("TERM").is_some_and(|term| term != "dumb");
@@ -177,7 +177,7 @@ impl Waiting {
     }
 }
 
-impl Drop for Waiting {
+impl Drop for ProgressLine {
     fn drop(&mut self) {
         write_stderr("\r\x1b[K");
     }
