@@ -28,7 +28,7 @@ impl Caller {
         let state = caller.text(STATE, state);
         let Some(parent) = parent else {
             if state.is_some() {
-                caller.complain(STATE, "means nothing without TRACEPARENT");
+                caller.report_error(STATE, "means nothing without TRACEPARENT");
             }
             return caller;
         };
@@ -38,7 +38,7 @@ impl Caller {
                 // the error names the header, which is the same word
                 let error = error.to_string();
                 let reason = error.strip_prefix("traceparent: ").unwrap_or(&error);
-                caller.complain(PARENT, reason);
+                caller.report_error(PARENT, reason);
             }
         }
         caller
@@ -48,7 +48,7 @@ impl Caller {
         let Some(state) = state else { return context };
         let context = context.with_tracestate(state);
         if context.tracestate().is_empty() {
-            self.complain(STATE, "not a list like key=value,key=value");
+            self.report_error(STATE, "not a list like key=value,key=value");
         }
         context
     }
@@ -58,12 +58,12 @@ impl Caller {
         let value = value.filter(|value| !value.is_empty())?;
         let text = value.into_string().ok();
         if text.is_none() {
-            self.complain(name, "not UTF-8");
+            self.report_error(name, "not UTF-8");
         }
         text
     }
 
-    fn complain(&mut self, name: &str, reason: &str) {
+    fn report_error(&mut self, name: &str, reason: &str) {
         self.complaints.push(format!("{name}: {reason}; it is ignored"));
     }
 }

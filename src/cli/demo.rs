@@ -13,7 +13,7 @@ use super::ledger::{self, Account};
 use super::log_view::LogView;
 use super::point_view::{self, PointView};
 use super::style::{Ink, Palette, Style};
-use super::{Failure, complain, metrics_table, print, waterfall};
+use super::{Failure, metrics_table, print, report_error, waterfall};
 
 /// How long the services may take to deliver what they still have.
 const BUDGET: Duration = Duration::from_secs(5);
@@ -25,7 +25,7 @@ pub(crate) fn run(transport: Transport, caller: &Caller, style: &Style) -> Resul
     let receiver = receiver.map_err(|error| Failure::Message(format!("start a receiver: {error}")))?;
     // The first request with spans is turned down, to show that it comes again.
     receiver.script_for(Signal::Traces, [Answer::status(503)]);
-    caller.complaints.iter().for_each(|complaint| complain(complaint));
+    caller.complaints.iter().for_each(|complaint| report_error(complaint));
     let (endpoint, exporter) = match transport {
         Transport::Grpc => (receiver.grpc_endpoint(), Exporter::grpc(receiver.grpc_endpoint())),
         _ => (receiver.endpoint(), Exporter::http(receiver.endpoint())),

@@ -40,7 +40,7 @@ pub(crate) fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     let arguments = match arguments::parse(words) {
         Ok(arguments) => arguments,
         Err(error) => {
-            complain(&format!("{error}\ntry: standpipe --help"));
+            report_error(&format!("{error}\ntry: standpipe --help"));
             return ExitCode::from(UNUSABLE);
         }
     };
@@ -62,11 +62,11 @@ pub(crate) fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
         // Whoever read has read enough: `standpipe receive | head`.
         Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(Failure::Output(error)) => {
-            complain(&format!("standard output: {error}"));
+            report_error(&format!("standard output: {error}"));
             ExitCode::FAILURE
         }
         Err(Failure::Message(message)) => {
-            complain(&message);
+            report_error(&message);
             ExitCode::FAILURE
         }
     }
@@ -98,6 +98,6 @@ fn print(lines: &[impl AsRef<str>]) -> Result<(), Failure> {
 }
 
 /// Says on standard error what went wrong. If even that fails there is nobody left to tell.
-fn complain(message: &str) {
+fn report_error(message: &str) {
     let _ = writeln!(io::stderr(), "standpipe: {message}");
 }

@@ -20,7 +20,7 @@ use self::report::Report;
 use self::stages::Asked;
 use self::sum::Sum;
 use super::style::Style;
-use super::{Failure, UNUSABLE, complain, print, text};
+use super::{Failure, UNUSABLE, print, report_error, text};
 
 /// What standard input is called.
 const STDIN: &str = "<stdin>";
@@ -88,7 +88,7 @@ fn give_up(order: &Order, findings: &[Finding], style: &Style) -> Result<ExitCod
         Form::Drawing => {
             let reasons: Vec<&str> = findings.iter().map(|finding| finding.what.as_str()).collect();
             let message = format!("{}: {}", order.subject.name(), reasons.join("; "));
-            complain(&text::printable(&message, style.charset));
+            report_error(&text::printable(&message, style.charset));
         }
         Form::Json => show(&[json::write(Vec::new(), findings, &[])])?,
     }

@@ -8,8 +8,8 @@ use std::thread;
 
 use standpipe::receiver::{Batch, RefusedRequest};
 
-use super::super::complain;
 use super::super::describe;
+use super::super::report_error;
 use super::super::style::{Ink, Style};
 use super::refusals::{self, Endpoints};
 use super::{Layout, print_batch};
@@ -119,7 +119,7 @@ impl Printer {
                     self.counters.waiting.fetch_sub(batch.memory_bytes(), Ordering::Relaxed);
                     printed?;
                 }
-                Entry::Refusal(refused, more) => complain(&refusals::line(&refused, more, &endpoints)),
+                Entry::Refusal(refused, more) => report_error(&refusals::line(&refused, more, &endpoints)),
                 Entry::End => break,
             }
             self.admit_gap()?;
