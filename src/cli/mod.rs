@@ -54,8 +54,8 @@ pub(crate) fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
         Command::Check(order) => check::run(&order, &style),
         Command::Init(order) => init::run(&order, &style),
-        Command::Help(topic) => say(topic.text().trim_end()),
-        Command::Version => say(concat!("standpipe ", env!("CARGO_PKG_VERSION"))),
+        Command::Help(topic) => print_text(topic.text().trim_end()),
+        Command::Version => print_text(concat!("standpipe ", env!("CARGO_PKG_VERSION"))),
     };
     match outcome {
         Ok(code) => code,
@@ -81,7 +81,7 @@ enum Failure {
     Message(String),
 }
 
-fn say(text: &str) -> Result<ExitCode, Failure> {
+fn print_text(text: &str) -> Result<ExitCode, Failure> {
     print(&[text])?;
     Ok(ExitCode::SUCCESS)
 }

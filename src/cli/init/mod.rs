@@ -12,13 +12,13 @@ pub(crate) use self::flavour::Flavour;
 pub(crate) use self::order::Order;
 use self::order::Target;
 use super::style::{Ink, Style};
-use super::{Failure, print, say};
+use super::{Failure, print, print_text};
 
 /// Writes the file, unless there is one, and says what to do next.
 pub(crate) fn run(order: &Order, style: &Style) -> Result<ExitCode, Failure> {
     let starter = order.flavour.starter();
     let file = match &order.target {
-        Target::Stdout => return say(starter.trim_end()),
+        Target::Stdout => return print_text(starter.trim_end()),
         Target::File(file) => file,
     };
     write_new(file, starter).map_err(|error| cannot_write(file, &error))?;
