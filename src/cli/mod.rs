@@ -30,7 +30,7 @@ use std::process::ExitCode;
 use arguments::Command;
 use caller::Caller;
 use receive::Layout;
-use style::{Style, Surroundings};
+use style::{Style, TerminalInfo};
 
 /// What a command line that makes no sense exits with, and a file that cannot be read.
 const UNUSABLE: u8 = 2;
@@ -44,12 +44,12 @@ pub(crate) fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
             return ExitCode::from(UNUSABLE);
         }
     };
-    let surroundings = Surroundings::of_stdout();
-    let style = Style::decide(arguments.color, arguments.ascii, &surroundings);
+    let terminal = TerminalInfo::of_stdout();
+    let style = Style::decide(arguments.color, arguments.ascii, &terminal);
     let outcome = match arguments.command {
         Command::Demo { transport } => demo::run(transport, &Caller::of_process(), &style),
         Command::Receive(addresses) => {
-            let layout = if surroundings.is_terminal { Layout::Cut } else { Layout::Whole };
+            let layout = if terminal.is_terminal { Layout::Cut } else { Layout::Whole };
             receive::run(addresses, layout, &style)
         }
         Command::Check(order) => check::run(&order, &style),

@@ -1,4 +1,4 @@
-//! Whether to colour, which characters to draw with and how wide: decided once, pure given the surroundings.
+//! Whether to colour, which characters to draw with and how wide: decided once, pure given the terminal.
 
 use std::env;
 use std::fs::File;
@@ -24,7 +24,7 @@ pub(crate) enum ColorChoice {
 
 /// What the environment says about the place the output goes to.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Surroundings {
+pub(crate) struct TerminalInfo {
     pub(crate) is_terminal: bool,
     pub(crate) no_color: Option<String>,
     pub(crate) term: Option<String>,
@@ -33,7 +33,7 @@ pub(crate) struct Surroundings {
     pub(crate) columns: Option<String>,
 }
 
-impl Surroundings {
+impl TerminalInfo {
     /// Those of this process's standard output.
     pub(crate) fn of_stdout() -> Self {
         let variable = |name| env::var(name).ok().filter(|value| !value.is_empty());
@@ -86,19 +86,19 @@ pub(crate) struct Style {
 }
 
 impl Style {
-    /// The user's wish first, the surroundings after it.
-    pub(crate) fn decide(choice: ColorChoice, ascii: bool, surroundings: &Surroundings) -> Self {
+    /// The user's wish first, the terminal after it.
+    pub(crate) fn decide(choice: ColorChoice, ascii: bool, terminal: &TerminalInfo) -> Self {
         let color = match choice {
-            ColorChoice::Auto => surroundings.wants_color(),
+            ColorChoice::Auto => terminal.wants_color(),
             ColorChoice::Always => true,
             ColorChoice::Never => false,
         };
-        let charset = if ascii { Charset::Ascii } else { surroundings.charset() };
+        let charset = if ascii { Charset::Ascii } else { terminal.charset() };
         let glyphs = match charset {
             Charset::Unicode => &UNICODE,
             Charset::Ascii => &ASCII,
         };
-        Self { color, charset, width: surroundings.width(), glyphs }
+        Self { color, charset, width: terminal.width(), glyphs }
     }
 
     /// How many cells `text` takes once its characters are made harmless.
@@ -335,28 +335,27 @@ pub(crate) fn plain_style(width: usize) -> Style {
 mod tests {
     use super::*;
 
-    fn terminal() -> Surroundings {
-        Surroundings {
+    fn terminal() -> TerminalInfo {
+        TerminalInfo {
             is_terminal: true,
             locale: Some("sv_SE.UTF-8".to_owned()),
             term: Some("xterm-256color".to_owned()),
-            ..Surroundings::default()
+            ..TerminalInfo::default()
         }
     }
 
     #[test]
     fn colors_are_for_terminals_that_did_not_refuse_them() {
-        let colored =
-            |surroundings: &Surroundings| Style::decide(ColorChoice::Auto, false, surroundings).color;
+        let colored = |terminal: &TerminalInfo| Style::decide(ColorChoice::Auto, false, terminal).color;
         assert!(colored(&terminal()));
-        assert!(!colored(&Surroundings { is_terminal: false, ..terminal() }));
-        assert!(!colored(&Surroundings { no_color: Some("1".to_owned()), ..terminal() }));
-        assert!(!colored(&Surroundings { term: Some("dumb".to_owned()), ..terminal() }));
+        assert!(!colored(&TerminalInfo { is_terminal: false, ..terminal() }));
+        assert!(!colored(&TerminalInfo { no_color: Some("1".to_owned()), ..terminal() }));
+        assert!(!colored(&TerminalInfo { term: Some("dumb".to_owned()), ..terminal() }));
     }
 
     #[test]
     fn the_option_outranks_the_surroundings() {
-        let refused = Surroundings { no_color: Some("1".to_owned()), is_terminal: false, ..terminal() };
+        let refused = TerminalInfo { no_color: Some("1".to_owned()), is_terminal: false, ..terminal() };
         assert!(Style::decide(ColorChoice::Always, false, &refused).color);
         assert!(!Style::decide(ColorChoice::Never, false, &terminal()).color);
     }
@@ -364,8 +363,8 @@ mod tests {
     #[test]
     fn a_locale_that_is_not_utf_8_gets_ascii() {
         let charset = |locale: Option<&str>, ascii| {
-            let surroundings = Surroundings { locale: locale.map(str::to_owned), ..terminal() };
-            Style::decide(ColorChoice::Auto, ascii, &surroundings).charset
+            let terminal = TerminalInfo { locale: locale.map(str::to_owned), ..terminal() };
+            Style::decide(ColorChoice::Auto, ascii, &terminal).charset
         };
         assert_eq!(charset(Some("C.utf8"), false), Charset::Unicode);
         assert_eq!(charset(Some("C.utf8"), true), Charset::Ascii);
@@ -378,8 +377,8 @@ mod tests {
     #[test]
     fn an_absurd_width_is_brought_within_bounds() {
         let width = |columns: Option<&str>| {
-            let surroundings = Surroundings { columns: columns.map(str::to_owned), ..terminal() };
-            Style::decide(ColorChoice::Auto, false, &surroundings).width
+            let terminal = TerminalInfo { columns: columns.map(str::to_owned), ..terminal() };
+            Style::decide(ColorChoice::Auto, false, &terminal).width
         };
         assert_eq!(width(Some("132")), 132);
         assert_eq!(width(Some("3")), NARROWEST);

@@ -9,7 +9,7 @@ use standpipe::receiver::proto::metrics::v1::{
 };
 
 use super::*;
-use crate::cli::style::{ColorChoice, Surroundings, plain_style};
+use crate::cli::style::{ColorChoice, TerminalInfo, plain_style};
 use crate::cli::{point_view, text};
 
 const START: u64 = 1_700_000_000_000_000_000;
@@ -156,7 +156,7 @@ fn a_counter_is_drawn_by_its_rises_whether_it_sends_them_or_its_total() {
 
 #[test]
 fn ascii_draws_the_same_table() {
-    let style = Style::decide(ColorChoice::Never, true, &Surroundings::default());
+    let style = Style::decide(ColorChoice::Never, true, &TerminalInfo::default());
     let lines = drawn(&shop(), &style);
     assert!(lines.iter().all(|line| line.is_ascii()), "{lines:#?}");
     assert!(lines[1].contains("=#-_"), "{lines:#?}");

@@ -6,7 +6,7 @@ use standpipe::receiver::proto::trace::v1::status::StatusCode;
 use standpipe::receiver::proto::trace::v1::{Span, Status};
 
 use super::*;
-use crate::cli::style::{ColorChoice, Surroundings, plain_style};
+use crate::cli::style::{ColorChoice, TerminalInfo, plain_style};
 use crate::cli::text;
 
 const START: u64 = 1_700_000_000_000_000_000;
@@ -181,7 +181,7 @@ fn many_log_records_are_counted_instead_of_listed() {
 
 #[test]
 fn ascii_draws_the_same_tree() {
-    let style = Style::decide(ColorChoice::Never, true, &Surroundings::default());
+    let style = Style::decide(ColorChoice::Never, true, &TerminalInfo::default());
     let logs = [log(0xa1, 1, 9, "smörgås", 1), log(0xa1, 9, 9, "smörgås", 1)];
     let drawing = drawn_with_logs(&shop(), &logs, &style);
     assert!(drawing.is_ascii(), "{drawing}");
