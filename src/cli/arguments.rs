@@ -46,8 +46,8 @@ pub(crate) struct Arguments {
 pub(crate) enum Command {
     Demo { transport: Transport },
     Receive(receive::Addresses),
-    Check(check::Order),
-    Init(init::Order),
+    Check(check::Options),
+    Init(init::Options),
     Help(Topic),
     Version,
 }
@@ -186,12 +186,12 @@ impl Given {
         };
         let probing = if self.offline { Probing::Offline } else { Probing::Ask };
         let form = if self.json { Form::Json } else { Form::Drawing };
-        Ok(Command::Check(check::Order { subject, probing, form }))
+        Ok(Command::Check(check::Options { subject, probing, form }))
     }
 
     fn into_init(self) -> Result<Command, UsageError> {
         let [first, second] = operands(self.operands)?;
-        init::Order::new(first, second, self.stdout).map(Command::Init).map_err(UsageError)
+        init::Options::new(first, second, self.stdout).map(Command::Init).map_err(UsageError)
     }
 
     fn into_help(self) -> Result<Command, UsageError> {
@@ -259,9 +259,9 @@ mod tests {
         parsed(words).map(|arguments| arguments.command)
     }
 
-    fn check(file: &str) -> check::Order {
+    fn check(file: &str) -> check::Options {
         let subject = Subject::File(file.into());
-        check::Order { subject, probing: Probing::Ask, form: Form::Drawing }
+        check::Options { subject, probing: Probing::Ask, form: Form::Drawing }
     }
 
     #[test]
@@ -270,9 +270,9 @@ mod tests {
         assert_eq!(command(&["demo", "--grpc"]), Ok(Command::Demo { transport: Transport::Grpc }));
         assert_eq!(command(&["check", "a.toml"]), Ok(Command::Check(check("a.toml"))));
         assert_eq!(command(&["check", "--", "-a.toml"]), Ok(Command::Check(check("-a.toml"))));
-        let quiet = check::Order { probing: Probing::Offline, form: Form::Json, ..check("a.toml") };
+        let quiet = check::Options { probing: Probing::Offline, form: Form::Json, ..check("a.toml") };
         assert_eq!(command(&["check", "--json", "a.toml", "--offline"]), Ok(Command::Check(quiet)));
-        let environment = check::Order { subject: Subject::Environment, ..check("") };
+        let environment = check::Options { subject: Subject::Environment, ..check("") };
         assert_eq!(command(&["check", "--env"]), Ok(Command::Check(environment)));
         assert!(matches!(command(&["init"]), Ok(Command::Init(_))));
         assert!(matches!(command(&["init", "env", "a.env"]), Ok(Command::Init(_))));

@@ -52,8 +52,8 @@ pub(crate) fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
             let layout = if terminal.is_terminal { Layout::Cut } else { Layout::Whole };
             receive::run(addresses, layout, &style)
         }
-        Command::Check(order) => check::run(&order, &style),
-        Command::Init(order) => init::run(&order, &style),
+        Command::Check(options) => check::run(&options, &style),
+        Command::Init(options) => init::run(&options, &style),
         Command::Help(topic) => print_text(topic.text().trim_end()),
         Command::Version => print_text(concat!("standpipe ", env!("CARGO_PKG_VERSION"))),
     };

@@ -29,7 +29,7 @@ const MOST_ASKED: usize = 32;
 
 /// What to check, and how to tell.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Order {
+pub(crate) struct Options {
     pub(crate) subject: Subject,
     pub(crate) probing: Probing,
     pub(crate) form: Form,
@@ -70,24 +70,24 @@ pub(crate) enum Form {
 }
 
 /// Checks the subject and prints what was found.
-pub(crate) fn run(order: &Order, style: &Style) -> Result<ExitCode, Failure> {
-    let examined = match examine(&order.subject) {
+pub(crate) fn run(options: &Options, style: &Style) -> Result<ExitCode, Failure> {
+    let examined = match examine(&options.subject) {
         Ok(examined) => examined,
-        Err(findings) => return give_up(order, &findings, style),
+        Err(findings) => return give_up(options, &findings, style),
     };
-    let has_failed = match order.form {
-        Form::Drawing => draw(order, &examined, style)?,
-        Form::Json => write_json(order, &examined, style)?,
+    let has_failed = match options.form {
+        Form::Drawing => draw(options, &examined, style)?,
+        Form::Json => write_json(options, &examined, style)?,
     };
     Ok(if has_failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
 /// For what cannot be read at all.
-fn give_up(order: &Order, findings: &[Finding], style: &Style) -> Result<ExitCode, Failure> {
-    match order.form {
+fn give_up(options: &Options, findings: &[Finding], style: &Style) -> Result<ExitCode, Failure> {
+    match options.form {
         Form::Drawing => {
             let reasons: Vec<&str> = findings.iter().map(|finding| finding.what.as_str()).collect();
-            let message = format!("{}: {}", order.subject.name(), reasons.join("; "));
+            let message = format!("{}: {}", options.subject.name(), reasons.join("; "));
             report_error(&text::printable(&message, style.charset));
         }
         Form::Json => show(&[json::write(Vec::new(), findings, &[])])?,
@@ -96,11 +96,11 @@ fn give_up(order: &Order, findings: &[Finding], style: &Style) -> Result<ExitCod
 }
 
 /// Each part as soon as it is known, since a collector may take seconds to answer. Returns whether there is an error.
-fn draw(order: &Order, examined: &Examined, style: &Style) -> Result<bool, Failure> {
-    let report = Report::new(&order.subject, examined);
+fn draw(options: &Options, examined: &Examined, style: &Style) -> Result<bool, Failure> {
+    let report = Report::new(&options.subject, examined);
     show(&report.draw(style))?;
     let mut asked = Vec::new();
-    ask(order, examined, style, |exporter, answers| {
+    ask(options, examined, style, |exporter, answers| {
         for answer in &answers {
             show(&answer.draw(exporter, style))?;
         }
@@ -113,9 +113,9 @@ fn draw(order: &Order, examined: &Examined, style: &Style) -> Result<bool, Failu
 }
 
 /// Returns whether there is an error.
-fn write_json(order: &Order, examined: &Examined, style: &Style) -> Result<bool, Failure> {
+fn write_json(options: &Options, examined: &Examined, style: &Style) -> Result<bool, Failure> {
     let mut failures = Vec::new();
-    ask(order, examined, style, |exporter, answers| {
+    ask(options, examined, style, |exporter, answers| {
         failures.extend(answers.iter().filter_map(|asked| asked.failure(exporter)));
         Ok(())
     })?;
@@ -126,12 +126,12 @@ fn write_json(order: &Order, examined: &Examined, style: &Style) -> Result<bool,
 
 /// Asks all collectors side by side, and hands over what each said in the order of the exporters.
 fn ask(
-    order: &Order,
+    options: &Options,
     examined: &Examined,
     style: &Style,
-    mut told: impl FnMut(&Exporter, Vec<Asked>) -> Result<(), Failure>,
+    mut on_answers: impl FnMut(&Exporter, Vec<Asked>) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
-    if order.probing == Probing::Offline {
+    if options.probing == Probing::Offline {
         return Ok(());
     }
     for exporters in examined.exporters.chunks(MOST_ASKED) {
@@ -142,10 +142,10 @@ fn ask(
                 .collect();
             for (asked, (exporter, summary)) in asked.into_iter().zip(exporters) {
                 let waiting =
-                    (order.form == Form::Drawing).then(|| ProgressLine::begin(&summary.endpoints, style));
+                    (options.form == Form::Drawing).then(|| ProgressLine::begin(&summary.endpoints, style));
                 let answers = asked.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
                 drop(waiting);
-                told(exporter, answers)?;
+                on_answers(exporter, answers)?;
             }
             Ok(())
         })?;

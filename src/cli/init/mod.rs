@@ -1,7 +1,7 @@
 //! `standpipe init`: a commented file to start with.
 
 mod flavour;
-mod order;
+mod options;
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -9,20 +9,20 @@ use std::path::Path;
 use std::process::ExitCode;
 
 pub(crate) use self::flavour::Flavour;
-pub(crate) use self::order::Order;
-use self::order::Target;
+pub(crate) use self::options::Options;
+use self::options::Target;
 use super::style::{Ink, Style};
 use super::{Failure, print, print_text};
 
 /// Writes the file, unless there is one, and says what to do next.
-pub(crate) fn run(order: &Order, style: &Style) -> Result<ExitCode, Failure> {
-    let starter = order.flavour.starter();
-    let file = match &order.target {
+pub(crate) fn run(options: &Options, style: &Style) -> Result<ExitCode, Failure> {
+    let starter = options.flavour.starter();
+    let file = match &options.target {
         Target::Stdout => return print_text(starter.trim_end()),
         Target::File(file) => file,
     };
     write_new(file, starter).map_err(|error| cannot_write(file, &error))?;
-    print(&next_steps(order.flavour, &file.display().to_string(), style))?;
+    print(&next_steps(options.flavour, &file.display().to_string(), style))?;
     Ok(ExitCode::SUCCESS)
 }
 

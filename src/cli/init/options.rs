@@ -7,7 +7,7 @@ use super::Flavour;
 use crate::cli::text;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Order {
+pub(crate) struct Options {
     pub(super) flavour: Flavour,
     pub(super) target: Target,
 }
@@ -18,7 +18,7 @@ pub(super) enum Target {
     Stdout,
 }
 
-impl Order {
+impl Options {
     /// What `init [FLAVOUR] [FILE]` asks for; a file alone tells its flavour by its ending.
     ///
     /// # Errors
@@ -91,15 +91,15 @@ fn unknown(word: &str) -> String {
 mod tests {
     use super::*;
 
-    fn order(words: &[&str], stdout: bool) -> Result<Order, String> {
+    fn options(words: &[&str], stdout: bool) -> Result<Options, String> {
         let mut words = words.iter().map(OsString::from);
-        Order::new(words.next(), words.next(), stdout)
+        Options::new(words.next(), words.next(), stdout)
     }
 
     #[test]
     fn flavour_and_file_may_be_left_out() {
-        let file = |flavour, name: &str| Ok(Order { flavour, target: Target::File(name.into()) });
-        let stdout = |flavour| Ok(Order { flavour, target: Target::Stdout });
+        let file = |flavour, name: &str| Ok(Options { flavour, target: Target::File(name.into()) });
+        let stdout = |flavour| Ok(Options { flavour, target: Target::Stdout });
         for (words, is_stdout, expected) in [
             (&[][..], false, file(Flavour::Stalwart, "telemetry.toml")),
             (&["toml"], false, file(Flavour::Stalwart, "telemetry.toml")),
@@ -114,7 +114,7 @@ mod tests {
             (&["env", "-"], false, stdout(Flavour::Environment)),
             (&["env", "-"], true, stdout(Flavour::Environment)),
         ] {
-            assert_eq!(order(words, is_stdout), expected, "{words:?}");
+            assert_eq!(options(words, is_stdout), expected, "{words:?}");
         }
     }
 
@@ -138,7 +138,7 @@ mod tests {
             ),
             (&["tracetest", "a"], false, "\"a\" is no name for the flavour tracetest; let it end in .yaml"),
         ] {
-            assert_eq!(order(words, is_stdout), Err(message.to_owned()), "{words:?}");
+            assert_eq!(options(words, is_stdout), Err(message.to_owned()), "{words:?}");
         }
     }
 }
