@@ -1,4 +1,4 @@
-//! How the parts of a span read, and what all signals share: durations, times of day, ids, kinds, attributes.
+//! How is a span put into words? And what all signals share: durations, times of day, ids, kinds, attributes.
 
 use standpipe::receiver::ReceivedSpan;
 use standpipe::receiver::proto::common::v1::any_value::Value;
@@ -14,7 +14,7 @@ const LONGEST_VALUE: usize = 256;
 /// Lists in lists beyond this are not opened.
 const DEEPEST_VALUE: usize = 3;
 
-/// A span with the names of those who made it.
+/// A span with the names of its service and its scope.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SpanView<'a> {
     pub(crate) span: &'a Span,

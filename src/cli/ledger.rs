@@ -1,4 +1,4 @@
-//! The ledger as a table: what was accepted, and what became of it.
+//! How is the ledger drawn? A table of what was accepted and what became of it.
 
 use standpipe::Counts;
 
@@ -7,7 +7,7 @@ use super::style::{Ink, Style};
 use super::table::{self, Column, Table, Text};
 
 const COLUMNS: [&str; 5] = ["accepted", "delivered", "superseded", "lost", "in flight"];
-/// Those that are shown also where they are empty and there is little room.
+/// Columns that are shown even if they are empty and the terminal is narrow.
 const NEEDED: [&str; 2] = ["accepted", "delivered"];
 const SHORTEST_NAME: usize = 10;
 
@@ -19,7 +19,7 @@ pub(crate) struct Account {
     pub(crate) records: &'static str,
     pub(crate) accepted: u64,
     pub(crate) delivered: u64,
-    /// Newer ones were delivered instead.
+    /// Not sent, since newer ones were delivered.
     pub(crate) superseded: u64,
     pub(crate) rejected: u64,
     /// After they were accepted, by reason.
@@ -33,7 +33,7 @@ pub(crate) struct Account {
 type Loss = (&'static str, u64);
 
 impl Account {
-    /// What the library says of itself.
+    /// From the counts that the library returns at shutdown.
     pub(crate) fn new(name: &str, records: &'static str, counts: &Counts) -> Self {
         let (dropped, not_enqueued) = (&counts.dropped, &counts.not_enqueued);
         Self {
@@ -120,7 +120,7 @@ pub(crate) fn draw(accounts: &[Account], style: &Style) -> Vec<String> {
     let mut lines = vec![table.row(heading())];
     let mut above = "";
     for account in accounts {
-        // a name is not said again in each of its rows
+        // a name stands in the first of its rows only
         let name = if account.name == above { "" } else { &account.name };
         lines.push(table.row(row(name, account, Ink::PLAIN)));
         above = &account.name;

@@ -1,4 +1,16 @@
-//! The command-line tool. Each command reads its input, hands it to pure code that draws lines, and prints them.
+//! The command-line tool: where is the code of each command?
+//!
+//! | command | files |
+//! |---|---|
+//! | `standpipe demo` | `demo.rs`, the program that it runs in `demo_program.rs`, the caller's trace in `caller.rs` |
+//! | `standpipe receive` | `receive/`, Ctrl-C in `interrupt.rs` |
+//! | `standpipe check` | `check/`, the quoted line of a problem in `snippet.rs` |
+//! | `standpipe init` | `init/`, with the files that it writes |
+//! | `--help`, options | `help.rs`, `arguments.rs` |
+//!
+//! Each command reads its input, draws lines by pure code and prints them. What is drawn: `waterfall/`,
+//! `metrics_table/`, `ledger.rs`; how records are put into words: `describe.rs` (spans), `log_view.rs`,
+//! `point_view.rs`; what all drawings share: `style.rs`, `table.rs`, `text.rs`, `spark.rs`.
 
 mod arguments;
 mod caller;
@@ -32,10 +44,10 @@ use caller::Caller;
 use receive::Layout;
 use style::{Style, TerminalInfo};
 
-/// What a command line that makes no sense exits with, and a file that cannot be read.
+/// The exit code for an invalid command line, and for a file that cannot be read.
 const UNUSABLE: u8 = 2;
 
-/// Does what the words after the program's name ask for.
+/// Runs the command that the words after the program's name ask for.
 pub(crate) fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     let arguments = match arguments::parse(words) {
         Ok(arguments) => arguments,
@@ -59,7 +71,7 @@ pub(crate) fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     };
     match outcome {
         Ok(code) => code,
-        // Whoever read has read enough: `standpipe receive | head`.
+        // The reader has read enough: `standpipe receive | head`.
         Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(Failure::Output(error)) => {
             report_error(&format!("standard output: {error}"));
@@ -75,7 +87,7 @@ pub(crate) fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
 /// Why a command could not do its work.
 #[derive(Debug)]
 enum Failure {
-    /// What it had to say could not be written.
+    /// Standard output could not be written.
     Output(io::Error),
     /// Anything else, in words.
     Message(String),
@@ -97,7 +109,7 @@ fn print(lines: &[impl AsRef<str>]) -> Result<(), Failure> {
     stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).map_err(Failure::Output)
 }
 
-/// Says on standard error what went wrong. If even that fails there is nobody left to tell.
+/// Prints an error to standard error. If that fails there is no place left to report it.
 fn report_error(message: &str) {
     let _ = writeln!(io::stderr(), "standpipe: {message}");
 }

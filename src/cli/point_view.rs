@@ -1,4 +1,4 @@
-//! How a data point reads: its kind, its value with the unit, the shape of its buckets.
+//! How is a data point put into words? Its kind, its value with the unit, the shape of its buckets.
 
 use std::fmt;
 
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn a_histogram_tells_what_it_knows_and_shows_its_buckets() {
+    fn a_histogram_lists_its_measures_and_shows_its_buckets() {
         let point = HistogramDataPoint {
             count: 3,
             sum: Some(30.5),
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn a_summary_tells_its_quantiles() {
+    fn a_summary_lists_its_quantiles() {
         let quantile_values = vec![ValueAtQuantile { quantile: 0.99, value: 12.0 }];
         let point = SummaryDataPoint { count: 2, sum: 13.5, quantile_values, ..Default::default() };
         let metric = metric("s", Data::Summary(Summary { data_points: vec![point] }));

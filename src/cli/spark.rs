@@ -1,4 +1,4 @@
-//! Numbers as a row of small bars.
+//! How are numbers drawn as a sparkline, a row of small bars?
 
 use super::style::Style;
 use super::text::Charset;

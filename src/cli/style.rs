@@ -1,4 +1,4 @@
-//! Whether to colour, which characters to draw with and how wide: decided once, pure given the terminal.
+//! Which colours, which characters and which width? Decided once, pure given what is known of the terminal.
 
 use std::env;
 use std::fs::File;
@@ -15,14 +15,14 @@ const WIDEST: usize = 240;
 /// What `--color` asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum ColorChoice {
-    /// Colours on a terminal, unless `NO_COLOR` says otherwise.
+    /// Colours on a terminal, unless `NO_COLOR` is set.
     #[default]
     Auto,
     Always,
     Never,
 }
 
-/// What the environment says about the place the output goes to.
+/// What the environment states about the terminal, or whatever the output goes to.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct TerminalInfo {
     pub(crate) is_terminal: bool,
@@ -66,12 +66,12 @@ impl TerminalInfo {
     }
 }
 
-/// What the terminal itself says, since few shells export `COLUMNS`; `None` where there is no `stty` to ask.
+/// The terminal's own answer, since few shells export `COLUMNS`; `None` where there is no `stty` to ask.
 fn terminal_columns() -> Option<String> {
     let terminal = File::open("/dev/tty").ok()?;
     let stty = Command::new("stty").arg("size").stdin(terminal).stderr(Stdio::null()).output().ok()?;
     let rows_and_columns = String::from_utf8(stty.stdout).ok()?;
-    // A terminal that does not know its size says 0.
+    // A terminal that does not know its size answers 0.
     rows_and_columns.split_whitespace().nth(1).filter(|columns| *columns != "0").map(str::to_owned)
 }
 
@@ -86,7 +86,7 @@ pub(crate) struct Style {
 }
 
 impl Style {
-    /// The user's wish first, the terminal after it.
+    /// The user's options first, the terminal after them.
     pub(crate) fn decide(choice: ColorChoice, ascii: bool, terminal: &TerminalInfo) -> Self {
         let color = match choice {
             ColorChoice::Auto => terminal.wants_color(),
@@ -192,7 +192,7 @@ impl Ink {
         Self::SERVICES[number % Self::SERVICES.len()]
     }
 
-    /// The same for the same name, where the number of services is anyone's choice.
+    /// The same for the same name, where the number of services is not bounded.
     pub(crate) fn of_name(service: &str) -> Self {
         Self::of_service(service.bytes().map(usize::from).sum())
     }

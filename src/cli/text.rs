@@ -1,10 +1,12 @@
-//! Strings made fit for a terminal: nothing in them can move the cursor, and their width is known.
+//! How does a string become safe to print? Nothing in it can move the cursor, and its width is known.
+//!
+//! Also: which known word a misspelt one stands for.
 
 use std::borrow::Cow;
 
 use crate::cli::escape::{escape_all_but, shows_itself};
 
-/// Characters of one text that are shown; `receive --help` says so, too.
+/// Characters of one text that are shown; `receive --help` states this number.
 const LONGEST: usize = 65_536;
 
 /// The characters the terminal can show.
@@ -55,7 +57,7 @@ pub(crate) fn cut<'a>(text: &'a str, room: usize, ellipsis: &str) -> Cow<'a, str
     Cow::Owned(kept)
 }
 
-/// The beginning of `text`, with the number of characters that are left out: nothing else bounds what a record says.
+/// The beginning of `text`, with the number of characters that are left out: nothing else bounds the size of a record's text.
 pub(crate) fn shorten(text: &str) -> Cow<'_, str> {
     match text.char_indices().nth(LONGEST) {
         None => Cow::Borrowed(text),

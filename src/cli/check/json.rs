@@ -1,4 +1,4 @@
-//! What was found, for programs.
+//! How does `check --json` write what was found?
 
 use serde::Serialize;
 use standpipe::{Finding, FindingSeverity, Summary};
@@ -14,13 +14,13 @@ struct Document {
 
 /// One object. Notes are left out: they ask for nothing to be done.
 pub(super) fn write(exporters: Vec<Summary>, findings: &[Finding], failures: &[String]) -> String {
-    let told = |severity| {
+    let texts = |severity| {
         let of_it = findings.iter().filter(move |finding| finding.severity == severity);
         of_it.map(without_severity).collect::<Vec<_>>()
     };
-    let mut errors = told(FindingSeverity::Error);
+    let mut errors = texts(FindingSeverity::Error);
     errors.extend_from_slice(failures);
-    let document = Document { exporters, warnings: told(FindingSeverity::Warning), errors };
+    let document = Document { exporters, warnings: texts(FindingSeverity::Warning), errors };
     // strings, numbers and lists always can be written
     let written = serde_json::to_string_pretty(&document).unwrap_or_default();
     escaped(&written)
@@ -43,7 +43,7 @@ fn escaped(json: &str) -> String {
     escaped
 }
 
-/// The list that it stands in says how bad it is.
+/// The list that it is in states the severity.
 fn without_severity(finding: &Finding) -> String {
     let mut finding = finding.clone();
     finding.severity = FindingSeverity::Error;

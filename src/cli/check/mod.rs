@@ -1,4 +1,5 @@
-//! `standpipe check`: what a configuration comes to, what is wrong with it, and whether anybody answers.
+//! What does `standpipe check` do? It shows what a configuration comes to, what is wrong with it, and whether the
+//! collectors answer.
 
 mod examine;
 mod json;
@@ -27,7 +28,7 @@ const STDIN: &str = "<stdin>";
 /// Exporters that are asked at the same time, with a thread for each.
 const MOST_ASKED: usize = 32;
 
-/// What to check, and how to tell.
+/// What to check, and how to show it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Options {
     pub(crate) subject: Subject,
@@ -124,7 +125,7 @@ fn write_json(options: &Options, examined: &Examined, style: &Style) -> Result<b
     Ok(!failures.is_empty() || examined.has_errors())
 }
 
-/// Asks all collectors side by side, and hands over what each said in the order of the exporters.
+/// Asks all collectors in parallel, and passes their answers on in the order of the exporters.
 fn ask(
     options: &Options,
     examined: &Examined,
@@ -161,12 +162,12 @@ fn show(lines: &[impl AsRef<str>]) -> Result<(), Failure> {
     }
 }
 
-/// A line that stands there until it is dropped. It is on standard error: it is no part of what is found.
+/// Names the endpoints that `check` waits for, until it is dropped. It is on standard error: it is no part of the result.
 #[derive(Debug)]
 struct ProgressLine;
 
 impl ProgressLine {
-    /// `None` where nobody would see it.
+    /// `None` where no terminal would show it.
     fn begin(endpoints: &BTreeMap<&str, String>, style: &Style) -> Option<Self> {
         let can_be_taken_back = env::var_os("TERM").is_some_and(|term| term != "dumb");
         if !can_be_taken_back || !io::stdout().is_terminal() || !io::stderr().is_terminal() {
@@ -183,7 +184,7 @@ impl Drop for ProgressLine {
     }
 }
 
-/// If it cannot be written there is nobody to tell.
+/// A failure is ignored: there is no other place to report it.
 fn write_stderr(text: &str) {
     let mut stderr = io::stderr().lock();
     let _ = stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush());

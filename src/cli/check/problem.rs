@@ -1,4 +1,4 @@
-//! A problem, with the line it is in.
+//! How is a problem drawn? With the line of the file that it is in.
 
 use standpipe::{Finding, FindingSeverity};
 

@@ -1,4 +1,4 @@
-//! The sections of what is set, and the problems below them.
+//! What does `check` print? The settings of each exporter in sections, and the problems below them.
 
 use std::fs;
 use std::path::Path;
@@ -23,7 +23,7 @@ const ADVICE: [&str; 2] = [
     "standpipe init env writes a file to begin with",
 ];
 
-/// Everything there is to say about a subject before anybody is asked.
+/// Everything that is known about a subject before an endpoint is asked.
 #[derive(Debug)]
 pub(super) struct Report {
     pub(super) origin: Origin,
@@ -134,7 +134,7 @@ fn sections(examined: &Examined) -> Vec<Section> {
     sections
 }
 
-/// Those of a scope that somebody set, and the name of the service in any case: it is the first thing to set.
+/// The settings of a scope that are not defaults, and the name of the service in any case: it is the first thing to set.
 fn rows(general: &[General], is_in: impl Fn(Scope) -> bool, with_name: bool) -> Vec<Row> {
     let is_shown = |general: &&General| {
         let is_name = with_name && general.setting.key == "service-name";

@@ -1,4 +1,4 @@
-//! What asking an endpoint came to, stage by stage.
+//! How far did a probe of an endpoint get? Stage by stage, with the time of each.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::cli::style::{Ink, Style};
 /// Behind the mark; the longest of the usual names is `settings`.
 const NAME_WIDTH: usize = 8;
 const TIME_WIDTH: usize = 8;
-/// Longer than this nobody waits in front of a terminal.
+/// A user in front of a terminal does not wait longer.
 const LONGEST: Duration = Duration::from_secs(10);
 
 /// One endpoint that was asked. Apart from the library's own types, so that tests can make one up.
@@ -33,7 +33,7 @@ pub(super) struct Stage {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// With what there is to tell of it.
+    /// With details of it.
     Passed(String),
     /// Neither good nor bad, such as what could not be tried.
     Noted(String),
@@ -80,21 +80,21 @@ impl Asked {
 
 impl Stage {
     fn draw(&self, style: &Style) -> Vec<String> {
-        let (ink, mark, told, advice) = match &self.outcome {
+        let (ink, mark, detail, advice) = match &self.outcome {
             Outcome::Passed(detail) => (Ink::GOOD.bold(), style.glyphs.check, detail, None),
             Outcome::Noted(detail) => (Ink::FAINT.bold(), "-", detail, None),
             Outcome::Failed { what, advice } => (Ink::BAD.bold(), style.glyphs.cross, what, Some(advice)),
         };
         // the marks differ in width, what follows them does not
         let name_at = 2 + style.width_of(style.glyphs.check).max(style.width_of(style.glyphs.cross)) + 1;
-        let told_at = name_at + NAME_WIDTH + TIME_WIDTH + 2;
+        let detail_at = name_at + NAME_WIDTH + TIME_WIDTH + 2;
         let took = u64::try_from(self.took.as_nanos()).unwrap_or(u64::MAX);
         let mut line = style.line();
         line.space(2).put(ink, mark).pad_to(name_at).put(Ink::PLAIN, &self.name);
         if !matches!(self.outcome, Outcome::Noted(_)) {
-            line.put_right(Ink::FAINT, &describe::duration(took, style), told_at - 2);
+            line.put_right(Ink::FAINT, &describe::duration(took, style), detail_at - 2);
         }
-        line.pad_to(told_at).put(Ink::PLAIN, told);
+        line.pad_to(detail_at).put(Ink::PLAIN, detail);
         let mut lines = vec![line.finish()];
         if let Some(advice) = advice.filter(|advice| !advice.is_empty()) {
             let mut line = style.line();

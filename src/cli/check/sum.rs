@@ -1,4 +1,4 @@
-//! The last line: what it all comes to.
+//! What does the last line of `check` state? How many exporters are usable, and the number of problems.
 
 use standpipe::FindingSeverity;
 
@@ -13,9 +13,9 @@ use crate::cli::style::{Ink, Style};
 #[derive(Debug)]
 pub(super) struct Sum {
     exporters: usize,
-    /// Exporters of which an endpoint was asked in vain.
+    /// Exporters with an endpoint that failed.
     unanswered: usize,
-    /// Whether anybody who was asked takes something.
+    /// Whether an endpoint that was asked accepts something.
     takes_something: bool,
     errors: usize,
     warnings: usize,
@@ -58,7 +58,7 @@ impl Sum {
             }
         }
         let (ink, mark) = match (self.errors, usable) {
-            // Nothing is wrong with a file that exports nothing, but nobody should take it for one that does.
+            // Nothing is wrong with a file that exports nothing, but it must not be mistaken for one that does.
             (0, 0) => (Ink::WARNING.bold(), style.glyphs.attention),
             (0, _) => (Ink::GOOD.bold(), style.glyphs.check),
             _ => (Ink::BAD.bold(), style.glyphs.cross),

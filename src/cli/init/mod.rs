@@ -1,4 +1,4 @@
-//! `standpipe init`: a commented file to start with.
+//! What does `standpipe init` do? It writes a commented configuration file to start with.
 
 mod flavour;
 mod options;
@@ -14,7 +14,7 @@ use self::options::Target;
 use super::style::{Ink, Style};
 use super::{Failure, print, print_text};
 
-/// Writes the file, unless there is one, and says what to do next.
+/// Writes the file, unless it exists, and prints the next steps.
 pub(crate) fn run(options: &Options, style: &Style) -> Result<ExitCode, Failure> {
     let starter = options.flavour.starter();
     let file = match &options.target {

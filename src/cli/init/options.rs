@@ -1,4 +1,4 @@
-//! Words → which file to write, and where.
+//! Which file does `init` write, and where? Read from the command line's operands.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ pub(super) enum Target {
 }
 
 impl Options {
-    /// What `init [FLAVOUR] [FILE]` asks for; a file alone tells its flavour by its ending.
+    /// What `init [FLAVOUR] [FILE]` asks for; the ending of a file alone names its flavour.
     ///
     /// # Errors
     /// What is wrong with the words.
@@ -65,7 +65,7 @@ fn by_file(word: &OsString) -> Result<Flavour, String> {
         if is_word {
             unknown(&shown)
         } else {
-            format!("{shown:?} does not tell its flavour; write: init FLAVOUR FILE")
+            format!("{shown:?} has no ending that names a flavour; write: init FLAVOUR FILE")
         }
     })
 }
@@ -127,8 +127,12 @@ mod tests {
                 false,
                 "unknown flavour \"nagios\"; there are stalwart, tracetest, qualitytrace, env",
             ),
-            (&["shop.conf"], false, "\"shop.conf\" does not tell its flavour; write: init FLAVOUR FILE"),
-            (&["./shop"], false, "\"./shop\" does not tell its flavour; write: init FLAVOUR FILE"),
+            (
+                &["shop.conf"],
+                false,
+                "\"shop.conf\" has no ending that names a flavour; write: init FLAVOUR FILE",
+            ),
+            (&["./shop"], false, "\"./shop\" has no ending that names a flavour; write: init FLAVOUR FILE"),
             (&["ymal", "a.yaml"], false, "unknown flavour \"ymal\"; did you mean \"yaml\"?"),
             (&["env", "a.env"], true, "init takes a FILE or --stdout, not both"),
             (

@@ -1,4 +1,4 @@
-//! Metrics drawn as a table: a row for each series, with a small line of what it did.
+//! How are metrics drawn? As a table with a row for each series, and a sparkline of its values.
 //!
 //! Pure: data points and a [`Style`] in, lines out.
 

@@ -1,4 +1,4 @@
-//! Data points of successive pushes, put together as series.
+//! Which data points of successive pushes are one series, and what is its newest value?
 
 use std::collections::HashMap;
 

@@ -164,7 +164,7 @@ fn ascii_draws_the_same_table() {
 
 #[test]
 fn no_line_is_wider_than_the_terminal() {
-    let long = "a.name.of.a.metric.that.nobody.should.choose.".repeat(4);
+    let long = "a.name.of.a.metric.that.is.much.too.long.".repeat(4);
     let mut metrics = shop();
     metrics.push(("a service with a long name of its own", gauge(&long, 1, 1e-300)));
     metrics.push(("注文", metric(&long, &long, exponential(1).data.expect("it has data"))));

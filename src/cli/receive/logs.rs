@@ -1,4 +1,4 @@
-//! Log records as rows.
+//! Which columns and details does `receive` show of a log record?
 
 use standpipe::receiver::Batch;
 

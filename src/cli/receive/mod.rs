@@ -1,4 +1,4 @@
-//! `standpipe receive`: what arrives, as it arrives.
+//! What does `standpipe receive` do? It prints what arrives, as it arrives.
 
 mod logs;
 mod points;
@@ -55,7 +55,7 @@ enum Ending {
 /// Prints what arrives until the process is interrupted or what it prints is not read any more.
 pub(crate) fn run(addresses: Addresses, layout: Layout, style: &Style) -> Result<ExitCode, Failure> {
     let (end, ends) = mpsc::channel();
-    // before anyone can know that it listens
+    // before a sender can know that the receiver listens
     let interrupted = end.clone();
     interrupt::on_interrupt(move || drop(interrupted.send(Ending::Interrupted))).map_err(cannot_start)?;
     let printed = move |result| drop(end.send(Ending::Printed(result)));
@@ -109,7 +109,7 @@ fn cannot_start(error: io::Error) -> Failure {
 }
 
 fn cannot_listen(addresses: Addresses, error: &io::Error) -> Failure {
-    // the error does not say which of the two it is
+    // the error does not name the address that failed
     let is_http = TcpListener::bind(addresses.http).is_err();
     let (address, protocol, option) = match is_http {
         true => (addresses.http, "HTTP", "--address"),
@@ -161,7 +161,7 @@ fn exposure(addresses: [SocketAddr; 2], style: &Style) -> Option<String> {
     Some(line.finish())
 }
 
-/// What is said at the end.
+/// The last line.
 fn summary(receiver: &Receiver, batches: u64, refused: u64) -> String {
     let spans = describe::count(receiver.span_count(), "span");
     let logs = describe::count(receiver.log_count(), "log record");
@@ -221,14 +221,14 @@ mod tests {
 
     #[test]
     fn an_address_that_others_can_reach_is_said() {
-        let said = |http: &str, grpc: &str| {
+        let warning = |http: &str, grpc: &str| {
             let addresses = [http, grpc].map(|address| address.parse().expect("an address"));
             exposure(addresses, &plain_style(80))
         };
-        assert_eq!(said("127.0.0.1:4318", "[::1]:4317"), None);
-        let line = said("0.0.0.0:4318", "127.0.0.1:4317").expect("a warning");
+        assert_eq!(warning("127.0.0.1:4318", "[::1]:4317"), None);
+        let line = warning("0.0.0.0:4318", "127.0.0.1:4317").expect("a warning");
         assert_eq!(line, "open to the network at 0.0.0.0:4318: all who can reach this machine can send");
-        let both = said("[::]:4318", "192.168.0.7:4317").expect("a warning");
+        let both = warning("[::]:4318", "192.168.0.7:4317").expect("a warning");
         assert!(both.contains(" at [::]:4318 and 192.168.0.7:4317: "), "{both}");
     }
 

@@ -1,4 +1,4 @@
-//! Data points as rows.
+//! Which columns and details does `receive` show of a data point?
 
 use standpipe::receiver::Batch;
 

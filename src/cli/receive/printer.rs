@@ -1,4 +1,4 @@
-//! The one who prints: a thread with a bounded queue, so that an output that stands still holds up no sender.
+//! Which thread prints? One of its own behind a bounded queue, so that a blocked output delays no sender.
 
 use std::io::{self, BufWriter, Write};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -21,13 +21,13 @@ const MOST_BYTES: usize = 64 * 1024 * 1024;
 
 enum Entry {
     Batch(Batch),
-    /// With the number of those like it that were not said.
+    /// With the number of refusals like it that were not printed.
     Refusal(RefusedRequest, u64),
     /// Nothing comes after it.
     End,
 }
 
-/// What can be said only when the receiver listens.
+/// The lines that are known only when the receiver listens.
 pub(super) struct Greeting {
     pub(super) lines: Vec<String>,
     pub(super) endpoints: Endpoints,
@@ -40,7 +40,7 @@ pub(super) struct PrintQueue {
     counters: Arc<Counters>,
 }
 
-/// What both sides know.
+/// What the callers of the queue and the printer share.
 #[derive(Default)]
 struct Counters {
     /// Batches that arrived.
@@ -49,7 +49,7 @@ struct Counters {
     waiting: AtomicUsize,
     missed_batches: AtomicU64,
     missed_records: AtomicU64,
-    /// What to say at the very end.
+    /// The lines to print at the very end.
     last_words: OnceLock<Vec<String>>,
 }
 
@@ -84,11 +84,11 @@ impl PrintQueue {
     }
 }
 
-/// Prints the greeting, once it is sent, and then what comes, on a thread of its own. `tell` hears how it ended.
+/// Prints the greeting, once it is sent, and then what comes, on a thread of its own. `on_end` is called with the outcome.
 pub(super) fn start(
     layout: Layout,
     style: Style,
-    tell: impl FnOnce(io::Result<()>) + Send + 'static,
+    on_end: impl FnOnce(io::Result<()>) + Send + 'static,
 ) -> io::Result<(PrintQueue, Sender<Greeting>)> {
     let (entries, waiting) = mpsc::sync_channel(MOST_ENTRIES);
     let (greet, greeting) = mpsc::channel();
@@ -96,7 +96,7 @@ pub(super) fn start(
     let printer = Printer { counters: counters.clone(), layout, style };
     thread::Builder::new()
         .name("standpipe-print".to_owned())
-        .spawn(move || tell(printer.run(&greeting, waiting)))?;
+        .spawn(move || on_end(printer.run(&greeting, waiting)))?;
     Ok((PrintQueue { entries, counters }, greet))
 }
 
@@ -128,7 +128,7 @@ impl Printer {
         print_lines(self.counters.last_words.get().map_or(&[], Vec::as_slice))
     }
 
-    /// Says what was not shown, where it is missing.
+    /// Prints how much was not shown, where it is missing.
     fn admit_gap(&self) -> io::Result<()> {
         let batches = self.counters.missed_batches.swap(0, Ordering::Relaxed);
         if batches == 0 {

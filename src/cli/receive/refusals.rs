@@ -1,4 +1,4 @@
-//! What was refused, for those who wonder why nothing arrives: a line for each kind, with what to do about it.
+//! Why does nothing arrive? A line for each kind of refused request, with what to do about it.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -7,7 +7,7 @@ use standpipe::receiver::{Protocol, RefusalKind, RefusedRequest};
 
 use super::super::text::{self, Charset};
 
-/// How often a kind is reported again, as long as it goes on.
+/// How often a kind is reported again while it goes on.
 const AGAIN_AFTER: Duration = Duration::from_secs(60);
 /// Characters of a path that are shown.
 const LONGEST_PATH: usize = 80;
@@ -19,7 +19,7 @@ pub(super) struct Endpoints {
     pub(super) grpc: String,
 }
 
-/// How many requests of each kind were refused, and when that was reported.
+/// How many requests of each kind were refused, and when that was reported last.
 #[derive(Debug, Default)]
 pub(super) struct Refusals {
     kinds: BTreeMap<(RefusalKind, &'static str), Reported>,
@@ -34,7 +34,7 @@ struct Reported {
 }
 
 impl Refusals {
-    /// Counts a refusal. Returns how many like it were not reported, if it is time to say so.
+    /// Counts a refusal. Returns how many like it were not reported, if it is time to report again.
     pub(super) fn note(&mut self, refused: &RefusedRequest, now: Instant) -> Option<u64> {
         self.count += 1;
         let kind = (refused.kind, refused.protocol.name());

@@ -1,4 +1,4 @@
-//! One entry of the list: columns, and details after or below them.
+//! How is one record listed? In columns, with details after or below them.
 
 use super::super::style::{Ink, Style};
 use super::super::table::{self, Column, GAP, Text};
@@ -38,12 +38,12 @@ impl Cell {
     }
 }
 
-/// Whether a name that has to share the line with so many other cells has too little left.
+/// Whether a name that has to share the line with `beside` other terminal cells has too little left.
 pub(super) fn is_tight(beside: usize, layout: Layout, style: &Style) -> bool {
     layout == Layout::Cut && style.width < beside + LEAST_NAME
 }
 
-/// The width of a name that has to share the line with so many other cells.
+/// The width of a name that has to share the line with `beside` other terminal cells.
 pub(super) fn name_width(beside: usize, layout: Layout, style: &Style) -> usize {
     match layout {
         Layout::Cut => style.width.saturating_sub(beside).clamp(LEAST_NAME, LONGEST_NAME),

@@ -1,4 +1,4 @@
-//! Spans as rows.
+//! Which columns and details does `receive` show of a span?
 
 use standpipe::receiver::Batch;
 

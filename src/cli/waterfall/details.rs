@@ -1,4 +1,4 @@
-//! What is known of a span beyond its name and its time, in the lines beneath it.
+//! What is shown beneath a span, and of log records outside of every span?
 
 use standpipe::receiver::proto::common::v1::KeyValue;
 use standpipe::receiver::proto::trace::v1::span::{Event, Link};
@@ -9,7 +9,7 @@ use crate::cli::describe::{self, SpanView};
 use crate::cli::log_view::LogView;
 use crate::cli::style::{Ink, Line, Style};
 
-/// Events, log records and links listed beneath a span, so many of each; the rest is counted.
+/// Events, log records and links listed beneath a span, `MOST_LISTED` of each; the rest is counted.
 const MOST_LISTED: usize = 6;
 /// Log records listed outside of every span; the rest is counted.
 const MOST_STRAYS: usize = 12;
@@ -137,7 +137,7 @@ fn counts(counts: &[(u64, &str)]) -> Option<String> {
     (!some.is_empty()).then(|| some.join(", "))
 }
 
-/// Writes the pieces that are not empty, two cells of air between them.
+/// Writes the pieces that are not empty, with a gap of two cells between them.
 fn put_pieces(pieces: &[Piece], line: &mut Line<'_>) {
     for (ink, text, width) in pieces.iter().filter(|(_, text, _)| !text.is_empty()) {
         let end = line.width() + width;
@@ -145,7 +145,7 @@ fn put_pieces(pieces: &[Piece], line: &mut Line<'_>) {
     }
 }
 
-/// What a log record says: how severe it is, and its body.
+/// The severity, the event name and the body of a log record.
 fn log_pieces(view: &LogView<'_>) -> [Piece; 3] {
     let ink = if view.is_error() { Ink::BAD } else { Ink::PLAIN };
     [

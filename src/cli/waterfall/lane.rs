@@ -1,4 +1,4 @@
-//! The bars: time on a line of cells, to an eighth of a cell.
+//! Where does a span's bar begin and end? Time on a line of cells, to an eighth of a cell.
 
 use crate::cli::describe;
 use crate::cli::style::{Ink, Line, Style};

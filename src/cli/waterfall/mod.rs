@@ -1,4 +1,4 @@
-//! Traces drawn as waterfalls: the tree of spans on the left, their bars over time on the right, and what was logged
+//! How are traces drawn? As waterfalls: the tree of spans on the left, their bars over time on the right, and what was logged
 //! beneath the span that it was logged in.
 //!
 //! Pure: spans, log records and a [`Style`] in, lines out.
@@ -91,7 +91,7 @@ impl<'a> Trace<'a> {
     }
 }
 
-/// What all traces of one drawing share: the columns, and who is who.
+/// What all traces of one drawing share: the columns, the colours, and the names of spans.
 struct Drawing<'d, 'a> {
     style: &'d Style,
     palette: &'d Palette<'a>,

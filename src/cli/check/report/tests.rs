@@ -87,7 +87,7 @@ fn a_long_value_leaves_room_for_its_origin() {
 }
 
 #[test]
-fn the_name_of_the_service_is_shown_even_if_nobody_set_it() {
+fn the_name_of_the_service_is_shown_even_if_it_is_not_set() {
     let exporter = Exporter::http("localhost");
     let shown = sections(&examined(&Config::new().exporter(exporter)));
     let keys: Vec<&str> = shown[0].rows.iter().map(|row| row.key.as_str()).collect();
@@ -95,7 +95,7 @@ fn the_name_of_the_service_is_shown_even_if_nobody_set_it() {
 }
 
 #[test]
-fn two_routes_are_told_apart() {
+fn two_routes_have_sections_of_their_own() {
     let exporter = Exporter::http("localhost");
     let application = Application::new().service_name("shop").exporter(exporter.clone());
     let config = Config::new().service_name("runner").exporter(exporter);
@@ -113,7 +113,7 @@ fn two_routes_are_told_apart() {
 }
 
 #[test]
-fn only_what_holds_nothing_at_all_is_told_what_could_be_in_it() {
+fn only_an_empty_environment_gets_advice_on_what_to_set() {
     let file = Subject::File("no/such/file.toml".into());
     let nothing = Report::new(&file, &examined(&Config::from_toml_str("").expect("it is a warning only")));
     assert!(nothing.draw(&plain_style(200))[0].contains("describes no exporter: there is no tracer.<id>"));
