@@ -199,3 +199,56 @@ pub(crate) fn put<'t>(cells: impl IntoIterator<Item = (Column, Text<'t>)>, line:
 pub(crate) fn widest<T: AsRef<str>>(texts: impl IntoIterator<Item = T>, style: &Style) -> usize {
     texts.into_iter().map(|text| style.width_of(text.as_ref())).max().unwrap_or(0)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::style::plain_style;
+    use super::*;
+
+    fn row(table: &Table<'_>, texts: &[&'static str]) -> String {
+        table.row(texts.iter().map(|text| Text::new(Ink::PLAIN, *text)))
+    }
+
+    #[test]
+    fn a_flexible_column_takes_what_the_others_leave() {
+        let columns = [Column::cut(4), Column::between(6, 12), Column::right(5)];
+        let texts = ["name", "a long description", "7"];
+        let drawn = |width| row(&Table::new(&plain_style(width), 1, columns), &texts);
+        assert_eq!(drawn(40), " name  a long desc…      7");
+        assert_eq!(drawn(22), " name  a long …      7");
+        assert_eq!(drawn(20), " name  a lon…      7");
+    }
+
+    #[test]
+    fn optional_columns_go_together_and_others_only_if_that_is_not_enough() {
+        let columns = [
+            Column::cut(4),
+            Column::right(4).if_room(),
+            Column::right(4).optional(),
+            Column::cut(4).optional(),
+        ];
+        let drawn = |width| {
+            let style = plain_style(width);
+            let table = Table::new(&style, 0, columns);
+            (row(&table, &["name", "1", "2", "last"]), table.is_complete())
+        };
+        assert_eq!(drawn(22), ("name     1     2  last".to_owned(), true));
+        assert_eq!(drawn(21), ("name     1".to_owned(), false));
+        assert_eq!(drawn(9), ("name".to_owned(), false));
+    }
+
+    #[test]
+    fn a_long_text_is_cut_pushes_or_stays_whole_as_its_column_says() {
+        let drawn = |column: Column| {
+            let style = plain_style(16);
+            let mut line = style.line();
+            let texts = [(column, "checkout.duration"), (Column::cut(3), "end"), (Column::cut(0), "")];
+            put(texts.map(|(column, text)| (column, Text::new(Ink::PLAIN, text))), &mut line);
+            line.finish()
+        };
+        assert_eq!(drawn(Column::cut(8)), "checkou…  end");
+        assert_eq!(drawn(Column::pushing(8)), "checkout.durati…");
+        assert_eq!(drawn(Column::cut(8).uncut()), "checkout.duration");
+        assert_eq!(drawn(Column::pushing(20)), "checkout.durati…");
+    }
+}

@@ -15,6 +15,8 @@ const LONGEST_SERVICE: usize = 14;
 const UNIT_GAP: usize = 1;
 /// One bar for each of the 16 buckets that most histograms have.
 const BARS: usize = 16;
+/// The column of the bars, in a row of one line; in a row of two there is no kind before it.
+const BARS_AT: usize = 3;
 /// What the line is shortened to before anything else has to give way.
 const FEWEST_BARS: usize = 8;
 /// Series listed; the rest is counted.
@@ -99,10 +101,18 @@ impl<'d> Layout<'d> {
             Self::OneLine(table) => {
                 let [kind, spread] =
                     [series.kind.clone(), series.spread()].map(|text| Text::new(Ink::FAINT, text));
-                vec![table.row([service, label(series, true), kind, bars(table.width_of(3)), newest, spread])]
+                vec![table.row([
+                    service,
+                    label(series, true),
+                    kind,
+                    bars(table.width_of(BARS_AT)),
+                    newest,
+                    spread,
+                ])]
             }
             Self::TwoLines(table, below) => {
-                let first = table.row([service, label(series, false), bars(table.width_of(2)), newest]);
+                let first =
+                    table.row([service, label(series, false), bars(table.width_of(BARS_AT - 1)), newest]);
                 let mut second = style.line();
                 second.space(*below);
                 let texts = [&series.kind, &series.spread(), &series.attributes];
