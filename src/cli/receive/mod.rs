@@ -26,7 +26,7 @@ use super::{Failure, describe, interrupt};
 const MEMORY: usize = 256 * 1024 * 1024;
 
 /// How long the end waits for what is still to be printed.
-const LAST_WORDS: Duration = Duration::from_secs(5);
+const PRINT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How a record is laid out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,7 +74,7 @@ pub(crate) fn run(addresses: Addresses, layout: Layout, style: &Style) -> Result
             queue.close(vec![summary(&receiver, queue.batch_count(), refused)]);
             drop((queue, receiver));
             // an output that stands still is not waited for
-            if let Ok(Ending::Printed(result)) = ends.recv_timeout(LAST_WORDS) {
+            if let Ok(Ending::Printed(result)) = ends.recv_timeout(PRINT_TIMEOUT) {
                 result.map_err(Failure::Output)?;
             }
         }

@@ -50,7 +50,7 @@ struct Counters {
     missed_batches: AtomicU64,
     missed_records: AtomicU64,
     /// The lines to print at the very end.
-    last_words: OnceLock<Vec<String>>,
+    closing_lines: OnceLock<Vec<String>>,
 }
 
 impl PrintQueue {
@@ -77,8 +77,8 @@ impl PrintQueue {
     }
 
     /// Ends the printing with these lines, behind all that waits.
-    pub(super) fn close(&self, last_words: Vec<String>) {
-        let _ = self.counters.last_words.set(last_words);
+    pub(super) fn close(&self, closing_lines: Vec<String>) {
+        let _ = self.counters.closing_lines.set(closing_lines);
         // without room, it ends when the last queue is gone
         let _ = self.entries.try_send(Entry::End);
     }
@@ -122,14 +122,14 @@ impl Printer {
                 Entry::Refusal(refused, more) => report_error(&refusals::line(&refused, more, &endpoints)),
                 Entry::End => break,
             }
-            self.admit_gap()?;
+            self.print_gap()?;
         }
-        self.admit_gap()?;
-        print_lines(self.counters.last_words.get().map_or(&[], Vec::as_slice))
+        self.print_gap()?;
+        print_lines(self.counters.closing_lines.get().map_or(&[], Vec::as_slice))
     }
 
     /// Prints how much was not shown, where it is missing.
-    fn admit_gap(&self) -> io::Result<()> {
+    fn print_gap(&self) -> io::Result<()> {
         let batches = self.counters.missed_batches.swap(0, Ordering::Relaxed);
         if batches == 0 {
             return Ok(());
