@@ -167,7 +167,7 @@ impl Given {
 
     fn into_receive(self) -> Result<Command, UsageError> {
         let http = self.address.unwrap_or(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), HTTP_PORT));
-        // asking for a free port is a wish not to collide with another program
+        // who asks for a free port wants to be in nobody's way
         let beside = SocketAddr::new(http.ip(), if http.port() == 0 { 0 } else { GRPC_PORT });
         let grpc = self.grpc_address.unwrap_or(beside);
         self.without_operands(Command::Receive(receive::Addresses { http, grpc }))

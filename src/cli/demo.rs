@@ -30,11 +30,11 @@ pub(crate) fn run(transport: Transport, caller: &Caller, style: &Style) -> Resul
         Transport::Grpc => (receiver.grpc_endpoint(), Exporter::grpc(receiver.grpc_endpoint())),
         _ => (receiver.endpoint(), Exporter::http(receiver.endpoint())),
     };
-    let program = DemoProgram::start(&exporter, caller.context.clone());
-    let program = program.map_err(|error| Failure::Message(error.to_string()))?;
+    let shop = DemoProgram::start(&exporter, caller.context.clone());
+    let shop = shop.map_err(|error| Failure::Message(error.to_string()))?;
     print(&greeting(&endpoint, caller, style))?;
-    program.run();
-    let books = program.shutdown(BUDGET);
+    shop.run();
+    let books = shop.shutdown(BUDGET);
 
     let arrived = Arrived::new(&receiver, &books);
     let accounts: Vec<Account> = books.into_iter().map(|(_, account)| account).collect();
