@@ -12,9 +12,9 @@ use super::check::{self, Form, Probing, Subject};
 use super::demo;
 use super::help::Topic;
 use super::init;
-use super::paint::ColorChoice;
 use super::receive;
-use super::suggest;
+use super::style::ColorChoice;
+use super::text;
 
 /// Where OTLP is expected.
 const HTTP_PORT: u16 = 4318;
@@ -47,10 +47,10 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Command {
-    Demo(demo::Order),
+    Demo(demo::Options),
     Receive(receive::Addresses),
-    Check(check::Order),
-    Init(init::Order),
+    Check(check::Options),
+    Init(init::Options),
     Help(Topic),
     Version,
 }
@@ -145,7 +145,7 @@ impl Given {
             Some("help") => self.into_help(),
             Some("demo") => {
                 let transport = if self.grpc { Transport::Grpc } else { Transport::Http };
-                let order = demo::Order { transport, svg: self.svg.clone() };
+                let order = demo::Options { transport, svg: self.svg.clone() };
                 self.without_operands(Command::Demo(order))
             }
             Some("receive") => self.into_receive(),
@@ -193,12 +193,12 @@ impl Given {
         };
         let probing = if self.offline { Probing::Offline } else { Probing::Ask };
         let form = if self.json { Form::Json } else { Form::Drawing };
-        Ok(Command::Check(check::Order { subject, probing, form }))
+        Ok(Command::Check(check::Options { subject, probing, form }))
     }
 
     fn into_init(self) -> Result<Command, UsageError> {
         let [first, second] = operands(self.operands)?;
-        init::Order::new(first, second, self.stdout).map(Command::Init).map_err(UsageError)
+        init::Options::new(first, second, self.stdout).map(Command::Init).map_err(UsageError)
     }
 
     fn into_help(self) -> Result<Command, UsageError> {
@@ -251,7 +251,7 @@ fn too_much(word: &OsString) -> UsageError {
 }
 
 fn unknown(what: &str, word: &str, known: &[&str]) -> UsageError {
-    UsageError(suggest::unknown(what, word, known))
+    UsageError(text::unknown(what, word, known))
 }
 
 #[cfg(test)]
@@ -266,23 +266,23 @@ mod tests {
         parsed(words).map(|arguments| arguments.command)
     }
 
-    fn check(file: &str) -> check::Order {
+    fn check(file: &str) -> check::Options {
         let subject = Subject::File(file.into());
-        check::Order { subject, probing: Probing::Ask, form: Form::Drawing }
+        check::Options { subject, probing: Probing::Ask, form: Form::Drawing }
     }
 
     #[test]
     fn every_command_is_understood() {
-        let demo = |transport| demo::Order { transport, svg: None };
+        let demo = |transport| demo::Options { transport, svg: None };
         assert_eq!(command(&["demo"]), Ok(Command::Demo(demo(Transport::Http))));
         assert_eq!(command(&["demo", "--grpc"]), Ok(Command::Demo(demo(Transport::Grpc))));
-        let picture = demo::Order { svg: Some("a.svg".into()), ..demo(Transport::Http) };
+        let picture = demo::Options { svg: Some("a.svg".into()), ..demo(Transport::Http) };
         assert_eq!(command(&["demo", "--svg", "a.svg"]), Ok(Command::Demo(picture)));
         assert_eq!(command(&["check", "a.toml"]), Ok(Command::Check(check("a.toml"))));
         assert_eq!(command(&["check", "--", "-a.toml"]), Ok(Command::Check(check("-a.toml"))));
-        let quiet = check::Order { probing: Probing::Offline, form: Form::Json, ..check("a.toml") };
+        let quiet = check::Options { probing: Probing::Offline, form: Form::Json, ..check("a.toml") };
         assert_eq!(command(&["check", "--json", "a.toml", "--offline"]), Ok(Command::Check(quiet)));
-        let environment = check::Order { subject: Subject::Environment, ..check("") };
+        let environment = check::Options { subject: Subject::Environment, ..check("") };
         assert_eq!(command(&["check", "--env"]), Ok(Command::Check(environment)));
         assert!(matches!(command(&["init"]), Ok(Command::Init(_))));
         assert!(matches!(command(&["init", "env", "a.env"]), Ok(Command::Init(_))));
@@ -322,7 +322,7 @@ mod tests {
             assert_eq!(
                 arguments,
                 Arguments {
-                    command: Command::Demo(demo::Order { transport: Transport::Http, svg: None }),
+                    command: Command::Demo(demo::Options { transport: Transport::Http, svg: None }),
                     color: ColorChoice::Always,
                     ascii: true
                 }

@@ -1,4 +1,4 @@
-//! The trace that this command was started in, as the environment tells it.
+//! Which trace was this command started in? Read from the environment.
 
 use std::env;
 use std::ffi::OsString;
@@ -8,7 +8,7 @@ use standpipe::SpanContext;
 const PARENT: &str = "TRACEPARENT";
 const STATE: &str = "TRACESTATE";
 
-/// Who called, and what could not be understood of it.
+/// The caller's span, and what of it could not be read.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Caller {
     pub(crate) context: Option<SpanContext>,
@@ -16,19 +16,19 @@ pub(crate) struct Caller {
 }
 
 impl Caller {
-    /// What `TRACEPARENT` and `TRACESTATE` of this process say.
+    /// From `TRACEPARENT` and `TRACESTATE` of this process.
     pub(crate) fn of_process() -> Self {
         Self::read(env::var_os(PARENT), env::var_os(STATE))
     }
 
-    /// What cannot be used is told and ignored, as the standard asks.
+    /// What cannot be used is reported and ignored, as W3C Trace Context asks.
     fn read(parent: Option<OsString>, state: Option<OsString>) -> Self {
         let mut caller = Self::default();
         let parent = caller.text(PARENT, parent);
         let state = caller.text(STATE, state);
         let Some(parent) = parent else {
             if state.is_some() {
-                caller.complain(STATE, "means nothing without TRACEPARENT");
+                caller.report_error(STATE, "means nothing without TRACEPARENT");
             }
             return caller;
         };
@@ -38,7 +38,7 @@ impl Caller {
                 // the error names the header, which is the same word
                 let error = error.to_string();
                 let reason = error.strip_prefix("traceparent: ").unwrap_or(&error);
-                caller.complain(PARENT, reason);
+                caller.report_error(PARENT, reason);
             }
         }
         caller
@@ -48,7 +48,7 @@ impl Caller {
         let Some(state) = state else { return context };
         let context = context.with_tracestate(state);
         if context.tracestate().is_empty() {
-            self.complain(STATE, "not a list like key=value,key=value");
+            self.report_error(STATE, "not a list like key=value,key=value");
         }
         context
     }
@@ -58,12 +58,12 @@ impl Caller {
         let value = value.filter(|value| !value.is_empty())?;
         let text = value.into_string().ok();
         if text.is_none() {
-            self.complain(name, "not UTF-8");
+            self.report_error(name, "not UTF-8");
         }
         text
     }
 
-    fn complain(&mut self, name: &str, reason: &str) {
+    fn report_error(&mut self, name: &str, reason: &str) {
         self.complaints.push(format!("{name}: {reason}; it is ignored"));
     }
 }
@@ -91,13 +91,13 @@ mod tests {
 
     #[test]
     fn what_cannot_be_used_is_told_and_ignored() {
-        let told = |message: &str| vec![message.to_owned()];
-        assert_eq!(read("4bf92f", "a=1"), (None, told("TRACEPARENT: too short; it is ignored")));
+        let reported = |message: &str| vec![message.to_owned()];
+        assert_eq!(read("4bf92f", "a=1"), (None, reported("TRACEPARENT: too short; it is ignored")));
         let without_parent = "TRACESTATE: means nothing without TRACEPARENT; it is ignored";
-        assert_eq!(read("", "a=1"), (None, told(without_parent)));
+        assert_eq!(read("", "a=1"), (None, reported(without_parent)));
         let (context, complaints) = read(PARENT, "what?");
         assert_eq!(context, Some((PARENT.to_owned(), String::new())));
-        assert_eq!(complaints, told("TRACESTATE: not a list like key=value,key=value; it is ignored"));
+        assert_eq!(complaints, reported("TRACESTATE: not a list like key=value,key=value; it is ignored"));
     }
 
     #[cfg(unix)]

@@ -9,51 +9,51 @@ use standpipe::receiver::{Answer, Receiver};
 use standpipe::{Exporter, Signal, Transport};
 
 use super::caller::Caller;
+use super::demo_program::DemoProgram;
 use super::describe::{self, SpanView};
 use super::ledger::{self, Account};
-use super::logs::LogView;
-use super::paint::{Ink, Look, Palette};
-use super::points::{self, PointView};
-use super::shop::Shop;
-use super::{Failure, complain, metrics_table, print, waterfall};
+use super::log_view::LogView;
+use super::point_view::{self, PointView};
+use super::style::{Ink, Palette, Style};
+use super::{Failure, metrics_table, print, report_error, waterfall};
 
 /// How long the services may take to deliver what they still have.
 const BUDGET: Duration = Duration::from_secs(5);
 
 /// What the command line asks of the demo.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Order {
+pub(crate) struct Options {
     pub(crate) transport: Transport,
     /// The file that the traces are drawn into as well.
     pub(crate) svg: Option<PathBuf>,
 }
 
 /// Runs the shop in the caller's trace, if there is one, and draws what arrived; a failure if it is not what was sent.
-pub(crate) fn run(order: &Order, caller: &Caller, look: &Look) -> Result<ExitCode, Failure> {
-    let transport = order.transport;
+pub(crate) fn run(options: &Options, caller: &Caller, style: &Style) -> Result<ExitCode, Failure> {
+    let transport = options.transport;
     let receiver = Receiver::start();
     let receiver = receiver.map_err(|error| Failure::Message(format!("start a receiver: {error}")))?;
     // The first request with spans is turned down, to show that it comes again.
     receiver.script_for(Signal::Traces, [Answer::status(503)]);
-    caller.complaints.iter().for_each(|complaint| complain(complaint));
+    caller.complaints.iter().for_each(|complaint| report_error(complaint));
     let (endpoint, exporter) = match transport {
         Transport::Grpc => (receiver.grpc_endpoint(), Exporter::grpc(receiver.grpc_endpoint())),
         _ => (receiver.endpoint(), Exporter::http(receiver.endpoint())),
     };
-    let shop = Shop::open(&exporter, caller.context.clone());
+    let shop = DemoProgram::start(&exporter, caller.context.clone());
     let shop = shop.map_err(|error| Failure::Message(error.to_string()))?;
-    print(&greeting(&endpoint, caller, look))?;
-    shop.trade();
-    let books = shop.close(BUDGET);
+    print(&greeting(&endpoint, caller, style))?;
+    shop.run();
+    let accounts_of = shop.shutdown(BUDGET);
 
-    let arrived = Arrived::new(&receiver, &books);
-    let accounts: Vec<Account> = books.into_iter().map(|(_, account)| account).collect();
-    let mut lines = draw(&receiver, look);
+    let arrived = Arrived::new(&receiver, &accounts_of);
+    let accounts: Vec<Account> = accounts_of.into_iter().map(|(_, account)| account).collect();
+    let mut lines = draw(&receiver, style);
     lines.push(String::new());
-    lines.extend(ledger::draw(&accounts, look));
-    lines.extend(arrived.draw(transport, look));
+    lines.extend(ledger::draw(&accounts, style));
+    lines.extend(arrived.draw(transport, style));
     print(&lines)?;
-    if let Some(path) = &order.svg {
+    if let Some(path) = &options.svg {
         save_svg(&receiver, path)?;
     }
 
@@ -62,9 +62,9 @@ pub(crate) fn run(order: &Order, caller: &Caller, look: &Look) -> Result<ExitCod
 }
 
 /// Said at once, since the shop takes a second.
-fn greeting(endpoint: &str, caller: &Caller, look: &Look) -> Vec<String> {
+fn greeting(endpoint: &str, caller: &Caller, style: &Style) -> Vec<String> {
     let line = |before: &str, what: &str| {
-        let mut line = look.line();
+        let mut line = style.line();
         line.put_rest(Ink::FAINT, before).put_rest(Ink::PLAIN, what);
         line.finish()
     };
@@ -80,15 +80,15 @@ fn greeting(endpoint: &str, caller: &Caller, look: &Look) -> Vec<String> {
 }
 
 /// Everything that arrived: the traces with their logs, then the metrics.
-fn draw(receiver: &Receiver, look: &Look) -> Vec<String> {
+fn draw(receiver: &Receiver, style: &Style) -> Vec<String> {
     let (spans, logs, metrics) = (receiver.spans(), receiver.logs(), receiver.metrics());
     let spans: Vec<SpanView<'_>> = spans.iter().map(SpanView::from).collect();
     let logs: Vec<LogView<'_>> = logs.iter().map(LogView::from).collect();
-    let points: Vec<PointView<'_>> = metrics.iter().flat_map(points::of_received).collect();
+    let points: Vec<PointView<'_>> = metrics.iter().flat_map(point_view::of_received).collect();
     let mut palette = Palette::default();
-    let mut lines = waterfall::draw(&spans, &logs, &mut palette, look);
+    let mut lines = waterfall::draw(&spans, &logs, &mut palette, style);
     lines.push(String::new());
-    lines.extend(metrics_table::draw(&points, &mut palette, look));
+    lines.extend(metrics_table::draw(&points, &mut palette, style));
     lines
 }
 
@@ -114,9 +114,9 @@ struct Count {
 }
 
 impl Arrived {
-    fn new(receiver: &Receiver, books: &[(Signal, Account)]) -> Self {
+    fn new(receiver: &Receiver, accounts_of: &[(Signal, Account)]) -> Self {
         let count = |signal: Signal, what, received| {
-            let of_signal = books.iter().filter(|(of, _)| *of == signal);
+            let of_signal = accounts_of.iter().filter(|(of, _)| *of == signal);
             Count { what, received, delivered: of_signal.map(|(_, account)| account.delivered).sum() }
         };
         Self {
@@ -133,21 +133,21 @@ impl Arrived {
         self.records.iter().all(|count| count.received == count.delivered)
     }
 
-    fn draw(&self, transport: Transport, look: &Look) -> [String; 2] {
+    fn draw(&self, transport: Transport, style: &Style) -> [String; 2] {
         let (ink, mark) =
-            if self.is_all() { (Ink::GOOD, look.glyphs.check) } else { (Ink::BAD, look.glyphs.cross) };
+            if self.is_all() { (Ink::GOOD, style.glyphs.check) } else { (Ink::BAD, style.glyphs.cross) };
         let records = self.records.iter().map(Count::text).collect::<Vec<_>>().join(", ");
         let requests = describe::count(self.requests, "request");
-        let mut line = look.line();
+        let mut line = style.line();
         line.put(ink.bold(), &format!("{mark} received")).put_rest(Ink::PLAIN, &format!(": {records}"));
-        let mut beneath = look.line();
+        let mut beneath = style.line();
         // without spans there was nothing to turn down
         let refusal = if transport == Transport::Grpc { "UNAVAILABLE" } else { "503" };
         let remark = match self.records[0].received {
             0 => format!("in {requests}"),
             _ => format!("in {requests}; one was answered {refusal} and came again"),
         };
-        beneath.space(look.width_of(mark) + 1).put_rest(Ink::FAINT, &remark);
+        beneath.space(style.width_of(mark) + 1).put_rest(Ink::FAINT, &remark);
         [line.finish(), beneath.finish()]
     }
 }
@@ -165,7 +165,7 @@ impl Count {
 
 #[cfg(test)]
 mod tests {
-    use super::super::paint::plain_look;
+    use super::super::style::plain_style;
     use super::*;
 
     fn arrived(points: u64) -> Arrived {
@@ -177,7 +177,7 @@ mod tests {
     #[test]
     fn what_is_missing_at_the_receiver_is_said_by_signal() {
         assert!(arrived(30).is_all() && !arrived(29).is_all());
-        let line = |points| arrived(points).draw(Transport::Http, &plain_look(100))[0].clone();
+        let line = |points| arrived(points).draw(Transport::Http, &plain_style(100))[0].clone();
         assert_eq!(line(30), "✓ received: 1 span, 2 log records, 30 data points");
         assert_eq!(line(29), "✗ received: 1 span, 2 log records, 29 data points instead of 30");
     }

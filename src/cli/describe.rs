@@ -1,4 +1,4 @@
-//! How the parts of a span read, and what all signals share: durations, times of day, ids, kinds, attributes.
+//! How is a span put into words? And what all signals share: durations, times of day, ids, kinds, attributes.
 
 use standpipe::receiver::ReceivedSpan;
 use standpipe::receiver::proto::common::v1::any_value::Value;
@@ -7,14 +7,14 @@ use standpipe::receiver::proto::trace::v1::Span;
 use standpipe::receiver::proto::trace::v1::span::SpanKind;
 use standpipe::receiver::proto::trace::v1::status::StatusCode;
 
-use super::paint::Look;
+use super::style::Style;
 
 /// Characters of one attribute's value that are shown.
 const LONGEST_VALUE: usize = 256;
 /// Lists in lists beyond this are not opened.
 const DEEPEST_VALUE: usize = 3;
 
-/// A span with the names of those who made it.
+/// A span with the names of its service and its scope.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SpanView<'a> {
     pub(crate) span: &'a Span,
@@ -62,7 +62,7 @@ impl SpanView<'_> {
 }
 
 /// Three digits and a unit: `1.24 s`, `31.2 ms`, `850 µs`.
-pub(crate) fn duration(nanos: u64, look: &Look) -> String {
+pub(crate) fn duration(nanos: u64, style: &Style) -> String {
     let minutes = nanos / 60_000_000_000;
     if minutes >= 60 {
         return format!("{} h {:02} min", minutes / 60, minutes % 60);
@@ -70,7 +70,7 @@ pub(crate) fn duration(nanos: u64, look: &Look) -> String {
     if minutes >= 1 {
         return format!("{minutes} min {:02} s", nanos / 1_000_000_000 % 60);
     }
-    let micro = format!("{}s", look.glyphs.micro);
+    let micro = format!("{}s", style.glyphs.micro);
     let mut number = nanos as f64;
     for unit in ["ns", &micro, "ms"] {
         if number < 999.5 {
@@ -82,8 +82,8 @@ pub(crate) fn duration(nanos: u64, look: &Look) -> String {
 }
 
 /// Like [`duration`], without the digits that a round number does not need: `200 ms`, `1.5 s`.
-pub(crate) fn round_duration(nanos: u64, look: &Look) -> String {
-    let exact = duration(nanos, look);
+pub(crate) fn round_duration(nanos: u64, style: &Style) -> String {
+    let exact = duration(nanos, style);
     match exact.split_once(' ') {
         Some((number, unit)) if number.contains('.') => {
             format!("{} {unit}", number.trim_end_matches('0').trim_end_matches('.'))
@@ -193,7 +193,7 @@ fn nested_value(value: Option<&AnyValue>, depth: usize) -> String {
 mod tests {
     use standpipe::receiver::proto::common::v1::ArrayValue;
 
-    use super::super::paint::plain_look;
+    use super::super::style::plain_style;
     use super::*;
 
     fn any(value: Value) -> AnyValue {
@@ -202,7 +202,7 @@ mod tests {
 
     #[test]
     fn durations_keep_three_digits_across_the_units() {
-        let look = plain_look(80);
+        let style = plain_style(80);
         let cases = [
             (0, "0 ns"),
             (850, "850 ns"),
@@ -215,9 +215,9 @@ mod tests {
             (7_320_000_000_000, "2 h 02 min"),
         ];
         for (nanos, text) in cases {
-            assert_eq!(duration(nanos, &look), text);
+            assert_eq!(duration(nanos, &style), text);
         }
-        assert!(duration(u64::MAX, &look).ends_with("min"));
+        assert!(duration(u64::MAX, &style).ends_with("min"));
     }
 
     #[test]

@@ -1,12 +1,12 @@
-//! Ctrl-C, and the request of the system to end (SIGTERM).
+//! What happens at Ctrl-C and at SIGTERM?
 
 use std::io;
 
-/// Calls `tell` on a thread of its own when the process is asked to end for the first time. The second time ends it at once.
+/// Calls `on_first` on a thread of its own when the process is asked to end for the first time. The second time ends it at once.
 ///
 /// On Windows nothing changes: Ctrl-C ends the process.
-pub(crate) fn on_interrupt(tell: impl FnOnce() + Send + 'static) -> io::Result<()> {
-    platform::on_interrupt(tell)
+pub(crate) fn on_interrupt(on_first: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    platform::on_interrupt(on_first)
 }
 
 #[cfg(unix)]
@@ -32,13 +32,13 @@ mod platform {
         fn write(file: c_int, bytes: *const u8, count: usize) -> isize;
     }
 
-    pub(super) fn on_interrupt(tell: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    pub(super) fn on_interrupt(on_first: impl FnOnce() + Send + 'static) -> io::Result<()> {
         let (mut asleep, wake) = UnixStream::pair()?;
         // it stays open as long as the process, since a signal may come any time
         WAKE.store(wake.into_raw_fd(), Ordering::SeqCst);
         thread::Builder::new().name("standpipe-stop".to_owned()).spawn(move || {
             if asleep.read_exact(&mut [0]).is_ok() {
-                tell();
+                on_first();
             }
         })?;
         for number in [SIGINT, SIGTERM] {

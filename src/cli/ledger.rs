@@ -1,14 +1,14 @@
-//! The ledger as a table: what was accepted, and what became of it.
+//! How is the ledger drawn? A table of what was accepted and what became of it.
 
 use standpipe::Counts;
 
 use super::describe;
-use super::paint::{Ink, Look};
+use super::style::{Ink, Style};
+use super::table::{self, Column, Table, Text};
 
 const COLUMNS: [&str; 5] = ["accepted", "delivered", "superseded", "lost", "in flight"];
-/// Those that are shown also where they are empty and there is little room.
+/// Columns that are shown even if they are empty and the terminal is narrow.
 const NEEDED: [&str; 2] = ["accepted", "delivered"];
-const GAP: usize = 2;
 const SHORTEST_NAME: usize = 10;
 
 /// One row of the table, in records.
@@ -19,7 +19,7 @@ pub(crate) struct Account {
     pub(crate) records: &'static str,
     pub(crate) accepted: u64,
     pub(crate) delivered: u64,
-    /// Newer ones were delivered instead.
+    /// Not sent, since newer ones were delivered.
     pub(crate) superseded: u64,
     pub(crate) rejected: u64,
     /// After they were accepted, by reason.
@@ -33,7 +33,7 @@ pub(crate) struct Account {
 type Loss = (&'static str, u64);
 
 impl Account {
-    /// What the library says of itself.
+    /// From the counts that the library returns at shutdown.
     pub(crate) fn new(name: &str, records: &'static str, counts: &Counts) -> Self {
         let (dropped, not_enqueued) = (&counts.dropped, &counts.not_enqueued);
         Self {
@@ -114,109 +114,76 @@ pub(crate) fn total(accounts: &[Account]) -> Account {
 }
 
 /// Draws the accounts, their sum, and in one line what it means.
-pub(crate) fn draw(accounts: &[Account], look: &Look) -> Vec<String> {
+pub(crate) fn draw(accounts: &[Account], style: &Style) -> Vec<String> {
     let total = total(accounts);
-    let table = Table::new(accounts, &total, look);
-    let mut lines = vec![table.heading()];
+    let table = layout(accounts, &total, style);
+    let mut lines = vec![table.row(heading())];
     let mut above = "";
     for account in accounts {
-        // a name is not said again in each of its rows
+        // a name stands in the first of its rows only
         let name = if account.name == above { "" } else { &account.name };
-        lines.push(table.row(name, account, Ink::PLAIN));
+        lines.push(table.row(row(name, account, Ink::PLAIN)));
         above = &account.name;
     }
     if accounts.len() > 1 {
-        lines.push(table.row(&total.name, &total, Ink::PLAIN.bold()));
+        lines.push(table.row(row(&total.name, &total, Ink::PLAIN.bold())));
     }
     let rejected = [("by the collector", total.rejected)];
     let losses: [(&str, &[Loss]); 3] =
         [("rejected", &rejected), ("dropped", &total.dropped), ("not enqueued", &total.not_enqueued)];
     for (what, losses) in losses {
         for (reason, number) in losses.iter().filter(|(_, number)| *number > 0) {
-            lines.push(note(&format!("{what}: {number} {reason}"), look));
+            lines.push(note(&format!("{what}: {number} {reason}"), style));
         }
     }
-    lines.push(verdict(&total, look));
+    lines.push(verdict(&total, style));
     lines
 }
 
-/// How the rows are divided.
-struct Table<'a> {
-    look: &'a Look,
-    name: usize,
-    records: usize,
-    /// Which columns are shown, and where each ends.
-    columns: Vec<(usize, usize)>,
+/// The table with a column for each count; those that are empty make room on a narrow terminal.
+fn layout<'a>(accounts: &[Account], total: &Account, style: &'a Style) -> Table<'a> {
+    let name = table::widest(accounts.iter().map(|account| &account.name), style);
+    let name = name.clamp(SHORTEST_NAME, SHORTEST_NAME.max(style.width / 4));
+    let records = table::widest(accounts.iter().map(|account| account.records), style);
+    let counts = COLUMNS.iter().zip(total.counts()).map(|(head, count)| {
+        let column = Column::right(head.len());
+        if count == 0 && !NEEDED.contains(head) { column.optional() } else { column.if_room() }
+    });
+    Table::new(style, 0, [Column::cut(name), Column::cut(records)].into_iter().chain(counts))
 }
 
-impl<'a> Table<'a> {
-    fn new(accounts: &[Account], total: &Account, look: &'a Look) -> Self {
-        let name = accounts.iter().map(|account| look.width_of(&account.name)).max().unwrap_or(0);
-        let name = name.clamp(SHORTEST_NAME, SHORTEST_NAME.max(look.width / 4));
-        let records = accounts.iter().map(|account| account.records.len()).max().unwrap_or(0);
-        let start = if records == 0 { name } else { name + GAP + records };
+fn heading<'a>() -> impl Iterator<Item = Text<'a>> {
+    ["ledger", ""].into_iter().chain(COLUMNS).map(|head| Text::new(Ink::FAINT, head))
+}
 
-        let all: Vec<usize> = (0..COLUMNS.len()).collect();
-        let counts = total.counts();
-        let needed = all.iter().copied().filter(|&n| counts[n] > 0 || NEEDED.contains(&COLUMNS[n])).collect();
-        let place = |shown: Vec<usize>| {
-            let mut end = start;
-            let place = |number: usize| {
-                end += GAP + COLUMNS[number].len();
-                (number, end)
-            };
-            shown.into_iter().map(place).collect::<Vec<_>>()
+fn row<'a>(name: &'a str, account: &Account, ink: Ink) -> impl Iterator<Item = Text<'a>> {
+    let counts = COLUMNS.into_iter().zip(account.counts()).map(move |(head, count)| {
+        let ink = match count {
+            0 => Ink::FAINT,
+            _ if head == "lost" => Ink::BAD.bold(),
+            _ => ink,
         };
-        let mut columns = place(all);
-        if columns.last().is_some_and(|(_, end)| *end > look.width) {
-            columns = place(needed);
-        }
-        columns.retain(|(_, end)| *end <= look.width);
-        Self { look, name, records, columns }
-    }
-
-    fn heading(&self) -> String {
-        let mut line = self.look.line();
-        line.put(Ink::FAINT, "ledger");
-        for &(number, end) in &self.columns {
-            line.put_right(Ink::FAINT, COLUMNS[number], end);
-        }
-        line.finish()
-    }
-
-    fn row(&self, name: &str, account: &Account, ink: Ink) -> String {
-        let mut line = self.look.line();
-        line.put_within(ink, name, self.name).pad_to(self.name + GAP);
-        line.put_within(ink, account.records, self.records);
-        let counts = account.counts();
-        for &(number, end) in &self.columns {
-            let ink = match counts[number] {
-                0 => Ink::FAINT,
-                _ if COLUMNS[number] == "lost" => Ink::BAD.bold(),
-                _ => ink,
-            };
-            line.put_right(ink, &counts[number].to_string(), end);
-        }
-        line.finish()
-    }
+        Text::new(ink, count.to_string())
+    });
+    [Text::new(ink, name), Text::new(ink, account.records)].into_iter().chain(counts)
 }
 
-fn note(text: &str, look: &Look) -> String {
-    let mut line = look.line();
+fn note(text: &str, style: &Style) -> String {
+    let mut line = style.line();
     line.put(Ink::BAD, text);
     line.finish()
 }
 
-fn verdict(total: &Account, look: &Look) -> String {
-    let mut line = look.line();
+fn verdict(total: &Account, style: &Style) -> String {
+    let mut line = style.line();
     if total.lost() > 0 {
-        let text = format!("{} {} lost", look.glyphs.cross, describe::count(total.lost(), "record"));
+        let text = format!("{} {} lost", style.glyphs.cross, describe::count(total.lost(), "record"));
         line.put(Ink::BAD.bold(), &text);
     } else if total.in_flight > 0 {
         let text = format!("nothing lost so far, {} in flight", describe::count(total.in_flight, "record"));
         line.put(Ink::WARNING, &text);
     } else {
-        let check = look.glyphs.check;
+        let check = style.glyphs.check;
         line.put(Ink::GOOD.bold(), &format!("{check} nothing lost"));
         let superseded = match total.superseded {
             0 => String::new(),
@@ -230,7 +197,7 @@ fn verdict(total: &Account, look: &Look) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::paint::plain_look;
+    use super::super::style::plain_style;
     use super::super::text;
     use super::*;
 
@@ -253,7 +220,7 @@ mod tests {
             "total                    138        132           6     0          0",
             "✓ nothing lost: 138 accepted = 132 delivered + 6 superseded by newer ones",
         ];
-        assert_eq!(draw(&shop(), &plain_look(100)), expected);
+        assert_eq!(draw(&shop(), &plain_style(100)), expected);
     }
 
     #[test]
@@ -266,9 +233,9 @@ mod tests {
             "total                    138        132           6",
             "✓ nothing lost: 138 accepted = 132 delivered + 6 superseded…",
         ];
-        assert_eq!(draw(&shop(), &plain_look(60)), expected);
+        assert_eq!(draw(&shop(), &plain_style(60)), expected);
         for width in [44, 50, 65] {
-            let lines = draw(&shop(), &plain_look(width));
+            let lines = draw(&shop(), &plain_style(width));
             assert!(lines.iter().all(|line| text::width(line) <= width), "{lines:#?}");
         }
     }
@@ -303,13 +270,13 @@ mod tests {
             "not enqueued: 7 queue full",
             "✗ 17 records lost",
         ];
-        assert_eq!(draw(&[lossy], &plain_look(100)), expected);
+        assert_eq!(draw(&[lossy], &plain_style(100)), expected);
     }
 
     #[test]
     fn what_is_still_under_way_is_not_called_delivered() {
         let busy = Account { accepted: 3, delivered: 2, in_flight: 1, ..account("shop", "spans", 0) };
-        let lines = draw(&[busy], &plain_look(100));
+        let lines = draw(&[busy], &plain_style(100));
         assert_eq!(lines.last().map(String::as_str), Some("nothing lost so far, 1 record in flight"));
     }
 }

@@ -1,9 +1,22 @@
-//! The command-line tool. Each command reads its input, hands it to pure code that draws lines, and prints them.
+//! The command-line tool: where is the code of each command?
+//!
+//! | command | files |
+//! |---|---|
+//! | `standpipe demo` | `demo.rs`, the program that it runs in `demo_program.rs`, the caller's trace in `caller.rs` |
+//! | `standpipe receive` | `receive/`, Ctrl-C in `interrupt.rs` |
+//! | `standpipe check` | `check/`, the quoted line of a problem in `snippet.rs` |
+//! | `standpipe init` | `init/`, with the files that it writes |
+//! | `--help`, options | `help.rs`, `arguments.rs` |
+//!
+//! Each command reads its input, draws lines by pure code and prints them. What is drawn: `waterfall/`,
+//! `metrics_table/`, `ledger.rs`; how records are put into words: `describe.rs` (spans), `log_view.rs`,
+//! `point_view.rs`; what all drawings share: `style.rs`, `table.rs`, `text.rs`, `spark.rs`.
 
 mod arguments;
 mod caller;
 mod check;
 mod demo;
+mod demo_program;
 mod describe;
 #[path = "../config/escape.rs"]
 mod escape;
@@ -11,15 +24,14 @@ mod help;
 mod init;
 mod interrupt;
 mod ledger;
-mod logs;
+mod log_view;
 mod metrics_table;
-mod paint;
-mod points;
+mod point_view;
 mod receive;
-mod shop;
 mod snippet;
 mod spark;
-mod suggest;
+mod style;
+mod table;
 mod text;
 mod waterfall;
 
@@ -29,44 +41,44 @@ use std::process::ExitCode;
 
 use arguments::Command;
 use caller::Caller;
-use paint::{Look, Surroundings};
 use receive::Layout;
+use style::{Style, TerminalInfo};
 
-/// What a command line that makes no sense exits with, and a file that cannot be read.
+/// The exit code for an invalid command line, and for a file that cannot be read.
 const UNUSABLE: u8 = 2;
 
-/// Does what the words after the program's name ask for.
+/// Runs the command that the words after the program's name ask for.
 pub(crate) fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     let arguments = match arguments::parse(words) {
         Ok(arguments) => arguments,
         Err(error) => {
-            complain(&format!("{error}\ntry: standpipe --help"));
+            report_error(&format!("{error}\ntry: standpipe --help"));
             return ExitCode::from(UNUSABLE);
         }
     };
-    let surroundings = Surroundings::of_stdout();
-    let look = Look::decide(arguments.color, arguments.ascii, &surroundings);
+    let terminal = TerminalInfo::of_stdout();
+    let style = Style::decide(arguments.color, arguments.ascii, &terminal);
     let outcome = match arguments.command {
-        Command::Demo(order) => demo::run(&order, &Caller::of_process(), &look),
+        Command::Demo(order) => demo::run(&order, &Caller::of_process(), &style),
         Command::Receive(addresses) => {
-            let layout = if surroundings.is_terminal { Layout::Cut } else { Layout::Whole };
-            receive::run(addresses, layout, &look)
+            let layout = if terminal.is_terminal { Layout::Cut } else { Layout::Whole };
+            receive::run(addresses, layout, &style)
         }
-        Command::Check(order) => check::run(&order, &look),
-        Command::Init(order) => init::run(&order, &look),
-        Command::Help(topic) => say(topic.text().trim_end()),
-        Command::Version => say(concat!("standpipe ", env!("CARGO_PKG_VERSION"))),
+        Command::Check(options) => check::run(&options, &style),
+        Command::Init(options) => init::run(&options, &style),
+        Command::Help(topic) => print_text(topic.text().trim_end()),
+        Command::Version => print_text(concat!("standpipe ", env!("CARGO_PKG_VERSION"))),
     };
     match outcome {
         Ok(code) => code,
-        // Whoever read has read enough: `standpipe receive | head`.
+        // The reader has read enough: `standpipe receive | head`.
         Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(Failure::Output(error)) => {
-            complain(&format!("standard output: {error}"));
+            report_error(&format!("standard output: {error}"));
             ExitCode::FAILURE
         }
         Err(Failure::Message(message)) => {
-            complain(&message);
+            report_error(&message);
             ExitCode::FAILURE
         }
     }
@@ -75,13 +87,13 @@ pub(crate) fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
 /// Why a command could not do its work.
 #[derive(Debug)]
 enum Failure {
-    /// What it had to say could not be written.
+    /// Standard output could not be written.
     Output(io::Error),
     /// Anything else, in words.
     Message(String),
 }
 
-fn say(text: &str) -> Result<ExitCode, Failure> {
+fn print_text(text: &str) -> Result<ExitCode, Failure> {
     print(&[text])?;
     Ok(ExitCode::SUCCESS)
 }
@@ -97,7 +109,7 @@ fn print(lines: &[impl AsRef<str>]) -> Result<(), Failure> {
     stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).map_err(Failure::Output)
 }
 
-/// Says on standard error what went wrong. If even that fails there is nobody left to tell.
-fn complain(message: &str) {
+/// Prints an error to standard error. If that fails there is no place left to report it.
+fn report_error(message: &str) {
     let _ = writeln!(io::stderr(), "standpipe: {message}");
 }

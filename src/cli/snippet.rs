@@ -1,4 +1,4 @@
-//! The line a problem is in, with a caret under the column, and nothing in it that is secret.
+//! How is the line of a problem quoted? With a caret under the column, and nothing in it that is secret.
 
 use std::path::Path;
 
@@ -31,7 +31,7 @@ impl Syntax {
         if is_yaml { Self::Yaml } else { Self::Toml }
     }
 
-    /// By the first line that says something, for a text without a name.
+    /// By the first line that is neither empty nor a comment, for a text without a name.
     pub(crate) fn guess(text: &str) -> Self {
         let is_blank = |line: &&str| line.is_empty() || line.starts_with('#');
         let first = text.lines().map(str::trim).find(|line| !is_blank(line)).unwrap_or_default();

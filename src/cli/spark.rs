@@ -1,6 +1,6 @@
-//! Numbers as a row of small bars.
+//! How are numbers drawn as a sparkline, a row of small bars?
 
-use super::paint::Look;
+use super::style::Style;
 use super::text::Charset;
 
 /// The first is for nothing at all, so that little and nothing look different.
@@ -10,10 +10,10 @@ const ASCII: [char; 8] = ['_', '.', '-', ':', '=', '+', '*', '#'];
 /// A bar for each value, the largest as high as a bar can be; several values share one if there are more than `cells`.
 ///
 /// What is below zero, or no number, counts as zero.
-pub(crate) fn bars(values: &[f64], cells: usize, look: &Look) -> String {
+pub(crate) fn bars(values: &[f64], cells: usize, style: &Style) -> String {
     let heights = shared(values, cells);
     let highest = heights.iter().copied().fold(0.0, f64::max);
-    let shapes = match look.charset {
+    let shapes = match style.charset {
         Charset::Unicode => &UNICODE,
         Charset::Ascii => &ASCII,
     };
@@ -42,11 +42,11 @@ fn level(height: f64, highest: f64, top: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::super::paint::plain_look;
+    use super::super::style::plain_style;
     use super::*;
 
     fn drawn(values: &[f64], cells: usize) -> String {
-        bars(values, cells, &plain_look(80))
+        bars(values, cells, &plain_style(80))
     }
 
     #[test]
@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn ascii_has_bars_too() {
-        let ascii = Look { charset: Charset::Ascii, ..plain_look(80) };
+        let ascii = Style { charset: Charset::Ascii, ..plain_style(80) };
         assert_eq!(bars(&[0.0, 1.0, 4.0, 7.0], 10, &ascii), "_.=#");
     }
 }

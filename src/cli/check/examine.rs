@@ -1,4 +1,4 @@
-//! What a configuration comes to, before anybody is asked.
+//! What does a configuration come to, before an endpoint is asked?
 
 use std::io::{self, Read};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use standpipe::{
 
 use super::{STDIN, Subject};
 
-/// What the name of a service begins with that nobody named.
+/// What the name of a service begins with if it is not set.
 const UNNAMED: &str = "unknown_service";
 const SERVICE_NAME: &str = "service-name";
 const APPLICATION: &str = "application.";
@@ -168,7 +168,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn settings_are_told_apart_by_what_they_are_about() {
+    fn settings_are_sorted_by_their_scope() {
         let application = Application::new().service_name("shop").exporter(Exporter::http("localhost"));
         let config = Config::new().self_observation(true).application(application);
         let general = general(&config);

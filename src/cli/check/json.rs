@@ -1,4 +1,4 @@
-//! What was found, for programs.
+//! How does `check --json` write what was found?
 
 use serde::Serialize;
 use standpipe::{Diagnostic, DiagnosticSeverity, ExporterSummary};
@@ -18,13 +18,13 @@ pub(super) fn write(
     diagnostics: &[Diagnostic],
     failures: &[String],
 ) -> String {
-    let told = |severity| {
+    let texts = |severity| {
         let of_it = diagnostics.iter().filter(move |diagnostic| diagnostic.severity == severity);
         of_it.map(without_severity).collect::<Vec<_>>()
     };
-    let mut errors = told(DiagnosticSeverity::Error);
+    let mut errors = texts(DiagnosticSeverity::Error);
     errors.extend_from_slice(failures);
-    let document = Document { exporters, warnings: told(DiagnosticSeverity::Warning), errors };
+    let document = Document { exporters, warnings: texts(DiagnosticSeverity::Warning), errors };
     // strings, numbers and lists always can be written
     let written = serde_json::to_string_pretty(&document).unwrap_or_default();
     escaped(&written)
@@ -47,7 +47,7 @@ fn escaped(json: &str) -> String {
     escaped
 }
 
-/// The list that it stands in says how bad it is.
+/// The list that it is in states the severity.
 fn without_severity(diagnostic: &Diagnostic) -> String {
     let mut diagnostic = diagnostic.clone();
     diagnostic.severity = DiagnosticSeverity::Error;

@@ -1,17 +1,18 @@
-//! `standpipe check`: what a configuration comes to, what is wrong with it, and whether anybody answers.
+//! What does `standpipe check` do? It shows what a configuration comes to, what is wrong with it, and whether the
+//! collectors answer.
 
 mod examine;
 mod json;
-mod probe;
 mod problem;
 mod report;
 mod stages;
 mod sum;
-mod waiting;
 
+use std::collections::BTreeMap;
+use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::{io, thread};
+use std::{env, thread};
 
 use standpipe::{Diagnostic, Exporter};
 
@@ -19,18 +20,17 @@ use self::examine::{Examined, examine};
 use self::report::Report;
 use self::stages::Asked;
 use self::sum::Sum;
-use self::waiting::Waiting;
-use super::paint::Look;
-use super::{Failure, UNUSABLE, complain, print, text};
+use super::style::Style;
+use super::{Failure, UNUSABLE, print, report_error, text};
 
 /// What standard input is called.
 const STDIN: &str = "<stdin>";
 /// Exporters that are asked at the same time, with a thread for each.
 const MOST_ASKED: usize = 32;
 
-/// What to check, and how to tell.
+/// What to check, and how to show it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Order {
+pub(crate) struct Options {
     pub(crate) subject: Subject,
     pub(crate) probing: Probing,
     pub(crate) form: Form,
@@ -71,25 +71,25 @@ pub(crate) enum Form {
 }
 
 /// Checks the subject and prints what was found.
-pub(crate) fn run(order: &Order, look: &Look) -> Result<ExitCode, Failure> {
-    let examined = match examine(&order.subject) {
+pub(crate) fn run(options: &Options, style: &Style) -> Result<ExitCode, Failure> {
+    let examined = match examine(&options.subject) {
         Ok(examined) => examined,
-        Err(diagnostics) => return give_up(order, &diagnostics, look),
+        Err(diagnostics) => return give_up(options, &diagnostics, style),
     };
-    let has_failed = match order.form {
-        Form::Drawing => draw(order, &examined, look)?,
-        Form::Json => write_json(order, &examined, look)?,
+    let has_failed = match options.form {
+        Form::Drawing => draw(options, &examined, style)?,
+        Form::Json => write_json(options, &examined, style)?,
     };
     Ok(if has_failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
 /// For what cannot be read at all.
-fn give_up(order: &Order, diagnostics: &[Diagnostic], look: &Look) -> Result<ExitCode, Failure> {
-    match order.form {
+fn give_up(options: &Options, diagnostics: &[Diagnostic], style: &Style) -> Result<ExitCode, Failure> {
+    match options.form {
         Form::Drawing => {
             let reasons: Vec<&str> = diagnostics.iter().map(|diagnostic| diagnostic.what.as_str()).collect();
-            let message = format!("{}: {}", order.subject.name(), reasons.join("; "));
-            complain(&text::printable(&message, look.charset));
+            let message = format!("{}: {}", options.subject.name(), reasons.join("; "));
+            report_error(&text::printable(&message, style.charset));
         }
         Form::Json => show(&[json::write(Vec::new(), diagnostics, &[])])?,
     }
@@ -97,26 +97,26 @@ fn give_up(order: &Order, diagnostics: &[Diagnostic], look: &Look) -> Result<Exi
 }
 
 /// Each part as soon as it is known, since a collector may take seconds to answer. Returns whether there is an error.
-fn draw(order: &Order, examined: &Examined, look: &Look) -> Result<bool, Failure> {
-    let report = Report::new(&order.subject, examined);
-    show(&report.draw(look))?;
+fn draw(options: &Options, examined: &Examined, style: &Style) -> Result<bool, Failure> {
+    let report = Report::new(&options.subject, examined);
+    show(&report.draw(style))?;
     let mut asked = Vec::new();
-    ask(order, examined, look, |exporter, answers| {
+    ask(options, examined, style, |exporter, answers| {
         for answer in &answers {
-            show(&answer.draw(exporter, look))?;
+            show(&answer.draw(exporter, style))?;
         }
         asked.push(answers);
         Ok(())
     })?;
     let sum = Sum::new(&report, examined, &asked);
-    show(&[sum.draw(&report.origin.name, look)])?;
+    show(&[sum.draw(&report.origin.name, style)])?;
     Ok(sum.has_failed())
 }
 
 /// Returns whether there is an error.
-fn write_json(order: &Order, examined: &Examined, look: &Look) -> Result<bool, Failure> {
+fn write_json(options: &Options, examined: &Examined, style: &Style) -> Result<bool, Failure> {
     let mut failures = Vec::new();
-    ask(order, examined, look, |exporter, answers| {
+    ask(options, examined, style, |exporter, answers| {
         failures.extend(answers.iter().filter_map(|asked| asked.failure(exporter)));
         Ok(())
     })?;
@@ -125,27 +125,28 @@ fn write_json(order: &Order, examined: &Examined, look: &Look) -> Result<bool, F
     Ok(!failures.is_empty() || examined.has_errors())
 }
 
-/// Asks all collectors side by side, and hands over what each said in the order of the exporters.
+/// Asks all collectors in parallel, and passes their answers on in the order of the exporters.
 fn ask(
-    order: &Order,
+    options: &Options,
     examined: &Examined,
-    look: &Look,
-    mut told: impl FnMut(&Exporter, Vec<Asked>) -> Result<(), Failure>,
+    style: &Style,
+    mut on_answers: impl FnMut(&Exporter, Vec<Asked>) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
-    if order.probing == Probing::Offline {
+    if options.probing == Probing::Offline {
         return Ok(());
     }
     for exporters in examined.exporters.chunks(MOST_ASKED) {
         thread::scope(|scope| {
             let asked: Vec<_> = exporters
                 .iter()
-                .map(|(exporter, summary)| scope.spawn(move || probe::ask(exporter, summary)))
+                .map(|(exporter, summary)| scope.spawn(move || stages::ask(exporter, summary)))
                 .collect();
             for (asked, (exporter, summary)) in asked.into_iter().zip(exporters) {
-                let waiting = (order.form == Form::Drawing).then(|| Waiting::begin(&summary.endpoints, look));
+                let waiting =
+                    (options.form == Form::Drawing).then(|| ProgressLine::begin(&summary.endpoints, style));
                 let answers = asked.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
                 drop(waiting);
-                told(exporter, answers)?;
+                on_answers(exporter, answers)?;
             }
             Ok(())
         })?;
@@ -158,5 +159,61 @@ fn show(lines: &[impl AsRef<str>]) -> Result<(), Failure> {
     match print(lines) {
         Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         printed => printed,
+    }
+}
+
+/// Names the endpoints that `check` waits for, until it is dropped. It is on standard error: it is no part of the result.
+#[derive(Debug)]
+struct ProgressLine;
+
+impl ProgressLine {
+    /// `None` where no terminal would show it.
+    fn begin(endpoints: &BTreeMap<&str, String>, style: &Style) -> Option<Self> {
+        let can_be_taken_back = env::var_os("TERM").is_some_and(|term| term != "dumb");
+        if !can_be_taken_back || !io::stdout().is_terminal() || !io::stderr().is_terminal() {
+            return None;
+        }
+        write_stderr(&format!("\r{}", message(endpoints, style)));
+        Some(Self)
+    }
+}
+
+impl Drop for ProgressLine {
+    fn drop(&mut self) {
+        write_stderr("\r\x1b[K");
+    }
+}
+
+/// A failure is ignored: there is no other place to report it.
+fn write_stderr(text: &str) {
+    let mut stderr = io::stderr().lock();
+    let _ = stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush());
+}
+
+fn message(endpoints: &BTreeMap<&str, String>, style: &Style) -> String {
+    let mut urls: Vec<&str> = endpoints.values().map(String::as_str).collect();
+    urls.sort_unstable();
+    urls.dedup();
+    let ellipsis = style.glyphs.ellipsis;
+    let message = format!("asking {} {ellipsis}", urls.join(", "));
+    let message = text::printable(&message, style.charset).into_owned();
+    // a line that wraps could not be taken back
+    text::cut(&message, style.width - 1, ellipsis).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::style::plain_style;
+    use super::*;
+
+    #[test]
+    fn the_message_names_every_endpoint_once_and_never_wraps() {
+        let endpoints = BTreeMap::from([
+            ("logs", "http://a/v1/all".to_owned()),
+            ("metrics", "http://b\x1b[2J".to_owned()),
+            ("traces", "http://a/v1/all".to_owned()),
+        ]);
+        assert_eq!(message(&endpoints, &plain_style(80)), "asking http://a/v1/all, http://b\\u{1b}[2J …");
+        assert_eq!(text::width(&message(&endpoints, &plain_style(44))), 43);
     }
 }

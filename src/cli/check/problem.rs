@@ -1,9 +1,9 @@
-//! A problem, with the line it is in.
+//! How is a problem drawn? With the line of the file that it is in.
 
 use standpipe::{Diagnostic, DiagnosticSeverity};
 
-use crate::cli::paint::{Ink, Look};
 use crate::cli::snippet::{Snippet, Syntax};
+use crate::cli::style::{Ink, Style};
 use crate::cli::text;
 
 /// Where problems are: the file, to quote from.
@@ -39,8 +39,8 @@ impl From<&Diagnostic> for Problem {
 }
 
 impl Problem {
-    pub(super) fn draw(&self, origin: &Origin, look: &Look) -> Vec<String> {
-        let mut title = look.line();
+    pub(super) fn draw(&self, origin: &Origin, style: &Style) -> Vec<String> {
+        let mut title = style.line();
         title.put(ink(self.severity), name(self.severity)).put(Ink::PLAIN, ": ");
         if !self.key.is_empty() {
             title.put(Ink::PLAIN.bold(), &self.key).put(Ink::PLAIN, ": ");
@@ -51,27 +51,27 @@ impl Problem {
         let margin = self.place.map_or(1, |(line, _)| line.to_string().len());
         if let Some((line, column)) = self.place {
             let place = format!("{}:{line}:{column}", origin.name);
-            lines.push(beside(margin, "-->", &place, look));
+            lines.push(beside(margin, "-->", &place, style));
             let is_of_headers = self.key.split('.').any(|part| part == "headers");
             let cut = if is_of_headers { Snippet::of_headers } else { Snippet::cut };
             if let Some(snippet) = cut(&origin.text, origin.syntax, line, column) {
-                lines.extend(self.quote(line, &snippet, look));
+                lines.extend(self.quote(line, &snippet, style));
             }
         }
         if !self.fix.is_empty() {
-            lines.push(beside(margin, "  =", &self.fix, look));
+            lines.push(beside(margin, "  =", &self.fix, style));
         }
         lines
     }
 
-    fn quote(&self, number: usize, snippet: &Snippet, look: &Look) -> [String; 2] {
+    fn quote(&self, number: usize, snippet: &Snippet, style: &Style) -> [String; 2] {
         let number = number.to_string();
-        let mut quoted = look.line();
+        let mut quoted = style.line();
         quoted.space(1).put(Ink::FAINT, &number).put(Ink::FAINT, " | ").put(Ink::PLAIN, &snippet.line);
         // Escaped characters are wider than the one that was counted.
         let before: String = snippet.line.chars().take(snippet.caret).collect();
-        let caret = text::width(&text::printable(&before, look.charset));
-        let mut mark = look.line();
+        let caret = text::width(&text::printable(&before, style.charset));
+        let mut mark = style.line();
         mark.space(1 + number.len()).put(Ink::FAINT, " |").space(1 + caret).put(ink(self.severity), "^");
         [quoted.finish(), mark.finish()]
     }
@@ -95,15 +95,15 @@ fn ink(severity: DiagnosticSeverity) -> Ink {
 }
 
 /// A line beside the quoted one, marked in the margin where that has its number.
-fn beside(margin: usize, mark: &str, text: &str, look: &Look) -> String {
-    let mut line = look.line();
+fn beside(margin: usize, mark: &str, text: &str, style: &Style) -> String {
+    let mut line = style.line();
     line.pad_to(margin).put(Ink::FAINT, mark).space(1).put(Ink::PLAIN, text);
     line.finish()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::paint::plain_look;
+    use super::super::super::style::plain_style;
     use super::*;
 
     fn origin(name: &str, text: &str) -> Origin {
@@ -126,7 +126,7 @@ mod tests {
         for (file, text) in
             [("a.toml", "x = 1\nsampling= \"all\""), ("a.yaml", "x: 1\nsampling: \"all\" # %")]
         {
-            let lines = found.draw(&origin(file, text), &plain_look(80));
+            let lines = found.draw(&origin(file, text), &plain_style(80));
             let separator = if file == "a.toml" { '=' } else { ':' };
             let expected = [
                 "error: sampling: \"all\" is no number".to_owned(),
@@ -146,7 +146,7 @@ mod tests {
             ("a.toml", "[tracer.otel.headers]\nlevel = \"hunter2\""),
             ("a.yaml", "headers:\n  level: hunter2"),
         ] {
-            let lines = found.draw(&origin(file, text), &plain_look(80)).concat();
+            let lines = found.draw(&origin(file, text), &plain_style(80)).concat();
             assert!(lines.contains("level") && !lines.contains("hunter2"), "{lines}");
         }
     }
@@ -154,7 +154,7 @@ mod tests {
     #[test]
     fn a_problem_without_a_place_has_no_line() {
         let found = problem(None, "OTEL_EXPORTER_OTLP_TIMEOUT", "\"soon\" is no number", "write 10000");
-        let lines = found.draw(&origin("environment", ""), &plain_look(80));
+        let lines = found.draw(&origin("environment", ""), &plain_style(80));
         let expected = ["error: OTEL_EXPORTER_OTLP_TIMEOUT: \"soon\" is no number", "   = write 10000"];
         assert_eq!(lines, expected);
     }
@@ -162,7 +162,7 @@ mod tests {
     #[test]
     fn control_characters_of_the_file_do_not_reach_the_terminal() {
         let origin = origin("\x1b[2J.toml", "timeout = \"\x1b[2J\" x");
-        let lines = problem(Some((1, 18)), "\x07", "\x1b", "\r").draw(&origin, &plain_look(80));
+        let lines = problem(Some((1, 18)), "\x07", "\x1b", "\r").draw(&origin, &plain_style(80));
         assert!(lines.concat().chars().all(|c| !c.is_control()), "{lines:?}");
         let caret = lines[3].find('^').expect("a caret");
         assert_eq!(lines[2].chars().nth(caret), Some('x'), "{lines:#?}");

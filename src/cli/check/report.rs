@@ -1,4 +1,4 @@
-//! The tables of what is set, and the problems below them.
+//! What does `check` print? The settings of each exporter in sections, and the problems below them.
 
 use std::fs;
 use std::path::Path;
@@ -8,10 +8,10 @@ use standpipe::{DiagnosticSeverity, Exporter, ProviderName, Setting, SettingSour
 use super::Subject;
 use super::examine::{Examined, General, Scope};
 use super::problem::{Origin, Problem};
-use crate::cli::paint::{Ink, Look};
 use crate::cli::snippet::Syntax;
+use crate::cli::style::{Ink, Style};
+use crate::cli::table::{self, Column, GAP, Table, Text};
 
-const GAP: usize = 2;
 /// The least that is left of a value.
 const LEAST_VALUE: usize = 10;
 /// Below this many cells the origin of a value has a line of its own, if it would have no room beside it.
@@ -23,11 +23,11 @@ const ADVICE: [&str; 2] = [
     "standpipe init env writes a file to begin with",
 ];
 
-/// Everything there is to say about a subject before anybody is asked.
+/// Everything that is known about a subject before an endpoint is asked.
 #[derive(Debug)]
 pub(super) struct Report {
     pub(super) origin: Origin,
-    tables: Vec<Table>,
+    sections: Vec<Section>,
     problems: Vec<Problem>,
     /// What to do if nothing at all is configured.
     advice: Option<[&'static str; 2]>,
@@ -35,7 +35,7 @@ pub(super) struct Report {
 
 /// The settings of one exporter, or of all.
 #[derive(Debug)]
-struct Table {
+struct Section {
     /// What it is about, and its name if it has one.
     title: (String, String),
     /// Signals, and where they go.
@@ -54,23 +54,23 @@ struct Row {
 impl Report {
     pub(super) fn new(subject: &Subject, examined: &Examined) -> Self {
         let problems: Vec<Problem> = examined.diagnostics.iter().map(Problem::from).collect();
-        let tables = tables(examined);
+        let sections = sections(examined);
         // that a file describes nothing is one of its problems
-        let is_empty = *subject == Subject::Environment && tables.is_empty() && problems.is_empty();
+        let is_empty = *subject == Subject::Environment && sections.is_empty() && problems.is_empty();
         let advice = is_empty.then_some(ADVICE);
-        Self { origin: origin(subject, &examined.handed_in), tables, problems, advice }
+        Self { origin: origin(subject, &examined.handed_in), sections, problems, advice }
     }
 
-    /// The tables, then the problems, with an empty line after each.
-    pub(super) fn draw(&self, look: &Look) -> Vec<String> {
-        let columns = Columns::for_all(&self.tables, look);
+    /// The sections, then the problems, with an empty line after each.
+    pub(super) fn draw(&self, style: &Style) -> Vec<String> {
+        let columns = Columns::for_all(&self.sections, style);
         let mut lines = Vec::new();
-        for table in &self.tables {
-            lines.extend(table.draw(&columns, look));
+        for section in &self.sections {
+            lines.extend(section.draw(&columns, style));
             lines.push(String::new());
         }
         for problem in &self.problems {
-            lines.extend(problem.draw(&self.origin, look));
+            lines.extend(problem.draw(&self.origin, style));
             lines.push(String::new());
         }
         if let Some(advice) = self.advice {
@@ -101,7 +101,7 @@ fn quotable(file: &Path) -> String {
 }
 
 /// What all exporters share, then each exporter; if there are two routes, one after the other.
-fn tables(examined: &Examined) -> Vec<Table> {
+fn sections(examined: &Examined) -> Vec<Section> {
     let of_route = |route: ProviderName| {
         let is_its = move |(exporter, _): &&(Exporter, _)| {
             (exporter.provider() == Some(ProviderName::Application)) == (route == ProviderName::Application)
@@ -113,28 +113,28 @@ fn tables(examined: &Examined) -> Vec<Table> {
         let has_exporters = !examined.exporters.is_empty();
         let rows = rows(&examined.general, |_| true, has_exporters);
         let exporters = of_route(ProviderName::Internal);
-        let exporters = exporters.into_iter().map(|exporter| Table::of_exporter("", exporter));
-        return Table::of_all("all exporters", rows).into_iter().chain(exporters).collect();
+        let exporters = exporters.into_iter().map(|exporter| Section::of_exporter("", exporter));
+        return Section::of_all("all exporters", rows).into_iter().chain(exporters).collect();
     }
     let everything = rows(&examined.general, |scope| scope == Scope::Everything, false);
-    let mut tables: Vec<Table> = Table::of_all("all exporters", everything).into_iter().collect();
+    let mut sections: Vec<Section> = Section::of_all("all exporters", everything).into_iter().collect();
     for route in [ProviderName::Internal, ProviderName::Application] {
         let exporters = of_route(route);
         if exporters.is_empty() {
             continue;
         }
         let title = format!("{} route", route.name());
-        tables.extend(Table::of_all(
+        sections.extend(Section::of_all(
             &title,
             rows(&examined.general, |scope| scope == Scope::Provider(route), true),
         ));
         let before = format!("{title}, ");
-        tables.extend(exporters.into_iter().map(|exporter| Table::of_exporter(&before, exporter)));
+        sections.extend(exporters.into_iter().map(|exporter| Section::of_exporter(&before, exporter)));
     }
-    tables
+    sections
 }
 
-/// Those of a scope that somebody set, and the name of the service in any case: it is the first thing to set.
+/// The settings of a scope that are not defaults, and the name of the service in any case: it is the first thing to set.
 fn rows(general: &[General], is_in: impl Fn(Scope) -> bool, with_name: bool) -> Vec<Row> {
     let is_shown = |general: &&General| {
         let is_name = with_name && general.setting.key == "service-name";
@@ -154,7 +154,7 @@ impl From<&Setting> for Row {
     }
 }
 
-impl Table {
+impl Section {
     /// `None` if there is nothing in it.
     fn of_all(title: &str, rows: Vec<Row>) -> Option<Self> {
         let title = (title.to_owned(), String::new());
@@ -170,80 +170,73 @@ impl Table {
         }
     }
 
-    fn draw(&self, columns: &Columns, look: &Look) -> Vec<String> {
-        let mut title = look.line();
+    fn draw(&self, columns: &Columns<'_>, style: &Style) -> Vec<String> {
+        let mut title = style.line();
         title.put(Ink::FAINT, &self.title.0).put(Ink::PLAIN.bold(), &self.title.1);
         let mut lines = vec![title.finish()];
         for (signal, url) in &self.destinations {
-            lines.extend(columns.pair(signal, (Ink::PLAIN.bold(), url), look));
+            lines.extend(columns.pair(signal, (Ink::PLAIN.bold(), url)));
         }
-        lines.push(columns.heads(look));
-        lines.extend(self.rows.iter().flat_map(|row| columns.row(row, look)));
+        lines.push(columns.heads());
+        lines.extend(self.rows.iter().flat_map(|row| columns.row(row)));
         lines
     }
 }
 
-/// Where the columns of the tables begin, the same for all of them.
-struct Columns {
+/// The columns of the sections, the same for all of them.
+struct Columns<'a> {
+    style: &'a Style,
+    /// The key, the value, and where it is from: left out on a narrow terminal, it has a line of its own.
+    layout: Table<'a>,
+    /// Where the values begin.
     value: usize,
-    /// `None`: in a line of its own.
-    from: Option<usize>,
 }
 
-impl Columns {
-    fn for_all(tables: &[Table], look: &Look) -> Self {
-        let widest = |cell: fn(&Row) -> &str| {
-            let rows = tables.iter().flat_map(|table| &table.rows);
-            rows.map(|row| look.width_of(cell(row))).max().unwrap_or(0)
+impl<'a> Columns<'a> {
+    fn for_all(sections: &[Section], style: &'a Style) -> Self {
+        let widest = |head: &str, cell: fn(&Row) -> &str| {
+            let rows = sections.iter().flat_map(|section| &section.rows);
+            table::widest(rows.map(cell), style).max(head.len())
         };
-        let value = GAP + widest(|row| &row.key).max("key".len()) + GAP;
-        let room = look.width.saturating_sub(value + GAP + widest(|row| &row.from));
-        if room < LEAST_VALUE && look.width < NARROW {
-            return Self { value, from: None };
-        }
-        let width = widest(|row| &row.value).clamp("value".len(), room.max(LEAST_VALUE));
-        Self { value, from: Some(value + width + GAP) }
+        let key = widest("key", |row| &row.key);
+        let from = Column::cut(widest("", |row| &row.from)).uncut();
+        let from = if style.width < NARROW { from.optional() } else { from };
+        let value = Column::between(LEAST_VALUE, widest("value", |row| &row.value));
+        let layout = Table::new(style, GAP, [Column::cut(key).uncut(), value, from]);
+        Self { style, layout, value: GAP + key + GAP }
     }
 
-    fn heads(&self, look: &Look) -> String {
-        let mut line = look.line();
-        line.pad_to(GAP).put(Ink::FAINT, "key").pad_to(self.value).put(Ink::FAINT, "value");
-        if let Some(column) = self.from {
-            line.pad_to(column).put(Ink::FAINT, "from");
-        }
-        line.finish()
+    fn heads(&self) -> String {
+        self.layout.row(["key", "value", "from"].map(|head| Text::new(Ink::FAINT, head)))
     }
 
-    fn row(&self, row: &Row, look: &Look) -> Vec<String> {
+    fn row(&self, row: &Row) -> Vec<String> {
         let ink = if row.is_default { Ink::FAINT } else { Ink::PLAIN };
-        if let Some(column) = self.from {
-            let mut line = look.line();
-            line.pad_to(GAP).put(Ink::PLAIN, &row.key).pad_to(self.value);
-            line.put_within(ink, &row.value, column - self.value - GAP).pad_to(column);
-            line.put(Ink::FAINT, &row.from);
-            return vec![line.finish()];
+        if self.layout.is_complete() {
+            let texts = [(Ink::PLAIN, &row.key), (ink, &row.value), (Ink::FAINT, &row.from)];
+            return vec![self.layout.row(texts.map(|(ink, text)| Text::new(ink, text)))];
         }
-        let mut lines = self.pair(&row.key, (ink, &row.value), look);
+        let mut lines = self.pair(&row.key, (ink, &row.value));
         if !row.is_default {
-            lines.push(below(Ink::FAINT, &format!("from {}", row.from), look));
+            lines.push(below(Ink::FAINT, &format!("from {}", row.from), self.style));
         }
         lines
     }
 
     /// A key and its value, which is never cut; where it would not fit it has a line of its own.
-    fn pair(&self, key: &str, (ink, value): (Ink, &str), look: &Look) -> Vec<String> {
-        let mut line = look.line();
+    fn pair(&self, key: &str, (ink, value): (Ink, &str)) -> Vec<String> {
+        let mut line = self.style.line();
         line.pad_to(GAP).put(Ink::PLAIN, key);
-        if self.from.is_none() && self.value + look.width_of(value) > look.width {
-            return vec![line.finish(), below(ink, value, look)];
+        if !self.layout.is_complete() && self.value + self.style.width_of(value) > self.style.width {
+            return vec![line.finish(), below(ink, value, self.style)];
         }
         line.pad_to(self.value).put(ink, value);
         vec![line.finish()]
     }
 }
 
-fn below(ink: Ink, text: &str, look: &Look) -> String {
-    let mut line = look.line();
+fn below(ink: Ink, text: &str, style: &Style) -> String {
+    let mut line = style.line();
     line.pad_to(GAP + GAP).put(ink, text);
     line.finish()
 }

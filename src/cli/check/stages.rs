@@ -1,16 +1,18 @@
-//! What asking an endpoint came to, stage by stage.
+//! How far did a probe of an endpoint get? Stage by stage, with the time of each.
 
 use std::time::Duration;
 
-use standpipe::Exporter;
-use standpipe::probe::StageKind;
+use standpipe::probe::{self, StageKind};
+use standpipe::{Exporter, ExporterSummary};
 
 use crate::cli::describe;
-use crate::cli::paint::{Ink, Look};
+use crate::cli::style::{Ink, Style};
 
 /// Behind the mark; the longest of the usual names is `settings`.
 const NAME_WIDTH: usize = 8;
 const TIME_WIDTH: usize = 8;
+/// A user in front of a terminal does not wait longer.
+const LONGEST: Duration = Duration::from_secs(10);
 
 /// One endpoint that was asked. Apart from the library's own types, so that tests can make one up.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,7 +33,7 @@ pub(super) struct Stage {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// With what there is to tell of it.
+    /// With details of it.
     Passed(String),
     /// Neither good nor bad, such as what could not be tried.
     Noted(String),
@@ -65,37 +67,37 @@ impl Asked {
     }
 
     /// The endpoint and whose it is, a line for each stage, and an empty one.
-    pub(super) fn draw(&self, exporter: &Exporter, look: &Look) -> Vec<String> {
-        let mut title = look.line();
+    pub(super) fn draw(&self, exporter: &Exporter, style: &Style) -> Vec<String> {
+        let mut title = style.line();
         title.put(Ink::FAINT, "asked ").put(Ink::PLAIN.bold(), &self.endpoint);
         title.put(Ink::FAINT, " for ").put(Ink::PLAIN, &exporter.label());
         let mut lines = vec![title.finish()];
-        lines.extend(self.stages.iter().flat_map(|stage| stage.draw(look)));
+        lines.extend(self.stages.iter().flat_map(|stage| stage.draw(style)));
         lines.push(String::new());
         lines
     }
 }
 
 impl Stage {
-    fn draw(&self, look: &Look) -> Vec<String> {
-        let (ink, mark, told, advice) = match &self.outcome {
-            Outcome::Passed(detail) => (Ink::GOOD.bold(), look.glyphs.check, detail, None),
+    fn draw(&self, style: &Style) -> Vec<String> {
+        let (ink, mark, detail, advice) = match &self.outcome {
+            Outcome::Passed(detail) => (Ink::GOOD.bold(), style.glyphs.check, detail, None),
             Outcome::Noted(detail) => (Ink::FAINT.bold(), "-", detail, None),
-            Outcome::Failed { what, advice } => (Ink::BAD.bold(), look.glyphs.cross, what, Some(advice)),
+            Outcome::Failed { what, advice } => (Ink::BAD.bold(), style.glyphs.cross, what, Some(advice)),
         };
         // the marks differ in width, what follows them does not
-        let name_at = 2 + look.width_of(look.glyphs.check).max(look.width_of(look.glyphs.cross)) + 1;
-        let told_at = name_at + NAME_WIDTH + TIME_WIDTH + 2;
+        let name_at = 2 + style.width_of(style.glyphs.check).max(style.width_of(style.glyphs.cross)) + 1;
+        let detail_at = name_at + NAME_WIDTH + TIME_WIDTH + 2;
         let took = u64::try_from(self.took.as_nanos()).unwrap_or(u64::MAX);
-        let mut line = look.line();
+        let mut line = style.line();
         line.space(2).put(ink, mark).pad_to(name_at).put(Ink::PLAIN, &self.name);
         if !matches!(self.outcome, Outcome::Noted(_)) {
-            line.put_right(Ink::FAINT, &describe::duration(took, look), told_at - 2);
+            line.put_right(Ink::FAINT, &describe::duration(took, style), detail_at - 2);
         }
-        line.pad_to(told_at).put(Ink::PLAIN, told);
+        line.pad_to(detail_at).put(Ink::PLAIN, detail);
         let mut lines = vec![line.finish()];
         if let Some(advice) = advice.filter(|advice| !advice.is_empty()) {
-            let mut line = look.line();
+            let mut line = style.line();
             line.pad_to(name_at).put(Ink::FAINT, "=").space(1).put(Ink::PLAIN, advice);
             lines.push(line.finish());
         }
@@ -103,9 +105,34 @@ impl Stage {
     }
 }
 
+/// Asks every endpoint of the exporter, for no longer than an attempt of it may take.
+pub(super) fn ask(exporter: &Exporter, summary: &ExporterSummary) -> Vec<Asked> {
+    let budget = Duration::from_millis(summary.timeout_ms).min(LONGEST);
+    probe::probe(exporter, budget).endpoints.into_iter().map(Asked::from).collect()
+}
+
+impl From<probe::EndpointReport> for Asked {
+    fn from(report: probe::EndpointReport) -> Self {
+        Self { endpoint: report.url, stages: report.stages.into_iter().map(Stage::from).collect() }
+    }
+}
+
+impl From<probe::Stage> for Stage {
+    fn from(stage: probe::Stage) -> Self {
+        let outcome = match stage.outcome {
+            probe::Outcome::Passed { detail } => Outcome::Passed(detail),
+            probe::Outcome::Failed { what, advice } => Outcome::Failed { what, advice },
+            probe::Outcome::Noted { detail } => Outcome::Noted(detail),
+            // there is none yet that this command does not know
+            _ => Outcome::Noted(String::new()),
+        };
+        Self { name: stage.kind.name().to_owned(), took: stage.took, outcome }
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::super::super::paint::plain_look;
+    use super::super::super::style::plain_style;
     use super::*;
 
     fn stage(name: &str, micros: u64, outcome: Outcome) -> Stage {
@@ -132,7 +159,7 @@ mod tests {
             "    = is a collector running? try: standpipe receive",
             "",
         ];
-        assert_eq!(refused().draw(&Exporter::http("localhost"), &plain_look(80)), expected);
+        assert_eq!(refused().draw(&Exporter::http("localhost"), &plain_style(80)), expected);
     }
 
     #[test]
@@ -142,7 +169,7 @@ mod tests {
         assert!(!asked.has_failed());
         assert_eq!(asked.failure(&exporter), None);
         assert_eq!(
-            asked.draw(&exporter, &plain_look(80))[2],
+            asked.draw(&exporter, &plain_style(80))[2],
             "  - export            this version cannot try it"
         );
     }

@@ -1,4 +1,4 @@
-//! The last line: what it all comes to.
+//! What does the last line of `check` state? How many exporters are usable, and the number of problems.
 
 use standpipe::DiagnosticSeverity;
 
@@ -7,15 +7,15 @@ use super::problem;
 use super::report::Report;
 use super::stages::Asked;
 use crate::cli::describe;
-use crate::cli::paint::{Ink, Look};
+use crate::cli::style::{Ink, Style};
 
 /// How much there is of everything.
 #[derive(Debug)]
 pub(super) struct Sum {
     exporters: usize,
-    /// Exporters of which an endpoint was asked in vain.
+    /// Exporters with an endpoint that failed.
     unanswered: usize,
-    /// Whether anybody who was asked takes something.
+    /// Whether an endpoint that was asked accepts something.
     takes_something: bool,
     errors: usize,
     warnings: usize,
@@ -42,7 +42,7 @@ impl Sum {
     }
 
     /// One line, about what has this name.
-    pub(super) fn draw(&self, name: &str, look: &Look) -> String {
+    pub(super) fn draw(&self, name: &str, style: &Style) -> String {
         let usable = self.exporters - self.unanswered;
         let mut parts = vec![match usable {
             0 => "no usable exporter".to_owned(),
@@ -58,10 +58,10 @@ impl Sum {
             }
         }
         let (ink, mark) = match (self.errors, usable) {
-            // Nothing is wrong with a file that exports nothing, but nobody should take it for one that does.
-            (0, 0) => (Ink::WARNING.bold(), look.glyphs.attention),
-            (0, _) => (Ink::GOOD.bold(), look.glyphs.check),
-            _ => (Ink::BAD.bold(), look.glyphs.cross),
+            // Nothing is wrong with a file that exports nothing, but it must not be mistaken for one that does.
+            (0, 0) => (Ink::WARNING.bold(), style.glyphs.attention),
+            (0, _) => (Ink::GOOD.bold(), style.glyphs.check),
+            _ => (Ink::BAD.bold(), style.glyphs.cross),
         };
         let end = match (usable, self.exporters) {
             (0, 0) => "; nothing would be sent",
@@ -69,7 +69,7 @@ impl Sum {
             (0, _) => "; nothing would arrive",
             _ => "",
         };
-        let mut line = look.line();
+        let mut line = style.line();
         line.put(ink, mark).space(1).put(Ink::PLAIN.bold(), name).put(Ink::PLAIN, ": ");
         line.put(Ink::PLAIN, &parts.join(", ")).put(Ink::PLAIN, end);
         line.finish()
@@ -78,7 +78,7 @@ impl Sum {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::paint::plain_look;
+    use super::super::super::style::plain_style;
     use super::*;
 
     #[test]
@@ -86,7 +86,7 @@ mod tests {
         let sum = |exporters, unanswered, errors, warnings| {
             let sum = Sum { exporters, unanswered, takes_something: false, errors, warnings, notes: 0 };
             assert_eq!(sum.has_failed(), errors > 0);
-            sum.draw("otlp.toml", &plain_look(80))
+            sum.draw("otlp.toml", &plain_style(80))
         };
         assert_eq!(sum(2, 0, 0, 1), "✓ otlp.toml: 2 usable exporters, 1 warning");
         assert_eq!(sum(0, 0, 0, 0), "! otlp.toml: no usable exporter; nothing would be sent");
@@ -96,7 +96,7 @@ mod tests {
         let partly =
             Sum { exporters: 1, unanswered: 1, takes_something: true, errors: 1, warnings: 0, notes: 0 };
         assert_eq!(
-            partly.draw("otlp.toml", &plain_look(80)),
+            partly.draw("otlp.toml", &plain_style(80)),
             "✗ otlp.toml: no usable exporter, 1 error; not everything would arrive"
         );
     }

@@ -1,9 +1,9 @@
-//! The kinds of file that there are.
+//! Which kinds of configuration file can `init` write?
 
 use std::ffi::OsStr;
 use std::path::Path;
 
-/// Whose way of writing a configuration it is.
+/// The program whose configuration layout the file follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Flavour {
     #[default]

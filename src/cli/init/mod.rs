@@ -1,7 +1,7 @@
-//! `standpipe init`: a commented file to start with.
+//! What does `standpipe init` do? It writes a commented configuration file to start with.
 
 mod flavour;
-mod order;
+mod options;
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -9,20 +9,20 @@ use std::path::Path;
 use std::process::ExitCode;
 
 pub(crate) use self::flavour::Flavour;
-pub(crate) use self::order::Order;
-use self::order::Target;
-use super::paint::{Ink, Look};
-use super::{Failure, print, say};
+pub(crate) use self::options::Options;
+use self::options::Target;
+use super::style::{Ink, Style};
+use super::{Failure, print, print_text};
 
-/// Writes the file, unless there is one, and says what to do next.
-pub(crate) fn run(order: &Order, look: &Look) -> Result<ExitCode, Failure> {
-    let starter = order.flavour.starter();
-    let file = match &order.target {
-        Target::Stdout => return say(starter.trim_end()),
+/// Writes the file, unless it exists, and prints the next steps.
+pub(crate) fn run(options: &Options, style: &Style) -> Result<ExitCode, Failure> {
+    let starter = options.flavour.starter();
+    let file = match &options.target {
+        Target::Stdout => return print_text(starter.trim_end()),
         Target::File(file) => file,
     };
     write_new(file, starter).map_err(|error| cannot_write(file, &error))?;
-    print(&next_steps(order.flavour, &file.display().to_string(), look))?;
+    print(&next_steps(options.flavour, &file.display().to_string(), style))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -51,7 +51,7 @@ fn cannot_write(file: &Path, error: &io::Error) -> Failure {
     })
 }
 
-fn next_steps(flavour: Flavour, file: &str, look: &Look) -> Vec<String> {
+fn next_steps(flavour: Flavour, file: &str, style: &Style) -> Vec<String> {
     let (commands, load) = match flavour {
         Flavour::Environment => (
             vec![format!("set -a; . {}; set +a", in_shell(file, "./")), "standpipe check --env".to_owned()],
@@ -62,11 +62,11 @@ fn next_steps(flavour: Flavour, file: &str, look: &Look) -> Vec<String> {
             format!("standpipe::Config::from_file({file:?})?"),
         ),
     };
-    let mut title = look.line();
-    title.put(Ink::GOOD.bold(), look.glyphs.check).space(1);
+    let mut title = style.line();
+    title.put(Ink::GOOD.bold(), style.glyphs.check).space(1);
     title.put(Ink::PLAIN.bold(), file).put(Ink::PLAIN, " is written; read it, then check it:");
     let indented = |text: &str| {
-        let mut line = look.line();
+        let mut line = style.line();
         line.space(4).put(Ink::PLAIN, text);
         line.finish()
     };
@@ -88,7 +88,7 @@ fn in_shell(file: &str, here: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::paint::plain_look;
+    use super::super::style::plain_style;
     use super::*;
 
     #[test]
@@ -103,8 +103,8 @@ mod tests {
             "    let config = standpipe::Config::from_file(\"telemetry.toml\")?;",
             "    let telemetry = standpipe::Telemetry::start(config)?;",
         ];
-        assert_eq!(next_steps(Flavour::Stalwart, "telemetry.toml", &plain_look(80)), expected);
-        let of_environment = next_steps(Flavour::Environment, "telemetry.env", &plain_look(80));
+        assert_eq!(next_steps(Flavour::Stalwart, "telemetry.toml", &plain_style(80)), expected);
+        let of_environment = next_steps(Flavour::Environment, "telemetry.env", &plain_style(80));
         assert_eq!(
             of_environment[2..4],
             ["    set -a; . ./telemetry.env; set +a", "    standpipe check --env"]

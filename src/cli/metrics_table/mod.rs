@@ -1,163 +1,133 @@
-//! Metrics drawn as a table: a row for each series, with a small line of what it did.
+//! How are metrics drawn? As a table with a row for each series, and a sparkline of its values.
 //!
-//! Pure: data points and a [`Look`] in, lines out.
+//! Pure: data points and a [`Style`] in, lines out.
 
 mod series;
 
 use self::series::Series;
-use super::paint::{Ink, Line, Look, Palette};
-use super::points::PointView;
+use super::point_view::PointView;
+use super::style::{Ink, Palette, Style};
+use super::table::{self, Column, GAP, Table, Text};
 use super::{describe, spark};
 
-const GAP: usize = 2;
 const LONGEST_SERVICE: usize = 14;
 /// Cells between a name and its unit.
 const UNIT_GAP: usize = 1;
 /// One bar for each of the 16 buckets that most histograms have.
 const BARS: usize = 16;
+/// The column of the bars, in a row of one line; in a row of two there is no kind before it.
+const BARS_AT: usize = 3;
 /// What the line is shortened to before anything else has to give way.
 const FEWEST_BARS: usize = 8;
 /// Series listed; the rest is counted.
 const MOST_LISTED: usize = 40;
 
 /// Draws a table of all series among `points`, the services in the order of the palette; nothing if there are none.
-pub(crate) fn draw<'a>(points: &[PointView<'a>], palette: &mut Palette<'a>, look: &Look) -> Vec<String> {
+pub(crate) fn draw<'a>(points: &[PointView<'a>], palette: &mut Palette<'a>, style: &Style) -> Vec<String> {
     points.iter().for_each(|view| palette.meet(view.service));
     let mut all = series::gather(points);
     all.sort_by_cached_key(|series| (palette.place(series.service), series.label()));
     if all.is_empty() {
         return Vec::new();
     }
-    let table = Table::new(&all, palette, look);
-    let mut lines = vec![heading(&all, look)];
+    let layout = Layout::new(&all, style);
+    let mut lines = vec![heading(&all, style)];
     for series in all.iter().take(MOST_LISTED) {
-        lines.extend(table.row(series));
+        lines.extend(layout.row(series, palette.ink(series.service), style));
     }
     if let Some(rest) = all.len().checked_sub(MOST_LISTED).filter(|rest| *rest > 0) {
-        let mut line = look.line();
+        let mut line = style.line();
         line.put_rest(Ink::FAINT, &format!("and {rest} more series"));
         lines.push(line.finish());
     }
     lines
 }
 
-fn heading(all: &[Series<'_>], look: &Look) -> String {
+fn heading(all: &[Series<'_>], style: &Style) -> String {
     let points: usize = all.iter().map(Series::point_count).sum();
     let points = describe::count(points as u64, "data point");
-    let facts = format!(" {} series{}{points}", all.len(), look.glyphs.separator);
-    let mut line = look.line();
+    let facts = format!(" {} series{}{points}", all.len(), style.glyphs.separator);
+    let mut line = style.line();
     line.put(Ink::FAINT, "metrics ");
-    let rule = look.width.saturating_sub(line.width() + look.width_of(&facts));
-    line.put(Ink::FAINT, &look.glyphs.rule.repeat(rule)).put_rest(Ink::PLAIN, &facts);
+    let rule = style.width.saturating_sub(line.width() + style.width_of(&facts));
+    line.put(Ink::FAINT, &style.glyphs.rule.repeat(rule)).put_rest(Ink::PLAIN, &facts);
     line.finish()
 }
 
-/// How the rows are divided: the widths of the columns.
-struct Table<'d, 'a> {
-    look: &'d Look,
-    palette: &'d Palette<'a>,
-    service: usize,
-    /// The name, its unit and, in a row of one line, the attributes.
-    label: usize,
-    bars: usize,
-    newest: usize,
-    /// The columns that only a row of one line has; without them there is a second line.
-    beside: Option<Beside>,
+/// How the rows are laid out.
+enum Layout<'a> {
+    OneLine(Table<'a>),
+    /// The kind, the spread and the attributes are in a second line, below the name.
+    TwoLines(Table<'a>, usize),
 }
 
-struct Beside {
-    kind: usize,
-    spread: usize,
-}
-
-/// A text, what it is written with, and how wide its column is.
-type Cell<'a> = (Ink, &'a str, usize);
-
-impl<'d, 'a> Table<'d, 'a> {
-    fn new(all: &[Series<'a>], palette: &'d Palette<'a>, look: &'d Look) -> Self {
-        let widest = |width: &dyn Fn(&Series<'a>) -> usize| all.iter().map(width).max().unwrap_or(0);
-        let service = widest(&|series| look.width_of(series.service)).min(LONGEST_SERVICE);
-        let newest = widest(&|series| look.width_of(&series.newest()));
-        let beside = Beside {
-            kind: widest(&|series| look.width_of(&series.kind)),
-            spread: widest(&|series| look.width_of(&series.spread())),
+impl<'d> Layout<'d> {
+    fn new(all: &[Series<'_>], style: &'d Style) -> Self {
+        let longest_label = |with_attributes| {
+            all.iter().map(|series| label(series, with_attributes).width(style)).max().unwrap_or(0)
         };
-
-        let label = widest(&|series| label_width(series, &series.attributes, look));
-        let columns = [service, label, beside.kind, newest, beside.spread];
-        let room = look.width.saturating_sub(columns.into_iter().map(with_gap).sum());
-        if room >= FEWEST_BARS {
-            return Self {
-                look,
-                palette,
-                service,
-                label,
-                bars: room.min(BARS),
-                newest,
-                beside: Some(beside),
-            };
+        let service = table::widest(all.iter().map(|series| series.service), style).min(LONGEST_SERVICE);
+        let kind = table::widest(all.iter().map(|series| &series.kind), style);
+        let newest = table::widest(all.iter().map(Series::newest), style);
+        let spread = table::widest(all.iter().map(Series::spread), style);
+        let one_line = Table::new(
+            style,
+            0,
+            [
+                Column::cut(service),
+                Column::cut(longest_label(true)),
+                Column::cut(kind).optional(),
+                Column::between(FEWEST_BARS, BARS),
+                Column::cut(newest),
+                Column::cut(spread),
+            ],
+        );
+        if one_line.is_complete() {
+            return Self::OneLine(one_line);
         }
-        let room = look.width.saturating_sub(with_gap(service) + newest + GAP);
+        let below = if service == 0 { 0 } else { service + GAP };
+        let room = style.width.saturating_sub(below + newest + GAP);
         let bars = (room / 3).min(BARS);
-        let label = widest(&|series| label_width(series, "", look)).min(room.saturating_sub(bars + GAP));
-        Self { look, palette, service, label, bars, newest, beside: None }
+        let label = longest_label(false).min(room.saturating_sub(bars + GAP));
+        let columns = [service, label, bars, newest].map(Column::cut);
+        Self::TwoLines(Table::new(style, 0, columns), below)
     }
 
-    fn row(&self, series: &Series<'a>) -> Vec<String> {
-        let ink = self.palette.ink(series.service);
-        let bars = spark::bars(&series.line(), self.bars, self.look);
-        let (newest, spread) = (series.newest(), series.spread());
-        let (kind, attributes) = (series.kind.as_str(), series.attributes.as_str());
-        let values = [(ink, bars.as_str(), self.bars), (Ink::PLAIN, newest.as_str(), self.newest)];
-
-        let mut line = self.look.line();
-        line.put_within(ink, series.service, self.service).pad_to(with_gap(self.service));
-        let Some(beside) = &self.beside else {
-            self.put_label(series, "", &mut line);
-            self.put_cells(&values, &mut line);
-            let rest = [kind, &spread, attributes].map(|text| (Ink::FAINT, text, self.look.width_of(text)));
-            let mut second = self.look.line();
-            second.pad_to(with_gap(self.service));
-            self.put_cells(&rest, &mut second);
-            return vec![line.finish(), second.finish()];
-        };
-        self.put_label(series, attributes, &mut line);
-        self.put_cells(&[(Ink::FAINT, kind, beside.kind)], &mut line);
-        self.put_cells(&values, &mut line);
-        self.put_cells(&[(Ink::FAINT, &spread, beside.spread)], &mut line);
-        vec![line.finish()]
-    }
-
-    fn put_label(&self, series: &Series<'a>, attributes: &str, line: &mut Line<'_>) {
-        let end = line.width() + self.label;
-        line.put_within(Ink::PLAIN.bold(), series.name, self.label);
-        for (gap, text) in [(UNIT_GAP, series.unit), (GAP, attributes)] {
-            let room = end.saturating_sub(line.width() + gap);
-            if room > 0 && !text.is_empty() {
-                line.space(gap).put_within(Ink::FAINT, text, room);
+    fn row(&self, series: &Series<'_>, ink: Ink, style: &Style) -> Vec<String> {
+        let service = Text::new(ink, series.service);
+        let bars = |cells| Text::new(ink, spark::bars(&series.line(), cells, style));
+        let newest = Text::new(Ink::PLAIN, series.newest());
+        match self {
+            Self::OneLine(table) => {
+                let [kind, spread] =
+                    [series.kind.clone(), series.spread()].map(|text| Text::new(Ink::FAINT, text));
+                vec![table.row([
+                    service,
+                    label(series, true),
+                    kind,
+                    bars(table.width_of(BARS_AT)),
+                    newest,
+                    spread,
+                ])]
+            }
+            Self::TwoLines(table, below) => {
+                let first =
+                    table.row([service, label(series, false), bars(table.width_of(BARS_AT - 1)), newest]);
+                let mut second = style.line();
+                second.space(*below);
+                let texts = [&series.kind, &series.spread(), &series.attributes];
+                let texts = texts.map(|text| (Column::pushing(0), Text::new(Ink::FAINT, text)));
+                table::put(texts, &mut second);
+                vec![first, second.finish()]
             }
         }
-        line.pad_to(end + GAP);
-    }
-
-    fn put_cells(&self, cells: &[Cell<'_>], line: &mut Line<'_>) {
-        for &(ink, text, width) in cells {
-            let end = line.width() + with_gap(width);
-            let room = self.look.width.saturating_sub(line.width());
-            line.put_within(ink, text, width.min(room)).pad_to(end);
-        }
     }
 }
 
-fn label_width(series: &Series<'_>, attributes: &str, look: &Look) -> usize {
-    let beside = [(UNIT_GAP, series.unit), (GAP, attributes)];
-    let beside = beside.iter().filter(|(_, text)| !text.is_empty());
-    look.width_of(series.name) + beside.map(|(gap, text)| gap + look.width_of(text)).sum::<usize>()
-}
-
-/// A column that nothing is in takes no room.
-fn with_gap(width: usize) -> usize {
-    if width == 0 { 0 } else { width + GAP }
+/// The name, its unit and, in a row of one line, the attributes.
+fn label<'a>(series: &'a Series<'_>, with_attributes: bool) -> Text<'a> {
+    let label = Text::new(Ink::PLAIN.bold(), series.name).and(UNIT_GAP, Ink::FAINT, series.unit);
+    if with_attributes { label.and(GAP, Ink::FAINT, series.attributes.as_str()) } else { label }
 }
 
 #[cfg(test)]

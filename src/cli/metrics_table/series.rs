@@ -1,4 +1,4 @@
-//! Data points of successive pushes, put together as series.
+//! Which data points of successive pushes are one series, and what is its newest value?
 
 use std::collections::HashMap;
 
@@ -7,7 +7,7 @@ use standpipe::receiver::proto::metrics::v1::number_data_point::Value;
 use standpipe::receiver::proto::metrics::v1::{AggregationTemporality, NumberDataPoint};
 
 use crate::cli::describe;
-use crate::cli::points::{self, Point, PointView};
+use crate::cli::point_view::{self, Measures, Point, PointView};
 
 /// One service's metric with one set of attributes.
 #[derive(Debug)]
@@ -37,7 +37,7 @@ pub(super) fn gather<'a>(points: &[PointView<'a>]) -> Vec<Series<'a>> {
         let series = found.entry(key).or_insert_with(|| Series {
             service: view.service,
             name,
-            unit: points::unit(&view.metric.unit),
+            unit: point_view::unit(&view.metric.unit),
             kind,
             attributes,
             points: Vec::new(),
@@ -66,18 +66,15 @@ impl<'a> Series<'a> {
 
     /// The newest value of a number, the mean of many.
     pub(super) fn newest(&self) -> String {
-        match self.last() {
-            Some(Point::Number(point)) => match point.value {
-                None => "no value".to_owned(),
-                Some(Value::AsInt(value)) => value.to_string(),
-                Some(Value::AsDouble(value)) => points::number(value),
-            },
-            _ => match self.measures() {
-                Some(Measures { count, sum: Some(sum), .. }) if count > 0 => {
-                    format!("mean {}", rounded(sum / count as f64))
-                }
-                _ => "no mean".to_owned(),
-            },
+        let newest = self.points.last();
+        if let Some(PointView { point: Point::Number(_), .. }) = newest {
+            return newest.and_then(PointView::number).unwrap_or_else(|| "no value".to_owned());
+        }
+        match self.measures() {
+            Some(Measures { count, sum: Some(sum), .. }) if count > 0 => {
+                format!("mean {}", rounded(sum / count as f64))
+            }
+            _ => "no mean".to_owned(),
         }
     }
 
@@ -108,10 +105,6 @@ impl<'a> Series<'a> {
         self.points.len()
     }
 
-    fn last(&self) -> Option<Point<'_>> {
-        self.points.last().map(|view| view.point)
-    }
-
     fn is_rising_total(&self) -> bool {
         let data = self.points.last().and_then(|view| view.metric.data.as_ref());
         matches!(data, Some(Data::Sum(sum))
@@ -119,27 +112,8 @@ impl<'a> Series<'a> {
     }
 
     fn measures(&self) -> Option<Measures> {
-        match self.last()? {
-            Point::Histogram(point) => {
-                Some(Measures { count: point.count, sum: point.sum, min: point.min, max: point.max })
-            }
-            Point::Exponential(point) => {
-                Some(Measures { count: point.count, sum: point.sum, min: point.min, max: point.max })
-            }
-            Point::Summary(point) => {
-                Some(Measures { count: point.count, sum: Some(point.sum), min: None, max: None })
-            }
-            Point::Number(_) | Point::Missing => None,
-        }
+        self.points.last()?.measures()
     }
-}
-
-/// What histograms and summaries have in common.
-struct Measures {
-    count: u64,
-    sum: Option<f64>,
-    min: Option<f64>,
-    max: Option<f64>,
 }
 
 fn number(view: &PointView<'_>) -> Option<f64> {
@@ -160,7 +134,7 @@ fn rises(totals: &[f64]) -> Vec<f64> {
 fn rounded(value: f64) -> String {
     let digits = match value.abs() {
         size if !size.is_finite() || size >= 1e15 || (size > 0.0 && size < 1e-3) => {
-            return points::number(value);
+            return point_view::number(value);
         }
         size if size >= 99.95 || value.fract() == 0.0 => 0,
         size if size >= 9.995 => 1,

@@ -9,8 +9,8 @@ use standpipe::receiver::proto::metrics::v1::{
 };
 
 use super::*;
-use crate::cli::paint::{ColorChoice, Surroundings, plain_look};
-use crate::cli::{points, text};
+use crate::cli::style::{ColorChoice, TerminalInfo, plain_style};
+use crate::cli::{point_view, text};
 
 const START: u64 = 1_700_000_000_000_000_000;
 
@@ -98,10 +98,10 @@ fn shop() -> Vec<(&'static str, Metric)> {
     ]
 }
 
-fn drawn(metrics: &[(&str, Metric)], look: &Look) -> Vec<String> {
+fn drawn(metrics: &[(&str, Metric)], style: &Style) -> Vec<String> {
     let points: Vec<PointView<'_>> =
-        metrics.iter().flat_map(|(service, metric)| points::of(metric, service)).collect();
-    draw(&points, &mut Palette::default(), look)
+        metrics.iter().flat_map(|(service, metric)| point_view::of(metric, service)).collect();
+    draw(&points, &mut Palette::default(), style)
 }
 
 #[test]
@@ -115,7 +115,7 @@ fn every_series_has_a_row_with_its_newest_value_and_a_line() {
         "storefront  page.render ms            exponential  ▂▂▂▃▃▃▄▄▅▅▆▆▇▇██  mean 10   n=3160",
         "warehouse   temperature Cel           gauge        █                 21.5",
     ];
-    assert_eq!(drawn(&shop(), &plain_look(100)), expected);
+    assert_eq!(drawn(&shop(), &plain_style(100)), expected);
 }
 
 #[test]
@@ -135,7 +135,7 @@ fn where_a_row_has_no_room_it_has_a_second_line() {
         "warehouse   temperature Cel       █             21.5",
         "            gauge",
     ];
-    assert_eq!(drawn(&shop(), &plain_look(60)), expected);
+    assert_eq!(drawn(&shop(), &plain_style(60)), expected);
 }
 
 #[test]
@@ -145,7 +145,7 @@ fn a_counter_is_drawn_by_its_rises_whether_it_sends_them_or_its_total() {
         metric("orders", "", sum(points, true, AggregationTemporality::Delta))
     };
     let line = |metrics: &[(&str, Metric)]| {
-        let lines = drawn(metrics, &plain_look(100));
+        let lines = drawn(metrics, &plain_style(100));
         lines[1].chars().filter(|c| ('▁'..='█').contains(c)).collect::<String>()
     };
     assert_eq!(line(&[("shop", delta(1, 1)), ("shop", delta(2, 0)), ("shop", delta(3, 7))]), "▂▁█");
@@ -156,21 +156,21 @@ fn a_counter_is_drawn_by_its_rises_whether_it_sends_them_or_its_total() {
 
 #[test]
 fn ascii_draws_the_same_table() {
-    let look = Look::decide(ColorChoice::Never, true, &Surroundings::default());
-    let lines = drawn(&shop(), &look);
+    let style = Style::decide(ColorChoice::Never, true, &TerminalInfo::default());
+    let lines = drawn(&shop(), &style);
     assert!(lines.iter().all(|line| line.is_ascii()), "{lines:#?}");
     assert!(lines[1].contains("=#-_"), "{lines:#?}");
 }
 
 #[test]
 fn no_line_is_wider_than_the_terminal() {
-    let long = "a.name.of.a.metric.that.nobody.should.choose.".repeat(4);
+    let long = "a.name.of.a.metric.that.is.much.too.long.".repeat(4);
     let mut metrics = shop();
     metrics.push(("a service with a long name of its own", gauge(&long, 1, 1e-300)));
     metrics.push(("注文", metric(&long, &long, exponential(1).data.expect("it has data"))));
     metrics.push(("storefront", counter(&"注文".repeat(20), 1, &[(&long, i64::MIN)])));
     for width in [44, 59, 66, 80, 100, 140, 240] {
-        for line in drawn(&metrics, &plain_look(width)) {
+        for line in drawn(&metrics, &plain_style(width)) {
             assert!(text::width(&line) <= width, "{} > {width}: {line}", text::width(&line));
             assert!(!line.ends_with(' '), "{line:?}");
         }
@@ -180,7 +180,7 @@ fn no_line_is_wider_than_the_terminal() {
 #[test]
 fn thousands_of_series_are_not_all_listed() {
     let many: Vec<_> = (0..2000).map(|number| ("shop", gauge(&format!("gauge.{number}"), 1, 1.0))).collect();
-    let lines = drawn(&many, &plain_look(100));
+    let lines = drawn(&many, &plain_style(100));
     assert_eq!(lines.len(), MOST_LISTED + 2);
     assert_eq!(lines.last().map(String::as_str), Some("and 1960 more series"));
 }
@@ -191,14 +191,14 @@ fn a_hostile_metric_cannot_move_the_cursor() {
     let mut metric = counter(hostile, 1, &[(hostile, 1)]);
     metric.unit = hostile.to_owned();
     for width in [44, 100, 200] {
-        let lines = drawn(&[(hostile, metric.clone())], &plain_look(width));
+        let lines = drawn(&[(hostile, metric.clone())], &plain_style(width));
         assert!(lines.concat().chars().all(|c| !c.is_control()), "{lines:?}");
     }
 }
 
 #[test]
 fn nothing_measured_draws_nothing() {
-    assert!(draw(&[], &mut Palette::default(), &plain_look(100)).is_empty());
+    assert!(draw(&[], &mut Palette::default(), &plain_style(100)).is_empty());
     let empty = Metric { name: "orders".to_owned(), ..Metric::default() };
-    assert!(drawn(&[("shop", empty)], &plain_look(100)).is_empty());
+    assert!(drawn(&[("shop", empty)], &plain_style(100)).is_empty());
 }

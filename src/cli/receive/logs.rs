@@ -1,10 +1,10 @@
-//! Log records as rows.
+//! Which columns and details does `receive` show of a log record?
 
 use standpipe::receiver::Batch;
 
 use super::super::describe;
-use super::super::logs::LogView;
-use super::super::paint::Ink;
+use super::super::log_view::LogView;
+use super::super::style::Ink;
 use super::super::text;
 use super::row::{Cell, Row, SERVICE, TIME};
 
@@ -42,7 +42,7 @@ mod tests {
     use standpipe::receiver::proto::common::v1::{AnyValue, KeyValue};
     use standpipe::receiver::proto::logs::v1::LogRecord;
 
-    use super::super::super::paint::plain_look;
+    use super::super::super::style::plain_style;
     use super::super::Layout;
     use super::*;
 
@@ -67,7 +67,7 @@ mod tests {
     }
 
     fn drawn(log: &LogRecord, layout: Layout, width: usize) -> Vec<String> {
-        row(&LogView { log, service: "storefront" }).draw(layout, &plain_look(width))
+        row(&LogView { log, service: "storefront" }).draw(layout, &plain_style(width))
     }
 
     #[test]
@@ -133,7 +133,7 @@ mod tests {
         log.event_name = hostile.to_owned();
         log.attributes[0].key = hostile.to_owned();
         for layout in [Layout::Whole, Layout::Cut] {
-            let lines = row(&LogView { log: &log, service: hostile }).draw(layout, &plain_look(100));
+            let lines = row(&LogView { log: &log, service: hostile }).draw(layout, &plain_style(100));
             assert!(lines.concat().chars().all(|c| !c.is_control() && c != '\u{202e}'), "{lines:?}");
         }
     }

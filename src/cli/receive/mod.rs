@@ -1,4 +1,4 @@
-//! `standpipe receive`: what arrives, as it arrives.
+//! What does `standpipe receive` do? It prints what arrives, as it arrives.
 
 mod logs;
 mod points;
@@ -16,17 +16,17 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use standpipe::Signal;
 use standpipe::receiver::{Batch, Receiver};
 
-use self::printer::{Greeting, Outbox};
+use self::printer::{Greeting, PrintQueue};
 use self::refusals::{Endpoints, Refusals};
 use self::row::Row;
-use super::paint::{Ink, Look};
+use super::style::{Ink, Style};
 use super::{Failure, describe, interrupt};
 
 /// What all requests may take together. A batch of the usual few thousand records takes a few MiB.
 const MEMORY: usize = 256 * 1024 * 1024;
 
 /// How long the end waits for what is still to be printed.
-const LAST_WORDS: Duration = Duration::from_secs(5);
+const PRINT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How a record is laid out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,47 +53,51 @@ enum Ending {
 }
 
 /// Prints what arrives until the process is interrupted or what it prints is not read any more.
-pub(crate) fn run(addresses: Addresses, layout: Layout, look: &Look) -> Result<ExitCode, Failure> {
+pub(crate) fn run(addresses: Addresses, layout: Layout, style: &Style) -> Result<ExitCode, Failure> {
     let (end, ends) = mpsc::channel();
-    // before anyone can know that it listens
+    // before a sender can know that the receiver listens
     let interrupted = end.clone();
     interrupt::on_interrupt(move || drop(interrupted.send(Ending::Interrupted))).map_err(cannot_start)?;
     let printed = move |result| drop(end.send(Ending::Printed(result)));
-    let (outbox, greet) = printer::start(layout, look.clone(), printed).map_err(cannot_start)?;
+    let (queue, greet) = printer::start(layout, style.clone(), printed).map_err(cannot_start)?;
     let refusals = Arc::new(Mutex::new(Refusals::default()));
-    let receiver = listen(addresses, outbox.clone(), refusals.clone())?;
+    let receiver = listen(addresses, queue.clone(), refusals.clone())?;
     let endpoints = Endpoints { http: receiver.endpoint(), grpc: receiver.grpc_endpoint() };
     // fails only when the printer has ended, which is reported
-    let _ = greet.send(Greeting { lines: greeting(&receiver, look), endpoints });
+    let _ = greet.send(Greeting { lines: greeting(&receiver, style), endpoints });
 
     match ends.recv() {
         Ok(Ending::Printed(result)) => result.map_err(Failure::Output)?,
         Ok(Ending::Interrupted) | Err(_) => {
             receiver.stop_listening();
             let refused = refusals.lock().unwrap_or_else(PoisonError::into_inner).count;
-            outbox.close(vec![summary(&receiver, outbox.batch_count(), refused)]);
-            drop((outbox, receiver));
+            queue.close(vec![summary(&receiver, queue.batch_count(), refused)]);
+            drop((queue, receiver));
             // an output that stands still is not waited for
-            if let Ok(Ending::Printed(result)) = ends.recv_timeout(LAST_WORDS) {
+            if let Ok(Ending::Printed(result)) = ends.recv_timeout(PRINT_TIMEOUT) {
                 result.map_err(Failure::Output)?;
             }
         }
     }
     Ok(ExitCode::SUCCESS)
 }
-fn listen(addresses: Addresses, outbox: Outbox, refusals: Arc<Mutex<Refusals>>) -> Result<Receiver, Failure> {
-    let complaints = outbox.clone();
+fn listen(
+    addresses: Addresses,
+    queue: PrintQueue,
+    refusals: Arc<Mutex<Refusals>>,
+) -> Result<Receiver, Failure> {
+    let refusal_queue = queue.clone();
     Receiver::builder()
         .address(addresses.http)
         .grpc_address(addresses.grpc)
         .keep_bytes(0)
         .max_memory_bytes(MEMORY)
         .local_hosts_only()
-        .on_batch(move |batch| outbox.show(batch))
+        .on_batch(move |batch| queue.show(batch))
         .on_refusal(move |refused| {
             let mut refusals = refusals.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some(more) = refusals.note(refused, Instant::now()) {
-                complaints.complain(refused, more);
+                refusal_queue.report_refusal(refused, more);
             }
         })
         .start()
@@ -105,7 +109,7 @@ fn cannot_start(error: io::Error) -> Failure {
 }
 
 fn cannot_listen(addresses: Addresses, error: &io::Error) -> Failure {
-    // the error does not say which of the two it is
+    // the error does not name the address that failed
     let is_http = TcpListener::bind(addresses.http).is_err();
     let (address, protocol, option) = match is_http {
         true => (addresses.http, "HTTP", "--address"),
@@ -127,9 +131,9 @@ fn cannot_listen(addresses: Addresses, error: &io::Error) -> Failure {
     Failure::Message(format!("{address} ({protocol}): {what}"))
 }
 
-fn greeting(receiver: &Receiver, look: &Look) -> Vec<String> {
+fn greeting(receiver: &Receiver, style: &Style) -> Vec<String> {
     let line = |before: &str, endpoint: &str, after: &str| {
-        let mut line = look.line();
+        let mut line = style.line();
         line.put(Ink::PLAIN, before).put(Ink::PLAIN.bold(), endpoint).put(Ink::FAINT, after);
         line.finish()
     };
@@ -137,12 +141,12 @@ fn greeting(receiver: &Receiver, look: &Look) -> Vec<String> {
         line("listening on ", &receiver.endpoint(), "  (OTLP over HTTP)"),
         line("         and ", &receiver.grpc_endpoint(), "  (OTLP over gRPC; Ctrl-C stops)"),
     ];
-    lines.extend(exposure([receiver.address(), receiver.grpc_address()], look));
+    lines.extend(exposure([receiver.address(), receiver.grpc_address()], style));
     lines
 }
 
 /// A warning about addresses that others than this machine can reach.
-fn exposure(addresses: [SocketAddr; 2], look: &Look) -> Option<String> {
+fn exposure(addresses: [SocketAddr; 2], style: &Style) -> Option<String> {
     let open: Vec<String> = addresses
         .iter()
         .filter(|address| !address.ip().to_canonical().is_loopback())
@@ -151,13 +155,13 @@ fn exposure(addresses: [SocketAddr; 2], look: &Look) -> Option<String> {
     if open.is_empty() {
         return None;
     }
-    let mut line = look.line();
+    let mut line = style.line();
     line.put(Ink::WARNING.bold(), "open to the network")
         .put(Ink::PLAIN, &format!(" at {}: all who can reach this machine can send", open.join(" and ")));
     Some(line.finish())
 }
 
-/// What is said at the end.
+/// The last line.
 fn summary(receiver: &Receiver, batches: u64, refused: u64) -> String {
     let spans = describe::count(receiver.span_count(), "span");
     let logs = describe::count(receiver.log_count(), "log record");
@@ -171,11 +175,11 @@ fn summary(receiver: &Receiver, batches: u64, refused: u64) -> String {
 }
 
 /// Each record is written before the next is drawn: a batch may have a million of them.
-fn print_batch(batch: &Batch, layout: Layout, look: &Look, mut out: impl Write) -> io::Result<()> {
+fn print_batch(batch: &Batch, layout: Layout, style: &Style, mut out: impl Write) -> io::Result<()> {
     match batch.signal {
-        Signal::Traces => print_list(batch, spans::list(batch, layout, look), layout, look, &mut out),
-        Signal::Logs => print_list(batch, logs::list(batch), layout, look, &mut out),
-        Signal::Metrics => print_list(batch, points::list(batch, layout, look), layout, look, &mut out),
+        Signal::Traces => print_list(batch, spans::list(batch, layout, style), layout, style, &mut out),
+        Signal::Logs => print_list(batch, logs::list(batch), layout, style, &mut out),
+        Signal::Metrics => print_list(batch, points::list(batch, layout, style), layout, style, &mut out),
         other => writeln!(out, "{other}"),
     }?;
     out.flush()
@@ -185,15 +189,15 @@ fn print_list(
     batch: &Batch,
     (content, rows): (String, impl Iterator<Item = Row>),
     layout: Layout,
-    look: &Look,
+    style: &Style,
     out: &mut impl Write,
 ) -> io::Result<()> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let now = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
     let content = format!("{content} over {}", batch.request.protocol.name());
-    writeln!(out, "{}", heading(&content, now, look))?;
+    writeln!(out, "{}", heading(&content, now, style))?;
     for row in rows {
-        for line in row.draw(layout, look) {
+        for line in row.draw(layout, style) {
             writeln!(out, "{line}")?;
         }
     }
@@ -201,37 +205,37 @@ fn print_list(
 }
 
 /// The line over a batch: when it came, and what is in it.
-fn heading(content: &str, received_unix_nanos: u64, look: &Look) -> String {
-    let mut line = look.line();
-    line.put(Ink::FAINT, &look.glyphs.rule.repeat(2)).space(1);
+fn heading(content: &str, received_unix_nanos: u64, style: &Style) -> String {
+    let mut line = style.line();
+    line.put(Ink::FAINT, &style.glyphs.rule.repeat(2)).space(1);
     line.put(Ink::FAINT, &describe::time_of_day(received_unix_nanos)).space(1);
     line.put(Ink::PLAIN.bold(), content).space(1);
-    let rest = look.width.saturating_sub(line.width());
-    line.put(Ink::FAINT, &look.glyphs.rule.repeat(rest));
+    let rest = style.width.saturating_sub(line.width());
+    line.put(Ink::FAINT, &style.glyphs.rule.repeat(rest));
     line.finish()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::paint::plain_look;
+    use super::super::style::plain_style;
     use super::*;
 
     #[test]
     fn an_address_that_others_can_reach_is_said() {
-        let said = |http: &str, grpc: &str| {
+        let warning = |http: &str, grpc: &str| {
             let addresses = [http, grpc].map(|address| address.parse().expect("an address"));
-            exposure(addresses, &plain_look(80))
+            exposure(addresses, &plain_style(80))
         };
-        assert_eq!(said("127.0.0.1:4318", "[::1]:4317"), None);
-        let line = said("0.0.0.0:4318", "127.0.0.1:4317").expect("a warning");
+        assert_eq!(warning("127.0.0.1:4318", "[::1]:4317"), None);
+        let line = warning("0.0.0.0:4318", "127.0.0.1:4317").expect("a warning");
         assert_eq!(line, "open to the network at 0.0.0.0:4318: all who can reach this machine can send");
-        let both = said("[::]:4318", "192.168.0.7:4317").expect("a warning");
+        let both = warning("[::]:4318", "192.168.0.7:4317").expect("a warning");
         assert!(both.contains(" at [::]:4318 and 192.168.0.7:4317: "), "{both}");
     }
 
     #[test]
     fn a_heading_says_when_a_batch_came_and_what_is_in_it() {
-        let line = heading("3 log records over HTTP", 1_700_049_600_005_000_000, &plain_look(50));
+        let line = heading("3 log records over HTTP", 1_700_049_600_005_000_000, &plain_style(50));
         assert_eq!(line, "── 12:00:00.005Z 3 log records over HTTP ─────────");
     }
 }

@@ -1,13 +1,14 @@
-//! Data points as rows.
+//! Which columns and details does `receive` show of a data point?
 
 use standpipe::receiver::Batch;
 
 use super::super::describe;
-use super::super::paint::{Ink, Look};
-use super::super::points::{self, Point, PointView};
+use super::super::point_view::{self, Point, PointView};
+use super::super::style::{Ink, Style};
+use super::super::table::GAP;
 use super::super::{spark, text};
 use super::Layout;
-use super::row::{Cell, GAP, Row, SERVICE, TIME, is_tight, name_width};
+use super::row::{Cell, Row, SERVICE, TIME, is_tight, name_width};
 
 const KIND: usize = 9;
 /// After time, service and name.
@@ -18,17 +19,17 @@ const VALUE: usize = 16;
 const BESIDE_NAME: usize = TIME + SERVICE + KIND + VALUE + 4 * GAP;
 
 /// What a batch holds, in words and as rows.
-pub(super) fn list(batch: &Batch, layout: Layout, look: &Look) -> (String, impl Iterator<Item = Row>) {
+pub(super) fn list(batch: &Batch, layout: Layout, style: &Style) -> (String, impl Iterator<Item = Row>) {
     let points = describe::count(batch.record_count() as u64, "data point");
     let metrics = describe::count(batch.metrics.len() as u64, "metric");
-    let views = batch.metrics.iter().flat_map(points::of_received);
-    (format!("{points} in {metrics}"), views.map(move |view| row(&view, layout, look)))
+    let views = batch.metrics.iter().flat_map(point_view::of_received);
+    (format!("{points} in {metrics}"), views.map(move |view| row(&view, layout, style)))
 }
 
-fn row(view: &PointView<'_>, layout: Layout, look: &Look) -> Row {
-    let is_tight = is_tight(BESIDE_NAME, layout, look);
+fn row(view: &PointView<'_>, layout: Layout, style: &Style) -> Row {
+    let is_tight = is_tight(BESIDE_NAME, layout, style);
     let beside = if is_tight { BESIDE_NAME - KIND - GAP } else { BESIDE_NAME };
-    let name_width = name_width(beside, layout, look);
+    let name_width = name_width(beside, layout, style);
     let kind = view.kind();
     let kind_width = text::width(&kind).max(KIND);
     // a long kind takes its room from the value
@@ -36,7 +37,7 @@ fn row(view: &PointView<'_>, layout: Layout, look: &Look) -> Row {
     let (value, measures) = match view.point {
         Point::Number(_) | Point::Missing => (view.value(), String::new()),
         Point::Histogram(_) | Point::Exponential(_) | Point::Summary(_) => {
-            (spark::bars(&view.buckets(), value_width, look), view.value())
+            (spark::bars(&view.buckets(), value_width, style), view.value())
         }
     };
     let mut cells = vec![
@@ -64,7 +65,7 @@ mod tests {
         HistogramDataPoint, Metric, NumberDataPoint, number_data_point,
     };
 
-    use super::super::super::paint::plain_look;
+    use super::super::super::style::plain_style;
     use super::*;
 
     const NOON: u64 = 1_700_049_600_000_000_000;
@@ -102,10 +103,10 @@ mod tests {
     }
 
     fn drawn(metric: &Metric, layout: Layout, width: usize) -> Vec<String> {
-        let look = plain_look(width);
-        points::of(metric, "storefront")
+        let style = plain_style(width);
+        point_view::of(metric, "storefront")
             .iter()
-            .flat_map(|view| row(view, layout, &look).draw(layout, &look))
+            .flat_map(|view| row(view, layout, &style).draw(layout, &style))
             .collect()
     }
 

@@ -1,4 +1,4 @@
-//! The one who prints: a thread with a bounded queue, so that an output that stands still holds up no sender.
+//! Which thread prints? One of its own behind a bounded queue, so that a blocked output delays no sender.
 
 use std::io::{self, BufWriter, Write};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -8,9 +8,9 @@ use std::thread;
 
 use standpipe::receiver::{Batch, RefusedRequest};
 
-use super::super::complain;
 use super::super::describe;
-use super::super::paint::{Ink, Look};
+use super::super::report_error;
+use super::super::style::{Ink, Style};
 use super::refusals::{self, Endpoints};
 use super::{Layout, print_batch};
 
@@ -21,13 +21,13 @@ const MOST_BYTES: usize = 64 * 1024 * 1024;
 
 enum Entry {
     Batch(Batch),
-    /// With the number of those like it that were not said.
+    /// With the number of refusals like it that were not printed.
     Refusal(RefusedRequest, u64),
     /// Nothing comes after it.
     End,
 }
 
-/// What can be said only when the receiver listens.
+/// The lines that are known only when the receiver listens.
 pub(super) struct Greeting {
     pub(super) lines: Vec<String>,
     pub(super) endpoints: Endpoints,
@@ -35,75 +35,75 @@ pub(super) struct Greeting {
 
 /// Takes what is to be printed and never waits.
 #[derive(Clone)]
-pub(super) struct Outbox {
+pub(super) struct PrintQueue {
     entries: SyncSender<Entry>,
-    books: Arc<Books>,
+    counters: Arc<Counters>,
 }
 
-/// What both sides know.
+/// What the callers of the queue and the printer share.
 #[derive(Default)]
-struct Books {
+struct Counters {
     /// Batches that arrived.
     batches: AtomicU64,
     /// Bytes of those that wait, or are being printed.
     waiting: AtomicUsize,
     missed_batches: AtomicU64,
     missed_records: AtomicU64,
-    /// What to say at the very end.
-    last_words: OnceLock<Vec<String>>,
+    /// The lines to print at the very end.
+    closing_lines: OnceLock<Vec<String>>,
 }
 
-impl Outbox {
+impl PrintQueue {
     pub(super) fn show(&self, batch: &Batch) {
-        self.books.batches.fetch_add(1, Ordering::Relaxed);
+        self.counters.batches.fetch_add(1, Ordering::Relaxed);
         let bytes = batch.memory_bytes();
-        let waiting = self.books.waiting.fetch_add(bytes, Ordering::Relaxed);
+        let waiting = self.counters.waiting.fetch_add(bytes, Ordering::Relaxed);
         // a large batch alone is shown
         let has_room = waiting == 0 || waiting.saturating_add(bytes) <= MOST_BYTES;
         if !has_room || self.entries.try_send(Entry::Batch(batch.clone())).is_err() {
-            self.books.waiting.fetch_sub(bytes, Ordering::Relaxed);
-            self.books.missed_batches.fetch_add(1, Ordering::Relaxed);
-            self.books.missed_records.fetch_add(batch.record_count() as u64, Ordering::Relaxed);
+            self.counters.waiting.fetch_sub(bytes, Ordering::Relaxed);
+            self.counters.missed_batches.fetch_add(1, Ordering::Relaxed);
+            self.counters.missed_records.fetch_add(batch.record_count() as u64, Ordering::Relaxed);
         }
     }
 
     /// A line on standard error. What finds no room is left out: it is counted elsewhere.
-    pub(super) fn complain(&self, refused: &RefusedRequest, more: u64) {
+    pub(super) fn report_refusal(&self, refused: &RefusedRequest, more: u64) {
         let _ = self.entries.try_send(Entry::Refusal(refused.clone(), more));
     }
 
     pub(super) fn batch_count(&self) -> u64 {
-        self.books.batches.load(Ordering::Relaxed)
+        self.counters.batches.load(Ordering::Relaxed)
     }
 
     /// Ends the printing with these lines, behind all that waits.
-    pub(super) fn close(&self, last_words: Vec<String>) {
-        let _ = self.books.last_words.set(last_words);
-        // without room, it ends when the last outbox is gone
+    pub(super) fn close(&self, closing_lines: Vec<String>) {
+        let _ = self.counters.closing_lines.set(closing_lines);
+        // without room, it ends when the last queue is gone
         let _ = self.entries.try_send(Entry::End);
     }
 }
 
-/// Prints the greeting, once it is sent, and then what comes, on a thread of its own. `tell` hears how it ended.
+/// Prints the greeting, once it is sent, and then what comes, on a thread of its own. `on_end` is called with the outcome.
 pub(super) fn start(
     layout: Layout,
-    look: Look,
-    tell: impl FnOnce(io::Result<()>) + Send + 'static,
-) -> io::Result<(Outbox, Sender<Greeting>)> {
+    style: Style,
+    on_end: impl FnOnce(io::Result<()>) + Send + 'static,
+) -> io::Result<(PrintQueue, Sender<Greeting>)> {
     let (entries, waiting) = mpsc::sync_channel(MOST_ENTRIES);
     let (greet, greeting) = mpsc::channel();
-    let books = Arc::new(Books::default());
-    let printer = Printer { books: books.clone(), layout, look };
+    let counters = Arc::new(Counters::default());
+    let printer = Printer { counters: counters.clone(), layout, style };
     thread::Builder::new()
         .name("standpipe-print".to_owned())
-        .spawn(move || tell(printer.run(&greeting, waiting)))?;
-    Ok((Outbox { entries, books }, greet))
+        .spawn(move || on_end(printer.run(&greeting, waiting)))?;
+    Ok((PrintQueue { entries, counters }, greet))
 }
 
 struct Printer {
-    books: Arc<Books>,
+    counters: Arc<Counters>,
     layout: Layout,
-    look: Look,
+    style: Style,
 }
 
 impl Printer {
@@ -115,34 +115,34 @@ impl Printer {
             match entry {
                 Entry::Batch(batch) => {
                     let out = BufWriter::new(io::stdout().lock());
-                    let printed = print_batch(&batch, self.layout, &self.look, out);
-                    self.books.waiting.fetch_sub(batch.memory_bytes(), Ordering::Relaxed);
+                    let printed = print_batch(&batch, self.layout, &self.style, out);
+                    self.counters.waiting.fetch_sub(batch.memory_bytes(), Ordering::Relaxed);
                     printed?;
                 }
-                Entry::Refusal(refused, more) => complain(&refusals::line(&refused, more, &endpoints)),
+                Entry::Refusal(refused, more) => report_error(&refusals::line(&refused, more, &endpoints)),
                 Entry::End => break,
             }
-            self.admit_gap()?;
+            self.print_gap()?;
         }
-        self.admit_gap()?;
-        print_lines(self.books.last_words.get().map_or(&[], Vec::as_slice))
+        self.print_gap()?;
+        print_lines(self.counters.closing_lines.get().map_or(&[], Vec::as_slice))
     }
 
-    /// Says what was not shown, where it is missing.
-    fn admit_gap(&self) -> io::Result<()> {
-        let batches = self.books.missed_batches.swap(0, Ordering::Relaxed);
+    /// Prints how much was not shown, where it is missing.
+    fn print_gap(&self) -> io::Result<()> {
+        let batches = self.counters.missed_batches.swap(0, Ordering::Relaxed);
         if batches == 0 {
             return Ok(());
         }
-        let records = self.books.missed_records.swap(0, Ordering::Relaxed);
-        print_lines(&[gap(batches, records, &self.look)])
+        let records = self.counters.missed_records.swap(0, Ordering::Relaxed);
+        print_lines(&[gap(batches, records, &self.style)])
     }
 }
 
-fn gap(batches: u64, records: u64, look: &Look) -> String {
-    let mut line = look.line();
+fn gap(batches: u64, records: u64, style: &Style) -> String {
+    let mut line = style.line();
     let (batches, records) = (count(batches, "batch", "batches"), describe::count(records, "record"));
-    line.put(Ink::FAINT, &look.glyphs.rule.repeat(2)).space(1);
+    line.put(Ink::FAINT, &style.glyphs.rule.repeat(2)).space(1);
     line.put(Ink::WARNING, &format!("{batches} with {records} not shown: the output stood still"));
     line.finish()
 }
@@ -161,13 +161,13 @@ fn print_lines(lines: &[String]) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::paint::plain_look;
+    use super::super::super::style::plain_style;
     use super::*;
 
     #[test]
     fn what_was_not_shown_is_counted() {
-        let look = plain_look(80);
-        assert_eq!(gap(1, 1, &look), "── 1 batch with 1 record not shown: the output stood still");
-        assert_eq!(gap(2, 30, &look), "── 2 batches with 30 records not shown: the output stood still");
+        let style = plain_style(80);
+        assert_eq!(gap(1, 1, &style), "── 1 batch with 1 record not shown: the output stood still");
+        assert_eq!(gap(2, 30, &style), "── 2 batches with 30 records not shown: the output stood still");
     }
 }

@@ -1,4 +1,4 @@
-//! What was refused, for those who wonder why nothing arrives: a line for each kind, with what to do about it.
+//! Why does nothing arrive? A line for each kind of refused request, with what to do about it.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -7,7 +7,7 @@ use standpipe::receiver::{Protocol, RefusalKind, RefusedRequest};
 
 use super::super::text::{self, Charset};
 
-/// How often a kind is said again, as long as it goes on.
+/// How often a kind is reported again while it goes on.
 const AGAIN_AFTER: Duration = Duration::from_secs(60);
 /// Characters of a path that are shown.
 const LONGEST_PATH: usize = 80;
@@ -19,35 +19,35 @@ pub(super) struct Endpoints {
     pub(super) grpc: String,
 }
 
-/// How many requests of each kind were refused, and when that was said.
+/// How many requests of each kind were refused, and when that was reported last.
 #[derive(Debug, Default)]
 pub(super) struct Refusals {
-    kinds: BTreeMap<(RefusalKind, &'static str), Said>,
+    kinds: BTreeMap<(RefusalKind, &'static str), Reported>,
     pub(super) count: u64,
 }
 
 #[derive(Debug)]
-struct Said {
+struct Reported {
     at: Instant,
     /// How many came since.
     more: u64,
 }
 
 impl Refusals {
-    /// Counts a refusal. Returns how many like it were not said, if it is time to say so.
+    /// Counts a refusal. Returns how many like it were not reported, if it is time to report again.
     pub(super) fn note(&mut self, refused: &RefusedRequest, now: Instant) -> Option<u64> {
         self.count += 1;
         let kind = (refused.kind, refused.protocol.name());
-        let Some(said) = self.kinds.get_mut(&kind) else {
-            self.kinds.insert(kind, Said { at: now, more: 0 });
+        let Some(reported) = self.kinds.get_mut(&kind) else {
+            self.kinds.insert(kind, Reported { at: now, more: 0 });
             return Some(0);
         };
-        if now.saturating_duration_since(said.at) < AGAIN_AFTER {
-            said.more += 1;
+        if now.saturating_duration_since(reported.at) < AGAIN_AFTER {
+            reported.more += 1;
             return None;
         }
-        said.at = now;
-        Some(std::mem::take(&mut said.more))
+        reported.at = now;
+        Some(std::mem::take(&mut reported.more))
     }
 }
 

@@ -1,11 +1,12 @@
-//! Spans as rows.
+//! Which columns and details does `receive` show of a span?
 
 use standpipe::receiver::Batch;
 
 use super::super::describe::{self, SpanView};
-use super::super::paint::{Ink, Look};
+use super::super::style::{Ink, Style};
+use super::super::table::GAP;
 use super::Layout;
-use super::row::{Cell, GAP, Row, SERVICE, TIME, is_tight, name_width};
+use super::row::{Cell, Row, SERVICE, TIME, is_tight, name_width};
 
 const KIND: usize = 8;
 /// After time, service and name.
@@ -16,21 +17,21 @@ const STATUS: usize = 5;
 const BESIDE_NAME: usize = TIME + SERVICE + KIND + DURATION + STATUS + 5 * GAP;
 
 /// What a batch holds, in words and as rows.
-pub(super) fn list(batch: &Batch, layout: Layout, look: &Look) -> (String, impl Iterator<Item = Row>) {
-    let rows = batch.spans.iter().map(move |received| row(&received.into(), layout, look));
+pub(super) fn list(batch: &Batch, layout: Layout, style: &Style) -> (String, impl Iterator<Item = Row>) {
+    let rows = batch.spans.iter().map(move |received| row(&received.into(), layout, style));
     (describe::count(batch.record_count() as u64, "span"), rows)
 }
 
-fn row(view: &SpanView<'_>, layout: Layout, look: &Look) -> Row {
+fn row(view: &SpanView<'_>, layout: Layout, style: &Style) -> Row {
     let ink = if view.error().is_some() { Ink::BAD } else { Ink::PLAIN };
     let status_ink = if view.error().is_some() { Ink::BAD.bold() } else { Ink::FAINT };
-    let duration = format!("{:>DURATION$}", describe::duration(view.nanos(), look));
-    let is_tight = is_tight(BESIDE_NAME, layout, look);
+    let duration = format!("{:>DURATION$}", describe::duration(view.nanos(), style));
+    let is_tight = is_tight(BESIDE_NAME, layout, style);
     let beside = if is_tight { BESIDE_NAME - KIND - GAP } else { BESIDE_NAME };
     let mut cells = vec![
         Cell::new(Ink::FAINT, describe::time_of_day(view.span.start_time_unix_nano), TIME),
         Cell::new(Ink::of_name(view.service), view.service, SERVICE),
-        Cell::new(ink.bold(), &view.span.name, name_width(beside, layout, look)),
+        Cell::new(ink.bold(), &view.span.name, name_width(beside, layout, style)),
         Cell::new(ink, duration, DURATION),
         Cell::new(status_ink, view.status(), STATUS),
     ];
@@ -54,7 +55,7 @@ mod tests {
     use standpipe::receiver::proto::common::v1::{AnyValue, KeyValue};
     use standpipe::receiver::proto::trace::v1::{Span, Status};
 
-    use super::super::super::paint::plain_look;
+    use super::super::super::style::plain_style;
     use super::super::super::text;
     use super::*;
 
@@ -79,8 +80,8 @@ mod tests {
     }
 
     fn drawn(span: &Span, layout: Layout, width: usize) -> Vec<String> {
-        let look = plain_look(width);
-        row(&SpanView { span, service: "storefront", scope: "shop" }, layout, &look).draw(layout, &look)
+        let style = plain_style(width);
+        row(&SpanView { span, service: "storefront", scope: "shop" }, layout, &style).draw(layout, &style)
     }
 
     fn failed(name: &str, message: &str) -> Span {

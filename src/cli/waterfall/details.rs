@@ -1,4 +1,4 @@
-//! What is known of a span beyond its name and its time, in the lines beneath it.
+//! What is shown beneath a span, and of log records outside of every span?
 
 use standpipe::receiver::proto::common::v1::KeyValue;
 use standpipe::receiver::proto::trace::v1::span::{Event, Link};
@@ -6,11 +6,13 @@ use standpipe::receiver::proto::trace::v1::span::{Event, Link};
 use super::tree::Node;
 use super::{Drawing, key_of};
 use crate::cli::describe::{self, SpanView};
-use crate::cli::logs::LogView;
-use crate::cli::paint::{Ink, Line, Look};
+use crate::cli::log_view::LogView;
+use crate::cli::style::{Ink, Line, Style};
 
-/// Events, log records and links listed beneath a span, so many of each; the rest is counted.
+/// Events, log records and links listed beneath a span, `MOST_LISTED` of each; the rest is counted.
 const MOST_LISTED: usize = 6;
+/// Log records listed outside of every span; the rest is counted.
+const MOST_STRAYS: usize = 12;
 /// The usual severities have four or five letters; what is logged begins in one column.
 const SEVERITY: usize = 5;
 
@@ -20,11 +22,11 @@ pub(super) type Piece = (Ink, String, usize);
 impl<'a> Drawing<'_, 'a> {
     pub(super) fn details(&self, node: &Node, view: &SpanView<'a>, lines: &mut Vec<String>) {
         let origin = [view.kind(), view.scope].into_iter().filter(|part| !part.is_empty());
-        let origin = origin.collect::<Vec<_>>().join(self.look.glyphs.separator);
+        let origin = origin.collect::<Vec<_>>().join(self.style.glyphs.separator);
         let attributes = describe::attributes(&view.span.attributes);
         let first = vec![(Ink::FAINT, origin, 0), (Ink::FAINT, attributes, 0)];
         for pieces in std::iter::once(first).chain(self.remarks(node, view)) {
-            let mut line = self.look.line();
+            let mut line = self.style.line();
             self.guides(&node.trunks, &mut line);
             self.guides(&[node.has_children], &mut line);
             put_pieces(&pieces, &mut line);
@@ -35,7 +37,7 @@ impl<'a> Drawing<'_, 'a> {
     /// What happened in the span, a line each: its error, events and log records, links, and what is missing.
     pub(super) fn remarks(&self, node: &Node, view: &SpanView<'a>) -> Vec<Vec<Piece>> {
         let span = view.span;
-        let glyphs = self.look.glyphs;
+        let glyphs = self.style.glyphs;
         let logs = self.logs.get(&key_of(view)).map_or(&[][..], Vec::as_slice);
         let mut lines = Vec::new();
         let mut add = |pieces: &[Piece]| lines.push(pieces.to_vec());
@@ -45,7 +47,7 @@ impl<'a> Drawing<'_, 'a> {
             add(&[(Ink::BAD, format!("{} {message}", glyphs.cross), 0)]);
         }
         for moment in moments(&span.events, logs) {
-            add(&moment.pieces(span.start_time_unix_nano, self.look));
+            add(&moment.pieces(span.start_time_unix_nano, self.style));
         }
         for link in span.links.iter().take(MOST_LISTED) {
             let trace = format!("in trace {}", describe::short_id(&link.trace_id));
@@ -94,12 +96,12 @@ impl Moment<'_> {
         }
     }
 
-    fn pieces(&self, span_start: u64, look: &Look) -> Vec<Piece> {
-        let offset = (Ink::FAINT, offset(self.unix_nanos(), span_start, look), 0);
+    fn pieces(&self, span_start: u64, style: &Style) -> Vec<Piece> {
+        let offset = (Ink::FAINT, offset(self.unix_nanos(), span_start, style), 0);
         match self {
             Self::Event(event) => {
                 let ink = if event.name == "exception" { Ink::BAD } else { Ink::PLAIN };
-                let name = (ink, format!("{} {}", look.glyphs.event, event.name), 0);
+                let name = (ink, format!("{} {}", style.glyphs.event, event.name), 0);
                 vec![name, offset, (Ink::FAINT, attributes(&event.attributes), 0)]
             }
             Self::Log(view) => {
@@ -119,9 +121,9 @@ fn moments<'a>(events: &'a [Event], logs: &[LogView<'a>]) -> Vec<Moment<'a>> {
     moments
 }
 
-fn offset(time: u64, span_start: u64, look: &Look) -> String {
+fn offset(time: u64, span_start: u64, style: &Style) -> String {
     match time.checked_sub(span_start) {
-        Some(after) => format!("at {}", describe::duration(after, look)),
+        Some(after) => format!("at {}", describe::duration(after, style)),
         None => "before it began".to_owned(),
     }
 }
@@ -142,20 +144,54 @@ fn counts(counts: &[(u64, &str)]) -> Option<String> {
     (!some.is_empty()).then(|| some.join(", "))
 }
 
-/// Writes the pieces that are not empty, two cells of air between them.
-pub(super) fn put_pieces(pieces: &[Piece], line: &mut Line<'_>) {
+/// Writes the pieces that are not empty, with a gap of two cells between them.
+fn put_pieces(pieces: &[Piece], line: &mut Line<'_>) {
     for (ink, text, width) in pieces.iter().filter(|(_, text, _)| !text.is_empty()) {
         let end = line.width() + width;
         line.put_rest(*ink, text).pad_to(end).space(2);
     }
 }
 
-/// What a log record says: how severe it is, and its body.
-pub(super) fn log_pieces(view: &LogView<'_>) -> [Piece; 3] {
+/// The severity, the event name and the body of a log record.
+fn log_pieces(view: &LogView<'_>) -> [Piece; 3] {
     let ink = if view.is_error() { Ink::BAD } else { Ink::PLAIN };
     [
         (view.ink(), view.severity(), SEVERITY),
         (ink.bold(), view.log.event_name.clone(), 0),
         (ink, view.body(), 0),
     ]
+}
+
+/// Log records that were written outside of every span that is drawn.
+impl<'a> Drawing<'_, 'a> {
+    pub(super) fn strays(&self, strays: &[LogView<'a>], lines: &mut Vec<String>) {
+        let mut heading = self.style.line();
+        heading.put_rest(Ink::FAINT, "logs outside of these spans ");
+        let number = format!(" {}", describe::count(strays.len() as u64, "log record"));
+        let rule = self.style.width.saturating_sub(heading.width() + number.len());
+        heading.put(Ink::FAINT, &self.style.glyphs.rule.repeat(rule)).put_rest(Ink::PLAIN, &number);
+        lines.push(heading.finish());
+
+        for view in strays.iter().take(MOST_STRAYS) {
+            lines.push(self.stray(view));
+        }
+        if let Some(rest) = strays.len().checked_sub(MOST_STRAYS).filter(|rest| *rest > 0) {
+            let mut line = self.style.line();
+            line.put_rest(Ink::FAINT, &format!("and {rest} more"));
+            lines.push(line.finish());
+        }
+    }
+
+    fn stray(&self, view: &LogView<'a>) -> String {
+        let before = [
+            (Ink::FAINT, describe::time_of_day(view.unix_nanos()), 0),
+            (self.palette.ink(view.service), view.service.to_owned(), 0),
+        ];
+        let attributes = (Ink::FAINT, describe::attributes(&view.log.attributes), 0);
+        let mut line = self.style.line();
+        put_pieces(&before, &mut line);
+        put_pieces(&log_pieces(view), &mut line);
+        put_pieces(&[attributes], &mut line);
+        line.finish()
+    }
 }

@@ -1,7 +1,7 @@
-//! The bars: time on a line of cells, to an eighth of a cell.
+//! Where does a span's bar begin and end? Time on a line of cells, to an eighth of a cell.
 
 use crate::cli::describe;
-use crate::cli::paint::{Ink, Line, Look};
+use crate::cli::style::{Ink, Line, Style};
 use crate::cli::text::{self, Charset};
 
 /// A bar is at least this many eighths wide, so that the shortest span is still seen.
@@ -45,7 +45,7 @@ pub(super) struct Bar<'a> {
 
 impl Bar<'_> {
     /// Draws the bar over exactly `scale.cells` cells.
-    pub(super) fn draw(&self, scale: &Scale, look: &Look, line: &mut Line<'_>) {
+    pub(super) fn draw(&self, scale: &Scale, style: &Style, line: &mut Line<'_>) {
         let all = scale.cells * 8;
         let start = scale.eighths(self.start).min(all.saturating_sub(NARROWEST_BAR));
         let end = scale.eighths(self.end).max(start + NARROWEST_BAR);
@@ -57,9 +57,9 @@ impl Bar<'_> {
             let is_covered = from < to;
             if markers.contains(&cell) {
                 let ink = if is_covered { self.ink.as_ground() } else { self.ink };
-                line.put(ink, look.glyphs.event);
+                line.put(ink, style.glyphs.event);
             } else if is_covered {
-                let (glyph, is_reversed) = block(from, to, look);
+                let (glyph, is_reversed) = block(from, to, style);
                 line.put(if is_reversed { self.ink.reversed() } else { self.ink }, glyph);
             } else {
                 line.space(1);
@@ -72,16 +72,16 @@ impl Bar<'_> {
 ///
 /// There are blocks for every eighth on the left, but on the right only a whole half and an eighth.
 /// With colours the others are made by reversing: the ground is filled and the left cut out.
-fn block(from: usize, to: usize, look: &Look) -> (&'static str, bool) {
+fn block(from: usize, to: usize, style: &Style) -> (&'static str, bool) {
     let covered = to - from;
-    if look.charset == Charset::Ascii {
+    if style.charset == Charset::Ascii {
         return (if covered >= 4 { "=" } else { "-" }, false);
     }
     let hugs_left = from <= 8 - to;
     match covered {
         8 => ("█", false),
         _ if hugs_left => (FROM_LEFT[covered], false),
-        _ if look.color => (FROM_LEFT[8 - covered], true),
+        _ if style.color => (FROM_LEFT[8 - covered], true),
         6..=7 => ("█", false),
         3..=5 => ("▐", false),
         _ => ("▕", false),
@@ -89,13 +89,13 @@ fn block(from: usize, to: usize, look: &Look) -> (&'static str, bool) {
 }
 
 /// The times above the bars, at steps of 1, 2 or 5.
-pub(super) fn ruler(scale: &Scale, look: &Look, line: &mut Line<'_>) {
+pub(super) fn ruler(scale: &Scale, style: &Style, line: &mut Line<'_>) {
     let left = line.width();
     let mut time = 0;
-    let step = step(scale, look);
+    let step = step(scale, style);
     while time < scale.nanos.max(1) {
         let cell = scale.cell(scale.start.saturating_add(time));
-        let label = label(time, look);
+        let label = label(time, style);
         if cell + text::width(&label) > scale.cells {
             break;
         }
@@ -104,17 +104,17 @@ pub(super) fn ruler(scale: &Scale, look: &Look, line: &mut Line<'_>) {
     }
 }
 
-fn label(time: u64, look: &Look) -> String {
-    let text = if time == 0 { "0".to_owned() } else { describe::round_duration(time, look) };
-    format!("{}{text}", look.glyphs.tick)
+fn label(time: u64, style: &Style) -> String {
+    let text = if time == 0 { "0".to_owned() } else { describe::round_duration(time, style) };
+    format!("{}{text}", style.glyphs.tick)
 }
 
 /// The smallest step whose labels do not touch each other.
-pub(super) fn step(scale: &Scale, look: &Look) -> u64 {
+pub(super) fn step(scale: &Scale, style: &Style) -> u64 {
     let steps = (0..20).flat_map(|power| [1, 2, 5].map(|digit| 10u64.pow(power).saturating_mul(digit)));
     let fits = |step: &u64| {
         let room = scale.eighths(scale.start.saturating_add(*step)) / 8;
-        let widest = (1..8).map(|n| text::width(&label(step.saturating_mul(n), look))).max().unwrap_or(0);
+        let widest = (1..8).map(|n| text::width(&label(step.saturating_mul(n), style))).max().unwrap_or(0);
         room >= widest + LABEL_GAP || *step >= scale.nanos
     };
     steps.into_iter().find(fits).unwrap_or(u64::MAX)
@@ -122,73 +122,73 @@ pub(super) fn step(scale: &Scale, look: &Look) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use crate::cli::paint::plain_look;
+    use crate::cli::style::plain_style;
 
     use super::*;
 
-    fn drawn(start: u64, end: u64, events: &[u64], look: &Look) -> String {
+    fn drawn(start: u64, end: u64, events: &[u64], style: &Style) -> String {
         let scale = Scale { start: 1000, nanos: 80, cells: 10 };
         let bar = Bar { ink: Ink::PLAIN, start: 1000 + start, end: 1000 + end, events };
-        let mut line = look.line();
+        let mut line = style.line();
         line.put(Ink::PLAIN, "[");
-        bar.draw(&scale, look, &mut line);
+        bar.draw(&scale, style, &mut line);
         line.put(Ink::PLAIN, "]");
         line.finish()
     }
 
     #[test]
     fn bars_end_to_the_eighth_of_a_cell() {
-        let look = plain_look(80);
-        assert_eq!(drawn(0, 80, &[], &look), "[██████████]");
-        assert_eq!(drawn(0, 41, &[], &look), "[█████▏    ]");
-        assert_eq!(drawn(8, 23, &[], &look), "[ █▉       ]");
-        assert_eq!(drawn(12, 16, &[], &look), "[ ▐        ]");
+        let style = plain_style(80);
+        assert_eq!(drawn(0, 80, &[], &style), "[██████████]");
+        assert_eq!(drawn(0, 41, &[], &style), "[█████▏    ]");
+        assert_eq!(drawn(8, 23, &[], &style), "[ █▉       ]");
+        assert_eq!(drawn(12, 16, &[], &style), "[ ▐        ]");
     }
 
     #[test]
     fn colors_begin_to_the_eighth_of_a_cell_as_well() {
-        let look = Look { color: true, ..plain_look(80) };
-        assert_eq!(drawn(11, 24, &[], &look), "[ \x1b[7m▍\x1b[0m█       ]");
+        let style = Style { color: true, ..plain_style(80) };
+        assert_eq!(drawn(11, 24, &[], &style), "[ \x1b[7m▍\x1b[0m█       ]");
     }
 
     #[test]
     fn the_shortest_span_is_seen_even_at_the_end() {
-        let look = plain_look(80);
-        assert_eq!(drawn(40, 40, &[], &look), "[     ▎    ]");
-        assert_eq!(drawn(80, 80, &[], &look), "[         ▕]");
+        let style = plain_style(80);
+        assert_eq!(drawn(40, 40, &[], &style), "[     ▎    ]");
+        assert_eq!(drawn(80, 80, &[], &style), "[         ▕]");
     }
 
     #[test]
     fn events_are_marked_where_they_happened() {
-        assert_eq!(drawn(0, 40, &[1000, 1020, 1079], &plain_look(80)), "[◆█◆██    ◆]");
+        assert_eq!(drawn(0, 40, &[1000, 1020, 1079], &plain_style(80)), "[◆█◆██    ◆]");
     }
 
     #[test]
     fn times_outside_the_trace_stay_on_the_lane() {
-        let look = plain_look(80);
+        let style = plain_style(80);
         let scale = Scale { start: 1000, nanos: 0, cells: 10 };
-        let mut line = look.line();
+        let mut line = style.line();
         Bar { ink: Ink::PLAIN, start: 0, end: u64::MAX, events: &[0, u64::MAX] }
-            .draw(&scale, &look, &mut line);
+            .draw(&scale, &style, &mut line);
         assert_eq!(line.width(), 10);
-        assert_eq!(drawn(9_000, 10_000, &[], &look), "[         ▕]");
+        assert_eq!(drawn(9_000, 10_000, &[], &style), "[         ▕]");
     }
 
     #[test]
     fn ruler_labels_keep_apart_and_on_the_lane() {
         for nanos in [0, 1, 7, 950, 12_345, 412_000_000, 59_000_000_000, 7_200_000_000_000, u64::MAX] {
             for cells in [0, 1, 10, 40, 150] {
-                let look = plain_look(200);
-                let mut line = look.line();
-                ruler(&Scale { start: 5, nanos, cells }, &look, &mut line);
+                let style = plain_style(200);
+                let mut line = style.line();
+                ruler(&Scale { start: 5, nanos, cells }, &style, &mut line);
                 assert!(line.width() <= cells.max(2), "{nanos} ns on {cells} cells");
                 let text = line.finish();
                 assert!(text.matches('╷').count() < 20, "{text}");
             }
         }
-        let look = plain_look(80);
-        let mut line = look.line();
-        ruler(&Scale { start: 5, nanos: 412_000_000, cells: 40 }, &look, &mut line);
+        let style = plain_style(80);
+        let mut line = style.line();
+        ruler(&Scale { start: 5, nanos: 412_000_000, cells: 40 }, &style, &mut line);
         assert_eq!(line.finish(), "╷0       ╷100 ms   ╷200 ms   ╷300 ms");
     }
 }

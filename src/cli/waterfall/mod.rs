@@ -1,11 +1,10 @@
-//! Traces drawn as waterfalls: the tree of spans on the left, their bars over time on the right, and what was logged
+//! How are traces drawn? As waterfalls: the tree of spans on the left, their bars over time on the right, and what was logged
 //! beneath the span that it was logged in.
 //!
-//! Pure: spans, log records and a [`Look`] in, lines out.
+//! Pure: spans, log records and a [`Style`] in, lines out.
 
 mod details;
 mod lane;
-mod strays;
 mod svg;
 mod tree;
 
@@ -15,8 +14,8 @@ use self::lane::{Bar, Scale};
 pub(crate) use self::svg::draw_svg;
 use self::tree::Node;
 use super::describe::{self, SpanView};
-use super::logs::LogView;
-use super::paint::{Ink, Line, Look, Palette};
+use super::log_view::LogView;
+use super::style::{Ink, Line, Palette, Style};
 
 /// The columns between the name and the duration have two cells of air.
 const GAP: usize = 2;
@@ -33,12 +32,12 @@ pub(crate) fn draw<'a>(
     spans: &[SpanView<'a>],
     logs: &[LogView<'a>],
     palette: &mut Palette<'a>,
-    look: &Look,
+    style: &Style,
 ) -> Vec<String> {
     let traces = by_trace(spans);
     traces.iter().flat_map(Trace::in_order).for_each(|(_, view)| palette.meet(view.service));
     logs.iter().for_each(|view| palette.meet(view.service));
-    let mut drawing = Drawing::new(&traces, palette, look);
+    let mut drawing = Drawing::new(&traces, palette, style);
     let strays = drawing.place(logs);
     let mut lines = Vec::new();
     for trace in &traces {
@@ -94,9 +93,9 @@ impl<'a> Trace<'a> {
     }
 }
 
-/// What all traces of one drawing share: the columns, and who is who.
+/// What all traces of one drawing share: the columns, the colours, and the names of spans.
 struct Drawing<'d, 'a> {
-    look: &'d Look,
+    style: &'d Style,
     palette: &'d Palette<'a>,
     /// Where the services, the bars and the durations begin; the last one ends the line.
     service_column: usize,
@@ -109,22 +108,22 @@ struct Drawing<'d, 'a> {
 }
 
 impl<'d, 'a> Drawing<'d, 'a> {
-    fn new(traces: &[Trace<'a>], palette: &'d Palette<'a>, look: &'d Look) -> Self {
+    fn new(traces: &[Trace<'a>], palette: &'d Palette<'a>, style: &'d Style) -> Self {
         let mut names = HashMap::new();
         let mut longest_name = SHORTEST_NAME;
         let mut longest_service = 0;
         let mut longest_duration = DURATION;
         for (node, view) in traces.iter().flat_map(Trace::in_order) {
             names.insert(key_of(view), view.span.name.as_str());
-            longest_name = longest_name.max(node.trunks.len() * 3 + look.width_of(&view.span.name));
-            longest_service = longest_service.max(look.width_of(view.service));
-            longest_duration = longest_duration.max(look.width_of(&describe::duration(view.nanos(), look)));
+            longest_name = longest_name.max(node.trunks.len() * 3 + style.width_of(&view.span.name));
+            longest_service = longest_service.max(style.width_of(view.service));
+            longest_duration = longest_duration.max(style.width_of(&describe::duration(view.nanos(), style)));
         }
-        let service_column = longest_name.min(look.width * 2 / 5) + GAP;
+        let service_column = longest_name.min(style.width * 2 / 5) + GAP;
         let lane_column = service_column + longest_service.min(LONGEST_SERVICE) + GAP;
-        let lane_cells = look.width.saturating_sub(lane_column + GAP + longest_duration);
+        let lane_cells = style.width.saturating_sub(lane_column + GAP + longest_duration);
         let logs = HashMap::new();
-        Self { look, palette, service_column, lane_column, lane_cells, names, logs }
+        Self { style, palette, service_column, lane_column, lane_cells, names, logs }
     }
 
     /// Puts each log record where its span is. Returns those without one, in the order of time.
@@ -146,9 +145,9 @@ impl<'d, 'a> Drawing<'d, 'a> {
     fn trace(&self, trace: &Trace<'a>, lines: &mut Vec<String>) {
         let scale = Scale { start: trace.start, nanos: trace.nanos, cells: self.lane_cells };
         lines.push(self.header(trace));
-        let mut ruler = self.look.line();
+        let mut ruler = self.style.line();
         ruler.pad_to(self.lane_column);
-        lane::ruler(&scale, self.look, &mut ruler);
+        lane::ruler(&scale, self.style, &mut ruler);
         lines.push(ruler.finish());
         for (node, view) in trace.in_order() {
             lines.push(self.row(node, view, &scale));
@@ -159,18 +158,18 @@ impl<'d, 'a> Drawing<'d, 'a> {
     fn header(&self, trace: &Trace<'a>) -> String {
         let errors = trace.spans.iter().filter(|view| view.error().is_some()).count() as u64;
         let spans = describe::count(trace.spans.len() as u64, "span");
-        let duration = describe::duration(trace.nanos, self.look);
-        let separator = self.look.glyphs.separator;
+        let duration = describe::duration(trace.nanos, self.style);
+        let separator = self.style.glyphs.separator;
         let facts = format!(" {spans}{separator}{duration}{separator}");
         let errors_text = if errors == 0 { "no errors".to_owned() } else { describe::count(errors, "error") };
-        let facts_width = self.look.width_of(&facts) + errors_text.len();
+        let facts_width = self.style.width_of(&facts) + errors_text.len();
 
-        let mut line = self.look.line();
+        let mut line = self.style.line();
         line.put(Ink::FAINT, "trace ");
-        let room = self.look.width.saturating_sub(line.width() + 1 + facts_width).min(LONGEST_ID);
+        let room = self.style.width.saturating_sub(line.width() + 1 + facts_width).min(LONGEST_ID);
         line.put_within(Ink::PLAIN.bold(), &describe::id(trace.id()), room).space(1);
-        let rule = self.look.width.saturating_sub(line.width() + facts_width);
-        line.put(Ink::FAINT, &self.look.glyphs.rule.repeat(rule)).put(Ink::PLAIN, &facts);
+        let rule = self.style.width.saturating_sub(line.width() + facts_width);
+        line.put(Ink::FAINT, &self.style.glyphs.rule.repeat(rule)).put(Ink::PLAIN, &facts);
         line.put(if errors == 0 { Ink::FAINT } else { Ink::BAD.bold() }, &errors_text);
         line.finish()
     }
@@ -186,10 +185,10 @@ impl<'d, 'a> Drawing<'d, 'a> {
             events: &events,
         };
 
-        let mut line = self.look.line();
+        let mut line = self.style.line();
         if let Some((&has_sibling_below, above)) = node.trunks.split_last() {
             self.guides(above, &mut line);
-            let glyphs = self.look.glyphs;
+            let glyphs = self.style.glyphs;
             line.put(Ink::FAINT, if has_sibling_below { glyphs.branch } else { glyphs.last_branch });
         }
         let room = (self.service_column - GAP).saturating_sub(line.width());
@@ -197,9 +196,9 @@ impl<'d, 'a> Drawing<'d, 'a> {
         line.pad_to(self.service_column);
         line.put_within(service, view.service, self.lane_column - self.service_column - GAP);
         line.pad_to(self.lane_column);
-        bar.draw(scale, self.look, &mut line);
-        let duration = describe::duration(view.nanos(), self.look);
-        line.pad_to(self.look.width.saturating_sub(self.look.width_of(&duration)));
+        bar.draw(scale, self.style, &mut line);
+        let duration = describe::duration(view.nanos(), self.style);
+        line.pad_to(self.style.width.saturating_sub(self.style.width_of(&duration)));
         line.put_rest(if is_error { Ink::BAD } else { Ink::PLAIN }, &duration);
         line.finish()
     }
@@ -207,7 +206,7 @@ impl<'d, 'a> Drawing<'d, 'a> {
     fn guides(&self, trunks: &[bool], line: &mut Line<'_>) {
         for &goes_on in trunks {
             if goes_on {
-                line.put(Ink::FAINT, self.look.glyphs.trunk);
+                line.put(Ink::FAINT, self.style.glyphs.trunk);
             } else {
                 line.space(3);
             }

@@ -10,8 +10,8 @@ use super::lane::{self, Scale};
 use super::tree::Node;
 use super::{Drawing, GAP, LONGEST_ID, LONGEST_SERVICE, Trace, by_trace};
 use crate::cli::describe::{self, SpanView};
-use crate::cli::logs::LogView;
-use crate::cli::paint::{Ink, Look, Palette, plain_look};
+use crate::cli::log_view::LogView;
+use crate::cli::style::{Ink, Palette, Style, plain_style};
 use crate::cli::text;
 
 const WIDTH: f64 = 880.0;
@@ -51,8 +51,8 @@ pub(crate) fn draw_svg(spans: &[SpanView<'_>], logs: &[LogView<'_>]) -> String {
     let traces = by_trace(spans);
     let mut palette = Palette::default();
     traces.iter().flat_map(Trace::in_order).for_each(|(_, view)| palette.meet(view.service));
-    let look = plain_look(((WIDTH - 2.0 * MARGIN) / CELL) as usize);
-    let mut drawing = Drawing::new(&traces, &palette, &look);
+    let style = plain_style(((WIDTH - 2.0 * MARGIN) / CELL) as usize);
+    let mut drawing = Drawing::new(&traces, &palette, &style);
     drawing.place(logs);
     let mut picture = Picture::new(&drawing, &traces);
     for trace in &traces {
@@ -63,7 +63,7 @@ pub(crate) fn draw_svg(spans: &[SpanView<'_>], logs: &[LogView<'_>]) -> String {
 
 struct Picture<'p, 'a> {
     drawing: &'p Drawing<'p, 'a>,
-    look: &'p Look,
+    style: &'p Style,
     service_left: f64,
     lane_left: f64,
     lane_width: f64,
@@ -74,16 +74,16 @@ struct Picture<'p, 'a> {
 
 impl<'p, 'a> Picture<'p, 'a> {
     fn new(drawing: &'p Drawing<'p, 'a>, traces: &[Trace<'a>]) -> Self {
-        let look = drawing.look;
+        let style = drawing.style;
         let rows = || traces.iter().flat_map(Trace::in_order);
         let name =
-            |(node, view): (&Node, &SpanView<'a>)| indent(node) + cells(look.width_of(&view.span.name));
+            |(node, view): (&Node, &SpanView<'a>)| indent(node) + cells(style.width_of(&view.span.name));
         let longest_name = rows().map(name).fold(0.0, f64::max).min(WIDTH * 0.4);
-        let longest_service = rows().map(|(_, view)| look.width_of(view.service)).max().unwrap_or(0);
+        let longest_service = rows().map(|(_, view)| style.width_of(view.service)).max().unwrap_or(0);
         let service_left = MARGIN + longest_name + cells(GAP);
         let lane_left = service_left + cells(longest_service.min(LONGEST_SERVICE) + GAP);
         let lane_width = WIDTH - MARGIN - DURATION - lane_left;
-        Self { drawing, look, service_left, lane_left, lane_width, body: String::new(), top: MARGIN / 2.0 }
+        Self { drawing, style, service_left, lane_left, lane_width, body: String::new(), top: MARGIN / 2.0 }
     }
 
     fn trace(&mut self, trace: &Trace<'a>) {
@@ -107,7 +107,7 @@ impl<'p, 'a> Picture<'p, 'a> {
         let baseline = self.top - DESCENT;
         let errors = trace.spans.iter().filter(|view| view.error().is_some()).count() as u64;
         let spans = describe::count(trace.spans.len() as u64, "span");
-        let duration = describe::duration(trace.nanos, self.look);
+        let duration = describe::duration(trace.nanos, self.style);
         let (ink, errors) = match errors {
             0 => (Ink::FAINT, "no errors".to_owned()),
             _ => (Ink::BAD.bold(), describe::count(errors, "error")),
@@ -117,7 +117,7 @@ impl<'p, 'a> Picture<'p, 'a> {
         self.text((MARGIN + cells(6), baseline), Ink::PLAIN.bold(), &id);
         let right = WIDTH - MARGIN;
         self.text_before((right, baseline), ink, &errors);
-        let separator = self.look.glyphs.separator;
+        let separator = self.style.glyphs.separator;
         let facts = format!("{spans}{separator}{duration}{separator}");
         self.text_before((right - cells(errors.len() + 1), baseline), Ink::PLAIN, facts.trim_end());
         let _ = writeln!(self.body, r#"<path class="guide" d="M{MARGIN} {}H{}"/>"#, self.top, WIDTH - MARGIN);
@@ -127,13 +127,13 @@ impl<'p, 'a> Picture<'p, 'a> {
     fn ruler(&self, trace: &Trace<'a>, top: f64) -> String {
         let mut svg = String::new();
         let scale = Scale { start: 0, nanos: trace.nanos, cells: (self.lane_width / CELL / 1.5) as usize };
-        let step = lane::step(&scale, self.look);
+        let step = lane::step(&scale, self.style);
         let times = std::iter::successors(Some(0u64), |time| time.checked_add(step));
         let right = self.lane_left + self.lane_width;
         for time in times.take_while(|time| *time < trace.nanos.max(1)) {
             let x = self.x(trace, trace.start.saturating_add(time));
             let _ = writeln!(svg, r#"<path class="grid" d="M{x:.1} {:.1}V{:.1}"/>"#, top + 4.0, self.top);
-            let label = if time == 0 { "0".to_owned() } else { describe::round_duration(time, self.look) };
+            let label = if time == 0 { "0".to_owned() } else { describe::round_duration(time, self.style) };
             let (x, y) = (x + 4.0, top + RULER - 4.0);
             if x + cells(label.len()) <= right {
                 let _ = writeln!(svg, r#"<text class="c244" x="{x:.1}" y="{y:.1}">{label}</text>"#);
@@ -175,7 +175,7 @@ impl<'p, 'a> Picture<'p, 'a> {
             let diamond = format!("M{:.1} {middle}l4 -4l4 4l-4 4z", x - 4.0);
             let _ = writeln!(self.body, r#"<path class="event" d="{diamond}"/>"#);
         }
-        let duration = describe::duration(view.nanos(), self.look);
+        let duration = describe::duration(view.nanos(), self.style);
         self.text_before((WIDTH - MARGIN, baseline), name, &duration);
     }
 
@@ -208,8 +208,8 @@ impl<'p, 'a> Picture<'p, 'a> {
     }
 
     fn cut(&self, text: &str, cells: f64) -> String {
-        let text = text::printable(text, self.look.charset);
-        text::cut(&text, cells.max(0.0).round() as usize, self.look.glyphs.ellipsis).into_owned()
+        let text = text::printable(text, self.style.charset);
+        text::cut(&text, cells.max(0.0).round() as usize, self.style.glyphs.ellipsis).into_owned()
     }
 
     fn text(&mut self, (x, y): (f64, f64), ink: Ink, text: &str) {

@@ -6,7 +6,7 @@ use standpipe::receiver::proto::trace::v1::status::StatusCode;
 use standpipe::receiver::proto::trace::v1::{Span, Status};
 
 use super::*;
-use crate::cli::paint::{ColorChoice, Surroundings, plain_look};
+use crate::cli::style::{ColorChoice, TerminalInfo, plain_style};
 use crate::cli::text;
 
 const START: u64 = 1_700_000_000_000_000_000;
@@ -34,7 +34,7 @@ fn event(name: &str, at: u64, attributes: Vec<KeyValue>) -> Event {
     Event { time_unix_nano: START + at * 1000, name: name.to_owned(), attributes, ..Event::default() }
 }
 
-/// A log record of a span, `at` so many microseconds.
+/// A log record of a span, `at` that many microseconds.
 fn log(trace: u8, span: u8, severity: i32, body: &str, at: u64) -> LogRecord {
     LogRecord {
         time_unix_nano: START + at * 1000,
@@ -77,17 +77,17 @@ fn shop() -> Vec<(&'static str, Span)> {
     ]
 }
 
-fn drawn(spans: &[(&str, Span)], look: &Look) -> String {
-    drawn_with_logs(spans, &[], look)
+fn drawn(spans: &[(&str, Span)], style: &Style) -> String {
+    drawn_with_logs(spans, &[], style)
 }
 
-fn drawn_with_logs(spans: &[(&str, Span)], logs: &[LogRecord], look: &Look) -> String {
+fn drawn_with_logs(spans: &[(&str, Span)], logs: &[LogRecord], style: &Style) -> String {
     let view = |(service, span): &'_ (&'_ str, Span)| (service.to_string(), span.clone());
     let owned: Vec<(String, Span)> = spans.iter().map(view).collect();
     let views: Vec<SpanView<'_>> =
         owned.iter().map(|(service, span)| SpanView { span, service, scope: "shop" }).collect();
     let logs: Vec<LogView<'_>> = logs.iter().map(|log| LogView { log, service: "payments" }).collect();
-    draw(&views, &logs, &mut Palette::default(), look).join("\n")
+    draw(&views, &logs, &mut Palette::default(), style).join("\n")
 }
 
 #[test]
@@ -117,7 +117,7 @@ fn the_shop_is_drawn_as_it_happened() {
         "   ↗ span 09090909  in trace c3c3c3c3",
         "   2 attributes above the limits, dropped",
     ];
-    assert_eq!(drawn(&shop(), &plain_look(90)), expected.join("\n"));
+    assert_eq!(drawn(&shop(), &plain_style(90)), expected.join("\n"));
 }
 
 #[test]
@@ -127,7 +127,7 @@ fn what_was_logged_in_a_span_is_beneath_it_in_the_order_of_time() {
     let mut asked = log(0xa1, 5, 9, "asked the bank", 230_000);
     asked.event_name = "bank.asked".to_owned();
     let seen = LogRecord { time_unix_nano: 0, observed_time_unix_nano: START, ..log(0xa1, 5, 14, "odd", 0) };
-    let drawing = drawn_with_logs(&shop(), &[declined, asked, seen], &plain_look(90));
+    let drawing = drawn_with_logs(&shop(), &[declined, asked, seen], &plain_style(90));
     let expected = [
         "         ✗ card declined",
         "         WARN2  odd  before it began",
@@ -142,7 +142,7 @@ fn what_was_logged_in_a_span_is_beneath_it_in_the_order_of_time() {
 #[test]
 fn the_color_of_a_log_record_is_that_of_its_severity() {
     let logs = [log(0xa1, 1, 9, "fine", 1), log(0xa1, 1, 13, "hm", 2), log(0xa1, 1, 17, "no", 3)];
-    let drawing = drawn_with_logs(&shop(), &logs, &Look { color: true, ..plain_look(100) });
+    let drawing = drawn_with_logs(&shop(), &logs, &Style { color: true, ..plain_style(100) });
     for colored in ["\x1b[38;5;28mINFO\x1b[0m", "\x1b[1;38;5;136mWARN\x1b[0m", "\x1b[1;38;5;167mERROR\x1b[0m"]
     {
         assert!(drawing.contains(colored), "{drawing}");
@@ -154,7 +154,7 @@ fn what_was_logged_outside_of_the_spans_comes_after_the_traces() {
     let elsewhere = log(0xa1, 9, 13, "not in a span of this trace", 2_000);
     let nowhere = LogRecord { trace_id: Vec::new(), span_id: Vec::new(), ..log(0, 0, 9, "open", 1_000) };
     let later = LogRecord { time_unix_nano: START + 3_000_000, ..nowhere.clone() };
-    let drawing = drawn_with_logs(&shop(), &[elsewhere, nowhere, later], &plain_look(70));
+    let drawing = drawn_with_logs(&shop(), &[elsewhere, nowhere, later], &plain_style(70));
     let expected = [
         "   2 attributes above the limits, dropped",
         "",
@@ -164,26 +164,26 @@ fn what_was_logged_outside_of_the_spans_comes_after_the_traces() {
         "22:13:20.003Z  payments  INFO   open",
     ];
     assert!(drawing.ends_with(&expected.join("\n")), "{drawing}");
-    let only_logs = drawn_with_logs(&[], &[log(0xa1, 9, 9, "", 1_000)], &plain_look(70));
+    let only_logs = drawn_with_logs(&[], &[log(0xa1, 9, 9, "", 1_000)], &plain_style(70));
     assert_eq!(only_logs.lines().last(), Some("22:13:20.001Z  payments  INFO"));
 }
 
 #[test]
 fn many_log_records_are_counted_instead_of_listed() {
     let many = |span| (0..100).map(move |number| log(0xa1, span, 9, "again", number)).collect::<Vec<_>>();
-    let drawing = drawn_with_logs(&shop(), &many(4), &plain_look(90));
+    let drawing = drawn_with_logs(&shop(), &many(4), &plain_style(90));
     assert_eq!(drawing.matches("again").count(), 6);
     assert!(drawing.contains("   │  and 94 log records more\n"), "{drawing}");
-    let drawing = drawn_with_logs(&shop(), &many(9), &plain_look(90));
+    let drawing = drawn_with_logs(&shop(), &many(9), &plain_style(90));
     assert_eq!(drawing.matches("again").count(), 12);
     assert!(drawing.ends_with("\nand 88 more"), "{drawing}");
 }
 
 #[test]
 fn ascii_draws_the_same_tree() {
-    let look = Look::decide(ColorChoice::Never, true, &Surroundings::default());
+    let style = Style::decide(ColorChoice::Never, true, &TerminalInfo::default());
     let logs = [log(0xa1, 1, 9, "smörgås", 1), log(0xa1, 9, 9, "smörgås", 1)];
-    let drawing = drawn_with_logs(&shop(), &logs, &look);
+    let drawing = drawn_with_logs(&shop(), &logs, &style);
     assert!(drawing.is_ascii(), "{drawing}");
     assert!(drawing.contains("|  `- SELECT carts  storefront  -===="), "{drawing}");
 }
@@ -199,7 +199,7 @@ fn no_line_is_wider_than_the_terminal() {
     spans.push(("storefront", span(0xa1, 9, 0, "never ends", SpanKind::Internal, 0, u64::MAX / 2_000)));
     let logs: Vec<LogRecord> = (0..30).map(|number| log(0xa1, 7 + number % 2, 21, &name, 1)).collect();
     for width in [44, 45, 59, 66, 67, 100, 240] {
-        let drawing = drawn_with_logs(&spans, &logs, &plain_look(width));
+        let drawing = drawn_with_logs(&spans, &logs, &plain_style(width));
         for line in drawing.lines() {
             assert!(text::width(line) <= width, "{} > {width}: {line}", text::width(line));
             assert!(!line.ends_with(' '), "{line:?}");
@@ -220,13 +220,13 @@ fn a_hostile_span_cannot_move_the_cursor() {
         log.event_name = "\u{9b}1A".to_owned();
         log.attributes = vec![set("\x1b]0;title\x07", "\r")];
     }
-    let drawing = drawn_with_logs(&[("\x1b[1m", hostile)], &logs, &plain_look(100));
+    let drawing = drawn_with_logs(&[("\x1b[1m", hostile)], &logs, &plain_style(100));
     assert!(drawing.chars().all(|c| c == '\n' || !c.is_control()), "{drawing:?}");
 }
 
 #[test]
 fn nothing_received_draws_nothing() {
-    assert!(draw(&[], &[], &mut Palette::default(), &plain_look(100)).is_empty());
+    assert!(draw(&[], &[], &mut Palette::default(), &plain_style(100)).is_empty());
 }
 
 /// Every element is closed in its order, attributes are quoted, and no text holds a bare `<` or `&`.

@@ -1,4 +1,4 @@
-//! Who called whom: spans in the order of a tree, each with the guides to its left.
+//! Which span is the parent of which? Spans in the order of a tree, each with the guides to its left.
 
 use std::collections::{HashMap, HashSet};
 
@@ -43,7 +43,7 @@ pub(super) fn grow(spans: &[SpanView<'_>]) -> Vec<Node> {
     let mut nodes = Vec::with_capacity(spans.len());
     let mut is_planted = vec![false; spans.len()];
     for (root, is_orphan) in roots {
-        // A stack of our own: the depth of a trace is chosen by whoever sent it.
+        // A stack of our own: the sender chooses the depth of a trace.
         let mut waiting = vec![(root, Vec::new(), is_orphan)];
         while let Some((index, trunks, is_orphan)) = waiting.pop() {
             if std::mem::replace(&mut is_planted[index], true) {

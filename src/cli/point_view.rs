@@ -1,4 +1,6 @@
-//! How a data point reads: its kind, its value with the unit, the shape of its buckets.
+//! How is a data point put into words? Its kind, its value with the unit, the shape of its buckets.
+
+use std::fmt;
 
 use standpipe::receiver::ReceivedMetric;
 use standpipe::receiver::proto::common::v1::KeyValue;
@@ -92,27 +94,44 @@ impl<'a> PointView<'a> {
         }
     }
 
+    /// The value of a number, if it has one.
+    pub(crate) fn number(&self) -> Option<String> {
+        match self.point {
+            Point::Number(NumberDataPoint { value: Some(Value::AsInt(value)), .. }) => {
+                Some(value.to_string())
+            }
+            Point::Number(NumberDataPoint { value: Some(Value::AsDouble(value)), .. }) => {
+                Some(number(*value))
+            }
+            _ => None,
+        }
+    }
+
+    /// What is known about the values of a histogram or a summary.
+    pub(crate) fn measures(&self) -> Option<Measures> {
+        let (count, sum, min, max) = match self.point {
+            Point::Histogram(point) => (point.count, point.sum, point.min, point.max),
+            Point::Exponential(point) => (point.count, point.sum, point.min, point.max),
+            Point::Summary(point) => (point.count, Some(point.sum), None, None),
+            Point::Number(_) | Point::Missing => return None,
+        };
+        Some(Measures { count, sum, min, max })
+    }
+
     /// The value of a number with its unit; what is known about many values otherwise.
     pub(crate) fn value(&self) -> String {
+        let measures = self.measures().map(|measures| measures.to_string()).unwrap_or_default();
         let value = match self.point {
-            Point::Number(point) => match point.value {
-                None => return "no value".to_owned(),
-                Some(Value::AsInt(value)) => value.to_string(),
-                Some(Value::AsDouble(value)) => number(value),
-            },
-            Point::Histogram(point) => {
-                measures(point.count, &[("sum", point.sum), ("min", point.min), ("max", point.max)])
-            }
-            Point::Exponential(point) => {
-                let measured = [("sum", point.sum), ("min", point.min), ("max", point.max)];
-                format!("scale={} {}", point.scale, measures(point.count, &measured))
-            }
+            Point::Missing => return "no data points".to_owned(),
+            Point::Number(NumberDataPoint { value: None, .. }) => return "no value".to_owned(),
+            Point::Number(_) => self.number().unwrap_or_default(),
+            Point::Histogram(_) => measures,
+            Point::Exponential(point) => format!("scale={} {measures}", point.scale),
             Point::Summary(point) => {
                 let quantiles = point.quantile_values.iter();
                 let quantiles = quantiles.map(|at| format!(" q{}={}", number(at.quantile), number(at.value)));
-                measures(point.count, &[("sum", Some(point.sum))]) + &quantiles.collect::<String>()
+                measures + &quantiles.collect::<String>()
             }
-            Point::Missing => return "no data points".to_owned(),
         };
         match unit(&self.metric.unit) {
             "" => value,
@@ -142,10 +161,26 @@ fn counts(buckets: &[u64]) -> impl DoubleEndedIterator<Item = f64> + '_ {
     buckets.iter().map(|count| *count as f64)
 }
 
+/// What histograms and summaries have in common.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Measures {
+    pub(crate) count: u64,
+    pub(crate) sum: Option<f64>,
+    pub(crate) min: Option<f64>,
+    pub(crate) max: Option<f64>,
+}
+
 /// `count=3 sum=12.5`, of what there is.
-fn measures(count: u64, measured: &[(&str, Option<f64>)]) -> String {
-    let known = measured.iter().filter_map(|(name, value)| Some(format!(" {name}={}", number((*value)?))));
-    format!("count={count}{}", known.collect::<String>())
+impl fmt::Display for Measures {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "count={}", self.count)?;
+        for (name, value) in [("sum", self.sum), ("min", self.min), ("max", self.max)] {
+            if let Some(value) = value {
+                write!(f, " {name}={}", number(value))?;
+            }
+        }
+        Ok(())
+    }
 }
 
 /// A number in as few digits as it needs, which for the very large and the very small ones takes an exponent.
@@ -248,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn a_histogram_tells_what_it_knows_and_shows_its_buckets() {
+    fn a_histogram_lists_its_measures_and_shows_its_buckets() {
         let point = HistogramDataPoint {
             count: 3,
             sum: Some(30.5),
@@ -296,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn a_summary_tells_its_quantiles() {
+    fn a_summary_lists_its_quantiles() {
         let quantile_values = vec![ValueAtQuantile { quantile: 0.99, value: 12.0 }];
         let point = SummaryDataPoint { count: 2, sum: 13.5, quantile_values, ..Default::default() };
         let metric = metric("s", Data::Summary(Summary { data_points: vec![point] }));

@@ -1,4 +1,4 @@
-//! Whether to colour, which characters to draw with and how wide: decided once, pure given the surroundings.
+//! Which colours, which characters and which width? Decided once, pure given what is known of the terminal.
 
 use std::env;
 use std::fs::File;
@@ -15,16 +15,16 @@ const WIDEST: usize = 240;
 /// What `--color` asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum ColorChoice {
-    /// Colours on a terminal, unless `NO_COLOR` says otherwise.
+    /// Colours on a terminal, unless `NO_COLOR` is set.
     #[default]
     Auto,
     Always,
     Never,
 }
 
-/// What the environment says about the place the output goes to.
+/// What the environment states about the terminal, or whatever the output goes to.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Surroundings {
+pub(crate) struct TerminalInfo {
     pub(crate) is_terminal: bool,
     pub(crate) no_color: Option<String>,
     pub(crate) term: Option<String>,
@@ -33,7 +33,7 @@ pub(crate) struct Surroundings {
     pub(crate) columns: Option<String>,
 }
 
-impl Surroundings {
+impl TerminalInfo {
     /// Those of this process's standard output.
     pub(crate) fn of_stdout() -> Self {
         let variable = |name| env::var(name).ok().filter(|value| !value.is_empty());
@@ -66,18 +66,18 @@ impl Surroundings {
     }
 }
 
-/// What the terminal itself says, since few shells export `COLUMNS`; `None` where there is no `stty` to ask.
+/// The terminal's own answer, since few shells export `COLUMNS`; `None` where there is no `stty` to ask.
 fn terminal_columns() -> Option<String> {
     let terminal = File::open("/dev/tty").ok()?;
     let stty = Command::new("stty").arg("size").stdin(terminal).stderr(Stdio::null()).output().ok()?;
     let rows_and_columns = String::from_utf8(stty.stdout).ok()?;
-    // A terminal that does not know its size says 0.
+    // A terminal that does not know its size answers 0.
     rows_and_columns.split_whitespace().nth(1).filter(|columns| *columns != "0").map(str::to_owned)
 }
 
 /// How everything is drawn.
 #[derive(Debug, Clone)]
-pub(crate) struct Look {
+pub(crate) struct Style {
     pub(crate) color: bool,
     pub(crate) charset: Charset,
     /// Cells in a line.
@@ -85,20 +85,20 @@ pub(crate) struct Look {
     pub(crate) glyphs: &'static Glyphs,
 }
 
-impl Look {
-    /// The user's wish first, the surroundings after it.
-    pub(crate) fn decide(choice: ColorChoice, ascii: bool, surroundings: &Surroundings) -> Self {
+impl Style {
+    /// The user's options first, the terminal after them.
+    pub(crate) fn decide(choice: ColorChoice, ascii: bool, terminal: &TerminalInfo) -> Self {
         let color = match choice {
-            ColorChoice::Auto => surroundings.wants_color(),
+            ColorChoice::Auto => terminal.wants_color(),
             ColorChoice::Always => true,
             ColorChoice::Never => false,
         };
-        let charset = if ascii { Charset::Ascii } else { surroundings.charset() };
+        let charset = if ascii { Charset::Ascii } else { terminal.charset() };
         let glyphs = match charset {
             Charset::Unicode => &UNICODE,
             Charset::Ascii => &ASCII,
         };
-        Self { color, charset, width: surroundings.width(), glyphs }
+        Self { color, charset, width: terminal.width(), glyphs }
     }
 
     /// How many cells `text` takes once its characters are made harmless.
@@ -108,7 +108,7 @@ impl Look {
 
     /// An empty line to write on.
     pub(crate) fn line(&self) -> Line<'_> {
-        Line { look: self, text: String::new(), width: 0, gap: 0 }
+        Line { style: self, text: String::new(), width: 0, gap: 0 }
     }
 }
 
@@ -192,7 +192,7 @@ impl Ink {
         Self::SERVICES[number % Self::SERVICES.len()]
     }
 
-    /// The same for the same name, where the number of services is anyone's choice.
+    /// The same for the same name, where the number of services is not bounded.
     pub(crate) fn of_name(service: &str) -> Self {
         Self::of_service(service.bytes().map(usize::from).sum())
     }
@@ -260,7 +260,7 @@ impl<'a> Palette<'a> {
 /// All text goes through here, so this is where foreign characters are made harmless.
 #[derive(Debug)]
 pub(crate) struct Line<'a> {
-    look: &'a Look,
+    style: &'a Style,
     text: String,
     width: usize,
     /// Spaces owed before the next piece, so that no line ends in spaces.
@@ -269,28 +269,27 @@ pub(crate) struct Line<'a> {
 
 impl Line<'_> {
     pub(crate) fn put(&mut self, ink: Ink, text: &str) -> &mut Self {
-        let text = text::printable(text, self.look.charset);
+        let text = text::printable(text, self.style.charset);
         self.write(ink, &text);
         self
     }
 
     /// Puts what fits into `room` cells.
     pub(crate) fn put_within(&mut self, ink: Ink, text: &str, room: usize) -> &mut Self {
-        let text = text::printable(text, self.look.charset);
-        self.write(ink, &text::cut(&text, room, self.look.glyphs.ellipsis));
+        let text = text::printable(text, self.style.charset);
+        self.write(ink, &text::cut(&text, room, self.style.glyphs.ellipsis));
         self
     }
 
     /// Puts `text` so that it ends where `column` begins.
     pub(crate) fn put_right(&mut self, ink: Ink, text: &str, column: usize) -> &mut Self {
-        let width = self.look.width_of(text);
+        let width = self.style.width_of(text);
         self.pad_to(column.saturating_sub(width)).put(ink, text)
     }
 
     /// Puts what fits into the rest of the line.
     pub(crate) fn put_rest(&mut self, ink: Ink, text: &str) -> &mut Self {
-        let room = self.look.width.saturating_sub(self.width);
-        self.put_within(ink, text, room)
+        self.put_within(ink, text, self.room())
     }
 
     pub(crate) fn space(&mut self, cells: usize) -> &mut Self {
@@ -303,8 +302,17 @@ impl Line<'_> {
         self.space(column.saturating_sub(self.width))
     }
 
+    pub(crate) fn style(&self) -> &Style {
+        self.style
+    }
+
     pub(crate) fn width(&self) -> usize {
         self.width
+    }
+
+    /// The cells that are left of the line.
+    pub(crate) fn room(&self) -> usize {
+        self.style.width.saturating_sub(self.width)
     }
 
     pub(crate) fn finish(self) -> String {
@@ -317,7 +325,7 @@ impl Line<'_> {
         }
         self.text.extend(std::iter::repeat_n(' ', std::mem::take(&mut self.gap)));
         self.width += text::width(text);
-        if self.look.color {
+        if self.style.color {
             ink.wrap(text, &mut self.text);
         } else {
             self.text.push_str(text);
@@ -326,45 +334,44 @@ impl Line<'_> {
 }
 
 /// Unicode without colours, `width` cells wide.
-pub(crate) fn plain_look(width: usize) -> Look {
-    Look { color: false, charset: Charset::Unicode, width, glyphs: &UNICODE }
+pub(crate) fn plain_style(width: usize) -> Style {
+    Style { color: false, charset: Charset::Unicode, width, glyphs: &UNICODE }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn terminal() -> Surroundings {
-        Surroundings {
+    fn terminal() -> TerminalInfo {
+        TerminalInfo {
             is_terminal: true,
             locale: Some("sv_SE.UTF-8".to_owned()),
             term: Some("xterm-256color".to_owned()),
-            ..Surroundings::default()
+            ..TerminalInfo::default()
         }
     }
 
     #[test]
     fn colors_are_for_terminals_that_did_not_refuse_them() {
-        let colored =
-            |surroundings: &Surroundings| Look::decide(ColorChoice::Auto, false, surroundings).color;
+        let colored = |terminal: &TerminalInfo| Style::decide(ColorChoice::Auto, false, terminal).color;
         assert!(colored(&terminal()));
-        assert!(!colored(&Surroundings { is_terminal: false, ..terminal() }));
-        assert!(!colored(&Surroundings { no_color: Some("1".to_owned()), ..terminal() }));
-        assert!(!colored(&Surroundings { term: Some("dumb".to_owned()), ..terminal() }));
+        assert!(!colored(&TerminalInfo { is_terminal: false, ..terminal() }));
+        assert!(!colored(&TerminalInfo { no_color: Some("1".to_owned()), ..terminal() }));
+        assert!(!colored(&TerminalInfo { term: Some("dumb".to_owned()), ..terminal() }));
     }
 
     #[test]
     fn the_option_outranks_the_surroundings() {
-        let refused = Surroundings { no_color: Some("1".to_owned()), is_terminal: false, ..terminal() };
-        assert!(Look::decide(ColorChoice::Always, false, &refused).color);
-        assert!(!Look::decide(ColorChoice::Never, false, &terminal()).color);
+        let refused = TerminalInfo { no_color: Some("1".to_owned()), is_terminal: false, ..terminal() };
+        assert!(Style::decide(ColorChoice::Always, false, &refused).color);
+        assert!(!Style::decide(ColorChoice::Never, false, &terminal()).color);
     }
 
     #[test]
     fn a_locale_that_is_not_utf_8_gets_ascii() {
         let charset = |locale: Option<&str>, ascii| {
-            let surroundings = Surroundings { locale: locale.map(str::to_owned), ..terminal() };
-            Look::decide(ColorChoice::Auto, ascii, &surroundings).charset
+            let terminal = TerminalInfo { locale: locale.map(str::to_owned), ..terminal() };
+            Style::decide(ColorChoice::Auto, ascii, &terminal).charset
         };
         assert_eq!(charset(Some("C.utf8"), false), Charset::Unicode);
         assert_eq!(charset(Some("C.utf8"), true), Charset::Ascii);
@@ -377,8 +384,8 @@ mod tests {
     #[test]
     fn an_absurd_width_is_brought_within_bounds() {
         let width = |columns: Option<&str>| {
-            let surroundings = Surroundings { columns: columns.map(str::to_owned), ..terminal() };
-            Look::decide(ColorChoice::Auto, false, &surroundings).width
+            let terminal = TerminalInfo { columns: columns.map(str::to_owned), ..terminal() };
+            Style::decide(ColorChoice::Auto, false, &terminal).width
         };
         assert_eq!(width(Some("132")), 132);
         assert_eq!(width(Some("3")), NARROWEST);
@@ -389,8 +396,8 @@ mod tests {
 
     #[test]
     fn a_line_knows_its_width_without_the_colors() {
-        let look = Look { color: true, ..plain_look(80) };
-        let mut line = look.line();
+        let style = Style { color: true, ..plain_style(80) };
+        let mut line = style.line();
         line.put(Ink::BAD.bold(), "no").pad_to(6).put_right(Ink::PLAIN, "12", 10).space(3);
         assert_eq!(line.width(), 13);
         assert_eq!(line.finish(), "\x1b[1;38;5;167mno\x1b[0m      12");

@@ -1,45 +1,46 @@
-//! A small pretend shop: three services, each with telemetry of its own, that call each other on threads of their own.
+//! What does the demo run? A pretend shop of three services, each with its own telemetry, that call each other on
+//! threads of their own.
 //!
 //! It is written as a program that uses the library would be; only the work is pretended, by sleeping.
 
-mod measures;
-
 use std::convert::Infallible;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use standpipe::{
-    Config, ConfigError, Exporter, Proxy, Signal, SpanBuilder, SpanContext, SpanKind, Status, Telemetry,
+    Config, ConfigError, Counter, Exporter, Histogram, Proxy, Signal, SpanBuilder, SpanContext, SpanKind,
+    Status, Telemetry, UpDownCounter,
 };
 
-use self::measures::{Sales, Stock};
 use super::ledger::Account;
 
-/// A shop would push once a minute; this one is not open for so long.
+/// A real program would push once a minute; this one runs for a second.
 const INTERVAL: Duration = Duration::from_millis(50);
-/// What is on a shelf when somebody should be told.
+/// Fewer items than this on a shelf are logged as a warning.
 const LOW_STOCK: i64 = 4;
 /// What every order comes to.
 const TOTAL: f64 = 49.5;
 
-/// The shop, open for business.
-pub(crate) struct Shop {
+/// The three services, running.
+pub(crate) struct DemoProgram {
     storefront: Telemetry,
     payments: Telemetry,
     warehouse: Telemetry,
     sales: Sales,
     stock: Stock,
-    /// Whose trace the customers' are a part of; `None` if they begin their own.
+    /// The span in whose trace the program runs; `None`: it begins traces of its own.
     caller: Option<SpanContext>,
 }
 
-impl Shop {
-    /// Starts the three services; all of them export by such an exporter.
+impl DemoProgram {
+    /// Starts the three services; each exports through a copy of `exporter`.
     ///
     /// # Errors
-    /// When its endpoint is none.
-    pub(crate) fn open(exporter: &Exporter, caller: Option<SpanContext>) -> Result<Self, ConfigError> {
+    /// If the endpoint of `exporter` is invalid.
+    pub(crate) fn start(exporter: &Exporter, caller: Option<SpanContext>) -> Result<Self, ConfigError> {
         let start = |service: &str| {
             // The receiver is on this machine, so whatever proxy the environment names must not be asked.
             let exporter = exporter.clone().proxy(Proxy::Off).interval(INTERVAL);
@@ -51,14 +52,14 @@ impl Shop {
         Ok(Self { storefront, payments, warehouse, sales, stock, caller })
     }
 
-    /// Two customers, while others look around: one pays and gets a parcel, the other's card is declined.
-    pub(crate) fn trade(&self) {
+    /// Serves two customers while visitors browse: one customer pays and gets a parcel, the other's card is declined.
+    pub(crate) fn run(&self) {
         self.storefront.logger("shop").info("open for business").emit();
         let (door, closed) = mpsc::channel();
         thread::scope(move |scope| {
             // the visitors leave when it is dropped, whatever happens to the customers
             let _door: Sender<Infallible> = door;
-            scope.spawn(move || self.welcome_visitors(&closed));
+            scope.spawn(move || self.serve_visitors(&closed));
             let order = self.checkout(4711, Card::Good);
             if let Some(order) = order {
                 on_another_thread(|| self.ship(&order));
@@ -67,20 +68,20 @@ impl Shop {
         });
     }
 
-    /// Closes the services and gives the books of each, signal by signal.
-    pub(crate) fn close(self, budget: Duration) -> Vec<(Signal, Account)> {
+    /// Shuts the services down and returns the ledger of each, signal by signal.
+    pub(crate) fn shutdown(self, budget: Duration) -> Vec<(Signal, Account)> {
         let services =
             [("storefront", self.storefront), ("payments", self.payments), ("warehouse", self.warehouse)];
-        let close = |(name, telemetry): (&'static str, Telemetry)| {
+        let shutdown = |(name, telemetry): (&'static str, Telemetry)| {
             let exporters = telemetry.shutdown(budget).exporters;
             let by_signal = exporters.into_iter().flat_map(|exporter| exporter.by_signal());
             by_signal.map(move |(signal, counts)| (signal, Account::new(name, records_of(signal), &counts)))
         };
-        services.into_iter().flat_map(close).collect()
+        services.into_iter().flat_map(shutdown).collect()
     }
 
-    /// Those who only look are counted and measured; a span for each of them would be too much.
-    fn welcome_visitors(&self, closed: &Receiver<Infallible>) {
+    /// Visitors are counted and measured only: a span for each would fill the drawing.
+    fn serve_visitors(&self, closed: &Receiver<Infallible>) {
         let mut visitor: u64 = 0;
         // they come in waves
         while closed.recv_timeout(Duration::from_millis(visitor % 20 / 4)) == Err(RecvTimeoutError::Timeout) {
@@ -96,7 +97,7 @@ impl Shop {
         }
     }
 
-    /// What begins here, in the trace of the caller if there is one.
+    /// Continues the trace of the caller, if there is one.
     fn called<'s>(&'s self, span: SpanBuilder<'s>) -> SpanBuilder<'s> {
         match &self.caller {
             Some(caller) => span.parent(caller),
@@ -104,7 +105,7 @@ impl Shop {
         }
     }
 
-    /// The message that announces the order, if it was paid.
+    /// Returns the context of the message that announces the order, if it was paid.
     fn checkout(&self, order: i64, card: Card) -> Option<SpanContext> {
         let (begun, logger) = (Instant::now(), self.storefront.logger("checkout"));
         let http = self.storefront.tracer("http");
@@ -158,7 +159,7 @@ impl Shop {
         span.set("order.total", TOTAL);
     }
 
-    /// Calls another service, which goes on in a thread of its own with what the request's header says.
+    /// Calls another service, on a thread of its own, with the context as the request's header propagates it.
     fn call<T: Send>(&self, request: &str, service: impl FnOnce(&SpanContext) -> T + Send) -> T {
         let mut span = self.storefront.tracer("http").build(request).kind(SpanKind::Client).start();
         span.set("server.address", "127.0.0.1");
@@ -286,12 +287,12 @@ fn millis(since: Instant) -> f64 {
     since.elapsed().as_secs_f64() * 1000.0
 }
 
-/// The work.
+/// Stands for work.
 fn pass(millis: u64) {
     thread::sleep(Duration::from_millis(millis));
 }
 
-/// What another process reads from the header of a request.
+/// The context as another process reads it from the header of a request.
 fn as_sent(context: &SpanContext) -> SpanContext {
     SpanContext::from_traceparent(&context.traceparent()).unwrap_or_else(|_| context.clone())
 }
@@ -299,4 +300,53 @@ fn as_sent(context: &SpanContext) -> SpanContext {
 fn on_another_thread<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     let result = thread::scope(|scope| scope.spawn(work).join());
     result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+/// The storefront's instruments.
+struct Sales {
+    orders: Counter<u64>,
+    revenue: Counter<f64>,
+    checkout: Histogram<f64>,
+    open_carts: UpDownCounter<i64>,
+    page_views: Counter<u64>,
+    render: Histogram<f64>,
+}
+
+impl Sales {
+    fn new(storefront: &Telemetry) -> Self {
+        let meter = storefront.meter("sales");
+        Self {
+            orders: meter.counter("orders"),
+            revenue: meter.build("revenue").unit("EUR").counter_f64(),
+            checkout: meter.build("checkout.time").unit("ms").histogram(),
+            open_carts: meter.up_down_counter("carts.open"),
+            page_views: meter.counter("page.views"),
+            render: meter.build("page.render").unit("ms").exponential().histogram(),
+        }
+    }
+}
+
+/// What is left on the shelves, observed by a gauge at each collection.
+#[derive(Clone)]
+struct Stock {
+    shelves: Arc<[(&'static str, AtomicI64); 2]>,
+}
+
+impl Stock {
+    fn new(warehouse: &Telemetry) -> Self {
+        let shelves = Arc::new([("A7", AtomicI64::new(12)), ("C2", AtomicI64::new(5))]);
+        let seen = Arc::clone(&shelves);
+        warehouse.meter("stock").build("stock.left").observe_gauge_i64(move |observer| {
+            for (shelf, left) in seen.iter() {
+                observer.observe(left.load(Ordering::Relaxed), &[("shelf", *shelf)]);
+            }
+        });
+        Self { shelves }
+    }
+
+    /// Takes items from a shelf and returns how many are left on it.
+    fn take(&self, shelf: &str, items: i64) -> i64 {
+        let found = self.shelves.iter().find(|(name, _)| *name == shelf);
+        found.map_or(0, |(_, left)| left.fetch_sub(items, Ordering::Relaxed) - items)
+    }
 }

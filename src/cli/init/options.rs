@@ -1,13 +1,13 @@
-//! Words → which file to write, and where.
+//! Which file does `init` write, and where? Read from the command line's operands.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use super::Flavour;
-use crate::cli::suggest;
+use crate::cli::text;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Order {
+pub(crate) struct Options {
     pub(super) flavour: Flavour,
     pub(super) target: Target,
 }
@@ -18,8 +18,8 @@ pub(super) enum Target {
     Stdout,
 }
 
-impl Order {
-    /// What `init [FLAVOUR] [FILE]` asks for; a file alone tells its flavour by its ending.
+impl Options {
+    /// What `init [FLAVOUR] [FILE]` asks for; the ending of a file alone names its flavour.
     ///
     /// # Errors
     /// What is wrong with the words.
@@ -65,7 +65,7 @@ fn by_file(word: &OsString) -> Result<Flavour, String> {
         if is_word {
             unknown(&shown)
         } else {
-            format!("{shown:?} does not tell its flavour; write: init FLAVOUR FILE")
+            format!("{shown:?} has no ending that names a flavour; write: init FLAVOUR FILE")
         }
     })
 }
@@ -79,7 +79,7 @@ fn suits(flavour: Flavour, file: &Path) -> Result<(), String> {
 }
 
 fn unknown(word: &str) -> String {
-    let message = suggest::unknown("flavour", word, &Flavour::WORDS);
+    let message = text::unknown("flavour", word, &Flavour::WORDS);
     if message.ends_with('?') {
         return message;
     }
@@ -91,15 +91,15 @@ fn unknown(word: &str) -> String {
 mod tests {
     use super::*;
 
-    fn order(words: &[&str], stdout: bool) -> Result<Order, String> {
+    fn options(words: &[&str], stdout: bool) -> Result<Options, String> {
         let mut words = words.iter().map(OsString::from);
-        Order::new(words.next(), words.next(), stdout)
+        Options::new(words.next(), words.next(), stdout)
     }
 
     #[test]
     fn flavour_and_file_may_be_left_out() {
-        let file = |flavour, name: &str| Ok(Order { flavour, target: Target::File(name.into()) });
-        let stdout = |flavour| Ok(Order { flavour, target: Target::Stdout });
+        let file = |flavour, name: &str| Ok(Options { flavour, target: Target::File(name.into()) });
+        let stdout = |flavour| Ok(Options { flavour, target: Target::Stdout });
         for (words, is_stdout, expected) in [
             (&[][..], false, file(Flavour::Stalwart, "telemetry.toml")),
             (&["toml"], false, file(Flavour::Stalwart, "telemetry.toml")),
@@ -114,7 +114,7 @@ mod tests {
             (&["env", "-"], false, stdout(Flavour::Environment)),
             (&["env", "-"], true, stdout(Flavour::Environment)),
         ] {
-            assert_eq!(order(words, is_stdout), expected, "{words:?}");
+            assert_eq!(options(words, is_stdout), expected, "{words:?}");
         }
     }
 
@@ -127,8 +127,12 @@ mod tests {
                 false,
                 "unknown flavour \"nagios\"; there are stalwart, tracetest, qualitytrace, env",
             ),
-            (&["shop.conf"], false, "\"shop.conf\" does not tell its flavour; write: init FLAVOUR FILE"),
-            (&["./shop"], false, "\"./shop\" does not tell its flavour; write: init FLAVOUR FILE"),
+            (
+                &["shop.conf"],
+                false,
+                "\"shop.conf\" has no ending that names a flavour; write: init FLAVOUR FILE",
+            ),
+            (&["./shop"], false, "\"./shop\" has no ending that names a flavour; write: init FLAVOUR FILE"),
             (&["ymal", "a.yaml"], false, "unknown flavour \"ymal\"; did you mean \"yaml\"?"),
             (&["env", "a.env"], true, "init takes a FILE or --stdout, not both"),
             (
@@ -138,7 +142,7 @@ mod tests {
             ),
             (&["tracetest", "a"], false, "\"a\" is no name for the flavour tracetest; let it end in .yaml"),
         ] {
-            assert_eq!(order(words, is_stdout), Err(message.to_owned()), "{words:?}");
+            assert_eq!(options(words, is_stdout), Err(message.to_owned()), "{words:?}");
         }
     }
 }

@@ -1,11 +1,11 @@
-//! How a log record reads: its severity, its body, its ids.
+//! How is a log record put into words? Its severity, its body, its ids.
 
 use standpipe::receiver::ReceivedLog;
 use standpipe::receiver::proto::common::v1::any_value::Value;
 use standpipe::receiver::proto::logs::v1::{LogRecord, SeverityNumber};
 
 use super::describe;
-use super::paint::Ink;
+use super::style::Ink;
 
 /// A log record with the name of the service that wrote it.
 #[derive(Debug, Clone, Copy)]
@@ -21,7 +21,7 @@ impl<'a> From<&'a ReceivedLog> for LogView<'a> {
 }
 
 impl LogView<'_> {
-    /// When it happened, or when it was seen if nobody said when it happened.
+    /// When it happened, or when it was observed if that is not known.
     pub(crate) fn unix_nanos(&self) -> u64 {
         match self.log.time_unix_nano {
             0 => self.log.observed_time_unix_nano,
@@ -80,7 +80,7 @@ fn name_of(number: i32) -> Option<&'static str> {
     severity.as_str_name().strip_prefix("SEVERITY_NUMBER_")
 }
 
-/// Whether `text` says no more than `name`: `warning` for WARN2, or nothing.
+/// Whether `text` means no more than `name`: `warning` for WARN2, or nothing.
 fn is_usual(text: &str, name: &str) -> bool {
     let class = name.trim_end_matches(|c: char| c.is_ascii_digit());
     let same = |word: &str| text.eq_ignore_ascii_case(word);
