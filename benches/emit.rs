@@ -7,8 +7,9 @@ mod support;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
+use standpipe::config::Proxy;
 use standpipe::receiver::Receiver;
-use standpipe::{Config, Exporter, FlushOutcome, Proxy, Sampler, Telemetry, WhenFull};
+use standpipe::{Config, Exporter, FlushOutcome, Sampler, Telemetry, WhenFull};
 use support::allocations::{self, CountingAllocator};
 use support::arguments::{Part, Task};
 use support::callgrind::{self, Instructions};

@@ -76,11 +76,11 @@
 //! | `cli` | no | the `standpipe` command |
 
 pub mod bridge;
-mod config;
+pub mod config;
 mod context;
 pub mod guide;
 mod logs;
-mod metrics;
+pub mod metrics;
 mod pipeline;
 #[cfg(feature = "probe")]
 pub mod probe;
@@ -89,29 +89,27 @@ mod process;
 pub mod receiver;
 mod record;
 mod telemetry;
-mod trace;
+pub mod trace;
 mod transport;
 
-pub use self::metrics::{
-    Attributes, BoundCounter, BoundGauge, BoundHistogram, BoundUpDownCounter, Counter, Gauge, Histogram,
-    InstrumentBuilder, Measure, Meter, Observation, Observer, UpDownCounter,
-};
+/// What became of every record: the parts of a [`Ledger`].
+pub mod ledger {
+    pub use crate::pipeline::ledger::{Counts, Dropped, ExporterLedger, NotEnqueued};
+}
+
+pub use self::metrics::{Counter, Gauge, Histogram, Meter, UpDownCounter};
 pub use config::{
-    Application, Compression, Config, ConfigError, Diagnostic, DiagnosticSeverity, Exporter, ExporterSummary,
-    Histograms, Location, Problem, ProblemKind, ProviderName, Proxy, Sampler, Setting, SettingSource,
-    Temporality, Transport, WhenFull,
+    Application, Compression, Config, ConfigError, Exporter, Problem, ProblemKind, Sampler, Transport,
+    WhenFull,
 };
-pub use context::{ContextGuard, ParseContextError, SpanContext};
+pub use context::{ContextGuard, SpanContext};
 pub use logs::{Log, Logger};
 pub use pipeline::exporter_set::FlushOutcome;
-pub use pipeline::ledger::{Counts, Dropped, ExporterLedger, Ledger, NotEnqueued};
-pub use record::{
-    IntoValue, InvalidId, LogLimits, Resource, Severity, Signal, SpanId, SpanKind, SpanLimits, Status,
-    TraceId, Value,
-};
+pub use pipeline::ledger::Ledger;
+pub use record::{IntoValue, Resource, Severity, Signal, SpanId, SpanKind, Status, TraceId, Value};
 pub use telemetry::Telemetry;
 pub use telemetry::provider::Provider;
-pub use trace::{DetachedSpan, EventBuilder, LinkBuilder, Span, SpanBuilder, Tracer};
+pub use trace::{DetachedSpan, Span, SpanBuilder, Tracer};
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

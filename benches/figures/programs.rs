@@ -6,7 +6,8 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use standpipe::bridge::tracing::{SpanExt, TracingLayer};
-use standpipe::{Config, Proxy, Sampler, Span, SpanBuilder, SpanContext, SpanKind, Telemetry, Tracer};
+use standpipe::config::Proxy;
+use standpipe::{Config, Sampler, Span, SpanBuilder, SpanContext, SpanKind, Telemetry, Tracer};
 use tracing::info_span;
 use tracing::subscriber::set_global_default;
 use tracing_subscriber::Registry;

@@ -3,7 +3,8 @@
 use std::hint::black_box;
 use std::time::Duration;
 
-use standpipe::{Config, Exporter, Proxy, Span, SpanContext, SpanKind, Telemetry, Tracer};
+use standpipe::config::Proxy;
+use standpipe::{Config, Exporter, Span, SpanContext, SpanKind, Telemetry, Tracer};
 
 use super::Error;
 

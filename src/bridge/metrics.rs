@@ -58,7 +58,7 @@ const CARDINALITY: usize = 2000;
 /// - Units are sent by the Unified Code for Units of Measure. A metric may be described before its first use or at any
 ///   time after; what is said first counts.
 /// - Durations are recorded in seconds. The default bounds of a histogram are meant for milliseconds: give it
-///   [bounds](Self::bounds), or have the exporter make [exponential ones](crate::Histograms::Exponential).
+///   [bounds](Self::bounds), or have the exporter make [exponential ones](crate::config::Histograms::Exponential).
 /// - A name that is used for a counter and for a gauge is two metrics. Both are sent, and it is reported.
 ///
 /// A key that was used before is found without a lock and without an allocation. It is remembered for good, also where

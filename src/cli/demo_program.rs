@@ -10,9 +10,10 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use standpipe::config::Proxy;
 use standpipe::{
-    Config, ConfigError, Counter, Exporter, Histogram, Proxy, Signal, SpanBuilder, SpanContext, SpanKind,
-    Status, Telemetry, UpDownCounter,
+    Config, ConfigError, Counter, Exporter, Histogram, Signal, SpanBuilder, SpanContext, SpanKind, Status,
+    Telemetry, UpDownCounter,
 };
 
 use super::ledger::Account;

@@ -1,6 +1,6 @@
 //! How is the ledger drawn? A table of what was accepted and what became of it.
 
-use standpipe::Counts;
+use standpipe::ledger::Counts;
 
 use super::describe;
 use super::style::{Ink, Style};

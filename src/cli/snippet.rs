@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use standpipe::Setting;
+use standpipe::config::Setting;
 
 const MASK: &str = "***";
 /// A longer value is no path and no address, but perhaps a key.

@@ -31,7 +31,7 @@ pub(super) static DISABLED: GeneralRow = GeneralRow {
 pub(super) static SELF_OBSERVATION: GeneralRow =
     GeneralRow { key: "self-observation", kind: GeneralKind::Bool(field!(self_observation)), variables: &[] };
 
-/// What [`SpanLimits`](crate::SpanLimits) holds.
+/// What [`SpanLimits`](crate::config::SpanLimits) holds.
 pub(super) static SPAN_LIMITS: [GeneralRow; 6] = [
     GeneralRow {
         key: "span-limits.attributes",
@@ -65,7 +65,7 @@ pub(super) static SPAN_LIMITS: [GeneralRow; 6] = [
     },
 ];
 
-/// What [`LogLimits`](crate::LogLimits) holds.
+/// What [`LogLimits`](crate::config::LogLimits) holds.
 pub(super) static LOG_LIMITS: [GeneralRow; 2] = [
     GeneralRow {
         key: "log-limits.attributes",

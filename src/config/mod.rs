@@ -37,6 +37,7 @@ mod yaml;
 use std::fmt;
 use std::sync::Arc;
 
+pub use crate::record::{LogLimits, SpanLimits};
 pub(crate) use connection::ConnectionSettings;
 #[cfg(any(feature = "tls", feature = "grpc"))]
 pub(crate) use connection::TlsSettings;
@@ -60,7 +61,7 @@ pub(crate) use text::Secret;
 
 use self::general::{DISABLED, GeneralRow, LOG_LIMITS, SELF_OBSERVATION, SPAN_LIMITS};
 use self::summary::Few;
-use crate::record::{LogLimits, SpanLimits, Value};
+use crate::record::Value;
 
 /// Everything that `Telemetry::start` needs to know: who is speaking, and where it goes.
 ///
@@ -201,7 +202,7 @@ impl Config {
     /// It is called on the exporter's own thread, so it should return soon. The last one set counts.
     ///
     /// What it records for the same telemetry, by a bridge or not, is not enqueued and counted as
-    /// [suppressed](crate::NotEnqueued::suppressed): one report would lead to the next. It may record for another
+    /// [suppressed](crate::ledger::NotEnqueued::suppressed): one report would lead to the next. It may record for another
     /// telemetry, where it never waits for room. A [flush](crate::Telemetry::flush) there waits for nothing, and a
     /// [shutdown](crate::Telemetry::shutdown) only begins. All signals are blocked on this thread, and in a process that the
     /// hook starts. The same holds for the callbacks of metrics.

@@ -17,7 +17,7 @@ use crate::record::{AggregationTemporality, AttributeSet, Number, Period, Scope}
 
 /// Takes what a callback observes. Given to the callbacks of [`InstrumentBuilder::observe_gauge`] and its like.
 ///
-/// [`InstrumentBuilder::observe_gauge`]: crate::InstrumentBuilder::observe_gauge
+/// [`InstrumentBuilder::observe_gauge`]: crate::metrics::InstrumentBuilder::observe_gauge
 #[derive(Debug)]
 pub struct Observer<'a, N> {
     observations: &'a mut Observations,

@@ -24,7 +24,7 @@ macro_rules! limit_setters {
 /// How much one span may carry; what is above is dropped and its count sent along.
 ///
 /// ```
-/// use standpipe::SpanLimits;
+/// use standpipe::config::SpanLimits;
 ///
 /// let limits = SpanLimits::default().attributes(64).value_length(4096);
 /// assert_eq!((limits.attributes, limits.value_length), (64, Some(4096)));

@@ -40,7 +40,7 @@ pub(crate) enum Shape {
     ExponentialHistogram { temporality: AggregationTemporality },
 }
 
-/// Since when a point counts, as OTLP has it. What an exporter prefers is [`Temporality`](crate::Temporality).
+/// Since when a point counts, as OTLP has it. What an exporter prefers is [`Temporality`](crate::config::Temporality).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AggregationTemporality {
     /// Since the series began.

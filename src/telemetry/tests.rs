@@ -1,7 +1,8 @@
-use crate::{
-    BoundCounter, BoundGauge, BoundHistogram, BoundUpDownCounter, Counter, Counts, FlushOutcome, Gauge,
-    Histogram, InstrumentBuilder, Ledger, Meter, Observation, Provider, Telemetry, UpDownCounter,
+use crate::ledger::Counts;
+use crate::metrics::{
+    BoundCounter, BoundGauge, BoundHistogram, BoundUpDownCounter, InstrumentBuilder, Observation,
 };
+use crate::{Counter, FlushOutcome, Gauge, Histogram, Ledger, Meter, Provider, Telemetry, UpDownCounter};
 
 const fn is_shared_by_threads<T: Send + Sync>() {}
 

@@ -23,6 +23,9 @@ pub use detached::DetachedSpan;
 pub use span::Span;
 pub use sub_message::{EventBuilder, LinkBuilder};
 
+pub use crate::context::ParseContextError;
+pub use crate::record::InvalidId;
+
 use crate::config::sampler::Sampler;
 use crate::context::{self, SpanContext};
 use crate::pipeline::exporter_set::ExporterSet;

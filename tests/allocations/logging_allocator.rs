@@ -7,8 +7,9 @@ use std::thread;
 
 use log::{Level, Log, Record};
 use standpipe::bridge::log::LogBridge;
+use standpipe::ledger::Counts;
 use standpipe::receiver::Receiver;
-use standpipe::{Counts, Exporter, Telemetry, WhenFull};
+use standpipe::{Exporter, Telemetry, WhenFull};
 
 use crate::support::allocator::{Hook, set_hook};
 use crate::support::process;

@@ -6,10 +6,11 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
+use standpipe::config::Temporality;
 use standpipe::receiver::Receiver;
 use standpipe::receiver::proto::metrics::v1::metric::Data;
 use standpipe::receiver::proto::metrics::v1::number_data_point::Value;
-use standpipe::{Counter, Histogram, Temporality};
+use standpipe::{Counter, Histogram};
 
 use crate::support::allocator::{Hook, set_hook};
 use crate::support::scene::{LONG, exporter, start};

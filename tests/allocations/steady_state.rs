@@ -15,10 +15,11 @@ use standpipe::bridge::log::LogBridge;
 use standpipe::bridge::metrics::MetricsRecorder;
 use standpipe::bridge::opentelemetry::{LogExporter, SpanExporter};
 use standpipe::bridge::tracing::TracingLayer;
+use standpipe::config::Temporality;
 use standpipe::receiver::Receiver;
 use standpipe::{
     Application, Config, Exporter, FlushOutcome, Logger, Sampler, Severity, Signal, SpanContext, Status,
-    Telemetry, Temporality, Tracer, Value,
+    Telemetry, Tracer, Value,
 };
 
 use tracing::field::Empty;

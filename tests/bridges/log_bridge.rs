@@ -11,9 +11,10 @@ use std::time::{Duration, Instant};
 use log::kv::{Error, Source, Value, VisitSource};
 use log::{Level, LevelFilter, Log, Metadata, Record};
 use standpipe::bridge::log::LogBridge;
+use standpipe::config::LogLimits;
 use standpipe::receiver::proto::common::v1::any_value::Value as Received;
 use standpipe::receiver::{Answer, ReceivedLog, Receiver};
-use standpipe::{Application, Config, Exporter, FlushOutcome, LogLimits, Severity, Signal, Telemetry};
+use standpipe::{Application, Config, Exporter, FlushOutcome, Severity, Signal, Telemetry};
 
 use crate::support::process;
 use crate::support::scene::{LONG, exporter, gathering, start, start_with};

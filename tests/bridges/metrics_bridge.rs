@@ -10,9 +10,10 @@ use metrics::{
     describe_histogram, gauge, histogram, with_local_recorder,
 };
 use standpipe::bridge::metrics::MetricsRecorder;
+use standpipe::config::{Histograms, Temporality};
 use standpipe::receiver::Receiver;
 use standpipe::receiver::proto::metrics::v1::metric::Data;
-use standpipe::{Application, Config, FlushOutcome, Histograms, ProblemKind, Signal, Telemetry, Temporality};
+use standpipe::{Application, Config, FlushOutcome, ProblemKind, Signal, Telemetry};
 
 use crate::support::points::{attributes, exponentials, float, histograms, int, named, newest, numbers};
 use crate::support::process;

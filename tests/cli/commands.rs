@@ -8,6 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use prost::Message;
+use standpipe::config::Proxy;
 use standpipe::receiver::proto::collector::logs::v1::ExportLogsServiceRequest;
 use standpipe::receiver::proto::collector::metrics::v1::ExportMetricsServiceRequest;
 use standpipe::receiver::proto::logs::v1::{LogRecord, ResourceLogs, ScopeLogs};
@@ -16,7 +17,7 @@ use standpipe::receiver::proto::metrics::v1::number_data_point::Value::AsInt;
 use standpipe::receiver::proto::metrics::v1::{
     Gauge, Metric, NumberDataPoint, ResourceMetrics, ScopeMetrics,
 };
-use standpipe::{Config, Exporter, Proxy, Telemetry};
+use standpipe::{Config, Exporter, Telemetry};
 
 use crate::support::command::{finish, run, standpipe, stderr, stdout};
 

@@ -7,7 +7,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::Value as Json;
-use standpipe::{Config, Exporter, Proxy, SettingSource, Signal, Telemetry, Transport};
+use standpipe::config::{Proxy, SettingSource};
+use standpipe::{Config, Exporter, Signal, Telemetry, Transport};
 
 use crate::support::process::{command, task};
 use crate::support::scene::{Problems, emit};

@@ -4,7 +4,8 @@ use std::fs;
 use std::path::Path;
 use std::process::Output;
 
-use standpipe::{Config, Setting};
+use standpipe::Config;
+use standpipe::config::Setting;
 
 use crate::support::command::{finish, standpipe, stderr, stdout};
 use crate::support::scratch::Scratch;

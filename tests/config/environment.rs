@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use standpipe::config::Setting;
 use standpipe::receiver::Receiver;
 use standpipe::receiver::proto::common::v1::any_value::Value;
-use standpipe::{Config, Exporter, Sampler, Setting, SpanContext, Telemetry};
+use standpipe::{Config, Exporter, Sampler, SpanContext, Telemetry};
 
 use crate::support::process;
 use crate::support::scratch::Scratch;

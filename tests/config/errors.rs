@@ -6,7 +6,8 @@ use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
-use standpipe::{Config, ConfigError, DiagnosticSeverity, Exporter};
+use standpipe::config::DiagnosticSeverity;
+use standpipe::{Config, ConfigError, Exporter};
 
 use crate::support::scratch::Scratch;
 

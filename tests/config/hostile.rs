@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
-use standpipe::{Config, ConfigError, DiagnosticSeverity};
+use standpipe::config::DiagnosticSeverity;
+use standpipe::{Config, ConfigError};
 
 use crate::support::command;
 

@@ -2,10 +2,8 @@
 
 use std::time::Duration;
 
-use standpipe::{
-    Compression, Config, DiagnosticSeverity, Exporter, Histograms, Proxy, SettingSource, Severity, Signal,
-    SpanLimits, Telemetry, Temporality, WhenFull,
-};
+use standpipe::config::{DiagnosticSeverity, Histograms, Proxy, SettingSource, SpanLimits, Temporality};
+use standpipe::{Compression, Config, Exporter, Severity, Signal, Telemetry, WhenFull};
 
 use crate::support::settings::{diagnostics, ids, refused, tracer, value};
 

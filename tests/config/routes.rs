@@ -1,6 +1,7 @@
 //! `telemetry.exporters` and `server.telemetry`: two routes, each with its exporter, name and share of traces.
 
-use standpipe::{Config, Diagnostic, DiagnosticSeverity, ExporterSummary, ProviderName};
+use standpipe::Config;
+use standpipe::config::{Diagnostic, DiagnosticSeverity, ExporterSummary, ProviderName};
 
 use crate::support::settings::{diagnostics, refused};
 

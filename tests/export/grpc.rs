@@ -12,8 +12,9 @@ mod wire;
 
 use std::time::Duration;
 
+use standpipe::config::Proxy;
 use standpipe::receiver::Receiver;
-use standpipe::{Exporter, FlushOutcome, Ledger, Problem, ProblemKind, Proxy};
+use standpipe::{Exporter, FlushOutcome, Ledger, Problem, ProblemKind};
 
 use crate::support::scene::{LONG, Problems, emit};
 

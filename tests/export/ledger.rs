@@ -6,8 +6,9 @@ use std::sync::{Arc, OnceLock, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use standpipe::ledger::Counts;
 use standpipe::receiver::{Answer, Receiver};
-use standpipe::{Config, Counts, FlushOutcome, Ledger, Severity, Telemetry, WhenFull};
+use standpipe::{Config, FlushOutcome, Ledger, Severity, Telemetry, WhenFull};
 
 use crate::support::scene::{A_WHILE, LONG, SetWhenDropped, emit, exporter, gathering, start, start_with};
 

@@ -5,9 +5,10 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use standpipe::config::Proxy;
 use standpipe::probe::{EndpointReport, Outcome, Report, StageKind, probe};
 use standpipe::receiver::{Answer, Receiver};
-use standpipe::{Compression, Config, Exporter, Proxy, Signal, Telemetry};
+use standpipe::{Compression, Config, Exporter, Signal, Telemetry};
 
 use crate::support::scratch::Scratch;
 use crate::support::stubborn::Unanswered;

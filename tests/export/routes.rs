@@ -5,12 +5,12 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use standpipe::config::DiagnosticSeverity;
 use standpipe::receiver::proto::common::v1::any_value::Value;
 use standpipe::receiver::proto::trace::v1::Span as Received;
 use standpipe::receiver::{Answer, Receiver};
 use standpipe::{
-    Application, Config, DiagnosticSeverity, Exporter, FlushOutcome, ProblemKind, Sampler, SpanContext,
-    Telemetry, WhenFull,
+    Application, Config, Exporter, FlushOutcome, ProblemKind, Sampler, SpanContext, Telemetry, WhenFull,
 };
 
 use crate::support::process;

@@ -4,8 +4,9 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use standpipe::ledger::ExporterLedger;
 use standpipe::receiver::{Answer, Receiver};
-use standpipe::{Config, Exporter, ExporterLedger, Problem, ProblemKind, Telemetry};
+use standpipe::{Config, Exporter, Problem, ProblemKind, Telemetry};
 
 use crate::support::stubborn::{SlowReader, Unanswered};
 use crate::support::tls::{TestCa, TlsFront};

@@ -4,9 +4,9 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use standpipe::{
-    Compression, Config, Counts, Exporter, FlushOutcome, Problem, ProblemKind, Proxy, Telemetry,
-};
+use standpipe::config::Proxy;
+use standpipe::ledger::Counts;
+use standpipe::{Compression, Config, Exporter, FlushOutcome, Problem, ProblemKind, Telemetry};
 
 use crate::memory;
 use crate::server::{Heard, Peer, Server};

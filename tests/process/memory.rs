@@ -5,8 +5,9 @@
 
 use std::time::Duration;
 
+use standpipe::ledger::Counts;
 use standpipe::receiver::{Answer, Receiver};
-use standpipe::{Config, Counts, Exporter, FlushOutcome, Telemetry, WhenFull};
+use standpipe::{Config, Exporter, FlushOutcome, Telemetry, WhenFull};
 
 use crate::support::{memory, process};
 

@@ -8,9 +8,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use std::{env, thread};
 
+use standpipe::config::Proxy;
 use standpipe::probe::probe;
 use standpipe::receiver::Receiver;
-use standpipe::{Config, Exporter, Proxy, Signal, Telemetry};
+use standpipe::{Config, Exporter, Signal, Telemetry};
 
 use crate::support::tls::{TestCa, TlsFront};
 use crate::support::{process, tunnel};

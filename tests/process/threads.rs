@@ -9,8 +9,9 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use standpipe::config::Proxy;
 use standpipe::receiver::Receiver;
-use standpipe::{Config, Exporter, FlushOutcome, Ledger, Proxy, Telemetry};
+use standpipe::{Config, Exporter, FlushOutcome, Ledger, Telemetry};
 
 use crate::support::{allocator, process};
 use crate::system;

@@ -5,7 +5,8 @@ use std::path::Path;
 use std::process::Command;
 use std::{env, fs};
 
-use standpipe::{Config, LogLimits, SpanLimits};
+use standpipe::Config;
+use standpipe::config::{LogLimits, SpanLimits};
 
 const README: &str = include_str!("../../README.md");
 const CONFIGURATION: &str = include_str!("../../src/guide/configuration.md");

@@ -3,10 +3,11 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use standpipe::config::SpanLimits;
 use standpipe::receiver::proto::common::v1::any_value::Value as Received;
 use standpipe::receiver::proto::common::v1::{AnyValue, KeyValue};
 use standpipe::receiver::{ReceivedLog, ReceivedSpan, Receiver};
-use standpipe::{Config, Exporter, Logger, Span, SpanContext, SpanLimits, Status, Telemetry, Value};
+use standpipe::{Config, Exporter, Logger, Span, SpanContext, Status, Telemetry, Value};
 
 /// Longer than anything on loopback takes.
 const PATIENCE: Duration = Duration::from_secs(20);

@@ -5,11 +5,11 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use standpipe::config::LogLimits;
 use standpipe::receiver::proto::common::v1::any_value::Value as Received;
 use standpipe::receiver::{Answer, ReceivedLog, Receiver};
 use standpipe::{
-    Config, FlushOutcome, LogLimits, Logger, ProblemKind, Severity, Signal, SpanContext, Telemetry, Value,
-    WhenFull,
+    Config, FlushOutcome, Logger, ProblemKind, Severity, Signal, SpanContext, Telemetry, Value, WhenFull,
 };
 
 use crate::support::scene::{A_WHILE, LONG, Problems, emit, exporter, gathering, start, start_with};

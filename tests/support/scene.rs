@@ -7,8 +7,9 @@ use std::sync::{Arc, Condvar, Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use standpipe::config::Proxy;
 use standpipe::receiver::Receiver;
-use standpipe::{Config, Exporter, Problem, ProblemKind, Proxy, Telemetry, Tracer};
+use standpipe::{Config, Exporter, Problem, ProblemKind, Telemetry, Tracer};
 
 /// Long enough for any machine; a test that needs all of it fails.
 pub(crate) const LONG: Duration = Duration::from_secs(60);

@@ -3,10 +3,10 @@
 use std::io::{self, Read};
 use std::time::Duration;
 
-use standpipe::{
-    Config, ConfigError, Diagnostic, DiagnosticSeverity, Exporter, ExporterSummary, ProviderName, Setting,
-    SettingSource, Telemetry,
+use standpipe::config::{
+    Diagnostic, DiagnosticSeverity, ExporterSummary, ProviderName, Setting, SettingSource,
 };
+use standpipe::{Config, ConfigError, Exporter, Telemetry};
 
 use super::{STDIN, Subject};
 
@@ -163,7 +163,8 @@ fn name_honestly(summary: &mut ExporterSummary, general: &[General]) {
 
 #[cfg(test)]
 mod tests {
-    use standpipe::{Application, Proxy};
+    use standpipe::Application;
+    use standpipe::config::Proxy;
 
     use super::*;
 

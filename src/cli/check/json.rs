@@ -1,7 +1,7 @@
 //! How does `check --json` write what was found?
 
 use serde::Serialize;
-use standpipe::{Diagnostic, DiagnosticSeverity, ExporterSummary};
+use standpipe::config::{Diagnostic, DiagnosticSeverity, ExporterSummary};
 
 use crate::cli::escape::shows_itself;
 

@@ -14,7 +14,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::{env, thread};
 
-use standpipe::{Diagnostic, Exporter};
+use standpipe::Exporter;
+use standpipe::config::Diagnostic;
 
 use self::examine::{Examined, examine};
 use self::report::Report;

@@ -1,6 +1,6 @@
 //! How is a problem drawn? With the line of the file that it is in.
 
-use standpipe::{Diagnostic, DiagnosticSeverity};
+use standpipe::config::{Diagnostic, DiagnosticSeverity};
 
 use crate::cli::snippet::{Snippet, Syntax};
 use crate::cli::style::{Ink, Style};

@@ -3,7 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-use standpipe::{DiagnosticSeverity, Exporter, ProviderName, Setting, SettingSource};
+use standpipe::Exporter;
+use standpipe::config::{DiagnosticSeverity, ProviderName, Setting, SettingSource};
 
 use super::Subject;
 use super::examine::{Examined, General, Scope};

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use standpipe::Exporter;
+use standpipe::config::ExporterSummary;
 use standpipe::probe::{self, StageKind};
-use standpipe::{Exporter, ExporterSummary};
 
 use crate::cli::describe;
 use crate::cli::style::{Ink, Style};

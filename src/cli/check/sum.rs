@@ -1,6 +1,6 @@
 //! What does the last line of `check` state? How many exporters are usable, and the number of problems.
 
-use standpipe::DiagnosticSeverity;
+use standpipe::config::DiagnosticSeverity;
 
 use super::examine::Examined;
 use super::problem;

@@ -102,7 +102,7 @@ fn a_span_arrives_with_all_that_was_said() {
 #[test]
 fn what_the_sdks_limits_dropped_is_told_and_ours_drop_nothing() {
     let receiver = Receiver::start().unwrap();
-    let tight = standpipe::SpanLimits::default().attributes(1).events(1);
+    let tight = standpipe::config::SpanLimits::default().attributes(1).events(1);
     let telemetry = start_with(Config::new().span_limits(tight).exporter(gathering(&receiver)));
     let limits = SpanLimits { max_attributes_per_span: 3, max_events_per_span: 2, ..Default::default() };
     let provider = SdkTracerProvider::builder()

@@ -19,11 +19,12 @@ use opentelemetry_sdk::metrics::{
     Aggregation, Instrument, PeriodicReader, SdkMeterProvider, Stream, Temporality as SdkTemporality,
 };
 use standpipe::bridge::opentelemetry::MetricExporter;
+use standpipe::config::Temporality;
 use standpipe::receiver::proto::common::v1::KeyValue as Attribute;
 use standpipe::receiver::proto::metrics::v1::metric::Data;
 use standpipe::receiver::proto::metrics::v1::{Metric, Sum};
 use standpipe::receiver::{Answer, Receiver};
-use standpipe::{Compression, Config, FlushOutcome, Signal, Temporality, WhenFull};
+use standpipe::{Compression, Config, FlushOutcome, Signal, WhenFull};
 
 use crate::support::points::{attributes, int, named, numbers};
 use crate::support::scene::{

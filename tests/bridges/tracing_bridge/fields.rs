@@ -1,7 +1,8 @@
 //! Fields of every kind, early and late, and those that are orders.
 
 use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
-use standpipe::{Config, SpanLimits};
+use standpipe::Config;
+use standpipe::config::SpanLimits;
 use tracing::field::{Empty, debug, display};
 use tracing::{Level, info_span, span};
 

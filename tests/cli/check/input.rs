@@ -5,7 +5,8 @@ use std::io::Write;
 use std::process::{Output, Stdio};
 
 use serde_json::Value;
-use standpipe::{Config, DiagnosticSeverity};
+use standpipe::Config;
+use standpipe::config::DiagnosticSeverity;
 
 use super::{checked, run};
 use crate::support::command::{config, standpipe, stderr, stdout};

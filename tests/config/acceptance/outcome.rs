@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 use std::fmt::Display;
 
-use standpipe::{Config, ConfigError, DiagnosticSeverity, ExporterSummary, Setting};
+use standpipe::config::{DiagnosticSeverity, ExporterSummary, Setting};
+use standpipe::{Config, ConfigError};
 
 /// The value of everything in these tests that must not be seen.
 const SECRET: &str = "hunter2";

@@ -1,7 +1,8 @@
 //! A forked child has a connection of its own: what it says on it is not mixed with what its parent says.
 
+use standpipe::config::Proxy;
 use standpipe::receiver::Receiver;
-use standpipe::{Exporter, FlushOutcome, Proxy, Telemetry};
+use standpipe::{Exporter, FlushOutcome, Telemetry};
 
 use crate::support::process;
 use crate::support::scene::{LONG, emit, start};

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use standpipe::ledger::Counts;
 use standpipe::receiver::{Answer, Receiver};
-use standpipe::{Counts, Exporter, FlushOutcome, Problem, ProblemKind, Signal};
+use standpipe::{Exporter, FlushOutcome, Problem, ProblemKind, Signal};
 
 use super::{assert_refused_at_once, export, exporter};
 use crate::support::scene::{FOR_EVER, LONG, Problems, emit, gathering_to, start};

@@ -8,8 +8,9 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
+use standpipe::Exporter;
+use standpipe::config::Proxy;
 use standpipe::receiver::Receiver;
-use standpipe::{Exporter, Proxy};
 
 use super::export;
 use crate::support::scene::LONG;

@@ -14,7 +14,8 @@ fn a_client_certificate_that_is_wanted_over_tls_1_2_is_named() {
     let advice = "set client-certificate-file and client-key-file";
     for alert in [Some(HANDSHAKE_FAILURE), Some(BAD_CERTIFICATE), None] {
         let url = format!("https://localhost:{}", refusing_with(alert, front.address()).port());
-        let over_grpc = Exporter::grpc(url.as_str()).signals([Signal::Traces]).proxy(standpipe::Proxy::Off);
+        let over_grpc =
+            Exporter::grpc(url.as_str()).signals([Signal::Traces]).proxy(standpipe::config::Proxy::Off);
         for exporter in [traces(url.as_str()), over_grpc] {
             let (stages, what, told) = failure(&exporter.ca_pem(ca.pem()));
             assert_eq!(stages, ["resolve", "connect", "tls"], "{alert:?}: {what}");

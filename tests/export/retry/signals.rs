@@ -4,8 +4,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use standpipe::config::Proxy;
 use standpipe::receiver::{Answer, Receiver};
-use standpipe::{Exporter, FlushOutcome, Logger, ProblemKind, Proxy, Signal, WhenFull};
+use standpipe::{Exporter, FlushOutcome, Logger, ProblemKind, Signal, WhenFull};
 
 use super::patient;
 use crate::support::scene::{

@@ -4,7 +4,8 @@ use std::sync::{LazyLock, Mutex};
 use std::time::Duration;
 
 use standpipe::receiver::{Answer, Receiver};
-use standpipe::{Compression, Config, Exporter, FlushOutcome, Proxy, Signal, Telemetry};
+use standpipe::config::Proxy;
+use standpipe::{Compression, Config, Exporter, FlushOutcome, Signal, Telemetry};
 
 /// Far more than an attempt on loopback takes.
 const PATIENCE: Duration = Duration::from_secs(2);

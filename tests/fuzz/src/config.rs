@@ -1,6 +1,7 @@
 //! What must hold for every configuration, whatever text it was read from.
 
-use standpipe::{Config, ConfigError, Diagnostic, DiagnosticSeverity};
+use standpipe::config::{Diagnostic, DiagnosticSeverity};
+use standpipe::{Config, ConfigError};
 
 /// What no output may show. It is only ever put where secrets go.
 pub const SECRET: &str = "hunter2secret";

@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::mpsc;
 
+use standpipe::config::Temporality;
 use standpipe::receiver::Receiver;
-use standpipe::{Config, FlushOutcome, ProblemKind, Temporality};
+use standpipe::{Config, FlushOutcome, ProblemKind};
 
 use crate::support::points::{attributes, float, int, named, newest, numbers};
 use crate::support::scene::{FOR_EVER, LONG, Problems, exporter, start, start_with};

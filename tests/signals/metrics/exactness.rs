@@ -3,8 +3,9 @@
 use std::sync::Barrier;
 use std::thread;
 
+use standpipe::config::{Histograms, Temporality};
 use standpipe::receiver::Receiver;
-use standpipe::{Config, FlushOutcome, Histograms, Temporality};
+use standpipe::{Config, FlushOutcome};
 
 use crate::support::points::{attributes, exponentials, float, histograms, int, named, newest, numbers};
 use crate::support::scene::{FOR_EVER, LONG, exporter, start, start_with};

@@ -1,9 +1,10 @@
 //! Every instrument arrives as what it is.
 
+use standpipe::config::{Histograms, Temporality};
 use standpipe::receiver::Receiver;
 use standpipe::receiver::proto::metrics::v1::AggregationTemporality;
 use standpipe::receiver::proto::metrics::v1::metric::Data;
-use standpipe::{Config, FlushOutcome, Histograms, Signal, Telemetry, Temporality, Value};
+use standpipe::{Config, FlushOutcome, Signal, Telemetry, Value};
 
 use crate::support::points::{attributes, exponentials, float, histograms, int, named, newest, numbers};
 use crate::support::scene::{FOR_EVER, LONG, exporter, start, start_with};

@@ -1,7 +1,8 @@
 //! What must not break a batch, and how many series there may be.
 
+use standpipe::config::Temporality;
 use standpipe::receiver::Receiver;
-use standpipe::{FlushOutcome, ProblemKind, Temporality};
+use standpipe::{FlushOutcome, ProblemKind};
 
 use crate::support::points::{attributes, float, histograms, int, named, newest, numbers};
 use crate::support::scene::{FOR_EVER, LONG, Problems, exporter, start};

@@ -4,8 +4,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use standpipe::config::Temporality;
 use standpipe::receiver::{Answer, Receiver};
-use standpipe::{FlushOutcome, Signal, Temporality};
+use standpipe::{FlushOutcome, Signal};
 
 use crate::support::points::{int, named, newest, numbers};
 use crate::support::scene::{FOR_EVER, LONG, closed_address, emit, exporter, exporter_to, open_at, start};

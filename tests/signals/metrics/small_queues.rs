@@ -6,11 +6,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use standpipe::config::Temporality;
 use standpipe::receiver::proto::metrics::v1::NumberDataPoint;
 use standpipe::receiver::{Answer, Receiver};
-use standpipe::{
-    Counter, Exporter, FlushOutcome, Histogram, Meter, Signal, Telemetry, Temporality, WhenFull,
-};
+use standpipe::{Counter, Exporter, FlushOutcome, Histogram, Meter, Signal, Telemetry, WhenFull};
 
 use crate::support::points::{attributes, exponentials, float, histograms, int, named, numbers};
 use crate::support::scene::{FOR_EVER, LONG, exporter, start};

@@ -6,7 +6,8 @@ use opentelemetry_sdk::logs::LoggerProviderBuilder;
 use opentelemetry_sdk::metrics::{MeterProviderBuilder, PeriodicReader, Temporality};
 use opentelemetry_sdk::trace::TracerProviderBuilder;
 use standpipe::bridge::opentelemetry::{LogExporter, MetricExporter, SpanExporter};
-use standpipe::{Config, Exporter, Proxy, Severity, Telemetry};
+use standpipe::config::Proxy;
+use standpipe::{Config, Exporter, Severity, Telemetry};
 
 use super::{Exporters, NEVER};
 
@@ -40,9 +41,9 @@ impl Ours {
 
     fn start(endpoint: &str, temporality: Temporality, way: Way) -> Self {
         let temporality = match temporality {
-            Temporality::Delta => standpipe::Temporality::Delta,
-            Temporality::LowMemory => standpipe::Temporality::LowMemory,
-            _ => standpipe::Temporality::Cumulative,
+            Temporality::Delta => standpipe::config::Temporality::Delta,
+            Temporality::LowMemory => standpipe::config::Temporality::LowMemory,
+            _ => standpipe::config::Temporality::Cumulative,
         };
         let exporter = Exporter::http(endpoint)
             .proxy(Proxy::Off)

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use standpipe::bridge::tracing::{Events, SpanExt, TracingLayer};
 use standpipe::receiver::Receiver;
-use standpipe::{Config, Exporter, Proxy, Severity, SpanContext, Telemetry};
+use standpipe::config::Proxy;
+use standpipe::{Config, Exporter, Severity, SpanContext, Telemetry};
 use tracing::Span;
 use tracing_subscriber::Layer;
 
