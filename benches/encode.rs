@@ -86,7 +86,7 @@ fn measure(sizes: &Sizes) -> Result<(), Error> {
         ]);
     }
     drop(contenders);
-    table.print("encode: spans with three string attributes, an integer and a truth value");
+    table.print("encode: spans with three string attributes, an integer and a bool");
     if let Some(reason) = skipped {
         println!("  instructions SKIPPED: {reason}\n");
     }

@@ -1,7 +1,5 @@
-//! OTLP export for programs without an async runtime.
-//!
-//! Traces, logs and metrics leave a synchronous program through a bounded queue and one background thread, as protobuf
-//! over blocking HTTP or gRPC. No tokio, no executor, and every record is accounted for.
+//! OTLP export for programs without an async runtime: traces, logs and metrics leave through a bounded queue and one
+//! background thread, as protobuf over blocking HTTP or gRPC, and every record is accounted for.
 //!
 //! ```
 //! use std::time::Duration;
@@ -29,41 +27,46 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # The way of a record
+//! # Data flow
 //!
 //! ```text
-//!  caller                    │ queue            │ worker
+//!  caller                    │ queue            │ worker (one thread per exporter)
 //!  Span::set, Log::set … ────┼─► chunk ► chunk ─┼─► batch ─► transport ─► verdict
 //!  (bytes in wire format)    │ (bounded)        │   ▲ throttle       retry ◄─┘
 //!  Counter::add … ─► series ─┼──────────────────┼───┘ once per interval
 //!                            │                  │     ledger: every record, by reason
 //! ```
 //!
-//! A span is written as OTLP protobuf while it is open, a log record until it is emitted, into a buffer that its
-//! thread keeps. When it ends, the bytes are copied into the queue; the worker frames them into requests. A measurement
-//! is added up where it is made, and the worker collects the sums. Start at [`Telemetry`], which leads to [`Tracer`] and
-//! [`Span`], [`Logger`] and [`Log`], [`Meter`] and its instruments; [`Config`] and [`Exporter`] say where to; [`Ledger`]
-//! says what became of it all.
+//! A span or log record is written as OTLP protobuf, attribute by attribute, into a buffer that its thread keeps: it costs
+//! no allocation. When it ends, its bytes are copied into a chunk of the queue, which is bounded in records *and* bytes.
+//! The worker gathers whole chunks, frames them into requests and sends them over one kept-alive connection. Measurements
+//! do not cross the queue: each is added to its series by an atomic step or under a lock that is hardly ever contended,
+//! and the worker frames the sums when it is time to push.
 //!
-//! Programs that already speak `tracing`, `log`, `metrics` or the OpenTelemetry API need none of this at their call sites:
-//! see [`bridge`].
+//! Start at [`Telemetry`], which leads to [`Tracer`] and [`Span`], [`Logger`] and [`Log`], [`Meter`] and its instruments.
+//! [`Config`] and [`Exporter`] describe where records go; [`Ledger`] counts what became of them.
 //!
-//! # When the queue is full
+//! # The guide
 //!
-//! [`WhenFull::Block`], the default, makes the caller wait: nothing is lost. [`WhenFull::DropNewest`] drops the new
-//! record and counts it: the caller never waits. Neither ever waits on something dead: after a shutdown, in a panic,
-//! on the worker's own thread, and in a forked child whose worker does not come, a record is counted and the caller goes
-//! on.
+//! - [Signals](guide::signals): spans, log records, metrics, sampling
+//! - [Configuration](guide::configuration) and [environment variables](guide::environment): every setting and its default
+//! - [Bridges](guide::bridges) for `tracing`, `log`, `metrics` and the OpenTelemetry API; [migration](guide::migration)
+//! - [gRPC](guide::grpc)
+//! - [Operations](guide::operations): a full queue, the ledger, exit, panics, signals, fork, containers
+//! - [Limits](guide::limits)
+//! - [Testing your own program](guide::testing)
+//! - [Growing past one machine](guide::growing)
+//! - [The command](guide::command)
 //!
 //! # Features
 //!
-//! | feature | default | what it gives |
+//! | feature | default | what it adds |
 //! |---|---|---|
 //! | `tls` | yes | `https` endpoints, by rustls with bundled roots or your own CA; client certificates |
 //! | `gzip` | yes | compressed requests |
 //! | `grpc` | yes | [`Exporter::grpc`] and `transport = "grpc"`: OTLP over gRPC |
 //! | `yaml` | no | configuration files in YAML |
-//! | `probe` | no | the module `probe`: ask a collector, stage by stage, whether it can be reached |
+//! | `probe` | no | the module `probe`: asks a collector, stage by stage, whether it can be reached |
 //! | `console` | no | [`Exporter::console`]: OTLP JSON on standard output |
 //! | `tracing` | no | [`bridge::tracing`]: a layer for tracing-subscriber |
 //! | `log` | no | [`bridge::log`]: a logger for the `log` crate |
@@ -75,6 +78,7 @@
 pub mod bridge;
 mod config;
 mod context;
+pub mod guide;
 mod logs;
 mod metrics;
 mod pipeline;
@@ -93,9 +97,9 @@ pub use self::metrics::{
     InstrumentBuilder, Measure, Meter, Observation, Observer, UpDownCounter,
 };
 pub use config::{
-    Application, Compression, Config, ConfigError, Exporter, Finding, FindingSeverity, Histograms, Location,
-    Problem, ProblemKind, Proxy, RouteName, Sampler, Setting, Source, Summary, Temporality, Transport,
-    WhenFull,
+    Application, Compression, Config, ConfigError, Diagnostic, DiagnosticSeverity, Exporter, ExporterSummary,
+    Histograms, Location, Problem, ProblemKind, ProviderName, Proxy, Sampler, Setting, SettingSource,
+    Temporality, Transport, WhenFull,
 };
 pub use context::{ContextGuard, ParseContextError, SpanContext};
 pub use logs::{Log, Logger};

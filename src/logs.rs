@@ -278,7 +278,7 @@ impl OpenLog {
         if self.generation == process::generation() {
             let end = self.end();
             match self.record.finish(self.severity, &end) {
-                Some(record) => shared.exporters.push_log(&shared.scope, self.severity, record),
+                Some(record) => shared.exporters.enqueue_log(&shared.scope, self.severity, record),
                 None => shared.exporters.count_log_not_enqueued(self.severity, NotEnqueuedReason::TooLarge),
             }
         }

@@ -1,4 +1,4 @@
-//! Forks and per-process state, and how every thread of the library is started.
+//! What happens in a forked child? State of one process, the lock that keeps forks away, and how threads are started.
 //!
 //! Only the forking thread lives on in a child. Its copies of locks and channels may be held or
 //! half-changed by threads that no longer exist, so the child must not touch them: everything that
@@ -8,6 +8,7 @@ pub(crate) mod first_use;
 mod spawn;
 
 use std::cell::{Cell, RefCell};
+use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, Once, OnceLock, PoisonError, TryLockError};
 
@@ -45,10 +46,10 @@ pub(crate) fn watch() {
     WATCH.call_once(register);
 }
 
-/// Notices a fork that ran no handlers, as glibc's `_Fork` does: then the generation is a new one, and the answer true.
+/// Notices a fork that ran no handlers, as glibc's `_Fork` does: then the generation is a new one, and it returns true.
 ///
-/// It asks the system for the process's id, so it is for the slow paths only. Before one of them is taken, such a child takes
-/// the parent's queues for its own.
+/// It is a system call, so it is for the slow paths only. Before one of them is taken, such a child uses its copies of the
+/// parent's queues.
 #[cold]
 pub(crate) fn notice() -> bool {
     let (known, here) = (PROCESS.load(Ordering::Relaxed), std::process::id());
@@ -60,14 +61,14 @@ pub(crate) fn notice() -> bool {
     is_child
 }
 
-/// Runs `work` while no fork can happen. It must not fork. It may come here again: what it allocates the program's
-/// allocator may want to record.
+/// Runs `work` while no fork can happen. It must not fork. It may call this again: the program's
+/// allocator may make a record of what it allocates.
 pub(crate) fn with_fork_lock<T>(work: impl FnOnce() -> T) -> T {
     if HOLDS_FORK_LOCK.get() {
         return work();
     }
     let _held = lock();
-    let _undisturbed = ForkLockHeld::begin();
+    let _marked = ForkLockHeld::begin();
     work()
 }
 
@@ -91,43 +92,67 @@ impl Drop for ForkLockHeld {
 /// middle of.
 #[derive(Debug)]
 pub(crate) struct PerProcess<T> {
-    value: T,
+    /// Not dropped in a forked child, where its locks and channels belong to threads that do not exist.
+    value: ManuallyDrop<T>,
     generation: u32,
     child_instance: OnceLock<Box<PerProcess<T>>>,
 }
 
 impl<T> PerProcess<T> {
     pub(crate) fn new(value: T) -> Self {
-        Self { value, generation: generation(), child_instance: OnceLock::new() }
+        Self { value: ManuallyDrop::new(value), generation: generation(), child_instance: OnceLock::new() }
     }
 
     /// This process's own, if it has one already.
     #[inline]
     pub(crate) fn get(&self) -> Option<&T> {
-        match self.generation == generation() {
-            true => Some(&self.value),
-            false => self.child_instance.get()?.get(),
+        if self.generation == generation() { Some(&self.value) } else { self.get_in_child() }
+    }
+
+    #[cold]
+    fn get_in_child(&self) -> Option<&T> {
+        self.child_instance.get()?.get()
+    }
+
+    /// This process's own, made by `fresh` if need be. No lock is held meanwhile: of several threads that make one, the
+    /// first to return installs its own.
+    #[inline]
+    pub(crate) fn get_or_renew(&self, fresh: impl FnOnce() -> T) -> &T {
+        match self.get() {
+            Some(own) => own,
+            None => self.install(|| Box::new(Self::new(fresh())), |fresh| fresh),
         }
     }
 
-    /// This process's own, made by `fresh` if need be.
+    /// This process's own, made by `start` if need be: once, and while no fork can happen. What needs no lock is done by
+    /// `prepare` before.
     #[inline]
-    pub(crate) fn get_or_renew(&self, fresh: impl FnOnce() -> T) -> &T {
-        match self.generation == generation() {
-            true => &self.value,
-            false => self.of_child(fresh),
+    pub(crate) fn get_or_start<P>(&self, prepare: impl FnOnce() -> P, start: impl FnOnce(P) -> T) -> &T {
+        match self.get() {
+            Some(own) => own,
+            None => self.install(prepare, |prepared| Box::new(Self::new(start(prepared)))),
         }
     }
 
     #[cold]
-    fn of_child(&self, fresh: impl FnOnce() -> T) -> &T {
+    fn install<P>(&self, prepare: impl FnOnce() -> P, finish: impl FnOnce(P) -> Box<Self>) -> &T {
         if let Some(child_instance) = self.child_instance.get() {
-            return child_instance.get_or_renew(fresh);
+            return child_instance.install(prepare, finish);
         }
-        // made without the lock, and put into its place by the first who comes back
-        let mut fresh = Some(Box::new(Self::new(fresh())));
-        let mut take = || fresh.take().unwrap_or_else(|| unreachable!("it is taken once"));
-        &with_fork_lock(|| self.child_instance.get_or_init(&mut take)).value
+        // if another thread is faster, it is dropped without the lock
+        let mut prepared = Some(prepare());
+        let mut take = || prepared.take().unwrap_or_else(|| unreachable!("it is taken once"));
+        &with_fork_lock(|| self.child_instance.get_or_init(|| finish(take()))).value
+    }
+}
+
+impl<T> Drop for PerProcess<T> {
+    #[allow(unsafe_code)]
+    fn drop(&mut self) {
+        if self.generation == generation() {
+            // SAFETY: the value is dropped once, here, and not used afterwards
+            unsafe { ManuallyDrop::drop(&mut self.value) };
+        }
     }
 }
 

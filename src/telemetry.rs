@@ -1,4 +1,5 @@
-//! Start, flush, shutdown: the one place where parts are put together.
+//! How is telemetry started, flushed and shut down? The one place where configuration becomes providers, exporters and
+//! transports.
 
 pub(crate) mod provider;
 
@@ -6,7 +7,9 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::config::{Config, ConfigError, Exporter, PushSettings, RouteName, RouteSettings, Transport};
+use crate::config::{
+    Config, ConfigError, Exporter, PeriodicReaderSettings, ProviderName, ProviderSettings, Transport,
+};
 use crate::context::Owner;
 use crate::logs::Logger;
 use crate::metrics::{Meter, Reader, Registry};
@@ -47,10 +50,10 @@ const DROP_BUDGET: Duration = Duration::from_secs(2);
 /// A child starts exporters of its own at its first record or measurement; what it inherited is the parent's to send. A child
 /// of a program that had shut down starts nothing. Its exporter's thread may never get to its work, as it may wait for a
 /// lock that a thread of the parent held: callers, and a shutdown, wait for five seconds at most for one that has not begun
-/// to run. From then on what finds no room is counted, and the caller goes on.
+/// to run. From then on a record that finds no room is counted, and the caller goes on.
 ///
 /// glibc's `_Fork` runs no handlers. Its child is recognised by the id of its process, where it begins a new chunk of the
-/// queue, finds no room, or asks for ledger, flush or shutdown: records that it made before that went into its copy of the
+/// queue, finds no room, or calls ledger, flush or shutdown: records that it made before that went into its copy of the
 /// parent's queue, and are neither sent nor counted. Only async-signal-safe functions may be called in such a child, and
 /// starting a thread is none: it can hang in the C library, which this crate cannot help.
 #[derive(Debug)]
@@ -77,26 +80,27 @@ impl Telemetry {
         if !specs.faults.is_empty() {
             return Err(ConfigError::at_start(specs.faults, config));
         }
-        match Self::run(specs, &config) {
-            Ok(telemetry) => Ok(telemetry),
-            Err(error) => {
-                let ids = config.exporters.iter().map(Exporter::label);
-                let faults = ids.map(|id| (id, format!("its thread cannot be started: {error}"))).collect();
-                Err(ConfigError::at_start(faults, config))
+        match Self::start_providers(specs) {
+            Ok(telemetry) => {
+                telemetry.start_self_observation(&config);
+                Ok(telemetry)
             }
+            Err(error) => Err(ConfigError::at_start(no_thread(&config, &error), config)),
         }
     }
 
-    fn run(specs: ProviderSpecs, config: &Config) -> io::Result<Self> {
+    fn start_providers(specs: ProviderSpecs) -> io::Result<Self> {
         let [main, application] = specs.providers.map(|(spec, registry)| Provider::start(spec, registry));
-        let telemetry = Self { main: main?, application: application? };
+        Ok(Self { main: main?, application: application? })
+    }
+
+    fn start_self_observation(&self, config: &Config) {
         if config.self_observation {
-            // how the exporters are is the program's own telemetry, whichever provider they belong to
-            let own = telemetry.meter_with_version(self_observation::SCOPE, env!("CARGO_PKG_VERSION"));
-            let exporter_sets = telemetry.providers().map(|provider| Arc::downgrade(provider.exporters()));
+            // the health of the exporters is the program's own telemetry, whichever provider they belong to
+            let own = self.meter_with_version(self_observation::SCOPE, env!("CARGO_PKG_VERSION"));
+            let exporter_sets = self.providers().map(|provider| Arc::downgrade(provider.exporters()));
             self_observation::observe(&exporter_sets, &own, observed(config));
         }
-        Ok(telemetry)
     }
 
     /// The tracer of a named part of the program, by convention the name of the crate.
@@ -104,12 +108,12 @@ impl Telemetry {
         self.main.tracer(scope)
     }
 
-    /// The tracer of a part of the program whose version is worth telling.
+    /// The tracer of a part of the program that has a version.
     pub fn tracer_with_version(&self, scope: &str, version: &str) -> Tracer {
         self.main.tracer_with_version(scope, version)
     }
 
-    /// The logger of a named part of the program, by convention the name of the crate. Keep it: asking again for
+    /// The logger of a named part of the program, by convention the name of the crate. Keep it: getting it for
     /// each record costs more than the record.
     ///
     /// ```
@@ -120,7 +124,7 @@ impl Telemetry {
         self.main.logger(scope)
     }
 
-    /// The logger of a part of the program whose version is worth telling.
+    /// The logger of a part of the program that has a version.
     pub fn logger_with_version(&self, scope: &str, version: &str) -> Logger {
         self.main.logger_with_version(scope, version)
     }
@@ -130,7 +134,7 @@ impl Telemetry {
         self.main.meter(scope)
     }
 
-    /// The meter of a part of the program whose version is worth telling.
+    /// The meter of a part of the program that has a version.
     pub fn meter_with_version(&self, scope: &str, version: &str) -> Meter {
         self.main.meter_with_version(scope, version)
     }
@@ -138,8 +142,8 @@ impl Telemetry {
     /// The second provider: telemetry of the application that the program runs, apart from its own.
     ///
     /// It is set up by [`Config::application`] or by a file, and has its own resource, sampler, exporters and queues,
-    /// even where it goes to the same place. What is not configured is a no-op. Flush, shutdown and ledger are for both
-    /// providers; there the exporters of this one are called `application/<id>`.
+    /// even where both go to the same collector. What is not configured is a no-op. Flush, shutdown and ledger are for both
+    /// providers; there the names of its exporters begin with `application/`.
     ///
     /// ```
     /// use std::time::Duration;
@@ -153,7 +157,7 @@ impl Telemetry {
     /// telemetry.tracer("runner").span("start the shop").end(); // service.name=runner
     /// telemetry.application().tracer("shop").span("checkout").end(); // service.name=shop
     /// let ledger = telemetry.shutdown(Duration::from_secs(2));
-    /// assert_eq!(ledger.exporters[1].id, "application/otlp");
+    /// assert_eq!(ledger.exporters[1].name, "application/otlp");
     /// # Ok::<(), standpipe::ConfigError>(())
     /// ```
     ///
@@ -172,7 +176,8 @@ impl Telemetry {
         Ledger { exporters: self.exporter_sets().flat_map(ExporterSet::ledger).collect() }
     }
 
-    /// Sends all that was accepted before the call, without waiting for throttle or linger, and pushes the metrics.
+    /// Sends all that was accepted before the call, without waiting for throttle or linger, and collects and sends the
+    /// metrics.
     ///
     /// Nothing is sent or waited for on an exporter's own thread, as in a [hook](crate::Config::on_problem): it would wait
     /// for itself.
@@ -216,12 +221,17 @@ impl Drop for Telemetry {
     }
 }
 
-/// What an exporter's id is and why it cannot be started.
+/// The name of an exporter, and why it cannot be started.
 type Fault = (String, String);
+
+fn no_thread(config: &Config, error: &io::Error) -> Vec<Fault> {
+    let fault = |exporter: &Exporter| (exporter.label(), format!("its thread cannot be started: {error}"));
+    config.exporters.iter().map(fault).collect()
+}
 
 fn observed(config: &Config) -> Vec<Observed> {
     let observed = |exporter: &Exporter| Observed {
-        id: exporter.label(),
+        name: exporter.label(),
         signals: exporter.signals,
         capacity: exporter.queue.records,
     };
@@ -236,7 +246,7 @@ struct ProviderSpecs {
 
 impl ProviderSpecs {
     fn of(config: &Config) -> Self {
-        let is_of_application = |exporter: &&Exporter| exporter.route() == Some(RouteName::Application);
+        let is_of_application = |exporter: &&Exporter| exporter.provider() == Some(ProviderName::Application);
         let (application, main): (Vec<_>, Vec<_>) = config.exporters.iter().partition(is_of_application);
         let (owner, mut faults) = (Owner::new(), Vec::new());
         let main = provider_spec(&config.main, &main, config, owner, &mut faults);
@@ -246,14 +256,14 @@ impl ProviderSpecs {
 }
 
 fn provider_spec(
-    settings: &RouteSettings,
+    settings: &ProviderSettings,
     exporters: &[&Exporter],
     config: &Config,
     owner: Owner,
     faults: &mut Vec<Fault>,
 ) -> (ProviderSpec, Arc<Registry>) {
     let resource = settings.resource.clone().with_defaults().field();
-    let registry = Arc::new(Registry::new(pushes(exporters)));
+    let registry = Arc::new(Registry::new(readers(exporters)));
     let mut readers = (0..).map(|number| Reader::new(Arc::clone(&registry), number));
     let mut specs = Vec::new();
     for exporter in exporters {
@@ -274,18 +284,18 @@ fn provider_spec(
 }
 
 /// The settings of all exporters that send metrics.
-fn pushes(exporters: &[&Exporter]) -> Vec<PushSettings> {
+fn readers(exporters: &[&Exporter]) -> Vec<PeriodicReaderSettings> {
     let sends_metrics = |exporter: &&&Exporter| exporter.signals.contain(Signal::Metrics);
-    exporters.iter().filter(sends_metrics).map(|exporter| exporter.push).collect()
+    exporters.iter().filter(sends_metrics).map(|exporter| exporter.reader).collect()
 }
 
 fn opener(exporter: &Exporter) -> Result<Opener, String> {
-    match exporter.http.transport {
+    match exporter.connection.transport {
         Transport::Http => {
-            let http = HttpSpec::new(&exporter.http)?;
+            let http = HttpSpec::new(&exporter.connection)?;
             Ok(Box::new(move || Box::new(http.open())))
         }
-        Transport::Grpc => transport::grpc(&exporter.http),
+        Transport::Grpc => transport::grpc(&exporter.connection),
         Transport::Console => transport::console(),
     }
 }
@@ -298,16 +308,19 @@ fn exporter_spec(
     reader: Option<Reader>,
 ) -> ExporterSpec {
     ExporterSpec {
-        id: exporter.label(),
+        name: exporter.label(),
         intake: Intake { signals: exporter.signals, level: exporter.level },
         queue: exporter.queue,
         batch: exporter.batch,
         pace: exporter.pace,
         retry: exporter.retry,
-        attempt_timeout: exporter.http.timeout,
+        attempt_timeout: exporter.connection.timeout,
         resource: resource.to_vec(),
-        metrics: reader.map(|reader| (reader, exporter.push.interval)),
+        metrics: reader.map(|reader| (reader, exporter.reader.interval)),
         hook: config.on_problem.clone(),
         transport,
     }
 }
+
+#[cfg(test)]
+mod tests;

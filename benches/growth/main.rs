@@ -1,6 +1,6 @@
 //! How the cost of a span grows: with the number of spans, with threads, with what waits in the queue, with attributes.
 //!
-//! `cargo bench --bench growth` draws the curves into `benches/growth.svg`; with `-- --readme` the README gets the
+//! `cargo bench --bench growth` draws the curves into `benches/growth.svg`; with `-- --readme` `benches/README.md` gets the
 //! picture and a table of how flat they are; with `-- --smoke` it only shows that everything works, and keeps the picture.
 
 mod programs;
@@ -77,10 +77,7 @@ fn main() -> Result<(), Error> {
             }
             fs::write(Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/growth.svg"), svg)?;
             println!("benches/growth.svg is drawn");
-            publish::markdown(
-                NAME,
-                &format!("![{}](benches/growth.svg)\n\n{}", picture.title, table.markdown()),
-            )
+            publish::markdown(NAME, &format!("![{}](growth.svg)\n\n{}", picture.title, table.markdown()))
         }
     }
 }

@@ -4,7 +4,7 @@ use std::env;
 
 use super::Error;
 
-/// Says that the tables go into the README as well.
+/// Says that the tables go into `benches/README.md` as well.
 const README: &str = "--readme";
 
 /// Whether this process was told so.
@@ -33,7 +33,7 @@ impl Task {
     /// When there is an argument that means nothing here.
     pub(crate) fn from_command_line() -> Result<Self, Error> {
         if is_for_readme() {
-            return Err(format!("{README}: the README has no place for this").into());
+            return Err(format!("{README}: benches/README.md has no place for this").into());
         }
         Ok(Self::with_choice(&[])?.0)
     }
@@ -75,7 +75,7 @@ impl Task {
             }
         }
         if smoke && readme {
-            return Err("what a smoke run finds is not for the README".into());
+            return Err("what a smoke run finds is not for benches/README.md".into());
         }
         Ok((Self::Measure { smoke: smoke || !bench }, chosen))
     }

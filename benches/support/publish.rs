@@ -1,5 +1,5 @@
-//! Puts what a benchmark has found into the README, between two comments that say what belongs there:
-//! `<!-- figures: NAME -->` and `<!-- end of figures -->`.
+//! Puts what a benchmark has found into `benches/README.md`, between two comments that name the table:
+//! `<!-- figures: NAME -->` and `<!-- end of figures -->`; and from there into the excerpts of the README.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,15 +8,18 @@ use std::{env, fs, thread};
 use super::table::Table;
 use super::{Error, arguments};
 
+/// Where all figures are.
+const FULL: &str = "benches/README.md";
 const END: &str = "<!-- end of figures -->";
 
-/// Makes sure that all these tables have a place in the README, if they are to go there: before anything is measured.
+/// Makes sure that all these tables have a place in `benches/README.md`, if they are to go there: before anything is
+/// measured.
 ///
 /// # Errors
 /// When one has none.
 pub(crate) fn prepare(names: &[&str]) -> Result<(), Error> {
     if arguments::is_for_readme() {
-        let text = fs::read_to_string(readme()?)?;
+        let text = fs::read_to_string(root()?.join(FULL))?;
         for name in names {
             place(&text, name)?;
         }
@@ -24,7 +27,7 @@ pub(crate) fn prepare(names: &[&str]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Writes the table to its place in the README, if the benchmark was started with `--readme`.
+/// Writes the table to its place in `benches/README.md`, if the benchmark was started with `--readme`.
 ///
 /// # Errors
 /// When there is no such place, or the file cannot be written.
@@ -40,12 +43,62 @@ pub(crate) fn markdown(name: &str, content: &str) -> Result<(), Error> {
     if !arguments::is_for_readme() {
         return Ok(());
     }
-    let path = readme()?;
-    let text = fs::read_to_string(&path)?;
+    let (path, readme) = (root()?.join(FULL), root()?.join("README.md"));
     let content = format!("{content}\n{}\n", origin()?);
-    fs::write(&path, replace(&text, name, &content)?)?;
-    println!("README.md: the figures \"{name}\" are written");
+    let full = replace(&fs::read_to_string(&path)?, name, &content)?;
+    fs::write(&path, &full)?;
+    fs::write(&readme, excerpts(&fs::read_to_string(&readme)?, &full)?)?;
+    println!("{FULL}: the figures \"{name}\" are written");
     Ok(())
+}
+
+/// The text with the figures that `full` has in every table behind an `<!-- excerpt: NAME -->`: the table there keeps its
+/// rows and columns, each of which the table NAME must have.
+///
+/// # Errors
+/// When a table, a row or a column is missing.
+pub(crate) fn excerpts(text: &str, full: &str) -> Result<String, Error> {
+    let mut name = None;
+    let mut columns: Vec<&str> = Vec::new();
+    let mut lines = Vec::new();
+    for line in text.split_inclusive('\n') {
+        let begun = line.trim().strip_prefix("<!-- excerpt: ").and_then(|rest| rest.strip_suffix(" -->"));
+        name = begun.or(name);
+        match (name, cells(line)) {
+            (Some(_), Some(header)) if columns.is_empty() => columns = header,
+            (Some(name), Some(row)) if !row[0].starts_with("---") => {
+                let found = row_of(full, name, row[0], &columns)?;
+                lines.push(format!("| {} |\n", found.join(" | ")));
+                continue;
+            }
+            (Some(_), None) if !columns.is_empty() => (name, columns) = (None, Vec::new()),
+            _ => {}
+        }
+        lines.push(line.to_owned());
+    }
+    Ok(lines.concat())
+}
+
+/// The cells of the row with this label in the table of this name, by their columns.
+fn row_of<'f>(full: &'f str, name: &str, label: &str, columns: &[&str]) -> Result<Vec<&'f str>, Error> {
+    let (begin, end) = place(full, name)?;
+    let mut rows = full[begin..end].lines().filter_map(cells);
+    let header = rows.next().unwrap_or_default();
+    let row =
+        rows.find(|row| row[0] == label).ok_or_else(|| format!("{FULL}: {name} has no row {label:?}"))?;
+    let cell = |(index, column): (usize, &&str)| {
+        // the corner says what the rows are, here and there in its own words
+        let place = if index == 0 { Some(0) } else { header.iter().position(|known| known == column) };
+        let cell = place.and_then(|place| row.get(place).copied());
+        cell.ok_or_else(|| format!("{FULL}: {name} has no column {column:?}").into())
+    };
+    columns.iter().enumerate().map(cell).collect()
+}
+
+/// The cells of a line of a table.
+fn cells(line: &str) -> Option<Vec<&str>> {
+    let inner = line.trim().strip_prefix('|')?.strip_suffix('|')?;
+    Some(inner.split('|').map(str::trim).collect())
 }
 
 /// The text with this content at the place of this name, and everything else as it was.
@@ -62,7 +115,7 @@ fn place(text: &str, name: &str) -> Result<(usize, usize), Error> {
     let begin = format!("<!-- figures: {name} -->");
     let missing = |what: &str| {
         format!(
-            "README.md: there is no {what}; the figures \"{name}\" go between {begin} and {END}, each on a line of its own"
+            "{FULL}: there is no {what}; the figures \"{name}\" go between {begin} and {END}, each on a line of its own"
         )
     };
     let from = text.find(&begin).ok_or_else(|| missing(&begin))? + begin.len();
@@ -101,9 +154,9 @@ fn command() -> String {
     format!("{program}{separator}{}", arguments.join(" "))
 }
 
-/// The nearest one above this crate: the workspace of the peers has none of its own.
-fn readme() -> Result<PathBuf, Error> {
-    let folders = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();
-    let found = folders.map(|folder| folder.join("README.md")).find(|path| path.exists());
-    found.ok_or_else(|| "there is no README.md above the benchmarks".into())
+/// The repository: the nearest folder above this crate that has the file of all figures.
+fn root() -> Result<PathBuf, Error> {
+    let mut folders = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();
+    let found = folders.find(|folder| folder.join(FULL).exists());
+    found.map(Path::to_path_buf).ok_or_else(|| format!("there is no {FULL} above the benchmarks").into())
 }

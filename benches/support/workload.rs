@@ -9,7 +9,7 @@ use super::Error;
 
 /// Spans of one trace.
 pub(crate) const TRACE: u64 = 16;
-/// Attributes of a span, unless said otherwise: three strings, an integer and a truth value.
+/// Attributes of a span, unless said otherwise: three strings, an integer and a bool.
 pub(crate) const ATTRIBUTES: u64 = 5;
 /// Whatever must happen happens within this.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);

@@ -3,11 +3,13 @@
 use std::ffi::OsString;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 
 use lexopt::{Arg, Parser, ValueExt};
 use standpipe::Transport;
 
 use super::check::{self, Form, Probing, Subject};
+use super::demo;
 use super::help::Topic;
 use super::init;
 use super::paint::ColorChoice;
@@ -19,7 +21,7 @@ const HTTP_PORT: u16 = 4318;
 const GRPC_PORT: u16 = 4317;
 
 const COMMANDS: [&str; 5] = ["demo", "receive", "check", "init", "help"];
-const OPTIONS: [&str; 11] = [
+const OPTIONS: [&str; 12] = [
     "--color",
     "--ascii",
     "--help",
@@ -31,6 +33,7 @@ const OPTIONS: [&str; 11] = [
     "--offline",
     "--json",
     "--stdout",
+    "--svg",
 ];
 
 /// Everything that was asked for.
@@ -44,7 +47,7 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Command {
-    Demo { transport: Transport },
+    Demo(demo::Order),
     Receive(receive::Addresses),
     Check(check::Order),
     Init(init::Order),
@@ -89,6 +92,7 @@ pub(crate) fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Argumen
             Arg::Long("offline") => given.offline = true,
             Arg::Long("json") => given.json = true,
             Arg::Long("stdout") => given.stdout = true,
+            Arg::Long("svg") => given.svg = Some(parser.value()?.into()),
             Arg::Value(word) if given.command.is_none() => given.command = Some(command(word)?),
             // An empty word is most often a variable of the shell that was never set.
             Arg::Value(word) if word.is_empty() => {}
@@ -114,6 +118,7 @@ struct Given {
     offline: bool,
     json: bool,
     stdout: bool,
+    svg: Option<PathBuf>,
     help: bool,
     version: bool,
 }
@@ -140,7 +145,8 @@ impl Given {
             Some("help") => self.into_help(),
             Some("demo") => {
                 let transport = if self.grpc { Transport::Grpc } else { Transport::Http };
-                self.without_operands(Command::Demo { transport })
+                let order = demo::Order { transport, svg: self.svg.clone() };
+                self.without_operands(Command::Demo(order))
             }
             Some("receive") => self.into_receive(),
             _ => Err(UsageError("no command given".to_owned())),
@@ -156,6 +162,7 @@ impl Given {
             ("--offline", "check", self.offline),
             ("--json", "check", self.json),
             ("--stdout", "init", self.stdout),
+            ("--svg", "demo", self.svg.is_some()),
         ];
         for (option, owner, is_given) in particular {
             if is_given && self.command.as_deref() != Some(owner) {
@@ -266,8 +273,11 @@ mod tests {
 
     #[test]
     fn every_command_is_understood() {
-        assert_eq!(command(&["demo"]), Ok(Command::Demo { transport: Transport::Http }));
-        assert_eq!(command(&["demo", "--grpc"]), Ok(Command::Demo { transport: Transport::Grpc }));
+        let demo = |transport| demo::Order { transport, svg: None };
+        assert_eq!(command(&["demo"]), Ok(Command::Demo(demo(Transport::Http))));
+        assert_eq!(command(&["demo", "--grpc"]), Ok(Command::Demo(demo(Transport::Grpc))));
+        let picture = demo::Order { svg: Some("a.svg".into()), ..demo(Transport::Http) };
+        assert_eq!(command(&["demo", "--svg", "a.svg"]), Ok(Command::Demo(picture)));
         assert_eq!(command(&["check", "a.toml"]), Ok(Command::Check(check("a.toml"))));
         assert_eq!(command(&["check", "--", "-a.toml"]), Ok(Command::Check(check("-a.toml"))));
         let quiet = check::Order { probing: Probing::Offline, form: Form::Json, ..check("a.toml") };
@@ -312,7 +322,7 @@ mod tests {
             assert_eq!(
                 arguments,
                 Arguments {
-                    command: Command::Demo { transport: Transport::Http },
+                    command: Command::Demo(demo::Order { transport: Transport::Http, svg: None }),
                     color: ColorChoice::Always,
                     ascii: true
                 }
@@ -322,13 +332,15 @@ mod tests {
 
     #[test]
     fn mistakes_are_named_and_mended() {
-        let cases: [(&[&str], &str); 22] = [
+        let cases: [(&[&str], &str); 24] = [
             (&[], "no command given"),
             (&["recieve"], "unknown command \"recieve\"; did you mean \"receive\"?"),
             (&["frobnicate"], "unknown command \"frobnicate\""),
             (&["help", "chekc"], "unknown command \"chekc\"; did you mean \"check\"?"),
             (&["demo", "--colour", "never"], "unknown option \"--colour\"; did you mean \"--color\"?"),
             (&["demo", "-x"], "unknown option \"-x\""),
+            (&["receive", "--svg", "a"], "--svg is an option of demo only"),
+            (&["demo", "--svg"], "missing argument for option '--svg'"),
             (&["demo", "now"], "unexpected argument \"now\""),
             (&["check"], "check needs a FILE or --env"),
             (&["check", ""], "check needs a FILE or --env"),

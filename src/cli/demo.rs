@@ -1,5 +1,7 @@
 //! `standpipe demo`: the pretend shop, exported to a receiver in this process and drawn.
 
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -18,9 +20,17 @@ use super::{Failure, complain, metrics_table, print, waterfall};
 /// How long the services may take to deliver what they still have.
 const BUDGET: Duration = Duration::from_secs(5);
 
-/// Runs the shop in the trace of whoever called, if there is one, and draws what arrived; a failure if it is not what
-/// was sent.
-pub(crate) fn run(transport: Transport, caller: &Caller, look: &Look) -> Result<ExitCode, Failure> {
+/// What the command line asks of the demo.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Order {
+    pub(crate) transport: Transport,
+    /// The file that the traces are drawn into as well.
+    pub(crate) svg: Option<PathBuf>,
+}
+
+/// Runs the shop in the caller's trace, if there is one, and draws what arrived; a failure if it is not what was sent.
+pub(crate) fn run(order: &Order, caller: &Caller, look: &Look) -> Result<ExitCode, Failure> {
+    let transport = order.transport;
     let receiver = Receiver::start();
     let receiver = receiver.map_err(|error| Failure::Message(format!("start a receiver: {error}")))?;
     // The first request with spans is turned down, to show that it comes again.
@@ -43,6 +53,9 @@ pub(crate) fn run(transport: Transport, caller: &Caller, look: &Look) -> Result<
     lines.extend(ledger::draw(&accounts, look));
     lines.extend(arrived.draw(transport, look));
     print(&lines)?;
+    if let Some(path) = &order.svg {
+        save_svg(&receiver, path)?;
+    }
 
     let is_whole = ledger::total(&accounts).is_whole() && arrived.is_all();
     Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -77,6 +90,15 @@ fn draw(receiver: &Receiver, look: &Look) -> Vec<String> {
     lines.push(String::new());
     lines.extend(metrics_table::draw(&points, &mut palette, look));
     lines
+}
+
+/// Writes the traces as a picture.
+fn save_svg(receiver: &Receiver, path: &Path) -> Result<(), Failure> {
+    let (spans, logs) = (receiver.spans(), receiver.logs());
+    let spans: Vec<SpanView<'_>> = spans.iter().map(SpanView::from).collect();
+    let logs: Vec<LogView<'_>> = logs.iter().map(LogView::from).collect();
+    let written = fs::write(path, waterfall::draw_svg(&spans, &logs));
+    written.map_err(|error| Failure::Message(format!("write {}: {error}", path.display())))
 }
 
 /// What the receiver counted on its side of the wire, beside what the services say they delivered.

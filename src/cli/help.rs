@@ -58,7 +58,7 @@ options:
 ";
 
 const DEMO: &str = "\
-usage: standpipe demo [--grpc] [--color WHEN] [--ascii]
+usage: standpipe demo [--grpc] [--svg FILE] [--color WHEN] [--ascii]
 
 Starts a receiver on a free port of this machine, runs a pretend shop of three services that
 export to it through this library, and draws what arrived: the traces, with the logs in their
@@ -66,13 +66,15 @@ spans, and a table of the metrics. The small lines in it are the buckets of a hi
 of a counter from push to push, or what anything else was with each push. Below is the ledger:
 what the library accepted, delivered and lost, and what the receiver counted.
 
-With --grpc the services export over gRPC, else over HTTP.
+options:
+  --grpc       export over gRPC instead of HTTP
+  --svg FILE   also draw the traces into FILE, as a picture that fits a light and a dark page
 
 If TRACEPARENT is set, and TRACESTATE, the shop's traces continue that one.
 
 The drawing is as wide as COLUMNS says, or the terminal, or 100 cells.
 
-exit code: 0 if all that was accepted arrived, 1 if not
+exit code: 0 if all that was accepted arrived, 1 if not or if FILE cannot be written
 ";
 
 const RECEIVE: &str = "\

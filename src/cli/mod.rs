@@ -47,7 +47,7 @@ pub(crate) fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     let surroundings = Surroundings::of_stdout();
     let look = Look::decide(arguments.color, arguments.ascii, &surroundings);
     let outcome = match arguments.command {
-        Command::Demo { transport } => demo::run(transport, &Caller::of_process(), &look),
+        Command::Demo(order) => demo::run(&order, &Caller::of_process(), &look),
         Command::Receive(addresses) => {
             let layout = if surroundings.is_terminal { Layout::Cut } else { Layout::Whole };
             receive::run(addresses, layout, &look)

@@ -211,6 +211,13 @@ impl Ink {
         Self { foreground: Some(231), background: self.foreground, ..self }
     }
 
+    /// The classes of an SVG element in this ink: `c244`, `c167 bold`.
+    pub(crate) fn classes(self) -> String {
+        let color = self.foreground.map(|color| format!("c{color}"));
+        let bold = self.bold.then(|| "bold".to_owned());
+        color.into_iter().chain(bold).collect::<Vec<_>>().join(" ")
+    }
+
     fn wrap(self, text: &str, out: &mut String) {
         let mut codes = Vec::new();
         codes.extend(self.bold.then(|| "1".to_owned()));
@@ -318,7 +325,7 @@ impl Line<'_> {
     }
 }
 
-#[cfg(test)]
+/// Unicode without colours, `width` cells wide.
 pub(crate) fn plain_look(width: usize) -> Look {
     Look { color: false, charset: Charset::Unicode, width, glyphs: &UNICODE }
 }

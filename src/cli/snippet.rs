@@ -2,43 +2,7 @@
 
 use std::path::Path;
 
-/// Keys whose values may be shown. Anything else could be a header or a misspelt one.
-const HARMLESS: [&str; 34] = [
-    "type",
-    "enable",
-    "enable.log-exporter",
-    "enable.span-exporter",
-    "transport",
-    "endpoint",
-    "level",
-    "interval",
-    "temporality",
-    "histograms",
-    "self-observation",
-    "throttle",
-    "lossy",
-    "timeout",
-    "block-timeout",
-    "queue-records",
-    "queue-bytes",
-    "batch-records",
-    "batch-bytes",
-    "linger",
-    "compression",
-    "proxy",
-    "give-up-after",
-    "retry-first-delay",
-    "retry-max-delay",
-    "user-agent",
-    "ca-file",
-    "client-certificate-file",
-    "client-key-file",
-    "serviceName",
-    "sampling",
-    "metricsReaderInterval",
-    "exporter",
-    "applicationExporter",
-];
+use standpipe::Setting;
 
 const MASK: &str = "***";
 /// A longer value is no path and no address, but perhaps a key.
@@ -85,16 +49,16 @@ pub(crate) struct Snippet {
 impl Snippet {
     /// The place at `line` and `column` of `text`, both counted from 1; `None` if it has no such line.
     pub(crate) fn cut(text: &str, syntax: Syntax, line: usize, column: usize) -> Option<Self> {
-        Self::showing(&HARMLESS, is_key, text, syntax, line, column)
+        Self::showing(Setting::is_harmless, is_key, text, syntax, line, column)
     }
 
     /// The same where every value is secret, whatever its key is called: among headers.
     pub(crate) fn of_headers(text: &str, syntax: Syntax, line: usize, column: usize) -> Option<Self> {
-        Self::showing(&[], is_header, text, syntax, line, column)
+        Self::showing(|_| false, is_header, text, syntax, line, column)
     }
 
     fn showing(
-        harmless: &[&str],
+        is_harmless: fn(&str) -> bool,
         is_name: fn(&str) -> bool,
         text: &str,
         syntax: Syntax,
@@ -104,7 +68,7 @@ impl Snippet {
         // the mark that some editors put first is no character of the first line
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let original = text.lines().nth(line.checked_sub(1)?)?;
-        let rules = Rules { harmless, is_name };
+        let rules = Rules { is_harmless, is_name };
         let shown = match syntax {
             Syntax::Toml if is_inside_a_text(text, line) => MASK.to_owned(),
             Syntax::Toml => rules.without_secrets(original, is_table, toml_entry),
@@ -122,14 +86,14 @@ impl Snippet {
 type Entry<'l> = (&'l str, &'l str);
 
 /// What may be shown.
-struct Rules<'h> {
-    /// The keys whose values may be.
-    harmless: &'h [&'h str],
+struct Rules {
+    /// Whether the value of a key may be.
+    is_harmless: fn(&str) -> bool,
     /// Whether a key may be.
     is_name: fn(&str) -> bool,
 }
 
-impl Rules<'_> {
+impl Rules {
     /// The line with every value masked that is not known to be harmless, and without a comment.
     fn without_secrets(
         &self,
@@ -142,9 +106,7 @@ impl Rules<'_> {
             return code.to_owned();
         }
         match entry(code) {
-            Some((key, value)) if self.harmless.contains(&name_of(key)) && is_one_value(value) => {
-                code.to_owned()
-            }
+            Some((key, value)) if (self.is_harmless)(name_of(key)) && is_one_value(value) => code.to_owned(),
             Some((key, value)) if (self.is_name)(key) && is_begun(value) => format!("{key} {MASK}"),
             // The rest of a list, of a text, or of something that is no entry at all.
             _ if line.trim().is_empty() => String::new(),

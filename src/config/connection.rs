@@ -1,4 +1,4 @@
-//! The transport's section: where requests go, how they travel, and what they carry beside records.
+//! What is a transport given? Where requests go, how they travel, and what they carry beside records.
 
 use std::fmt;
 use std::time::Duration;
@@ -16,7 +16,7 @@ const FIELD_FRAMING: usize = 4;
 
 /// The transport's section: what HTTP and gRPC need alike.
 #[derive(Clone)]
-pub(crate) struct HttpSettings {
+pub(crate) struct ConnectionSettings {
     pub(crate) transport: Transport,
     /// As given, secrets put in; [`url`](Self::url) is what it means.
     pub(crate) endpoint: String,
@@ -37,7 +37,7 @@ pub(crate) struct HttpSettings {
     pub(crate) hides_user_agent: bool,
 }
 
-impl Default for HttpSettings {
+impl Default for ConnectionSettings {
     fn default() -> Self {
         let transport = Transport::default();
         Self {
@@ -56,7 +56,7 @@ impl Default for HttpSettings {
     }
 }
 
-impl HttpSettings {
+impl ConnectionSettings {
     /// The full URL that a signal is posted to; for gRPC scheme, host and port; what is printed goes to `stdout`.
     ///
     /// An endpoint that cannot be understood is returned as it is: validation has reported it before anything is sent.
@@ -140,9 +140,9 @@ fn authority(endpoint: &str) -> &str {
 }
 
 // by hand: the endpoint may hold a secret
-impl fmt::Debug for HttpSettings {
+impl fmt::Debug for ConnectionSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HttpSettings")
+        f.debug_struct("ConnectionSettings")
             .field("endpoint", &self.shown_endpoint)
             .field(
                 "headers",
@@ -161,8 +161,15 @@ impl fmt::Debug for HttpSettings {
 pub(crate) struct TlsSettings {
     /// Instead of the bundled roots.
     pub(crate) ca: Option<Vec<u8>>,
-    /// Certificate chain and private key.
-    pub(crate) client: Option<(Vec<u8>, Secret)>,
+    pub(crate) client_certificate: Option<Vec<u8>>,
+    pub(crate) client_key: Option<Secret>,
+}
+
+impl TlsSettings {
+    /// Certificate chain and private key, where both are set.
+    pub(crate) fn client(&self) -> Option<(&[u8], &Secret)> {
+        self.client_certificate.as_deref().zip(self.client_key.as_ref())
+    }
 }
 
 // by hand: certificates are pages of numbers
@@ -170,10 +177,7 @@ impl fmt::Debug for TlsSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("TlsSettings")
             .field("ca_bytes", &self.ca.as_ref().map(Vec::len))
-            .field(
-                "client_certificate_bytes",
-                &self.client.as_ref().map(|(certificate, _)| certificate.len()),
-            )
+            .field("client_certificate_bytes", &self.client_certificate.as_ref().map(Vec::len))
             .finish()
     }
 }
@@ -208,7 +212,7 @@ impl Transport {
     /// The port of endpoints that name neither a port nor a scheme.
     pub(super) fn default_port(self) -> u16 {
         match self {
-            // of no meaning to what is printed, but nobody asks
+            // of no meaning to what is printed
             Self::Http | Self::Console => 4318,
             Self::Grpc => 4317,
         }
@@ -279,8 +283,11 @@ mod tests {
 
     #[test]
     fn certificates_and_keys_are_not_printed() {
-        let client = (b"CERTIFICATE".to_vec(), Secret::new("hunter2"));
-        let tls = TlsSettings { ca: Some(b"ROOT".to_vec()), client: Some(client) };
+        let tls = TlsSettings {
+            ca: Some(b"ROOT".to_vec()),
+            client_certificate: Some(b"CERTIFICATE".to_vec()),
+            client_key: Some(Secret::new("hunter2")),
+        };
         assert_eq!(
             format!("{tls:?}"),
             "TlsSettings { ca_bytes: Some(4), client_certificate_bytes: Some(11) }"

@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use super::Transport;
 use super::error::Fault;
-use super::path::{MASK, shortened, unshown};
+use super::text::{MASK, shortened, unshown};
 
 /// An endpoint that has been understood.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -141,7 +141,7 @@ impl Endpoint {
 
     /// `host` or `host:port`: plain HTTP, at OTLP's own port if none is given.
     fn parse_address(text: &str, transport: Transport) -> Result<Self, Fault> {
-        // before the path: `user:password@host/path` should be told about its password first
+        // before the path: `user:password@host/path` is reported for its password first
         if text.split('/').next().is_some_and(|authority| authority.contains('@')) {
             return Err(user_info());
         }

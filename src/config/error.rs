@@ -1,4 +1,4 @@
-//! What is wrong with a configuration: every problem, with its place, its key and the way out.
+//! How is said what is wrong with a configuration? Every problem at once, each with its place, its key and the way out.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -13,7 +13,7 @@ pub(super) type Words = Cow<'static, str>;
 /// A configuration that cannot be used as it is, with everything that was found in it.
 ///
 /// From [`Config::from_file`], [`Config::from_env`] and their like, or from `Telemetry::start`. It displays as one
-/// line per finding; warnings and notes among them say so at the start of their line.
+/// line per diagnostic; warnings and notes among them say so at the start of their line.
 ///
 /// ```
 /// use standpipe::Config;
@@ -32,44 +32,44 @@ pub struct ConfigError {
 
 #[derive(Clone)]
 struct Details {
-    findings: Vec<Finding>,
+    diagnostics: Vec<Diagnostic>,
     usable: Config,
     unreadable: bool,
 }
 
 impl ConfigError {
     /// `usable` is what remains when everything that is broken has been taken out.
-    pub(super) fn new(findings: Vec<Finding>, usable: Config) -> Self {
-        Self { details: Box::new(Details { findings, usable, unreadable: false }) }
+    pub(super) fn new(diagnostics: Vec<Diagnostic>, usable: Config) -> Self {
+        Self { details: Box::new(Details { diagnostics, usable, unreadable: false }) }
     }
 
     /// For a file that could not be read at all, so that nothing is known of its contents.
-    pub(super) fn unreadable(finding: Finding) -> Self {
-        let details = Details { findings: vec![finding], usable: Config::new(), unreadable: true };
+    pub(super) fn unreadable(diagnostic: Diagnostic) -> Self {
+        let details = Details { diagnostics: vec![diagnostic], usable: Config::new(), unreadable: true };
         Self { details: Box::new(details) }
     }
 
     /// For what only shows when exporters are put together: their ids, and why not.
     pub(crate) fn at_start(faults: Vec<(String, String)>, mut usable: Config) -> Self {
-        let mut findings = Vec::new();
+        let mut diagnostics = Vec::new();
         for (id, what) in &faults {
             for exporter in usable.exporters.iter().filter(|exporter| exporter.label() == *id) {
                 let fault = Fault::new(what.clone(), "");
                 let place = exporter.location().cloned();
-                let finding = fault.found(FindingSeverity::Error, place, exporter.path());
-                // an exporter that both routes use is described in one place
-                if !findings.contains(&finding) {
-                    findings.push(finding);
+                let diagnostic = fault.found(DiagnosticSeverity::Error, place, exporter.path());
+                // an exporter that both providers use is described in one place
+                if !diagnostics.contains(&diagnostic) {
+                    diagnostics.push(diagnostic);
                 }
             }
         }
         usable.exporters.retain(|exporter| faults.iter().all(|(id, _)| *id != exporter.label()));
-        Self::new(findings, usable)
+        Self::new(diagnostics, usable)
     }
 
     /// Everything that was found, warnings and notes included, in the order of the file.
-    pub fn findings(&self) -> &[Finding] {
-        &self.details.findings
+    pub fn diagnostics(&self) -> &[Diagnostic] {
+        &self.details.diagnostics
     }
 
     /// The configuration without its broken exporters: one that is broken never disables another one.
@@ -87,11 +87,11 @@ impl ConfigError {
 
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, finding) in self.findings().iter().enumerate() {
+        for (index, diagnostic) in self.diagnostics().iter().enumerate() {
             if index > 0 {
                 f.write_str("\n")?;
             }
-            finding.fmt(f)?;
+            diagnostic.fmt(f)?;
         }
         Ok(())
     }
@@ -112,9 +112,9 @@ impl std::error::Error for ConfigError {}
 /// not known, and with `warning: ` or `note: ` in front if it is no error. It never shows a secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Finding {
+pub struct Diagnostic {
     /// How bad it is.
-    pub severity: FindingSeverity,
+    pub severity: DiagnosticSeverity,
     /// Where it is; `None` for values set in code or by an environment variable.
     pub location: Option<Location>,
     /// The key in full, as `tracer.otel.endpoint` or `exporter "otlp".endpoint`, or a variable's name; empty if it is
@@ -126,12 +126,12 @@ pub struct Finding {
     pub fix: String,
 }
 
-impl fmt::Display for Finding {
+impl fmt::Display for Diagnostic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.severity {
-            FindingSeverity::Error => {}
-            FindingSeverity::Warning => f.write_str("warning: ")?,
-            FindingSeverity::Note => f.write_str("note: ")?,
+            DiagnosticSeverity::Error => {}
+            DiagnosticSeverity::Warning => f.write_str("warning: ")?,
+            DiagnosticSeverity::Note => f.write_str("note: ")?,
         }
         if let Some(location) = &self.location {
             write!(f, "{location}: ")?;
@@ -147,9 +147,9 @@ impl fmt::Display for Finding {
     }
 }
 
-/// How bad a [`Finding`] is; the worst comes last in the order.
+/// How bad a [`Diagnostic`] is; the worst comes last in the order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum FindingSeverity {
+pub enum DiagnosticSeverity {
     /// Worth knowing, nothing to do.
     Note,
     /// Probably not what was meant, but it works.
@@ -175,7 +175,7 @@ impl fmt::Display for Location {
     }
 }
 
-/// What is wrong with one value: the part of a [`Finding`] that does not depend on where the value came from.
+/// What is wrong with one value: the part of a [`Diagnostic`] that does not depend on where the value came from.
 /// A pointer to its words, so that a `Result` of it stays small: most of what reads a configuration hands them on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Fault(Box<FaultWords>);
@@ -212,10 +212,10 @@ impl Fault {
 
     pub(super) fn found(
         self,
-        severity: FindingSeverity,
+        severity: DiagnosticSeverity,
         location: Option<Location>,
         key: impl Into<String>,
-    ) -> Finding {
+    ) -> Diagnostic {
         let FaultWords { what, fix } = self.into_words();
         // what a file or a variable holds may end up on a terminal
         let safe = |text: Words| match escape_all_but(shows_itself, &text) {
@@ -223,7 +223,7 @@ impl Fault {
             Cow::Owned(escaped) => escaped,
         };
         let key = safe(Words::Owned(key.into()));
-        Finding { severity, location, key, what: safe(what), fix: safe(fix) }
+        Diagnostic { severity, location, key, what: safe(what), fix: safe(fix) }
     }
 }
 
@@ -239,8 +239,13 @@ impl Deref for Fault {
 mod tests {
     use super::*;
 
-    fn finding(severity: FindingSeverity, location: Option<Location>, key: &str, fix: &str) -> Finding {
-        Finding {
+    fn diagnostic(
+        severity: DiagnosticSeverity,
+        location: Option<Location>,
+        key: &str,
+        fix: &str,
+    ) -> Diagnostic {
+        Diagnostic {
             severity,
             location,
             key: key.to_owned(),
@@ -250,24 +255,24 @@ mod tests {
     }
 
     #[test]
-    fn a_finding_says_severity_place_key_and_fix_and_leaves_out_what_it_does_not_know() {
+    fn a_diagnostic_says_severity_place_key_and_fix_and_leaves_out_what_it_does_not_know() {
         let place = Location { file: "otlp.toml".to_owned(), line: 7, column: 1 };
         let fix = "did you mean \"endpoint\"?";
-        let shown =
-            finding(FindingSeverity::Error, Some(place.clone()), "tracer.otel.endpont", fix).to_string();
+        let shown = diagnostic(DiagnosticSeverity::Error, Some(place.clone()), "tracer.otel.endpont", fix)
+            .to_string();
         assert_eq!(shown, "otlp.toml:7:1: tracer.otel.endpont: unknown key; did you mean \"endpoint\"?");
-        let shown = finding(FindingSeverity::Warning, Some(place), "x", "").to_string();
+        let shown = diagnostic(DiagnosticSeverity::Warning, Some(place), "x", "").to_string();
         assert_eq!(shown, "warning: otlp.toml:7:1: x: unknown key");
-        assert_eq!(finding(FindingSeverity::Note, None, "", "").to_string(), "note: unknown key");
+        assert_eq!(diagnostic(DiagnosticSeverity::Note, None, "", "").to_string(), "note: unknown key");
     }
 
     #[test]
-    fn an_error_has_one_line_for_each_finding() {
-        let findings = vec![
-            finding(FindingSeverity::Error, None, "a", ""),
-            finding(FindingSeverity::Note, None, "b", ""),
+    fn an_error_has_one_line_for_each_diagnostic() {
+        let diagnostics = vec![
+            diagnostic(DiagnosticSeverity::Error, None, "a", ""),
+            diagnostic(DiagnosticSeverity::Note, None, "b", ""),
         ];
-        let error = ConfigError::new(findings, Config::new());
+        let error = ConfigError::new(diagnostics, Config::new());
         assert_eq!(error.to_string(), "a: unknown key\nnote: b: unknown key");
         assert!(!error.is_unreadable());
     }

@@ -1,7 +1,7 @@
 //! Which headers may be sent. No message repeats a value, nor a name that may be part of one.
 
 use super::error::Fault;
-use super::path::MASK;
+use super::text::MASK;
 
 /// Headers that frame or describe the body; only the transport knows what to write there.
 const RESERVED: [&str; 5] =

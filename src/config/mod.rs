@@ -1,41 +1,35 @@
-//! What can be set: in code, in a file of [`toml`] or YAML, or in variables that [`env`] reads. Plain data; nothing is
-//! started here.
+//! What can be set, and where? In code, in a file of TOML or YAML, or in environment variables. Plain data; nothing is
+//! started here. Each setting of an exporter is one row of [`settings`], which readers, validation and messages go through.
 //!
 //! ```text
-//! code ────────────────────────────→ Exporter ─→ Config ─→ validate ─→ Telemetry::start
-//! file → toml, yaml → document → read ─┤                    └ error: every finding, and what is usable without
-//! variables → env ─────────────────────┘                             the broken
+//! code ───────────────────────→ Exporter ─→ Config ─→ validate ─→ Telemetry::start
+//! file → toml, yaml → node → read ─┤                     └ error: every diagnostic, and what is usable without
+//! variables → env ─────────────────┘                              the broken exporters
 //! ```
 
 mod connection;
-mod document;
-mod duration;
+mod delivery;
 mod endpoint;
 mod env;
 mod error;
 pub(crate) mod escape;
-mod expand;
 mod exporter;
-mod few;
-mod file;
+mod general;
 mod header;
-mod key;
+mod kind;
 mod no_proxy;
 mod node;
-mod path;
 pub(crate) mod problem;
-mod push;
+mod provider;
 mod read;
-mod route;
+mod remarks;
 pub(crate) mod sampler;
-mod secret;
 mod section;
 mod settings;
-mod size;
-mod source;
-mod suggest;
 mod summary;
+mod text;
 mod toml;
+mod units;
 mod validate;
 #[cfg(feature = "yaml")]
 mod yaml;
@@ -43,29 +37,29 @@ mod yaml;
 use std::fmt;
 use std::sync::Arc;
 
-pub(crate) use connection::HttpSettings;
+pub(crate) use connection::ConnectionSettings;
 #[cfg(any(feature = "tls", feature = "grpc"))]
 pub(crate) use connection::TlsSettings;
 pub use connection::{Compression, Proxy, Transport};
-pub use error::{ConfigError, Finding, FindingSeverity, Location};
+pub(crate) use delivery::PeriodicReaderSettings;
+pub use delivery::WhenFull;
+pub(crate) use delivery::{BatchSettings, Level, PaceSettings, QueueSettings, RetrySettings, Signals};
+pub use delivery::{Histograms, Temporality};
+pub use error::{ConfigError, Diagnostic, DiagnosticSeverity, Location};
 pub use exporter::Exporter;
 #[cfg(feature = "grpc")]
 pub(crate) use header::is_reserved_by_grpc;
 pub(crate) use no_proxy::NoProxy;
 pub(crate) use problem::ProblemHook;
 pub use problem::{Problem, ProblemKind};
-pub(crate) use push::PushSettings;
-pub use push::{Histograms, Temporality};
-pub(crate) use route::RouteSettings;
-pub use route::{Application, RouteName};
+pub(crate) use provider::ProviderSettings;
+pub use provider::{Application, ProviderName};
 pub use sampler::Sampler;
-pub(crate) use secret::Secret;
-pub use settings::WhenFull;
-pub(crate) use settings::{BatchSettings, Level, PaceSettings, QueueSettings, RetrySettings, Signals};
-pub use source::{Setting, Source};
-pub use summary::Summary;
+pub use summary::{ExporterSummary, Setting, SettingSource};
+pub(crate) use text::Secret;
 
-use self::few::Few;
+use self::general::{DISABLED, GeneralRow, LOG_LIMITS, SELF_OBSERVATION, SPAN_LIMITS};
+use self::summary::Few;
 use crate::record::{LogLimits, SpanLimits, Value};
 
 /// Everything that `Telemetry::start` needs to know: who is speaking, and where it goes.
@@ -86,47 +80,18 @@ use crate::record::{LogLimits, SpanLimits, Value};
 #[derive(Clone, Default)]
 pub struct Config {
     /// Of all exporters that are not the application's.
-    pub(crate) main: RouteSettings,
-    pub(crate) application: RouteSettings,
-    /// Of both routes.
+    pub(crate) main: ProviderSettings,
+    pub(crate) application: ProviderSettings,
+    /// Of both providers.
     pub(crate) exporters: Vec<Exporter>,
     pub(crate) span_limits: SpanLimits,
     pub(crate) log_limits: LogLimits,
     pub(crate) self_observation: bool,
     pub(crate) disabled: bool,
-    /// Who set what is not of one route or exporter.
-    sources: Few<General, Source>,
+    /// Who set what is not of one provider or exporter.
+    sources: Few<&'static GeneralRow, SettingSource>,
     pub(crate) on_problem: Option<ProblemHook>,
-    findings: Vec<Finding>,
-}
-
-/// The settings that are not of one route or exporter.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum General {
-    Disabled,
-    SelfObservation,
-    SpanAttributes,
-    SpanEvents,
-    SpanLinks,
-    EventAttributes,
-    LinkAttributes,
-    SpanValueLength,
-    LogAttributes,
-    LogValueLength,
-}
-
-impl General {
-    /// What [`SpanLimits`] holds.
-    const OF_SPANS: [Self; 6] = [
-        Self::SpanAttributes,
-        Self::SpanEvents,
-        Self::SpanLinks,
-        Self::EventAttributes,
-        Self::LinkAttributes,
-        Self::SpanValueLength,
-    ];
-    /// What [`LogLimits`] holds.
-    const OF_LOGS: [Self; 2] = [Self::LogAttributes, Self::LogValueLength];
+    diagnostics: Vec<Diagnostic>,
 }
 
 impl Config {
@@ -144,7 +109,7 @@ impl Config {
     /// Sets an attribute of the program itself, sent with every request; of a key set twice the last value counts.
     #[must_use]
     pub fn resource<'v>(mut self, key: &str, value: impl Into<Value<'v>>) -> Self {
-        self.main.set_resource(key, value.into(), Source::Code);
+        self.main.set_resource(key, value.into(), SettingSource::Code);
         self
     }
 
@@ -171,14 +136,14 @@ impl Config {
         self
     }
 
-    /// Adds the second route, which [`Telemetry::application`](crate::Telemetry::application) gives; the last one
+    /// Adds the second provider, which [`Telemetry::application`](crate::Telemetry::application) gives; the last one
     /// set counts.
     #[must_use]
     pub fn application(mut self, application: Application) -> Self {
-        self.exporters.retain(|exporter| exporter.route != Some(RouteName::Application));
+        self.exporters.retain(|exporter| exporter.provider != Some(ProviderName::Application));
         self.application = application.settings;
         self.exporters.extend(application.exporters.into_iter().map(|mut exporter| {
-            exporter.route = Some(RouteName::Application);
+            exporter.provider = Some(ProviderName::Application);
             exporter
         }));
         self
@@ -188,7 +153,7 @@ impl Config {
     #[must_use]
     pub fn disabled(mut self, disabled: bool) -> Self {
         self.disabled = disabled;
-        self.set_in_code(&[General::Disabled]);
+        self.set_in_code([&DISABLED]);
         self
     }
 
@@ -196,15 +161,15 @@ impl Config {
     #[must_use]
     pub fn span_limits(mut self, limits: SpanLimits) -> Self {
         self.span_limits = limits;
-        self.set_in_code(&General::OF_SPANS);
+        self.set_in_code(&SPAN_LIMITS);
         self
     }
 
     /// Exports the [`Ledger`](crate::Ledger) of all exporters as `otel.sdk.*` metrics, through those of the program's
-    /// own route that send metrics; not unless set.
+    /// own provider that send metrics; not unless set.
     #[must_use]
     pub fn self_observation(mut self, on: bool) -> Self {
-        self.set_self_observation(on, Source::Code);
+        self.set_self_observation(on, SettingSource::Code);
         self
     }
 
@@ -219,7 +184,7 @@ impl Config {
     /// ```
     #[must_use]
     pub fn sampler(mut self, sampler: Sampler) -> Self {
-        self.main.set_sampler(sampler, None, Source::Code);
+        self.main.set_sampler(sampler, None, SettingSource::Code);
         self
     }
 
@@ -227,7 +192,7 @@ impl Config {
     #[must_use]
     pub fn log_limits(mut self, limits: LogLimits) -> Self {
         self.log_limits = limits;
-        self.set_in_code(&General::OF_LOGS);
+        self.set_in_code(&LOG_LIMITS);
         self
     }
 
@@ -261,54 +226,41 @@ impl Config {
     /// The settings that are not of one exporter, with their values and where these came from.
     pub fn effective(&self) -> Vec<Setting> {
         let mut settings = self.main.effective(["service-name", "resource", "sampler"]);
-        if self.exporters.iter().any(|exporter| exporter.route == Some(RouteName::Application)) {
+        if self.exporters.iter().any(|exporter| exporter.provider == Some(ProviderName::Application)) {
             let keys = ["application.service-name", "application.resource", "application.sampler"];
             settings.extend(self.application.effective(keys));
         }
-        let (spans, logs) = (&self.span_limits, &self.log_limits);
-        let length = |most: Option<usize>| most.map_or_else(|| "any".to_owned(), |most| most.to_string());
-        for (key, name, value) in [
-            (General::Disabled, "disabled", self.disabled.to_string()),
-            (General::SelfObservation, "self-observation", self.self_observation.to_string()),
-            (General::SpanAttributes, "span-limits.attributes", spans.attributes.to_string()),
-            (General::SpanEvents, "span-limits.events", spans.events.to_string()),
-            (General::SpanLinks, "span-limits.links", spans.links.to_string()),
-            (General::EventAttributes, "span-limits.event-attributes", spans.event_attributes.to_string()),
-            (General::LinkAttributes, "span-limits.link-attributes", spans.link_attributes.to_string()),
-            (General::SpanValueLength, "span-limits.value-length", length(spans.value_length)),
-            (General::LogAttributes, "log-limits.attributes", logs.attributes.to_string()),
-            (General::LogValueLength, "log-limits.value-length", length(logs.value_length)),
-        ] {
-            settings.push(Setting::new(name, &value, self.source(key)));
-        }
+        let setting =
+            |row: &'static GeneralRow| Setting::new(row.key, &row.kind.show(self), self.source(row));
+        settings.extend(general::rows().map(setting));
         settings
     }
 
     /// Warnings and notes: what was noticed in the file or in the environment and did not stop it.
-    pub fn findings(&self) -> &[Finding] {
-        &self.findings
+    pub fn diagnostics(&self) -> &[Diagnostic] {
+        &self.diagnostics
     }
 
-    fn set_in_code(&mut self, keys: &[General]) {
-        for key in keys {
-            self.sources.insert(*key, Source::Code);
+    fn set_in_code(&mut self, rows: impl IntoIterator<Item = &'static GeneralRow>) {
+        for row in rows {
+            self.sources.insert(row, SettingSource::Code);
         }
     }
 
-    fn set_self_observation(&mut self, on: bool, source: Source) {
+    fn set_self_observation(&mut self, on: bool, source: SettingSource) {
         self.self_observation = on;
-        self.sources.insert(General::SelfObservation, source);
+        self.sources.insert(&SELF_OBSERVATION, source);
     }
 
-    fn source(&self, key: General) -> Source {
-        self.sources.get(&key).cloned().unwrap_or_default()
+    fn source(&self, row: &'static GeneralRow) -> SettingSource {
+        self.sources.get(&row).cloned().unwrap_or_default()
     }
 
-    /// What the exporter shares with all others of its route.
-    pub(crate) fn route(&self, exporter: &Exporter) -> &RouteSettings {
-        match exporter.route {
-            Some(RouteName::Application) => &self.application,
-            Some(RouteName::Internal) | None => &self.main,
+    /// What the exporter shares with all others of its provider.
+    pub(crate) fn provider(&self, exporter: &Exporter) -> &ProviderSettings {
+        match exporter.provider {
+            Some(ProviderName::Application) => &self.application,
+            Some(ProviderName::Internal) | None => &self.main,
         }
     }
 
@@ -316,7 +268,7 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// All findings, if at least one is an error.
+    /// All diagnostics, if at least one is an error.
     pub(crate) fn validate(self) -> Result<Self, ConfigError> {
         validate::validate(self, Vec::new(), &[])
     }
@@ -332,7 +284,7 @@ impl fmt::Debug for Config {
             .field("log_limits", &self.log_limits)
             .field("self_observation", &self.self_observation)
             .field("disabled", &self.disabled)
-            .field("findings", &self.findings)
+            .field("diagnostics", &self.diagnostics)
             .finish_non_exhaustive()
     }
 }

@@ -2,13 +2,13 @@
 
 use std::net::IpAddr;
 
-use super::error::{Fault, Finding, FindingSeverity};
+use super::error::{Diagnostic, DiagnosticSeverity, Fault};
 use super::{Config, Proxy};
 
 /// An entry longer than this is not repeated in a message.
 const LONGEST_SHOWN: usize = 64;
 /// More entries that mean nothing are one mistake.
-const MOST_FINDINGS: usize = 20;
+const MOST_DIAGNOSTICS: usize = 20;
 /// What names a proxy, for plain HTTP or for https.
 const PROXIES: [&str; 6] =
     ["https_proxy", "HTTPS_PROXY", "http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"];
@@ -55,9 +55,9 @@ impl NoProxy {
 }
 
 /// What the environment's `NO_PROXY` says that means nothing, if it matters to this configuration.
-pub(super) fn findings(config: &Config, variable: impl Fn(&str) -> Option<String>) -> Vec<Finding> {
+pub(super) fn diagnostics(config: &Config, variable: impl Fn(&str) -> Option<String>) -> Vec<Diagnostic> {
     let asks = |exporter: &super::Exporter| {
-        exporter.http.transport.connects() && exporter.http.proxy == Proxy::FromEnvironment
+        exporter.connection.transport.connects() && exporter.connection.proxy == Proxy::FromEnvironment
     };
     let set = |name: &str| variable(name).filter(|value| !value.is_empty());
     if !config.exporters.iter().any(asks) || PROXIES.iter().all(|name| set(name).is_none()) {
@@ -69,9 +69,10 @@ pub(super) fn findings(config: &Config, variable: impl Fn(&str) -> Option<String
     };
     // every line of a key that was put here by mistake is an entry
     let is_key = text.contains("-----BEGIN");
-    let odd = words(&text).enumerate().filter(|(_, word)| Entry::parse(word).is_none()).take(MOST_FINDINGS);
+    let odd =
+        words(&text).enumerate().filter(|(_, word)| Entry::parse(word).is_none()).take(MOST_DIAGNOSTICS);
     let shown = |word| if is_key { None } else { shown(word) };
-    odd.map(|(index, word)| fault(index + 1, shown(word)).found(FindingSeverity::Warning, None, name))
+    odd.map(|(index, word)| fault(index + 1, shown(word)).found(DiagnosticSeverity::Warning, None, name))
         .collect()
 }
 
@@ -249,7 +250,7 @@ mod tests {
         let variable = |name: &str| {
             environment.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
         };
-        findings(&Config::new().exporter(exporter), variable).iter().map(ToString::to_string).collect()
+        diagnostics(&Config::new().exporter(exporter), variable).iter().map(ToString::to_string).collect()
     }
 
     #[test]

@@ -1,6 +1,22 @@
-//! A document as a tree, whichever format it was written in, and the places in it.
+//! What do the readers of TOML and YAML yield? The document as a tree, its mistakes, and the places in it.
 
 use super::Location;
+use super::error::Diagnostic;
+use super::section::Owner;
+
+/// What could be read, what could not, and where everything stands.
+pub(super) struct Document<'d> {
+    pub(super) root: Node,
+    pub(super) mistakes: Vec<Mistake>,
+    pub(super) places: Box<dyn Places + 'd>,
+}
+
+/// A mistake in the syntax.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Mistake {
+    pub(super) owner: Owner,
+    pub(super) diagnostic: Diagnostic,
+}
 
 /// A value and where it stands.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,7 +1,10 @@
-//! The sections of a file that become exporters, and the keys that each of them has.
+//! Which sections of a file become exporters, and which keys has each of them?
 
-use super::key::Key;
-use super::path::dotted;
+use super::general::SELF_OBSERVATION;
+use super::kind::{Kind, SettingRow};
+use super::provider::ProviderName;
+use super::settings::SETTINGS;
+use super::text::dotted;
 use crate::record::Signal;
 
 /// The keys of a tracer that decide whether there is an exporter at all, and of what.
@@ -11,9 +14,6 @@ pub(super) const ENABLE: &str = "enable";
 pub(super) const ENABLE_TABLE: &str = "enable.";
 pub(super) const ENABLE_LOGS: &str = "enable.log-exporter";
 pub(super) const ENABLE_SPANS: &str = "enable.span-exporter";
-/// The key of metrics that is about all exporters.
-pub(super) const SELF_OBSERVATION: &str = "self-observation";
-
 pub(super) const METRICS: [&str; 2] = ["metrics", "open-telemetry"];
 /// Where exporters are described by their names, and where some of them are chosen.
 pub(super) const EXPORTERS: [&str; 2] = ["telemetry", "exporters"];
@@ -22,8 +22,16 @@ pub(super) const SERVER: [&str; 2] = ["server", "telemetry"];
 /// What the path of every section begins with.
 pub(super) const FIRST_NAMES: [&str; 4] = ["tracer", METRICS[0], EXPORTERS[0], SERVER[0]];
 
+/// The keys of `server.telemetry`, and the provider that each of them describes.
+pub(super) const CHOICES: [(&str, ProviderName); 2] =
+    [("exporter", ProviderName::Internal), ("applicationExporter", ProviderName::Application)];
+
+/// The keys of `telemetry.exporters.<name>` that are its provider's.
+pub(super) const SERVICE_NAME: &str = "serviceName";
+pub(super) const SAMPLING: &str = "sampling";
+pub(super) const OF_PROVIDER: [&str; 2] = [SERVICE_NAME, SAMPLING];
+
 const OF_TRACERS: [&str; 4] = [TYPE, ENABLE, ENABLE_LOGS, ENABLE_SPANS];
-const OF_METRICS: [&str; 1] = [SELF_OBSERVATION];
 
 /// A table that may become an exporter.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -32,9 +40,9 @@ pub(super) enum Section {
     Tracer(String),
     /// `[metrics.open-telemetry]`.
     Metrics,
-    /// `telemetry.exporters.<name>`: an exporter of a route, if one chooses it.
+    /// `telemetry.exporters.<name>`: an exporter of a provider, if one chooses it.
     Exporter(String),
-    /// `server.telemetry`, which chooses: all routes.
+    /// `server.telemetry`, which chooses: all providers.
     Server,
 }
 
@@ -102,8 +110,8 @@ impl Section {
     }
 
     /// The setting of this name, if the section has it.
-    pub(super) fn key(&self, name: &str) -> Option<Key> {
-        self.keys().find(|key| key.name() == name)
+    pub(super) fn row(&self, name: &str) -> Option<&'static SettingRow> {
+        self.rows().find(|row| row.key == name)
     }
 
     /// Whether this is a key of the section that is no setting of an exporter.
@@ -113,7 +121,7 @@ impl Section {
 
     /// The name of everything that may stand in it.
     pub(super) fn names(&self) -> Vec<&'static str> {
-        self.keys().map(Key::name).chain(self.switches().iter().copied()).collect()
+        self.rows().map(|row| row.key).chain(self.switches()).collect()
     }
 
     /// What to do about a key that only another section has.
@@ -157,32 +165,42 @@ impl Section {
         }
     }
 
-    fn keys(&self) -> impl Iterator<Item = Key> {
+    pub(super) fn rows(&self) -> impl Iterator<Item = &'static SettingRow> {
         let sent: &[Signal] = match self {
             Self::Tracer(_) => &[Signal::Traces, Signal::Logs],
             Self::Metrics => &[Signal::Metrics],
             // these have names of their own
             Self::Exporter(_) | Self::Server => &[],
         };
-        // which signals are sent is decided by the section itself
-        let is_written = |key: &Key| *key != Key::Signals;
-        let matters = |key: &Key| key.signals().iter().any(|signal| sent.contains(signal));
-        Key::ALL.iter().copied().filter(is_written).filter(matters)
+        let matters = |row: &SettingRow| row.signals.iter().any(|signal| sent.contains(signal));
+        SETTINGS.iter().copied().filter(move |row| row.is_in_tables && matters(row))
     }
 
-    fn switches(&self) -> &'static [&'static str] {
+    fn switches(&self) -> Vec<&'static str> {
         match self {
-            Self::Tracer(_) => &OF_TRACERS,
-            Self::Metrics => &OF_METRICS,
-            Self::Exporter(_) | Self::Server => &[],
+            Self::Tracer(_) => OF_TRACERS.to_vec(),
+            Self::Metrics => vec![SELF_OBSERVATION.key],
+            Self::Exporter(_) | Self::Server => Vec::new(),
         }
     }
 }
 
 /// Whether some section has a key of this name, or code has.
 pub(super) fn is_known_somewhere(name: &str) -> bool {
-    let switches = || OF_TRACERS.into_iter().chain(OF_METRICS);
-    Key::ALL.iter().any(|key| key.name() == name) || switches().any(|switch| switch == name)
+    let is_setting = SETTINGS.iter().any(|row| row.key == name);
+    is_setting || OF_TRACERS.contains(&name) || name == SELF_OBSERVATION.key
+}
+
+/// Whether the value of a key is no secret.
+pub(super) fn is_harmless(name: &str) -> bool {
+    let is_of = |row: &SettingRow| {
+        let in_tracetest = row.in_tracetest.as_ref().and_then(|spelling| spelling.path.last());
+        row.key == name || in_tracetest.is_some_and(|last| *last == name)
+    };
+    let mut rows = SETTINGS.iter().filter(|row| row.is_in_tables && !matches!(row.kind, Kind::Headers));
+    let is_switch = OF_TRACERS.contains(&name) || name == SELF_OBSERVATION.key;
+    let is_of_tracetest = OF_PROVIDER.contains(&name) || CHOICES.iter().any(|(choice, _)| *choice == name);
+    is_switch || is_of_tracetest || rows.any(|row| is_of(row))
 }
 
 #[cfg(test)]
@@ -192,8 +210,8 @@ mod tests {
     #[test]
     fn every_key_that_files_can_set_is_of_a_section() {
         let tracer = Section::Tracer("otel".to_owned());
-        for key in Key::ALL.iter().filter(|key| **key != Key::Signals) {
-            assert!(tracer.key(key.name()).or(Section::Metrics.key(key.name())).is_some(), "{key:?}");
+        for row in SETTINGS.iter().filter(|row| row.is_in_tables) {
+            assert!(tracer.row(row.key).or(Section::Metrics.row(row.key)).is_some(), "{}", row.key);
         }
         for (name, of_tracers, of_metrics) in [
             ("endpoint", true, true),
@@ -203,7 +221,7 @@ mod tests {
             ("signals", false, false),
             ("type", false, false),
         ] {
-            let found = (tracer.key(name).is_some(), Section::Metrics.key(name).is_some());
+            let found = (tracer.row(name).is_some(), Section::Metrics.row(name).is_some());
             assert_eq!(found, (of_tracers, of_metrics), "{name}");
             assert!(is_known_somewhere(name), "{name}");
         }

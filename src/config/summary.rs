@@ -1,18 +1,88 @@
-//! The exporters of a configuration in a form that programs can read.
+//! What does a configuration come to? Each setting with its value and who set it, and each exporter in a form that programs
+//! can read.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::time::Duration;
 
 use serde::Serialize;
 
-use super::{Config, Exporter, RouteName, WhenFull, header};
+use super::{Config, Exporter, Location, ProviderName, WhenFull, header, section};
+use crate::config::escape::{escape_all_but, shows_itself};
 use crate::record::Signal;
+
+/// Where the value of a [`Setting`] came from.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum SettingSource {
+    /// Nobody set it.
+    #[default]
+    Default,
+    /// An environment variable of this name set it.
+    Environment(String),
+    /// The program set it with a method of [`Exporter`](crate::Exporter) or [`Config`](crate::Config).
+    Code,
+    /// A configuration file set it; the place is that of the value.
+    File(Location),
+}
+
+impl SettingSource {
+    /// The place in a file, if it came from one.
+    pub fn location(&self) -> Option<&Location> {
+        match self {
+            SettingSource::File(location) => Some(location),
+            SettingSource::Default | SettingSource::Code | SettingSource::Environment(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for SettingSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SettingSource::Default => f.write_str("default"),
+            SettingSource::Code => f.write_str("code"),
+            SettingSource::Environment(variable) => f.write_str(variable),
+            SettingSource::File(location) => location.fmt(f),
+        }
+    }
+}
+
+/// One setting as it will be used; from [`Exporter::effective`](crate::Exporter::effective) or
+/// [`Config::effective`](crate::Config::effective).
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Setting {
+    /// The key as files spell it, for example `queue-records`.
+    pub key: &'static str,
+    /// The value as a file would spell it; secrets are `***`.
+    pub value: String,
+    /// Who set it.
+    pub source: SettingSource,
+}
+
+impl Setting {
+    /// Whether a line of a file may be shown that sets this key: what is not known, and headers, may hold a secret.
+    pub fn is_harmless(key: &str) -> bool {
+        section::is_harmless(key)
+    }
+
+    /// `value` may hold no secret; what could disturb a terminal is escaped.
+    pub(super) fn new(key: &'static str, value: &str, source: SettingSource) -> Self {
+        Self { key, value: escape_all_but(shows_itself, value).into_owned(), source }
+    }
+}
+
+impl fmt::Display for Setting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} = {} ({})", self.key, self.value, self.source)
+    }
+}
 
 /// What one exporter will do, without its secrets; from [`Config::summaries`]. This is what
 /// `standpipe check --json` prints.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
-pub struct Summary {
+pub struct ExporterSummary {
     /// The exporter's id.
     pub id: String,
     /// What is sent: of `traces`, `logs` and `metrics`.
@@ -46,35 +116,96 @@ pub struct Summary {
 
 impl Config {
     /// What each exporter will do, in the order of [`exporters`](Self::exporters).
-    pub fn summaries(&self) -> Vec<Summary> {
+    pub fn summaries(&self) -> Vec<ExporterSummary> {
         self.exporters.iter().map(|exporter| self.summary(exporter)).collect()
     }
 
-    fn summary(&self, exporter: &Exporter) -> Summary {
+    fn summary(&self, exporter: &Exporter) -> ExporterSummary {
         let sends = |signal| exporter.signals.contain(signal);
         let sends_records = sends(Signal::Traces) || sends(Signal::Logs);
-        let route = self.route(exporter);
-        let connects = exporter.http.transport.connects();
-        let headers = exporter.http.headers.iter().filter(|_| connects);
-        Summary {
+        let provider = self.provider(exporter);
+        let connects = exporter.connection.transport.connects();
+        let headers = exporter.connection.headers.iter().filter(|_| connects);
+        ExporterSummary {
             id: exporter.name().to_owned(),
             signals: exporter.signals.iter().map(Signal::name).collect(),
-            transport: exporter.http.transport.name(),
+            transport: exporter.connection.transport.name(),
             endpoints: exporter.endpoints().into_iter().map(|(signal, url)| (signal.name(), url)).collect(),
-            tls: connects && exporter.http.parsed().is_ok_and(|endpoint| endpoint.tls),
+            tls: connects && exporter.connection.parsed().is_ok_and(|endpoint| endpoint.tls),
             headers: headers.map(|(name, _)| header::shown_name(name).to_ascii_lowercase()).collect(),
             level: sends_records.then(|| exporter.level.name()),
             throttle_ms: sends_records.then(|| milliseconds(exporter.pace.throttle)),
             lossy: exporter.queue.when_full == WhenFull::DropNewest,
-            timeout_ms: milliseconds(exporter.http.timeout),
-            interval_ms: sends(Signal::Metrics).then(|| milliseconds(exporter.push.interval)),
-            service_name: route.shown_service_name(),
-            sampling: route.sampling(),
-            route: exporter.route().map(RouteName::name),
+            timeout_ms: milliseconds(exporter.connection.timeout),
+            interval_ms: sends(Signal::Metrics).then(|| milliseconds(exporter.reader.interval)),
+            service_name: provider.shown_service_name(),
+            sampling: provider.sampling(),
+            route: exporter.provider().map(ProviderName::name),
         }
     }
 }
 
 fn milliseconds(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// A map of a few entries, such as the sources of settings.
+///
+/// Looks at one entry after the other: for a handful that is fast enough, and it costs a program far less code than a
+/// tree or a table of hashes.
+#[derive(Debug, Clone)]
+pub(super) struct Few<K, V>(Vec<(K, V)>);
+
+impl<K, V> Few<K, V> {
+    pub(super) const fn new() -> Self {
+        Self(Vec::new())
+    }
+
+    pub(super) fn get<Q: ?Sized>(&self, key: &Q) -> Option<&V>
+    where
+        K: PartialEq<Q>,
+    {
+        self.0.iter().find(|(known, _)| known == key).map(|(_, value)| value)
+    }
+
+    /// Of a key that comes twice the last value counts.
+    pub(super) fn insert(&mut self, key: K, value: V)
+    where
+        K: PartialEq,
+    {
+        match self.0.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, old)) => *old = value,
+            None => self.0.push((key, value)),
+        }
+    }
+
+    /// In the order in which they came.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &(K, V)> {
+        self.0.iter()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+}
+
+impl<K, V> Default for Few<K, V> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_key_that_comes_twice_the_last_value_counts_in_the_place_of_the_first() {
+        let mut few = Few::new();
+        for (key, value) in [("a", 1), ("b", 2), ("a", 3)] {
+            few.insert(key, value);
+        }
+        assert_eq!((few.get(&"a"), few.get(&"b"), few.get(&"c")), (Some(&3), Some(&2), None));
+        assert_eq!(few.iter().collect::<Vec<_>>(), [&("a", 3), &("b", 2)]);
+    }
 }

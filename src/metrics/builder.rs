@@ -1,15 +1,15 @@
-//! Instruments step by step: unit, description, buckets, limits.
+//! How an instrument is configured and created: unit, description, buckets, limits, callback.
 
 use std::sync::Arc;
 
 use super::handles::{Counter, Gauge, Histogram, UpDownCounter};
-use super::instrument::{Description, Division, Instrument, Kind, Measured, Words};
-use super::number::Measure;
-use super::observe::{Observable, Observer};
+use super::instrument::{Descriptor, HistogramBuckets, Instrument, InstrumentKind, Metadata, NumberKind};
+use super::measurement::Measure;
+use super::observable::{Observable, Observer};
 use super::{Meter, Observation};
 use crate::metrics::aggregation::check_bounds;
 
-/// Series of an instrument, unless it is told otherwise.
+/// Series of an instrument, unless set.
 const CARDINALITY: usize = 2000;
 /// The longest name that the specification allows.
 const LONGEST_NAME: usize = 255;
@@ -35,13 +35,13 @@ pub struct InstrumentBuilder<'a> {
     name: &'a str,
     unit: &'a str,
     description: &'a str,
-    division: Option<Division>,
+    buckets: Option<HistogramBuckets>,
     limit: usize,
 }
 
 impl<'a> InstrumentBuilder<'a> {
     pub(super) fn new(meter: &'a Meter, name: &'a str) -> Self {
-        Self { meter, name, unit: "", description: "", division: None, limit: CARDINALITY }
+        Self { meter, name, unit: "", description: "", buckets: None, limit: CARDINALITY }
     }
 
     /// What it is measured in, by the Unified Code for Units of Measure: `s`, `By`, `{order}`.
@@ -57,15 +57,15 @@ impl<'a> InstrumentBuilder<'a> {
     }
 
     /// Divides the values of a histogram at these bounds: each bucket ends with its bound, included. Bounds that are
-    /// not finite or do not rise are told to [`Config::on_problem`](crate::Config::on_problem), and the default ones used.
+    /// not finite or do not rise are reported to [`Config::on_problem`](crate::Config::on_problem), and the default ones used.
     pub fn bounds(mut self, bounds: &[f64]) -> Self {
         match check_bounds(bounds) {
-            Ok(()) => self.division = Some(Division::Explicit(bounds.into())),
+            Ok(()) => self.buckets = Some(HistogramBuckets::Explicit(bounds.into())),
             Err(why) => {
                 self.meter
                     .registry
-                    .ground
-                    .complain(format!("metric {:?}: its bounds are not used: {why}", self.name));
+                    .shared
+                    .report_misuse(format!("metric {:?}: its bounds are not used: {why}", self.name));
             }
         }
         self
@@ -73,7 +73,7 @@ impl<'a> InstrumentBuilder<'a> {
 
     /// Divides the values of a histogram into at most 160 buckets of equal ratio, as fine as the values allow.
     pub fn exponential(mut self) -> Self {
-        self.division = Some(Division::Exponential);
+        self.buckets = Some(HistogramBuckets::Exponential);
         self
     }
 
@@ -86,55 +86,55 @@ impl<'a> InstrumentBuilder<'a> {
 
     /// A sum that only rises.
     pub fn counter(self) -> Counter<u64> {
-        Counter::new(self.make(Kind::Counter, Measured::Int))
+        Counter::new(self.make(InstrumentKind::Counter, NumberKind::Int))
     }
 
     /// A sum of fractions that only rises.
     pub fn counter_f64(self) -> Counter<f64> {
-        Counter::new(self.make(Kind::Counter, Measured::Float))
+        Counter::new(self.make(InstrumentKind::Counter, NumberKind::Float))
     }
 
     /// A sum that rises and falls.
     pub fn up_down_counter(self) -> UpDownCounter<i64> {
-        UpDownCounter::new(self.make(Kind::UpDownCounter, Measured::Int))
+        UpDownCounter::new(self.make(InstrumentKind::UpDownCounter, NumberKind::Int))
     }
 
     /// A sum of fractions that rises and falls.
     pub fn up_down_counter_f64(self) -> UpDownCounter<f64> {
-        UpDownCounter::new(self.make(Kind::UpDownCounter, Measured::Float))
+        UpDownCounter::new(self.make(InstrumentKind::UpDownCounter, NumberKind::Float))
     }
 
-    /// A value that is what it is.
+    /// A current value.
     pub fn gauge(self) -> Gauge<f64> {
-        Gauge::new(self.make(Kind::Gauge, Measured::Float))
+        Gauge::new(self.make(InstrumentKind::Gauge, NumberKind::Float))
     }
 
-    /// A whole number that is what it is.
+    /// A current value, a whole number.
     pub fn gauge_i64(self) -> Gauge<i64> {
-        Gauge::new(self.make(Kind::Gauge, Measured::Int))
+        Gauge::new(self.make(InstrumentKind::Gauge, NumberKind::Int))
     }
 
-    /// A whole number, never negative, that is what it is.
+    /// A current value, a whole number that is never negative.
     pub fn gauge_u64(self) -> Gauge<u64> {
-        Gauge::new(self.make(Kind::Gauge, Measured::Int))
+        Gauge::new(self.make(InstrumentKind::Gauge, NumberKind::Int))
     }
 
     /// Values of which the distribution matters.
     pub fn histogram(self) -> Histogram<f64> {
-        Histogram::new(self.make(Kind::Histogram, Measured::Float))
+        Histogram::new(self.make(InstrumentKind::Histogram, NumberKind::Float))
     }
 
     /// Whole numbers of which the distribution matters.
     pub fn histogram_u64(self) -> Histogram<u64> {
-        Histogram::new(self.make(Kind::Histogram, Measured::Int))
+        Histogram::new(self.make(InstrumentKind::Histogram, NumberKind::Int))
     }
 
-    /// A sum that only rises and is kept elsewhere: the callback says how far it is.
+    /// A sum that only rises and is kept elsewhere: the callback reports it.
     pub fn observe_counter(
         self,
         callback: impl Fn(&mut Observer<'_, u64>) + Send + Sync + 'static,
     ) -> Observation {
-        self.observe(Kind::Counter, Measured::Int, callback)
+        self.observe(InstrumentKind::Counter, NumberKind::Int, callback)
     }
 
     /// The same for a sum of fractions.
@@ -142,15 +142,15 @@ impl<'a> InstrumentBuilder<'a> {
         self,
         callback: impl Fn(&mut Observer<'_, f64>) + Send + Sync + 'static,
     ) -> Observation {
-        self.observe(Kind::Counter, Measured::Float, callback)
+        self.observe(InstrumentKind::Counter, NumberKind::Float, callback)
     }
 
-    /// A sum that rises and falls and is kept elsewhere: the callback says what it is.
+    /// A sum that rises and falls and is kept elsewhere: the callback reports it.
     pub fn observe_up_down_counter(
         self,
         callback: impl Fn(&mut Observer<'_, i64>) + Send + Sync + 'static,
     ) -> Observation {
-        self.observe(Kind::UpDownCounter, Measured::Int, callback)
+        self.observe(InstrumentKind::UpDownCounter, NumberKind::Int, callback)
     }
 
     /// The same for a sum of fractions.
@@ -158,15 +158,15 @@ impl<'a> InstrumentBuilder<'a> {
         self,
         callback: impl Fn(&mut Observer<'_, f64>) + Send + Sync + 'static,
     ) -> Observation {
-        self.observe(Kind::UpDownCounter, Measured::Float, callback)
+        self.observe(InstrumentKind::UpDownCounter, NumberKind::Float, callback)
     }
 
-    /// A value that is looked up when it is needed: the callback says what it is.
+    /// A value that is read when it is needed: the callback reports it.
     pub fn observe_gauge(
         self,
         callback: impl Fn(&mut Observer<'_, f64>) + Send + Sync + 'static,
     ) -> Observation {
-        self.observe(Kind::Gauge, Measured::Float, callback)
+        self.observe(InstrumentKind::Gauge, NumberKind::Float, callback)
     }
 
     /// The same for a whole number.
@@ -174,7 +174,7 @@ impl<'a> InstrumentBuilder<'a> {
         self,
         callback: impl Fn(&mut Observer<'_, i64>) + Send + Sync + 'static,
     ) -> Observation {
-        self.observe(Kind::Gauge, Measured::Int, callback)
+        self.observe(InstrumentKind::Gauge, NumberKind::Int, callback)
     }
 
     /// The same for a whole number that is never negative.
@@ -182,41 +182,40 @@ impl<'a> InstrumentBuilder<'a> {
         self,
         callback: impl Fn(&mut Observer<'_, u64>) + Send + Sync + 'static,
     ) -> Observation {
-        self.observe(Kind::Gauge, Measured::Int, callback)
+        self.observe(InstrumentKind::Gauge, NumberKind::Int, callback)
     }
 
-    fn make(self, kind: Kind, measured: Measured) -> Arc<Instrument> {
-        let description = self.describe(kind, measured);
+    fn make(self, kind: InstrumentKind, number_kind: NumberKind) -> Arc<Instrument> {
+        let descriptor = self.descriptor(kind, number_kind);
         let (registry, scope) = (&self.meter.registry, &self.meter.scope);
-        registry.instrument(scope, description)
+        registry.instrument(scope, descriptor)
     }
 
     fn observe<N: Measure>(
         self,
-        kind: Kind,
-        measured: Measured,
+        kind: InstrumentKind,
+        number_kind: NumberKind,
         callback: impl Fn(&mut Observer<'_, N>) + Send + Sync + 'static,
     ) -> Observation {
-        let description = self.describe(kind, measured);
+        let descriptor = self.descriptor(kind, number_kind);
         let (registry, scope) = (&self.meter.registry, &self.meter.scope);
-        let observable =
-            Arc::new(Observable::new(description, Arc::clone(scope), &registry.ground, callback));
+        let observable = Arc::new(Observable::new(descriptor, Arc::clone(scope), &registry.shared, callback));
         registry.observe(Arc::clone(&observable));
         Observation { observable, registry: Arc::clone(registry) }
     }
 
-    fn describe(&self, kind: Kind, measured: Measured) -> Description {
+    fn descriptor(&self, kind: InstrumentKind, number_kind: NumberKind) -> Descriptor {
         if !is_proper(self.name) {
             let advice = "letters, digits and _ . - / after a letter, at most 255";
             let what = format!("metric {:?} is not named as the specification says: {advice}", self.name);
-            self.meter.registry.ground.complain(what);
+            self.meter.registry.shared.report_misuse(what);
         }
-        Description {
+        Descriptor {
             name: self.name.to_owned(),
-            words: Words { unit: self.unit.to_owned(), description: self.description.to_owned() },
+            metadata: Metadata { unit: self.unit.to_owned(), description: self.description.to_owned() },
             kind,
-            measured,
-            division: self.division.clone().filter(|_| kind == Kind::Histogram),
+            number_kind,
+            buckets: self.buckets.clone().filter(|_| kind == InstrumentKind::Histogram),
             limit: self.limit,
         }
     }

@@ -1,18 +1,15 @@
-//! What programs hold in their hands: counters, gauges and histograms.
-
-#[cfg(feature = "metrics")]
-mod bridged;
+//! The instruments as programs use them: counters, gauges and histograms, with attributes per call or bound.
 
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::attributes::Attributes;
-use super::attributes::sealed::Pair;
-use super::cell::Cell;
+use super::aggregator::Aggregator;
 use super::instrument::Instrument;
-use super::number::{Measure, is_negative};
+use super::measurement::Attributes;
+use super::measurement::sealed::Pair;
+use super::measurement::{Measure, is_negative};
 use super::series::Series;
 use crate::process;
 use crate::record::Number;
@@ -32,7 +29,7 @@ pub struct Counter<N = u64>(Handle<N>);
 #[derive(Debug)]
 pub struct UpDownCounter<N = i64>(Handle<N>);
 
-/// A value that is what it is: a temperature, a setting. The last one counts. From [`Meter::gauge`](crate::Meter::gauge).
+/// A current value: a temperature, a setting. The last one counts. From [`Meter::gauge`](crate::Meter::gauge).
 #[derive(Debug)]
 pub struct Gauge<N = f64>(Handle<N>);
 
@@ -40,7 +37,7 @@ pub struct Gauge<N = f64>(Handle<N>);
 #[derive(Debug)]
 pub struct Histogram<N = f64>(Handle<N>);
 
-/// A [`Counter`] with its attributes set once and for all, for the hottest of places.
+/// A [`Counter`] with its attributes set once and for all, for hot code.
 #[derive(Debug)]
 pub struct BoundCounter<N = u64>(Bound<N>);
 
@@ -83,7 +80,7 @@ macro_rules! handles {
                 #[inline]
                 pub fn $verb(&self, value: N) {
                     if let Some(bits) = self.0.handle.$check(value) {
-                        self.0.on_cells(|cell| cell.update(bits));
+                        self.0.on_aggregators(|aggregator| aggregator.update(bits));
                     }
                 }
             }
@@ -99,13 +96,13 @@ macro_rules! handles {
 
 handles! {
     Counter BoundCounter add rising
-        "Adds to the sum. What is negative, NaN or infinite is not added, and told to [`Config::on_problem`](crate::Config::on_problem)."
+        "Adds to the sum. What is negative, NaN or infinite is not added, and reported to [`Config::on_problem`](crate::Config::on_problem)."
     UpDownCounter BoundUpDownCounter add any
-        "Adds to the sum, or takes from it. What is NaN or infinite is not added, and told to [`Config::on_problem`](crate::Config::on_problem)."
+        "Adds to the sum, or takes from it. What is NaN or infinite is not added, and reported to [`Config::on_problem`](crate::Config::on_problem)."
     Gauge BoundGauge record any
-        "Sets the value. NaN and infinities are not taken, and told to [`Config::on_problem`](crate::Config::on_problem)."
-    Histogram BoundHistogram record divided
-        "Takes a value in. NaN and infinities are not taken, and told to [`Config::on_problem`](crate::Config::on_problem)."
+        "Sets the value. NaN and infinities are not taken, and reported to [`Config::on_problem`](crate::Config::on_problem)."
+    Histogram BoundHistogram record recordable
+        "Records a value. NaN and infinities are not taken, and reported to [`Config::on_problem`](crate::Config::on_problem)."
 }
 
 struct Handle<N> {
@@ -114,7 +111,7 @@ struct Handle<N> {
 }
 
 impl<N: Measure> Handle<N> {
-    /// The bits of a value as the cells of the instrument know it, which measures in one type only; `None` for what
+    /// The bits of a value as the aggregators of the instrument know it, which measures in one type only; `None` for what
     /// is no measurement.
     #[inline]
     fn any(&self, value: N) -> Option<u64> {
@@ -134,9 +131,9 @@ impl<N: Measure> Handle<N> {
         self.any(value)
     }
 
-    /// The same for histograms, which divide floats.
+    /// The same for histograms, which count floats.
     #[inline]
-    fn divided(&self, value: N) -> Option<u64> {
+    fn recordable(&self, value: N) -> Option<u64> {
         self.number(value).map(|number| match number {
             Number::Int(value) => (value as f64).to_bits(),
             Number::Float(value) => value.to_bits(),
@@ -165,7 +162,7 @@ impl<N: Measure> Handle<N> {
         if self.instrument.has_refused.swap(true, Ordering::Relaxed) {
             return;
         }
-        self.instrument.ground.complain(self.instrument.description.refusal(what));
+        self.instrument.shared.report_misuse(self.instrument.descriptor.refusal(what));
     }
 
     fn bind(&self, attributes: impl Attributes) -> Bound<N> {
@@ -179,7 +176,7 @@ impl<N: Measure> Handle<N> {
 
 impl<N> fmt::Debug for Handle<N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Handle").field(&self.instrument.description.name).finish()
+        f.debug_tuple("Handle").field(&self.instrument.descriptor.name).finish()
     }
 }
 
@@ -192,18 +189,18 @@ struct Bound<N> {
 
 impl<N> Bound<N> {
     #[inline]
-    fn on_cells(&self, update: impl Fn(&Cell)) {
+    fn on_aggregators(&self, update: impl Fn(&Aggregator)) {
         if self.generation != process::generation() {
-            return self.on_cells_of_child(update);
+            return self.on_aggregators_of_child(update);
         }
         for series in &self.series {
-            update(&series.cell);
+            update(&series.aggregator);
         }
     }
 
     /// Its series are the parent's; a child looks its own up.
     #[cold]
-    fn on_cells_of_child(&self, update: impl Fn(&Cell)) {
+    fn on_aggregators_of_child(&self, update: impl Fn(&Aggregator)) {
         if let Some(series) = self.series.first() {
             self.handle.instrument.update_set(&series.attributes, update);
         }
@@ -219,5 +216,53 @@ impl<N> Drop for Bound<N> {
 impl<N> fmt::Debug for Bound<N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.handle.fmt(f)
+    }
+}
+
+/// What only the instruments of the `metrics` crate can do.
+#[cfg(feature = "metrics")]
+mod bridged {
+    use super::{BoundGauge, BoundHistogram, Counter, Gauge, Handle, Histogram};
+    use crate::metrics::instrument::Metadata;
+    use crate::process;
+
+    impl BoundGauge<f64> {
+        /// Moves the value, which is zero at first; exact, however many threads do it.
+        pub(crate) fn shift(&self, by: f64) {
+            if self.0.handle.any(by).is_some() {
+                self.0.on_aggregators(|aggregator| aggregator.shift(by));
+            }
+        }
+    }
+
+    impl BoundHistogram<f64> {
+        /// Records a value `times` times, at the cost of one.
+        pub(crate) fn record_many(&self, value: f64, times: u64) {
+            if self.0.handle.any(value).is_some() {
+                self.0.on_aggregators(|aggregator| aggregator.record_many(value, times));
+            }
+        }
+    }
+
+    macro_rules! described {
+    ($($handle:ident)*) => {
+        $(
+            impl<N> $handle<N> {
+                /// Sets unit and description from the next collection on. What was set first counts.
+                pub(crate) fn describe(&self, unit: &str, description: &str) {
+                    self.0.describe(unit, description);
+                }
+            }
+        )*
+    };
+}
+
+    described! { Counter Gauge Histogram }
+
+    impl<N> Handle<N> {
+        fn describe(&self, unit: &str, description: &str) {
+            let metadata = Metadata { unit: unit.to_owned(), description: description.to_owned() };
+            process::with_fork_lock(|| _ = self.instrument.late_metadata.set(metadata));
+        }
     }
 }

@@ -1,21 +1,21 @@
-//! An instrument behind its handles: what it is called, and where its measurements go.
+//! An instrument behind its handles: its descriptor, and the storages its measurements go to.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 
-use super::attributes::sealed::Pair;
-use super::cell::{Cell, Form};
-use super::ground::Ground;
+use super::aggregator::{AggregationKind, Aggregator};
+use super::measurement::sealed::Pair;
+use super::registry::MeterShared;
 use super::series::Series;
-use super::store::Store;
-use crate::config::{Histograms, PushSettings, Temporality};
+use super::storage::MetricStorage;
+use crate::config::{Histograms, PeriodicReaderSettings, Temporality};
 use crate::metrics::aggregation::DEFAULT_BOUNDS;
 use crate::process::PerProcess;
-use crate::record::{AttributeSet, MetricHead, Scope, Shape, Stretch};
+use crate::record::{AggregationTemporality, AttributeSet, MetricHead, Scope, Shape};
 
 /// What an instrument is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum InstrumentKind {
     Counter,
     UpDownCounter,
     Gauge,
@@ -24,98 +24,106 @@ pub(super) enum Kind {
 
 /// Whether an instrument measures in whole numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Measured {
+pub(super) enum NumberKind {
     Int,
     Float,
 }
 
-/// How the values of a histogram are divided, if the instrument says it.
+/// The buckets of a histogram, if the instrument has a say in them.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Division {
+pub(super) enum HistogramBuckets {
     Explicit(Arc<[f64]>),
     Exponential,
 }
 
-/// What an instrument measures in, and what it means; empty if nobody said it.
+/// The unit of an instrument and what it means; empty if not given.
 #[derive(Debug, Clone)]
-pub(super) struct Words {
+pub(super) struct Metadata {
     pub(super) unit: String,
     pub(super) description: String,
 }
 
-/// Everything that is said about an instrument when it is made.
+/// Everything that identifies and describes an instrument when it is created.
 #[derive(Debug, Clone)]
-pub(super) struct Description {
+pub(super) struct Descriptor {
     pub(super) name: String,
-    pub(super) words: Words,
-    pub(super) kind: Kind,
-    pub(super) measured: Measured,
-    pub(super) division: Option<Division>,
+    pub(super) metadata: Metadata,
+    pub(super) kind: InstrumentKind,
+    pub(super) number_kind: NumberKind,
+    pub(super) buckets: Option<HistogramBuckets>,
     /// The most series it may have.
     pub(super) limit: usize,
 }
 
-impl Description {
-    /// The stretch of time that an exporter with this preference is told of.
-    pub(super) fn stretch(&self, temporality: Temporality, is_observed: bool) -> Stretch {
-        match (self.kind, temporality) {
-            (_, Temporality::Cumulative) | (Kind::UpDownCounter, _) => Stretch::SinceStart,
-            (_, Temporality::LowMemory) if is_observed => Stretch::SinceStart,
-            _ => Stretch::SinceLast,
+impl Descriptor {
+    /// The temporality of what an exporter with this preference is sent.
+    pub(super) fn temporality(&self, preference: Temporality, is_observed: bool) -> AggregationTemporality {
+        match (self.kind, preference) {
+            (_, Temporality::Cumulative) | (InstrumentKind::UpDownCounter, _) => {
+                AggregationTemporality::Cumulative
+            }
+            (_, Temporality::LowMemory) if is_observed => AggregationTemporality::Cumulative,
+            _ => AggregationTemporality::Delta,
         }
     }
 
-    pub(super) fn form(&self, histograms: Histograms) -> Form {
-        match (self.kind, self.measured) {
-            (Kind::Counter | Kind::UpDownCounter, Measured::Int) => Form::IntSum,
-            (Kind::Counter | Kind::UpDownCounter, Measured::Float) => Form::FloatSum,
-            (Kind::Gauge, Measured::Int) => Form::IntGauge,
-            (Kind::Gauge, Measured::Float) => Form::FloatGauge,
-            (Kind::Histogram, _) => match &self.division {
-                Some(Division::Explicit(bounds)) => Form::Explicit(Arc::clone(bounds)),
-                _ if self.is_exponential(histograms) => Form::Exponential,
-                _ => Form::Explicit(DEFAULT_BOUNDS.into()),
+    pub(super) fn aggregation(&self, histograms: Histograms) -> AggregationKind {
+        match (self.kind, self.number_kind) {
+            (InstrumentKind::Counter | InstrumentKind::UpDownCounter, NumberKind::Int) => {
+                AggregationKind::IntSum
+            }
+            (InstrumentKind::Counter | InstrumentKind::UpDownCounter, NumberKind::Float) => {
+                AggregationKind::FloatSum
+            }
+            (InstrumentKind::Gauge, NumberKind::Int) => AggregationKind::IntGauge,
+            (InstrumentKind::Gauge, NumberKind::Float) => AggregationKind::FloatGauge,
+            (InstrumentKind::Histogram, _) => match &self.buckets {
+                Some(HistogramBuckets::Explicit(bounds)) => AggregationKind::Explicit(Arc::clone(bounds)),
+                _ if self.is_exponential(histograms) => AggregationKind::Exponential,
+                _ => AggregationKind::Explicit(DEFAULT_BOUNDS.into()),
             },
         }
     }
 
     fn is_exponential(&self, histograms: Histograms) -> bool {
-        match &self.division {
-            Some(division) => *division == Division::Exponential,
+        match &self.buckets {
+            Some(buckets) => *buckets == HistogramBuckets::Exponential,
             None => histograms == Histograms::Exponential,
         }
     }
 
-    /// What is said of a value that is none.
+    /// The report of a value that is left out.
     pub(super) fn refusal(&self, what: &str) -> String {
         format!("metric {:?}: a value that is {what} is left out: {} takes none", self.name, self.kind_name())
     }
 
-    /// In words, for messages.
+    /// The kind as messages name it.
     pub(super) fn kind_name(&self) -> &'static str {
-        match (self.kind, self.measured) {
-            (Kind::Counter, Measured::Int) => "a counter",
-            (Kind::Counter, Measured::Float) => "a counter of floats",
-            (Kind::UpDownCounter, Measured::Int) => "an up-down counter",
-            (Kind::UpDownCounter, Measured::Float) => "an up-down counter of floats",
-            (Kind::Gauge, Measured::Int) => "a gauge of integers",
-            (Kind::Gauge, Measured::Float) => "a gauge",
-            (Kind::Histogram, Measured::Int) => "a histogram of integers",
-            (Kind::Histogram, Measured::Float) => "a histogram",
+        match (self.kind, self.number_kind) {
+            (InstrumentKind::Counter, NumberKind::Int) => "a counter",
+            (InstrumentKind::Counter, NumberKind::Float) => "a counter of floats",
+            (InstrumentKind::UpDownCounter, NumberKind::Int) => "an up-down counter",
+            (InstrumentKind::UpDownCounter, NumberKind::Float) => "an up-down counter of floats",
+            (InstrumentKind::Gauge, NumberKind::Int) => "a gauge of integers",
+            (InstrumentKind::Gauge, NumberKind::Float) => "a gauge",
+            (InstrumentKind::Histogram, NumberKind::Int) => "a histogram of integers",
+            (InstrumentKind::Histogram, NumberKind::Float) => "a histogram",
         }
     }
 
     pub(super) fn head(&self, shape: Shape) -> MetricHead<'_> {
-        let Words { unit, description } = &self.words;
+        let Metadata { unit, description } = &self.metadata;
         MetricHead { name: &self.name, description, unit, shape }
     }
 
-    pub(super) fn shape(&self, histograms: Histograms, stretch: Stretch) -> Shape {
+    pub(super) fn shape(&self, histograms: Histograms, temporality: AggregationTemporality) -> Shape {
         match self.kind {
-            Kind::Gauge => Shape::Gauge,
-            Kind::Histogram if self.is_exponential(histograms) => Shape::ExponentialHistogram { stretch },
-            Kind::Histogram => Shape::Histogram { stretch },
-            kind => Shape::Sum { monotonic: kind == Kind::Counter, stretch },
+            InstrumentKind::Gauge => Shape::Gauge,
+            InstrumentKind::Histogram if self.is_exponential(histograms) => {
+                Shape::ExponentialHistogram { temporality }
+            }
+            InstrumentKind::Histogram => Shape::Histogram { temporality },
+            kind => Shape::Sum { monotonic: kind == InstrumentKind::Counter, temporality },
         }
     }
 }
@@ -123,106 +131,112 @@ impl Description {
 /// An instrument that the program measures with.
 #[derive(Debug)]
 pub(super) struct Instrument {
-    pub(super) description: Description,
-    /// What was said after it was made, for whoever collects. Set while no fork can happen, as a child goes on using it.
-    pub(super) late_words: OnceLock<Words>,
+    pub(super) descriptor: Descriptor,
+    /// Given after it was created; read by collections. Set while no fork can happen, as a child goes on using it.
+    pub(super) late_metadata: OnceLock<Metadata>,
     pub(super) scope: Arc<Scope>,
-    pub(super) ground: Arc<Ground>,
-    /// A value that is none was left out; that is told once.
+    pub(super) shared: Arc<MeterShared>,
+    /// Whether a value was left out: that is reported once.
     pub(super) has_refused: AtomicBool,
-    /// One for each exporter of metrics. What was measured before a fork is the parent's to tell.
-    stores: PerProcess<Box<[Store]>>,
+    /// One for each exporter of metrics. What was measured before a fork is the parent's to send.
+    storages: PerProcess<Box<[MetricStorage]>>,
 }
 
 impl Instrument {
-    pub(super) fn new(description: Description, scope: Arc<Scope>, ground: Arc<Ground>) -> Self {
-        let stores = PerProcess::new(fresh_stores(&description, &ground));
-        let late_words = OnceLock::new();
-        Self { description, late_words, scope, ground, has_refused: AtomicBool::new(false), stores }
+    pub(super) fn new(descriptor: Descriptor, scope: Arc<Scope>, shared: Arc<MeterShared>) -> Self {
+        let storages = PerProcess::new(new_storages(&descriptor, &shared));
+        let late_metadata = OnceLock::new();
+        Self { descriptor, late_metadata, scope, shared, has_refused: AtomicBool::new(false), storages }
     }
 
-    /// What the wire says ahead of its points.
+    /// What OTLP has ahead of its points.
     pub(super) fn head(&self, shape: Shape) -> MetricHead<'_> {
-        let head = self.description.head(shape);
-        match self.late_words.get() {
-            Some(Words { unit, description }) => MetricHead {
-                unit: first_said(head.unit, unit),
-                description: first_said(head.description, description),
+        let head = self.descriptor.head(shape);
+        match self.late_metadata.get() {
+            Some(Metadata { unit, description }) => MetricHead {
+                unit: first_given(head.unit, unit),
+                description: first_given(head.description, description),
                 ..head
             },
             None => head,
         }
     }
 
-    /// Takes a measurement in, given by the bits that its cells know it by.
+    /// Aggregates a measurement, given by the bits that its aggregators know it by.
     pub(super) fn update(&self, bits: u64, pairs: &[Pair<'_>]) {
-        let stores = self.stores();
+        let storages = self.storages();
         // most programs have one exporter of metrics
-        let [store] = stores else { return update_all(stores, bits, pairs) };
-        store.update(pairs, bits);
+        let [storage] = storages else { return update_all(storages, bits, pairs) };
+        storage.update(pairs, bits);
     }
 
     /// The same without attributes.
     pub(super) fn update_bare(&self, bits: u64) {
         match self.only_bare() {
-            Some(cell) => cell.update(bits),
-            None => update_all(self.stores(), bits, &[]),
+            Some(aggregator) => aggregator.update(bits),
+            None => update_all(self.storages(), bits, &[]),
         }
     }
 
-    /// The cell that measurements without attributes go to, if it is the only one and easily found.
+    /// The aggregator that measurements without attributes go to, if it is the only one and easily found.
     #[inline]
-    fn only_bare(&self) -> Option<&Cell> {
-        match self.stores.get().map(|stores| &**stores) {
-            Some([store]) => store.bare(),
+    fn only_bare(&self) -> Option<&Aggregator> {
+        match self.storages.get().map(|storages| &**storages) {
+            Some([storage]) => storage.bare(),
             _ => None,
         }
     }
 
     /// The same for attributes that are put together already.
-    pub(super) fn update_set(&self, attributes: &AttributeSet, update: impl Fn(&Cell)) {
-        self.stores().iter().for_each(|store| store.update_set(attributes, &update));
+    pub(super) fn update_set(&self, attributes: &AttributeSet, update: impl Fn(&Aggregator)) {
+        self.storages().iter().for_each(|storage| storage.update_set(attributes, &update));
     }
 
     /// The series of these attributes, one for each exporter.
     pub(super) fn bind(&self, pairs: &[Pair<'_>]) -> Box<[Arc<Series>]> {
-        self.stores().iter().map(|store| store.bind(pairs)).collect()
+        self.storages().iter().map(|storage| storage.bind(pairs)).collect()
     }
 
-    /// This process's stores, in the order of the exporters.
+    /// This process's storages, in the order of the exporters.
     #[inline]
-    pub(super) fn stores(&self) -> &[Store] {
-        match self.stores.get() {
-            Some(stores) => stores,
-            None => self.stores_of_child(),
+    pub(super) fn storages(&self) -> &[MetricStorage] {
+        match self.storages.get() {
+            Some(storages) => storages,
+            None => self.storages_of_child(),
         }
     }
 
     #[cold]
-    fn stores_of_child(&self) -> &[Store] {
-        let stores = self.stores.get_or_renew(|| fresh_stores(&self.description, &self.ground));
+    fn storages_of_child(&self) -> &[MetricStorage] {
+        let storages = self.storages.get_or_renew(|| new_storages(&self.descriptor, &self.shared));
         // a child that only measures needs its exporters, too; unless none of them sends metrics
-        if !stores.is_empty() {
-            self.ground.measured_in_child();
+        if !storages.is_empty() {
+            self.shared.measured_in_child();
         }
-        stores
+        storages
     }
 }
 
 #[inline(never)]
-fn update_all(stores: &[Store], bits: u64, pairs: &[Pair<'_>]) {
-    stores.iter().for_each(|store| store.update(pairs, bits));
+fn update_all(storages: &[MetricStorage], bits: u64, pairs: &[Pair<'_>]) {
+    storages.iter().for_each(|storage| storage.update(pairs, bits));
 }
 
-fn first_said<'a>(early: &'a str, late: &'a str) -> &'a str {
+fn first_given<'a>(early: &'a str, late: &'a str) -> &'a str {
     if early.is_empty() { late } else { early }
 }
 
-fn fresh_stores(description: &Description, ground: &Ground) -> Box<[Store]> {
-    let now = ground.now();
-    let store = |push: &PushSettings| {
-        let stretch = description.stretch(push.temporality, false);
-        Store::new(description.form(push.histograms), stretch, description.limit, ground.seed, now)
+fn new_storages(descriptor: &Descriptor, shared: &MeterShared) -> Box<[MetricStorage]> {
+    let now = shared.now();
+    let storage = |reader: &PeriodicReaderSettings| {
+        let temporality = descriptor.temporality(reader.temporality, false);
+        MetricStorage::new(
+            descriptor.aggregation(reader.histograms),
+            temporality,
+            descriptor.limit,
+            shared.seed,
+            now,
+        )
     };
-    ground.pushes.iter().map(store).collect()
+    shared.readers.iter().map(storage).collect()
 }

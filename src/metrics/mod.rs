@@ -1,48 +1,52 @@
-//! Metrics at the call site: instruments, what they remember, and how it is collected.
+//! How measurements become data points: instruments, their series, and the collection.
 //!
 //! ```text
 //!  caller                               │ worker, once per interval
-//!  Counter::add ─► series ─► cell       │
+//!  Counter::add ─► series ─► aggregator │
 //!  Histogram::record …  (no queue)      ├─► collect ─► record::MetricRecord ─► batch …
 //!                      callback ◄───────┤
 //! ```
 //!
-//! A measurement does not cross the queue: it is added up where it is made, and the worker of each exporter looks at
-//! the sums when it is time to push.
+//! A measurement does not cross the queue: it is aggregated where it is made, and the worker of each exporter collects
+//! once per interval.
+//!
+//! - [`builder`] and [`handles`]: the public instruments; [`measurement`]: what they accept.
+//! - [`registry`] finds an instrument by its name; [`instrument`] holds its descriptor and its storages.
+//! - [`storage`]: the series for one exporter, by temporality; [`table`] finds the [`series`] of a set of attributes.
+//! - [`aggregator`]: the state of a series, shared by threads; [`aggregation`]: the arithmetic.
+//! - [`observable`]: instruments with a callback; [`collection`]: the pass over all of them.
 
 mod aggregation;
-mod attributes;
+mod aggregator;
 mod builder;
-mod cell;
-mod collect;
-mod ground;
+mod collection;
 mod handles;
 mod instrument;
-mod number;
-mod observe;
+mod measurement;
+mod observable;
 mod registry;
 mod series;
-mod store;
+mod storage;
+mod table;
 
 use std::fmt;
 use std::sync::Arc;
 
-pub use attributes::Attributes;
 pub use builder::InstrumentBuilder;
-pub(crate) use collect::{Collected, Reader, Taken};
+pub(crate) use collection::{Collected, Reader, SinkStatus};
 pub use handles::{
     BoundCounter, BoundGauge, BoundHistogram, BoundUpDownCounter, Counter, Gauge, Histogram, UpDownCounter,
 };
-pub use number::Measure;
-use observe::Observable;
-pub use observe::Observer;
+pub use measurement::{Attributes, Measure};
+use observable::Observable;
+pub use observable::Observer;
 pub(crate) use registry::Registry;
 
 use crate::record::Scope;
 
 /// Makes the instruments of one scope. Got from [`Telemetry::meter`](crate::Telemetry::meter); cheap to clone and to share.
 ///
-/// An instrument that is asked for again is the same one. Make it once and keep it where it is hot.
+/// The same name gives the same instrument. Create it once and keep it where it is hot.
 ///
 /// ```
 /// # let telemetry = standpipe::Telemetry::start(standpipe::Config::new()).unwrap();
@@ -77,7 +81,7 @@ impl Meter {
         self.build(name).up_down_counter()
     }
 
-    /// A value that is what it is; the last one counts.
+    /// A current value; the last one counts.
     pub fn gauge(&self, name: &str) -> Gauge<f64> {
         self.build(name).gauge()
     }
@@ -87,10 +91,10 @@ impl Meter {
         self.build(name).histogram()
     }
 
-    /// Whether anyone is told what is measured.
+    /// Whether any exporter takes what is measured.
     #[cfg(feature = "metrics")]
     pub(crate) fn is_of_use(&self) -> bool {
-        !self.registry.ground.pushes.is_empty()
+        !self.registry.shared.readers.is_empty()
     }
 
     /// An instrument step by step: with a unit, a description, bounds, or a callback.
@@ -105,7 +109,7 @@ impl fmt::Debug for Meter {
     }
 }
 
-/// A callback that is asked with every collection, until [`stop`](Self::stop) or the end of the telemetry. Dropping
+/// A callback that every collection calls, until [`stop`](Self::stop) or the end of the telemetry. Dropping
 /// this changes nothing.
 #[derive(Debug)]
 pub struct Observation {
@@ -114,7 +118,7 @@ pub struct Observation {
 }
 
 impl Observation {
-    /// Asks the callback no more; one that is running comes to its end.
+    /// Ends the calls of the callback; one that is running comes to its end.
     pub fn stop(self) {
         self.registry.forget(&self.observable);
     }

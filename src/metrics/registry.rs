@@ -1,28 +1,29 @@
-//! All instruments of a program, by their names.
+//! All instruments of a provider by name, and what they share.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::SystemTime;
 
-use super::ground::Ground;
-use super::instrument::{Description, Instrument};
-use super::observe::Observable;
-use crate::config::PushSettings;
+use super::instrument::{Descriptor, Instrument};
+use super::observable::Observable;
+use crate::config::PeriodicReaderSettings;
+use crate::context::unix_nanos;
 use crate::process;
-use crate::record::Scope;
+use crate::record::{Scope, random};
 
-/// More instruments than this are made up at run time; they measure nothing.
+/// Names of more instruments than this are made up at run time; those instruments measure nothing.
 const MOST_INSTRUMENTS: usize = 10_000;
 
 /// The instruments of one [`Telemetry`](crate::Telemetry).
 pub(crate) struct Registry {
-    pub(super) ground: Arc<Ground>,
+    pub(super) shared: Arc<MeterShared>,
     // locked only while no fork can happen, as a child goes on using it
-    book: Mutex<Book>,
+    instruments: Mutex<Instruments>,
 }
 
 #[derive(Default)]
-struct Book {
+struct Instruments {
     entries: Vec<Entry>,
     /// Usually one; more if they contradict each other.
     by_name: HashMap<Identity, Vec<usize>>,
@@ -34,20 +35,20 @@ type Identity = (Arc<Scope>, String);
 /// One instrument, in the order they were made.
 #[derive(Debug, Clone)]
 pub(super) enum Entry {
-    Measured(Arc<Instrument>),
-    Observed(Arc<Observable>),
+    Synchronous(Arc<Instrument>),
+    Observable(Arc<Observable>),
 }
 
 impl Entry {
-    pub(super) fn description(&self) -> &Description {
+    pub(super) fn descriptor(&self) -> &Descriptor {
         match self {
-            Entry::Measured(instrument) => &instrument.description,
-            Entry::Observed(observable) => &observable.description,
+            Entry::Synchronous(instrument) => &instrument.descriptor,
+            Entry::Observable(observable) => &observable.descriptor,
         }
     }
 }
 
-impl Book {
+impl Instruments {
     fn namesakes(&self, identity: &Identity) -> impl Iterator<Item = &Entry> {
         self.by_name.get(identity).into_iter().flatten().map(|&index| &self.entries[index])
     }
@@ -58,110 +59,178 @@ fn identity(scope: &Arc<Scope>, name: &str) -> Identity {
 }
 
 impl Registry {
-    pub(crate) fn new(pushes: Vec<PushSettings>) -> Self {
-        Self { ground: Arc::new(Ground::new(pushes)), book: Mutex::default() }
+    pub(crate) fn new(readers: Vec<PeriodicReaderSettings>) -> Self {
+        Self { shared: Arc::new(MeterShared::new(readers)), instruments: Mutex::default() }
     }
 
     /// What to do at the first measurement in a forked child.
     pub(crate) fn start_in_child_by(&self, start: impl Fn() + Send + Sync + 'static) {
-        self.ground.start_in_child_by(start);
+        self.shared.start_in_child_by(start);
     }
 
-    /// The instrument of this description: the one that is there already, or a new one.
-    pub(super) fn instrument(&self, scope: &Arc<Scope>, description: Description) -> Arc<Instrument> {
+    /// The instrument of this descriptor: the existing one, or a new one.
+    pub(super) fn instrument(&self, scope: &Arc<Scope>, descriptor: Descriptor) -> Arc<Instrument> {
         let fresh =
-            || Arc::new(Instrument::new(description.clone(), Arc::clone(scope), Arc::clone(&self.ground)));
-        if self.ground.pushes.is_empty() {
+            || Arc::new(Instrument::new(descriptor.clone(), Arc::clone(scope), Arc::clone(&self.shared)));
+        if self.shared.readers.is_empty() {
             return fresh();
         }
         process::with_fork_lock(|| {
-            let mut book = self.book();
-            let identity = identity(scope, &description.name);
-            for known in book.namesakes(&identity) {
+            let mut instruments = self.instruments();
+            let identity = identity(scope, &descriptor.name);
+            for known in instruments.namesakes(&identity) {
                 match known {
-                    Entry::Measured(known) if is_same(&known.description, &description) => {
+                    Entry::Synchronous(known) if is_same(&known.descriptor, &descriptor) => {
                         return Arc::clone(known);
                     }
                     _ => {}
                 }
             }
             let instrument = fresh();
-            self.enter(&mut book, identity, Entry::Measured(Arc::clone(&instrument)));
+            self.enter(&mut instruments, identity, Entry::Synchronous(Arc::clone(&instrument)));
             instrument
         })
     }
 
-    /// From now on it is asked with every collection. Several callbacks may share a name.
+    /// Registers an observable, whose callback every collection calls. Several callbacks may share a name.
     pub(super) fn observe(&self, observable: Arc<Observable>) {
-        if self.ground.pushes.is_empty() {
+        if self.shared.readers.is_empty() {
             return;
         }
         process::with_fork_lock(|| {
-            let identity = identity(&observable.scope, &observable.description.name);
-            self.enter(&mut self.book(), identity, Entry::Observed(observable));
+            let identity = identity(&observable.scope, &observable.descriptor.name);
+            self.enter(&mut self.instruments(), identity, Entry::Observable(observable));
         });
     }
 
     pub(super) fn forget(&self, observable: &Arc<Observable>) {
         process::with_fork_lock(|| {
-            let mut book = self.book();
+            let mut instruments = self.instruments();
             let is_it =
-                |entry: &Entry| matches!(entry, Entry::Observed(known) if Arc::ptr_eq(known, observable));
-            book.entries.retain(|entry| !is_it(entry));
-            let Book { entries, by_name } = &mut *book;
+                |entry: &Entry| matches!(entry, Entry::Observable(known) if Arc::ptr_eq(known, observable));
+            instruments.entries.retain(|entry| !is_it(entry));
+            let Instruments { entries, by_name } = &mut *instruments;
             by_name.clear();
             for (index, entry) in entries.iter().enumerate() {
                 let scope = match entry {
-                    Entry::Measured(instrument) => &instrument.scope,
-                    Entry::Observed(observable) => &observable.scope,
+                    Entry::Synchronous(instrument) => &instrument.scope,
+                    Entry::Observable(observable) => &observable.scope,
                 };
-                by_name.entry(identity(scope, &entry.description().name)).or_default().push(index);
+                by_name.entry(identity(scope, &entry.descriptor().name)).or_default().push(index);
             }
         });
     }
 
-    fn enter(&self, book: &mut Book, identity: Identity, entry: Entry) {
-        if book.entries.len() >= MOST_INSTRUMENTS {
+    fn enter(&self, instruments: &mut Instruments, identity: Identity, entry: Entry) {
+        if instruments.entries.len() >= MOST_INSTRUMENTS {
             let what =
                 format!("more than {MOST_INSTRUMENTS} instruments: metric {:?} is not sent", identity.1);
-            return self.ground.complain_undisturbed(what);
+            return self.shared.report_misuse_locked(what);
         }
-        let contradicted = book.namesakes(&identity).map(Entry::description);
-        if let Some(known) = contradicted.into_iter().find(|known| !is_same(known, entry.description())) {
-            self.ground.complain_undisturbed(conflict(known, entry.description()));
+        let contradicted = instruments.namesakes(&identity).map(Entry::descriptor);
+        if let Some(known) = contradicted.into_iter().find(|known| !is_same(known, entry.descriptor())) {
+            self.shared.report_misuse_locked(conflict(known, entry.descriptor()));
         }
-        let index = book.entries.len();
-        book.entries.push(entry);
-        book.by_name.entry(identity).or_default().push(index);
+        let index = instruments.entries.len();
+        instruments.entries.push(entry);
+        instruments.by_name.entry(identity).or_default().push(index);
     }
 
     /// All instruments as they are now.
     pub(super) fn entries(&self) -> Vec<Entry> {
-        process::with_fork_lock(|| self.book().entries.clone())
+        process::with_fork_lock(|| self.instruments().entries.clone())
     }
 
-    fn book(&self) -> MutexGuard<'_, Book> {
-        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    fn instruments(&self) -> MutexGuard<'_, Instruments> {
+        self.instruments.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl fmt::Debug for Registry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Registry").field("ground", &self.ground).finish_non_exhaustive()
+        f.debug_struct("Registry").field("shared", &self.shared).finish_non_exhaustive()
     }
 }
 
-/// Whether two descriptions mean the same stream of data; the first description in words counts.
-fn is_same(known: &Description, new: &Description) -> bool {
-    (known.kind, known.measured, &known.words.unit, &known.division, known.limit)
-        == (new.kind, new.measured, &new.words.unit, &new.division, new.limit)
+/// Whether two descriptors mean the same stream of data; the first description is kept.
+fn is_same(known: &Descriptor, new: &Descriptor) -> bool {
+    (known.kind, known.number_kind, &known.metadata.unit, &known.buckets, known.limit)
+        == (new.kind, new.number_kind, &new.metadata.unit, &new.buckets, new.limit)
 }
 
-fn conflict(known: &Description, new: &Description) -> String {
-    let in_unit = |description: &Description| match description.words.unit.as_str() {
-        "" => description.kind_name().to_owned(),
-        unit => format!("{} in {unit:?}", description.kind_name()),
+fn conflict(known: &Descriptor, new: &Descriptor) -> String {
+    let in_unit = |descriptor: &Descriptor| match descriptor.metadata.unit.as_str() {
+        "" => descriptor.kind_name().to_owned(),
+        unit => format!("{} in {unit:?}", descriptor.kind_name()),
     };
     let (known, name) = (in_unit(known), &new.name);
     format!("metric {name:?} is there twice, as {known} and as {}: both are sent; rename one", in_unit(new))
+}
+
+/// Different misuses that are reported; a program with more of them makes them up at run time.
+const MOST_MISUSES: usize = 200;
+
+/// What all instruments of a provider share: the exporters they measure for, and where their misuse is reported.
+pub(super) struct MeterShared {
+    /// The settings of each exporter of metrics: an instrument has a storage for each.
+    pub(super) readers: Vec<PeriodicReaderSettings>,
+    /// Of the hashes of attributes, so that they cannot be made to collide on purpose.
+    pub(super) seed: u64,
+    // locked only while no fork can happen, as a child goes on using it
+    misuses: Mutex<Misuses>,
+    start_in_child: OnceLock<Box<dyn Fn() + Send + Sync>>,
+}
+
+/// How the program misuses instruments: reported with the next collection, each once.
+#[derive(Default)]
+struct Misuses {
+    waiting: Vec<String>,
+    known: HashSet<String>,
+}
+
+impl MeterShared {
+    pub(super) fn new(readers: Vec<PeriodicReaderSettings>) -> Self {
+        Self { readers, seed: random(), misuses: Mutex::default(), start_in_child: OnceLock::new() }
+    }
+
+    pub(super) fn now(&self) -> u64 {
+        unix_nanos(SystemTime::now())
+    }
+
+    pub(super) fn start_in_child_by(&self, start: impl Fn() + Send + Sync + 'static) {
+        // set once, when the provider starts
+        let _ = self.start_in_child.set(Box::new(start));
+    }
+
+    /// The first measurement in a forked child.
+    pub(super) fn measured_in_child(&self) {
+        if let Some(start) = self.start_in_child.get() {
+            start();
+        }
+    }
+
+    #[cold]
+    pub(super) fn report_misuse(&self, what: String) {
+        process::with_fork_lock(|| self.report_misuse_locked(what));
+    }
+
+    /// The same where no fork can happen already.
+    pub(super) fn report_misuse_locked(&self, what: String) {
+        let mut misuses = self.misuses.lock().unwrap_or_else(PoisonError::into_inner);
+        if misuses.known.len() < MOST_MISUSES && misuses.known.insert(what.clone()) {
+            misuses.waiting.push(what);
+        }
+    }
+
+    pub(super) fn take_misuses(&self) -> Vec<String> {
+        process::with_fork_lock(|| {
+            std::mem::take(&mut self.misuses.lock().unwrap_or_else(PoisonError::into_inner).waiting)
+        })
+    }
+}
+
+impl fmt::Debug for MeterShared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MeterShared").field("readers", &self.readers).finish_non_exhaustive()
+    }
 }

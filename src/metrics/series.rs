@@ -1,42 +1,39 @@
-//! The series of one instrument: one for each set of attributes, found without a lock.
+//! One set of attributes of an instrument, and what was measured under it.
 
-mod wanted;
-
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use super::attributes::sealed::Pair;
-use super::cell::{Cell, Form};
-use crate::record::{AttributeSet, Pattern};
-pub(super) use wanted::{Missing, Wanted};
-
-/// A chain is this long when the table is as full as it may be.
-const LONGEST_CHAIN: usize = 8;
-const MOST_BUCKETS: usize = 1 << 16;
+use super::aggregator::{AggregationKind, Aggregator};
+use crate::record::AttributeSet;
 
 /// One set of attributes and what was measured under it.
 #[derive(Debug)]
 pub(super) struct Series {
     pub(super) attributes: AttributeSet,
-    pub(super) cell: Cell,
-    hash: u64,
+    pub(super) aggregator: Aggregator,
+    pub(super) hash: u64,
     /// Whether its attributes were given by the table's pattern.
-    is_patterned: bool,
+    pub(super) is_patterned: bool,
     /// Handles that are bound to it: as long as there are any it is not forgotten.
     bound: AtomicU32,
     /// Whether its table has forgotten it. Used only by the thread that renews the table.
-    is_forgotten: AtomicBool,
+    pub(super) is_forgotten: AtomicBool,
     /// Where the period of what is in it begins if that is not where the last collection was; else 0. Used by the
     /// worker alone.
-    owed_since: AtomicU64,
+    pending_since: AtomicU64,
 }
 
 impl Series {
-    fn new(attributes: AttributeSet, hash: u64, is_patterned: bool, form: &Form) -> Arc<Self> {
-        let (bound, owed_since) = (AtomicU32::new(0), AtomicU64::new(0));
+    pub(super) fn new(
+        attributes: AttributeSet,
+        hash: u64,
+        is_patterned: bool,
+        aggregation: &AggregationKind,
+    ) -> Arc<Self> {
+        let (bound, pending_since) = (AtomicU32::new(0), AtomicU64::new(0));
         let is_forgotten = AtomicBool::new(false);
-        let cell = Cell::new(form);
-        Arc::new(Self { attributes, cell, hash, is_patterned, bound, is_forgotten, owed_since })
+        let aggregator = Aggregator::new(aggregation);
+        Arc::new(Self { attributes, aggregator, hash, is_patterned, bound, is_forgotten, pending_since })
     }
 
     pub(super) fn bind(&self) {
@@ -44,7 +41,7 @@ impl Series {
     }
 
     pub(super) fn unbind(&self) {
-        // whoever sees it go must also see what it has measured, or that would be forgotten with the series
+        // a thread that sees the count fall must also see what was measured, or that would be forgotten with the series
         self.bound.fetch_sub(1, Ordering::Release);
     }
 
@@ -53,328 +50,26 @@ impl Series {
     }
 
     /// Whether nothing was measured under it and no handle is bound to it.
-    fn is_idle(&self) -> bool {
-        !self.is_bound() && self.cell.is_empty()
+    pub(super) fn is_idle(&self) -> bool {
+        !self.is_bound() && self.aggregator.is_empty()
     }
 
-    fn is_forgotten(&self) -> bool {
+    pub(super) fn is_forgotten(&self) -> bool {
         self.is_forgotten.load(Ordering::Relaxed)
     }
 
     /// Where the next period begins if it is an earlier one than that of the other series.
-    pub(super) fn owed_since(&self) -> Option<u64> {
-        Some(self.owed_since.load(Ordering::Relaxed)).filter(|since| *since != 0)
+    pub(super) fn pending_since(&self) -> Option<u64> {
+        Some(self.pending_since.load(Ordering::Relaxed)).filter(|since| *since != 0)
     }
 
-    /// Notes that a collection has passed it by, or that nothing is left of an earlier one.
-    pub(super) fn set_owed_since(&self, since: Option<u64>) {
-        self.owed_since.store(since.unwrap_or(0), Ordering::Relaxed);
+    /// Notes that a collection has skipped it, or that nothing is left of an earlier one.
+    pub(super) fn set_pending_since(&self, since: Option<u64>) {
+        self.pending_since.store(since.unwrap_or(0), Ordering::Relaxed);
     }
-}
-
-/// A hash table that only grows: a lookup follows a chain of nodes that are never changed, so it needs no lock.
-///
-/// No memory is asked for or given back while a lock is held: an allocator that measures would wait for itself.
-#[derive(Debug)]
-pub(super) struct Table {
-    form: Form,
-    /// The most series there may be, the one for all the rest included.
-    limit: usize,
-    seed: u64,
-    /// The series without attributes, which most instruments have alone.
-    bare: OnceLock<Arc<Series>>,
-    /// Made with the first series that has attributes.
-    buckets: OnceLock<Buckets>,
-    /// Takes what comes beyond the limit.
-    overflow: OnceLock<Arc<Series>>,
-    /// All series in the order they came. Held while one is added.
-    all: Mutex<Vec<Arc<Series>>>,
-    /// The idle ones were forgotten since the last collection: there is no more room to be made.
-    is_cleared: AtomicBool,
 }
 
 /// The attributes of everything beyond the limit.
 pub(super) fn overflow() -> AttributeSet {
     AttributeSet::new([("otel.metric.overflow", true.into())])
 }
-
-#[derive(Debug)]
-struct Buckets {
-    /// The keys of the first series, which most others have, too.
-    pattern: Arc<Pattern>,
-    /// A power of two.
-    slots: Box<[Slot]>,
-}
-
-impl Buckets {
-    fn new(pattern: Arc<Pattern>, limit: usize) -> Self {
-        let count = (limit / LONGEST_CHAIN).next_power_of_two().min(MOST_BUCKETS);
-        Self { pattern, slots: (0..count).map(|_| Slot::new()).collect() }
-    }
-
-    #[inline]
-    fn slot(&self, hash: u64) -> &Slot {
-        // the upper bits are mixed best
-        &self.slots[(hash >> 32) as usize & (self.slots.len() - 1)]
-    }
-
-    /// Puts a series where it will be found. No other may be put there meanwhile.
-    fn place(&self, node: Box<Node>) -> &Arc<Series> {
-        let mut slot = self.slot(node.series.hash);
-        while let Some(node) = slot.get() {
-            slot = &node.next;
-        }
-        &slot.get_or_init(|| node).series
-    }
-
-    /// The series with this hash.
-    fn chain(&self, hash: u64) -> impl Iterator<Item = &Arc<Series>> {
-        let nodes = std::iter::successors(self.slot(hash).get(), |node| node.next.get());
-        nodes.map(|node| &node.series).filter(move |series| series.hash == hash)
-    }
-
-    #[inline(always)]
-    fn find(&self, pairs: &[Pair<'_>]) -> Option<&Arc<Series>> {
-        let Some(hash) = self.pattern.hash(pairs) else { return self.find_unlike(pairs) };
-        let mut slot = self.slot(hash);
-        while let Some(Node { series, next }) = slot.get().map(|node| &**node) {
-            if series.hash == hash && series.is_patterned && series.attributes.has_values(pairs) {
-                return Some(series);
-            }
-            slot = next;
-        }
-        self.find_unlike(pairs)
-    }
-
-    /// The same for other keys, or for the same in another order.
-    #[inline(never)]
-    fn find_unlike(&self, pairs: &[Pair<'_>]) -> Option<&Arc<Series>> {
-        let hash = self.pattern.hash_of_any(pairs);
-        self.chain(hash).find(|series| series.attributes.equals(pairs))
-    }
-}
-
-type Slot = OnceLock<Box<Node>>;
-
-#[derive(Debug)]
-struct Node {
-    series: Arc<Series>,
-    next: Slot,
-}
-
-impl Table {
-    pub(super) fn new(form: Form, limit: usize, seed: u64) -> Self {
-        Self {
-            form,
-            limit: limit.max(1),
-            seed,
-            bare: OnceLock::new(),
-            buckets: OnceLock::new(),
-            overflow: OnceLock::new(),
-            all: Mutex::default(),
-            is_cleared: AtomicBool::new(false),
-        }
-    }
-
-    /// Takes the series out that nothing was measured under and no handle is bound to. To be dropped when no lock is held.
-    #[must_use]
-    pub(super) fn forget_idle(&mut self) -> Forgotten {
-        let all = self.all.get_mut().unwrap_or_else(PoisonError::into_inner);
-        for series in &*all {
-            // once for each: a handle may be dropped at any time
-            series.is_forgotten.store(series.is_idle(), Ordering::Relaxed);
-        }
-        let mut forgotten = Forgotten::default();
-        for (kept, gone) in
-            [(&mut self.bare, &mut forgotten.bare), (&mut self.overflow, &mut forgotten.overflow)]
-        {
-            if kept.get().is_some_and(|series| series.is_forgotten()) {
-                *gone = kept.take();
-            }
-        }
-        let slots = self.buckets.get_mut().into_iter().flat_map(|buckets| &mut buckets.slots);
-        slots.for_each(|slot| forgotten.unlink_from(slot));
-        // none of these is the last of its series
-        all.retain(|series| !series.is_forgotten());
-        forgotten
-    }
-
-    pub(super) fn is_half_full(&self) -> bool {
-        self.lock().len() > self.limit / 2
-    }
-
-    /// Whether a new series would find no place, but idle ones may stand in its way.
-    pub(super) fn is_crowded(&self) -> bool {
-        !self.is_cleared.load(Ordering::Relaxed) && self.is_full(&self.lock())
-    }
-
-    /// Notes whether there may be idle series again.
-    pub(super) fn set_cleared(&self, is_cleared: bool) {
-        self.is_cleared.store(is_cleared, Ordering::Relaxed);
-    }
-
-    /// The series of these attributes.
-    #[inline(always)]
-    pub(super) fn series(&self, pairs: &[Pair<'_>]) -> &Arc<Series> {
-        match self.find(pairs) {
-            Some(series) => series,
-            None => self.new_series(pairs),
-        }
-    }
-
-    #[cold]
-    fn new_series(&self, pairs: &[Pair<'_>]) -> &Arc<Series> {
-        self.series_of(AttributeSet::new(pairs.iter().copied()))
-    }
-
-    /// The slow way, once for each set: without duplicate keys and in order.
-    pub(super) fn series_of(&self, attributes: AttributeSet) -> &Arc<Series> {
-        let mut wanted = Wanted::new(attributes, self.seed);
-        loop {
-            match self.try_series(&mut wanted) {
-                Ok(series) => return series,
-                Err(missing) => wanted.make(missing),
-            }
-        }
-    }
-
-    #[inline(always)]
-    pub(super) fn find(&self, pairs: &[Pair<'_>]) -> Option<&Arc<Series>> {
-        match pairs {
-            [] => self.bare.get(),
-            pairs => self.buckets.get()?.find(pairs),
-        }
-    }
-
-    /// The series that is wanted; if there is none yet, it is made of what was made for it.
-    ///
-    /// # Errors
-    /// What must be made first, while no lock is held.
-    pub(super) fn try_series(&self, wanted: &mut Wanted) -> Result<&Arc<Series>, Missing> {
-        let (attributes, made) = (&wanted.attributes, &mut wanted.made);
-        // the series without attributes needs none
-        let buckets = match (attributes.is_empty(), self.buckets.get()) {
-            (true, _) => None,
-            (false, Some(buckets)) => Some(buckets),
-            (false, None) => {
-                let missing = Missing::Buckets { limit: self.limit, seed: self.seed };
-                let buckets = made.buckets.take().ok_or(missing)?;
-                // another thread may have been faster
-                made.buckets = self.buckets.set(buckets).err();
-                self.buckets.get()
-            }
-        };
-        let mut all = self.lock();
-        // by another thread meanwhile, or given in another form
-        if let Some(series) = self.find_set(attributes, wanted.hash) {
-            return Ok(series);
-        }
-        if all.len() == all.capacity() {
-            match &mut made.list {
-                Some(list) if list.capacity() > all.len() => {
-                    list.append(&mut all);
-                    std::mem::swap(list, &mut all);
-                }
-                _ => return Err(Missing::List { longer_than: all.len() }),
-            }
-        }
-        // asked for by its attributes it is the same one: a child does so for a handle that was bound before the fork
-        if self.is_full(&all) || wanted.is_overflow {
-            if let Some(series) = self.overflow.get() {
-                return Ok(series);
-            }
-            let overflow =
-                made.overflow.take().ok_or_else(|| Missing::Overflow { form: self.form.clone() })?;
-            all.push(Arc::clone(&overflow));
-            return Ok(self.overflow.get_or_init(|| overflow));
-        }
-        let missing = || Missing::Series {
-            is_patterned: buckets.is_some_and(|buckets| buckets.pattern.is_of(attributes)),
-            form: self.form.clone(),
-        };
-        let series = made.series.take().ok_or_else(missing)?;
-        all.push(Arc::clone(&series));
-        Ok(match (buckets, made.node.take()) {
-            (Some(buckets), Some(node)) => buckets.place(node),
-            _ => self.bare.get_or_init(|| series),
-        })
-    }
-
-    fn is_full(&self, all: &[Arc<Series>]) -> bool {
-        // one place is kept for the rest
-        all.len() + usize::from(!self.is_overflowing()) >= self.limit
-    }
-
-    fn find_set(&self, attributes: &AttributeSet, hash: u64) -> Option<&Arc<Series>> {
-        match attributes.is_empty() {
-            true => self.bare.get(),
-            false => self.buckets.get()?.chain(hash).find(|series| series.attributes == *attributes),
-        }
-    }
-
-    /// Copies all series, in the order they came, into an empty list.
-    ///
-    /// # Errors
-    /// How many there are, if the list has no room for them.
-    pub(super) fn copy_into(&self, list: &mut Vec<Arc<Series>>) -> Result<(), usize> {
-        let all = self.lock();
-        if list.capacity() < all.len() {
-            return Err(all.len());
-        }
-        list.extend(all.iter().cloned());
-        Ok(())
-    }
-
-    /// Whether measurements had to be put together because there were too many sets of attributes.
-    pub(super) fn is_overflowing(&self) -> bool {
-        self.overflow.get().is_some()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Vec<Arc<Series>>> {
-        self.all.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Series that were taken out of their table.
-#[derive(Debug, Default)]
-pub(super) struct Forgotten {
-    bare: Option<Arc<Series>>,
-    overflow: Option<Arc<Series>>,
-    /// The others, each before the next.
-    nodes: Option<Box<Node>>,
-}
-
-impl Forgotten {
-    /// Moves those of a chain that are forgotten over here.
-    fn unlink_from(&mut self, mut slot: &mut Slot) {
-        while let Some(mut node) = slot.take() {
-            if node.series.is_forgotten() {
-                if let Some(next) = node.next.take() {
-                    let _ = slot.set(next);
-                }
-                if let Some(others) = self.nodes.take() {
-                    let _ = node.next.set(others);
-                }
-                self.nodes = Some(node);
-                continue;
-            }
-            let _ = slot.set(node);
-            match slot.get_mut() {
-                Some(node) => slot = &mut node.next,
-                None => return,
-            }
-        }
-    }
-}
-
-impl Drop for Forgotten {
-    fn drop(&mut self) {
-        // one after the other: a long chain would take too much stack
-        while let Some(mut node) = self.nodes.take() {
-            self.nodes = node.next.take();
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests;

@@ -19,7 +19,7 @@ const SCOPE_RECORDS: u8 = 0x12;
 /// A tag and the longest length that a body below 4 GiB can have.
 const LONGEST_HEADER: usize = 6;
 
-/// Records of one signal that left the queue and wait for their turn in a request.
+/// Records of one signal that left the queue and wait for a request.
 #[derive(Debug, Default)]
 pub(crate) struct Backlog {
     chunks: VecDeque<Box<Chunk>>,
@@ -48,8 +48,8 @@ pub(crate) struct Batch {
     /// What the records took of the queue.
     pub(crate) queued_bytes: usize,
     groups: Vec<Group>,
-    /// What stands around the records: resources, scopes, and the headers of messages.
-    around: Vec<u8>,
+    /// The framing of the records: resources, scopes, and the headers of messages.
+    framing: Vec<u8>,
     chunks: VecDeque<Box<Chunk>>,
 }
 
@@ -57,8 +57,8 @@ pub(crate) struct Batch {
 #[derive(Debug)]
 struct Group {
     scope: Arc<Scope>,
-    /// What stands in front of them.
-    around: Range<usize>,
+    /// The framing in front of them, in the batch's `framing`.
+    framing: Range<usize>,
     pieces: Vec<Piece>,
     bytes: usize,
 }
@@ -93,7 +93,7 @@ impl Backlog {
         self.chunks.is_empty() && self.snapshot.is_empty()
     }
 
-    /// Forgets everything; says what that was, in records and bytes.
+    /// Forgets everything; returns what that was, in records and bytes.
     pub(crate) fn write_off(&mut self) -> Vec<(u64, usize)> {
         self.snapshot.drain(..).chain(self.chunks.drain(..)).map(|chunk| contents(&chunk)).collect()
     }
@@ -158,35 +158,35 @@ impl Group {
 }
 
 impl Batch {
-    /// Writes what stands around the records.
+    /// Writes the framing of the records.
     fn assemble(signal: Signal, plan: Plan<'_>, chunks: VecDeque<Box<Chunk>>) -> Self {
         let Plan { mut groups, resource, records, .. } = plan;
-        let (records, mut queued_bytes, mut around) = (records as u64, 0, Vec::new());
+        let (records, mut queued_bytes, mut framing) = (records as u64, 0, Vec::new());
         for groups in of_resources(&mut groups) {
-            let mut start = around.len();
-            write_header(&mut around, RESOURCE_RECORDS, resource_len(groups, resource));
-            around.extend_from_slice(resource_of(groups, resource));
+            let mut start = framing.len();
+            write_header(&mut framing, RESOURCE_RECORDS, resource_len(groups, resource));
+            framing.extend_from_slice(resource_of(groups, resource));
             for group in groups {
-                write_header(&mut around, SCOPE_RECORDS, group.len());
-                around.extend_from_slice(group.scope.field());
-                group.around = start..around.len();
-                start = around.len();
+                write_header(&mut framing, SCOPE_RECORDS, group.len());
+                framing.extend_from_slice(group.scope.field());
+                group.framing = start..framing.len();
+                start = framing.len();
                 queued_bytes += group.bytes;
             }
         }
-        Self { signal, records, is_snapshot: false, queued_bytes, groups, around, chunks }
+        Self { signal, records, is_snapshot: false, queued_bytes, groups, framing, chunks }
     }
 
     /// A whole `Export…ServiceRequest`, piece by piece.
     pub(crate) fn body<'a>(&'a self) -> Vec<&'a [u8]> {
         let pieces =
-            |group: &'a Group| iter::once(&self.around[group.around.clone()]).chain(self.records_of(group));
+            |group: &'a Group| iter::once(&self.framing[group.framing.clone()]).chain(self.records_of(group));
         self.groups.iter().flat_map(pieces).collect()
     }
 
     /// Bytes of the whole request.
     pub(crate) fn len(&self) -> usize {
-        self.around.len() + self.queued_bytes
+        self.framing.len() + self.queued_bytes
     }
 
     /// Bytes of the smallest frame in it.

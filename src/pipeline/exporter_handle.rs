@@ -1,4 +1,4 @@
-//! One exporter put together and running: queue, worker, transport, counters.
+//! How one exporter is started, flushed and stopped: its queues, its worker, its counters, as callers see them.
 
 use std::fmt;
 use std::io;
@@ -11,9 +11,9 @@ use crate::config::{BatchSettings, Level, PaceSettings, QueueSettings, RetrySett
 use crate::context::{self, Owner};
 use crate::metrics::Reader;
 use crate::pipeline::ledger::{Counters, ExporterLedger, NotEnqueuedReason};
-use crate::pipeline::queue::{Queue, Start};
+use crate::pipeline::queue::{Queue, WorkerStart};
 use crate::pipeline::throttle::Throttle;
-use crate::pipeline::worker::{Calls, Delivery, Push, State, UnderWay, Worker};
+use crate::pipeline::worker::{Commands, CurrentAttempt, Delivery, PeriodicReader, State, Worker};
 use crate::process::spawn;
 use crate::record::{FrameLimits, Scope, Severity, Signal};
 use crate::transport::{Opener, Transport};
@@ -29,7 +29,7 @@ const LONGEST_START: Duration = Duration::from_secs(5);
 
 /// Everything that is needed to start an exporter, in this process or in a forked child.
 pub(crate) struct ExporterSpec {
-    pub(crate) id: String,
+    pub(crate) name: String,
     pub(crate) intake: Intake,
     pub(crate) queue: QueueSettings,
     pub(crate) batch: BatchSettings,
@@ -55,13 +55,13 @@ impl ExporterSpec {
         let largest = self.largest_record();
         FrameLimits {
             bytes: largest.min(MOST_METRIC_BYTES),
-            // so few that they find a place beside what callers put into the queue all the time
+            // so few that they fit beside what callers enqueue all the time
             points: self.batch.records.min(self.queue.records / 4).max(1) as u64,
             largest,
         }
     }
 
-    /// Opens the way out. The program's loggers hear of it, so no lock may be held; yet it is no record of the program.
+    /// Opens the transport. That may call the program's loggers, so no lock may be held; what they log is suppressed.
     pub(crate) fn prepare(&self) -> Prepared<'_> {
         Prepared {
             spec: self,
@@ -70,9 +70,9 @@ impl ExporterSpec {
         }
     }
 
-    fn push(&self) -> Option<Push> {
-        let (reader, interval) = self.metrics.clone()?;
-        Some(Push { reader, interval, limits: self.frame_limits() })
+    fn periodic_reader(&self) -> Option<PeriodicReader> {
+        let (instruments, interval) = self.metrics.clone()?;
+        Some(PeriodicReader { instruments, interval, limits: self.frame_limits() })
     }
 }
 
@@ -84,14 +84,14 @@ pub(crate) struct Prepared<'b> {
 }
 
 impl Prepared<'_> {
-    /// Says which telemetry it exports for.
+    /// Sets which telemetry it exports for.
     pub(crate) fn for_owner(mut self, owner: Owner) -> Self {
         self.owner = Some(owner);
         self
     }
 }
 
-/// Which records are for an exporter.
+/// Which records an exporter takes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Intake {
     pub(crate) signals: Signals,
@@ -119,23 +119,23 @@ type Queues = [Option<Arc<Queue>>; Signal::COUNT];
 
 /// A running exporter, as its callers and its owner see it.
 pub(crate) struct ExporterHandle {
-    id: String,
+    name: String,
     intake: Intake,
     /// One for each signal that it takes: a signal whose collector is in trouble takes no room from the others.
     queues: Queues,
     counters: Arc<Counters>,
     stop: Sender<Instant>,
-    /// Once it is stopped, the worker holds its own line open: the handle may be gone before its end.
+    /// Once it is stopped, the worker keeps its own channel open: the handle may be dropped before the worker ends.
     stopped: Arc<OnceLock<Sender<Instant>>>,
     flush: Sender<Sender<()>>,
     /// Nothing is ever sent: it is disconnected when the worker has ended.
     ended: Receiver<()>,
     interrupt: Box<dyn Fn() + Send + Sync>,
     cut: Box<dyn Fn() + Send + Sync>,
-    under_way: Arc<UnderWay>,
+    current_attempt: Arc<CurrentAttempt>,
     /// Where its metrics come from.
     reader: Option<Reader>,
-    start: Arc<Start>,
+    start: Arc<WorkerStart>,
 }
 
 impl ExporterHandle {
@@ -150,43 +150,43 @@ impl ExporterHandle {
         let (running, ended) = bounded(0);
         let counters = Arc::new(Counters::default());
         let queues = open_queues(spec, &counters, &wake);
-        let start = Arc::new(Start::due(Instant::now() + LONGEST_START));
+        let start = Arc::new(WorkerStart::due(Instant::now() + LONGEST_START));
         queues.iter().flatten().for_each(|queue| queue.expect(&start));
         let delivery = |signal: Signal| {
             let queue = Arc::clone(queues[signal as usize].as_ref()?);
             Some(Delivery::new(signal, queue, Arc::clone(&counters), Throttle::new(spec.pace)))
         };
         let (interrupt, cut) = (transport.interrupter(), transport.cutter());
-        let under_way = Arc::new(UnderWay::default());
+        let current_attempt = Arc::new(CurrentAttempt::default());
         let worker = Worker {
             deliveries: Signal::ALL.into_iter().filter_map(delivery).collect(),
             counters: Arc::clone(&counters),
             transport,
-            under_way: Arc::clone(&under_way),
+            current_attempt: Arc::clone(&current_attempt),
             batch: spec.batch,
             retry: spec.retry,
             attempt_timeout: spec.attempt_timeout,
             resource: spec.resource.clone(),
-            push: spec.push(),
-            reporter: ProblemReporter::new(&spec.id, spec.hook.clone()),
-            calls: Calls { stop: stops, flush: flushes, wake: woken },
+            reader: spec.periodic_reader(),
+            reporter: ProblemReporter::new(&spec.name, spec.hook.clone()),
+            commands: Commands { stop: stops, flush: flushes, wake: woken },
             state: State::default(),
         };
-        let (own_queues, own_books) = (queues.clone(), Arc::clone(&counters));
+        let (own_queues, own_counters) = (queues.clone(), Arc::clone(&counters));
         let stopped = Arc::new(OnceLock::new());
         let of_worker = (Arc::clone(&stopped), Arc::clone(&start));
-        spawn(format!("standpipe-{}", spec.id), move || {
+        spawn(format!("standpipe-{}", spec.name), move || {
             of_worker.1.begin();
             owner.into_iter().for_each(context::export_for);
             worker.run();
             // a stop from this very thread does not wait for it
-            own_books.close(|| accepted(&own_queues));
+            own_counters.close(|| accepted(&own_queues));
             drop((of_worker, running));
         })?;
-        let (id, intake) = (spec.id.clone(), spec.intake);
+        let (name, intake) = (spec.name.clone(), spec.intake);
         let reader = spec.metrics.as_ref().map(|(reader, _)| reader.clone());
         Ok(Self {
-            id,
+            name,
             intake,
             queues,
             counters,
@@ -196,19 +196,19 @@ impl ExporterHandle {
             ended,
             interrupt,
             cut,
-            under_way,
+            current_attempt,
             reader,
             start,
         })
     }
 
-    /// An exporter without a thread, which turns everything away for this reason and counts it.
+    /// An exporter without a thread: it enqueues nothing and counts every record for this reason.
     pub(crate) fn closed(spec: &ExporterSpec, reason: NotEnqueuedReason) -> Self {
         let counters = Arc::new(Counters::default());
         let queues = open_queues(spec, &counters, &bounded(1).0);
         queues.iter().flatten().for_each(|queue| queue.close_for(reason));
         Self {
-            id: spec.id.clone(),
+            name: spec.name.clone(),
             intake: spec.intake,
             queues,
             counters,
@@ -219,50 +219,50 @@ impl ExporterHandle {
             ended: bounded(0).1,
             interrupt: Box::new(|| ()),
             cut: Box::new(|| ()),
-            under_way: Arc::default(),
+            current_attempt: Arc::default(),
             reader: None,
-            start: Arc::new(Start::due(Instant::now())),
+            start: Arc::new(WorkerStart::due(Instant::now())),
         }
     }
 
-    /// Which records are for it.
+    /// Which records it takes.
     #[inline]
     pub(crate) fn intake(&self) -> Intake {
         self.intake
     }
 
-    /// Takes in what is framed as one and counts as `records` records, if it takes their signal.
+    /// Enqueues what is framed as one and counts as `records` records, if the exporter takes their signal.
     #[inline]
-    pub(crate) fn push(&self, scope: &Arc<Scope>, frame: &[u8], records: usize) {
+    pub(crate) fn enqueue(&self, scope: &Arc<Scope>, frame: &[u8], records: usize) {
         if let Some(queue) = &self.queues[scope.signal as usize] {
-            queue.push(scope, frame, records);
+            queue.enqueue(scope, frame, records);
         }
     }
 
     /// The same, unless the caller would have to wait for room; false if it would.
-    pub(crate) fn push_at_once(&self, scope: &Arc<Scope>, frame: &[u8], records: usize) -> bool {
+    pub(crate) fn try_enqueue(&self, scope: &Arc<Scope>, frame: &[u8], records: usize) -> bool {
         self.queues[scope.signal as usize]
             .as_ref()
-            .is_none_or(|queue| queue.push_at_once(scope, frame, records))
+            .is_none_or(|queue| queue.try_enqueue(scope, frame, records))
     }
 
-    /// Counts records that never came to be framed, or may not be taken in.
+    /// Counts records that were never framed, or may not be enqueued.
     pub(crate) fn count_not_enqueued(&self, signal: Signal, reason: NotEnqueuedReason, records: u64) {
         self.counters.count_not_enqueued(signal, reason, records);
     }
 
     pub(crate) fn ledger(&self) -> ExporterLedger {
-        self.counters.read(&self.id, || accepted(&self.queues))
+        self.counters.read(&self.name, || accepted(&self.queues))
     }
 
     fn queues(&self) -> impl Iterator<Item = &Queue> {
         self.queues.iter().flatten().map(|queue| &**queue)
     }
 
-    /// Asks for a round; the receiver hears of its end, or is cut off if the worker ends first.
+    /// Starts a flush; the receiver gets a message at its end, or is disconnected if the worker ends first.
     pub(crate) fn start_flush(&self) -> Receiver<()> {
         let (done, flushed) = bounded(1);
-        // a worker that is gone cuts the receiver off at once
+        // if the worker has ended, the receiver is disconnected at once
         let _ = self.flush.send(done);
         flushed
     }
@@ -283,20 +283,21 @@ impl ExporterHandle {
             has_records
                 || signal == Signal::Metrics && self.reader.as_ref().is_some_and(Reader::has_instruments)
         };
-        let is_in_the_way =
-            |under_way| Signal::ALL.into_iter().any(|signal| signal != under_way && is_waiting(signal));
-        // breaking a connection is logged, and a logger may want to make a record of it
-        self.under_way.cut_if(is_in_the_way, || context::suppress_instrumentation(|| (self.cut)()));
+        let is_in_the_way = |current_attempt| {
+            Signal::ALL.into_iter().any(|signal| signal != current_attempt && is_waiting(signal))
+        };
+        // breaking a connection is logged, and a logger may make a record of that
+        self.current_attempt.cut_if(is_in_the_way, || context::suppress_instrumentation(|| (self.cut)()));
     }
 
     /// Ends what the worker has under way, at once if the network allows.
     pub(crate) fn interrupt(&self) {
-        // breaking a connection is logged, and a logger may want to make a record of it
+        // breaking a connection is logged, and a logger may make a record of that
         context::suppress_instrumentation(|| (self.interrupt)());
     }
 
     /// Whether a stop has come to its end.
-    pub(crate) fn is_settled(&self) -> bool {
+    pub(crate) fn is_stopped(&self) -> bool {
         self.counters.are_closed()
     }
 
@@ -307,14 +308,14 @@ impl ExporterHandle {
 
     /// Waits for the end of the worker; false if it has not come by then. One that should have begun to run and has not is
     /// not waited for.
-    pub(crate) fn ended_by(&self, deadline: Instant) -> bool {
+    pub(crate) fn wait_for_end(&self, deadline: Instant) -> bool {
         let due = self.start.limit().filter(|due| *due < deadline);
-        let has_ended = due.is_some_and(|due| self.has_ended_by(due));
+        let has_ended = due.is_some_and(|due| self.ends_by(due));
         let may_end = due.is_none() || self.start.limit().is_none();
-        has_ended || may_end && self.has_ended_by(deadline)
+        has_ended || may_end && self.ends_by(deadline)
     }
 
-    fn has_ended_by(&self, deadline: Instant) -> bool {
+    fn ends_by(&self, deadline: Instant) -> bool {
         // a deadline in the past must still see an end that has come
         self.ended.recv_deadline(deadline).is_err_and(|error| error.is_disconnected())
             || self.ended.try_recv() == Err(TryRecvError::Disconnected)
@@ -332,6 +333,6 @@ fn accepted(queues: &Queues) -> [u64; Signal::COUNT] {
 
 impl fmt::Debug for ExporterHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ExporterHandle").field("id", &self.id).finish_non_exhaustive()
+        f.debug_struct("ExporterHandle").field("name", &self.name).finish_non_exhaustive()
     }
 }

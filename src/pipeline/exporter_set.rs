@@ -1,28 +1,28 @@
-//! The callers' way to the exporters: a record is encoded once and handed to each.
-
-#[cfg(feature = "opentelemetry")]
-mod metrics;
+//! The fan-out: a record is encoded once and enqueued for every exporter of its provider. Flush and stop of all exporters.
 
 use std::io;
-use std::mem::ManuallyDrop;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::Receiver;
 
+#[cfg(feature = "opentelemetry")]
+use crate::config::Temporality;
 use crate::config::sampler::Sampler;
 use crate::context::{self, Owner, Suppression};
 use crate::pipeline::exporter_handle::{ExporterHandle, ExporterSpec, Intake, Prepared};
 use crate::pipeline::ledger::{ExporterLedger, Ledger, NotEnqueuedReason};
-use crate::process;
+use crate::process::{self, PerProcess};
+#[cfg(feature = "opentelemetry")]
+use crate::record::FrameLimits;
 use crate::record::{LogLimits, Scope, Severity, Signal, SpanLimits};
 
 /// How long interrupted workers may take to come to their end.
 const LAST_GRACE: Duration = Duration::from_millis(30);
 
-/// The exporters of one provider in one process. In a forked child its child instance takes over, which starts exporters of
-/// its own at the child's first record; what the child inherited is the parent's to send.
+/// The exporters of one provider. A forked child starts exporters of its own at its first record; what the child inherited
+/// is the parent's to send.
 #[derive(Debug)]
 pub(crate) struct ExporterSet {
     spec: Arc<ProviderSpec>,
@@ -30,12 +30,9 @@ pub(crate) struct ExporterSet {
     largest_record: [Option<usize>; Signal::COUNT],
     /// Of the log records that at least one exporter takes, by number.
     least_severity: u8,
-    generation: u32,
-    /// Not dropped in a forked child, where its locks and channels belong to threads that do not exist.
-    handles: ManuallyDrop<Vec<ExporterHandle>>,
-    child_instance: OnceLock<Box<ExporterSet>>,
-    /// Of this process and all that it forks: a child of a program that had shut down starts nothing.
-    stopped: Arc<AtomicBool>,
+    handles: PerProcess<Vec<ExporterHandle>>,
+    /// A forked child inherits it: a child of a program that had shut down starts nothing.
+    stopped: AtomicBool,
 }
 
 /// What the exporters are built from.
@@ -60,13 +57,13 @@ impl std::fmt::Debug for ProviderSpec {
 }
 
 /// How a flush ended, [of all providers](crate::Telemetry::flush) or [of one](crate::Provider::flush).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[must_use]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[must_use = "a flush may leave records behind"]
+#[non_exhaustive]
 pub enum FlushOutcome {
     /// All that was accepted before the call is delivered, or counted as lost.
     Complete,
-    /// The budget was used up first, or an exporter's own thread has asked; so many records are still queued or being
-    /// sent.
+    /// The budget was used up first, or the caller is an exporter's own thread.
     TimedOut {
         /// Records that are still there, all flushed exporters together.
         left: u64,
@@ -81,27 +78,20 @@ impl ExporterSet {
     pub(crate) fn start(spec: Arc<ProviderSpec>) -> io::Result<Self> {
         process::watch();
         let prepared = spec.prepare();
-        process::with_fork_lock(|| {
-            let handles = prepared.into_iter().map(ExporterHandle::start).collect::<io::Result<Vec<_>>>()?;
-            Ok(Self::with(Arc::clone(&spec), handles, Arc::default()))
-        })
-    }
-
-    fn with(spec: Arc<ProviderSpec>, handles: Vec<ExporterHandle>, stopped: Arc<AtomicBool>) -> Self {
+        let start = || prepared.into_iter().map(ExporterHandle::start).collect::<io::Result<_>>();
+        let handles = PerProcess::new(process::with_fork_lock(start)?);
         let largest_of = |signal| {
             let takers = spec.exporters.iter().filter(|spec| spec.intake.takes(signal));
             takers.map(ExporterSpec::largest_record).max()
         };
         let least_severities = spec.exporters.iter().map(|spec| spec.intake.least_severity());
-        Self {
+        Ok(Self {
             largest_record: Signal::ALL.map(largest_of),
             least_severity: least_severities.min().unwrap_or(u8::MAX),
             spec,
-            generation: process::generation(),
-            handles: ManuallyDrop::new(handles),
-            child_instance: OnceLock::new(),
-            stopped,
-        }
+            handles,
+            stopped: AtomicBool::new(false),
+        })
     }
 
     /// Whether there is no exporter at all.
@@ -132,33 +122,33 @@ impl ExporterSet {
         severity.number() >= self.least_severity
     }
 
-    /// Hands a framed span to every exporter that takes spans.
+    /// Enqueues a framed span for every exporter that takes spans.
     #[inline]
-    pub(crate) fn push_span(&self, scope: &Arc<Scope>, record: &[u8]) {
-        self.push(scope, record, |intake| intake.takes(Signal::Traces));
+    pub(crate) fn enqueue_span(&self, scope: &Arc<Scope>, record: &[u8]) {
+        self.enqueue(scope, record, |intake| intake.takes(Signal::Traces));
     }
 
     /// Starts the exporters of a forked child that has something to send.
     pub(crate) fn start_in_child(&self) {
         // an allocator that measures does so while they are started, too
         if self.suppression() != Suppression::Uncounted {
-            self.here();
+            self.handles();
         }
     }
 
-    /// Hands a framed log record to every exporter whose level lets it pass.
+    /// Enqueues a framed log record for every exporter whose level lets it pass.
     #[inline]
-    pub(crate) fn push_log(&self, scope: &Arc<Scope>, severity: Severity, record: &[u8]) {
-        self.push(scope, record, |intake| intake.takes_log(severity));
+    pub(crate) fn enqueue_log(&self, scope: &Arc<Scope>, severity: Severity, record: &[u8]) {
+        self.enqueue(scope, record, |intake| intake.takes_log(severity));
     }
 
     #[inline]
-    fn push(&self, scope: &Arc<Scope>, record: &[u8], takes: impl Fn(Intake) -> bool) {
-        match &self.here().handles[..] {
-            // nearly always
-            [only] if takes(only.intake()) => only.push(scope, record, 1),
+    fn enqueue(&self, scope: &Arc<Scope>, record: &[u8], takes: impl Fn(Intake) -> bool) {
+        match self.handles() {
+            // the usual case
+            [only] if takes(only.intake()) => only.enqueue(scope, record, 1),
             [_] => {}
-            several => push_to_each(several, scope, record, 1, &takes),
+            several => enqueue_to_each(several, scope, record, 1, &takes),
         }
     }
 
@@ -202,20 +192,13 @@ impl ExporterSet {
 
     #[inline]
     fn takers(&self, takes: impl Fn(Intake) -> bool) -> impl Iterator<Item = &ExporterHandle> {
-        self.here().handles.iter().filter(move |handle| takes(handle.intake()))
+        self.handles().iter().filter(move |handle| takes(handle.intake()))
     }
 
     /// The exporters of this process; in a child that has sent nothing yet, none.
     pub(crate) fn running(&self) -> &[ExporterHandle] {
         process::notice();
-        self.running_here()
-    }
-
-    fn running_here(&self) -> &[ExporterHandle] {
-        if self.generation == process::generation() {
-            return &self.handles;
-        }
-        self.child_instance.get().map_or(&[], |child_instance| child_instance.running_here())
+        self.handles.get().map_or(&[], Vec::as_slice)
     }
 
     /// What became of its records, exporter by exporter.
@@ -235,43 +218,40 @@ impl ExporterSet {
         is_first
     }
 
+    /// The exporters of this process; a child starts its own at the first call.
     #[inline]
-    fn here(&self) -> &ExporterSet {
-        if self.generation == process::generation() { self } else { self.child_instance() }
+    fn handles(&self) -> &[ExporterHandle] {
+        match self.handles.get() {
+            Some(handles) => handles,
+            None => self.handles_of_child(),
+        }
     }
 
     #[cold]
-    fn child_instance(&self) -> &ExporterSet {
-        if let Some(child_instance) = self.child_instance.get() {
-            return child_instance.here();
-        }
-        // before the lock is taken: the program's loggers hear of it
-        let prepared = if self.is_stopped() { None } else { Some(self.spec.prepare()) };
-        let make = || {
-            self.child_instance.get_or_init(|| {
-                let exporters = &self.spec.exporters;
-                let handles = match prepared {
-                    // asked again: a stop that found nothing to stop came before the lock was taken
-                    Some(prepared) if !self.is_stopped() => {
-                        let started = prepared.into_iter().zip(exporters);
-                        // a child that gets no thread counts what it cannot send, as emitting never fails
-                        let or_closed = |(prepared, spec)| {
-                            ExporterHandle::start(prepared)
-                                .unwrap_or_else(|_| ExporterHandle::closed(spec, NotEnqueuedReason::NoWorker))
-                        };
-                        started.map(or_closed).collect()
-                    }
-                    _ => {
-                        let closed = |spec| ExporterHandle::closed(spec, NotEnqueuedReason::AfterShutdown);
-                        exporters.iter().map(closed).collect()
-                    }
-                };
-                let stopped = Arc::clone(&self.stopped);
-                Box::new(Self::with(Arc::clone(&self.spec), handles, stopped))
-            })
+    fn handles_of_child(&self) -> &[ExporterHandle] {
+        // without the lock: the program's loggers may be called meanwhile
+        let prepare = || (!self.is_stopped()).then(|| self.spec.prepare());
+        let start = |prepared: Option<Vec<Prepared<'_>>>| {
+            let exporters = &self.spec.exporters;
+            match prepared {
+                // checked again: a stop that found nothing to stop may have come before the lock was taken
+                Some(prepared) if !self.is_stopped() => {
+                    let started = prepared.into_iter().zip(exporters);
+                    // a child that gets no thread counts what it cannot send, as emitting never fails
+                    let or_closed = |(prepared, spec)| {
+                        ExporterHandle::start(prepared)
+                            .unwrap_or_else(|_| ExporterHandle::closed(spec, NotEnqueuedReason::NoWorker))
+                    };
+                    started.map(or_closed).collect()
+                }
+                _ => {
+                    let closed = |spec| ExporterHandle::closed(spec, NotEnqueuedReason::AfterShutdown);
+                    exporters.iter().map(closed).collect()
+                }
+            }
         };
         // what the program's allocator records of it would need what is being made
-        context::suppress_instrumentation(|| process::with_fork_lock(make))
+        context::suppress_instrumentation(|| self.handles.get_or_start(prepare, start))
     }
 
     fn is_stopped(&self) -> bool {
@@ -279,10 +259,43 @@ impl ExporterSet {
     }
 }
 
-/// Hands a frame that counts as `records` to all exporters that take it: first to those that have room, so that none
-/// of them waits with the caller for another's.
+/// Metrics that another SDK aggregated: like spans and log records they go through the queue.
+#[cfg(feature = "opentelemetry")]
+impl ExporterSet {
+    /// The temporality that the first exporter of metrics prefers; `None` if none takes any.
+    pub(crate) fn temporality(&self) -> Option<Temporality> {
+        let reader = self.spec.exporters.iter().find_map(|spec| spec.metrics.as_ref());
+        reader.map(|(reader, _)| reader.temporality())
+    }
+
+    /// How metrics are divided so that every exporter can take the parts; only a single point may be too large for
+    /// some of them. `None` if no exporter takes metrics.
+    pub(crate) fn frame_limits(&self) -> Option<FrameLimits> {
+        let takers = self.spec.exporters.iter().filter(|spec| spec.intake.takes(Signal::Metrics));
+        takers.map(ExporterSpec::frame_limits).reduce(|one, other| FrameLimits {
+            bytes: one.bytes.min(other.bytes),
+            points: one.points.min(other.points),
+            largest: one.largest.max(other.largest),
+        })
+    }
+
+    /// Enqueues a framed metric of `points` data points for every exporter that takes metrics.
+    pub(crate) fn enqueue_metric(&self, scope: &Arc<Scope>, frame: &[u8], points: u64) {
+        let takes = |intake: Intake| intake.takes(Signal::Metrics);
+        enqueue_to_each(self.handles(), scope, frame, points as usize, &takes);
+    }
+
+    /// Counts data points that cannot be sent.
+    pub(crate) fn count_points_not_enqueued(&self, points: u64, reason: NotEnqueuedReason) {
+        self.takers(|intake| intake.takes(Signal::Metrics))
+            .for_each(|handle| handle.count_not_enqueued(Signal::Metrics, reason, points));
+    }
+}
+
+/// Enqueues a frame that counts as `records` for all exporters that take it: first where there is room, so that no
+/// exporter waits for another's room together with the caller.
 #[inline(never)]
-fn push_to_each(
+fn enqueue_to_each(
     handles: &[ExporterHandle],
     scope: &Arc<Scope>,
     frame: &[u8],
@@ -290,15 +303,15 @@ fn push_to_each(
     takes: &dyn Fn(Intake) -> bool,
 ) {
     for (index, handle) in handles.iter().enumerate() {
-        if takes(handle.intake()) && !handle.push_at_once(scope, frame, records) {
-            // the stack remembers who is still to be waited for: a list would have to be allocated
-            push_to_each(&handles[index + 1..], scope, frame, records, takes);
-            return handle.push(scope, frame, records);
+        if takes(handle.intake()) && !handle.try_enqueue(scope, frame, records) {
+            // the stack remembers the exporters still to be waited for: a list would have to be allocated
+            enqueue_to_each(&handles[index + 1..], scope, frame, records, takes);
+            return handle.enqueue(scope, frame, records);
         }
     }
 }
 
-/// Lets every exporter of all these exporter_sets send what was accepted before the call, all at the same time.
+/// Lets every exporter of these sets send what was accepted before the call, all at the same time.
 pub(crate) fn flush<'o>(
     exporter_sets: impl IntoIterator<Item = &'o ExporterSet>,
     deadline: Instant,
@@ -319,8 +332,8 @@ fn are_flushed_by(deadline: Instant, handles: &[&ExporterHandle]) -> bool {
     !pending.iter().any(timed_out)
 }
 
-/// Gives every exporter of all these exporter_sets until the deadline to empty itself, all at the same time. Whoever comes
-/// while another's stop is under way waits for its end, but does not cut it short. An exporter's own thread waits for
+/// Gives every exporter of these sets until the deadline to empty itself, all at the same time. A caller
+/// that comes while another's stop is under way waits for its end, but does not cut it short. An exporter's own thread waits for
 /// nothing: each worker sends what it has until the deadline, and closes its own counters.
 pub(crate) fn stop<'o>(exporter_sets: impl IntoIterator<Item = &'o ExporterSet>, deadline: Instant) {
     let (begun_here, begun_before): (Vec<_>, Vec<_>) =
@@ -335,7 +348,7 @@ pub(crate) fn stop<'o>(exporter_sets: impl IntoIterator<Item = &'o ExporterSet>,
     // one for all, or several exporters that are stuck would add theirs up
     let grace_ends = Instant::now() + LAST_GRACE;
     late.iter().for_each(|handle| {
-        handle.ended_by(grace_ends);
+        handle.wait_for_end(grace_ends);
     });
     late.iter().for_each(|handle| handle.finish_stop());
 }
@@ -345,7 +358,7 @@ fn cut_old_attempts(deadline: Instant, exporter_sets: &[&ExporterSet]) {
     let now = Instant::now();
     let halfway = now + deadline.saturating_duration_since(now) / 2;
     let running = exporter_sets.iter().flat_map(|exporters| exporters.running());
-    let late: Vec<_> = running.filter(|handle| !handle.ended_by(halfway)).collect();
+    let late: Vec<_> = running.filter(|handle| !handle.wait_for_end(halfway)).collect();
     late.iter().for_each(|handle| handle.cut_attempt());
 }
 
@@ -353,8 +366,8 @@ fn cut_old_attempts(deadline: Instant, exporter_sets: &[&ExporterSet]) {
 fn finish_by<'o>(deadline: Instant, exporter_sets: &[&'o ExporterSet]) -> Vec<&'o ExporterHandle> {
     // a worker that was left behind by an earlier stop is not waited for again
     let open =
-        exporter_sets.iter().flat_map(|exporters| exporters.running()).filter(|handle| !handle.is_settled());
-    let (ended, late): (Vec<_>, Vec<_>) = open.partition(|handle| handle.ended_by(deadline));
+        exporter_sets.iter().flat_map(|exporters| exporters.running()).filter(|handle| !handle.is_stopped());
+    let (ended, late): (Vec<_>, Vec<_>) = open.partition(|handle| handle.wait_for_end(deadline));
     ended.iter().for_each(|handle| handle.finish_stop());
     late
 }
@@ -364,12 +377,4 @@ pub(crate) fn deadline(budget: Duration) -> Instant {
     // a budget beyond the clock is as good as a year
     let budget = budget.min(Duration::from_secs(365 * 24 * 3600));
     Instant::now() + budget
-}
-
-impl Drop for ExporterSet {
-    fn drop(&mut self) {
-        if self.generation == process::generation() {
-            drop(std::mem::take(&mut *self.handles));
-        }
-    }
 }

@@ -1,7 +1,25 @@
-//! The ledger: every record accounted for, by reason.
+//! Why was a span lost? Every record is counted here, by reason.
 //!
-//! At every moment accepted = delivered + rejected + dropped + superseded + in flight; what was not enqueued at the
-//! door stands beside it.
+//! At every moment accepted = delivered + rejected + dropped + superseded + in flight; what was not enqueued stands
+//! beside it. `Telemetry::ledger` reads the counts, and `Config::on_problem` reports most losses when they happen.
+//! Find the count that is not zero in this table, paths below `src/`:
+//!
+//! | count | counted in | what the user can do |
+//! |---|---|---|
+//! | `not_enqueued.queue_full` | `pipeline/queue`: `Queue::enqueue_after_waiting` | a larger queue, `WhenFull::Block`, a longer block timeout; see that the collector keeps up |
+//! | `not_enqueued.too_large` | `pipeline/queue`: `Queue::enqueue_if_room`; before the queue `trace`, `logs`, `bridge/opentelemetry`; metrics `worker/periodic_reader` | smaller attributes, lower span and log limits, a larger batch |
+//! | `not_enqueued.after_shutdown` | `pipeline/queue`: `Queue::enqueue_if_room` of a closed queue; metrics `worker/periodic_reader` | shut down after the last record; a longer budget |
+//! | `not_enqueued.suppressed` | `pipeline/exporter_set`: `ExporterSet::suppresses_span`, `suppresses_log` | make no records in the problem hook |
+//! | `not_enqueued.no_worker` | `pipeline/exporter_set`: `ExporterSet::handles_of_child` | let the forked child start threads |
+//! | `not_enqueued.panicked` | `trace/detached`, `logs`, for the bridges | mend the `Debug` or `Display` that panics |
+//! | `rejected` | `pipeline/worker/attempt`: `Worker::apply_verdict` | read the collector's message in the problem hook |
+//! | `dropped.refused` | `pipeline/worker/attempt`: `Worker::apply_verdict` | mend endpoint or credentials: the collector refused the request for good |
+//! | `dropped.gave_up` | `pipeline/worker/attempt`: `Worker::apply_verdict`, as `retry::next_step` decides | reach the collector; a longer time to give up |
+//! | `dropped.too_large` | `pipeline/worker/attempt`: `Worker::apply_verdict`, `next_part` | raise the collector's limit, or smaller records |
+//! | `dropped.shutdown` | `pipeline/ledger`: `Counters::close` | a longer budget for the shutdown |
+//! | `dropped.worker_panicked` | `pipeline/worker`: `Worker::try_once`, `write_off` | report it: this is a bug |
+//!
+//! Superseded data points are no loss. Records that are outside of the ledger by design are listed at [`Ledger`].
 
 use std::fmt;
 use std::ops::AddAssign;
@@ -23,7 +41,7 @@ use crate::record::Signal;
 /// - log records below an exporter's level, and what a filter of `tracing` or `log` kept from the bridge;
 /// - records of a signal that no exporter takes;
 /// - spans and log records that were open across a fork, in the child: the parent counts them;
-/// - what an exporter's thread and the libraries that it calls would say about the sending, and what the OpenTelemetry SDK
+/// - what an exporter's thread and the libraries that it calls would log about the sending, and what the OpenTelemetry SDK
 ///   suppresses there;
 /// - records that a child of glibc's `_Fork` makes before it is noticed, see
 ///   [`Telemetry`](crate::Telemetry#in-a-forked-child).
@@ -60,7 +78,7 @@ impl fmt::Display for Ledger {
             for (signal, counts) in exporter.by_signal() {
                 // what was never used is not worth a line, unless there would be none
                 if counts != Counts::default() || (signal == Signal::Traces && exporter.is_unused()) {
-                    write!(f, "{line_break}{} {}: {counts}", exporter.id, signal.name())?;
+                    write!(f, "{line_break}{} {}: {counts}", exporter.name, signal.name())?;
                     line_break = "\n";
                 }
             }
@@ -73,8 +91,9 @@ impl fmt::Display for Ledger {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 #[non_exhaustive]
 pub struct ExporterLedger {
-    /// The exporter's id; `application/<id>` on the application's provider.
-    pub id: String,
+    /// The exporter's name, as problems and metrics have it, too: what the configuration calls it, `application/…` on the
+    /// application's provider.
+    pub name: String,
     /// Its spans.
     pub traces: Counts,
     /// Its log records.
@@ -109,13 +128,13 @@ impl ExporterLedger {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[non_exhaustive]
 pub struct Counts {
-    /// Taken into the queue.
+    /// Enqueued.
     pub accepted: u64,
     /// Confirmed by the collector.
     pub delivered: u64,
     /// Rejected one by one by a collector that took the rest of their batch.
     pub rejected: u64,
-    /// Accepted, but lost on the way.
+    /// Accepted, but lost afterwards.
     pub dropped: Dropped,
     /// Data points that could not be delivered before newer ones of the same series said all that they had to say;
     /// only cumulative metrics of [`Meter`](crate::Meter)s can be superseded, and nothing is lost by it.
@@ -132,7 +151,7 @@ impl Counts {
         self.rejected + self.dropped.total() + self.not_enqueued.total()
     }
 
-    /// Accepted records that have come to an end.
+    /// Accepted records whose outcome is counted.
     fn settled(&self) -> u64 {
         self.delivered + self.rejected + self.dropped.total() + self.superseded
     }
@@ -198,7 +217,7 @@ pub struct Dropped {
     pub too_large: u64,
     /// Still there when the budget of the shutdown was used up.
     pub shutdown: u64,
-    /// In the hands of the worker when it panicked.
+    /// Being sent by the worker when it panicked.
     pub worker_panicked: u64,
 }
 
@@ -213,12 +232,12 @@ impl Dropped {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[non_exhaustive]
 pub struct NotEnqueued {
-    /// The queue was full, and the caller was not to wait or had waited long enough.
+    /// The queue was full, and the caller did not wait, or waited until the block timeout.
     pub queue_full: u64,
     /// Larger than a request may be.
     pub too_large: u64,
-    /// Emitted after the shutdown, or collected too late for it; handed over by the OpenTelemetry SDK after the end of
-    /// the bridge's exporter.
+    /// Emitted after the shutdown, or collected too late for it; exported by the OpenTelemetry SDK after the end of the
+    /// bridge's exporter.
     pub after_shutdown: u64,
     /// Made on the thread of an exporter of the same telemetry, as in a [hook](crate::Config::on_problem).
     pub suppressed: u64,
@@ -240,7 +259,7 @@ impl NotEnqueued {
     }
 }
 
-/// How an accepted record ended.
+/// The outcome of an accepted record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Delivered,
@@ -267,27 +286,27 @@ impl NotEnqueuedReason {
     const COUNT: usize = 6;
 }
 
-/// One exporter's counters. Outcomes are entered by its worker; once closed, nothing is entered any more.
+/// One exporter's counters. Its worker counts outcomes; once closed, none is counted any more.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
-    settled: Mutex<Settled>,
+    outcomes: Mutex<Outcomes>,
     not_enqueued: [[AtomicU64; NotEnqueuedReason::COUNT]; Signal::COUNT],
     attempts: AtomicU64,
 }
 
 #[derive(Debug, Default)]
-struct Settled {
+struct Outcomes {
     counts: [Counts; Signal::COUNT],
     closed: bool,
 }
 
 impl Counters {
     pub(crate) fn settle(&self, signal: Signal, outcome: Outcome, records: u64) {
-        let mut settled = self.settled();
-        if settled.closed {
+        let mut outcomes = self.outcomes();
+        if outcomes.closed {
             return;
         }
-        let counts = &mut settled.counts[signal as usize];
+        let counts = &mut outcomes.counts[signal as usize];
         *match outcome {
             Outcome::Delivered => &mut counts.delivered,
             Outcome::Rejected => &mut counts.rejected,
@@ -312,12 +331,12 @@ impl Counters {
         self.not_enqueued[signal as usize][reason as usize].load(Ordering::Relaxed)
     }
 
-    /// The counters as they stand. `accepted` is asked after the outcomes are read, so that a record is
-    /// never seen as settled before it is seen as accepted.
-    pub(crate) fn read(&self, id: &str, accepted: impl FnOnce() -> [u64; Signal::COUNT]) -> ExporterLedger {
+    /// The counters as they stand. `accepted` is called after the outcomes are read, so that a record is never seen as
+    /// settled before it is seen as accepted.
+    pub(crate) fn read(&self, name: &str, accepted: impl FnOnce() -> [u64; Signal::COUNT]) -> ExporterLedger {
         // held to the end: what is accepted while others settle would be seen as more in flight than fits
-        let settled = self.settled();
-        let mut counts = settled.counts;
+        let outcomes = self.outcomes();
+        let mut counts = outcomes.counts;
         for (signal, (counts, accepted)) in counts.iter_mut().zip(accepted()).enumerate() {
             let refused = |reason| self.not_enqueued[signal][reason as usize].load(Ordering::Relaxed);
             counts.not_enqueued = NotEnqueued {
@@ -331,35 +350,35 @@ impl Counters {
             counts.accepted = accepted;
             counts.in_flight = accepted - counts.settled();
         }
-        drop(settled);
+        drop(outcomes);
         let [traces, logs, metrics] = counts;
         let attempts = self.attempts.load(Ordering::Relaxed);
-        ExporterLedger { id: id.to_owned(), traces, logs, metrics, attempts }
+        ExporterLedger { name: name.to_owned(), traces, logs, metrics, attempts }
     }
 
-    fn settled(&self) -> MutexGuard<'_, Settled> {
-        // whoever panicked had added whole numbers
-        self.settled.lock().unwrap_or_else(PoisonError::into_inner)
+    fn outcomes(&self) -> MutexGuard<'_, Outcomes> {
+        // a thread that panicked had added whole numbers
+        self.outcomes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Does something that the closing of the counters must not overtake; `None` if they are closed.
     pub(crate) fn while_open<T>(&self, work: impl FnOnce() -> T) -> Option<T> {
-        let settled = self.settled();
-        (!settled.closed).then(work)
+        let outcomes = self.outcomes();
+        (!outcomes.closed).then(work)
     }
 
     pub(crate) fn are_closed(&self) -> bool {
-        self.settled().closed
+        self.outcomes().closed
     }
 
     /// Closes the counters: what is not settled by now is lost to the shutdown.
     pub(crate) fn close(&self, accepted: impl FnOnce() -> [u64; Signal::COUNT]) {
-        let mut settled = self.settled();
-        if settled.closed {
+        let mut outcomes = self.outcomes();
+        if outcomes.closed {
             return;
         }
-        settled.closed = true;
-        for (counts, accepted) in settled.counts.iter_mut().zip(accepted()) {
+        outcomes.closed = true;
+        for (counts, accepted) in outcomes.counts.iter_mut().zip(accepted()) {
             counts.dropped.shutdown += accepted - counts.settled();
         }
     }

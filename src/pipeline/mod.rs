@@ -8,7 +8,7 @@
 //!
 //! - [`exporter_set`] gives each record to every exporter that takes it.
 //! - [`exporter_handle`] is the caller's side of one exporter: its queues, its thread, its flush and its stop.
-//! - [`queue`] bounds what waits, in records and bytes, and decides who waits for room.
+//! - [`queue`] bounds what waits, in records and bytes, and decides whether a caller waits for room.
 //! - [`worker`] is the thread: it drains the queue, makes batches, sends them and judges what follows.
 //! - [`batch`], [`throttle`] and [`retry`] are pure: what to send, when to send it, and what a verdict leads to.
 //! - [`ledger`] counts every record by what became of it. To find why a record was lost, start there.

@@ -1,4 +1,4 @@
-//! Trouble at run time, reported to the program once per kind, signal and period; the library itself never prints.
+//! How the program hears of trouble at run time: its hook is called once per kind, signal and period. The library never prints.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};

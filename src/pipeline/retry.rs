@@ -1,4 +1,8 @@
-//! Pure: what follows from a verdict.
+//! Pure: what follows from a verdict: done, try again, divide, drop, or give up.
+//!
+//! Which answers of a collector may be retried is not decided here: the transport makes each one a
+//! [`Verdict`]. The list of retryable HTTP statuses is `RETRYABLE` in `transport/http_status.rs`, that of gRPC statuses
+//! `RETRYABLE` in `transport/grpc/status.rs`.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +14,7 @@ use crate::transport::Verdict;
 pub(crate) enum NextStep {
     /// The collector has it; `rejected` records of it were rejected.
     Done { rejected: u64 },
-    /// The same again, after a pause.
+    /// Send the same batch again, after a pause.
     TryAgain(Pause),
     /// The same records in two smaller requests.
     Divide,
@@ -27,7 +31,7 @@ pub(crate) enum NextStep {
 pub(crate) struct Pause {
     pub(crate) time: Duration,
     /// The server asked for it: a flush does not cut it short.
-    pub(crate) asked_for: bool,
+    pub(crate) by_server: bool,
     /// The batch's time is up when it ends: one last attempt follows.
     pub(crate) is_last: bool,
 }
@@ -54,7 +58,7 @@ pub(crate) fn next_step(
     verdict: &Verdict,
     now: Instant,
 ) -> NextStep {
-    let wish = match verdict {
+    let requested = match verdict {
         Verdict::Accepted => return NextStep::Done { rejected: 0 },
         Verdict::AcceptedPartly { rejected, .. } => {
             return NextStep::Done { rejected: (*rejected).min(attempt.records) };
@@ -64,7 +68,7 @@ pub(crate) fn next_step(
         Verdict::TooLarge { .. } => return NextStep::DropTooLarge,
         Verdict::TryLater { after, .. } => *after,
     };
-    let pause = pause(settings, attempt, wish);
+    let pause = pause(settings, attempt, requested);
     let left = attempt.deadline.saturating_duration_since(now);
     if attempt.is_last || left.is_zero() {
         return NextStep::GiveUp(pause);
@@ -72,21 +76,21 @@ pub(crate) fn next_step(
     match pause.time < left {
         true => NextStep::TryAgain(pause),
         // giving up at once would put the next batch in its place, and the server would be asked without a pause
-        false if pause.asked_for => NextStep::TryAgain(Pause { time: left, is_last: true, ..pause }),
+        false if pause.by_server => NextStep::TryAgain(Pause { time: left, is_last: true, ..pause }),
         false => NextStep::GiveUp(pause),
     }
 }
 
-/// What the server asked for, or the back-off. A wish for no pause at all is honoured once: a server that repeats it
+/// What the server asked for, or the back-off. A request for no pause at all is honoured once: a server that repeats it
 /// would be asked thousands of times a second.
-fn pause(settings: &RetrySettings, attempt: &Attempt, wish: Option<Duration>) -> Pause {
-    let wish = wish.map(|wish| wish.min(settings.max_retry_after));
+fn pause(settings: &RetrySettings, attempt: &Attempt, requested: Option<Duration>) -> Pause {
+    let requested = requested.map(|requested| requested.min(settings.max_retry_after));
     let back_off = back_off(settings, attempt);
-    match wish {
-        Some(wish) if wish >= back_off || attempt.number <= 1 => {
-            Pause { time: wish, asked_for: true, is_last: false }
+    match requested {
+        Some(requested) if requested >= back_off || attempt.number <= 1 => {
+            Pause { time: requested, by_server: true, is_last: false }
         }
-        _ => Pause { time: back_off, asked_for: false, is_last: false },
+        _ => Pause { time: back_off, by_server: false, is_last: false },
     }
 }
 
@@ -119,7 +123,7 @@ mod tests {
     }
 
     fn asked(time: Duration) -> Pause {
-        Pause { time, asked_for: true, is_last: false }
+        Pause { time, by_server: true, is_last: false }
     }
 
     fn step(attempt: &Attempt, verdict: &Verdict, now: Instant) -> NextStep {
@@ -163,7 +167,7 @@ mod tests {
     fn back_off_doubles_up_to_its_cap_and_never_overflows() {
         let now = Instant::now();
         let almost = |expected: Duration, number| match step(&attempt(number, now), &later(None), now) {
-            NextStep::TryAgain(Pause { time: pause, asked_for: false, .. }) => {
+            NextStep::TryAgain(Pause { time: pause, by_server: false, .. }) => {
                 assert!(pause <= expected && pause > expected.mul_f64(0.999), "{number}: {pause:?}");
             }
             other => panic!("{other:?}"),
@@ -179,7 +183,7 @@ mod tests {
     fn jitter_reaches_down_to_nothing() {
         let now = Instant::now();
         let unlucky = Attempt { random: 0, ..attempt(5, now) };
-        let pause = Pause { time: Duration::ZERO, asked_for: false, is_last: false };
+        let pause = Pause { time: Duration::ZERO, by_server: false, is_last: false };
         let expected = NextStep::TryAgain(pause);
         assert_eq!(step(&unlucky, &later(None), now), expected);
     }
@@ -187,8 +191,8 @@ mod tests {
     #[test]
     fn what_the_server_asked_for_is_honoured_and_capped() {
         let now = Instant::now();
-        for (wish, given) in [(0, 0), (2, 2), (60, 60), (1_000_000_000_000, 60)] {
-            let verdict = later(Some(Duration::from_secs(wish)));
+        for (requested, given) in [(0, 0), (2, 2), (60, 60), (1_000_000_000_000, 60)] {
+            let verdict = later(Some(Duration::from_secs(requested)));
             let pause = asked(Duration::from_secs(given));
             assert_eq!(step(&attempt(1, now), &verdict, now), NextStep::TryAgain(pause));
         }
@@ -229,11 +233,11 @@ mod tests {
         let now = Instant::now();
         let soon = now + Duration::from_secs(280);
         let verdict = later(Some(Duration::from_secs(60)));
-        let cut = Pause { time: Duration::from_secs(20), asked_for: true, is_last: true };
+        let cut = Pause { time: Duration::from_secs(20), by_server: true, is_last: true };
         assert_eq!(step(&attempt(9, now), &verdict, soon), NextStep::TryAgain(cut));
         let last = Attempt { is_last: true, ..attempt(10, now) };
-        let wish = asked(Duration::from_secs(60));
-        assert_eq!(step(&last, &verdict, soon + cut.time), NextStep::GiveUp(wish), "for the next batch");
+        let requested = asked(Duration::from_secs(60));
+        assert_eq!(step(&last, &verdict, soon + cut.time), NextStep::GiveUp(requested), "for the next batch");
         assert_eq!(step(&last, &Verdict::Accepted, soon), NextStep::Done { rejected: 0 });
     }
 }

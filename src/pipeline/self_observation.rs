@@ -11,10 +11,10 @@ use crate::record::Signal;
 /// The scope of what is observed here.
 pub(crate) const SCOPE: &str = "standpipe";
 
-/// What is to be known of an exporter beside its ledger.
+/// What is reported of an exporter beside its ledger.
 #[derive(Debug)]
 pub(crate) struct Observed {
-    pub(crate) id: String,
+    pub(crate) name: String,
     pub(crate) signals: Signals,
     /// Records that the queue of a signal can hold.
     pub(crate) capacity: usize,
@@ -52,9 +52,9 @@ impl Watch {
         let watch = self.clone();
         meter.build(&name).unit(self.words().unit).description(description).observe_counter(
             move |observer| {
-                watch.for_each_exporter(|id, counts| {
+                watch.for_each_exporter(|name, counts| {
                     let dropped = counts.dropped;
-                    let note = Note { name: id, kind: watch.words().exporter };
+                    let note = Note { name, kind: watch.words().exporter };
                     note.success(observer, counts.delivered);
                     let failures = [
                         ("rejected", counts.rejected),
@@ -77,9 +77,9 @@ impl Watch {
         let watch = self.clone();
         meter.build(&name).unit(self.words().unit).description(description).observe_counter(
             move |observer| {
-                watch.for_each_exporter(|id, counts| {
+                watch.for_each_exporter(|name, counts| {
                     let not_enqueued = counts.not_enqueued;
-                    let note = Note { name: id, kind: watch.words().processor };
+                    let note = Note { name, kind: watch.words().processor };
                     note.success(observer, counts.accepted - counts.in_flight);
                     let failures = [
                         ("queue_full", not_enqueued.queue_full),
@@ -101,9 +101,9 @@ impl Watch {
         let watch = self.clone();
         let size = meter.build(&name).unit(self.words().unit).description(description);
         size.observe_up_down_counter(move |observer| {
-            watch.for_each_exporter(|id, counts| {
+            watch.for_each_exporter(|name, counts| {
                 let in_flight = i64::try_from(counts.in_flight).unwrap_or(i64::MAX);
-                observer.observe(in_flight, &component(id, watch.words().processor));
+                observer.observe(in_flight, &component(name, watch.words().processor));
             });
         });
     }
@@ -116,12 +116,12 @@ impl Watch {
         capacity.observe_up_down_counter(move |observer| {
             for exporter in watch.exporters() {
                 let records = i64::try_from(exporter.capacity).unwrap_or(i64::MAX);
-                observer.observe(records, &component(&exporter.id, watch.words().processor));
+                observer.observe(records, &component(&exporter.name, watch.words().processor));
             }
         });
     }
 
-    /// Those that send the signal.
+    /// The exporters that send the signal.
     fn exporters(&self) -> impl Iterator<Item = &Observed> {
         self.exporters.iter().filter(|exporter| exporter.signals.contain(self.signal))
     }
@@ -129,8 +129,8 @@ impl Watch {
     fn for_each_exporter(&self, mut look: impl FnMut(&str, Counts)) {
         let ledgers = |exporters: Arc<ExporterSet>| exporters.ledger();
         for ledger in self.exporter_sets.iter().filter_map(Weak::upgrade).flat_map(ledgers) {
-            if self.exporters().any(|exporter| exporter.id == ledger.id) {
-                look(&ledger.id, ledger.of(self.signal));
+            if self.exporters().any(|exporter| exporter.name == ledger.name) {
+                look(&ledger.name, ledger.of(self.signal));
             }
         }
     }
@@ -159,7 +159,7 @@ impl Watch {
     }
 }
 
-/// How OpenTelemetry calls what has to do with a signal.
+/// What OpenTelemetry calls the components of a signal.
 struct Words {
     record: &'static str,
     unit: &'static str,

@@ -8,31 +8,24 @@
 //! The exporter's own way is gone, with its proxy, its certificates and its headers. No telemetry is sent: an export
 //! without records is an empty body. No redirect is followed, and no secret is shown.
 
-mod answers;
-mod calls;
+mod advice;
 mod certificate;
-mod grpc;
-mod http;
-mod http2;
-mod path;
-mod place;
-mod speech;
+mod endpoint;
+mod responses;
 mod stages;
-mod way;
-mod words;
 
 use std::fmt;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use self::place::Place;
-use self::stages::Stages;
-use self::way::Way;
-use self::words::Words;
+use self::advice::Problem;
+use self::endpoint::{Endpoint, EndpointUrl, endpoints};
+use self::stages::{ProbeTarget, ask_grpc, ask_http};
+use crate::config::escape::{escape_all_but, shows_itself};
 use crate::config::{Exporter, Transport};
 use crate::process::spawn_scoped;
 use crate::record::Signal;
-use crate::transport::{GrpcPlan, HttpSpec};
+use crate::transport::{GrpcSpec, HttpSpec};
 
 /// More patience than anyone has, for a budget that no clock can hold.
 const LONGEST: Duration = Duration::from_secs(3600);
@@ -220,51 +213,27 @@ pub enum Outcome {
     },
 }
 
-/// A URL to ask, and the signals that go there.
-struct Endpoint {
-    url: String,
-    shown: String,
-    /// The first of the signals: it stands for all of them on the way there, as they share the URL.
-    signal: Signal,
-    signals: Vec<Signal>,
-}
-
-fn endpoints(exporter: &Exporter) -> Vec<Endpoint> {
-    let mut endpoints: Vec<Endpoint> = Vec::new();
-    if !exporter.http.transport.connects() {
-        return endpoints;
-    }
-    for (signal, shown) in exporter.endpoints() {
-        let url = exporter.http.url(signal);
-        match endpoints.iter_mut().find(|endpoint| endpoint.url == url) {
-            Some(endpoint) => endpoint.signals.push(signal),
-            None => endpoints.push(Endpoint { url, shown, signal, signals: vec![signal] }),
-        }
-    }
-    endpoints
-}
-
 fn ask(exporter: &Exporter, endpoint: &Endpoint, deadline: Instant) -> Vec<Stage> {
     let mut stages = Stages::begin(Instant::now());
-    let settings = &exporter.http;
-    let plan = HttpSpec::new(settings).map_err(|what| Words::new(what, ""));
-    let place = Place::parse(&endpoint.url, &endpoint.shown).ok_or_else(|| {
-        Words::new("the endpoint cannot be read", "write a URL like \"http://localhost:4318\"")
+    let settings = &exporter.connection;
+    let spec = HttpSpec::new(settings).map_err(|what| Problem::new(what, ""));
+    let url = EndpointUrl::parse(&endpoint.url, &endpoint.shown).ok_or_else(|| {
+        Problem::new("the endpoint cannot be read", "write a URL like \"http://localhost:4318\"")
     });
-    match place.and_then(|place| Ok((place, plan?))) {
-        Ok((place, plan)) => {
-            let way = Way { settings, plan: &plan, place: &place, deadline };
+    match url.and_then(|url| Ok((url, spec?))) {
+        Ok((url, spec)) => {
+            let target = ProbeTarget { settings, spec: &spec, url: &url, deadline };
             match settings.transport {
-                Transport::Http => http::ask(&way, endpoint, &mut stages),
-                Transport::Grpc => match GrpcPlan::new(settings) {
-                    Ok(plan) => grpc::ask(&way, &plan, endpoint, &mut stages),
-                    Err(what) => stages.fail(StageKind::Settings, Instant::now(), Words::new(what, "")),
+                Transport::Http => ask_http(&target, endpoint, &mut stages),
+                Transport::Grpc => match GrpcSpec::new(settings) {
+                    Ok(spec) => ask_grpc(&target, &spec, endpoint, &mut stages),
+                    Err(what) => stages.fail(StageKind::Settings, Instant::now(), Problem::new(what, "")),
                 },
                 // has no endpoint to ask
                 Transport::Console => {}
             }
         }
-        Err(words) => stages.fail(StageKind::Settings, Instant::now(), words),
+        Err(problem) => stages.fail(StageKind::Settings, Instant::now(), problem),
     }
     stages.finish()
 }
@@ -273,6 +242,43 @@ fn ask(exporter: &Exporter, endpoint: &Endpoint, deadline: Instant) -> Vec<Stage
 fn given_up() -> Vec<Stage> {
     let now = Instant::now();
     let mut stages = Stages::begin(now);
-    stages.fail(StageKind::Settings, now, Words::new("the probe panicked", "please report this"));
+    stages.fail(StageKind::Settings, now, Problem::new("the probe panicked", "please report this"));
     stages.finish()
+}
+
+/// A report as it grows: each stage lasts from the end of the one before it.
+struct Stages {
+    done: Vec<Stage>,
+    since: Instant,
+}
+
+impl Stages {
+    fn begin(now: Instant) -> Self {
+        Self { done: Vec::new(), since: now }
+    }
+
+    fn pass(&mut self, kind: StageKind, at: Instant, detail: impl Into<String>) {
+        self.push(kind, at, Outcome::Passed { detail: detail.into() });
+    }
+
+    fn fail(&mut self, kind: StageKind, at: Instant, problem: Problem) {
+        self.push(kind, at, Outcome::Failed { what: problem.what, advice: problem.advice });
+    }
+
+    fn push(&mut self, kind: StageKind, at: Instant, outcome: Outcome) {
+        let shown = |text: String| escape_all_but(shows_itself, &text).into_owned();
+        // peers and proxies have their say in them
+        let outcome = match outcome {
+            Outcome::Passed { detail } => Outcome::Passed { detail: shown(detail) },
+            Outcome::Noted { detail } => Outcome::Noted { detail: shown(detail) },
+            Outcome::Failed { what, advice } => Outcome::Failed { what: shown(what), advice: shown(advice) },
+        };
+        let took = at.saturating_duration_since(self.since);
+        self.since = at.max(self.since);
+        self.done.push(Stage { kind, took, outcome });
+    }
+
+    fn finish(self) -> Vec<Stage> {
+        self.done
+    }
 }

@@ -17,7 +17,7 @@ use serde::de::{
 use super::answer::{Answer, Body};
 use super::rpc;
 use crate::record::Signal;
-use crate::transport::grpc::metadata::decode_base64;
+use crate::transport::base64::decode as decode_base64;
 use serde_json::json;
 
 use schema::{Field, Kind, Message};

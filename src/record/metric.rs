@@ -35,18 +35,18 @@ pub(crate) struct MetricHead<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shape {
     Gauge,
-    Sum { monotonic: bool, stretch: Stretch },
-    Histogram { stretch: Stretch },
-    ExponentialHistogram { stretch: Stretch },
+    Sum { monotonic: bool, temporality: AggregationTemporality },
+    Histogram { temporality: AggregationTemporality },
+    ExponentialHistogram { temporality: AggregationTemporality },
 }
 
-/// Since when a point counts.
+/// Since when a point counts, as OTLP has it. What an exporter prefers is [`Temporality`](crate::Temporality).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Stretch {
-    /// Cumulative: since the series began.
-    SinceStart,
-    /// Delta: since the point before.
-    SinceLast,
+pub(crate) enum AggregationTemporality {
+    /// Since the series began.
+    Cumulative,
+    /// Since the point before.
+    Delta,
 }
 
 /// The bytes of one `Metric`. Reused by [`begin`](MetricRecord::begin).
@@ -172,12 +172,12 @@ impl Shape {
         }
     }
 
-    fn stretch(self) -> Option<Stretch> {
+    fn temporality(self) -> Option<AggregationTemporality> {
         match self {
             Shape::Gauge => None,
-            Shape::Sum { stretch, .. }
-            | Shape::Histogram { stretch }
-            | Shape::ExponentialHistogram { stretch } => Some(stretch),
+            Shape::Sum { temporality, .. }
+            | Shape::Histogram { temporality }
+            | Shape::ExponentialHistogram { temporality } => Some(temporality),
         }
     }
 
@@ -187,16 +187,16 @@ impl Shape {
 
     /// Bytes of the settings that hold for all points.
     fn settings_len(self) -> usize {
-        2 * usize::from(self.stretch().is_some()) + 2 * usize::from(self.is_monotonic())
+        2 * usize::from(self.temporality().is_some()) + 2 * usize::from(self.is_monotonic())
     }
 
     fn write_settings(self, out: &mut Writer<'_>) {
-        if let Some(stretch) = self.stretch() {
-            let temporality = match stretch {
-                Stretch::SinceLast => 1,
-                Stretch::SinceStart => 2,
+        if let Some(temporality) = self.temporality() {
+            let number = match temporality {
+                AggregationTemporality::Delta => 1,
+                AggregationTemporality::Cumulative => 2,
             };
-            out.put(&[tag::AGGREGATION_TEMPORALITY, temporality]);
+            out.put(&[tag::AGGREGATION_TEMPORALITY, number]);
         }
         if self.is_monotonic() {
             out.put(&[tag::IS_MONOTONIC, 1]);

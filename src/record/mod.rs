@@ -49,7 +49,9 @@ pub use id::{InvalidId, SpanId, TraceId};
 pub use limits::{LogLimits, SpanLimits};
 pub use log::Severity;
 pub(crate) use log::{LogEnd, LogRecord, SpanRef};
-pub(crate) use metric::{FrameLimits, MetricHead, MetricParts, MetricRecord, Part, Shape, Stretch};
+pub(crate) use metric::{
+    AggregationTemporality, FrameLimits, MetricHead, MetricParts, MetricRecord, Part, Shape,
+};
 pub(crate) use point::{BucketsView, ExponentialPoint, HistogramPoint, Number, Period};
 pub use resource::Resource;
 pub(crate) use resource::Scope;

@@ -1,4 +1,4 @@
-//! One way out of the program: what its tracers, loggers and meters share.
+//! What do tracers, loggers and meters share? A provider: exporters, resource, sampler, instruments, scopes.
 
 use std::collections::HashMap;
 use std::io;
@@ -16,13 +16,13 @@ use crate::trace::Tracer;
 /// Scopes beyond this many are not remembered: their names are made up at run time.
 const MOST_SCOPES: usize = 1024;
 
-/// A way out of the program, with its own resource, sampler, exporters and queues. Got from
+/// A provider of tracers, loggers and meters, with its own resource, sampler, exporters and queues. Got from
 /// [`Telemetry::application`](crate::Telemetry::application), which is the second one; the first is the
 /// [`Telemetry`](crate::Telemetry) itself.
 ///
 /// Two providers have nothing in common but the thread's current span, and end together with the
-/// [`Telemetry`](crate::Telemetry); a clone is the same provider. A provider without an exporter is a no-op: it has no thread and no queue, its records
-/// cost no memory, and a span of it leaves no gap in the trace around it.
+/// [`Telemetry`](crate::Telemetry); a clone is the same provider. A provider without an exporter is a no-op: it has no
+/// thread and no queue, its records cost no memory, and a span of it leaves no gap in the trace around it.
 ///
 /// ```
 /// use standpipe::Provider;
@@ -67,18 +67,18 @@ impl Provider {
         self.tracer_with_version(scope, "")
     }
 
-    /// The tracer of a part of the program whose version is worth telling.
+    /// The tracer of a part of the program that has a version.
     pub fn tracer_with_version(&self, scope: &str, version: &str) -> Tracer {
         Tracer::new(Arc::clone(&self.exporters), self.scope(Signal::Traces, scope, version))
     }
 
-    /// The logger of a named part of the program, by convention the name of the crate. Keep it: asking again for
+    /// The logger of a named part of the program, by convention the name of the crate. Keep it: getting it for
     /// each record costs more than the record.
     pub fn logger(&self, scope: &str) -> Logger {
         self.logger_with_version(scope, "")
     }
 
-    /// The logger of a part of the program whose version is worth telling.
+    /// The logger of a part of the program that has a version.
     pub fn logger_with_version(&self, scope: &str, version: &str) -> Logger {
         Logger::new(Arc::clone(&self.exporters), self.scope(Signal::Logs, scope, version))
     }
@@ -88,13 +88,13 @@ impl Provider {
         self.meter_with_version(scope, "")
     }
 
-    /// The meter of a part of the program whose version is worth telling.
+    /// The meter of a part of the program that has a version.
     pub fn meter_with_version(&self, scope: &str, version: &str) -> Meter {
         Meter::new(Arc::clone(&self.registry), self.scope(Signal::Metrics, scope, version))
     }
 
-    /// Sends all that this provider accepted before the call, without waiting for throttle or linger, and pushes its
-    /// metrics. The other provider goes on as it was.
+    /// Sends all that this provider accepted before the call, without waiting for throttle or linger, and collects and
+    /// sends its metrics. The other provider goes on as it was.
     ///
     /// Nothing is sent or waited for on an exporter's own thread, as in a [hook](crate::Config::on_problem): it would wait
     /// for itself.
@@ -107,7 +107,7 @@ impl Provider {
     }
 
     /// The scope of this name, remembered if there is room. Nothing is allocated or freed under the lock: the program's
-    /// allocator may ask for a scope itself.
+    /// allocator may request a scope itself.
     fn scope(&self, signal: Signal, name: &str, version: &str) -> Arc<Scope> {
         let key = (signal, name.to_owned(), version.to_owned());
         if let Some(known) = self.with_scopes(|scopes| scopes.get(&key).cloned()).flatten() {

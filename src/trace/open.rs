@@ -68,7 +68,7 @@ impl OpenSpan {
         if self.generation == process::generation() {
             let end = end.unwrap_or_else(|| self.clock.now());
             match self.record.finish(end) {
-                Some(record) => self.shared.exporters.push_span(&self.shared.scope, record),
+                Some(record) => self.shared.exporters.enqueue_span(&self.shared.scope, record),
                 None => self.shared.exporters.count_span_not_enqueued(NotEnqueuedReason::TooLarge),
             }
         }

@@ -1,4 +1,4 @@
-//! Bytes as text, four digits for three bytes.
+//! Base64, padded: for credentials, binary metadata and JSON.
 
 const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
@@ -44,4 +44,40 @@ pub(super) fn basic_password(value: &str) -> Option<String> {
     let (scheme, credentials) = value.trim_start().split_once(' ')?;
     let decoded = decode(credentials.trim().as_bytes()).filter(|_| scheme.eq_ignore_ascii_case("basic"))?;
     String::from_utf8(decoded).ok()?.split_once(':').map(|(_, password)| password.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// The vectors of RFC 4648, section 10.
+    #[test]
+    fn base64_is_read_and_written() {
+        for (bytes, text) in [
+            ("", ""),
+            ("f", "Zg=="),
+            ("fo", "Zm8="),
+            ("foo", "Zm9v"),
+            ("foob", "Zm9vYg=="),
+            ("fooba", "Zm9vYmE="),
+            ("foobar", "Zm9vYmFy"),
+        ] {
+            assert_eq!(encode(bytes.as_bytes()), text);
+            assert_eq!(decode(text.as_bytes()), Some(bytes.as_bytes().to_vec()));
+            assert_eq!(decode(text.trim_end_matches('=').as_bytes()), Some(bytes.as_bytes().to_vec()));
+        }
+        assert_eq!(encode(&[0xfb, 0xff]), "+/8=");
+        for wrong in ["Z", "Zm9vY", "Zm9 v", "Zm-_", "Z=m9", "\u{e4}"] {
+            assert_eq!(decode(wrong.as_bytes()), None, "{wrong:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn base64_is_read_as_it_was_written(bytes: Vec<u8>) {
+            prop_assert_eq!(decode(encode(&bytes).as_bytes()), Some(bytes));
+        }
+    }
 }

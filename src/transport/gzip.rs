@@ -1,4 +1,4 @@
-//! Compressed bodies.
+//! Compression of request bodies, and of responses that a server compressed.
 
 /// Of 9. A request of spans becomes 15 % smaller than at the least effort; beyond this one every byte is dearly bought.
 #[cfg(feature = "gzip")]

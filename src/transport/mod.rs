@@ -1,47 +1,81 @@
-//! How a batch leaves the program: a transport sends once and says what came of it.
+//! How does a batch leave the program? A transport makes one attempt and returns one verdict.
+//!
+//! ```text
+//! pipeline::worker ─ Payload, deadline ─► Transport::send ─ Verdict ─► pipeline::retry
+//!                                               │
+//!               ┌───────────────────────────────┼──────────────────────────┐
+//!         http/ (ureq)        grpc/ (HTTP/2 as pure code in http2/)    console/ (prints)
+//!               └───────────────┬───────────────┘
+//!      connect and send: lookup, proxy, tcp, tls, gzip
+//!      judge responses:  http_status, retry_after, response
+//!      hide secrets:     redact
+//! ```
+//!
+//! A transport never retries: `pipeline::retry` decides what follows from a [`Verdict`].
+//!
+//! | Question | File |
+//! |---|---|
+//! | Where do I add a retryable HTTP status? | `RETRYABLE` in `http_status.rs` |
+//! | Where do I add a retryable gRPC status? | `RETRYABLE` in `grpc/status.rs` |
+//! | What does a response mean? | `http/response.rs`, `grpc/status.rs`; its body: `response/` |
+//! | What does a failed connection mean? | `http/response.rs`, `grpc/failure.rs`; TLS: `tls/fault.rs` |
+//! | How are certificates read and verified? | `tls/` |
+//! | Which proxy is used? | `proxy.rs`; `CONNECT` for gRPC: `grpc/target.rs` |
+//! | Where are bodies compressed? | `gzip.rs` |
+//! | Why does no secret reach a log? | `redact.rs`; in ureq's own log lines: `http/mask.rs`, `http/masked_stream.rs` |
+//! | How is an attempt ended in time? | `tcp.rs`, `deadline_stream.rs`, `http/socket.rs` |
+//! | What does a probe send? | `http/probe_request.rs`, `grpc/probe_request.rs` |
+//! | How do tests replace the network? | `gate.rs` |
 
 use std::time::{Duration, Instant};
 
-use crate::config::HttpSettings;
+use crate::config::ConnectionSettings;
 use crate::record::Signal;
 
-mod answer;
-mod base64;
-mod breaker;
-mod conceal;
+pub(crate) mod base64;
 #[cfg(feature = "console")]
 mod console;
-mod dial;
+#[cfg(any(feature = "grpc", feature = "probe"))]
+mod deadline_stream;
+#[cfg(test)]
+pub(crate) mod gate;
 #[cfg(feature = "grpc")]
 pub(crate) mod grpc;
-#[cfg(all(feature = "probe", not(feature = "grpc")))]
-#[path = "no_grpc.rs"]
-mod grpc;
 mod gzip;
 mod http;
 mod http_status;
 mod lookup;
-#[cfg(test)]
-pub(crate) mod memory;
 mod proxy;
+mod redact;
+mod response;
 mod retry_after;
-#[cfg(any(feature = "grpc", feature = "probe"))]
-mod timed;
-#[cfg(feature = "tls")]
-mod tls;
-#[cfg(not(feature = "tls"))]
-#[path = "no_tls.rs"]
+mod tcp;
 mod tls;
 
+#[cfg(feature = "probe")]
+pub(crate) use deadline_stream::{DeadlineStream, ReadWrite};
 #[cfg(any(feature = "grpc", feature = "probe"))]
-pub(crate) use grpc::GrpcPlan;
+pub(crate) use grpc::GrpcSpec;
 pub(crate) use http::HttpSpec;
 #[cfg(feature = "probe")]
-pub(crate) use http::{End, Failure, Reply, ReplyBody, Trial};
+pub(crate) use http::{ProbeBody, ProbeEnd, ProbeFailure, ProbeRequest, ProbeResponse};
+pub(crate) use tls::TlsFault;
+#[cfg(any(feature = "grpc", feature = "probe"))]
+pub(crate) use tls::TlsFaultKind;
 #[cfg(feature = "probe")]
-pub(crate) use timed::{Conversation, Look, Timed};
-#[cfg(feature = "probe")]
-pub(crate) use tls::{fault as tls_fault, look};
+pub(crate) use tls::{TlsPeek, fault as tls_fault, peek};
+
+/// Sends one request at a time and never retries.
+pub(crate) trait Transport: Send {
+    /// Makes one attempt. It returns by `deadline`, whatever the network does.
+    fn send(&mut self, payload: &Payload<'_>, deadline: Instant) -> Verdict;
+
+    /// A function that ends a running `send` from another thread, and all later ones at once.
+    fn interrupter(&self) -> Box<dyn Fn() + Send + Sync>;
+
+    /// A function that ends a running `send` from another thread, if that is possible. Later ones use a new connection.
+    fn cutter(&self) -> Box<dyn Fn() + Send + Sync>;
+}
 
 /// One request's worth of records.
 #[derive(Debug, Clone, Copy)]
@@ -58,35 +92,36 @@ impl Payload<'_> {
     }
 }
 
-/// What came of one attempt. Only `retry` decides what follows from it.
+/// The result of one attempt. Only `pipeline::retry` decides what follows from it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Accepted,
-    /// Final: the collector took the rest. `rejected` may be 0, then the message is a warning.
+    /// Final: the collector accepted the rest. If `rejected` is 0, the message is a warning.
     AcceptedPartly {
         rejected: u64,
         message: String,
     },
-    /// `after` is what the server asked for.
+    /// The same request may be sent again; `after` is the delay that the server asked for.
     TryLater {
         after: Option<Duration>,
         reason: String,
     },
-    /// The same records in a smaller request may be welcome.
+    /// The same records may be accepted in a smaller request.
     TooLarge {
         reason: String,
     },
-    /// The collector has no place for this signal; others may be welcome.
+    /// The collector does not accept this signal; it may accept others.
     NotTaken {
         reason: String,
     },
+    /// Final: nothing was accepted.
     Refused {
         reason: String,
     },
 }
 
 impl Verdict {
-    /// The same, with what it says put through `edit`.
+    /// The same verdict, with its text passed through `edit`.
     fn map_text(self, edit: impl FnOnce(String) -> String) -> Self {
         match self {
             Self::Accepted => Self::Accepted,
@@ -101,87 +136,81 @@ impl Verdict {
     }
 }
 
-/// Why no encrypted connection came about.
-#[cfg_attr(
-    not(all(feature = "probe", feature = "tls")),
-    allow(dead_code, reason = "only TLS has such faults, and only a probe has advice for each kind")
-)]
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct TlsFault {
-    pub(crate) kind: TlsFaultKind,
-    /// In words, with the names and dates that it is about.
-    pub(crate) what: String,
-}
-
-impl TlsFault {
-    /// Trouble with certificates or with what speaks there is for good; anything else is for trying again.
-    fn is_passing(&self) -> bool {
-        self.kind == TlsFaultKind::Passing
-    }
-}
-
-/// The kinds of TLS faults that can be mended in different ways.
-#[cfg_attr(
-    not(all(feature = "probe", feature = "tls")),
-    allow(dead_code, reason = "only TLS has such faults, and only a probe has advice for each kind")
-)]
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum TlsFaultKind {
-    NotTls,
-    UnknownIssuer,
-    Expired,
-    NotValidYet,
-    WrongHost,
-    Authority,
-    ClientCertificateWanted,
-    ClientCertificateRefused,
-    NoHttp2,
-    /// Another fault of certificates or of what the two sides can do.
-    Other,
-    /// Neither: the server, or what stands before it, may do better next time.
-    Passing,
-}
-
-/// What a server says of a call that exports nothing, without what it may have repeated of our secrets.
+/// The response to an empty gRPC call, with secrets redacted.
 #[cfg(feature = "probe")]
 #[cfg_attr(not(feature = "grpc"), allow(dead_code, reason = "only gRPC has calls"))]
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct CallReply {
-    /// As gRPC counts them: 0 is success.
+pub(crate) struct CallResponse {
+    /// The gRPC status code; 0 is success.
     pub(crate) code: u32,
     /// The code's name, like `UNAVAILABLE`.
     pub(crate) name: String,
     /// May be empty.
     pub(crate) message: String,
-    /// What is not as it should be about a success.
+    /// What is wrong with a successful response.
     pub(crate) odd: Option<&'static str>,
 }
 
 /// Opens a transport, in this process or in a forked child.
 pub(crate) type Opener = Box<dyn Fn() -> Box<dyn Transport> + Send + Sync>;
 
-/// Opens what calls a collector over gRPC.
+/// Prepares a gRPC transport.
 ///
 /// # Errors
-/// What is wrong with the settings, or that this build cannot.
+/// What is wrong with the settings, or that this build has no gRPC.
 #[cfg(feature = "grpc")]
-pub(crate) fn grpc(settings: &HttpSettings) -> Result<Opener, String> {
-    let plan = GrpcPlan::new(settings)?;
-    Ok(Box::new(move || Box::new(plan.open())))
+pub(crate) fn grpc(settings: &ConnectionSettings) -> Result<Opener, String> {
+    let spec = GrpcSpec::new(settings)?;
+    Ok(Box::new(move || Box::new(spec.open())))
 }
 
 #[cfg(not(feature = "grpc"))]
 const NO_GRPC: &str = "this build cannot send over gRPC; build standpipe with its feature \"grpc\"";
 
 #[cfg(not(feature = "grpc"))]
-pub(crate) fn grpc(_: &HttpSettings) -> Result<Opener, String> {
+pub(crate) fn grpc(_: &ConnectionSettings) -> Result<Opener, String> {
     Err(NO_GRPC.to_owned())
 }
 
-/// Opens what prints requests instead of sending them.
+/// Stands in for gRPC in a build without the feature "grpc", where a probe can only say so.
+#[cfg(all(feature = "probe", not(feature = "grpc")))]
+mod grpc {
+    use std::convert::Infallible;
+    use std::time::Instant;
+
+    use super::{CallResponse, NO_GRPC, ProbeFailure};
+    use crate::config::ConnectionSettings;
+    use crate::record::Signal;
+
+    /// There is none.
+    pub(crate) struct GrpcSpec(Infallible);
+
+    /// There is none.
+    pub(crate) struct Grpc(Infallible);
+
+    impl GrpcSpec {
+        /// # Errors
+        /// Always.
+        pub(crate) fn new(_: &ConnectionSettings) -> Result<Self, String> {
+            Err(NO_GRPC.to_owned())
+        }
+
+        pub(crate) fn open(&self) -> Grpc {
+            match self.0 {}
+        }
+    }
+
+    impl Grpc {
+        pub(crate) fn try_export(&mut self, _: Signal, _: Instant) -> Result<CallResponse, ProbeFailure> {
+            match self.0 {}
+        }
+    }
+}
+
+/// Prepares a transport that prints requests instead of sending them.
 ///
 /// # Errors
-/// When this build cannot.
+/// If this build has no console.
 #[cfg(feature = "console")]
 pub(crate) fn console() -> Result<Opener, String> {
     Ok(Box::new(|| Box::<console::Console>::default()))
@@ -192,19 +221,7 @@ pub(crate) fn console() -> Result<Opener, String> {
     Err("this build cannot print; build standpipe with its feature \"console\"".to_owned())
 }
 
-/// Sends one request at a time; never retries by itself.
-pub(crate) trait Transport: Send {
-    /// Returns by `deadline` whatever the network does.
-    fn send(&mut self, payload: &Payload<'_>, deadline: Instant) -> Verdict;
-
-    /// Ends a `send` under way on another thread, and all later ones, at once.
-    fn interrupter(&self) -> Box<dyn Fn() + Send + Sync>;
-
-    /// Ends a `send` under way on another thread, if it can be ended; later ones go on, over a new connection.
-    fn cutter(&self) -> Box<dyn Fn() + Send + Sync>;
-}
-
-/// Messages begin in lower case; the system's do not.
+/// Our messages begin in lower case; those of the operating system do not.
 fn lower_first(text: &str) -> String {
     let mut characters = text.chars();
     characters.next().map(|first| first.to_lowercase().chain(characters).collect()).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! Which proxy the environment asks for.
+//! Which proxy to use, by the environment variables; the exporters' own setting can switch it off.
 
 use ureq::ProxyProtocol;
 

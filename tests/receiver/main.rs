@@ -1,7 +1,7 @@
 //! The embedded receiver over real sockets: it answers as OTLP asks, misbehaves as told, and survives what
 //! clients do to it.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod answers;
 mod client;
@@ -9,9 +9,9 @@ mod grpc;
 mod hostile;
 mod json;
 mod lifecycle;
-#[path = "../support/process.rs"]
-mod process;
 mod refusals;
 mod script;
 mod shares;
 mod signals;
+#[path = "../support/mod.rs"]
+mod support;

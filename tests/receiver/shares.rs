@@ -12,7 +12,7 @@ use standpipe::receiver::proto::trace::v1::{ResourceSpans, ScopeSpans, Span};
 
 use crate::client::{Client, SOON, ask, post, traces};
 use crate::grpc::client::{ACK, DATA, END_HEADERS, END_STREAM, Grpc, HEADERS, PING, block, fields, packed};
-use crate::process;
+use crate::support::process;
 
 /// A request that takes about this in memory, and three times as much while it is decoded.
 fn request_of(bytes: usize) -> Vec<u8> {
@@ -147,7 +147,7 @@ fn streams_of_all_connections_share_a_bound_of_threads() {
     const CONNECTIONS: usize = 40;
     const STREAMS: usize = 100;
     if process::task().is_none() {
-        let name = "shares::streams_of_all_connections_share_a_bound_of_threads";
+        let name = "streams_of_all_connections_share_a_bound_of_threads";
         process::run(name, "count");
         return;
     }

@@ -1,7 +1,5 @@
 //! The `standpipe` command, run as a user runs it.
 
-#![allow(dead_code, reason = "each test file is a crate of its own and uses only a part of this")]
-
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::{env, fs};

@@ -1,14 +1,15 @@
-//! What several integration tests need.
+//! What do several test binaries need?
 
-#![allow(
-    dead_code,
-    unused_imports,
-    reason = "each test file is a crate of its own and uses only a part of this"
-)]
+#![allow(dead_code, reason = "each test binary uses only a part of this")]
 
+pub(crate) mod allocator;
+pub(crate) mod command;
 pub(crate) mod memory;
+pub(crate) mod points;
 pub(crate) mod process;
+pub(crate) mod scene;
 pub(crate) mod scratch;
+pub(crate) mod settings;
 pub(crate) mod stubborn;
 pub(crate) mod tls;
 pub(crate) mod tunnel;

@@ -1,11 +1,11 @@
 //! A test that needs a process to itself runs itself again, as a child that knows its task.
 
-#![allow(dead_code, reason = "each test file is a crate of its own and uses only a part of this")]
-
 use std::io::{BufRead, BufReader};
+use std::panic::Location;
+use std::path::Path;
 use std::process::{self, ChildStdout, Command, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 const TASK: &str = "STANDPIPE_TEST_TASK";
@@ -26,7 +26,8 @@ pub(crate) fn report(text: impl std::fmt::Display) {
     println!("{REPORT}{text}");
 }
 
-/// What starts the test called `name` again, as a child.
+/// What starts the test called `name` in the caller's file again, as a child.
+#[track_caller]
 pub(crate) fn command(name: &str, task: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().expect("a test knows its own program"));
     for (inherited, _) in std::env::vars_os() {
@@ -35,16 +36,41 @@ pub(crate) fn command(name: &str, task: &str) -> Command {
             command.env_remove(inherited);
         }
     }
-    command.args([name, "--exact", "--nocapture", "--test-threads=1"]).env(TASK, task);
+    let name = format!("{}::{name}", module_of(Location::caller().file()));
+    command.args([&name, "--exact", "--nocapture", "--test-threads=1"]).env(TASK, task);
     command
 }
 
+/// The module of a test binary that is in `file`: of `tests/export/grpc/fork.rs` it is `grpc::fork`.
+fn module_of(file: &str) -> String {
+    let mut parts = Path::new(file)
+        .with_extension("")
+        .components()
+        .map(|part| part.as_os_str().to_string_lossy().into_owned())
+        .collect::<Vec<_>>();
+    let binary = parts.iter().rposition(|part| part == "tests").expect("a test is below tests/") + 1;
+    parts.drain(..=binary);
+    parts.join("::")
+}
+
+/// Runs the test called `name` again in a process of its own; true in that process, which has to do the work.
+#[track_caller]
+pub(crate) fn is_alone(name: &str) -> bool {
+    let is_child = task().is_some();
+    if !is_child {
+        run(name, "in a process of its own");
+    }
+    is_child
+}
+
 /// Runs the test called `name` in a process of its own and gives what it reported. Panics if it fails.
+#[track_caller]
 pub(crate) fn run(name: &str, task: &str) -> Vec<String> {
     Child::start(name, task).finish()
 }
 
 /// The same with these environment variables, and none else that a configuration asks.
+#[track_caller]
 pub(crate) fn run_with(name: &str, task: &str, variables: &[(&str, &str)]) -> Vec<String> {
     Child::start_with(name, task, variables).finish()
 }
@@ -73,14 +99,18 @@ pub(crate) fn in_a_fork(work: impl FnOnce() -> bool) -> bool {
 pub(crate) struct Child {
     process: process::Child,
     reports: mpsc::Receiver<String>,
+    /// Reads what the child prints; true if the child found its test.
+    reader: Option<JoinHandle<bool>>,
     deadline: Instant,
 }
 
 impl Child {
+    #[track_caller]
     pub(crate) fn start(name: &str, task: &str) -> Self {
         Self::start_with(name, task, &[])
     }
 
+    #[track_caller]
     pub(crate) fn start_with(name: &str, task: &str, variables: &[(&str, &str)]) -> Self {
         let mut process = command(name, task)
             .envs(variables.iter().copied())
@@ -90,8 +120,8 @@ impl Child {
             .expect("a test can be started again");
         let stdout = process.stdout.take().expect("it is piped");
         let (sender, reports) = mpsc::channel();
-        thread::spawn(move || pass_on(stdout, &sender));
-        Self { process, reports, deadline: Instant::now() + LONGEST_LIFE }
+        let reader = Some(thread::spawn(move || pass_on(stdout, &sender)));
+        Self { process, reports, reader, deadline: Instant::now() + LONGEST_LIFE }
     }
 
     pub(crate) fn id(&self) -> u32 {
@@ -119,6 +149,8 @@ impl Child {
         }
         let status = self.process.wait().expect("a child can be waited for");
         assert!(status.success(), "the child failed: {status}; its reports: {reports:?}");
+        let found = self.reader.take().and_then(|reader| reader.join().ok());
+        assert_eq!(found, Some(true), "the child has no such test");
         reports
     }
 }
@@ -140,11 +172,15 @@ pub(crate) fn threads_and_sockets() -> Option<(usize, usize)> {
     Some((threads, sockets))
 }
 
-fn pass_on(stdout: ChildStdout, reports: &mpsc::Sender<String>) {
+/// Passes the reports on; says whether there was a test to make them.
+fn pass_on(stdout: ChildStdout, reports: &mpsc::Sender<String>) -> bool {
+    let mut is_found = false;
     for line in BufReader::new(stdout).lines().map_while(Result::ok) {
         if let Some((_, report)) = line.split_once(REPORT) {
             // a parent that has given up needs no reports
             let _ = reports.send(report.to_owned());
         }
+        is_found |= line == "running 1 test";
     }
+    is_found
 }

@@ -1,7 +1,5 @@
 //! The usual scene of a delivery test: a program with an exporter, and someone who listens to its problems.
 
-#![allow(dead_code, reason = "each test file is a crate of its own and uses only a part of this")]
-
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};

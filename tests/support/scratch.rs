@@ -1,7 +1,5 @@
 //! A place for the files of a test.
 
-#![allow(dead_code, reason = "each test file is a crate of its own and uses only a part of this")]
-
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::{fs, process};

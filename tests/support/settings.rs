@@ -1,7 +1,5 @@
 //! Looking at configurations in tests.
 
-#![allow(dead_code, reason = "each test file is a crate of its own and uses only a part of this")]
-
 use standpipe::{Config, ConfigError, Exporter};
 
 /// A tracer that works, with more keys below.
@@ -15,8 +13,8 @@ pub(crate) fn value(config: &Config, key: &str) -> String {
     settings.into_iter().find(|setting| setting.key == key).map(|setting| setting.value).expect(key)
 }
 
-pub(crate) fn findings(config: &Config) -> Vec<String> {
-    config.findings().iter().map(ToString::to_string).collect()
+pub(crate) fn diagnostics(config: &Config) -> Vec<String> {
+    config.diagnostics().iter().map(ToString::to_string).collect()
 }
 
 pub(crate) fn ids(config: &Config) -> Vec<&str> {

@@ -1,5 +1,7 @@
 //! Certificates made on the spot, and a TLS front on loopback that hands what it decrypts to a plain server.
 
+#![allow(unused_imports, reason = "each test binary uses only a part of this")]
+
 mod certificate;
 mod front;
 mod refusal;

@@ -13,5 +13,5 @@ mod stage;
 mod traces;
 mod tree;
 
-#[path = "../support/command.rs"]
-mod command;
+#[path = "../support/mod.rs"]
+mod support;

@@ -12,7 +12,7 @@ use std::{env, fs};
 
 use standpipe::receiver::Receiver;
 
-use crate::command;
+use crate::support::command;
 
 /// No service of any test may live longer.
 const LONGEST_LIFE: Duration = Duration::from_secs(60);

@@ -1,7 +1,7 @@
 //! Standpipe beside its peers: the same work in the same run, in turn, and a table of each kind of work.
 //!
 //! `./run`, with `spans`, `calls`, `grpc`, `tracing` or `footprint` for one of the tables, `--cold` for builds from nothing,
-//! `--readme` to write what was found into the README, `--smoke` for a run that only shows that everything works.
+//! `--readme` to write what was found into `benches/README.md`, `--smoke` for a run that only shows that everything works.
 //! What is started by hand holds the receiver and prints the table; what it starts of itself is one contender with one
 //! case, and nothing else in its process.
 

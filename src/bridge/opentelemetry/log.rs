@@ -64,7 +64,7 @@ impl LogExporter {
             match record.finish_foreign(severity, &end(log)) {
                 Some(framed) => {
                     let scope = self.input.scope(scope, log.target().map(Cow::as_ref));
-                    exporters.push_log(&scope, weight, framed);
+                    exporters.enqueue_log(&scope, weight, framed);
                 }
                 None => exporters.count_log_not_enqueued(weight, NotEnqueuedReason::TooLarge),
             }

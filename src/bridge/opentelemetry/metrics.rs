@@ -96,7 +96,7 @@ impl MetricExporter {
                     (Part::Frame { points, .. }, Disposition::Counted(reason)) => {
                         exporters.count_points_not_enqueued(points, reason);
                     }
-                    (Part::Frame { bytes, points }, _) => exporters.push_metric(&scope, bytes, points),
+                    (Part::Frame { bytes, points }, _) => exporters.enqueue_metric(&scope, bytes, points),
                     (Part::TooLarge { .. }, _) => {
                         exporters.count_points_not_enqueued(1, NotEnqueuedReason::TooLarge)
                     }

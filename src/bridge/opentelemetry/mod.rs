@@ -58,7 +58,7 @@
 //!
 //! # Contexts
 //!
-//! Both read and write the same W3C headers. Within a process a [`SpanContext`](crate::SpanContext) is made of
+//! Both read and write the same W3C headers. Within a process a [`SpanContext`] is made of
 //! OpenTelemetry's by `try_from`, and the other way round by `into`.
 
 mod input;

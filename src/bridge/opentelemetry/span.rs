@@ -52,7 +52,7 @@ impl SpanExporter {
             match record.finish(unix_nanos(span.end_time)) {
                 Some(framed) => {
                     let scope = self.input.scope(&span.instrumentation_scope, None);
-                    self.input.exporters().push_span(&scope, framed);
+                    self.input.exporters().enqueue_span(&scope, framed);
                 }
                 None => self.input.exporters().count_span_not_enqueued(NotEnqueuedReason::TooLarge),
             }

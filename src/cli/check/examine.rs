@@ -4,7 +4,8 @@ use std::io::{self, Read};
 use std::time::Duration;
 
 use standpipe::{
-    Config, ConfigError, Exporter, Finding, FindingSeverity, RouteName, Setting, Source, Summary, Telemetry,
+    Config, ConfigError, Diagnostic, DiagnosticSeverity, Exporter, ExporterSummary, ProviderName, Setting,
+    SettingSource, Telemetry,
 };
 
 use super::{STDIN, Subject};
@@ -22,8 +23,8 @@ pub(super) struct Examined {
     /// What is not of one exporter.
     pub(super) general: Vec<General>,
     /// Those that can be used, in their order.
-    pub(super) exporters: Vec<(Exporter, Summary)>,
-    pub(super) findings: Vec<Finding>,
+    pub(super) exporters: Vec<(Exporter, ExporterSummary)>,
+    pub(super) diagnostics: Vec<Diagnostic>,
     /// What was handed in, to quote from; empty if nothing was.
     pub(super) handed_in: String,
 }
@@ -39,12 +40,12 @@ pub(super) struct General {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Scope {
     Everything,
-    Route(RouteName),
+    Provider(ProviderName),
 }
 
 impl Examined {
     pub(super) fn has_errors(&self) -> bool {
-        self.findings.iter().any(|finding| finding.severity == FindingSeverity::Error)
+        self.diagnostics.iter().any(|diagnostic| diagnostic.severity == DiagnosticSeverity::Error)
     }
 }
 
@@ -52,7 +53,7 @@ impl Examined {
 ///
 /// # Errors
 /// What was found, if the subject cannot be read at all.
-pub(super) fn examine(subject: &Subject) -> Result<Examined, Vec<Finding>> {
+pub(super) fn examine(subject: &Subject) -> Result<Examined, Vec<Diagnostic>> {
     let mut handed_in = Vec::new();
     let read = match subject {
         Subject::File(file) => Config::from_file(file),
@@ -61,18 +62,18 @@ pub(super) fn examine(subject: &Subject) -> Result<Examined, Vec<Finding>> {
         }
         Subject::Environment => Config::from_env(),
     };
-    let (config, mut findings) = match read {
+    let (config, mut diagnostics) = match read {
         Ok(config) => {
-            let findings = config.findings().to_vec();
-            (config, findings)
+            let diagnostics = config.diagnostics().to_vec();
+            (config, diagnostics)
         }
-        Err(error) if error.is_unreadable() => return Err(error.findings().to_vec()),
-        Err(error) => with_findings(error),
+        Err(error) if error.is_unreadable() => return Err(error.diagnostics().to_vec()),
+        Err(error) => with_diagnostics(error),
     };
     let mut exporters: Vec<_> = config.exporters().iter().cloned().zip(config.summaries()).collect();
     if let Err(error) = try_out(&exporters) {
-        let (usable, more) = with_findings(error);
-        findings.extend(more);
+        let (usable, more) = with_diagnostics(error);
+        diagnostics.extend(more);
         exporters.retain(|(exporter, _)| holds(&usable, exporter));
     }
     let general = general(&config);
@@ -83,7 +84,7 @@ pub(super) fn examine(subject: &Subject) -> Result<Examined, Vec<Finding>> {
         name_honestly(summary, &general);
     }
     let handed_in = String::from_utf8(handed_in).unwrap_or_default();
-    Ok(Examined { general, exporters, findings, handed_in })
+    Ok(Examined { general, exporters, diagnostics, handed_in })
 }
 
 /// A reader that keeps what it reads.
@@ -100,13 +101,13 @@ impl<R: Read> Read for Kept<'_, R> {
     }
 }
 
-fn with_findings(error: ConfigError) -> (Config, Vec<Finding>) {
-    let findings = error.findings().to_vec();
-    (error.into_usable(), findings)
+fn with_diagnostics(error: ConfigError) -> (Config, Vec<Diagnostic>) {
+    let diagnostics = error.diagnostics().to_vec();
+    (error.into_usable(), diagnostics)
 }
 
 /// Finds what only shows when everything is put together: a certificate that is none, a thread too many.
-fn try_out(exporters: &[(Exporter, Summary)]) -> Result<(), ConfigError> {
+fn try_out(exporters: &[(Exporter, ExporterSummary)]) -> Result<(), ConfigError> {
     let all = exporters.iter();
     let config = all.fold(Config::new(), |config, (exporter, _)| config.exporter(exporter.clone()));
     Telemetry::start(config)?.shutdown(Duration::ZERO);
@@ -114,7 +115,7 @@ fn try_out(exporters: &[(Exporter, Summary)]) -> Result<(), ConfigError> {
 }
 
 fn holds(config: &Config, exporter: &Exporter) -> bool {
-    let is_it = |other: &Exporter| (other.route(), other.name()) == (exporter.route(), exporter.name());
+    let is_it = |other: &Exporter| (other.provider(), other.name()) == (exporter.provider(), exporter.name());
     config.exporters().iter().any(is_it)
 }
 
@@ -126,13 +127,13 @@ impl From<Setting> for General {
     fn from(mut setting: Setting) -> Self {
         let application = setting.key.strip_prefix(APPLICATION);
         let scope = match (application, setting.key) {
-            (Some(_), _) => Scope::Route(RouteName::Application),
+            (Some(_), _) => Scope::Provider(ProviderName::Application),
             (None, "disabled" | "self-observation") => Scope::Everything,
             (None, key) if key.starts_with(SPAN_LIMITS) || key.starts_with(LOG_LIMITS) => Scope::Everything,
-            (None, _) => Scope::Route(RouteName::Internal),
+            (None, _) => Scope::Provider(ProviderName::Internal),
         };
         setting.key = application.unwrap_or(setting.key);
-        if setting.key == SERVICE_NAME && setting.source == Source::Default {
+        if setting.key == SERVICE_NAME && setting.source == SettingSource::Default {
             // The default is the name of this program, which is not the one that will send.
             setting.value = format!("{UNNAMED}:<your program>");
         }
@@ -145,13 +146,15 @@ fn is_disabled(general: &[General]) -> bool {
     general.iter().any(|general| general.setting.key == "disabled" && general.setting.value == "true")
 }
 
-fn name_honestly(summary: &mut Summary, general: &[General]) {
+fn name_honestly(summary: &mut ExporterSummary, general: &[General]) {
     let route = match summary.route {
-        Some("application") => RouteName::Application,
-        _ => RouteName::Internal,
+        Some("application") => ProviderName::Application,
+        _ => ProviderName::Internal,
     };
     let is_unnamed = general.iter().any(|General { scope, setting }| {
-        *scope == Scope::Route(route) && setting.key == SERVICE_NAME && setting.source == Source::Default
+        *scope == Scope::Provider(route)
+            && setting.key == SERVICE_NAME
+            && setting.source == SettingSource::Default
     });
     if is_unnamed {
         UNNAMED.clone_into(&mut summary.service_name);
@@ -173,7 +176,8 @@ mod tests {
             .iter()
             .map(|found| (found.scope, found.setting.key, found.setting.value.as_str()))
             .collect();
-        let (internal, own) = (Scope::Route(RouteName::Internal), Scope::Route(RouteName::Application));
+        let (internal, own) =
+            (Scope::Provider(ProviderName::Internal), Scope::Provider(ProviderName::Application));
         assert!(shown.contains(&(internal, "service-name", "unknown_service:<your program>")), "{shown:?}");
         assert!(shown.contains(&(own, "service-name", "shop")), "{shown:?}");
         assert!(shown.contains(&(Scope::Everything, "self-observation", "true")), "{shown:?}");

@@ -1,26 +1,30 @@
 //! What was found, for programs.
 
 use serde::Serialize;
-use standpipe::{Finding, FindingSeverity, Summary};
+use standpipe::{Diagnostic, DiagnosticSeverity, ExporterSummary};
 
 use crate::cli::escape::shows_itself;
 
 #[derive(Serialize)]
 struct Document {
-    exporters: Vec<Summary>,
+    exporters: Vec<ExporterSummary>,
     warnings: Vec<String>,
     errors: Vec<String>,
 }
 
 /// One object. Notes are left out: they ask for nothing to be done.
-pub(super) fn write(exporters: Vec<Summary>, findings: &[Finding], failures: &[String]) -> String {
+pub(super) fn write(
+    exporters: Vec<ExporterSummary>,
+    diagnostics: &[Diagnostic],
+    failures: &[String],
+) -> String {
     let told = |severity| {
-        let of_it = findings.iter().filter(move |finding| finding.severity == severity);
+        let of_it = diagnostics.iter().filter(move |diagnostic| diagnostic.severity == severity);
         of_it.map(without_severity).collect::<Vec<_>>()
     };
-    let mut errors = told(FindingSeverity::Error);
+    let mut errors = told(DiagnosticSeverity::Error);
     errors.extend_from_slice(failures);
-    let document = Document { exporters, warnings: told(FindingSeverity::Warning), errors };
+    let document = Document { exporters, warnings: told(DiagnosticSeverity::Warning), errors };
     // strings, numbers and lists always can be written
     let written = serde_json::to_string_pretty(&document).unwrap_or_default();
     escaped(&written)
@@ -44,10 +48,10 @@ fn escaped(json: &str) -> String {
 }
 
 /// The list that it stands in says how bad it is.
-fn without_severity(finding: &Finding) -> String {
-    let mut finding = finding.clone();
-    finding.severity = FindingSeverity::Error;
-    finding.to_string()
+fn without_severity(diagnostic: &Diagnostic) -> String {
+    let mut diagnostic = diagnostic.clone();
+    diagnostic.severity = DiagnosticSeverity::Error;
+    diagnostic.to_string()
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::{io, thread};
 
-use standpipe::{Exporter, Finding};
+use standpipe::{Diagnostic, Exporter};
 
 use self::examine::{Examined, examine};
 use self::report::Report;
@@ -74,7 +74,7 @@ pub(crate) enum Form {
 pub(crate) fn run(order: &Order, look: &Look) -> Result<ExitCode, Failure> {
     let examined = match examine(&order.subject) {
         Ok(examined) => examined,
-        Err(findings) => return give_up(order, &findings, look),
+        Err(diagnostics) => return give_up(order, &diagnostics, look),
     };
     let has_failed = match order.form {
         Form::Drawing => draw(order, &examined, look)?,
@@ -84,14 +84,14 @@ pub(crate) fn run(order: &Order, look: &Look) -> Result<ExitCode, Failure> {
 }
 
 /// For what cannot be read at all.
-fn give_up(order: &Order, findings: &[Finding], look: &Look) -> Result<ExitCode, Failure> {
+fn give_up(order: &Order, diagnostics: &[Diagnostic], look: &Look) -> Result<ExitCode, Failure> {
     match order.form {
         Form::Drawing => {
-            let reasons: Vec<&str> = findings.iter().map(|finding| finding.what.as_str()).collect();
+            let reasons: Vec<&str> = diagnostics.iter().map(|diagnostic| diagnostic.what.as_str()).collect();
             let message = format!("{}: {}", order.subject.name(), reasons.join("; "));
             complain(&text::printable(&message, look.charset));
         }
-        Form::Json => show(&[json::write(Vec::new(), findings, &[])])?,
+        Form::Json => show(&[json::write(Vec::new(), diagnostics, &[])])?,
     }
     Ok(ExitCode::from(UNUSABLE))
 }
@@ -121,7 +121,7 @@ fn write_json(order: &Order, examined: &Examined, look: &Look) -> Result<bool, F
         Ok(())
     })?;
     let summaries = examined.exporters.iter().map(|(_, summary)| summary.clone()).collect();
-    show(&[json::write(summaries, &examined.findings, &failures)])?;
+    show(&[json::write(summaries, &examined.diagnostics, &failures)])?;
     Ok(!failures.is_empty() || examined.has_errors())
 }
 

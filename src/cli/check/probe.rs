@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use standpipe::{Exporter, Summary, probe};
+use standpipe::{Exporter, ExporterSummary, probe};
 
 use super::stages::{Asked, Outcome, Stage};
 
@@ -10,7 +10,7 @@ use super::stages::{Asked, Outcome, Stage};
 const LONGEST: Duration = Duration::from_secs(10);
 
 /// Asks every endpoint of the exporter, for no longer than an attempt of it may take.
-pub(super) fn ask(exporter: &Exporter, summary: &Summary) -> Vec<Asked> {
+pub(super) fn ask(exporter: &Exporter, summary: &ExporterSummary) -> Vec<Asked> {
     let budget = Duration::from_millis(summary.timeout_ms).min(LONGEST);
     probe::probe(exporter, budget).endpoints.into_iter().map(Asked::from).collect()
 }

@@ -1,6 +1,6 @@
 //! A problem, with the line it is in.
 
-use standpipe::{Finding, FindingSeverity};
+use standpipe::{Diagnostic, DiagnosticSeverity};
 
 use crate::cli::paint::{Ink, Look};
 use crate::cli::snippet::{Snippet, Syntax};
@@ -18,7 +18,7 @@ pub(super) struct Origin {
 /// What was found, apart from the library's own type so that tests can make one up.
 #[derive(Debug)]
 pub(super) struct Problem {
-    pub(super) severity: FindingSeverity,
+    pub(super) severity: DiagnosticSeverity,
     /// Line and column, from 1.
     pub(super) place: Option<(usize, usize)>,
     pub(super) key: String,
@@ -26,14 +26,14 @@ pub(super) struct Problem {
     pub(super) fix: String,
 }
 
-impl From<&Finding> for Problem {
-    fn from(finding: &Finding) -> Self {
+impl From<&Diagnostic> for Problem {
+    fn from(diagnostic: &Diagnostic) -> Self {
         Self {
-            severity: finding.severity,
-            place: finding.location.as_ref().map(|location| (location.line, location.column)),
-            key: finding.key.clone(),
-            what: finding.what.clone(),
-            fix: finding.fix.clone(),
+            severity: diagnostic.severity,
+            place: diagnostic.location.as_ref().map(|location| (location.line, location.column)),
+            key: diagnostic.key.clone(),
+            what: diagnostic.what.clone(),
+            fix: diagnostic.fix.clone(),
         }
     }
 }
@@ -78,19 +78,19 @@ impl Problem {
 }
 
 /// How bad it is, in a word.
-pub(super) fn name(severity: FindingSeverity) -> &'static str {
+pub(super) fn name(severity: DiagnosticSeverity) -> &'static str {
     match severity {
-        FindingSeverity::Error => "error",
-        FindingSeverity::Warning => "warning",
-        FindingSeverity::Note => "note",
+        DiagnosticSeverity::Error => "error",
+        DiagnosticSeverity::Warning => "warning",
+        DiagnosticSeverity::Note => "note",
     }
 }
 
-fn ink(severity: FindingSeverity) -> Ink {
+fn ink(severity: DiagnosticSeverity) -> Ink {
     match severity {
-        FindingSeverity::Error => Ink::BAD.bold(),
-        FindingSeverity::Warning => Ink::WARNING.bold(),
-        FindingSeverity::Note => Ink::FAINT.bold(),
+        DiagnosticSeverity::Error => Ink::BAD.bold(),
+        DiagnosticSeverity::Warning => Ink::WARNING.bold(),
+        DiagnosticSeverity::Note => Ink::FAINT.bold(),
     }
 }
 
@@ -112,7 +112,7 @@ mod tests {
 
     fn problem(place: Option<(usize, usize)>, key: &str, what: &str, fix: &str) -> Problem {
         Problem {
-            severity: FindingSeverity::Error,
+            severity: DiagnosticSeverity::Error,
             place,
             key: key.to_owned(),
             what: what.to_owned(),

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use standpipe::{Exporter, FindingSeverity, RouteName, Setting, Source};
+use standpipe::{DiagnosticSeverity, Exporter, ProviderName, Setting, SettingSource};
 
 use super::Subject;
 use super::examine::{Examined, General, Scope};
@@ -53,7 +53,7 @@ struct Row {
 
 impl Report {
     pub(super) fn new(subject: &Subject, examined: &Examined) -> Self {
-        let problems: Vec<Problem> = examined.findings.iter().map(Problem::from).collect();
+        let problems: Vec<Problem> = examined.diagnostics.iter().map(Problem::from).collect();
         let tables = tables(examined);
         // that a file describes nothing is one of its problems
         let is_empty = *subject == Subject::Environment && tables.is_empty() && problems.is_empty();
@@ -80,7 +80,7 @@ impl Report {
         lines
     }
 
-    pub(super) fn count(&self, severity: FindingSeverity) -> usize {
+    pub(super) fn count(&self, severity: DiagnosticSeverity) -> usize {
         self.problems.iter().filter(|problem| problem.severity == severity).count()
     }
 }
@@ -102,23 +102,23 @@ fn quotable(file: &Path) -> String {
 
 /// What all exporters share, then each exporter; if there are two routes, one after the other.
 fn tables(examined: &Examined) -> Vec<Table> {
-    let of_route = |route: RouteName| {
+    let of_route = |route: ProviderName| {
         let is_its = move |(exporter, _): &&(Exporter, _)| {
-            (exporter.route() == Some(RouteName::Application)) == (route == RouteName::Application)
+            (exporter.provider() == Some(ProviderName::Application)) == (route == ProviderName::Application)
         };
         examined.exporters.iter().filter(is_its).map(|(exporter, _)| exporter).collect::<Vec<_>>()
     };
-    let has_routes = examined.exporters.iter().any(|(exporter, _)| exporter.route().is_some());
+    let has_routes = examined.exporters.iter().any(|(exporter, _)| exporter.provider().is_some());
     if !has_routes {
         let has_exporters = !examined.exporters.is_empty();
         let rows = rows(&examined.general, |_| true, has_exporters);
-        let exporters = of_route(RouteName::Internal);
+        let exporters = of_route(ProviderName::Internal);
         let exporters = exporters.into_iter().map(|exporter| Table::of_exporter("", exporter));
         return Table::of_all("all exporters", rows).into_iter().chain(exporters).collect();
     }
     let everything = rows(&examined.general, |scope| scope == Scope::Everything, false);
     let mut tables: Vec<Table> = Table::of_all("all exporters", everything).into_iter().collect();
-    for route in [RouteName::Internal, RouteName::Application] {
+    for route in [ProviderName::Internal, ProviderName::Application] {
         let exporters = of_route(route);
         if exporters.is_empty() {
             continue;
@@ -126,7 +126,7 @@ fn tables(examined: &Examined) -> Vec<Table> {
         let title = format!("{} route", route.name());
         tables.extend(Table::of_all(
             &title,
-            rows(&examined.general, |scope| scope == Scope::Route(route), true),
+            rows(&examined.general, |scope| scope == Scope::Provider(route), true),
         ));
         let before = format!("{title}, ");
         tables.extend(exporters.into_iter().map(|exporter| Table::of_exporter(&before, exporter)));
@@ -138,7 +138,7 @@ fn tables(examined: &Examined) -> Vec<Table> {
 fn rows(general: &[General], is_in: impl Fn(Scope) -> bool, with_name: bool) -> Vec<Row> {
     let is_shown = |general: &&General| {
         let is_name = with_name && general.setting.key == "service-name";
-        is_in(general.scope) && (is_name || general.setting.source != Source::Default)
+        is_in(general.scope) && (is_name || general.setting.source != SettingSource::Default)
     };
     general.iter().filter(is_shown).map(|general| Row::from(&general.setting)).collect()
 }
@@ -149,7 +149,7 @@ impl From<&Setting> for Row {
             key: setting.key.to_owned(),
             value: setting.value.clone(),
             from: setting.source.to_string(),
-            is_default: setting.source == Source::Default,
+            is_default: setting.source == SettingSource::Default,
         }
     }
 }

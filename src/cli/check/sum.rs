@@ -1,6 +1,6 @@
 //! The last line: what it all comes to.
 
-use standpipe::FindingSeverity;
+use standpipe::DiagnosticSeverity;
 
 use super::examine::Examined;
 use super::problem;
@@ -31,9 +31,9 @@ impl Sum {
             exporters: examined.exporters.len(),
             unanswered: asked.iter().filter(|endpoints| failed(endpoints) > 0).count(),
             takes_something: asked.iter().flatten().any(Asked::takes_something),
-            errors: report.count(FindingSeverity::Error) + failures,
-            warnings: report.count(FindingSeverity::Warning),
-            notes: report.count(FindingSeverity::Note),
+            errors: report.count(DiagnosticSeverity::Error) + failures,
+            warnings: report.count(DiagnosticSeverity::Warning),
+            notes: report.count(DiagnosticSeverity::Note),
         }
     }
 
@@ -49,9 +49,9 @@ impl Sum {
             usable => describe::count(usable as u64, "usable exporter"),
         }];
         for (severity, count) in [
-            (FindingSeverity::Error, self.errors),
-            (FindingSeverity::Warning, self.warnings),
-            (FindingSeverity::Note, self.notes),
+            (DiagnosticSeverity::Error, self.errors),
+            (DiagnosticSeverity::Warning, self.warnings),
+            (DiagnosticSeverity::Note, self.notes),
         ] {
             if count > 0 {
                 parts.push(describe::count(count as u64, problem::name(severity)));

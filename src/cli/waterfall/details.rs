@@ -19,20 +19,26 @@ pub(super) type Piece = (Ink, String, usize);
 
 impl<'a> Drawing<'_, 'a> {
     pub(super) fn details(&self, node: &Node, view: &SpanView<'a>, lines: &mut Vec<String>) {
-        let span = view.span;
-        let glyphs = self.look.glyphs;
-        let logs = self.logs.get(&key_of(view)).map_or(&[][..], Vec::as_slice);
-        let mut add = |pieces: &[Piece]| {
+        let origin = [view.kind(), view.scope].into_iter().filter(|part| !part.is_empty());
+        let origin = origin.collect::<Vec<_>>().join(self.look.glyphs.separator);
+        let attributes = describe::attributes(&view.span.attributes);
+        let first = vec![(Ink::FAINT, origin, 0), (Ink::FAINT, attributes, 0)];
+        for pieces in std::iter::once(first).chain(self.remarks(node, view)) {
             let mut line = self.look.line();
             self.guides(&node.trunks, &mut line);
             self.guides(&[node.has_children], &mut line);
-            put_pieces(pieces, &mut line);
+            put_pieces(&pieces, &mut line);
             lines.push(line.finish());
-        };
+        }
+    }
 
-        let origin = [view.kind(), view.scope].into_iter().filter(|part| !part.is_empty());
-        let origin = origin.collect::<Vec<_>>().join(glyphs.separator);
-        add(&[(Ink::FAINT, origin, 0), (Ink::FAINT, describe::attributes(&span.attributes), 0)]);
+    /// What happened in the span, a line each: its error, events and log records, links, and what is missing.
+    pub(super) fn remarks(&self, node: &Node, view: &SpanView<'a>) -> Vec<Vec<Piece>> {
+        let span = view.span;
+        let glyphs = self.look.glyphs;
+        let logs = self.logs.get(&key_of(view)).map_or(&[][..], Vec::as_slice);
+        let mut lines = Vec::new();
+        let mut add = |pieces: &[Piece]| lines.push(pieces.to_vec());
 
         if let Some(message) = view.error() {
             let message = if message.is_empty() { "error" } else { message };
@@ -62,6 +68,7 @@ impl<'a> Drawing<'_, 'a> {
             let parent = describe::short_id(&span.parent_span_id);
             add(&[(Ink::FAINT, format!("its parent {parent} is not here"), 0)]);
         }
+        lines
     }
 
     /// The name of the span a link points to, or its id if it is not here.

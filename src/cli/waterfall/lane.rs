@@ -110,7 +110,7 @@ fn label(time: u64, look: &Look) -> String {
 }
 
 /// The smallest step whose labels do not touch each other.
-fn step(scale: &Scale, look: &Look) -> u64 {
+pub(super) fn step(scale: &Scale, look: &Look) -> u64 {
     let steps = (0..20).flat_map(|power| [1, 2, 5].map(|digit| 10u64.pow(power).saturating_mul(digit)));
     let fits = |step: &u64| {
         let room = scale.eighths(scale.start.saturating_add(*step)) / 8;

@@ -6,11 +6,13 @@
 mod details;
 mod lane;
 mod strays;
+mod svg;
 mod tree;
 
 use std::collections::HashMap;
 
 use self::lane::{Bar, Scale};
+pub(crate) use self::svg::draw_svg;
 use self::tree::Node;
 use super::describe::{self, SpanView};
 use super::logs::LogView;

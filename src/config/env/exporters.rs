@@ -1,18 +1,15 @@
-//! The exporters that variables describe: signals that wish the same share one.
+//! Which exporters do variables describe? One for all signals of which they say the same.
 
 use std::time::Duration;
 
-use super::given::{Given, Wish, Wishes};
 use super::names;
-use super::put::put;
 use super::reader::{Reader, what_to_write};
+use super::values::{EnvValue, EnvValues, apply};
 use crate::config::error::Fault;
-use crate::config::key::Key;
-use crate::config::path::quoted;
-use crate::config::{
-    BatchSettings, Compression, Exporter, HttpSettings, QueueSettings, RetrySettings, Signals, Source,
-    Transport, WhenFull,
-};
+use crate::config::kind::{SettingRow, SettingValue};
+use crate::config::settings::{SETTINGS, SIGNALS, TRANSPORT};
+use crate::config::text::quoted;
+use crate::config::{Exporter, SettingSource, Signals, Transport};
 use crate::record::Signal;
 
 /// One exporter if all signals wish the same: `otlp`. Else a signal that is alone has one of its own, such as
@@ -32,14 +29,14 @@ pub(super) fn described(reader: &mut Reader<'_>) -> Vec<Exporter> {
     exporters
 }
 
-/// Those that wish the same, in the order of the signals.
+/// Signals of which the variables say the same, in their order.
 fn groups(signals: Vec<Signal>, reader: &mut Reader<'_>) -> Vec<Vec<Member>> {
     let mut groups: Vec<Vec<Member>> = Vec::new();
     for signal in signals {
-        let member = Member { signal, wishes: reader.wishes(signal) };
+        let member = Member { signal, values: reader.values(signal) };
         let agreeing = groups.iter_mut().filter(|group| group.iter().all(|other| other.agrees_with(&member)));
         // of two that would do the plainer one: what was set for others there is not meant for this signal
-        match agreeing.min_by_key(|group| group[0].wishes.len()) {
+        match agreeing.min_by_key(|group| group[0].values.len()) {
             Some(group) => group.push(member),
             None => groups.push(vec![member]),
         }
@@ -52,32 +49,35 @@ fn console(signals: &[Signal]) -> Option<Exporter> {
     let &first = signals.first()?;
     let variable = names::exporter(first);
     let mut exporter = Exporter::of_environment("console".to_owned(), variable.clone());
-    exporter.set_transport(Transport::Console, Source::Environment(variable.clone()));
+    exporter.set_transport(Transport::Console);
+    exporter.record(&TRANSPORT, SettingSource::Environment(variable.clone()), None);
     exporter.signals = Signals::of(signals);
-    exporter.record(Key::Signals, Source::Environment(variable), None);
+    exporter.record(&SIGNALS, SettingSource::Environment(variable), None);
     Some(exporter)
 }
 
 struct Member {
     signal: Signal,
-    wishes: Wishes,
+    values: EnvValues,
 }
 
 impl Member {
     fn agrees_with(&self, other: &Self) -> bool {
-        Key::ALL.iter().all(|&key| match (self.wishes.get(&key), other.wishes.get(&key)) {
-            // nobody wants defaults to differ
+        SETTINGS.iter().all(|&row| match (self.values.get(&row), other.values.get(&row)) {
+            // no variable asks for another default
             (None, None) => true,
             (own, others) => {
                 // a signal without a variable for it goes along with the others
-                let has_no_say = |member: &Self| names::own(member.signal, key).is_none();
-                has_no_say(self) || has_no_say(other) || self.value(key, own) == other.value(key, others)
+                let has_no_say = |member: &Self| names::own(member.signal, row).is_none();
+                has_no_say(self) || has_no_say(other) || self.value(row, own) == other.value(row, others)
             }
         })
     }
 
-    fn value(&self, key: Key, wish: Option<&Wish>) -> Option<Result<Given, Fault>> {
-        wish.map(|wish| wish.given.clone()).or_else(|| default(self.signal, key).map(Ok))
+    /// What is used if nothing is set is `None` where that is nothing at all.
+    fn value(&self, row: &SettingRow, value: Option<&EnvValue>) -> Option<Result<SettingValue, Fault>> {
+        let default = || row.kind.get(&with_defaults("", &[self.signal])).map(Ok);
+        value.map(|value| value.value.clone()).or_else(default)
     }
 }
 
@@ -120,44 +120,34 @@ fn id(group: &[Member], is_alone: bool) -> String {
 }
 
 fn exporter(id: &str, group: Vec<Member>, reader: &mut Reader<'_>) -> Exporter {
-    let mut exporter = Exporter::of_environment(id.to_owned(), format!("exporter {id:?}"));
     let signals: Vec<Signal> = group.iter().map(|member| member.signal).collect();
-    exporter.signals = Signals::of(&signals);
+    let mut exporter = with_defaults(id, &signals);
     let chosen = Signal::ALL.map(names::exporter).into_iter().find(|name| reader.given(name).is_some());
     if let Some(variable) = chosen {
-        exporter.record(Key::Signals, Source::Environment(variable), None);
+        exporter.record(&SIGNALS, SettingSource::Environment(variable), None);
     }
-    // OpenTelemetry's pace: no round waits for the last one, but batches wait to be filled
-    exporter.pace.throttle = Duration::ZERO;
-    exporter.pace.linger = signals.iter().map(|&signal| linger(signal)).min().unwrap_or_default();
-    let mut wishes = Wishes::new();
-    for key in Key::ALL {
-        if let Some(wish) = group.iter().find_map(|member| member.wishes.get(key)) {
-            wishes.insert(*key, wish.clone());
+    let mut values = EnvValues::new();
+    for &row in SETTINGS {
+        if let Some(value) = group.iter().find_map(|member| member.values.get(&row)) {
+            values.insert(row, value.clone());
         }
     }
-    put(&wishes, &mut exporter, reader);
+    apply(&values, &mut exporter, reader);
     exporter
 }
 
-fn linger(signal: Signal) -> Duration {
-    match signal {
+/// All defaults at OpenTelemetry's pace: no round waits for the last one, but batches wait to be filled.
+fn with_defaults(id: &str, signals: &[Signal]) -> Exporter {
+    let mut exporter = Exporter::of_environment(id.to_owned(), format!("exporter {id:?}"));
+    exporter.signals = Signals::of(signals);
+    exporter.pace.throttle = Duration::ZERO;
+    let linger = |signal: &Signal| match signal {
         Signal::Traces | Signal::Metrics => Duration::from_secs(5),
         Signal::Logs => Duration::from_secs(1),
-    }
+    };
+    exporter.pace.linger = signals.iter().map(linger).min().unwrap_or_default();
+    exporter
 }
 
-/// What is used if nothing is said; `None` where that is nothing at all.
-fn default(signal: Signal, key: Key) -> Option<Given> {
-    match key {
-        Key::Transport => Some(Given::Transport(Transport::default())),
-        Key::Timeout => Some(Given::Time(HttpSettings::default().timeout)),
-        Key::Compression => Some(Given::Compression(Compression::default())),
-        Key::Linger => Some(Given::Time(linger(signal))),
-        Key::GiveUpAfter => Some(Given::Time(RetrySettings::default().give_up_after)),
-        Key::QueueRecords => Some(Given::Count(QueueSettings::default().records)),
-        Key::BatchRecords => Some(Given::Count(BatchSettings::default().records)),
-        Key::Lossy => Some(Given::WhenFull(WhenFull::default())),
-        _ => None,
-    }
-}
+#[cfg(test)]
+mod tests;

@@ -1,70 +1,32 @@
-//! OpenTelemetry's environment variables.
+//! What do OpenTelemetry's environment variables set?
 //!
 //! ```text
-//! variables → reader ─→ wishes of each signal ─→ exporters   one for all signals that wish the same
-//!                                             └→ shared      into an exporter that a file or the program describes
-//!                    └→ program, sampler, limits             into what is not of one exporter
+//! variables → reader ─→ values of each signal ─→ exporters   one for all signals of which they say the same
+//!                                             └→ fill        into an exporter that a file or the program describes
+//!                    └→ program                              into what is not of one exporter
 //! ```
 
 mod exporters;
-mod given;
-mod limits;
 mod names;
 mod pairs;
 mod program;
-mod put;
 mod reader;
-mod sampler;
-mod shared;
-mod variables;
+mod values;
 
-pub(super) use variables::Variables;
+pub(super) use reader::Variables;
 
 use std::ffi::OsString;
 
 use self::reader::Reader;
-use super::error::{ConfigError, Finding};
+use super::error::{ConfigError, Diagnostic};
 use super::{Config, validate};
-#[cfg(doc)]
-use crate::{LogLimits, Sampler, SpanLimits};
 
 impl Config {
-    /// Reads OpenTelemetry's environment variables. An empty one is as good as none.
+    /// Reads OpenTelemetry's environment variables; the [guide](crate::guide::environment) lists them with their defaults.
     ///
-    /// | variable | default | meaning |
-    /// |---|---|---|
-    /// | `OTEL_{TRACES,LOGS,METRICS}_EXPORTER` | `otlp` | or `console` (with the feature of that name), or both with a comma; `none`: the signal is not sent |
-    /// | `OTEL_EXPORTER_OTLP_ENDPOINT` | `http://localhost:4318` | `/v1/<signal>` is put behind it |
-    /// | `…_PROTOCOL` | `http/protobuf` | or `grpc` |
-    /// | `…_HEADERS` | none | `name=value,other=value`, values percent-encoded |
-    /// | `…_TIMEOUT` | 10000 | one attempt |
-    /// | `…_COMPRESSION` | `none` | or `gzip` |
-    /// | `…_CERTIFICATE` | bundled roots | PEM file of the authorities to trust |
-    /// | `…_CLIENT_CERTIFICATE`, `…_CLIENT_KEY` | none | PEM files to present |
-    /// | `…_INSECURE` | `true` | `false`: gRPC endpoints without a scheme are https |
-    /// | `OTEL_BSP_SCHEDULE_DELAY`, `OTEL_BLRP_…` | 5000, 1000 | how long an incomplete batch may wait |
-    /// | `…_EXPORT_TIMEOUT` | 300000 | longest time to try to deliver a batch |
-    /// | `…_MAX_QUEUE_SIZE`, `…_MAX_EXPORT_BATCH_SIZE` | 32768, 8192 | records in the queue and in one request |
-    /// | `…_ON_QUEUE_FULL` | `BLOCK` | the caller waits; `DROP`: the new record is dropped |
-    /// | `…_BLOCK_ON_QUEUE_FULL_TIMEOUT` | none | longest such wait |
-    /// | `OTEL_METRIC_EXPORT_INTERVAL`, `…_TIMEOUT` | 60000, 300000 | between two pushes; to deliver one |
-    /// | `OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE` | `cumulative` | or `delta` or `lowmemory` |
-    /// | `OTEL_EXPORTER_OTLP_METRICS_DEFAULT_HISTOGRAM_AGGREGATION` | `explicit_bucket_histogram` | or `base2_exponential_bucket_histogram` |
-    /// | `OTEL_SERVICE_NAME` | – | wins over `service.name` in the next |
-    /// | `OTEL_RESOURCE_ATTRIBUTES` | none | `key=value,other=value`, percent-encoded; all or none |
-    /// | `OTEL_TRACES_SAMPLER`, `…_ARG` | `parentbased_always_on` | [`Sampler`] by its OpenTelemetry name, and its ratio |
-    /// | `OTEL_ATTRIBUTE_{COUNT,VALUE_LENGTH}_LIMIT`, `OTEL_SPAN_…`, `OTEL_LOGRECORD_…` | 128, none | [`SpanLimits`] and [`LogLimits`] |
-    /// | `OTEL_SPAN_{EVENT,LINK}_COUNT_LIMIT`, `OTEL_{EVENT,LINK}_ATTRIBUTE_COUNT_LIMIT` | 128 | [`SpanLimits`] |
-    /// | `OTEL_SDK_DISABLED` | `false` | as [`disabled`](Self::disabled) |
-    /// | `OTEL_PROPAGATORS` | `tracecontext,baggage` | only checked: the program hands contexts on |
-    ///
-    /// Those of `OTEL_EXPORTER_OTLP_` exist for one signal too, like `OTEL_EXPORTER_OTLP_LOGS_ENDPOINT`, which is
-    /// posted to exactly as it is. Times are whole milliseconds. A number or word that cannot be understood is told in
-    /// [`findings`](Self::findings) and ignored, and so is an unknown variable that looks like one of these.
-    ///
-    /// Signals for which everything is set alike share one exporter, `otlp`. Otherwise a signal that shares with no
-    /// other has its own, like `otlp.logs`, and `otlp` is for the others. What is printed shares the exporter `console`,
-    /// which needs the `console` feature. `throttle` is zero where something is sent.
+    /// Signals with equal settings share one exporter, `otlp`. Otherwise a signal that shares with no other has its own,
+    /// like `otlp.logs`, and `otlp` is for the others. Signals that are printed share the exporter `console`. A value that
+    /// cannot be understood is reported in [`diagnostics`](Self::diagnostics) and ignored.
     ///
     /// ```
     /// use standpipe::Config;
@@ -118,8 +80,8 @@ impl Config {
     ///
     /// Everything that is wrong at once, together with what is usable nevertheless.
     pub fn with_environment(mut self) -> Result<Self, ConfigError> {
-        let findings = fill(&mut self, &Variables::of_process());
-        validate::validate(self, findings, &[])
+        let diagnostics = fill(&mut self, &Variables::of_process());
+        validate::validate(self, diagnostics, &[])
     }
 }
 
@@ -128,27 +90,25 @@ fn read(variables: &Variables) -> Result<Config, ConfigError> {
     let mut config = Config::new();
     let mut reader = Reader::new(variables);
     config.exporters = exporters::described(&mut reader);
-    let findings = finish(&mut config, reader, variables);
-    validate::validate(config, findings, &[])
+    let diagnostics = finish(&mut config, reader, variables);
+    validate::validate(config, diagnostics, &[])
 }
 
 /// Sets what neither code nor a file has set; makes no exporter. What breaks an exporter is left in it for the
 /// validation to report.
-pub(super) fn fill(config: &mut Config, variables: &Variables) -> Vec<Finding> {
+pub(super) fn fill(config: &mut Config, variables: &Variables) -> Vec<Diagnostic> {
     let mut reader = Reader::new(variables);
     for exporter in &mut config.exporters {
-        shared::fill(exporter, &mut reader);
+        values::fill(exporter, &mut reader);
     }
     finish(config, reader, variables)
 }
 
-/// What is not of one exporter, and what nobody knows.
-fn finish(config: &mut Config, mut reader: Reader<'_>, variables: &Variables) -> Vec<Finding> {
+/// What is not of one exporter, and what is not known.
+fn finish(config: &mut Config, mut reader: Reader<'_>, variables: &Variables) -> Vec<Diagnostic> {
     program::fill(config, &mut reader);
-    sampler::fill(config, &mut reader);
-    limits::fill(config, &mut reader);
     names::report_unknown(variables, &mut reader);
-    reader.into_findings()
+    reader.into_diagnostics()
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Lists like `name=value,other=value` whose values are percent-encoded. No message repeats a value.
+//! How is a list like `name=value,other=value` read? Its values are percent-encoded, and no message repeats one.
 
 use crate::config::error::Fault;
 use crate::config::{Secret, header};
@@ -53,13 +53,13 @@ pub(super) fn attributes(text: &str) -> Result<Vec<(String, String)>, Fault> {
     pieces(text)
         .enumerate()
         .map(|(index, pair)| {
-            let told = |fault: Fault| {
+            let numbered = |fault: Fault| {
                 let what = format!("attribute {} {}", index + 1, fault.what);
                 fault.saying(what)
             };
-            let missing = |what: &'static str| told(Fault::new(what, "write it like key=value"));
+            let missing = |what: &'static str| numbered(Fault::new(what, "write it like key=value"));
             let (key, value) = pair.split_once('=').ok_or_else(|| missing("has no ="))?;
-            let decode = |text: &str| decoded(text.trim()).map_err(told);
+            let decode = |text: &str| decoded(text.trim()).map_err(numbered);
             match decode(key)? {
                 key if key.is_empty() => Err(missing("has no key")),
                 key => Ok((key, decode(value)?)),

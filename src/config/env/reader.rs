@@ -1,35 +1,35 @@
-//! Reads one variable by OpenTelemetry's rules: what cannot be understood is told and as good as not set.
+//! How is one variable read? By OpenTelemetry's rules: what cannot be understood is reported and as good as not set.
 
+use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use super::variables::Variables;
-use crate::config::error::{Fault, Finding, FindingSeverity, Words};
-use crate::config::path::{listed, quoted, shortened};
-use crate::config::validate::LONGEST;
-use crate::config::{duration, header, settings, suggest};
+use crate::config::error::{Diagnostic, DiagnosticSeverity, Fault, Words};
+use crate::config::text::{listed, quoted, shortened};
+use crate::config::{header, text, units};
 
-/// More errors or warnings are only counted: a variable may hold thousands of words, and nobody reads so much.
+/// More errors or warnings are only counted: a variable may hold thousands of words, more than anyone reads.
 const MAX_OF_A_KIND: usize = 200;
 
 /// Reads variables and remembers what was wrong with them.
 pub(super) struct Reader<'v> {
     variables: &'v Variables,
-    findings: Vec<Finding>,
+    diagnostics: Vec<Diagnostic>,
     left_out: usize,
 }
 
 impl<'v> Reader<'v> {
     pub(super) fn new(variables: &'v Variables) -> Self {
-        Self { variables, findings: Vec::new(), left_out: 0 }
+        Self { variables, diagnostics: Vec::new(), left_out: 0 }
     }
 
-    pub(super) fn into_findings(mut self) -> Vec<Finding> {
+    pub(super) fn into_diagnostics(mut self) -> Vec<Diagnostic> {
         if self.left_out > 0 {
-            let what = format!("{} more findings are not shown", self.left_out);
-            self.findings.push(Fault::new(what, "").found(FindingSeverity::Warning, None, ""));
+            let what = format!("{} more diagnostics are not shown", self.left_out);
+            self.diagnostics.push(Fault::new(what, "").found(DiagnosticSeverity::Warning, None, ""));
         }
-        self.findings
+        self.diagnostics
     }
 
     /// For what must not be ignored: the fault is the caller's to report. A blank value is as good as none; line breaks
@@ -45,40 +45,39 @@ impl<'v> Reader<'v> {
         Some(text.trim()).filter(|text| !text.is_empty())
     }
 
-    pub(super) fn count(&mut self, name: &str, range: RangeInclusive<u64>) -> Option<u64> {
+    pub(super) fn count(&mut self, name: &str, range: &RangeInclusive<u64>) -> Option<u64> {
         let text = self.text(name)?;
         let fix = format!("write {} to {}", range.start(), range.end());
         self.number(name, text, range, "a whole number", fix)
     }
 
-    /// Whole milliseconds, no fewer than `least`.
-    pub(super) fn time(&mut self, name: &str, least: u64) -> Option<Duration> {
+    /// Whole milliseconds.
+    pub(super) fn duration(&mut self, name: &str, range: &RangeInclusive<Duration>) -> Option<Duration> {
         let text = self.text(name)?;
-        let most = u64::try_from(LONGEST.as_millis()).unwrap_or(u64::MAX);
-        // somebody who writes 5s means 5000
-        let fix = match duration::parse(text) {
-            Ok(meant) if (u128::from(least)..=u128::from(most)).contains(&meant.as_millis()) => {
-                format!("write {}", meant.as_millis() as u64)
-            }
+        let millis = |duration: &Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+        let (least, most) = (millis(range.start()), millis(range.end()));
+        // 5s is meant as 5000
+        let fix = match units::parse_duration(text) {
+            Ok(meant) if range.contains(&meant) => format!("write {}", millis(&meant)),
             _ => format!("write {least} to {most}"),
         };
-        self.number(name, text, least..=most, "a whole number of milliseconds", fix)
+        self.number(name, text, &(least..=most), "a whole number of milliseconds", fix)
             .map(Duration::from_millis)
     }
 
-    /// One of these words, in any case.
-    pub(super) fn word<T: Copy>(&mut self, name: &str, words: &[(&str, T)]) -> Option<T> {
+    /// One of these words, in any case, and what it means.
+    pub(super) fn word<'w, T: Copy>(&mut self, name: &str, words: &[(&'w str, T)]) -> Option<(&'w str, T)> {
         let text = self.text(name)?;
-        let meaning = settings::parse(words, text);
-        if meaning.is_none() {
+        let found = words.iter().find(|(word, _)| word.eq_ignore_ascii_case(text));
+        if found.is_none() {
             let known: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
             self.ignore(name, &format!("{} is not known", quoted(text)), what_to_write(text, &known));
         }
-        meaning
+        found.copied()
     }
 
-    pub(super) fn truth(&mut self, name: &str) -> Option<bool> {
-        self.word(name, &[("true", true), ("false", false)])
+    pub(super) fn bool(&mut self, name: &str) -> Option<bool> {
+        self.word(name, &[("true", true), ("false", false)]).map(|(_, value)| value)
     }
 
     /// Says why a value is as good as not set.
@@ -87,18 +86,18 @@ impl<'v> Reader<'v> {
     }
 
     pub(super) fn warn(&mut self, name: &str, what: impl Into<Words>, fix: impl Into<Words>) {
-        self.tell(FindingSeverity::Warning, name, what, fix);
+        self.report(DiagnosticSeverity::Warning, name, what, fix);
     }
 
     pub(super) fn error(&mut self, name: &str, what: impl Into<Words>, fix: impl Into<Words>) {
-        self.tell(FindingSeverity::Error, name, what, fix);
+        self.report(DiagnosticSeverity::Error, name, what, fix);
     }
 
     fn number(
         &mut self,
         name: &str,
         text: &str,
-        range: RangeInclusive<u64>,
+        range: &RangeInclusive<u64>,
         kind: &str,
         fix: String,
     ) -> Option<u64> {
@@ -116,20 +115,74 @@ impl<'v> Reader<'v> {
     }
 
     /// Once: several signals may ask for the same variable.
-    fn tell(&mut self, severity: FindingSeverity, name: &str, what: impl Into<Words>, fix: impl Into<Words>) {
-        let alike = self.findings.iter().filter(|finding| finding.severity == severity).count();
+    fn report(
+        &mut self,
+        severity: DiagnosticSeverity,
+        name: &str,
+        what: impl Into<Words>,
+        fix: impl Into<Words>,
+    ) {
+        let alike = self.diagnostics.iter().filter(|diagnostic| diagnostic.severity == severity).count();
         if alike >= MAX_OF_A_KIND {
             self.left_out += 1;
             return;
         }
-        let finding = Fault::new(what, fix).found(severity, None, name);
-        if !self.findings.contains(&finding) {
-            self.findings.push(finding);
+        let diagnostic = Fault::new(what, fix).found(severity, None, name);
+        if !self.diagnostics.contains(&diagnostic) {
+            self.diagnostics.push(diagnostic);
         }
     }
 }
 
 /// What to write: the word that was probably meant, or else all that there are.
 pub(super) fn what_to_write(text: &str, known: &[&str]) -> String {
-    suggest::did_you_mean(text, known).unwrap_or_else(|| format!("write {}", listed(known, "or")))
+    text::did_you_mean(text, known).unwrap_or_else(|| format!("write {}", listed(known, "or")))
 }
+
+/// Environment variables: those of the process, or others for a test.
+#[derive(Clone, Default)]
+pub(in crate::config) struct Variables(BTreeMap<String, OsString>);
+
+impl Variables {
+    /// Those of this process that are about telemetry, as they are now.
+    pub(in crate::config) fn of_process() -> Self {
+        let is_ours = |name: &str| name.starts_with("OTEL_") || name.starts_with("TRACETEST_");
+        let named = |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value));
+        std::env::vars_os().filter_map(named).filter(|(name, _)| is_ours(name)).collect()
+    }
+
+    /// The value of a variable; an empty one is as good as none. `Err` if it is not UTF-8.
+    pub(in crate::config) fn get(&self, name: &str) -> Option<Result<&str, NotUtf8>> {
+        let value = self.0.get(name).filter(|value| !value.is_empty())?;
+        Some(value.to_str().ok_or(NotUtf8))
+    }
+
+    /// The names of all that are not empty, in the order of the alphabet.
+    pub(in crate::config) fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().filter(|(_, value)| !value.is_empty()).map(|(name, _)| name.as_str())
+    }
+}
+
+/// Why a variable cannot be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::config) struct NotUtf8;
+
+impl From<NotUtf8> for Fault {
+    fn from(_: NotUtf8) -> Self {
+        Fault::new("is not UTF-8", "set it to text")
+    }
+}
+
+impl<N: Into<String>, V: Into<OsString>> FromIterator<(N, V)> for Variables {
+    fn from_iter<I: IntoIterator<Item = (N, V)>>(pairs: I) -> Self {
+        let mut variables = BTreeMap::new();
+        // one by one: to build a tree at once takes a sort, which is as much code again
+        for (name, value) in pairs {
+            variables.insert(name.into(), value.into());
+        }
+        Self(variables)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,31 +1,31 @@
-//! What the sections of a document mean, whichever format it was written in.
+//! What do the sections of a document mean, whichever format it was written in?
 //!
 //! ```text
-//! Document → tracer, metrics, routes → Exporter
-//!      └──────────────┴─────────────→ findings, each with its place
+//! Document → tracer, metrics, providers → Exporter
+//!      └──────────────┴─────────────→ diagnostics, each with its place
 //! ```
 
-mod metrics;
+pub(super) mod expand;
+mod file;
 mod overrides;
-mod reader;
 mod report;
-mod routes;
-mod strays;
-mod tracer;
-mod value;
+mod section;
+mod stalwart;
+mod tracetest;
+pub(super) mod value;
 
-use self::reader::SectionReader;
+use self::expand::Surroundings;
 use self::report::{Others, Report};
-use super::document::Document;
+use self::section::SectionReader;
 use super::env::Variables;
-use super::error::{ConfigError, Fault, Finding, FindingSeverity};
-use super::expand::Surroundings;
+use super::error::{ConfigError, Diagnostic, DiagnosticSeverity, Fault};
+use super::node::Document;
 use super::node::{Field, Node, Places, Tree};
-use super::path::dotted;
 use super::section::{EXPORTERS, FIRST_NAMES, METRICS, SERVER, Section};
-use super::{Config, Exporter, RouteName, env, validate};
+use super::text::dotted;
+use super::{Config, Exporter, ProviderName, env, validate};
 
-/// Each has a queue and a thread of its own; nobody has so many collectors.
+/// Each has a queue and a thread of its own; there are not as many collectors.
 const MAX_EXPORTERS: usize = 256;
 
 /// The configuration that a document describes; what it leaves open is looked for among the variables.
@@ -45,20 +45,20 @@ pub(super) fn read(
     let mut found = Found { surroundings, report, config: Config::new(), exporters: Vec::new() };
     found.read_tracers(&root);
     found.read_metrics(&root);
-    found.read_routes(&root);
-    strays::tell(&root, &mut found.report);
+    found.read_providers(&root);
+    stalwart::warn_of_strays(&root, &mut found.report);
     found.exporters.sort_by_cached_key(|(at, ..)| *at);
 
     let Found { report, mut config, exporters, .. } = found;
     let is_broken = |index: &usize| report.is_broken(&exporters[*index].1);
     let broken: Vec<usize> = (0..exporters.len()).filter(is_broken).collect();
     config.exporters = exporters.into_iter().map(|(_, _, exporter)| exporter).collect();
-    let mut findings = report.into_findings();
-    if findings.is_empty() && !describes_something(&root) {
-        findings.push(nothing_described(&*places));
+    let mut diagnostics = report.into_diagnostics();
+    if diagnostics.is_empty() && !describes_something(&root) {
+        diagnostics.push(nothing_described(&*places));
     }
-    findings.extend(env::fill(&mut config, variables));
-    validate::validate(config, findings, &broken)
+    diagnostics.extend(env::fill(&mut config, variables));
+    validate::validate(config, diagnostics, &broken)
 }
 
 /// Whether there is a section of ours, be it switched off.
@@ -70,11 +70,11 @@ fn describes_something(root: &Node) -> bool {
     has_tracers || [METRICS, EXPORTERS, SERVER].into_iter().any(has)
 }
 
-fn nothing_described(places: &dyn Places) -> Finding {
+fn nothing_described(places: &dyn Places) -> Diagnostic {
     let what = "describes no exporter: there is no tracer.<id> with type = \"open-telemetry\", no \
                 metrics.open-telemetry, and no telemetry.exporters with server.telemetry";
     let fault = Fault::new(what, "standpipe init writes a file to begin with");
-    fault.found(FindingSeverity::Warning, Some(places.location(0)), "")
+    fault.found(DiagnosticSeverity::Warning, Some(places.location(0)), "")
 }
 
 /// What has been found in a document so far.
@@ -101,7 +101,9 @@ impl<'d> Found<'_, 'd> {
         };
         for field in fields {
             let section = Section::Tracer(field.name.clone());
-            let Some(exporter) = tracer::read(self.reader(&section, field), &field.node) else { continue };
+            let Some(exporter) = stalwart::read_tracer(self.reader(&section, field), &field.node) else {
+                continue;
+            };
             if self.exporters.len() >= MAX_EXPORTERS {
                 let what = format!("more than {MAX_EXPORTERS} exporters, no tracer is read from here on");
                 return self.report.error(
@@ -116,13 +118,13 @@ impl<'d> Found<'_, 'd> {
         }
     }
 
-    /// The rest of `metrics` is somebody else's.
+    /// The rest of `metrics` is of other programs.
     fn read_metrics(&mut self, root: &Node) {
         let [first, second] = METRICS;
         let Some(field) = root.get(first).and_then(|metrics| metrics.node.get(second)) else {
             return;
         };
-        let Some(metrics) = metrics::read(self.reader(&Section::Metrics, field), &field.node) else {
+        let Some(metrics) = stalwart::read_metrics(self.reader(&Section::Metrics, field), &field.node) else {
             return;
         };
         self.exporters.push((field.at, Section::Metrics, metrics.exporter));
@@ -131,13 +133,13 @@ impl<'d> Found<'_, 'd> {
         }
     }
 
-    fn read_routes(&mut self, root: &Node) {
-        for route in routes::read(root, self.surroundings, &mut self.report) {
-            match route.name {
-                RouteName::Internal => self.config.main = route.settings,
-                RouteName::Application => self.config.application = route.settings,
+    fn read_providers(&mut self, root: &Node) {
+        for provider in tracetest::read(root, self.surroundings, &mut self.report) {
+            match provider.name {
+                ProviderName::Internal => self.config.main = provider.settings,
+                ProviderName::Application => self.config.application = provider.settings,
             }
-            self.exporters.push((route.at, route.section, route.exporter));
+            self.exporters.push((provider.at, provider.section, provider.exporter));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `TRACETEST_…`: environment variables that replace values which a file has.
+//! How do the variables `TRACETEST_…` replace values that a file has?
 
 use std::collections::HashSet;
 
@@ -45,7 +45,7 @@ fn replace(
 ) {
     match &mut node.value {
         Tree::Table(fields) => {
-            // what nobody asks for is not spelt out: there may be many names, and long ones
+            // names that no variable has are not spelt out: there may be many names, and long ones
             if !variables.names().any(|known| known.starts_with(name)) {
                 return;
             }
@@ -93,7 +93,7 @@ mod tests {
     use std::os::unix::ffi::OsStringExt;
 
     use crate::config::env::Variables;
-    use crate::config::expand::Surroundings;
+    use crate::config::read::expand::Surroundings;
     use crate::config::{read, toml};
 
     #[test]
@@ -105,7 +105,7 @@ mod tests {
         let variables: Variables = [(name, OsString::from_vec(vec![0xff]))].into_iter().collect();
         let config = read::read(toml::parse("f", text), &Surroundings::new(""), &variables).expect("usable");
         assert_eq!(config.summaries()[0].service_name, "shop");
-        let told: Vec<String> = config.findings().iter().map(ToString::to_string).collect();
+        let told: Vec<String> = config.diagnostics().iter().map(ToString::to_string).collect();
         assert!(
             told.contains(&format!("warning: {name}: ignored: is not UTF-8; set it to text")),
             "{told:?}"

@@ -1,23 +1,23 @@
-//! Collects what is found in a document, and who is broken by it.
+//! What was found in a document, and which exporters does that break?
 
 use std::collections::BTreeSet;
 
-use super::value::Unusable;
-use crate::config::document::Mistake;
-use crate::config::error::{Fault, FaultWords, Finding, FindingSeverity, Location, Words};
-use crate::config::few::Few;
+use crate::config::error::{Diagnostic, DiagnosticSeverity, Fault, FaultWords, Location, Words};
+use crate::config::node::Mistake;
 use crate::config::node::{Node, Places};
+use crate::config::read::value::Unusable;
 use crate::config::section::{Owner, Section};
-use crate::config::{Source, suggest};
+use crate::config::summary::Few;
+use crate::config::{SettingSource, text};
 
-/// More findings are only counted: nobody reads them, and a hostile file must not cost more than it weighs.
-const MAX_FINDINGS: usize = 200;
+/// More diagnostics are only counted: no one reads them all, and a hostile file must not cost more than it weighs.
+const MAX_DIAGNOSTICS: usize = 200;
 
 pub(super) struct Report<'d> {
     places: &'d dyn Places,
-    findings: Vec<Finding>,
+    diagnostics: Vec<Diagnostic>,
     left_out: usize,
-    worst_left_out: FindingSeverity,
+    worst_left_out: DiagnosticSeverity,
     broken: BTreeSet<Section>,
     /// Something is wrong that could concern anybody.
     all_broken: bool,
@@ -38,21 +38,21 @@ impl<'d> Report<'d> {
     pub(super) fn new(places: &'d dyn Places, mistakes: Vec<Mistake>, others: Others) -> Self {
         let mut report = Self {
             places,
-            findings: Vec::new(),
+            diagnostics: Vec::new(),
             left_out: 0,
-            worst_left_out: FindingSeverity::Note,
+            worst_left_out: DiagnosticSeverity::Note,
             broken: BTreeSet::new(),
             all_broken: false,
             replaced: Few::new(),
         };
-        for Mistake { owner, mut finding } in mistakes {
+        for Mistake { owner, mut diagnostic } in mistakes {
             match owner {
                 Owner::Section(section) => _ = report.broken.insert(section),
                 Owner::Unknown => report.all_broken = true,
                 Owner::Other if others == Others::Counted => {}
-                Owner::Other => finding.severity = finding.severity.min(FindingSeverity::Warning),
+                Owner::Other => diagnostic.severity = diagnostic.severity.min(DiagnosticSeverity::Warning),
             }
-            report.findings.push(finding);
+            report.diagnostics.push(diagnostic);
         }
         report
     }
@@ -70,12 +70,12 @@ impl<'d> Report<'d> {
             Some(section) => _ = self.broken.insert(section.clone()),
             None => self.all_broken = true,
         }
-        self.push(FindingSeverity::Error, at, key.into(), Fault::new(what, fix));
+        self.push(DiagnosticSeverity::Error, at, key.into(), Fault::new(what, fix));
     }
 
-    /// An error in what nobody can be started from anyway.
+    /// An error in what no exporter can be started from anyway.
     pub(super) fn lone_error(&mut self, at: usize, key: impl Into<String>, fault: Fault) {
-        self.push(FindingSeverity::Error, at, key.into(), fault);
+        self.push(DiagnosticSeverity::Error, at, key.into(), fault);
     }
 
     pub(super) fn warning(
@@ -85,7 +85,7 @@ impl<'d> Report<'d> {
         what: impl Into<Words>,
         fix: impl Into<Words>,
     ) {
-        self.push(FindingSeverity::Warning, at, key.into(), Fault::new(what, fix));
+        self.push(DiagnosticSeverity::Warning, at, key.into(), Fault::new(what, fix));
     }
 
     pub(super) fn note(
@@ -95,7 +95,7 @@ impl<'d> Report<'d> {
         what: impl Into<Words>,
         fix: impl Into<Words>,
     ) {
-        self.push(FindingSeverity::Note, at, key.into(), Fault::new(what, fix));
+        self.push(DiagnosticSeverity::Note, at, key.into(), Fault::new(what, fix));
     }
 
     /// A value of another type than the key has.
@@ -124,14 +124,14 @@ impl<'d> Report<'d> {
 
     /// A key that is none of those that are known where it stands; `name` is the last part of it.
     pub(super) fn unknown_key(&mut self, at: usize, key: String, name: &str, known: &[&str]) {
-        // to find what was meant is costly, and nobody would see it
-        let meant = if self.has_room() { suggest::did_you_mean(name, known) } else { None };
+        // to find what was meant is costly, and would not be shown
+        let meant = if self.has_room() { text::did_you_mean(name, known) } else { None };
         self.warning(at, key, "unknown key", meant.map_or("remove it".into(), Words::from));
     }
 
-    /// Whether another finding would still be shown.
+    /// Whether another diagnostic would still be shown.
     fn has_room(&self) -> bool {
-        self.findings.len() < MAX_FINDINGS
+        self.diagnostics.len() < MAX_DIAGNOSTICS
     }
 
     pub(super) fn location(&self, at: usize) -> Location {
@@ -141,7 +141,7 @@ impl<'d> Report<'d> {
     /// Says why a variable is as good as not set.
     pub(super) fn ignore(&mut self, variable: &str, fault: Fault) {
         let what = format!("ignored: {}", fault.what);
-        self.findings.push(fault.saying(what).found(FindingSeverity::Warning, None, variable));
+        self.diagnostics.push(fault.saying(what).found(DiagnosticSeverity::Warning, None, variable));
     }
 
     /// Remembers that the value at a place is that of an environment variable.
@@ -150,10 +150,10 @@ impl<'d> Report<'d> {
     }
 
     /// Where the value at a place came from.
-    pub(super) fn source(&self, at: usize) -> Source {
+    pub(super) fn source(&self, at: usize) -> SettingSource {
         match self.replaced.get(&at) {
-            Some(variable) => Source::Environment(variable.clone()),
-            None => Source::File(self.location(at)),
+            Some(variable) => SettingSource::Environment(variable.clone()),
+            None => SettingSource::File(self.location(at)),
         }
     }
 
@@ -162,16 +162,16 @@ impl<'d> Report<'d> {
         self.all_broken || is_unchosen || self.broken.contains(section)
     }
 
-    pub(super) fn into_findings(mut self) -> Vec<Finding> {
+    pub(super) fn into_diagnostics(mut self) -> Vec<Diagnostic> {
         if self.left_out > 0 {
             let severity = self.worst_left_out;
-            let fault = Fault::new(format!("{} more findings are not shown", self.left_out), "");
-            self.findings.push(fault.found(severity, None, ""));
+            let fault = Fault::new(format!("{} more diagnostics are not shown", self.left_out), "");
+            self.diagnostics.push(fault.found(severity, None, ""));
         }
-        self.findings
+        self.diagnostics
     }
 
-    fn push(&mut self, severity: FindingSeverity, at: usize, key: String, fault: Fault) {
+    fn push(&mut self, severity: DiagnosticSeverity, at: usize, key: String, fault: Fault) {
         if self.places.is_spoilt(at) {
             return;
         }
@@ -180,13 +180,13 @@ impl<'d> Report<'d> {
             self.worst_left_out = self.worst_left_out.max(severity);
             return;
         }
-        let finding = match self.replaced.get(&at) {
+        let diagnostic = match self.replaced.get(&at) {
             Some(variable) => fault.found(severity, None, variable.as_str()),
             None => fault.found(severity, Some(self.location(at)), key),
         };
         // an exporter that is used twice is read twice
-        if !self.findings.contains(&finding) {
-            self.findings.push(finding);
+        if !self.diagnostics.contains(&diagnostic) {
+            self.diagnostics.push(diagnostic);
         }
     }
 }

@@ -1,18 +1,17 @@
-//! Values: which type they have, and what they say.
+//! What does a value of a file say, and is it of the type that its key has?
 
 use std::time::Duration;
 
 use crate::config::error::{Fault, Words};
-use crate::config::expand::Surroundings;
 use crate::config::node::{Integer, Node, Tree};
-use crate::config::path::{quoted, shortened};
-use crate::config::settings::parse;
-use crate::config::{duration, size, suggest};
+use crate::config::read::expand::Surroundings;
+use crate::config::text::{quoted, shortened};
+use crate::config::{text, units};
 
-pub(super) const PERCENT_ADVICE: &str = "write a number of percent like 100 or 0.1";
+pub(in crate::config) const PERCENT_ADVICE: &str = "write a number of percent like 100 or 0.1";
 
 /// Why a value was not taken.
-pub(super) enum Unusable {
+pub(in crate::config) enum Unusable {
     /// Another type than the key has.
     WrongType,
     Faulty(Fault),
@@ -20,7 +19,7 @@ pub(super) enum Unusable {
 
 impl Unusable {
     /// What is wrong; `advice` is for a value of another type.
-    pub(super) fn into_fault(self, node: &Node, advice: &'static str) -> Fault {
+    pub(in crate::config) fn into_fault(self, node: &Node, advice: &'static str) -> Fault {
         match self {
             Self::WrongType => Fault::new(format!("found {}", node.kind()), advice),
             Self::Faulty(fault) => fault,
@@ -35,51 +34,52 @@ impl From<Fault> for Unusable {
 }
 
 /// A string, with its secrets put in.
-pub(super) struct Text<'v> {
+pub(in crate::config) struct Text<'v> {
     /// As it stands in the file: the only form that may be shown.
-    pub(super) written: &'v str,
-    pub(super) text: String,
+    pub(in crate::config) written: &'v str,
+    pub(in crate::config) text: String,
     /// Whether something was put in, so that `text` is not `written`.
-    pub(super) is_secret: bool,
+    pub(in crate::config) is_secret: bool,
 }
 
 impl Text<'_> {
     /// Says something of the text, without showing what was put in.
-    pub(super) fn fault(&self, fault: Fault) -> Fault {
+    pub(in crate::config) fn fault(&self, fault: Fault) -> Fault {
         let what = format!("{} {}", quoted(self.written), fault.what);
         fault.saying(what)
     }
 }
 
-pub(super) fn text<'v>(node: &'v Node, surroundings: &Surroundings) -> Result<Text<'v>, Unusable> {
+pub(in crate::config) fn text<'v>(node: &'v Node, surroundings: &Surroundings) -> Result<Text<'v>, Unusable> {
     let written = node.as_text().ok_or(Unusable::WrongType)?;
     let expanded = surroundings.expand(written)?;
     Ok(Text { written, text: expanded.text, is_secret: expanded.is_secret })
 }
 
 /// One of the words that a key knows, in any case.
-pub(super) fn word<T: Copy>(
+pub(in crate::config) fn word<'k>(
     node: &Node,
     surroundings: &Surroundings,
     advice: &'static str,
-    words: &[(&str, T)],
-) -> Result<T, Unusable> {
+    known: &[&'k str],
+) -> Result<&'k str, Unusable> {
     let text = text(node, surroundings)?;
-    parse(words, &text.text).ok_or_else(|| {
-        let known: Vec<&str> = words.iter().map(|(known, _)| *known).collect();
-        unknown_word(&text, &known, advice)
-    })
+    let found = known.iter().find(|known| known.eq_ignore_ascii_case(&text.text));
+    found.copied().ok_or_else(|| unknown_word(&text, known, advice))
 }
 
 fn unknown_word(text: &Text<'_>, known: &[&str], advice: &'static str) -> Unusable {
-    // half a secret is nobody's misspelt word
+    // half a secret is no misspelt word
     let word = if text.is_secret { "" } else { text.text.as_str() };
-    let fix = suggest::did_you_mean(word, known).map_or(advice.into(), Words::from);
+    let fix = text::did_you_mean(word, known).map_or(advice.into(), Words::from);
     text.fault(Fault::new("is not known", fix)).into()
 }
 
 /// Text, or a number that was written without quotes.
-pub(super) fn loose_text<'v>(node: &'v Node, surroundings: &Surroundings) -> Result<Text<'v>, Unusable> {
+pub(in crate::config) fn loose_text<'v>(
+    node: &'v Node,
+    surroundings: &Surroundings,
+) -> Result<Text<'v>, Unusable> {
     match &node.value {
         Tree::Integer(Integer { written, .. }) | Tree::Float { written, .. } => {
             Ok(Text { written, text: written.clone(), is_secret: false })
@@ -89,7 +89,7 @@ pub(super) fn loose_text<'v>(node: &'v Node, surroundings: &Surroundings) -> Res
 }
 
 /// A number of percent, which an environment variable can only give as text.
-pub(super) fn percent(node: &Node, surroundings: &Surroundings) -> Result<f64, Unusable> {
+pub(in crate::config) fn percent(node: &Node, surroundings: &Surroundings) -> Result<f64, Unusable> {
     const NO_NUMBER: &str = "is not a number";
     match &node.value {
         Tree::Integer(number) => Ok(number.value as f64),
@@ -106,43 +106,43 @@ pub(super) fn percent(node: &Node, surroundings: &Surroundings) -> Result<f64, U
 }
 
 /// A duration as Go spells it: always with its units.
-pub(super) fn go_duration(node: &Node, surroundings: &Surroundings) -> Result<Duration, Unusable> {
+pub(in crate::config) fn go_duration(node: &Node, surroundings: &Surroundings) -> Result<Duration, Unusable> {
     if let Tree::Integer(number) = &node.value {
-        return duration::parse_go(&number.written).map_err(|fault| {
+        return units::parse_go_duration(&number.written).map_err(|fault| {
             let what = format!("{} {}", shortened(&number.written), fault.what);
             fault.saying(what).into()
         });
     }
     let text = text(node, surroundings)?;
-    duration::parse_go(&text.text).map_err(|fault| text.fault(fault).into())
+    units::parse_go_duration(&text.text).map_err(|fault| text.fault(fault).into())
 }
 
-pub(super) fn truth(node: &Node) -> Result<bool, Unusable> {
+pub(in crate::config) fn bool(node: &Node) -> Result<bool, Unusable> {
     match node.value {
-        Tree::Bool(truth) => Ok(truth),
+        Tree::Bool(value) => Ok(value),
         _ => Err(Unusable::WrongType),
     }
 }
 
 /// Milliseconds as a number, or a number with its unit as a string.
-pub(super) fn span_of_time(node: &Node, surroundings: &Surroundings) -> Result<Duration, Unusable> {
+pub(in crate::config) fn duration(node: &Node, surroundings: &Surroundings) -> Result<Duration, Unusable> {
     if let Tree::Integer(number) = &node.value {
         return Ok(Duration::from_millis(whole(number)?));
     }
     let text = text(node, surroundings)?;
-    duration::parse(&text.text).map_err(|fault| text.fault(fault).into())
+    units::parse_duration(&text.text).map_err(|fault| text.fault(fault).into())
 }
 
 /// Bytes as a number, or a number with its unit as a string.
-pub(super) fn bytes(node: &Node, surroundings: &Surroundings) -> Result<usize, Unusable> {
+pub(in crate::config) fn bytes(node: &Node, surroundings: &Surroundings) -> Result<usize, Unusable> {
     if let Tree::Integer(number) = &node.value {
         return Ok(pinned(whole(number)?));
     }
     let text = text(node, surroundings)?;
-    size::parse(&text.text).map(pinned).map_err(|fault| text.fault(fault).into())
+    units::parse_size(&text.text).map(pinned).map_err(|fault| text.fault(fault).into())
 }
 
-pub(super) fn count(node: &Node) -> Result<usize, Unusable> {
+pub(in crate::config) fn count(node: &Node) -> Result<usize, Unusable> {
     match &node.value {
         Tree::Integer(number) => Ok(pinned(whole(number)?)),
         _ => Err(Unusable::WrongType),

@@ -1,5 +1,5 @@
 use super::*;
-use crate::config::Source;
+use crate::config::settings::LONGEST;
 use crate::record::Signal;
 
 fn refused(exporter: Exporter) -> String {
@@ -101,7 +101,7 @@ fn all_errors_of_all_exporters_come_at_once() {
         .exporter(exporter().id("b"))
         .exporter(Exporter::http("ftp://x").id("c").header("Bad Name", "hunter2"));
     let error = config.validate().expect_err("four errors");
-    let keys: Vec<&str> = error.findings().iter().map(|finding| finding.key.as_str()).collect();
+    let keys: Vec<&str> = error.diagnostics().iter().map(|diagnostic| diagnostic.key.as_str()).collect();
     assert_eq!(
         keys,
         [
@@ -118,9 +118,9 @@ fn all_errors_of_all_exporters_come_at_once() {
 fn certificates_without_https_are_a_warning_told_once() {
     let config = Config::new().exporter(exporter().ca_pem("-----BEGIN CERTIFICATE-----\n"));
     let twice = config.validate().and_then(Config::validate).expect("only a warning");
-    let [finding] = twice.findings() else { panic!("{:?}", twice.findings()) };
+    let [diagnostic] = twice.diagnostics() else { panic!("{:?}", twice.diagnostics()) };
     assert_eq!(
-        finding.to_string(),
+        diagnostic.to_string(),
         "warning: exporter \"otlp\".ca-file: has no effect: the endpoint is not https; write https:// or remove it"
     );
 }
@@ -129,7 +129,7 @@ fn certificates_without_https_are_a_warning_told_once() {
 fn signals_that_share_a_path_are_a_warning() {
     let told = |exporter| {
         let config = Config::new().exporter(exporter).validate().expect("only a warning");
-        config.findings().iter().map(ToString::to_string).collect::<Vec<_>>()
+        config.diagnostics().iter().map(ToString::to_string).collect::<Vec<_>>()
     };
     let to_a_path = || Exporter::http("http://localhost:4318/v1/otel");
     let warning = |signals: &str| {
@@ -148,9 +148,9 @@ fn signals_that_share_a_path_are_a_warning() {
 fn what_is_printed_needs_no_connection_but_the_same_bounds() {
     let mut printed =
         Exporter::http("ftp://user:hunter2@nowhere/x").header("Bad Name", "hunter2").ca_pem("no");
-    printed.set_transport(Transport::Console, Source::Code);
+    printed.set_transport(Transport::Console);
     let config = Config::new().exporter(printed.clone()).validate().expect("nothing is connected to");
-    assert!(config.findings().is_empty(), "{:?}", config.findings());
+    assert!(config.diagnostics().is_empty(), "{:?}", config.diagnostics());
     assert_eq!(
         refused(printed.timeout(2 * LONGEST).queue_records(0)),
         "exporter \"otlp\".queue-records: 0 is too small; write 1 to 16777215\n\

@@ -5,17 +5,15 @@ use std::collections::HashMap;
 
 use granit_parser::{Event, Marker, ScalarStyle, Span, Tag};
 
-use super::budget::{Budget, Weight};
-use super::frame::{Contents, Frame, KeyFault, OpenTable};
-use super::places::{Marks, line_and_column};
+use super::frame::{Budget, Contents, Frame, KeyFault, OpenTable, Weight};
 use super::scalar::{self, Wanted};
-use super::{Content, MAX_DEPTH, error_at, fault};
+use super::{Content, MAX_DEPTH, Marks, error_at, fault, line_and_column};
 use crate::config::Location;
-use crate::config::document::Mistake;
-use crate::config::error::{Fault, Finding, FindingSeverity};
+use crate::config::error::{Diagnostic, DiagnosticSeverity, Fault};
+use crate::config::node::Mistake;
 use crate::config::node::{Node, Places as _, Tree};
-use crate::config::path::dotted;
 use crate::config::section::Owner;
+use crate::config::text::dotted;
 
 /// More are only counted: a file with so many is no configuration.
 const MAX_MISTAKES: usize = 100;
@@ -61,7 +59,7 @@ impl Builder {
     /// # Errors
     ///
     /// If a limit is reached; then nothing more may be taken.
-    pub(super) fn take(&mut self, event: Event<'_>, span: Span) -> Result<(), Finding> {
+    pub(super) fn take(&mut self, event: Event<'_>, span: Span) -> Result<(), Diagnostic> {
         match event {
             Event::Scalar(text, style, anchor, tag) => {
                 // the parser writes ~ for a value that is not there
@@ -94,8 +92,8 @@ impl Builder {
         let at = self.marks.add(span.start);
         let what = "only the first document of a file is read, this one is not";
         let fault = Fault::new(what, "put it into a file of its own");
-        let finding = fault.found(FindingSeverity::Warning, Some(self.marks.location(at)), "");
-        self.mistakes.push((at, Mistake { owner: Owner::Other, finding }));
+        let diagnostic = fault.found(DiagnosticSeverity::Warning, Some(self.marks.location(at)), "");
+        self.mistakes.push((at, Mistake { owner: Owner::Other, diagnostic }));
     }
 
     pub(super) fn finish(mut self) -> Content {
@@ -103,8 +101,8 @@ impl Builder {
         self.mistakes.sort_by_key(|(at, _)| *at);
         if let Some((at, count)) = self.left_out {
             let fault = Fault::new(format!("{count} more mistakes from here on"), "");
-            let finding = error_at(self.marks.location(at), fault);
-            self.mistakes.push((at, Mistake { owner: Owner::Unknown, finding }));
+            let diagnostic = error_at(self.marks.location(at), fault);
+            self.mistakes.push((at, Mistake { owner: Owner::Unknown, diagnostic }));
         }
         let root = self.root.unwrap_or(Node { at: 0, value: Tree::Null });
         let mistakes = self.mistakes.into_iter().map(|(_, mistake)| mistake).collect();
@@ -118,7 +116,7 @@ impl Builder {
         anchor: usize,
         tag: Option<&Tag>,
         span: Span,
-    ) -> Result<(), Finding> {
+    ) -> Result<(), Diagnostic> {
         let weight = Weight::of_text(&text);
         self.charge(weight, span.start)?;
         let (wanted, at) = self.wanted(tag, anchor, span);
@@ -136,7 +134,7 @@ impl Builder {
         anchor: usize,
         tag: Option<&Tag>,
         span: Span,
-    ) -> Result<(), Finding> {
+    ) -> Result<(), Diagnostic> {
         if self.frames.len() >= MAX_DEPTH {
             return Err(self.too_deep(span.start));
         }
@@ -154,7 +152,7 @@ impl Builder {
         Ok(())
     }
 
-    fn close(&mut self, span: Span) -> Result<(), Finding> {
+    fn close(&mut self, span: Span) -> Result<(), Diagnostic> {
         let Some(Frame { at, anchor, weight, contents }) = self.frames.pop() else {
             return Ok(());
         };
@@ -171,7 +169,7 @@ impl Builder {
         self.finish_part(Part { node: Node { at, value }, weight }, anchor, span.start)
     }
 
-    fn alias(&mut self, anchor: usize, span: Span) -> Result<(), Finding> {
+    fn alias(&mut self, anchor: usize, span: Span) -> Result<(), Diagnostic> {
         let Some(part) = self.anchored.get(&anchor) else {
             let fault = Fault::new("an alias inside of the value that it stands for", "write the value out");
             return self.broken_alias(span, fault);
@@ -186,7 +184,7 @@ impl Builder {
         Ok(())
     }
 
-    fn broken_alias(&mut self, span: Span, fault: Fault) -> Result<(), Finding> {
+    fn broken_alias(&mut self, span: Span, fault: Fault) -> Result<(), Diagnostic> {
         let weight = Weight::of_text("");
         self.charge(weight, span.start)?;
         let at = self.marks.add(span.start);
@@ -196,7 +194,7 @@ impl Builder {
     }
 
     /// Keeps what is anchored for the aliases to come, which is charged like an alias, and puts it in its place.
-    fn finish_part(&mut self, part: Part, anchor: usize, end: Marker) -> Result<(), Finding> {
+    fn finish_part(&mut self, part: Part, anchor: usize, end: Marker) -> Result<(), Diagnostic> {
         if anchor != NO_ANCHOR {
             self.charge(part.weight, end)?;
             self.anchored.insert(anchor, part.clone());
@@ -284,19 +282,19 @@ impl Builder {
         let is_anchored = anchor != NO_ANCHOR || self.frames.iter().any(|frame| frame.anchor != NO_ANCHOR);
         let owner = if is_anchored { Owner::Unknown } else { Owner::of(&path) };
         let key = dotted(&path.iter().map(String::as_str).collect::<Vec<_>>());
-        let finding = fault.found(FindingSeverity::Error, Some(self.marks.location(at)), key);
-        self.mistakes.push((at, Mistake { owner, finding }));
+        let diagnostic = fault.found(DiagnosticSeverity::Error, Some(self.marks.location(at)), key);
+        self.mistakes.push((at, Mistake { owner, diagnostic }));
     }
 
-    fn charge(&mut self, weight: Weight, marker: Marker) -> Result<(), Finding> {
+    fn charge(&mut self, weight: Weight, marker: Marker) -> Result<(), Diagnostic> {
         self.budget.charge(weight).map_err(|what| self.too_much(what, marker))
     }
 
-    fn too_much(&self, what: String, marker: Marker) -> Finding {
+    fn too_much(&self, what: String, marker: Marker) -> Diagnostic {
         error_at(self.location(marker), Fault::new(what, "write a smaller file, with fewer aliases"))
     }
 
-    fn too_deep(&self, marker: Marker) -> Finding {
+    fn too_deep(&self, marker: Marker) -> Diagnostic {
         error_at(self.location(marker), fault::too_deep())
     }
 

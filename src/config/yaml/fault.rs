@@ -2,13 +2,12 @@
 
 use granit_parser::{ErrorKind, ScanError};
 
-use super::places::line_and_column;
-use super::{MAX_DEPTH, error_at};
+use super::{MAX_DEPTH, error_at, line_and_column};
 use crate::config::Location;
-use crate::config::error::{Fault, Finding};
+use crate::config::error::{Diagnostic, Fault};
 
 /// A mistake in the syntax, at its place.
-pub(super) fn finding(error: &ScanError, text: &str, file: &str) -> Finding {
+pub(super) fn diagnostic(error: &ScanError, text: &str, file: &str) -> Diagnostic {
     let marker = *error.marker();
     let (mut line, mut column) = line_and_column(marker);
     if is_about_tabs(error.kind()) {

@@ -1,9 +1,8 @@
-//! A list or a table that is still open.
+//! What is open while a document is read, and how much may it become? Aliases let a short text stand for an endless tree.
 
 use std::collections::{HashMap, HashSet};
 use std::mem;
 
-use super::budget::Weight;
 use crate::config::error::Fault;
 use crate::config::node::{Field, Node, Tree};
 
@@ -165,5 +164,64 @@ fn tables_of(source: Node) -> Option<Vec<Vec<Field>>> {
     match source.value {
         Tree::List(nodes) => nodes.into_iter().map(table).collect(),
         _ => table(source).map(|fields| vec![fields]),
+    }
+}
+
+/// Values and keys of a document, those that aliases repeat and those kept for aliases included. A hundred times what
+/// any configuration needs, and read in a few hundredths of a second.
+pub(super) const MAX_VALUES: usize = 20_000;
+/// Bytes of their text: one long text must not be repeated without end either.
+pub(super) const MAX_TEXT: usize = 4 << 20;
+
+/// What a part of the tree weighs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Weight {
+    pub(super) values: usize,
+    pub(super) text: usize,
+    /// Levels of lists and tables in it, itself included.
+    pub(super) levels: usize,
+}
+
+impl Weight {
+    pub(super) fn of_text(text: &str) -> Self {
+        Self { values: 1, text: text.len(), levels: 0 }
+    }
+
+    /// A list or a table without anything in it.
+    pub(super) fn of_collection() -> Self {
+        Self { values: 1, text: 0, levels: 1 }
+    }
+
+    /// Puts a part into a list or a table. Cannot overflow: parts are within the budget.
+    pub(super) fn put_in(&mut self, part: Weight) {
+        self.values += part.values;
+        self.text += part.text;
+        self.levels = self.levels.max(part.levels + 1);
+    }
+}
+
+/// What is left for the rest of a document.
+#[derive(Debug)]
+pub(super) struct Budget {
+    values: usize,
+    text: usize,
+}
+
+impl Budget {
+    pub(super) fn new() -> Self {
+        Self { values: MAX_VALUES, text: MAX_TEXT }
+    }
+
+    /// To be asked before anything is made, so that nothing is made beyond it.
+    ///
+    /// # Errors
+    ///
+    /// What is too much.
+    pub(super) fn charge(&mut self, weight: Weight) -> Result<(), String> {
+        let values = self.values.checked_sub(weight.values);
+        self.values = values.ok_or_else(|| format!("more than {MAX_VALUES} values"))?;
+        let text = self.text.checked_sub(weight.text);
+        self.text = text.ok_or_else(|| format!("more than {} MiB of text", MAX_TEXT >> 20))?;
+        Ok(())
     }
 }

@@ -1,28 +1,30 @@
-//! Reads YAML into the tree of [`node`](super::node). What its keys mean is not known here.
+//! How does a text of YAML become a document? What its keys mean is not known here.
 //!
 //! ```text
 //! text → parser ─ events → builder ─→ Node
 //!          │                  ├ scalar: what plain text means
-//!          │                  └ budget: what aliases may grow to
-//!          └ fault ──────────────────→ findings, each with its place
+//!          │                  └ frame: what is open, and what aliases may grow to
+//!          └ fault ──────────────────→ diagnostics, each with its place
+//!              └ recovery: the same without the broken sections
 //! ```
 
-mod budget;
 mod builder;
 mod fault;
 mod frame;
-mod places;
+mod recovery;
 mod scalar;
 #[cfg(test)]
 mod tests;
 
-use granit_parser::{Event, Parser, options};
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+use granit_parser::{Event, Marker, Options, Parser, options};
 
 use self::builder::Builder;
-use self::places::Marks;
-use super::document::{Document, Mistake};
-use super::error::{Fault, Finding, FindingSeverity, Location};
-use super::node::{Node, Tree};
+use super::error::{Diagnostic, DiagnosticSeverity, Fault, Location};
+use super::node::{Document, Mistake};
+use super::node::{Node, Places, Tree};
 use super::section::Owner;
 
 /// Deeper nesting is no configuration.
@@ -38,12 +40,16 @@ struct Content {
     mistakes: Vec<Mistake>,
 }
 
-/// What can be read of a text; `file` is how it is called in messages. After a mistake in the syntax that is nothing.
+/// What can be read of a text; `file` is how it is called in messages. A mistake in the syntax costs the section that it
+/// is in, or everything if that is not known.
 pub(super) fn parse<'d>(file: &'d str, text: &'d str) -> Document<'d> {
-    let content = content_of(text, file).unwrap_or_else(|finding| Content {
+    let content = content_of(text, file).or_else(|diagnostic| {
+        recovery::content_without_broken_sections(without_mark(text), file).ok_or(diagnostic)
+    });
+    let content = content.unwrap_or_else(|diagnostic| Content {
         root: Node { at: 0, value: Tree::Null },
         places: Marks::new(file),
-        mistakes: vec![Mistake { owner: Owner::Unknown, finding }],
+        mistakes: vec![Mistake { owner: Owner::Unknown, diagnostic }],
     });
     Document { root: content.root, mistakes: content.mistakes, places: Box::new(content.places) }
 }
@@ -55,19 +61,13 @@ pub(super) fn parse<'d>(file: &'d str, text: &'d str) -> Document<'d> {
 /// # Errors
 ///
 /// If no tree can be made of it: the first mistake in the syntax, or a limit that it goes beyond.
-fn content_of(text: &str, file: &str) -> Result<Content, Finding> {
-    // the mark that some editors put first is no character of the first line
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let limits = options! {
-        flow_nesting_limit: MAX_DEPTH,
-        block_nesting_limit: MAX_DEPTH,
-        emit_unresolved_aliases: true,
-    };
-    let mut parser = Parser::new_from_str_with_options(text, limits);
+fn content_of(text: &str, file: &str) -> Result<Content, Diagnostic> {
+    let text = without_mark(text);
+    let mut parser = Parser::new_from_str_with_options(text, limits());
     let mut builder = Builder::new(file);
     let mut documents = 0;
     while let Some(event) = parser.next_event() {
-        let (event, span) = event.map_err(|error| fault::finding(&error, text, file))?;
+        let (event, span) = event.map_err(|error| fault::diagnostic(&error, text, file))?;
         if let Event::DocumentStart(..) = event {
             documents += 1;
         }
@@ -80,6 +80,68 @@ fn content_of(text: &str, file: &str) -> Result<Content, Finding> {
     Ok(builder.finish())
 }
 
-fn error_at(location: Location, fault: Fault) -> Finding {
-    fault.found(FindingSeverity::Error, Some(location), "")
+/// The byte order mark that some editors write first is no character of the first line.
+fn without_mark(text: &str) -> &str {
+    text.strip_prefix('\u{feff}').unwrap_or(text)
+}
+
+fn limits() -> Options {
+    options! {
+        flow_nesting_limit: MAX_DEPTH,
+        block_nesting_limit: MAX_DEPTH,
+        emit_unresolved_aliases: true,
+    }
+}
+
+fn error_at(location: Location, fault: Fault) -> Diagnostic {
+    fault.found(DiagnosticSeverity::Error, Some(location), "")
+}
+
+/// The places of a document: a place is an index into their list.
+#[derive(Debug)]
+struct Marks {
+    file: String,
+    /// Line and column, both from 1.
+    marks: Vec<(usize, usize)>,
+    spoilt: BTreeSet<usize>,
+    spoilt_lines: Vec<Range<usize>>,
+}
+
+impl Marks {
+    fn new(file: &str) -> Self {
+        Self { file: file.to_owned(), marks: Vec::new(), spoilt: BTreeSet::new(), spoilt_lines: Vec::new() }
+    }
+
+    /// Remembers a place.
+    fn add(&mut self, marker: Marker) -> usize {
+        self.marks.push(line_and_column(marker));
+        self.marks.len() - 1
+    }
+
+    fn spoil(&mut self, at: usize) {
+        self.spoilt.insert(at);
+    }
+
+    /// The same for all places in some lines.
+    fn spoil_lines(&mut self, lines: Range<usize>) {
+        self.spoilt_lines.push(lines);
+    }
+}
+
+impl Places for Marks {
+    fn location(&self, at: usize) -> Location {
+        // an empty document has no places and begins where every document does
+        let (line, column) = self.marks.get(at).copied().unwrap_or((1, 1));
+        Location { file: self.file.clone(), line, column }
+    }
+
+    fn is_spoilt(&self, at: usize) -> bool {
+        let line = self.marks.get(at).map_or(1, |(line, _)| *line);
+        self.spoilt.contains(&at) || self.spoilt_lines.iter().any(|lines| lines.contains(&line))
+    }
+}
+
+/// The parser counts columns from 0.
+fn line_and_column(marker: Marker) -> (usize, usize) {
+    (marker.line(), marker.col() + 1)
 }

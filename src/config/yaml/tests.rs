@@ -1,10 +1,16 @@
-//! What texts become, and what they cannot do.
+//! What texts become, how their mistakes are reported, and what no text can do.
 
-mod hostile;
-mod mistakes;
+use std::fs;
+use std::time::{Duration, Instant};
 
+use granit_parser::ScalarStyle;
+use proptest::prelude::*;
+
+use super::frame::{Budget, MAX_TEXT, MAX_VALUES, Weight};
+use super::scalar::Wanted;
 use super::*;
-use crate::config::node::{Field, Places as _, Tree};
+use crate::config::node::{Field, Integer, Tree};
+use crate::config::section::Section;
 
 /// A text without mistakes.
 fn read(text: &str) -> Content {
@@ -185,4 +191,785 @@ fn merges_of_merges_bring_in_everything() {
 fn a_quoted_merge_key_is_a_key_like_any_other() {
     assert_reads("'<<': {a: 1}", "{<<: {a: 1}}");
     assert_eq!(read("a: <<").root.get("a").unwrap().node.value, text("<<"));
+}
+
+/// Two tracers and two exporters of routes; one of each gets another line.
+fn with_a_line(line: &str) -> [String; 2] {
+    let rest = "metrics:\n  open-telemetry: {transport: http}\nserver:\n  telemetry: {exporter: good}\n";
+    let tracers = |bad: &str| {
+        format!(
+            "tracer:\n  good:\n    type: otel\n  bad:\n    type: otel\n{bad}    transport: http\n  last:\n    type: otel\n"
+        )
+    };
+    let exporters = |bad: &str| {
+        format!(
+            "telemetry:\n  exporters:\n    good:\n      sampling: 1\n    bad:\n{bad}      sampling: 2\n    last:\n      sampling: 3\n"
+        )
+    };
+    [
+        format!("{}{}{rest}", tracers(&format!("    {line}\n")), exporters("")),
+        format!("{}{}{rest}", tracers(""), exporters(&format!("      {line}\n"))),
+    ]
+}
+
+#[test]
+fn a_broken_section_never_disables_another() {
+    for line in [
+        "a: b: c",
+        "a: [1, 2",
+        "a: {b: 1",
+        "a: 'x",
+        "a: \"x",
+        "a: \"\\q\"",
+        "a: 'x' y",
+        "a: ]",
+        "a: @x",
+        "a: *",
+        "a: !x!y 1",
+        "a: | x",
+        "\ta: 1",
+        "a",
+        "   a: 1",
+        "- a",
+        "a: \u{1}",
+    ] {
+        let owners = [Section::Tracer("bad".to_owned()), Section::Exporter("bad".to_owned())];
+        for (text, owner) in with_a_line(line).into_iter().zip(owners) {
+            let document = parse("f", &text);
+            let [mistake] = &document.mistakes[..] else { panic!("{text}: {:?}", document.mistakes) };
+            assert_eq!(mistake.owner, Owner::Section(owner.clone()), "{text}");
+            assert_eq!(mistake.diagnostic.key, owner.path().join("."), "{text}");
+            let place = mistake.diagnostic.location.as_ref().unwrap();
+            assert!(text.lines().nth(place.line - 1).is_some(), "{text}: {place}");
+            let names = |path: &[&str]| -> Vec<&str> {
+                let fields = path.iter().fold(&document.root, |node, name| &node.get(name).expect(name).node);
+                fields.as_table().unwrap().iter().map(|field| field.name.as_str()).collect()
+            };
+            assert_eq!(names(&["tracer"]), ["good", "bad", "last"], "{text}");
+            assert_eq!(names(&["telemetry", "exporters"]), ["good", "bad", "last"], "{text}");
+            assert_eq!(names(&["metrics", "open-telemetry"]), ["transport"], "{text}");
+            assert_eq!(names(&["tracer", "last"]), ["type"], "{text}");
+            let bad = owner.path().iter().fold(&document.root, |node, name| &node.get(name).unwrap().node);
+            assert_eq!(bad.value, Tree::Null);
+            assert!(document.places.is_spoilt(bad.at), "{text}");
+        }
+    }
+}
+
+#[test]
+fn every_broken_section_is_reported_at_its_own_place() {
+    let text =
+        "postgres: [1\r\ntracer:\r\n  # why\r\n  a:\r\n    x: 'y\r\n  b: {z: 1}\r\n  c: [}\r\nserver: {}\r\n";
+    let document = parse("f", text);
+    let said: Vec<String> = document.mistakes.iter().map(|mistake| mistake.diagnostic.to_string()).collect();
+    assert_eq!(
+        said,
+        [
+            "f:1:11: postgres: [ is never closed; write ]",
+            "f:5:8: tracer.a: a quote is never closed; close it",
+            "f:7:6: tracer.c: [ is closed by }; write ]",
+        ]
+    );
+    assert_eq!(shown(&document.root), "{postgres: null, tracer: {a: null, b: {z: 1}, c: null}, server: {}}");
+    let of_b = document.root.get("tracer").unwrap().node.get("b").unwrap();
+    assert_eq!(document.places.location(of_b.node.get("z").unwrap().node.at).to_string(), "f:6:10");
+}
+
+#[test]
+fn a_search_for_broken_sections_ends_in_time() {
+    for part in ["a: [\n", "a: 1\nb: [\n", "a:\n  b: '\n", "tracer:\n  a: '\n", "a: \"\n\n", "a\r"] {
+        for text in [filled_with(part), format!("tracer:\n  {}", filled_with(part).replace('\n', "\n  "))] {
+            let (before, start) = (on_processor(), Instant::now());
+            assert!(parse("f", &text).mistakes.len() <= 101, "{part:?}");
+            let took = match (before, on_processor()) {
+                (Some(before), Some(after)) => after.saturating_sub(before),
+                _ => start.elapsed(),
+            };
+            assert!(took < DEADLINE, "{part:?} took {took:?}");
+        }
+    }
+}
+
+#[test]
+fn what_was_anchored_in_a_broken_section_is_missed_where_it_is_used() {
+    let document = parse("f", "base: &base\n  x: [\ntracer:\n  a: {<<: *base}\n  b: {}\n");
+    let mut owners: Vec<&Owner> = document.mistakes.iter().map(|mistake| &mistake.owner).collect();
+    owners.dedup();
+    assert_eq!(owners, [&Owner::Other, &Owner::Section(Section::Tracer("a".to_owned()))]);
+}
+
+#[test]
+fn a_mistake_that_belongs_to_no_section_leaves_nothing() {
+    for text in [
+        "{tracer: {a: {}}, b: [}\n",
+        "'\ntracer:\n  a: {}\n",
+        "tracer: [\n  a: {}\n",
+        "a: [\n---\ntracer:\n  a: {}\n",
+        "%YAML 3.0\n---\ntracer: {}\n",
+    ] {
+        let document = parse("f", text);
+        let owners: Vec<&Owner> = document.mistakes.iter().map(|mistake| &mistake.owner).collect();
+        assert_eq!(owners, [&Owner::Unknown], "{text}");
+    }
+}
+
+// What plain text means.
+
+fn any(text: &str) -> Tree {
+    scalar::read(text.into(), ScalarStyle::Plain, Wanted::Any).unwrap()
+}
+
+fn whole(text: &str, value: i128) {
+    assert_eq!(any(text), Tree::Integer(Integer { written: text.to_owned(), value }));
+}
+
+fn fraction(text: &str, value: f64) {
+    assert_eq!(any(text), Tree::Float { written: text.to_owned(), value });
+}
+
+#[test]
+fn nothing_has_five_spellings() {
+    for text in ["", "~", "null", "Null", "NULL"] {
+        assert_eq!(any(text), Tree::Null, "{text}");
+    }
+}
+
+#[test]
+fn booleans_have_three_spellings_each_and_other_words_stay_text() {
+    for (text, value) in [("true", true), ("True", true), ("TRUE", true), ("false", false), ("FALSE", false)]
+    {
+        assert_eq!(any(text), Tree::Bool(value), "{text}");
+    }
+    for text in ["yes", "no", "on", "off", "y", "n", "Yes", "ON", "tRUE", "nUll"] {
+        assert_eq!(any(text), Tree::Text(text.to_owned()));
+    }
+}
+
+#[test]
+fn integers_are_decimal_octal_or_hexadecimal_and_kept_at_the_ends_of_the_scale() {
+    whole("0", 0);
+    whole("-12", -12);
+    whole("+7", 7);
+    whole("010", 10);
+    whole("0o17", 15);
+    whole("0xfF", 255);
+    whole("-170141183460469231731687303715884105728", i128::MIN);
+    whole(&"9".repeat(100), i128::MAX);
+    whole(&format!("-{}", "9".repeat(100)), i128::MIN);
+    whole(&format!("0x{}", "f".repeat(100)), i128::MAX);
+}
+
+#[test]
+fn floats_are_fractions_exponents_and_the_three_words() {
+    fraction("1.5", 1.5);
+    fraction("-.5", -0.5);
+    fraction("1.", 1.0);
+    fraction("1e3", 1000.0);
+    fraction("+12.5E-1", 1.25);
+    fraction(".inf", f64::INFINITY);
+    fraction("-.INF", f64::NEG_INFINITY);
+    assert!(matches!(any(".nan"), Tree::Float { value, .. } if value.is_nan()));
+}
+
+#[test]
+fn what_only_looks_like_a_number_is_text() {
+    let texts = [
+        "1_000",
+        "0b1",
+        "-0x1",
+        "0o8",
+        "0x",
+        "+",
+        "-",
+        ".",
+        "e3",
+        "1e",
+        "inf",
+        "NaN",
+        "infinity",
+        "-.nan",
+        "1.2.3",
+        "10s",
+        "0.1%",
+        "127.0.0.1:4317",
+        "--1",
+        "+-1",
+        "1 ",
+        "٣",
+    ];
+    for text in texts {
+        assert_eq!(any(text), Tree::Text(text.to_owned()));
+    }
+}
+
+#[test]
+fn what_is_quoted_or_a_block_is_text() {
+    use ScalarStyle::{DoubleQuoted, Folded, Literal, SingleQuoted};
+    for style in [SingleQuoted, DoubleQuoted, Literal, Folded] {
+        for text in ["true", "1", "", "~"] {
+            assert_eq!(scalar::read(text.into(), style, Wanted::Any), Ok(Tree::Text(text.to_owned())));
+        }
+    }
+}
+
+#[test]
+fn a_tag_decides_over_the_looks() {
+    let tagged = |text: &'static str, wanted| scalar::read(text.into(), ScalarStyle::DoubleQuoted, wanted);
+    assert_eq!(tagged("1", Wanted::Integer).unwrap(), any("1"));
+    assert_eq!(tagged("true", Wanted::Bool), Ok(Tree::Bool(true)));
+    assert_eq!(tagged("", Wanted::Null), Ok(Tree::Null));
+    assert_eq!(tagged("2", Wanted::Float), Ok(Tree::Float { written: "2".to_owned(), value: 2.0 }));
+    assert_eq!(scalar::read("12".into(), ScalarStyle::Plain, Wanted::Text), Ok(Tree::Text("12".to_owned())));
+    let fault = tagged("one", Wanted::Integer).unwrap_err();
+    assert_eq!(fault, Fault::new("the tag asks for an integer, found something else", "remove the tag"));
+}
+
+// Every mistake is reported in words, at its place.
+
+/// Why nothing can be read.
+fn refused(text: &str) -> String {
+    content_of(text, "f").expect_err(text).to_string()
+}
+
+/// What is wrong in a text that can be read.
+fn mistakes(text: &str) -> Vec<String> {
+    content_of(text, "f").expect(text).mistakes.iter().map(|mistake| mistake.diagnostic.to_string()).collect()
+}
+
+#[test]
+fn a_tab_in_the_indentation_is_called_by_its_name_at_its_place() {
+    for (text, place) in [
+        ("a:\n\tb: 1\n", "2:1"),
+        ("a:\n\t- b\n", "2:1"),
+        ("a:\n  b: 1\n\tc: 2\n", "3:1"),
+        ("a:\n  b: 1\n  \tc: 2\n", "3:3"),
+        ("- a\n\t- b\n", "2:1"),
+        ("a: |\n\tx\n", "2:1"),
+        ("a: [\n\t1]\n", "2:1"),
+    ] {
+        assert_eq!(
+            refused(text),
+            format!("f:{place}: a tab is used for indentation; write spaces"),
+            "{text:?}"
+        );
+    }
+}
+
+#[test]
+fn a_tab_elsewhere_is_a_space() {
+    assert_reads("a:\t1\nb: x\ty\n", "{a: 1, b: \"x\\ty\"}");
+}
+
+#[test]
+fn syntax_is_refused_in_our_words_with_a_place_and_a_fix() {
+    let colon = "a colon where no key can stand; quote text with a colon in it, indent keys alike, and close what is \
+                 open above";
+    let table = [
+        ("a: b: c\n", "1:5", colon),
+        ("a: [1, 2\nb: 3\n", "2:2", colon),
+        ("a: 1\n b: 2\n", "2:3", colon),
+        ("a:\n  b: 1\n c: 2\n", "3:2", "a key is expected here; indent all keys of a table alike"),
+        (
+            "a: 1\nb\nc: 2\n",
+            "2:1",
+            "a key without a colon; write a colon and a space after it, in the same line",
+        ),
+        ("a: %{env:X}%\n", "1:4", "text cannot begin with %; quote it"),
+        ("a: @x\n", "1:4", "text cannot begin with @; quote it"),
+        ("a: `x`\n", "1:4", "text cannot begin with `; quote it"),
+        ("a: *\n", "1:4", "& or * without a name; quote text that begins with & or *"),
+        ("a: ]\n", "1:4", "a bracket is closed that was never opened; remove it, or quote the text"),
+        ("a: [1}\n", "1:4", "[ is closed by }; write ]"),
+        ("a: [1, 2\n", "1:4", "[ is never closed; write ]"),
+        ("a: {b: 1\n", "1:4", "{ is never closed; write }"),
+        ("a: [[x] [y]]\n", "1:9", "a list goes on without a comma; write , or ] here"),
+        ("a: {b: [x] c: 1}\n", "1:12", "a table goes on without a comma; write , or } here"),
+        ("a: 'x", "1:4", "a quote is never closed; close it"),
+        (
+            "a: 'x\nb: 1\n",
+            "2:1",
+            "a line of quoted text is not indented; close the quote above, or indent this line",
+        ),
+        ("a: 'x' y\n", "1:8", "text after the closing quote; quote the whole value"),
+        (
+            "a: \"C:\\dir\"\n",
+            "1:4",
+            "an unknown escape in double quotes; write \\\\ for a backslash, or use single quotes",
+        ),
+        (
+            "a: | x\n  y\n",
+            "1:4",
+            "text after | or >; begin it in the next line; text that begins with | or > needs quotes",
+        ),
+        (
+            "- a\nb: 1\n",
+            "2:1",
+            "a list is out of place; write its dashes under each other, each with a space after it",
+        ),
+        (
+            "a: 'x'#d\n",
+            "1:7",
+            "a comment is out of place; write a space before #; text with # in it needs quotes",
+        ),
+        (
+            "a: \u{1}\n",
+            "1:4",
+            "a character that YAML does not allow: \\u{1}; remove it, or write it as an escape in double quotes",
+        ),
+        (
+            "%YAML 3.0\n---\na: 1\n",
+            "1:1",
+            "a directive that cannot be read; remove the line that begins with %",
+        ),
+        ("a: !x!y 1\n", "1:4", "a tag that cannot be read; remove it; text that begins with ! needs quotes"),
+    ];
+    for (text, place, expected) in table {
+        assert_eq!(refused(text), format!("f:{place}: {expected}"), "{text:?}");
+    }
+}
+
+#[test]
+fn a_secret_is_never_part_of_a_message() {
+    for text in
+        ["a: @hunter2\n", "a: \"\\hunter2\"\n", "a: !!int hunter2\n", "a: *hunter2\n", "a: 'x' hunter2\n"]
+    {
+        let said = match content_of(text, "f") {
+            Ok(document) => format!("{:?}", document.mistakes),
+            Err(diagnostic) => format!("{diagnostic:?}"),
+        };
+        assert!(!said.contains("hunter2"), "{said}");
+    }
+}
+
+#[test]
+fn a_duplicate_key_is_told_with_both_lines_and_the_first_counts() {
+    let text = "telemetry:\n  exporters:\n    a: {x: 1}\n    b: 1\n    a: {x: 2}\n    a: 3\n";
+    let document = content_of(text, "f").unwrap();
+    assert_eq!(shown(&document.root), "{telemetry: {exporters: {a: {x: 1}, b: 1}}}");
+    let said = mistakes(text);
+    assert_eq!(
+        said,
+        [
+            "f:5:5: telemetry.exporters.a: duplicate key; it is already set in line 3; remove one of the two",
+            "f:6:5: telemetry.exporters.a: duplicate key; it is already set in line 3; remove one of the two",
+        ]
+    );
+    assert_eq!(document.mistakes[0].diagnostic.location.as_ref().map(|place| place.line), Some(5));
+}
+
+#[test]
+fn keys_are_duplicates_by_their_text_and_merges_too() {
+    assert_eq!(mistakes("{a: 1, 'a': 2}").len(), 1);
+    assert_eq!(mistakes("{1: 1, '1': 2}").len(), 1);
+    assert_eq!(
+        mistakes("a: &a {x: 1}\nb:\n  <<: *a\n  <<: *a\n"),
+        ["f:4:3: b.\"<<\": duplicate key; it is already set in line 3; remove one of the two"]
+    );
+}
+
+#[test]
+fn a_key_that_is_not_text_is_left_out_with_its_value() {
+    let text = "a:\n  ? [x]\n  : 1\n  ? {y: 1}\n  : [2]\n  : 3\n  z: 4\n";
+    assert_eq!(shown(&content_of(text, "f").unwrap().root), "{a: {z: 4}}");
+    assert_eq!(
+        mistakes(text),
+        [
+            "f:2:5: a: found a list as a key; write text",
+            "f:4:5: a: found a table as a key; write text",
+            "f:6:3: a: found nothing as a key; write text",
+        ]
+    );
+}
+
+#[test]
+fn only_tables_can_be_merged() {
+    let expected = "<< brings in tables only; write an alias of a table, or a list of them";
+    for value in ["1", "[{a: 1}, 2]", "", "text"] {
+        let text = format!("x:\n  <<: {value}\n  y: 1\n");
+        let document = content_of(&text, "f").unwrap();
+        assert_eq!(shown(&document.root), "{x: {y: 1}}", "{value}");
+        assert!(mistakes(&text)[0].ends_with(&format!("x.\"<<\": {expected}")), "{:?}", mistakes(&text));
+    }
+}
+
+#[test]
+fn an_alias_without_an_anchor_spoils_its_place_only() {
+    let document = content_of("a: *b\nb: &b 1\nc: *b\n", "f").unwrap();
+    assert_eq!(shown(&document.root), "{a: null, b: 1, c: 1}");
+    let said: Vec<String> = document.mistakes.iter().map(|mistake| mistake.diagnostic.to_string()).collect();
+    let fix = "mark its value with & before; text that begins with * needs quotes";
+    assert_eq!(said, [format!("f:1:4: a: an alias of nothing; {fix}")]);
+    assert!(document.places.is_spoilt(document.root.get("a").unwrap().node.at));
+    assert!(!document.places.is_spoilt(document.root.get("b").unwrap().node.at));
+    assert_eq!(mistakes("*b : 1\n").len(), 1, "no echo about the key");
+}
+
+#[test]
+fn an_alias_of_what_it_is_part_of_is_a_mistake() {
+    let said = mistakes("a: &a [1, *a]\n");
+    assert_eq!(said, ["f:1:11: a: an alias inside of the value that it stands for; write the value out"]);
+}
+
+#[test]
+fn tags_that_are_not_known_or_not_true_are_mistakes_at_the_tag() {
+    let unknown = "a tag of another program; remove it; text that begins with ! needs quotes";
+    assert_eq!(mistakes("a: !secret x\n"), [format!("f:1:4: a: {unknown}")]);
+    assert_eq!(mistakes("a: !!binary x\n"), [format!("f:1:4: a: {unknown}")]);
+    assert_eq!(mistakes("a: !vault\n  b: 1\n"), [format!("f:1:4: a: {unknown}")]);
+    assert_eq!(
+        mistakes("a: !!int x\n"),
+        ["f:1:4: a: the tag asks for an integer, found something else; remove the tag"]
+    );
+    assert_eq!(
+        mistakes("a: !!map [1]\n"),
+        ["f:1:4: a: the tag asks for a table, found a list; remove the tag"]
+    );
+    assert_eq!(mistakes("a: !!seq x\n").len(), 1);
+}
+
+#[test]
+fn only_the_first_document_is_read_and_a_warning_says_so() {
+    let document = content_of("---\na: 1\n---\na: 2\n---\n[\n", "f").unwrap();
+    assert_eq!(shown(&document.root), "{a: 1}");
+    let [Mistake { diagnostic, .. }] = document.mistakes.as_slice() else { panic!("one") };
+    assert_eq!(diagnostic.severity, DiagnosticSeverity::Warning);
+    assert_eq!(
+        diagnostic.to_string(),
+        "warning: f:3:1: only the first document of a file is read, this one is not; put it into a file of its own"
+    );
+    assert_eq!(mistakes("a: 1\n...\n"), [""; 0]);
+}
+
+#[test]
+fn mistakes_come_in_the_order_of_the_file_and_endless_ones_are_counted() {
+    let text = "a:\n  <<: 1\n  b: *x\n".to_owned() + &"a: 1\n".repeat(150);
+    let said = mistakes(&text);
+    assert_eq!(said.len(), 101);
+    assert!(said[0].starts_with("f:2:7: a.\"<<\": "), "{}", said[0]);
+    assert!(said[1].starts_with("f:3:6: a.b: "), "{}", said[1]);
+    assert_eq!(said[100], "f:102:1: 52 more mistakes from here on");
+}
+
+#[test]
+fn endless_and_odd_names_are_shown_short_and_on_one_line() {
+    let long = "k".repeat(100);
+    let said = mistakes(&format!("\"x\\ny\":\n  {long}: 1\n  {long}: 2\n"));
+    let cut = "k".repeat(60);
+    assert!(said[0].starts_with(&format!("f:3:3: \"x\\u000Ay\".\"{cut}…\": duplicate key")), "{}", said[0]);
+}
+
+// No text may take long, grow without bound, or end the program.
+
+const MIB: usize = 1 << 20;
+/// The promise is a tenth of a second, in optimised code on a quiet machine; the true figures are printed.
+const DEADLINE: Duration = Duration::from_secs(2);
+
+/// One mebibyte of something, the most that a file may have.
+fn full_of(part: &str) -> String {
+    part.repeat(MIB / part.len())
+}
+
+/// Less without optimisation, where there are many to try: the deadline still catches what grows with the square.
+fn filled_with(part: &str) -> String {
+    const SIZE: usize = if cfg!(debug_assertions) { MIB / 32 } else { MIB };
+    part.repeat(SIZE / part.len())
+}
+
+/// How it ends; it must do so in time.
+fn outcome(name: &str, text: &str) -> Result<Content, String> {
+    let (before, start) = (on_processor(), Instant::now());
+    let read = content_of(text, "f").map_err(|diagnostic| diagnostic.to_string());
+    let took = match (before, on_processor()) {
+        (Some(before), Some(after)) => after.saturating_sub(before),
+        _ => start.elapsed(),
+    };
+    let said =
+        read.as_ref().map_or_else(Clone::clone, |document| format!("{} mistakes", document.mistakes.len()));
+    println!("{name:>24} {:>6} ms {:>8} bytes: {said}", took.as_millis(), text.len());
+    assert!(took < DEADLINE, "{name} took {took:?}");
+    read
+}
+
+/// How long this thread has been on a processor, where the system tells: a busy machine does not count.
+fn on_processor() -> Option<Duration> {
+    let spent = fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    Some(Duration::from_nanos(spent.split_whitespace().next()?.parse().ok()?))
+}
+
+fn assert_refused(name: &str, text: &str, expected: &str) {
+    let said = outcome(name, text).expect_err(name);
+    assert!(said.contains(expected), "{name}: {said}");
+}
+
+#[test]
+fn nesting_beyond_the_limit_is_refused_at_once() {
+    for part in ["[", "{", "- ", "? ", ": ", "[{a: ", "- ? ", "- - -\t", "[?", "{? "] {
+        let said = outcome(part, &full_of(part)).expect_err(part);
+        println!("{said}");
+    }
+    for part in ["[", "{", "- ", "? ", ": "] {
+        assert_refused(part, &full_of(part), "nested deeper than 64 levels; write fewer levels");
+    }
+    let mut stairs = String::new();
+    for level in 0..1_400 {
+        stairs += &" ".repeat(level);
+        stairs += "a:\n";
+    }
+    assert_refused("stairs", &stairs, "f:65:65: nested deeper than 64 levels");
+}
+
+#[test]
+fn the_limit_of_nesting_is_exact_and_counts_both_styles_and_aliases() {
+    let lists = |depth: usize| "[".repeat(depth) + &"]".repeat(depth);
+    assert!(content_of(&lists(64), "f").is_ok());
+    assert_refused("65 levels", &lists(65), "f:1:65: nested deeper than 64 levels");
+    assert!(content_of(&format!("{}{}", "- ".repeat(32), lists(32)), "f").is_ok());
+    assert_refused("32 and 33 levels", &format!("{}{}", "- ".repeat(32), lists(33)), "nested deeper than 64");
+    let through_alias =
+        |outer: usize| format!("- &a {}\n- {}*a{}", lists(32), "[".repeat(outer), "]".repeat(outer));
+    assert!(content_of(&through_alias(31), "f").is_ok());
+    assert_refused("through an alias", &through_alias(32), "nested deeper than 64 levels");
+}
+
+#[test]
+fn a_bomb_of_aliases_is_refused_before_it_goes_off() {
+    let bomb = |levels: usize| {
+        let mut text = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n".to_owned();
+        for level in 1..levels {
+            let aliases = vec![format!("*a{}", level - 1); 9].join(", ");
+            text += &format!("a{level}: &a{level} [{aliases}]\n");
+        }
+        text
+    };
+    assert!(outcome("three levels", &bomb(3)).is_ok());
+    // at the first alias that is too much, not at the end of what it would have become
+    assert_refused(
+        "billion laughs",
+        &bomb(9),
+        "f:5:10: more than 20000 values; write a smaller file, with fewer aliases",
+    );
+    assert_refused("billions of laughs", &bomb(60), "more than 20000 values");
+}
+
+#[test]
+fn a_bomb_of_merges_is_refused_before_it_goes_off() {
+    let mut text = "a0: &a0 {k: {x: 1}, l: {x: 1}}\n".to_owned();
+    for level in 1..60 {
+        let last = level - 1;
+        text +=
+            &format!("a{level}: &a{level} {{<<: [*a{last}, *a{last}], k{level}: *a{last}, l: *a{last}}}\n");
+    }
+    assert_refused("merges", &text, "more than 20000 values");
+}
+
+#[test]
+fn a_long_text_cannot_be_repeated_without_end() {
+    let text = format!("- &a {}\n", "x".repeat(MIB / 2)) + &"- *a\n".repeat(50_000);
+    assert_refused("half a mebibyte", &text, "more than 4 MiB of text");
+    let text = format!("- &a {{k: {}}}\n", "x".repeat(5_000)) + &"- {<<: *a}\n".repeat(50_000);
+    assert_refused("merged", &text, "more than 4 MiB of text");
+}
+
+#[test]
+fn anchors_in_anchors_are_charged_for_what_is_kept() {
+    let inside = vec!["1"; 5_000].join(",");
+    let text = format!("{}[{inside}]{}", "&a [".repeat(60), "]".repeat(60));
+    assert_refused("anchors in anchors", &text, "more than 20000 values");
+}
+
+#[test]
+fn many_values_are_refused_and_some_are_fine() {
+    for part in ["1,", "[],", "a: 1, ", "? a : b, ", "&a 1, ", "!!str 1, ", "\"\","] {
+        let text = format!("[{}]", full_of(part));
+        let said = outcome(part, &text).expect_err(part);
+        assert!(said.contains("more than 20000 values"), "{part}: {said}");
+    }
+    for part in ["- a\n", "- &a x\n", "- !!str x\n", "-\n"] {
+        assert_refused(part, &full_of(part), "more than 20000 values");
+    }
+    let keys: String = (0..70_000).map(|number| format!("key{number}: x\n")).collect();
+    assert_refused("keys", &keys, "more than 20000 values");
+    let keys: String = (0..9_900).map(|number| format!("key{number}: x\n")).collect();
+    let document = outcome("fewer keys", &keys).expect("within the limit");
+    assert_eq!(document.root.as_table().map(<[_]>::len), Some(9_900));
+}
+
+#[test]
+fn references_to_themselves_and_endless_duplicates_are_only_mistakes_until_the_limit() {
+    let document = outcome("few of themselves", &"a: &a [*a]\n".repeat(1_000)).expect("a document");
+    assert_eq!(document.mistakes.len(), 101);
+    assert_refused("of themselves", &full_of("a: &a [*a]\n"), "more than 20000 values");
+    assert_refused("duplicates", &full_of("a: 1\n"), "more than 20000 values");
+    assert_refused("unknown aliases", &format!("- &a x\n{}", full_of("- *b\n")), "more than 20000 values");
+    assert_refused("aliases", &format!("- &a x\n{}", full_of("- *a\n")), "more than 20000 values");
+}
+
+#[test]
+fn one_long_line_is_one_text() {
+    let cases = [
+        ("plain", full_of("a")),
+        ("words", full_of("a ") + "a"),
+        ("two bytes each", full_of("ü")),
+        ("double quoted", format!("\"{}\"", full_of("a"))),
+        ("escapes", format!("\"{}\"", full_of("\\n"))),
+        ("lines in quotes", format!("\"{}\"", full_of("a\n"))),
+        ("spaces in quotes", format!("\"{} \"", full_of(" "))),
+        ("quotes", format!("'{}'", full_of("''"))),
+        ("literal", format!("|\n{}", full_of("  a\n"))),
+        ("folded", format!(">\n{}", full_of("  a\n"))),
+        ("empty lines", format!("|\n{}", full_of("   \n"))),
+        ("plain lines", full_of("a\n")),
+        ("digits", full_of("9")),
+        ("fraction", format!("0.{}", full_of("9"))),
+    ];
+    for (name, text) in cases {
+        let document = outcome(name, &text).expect(name);
+        assert!(!matches!(document.root.value, Tree::List(_) | Tree::Table(_)), "{name}");
+    }
+}
+
+#[test]
+fn whatever_else_fills_a_file_ends_in_time() {
+    let parts = [
+        "# x\n",
+        "#",
+        "\n",
+        " ",
+        "\t",
+        "\r",
+        "\r\n",
+        "---\n",
+        "...\n",
+        "--- a\n",
+        "%TAG !a! b\n",
+        "%a b\n",
+        ":",
+        "a: ",
+        "&a ",
+        "!a ",
+        "*a ",
+        "&",
+        "*",
+        "!",
+        "|",
+        ">",
+        "|\n",
+        "'",
+        "\"",
+        "`",
+        "@",
+        "%",
+        ",",
+        "]",
+        "}",
+        "\0",
+        "\u{feff}",
+        "\u{85}",
+        "\u{2028}",
+        "a: b\r\n",
+        "\"a\"\n",
+        "[]",
+        "{}",
+        "[]: ",
+        "{}: ",
+        "? a\n",
+        "? a\n: b\n",
+        "- ? a\n",
+        "a:\n- b\n",
+        "-\t",
+        "<<: ",
+        "<<: {}\n",
+        "a: |\n  x\n",
+        "a: >\n  x\n",
+        "a:\n b:\n",
+        "\"\\u12",
+        "\\",
+        "~",
+        "!!",
+        "!<",
+        "%41",
+        "a: 'b'\n",
+        "a: &a\n",
+        "a #",
+        "a:\n\t",
+        "-\n ",
+        "{a: b}\n",
+        "[a\n",
+        "{a\n",
+        "[a: ",
+        "{[",
+        "[{",
+        "]{",
+    ];
+    for part in parts {
+        for text in
+            [filled_with(part), format!("[{}", filled_with(part)), format!("a: \"{}", filled_with(part))]
+        {
+            _ = outcome(&format!("{part:?}"), &text);
+        }
+    }
+    let directives: String = (0..60_000).map(|number| format!("%TAG !a{number}! b\n")).collect();
+    _ = outcome("directives", &(directives + "--- x"));
+    _ = outcome("a tag", &format!("!{} x", full_of("%41")));
+    _ = outcome("an anchor", &format!("&{} x", full_of("a")));
+    _ = outcome("a key", &format!("{}: x", full_of("a")));
+    _ = outcome("a quoted key", &format!("{{\"{}\": x}}", full_of("a")));
+}
+
+proptest! {
+    #[test]
+    fn no_text_ends_the_program_and_every_place_is_in_the_text(parts in prop::collection::vec(part(), 0..40)) {
+        let text = parts.concat();
+        let lines = text.split(['\n', '\r']).count();
+        match content_of(&text, "f") {
+            Ok(document) => assert_places(&document, &document.root, lines),
+            Err(diagnostic) => prop_assert!(diagnostic.location.is_some_and(|location| location.line <= lines)),
+        }
+    }
+}
+
+/// What YAML is made of.
+fn part() -> impl Strategy<Value = &'static str> {
+    prop::sample::select(vec![
+        "a: ", "b: ", "<<: ", "- ", "? ", ": ", "[", "]", "{", "}", ", ", "\n", "\n  ", "\n    ", "\r\n",
+        "\t", "&a ", "*a", "&b ", "*b", "!!str ", "!!int ", "!x ", "|\n", ">\n", "'", "\"", "\\", "# ",
+        "---\n", "...\n", "%", "x", "ü", "1", "1.5", "true", "~", "\u{feff}", "\0",
+    ])
+}
+
+fn assert_places(document: &Content, node: &Node, lines: usize) {
+    let assert_known = |at: usize| {
+        let location = document.places.location(at);
+        assert!((1..=lines).contains(&location.line) && location.column > 0, "{location}");
+    };
+    assert_known(node.at);
+    match &node.value {
+        Tree::List(nodes) => nodes.iter().for_each(|node| assert_places(document, node, lines)),
+        Tree::Table(fields) => fields.iter().for_each(|field| {
+            assert_known(field.at);
+            assert_places(document, &field.node, lines);
+        }),
+        _ => {}
+    }
+}
+
+#[test]
+fn a_budget_is_spent_to_the_last_value_and_byte_and_no_further() {
+    let mut budget = Budget::new();
+    assert_eq!(budget.charge(Weight { values: MAX_VALUES - 1, text: MAX_TEXT, levels: 9 }), Ok(()));
+    assert_eq!(budget.charge(Weight { values: 1, text: 0, levels: 0 }), Ok(()));
+    let refused = budget.charge(Weight { values: 1, text: 0, levels: 0 });
+    assert_eq!(refused, Err("more than 20000 values".to_owned()));
+    let refused = budget.charge(Weight { values: 0, text: 1, levels: 0 });
+    assert_eq!(refused, Err("more than 4 MiB of text".to_owned()));
+}
+
+#[test]
+fn a_collection_weighs_what_is_in_it_and_one_level_more() {
+    let mut inner = Weight::of_collection();
+    inner.put_in(Weight::of_text("four"));
+    let mut outer = Weight::of_collection();
+    outer.put_in(inner);
+    outer.put_in(Weight::of_text("x"));
+    assert_eq!(outer, Weight { values: 4, text: 5, levels: 2 });
 }

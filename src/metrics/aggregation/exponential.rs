@@ -1,6 +1,6 @@
 //! A histogram that finds its bounds by itself: powers of a base that is as small as the values allow.
 
-use super::totals::Totals;
+use super::sum::Totals;
 use crate::record::{BucketsView, ExponentialPoint};
 
 /// The most buckets of either sign.
@@ -39,7 +39,7 @@ impl ExponentialHistogram {
         self.record_many(value, 1)
     }
 
-    /// The same for a value that is there so many times.
+    /// Counts a value `times` times.
     #[inline]
     pub(crate) fn record_many(&mut self, value: f64, times: u64) -> bool {
         if !value.is_finite() || times == 0 {
@@ -80,7 +80,7 @@ impl ExponentialHistogram {
         self.totals.merge(&other.totals);
     }
 
-    /// Gives what was counted so far and starts anew, with as much room as before: whoever counts on need not ask for it.
+    /// Gives what was counted so far and starts anew, with the capacity it had: counting on allocates nothing.
     pub(crate) fn take(&mut self) -> Self {
         let (positive, negative) = (self.positive.emptied(), self.negative.emptied());
         std::mem::replace(self, Self { positive, negative, ..Self::default() })
@@ -131,7 +131,7 @@ impl Buckets {
         (count > 0).then(|| Range { first: self.offset, last: self.offset + count - 1 })
     }
 
-    /// None, with the same room.
+    /// Empty, with the same capacity.
     fn emptied(&self) -> Self {
         Self { offset: 0, counts: Vec::with_capacity(self.counts.capacity()) }
     }
@@ -186,7 +186,7 @@ impl Buckets {
         self.offset = offset;
     }
 
-    /// Adds buckets of a scale that is finer by so many steps; they fit.
+    /// Adds buckets of a scale that is `finer` steps finer; they fit.
     fn merge(&mut self, other: &Self, finer: i32) {
         for (index, count) in (other.offset..).zip(&other.counts).filter(|(_, count)| **count > 0) {
             self.add(index >> finer, *count);
@@ -220,7 +220,7 @@ impl Range {
         (self.first..=self.last).contains(&index)
     }
 
-    /// From the smallest double to the largest it is more than 32 bits can say.
+    /// 64 bits: from the smallest double to the largest it is more than 32 bits hold.
     #[inline]
     fn count(self) -> i64 {
         i64::from(self.last) - i64::from(self.first) + 1

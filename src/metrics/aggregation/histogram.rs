@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use super::totals::Totals;
+use super::sum::Totals;
 use crate::record::HistogramPoint;
 
-/// The bounds that OpenTelemetry gives a histogram that was told none; meant for milliseconds.
+/// OpenTelemetry's default bounds, meant for milliseconds.
 pub(crate) const DEFAULT_BOUNDS: [f64; 15] =
     [0.0, 5.0, 10.0, 25.0, 50.0, 75.0, 100.0, 250.0, 500.0, 750.0, 1000.0, 2500.0, 5000.0, 7500.0, 10000.0];
 
@@ -35,7 +35,7 @@ impl ExplicitHistogram {
         self.record_many(value, 1)
     }
 
-    /// The same for a value that is there so many times.
+    /// Counts a value `times` times.
     #[inline]
     pub(crate) fn record_many(&mut self, value: f64, times: u64) -> bool {
         if !value.is_finite() || times == 0 {
@@ -73,7 +73,10 @@ impl ExplicitHistogram {
     }
 }
 
-/// Says what is wrong with bounds that someone asks for.
+/// Checks bounds that a program asks for.
+///
+/// # Errors
+/// What is wrong with them.
 pub(crate) fn check_bounds(bounds: &[f64]) -> Result<(), String> {
     if bounds.len() > MOST_BOUNDS {
         return Err(format!("{} bounds, {MOST_BOUNDS} are the most", bounds.len()));

@@ -1,9 +1,8 @@
-//! What becomes of many measurements: sums and histograms as plain state, without locks and without a clock.
+//! Pure: many measurements become one data point. Sums and histograms as plain state, without locks and without a clock.
 
 mod exponential;
 mod histogram;
 mod sum;
-mod totals;
 
 pub(crate) use exponential::ExponentialHistogram;
 pub(crate) use histogram::{DEFAULT_BOUNDS, ExplicitHistogram, check_bounds};

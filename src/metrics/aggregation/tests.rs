@@ -54,7 +54,7 @@ pub(super) fn is_near(sum: f64, values: &[f64]) -> bool {
     may_overflow || (sum / 1024.0 - exact_sum(&scaled)).abs() <= 1e-12 * size + f64::MIN_POSITIVE
 }
 
-/// Asserts that a histogram counts a value so many times as it does each time by itself, and more than can be counted
+/// Asserts that a histogram counts a value `times` times as it does one by one, and more than can be counted
 /// up to the end of the scale.
 macro_rules! assert_many_are_counted {
     ($empty:expr) => {

@@ -1,4 +1,4 @@
-//! Which records go into a request.
+//! Which records go into the next request.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ pub(super) struct Plan<'a> {
     pub(super) resource: &'a [u8],
     pub(super) records: usize,
     most_records: usize,
-    /// What the body may still grow by.
+    /// The bytes that the body may still grow by.
     room: usize,
     /// What it may grow by for its first record.
     first_room: usize,
@@ -92,7 +92,7 @@ impl<'a> Plan<'a> {
         let last_of_resource = self.groups.iter().rposition(|group| group.has_resource_of(scope));
         let index = last_of_resource.map_or(self.groups.len(), |last| last + 1);
         self.groups
-            .insert(index, Group { scope: Arc::clone(scope), around: 0..0, pieces: Vec::new(), bytes: 0 });
+            .insert(index, Group { scope: Arc::clone(scope), framing: 0..0, pieces: Vec::new(), bytes: 0 });
         index
     }
 }

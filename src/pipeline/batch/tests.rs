@@ -12,7 +12,7 @@ use crate::record::{ForeignResource, ForeignScope, Resource, Value};
 /// A record to be queued: which of the scopes it belongs to, and how much its name is padded.
 type Queued = (usize, usize);
 
-/// Everything a test pushes into a backlog, and what must come out again.
+/// Everything a test puts into a backlog, and what must come out again.
 struct World {
     scopes: Vec<Arc<Scope>>,
     resource: Vec<u8>,
@@ -246,14 +246,14 @@ fn records_of_a_resource_stand_together_and_its_scopes_in_the_order_they_came() 
 fn a_record_that_no_request_can_hold_is_told_and_does_not_block_the_next() {
     let mut world = World::new(&[vec![(0, 10), (0, 1000), (0, 10)]]);
     let settings = BatchSettings { records: 10, bytes: 500 };
-    let told: Vec<_> = std::iter::from_fn(|| world.next(&settings))
+    let taken: Vec<_> = std::iter::from_fn(|| world.next(&settings))
         .take(10)
         .map(|next| match next {
             Next::Batch(batch) => Ok(batch.records),
             Next::TooLarge { bytes, .. } => Err(bytes),
         })
         .collect();
-    assert_eq!(told, [Ok(1), Err(world.expected[1].2), Ok(1)]);
+    assert_eq!(taken, [Ok(1), Err(world.expected[1].2), Ok(1)]);
 }
 
 #[test]

@@ -45,7 +45,7 @@ fn adds_up(counts: &Counts) -> bool {
         == counts.delivered + counts.rejected + counts.dropped.total() + counts.superseded + counts.in_flight
 }
 
-/// Every count a different power of two, so that two that are mixed up or left out show; all of them so many times.
+/// Every count a different power of two, so that two that are mixed up or left out show; all of them `times` times.
 fn all_different(times: u64) -> Counts {
     let mut next = times;
     let mut count = || {
@@ -78,7 +78,7 @@ fn all_different(times: u64) -> Counts {
 
 fn busy_exporter() -> ExporterLedger {
     let counts = all_different(1);
-    ExporterLedger { id: "one".to_owned(), traces: counts, logs: counts, metrics: counts, attempts: 1 }
+    ExporterLedger { name: "one".to_owned(), traces: counts, logs: counts, metrics: counts, attempts: 1 }
 }
 
 #[test]
@@ -130,7 +130,7 @@ fn closing_puts_what_is_left_to_the_shutdown_and_ignores_what_comes_late() {
     counters.close(|| [1000, 0, 0]);
     assert_eq!(read(&counters, 10), closed, "no late settlement, no second closing");
     counters.count_not_enqueued(Signal::Traces, NotEnqueuedReason::AfterShutdown, 1);
-    assert_eq!(read(&counters, 10).not_enqueued.after_shutdown, 1, "who comes late is still counted");
+    assert_eq!(read(&counters, 10).not_enqueued.after_shutdown, 1, "a late record is still counted");
 }
 
 #[test]
@@ -179,12 +179,12 @@ fn totals_add_up_every_count_of_every_exporter() {
 
 #[test]
 fn a_ledger_tells_each_count_that_is_not_zero() {
-    let idle = ExporterLedger { id: "two".to_owned(), ..Default::default() };
-    let told = Ledger { exporters: vec![busy_exporter(), idle] }.to_string();
-    let starts: Vec<_> = told.lines().map(|line| line.split(':').next().unwrap_or_default()).collect();
+    let idle = ExporterLedger { name: "two".to_owned(), ..Default::default() };
+    let shown = Ledger { exporters: vec![busy_exporter(), idle] }.to_string();
+    let starts: Vec<_> = shown.lines().map(|line| line.split(':').next().unwrap_or_default()).collect();
     assert_eq!(starts, ["one traces", "one logs", "one metrics", "two traces"]);
     for count in (0..16).map(|power| 1 << power) {
-        assert!(told.contains(&format!(" {count} ")), "{count} in {told}");
+        assert!(shown.contains(&format!(" {count} ")), "{count} in {shown}");
     }
     let quiet = Counts { accepted: 3, delivered: 3, ..Default::default() }.to_string();
     assert_eq!(quiet, "3 accepted, 3 delivered");

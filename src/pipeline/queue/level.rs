@@ -1,4 +1,4 @@
-//! How full the queue is, and the float that wakes the worker when it has risen far enough.
+//! How full the queue is: the one place where its bound is enforced, and the level at which the worker is woken.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -19,16 +19,16 @@ pub(super) struct Level {
     largest: Largest,
 }
 
-/// The most records and the most bytes that one frame had, beginning with what needs no lower mark than three quarters.
+/// The most records and the most bytes that one frame had, beginning with what needs no lower threshold than three quarters.
 #[derive(Debug)]
 struct Largest {
     records: AtomicUsize,
     bytes: AtomicUsize,
 }
 
-/// The level just after a record was let in.
+/// The level just after a record has reserved its room.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Raised {
+pub(super) struct Reservation {
     records: usize,
     bytes: usize,
 }
@@ -49,16 +49,16 @@ impl Level {
         unpack(self.now.load(Ordering::SeqCst))
     }
 
-    /// Whether a frame is too small for [`notes_larger`](Self::notes_larger) to note it.
+    /// Whether a frame is too small for [`note_size`](Self::note_size) to note it.
     #[inline]
     pub(super) fn is_usual(&self, records: usize, bytes: usize) -> bool {
         let Largest { records: most_records, bytes: most_bytes } = &self.largest;
         records <= most_records.load(Ordering::Relaxed) && bytes <= most_bytes.load(Ordering::Relaxed)
     }
 
-    /// Notes the size of a frame that wants to enter; true if that lowers the level that is pressing.
-    pub(super) fn notes_larger(&self, records: usize, bytes: usize) -> bool {
-        // sequentially consistent with the worker's wish to be woken: it sees the size, or is seen by the caller
+    /// Notes the size of a frame that is to be enqueued; true if that lowers the level that is pressing.
+    pub(super) fn note_size(&self, records: usize, bytes: usize) -> bool {
+        // sequentially consistent with the worker's threshold: the worker sees the size, or the caller the threshold
         let rises = |largest: &AtomicUsize, size: usize| {
             size > largest.load(Ordering::Relaxed) && size > largest.fetch_max(size, Ordering::SeqCst)
         };
@@ -69,26 +69,26 @@ impl Level {
     /// The level at which the worker must not rest: three quarters, or less if the largest frames would not find room
     /// twice after it. So the next one finds room, and the worker is awake.
     pub(super) fn pressure(&self) -> WakeAt {
-        let mark = |capacity: usize, largest: usize| {
+        let threshold = |capacity: usize, largest: usize| {
             (capacity / 4 * 3).min((capacity + 1).saturating_sub(2 * largest)).max(1)
         };
         let Largest { records, bytes } = &self.largest;
         WakeAt {
-            records: mark(self.records, records.load(Ordering::SeqCst)),
-            bytes: mark(self.bytes, bytes.load(Ordering::SeqCst)),
+            records: threshold(self.records, records.load(Ordering::SeqCst)),
+            bytes: threshold(self.bytes, bytes.load(Ordering::SeqCst)),
         }
     }
 
-    /// Whether so many records of so many bytes together would be let in now.
+    /// Whether there is room for `records` of `bytes` in total now.
     pub(super) fn has_room(&self, records: usize, bytes: usize) -> bool {
         let now = self.read();
         now.0.saturating_add(records) <= self.records && now.1.saturating_add(bytes) <= self.bytes
     }
 
-    /// Makes room for so many records of so many bytes together; `None` if there is not enough.
+    /// Reserves room for `more` records of `by` bytes in total, or returns `None` if the queue is full.
     #[inline]
-    pub(super) fn rise_by(&self, more: usize, by: usize) -> Option<Raised> {
-        // as strict as the rest: a caller in line that still sees no room is certain to be woken for it
+    pub(super) fn reserve(&self, more: usize, by: usize) -> Option<Reservation> {
+        // sequentially consistent, too: a waiter that still sees no room is certain to be woken for it
         let mut now = self.now.load(Ordering::SeqCst);
         loop {
             let (records, bytes) = unpack(now);
@@ -96,20 +96,20 @@ impl Level {
             if records > self.records || bytes > self.bytes {
                 return None;
             }
-            // sequentially consistent with the worker's wish to be woken: one of the two sees the other
+            // sequentially consistent with the worker's threshold: one of the two sees the other
             match self.now.compare_exchange_weak(
                 now,
                 pack(records, bytes),
                 Ordering::SeqCst,
                 Ordering::SeqCst,
             ) {
-                Ok(_) => return Some(Raised { records, bytes }),
+                Ok(_) => return Some(Reservation { records, bytes }),
                 Err(changed) => now = changed,
             }
         }
     }
 
-    pub(super) fn fall(&self, records: usize, bytes: usize) {
+    pub(super) fn release(&self, records: usize, bytes: usize) {
         self.now.fetch_sub(pack(records, bytes), Ordering::SeqCst);
     }
 }
@@ -142,35 +142,35 @@ impl WakeAt {
     }
 }
 
-/// Rises with the level and rings once when it reaches the mark.
+/// Wakes the worker once when the level reaches the threshold that it has set.
 #[derive(Debug)]
-pub(super) struct Float {
+pub(super) struct WakeThreshold {
     /// The largest number while it is not armed, whatever the bytes are.
     records: AtomicUsize,
     bytes: AtomicUsize,
-    bell: Sender<()>,
+    sender: Sender<()>,
 }
 
-impl Float {
-    pub(super) fn new(bell: Sender<()>) -> Self {
-        Self { records: AtomicUsize::new(usize::MAX), bytes: AtomicUsize::new(usize::MAX), bell }
+impl WakeThreshold {
+    pub(super) fn new(sender: Sender<()>) -> Self {
+        Self { records: AtomicUsize::new(usize::MAX), bytes: AtomicUsize::new(usize::MAX), sender }
     }
 
-    pub(super) fn set(&self, mark: WakeAt) {
-        self.bytes.store(mark.bytes, Ordering::SeqCst);
-        // last: with it the float is armed
-        self.records.store(mark.records, Ordering::SeqCst);
+    pub(super) fn set(&self, threshold: WakeAt) {
+        self.bytes.store(threshold.bytes, Ordering::SeqCst);
+        // last: with it the threshold is armed
+        self.records.store(threshold.records, Ordering::SeqCst);
     }
 
     #[inline]
-    pub(super) fn lift(&self, level: Raised) {
+    pub(super) fn check(&self, level: Reservation) {
         let is_there = |(records, bytes)| level.records >= records || level.bytes >= bytes;
         if self.read().is_some_and(is_there) {
-            self.press();
+            self.wake();
         }
     }
 
-    /// The mark, if it is armed.
+    /// The threshold, if it is armed.
     fn read(&self) -> Option<(usize, usize)> {
         let records = self.records.load(Ordering::SeqCst);
         (records != usize::MAX).then(|| (records, self.bytes.load(Ordering::SeqCst)))
@@ -178,17 +178,17 @@ impl Float {
 
     /// Wakes the worker whatever the level is, unless it was woken already.
     #[cold]
-    pub(super) fn press(&self) {
+    pub(super) fn wake(&self) {
         if self.records.swap(usize::MAX, Ordering::SeqCst) != usize::MAX {
-            self.ring();
+            self.send_wake();
         }
     }
 
-    /// Makes the worker choose its mark anew, also if it is about to set one now.
+    /// Makes the worker choose its threshold anew, also if it is about to set one now.
     #[cold]
-    pub(super) fn ring(&self) {
-        // a bell that is ringing already is enough
-        let _ = self.bell.try_send(());
+    pub(super) fn send_wake(&self) {
+        // one message that waits is enough
+        let _ = self.sender.try_send(());
     }
 }
 
@@ -201,31 +201,31 @@ mod tests {
 
     use super::*;
 
-    fn float() -> (Float, Receiver<()>) {
-        // room for more rings than one, so that a second one would be seen
-        let (bell, rings) = bounded(100);
-        (Float::new(bell), rings)
+    fn wake_threshold() -> (WakeThreshold, Receiver<()>) {
+        // room for more than one wake-up, so that a second one would be seen
+        let (sender, wake_ups) = bounded(100);
+        (WakeThreshold::new(sender), wake_ups)
     }
 
-    fn raised(records: usize, bytes: usize) -> Raised {
-        Raised { records, bytes }
+    fn reservation(records: usize, bytes: usize) -> Reservation {
+        Reservation { records, bytes }
     }
 
     #[test]
     fn both_limits_are_kept_to_the_record_and_to_the_byte() {
         let level = Level::new(3, 100);
         assert!(
-            level.rise_by(1, 40).is_some()
-                && level.rise_by(1, 61).is_none()
-                && level.rise_by(1, 60).is_some()
+            level.reserve(1, 40).is_some()
+                && level.reserve(1, 61).is_none()
+                && level.reserve(1, 60).is_some()
         );
-        assert!(level.rise_by(1, 1).is_none());
-        assert!(level.rise_by(1, 0).is_some(), "an empty record takes no byte");
-        assert!(level.rise_by(1, 0).is_none(), "but a place");
+        assert!(level.reserve(1, 1).is_none());
+        assert!(level.reserve(1, 0).is_some(), "an empty record takes no byte");
+        assert!(level.reserve(1, 0).is_none(), "but a place");
         assert_eq!(level.read(), (3, 100));
-        level.fall(1, 40);
+        level.release(1, 40);
         assert_eq!(level.read(), (2, 60));
-        assert!(level.rise_by(1, 40).is_some());
+        assert!(level.reserve(1, 40).is_some());
     }
 
     #[test]
@@ -233,9 +233,9 @@ mod tests {
         let level = Level::new(usize::MAX, usize::MAX);
         let (records, bytes) = level.capacity();
         assert_eq!((records, bytes), (MOST_RECORDS, (1 << 40) - 1));
-        assert!(level.rise_by(1, bytes).is_some() && level.rise_by(1, 1).is_none());
+        assert!(level.reserve(1, bytes).is_some() && level.reserve(1, 1).is_none());
         assert_eq!(level.read(), (1, bytes));
-        level.fall(1, bytes);
+        level.release(1, bytes);
         assert_eq!(level.read(), (0, 0));
     }
 
@@ -247,9 +247,9 @@ mod tests {
                 let level = &level;
                 scope.spawn(move || {
                     for _ in 0..20_000 {
-                        if let Some(raised) = level.rise_by(1, bytes) {
-                            assert!(raised.records <= 3 && raised.bytes <= 100, "{raised:?}");
-                            level.fall(1, bytes);
+                        if let Some(reservation) = level.reserve(1, bytes) {
+                            assert!(reservation.records <= 3 && reservation.bytes <= 100, "{reservation:?}");
+                            level.release(1, bytes);
                         }
                     }
                 });
@@ -259,47 +259,49 @@ mod tests {
     }
 
     #[test]
-    fn a_float_rings_once_when_records_or_bytes_reach_its_mark() {
-        for below_and_at in [[raised(4, 99), raised(5, 0)], [raised(4, 99), raised(1, 100)]] {
-            let (float, rings) = float();
-            float.set(WakeAt { records: 5, bytes: 100 });
-            float.lift(below_and_at[0]);
-            assert_eq!(rings.len(), 0, "{below_and_at:?}");
-            float.lift(below_and_at[1]);
-            float.lift(below_and_at[1]);
-            float.press();
-            assert_eq!(rings.len(), 1, "{below_and_at:?}");
-            float.set(WakeAt::ANYTHING);
-            float.lift(raised(1, 1));
-            assert_eq!(rings.len(), 2, "armed again, it rings again");
+    fn the_worker_is_woken_once_when_records_or_bytes_reach_the_threshold() {
+        for below_and_at in
+            [[reservation(4, 99), reservation(5, 0)], [reservation(4, 99), reservation(1, 100)]]
+        {
+            let (wake_threshold, wake_ups) = wake_threshold();
+            wake_threshold.set(WakeAt { records: 5, bytes: 100 });
+            wake_threshold.check(below_and_at[0]);
+            assert_eq!(wake_ups.len(), 0, "{below_and_at:?}");
+            wake_threshold.check(below_and_at[1]);
+            wake_threshold.check(below_and_at[1]);
+            wake_threshold.wake();
+            assert_eq!(wake_ups.len(), 1, "{below_and_at:?}");
+            wake_threshold.set(WakeAt::ANYTHING);
+            wake_threshold.check(reservation(1, 1));
+            assert_eq!(wake_ups.len(), 2, "armed again, it wakes again");
         }
     }
 
     #[test]
-    fn a_float_that_nobody_waits_for_is_silent() {
-        let (float, rings) = float();
-        float.press();
-        float.set(WakeAt::NEVER);
-        float.press();
-        float.lift(raised(1000, 1000));
-        assert_eq!(rings.len(), 0);
+    fn an_awake_worker_is_not_woken() {
+        let (wake_threshold, wake_ups) = wake_threshold();
+        wake_threshold.wake();
+        wake_threshold.set(WakeAt::NEVER);
+        wake_threshold.wake();
+        wake_threshold.check(reservation(1000, 1000));
+        assert_eq!(wake_ups.len(), 0);
     }
 
     #[test]
-    fn a_caller_that_presses_while_a_mark_is_set_does_not_take_half_of_it_away() {
-        let (float, rings) = float();
+    fn a_caller_that_wakes_while_a_threshold_is_set_does_not_take_half_of_it_away() {
+        let (wake_threshold, wake_ups) = wake_threshold();
         // the worker has set one half
-        float.bytes.store(100, Ordering::SeqCst);
-        float.press();
-        float.records.store(5, Ordering::SeqCst);
-        float.lift(raised(1, 100));
-        assert_eq!(rings.len(), 1);
+        wake_threshold.bytes.store(100, Ordering::SeqCst);
+        wake_threshold.wake();
+        wake_threshold.records.store(5, Ordering::SeqCst);
+        wake_threshold.check(reservation(1, 100));
+        assert_eq!(wake_ups.len(), 1);
     }
 
     #[test]
-    fn of_many_threads_at_the_mark_one_rings() {
+    fn of_many_threads_at_the_threshold_one_wakes() {
         const THREADS: usize = 4;
-        let (float, rings) = float();
+        let (wake_threshold, wake_ups) = wake_threshold();
         let start = Barrier::new(THREADS + 1);
         let end = Barrier::new(THREADS + 1);
         thread::scope(|scope| {
@@ -307,17 +309,17 @@ mod tests {
                 scope.spawn(|| {
                     for _ in 0..200 {
                         start.wait();
-                        float.lift(raised(1, 1));
+                        wake_threshold.check(reservation(1, 1));
                         end.wait();
                     }
                 });
             }
             let mut counts = Vec::new();
             for _ in 0..200 {
-                float.set(WakeAt::ANYTHING);
+                wake_threshold.set(WakeAt::ANYTHING);
                 start.wait();
                 end.wait();
-                counts.push(rings.try_iter().count());
+                counts.push(wake_ups.try_iter().count());
             }
             assert_eq!(counts, [1; 200]);
         });

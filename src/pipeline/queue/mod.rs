@@ -1,14 +1,19 @@
-//! Bounded in records and in bytes; what does not fit waits or is counted as lost.
+//! The bounded queue between callers and one exporter's worker. How large may it be, and what happens when it is full?
 //!
-//! A caller copies its framed record into the open chunk of its shard, under a lock that it shares
-//! with few others and under which nothing is allocated; full chunks cross a bounded channel. So a record costs a copy and no allocation,
-//! and the worker moves chunks, not records. Each record reserves its own room, in records and bytes, in one atomic step.
+//! - The bound: `queue-records` and `queue-bytes` of an exporter, for each of its signals. They are two rows of
+//!   `config/settings.rs`, their default is [`QueueSettings::default`], and [`Level::reserve`] alone enforces them.
+//! - When full: `lossy` and `block-timeout`, two rows of the same file. The caller waits in [`backpressure`], or
+//!   [`Queue::enqueue_after_waiting`] counts the record as not enqueued; the reasons stand in
+//!   [`ledger`](crate::pipeline::ledger).
+//!
+//! A caller copies its framed record into the open chunk of its [`shard`], under a lock that it shares with few others
+//! and under which nothing is allocated; full chunks cross a bounded channel. So a record costs a copy and no
+//! allocation, and the worker moves chunks, not records. Each record reserves its own room, in records and bytes, in one
+//! atomic step of the [`level`], which also wakes the worker at its threshold.
 
-mod door;
+mod backpressure;
 mod level;
 mod shard;
-mod start;
-mod supplies;
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -20,12 +25,11 @@ use crate::config::QueueSettings;
 use crate::pipeline::ledger::{Counters, NotEnqueuedReason};
 use crate::process;
 use crate::record::{Chunk, Scope, Signal};
-use door::Door;
+use backpressure::Backpressure;
+pub(crate) use backpressure::WorkerStart;
 pub(crate) use level::WakeAt;
-use level::{Float, Level, Raised};
-use shard::{Open, Shard, Shards};
-pub(crate) use start::Start;
-use supplies::Supplies;
+use level::{Level, Reservation, WakeThreshold};
+use shard::{OpenChunk, Preallocated, Shard, Shards};
 
 /// Empty chunks that are kept for the next records, at most: their list is allocated whole.
 const MOST_SPARES: usize = 1024;
@@ -37,12 +41,12 @@ thread_local! {
     static HOLDS_ROOM: Cell<bool> = const { Cell::new(false) };
 }
 
-/// The way from the callers to one exporter's worker, for records of one signal.
+/// The queue from the callers to one exporter's worker, for records of one signal.
 #[derive(Debug)]
 pub(crate) struct Queue {
     level: Level,
-    float: Float,
-    door: Door,
+    wake_threshold: WakeThreshold,
+    backpressure: Backpressure,
     shards: Shards,
     full: (Sender<Box<Chunk>>, Receiver<Box<Chunk>>),
     spare: (Sender<Box<Chunk>>, Receiver<Box<Chunk>>),
@@ -56,8 +60,8 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
-    /// A queue for records of at most `largest_record` bytes; `wake` receives a note when the worker
-    /// asked to be woken, see [`wake_at`](Self::wake_at).
+    /// A queue for records of at most `largest_record` bytes; a message on `wake` wakes the worker at the level that it set
+    /// with [`wake_at`](Self::wake_at).
     pub(crate) fn new(
         settings: &QueueSettings,
         largest_record: usize,
@@ -69,8 +73,8 @@ impl Queue {
         let most_chunks = 2 * (settings.bytes / Chunk::BYTES + shards.count()) + 2;
         Self {
             level: Level::new(settings.records, settings.bytes),
-            float: Float::new(wake),
-            door: Door::new(settings.when_full, settings.block_timeout),
+            wake_threshold: WakeThreshold::new(wake),
+            backpressure: Backpressure::new(settings.when_full, settings.block_timeout),
             shards,
             full: bounded(most_chunks),
             spare: bounded(most_chunks.min(MOST_SPARES)),
@@ -82,175 +86,177 @@ impl Queue {
         }
     }
 
-    /// Callers wait for the worker no longer than this allows.
-    pub(crate) fn expect(&self, start: &Arc<Start>) {
-        self.door.expect(Arc::clone(start));
+    /// Limits the waits of callers to the time by which the worker must have begun to run.
+    pub(crate) fn expect(&self, start: &Arc<WorkerStart>) {
+        self.backpressure.expect(Arc::clone(start));
     }
 
-    /// Takes in what is framed as one and counts as so many records, or counts why not. Never fails, and waits only if
-    /// it was told to.
+    /// Enqueues what is framed as one and counts as `records` records, or counts why not. Never fails, and waits only with
+    /// `WhenFull::Block`.
     #[inline(never)]
-    pub(crate) fn push(&self, scope: &Arc<Scope>, frame: &[u8], records: usize) {
+    pub(crate) fn enqueue(&self, scope: &Arc<Scope>, frame: &[u8], records: usize) {
         let shard = self.shards.mine();
-        if self.append_at_once(shard, scope, frame, records) {
+        if self.append_fast(shard, scope, frame, records) {
             return;
         }
-        if !self.push_if_room(shard, scope, frame, records) {
-            self.push_after_waiting(shard, scope, frame, records);
+        if !self.enqueue_if_room(shard, scope, frame, records) {
+            self.enqueue_after_waiting(shard, scope, frame, records);
         }
     }
 
     /// The same, unless its caller would have to wait for room: then it does nothing and returns false.
-    pub(crate) fn push_at_once(&self, scope: &Arc<Scope>, frame: &[u8], records: usize) -> bool {
+    pub(crate) fn try_enqueue(&self, scope: &Arc<Scope>, frame: &[u8], records: usize) -> bool {
         let shard = self.shards.mine();
-        if self.append_at_once(shard, scope, frame, records)
-            || self.push_if_room(shard, scope, frame, records)
+        if self.append_fast(shard, scope, frame, records)
+            || self.enqueue_if_room(shard, scope, frame, records)
         {
             return true;
         }
-        let is_lossy = !self.door.makes_wait();
+        let is_lossy = !self.backpressure.blocks();
         if is_lossy {
-            self.push_after_waiting(shard, scope, frame, records);
+            self.enqueue_after_waiting(shard, scope, frame, records);
         }
         is_lossy
     }
 
-    /// The fast path: takes in a record for which there are room and a place, and nothing else to do. Otherwise it does
-    /// nothing and returns false.
+    /// The fast path: enqueues a record that fits into the open chunk and the queue, with nothing else to do. Otherwise it
+    /// does nothing and returns false.
     #[inline(always)]
-    fn append_at_once(&self, shard: &Shard, scope: &Arc<Scope>, frame: &[u8], records: usize) -> bool {
+    fn append_fast(&self, shard: &Shard, scope: &Arc<Scope>, frame: &[u8], records: usize) -> bool {
         let bytes = frame.len();
         let mut open = shard.lock();
-        let raised = open.append_at_once(scope, frame, records, || {
-            // asked under the lock: the worker's last look comes after the closing, so it sees this record
+        let reservation = open.append_fast(scope, frame, records, || {
+            // checked under the lock: the worker's last look comes after the closing, so it sees this record
             let is_simple = !self.is_closed()
-                && !self.door.is_queued_up()
+                && !self.backpressure.has_waiters()
                 && bytes <= self.largest_record
                 && self.level.is_usual(records, bytes);
-            if is_simple { self.level.rise_by(records, bytes) } else { None }
+            if is_simple { self.level.reserve(records, bytes) } else { None }
         });
         drop(open);
-        if let Some(raised) = raised {
-            self.float.lift(raised);
+        if let Some(reservation) = reservation {
+            self.wake_threshold.check(reservation);
         }
-        raised.is_some()
+        reservation.is_some()
     }
 
     /// False if there is no room; otherwise the record is accepted or counted.
     #[inline(never)]
-    fn push_if_room(&self, shard: &Shard, scope: &Arc<Scope>, frame: &[u8], records: usize) -> bool {
+    fn enqueue_if_room(&self, shard: &Shard, scope: &Arc<Scope>, frame: &[u8], records: usize) -> bool {
         // what will never find room must not wait for it
         if frame.len() > self.largest_record || records > self.most_records() {
             self.count_not_enqueued(scope, NotEnqueuedReason::TooLarge, records);
             return true;
         }
-        let mut supplies = Supplies::default();
+        let mut preallocated = Preallocated::default();
         // before there is room for it: what the program's allocator does meanwhile may need that
-        let mut open = self.with_place(shard, shard.lock(), scope, frame.len(), &mut supplies);
-        // asked under the lock: the worker's last look comes after the closing, so it sees this record
+        let mut open = self.with_place(shard, shard.lock(), scope, frame.len(), &mut preallocated);
+        // checked under the lock: the worker's last look comes after the closing, so it sees this record
         if self.is_closed() {
             drop(open);
-            supplies.give_back(self);
+            preallocated.give_back(self);
             self.count_not_enqueued(scope, self.why_closed(), records);
             return true;
         }
         // before it finds room or none: a worker that is woken by it knows its size
-        let is_larger = self.level.notes_larger(records, frame.len());
-        let raised = self.raise(records, frame.len());
-        if raised.is_some() {
-            open.append(scope, frame, records, &mut supplies, self);
+        let is_larger = self.level.note_size(records, frame.len());
+        let reservation = self.reserve_behind_waiters(records, frame.len());
+        if reservation.is_some() {
+            open.append(scope, frame, records, &mut preallocated, self);
         }
         drop(open);
-        supplies.give_back(self);
+        preallocated.give_back(self);
         if is_larger {
-            self.float.ring();
+            self.wake_threshold.send_wake();
         }
-        if let Some(raised) = raised {
-            self.float.lift(raised);
+        if let Some(reservation) = reservation {
+            self.wake_threshold.check(reservation);
         }
-        raised.is_some()
+        reservation.is_some()
     }
 
     #[cold]
-    fn push_after_waiting(&self, shard: &Shard, scope: &Arc<Scope>, frame: &[u8], records: usize) {
+    fn enqueue_after_waiting(&self, shard: &Shard, scope: &Arc<Scope>, frame: &[u8], records: usize) {
         // in a child that ran no handlers this is the parent's queue, and nothing will ever make room; a caller that does not
         // wait is spared the system call
-        if self.door.makes_wait() && process::notice() {
+        if self.backpressure.blocks() && process::notice() {
             return;
         }
         let held_room = HOLDS_ROOM.get();
-        let Some(raised) = self.wait_for_room(records, frame.len()) else {
+        let Some(reservation) = self.wait_for_room(records, frame.len()) else {
             let is_closed = self.is_closed();
             let reason = if is_closed { self.why_closed() } else { NotEnqueuedReason::QueueFull };
             return self.count_not_enqueued(scope, reason, records);
         };
-        let mut supplies = Supplies::default();
-        let mut open = self.with_place(shard, shard.lock(), scope, frame.len(), &mut supplies);
+        let mut preallocated = Preallocated::default();
+        let mut open = self.with_place(shard, shard.lock(), scope, frame.len(), &mut preallocated);
         HOLDS_ROOM.set(held_room);
         let is_closed = self.is_closed();
         if !is_closed {
-            open.append(scope, frame, records, &mut supplies, self);
+            open.append(scope, frame, records, &mut preallocated, self);
         }
         drop(open);
-        supplies.give_back(self);
+        preallocated.give_back(self);
         if is_closed {
             self.release(records, frame.len());
             return self.count_not_enqueued(scope, self.why_closed(), records);
         }
-        self.float.lift(raised);
+        self.wake_threshold.check(reservation);
     }
 
-    /// The locked shard, with a place in it for a record of `bytes` bytes. Without the lock, while supplies are got.
+    /// The locked shard, with a place in it for a record of `bytes` bytes. Allocates while the lock is not held.
     fn with_place<'s>(
         &self,
         shard: &'s Shard,
-        mut open: MutexGuard<'s, Open>,
+        mut open: MutexGuard<'s, OpenChunk>,
         scope: &Arc<Scope>,
         bytes: usize,
-        supplies: &mut Supplies,
-    ) -> MutexGuard<'s, Open> {
-        while let Some(lack) = open.lack(scope, bytes, supplies) {
+        preallocated: &mut Preallocated,
+    ) -> MutexGuard<'s, OpenChunk> {
+        while let Some(missing) = open.missing(scope, bytes, preallocated) {
             drop(open);
-            supplies.get(lack, scope.signal, bytes, self);
+            preallocated.allocate(missing, scope.signal, bytes, self);
             open = shard.lock();
         }
         open
     }
 
-    /// Makes room for records that their caller has not waited for. It must not take what callers in line need; what else
-    /// there is it may take: everyone in line is only waking up, and a line that newcomers join would go on for ever,
-    /// with a wake-up for each record.
-    fn raise(&self, records: usize, bytes: usize) -> Option<Raised> {
-        let in_line = self.door.in_line();
-        if in_line > 0 && !self.level.has_room(in_line + records, self.largest_record.saturating_add(bytes)) {
+    /// Reserves room for records whose caller has not waited. It must not take what waiters need; the rest it may take: the
+    /// waiters are only waking up, and if every newcomer joined them, they would never end, with a wake-up for each
+    /// record.
+    fn reserve_behind_waiters(&self, records: usize, bytes: usize) -> Option<Reservation> {
+        let waiting_records = self.backpressure.waiting_records();
+        if waiting_records > 0
+            && !self.level.has_room(waiting_records + records, self.largest_record.saturating_add(bytes))
+        {
             return None;
         }
-        self.level.rise_by(records, bytes)
+        self.level.reserve(records, bytes)
     }
 
     fn count_not_enqueued(&self, scope: &Scope, reason: NotEnqueuedReason, records: usize) {
         self.counters.count_not_enqueued(scope.signal, reason, records as u64);
     }
 
-    /// Accepts what the worker has made itself and keeps itself, if there is room: it cannot wait for itself.
+    /// Accepts metrics that the worker has collected and keeps itself, if there is room: it cannot wait for itself.
     pub(crate) fn admit(&self, records: usize, bytes: usize) -> bool {
-        let has_room = self.level.rise_by(records, bytes).is_some();
+        let has_room = self.level.reserve(records, bytes).is_some();
         if has_room {
             self.admitted.fetch_add(records as u64, Ordering::SeqCst);
         }
         has_room
     }
 
-    /// `HOLDS_ROOM` is set if there is some.
+    /// Sets `HOLDS_ROOM` if there is room.
     #[cold]
-    fn wait_for_room(&self, records: usize, bytes: usize) -> Option<Raised> {
-        let enter = || self.level.rise_by(records, bytes).inspect(|_| HOLDS_ROOM.set(true));
+    fn wait_for_room(&self, records: usize, bytes: usize) -> Option<Reservation> {
+        let enter = || self.level.reserve(records, bytes).inspect(|_| HOLDS_ROOM.set(true));
         // made by the program's allocator while the thread appends another record: that one may have the last room
         if HOLDS_ROOM.get() {
-            self.float.press();
+            self.wake_threshold.wake();
             return enter();
         }
-        self.door.wait(records, || self.float.press(), enter, || self.is_closed())
+        self.backpressure.wait(records, || self.wake_threshold.wake(), enter, || self.is_closed())
     }
 
     /// All records that were accepted.
@@ -258,28 +264,28 @@ impl Queue {
         self.shards.accepted() + self.admitted.load(Ordering::SeqCst)
     }
 
-    /// Records and bytes that are queued or in the worker's hands.
+    /// Records and bytes that are queued or being sent.
     pub(crate) fn level(&self) -> (usize, usize) {
         self.level.read()
     }
 
-    /// Asks for a note when the queue reaches a level; true if it is there already, or a wait would end in a stall or a
+    /// Sets the level at which the worker is woken; true if it is reached already, or a wait would end in a stall or a
     /// loss.
     pub(crate) fn wake_at(&self, wake_at: WakeAt) -> bool {
-        self.float.set(wake_at);
+        self.wake_threshold.set(wake_at);
         let level = self.level();
-        // a record that found no room before the mark was set has not rung, but its size was noted
+        // a record that found no room before the threshold was set has woken nothing, but its size was noted
         wake_at.is_reached(level) || self.is_pressing(level)
     }
 
-    /// Asks for no note: the worker is awake.
+    /// Sets no level: the worker is awake.
     pub(crate) fn stay_awake(&self) {
-        self.float.set(WakeAt::NEVER);
+        self.wake_threshold.set(WakeAt::NEVER);
     }
 
     /// Whether a wait at this level would end in a stall or a loss.
     pub(crate) fn is_pressing(&self, level: (usize, usize)) -> bool {
-        self.pressure().is_reached(level) || self.door.is_queued_up()
+        self.pressure().is_reached(level) || self.backpressure.has_waiters()
     }
 
     /// Three quarters full, or less if there are large records.
@@ -294,7 +300,7 @@ impl Queue {
 
     /// What several records together may take in a request: an eighth. One that is compressed or divided is a second
     /// copy of them, and with the record that a caller is writing, memory would rise too far above what the queue may
-    /// take; and callers who wait for room get it in parts.
+    /// take; and callers that wait for room get it in parts.
     pub(crate) fn most_bytes_of_a_request(&self) -> usize {
         (self.level.capacity().1 / 8).max(Chunk::BYTES)
     }
@@ -323,16 +329,16 @@ impl Queue {
         self.spare.1.try_iter().take(surplus).for_each(drop);
     }
 
-    /// Makes room for new records, once these are settled.
+    /// Releases the room of records that are settled.
     pub(crate) fn release(&self, records: usize, bytes: usize) {
-        self.level.fall(records, bytes);
-        self.door.room_made();
+        self.level.release(records, bytes);
+        self.backpressure.notify();
     }
 
     /// From now on records are not enqueued, and blocked callers go on.
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::SeqCst);
-        self.door.room_made();
+        self.backpressure.notify();
     }
 
     /// As [`close`](Self::close), for another reason than a shutdown.

@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::Queue;
-use super::level::Raised;
-use super::supplies::{Lack, Supplies};
-use crate::record::{Chunk, Scope};
+use super::level::Reservation;
+use crate::process;
+use crate::record::{Chunk, Run, Scope, Signal};
 
 /// More would only spread the records over more half-empty chunks.
 const MOST_SHARDS: usize = 16;
@@ -25,11 +25,11 @@ pub(super) struct Shards(Box<[Shard]>);
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(super) struct Shard {
-    open: Mutex<Open>,
+    open: Mutex<OpenChunk>,
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Open {
+pub(super) struct OpenChunk {
     chunk: Option<Box<Chunk>>,
     accepted: u64,
 }
@@ -72,32 +72,37 @@ impl Shards {
 
 impl Shard {
     #[inline]
-    pub(super) fn lock(&self) -> MutexGuard<'_, Open> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, OpenChunk> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Open {
-    /// Appends a record to the open chunk if that has a place for it and `reserve` makes room in the queue.
+impl OpenChunk {
+    /// Appends a record to the open chunk if that has a place for it and `reserve` finds room in the queue.
     // always: two calls for each record cost as much as what they do
     #[inline(always)]
-    pub(super) fn append_at_once(
+    pub(super) fn append_fast(
         &mut self,
         scope: &Arc<Scope>,
         frame: &[u8],
         records: usize,
-        reserve: impl FnOnce() -> Option<Raised>,
-    ) -> Option<Raised> {
+        reserve: impl FnOnce() -> Option<Reservation>,
+    ) -> Option<Reservation> {
         let chunk = self.chunk.as_mut().filter(|chunk| chunk.has_place(scope, frame.len()))?;
-        let raised = reserve()?;
+        let reservation = reserve()?;
         chunk.append(scope, frame, records);
         self.accepted += records as u64;
-        Some(raised)
+        Some(reservation)
     }
 
-    /// What a record cannot be appended without, beside the supplies.
-    pub(super) fn lack(&self, scope: &Arc<Scope>, bytes: usize, supplies: &Supplies) -> Option<Lack> {
-        supplies.lack(self.chunk.as_deref(), scope, bytes)
+    /// What must be allocated before the record can be appended.
+    pub(super) fn missing(
+        &self,
+        scope: &Arc<Scope>,
+        bytes: usize,
+        preallocated: &Preallocated,
+    ) -> Option<Missing> {
+        preallocated.missing(self.chunk.as_deref(), scope, bytes)
     }
 
     /// Appends a record for which there is room, and nothing lacking. Neither allocates nor frees.
@@ -106,21 +111,77 @@ impl Open {
         scope: &Arc<Scope>,
         frame: &[u8],
         records: usize,
-        supplies: &mut Supplies,
+        preallocated: &mut Preallocated,
         queue: &Queue,
     ) {
         match &mut self.chunk {
             Some(chunk) if chunk.has_place(scope, frame.len()) => {}
-            Some(chunk) if chunk.len() + frame.len() <= Chunk::BYTES => chunk.swap_runs(&mut supplies.runs),
+            Some(chunk) if chunk.len() + frame.len() <= Chunk::BYTES => {
+                chunk.swap_runs(&mut preallocated.runs)
+            }
             // one that finds no place, which the bound of the chunks rules out, is filled further
             full => {
                 let kept = full.take().and_then(|full| queue.hand_over(full));
-                *full = kept.or_else(|| supplies.chunk.take());
+                *full = kept.or_else(|| preallocated.chunk.take());
             }
         }
         if let Some(chunk) = &mut self.chunk {
             chunk.append(scope, frame, records);
             self.accepted += records as u64;
+        }
+    }
+}
+
+/// What a record may need beyond the open chunk: allocated before the shard is locked, and freed after. The program's
+/// allocator may make a record itself, and would wait for itself under a lock of the queue.
+#[derive(Debug, Default)]
+pub(super) struct Preallocated {
+    /// To go on with when the open chunk is full.
+    pub(super) chunk: Option<Box<Chunk>>,
+    /// To go on with when the open chunk has records of more scopes than it can note.
+    pub(super) runs: Vec<Run>,
+}
+
+/// What a record cannot be appended without.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Missing {
+    /// A chunk that holds the record.
+    Chunk,
+    /// A longer list of runs than this.
+    Runs(usize),
+}
+
+impl Preallocated {
+    /// What is missing for a place in the open chunk, or in the next one.
+    pub(super) fn missing(&self, open: Option<&Chunk>, scope: &Arc<Scope>, bytes: usize) -> Option<Missing> {
+        match open {
+            Some(chunk) if chunk.has_place(scope, bytes) => None,
+            Some(chunk) if chunk.len() + bytes <= Chunk::BYTES => {
+                let most_runs = chunk.most_runs();
+                (self.runs.capacity() <= most_runs).then_some(Missing::Runs(most_runs))
+            }
+            _ => self.chunk.is_none().then_some(Missing::Chunk),
+        }
+    }
+
+    /// Allocates what is missing for a record of `bytes` bytes. No lock may be held.
+    pub(super) fn allocate(&mut self, missing: Missing, signal: Signal, bytes: usize, queue: &Queue) {
+        match missing {
+            Missing::Chunk => {
+                // in a child that ran no handlers this is the parent's queue; what comes next goes to the child's own
+                process::notice();
+                let mut chunk = queue.fresh_chunk(signal);
+                chunk.reserve(bytes);
+                self.chunk = Some(chunk);
+            }
+            Missing::Runs(most_runs) => self.runs = Vec::with_capacity(2 * most_runs + 1),
+        }
+    }
+
+    /// Gives back what was not needed. No lock may be held.
+    pub(super) fn give_back(self, queue: &Queue) {
+        if let Some(chunk) = self.chunk {
+            queue.give_back(chunk);
         }
     }
 }

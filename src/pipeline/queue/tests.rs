@@ -1,8 +1,9 @@
-mod model;
 mod threads;
 
 use std::thread;
 use std::time::{Duration, Instant};
+
+use proptest::prelude::*;
 
 use super::*;
 use crate::config::WhenFull;
@@ -11,7 +12,7 @@ use crate::record::frames;
 
 const LONG: Duration = Duration::from_secs(20);
 
-/// A queue, the bell that wakes its worker, and its counters.
+/// A queue, the channel that wakes its worker, and its counters.
 struct Fixture {
     queue: Queue,
     woken: Receiver<()>,
@@ -39,18 +40,18 @@ fn blocking(records: usize, bytes: usize) -> Fixture {
     fixture(QueueSettings { records, bytes, when_full: WhenFull::Block, block_timeout: Some(LONG) })
 }
 
-/// Callers do not wait long, for records of up to 100 bytes, and so many are in line.
-fn with_line(records: usize, bytes: usize, in_line: usize) -> Fixture {
+/// Callers do not wait long, for records of up to 100 bytes, and `waiting_records` wait.
+fn with_waiters(records: usize, bytes: usize, waiting_records: usize) -> Fixture {
     let block_timeout = Some(Duration::from_millis(1));
     let fixture =
         fixture_for(QueueSettings { records, bytes, when_full: WhenFull::Block, block_timeout }, 100);
-    fixture.queue.door.line_up(in_line);
+    fixture.queue.backpressure.join(waiting_records);
     fixture
 }
 
 impl Fixture {
-    fn push(&self, number: u64, len: usize) {
-        self.queue.push(&self.scope, &record(number, len), 1);
+    fn enqueue(&self, number: u64, len: usize) {
+        self.queue.enqueue(&self.scope, &record(number, len), 1);
     }
 
     /// Takes all out, as the worker does; gives the numbers of the records and their bytes.
@@ -77,7 +78,7 @@ impl Fixture {
 
     fn until_queued_up(&self) {
         let deadline = Instant::now() + LONG;
-        while !self.queue.door.is_queued_up() {
+        while !self.queue.backpressure.has_waiters() {
             assert!(Instant::now() < deadline, "no caller waits");
             thread::yield_now();
         }
@@ -102,7 +103,7 @@ fn contents(chunk: &Chunk) -> Vec<(u64, usize)> {
 #[test]
 fn a_full_queue_drops_the_newest_and_counts_it() {
     let fixture = lossy(5, 1 << 20);
-    (0..8).for_each(|number| fixture.push(number, 20));
+    (0..8).for_each(|number| fixture.enqueue(number, 20));
     assert_eq!(fixture.queue.level(), (5, 100));
     let kept: Vec<_> = fixture.drain().into_iter().map(|(number, _)| number).collect();
     assert_eq!(kept, [0, 1, 2, 3, 4]);
@@ -113,7 +114,7 @@ fn a_full_queue_drops_the_newest_and_counts_it() {
 fn the_bytes_of_a_queue_are_kept_to_the_byte() {
     for (bytes, accepted) in [(59, 2), (60, 3), (61, 3)] {
         let fixture = lossy(100, bytes);
-        (0..5).for_each(|number| fixture.push(number, 20));
+        (0..5).for_each(|number| fixture.enqueue(number, 20));
         assert_eq!(fixture.counts().accepted, accepted, "{bytes}");
     }
 }
@@ -121,12 +122,12 @@ fn the_bytes_of_a_queue_are_kept_to_the_byte() {
 #[test]
 fn room_comes_back_when_records_are_settled_not_when_they_are_taken() {
     let fixture = lossy(2, 1 << 20);
-    (0..2).for_each(|number| fixture.push(number, 20));
+    (0..2).for_each(|number| fixture.enqueue(number, 20));
     let taken = fixture.drain();
-    fixture.push(2, 20);
+    fixture.enqueue(2, 20);
     assert_eq!(fixture.counts().not_enqueued.queue_full, 1, "in the worker's hands they still count");
     fixture.release(&taken);
-    fixture.push(3, 20);
+    fixture.enqueue(3, 20);
     assert_eq!((fixture.counts().accepted, fixture.queue.level()), (3, (1, 20)));
 }
 
@@ -135,7 +136,7 @@ fn a_drain_takes_all_that_was_queued_when_it_began_though_callers_go_on() {
     let fixture = lossy(100_000, 16 << 20);
     let full = |fixture: &Fixture| fixture.queue.full.1.len();
     let before = (0..1000).find(|number| {
-        fixture.push(*number, 100);
+        fixture.enqueue(*number, 100);
         full(&fixture) == 1
     });
     let mut taken = Vec::new();
@@ -143,7 +144,7 @@ fn a_drain_takes_all_that_was_queued_when_it_began_though_callers_go_on() {
         if taken.is_empty() {
             // the chunk that was open is handed over while the worker looks at the first one
             (1000..2000).find(|number| {
-                fixture.push(*number, 100);
+                fixture.enqueue(*number, 100);
                 full(&fixture) == 1
             });
         }
@@ -156,8 +157,8 @@ fn a_drain_takes_all_that_was_queued_when_it_began_though_callers_go_on() {
 #[test]
 fn a_record_that_the_queue_can_never_hold_is_not_enqueued_even_by_a_blocking_one() {
     let fixture = blocking(10, 100);
-    fixture.push(0, 101);
-    fixture.push(1, 100);
+    fixture.enqueue(0, 101);
+    fixture.enqueue(1, 100);
     assert_eq!((fixture.counts().not_enqueued.too_large, fixture.queue.level()), (1, (1, 100)));
 }
 
@@ -165,11 +166,11 @@ fn a_record_that_the_queue_can_never_hold_is_not_enqueued_even_by_a_blocking_one
 fn the_worker_is_woken_once_at_the_level_it_asked_for() {
     let fixture = lossy(100, 1 << 20);
     assert!(!fixture.queue.wake_at(WakeAt { records: 3, bytes: 1000 }));
-    let rings = [0, 1, 2, 3].map(|number| {
-        fixture.push(number, 20);
+    let wake_ups = [0, 1, 2, 3].map(|number| {
+        fixture.enqueue(number, 20);
         fixture.woken.try_iter().count()
     });
-    assert_eq!(rings, [0, 0, 1, 0]);
+    assert_eq!(wake_ups, [0, 0, 1, 0]);
     assert!(fixture.queue.wake_at(WakeAt { records: 100, bytes: 80 }), "it is there already");
 }
 
@@ -178,7 +179,7 @@ fn the_worker_is_woken_by_no_record_before_the_one_it_asked_for() {
     let fixture = lossy(10_000, 1 << 20);
     assert!(!fixture.queue.wake_at(WakeAt { records: 300, bytes: usize::MAX }));
     let woken_by = (1..400).find(|number| {
-        fixture.push(*number, 20);
+        fixture.enqueue(*number, 20);
         !fixture.woken.is_empty()
     });
     assert_eq!(woken_by, Some(300));
@@ -187,9 +188,9 @@ fn the_worker_is_woken_by_no_record_before_the_one_it_asked_for() {
 #[test]
 fn callers_of_different_shards_fill_a_queue_to_its_last_place() {
     let fixture = lossy(1000, 1 << 20);
-    thread::scope(|scope| scope.spawn(|| fixture.push(0, 20)).join()).expect("a caller");
+    thread::scope(|scope| scope.spawn(|| fixture.enqueue(0, 20)).join()).expect("a caller");
     assert_eq!(fixture.queue.level(), (1, 20));
-    (1..1100).for_each(|number| fixture.push(number, 20));
+    (1..1100).for_each(|number| fixture.enqueue(number, 20));
     assert_eq!((fixture.counts().accepted, fixture.counts().not_enqueued.queue_full), (1000, 100));
     assert_eq!(fixture.queue.level(), (1000, 20_000));
 }
@@ -198,9 +199,9 @@ fn callers_of_different_shards_fill_a_queue_to_its_last_place() {
 fn a_full_queue_wakes_the_worker_whatever_it_asked_for() {
     let fixture = lossy(2, 1 << 20);
     fixture.queue.wake_at(WakeAt { records: 100, bytes: usize::MAX });
-    (0..2).for_each(|number| fixture.push(number, 20));
+    (0..2).for_each(|number| fixture.enqueue(number, 20));
     assert!(fixture.woken.is_empty());
-    fixture.push(2, 20);
+    fixture.enqueue(2, 20);
     assert_eq!(fixture.woken.len(), 1);
 }
 
@@ -210,7 +211,7 @@ fn three_quarters_full_is_pressing() {
         let fixture = lossy(capacity, 1 << 20);
         let level = (0..capacity).find(|number| {
             assert!(!fixture.is_pressing() || *number >= pressing);
-            fixture.push(*number as u64, 20);
+            fixture.enqueue(*number as u64, 20);
             fixture.is_pressing()
         });
         assert_eq!(level.map(|number| number + 1), Some(pressing), "of {capacity}");
@@ -222,7 +223,7 @@ fn a_queue_is_pressing_while_there_is_still_room_for_another_large_record() {
     for (len, pressing) in [(50, 15), (125, 6), (126, 6), (200, 4), (300, 2), (350, 1), (500, 1), (600, 1)] {
         let fixture = lossy(100, 1000);
         let level = (1..=20).find(|number| {
-            fixture.push(*number, len);
+            fixture.enqueue(*number, len);
             fixture.is_pressing()
         });
         assert_eq!((level, fixture.counts().not_enqueued.total()), (Some(pressing), 0), "{len} bytes each");
@@ -233,7 +234,7 @@ fn a_queue_is_pressing_while_there_is_still_room_for_another_large_record() {
 fn frames_that_count_as_many_press_earlier() {
     let fixture = lossy(100, 1 << 20);
     let pressing = [1, 2, 3].map(|number| {
-        fixture.queue.push(&fixture.scope, &record(number, 20), 30);
+        fixture.queue.enqueue(&fixture.scope, &record(number, 20), 30);
         fixture.is_pressing()
     });
     assert_eq!(pressing, [false, true, true]);
@@ -242,32 +243,32 @@ fn frames_that_count_as_many_press_earlier() {
 #[test]
 fn a_larger_record_than_before_makes_the_worker_choose_its_mark_anew() {
     let fixture = lossy(100, 1000);
-    let rings = [100, 300, 300, 100].map(|len| {
-        // it may be about to set a mark, and has not done so yet
+    let wake_ups = [100, 300, 300, 100].map(|len| {
+        // it may be about to set a threshold, and has not done so yet
         fixture.queue.stay_awake();
-        fixture.push(0, len);
+        fixture.enqueue(0, len);
         fixture.woken.try_iter().count()
     });
-    assert_eq!(rings, [0, 1, 0, 0]);
+    assert_eq!(wake_ups, [0, 1, 0, 0]);
 }
 
 #[test]
 fn a_record_that_finds_no_room_keeps_the_worker_awake_though_the_queue_is_not_three_quarters_full() {
     let fixture = lossy(100, 1000);
-    (0..3).for_each(|number| fixture.push(number, 100));
-    let mark = fixture.queue.pressure();
-    fixture.push(3, 800);
+    (0..3).for_each(|number| fixture.enqueue(number, 100));
+    let threshold = fixture.queue.pressure();
+    fixture.enqueue(3, 800);
     assert_eq!(fixture.counts().not_enqueued.queue_full, 1);
     assert!(fixture.is_pressing());
-    assert!(fixture.queue.wake_at(mark), "also where the mark was chosen before");
+    assert!(fixture.queue.wake_at(threshold), "also where the threshold was chosen before");
 }
 
 #[test]
 fn a_waiting_caller_is_pressing() {
     let fixture = blocking(100, 100);
-    fixture.push(0, 40);
+    fixture.enqueue(0, 40);
     thread::scope(|scope| {
-        scope.spawn(|| fixture.push(1, 80));
+        scope.spawn(|| fixture.enqueue(1, 80));
         fixture.until_queued_up();
         let asked = [fixture.is_pressing(), fixture.queue.wake_at(WakeAt::NEVER)];
         fixture.release(&fixture.drain());
@@ -278,24 +279,24 @@ fn a_waiting_caller_is_pressing() {
 
 #[test]
 fn a_newcomer_passes_a_line_only_if_that_takes_no_room_from_it() {
-    let fixture = with_line(10, 200, 1);
-    (0..8).for_each(|number| fixture.push(number, 20));
-    // 100 bytes are left for whoever is in line, however large its record is
+    let fixture = with_waiters(10, 200, 1);
+    (0..8).for_each(|number| fixture.enqueue(number, 20));
+    // 100 bytes are left for the waiter, however large its record is
     assert_eq!(fixture.queue.level(), (5, 100));
     assert_eq!(fixture.counts().not_enqueued.queue_full, 3);
 }
 
 #[test]
 fn a_newcomer_takes_all_room_but_that_of_the_line() {
-    let fixture = with_line(1000, 1 << 20, 50);
-    (0..960).for_each(|number| fixture.push(number, 20));
+    let fixture = with_waiters(1000, 1 << 20, 50);
+    (0..960).for_each(|number| fixture.enqueue(number, 20));
     assert_eq!(fixture.queue.level(), (950, 19_000));
 }
 
 #[test]
 fn a_newcomer_leaves_room_for_all_records_of_a_frame_in_line() {
-    let fixture = with_line(10, 1 << 20, 6);
-    (0..6).for_each(|number| fixture.push(number, 20));
+    let fixture = with_waiters(10, 1 << 20, 6);
+    (0..6).for_each(|number| fixture.enqueue(number, 20));
     assert_eq!(fixture.queue.level().0, 4);
     assert_eq!(fixture.counts().not_enqueued.queue_full, 2);
 }
@@ -304,7 +305,7 @@ fn a_newcomer_leaves_room_for_all_records_of_a_frame_in_line() {
 fn a_frame_that_counts_as_several_is_taken_or_not_enqueued_as_a_whole() {
     let fixture = lossy(10, 1 << 20);
     for records in [6, 5, 4, 1] {
-        fixture.queue.push(&fixture.scope, &record(records as u64, 20), records);
+        fixture.queue.enqueue(&fixture.scope, &record(records as u64, 20), records);
     }
     assert_eq!(fixture.queue.level(), (10, 40));
     assert_eq!((fixture.counts().accepted, fixture.counts().not_enqueued.queue_full), (10, 6));
@@ -314,22 +315,22 @@ fn a_frame_that_counts_as_several_is_taken_or_not_enqueued_as_a_whole() {
 #[test]
 fn a_frame_that_no_queue_has_room_for_does_not_wait_for_it() {
     let fixture = blocking(10, 1 << 20);
-    fixture.queue.push(&fixture.scope, &record(0, 20), 11);
+    fixture.queue.enqueue(&fixture.scope, &record(0, 20), 11);
     assert_eq!((fixture.counts().accepted, fixture.counts().not_enqueued.too_large), (0, 11));
-    fixture.queue.push(&fixture.scope, &record(0, 20), 10);
+    fixture.queue.enqueue(&fixture.scope, &record(0, 20), 10);
     assert_eq!(fixture.counts().accepted, 10);
 }
 
 #[test]
 fn a_blocked_frame_goes_on_when_there_is_room_for_all_of_it() {
     let fixture = blocking(10, 1 << 20);
-    fixture.queue.push(&fixture.scope, &record(0, 20), 3);
-    fixture.queue.push(&fixture.scope, &record(1, 20), 3);
+    fixture.queue.enqueue(&fixture.scope, &record(0, 20), 3);
+    fixture.queue.enqueue(&fixture.scope, &record(1, 20), 3);
     thread::scope(|scope| {
-        scope.spawn(|| fixture.queue.push(&fixture.scope, &record(2, 20), 8));
+        scope.spawn(|| fixture.queue.enqueue(&fixture.scope, &record(2, 20), 8));
         fixture.until_queued_up();
         fixture.queue.release(3, 20);
-        assert!(fixture.queue.door.is_queued_up(), "seven places are too few");
+        assert!(fixture.queue.backpressure.has_waiters(), "seven places are too few");
         fixture.queue.release(3, 20);
     });
     assert_eq!((fixture.queue.level(), fixture.counts().accepted), ((8, 20), 14));
@@ -341,7 +342,7 @@ fn a_blocked_caller_gives_up_after_its_time_and_is_counted() {
     let settings = QueueSettings { records: 1, bytes: 1000, when_full: WhenFull::Block, block_timeout };
     let fixture = fixture(settings);
     let begun = Instant::now();
-    (0..2).for_each(|number| fixture.push(number, 20));
+    (0..2).for_each(|number| fixture.enqueue(number, 20));
     assert!(begun.elapsed() >= Duration::from_millis(20));
     assert_eq!((fixture.counts().accepted, fixture.counts().not_enqueued.queue_full), (1, 1));
 }
@@ -349,24 +350,24 @@ fn a_blocked_caller_gives_up_after_its_time_and_is_counted() {
 #[test]
 fn a_closed_queue_sends_blocked_callers_on_and_turns_new_ones_away() {
     let fixture = blocking(1, 1000);
-    fixture.push(0, 20);
+    fixture.enqueue(0, 20);
     thread::scope(|scope| {
-        scope.spawn(|| fixture.push(1, 20));
+        scope.spawn(|| fixture.enqueue(1, 20));
         fixture.until_queued_up();
         fixture.queue.close();
     });
     fixture.release(&fixture.drain());
-    fixture.push(2, 20);
+    fixture.enqueue(2, 20);
     let counts = fixture.counts();
     assert_eq!((counts.accepted, counts.not_enqueued.after_shutdown), (1, 2));
-    assert_eq!(fixture.queue.level(), (0, 0), "who is not enqueued takes no room");
+    assert_eq!(fixture.queue.level(), (0, 0), "what is not enqueued takes no room");
     assert!(fixture.drain().is_empty());
 }
 
 #[test]
 fn an_idle_queue_keeps_few_of_a_bursts_chunks() {
     let fixture = lossy(100_000, 16 << 20);
-    (0..4000).for_each(|number| fixture.push(number, 100));
+    (0..4000).for_each(|number| fixture.enqueue(number, 100));
     fixture.drain();
     let burst = fixture.queue.spare.1.len();
     assert!(burst > 10, "{burst}");
@@ -379,11 +380,117 @@ fn an_idle_queue_keeps_few_of_a_bursts_chunks() {
 #[test]
 fn chunks_are_used_again_unless_they_grew() {
     let fixture = lossy(100, 1 << 20);
-    fixture.push(0, 20);
+    fixture.enqueue(0, 20);
     fixture.drain();
     assert_eq!(fixture.queue.spare.1.len(), 1);
-    fixture.push(1, Chunk::BYTES + 1);
+    fixture.enqueue(1, Chunk::BYTES + 1);
     assert_eq!(fixture.queue.spare.1.len(), 0, "taken from the spares");
     fixture.drain();
     assert_eq!(fixture.queue.spare.1.len(), 0, "too large to be kept");
+}
+
+// One caller and one worker, step by step against a model of two lists.
+
+#[derive(Debug, Clone)]
+enum Step {
+    Push {
+        len: usize,
+    },
+    Drain,
+    /// The worker settles the oldest of what it has taken.
+    Settle {
+        records: usize,
+    },
+    Trim,
+    Close,
+}
+
+fn any_step() -> impl Strategy<Value = Step> {
+    let len =
+        prop_oneof![8 => 16usize..200, 1 => 10_000usize..Chunk::BYTES, 1 => Chunk::BYTES..3 * Chunk::BYTES];
+    prop_oneof![
+        40 => len.prop_map(|len| Step::Push { len }),
+        6 => Just(Step::Drain),
+        6 => (1usize..10).prop_map(|records| Step::Settle { records }),
+        2 => Just(Step::Trim),
+        1 => Just(Step::Close),
+    ]
+}
+
+/// What a queue is, without threads.
+#[derive(Default)]
+struct Model {
+    queued: Vec<(u64, usize)>,
+    taken: Vec<(u64, usize)>,
+    accepted: u64,
+    queue_full: u64,
+    too_large: u64,
+    after_shutdown: u64,
+    closed: bool,
+}
+
+impl Model {
+    fn level(&self) -> (usize, usize) {
+        let both = || self.queued.iter().chain(&self.taken);
+        (both().count(), both().map(|(_, len)| len).sum())
+    }
+
+    fn push(&mut self, number: u64, len: usize, settings: &QueueSettings) {
+        let (records, bytes) = self.level();
+        if len > settings.bytes {
+            self.too_large += 1;
+        } else if self.closed {
+            self.after_shutdown += 1;
+        } else if records + 1 > settings.records || bytes + len > settings.bytes {
+            self.queue_full += 1;
+        } else {
+            self.accepted += 1;
+            self.queued.push((number, len));
+        }
+    }
+}
+
+proptest! {
+    // each is long: half as many as usual
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
+    #[test]
+    fn one_caller_and_one_worker_see_what_the_model_says(
+        steps in prop::collection::vec(any_step(), 0..200),
+        records in 1usize..60,
+        bytes in prop_oneof![100usize..5000, 50_000usize..400_000],
+    ) {
+        let settings =
+            QueueSettings { records, bytes, when_full: WhenFull::DropNewest, block_timeout: None };
+        let fixture = fixture(settings);
+        let mut model = Model::default();
+        for (number, step) in steps.iter().enumerate() {
+            match step {
+                Step::Push { len } => {
+                    fixture.enqueue(number as u64, *len);
+                    model.push(number as u64, *len, &settings);
+                }
+                Step::Drain => {
+                    prop_assert_eq!(&fixture.drain(), &model.queued, "all of it, in order");
+                    model.taken.append(&mut model.queued);
+                }
+                Step::Settle { records } => {
+                    let records = model.taken.len().min(*records);
+                    fixture.release(&model.taken.drain(..records).collect::<Vec<_>>());
+                }
+                Step::Trim => fixture.queue.trim(),
+                Step::Close => {
+                    fixture.queue.close();
+                    model.closed = true;
+                }
+            }
+            prop_assert_eq!(fixture.queue.level(), model.level());
+        }
+        let counts = fixture.counts();
+        prop_assert_eq!(counts.accepted, model.accepted);
+        let not_enqueued = counts.not_enqueued;
+        prop_assert_eq!(not_enqueued.queue_full, model.queue_full);
+        prop_assert_eq!(not_enqueued.too_large, model.too_large);
+        prop_assert_eq!(not_enqueued.after_shutdown, model.after_shutdown);
+    }
 }

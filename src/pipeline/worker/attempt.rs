@@ -20,14 +20,14 @@ const SHORTEST_BOUND_AT_STOP: Duration = Duration::from_millis(20);
 
 /// The attempt that is under way, as a stop sees it from another thread.
 #[derive(Debug, Default)]
-pub(crate) struct UnderWay(Mutex<Option<Signal>>);
+pub(crate) struct CurrentAttempt(Mutex<Option<Signal>>);
 
-impl UnderWay {
-    /// Ends the attempt by `cut` if it was begun before the stop, and `is_in_the_way` says so of its signal.
+impl CurrentAttempt {
+    /// Ends the attempt by `cut` if it was begun before the stop and `is_in_the_way` is true of its signal.
     pub(crate) fn cut_if(&self, is_in_the_way: impl FnOnce(Signal) -> bool, cut: impl FnOnce()) {
         // held to the end: the attempt after this one must not be cut
-        let under_way = self.lock();
-        if under_way.is_some_and(is_in_the_way) {
+        let current_attempt = self.lock();
+        if current_attempt.is_some_and(is_in_the_way) {
             cut();
         }
     }
@@ -47,11 +47,11 @@ impl Worker {
         let deadline = self.attempt_deadline(at, give_up, now);
         match self.send(&part, deadline) {
             Some(verdict) => {
-                self.tell_verdict(part.signal, &verdict);
-                self.follow(at, part, &verdict);
+                self.report_verdict(part.signal, &verdict);
+                self.apply_verdict(at, part, &verdict);
             }
             None => {
-                self.tell_panic(at);
+                self.report_panic(at);
                 self.deliveries[at].settle_batch(&part, Outcome::WorkerPanicked);
                 self.deliveries[at].part_is_over();
             }
@@ -62,7 +62,7 @@ impl Worker {
     fn next_part(&mut self, at: usize) -> Option<Batch> {
         while !self.is_out_of_time() {
             if self.is_outdated(at) {
-                self.make_way(at);
+                self.yield_to_next_collection(at);
                 return None;
             }
             let delivery = &mut self.deliveries[at];
@@ -97,8 +97,8 @@ impl Worker {
         };
         let is_waiting = |other: usize| {
             let delivery = &self.deliveries[other];
-            let has_work = !delivery.is_idle() || self.is_of_metrics(other) && self.has_last_words();
-            other != at && has_work && !delivery.is_tried && !delivery.is_over
+            let has_work = !delivery.is_idle() || self.is_of_metrics(other) && self.has_last_metrics();
+            other != at && has_work && !delivery.is_tried && !delivery.is_finished
         };
         let share = if (0..self.deliveries.len()).any(is_waiting) { 2 } else { 1 };
         deadline.min(now + by.saturating_duration_since(now) / share)
@@ -109,13 +109,13 @@ impl Worker {
         self.counters.attempted();
         let payload = Payload { signal: batch.signal, body: &batch.body() };
         // one that was begun in a stop has its share of the time
-        *self.under_way.lock() = self.stop_by().is_none().then_some(batch.signal);
+        *self.current_attempt.lock() = self.stop_by().is_none().then_some(batch.signal);
         let verdict = catch_unwind(AssertUnwindSafe(|| self.transport.send(&payload, deadline)));
-        *self.under_way.lock() = None;
+        *self.current_attempt.lock() = None;
         verdict.ok()
     }
 
-    fn follow(&mut self, at: usize, part: Batch, verdict: &Verdict) {
+    fn apply_verdict(&mut self, at: usize, part: Batch, verdict: &Verdict) {
         let now = Instant::now();
         let attempt = self.attempt(at, &part, now);
         let settings = self.retry_settings(now);
@@ -136,7 +136,7 @@ impl Worker {
                 part.into_chunks().into_iter().for_each(|chunk| delivery.queue.give_back(chunk));
             }
             NextStep::TryAgain(pause) => {
-                delivery.hold(now, pause);
+                delivery.pause_for(now, pause);
                 return delivery.parts.push(part);
             }
             NextStep::Divide => {
@@ -149,10 +149,10 @@ impl Worker {
             }
             NextStep::DropRefused => delivery.settle_batch(&part, Outcome::Refused),
             // left to the closing of the counters
-            NextStep::GiveUp(_) if is_stopping => delivery.is_over = true,
+            NextStep::GiveUp(_) if is_stopping => delivery.is_finished = true,
             NextStep::GiveUp(pause) => {
                 delivery.settle_batch(&part, Outcome::GaveUp);
-                delivery.hold(now, pause);
+                delivery.pause_for(now, pause);
                 let what = || format!("gave up {} records that could not be delivered in time", part.records);
                 self.reporter.report(part.signal, ProblemKind::GaveUp, what);
             }
@@ -187,14 +187,14 @@ impl Worker {
         settings
     }
 
-    fn tell_verdict(&mut self, signal: Signal, verdict: &Verdict) {
+    fn report_verdict(&mut self, signal: Signal, verdict: &Verdict) {
         if matches!(verdict, Verdict::Accepted | Verdict::AcceptedPartly { .. }) {
             self.reporter.note_taken(signal);
         }
         let warns = |message: &str| format!("the collector warns: {message}");
         let rejects = |rejected: u64, message: &str| {
             let records = if rejected == 1 { "record" } else { "records" };
-            // a server may say how many, and not why
+            // a server may give the number without a reason
             let (colon, message) = if message.is_empty() { ("", "") } else { (": ", message) };
             format!("{rejected} {records} rejected{colon}{message}")
         };

@@ -1,4 +1,4 @@
-//! One signal on its way: its queue, what has left the queue, and when it may be sent.
+//! One signal of an exporter: its queue, what has left the queue, and when it may be sent.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,10 +11,10 @@ use crate::pipeline::retry::Pause;
 use crate::pipeline::throttle::{NextRound, Throttle, Waiting};
 use crate::record::Signal;
 
-/// How long to wait for a caller that has taken its place in the queue but not filled it yet.
+/// How long to wait for a caller that has reserved room in the queue but not appended its record yet.
 const CALLER_IS_COMING: Duration = Duration::from_millis(1);
 
-/// What the worker has in its hands of one signal. The trouble of one delivery does not touch the others.
+/// The records of one signal that left the queue and are not settled. The trouble of one delivery does not touch the others.
 pub(crate) struct Delivery {
     pub(super) signal: Signal,
     pub(super) queue: Arc<Queue>,
@@ -22,7 +22,7 @@ pub(crate) struct Delivery {
     pub(super) backlog: Backlog,
     /// The parts of the batch that is being sent, the next one last; usually it is in one part.
     pub(super) parts: Vec<Batch>,
-    /// What is not settled of them: records and queued bytes.
+    /// What is not settled of them, in records and queued bytes. A record is settled once its outcome is counted.
     in_hand: (u64, usize),
     /// When the time of the next part is up, once it has been tried.
     pub(super) give_up: Option<Instant>,
@@ -34,17 +34,17 @@ pub(crate) struct Delivery {
     throttle: Throttle,
     waiting_since: Option<Instant>,
     pub(super) limit: RequestLimit,
-    /// Records that left the queue, and those that have come to an end since.
+    /// Records that left the queue, and those that were settled since.
     pub(super) taken: u64,
     pub(super) settled: u64,
     /// While the worker stops: whether it was tried since, and whether all was tried that can be.
     pub(super) is_tried: bool,
-    pub(super) is_over: bool,
+    pub(super) is_finished: bool,
 }
 
 /// What a delivery waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Outlook {
+pub(super) enum Readiness {
     /// An attempt is due, or a round.
     Due,
     /// Nothing before then, whatever comes into the queue.
@@ -77,7 +77,7 @@ impl Delivery {
             taken: 0,
             settled: 0,
             is_tried: false,
-            is_over: false,
+            is_finished: false,
         }
     }
 
@@ -87,26 +87,26 @@ impl Delivery {
     }
 
     /// Whether it may not be sent yet.
-    pub(super) fn is_held(&self, now: Instant) -> bool {
+    pub(super) fn is_paused(&self, now: Instant) -> bool {
         self.not_before.is_some_and(|(then, _)| now < then)
     }
 
     /// Whether there is something to send, now.
     pub(super) fn is_due(&self, now: Instant) -> bool {
-        !self.is_over && !self.is_idle() && !self.is_held(now)
+        !self.is_finished && !self.is_idle() && !self.is_paused(now)
     }
 
     /// What happens next with it.
-    pub(super) fn outlook(&mut self, batch: &BatchSettings, now: Instant) -> Outlook {
+    pub(super) fn readiness(&mut self, batch: &BatchSettings, now: Instant) -> Readiness {
         match self.not_before {
-            Some((then, _)) if now < then => return Outlook::Until(then),
-            _ if !self.is_idle() => return Outlook::Due,
+            Some((then, _)) if now < then => return Readiness::Until(then),
+            _ if !self.is_idle() => return Readiness::Due,
             _ => {}
         }
         let level = self.queue.level();
         if level.0 == 0 {
             self.waiting_since = None;
-            return Outlook::Records(WakeAt::ANYTHING, None);
+            return Readiness::Records(WakeAt::ANYTHING, None);
         }
         let since = *self.waiting_since.get_or_insert(now);
         let full_batch = self.full_batch(batch);
@@ -116,9 +116,9 @@ impl Delivery {
             pressing: self.queue.is_pressing(level),
         };
         match self.throttle.next_round(now, &waiting) {
-            NextRound::Now => Outlook::Due,
-            NextRound::ThrottledUntil(then) => Outlook::Records(self.queue.pressure(), Some(then)),
-            NextRound::LingersUntil(then) => Outlook::Records(full_batch, Some(then)),
+            NextRound::Now => Readiness::Due,
+            NextRound::ThrottledUntil(then) => Readiness::Records(self.queue.pressure(), Some(then)),
+            NextRound::LingersUntil(then) => Readiness::Records(full_batch, Some(then)),
         }
     }
 
@@ -130,7 +130,7 @@ impl Delivery {
     }
 
     /// Takes all that is queued now.
-    pub(super) fn gather(&mut self, now: Instant) {
+    pub(super) fn drain_queue(&mut self, now: Instant) {
         let was_idle = self.is_idle();
         let (backlog, taken) = (&mut self.backlog, &mut self.taken);
         let before = *taken;
@@ -141,8 +141,8 @@ impl Delivery {
         if *taken > before {
             self.throttle.round_starts(now);
             self.waiting_since = None;
-        } else if was_idle && !self.is_held(now) && self.queue.level().0 > 0 {
-            self.hold(now, Pause { time: CALLER_IS_COMING, asked_for: true, is_last: false });
+        } else if was_idle && !self.is_paused(now) && self.queue.level().0 > 0 {
+            self.pause_for(now, Pause { time: CALLER_IS_COMING, by_server: true, is_last: false });
         }
     }
 
@@ -157,19 +157,19 @@ impl Delivery {
     }
 
     /// Sends nothing before the pause is over.
-    pub(super) fn hold(&mut self, now: Instant, pause: Pause) {
+    pub(super) fn pause_for(&mut self, now: Instant, pause: Pause) {
         self.not_before = Some((now + pause.time, pause));
         self.is_last = pause.is_last;
     }
 
     /// Cuts a pause short, unless the server asked for it.
-    pub(super) fn hurry(&mut self) {
-        self.not_before = self.not_before.filter(|(_, pause)| pause.asked_for);
+    pub(super) fn skip_back_off(&mut self) {
+        self.not_before = self.not_before.filter(|(_, pause)| pause.by_server);
     }
 
     /// The worker stops: whatever was waited for, there is no more time for it.
     pub(super) fn start_stop(&mut self, now: Instant) {
-        self.gather(now);
+        self.drain_queue(now);
         (self.not_before, self.is_last) = (None, false);
     }
 
@@ -178,7 +178,7 @@ impl Delivery {
         (self.give_up, self.is_last) = (None, false);
     }
 
-    /// Enters how all records of a batch ended.
+    /// Counts the outcome of all records of a batch.
     pub(super) fn settle_batch(&mut self, batch: &Batch, outcome: Outcome) {
         self.settle(outcome, batch.records);
         self.release_batch(batch);
@@ -191,14 +191,14 @@ impl Delivery {
         }
     }
 
-    /// Makes room for what was settled.
+    /// Releases the room of what was settled.
     pub(super) fn release_batch(&mut self, batch: &Batch) {
         let (records, bytes) = self.in_hand;
         self.in_hand = (records - batch.records, bytes - batch.queued_bytes);
         self.queue.release(batch.records as usize, batch.queued_bytes);
     }
 
-    /// Enters how records ended that are in no batch, and makes room.
+    /// Counts the outcome of records that are in no batch, and releases their room.
     pub(super) fn settle_all(&mut self, lost: Vec<(u64, usize)>, outcome: Outcome) {
         for (records, bytes) in lost {
             self.settle(outcome, records);

@@ -1,13 +1,13 @@
-//! The loop: rest, gather what is queued, try one request, account for it, and choose again.
+//! The worker's loop: rest, drain the queue, attempt one request, account for it, and choose again.
 //!
 //! One thread serves all signals of an exporter, and each signal has a delivery of its own: while one waits in its
 //! back-off, the others are sent.
 
 mod attempt;
 mod delivery;
+mod fair_share;
 mod flush;
-mod push;
-mod turns;
+mod periodic_reader;
 
 use std::cell::OnceCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -22,15 +22,15 @@ use crate::pipeline::ledger::{Counters, NotEnqueuedReason};
 use crate::record::Signal;
 use crate::transport::Transport;
 use crate::{config::ProblemKind, pipeline::problems::ProblemReporter};
-pub(crate) use attempt::UnderWay;
+pub(crate) use attempt::CurrentAttempt;
 pub(crate) use delivery::Delivery;
-use delivery::Outlook;
+use delivery::Readiness;
+use fair_share::FairShare;
 use flush::Flush;
-pub(crate) use push::Push;
-use push::PushState;
-use turns::Turns;
+pub(crate) use periodic_reader::PeriodicReader;
+use periodic_reader::ReaderState;
 
-/// An exporter that had nothing to do for so long gives memory back.
+/// After this time without work an exporter frees memory.
 const IDLE: Duration = Duration::from_secs(10);
 
 /// One exporter's background thread.
@@ -39,24 +39,24 @@ pub(crate) struct Worker {
     pub(crate) deliveries: Vec<Delivery>,
     pub(crate) counters: Arc<Counters>,
     pub(crate) transport: Box<dyn Transport>,
-    pub(crate) under_way: Arc<UnderWay>,
+    pub(crate) current_attempt: Arc<CurrentAttempt>,
     pub(crate) batch: BatchSettings,
     pub(crate) retry: RetrySettings,
     pub(crate) attempt_timeout: Duration,
     /// The resource as it stands in every request.
     pub(crate) resource: Vec<u8>,
     /// `None` for an exporter without metrics.
-    pub(crate) push: Option<Push>,
+    pub(crate) reader: Option<PeriodicReader>,
     pub(crate) reporter: ProblemReporter,
-    pub(crate) calls: Calls,
+    pub(crate) commands: Commands,
     pub(crate) state: State,
 }
 
-/// How the worker is spoken to. Stop outranks everything, so that a full queue cannot delay it.
-pub(crate) struct Calls {
+/// The worker's channels. Stop outranks everything, so that a full queue cannot delay it.
+pub(crate) struct Commands {
     /// With the moment by which all must be over.
     pub(crate) stop: Receiver<Instant>,
-    /// With where to say that it is done.
+    /// With the channel on which to report its end.
     pub(crate) flush: Receiver<Sender<()>>,
     pub(crate) wake: Receiver<()>,
 }
@@ -64,19 +64,19 @@ pub(crate) struct Calls {
 /// What the worker remembers beside its deliveries.
 #[derive(Default)]
 pub(crate) struct State {
-    turns: Turns,
+    fair_share: FairShare,
     flushes: Vec<Flush>,
     /// By when all must be over, once the worker stops: the first stop counts, and none is taken back.
     stop_by: OnceCell<Instant>,
-    push: PushState,
-    told_turned_away: [[u64; 2]; Signal::COUNT],
+    reader: ReaderState,
+    reported_not_enqueued: [[u64; 2]; Signal::COUNT],
 }
 
-enum Call {
+enum Command {
     Stop(Instant),
     Flush(Sender<()>),
-    Awake,
-    TimeIsUp,
+    Woken,
+    TimedOut,
 }
 
 /// When the worker has something to do.
@@ -89,26 +89,27 @@ impl Worker {
     /// Works until it is stopped.
     pub(crate) fn run(mut self) {
         context::suppress_for_ever();
-        self.schedule_first_push();
+        self.schedule_first_collection();
         while !self.is_done() {
             if catch_unwind(AssertUnwindSafe(|| self.step())).is_err() {
                 (0..self.deliveries.len()).for_each(|at| self.write_off(at));
             }
         }
-        self.collect_what_is_left();
+        self.collect_last_metrics();
         self.state.flushes.drain(..).for_each(Flush::report);
     }
 
     /// Whether the worker stops and nothing is left that it could try.
     fn is_done(&self) -> bool {
-        let is_done = |delivery: &Delivery| delivery.is_over || delivery.is_idle();
+        let is_done = |delivery: &Delivery| delivery.is_finished || delivery.is_idle();
         self.stop_by().is_some()
-            && (self.is_out_of_time() || !self.last_push_is_due() && self.deliveries.iter().all(is_done))
+            && (self.is_out_of_time()
+                || !self.last_collection_is_due() && self.deliveries.iter().all(is_done))
     }
 
-    /// Does one thing: a push, an attempt, or a rest.
+    /// Does one thing: a collection, an attempt, or a rest.
     fn step(&mut self) {
-        self.hear();
+        self.receive_commands();
         self.report_flushed();
         if self.is_done() {
             return;
@@ -117,21 +118,21 @@ impl Worker {
         self.start_rounds(now);
         let mut due = [false; Signal::COUNT];
         for (at, delivery) in self.deliveries.iter().enumerate() {
-            due[at] = delivery.is_due(now) || self.may_push(at, now);
+            due[at] = delivery.is_due(now) || self.may_collect(at, now);
         }
-        match self.state.turns.next(due) {
-            Some(at) if self.may_push(at, now) => self.push_metrics(at),
+        match self.state.fair_share.pick(due) {
+            Some(at) if self.may_collect(at, now) => self.collect_metrics(at),
             Some(at) => {
-                self.take_turn(at);
-                self.tell_turned_away();
-                self.state.turns.spend(at, now.elapsed());
+                self.attempt_caught(at);
+                self.report_not_enqueued();
+                self.state.fair_share.charge(at, now.elapsed());
             }
             None => self.rest(),
         }
     }
 
     /// A panic costs what was in hand of one signal, not the worker.
-    fn take_turn(&mut self, at: usize) {
+    fn attempt_caught(&mut self, at: usize) {
         if catch_unwind(AssertUnwindSafe(|| self.try_once(at))).is_err() {
             self.write_off(at);
         }
@@ -139,66 +140,67 @@ impl Worker {
 
     /// After a panic outside of the transport: all that had left the queue is lost.
     fn write_off(&mut self, at: usize) {
-        self.tell_panic(at);
+        self.report_panic(at);
         self.deliveries[at].write_off();
     }
 
-    /// Gathers the records of all signals whose round is due.
+    /// Drains the queues of all signals whose round is due.
     fn start_rounds(&mut self, now: Instant) {
-        let mut has_gathered = false;
-        for delivery in self.deliveries.iter_mut().filter(|delivery| delivery.is_idle() && !delivery.is_over)
+        let mut has_drained = false;
+        for delivery in
+            self.deliveries.iter_mut().filter(|delivery| delivery.is_idle() && !delivery.is_finished)
         {
-            if delivery.outlook(&self.batch, now) == Outlook::Due {
-                delivery.gather(now);
-                has_gathered = true;
+            if delivery.readiness(&self.batch, now) == Readiness::Due {
+                delivery.drain_queue(now);
+                has_drained = true;
             }
         }
-        if has_gathered {
-            self.tell_turned_away();
+        if has_drained {
+            self.report_not_enqueued();
         }
     }
 
     /// Sleeps until something may be due.
     fn rest(&mut self) {
         let now = Instant::now();
-        let call = match self.next_event(now) {
-            Event::Now => Call::Awake,
-            Event::At(Some(then)) => self.listen(then),
-            Event::At(None) => self.listen_idly(now),
+        let command = match self.next_event(now) {
+            Event::Now => Command::Woken,
+            Event::At(Some(then)) => self.wait_for_command(then),
+            Event::At(None) => self.wait_idle(now),
         };
         self.deliveries.iter().for_each(|delivery| delivery.queue.stay_awake());
-        match call {
-            Call::Stop(by) => self.start_stop(by),
-            Call::Flush(done) => self.start_flush(done),
-            Call::Awake | Call::TimeIsUp => {}
+        match command {
+            Command::Stop(by) => self.start_stop(by),
+            Command::Flush(done) => self.start_flush(done),
+            Command::Woken | Command::TimedOut => {}
         }
     }
 
-    /// When something is due if nothing comes, and with a bell at each queue for what may come.
+    /// When something is due; sets the level at which each queue wakes the worker before.
     fn next_event(&mut self, now: Instant) -> Event {
-        let mut until = self.next_push().into_iter().chain(self.stop_by()).min();
-        for delivery in self.deliveries.iter_mut().filter(|delivery| !delivery.is_over) {
-            let then = match delivery.outlook(&self.batch, now) {
-                Outlook::Due => return Event::Now,
-                Outlook::Until(then) => Some(then),
-                Outlook::Records(wake_at, _) if delivery.queue.wake_at(wake_at) => return Event::Now,
-                Outlook::Records(_, then) => then,
+        let mut until = self.next_collection().into_iter().chain(self.stop_by()).min();
+        for delivery in self.deliveries.iter_mut().filter(|delivery| !delivery.is_finished) {
+            let then = match delivery.readiness(&self.batch, now) {
+                Readiness::Due => return Event::Now,
+                Readiness::Until(then) => Some(then),
+                Readiness::Records(wake_at, _) if delivery.queue.wake_at(wake_at) => return Event::Now,
+                Readiness::Records(_, then) => then,
             };
             until = until.into_iter().chain(then).min();
         }
         Event::At(until)
     }
 
-    /// Takes note of a stop or a flush that has come while the worker was busy.
-    fn hear(&mut self) {
+    /// Receives a stop or a flush that has come while the worker was busy.
+    fn receive_commands(&mut self) {
         if self.stop_by().is_none() {
-            match self.calls.stop.try_recv() {
+            match self.commands.stop.try_recv() {
                 Ok(by) => self.start_stop(by),
                 Err(TryRecvError::Disconnected) => self.start_stop(Instant::now()),
                 Err(TryRecvError::Empty) => {}
             }
         }
-        while let Ok(done) = self.calls.flush.try_recv() {
+        while let Ok(done) = self.commands.flush.try_recv() {
             self.start_flush(done);
         }
     }
@@ -210,44 +212,44 @@ impl Worker {
         }
         let now = Instant::now();
         self.deliveries.iter_mut().for_each(|delivery| delivery.start_stop(now));
-        self.tell_turned_away();
-        self.start_last_push();
+        self.report_not_enqueued();
+        self.request_last_collection();
     }
 
-    fn listen(&self, until: Instant) -> Call {
+    fn wait_for_command(&self, until: Instant) -> Command {
         let time = until.saturating_duration_since(Instant::now());
-        // a stop comes once, and then its channel may be gone: it would be heard all the time
+        // a stop comes once, and then its channel may be disconnected: it would be received all the time
         if self.stop_by().is_some() {
             return select_biased! {
-                recv(self.calls.flush) -> done => done.map_or_else(|_| self.sleep(until), Call::Flush),
-                default(time) => Call::TimeIsUp,
+                recv(self.commands.flush) -> done => done.map_or_else(|_| self.sleep(until), Command::Flush),
+                default(time) => Command::TimedOut,
             };
         }
         select_biased! {
-            recv(self.calls.stop) -> by => stop(by.ok()),
-            recv(self.calls.flush) -> done => done.map_or(Call::Awake, Call::Flush),
-            recv(self.calls.wake) -> _ => Call::Awake,
-            default(time) => Call::TimeIsUp,
+            recv(self.commands.stop) -> by => stop(by.ok()),
+            recv(self.commands.flush) -> done => done.map_or(Command::Woken, Command::Flush),
+            recv(self.commands.wake) -> _ => Command::Woken,
+            default(time) => Command::TimedOut,
         }
     }
 
-    /// Waits where nothing can be heard any more.
-    fn sleep(&self, until: Instant) -> Call {
+    /// Waits where no command can come any more.
+    fn sleep(&self, until: Instant) -> Command {
         std::thread::sleep(until.saturating_duration_since(Instant::now()));
-        Call::TimeIsUp
+        Command::TimedOut
     }
 
-    fn listen_idly(&self, now: Instant) -> Call {
-        let call = self.listen(now + IDLE);
-        // a bell may ring late, for a record that is sent already: the worker that hears it must ask for the next one
-        if !matches!(call, Call::TimeIsUp) {
-            return call;
+    fn wait_idle(&self, now: Instant) -> Command {
+        let command = self.wait_for_command(now + IDLE);
+        // a wake-up may come late, for a record that is sent already: the worker must set its levels again
+        if !matches!(command, Command::TimedOut) {
+            return command;
         }
         self.deliveries.iter().for_each(|delivery| delivery.queue.trim());
         select_biased! {
-            recv(self.calls.stop) -> by => stop(by.ok()),
-            recv(self.calls.flush) -> done => done.map_or(Call::Awake, Call::Flush),
-            recv(self.calls.wake) -> _ => Call::Awake,
+            recv(self.commands.stop) -> by => stop(by.ok()),
+            recv(self.commands.flush) -> done => done.map_or(Command::Woken, Command::Flush),
+            recv(self.commands.wake) -> _ => Command::Woken,
         }
     }
 
@@ -260,17 +262,17 @@ impl Worker {
         self.stop_by().is_some_and(|by| Instant::now() >= by)
     }
 
-    fn tell_panic(&mut self, at: usize) {
+    fn report_panic(&mut self, at: usize) {
         let signal = self.deliveries[at].signal;
         let what = || "the worker panicked; its batch is lost".to_owned();
         self.reporter.report(signal, ProblemKind::WorkerPanicked, what);
     }
 
-    fn tell_turned_away(&mut self) {
+    fn report_not_enqueued(&mut self) {
         for signal in self.deliveries.iter().map(|delivery| delivery.signal) {
             let now = [NotEnqueuedReason::QueueFull, NotEnqueuedReason::TooLarge]
                 .map(|reason| self.counters.not_enqueued(signal, reason));
-            let before = std::mem::replace(&mut self.state.told_turned_away[signal as usize], now);
+            let before = std::mem::replace(&mut self.state.reported_not_enqueued[signal as usize], now);
             if now[0] > before[0] {
                 self.reporter.report(signal, ProblemKind::QueueFull, || {
                     format!("the queue is full: {} lost so far", records(now[0]))
@@ -289,9 +291,9 @@ fn records(count: u64) -> String {
     if count == 1 { "1 record".to_owned() } else { format!("{count} records") }
 }
 
-/// A stop without a word means that nobody is left to wait for.
-fn stop(by: Option<Instant>) -> Call {
-    Call::Stop(by.unwrap_or_else(Instant::now))
+/// A disconnected channel means that no caller is left that could wait for a stop.
+fn stop(by: Option<Instant>) -> Command {
+    Command::Stop(by.unwrap_or_else(Instant::now))
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use crate::pipeline::retry::Pause;
 use crate::pipeline::throttle::Throttle;
 use crate::record::{Scope, frames};
 use crate::transport::Verdict;
-use crate::transport::memory::Gate;
+use crate::transport::gate::Gate;
 
 /// How long a test waits for what must happen.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -22,7 +22,7 @@ fn spec(gate: &Gate) -> ExporterSpec {
     let gate = gate.clone();
     let throttle = Duration::ZERO;
     ExporterSpec {
-        id: "memory".to_owned(),
+        name: "memory".to_owned(),
         intake: Intake { signals: Signals::ALL, level: Level::default() },
         queue: QueueSettings::default(),
         batch: BatchSettings::default(),
@@ -36,8 +36,8 @@ fn spec(gate: &Gate) -> ExporterSpec {
     }
 }
 
-/// A worker that is not running, with two records to a batch, and the bell of its queue.
-fn worker(gate: &Gate, calls: Calls, wake: Sender<()>) -> Worker {
+/// A worker that is not running, with two records to a batch, and the channel that wakes it.
+fn worker(gate: &Gate, commands: Commands, wake: Sender<()>) -> Worker {
     let plan = spec(gate);
     let counters = Arc::new(Counters::default());
     let queue = Arc::new(Queue::new(&plan.queue, 1024, Arc::clone(&counters), wake));
@@ -46,14 +46,14 @@ fn worker(gate: &Gate, calls: Calls, wake: Sender<()>) -> Worker {
         deliveries: vec![Delivery::new(Signal::Traces, queue, Arc::clone(&counters), throttle)],
         counters,
         transport: gate.open_transport(),
-        under_way: Arc::default(),
+        current_attempt: Arc::default(),
         batch: BatchSettings { records: 2, ..plan.batch },
         retry: plan.retry,
         attempt_timeout: PATIENCE,
         resource: Vec::new(),
-        push: None,
+        reader: None,
         reporter: ProblemReporter::new("memory", None),
-        calls,
+        commands,
         state: State::default(),
     }
 }
@@ -62,14 +62,14 @@ fn scope() -> Arc<Scope> {
     Arc::new(Scope::new(Signal::Traces, "shop", ""))
 }
 
-/// A framed record of five bytes that can be told from others.
+/// A framed record of five bytes that differs from all others.
 fn record(number: u8) -> [u8; 5] {
     [0x12, 3, 0x0a, 1, number]
 }
 
-fn push(handle: &ExporterHandle, numbers: impl IntoIterator<Item = u8>) {
+fn enqueue(handle: &ExporterHandle, numbers: impl IntoIterator<Item = u8>) {
     let scope = scope();
-    numbers.into_iter().for_each(|number| handle.push(&scope, &record(number), 1));
+    numbers.into_iter().for_each(|number| handle.enqueue(&scope, &record(number), 1));
 }
 
 /// The numbers of the records in a request, in their order.
@@ -91,7 +91,7 @@ fn flush(handle: &ExporterHandle) {
 fn stop(handle: &ExporterHandle) -> Counts {
     let deadline = Instant::now() + PATIENCE;
     handle.start_stop(deadline);
-    assert!(handle.ended_by(deadline), "the worker did not end");
+    assert!(handle.wait_for_end(deadline), "the worker did not end");
     handle.finish_stop();
     counts(handle)
 }
@@ -103,16 +103,16 @@ fn later() -> Verdict {
 #[test]
 fn a_panic_in_the_transport_costs_its_batch_and_not_the_worker() {
     let gate = Gate::default();
-    let (told, problems) = mpsc::channel();
+    let (reported, problems) = mpsc::channel();
     let mut spec = spec(&gate);
     spec.hook = Some(Arc::new(move |problem| {
-        let _ = told.send(problem.kind);
+        let _ = reported.send(problem.kind);
     }));
     let handle = ExporterHandle::start(spec.prepare()).unwrap();
-    push(&handle, [1]);
+    enqueue(&handle, [1]);
     gate.panic();
     flush(&handle);
-    push(&handle, [2]);
+    enqueue(&handle, [2]);
     assert_eq!(numbers(&gate.answer(Verdict::Accepted).body), [2]);
     let counts = stop(&handle);
     assert_eq!((counts.accepted, counts.delivered, counts.dropped.worker_panicked), (2, 1, 1), "{counts}");
@@ -125,11 +125,11 @@ fn a_caller_that_waits_behind_a_panicking_batch_gets_its_room() {
     let mut spec = spec(&gate);
     spec.queue = QueueSettings { records: 1, when_full: WhenFull::Block, ..spec.queue };
     let handle = Arc::new(ExporterHandle::start(spec.prepare()).unwrap());
-    push(&handle, [1]);
+    enqueue(&handle, [1]);
     gate.next();
-    // not scoped: a caller that never gets in must fail the test, not hold it
+    // not scoped: a caller that never gets in must fail the test, not hold it up
     let caller = Arc::clone(&handle);
-    thread::spawn(move || push(&caller, [2]));
+    thread::spawn(move || enqueue(&caller, [2]));
     gate.panic();
     assert_eq!(numbers(&gate.answer(Verdict::Accepted).body), [2]);
     let counts = stop(&handle);
@@ -141,7 +141,7 @@ fn a_worker_survives_any_number_of_panics() {
     let gate = Gate::default();
     let handle = ExporterHandle::start(spec(&gate).prepare()).unwrap();
     for number in 0..50 {
-        push(&handle, [number]);
+        enqueue(&handle, [number]);
         gate.panic();
         flush(&handle);
     }
@@ -153,7 +153,7 @@ fn a_worker_survives_any_number_of_panics() {
 fn a_panic_during_shutdown_does_not_keep_it_from_its_end() {
     let gate = Gate::default();
     let handle = ExporterHandle::start(spec(&gate).prepare()).unwrap();
-    push(&handle, [1]);
+    enqueue(&handle, [1]);
     gate.next();
     thread::scope(|scope| {
         let stopped = scope.spawn(|| stop(&handle));
@@ -167,18 +167,18 @@ fn a_panic_during_shutdown_does_not_keep_it_from_its_end() {
 fn after_a_panic_of_its_own_the_worker_writes_off_all_that_had_left_the_queue() {
     let gate = Gate::default();
     let (wake, woken) = bounded(1);
-    let calls = Calls { stop: bounded(1).1, flush: bounded(1).1, wake: woken };
-    let mut worker = worker(&gate, calls, wake);
+    let commands = Commands { stop: bounded(1).1, flush: bounded(1).1, wake: woken };
+    let mut worker = worker(&gate, commands, wake);
     let (scope, queue) = (scope(), Arc::clone(&worker.deliveries[0].queue));
-    (0..5).for_each(|number| queue.push(&scope, &record(number), 1));
+    (0..5).for_each(|number| queue.enqueue(&scope, &record(number), 1));
     let delivery = &mut worker.deliveries[0];
-    delivery.gather(Instant::now());
+    delivery.drain_queue(Instant::now());
     let Some(Next::Batch(batch)) = delivery.next_batch(&worker.batch, &[]) else {
         panic!("there is a batch")
     };
     assert_eq!(batch.records, 2);
     // one that came meanwhile is still in the queue
-    queue.push(&scope, &record(5), 1);
+    queue.enqueue(&scope, &record(5), 1);
     delivery.write_off();
     assert_eq!((delivery.taken, delivery.settled), (5, 5));
     let counts = worker.counters.read("memory", || [queue.accepted(), 0, 0]).traces;
@@ -190,11 +190,11 @@ fn after_a_panic_of_its_own_the_worker_writes_off_all_that_had_left_the_queue() 
 fn records_of_two_signals_in_turn_make_one_request_each() {
     let gate = Gate::default();
     let handle = ExporterHandle::start(spec(&gate).prepare()).unwrap();
-    push(&handle, [0]);
+    enqueue(&handle, [0]);
     gate.next();
     let scopes = [Signal::Traces, Signal::Logs].map(|signal| Arc::new(Scope::new(signal, "shop", "")));
     for number in 1..=3 {
-        scopes.iter().for_each(|scope| handle.push(scope, &record(number), 1));
+        scopes.iter().for_each(|scope| handle.enqueue(scope, &record(number), 1));
     }
     gate.answer(Verdict::Accepted);
     let sent = [(); 2].map(|()| gate.answer(Verdict::Accepted));
@@ -208,9 +208,9 @@ fn records_of_two_signals_in_turn_make_one_request_each() {
 fn what_the_transport_refuses_is_dropped_and_the_next_batch_goes() {
     let gate = Gate::default();
     let handle = ExporterHandle::start(spec(&gate).prepare()).unwrap();
-    push(&handle, [1]);
+    enqueue(&handle, [1]);
     gate.answer(Verdict::Refused { reason: "no".to_owned() });
-    push(&handle, [2]);
+    enqueue(&handle, [2]);
     assert_eq!(numbers(&gate.answer(Verdict::Accepted).body), [2]);
     let counts = stop(&handle);
     assert_eq!((counts.delivered, counts.dropped.refused), (1, 1), "{counts}");
@@ -220,7 +220,7 @@ fn what_the_transport_refuses_is_dropped_and_the_next_batch_goes() {
 fn a_batch_is_sent_again_until_it_is_taken() {
     let gate = Gate::default();
     let handle = ExporterHandle::start(spec(&gate).prepare()).unwrap();
-    push(&handle, [1]);
+    enqueue(&handle, [1]);
     let first = gate.answer(later());
     gate.answer(later());
     assert_eq!(gate.answer(Verdict::Accepted).body, first.body);
@@ -234,10 +234,10 @@ fn a_batch_that_is_too_large_is_halved_in_order_and_never_sent_whole_again() {
     let gate = Gate::default();
     let too_large = || Verdict::TooLarge { reason: "413".to_owned() };
     let handle = ExporterHandle::start(spec(&gate).prepare()).unwrap();
-    push(&handle, [0]);
+    enqueue(&handle, [0]);
     gate.next();
     // these four wait for each other behind the gate
-    push(&handle, [1, 2, 3, 4]);
+    enqueue(&handle, [1, 2, 3, 4]);
     gate.answer(Verdict::Accepted);
     let mut taken = Vec::new();
     for (verdict, expected) in [
@@ -265,7 +265,7 @@ fn an_attempt_has_its_time_out_or_what_is_left_of_the_batch_if_that_is_less() {
     let mut spec = spec(&gate);
     spec.attempt_timeout = Duration::from_secs(3);
     let handle = ExporterHandle::start(spec.prepare()).unwrap();
-    push(&handle, [1]);
+    enqueue(&handle, [1]);
     let sent = gate.answer(Verdict::Accepted);
     let left = sent.deadline.saturating_duration_since(Instant::now());
     assert!(left > Duration::from_secs(1) && left <= Duration::from_secs(3), "{left:?}");
@@ -273,7 +273,7 @@ fn an_attempt_has_its_time_out_or_what_is_left_of_the_batch_if_that_is_less() {
 
     spec.retry.give_up_after = Duration::from_secs(1);
     let handle = ExporterHandle::start(spec.prepare()).unwrap();
-    push(&handle, [1]);
+    enqueue(&handle, [1]);
     let sent = gate.answer(Verdict::Accepted);
     assert!(sent.deadline <= Instant::now() + Duration::from_secs(1));
 }
@@ -284,11 +284,11 @@ fn a_batch_whose_time_is_up_is_given_up_and_the_next_one_goes() {
     let mut spec = spec(&gate);
     spec.retry.give_up_after = Duration::from_millis(50);
     let handle = ExporterHandle::start(spec.prepare()).unwrap();
-    push(&handle, [1]);
+    enqueue(&handle, [1]);
     // the gate stays shut until the time is up
     flush(&handle);
     assert_eq!(counts(&handle).dropped.gave_up, 1);
-    push(&handle, [2]);
+    enqueue(&handle, [2]);
     assert_eq!(numbers(&gate.answer(Verdict::Accepted).body), [2]);
     assert_eq!(stop(&handle).delivered, 1);
 }
@@ -297,13 +297,13 @@ fn a_batch_whose_time_is_up_is_given_up_and_the_next_one_goes() {
 fn a_send_that_is_interrupted_at_shutdown_is_counted_as_lost_to_it() {
     let gate = Gate::default();
     let handle = ExporterHandle::start(spec(&gate).prepare()).unwrap();
-    push(&handle, [1, 2, 3]);
+    enqueue(&handle, [1, 2, 3]);
     gate.next();
     let deadline = Instant::now();
     handle.start_stop(deadline);
-    assert!(!handle.ended_by(deadline));
+    assert!(!handle.wait_for_end(deadline));
     handle.interrupt();
-    assert!(handle.ended_by(Instant::now() + PATIENCE), "the worker was not interrupted");
+    assert!(handle.wait_for_end(Instant::now() + PATIENCE), "the worker was not interrupted");
     handle.finish_stop();
     let counts = counts(&handle);
     assert_eq!((counts.accepted, counts.dropped.shutdown, counts.in_flight), (3, 3, 0), "{counts}");
@@ -313,13 +313,13 @@ fn a_send_that_is_interrupted_at_shutdown_is_counted_as_lost_to_it() {
 fn what_is_settled_after_the_books_are_closed_changes_nothing() {
     let gate = Gate::default();
     let handle = ExporterHandle::start(spec(&gate).prepare()).unwrap();
-    push(&handle, [1]);
+    enqueue(&handle, [1]);
     gate.next();
     handle.start_stop(Instant::now());
     handle.finish_stop();
     let closed = counts(&handle);
     gate.answer(Verdict::Accepted);
-    assert!(handle.ended_by(Instant::now() + PATIENCE));
+    assert!(handle.wait_for_end(Instant::now() + PATIENCE));
     assert_eq!(counts(&handle), closed);
     assert_eq!((closed.delivered, closed.dropped.shutdown), (0, 1), "{closed}");
 }
@@ -340,29 +340,29 @@ fn a_worker_whose_owner_is_gone_ends() {
 }
 
 #[test]
-fn a_bell_that_rings_after_its_record_was_sent_does_not_deafen_an_idle_worker() {
+fn a_wake_up_after_its_record_was_sent_does_not_deafen_an_idle_worker() {
     let (wake, woken) = bounded(1);
     let ((_stop, stop), (_flush, flush)) = (bounded(1), bounded(1));
-    let worker = worker(&Gate::default(), Calls { stop, flush, wake: woken }, wake.clone());
+    let worker = worker(&Gate::default(), Commands { stop, flush, wake: woken }, wake.clone());
     wake.send(()).unwrap();
     let (done, heard) = mpsc::channel();
-    thread::spawn(move || done.send(matches!(worker.listen_idly(Instant::now()), Call::Awake)));
-    assert_eq!(heard.recv_timeout(PATIENCE), Ok(true), "it went back to sleep without asking for a bell");
+    thread::spawn(move || done.send(matches!(worker.wait_idle(Instant::now()), Command::Woken)));
+    assert_eq!(heard.recv_timeout(PATIENCE), Ok(true), "it went back to sleep without setting a level");
 }
 
 #[test]
 fn a_worker_sleeps_while_a_signal_waits_in_its_back_off_though_its_queue_is_full() {
     let (wake, woken) = bounded(1);
     let ((_stop, stop), (_flush, flush)) = (bounded(1), bounded(1));
-    let mut worker = worker(&Gate::default(), Calls { stop, flush, wake: woken }, wake.clone());
+    let mut worker = worker(&Gate::default(), Commands { stop, flush, wake: woken }, wake.clone());
     let (queue, scope) = (Arc::clone(&worker.deliveries[0].queue), scope());
-    (0..queue.most_records()).for_each(|number| queue.push(&scope, &record(number as u8), 1));
+    (0..queue.most_records()).for_each(|number| queue.enqueue(&scope, &record(number as u8), 1));
     let now = Instant::now();
-    worker.deliveries[0].gather(now);
+    worker.deliveries[0].drain_queue(now);
     worker.deliveries[0]
-        .hold(now, Pause { time: Duration::from_millis(300), asked_for: false, is_last: false });
+        .pause_for(now, Pause { time: Duration::from_millis(300), by_server: false, is_last: false });
     let mut rests = 0;
-    while worker.deliveries[0].is_held(Instant::now()) {
+    while worker.deliveries[0].is_paused(Instant::now()) {
         worker.rest();
         rests += 1;
     }

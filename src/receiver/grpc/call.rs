@@ -7,8 +7,8 @@ use crate::receiver::content::{Coding, Content};
 use crate::receiver::hosts::Hosts;
 use crate::receiver::refusal::{Refusal, RefusalKind};
 use crate::record::Signal;
+use crate::transport::grpc::http2::flow_control::{ReceiveWindow, Window};
 use crate::transport::grpc::http2::hpack::Field;
-use crate::transport::grpc::http2::window::{Allowance, Window};
 
 /// A flag and a length stand before every message.
 const PREFIX: usize = 5;
@@ -156,7 +156,7 @@ fn no_such_path() -> String {
 /// One stream of a connection: a call on its way in, then an answer on its way out.
 #[derive(Debug)]
 pub(super) struct Stream {
-    pub(super) allowance: Allowance,
+    pub(super) receive_window: ReceiveWindow,
     pub(super) window: Window,
     /// The call, until all of it is there or it is refused.
     pub(super) incoming: Option<Incoming>,
@@ -183,7 +183,7 @@ pub(super) struct Incoming {
 impl Stream {
     pub(super) fn new(window: u32, is_heard: bool) -> Self {
         Self {
-            allowance: Allowance::default(),
+            receive_window: ReceiveWindow::default(),
             window: Window::new(window),
             incoming: None,
             in_hand: false,

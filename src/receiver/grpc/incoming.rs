@@ -6,9 +6,9 @@ use super::call::{Head, Plan, fits};
 use super::call::{Incoming, Stream};
 use super::session::{Call, End, Event, MOST_STREAMS, Outcome, Session};
 use crate::receiver::refusal::Refusal;
-use crate::transport::grpc::http2::block::Block;
 use crate::transport::grpc::http2::frame::{self, Code, Fault};
 use crate::transport::grpc::http2::hpack::{List, Malformed};
+use crate::transport::grpc::http2::peer::HeaderBlock;
 
 /// Calls on their way in or in hand may take this many times the memory of the largest.
 const LARGEST_CALLS: usize = 2;
@@ -24,7 +24,9 @@ pub(super) struct Data<'a> {
 
 impl Session {
     pub(super) fn end_block(&mut self, events: &mut Vec<Event>) -> Result<(), Fault> {
-        let Some(Block { stream: id, ends_stream, bytes, .. }) = self.block.take() else { return Ok(()) };
+        let Some(HeaderBlock { stream: id, ends_stream, bytes, .. }) = self.block.take() else {
+            return Ok(());
+        };
         // also for calls that were given up: the table must stay the same on both sides
         let list = self.decoder.decode(&bytes);
         let list = list.map_err(|Malformed(what)| Fault { code: Code::COMPRESSION, what })?;
@@ -94,7 +96,7 @@ impl Session {
     ) -> Result<(), Fault> {
         self.not_idle(id)?;
         // what comes on a stream that is gone counts as well
-        if let Some(increment) = self.allowance.receive(data.flow)? {
+        if let Some(increment) = self.receive_window.receive(data.flow)? {
             frame::write_window_update(0, increment, &mut self.out);
         }
         if data.content.is_empty() && !data.ends_stream {
@@ -105,7 +107,7 @@ impl Session {
             return self.drop_stream(id, STREAM_CLOSED);
         }
         stream.is_heard = data.ends_stream;
-        if let Some(increment) = stream.allowance.receive(data.flow)? {
+        if let Some(increment) = stream.receive_window.receive(data.flow)? {
             frame::write_window_update(id, increment, &mut self.out);
         }
         let Some(incoming) = &mut stream.incoming else { return Ok(()) };

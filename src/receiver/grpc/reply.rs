@@ -4,7 +4,7 @@ use super::outgoing::Fields;
 use crate::receiver::answer::{Answer, Body, Shape};
 use crate::receiver::answer_body::Sendable;
 use crate::receiver::rpc;
-use crate::transport::grpc::metadata::encode_base64;
+use crate::transport::base64::encode as encode_base64;
 
 /// What an answer is made of.
 pub(super) struct Reply<'a> {

@@ -10,11 +10,11 @@ use super::incoming::Data;
 use crate::receiver::budget::{Budget, Share};
 use crate::receiver::hosts::Hosts;
 use crate::receiver::refusal::Refusal;
-use crate::transport::grpc::http2::block::{Block, MOST_BYTES};
+use crate::transport::grpc::http2::flow_control::{INITIAL_WINDOW, ReceiveWindow, Window};
 use crate::transport::grpc::http2::frame::{self, Code, Fault, Frame, Setting, Settings};
 use crate::transport::grpc::http2::hpack::Decoder;
-use crate::transport::grpc::http2::inbox::Inbox;
-use crate::transport::grpc::http2::window::{Allowance, INITIAL_WINDOW, Window};
+use crate::transport::grpc::http2::peer::FrameBuffer;
+use crate::transport::grpc::http2::peer::{HeaderBlock, MOST_BYTES};
 
 /// Calls that a client may have open at a time.
 pub(super) const MOST_STREAMS: usize = 100;
@@ -40,15 +40,15 @@ pub(super) struct Session {
     /// What is still missing of the words that every connection begins with.
     preface: &'static [u8],
     is_greeted: bool,
-    inbox: Inbox,
+    inbox: FrameBuffer,
     pub(super) decoder: Decoder,
-    pub(super) block: Option<Block>,
+    pub(super) block: Option<HeaderBlock>,
     pub(super) streams: HashMap<u32, Stream>,
     /// The last stream that the client began.
     pub(super) newest: u32,
     /// Whether what begins now is left unheard, because the connection is about to be closed.
     pub(super) is_leaving: bool,
-    pub(super) allowance: Allowance,
+    pub(super) receive_window: ReceiveWindow,
     /// What we may send on all streams together.
     pub(super) window: Window,
     /// What we may send on a stream that begins now.
@@ -115,13 +115,13 @@ impl Session {
             budget,
             preface: frame::PREFACE,
             is_greeted: false,
-            inbox: Inbox::default(),
+            inbox: FrameBuffer::default(),
             decoder: Decoder::new(HEADER_TABLE, limits.header_bytes),
             block: None,
             streams: HashMap::new(),
             newest: 0,
             is_leaving: false,
-            allowance: Allowance::default(),
+            receive_window: ReceiveWindow::default(),
             window: Window::new(INITIAL_WINDOW),
             initial_window: INITIAL_WINDOW,
             owes_table_size: false,
@@ -194,7 +194,7 @@ impl Session {
                 self.take_data(stream, Data { content, flow, ends_stream }, events)
             }
             Frame::Headers { stream, block, ends_stream, ends_block } => {
-                self.block = Some(Block::begin(stream, ends_stream, block));
+                self.block = Some(HeaderBlock::begin(stream, ends_stream, block));
                 if ends_block { self.end_block(events) } else { Ok(()) }
             }
             Frame::Continuation { stream, block: piece, ends_block } => {

@@ -391,7 +391,7 @@ mod written {
             Some(Any::ArrayValue(array)) => json!({ "arrayValue": { "values": list(&array.values, any) } }),
             Some(Any::KvlistValue(list)) => json!({ "kvlistValue": { "values": pairs(&list.values) } }),
             Some(Any::BytesValue(bytes)) => {
-                json!({ "bytesValue": crate::transport::grpc::metadata::encode_base64(bytes) })
+                json!({ "bytesValue": crate::transport::base64::encode(bytes) })
             }
         }
     }

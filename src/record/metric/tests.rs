@@ -173,7 +173,7 @@ fn a_point_of_another_kind_is_not_written() {
         HistogramPoint { count: 1, sum: 1.0, min: Some(1.0), max: Some(1.0), bounds: &[], counts: &[1] };
     record.begin(&gauge("g"), AMPLE);
     assert!(!record.histogram(&none, NOW, &histogram));
-    let shape = Shape::Histogram { stretch: Stretch::SinceLast };
+    let shape = Shape::Histogram { temporality: AggregationTemporality::Delta };
     record.begin(&MetricHead { shape, ..gauge("h") }, AMPLE);
     assert!(!record.number(&none, NOW, Number::Int(1)));
     assert!(record.histogram(&none, NOW, &histogram));
@@ -293,19 +293,21 @@ mod model {
             let points = self.points[points].iter();
             let data = match self.shape {
                 Shape::Gauge => Data::Gauge(Gauge { data_points: points.map(PointStory::number).collect() }),
-                Shape::Sum { monotonic, stretch } => Data::Sum(Sum {
+                Shape::Sum { monotonic, temporality } => Data::Sum(Sum {
                     data_points: points.map(PointStory::number).collect(),
-                    aggregation_temporality: temporality(stretch),
+                    aggregation_temporality: number_of(temporality),
                     is_monotonic: monotonic,
                 }),
-                Shape::Histogram { stretch } => Data::Histogram(Histogram {
+                Shape::Histogram { temporality } => Data::Histogram(Histogram {
                     data_points: points.map(PointStory::histogram_message).collect(),
-                    aggregation_temporality: temporality(stretch),
+                    aggregation_temporality: number_of(temporality),
                 }),
-                Shape::ExponentialHistogram { stretch } => Data::ExponentialHistogram(ExponentialHistogram {
-                    data_points: points.map(PointStory::exponential_message).collect(),
-                    aggregation_temporality: temporality(stretch),
-                }),
+                Shape::ExponentialHistogram { temporality } => {
+                    Data::ExponentialHistogram(ExponentialHistogram {
+                        data_points: points.map(PointStory::exponential_message).collect(),
+                        aggregation_temporality: number_of(temporality),
+                    })
+                }
             };
             Metric {
                 name: self.name.clone(),
@@ -388,10 +390,10 @@ mod model {
     }
 
     /// Delta is 1, cumulative is 2.
-    fn temporality(stretch: Stretch) -> i32 {
-        match stretch {
-            Stretch::SinceLast => 1,
-            Stretch::SinceStart => 2,
+    fn number_of(temporality: AggregationTemporality) -> i32 {
+        match temporality {
+            AggregationTemporality::Delta => 1,
+            AggregationTemporality::Cumulative => 2,
         }
     }
 
@@ -416,12 +418,14 @@ mod model {
     }
 
     fn any_shape() -> impl Strategy<Value = Shape> {
-        let stretch = || prop::sample::select(vec![Stretch::SinceStart, Stretch::SinceLast]);
+        let temporality =
+            || prop::sample::select(vec![AggregationTemporality::Cumulative, AggregationTemporality::Delta]);
         prop_oneof![
             Just(Shape::Gauge),
-            (any::<bool>(), stretch()).prop_map(|(monotonic, stretch)| Shape::Sum { monotonic, stretch }),
-            stretch().prop_map(|stretch| Shape::Histogram { stretch }),
-            stretch().prop_map(|stretch| Shape::ExponentialHistogram { stretch }),
+            (any::<bool>(), temporality())
+                .prop_map(|(monotonic, temporality)| Shape::Sum { monotonic, temporality }),
+            temporality().prop_map(|temporality| Shape::Histogram { temporality }),
+            temporality().prop_map(|temporality| Shape::ExponentialHistogram { temporality }),
         ]
     }
 

@@ -1,23 +1,151 @@
-//! How values are spelled in JSON.
+//! One request as one line of OTLP JSON: walks the wire format along the [schema](super::schema).
 
 use std::fmt::Display;
 use std::io::Write;
 
+use prost::encoding::WireType;
+
+use super::schema::{self, Field, Kind, Message, Presence};
+use super::wire::{Fields, Malformed, Raw};
 use crate::config::escape::shows_itself;
+use crate::record::Signal;
+use crate::transport::base64;
+
+/// A request and the messages within messages in it, as far as decoders go.
+const DEEPEST: u32 = 1 + 100;
+
+/// Appends the request as JSON, without the end of the line.
+///
+/// # Errors
+/// When the bytes are no request of this signal; then what was appended is no JSON.
+pub(super) fn write(out: &mut Vec<u8>, signal: Signal, request: &[u8]) -> Result<(), Malformed> {
+    message(out, schema::request(signal), request, DEEPEST)
+}
+
+/// Fields come in any order, and those that repeat come apart: so each is gathered by a walk of its own.
+fn message(out: &mut Vec<u8>, message: &Message, bytes: &[u8], depth: u32) -> Result<(), Malformed> {
+    let depth = depth.checked_sub(1).ok_or(Malformed)?;
+    let present = present(message, bytes)?;
+    out.push(b'{');
+    for field in message.fields.iter().filter(|field| present & bit(field) != 0) {
+        let mut values = Fields::of(bytes)
+            .map_while(Result::ok)
+            .filter_map(|(number, value)| (number == u32::from(field.number)).then_some(value));
+        if field.presence == Presence::Repeated {
+            name(out, field);
+            out.push(b'[');
+            values.try_for_each(|value| element(out, field.kind, value, depth))?;
+            out.push(b']');
+            continue;
+        }
+        let Some(value) = values.last() else { continue };
+        if field.presence != Presence::Implicit || !value.is_zero() {
+            name(out, field);
+            single(out, field.kind, value, depth)?;
+        }
+    }
+    out.push(b'}');
+    Ok(())
+}
+
+/// Which fields there are, by their numbers; of those that exclude each other the last.
+fn present(message: &Message, bytes: &[u8]) -> Result<u32, Malformed> {
+    let of_one = message.fields.iter().filter(|field| field.presence == Presence::OneOf);
+    let one_of = of_one.fold(0, |bits, field| bits | bit(field));
+    Fields::of(bytes).try_fold(0, |present: u32, field| {
+        // no field that is printed has a number that is too large for a bit
+        let bit = 1u32.checked_shl(field?.0).unwrap_or(0);
+        Ok(if bit & one_of == 0 { present | bit } else { present & !one_of | bit })
+    })
+}
+
+fn bit(field: &Field) -> u32 {
+    1 << field.number
+}
+
+fn name(out: &mut Vec<u8>, field: &Field) {
+    separate(out);
+    out.push(b'"');
+    out.extend_from_slice(field.name.as_bytes());
+    out.extend_from_slice(b"\":");
+}
+
+/// One value of a repeated field, or many numbers packed into one.
+fn element(out: &mut Vec<u8>, kind: Kind, value: Raw<'_>, depth: u32) -> Result<(), Malformed> {
+    let packed = match value {
+        Raw::Bytes(bytes) => number_type(kind).map(|wire_type| (Fields::of(bytes), wire_type)),
+        _ => None,
+    };
+    let Some((mut numbers, wire_type)) = packed else {
+        separate(out);
+        return single(out, kind, value, depth);
+    };
+    while !numbers.is_empty() {
+        separate(out);
+        single(out, kind, numbers.value(wire_type)?, depth)?;
+    }
+    Ok(())
+}
+
+/// The wire type of a number of this kind in a packed field; `None` for what is no number.
+fn number_type(kind: Kind) -> Option<WireType> {
+    match kind {
+        Kind::Bool | Kind::Int32 | Kind::Uint32 | Kind::Sint32 | Kind::Int64 | Kind::Uint64 => {
+            Some(WireType::Varint)
+        }
+        Kind::Fixed32 => Some(WireType::ThirtyTwoBit),
+        Kind::Fixed64 | Kind::Sfixed64 | Kind::Double => Some(WireType::SixtyFourBit),
+        Kind::Text | Kind::Id | Kind::Bytes | Kind::Message(_) => None,
+    }
+}
+
+fn single(out: &mut Vec<u8>, kind: Kind, value: Raw<'_>, depth: u32) -> Result<(), Malformed> {
+    match (kind, value) {
+        (Kind::Bool, Raw::Varint(truth)) => plain(out, truth != 0),
+        // protobuf keeps the low bits of a number that is too large
+        (Kind::Int32, Raw::Varint(number)) => plain(out, number as i32),
+        (Kind::Uint32, Raw::Varint(number)) => plain(out, number as u32),
+        (Kind::Sint32, Raw::Varint(number)) => plain(out, unzigzag(number as u32)),
+        (Kind::Fixed32, Raw::Four(bytes)) => plain(out, u32::from_le_bytes(bytes)),
+        (Kind::Int64, Raw::Varint(number)) => quoted(out, number as i64),
+        (Kind::Uint64, Raw::Varint(number)) => quoted(out, number),
+        (Kind::Fixed64, Raw::Eight(bytes)) => quoted(out, u64::from_le_bytes(bytes)),
+        (Kind::Sfixed64, Raw::Eight(bytes)) => quoted(out, i64::from_le_bytes(bytes)),
+        (Kind::Double, Raw::Eight(bytes)) => double(out, f64::from_le_bytes(bytes)),
+        (Kind::Text, Raw::Bytes(bytes)) => text(out, std::str::from_utf8(bytes).map_err(|_| Malformed)?),
+        (Kind::Id, Raw::Bytes(bytes)) => hex(out, bytes),
+        (Kind::Bytes, Raw::Bytes(bytes)) => base64_text(out, bytes),
+        (Kind::Message(place), Raw::Bytes(bytes)) => message(out, schema::message(place), bytes, depth)?,
+        _ => return Err(Malformed),
+    }
+    Ok(())
+}
+
+/// Small numbers of either sign are small on the wire.
+fn unzigzag(number: u32) -> i32 {
+    (number >> 1) as i32 ^ -((number & 1) as i32)
+}
+
+/// A comma, unless this is the first in its braces or brackets.
+fn separate(out: &mut Vec<u8>) {
+    if !matches!(out.last(), None | Some(b'{' | b'[')) {
+        out.push(b',');
+    }
+}
 
 /// A number or a truth.
-pub(super) fn plain(out: &mut Vec<u8>, value: impl Display) {
+fn plain(out: &mut Vec<u8>, value: impl Display) {
     // writing to memory cannot fail
     let _ = write!(out, "{value}");
 }
 
 /// A number of 64 bits, as a string: many readers keep all numbers as doubles, which cannot hold it.
-pub(super) fn quoted(out: &mut Vec<u8>, number: impl Display) {
+fn quoted(out: &mut Vec<u8>, number: impl Display) {
     let _ = write!(out, "\"{number}\"");
 }
 
 /// The shortest text that is read back as the same number; JSON has no words for what is not finite.
-pub(super) fn double(out: &mut Vec<u8>, number: f64) {
+fn double(out: &mut Vec<u8>, number: f64) {
     let word = match number {
         f64::INFINITY => "\"Infinity\"",
         f64::NEG_INFINITY => "\"-Infinity\"",
@@ -32,7 +160,7 @@ pub(super) fn double(out: &mut Vec<u8>, number: f64) {
 }
 
 /// A string. All that a terminal would obey is escaped, also what JSON allows: this may be read on one.
-pub(super) fn text(out: &mut Vec<u8>, text: &str) {
+fn text(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
     let mut rest = text;
     while let Some(at) = rest.find(|c: char| matches!(c, '"' | '\\') || !shows_itself(c)) {
@@ -62,7 +190,7 @@ fn escape(out: &mut Vec<u8>, character: char) {
     let _ = write!(out, "\\{short}");
 }
 
-pub(super) fn hex(out: &mut Vec<u8>, bytes: &[u8]) {
+fn hex(out: &mut Vec<u8>, bytes: &[u8]) {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     out.push(b'"');
     for byte in bytes {
@@ -71,19 +199,8 @@ pub(super) fn hex(out: &mut Vec<u8>, bytes: &[u8]) {
     out.push(b'"');
 }
 
-pub(super) fn base64(out: &mut Vec<u8>, bytes: &[u8]) {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    out.push(b'"');
-    for group in bytes.chunks(3) {
-        let mut three = [0; 3];
-        three[..group.len()].copy_from_slice(group);
-        let [a, b, c] = three;
-        let four = [a >> 2, (a & 3) << 4 | b >> 4, (b & 15) << 2 | c >> 6, c & 63];
-        let used = group.len() + 1;
-        out.extend(four[..used].iter().map(|&digit| DIGITS[usize::from(digit)]));
-        out.extend_from_slice(&b"=="[..4 - used]);
-    }
-    out.push(b'"');
+fn base64_text(out: &mut Vec<u8>, bytes: &[u8]) {
+    quoted(out, base64::encode(bytes));
 }
 
 #[cfg(test)]
@@ -108,9 +225,9 @@ mod tests {
             ("fooba", "Zm9vYmE="),
             ("foobar", "Zm9vYmFy"),
         ] {
-            assert_eq!(written(|out| base64(out, bytes.as_bytes())), format!("{encoded:?}"));
+            assert_eq!(written(|out| base64_text(out, bytes.as_bytes())), format!("{encoded:?}"));
         }
-        assert_eq!(written(|out| base64(out, &[0xff, 0xef, 0xbf])), "\"/++/\"");
+        assert_eq!(written(|out| base64_text(out, &[0xff, 0xef, 0xbf])), "\"/++/\"");
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! OTLP JSON on standard output: one request, one line.
 
 mod json;
-mod line;
 mod schema;
 mod wire;
 
@@ -18,8 +17,8 @@ const KEPT_BYTES: usize = 1 << 20;
 
 /// Prints batches instead of sending them.
 ///
-/// A write to a pipe that nobody reads cannot be ended from here: it holds up the worker until someone reads, and a stop
-/// leaves both behind.
+/// A write to a pipe that is not read cannot be ended: it blocks the worker until the pipe is read, and a shutdown leaves
+/// both behind.
 #[derive(Debug, Default)]
 pub(crate) struct Console {
     line: Vec<u8>,
@@ -47,7 +46,7 @@ impl Console {
 impl Transport for Console {
     fn send(&mut self, payload: &Payload<'_>, deadline: Instant) -> Verdict {
         self.line.clear();
-        if line::write(&mut self.line, payload.signal, &payload.body.concat()) == Err(Malformed) {
+        if json::write(&mut self.line, payload.signal, &payload.body.concat()) == Err(Malformed) {
             return Verdict::Refused { reason: "write to stdout: the request is no OTLP".to_owned() };
         }
         self.line.push(b'\n');

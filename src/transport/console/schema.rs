@@ -28,7 +28,7 @@ pub(super) enum Presence {
     Repeated,
 }
 
-/// What a field holds: how it stands on the wire and how it is printed.
+/// The type of a field: how it is encoded and how it is printed.
 #[derive(Clone, Copy)]
 pub(super) enum Kind {
     Bool,

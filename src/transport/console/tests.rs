@@ -1,8 +1,5 @@
 //! What is printed, spelled out for every kind of record, and compared with what the protocol's own decoder reads.
 
-mod any;
-mod model;
-
 use std::io::ErrorKind;
 use std::time::Duration;
 
@@ -15,9 +12,9 @@ use serde_json::Value as Json;
 
 use super::*;
 use crate::record::{
-    AttributeSet, BucketsView, ExponentialPoint, HistogramPoint, LinkTarget, LogEnd, LogLimits, LogRecord,
-    MetricHead, MetricRecord, Number, Period, Scope, Severity, Shape, Signal, SpanHead, SpanId, SpanKind,
-    SpanLimits, SpanRecord, SpanRef, Status, Stretch, TraceId, Value,
+    AggregationTemporality, AttributeSet, BucketsView, ExponentialPoint, HistogramPoint, LinkTarget, LogEnd,
+    LogLimits, LogRecord, MetricHead, MetricRecord, Number, Period, Scope, Severity, Shape, Signal, SpanHead,
+    SpanId, SpanKind, SpanLimits, SpanRecord, SpanRef, Status, TraceId, Value,
 };
 
 /// More than any record here needs.
@@ -27,11 +24,11 @@ const PERIOD: Period = Period { start: 1, time: 2 };
 /// The line of a request, without its end.
 fn line(signal: Signal, request: &[u8]) -> Result<String, Malformed> {
     let mut line = Vec::new();
-    line::write(&mut line, signal, request)?;
+    json::write(&mut line, signal, request)?;
     Ok(String::from_utf8(line).expect("JSON is UTF-8"))
 }
 
-/// The line of a request with this one framed record in it, without what stands around the record.
+/// The line of a request with this one framed record in it, without the framing.
 fn record_line(signal: Signal, framed: &[u8]) -> String {
     let scope = Scope::new(signal, "shop", "");
     let request = wrapped(0x0a, &wrapped(0x12, &[scope.field(), framed].concat()));
@@ -144,7 +141,7 @@ fn a_log_record_is_printed_with_all_that_it_can_have() {
 
 #[test]
 fn a_sum_is_printed() {
-    let shape = Shape::Sum { monotonic: true, stretch: Stretch::SinceStart };
+    let shape = Shape::Sum { monotonic: true, temporality: AggregationTemporality::Cumulative };
     let head = MetricHead { name: "orders", description: "so far", unit: "{order}", shape };
     let country = AttributeSet::new([("shop.country", Value::Str("SE"))]);
     let expected = concat!(
@@ -172,7 +169,7 @@ fn a_gauge_is_printed() {
 
 #[test]
 fn a_histogram_is_printed() {
-    let shape = Shape::Histogram { stretch: Stretch::SinceLast };
+    let shape = Shape::Histogram { temporality: AggregationTemporality::Delta };
     let head = MetricHead { name: "took", description: "", unit: "s", shape };
     let point = HistogramPoint {
         count: 3,
@@ -193,7 +190,7 @@ fn a_histogram_is_printed() {
 
 #[test]
 fn an_exponential_histogram_is_printed() {
-    let shape = Shape::ExponentialHistogram { stretch: Stretch::SinceStart };
+    let shape = Shape::ExponentialHistogram { temporality: AggregationTemporality::Cumulative };
     let head = MetricHead { name: "took", description: "", unit: "", shape };
     let point = ExponentialPoint {
         count: 4,
@@ -364,7 +361,7 @@ fn what_is_zero_or_empty_is_left_out_unless_that_says_something() {
     assert_eq!(record_line(Signal::Logs, &wrapped(0x12, &log)), r#"{"body":{"stringValue":""}}"#);
 }
 
-/// Takes so many bytes and then no more.
+/// Accepts a number of bytes and then no more.
 struct Narrow {
     taken: Vec<u8>,
     room: usize,
@@ -413,4 +410,753 @@ fn what_is_no_request_is_refused() {
     let payload = Payload { signal: Signal::Traces, body: &[&[0x0a, 9]] };
     let verdict = Console::default().send(&payload, Instant::now() + Duration::from_secs(60));
     assert_eq!(verdict, Verdict::Refused { reason: "write to stdout: the request is no OTLP".to_owned() });
+}
+
+mod any {
+    //! Any request, with all that OTLP allows in it.
+
+    use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
+    use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
+    use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+    use opentelemetry_proto::tonic::common::v1::any_value::Value;
+    use opentelemetry_proto::tonic::common::v1::{
+        AnyValue, ArrayValue, EntityRef, InstrumentationScope, KeyValue, KeyValueList,
+    };
+    use opentelemetry_proto::tonic::logs::v1::{LogRecord, ResourceLogs, ScopeLogs};
+    use opentelemetry_proto::tonic::metrics::v1::exponential_histogram_data_point::Buckets;
+    use opentelemetry_proto::tonic::metrics::v1::metric::Data;
+    use opentelemetry_proto::tonic::metrics::v1::summary_data_point::ValueAtQuantile;
+    use opentelemetry_proto::tonic::metrics::v1::{
+        Exemplar, ExponentialHistogram, ExponentialHistogramDataPoint, Gauge, Histogram, HistogramDataPoint,
+        Metric, NumberDataPoint, ResourceMetrics, ScopeMetrics, Sum, Summary, SummaryDataPoint, exemplar,
+        number_data_point,
+    };
+    use opentelemetry_proto::tonic::resource::v1::Resource;
+    use opentelemetry_proto::tonic::trace::v1::span::{Event, Link};
+    use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span, Status};
+    use proptest::collection::vec;
+    use proptest::option::of;
+    use proptest::prelude::*;
+    use prost::encoding::{DecodeContext, decode_key, skip_field};
+
+    pub(super) fn traces() -> impl Strategy<Value = ExportTraceServiceRequest> {
+        let scopes = (of(scope()), vec(span(), 0..3), text())
+            .prop_map(|(scope, spans, schema_url)| ScopeSpans { scope, spans, schema_url });
+        let resources =
+            (of(resource()), vec(scopes, 0..3), text()).prop_map(|(resource, scope_spans, schema_url)| {
+                ResourceSpans { resource, scope_spans, schema_url }
+            });
+        vec(resources, 0..2).prop_map(|resource_spans| ExportTraceServiceRequest { resource_spans })
+    }
+
+    pub(super) fn logs() -> impl Strategy<Value = ExportLogsServiceRequest> {
+        let scopes = (of(scope()), vec(log(), 0..3), text())
+            .prop_map(|(scope, log_records, schema_url)| ScopeLogs { scope, log_records, schema_url });
+        let resources = (of(resource()), vec(scopes, 0..3), text())
+            .prop_map(|(resource, scope_logs, schema_url)| ResourceLogs { resource, scope_logs, schema_url });
+        vec(resources, 0..2).prop_map(|resource_logs| ExportLogsServiceRequest { resource_logs })
+    }
+
+    pub(super) fn metrics() -> impl Strategy<Value = ExportMetricsServiceRequest> {
+        let scopes = (of(scope()), vec(metric(), 0..3), text())
+            .prop_map(|(scope, metrics, schema_url)| ScopeMetrics { scope, metrics, schema_url });
+        let resources =
+            (of(resource()), vec(scopes, 0..3), text()).prop_map(|(resource, scope_metrics, schema_url)| {
+                ResourceMetrics { resource, scope_metrics, schema_url }
+            });
+        vec(resources, 0..2).prop_map(|resource_metrics| ExportMetricsServiceRequest { resource_metrics })
+    }
+
+    pub(super) fn span() -> impl Strategy<Value = Span> {
+        let status = (text(), number()).prop_map(|(message, code)| Status { message, code });
+        let ids = (bytes(), bytes(), bytes(), text(), text());
+        let lists = (attributes(), vec(event(), 0..3), vec(link(), 0..3), of(status));
+        let numbers = (long(), long(), number(), count(), count(), count(), count());
+        (ids, lists, numbers).prop_map(|(ids, lists, numbers)| {
+            let (trace_id, span_id, parent_span_id, trace_state, name) = ids;
+            let (attributes, events, links, status) = lists;
+            let (start_time_unix_nano, end_time_unix_nano, kind, flags, dropped_attributes_count, ..) =
+                numbers;
+            let (.., dropped_events_count, dropped_links_count) = numbers;
+            Span {
+                trace_id,
+                span_id,
+                trace_state,
+                parent_span_id,
+                flags,
+                name,
+                kind,
+                start_time_unix_nano,
+                end_time_unix_nano,
+                attributes,
+                dropped_attributes_count,
+                events,
+                dropped_events_count,
+                links,
+                dropped_links_count,
+                status,
+            }
+        })
+    }
+
+    fn event() -> impl Strategy<Value = Event> {
+        (long(), text(), attributes(), count()).prop_map(
+            |(time_unix_nano, name, attributes, dropped_attributes_count)| Event {
+                time_unix_nano,
+                name,
+                attributes,
+                dropped_attributes_count,
+            },
+        )
+    }
+
+    fn link() -> impl Strategy<Value = Link> {
+        (bytes(), bytes(), text(), attributes(), count(), count()).prop_map(
+            |(trace_id, span_id, trace_state, attributes, dropped_attributes_count, flags)| Link {
+                trace_id,
+                span_id,
+                trace_state,
+                attributes,
+                dropped_attributes_count,
+                flags,
+            },
+        )
+    }
+
+    pub(super) fn log() -> impl Strategy<Value = LogRecord> {
+        let texts = (text(), text(), of(value()), attributes());
+        (long(), long(), number(), texts, count(), count(), bytes(), bytes()).prop_map(
+            |(
+                time_unix_nano,
+                observed_time_unix_nano,
+                severity_number,
+                texts,
+                dropped,
+                flags,
+                trace_id,
+                span_id,
+            )| {
+                let (severity_text, event_name, body, attributes) = texts;
+                LogRecord {
+                    time_unix_nano,
+                    observed_time_unix_nano,
+                    severity_number,
+                    severity_text,
+                    body,
+                    attributes,
+                    dropped_attributes_count: dropped,
+                    flags,
+                    trace_id,
+                    span_id,
+                    event_name,
+                }
+            },
+        )
+    }
+
+    pub(super) fn metric() -> impl Strategy<Value = Metric> {
+        (text(), text(), text(), attributes(), of(data())).prop_map(
+            |(name, description, unit, metadata, data)| Metric { name, description, unit, metadata, data },
+        )
+    }
+
+    fn data() -> impl Strategy<Value = Data> {
+        prop_oneof![
+            vec(number_point(), 0..3).prop_map(|data_points| Data::Gauge(Gauge { data_points })),
+            (vec(number_point(), 0..3), number(), any::<bool>()).prop_map(
+                |(data_points, aggregation_temporality, is_monotonic)| {
+                    Data::Sum(Sum { data_points, aggregation_temporality, is_monotonic })
+                }
+            ),
+            (vec(histogram_point(), 0..3), number()).prop_map(|(data_points, aggregation_temporality)| {
+                Data::Histogram(Histogram { data_points, aggregation_temporality })
+            }),
+            (vec(exponential_point(), 0..3), number()).prop_map(|(data_points, aggregation_temporality)| {
+                Data::ExponentialHistogram(ExponentialHistogram { data_points, aggregation_temporality })
+            }),
+            vec(summary_point(), 0..3).prop_map(|data_points| Data::Summary(Summary { data_points })),
+        ]
+    }
+
+    fn number_point() -> impl Strategy<Value = NumberDataPoint> {
+        let value = prop_oneof![
+            double().prop_map(number_data_point::Value::AsDouble),
+            whole().prop_map(number_data_point::Value::AsInt),
+        ];
+        (attributes(), long(), long(), of(value), vec(exemplar(), 0..2), count()).prop_map(
+            |(attributes, start_time_unix_nano, time_unix_nano, value, exemplars, flags)| NumberDataPoint {
+                attributes,
+                start_time_unix_nano,
+                time_unix_nano,
+                exemplars,
+                flags,
+                value,
+            },
+        )
+    }
+
+    fn histogram_point() -> impl Strategy<Value = HistogramDataPoint> {
+        let totals = (long(), of(double()), of(double()), of(double()));
+        let buckets = (vec(long(), 0..5), vec(double(), 0..5));
+        (attributes(), long(), long(), totals, buckets, vec(exemplar(), 0..2), count()).prop_map(
+            |(attributes, start_time_unix_nano, time_unix_nano, totals, buckets, exemplars, flags)| {
+                let (count, sum, min, max) = totals;
+                let (bucket_counts, explicit_bounds) = buckets;
+                HistogramDataPoint {
+                    attributes,
+                    start_time_unix_nano,
+                    time_unix_nano,
+                    count,
+                    sum,
+                    bucket_counts,
+                    explicit_bounds,
+                    exemplars,
+                    flags,
+                    min,
+                    max,
+                }
+            },
+        )
+    }
+
+    fn exponential_point() -> impl Strategy<Value = ExponentialHistogramDataPoint> {
+        let buckets = || {
+            (number(), vec(long(), 0..5))
+                .prop_map(|(offset, bucket_counts)| Buckets { offset, bucket_counts })
+        };
+        let totals = (long(), of(double()), of(double()), of(double()));
+        let middle = (number(), long(), double(), of(buckets()), of(buckets()));
+        (attributes(), long(), long(), totals, middle, vec(exemplar(), 0..2), count()).prop_map(
+            |(attributes, start_time_unix_nano, time_unix_nano, totals, middle, exemplars, flags)| {
+                let (count, sum, min, max) = totals;
+                let (scale, zero_count, zero_threshold, positive, negative) = middle;
+                ExponentialHistogramDataPoint {
+                    attributes,
+                    start_time_unix_nano,
+                    time_unix_nano,
+                    count,
+                    sum,
+                    scale,
+                    zero_count,
+                    positive,
+                    negative,
+                    flags,
+                    exemplars,
+                    min,
+                    max,
+                    zero_threshold,
+                }
+            },
+        )
+    }
+
+    fn summary_point() -> impl Strategy<Value = SummaryDataPoint> {
+        let quantile = (double(), double()).prop_map(|(quantile, value)| ValueAtQuantile { quantile, value });
+        (attributes(), long(), long(), long(), double(), vec(quantile, 0..3), count()).prop_map(
+            |(attributes, start_time_unix_nano, time_unix_nano, count, sum, quantile_values, flags)| {
+                SummaryDataPoint {
+                    attributes,
+                    start_time_unix_nano,
+                    time_unix_nano,
+                    count,
+                    sum,
+                    quantile_values,
+                    flags,
+                }
+            },
+        )
+    }
+
+    fn exemplar() -> impl Strategy<Value = Exemplar> {
+        let value = prop_oneof![
+            double().prop_map(exemplar::Value::AsDouble),
+            whole().prop_map(exemplar::Value::AsInt)
+        ];
+        (attributes(), long(), bytes(), bytes(), of(value)).prop_map(
+            |(filtered_attributes, time_unix_nano, span_id, trace_id, value)| Exemplar {
+                filtered_attributes,
+                time_unix_nano,
+                span_id,
+                trace_id,
+                value,
+            },
+        )
+    }
+
+    fn resource() -> impl Strategy<Value = Resource> {
+        let entity = (text(), text(), vec(text(), 0..3), vec(text(), 0..3)).prop_map(
+            |(schema_url, r#type, id_keys, description_keys)| EntityRef {
+                schema_url,
+                r#type,
+                id_keys,
+                description_keys,
+            },
+        );
+        (attributes(), count(), vec(entity, 0..2)).prop_map(
+            |(attributes, dropped_attributes_count, entity_refs)| Resource {
+                attributes,
+                dropped_attributes_count,
+                entity_refs,
+            },
+        )
+    }
+
+    fn scope() -> impl Strategy<Value = InstrumentationScope> {
+        (text(), text(), attributes(), count()).prop_map(
+            |(name, version, attributes, dropped_attributes_count)| InstrumentationScope {
+                name,
+                version,
+                attributes,
+                dropped_attributes_count,
+            },
+        )
+    }
+
+    fn attributes() -> impl Strategy<Value = Vec<KeyValue>> {
+        vec(attribute(of(value())), 0..3)
+    }
+
+    fn attribute(value: impl Strategy<Value = Option<AnyValue>>) -> impl Strategy<Value = KeyValue> {
+        (text(), value).prop_map(|(key, value)| KeyValue { key, value, ..Default::default() })
+    }
+
+    fn value() -> impl Strategy<Value = AnyValue> {
+        let leaf = prop_oneof![
+            text().prop_map(Value::StringValue),
+            any::<bool>().prop_map(Value::BoolValue),
+            whole().prop_map(Value::IntValue),
+            double().prop_map(Value::DoubleValue),
+            bytes().prop_map(Value::BytesValue),
+        ];
+        let leaf = of(leaf).prop_map(|value| AnyValue { value });
+        leaf.prop_recursive(3, 8, 3, |inner| {
+            let array = vec(inner.clone(), 0..3).prop_map(|values| Value::ArrayValue(ArrayValue { values }));
+            let map = vec(attribute(of(inner)), 0..3)
+                .prop_map(|values| Value::KvlistValue(KeyValueList { values }));
+            prop_oneof![array, map].prop_map(|value| AnyValue { value: Some(value) })
+        })
+    }
+
+    fn text() -> impl Strategy<Value = String> {
+        prop_oneof![2 => Just(String::new()), 3 => "[a-zé水🚰\"\\\\\n]{0,8}", 1 => any::<String>()]
+    }
+
+    fn bytes() -> impl Strategy<Value = Vec<u8>> {
+        vec(any::<u8>(), 0..9)
+    }
+
+    fn double() -> impl Strategy<Value = f64> {
+        prop_oneof![1 => Just(0.0), 1 => Just(f64::INFINITY), 6 => proptest::num::f64::ANY]
+    }
+
+    fn whole() -> impl Strategy<Value = i64> {
+        prop_oneof![1 => Just(0), 3 => any::<i64>()]
+    }
+
+    fn long() -> impl Strategy<Value = u64> {
+        prop_oneof![1 => Just(0), 1 => Just(u64::MAX), 3 => any::<u64>()]
+    }
+
+    fn number() -> impl Strategy<Value = i32> {
+        prop_oneof![1 => Just(0), 2 => -3..30, 1 => any::<i32>()]
+    }
+
+    fn count() -> impl Strategy<Value = u32> {
+        prop_oneof![1 => Just(0), 3 => any::<u32>()]
+    }
+
+    /// The same message with its fields in another order.
+    pub(super) fn reordered(message: &[u8], mut order: u64) -> Vec<u8> {
+        let mut fields = Vec::new();
+        let mut rest = message;
+        while !rest.is_empty() {
+            let from_here = rest;
+            let (number, wire_type) = decode_key(&mut rest).expect("a message");
+            skip_field(wire_type, number, &mut rest, DecodeContext::default()).expect("a message");
+            fields.push(&from_here[..from_here.len() - rest.len()]);
+        }
+        for last in (1..fields.len()).rev() {
+            fields.swap(last, (order % (last as u64 + 1)) as usize);
+            order = order.rotate_left(13).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        }
+        fields.concat()
+    }
+}
+
+mod model {
+    //! OTLP JSON, made from decoded messages: slow, long, and obviously right.
+
+    use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
+    use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
+    use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+    use opentelemetry_proto::tonic::common::v1::any_value::Value;
+    use opentelemetry_proto::tonic::common::v1::{AnyValue, EntityRef, InstrumentationScope, KeyValue};
+    use opentelemetry_proto::tonic::logs::v1::LogRecord;
+    use opentelemetry_proto::tonic::metrics::v1::exponential_histogram_data_point::Buckets;
+    use opentelemetry_proto::tonic::metrics::v1::metric::Data;
+    use opentelemetry_proto::tonic::metrics::v1::{
+        Exemplar, ExponentialHistogramDataPoint, HistogramDataPoint, Metric, NumberDataPoint,
+        SummaryDataPoint, exemplar, number_data_point,
+    };
+    use opentelemetry_proto::tonic::resource::v1::Resource;
+    use opentelemetry_proto::tonic::trace::v1::Span;
+    use opentelemetry_proto::tonic::trace::v1::span::{Event, Link};
+    use serde_json::{Map, Value as Json, json};
+
+    pub(super) fn traces(request: &ExportTraceServiceRequest) -> Json {
+        object([(
+            "resourceSpans",
+            list(&request.resource_spans, |part| {
+                let scopes = list(&part.scope_spans, |part| {
+                    records(&part.scope, "spans", list(&part.spans, span), &part.schema_url)
+                });
+                object([
+                    ("resource", part.resource.as_ref().map(resource)),
+                    ("scopeSpans", scopes),
+                    ("schemaUrl", text(&part.schema_url)),
+                ])
+            }),
+        )])
+    }
+
+    pub(super) fn logs(request: &ExportLogsServiceRequest) -> Json {
+        object([(
+            "resourceLogs",
+            list(&request.resource_logs, |part| {
+                let scopes = list(&part.scope_logs, |part| {
+                    records(&part.scope, "logRecords", list(&part.log_records, log), &part.schema_url)
+                });
+                object([
+                    ("resource", part.resource.as_ref().map(resource)),
+                    ("scopeLogs", scopes),
+                    ("schemaUrl", text(&part.schema_url)),
+                ])
+            }),
+        )])
+    }
+
+    pub(super) fn metrics(request: &ExportMetricsServiceRequest) -> Json {
+        object([(
+            "resourceMetrics",
+            list(&request.resource_metrics, |part| {
+                let scopes = list(&part.scope_metrics, |part| {
+                    records(&part.scope, "metrics", list(&part.metrics, metric), &part.schema_url)
+                });
+                object([
+                    ("resource", part.resource.as_ref().map(resource)),
+                    ("scopeMetrics", scopes),
+                    ("schemaUrl", text(&part.schema_url)),
+                ])
+            }),
+        )])
+    }
+
+    fn records(
+        scope: &Option<InstrumentationScope>,
+        name: &str,
+        records: Option<Json>,
+        schema_url: &str,
+    ) -> Json {
+        object([("scope", scope.as_ref().map(self::scope)), (name, records), ("schemaUrl", text(schema_url))])
+    }
+
+    fn resource(resource: &Resource) -> Json {
+        object([
+            ("attributes", list(&resource.attributes, attribute)),
+            ("droppedAttributesCount", count(resource.dropped_attributes_count)),
+            ("entityRefs", list(&resource.entity_refs, entity)),
+        ])
+    }
+
+    fn entity(entity: &EntityRef) -> Json {
+        object([
+            ("schemaUrl", text(&entity.schema_url)),
+            ("type", text(&entity.r#type)),
+            ("idKeys", list(&entity.id_keys, |key| json!(key))),
+            ("descriptionKeys", list(&entity.description_keys, |key| json!(key))),
+        ])
+    }
+
+    fn scope(scope: &InstrumentationScope) -> Json {
+        object([
+            ("name", text(&scope.name)),
+            ("version", text(&scope.version)),
+            ("attributes", list(&scope.attributes, attribute)),
+            ("droppedAttributesCount", count(scope.dropped_attributes_count)),
+        ])
+    }
+
+    fn attribute(attribute: &KeyValue) -> Json {
+        object([("key", text(&attribute.key)), ("value", attribute.value.as_ref().map(value))])
+    }
+
+    fn value(value: &AnyValue) -> Json {
+        let Some(value) = &value.value else { return json!({}) };
+        match value {
+            Value::StringValue(text) => json!({ "stringValue": text }),
+            Value::BoolValue(truth) => json!({ "boolValue": truth }),
+            Value::IntValue(number) => json!({ "intValue": number.to_string() }),
+            Value::DoubleValue(number) => json!({ "doubleValue": double(*number) }),
+            Value::ArrayValue(array) => {
+                json!({ "arrayValue": object([("values", list(&array.values, self::value))]) })
+            }
+            Value::KvlistValue(map) => {
+                json!({ "kvlistValue": object([("values", list(&map.values, attribute))]) })
+            }
+            Value::BytesValue(bytes) => json!({ "bytesValue": base64(bytes) }),
+            Value::StringValueStrindex(_) => panic!("only profiles have it"),
+        }
+    }
+
+    fn span(span: &Span) -> Json {
+        object([
+            ("traceId", hex(&span.trace_id)),
+            ("spanId", hex(&span.span_id)),
+            ("traceState", text(&span.trace_state)),
+            ("parentSpanId", hex(&span.parent_span_id)),
+            ("flags", count(span.flags)),
+            ("name", text(&span.name)),
+            ("kind", number(span.kind)),
+            ("startTimeUnixNano", long(span.start_time_unix_nano)),
+            ("endTimeUnixNano", long(span.end_time_unix_nano)),
+            ("attributes", list(&span.attributes, attribute)),
+            ("droppedAttributesCount", count(span.dropped_attributes_count)),
+            ("events", list(&span.events, event)),
+            ("droppedEventsCount", count(span.dropped_events_count)),
+            ("links", list(&span.links, link)),
+            ("droppedLinksCount", count(span.dropped_links_count)),
+            (
+                "status",
+                span.status.as_ref().map(|status| {
+                    object([("message", text(&status.message)), ("code", number(status.code))])
+                }),
+            ),
+        ])
+    }
+
+    fn event(event: &Event) -> Json {
+        object([
+            ("timeUnixNano", long(event.time_unix_nano)),
+            ("name", text(&event.name)),
+            ("attributes", list(&event.attributes, attribute)),
+            ("droppedAttributesCount", count(event.dropped_attributes_count)),
+        ])
+    }
+
+    fn link(link: &Link) -> Json {
+        object([
+            ("traceId", hex(&link.trace_id)),
+            ("spanId", hex(&link.span_id)),
+            ("traceState", text(&link.trace_state)),
+            ("attributes", list(&link.attributes, attribute)),
+            ("droppedAttributesCount", count(link.dropped_attributes_count)),
+            ("flags", count(link.flags)),
+        ])
+    }
+
+    fn log(log: &LogRecord) -> Json {
+        object([
+            ("timeUnixNano", long(log.time_unix_nano)),
+            ("observedTimeUnixNano", long(log.observed_time_unix_nano)),
+            ("severityNumber", number(log.severity_number)),
+            ("severityText", text(&log.severity_text)),
+            ("eventName", text(&log.event_name)),
+            ("body", log.body.as_ref().map(value)),
+            ("attributes", list(&log.attributes, attribute)),
+            ("droppedAttributesCount", count(log.dropped_attributes_count)),
+            ("flags", count(log.flags)),
+            ("traceId", hex(&log.trace_id)),
+            ("spanId", hex(&log.span_id)),
+        ])
+    }
+
+    fn metric(metric: &Metric) -> Json {
+        let mut json = object([
+            ("name", text(&metric.name)),
+            ("description", text(&metric.description)),
+            ("unit", text(&metric.unit)),
+            ("metadata", list(&metric.metadata, attribute)),
+        ]);
+        let points = |points| ("dataPoints", points);
+        let (name, data) = match &metric.data {
+            None => return json,
+            Some(Data::Gauge(data)) => ("gauge", object([points(list(&data.data_points, number_point))])),
+            Some(Data::Sum(data)) => (
+                "sum",
+                object([
+                    points(list(&data.data_points, number_point)),
+                    ("aggregationTemporality", number(data.aggregation_temporality)),
+                    ("isMonotonic", data.is_monotonic.then_some(Json::Bool(true))),
+                ]),
+            ),
+            Some(Data::Histogram(data)) => (
+                "histogram",
+                object([
+                    points(list(&data.data_points, histogram_point)),
+                    ("aggregationTemporality", number(data.aggregation_temporality)),
+                ]),
+            ),
+            Some(Data::ExponentialHistogram(data)) => (
+                "exponentialHistogram",
+                object([
+                    points(list(&data.data_points, exponential_point)),
+                    ("aggregationTemporality", number(data.aggregation_temporality)),
+                ]),
+            ),
+            Some(Data::Summary(data)) => {
+                ("summary", object([points(list(&data.data_points, summary_point))]))
+            }
+        };
+        json[name] = data;
+        json
+    }
+
+    fn number_point(point: &NumberDataPoint) -> Json {
+        let (name, value) = match point.value {
+            None => ("asInt", None),
+            Some(number_data_point::Value::AsDouble(number)) => ("asDouble", Some(double(number))),
+            Some(number_data_point::Value::AsInt(number)) => ("asInt", Some(json!(number.to_string()))),
+        };
+        object([
+            ("attributes", list(&point.attributes, attribute)),
+            ("startTimeUnixNano", long(point.start_time_unix_nano)),
+            ("timeUnixNano", long(point.time_unix_nano)),
+            (name, value),
+            ("exemplars", list(&point.exemplars, exemplar)),
+            ("flags", count(point.flags)),
+        ])
+    }
+
+    fn histogram_point(point: &HistogramDataPoint) -> Json {
+        object([
+            ("attributes", list(&point.attributes, attribute)),
+            ("startTimeUnixNano", long(point.start_time_unix_nano)),
+            ("timeUnixNano", long(point.time_unix_nano)),
+            ("count", long(point.count)),
+            ("sum", point.sum.map(double)),
+            ("bucketCounts", list(&point.bucket_counts, |count| json!(count.to_string()))),
+            ("explicitBounds", list(&point.explicit_bounds, |bound| double(*bound))),
+            ("exemplars", list(&point.exemplars, exemplar)),
+            ("flags", count(point.flags)),
+            ("min", point.min.map(double)),
+            ("max", point.max.map(double)),
+        ])
+    }
+
+    fn exponential_point(point: &ExponentialHistogramDataPoint) -> Json {
+        object([
+            ("attributes", list(&point.attributes, attribute)),
+            ("startTimeUnixNano", long(point.start_time_unix_nano)),
+            ("timeUnixNano", long(point.time_unix_nano)),
+            ("count", long(point.count)),
+            ("sum", point.sum.map(double)),
+            ("scale", number(point.scale)),
+            ("zeroCount", long(point.zero_count)),
+            ("positive", point.positive.as_ref().map(buckets)),
+            ("negative", point.negative.as_ref().map(buckets)),
+            ("flags", count(point.flags)),
+            ("exemplars", list(&point.exemplars, exemplar)),
+            ("min", point.min.map(double)),
+            ("max", point.max.map(double)),
+            ("zeroThreshold", plain_double(point.zero_threshold)),
+        ])
+    }
+
+    fn buckets(buckets: &Buckets) -> Json {
+        object([
+            ("offset", number(buckets.offset)),
+            ("bucketCounts", list(&buckets.bucket_counts, |count| json!(count.to_string()))),
+        ])
+    }
+
+    fn summary_point(point: &SummaryDataPoint) -> Json {
+        object([
+            ("attributes", list(&point.attributes, attribute)),
+            ("startTimeUnixNano", long(point.start_time_unix_nano)),
+            ("timeUnixNano", long(point.time_unix_nano)),
+            ("count", long(point.count)),
+            ("sum", plain_double(point.sum)),
+            (
+                "quantileValues",
+                list(&point.quantile_values, |at| {
+                    object([("quantile", plain_double(at.quantile)), ("value", plain_double(at.value))])
+                }),
+            ),
+            ("flags", count(point.flags)),
+        ])
+    }
+
+    fn exemplar(exemplar: &Exemplar) -> Json {
+        let (name, value) = match exemplar.value {
+            None => ("asInt", None),
+            Some(exemplar::Value::AsDouble(number)) => ("asDouble", Some(double(number))),
+            Some(exemplar::Value::AsInt(number)) => ("asInt", Some(json!(number.to_string()))),
+        };
+        object([
+            ("filteredAttributes", list(&exemplar.filtered_attributes, attribute)),
+            ("timeUnixNano", long(exemplar.time_unix_nano)),
+            (name, value),
+            ("spanId", hex(&exemplar.span_id)),
+            ("traceId", hex(&exemplar.trace_id)),
+        ])
+    }
+
+    /// What is `None` is not in it.
+    fn object<'a>(fields: impl IntoIterator<Item = (&'a str, Option<Json>)>) -> Json {
+        let there = fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
+        Json::Object(there.collect::<Map<_, _>>())
+    }
+
+    fn list<T>(items: &[T], item: impl Fn(&T) -> Json) -> Option<Json> {
+        (!items.is_empty()).then(|| Json::Array(items.iter().map(item).collect()))
+    }
+
+    fn text(text: &str) -> Option<Json> {
+        (!text.is_empty()).then(|| json!(text))
+    }
+
+    fn count(count: u32) -> Option<Json> {
+        (count != 0).then(|| json!(count))
+    }
+
+    fn number(number: i32) -> Option<Json> {
+        (number != 0).then(|| json!(number))
+    }
+
+    fn long(number: u64) -> Option<Json> {
+        (number != 0).then(|| json!(number.to_string()))
+    }
+
+    fn plain_double(number: f64) -> Option<Json> {
+        (number != 0.0).then(|| double(number))
+    }
+
+    fn double(number: f64) -> Json {
+        match number {
+            number if number.is_nan() => json!("NaN"),
+            f64::INFINITY => json!("Infinity"),
+            f64::NEG_INFINITY => json!("-Infinity"),
+            number => json!(number),
+        }
+    }
+
+    fn hex(bytes: &[u8]) -> Option<Json> {
+        let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        text(&digits)
+    }
+
+    /// Bit by bit.
+    fn base64(bytes: &[u8]) -> String {
+        let bits: String = bytes.iter().map(|byte| format!("{byte:08b}")).collect();
+        let alphabet: Vec<char> = ('A'..='Z').chain('a'..='z').chain('0'..='9').chain(['+', '/']).collect();
+        let sixes = bits.as_bytes().chunks(6).map(|six| {
+            let padded = format!("{:0<6}", String::from_utf8_lossy(six));
+            alphabet[usize::from_str_radix(&padded, 2).expect("they are bits")]
+        });
+        let mut digits: String = sixes.collect();
+        while digits.len() % 4 != 0 {
+            digits.push('=');
+        }
+        digits
+    }
 }

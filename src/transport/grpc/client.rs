@@ -1,29 +1,29 @@
-//! One connection, kept as long as it is good, and calls over it.
+//! Calls over one connection, which is kept between calls, and the stream under it: TCP or TLS.
 
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, Read, Write};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::super::breaker::Breaker;
-use super::super::dial::{self, is_hang_up};
+use super::super::deadline_stream::DeadlineStream;
 use super::super::lookup::Lookup;
-use super::super::timed::Timed;
-use super::failure::Failure;
-use super::http2::conn::{Answer, Conn, End, Message, Progress};
-use super::io::Stream;
+use super::super::tcp::Breaker;
+use super::super::tcp::{self, is_hang_up};
+use super::super::tls::Session;
+use super::failure::CallFailure;
+use super::http2::conn::{Conn, End, Message, Progress, Response};
 use super::target::{Target, is_agreed};
 
 /// Load balancers drop idle connections after a minute or more, and not all of them say so. No ping keeps ours alive:
 /// servers end connections over pings that they did not ask for.
 const IDLE_AGE: Duration = Duration::from_secs(50);
-/// How often a request is made again that a server has surely not looked at.
+/// How often a request is made again that a server has surely not processed.
 const MOST_REFUSALS: u32 = 2;
-/// A server that leaves because of an error may still answer; not for long.
+/// How long a server that goes away because of an error may still take to respond.
 const LAST_WORDS: Duration = Duration::from_secs(1);
-/// An answer is a few hundred bytes. Longer ones come in pieces.
+/// A response has a few hundred bytes. Longer ones are read in pieces.
 const READ_BYTES: usize = 16 << 10;
 
-/// What is asked of the server.
+/// What is sent to the server.
 #[derive(Clone, Copy)]
 pub(super) struct Request<'a> {
     /// The encoded head.
@@ -51,13 +51,13 @@ impl Client {
         Self { target, lookup, breaker, link: None, buffer: vec![0; READ_BYTES] }
     }
 
-    /// One call. What a server has surely not looked at is asked again over a new connection, and so is what went into
-    /// an old connection that was already dead.
-    pub(super) fn call(&mut self, request: &Request<'_>, deadline: Instant) -> Result<Answer, Failure> {
+    /// One call. It is made again over a new connection if the server has surely not processed it, or if it went into an old
+    /// connection that was already dead.
+    pub(super) fn call(&mut self, request: &Request<'_>, deadline: Instant) -> Result<Response, CallFailure> {
         let mut refusals = 0;
         loop {
             if self.breaker.is_broken() {
-                return Err(Failure::Io(ErrorKind::ConnectionAborted.into()));
+                return Err(CallFailure::Io(ErrorKind::ConnectionAborted.into()));
             }
             let kept = self.take_kept(deadline);
             let is_kept = kept.is_some();
@@ -70,7 +70,7 @@ impl Client {
                     self.link = Some(link).filter(Link::is_good);
                     return Ok(answer);
                 }
-                Err(Failure::Unprocessed(_)) if refusals < MOST_REFUSALS => refusals += 1,
+                Err(CallFailure::Unprocessed(_)) if refusals < MOST_REFUSALS => refusals += 1,
                 Err(failure) if is_kept && failure.is_break() && !link.conn.has_answer_begun() => {}
                 Err(failure) => {
                     self.link = Some(link).filter(|link| failure.spares_connection() && link.is_good());
@@ -88,20 +88,20 @@ impl Client {
         (link.is_good() && link.conn.has_room()).then_some(link)
     }
 
-    fn connect(&mut self, deadline: Instant) -> Result<Link, Failure> {
-        let addresses = self.lookup.addresses(Some(deadline)).map_err(Failure::of_lookup)?;
-        let socket = Arc::new(dial::connect(&addresses, Some(deadline))?);
+    fn connect(&mut self, deadline: Instant) -> Result<Link, CallFailure> {
+        let addresses = self.lookup.addresses(Some(deadline)).map_err(CallFailure::of_lookup)?;
+        let socket = Arc::new(tcp::connect(&addresses, Some(deadline))?);
         self.breaker.watch(&socket)?;
-        let mut wire = Timed::new(socket, deadline);
+        let mut wire = DeadlineStream::new(socket, deadline);
         if let Some(tunnel) = &self.target.tunnel {
-            tunnel.open(&mut wire, &self.target.authority).map_err(Failure::of_proxy)?;
+            tunnel.open(&mut wire, &self.target.authority).map_err(CallFailure::of_proxy)?;
         }
         let session = match &self.target.tls {
-            Some(connector) => Some(connector.connect(&mut wire).map_err(Failure::of_stream)?),
+            Some(connector) => Some(connector.connect(&mut wire).map_err(CallFailure::of_stream)?),
             None => None,
         };
         if session.as_ref().is_some_and(|session| !is_agreed(session.protocol())) {
-            return Err(Failure::NoHttp2);
+            return Err(CallFailure::NoHttp2);
         }
         Ok(Link {
             conn: Conn::new(),
@@ -132,11 +132,11 @@ impl Link {
         request: &Request<'_>,
         deadline: Instant,
         buffer: &mut [u8],
-    ) -> Result<Answer, Failure> {
+    ) -> Result<Response, CallFailure> {
         self.stream.set_deadline(deadline);
         while !self.conn.may_start() {
             if !self.conn.is_open() {
-                return Err(Failure::unprocessed(self.conn.farewell()));
+                return Err(CallFailure::unprocessed(self.conn.go_away()));
             }
             self.flush()?;
             self.read(buffer)?;
@@ -151,11 +151,11 @@ impl Link {
             self.conn.check_head(request.list_bytes)?;
         }
         match end {
-            End::Answered(answer) => Ok(answer),
-            End::Unprocessed => Err(Failure::unprocessed(self.conn.farewell())),
-            End::Reset(code) => Err(Failure::Reset(code)),
-            End::TooLong(what) => Err(Failure::TooLong(what)),
-            End::Malformed(what) => Err(Failure::Malformed(what)),
+            End::Responded(answer) => Ok(answer),
+            End::Unprocessed => Err(CallFailure::unprocessed(self.conn.go_away())),
+            End::Reset(code) => Err(CallFailure::Reset(code)),
+            End::TooLong(what) => Err(CallFailure::TooLong(what)),
+            End::Malformed(what) => Err(CallFailure::Malformed(what)),
         }
     }
 
@@ -165,8 +165,8 @@ impl Link {
         message: &Message<'_>,
         deadline: Instant,
         buffer: &mut [u8],
-    ) -> Result<End, Failure> {
-        let mut is_forsaken = false;
+    ) -> Result<End, CallFailure> {
+        let mut goes_away_in_error = false;
         loop {
             let progress = self.conn.send(message);
             self.flush()?;
@@ -175,27 +175,27 @@ impl Link {
                 Progress::GoesOn if self.hung_up.is_none() => self.catch_up(buffer),
                 _ => self.read(buffer),
             };
-            // an answer stands, whatever came behind it
+            // A response counts, whatever came behind it.
             if let Some(end) = self.conn.take_end() {
                 return Ok(end);
             }
             heard?;
-            if self.conn.is_forsaken() && !is_forsaken {
-                is_forsaken = true;
+            if self.conn.goes_away_in_error() && !goes_away_in_error {
+                goes_away_in_error = true;
                 self.stream.set_deadline(deadline.min(Instant::now() + LAST_WORDS));
             }
         }
     }
 
     /// Writes all that is to be written.
-    fn flush(&mut self) -> Result<(), Failure> {
+    fn flush(&mut self) -> Result<(), CallFailure> {
         if self.conn.output().is_empty() || self.hung_up.is_some() {
             return Ok(());
         }
         match self.stream.write_all(self.conn.output()) {
             Ok(()) => self.conn.clear_output(),
             Err(error) if is_hang_up(&error) => self.hung_up = Some(error),
-            // part of a frame may be on its way: nothing can follow it, even if nobody minds now
+            // A part of a frame may have been sent: nothing can follow it.
             Err(error) => {
                 self.hung_up = Some(error.kind().into());
                 return Err(error.into());
@@ -205,60 +205,183 @@ impl Link {
     }
 
     /// Waits for the peer and takes in what it says.
-    fn read(&mut self, buffer: &mut [u8]) -> Result<(), Failure> {
+    fn read(&mut self, buffer: &mut [u8]) -> Result<(), CallFailure> {
         let count = match self.stream.read(buffer) {
             Ok(count) => count,
             Err(error) => {
                 let is_timeout = error.kind() == ErrorKind::TimedOut;
-                return Err(match self.conn.farewell() {
-                    Some(farewell) if is_timeout && self.conn.is_forsaken() => Failure::left(Some(farewell)),
-                    _ => Failure::of_stream(error),
+                return Err(match self.conn.go_away() {
+                    Some(go_away) if is_timeout && self.conn.goes_away_in_error() => {
+                        CallFailure::left(Some(go_away))
+                    }
+                    _ => CallFailure::of_stream(error),
                 });
             }
         };
         if count == 0 {
             return Err(match self.hung_up.take() {
                 Some(error) => error.into(),
-                None => Failure::left(self.conn.farewell()),
+                None => CallFailure::left(self.conn.go_away()),
             });
         }
         self.take_in(&buffer[..count])
     }
 
     /// Takes in what the peer has said already.
-    fn catch_up(&mut self, buffer: &mut [u8]) -> Result<(), Failure> {
-        while let Some(count) = self.stream.read_waiting(buffer).map_err(Failure::of_stream)? {
+    fn catch_up(&mut self, buffer: &mut [u8]) -> Result<(), CallFailure> {
+        while let Some(count) = self.stream.read_waiting(buffer).map_err(CallFailure::of_stream)? {
             if count == 0 {
-                return Err(Failure::left(self.conn.farewell()));
+                return Err(CallFailure::left(self.conn.go_away()));
             }
             self.take_in(&buffer[..count])?;
         }
         Ok(())
     }
 
-    fn take_in(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+    fn take_in(&mut self, bytes: &[u8]) -> Result<(), CallFailure> {
         self.conn.receive(bytes).map_err(|fault| {
             // the peer may as well know what it did
             let _ = self.flush();
-            Failure::Fault(fault)
+            CallFailure::Fault(fault)
         })
+    }
+}
+
+/// A connection on which every read and write is over by its deadline.
+#[derive(Debug)]
+struct Stream {
+    wire: DeadlineStream,
+    session: Option<Box<Session>>,
+}
+
+impl Stream {
+    fn new(wire: DeadlineStream, session: Option<Session>) -> Self {
+        Self { wire, session: session.map(Box::new) }
+    }
+
+    fn set_deadline(&mut self, deadline: Instant) {
+        self.wire.set_deadline(deadline);
+    }
+
+    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match &mut self.session {
+            Some(session) => session.write_all(&mut self.wire, bytes),
+            None => self.wire.write_all(bytes),
+        }
+    }
+
+    /// Waits for something to read; gives 0 when the peer has left.
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        match &mut self.session {
+            Some(session) => session.read(&mut self.wire, into),
+            None => self.wire.read(into),
+        }
+    }
+
+    /// Reads what is there already; `None` if nothing is.
+    fn read_waiting(&mut self, into: &mut [u8]) -> io::Result<Option<usize>> {
+        let Self { wire, session } = self;
+        let read = wire.without_waiting(|mut socket| match session {
+            Some(session) => session.read(&mut socket, into),
+            None => socket.read(into),
+        });
+        match read {
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => Ok(None),
+            read => read.map(Some),
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use std::net::{TcpListener, TcpStream};
+    use std::thread;
 
     use super::*;
+
+    fn pair() -> (Arc<TcpStream>, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
+        let address = listener.local_addr().expect("a bound listener has an address");
+        let client = TcpStream::connect(address).expect("someone listens");
+        (Arc::new(client), listener.accept().expect("someone has come").0)
+    }
+
+    fn stream(socket: &Arc<TcpStream>) -> Stream {
+        Stream::new(DeadlineStream::new(Arc::clone(socket), Instant::now() + Duration::from_secs(20)), None)
+    }
+
+    #[test]
+    fn a_tripped_breaker_ends_a_read_on_another_thread() {
+        let (client, _server) = pair();
+        let breaker = Breaker::default();
+        breaker.watch(&client).unwrap();
+        assert!(!breaker.is_broken());
+        let mut stream = stream(&client);
+        thread::scope(|scope| {
+            let reading = scope.spawn(move || stream.read(&mut [0; 8]));
+            breaker.trip();
+            assert_eq!(reading.join().unwrap().ok(), Some(0), "the connection has ended");
+        });
+        assert!(breaker.is_broken());
+    }
+
+    #[test]
+    fn a_tripped_breaker_lets_no_later_connection_pass() {
+        let breaker = Breaker::default();
+        breaker.trip();
+        let (client, _server) = pair();
+        assert_eq!(breaker.watch(&client).unwrap_err().kind(), ErrorKind::ConnectionAborted);
+    }
+
+    #[test]
+    fn a_breaker_holds_no_connection_open() {
+        let (client, mut server) = pair();
+        let breaker = Breaker::default();
+        breaker.watch(&client).unwrap();
+        drop(client);
+        assert_eq!(server.read(&mut [0; 8]).unwrap(), 0);
+        breaker.trip();
+    }
+
+    #[test]
+    fn what_waits_is_read_and_nothing_else_is_waited_for() {
+        let (client, mut server) = pair();
+        let mut stream = stream(&client);
+        let mut into = [0; 8];
+        assert_eq!(stream.read_waiting(&mut into).unwrap(), None);
+        server.write_all(b"word").unwrap();
+        // it may take a moment on its way
+        assert_eq!(stream.read(&mut into[..1]).unwrap(), 1);
+        assert_eq!(stream.read_waiting(&mut into).unwrap(), Some(3));
+        assert_eq!(stream.read_waiting(&mut into).unwrap(), None);
+        // and a read that may wait does so again
+        server.write_all(b"x").unwrap();
+        assert_eq!(stream.read(&mut into).unwrap(), 1);
+        drop(server);
+        assert_eq!(stream.read(&mut into).unwrap(), 0);
+        assert_eq!(stream.read_waiting(&mut into).unwrap(), Some(0));
+    }
+
+    #[test]
+    fn no_read_and_no_write_begins_after_the_deadline() {
+        let (client, mut server) = pair();
+        server.write_all(b"words").unwrap();
+        let mut stream = stream(&client);
+        stream.set_deadline(Instant::now());
+        let late = Some(ErrorKind::TimedOut);
+        assert_eq!(stream.read(&mut [0; 8]).err().map(|error| error.kind()), late);
+        assert_eq!(stream.read_waiting(&mut [0; 8]).err().map(|error| error.kind()), late);
+        assert_eq!(stream.write_all(b"words").err().map(|error| error.kind()), late);
+    }
 
     #[test]
     fn a_connection_on_which_a_frame_was_written_in_part_is_not_good() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (_peer, _) = listener.accept().unwrap();
-        let stream = Stream::new(Timed::new(Arc::new(socket), Instant::now()), None);
+        let stream = Stream::new(DeadlineStream::new(Arc::new(socket), Instant::now()), None);
         let mut link = Link { conn: Conn::new(), stream, used: Instant::now(), hung_up: None };
-        // nobody reads, so that sooner or later all buffers are full
+        // The peer does not read, so that sooner or later all buffers are full.
         let failure = loop {
             assert!(link.is_good());
             link.conn = Conn::new();
@@ -269,7 +392,7 @@ mod tests {
                 break failure;
             }
         };
-        assert!(matches!(failure, Failure::TimedOut), "{failure:?}");
+        assert!(matches!(failure, CallFailure::TimedOut), "{failure:?}");
         assert!(!link.is_good());
     }
 }

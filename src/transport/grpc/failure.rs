@@ -1,13 +1,10 @@
-//! Why there is no answer, and what that means.
-
-#[cfg(test)]
-mod tests;
+//! Why a call got no response, and the verdict that follows.
 
 use std::io::{self, ErrorKind};
 
-use super::super::answer::printable;
+use super::super::response::printable;
 use super::super::{TlsFault, TlsFaultKind, Verdict, lower_first, tls};
-use super::http2::conn::{Farewell, HeadTooLong};
+use super::http2::conn::{GoAway, HeadTooLong};
 use super::http2::frame::{Code, Fault};
 use super::status::Status;
 
@@ -15,7 +12,7 @@ use super::status::Status;
 pub(super) const NO_HTTP2: &str = "the server offers no HTTP/2, which gRPC needs";
 
 #[derive(Debug)]
-pub(super) enum Failure {
+pub(super) enum CallFailure {
     TimedOut,
     HostNotFound,
     Io(io::Error),
@@ -35,13 +32,13 @@ pub(super) enum Failure {
     Malformed(&'static str),
 }
 
-impl Failure {
+impl CallFailure {
     pub(super) fn of_lookup(error: io::Error) -> Self {
         match error.kind() {
             ErrorKind::TimedOut => Self::TimedOut,
-            // nobody could be asked: no thread or no file was left for it
+            // The lookup could not even begin: no thread or no file was left for it.
             _ if error.raw_os_error().is_some() => Self::Io(error),
-            // systems have many words for it
+            // Each system words it differently.
             _ => Self::HostNotFound,
         }
     }
@@ -58,15 +55,15 @@ impl Failure {
         tls::fault(&error).map_or_else(|| error.into(), Self::Tls)
     }
 
-    pub(super) fn left(farewell: Option<&Farewell>) -> Self {
-        Self::Left(quote("the server closed the connection", farewell))
+    pub(super) fn left(go_away: Option<&GoAway>) -> Self {
+        Self::Left(quote("the server closed the connection", go_away))
     }
 
-    pub(super) fn unprocessed(farewell: Option<&Farewell>) -> Self {
-        Self::Unprocessed(quote("the server takes no calls", farewell))
+    pub(super) fn unprocessed(go_away: Option<&GoAway>) -> Self {
+        Self::Unprocessed(quote("the server takes no calls", go_away))
     }
 
-    /// Of a call that was broken off from this side: its time is up, and what broke is nobody else's fault.
+    /// The same for a call that this side ended: its time is up, and the server is not to blame.
     pub(super) fn broken_off(self) -> Self {
         match self {
             Self::Io(_) | Self::Left(_) | Self::Proxy(_) => Self::TimedOut,
@@ -93,7 +90,7 @@ impl Failure {
         )
     }
 
-    /// Trouble on the way is for trying again; trouble with certificates or with what speaks there is not.
+    /// A problem of the network is retryable; one of certificates or of the protocol is not.
     pub(super) fn verdict(self, target: &str) -> Verdict {
         let what = self.what();
         let reason = format!("call {target}: {what}");
@@ -136,15 +133,15 @@ impl Failure {
 }
 
 /// What happened, and what the server said when it left.
-fn quote(what: &str, farewell: Option<&Farewell>) -> String {
-    match farewell {
+fn quote(what: &str, go_away: Option<&GoAway>) -> String {
+    match go_away {
         None => what.to_owned(),
-        Some(farewell) if farewell.text.is_empty() => format!("{what}: {}", farewell.code),
-        Some(farewell) => format!("{what}: {}: {}", farewell.code, printable(&farewell.text)),
+        Some(go_away) if go_away.text.is_empty() => format!("{what}: {}", go_away.code),
+        Some(go_away) => format!("{what}: {}: {}", go_away.code, printable(&go_away.text)),
     }
 }
 
-impl From<io::Error> for Failure {
+impl From<io::Error> for CallFailure {
     fn from(error: io::Error) -> Self {
         match error.kind() {
             ErrorKind::TimedOut => Self::TimedOut,
@@ -153,8 +150,122 @@ impl From<io::Error> for Failure {
     }
 }
 
-impl From<HeadTooLong> for Failure {
+impl From<HeadTooLong> for CallFailure {
     fn from(head: HeadTooLong) -> Self {
         Self::HeadTooLong(head)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::http2::conn::Conn;
+    use super::*;
+
+    const TARGET: &str = "http://localhost:4317";
+
+    fn later(reason: &str) -> Verdict {
+        Verdict::TryLater { after: None, reason: format!("call {TARGET}: {reason}") }
+    }
+
+    fn refused(reason: &str) -> Verdict {
+        Verdict::Refused { reason: format!("call {TARGET}: {reason}") }
+    }
+
+    #[test]
+    fn trouble_on_the_way_is_for_trying_again() {
+        let refusal = || io::Error::new(ErrorKind::ConnectionRefused, "Connection refused");
+        // the system's words
+        let no_file = lower_first(&io::Error::from_raw_os_error(24).to_string());
+        let passing = TlsFault {
+            kind: TlsFaultKind::Passing,
+            what: "the server ended the handshake: InternalError".to_owned(),
+        };
+        let wanted = TlsFault {
+            kind: TlsFaultKind::ClientCertificateWanted,
+            what: "client certificate required".to_owned(),
+        };
+        for (failure, expected) in [
+            (CallFailure::TimedOut, later("no answer in time")),
+            (CallFailure::Tls(passing), later("tls: the server ended the handshake: InternalError")),
+            (CallFailure::HostNotFound, later("host not found")),
+            (CallFailure::Io(refusal()), later("connection refused")),
+            (CallFailure::Proxy(refusal()), later("proxy: connection refused")),
+            (CallFailure::left(None), later("the server closed the connection")),
+            (CallFailure::unprocessed(None), later("the server takes no calls")),
+            (CallFailure::Reset(Code::CANCEL), later("CANCELLED: the server broke the call off: CANCEL")),
+            (CallFailure::of_lookup(ErrorKind::NotFound.into()), later("host not found")),
+            (CallFailure::of_lookup(ErrorKind::TimedOut.into()), later("no answer in time")),
+            (CallFailure::Io(io::Error::from_raw_os_error(24)).broken_off(), later("no answer in time")),
+            (CallFailure::left(None).broken_off(), later("no answer in time")),
+            (CallFailure::Proxy(ErrorKind::InvalidData.into()).broken_off(), later("no answer in time")),
+            (CallFailure::Tls(wanted).broken_off(), later("no answer in time")),
+            (CallFailure::of_lookup(io::Error::from_raw_os_error(24)), later(&no_file)),
+            (CallFailure::of_proxy(ErrorKind::TimedOut.into()), later("no answer in time")),
+            (CallFailure::of_stream(ErrorKind::TimedOut.into()), later("no answer in time")),
+        ] {
+            assert_eq!(failure.verdict(TARGET), expected);
+        }
+    }
+
+    #[test]
+    fn trouble_with_certificates_or_with_what_speaks_there_is_for_good() {
+        let expired =
+            TlsFault { kind: TlsFaultKind::Expired, what: "the server's certificate has expired".to_owned() };
+        for (failure, expected) in [
+            (CallFailure::Tls(expired), refused("tls: the server's certificate has expired")),
+            (CallFailure::NoHttp2, refused("tls: the server offers no HTTP/2, which gRPC needs")),
+            (
+                CallFailure::Fault(Fault::protocol("the peer speaks HTTP/1: is this the HTTP port, 4318?")),
+                refused("no HTTP/2 as it should be: the peer speaks HTTP/1: is this the HTTP port, 4318?"),
+            ),
+            (
+                CallFailure::HeadTooLong(HeadTooLong { limit: 99 }),
+                refused("the headers are too long: the server takes 99 bytes of them"),
+            ),
+            (
+                CallFailure::Reset(Code::PROTOCOL),
+                refused("INTERNAL: the server broke the call off: PROTOCOL_ERROR"),
+            ),
+            (
+                CallFailure::TooLong("the answer is longer than 4 MiB"),
+                refused("the answer is longer than 4 MiB"),
+            ),
+            (CallFailure::Malformed("a second head"), refused("a second head")),
+        ] {
+            assert_eq!(failure.verdict(TARGET), expected);
+        }
+    }
+
+    #[test]
+    fn a_server_that_leaves_is_quoted_on_one_line() {
+        let go_away = |text: &[u8]| {
+            let mut conn = Conn::new();
+            let length = 8 + text.len() as u8;
+            let script = [
+                &[0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0, length, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 11][..],
+                text,
+            ]
+            .concat();
+            conn.receive(&script).expect("it is a greeting and a farewell");
+            CallFailure::left(conn.go_away()).verdict(TARGET)
+        };
+        assert_eq!(go_away(b""), later("the server closed the connection: ENHANCE_YOUR_CALM"));
+        let expected = "the server closed the connection: ENHANCE_YOUR_CALM: too many pings";
+        assert_eq!(go_away(b"too\nmany\x1bpings"), later(expected));
+    }
+
+    #[test]
+    fn only_a_call_that_failed_by_itself_spares_its_connection() {
+        let spares = [
+            CallFailure::unprocessed(None),
+            CallFailure::Reset(Code::CANCEL),
+            CallFailure::TooLong(""),
+            CallFailure::Malformed(""),
+        ];
+        assert!(spares.iter().all(|failure| failure.spares_connection() && !failure.is_break()));
+        let breaks = [CallFailure::Io(ErrorKind::BrokenPipe.into()), CallFailure::left(None)];
+        assert!(breaks.iter().all(|failure| failure.is_break() && !failure.spares_connection()));
+        let neither = [CallFailure::TimedOut, CallFailure::Fault(Fault::protocol("")), CallFailure::NoHttp2];
+        assert!(!neither.iter().any(|failure| failure.is_break() || failure.spares_connection()));
     }
 }

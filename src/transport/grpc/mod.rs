@@ -1,7 +1,7 @@
 //! OTLP over gRPC: unary calls over HTTP/2, by hand, without an async runtime.
 //!
 //! ```text
-//! payload → Grpc ─ client ─ tunnel, io ─ socket              what touches the network
+//! payload → Grpc ─ client ─ target (TLS, proxy) ─ socket     what touches the network
 //!             │       └ http2 (conn, hpack, frame)           pure: bytes in, bytes out
 //!             └ status, failure → Verdict                    what came of it
 //! ```
@@ -9,39 +9,37 @@
 mod client;
 mod failure;
 pub(crate) mod http2;
-mod io;
-pub(crate) mod metadata;
+#[cfg(feature = "probe")]
+mod probe_request;
 mod status;
 mod target;
-#[cfg(test)]
-mod tests;
-mod timeout;
-#[cfg(feature = "probe")]
-mod trial;
-mod tunnel;
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use self::client::{Client, Request};
-use self::failure::Failure;
-use self::http2::conn::{Answer, Message};
+use self::failure::CallFailure;
+use self::http2::conn::{Message, Response};
 use self::http2::hpack;
-use self::target::Target;
-use self::tunnel::Tunnel;
-use super::breaker::Breaker;
-use super::conceal::Secrets;
+use self::target::{Target, Tunnel};
 use super::gzip::compress;
+use super::redact::Secrets;
+use super::tcp::Breaker;
 use super::{Payload, Transport, Verdict};
-use crate::config::{Compression, HttpSettings, Secret, is_reserved_by_grpc};
+use crate::config::{Compression, ConnectionSettings, Secret, is_reserved_by_grpc};
 use crate::record::Signal;
 
-/// A field costs so much more than its name and value, by HTTP/2's count.
+/// What HTTP/2 counts for a field beside its name and value.
 const FIELD_OVERHEAD: usize = 32;
+
+/// The header that carries the time a server may take.
+const TIMEOUT: &str = "grpc-timeout";
+/// Of the number in front of the unit.
+const MOST_TIMEOUT_UNITS: u128 = 99_999_999;
 
 /// Everything needed to open a gRPC transport, checked.
 #[derive(Debug, Clone)]
-pub(crate) struct GrpcPlan {
+pub(crate) struct GrpcSpec {
     target: Target,
     heads: [Head; Signal::COUNT],
     /// What servers and proxies could repeat.
@@ -57,12 +55,12 @@ struct Head {
     list_bytes: usize,
 }
 
-impl GrpcPlan {
+impl GrpcSpec {
     /// Checks what only this transport can check: certificates, metadata and the proxy.
     ///
     /// # Errors
     /// What is wrong, in words, without secrets.
-    pub(crate) fn new(settings: &HttpSettings) -> Result<Self, String> {
+    pub(crate) fn new(settings: &ConnectionSettings) -> Result<Self, String> {
         settings.check_head()?;
         let target = Target::new(settings)?;
         for (name, _) in &settings.headers {
@@ -81,12 +79,12 @@ impl GrpcPlan {
     pub(crate) fn open(&self) -> Grpc {
         let breaker = Arc::new(Breaker::default());
         let client = Client::new(self.target.afresh(), Arc::clone(&breaker));
-        Grpc { plan: self.clone(), client, breaker, block: Vec::new(), compressed: Vec::new() }
+        Grpc { spec: self.clone(), client, breaker, block: Vec::new(), compressed: Vec::new() }
     }
 }
 
 impl Head {
-    fn of(signal: Signal, settings: &HttpSettings, target: &Target) -> Self {
+    fn of(signal: Signal, settings: &ConnectionSettings, target: &Target) -> Self {
         let mut head = Self::default();
         head.add(":method", "POST");
         head.add(":scheme", if target.is_tls() { "https" } else { "http" });
@@ -95,7 +93,7 @@ impl Head {
         head.add("te", "trailers");
         head.add("content-type", "application/grpc");
         match settings.compression {
-            // answers are short: who does not compress gains nothing from compressed ones
+            // Responses are short: compression would gain nothing.
             Compression::None => head.add("grpc-accept-encoding", "identity"),
             // grpc-go answers in gzip then, whatever is said here
             Compression::Gzip => {
@@ -134,7 +132,7 @@ impl std::fmt::Debug for Head {
 
 /// Calls the collector over one connection, which is kept.
 pub(crate) struct Grpc {
-    plan: GrpcPlan,
+    spec: GrpcSpec,
     client: Client,
     breaker: Arc<Breaker>,
     block: Vec<u8>,
@@ -143,20 +141,20 @@ pub(crate) struct Grpc {
 
 impl Grpc {
     /// One attempt, until its deadline.
-    fn call(&mut self, payload: &Payload<'_>, deadline: Instant) -> Result<Answer, Failure> {
+    fn call(&mut self, payload: &Payload<'_>, deadline: Instant) -> Result<Response, CallFailure> {
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
-            return Err(Failure::TimedOut);
+            return Err(CallFailure::TimedOut);
         }
         self.breaker.begin();
-        let head = &self.plan.heads[payload.signal as usize];
-        let timeout = timeout::text(left);
+        let head = &self.spec.heads[payload.signal as usize];
+        let timeout = timeout_text(left);
         self.block.clear();
         self.block.extend_from_slice(&head.block);
-        hpack::encode(timeout::NAME, timeout.as_bytes(), &mut self.block);
-        let list_bytes = head.list_bytes + timeout::NAME.len() + timeout.len() + FIELD_OVERHEAD;
+        hpack::encode(TIMEOUT, timeout.as_bytes(), &mut self.block);
+        let list_bytes = head.list_bytes + TIMEOUT.len() + timeout.len() + FIELD_OVERHEAD;
         let compressed;
-        let message = match self.plan.compression {
+        let message = match self.spec.compression {
             Compression::None => Message::new(payload.body, false),
             Compression::Gzip => {
                 compress(payload.body, &mut self.compressed);
@@ -170,18 +168,18 @@ impl Grpc {
     }
 
     /// Servers may repeat what they were sent.
-    fn conceal(&self, text: String) -> String {
-        self.plan.secrets.conceal(text)
+    fn redact(&self, text: String) -> String {
+        self.spec.secrets.redact(text)
     }
 }
 
 impl Transport for Grpc {
     fn send(&mut self, payload: &Payload<'_>, deadline: Instant) -> Verdict {
         let verdict = match self.call(payload, deadline) {
-            Ok(answer) => status::judge(&answer, &self.plan.target.shown),
-            Err(failure) => failure.verdict(&self.plan.target.shown),
+            Ok(answer) => status::judge(&answer, &self.spec.target.shown),
+            Err(failure) => failure.verdict(&self.spec.target.shown),
         };
-        verdict.map_text(|text| self.conceal(text))
+        verdict.map_text(|text| self.redact(text))
     }
 
     fn interrupter(&self) -> Box<dyn Fn() + Send + Sync> {
@@ -192,5 +190,62 @@ impl Transport for Grpc {
     fn cutter(&self) -> Box<dyn Fn() + Send + Sync> {
         let breaker = Arc::clone(&self.breaker);
         Box::new(move || breaker.cut())
+    }
+}
+
+/// At most eight digits and a unit, the finest that has room; never nothing.
+fn timeout_text(left: Duration) -> String {
+    let units = [(left.as_micros(), 'u'), (left.as_millis(), 'm'), (u128::from(left.as_secs()), 'S')];
+    match units.into_iter().find(|(count, _)| *count <= MOST_TIMEOUT_UNITS) {
+        Some((count, unit)) => format!("{}{unit}", count.max(1)),
+        None => format!("{}H", u128::from(left.as_secs() / 3600).min(MOST_TIMEOUT_UNITS)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::ErrorKind;
+    use std::net::TcpListener;
+
+    use super::*;
+    use crate::config::Exporter;
+
+    #[test]
+    fn debug_shows_no_header_value() {
+        let exporter = Exporter::grpc("http://127.0.0.1:4317").header("authorization", "Bearer hunter2");
+        let spec = GrpcSpec::new(&exporter.connection).unwrap();
+        assert!(!format!("{spec:?}").contains("hunter2"));
+    }
+
+    #[test]
+    fn after_an_interruption_nobody_is_connected_to() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let exporter =
+            Exporter::grpc(listener.local_addr().unwrap().to_string()).proxy(crate::config::Proxy::Off);
+        let mut transport = GrpcSpec::new(&exporter.connection).unwrap().open();
+        transport.interrupter()();
+        let payload = Payload { signal: Signal::Traces, body: &[] };
+        let verdict = transport.send(&payload, Instant::now() + Duration::from_secs(20));
+        assert!(matches!(verdict, Verdict::TryLater { .. }), "{verdict:?}");
+        assert_eq!(listener.accept().unwrap_err().kind(), ErrorKind::WouldBlock);
+    }
+
+    #[test]
+    fn a_time_out_has_at_most_eight_digits_and_is_never_nothing() {
+        for (left, expected) in [
+            (Duration::ZERO, "1u"),
+            (Duration::from_nanos(999), "1u"),
+            (Duration::from_micros(1_500), "1500u"),
+            (Duration::from_secs(10), "10000000u"),
+            (Duration::from_micros(99_999_999), "99999999u"),
+            (Duration::from_secs(100), "100000m"),
+            (Duration::from_secs(100_000), "100000S"),
+            (Duration::from_secs(99_999_999), "99999999S"),
+            (Duration::from_secs(360_000_000), "100000H"),
+            (Duration::MAX, "99999999H"),
+        ] {
+            assert_eq!(timeout_text(left), expected, "{left:?}");
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! Pure: what an answer means. Reads what anyone may have sent.
+//! Pure: which gRPC statuses are retryable, and what a response to a call means. It reads bytes that anyone may have sent.
 
 #[cfg(test)]
 mod tests;
@@ -6,14 +6,13 @@ mod tests;
 use std::borrow::Cow;
 use std::time::{Duration, SystemTime};
 
-use super::super::answer::{self, printable, read_partial_success, read_status};
 use super::super::gzip::{Fault, decompress};
-use super::super::http_status::Meaning;
-use super::super::{Verdict, retry_after};
-use super::http2::conn::Answer;
+use super::super::http_status::{self, StatusClass};
+use super::super::response::{self, printable, read_partial_success, read_status};
+use super::super::{Verdict, base64, retry_after};
+use super::http2::conn::Response;
 use super::http2::frame::Code;
 use super::http2::hpack::Field;
-use super::metadata::{decode_base64, decode_percent};
 
 const PROTOCOL: &str = "application/grpc";
 /// Whether it is compressed, and its length.
@@ -21,7 +20,18 @@ const PREFIX_BYTES: usize = 5;
 /// As much as is kept of an answer: a small one can unpack to a thousand times its length.
 const MOST_UNPACKED: usize = 64 << 10;
 
-/// How a call ended, as gRPC counts it.
+/// The statuses after which the same batch is sent again, as OTLP lists them. RESOURCE_EXHAUSTED is one only if the server
+/// names a delay: see [`Status::verdict`].
+const RETRYABLE: [Status; 6] = [
+    Status::CANCELLED,
+    Status::DEADLINE_EXCEEDED,
+    Status::ABORTED,
+    Status::OUT_OF_RANGE,
+    Status::UNAVAILABLE,
+    Status::DATA_LOSS,
+];
+
+/// The status code that a call ended with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Status(pub(super) u32);
 
@@ -40,19 +50,20 @@ impl Status {
     const DATA_LOSS: Self = Self(15);
     const UNAUTHENTICATED: Self = Self(16);
 
-    /// Of an answer by something that does not speak gRPC, a proxy mostly.
+    /// The code for a response without a gRPC status, which a proxy sends. It only names the problem: the HTTP status decides
+    /// what follows.
     fn of_http(status: u16) -> Self {
         match status {
             400 | 431 => Self::INTERNAL,
             401 => Self::UNAUTHENTICATED,
             403 => Self::PERMISSION_DENIED,
             404 => Self::UNIMPLEMENTED,
-            429 | 502 | 503 | 504 => Self::UNAVAILABLE,
+            status if http_status::RETRYABLE.contains(&status) => Self::UNAVAILABLE,
             _ => Self::UNKNOWN,
         }
     }
 
-    /// Of a call that the server broke off.
+    /// The code for a call that the server reset.
     pub(super) fn of_reset(code: Code) -> Self {
         match code {
             Code::REFUSED_STREAM => Self::UNAVAILABLE,
@@ -67,19 +78,14 @@ impl Status {
     pub(super) fn verdict(self, target: &str, message: &str, after: Option<Duration>) -> Verdict {
         let reason = self.reason(target, message);
         match self {
-            // only a delay makes it something that passes, and whoever names one knows better than its words
+            // Only a delay makes it retryable, and a server that names one outranks the words of its message.
             Self::RESOURCE_EXHAUSTED if after.is_some() => Verdict::TryLater { after, reason },
-            // the same records will be too many for ever, whatever the status promises
+            // The same request will always be too large, even if the status is retryable.
             Self::OUT_OF_RANGE | Self::RESOURCE_EXHAUSTED if speaks_of_size(message) => {
                 Verdict::TooLarge { reason }
             }
-            Self::CANCELLED
-            | Self::DEADLINE_EXCEEDED
-            | Self::ABORTED
-            | Self::OUT_OF_RANGE
-            | Self::UNAVAILABLE
-            | Self::DATA_LOSS => Verdict::TryLater { after, reason },
-            // the signal is taken, but not like this
+            status if RETRYABLE.contains(&status) => Verdict::TryLater { after, reason },
+            // The server takes the signal, but not this compression.
             Self::UNIMPLEMENTED if speaks_of_compression(message) => Verdict::Refused {
                 reason: format!("{reason}; does the server take gzip? try compression = \"none\""),
             },
@@ -122,19 +128,19 @@ impl Status {
 
 /// What a server says of a call.
 #[derive(Debug)]
-pub(super) struct Said {
+pub(super) struct ReceivedStatus {
     pub(super) status: Status,
     pub(super) message: String,
     /// The delay that it asks for.
     after: Option<Duration>,
     /// What the HTTP status means if there is no other: gRPC's names for it say less.
-    http: Option<Meaning>,
+    http: Option<StatusClass>,
 }
 
-impl Said {
+impl ReceivedStatus {
     fn verdict(&self, target: &str) -> Verdict {
         match self.http {
-            Some(meaning) => meaning.verdict(self.after, self.status.reason(target, &self.message)),
+            Some(class) => class.verdict(self.after, self.status.reason(target, &self.message)),
             None => self.status.verdict(target, &self.message, self.after),
         }
     }
@@ -144,35 +150,35 @@ impl Said {
 pub(super) const NO_NUMBER: &str = "a grpc-status that is no number";
 
 /// What an answer means.
-pub(super) fn judge(answer: &Answer, target: &str) -> Verdict {
+pub(super) fn judge(answer: &Response, target: &str) -> Verdict {
     match read(answer) {
         None => Verdict::Refused { reason: format!("call {target}: {NO_NUMBER}") },
-        Some(said) if said.status == Status::OK => read_success(answer).unwrap_or_else(|what| {
+        Some(received) if received.status == Status::OK => read_success(answer).unwrap_or_else(|what| {
             Verdict::AcceptedPartly { rejected: 0, message: format!("call {target}: {what}") }
         }),
-        Some(said) => said.verdict(target),
+        Some(received) => received.verdict(target),
     }
 }
 
 /// What an answer says; `None` if its status cannot be read.
-pub(super) fn read(answer: &Answer) -> Option<Said> {
+pub(super) fn read(answer: &Response) -> Option<ReceivedStatus> {
     // trailers are all there is if the server had nothing else to say
     let last = if answer.trailers.is_empty() { &answer.head } else { &answer.trailers };
     let Some(status) = find(last, "grpc-status") else { return Some(read_without_status(answer)) };
     let status = parse_status(status)?;
-    let details = find(last, "grpc-status-details-bin").and_then(decode_base64);
+    let details = find(last, "grpc-status-details-bin").and_then(base64::decode);
     let details = details.and_then(|details| read_status(&details));
     let message = find(last, "grpc-message").map(decode_percent).unwrap_or_default();
     let (inner, after) = details.map_or_else(Default::default, |status| (status.message, status.retry_delay));
     let message = if message.is_empty() { inner } else { message };
-    Some(Said { status, message, after, http: None })
+    Some(ReceivedStatus { status, message, after, http: None })
 }
 
 /// The collector has the batch, whatever its answer looks like.
 ///
 /// # Errors
 /// What is odd about the answer.
-pub(super) fn read_success(answer: &Answer) -> Result<Verdict, &'static str> {
+pub(super) fn read_success(answer: &Response) -> Result<Verdict, &'static str> {
     let Some(([flag, length @ ..], message)) = answer.body.split_first_chunk::<PREFIX_BYTES>() else {
         return Err("the answer has no message");
     };
@@ -183,9 +189,11 @@ pub(super) fn read_success(answer: &Answer) -> Result<Verdict, &'static str> {
         _ => Cow::Owned(unpack(*flag, message, &answer.head)?),
     };
     match read_partial_success(&message) {
-        answer::Answer::Accepted => Ok(Verdict::Accepted),
-        answer::Answer::Partly { rejected, message } => Ok(Verdict::AcceptedPartly { rejected, message }),
-        answer::Answer::Unreadable => Err("the answer cannot be read"),
+        response::ExportResponse::Accepted => Ok(Verdict::Accepted),
+        response::ExportResponse::Partly { rejected, message } => {
+            Ok(Verdict::AcceptedPartly { rejected, message })
+        }
+        response::ExportResponse::Unreadable => Err("the answer cannot be read"),
     }
 }
 
@@ -204,7 +212,7 @@ fn unpack(flag: u8, message: &[u8], head: &[Field]) -> Result<Vec<u8>, &'static 
 }
 
 /// An answer by something that does not speak gRPC.
-fn read_without_status(answer: &Answer) -> Said {
+fn read_without_status(answer: &Response) -> ReceivedStatus {
     let content_type = find(&answer.head, "content-type").map(lossy).unwrap_or_default();
     let what = match answer.status {
         200 if content_type.starts_with(PROTOCOL) => "the answer has no grpc-status".to_owned(),
@@ -213,8 +221,8 @@ fn read_without_status(answer: &Answer) -> Said {
     };
     let after = find(&answer.head, "retry-after").map(lossy);
     let after = after.and_then(|after| retry_after::parse(&after, SystemTime::now()));
-    let (status, http) = (Status::of_http(answer.status), Some(Meaning::of(answer.status)));
-    Said { status, message: what, after, http }
+    let (status, http) = (Status::of_http(answer.status), Some(StatusClass::of(answer.status)));
+    ReceivedStatus { status, message: what, after, http }
 }
 
 fn speaks_of_size(message: &str) -> bool {
@@ -240,4 +248,28 @@ fn parse_status(value: &[u8]) -> Option<Status> {
     let text = std::str::from_utf8(value).ok()?;
     let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     is_number.then(|| text.parse().ok().map(Status))?
+}
+
+/// The text of a `grpc-message`, fit for a log line; what is not encoded as it should be stays as it is.
+fn decode_percent(value: &[u8]) -> String {
+    let mut bytes = Vec::with_capacity(value.len());
+    let mut rest = value;
+    while let Some((first, after)) = rest.split_first() {
+        let pair = after.split_first_chunk::<2>().filter(|_| *first == b'%');
+        match pair.and_then(|([high, low], after)| Some((hex(*high)? << 4 | hex(*low)?, after))) {
+            Some((byte, after)) => {
+                bytes.push(byte);
+                rest = after;
+            }
+            None => {
+                bytes.push(*first);
+                rest = after;
+            }
+        }
+    }
+    printable(&String::from_utf8_lossy(&bytes))
+}
+
+fn hex(digit: u8) -> Option<u8> {
+    char::from(digit).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
 }

@@ -1,9 +1,13 @@
-//! Where calls go to, and by which way.
+//! Where calls go: host, port, TLS, and the tunnel through an HTTP proxy (`CONNECT`).
 
+use std::io::{self, ErrorKind, Read, Write};
+
+use ureq::{Proxy, ProxyProtocol};
+
+use super::super::base64::basic_credentials;
 use super::super::proxy;
 use super::super::tls::Connector;
-use super::tunnel::Tunnel;
-use crate::config::HttpSettings;
+use crate::config::{ConnectionSettings, Secret};
 use crate::record::Signal;
 
 /// What both must agree on in a TLS handshake.
@@ -25,7 +29,7 @@ pub(super) struct Target {
 impl Target {
     /// # Errors
     /// What is wrong with the endpoint, the certificates or the proxy, in words.
-    pub(super) fn new(settings: &HttpSettings) -> Result<Self, String> {
+    pub(super) fn new(settings: &ConnectionSettings) -> Result<Self, String> {
         // all signals have the same: scheme, host and port
         let origin = settings.url(Signal::Traces);
         let unreadable = || "the endpoint cannot be read".to_owned();
@@ -60,4 +64,166 @@ impl Target {
 /// Whether a handshake led to HTTP/2.
 pub(super) fn is_agreed(protocol: Option<&[u8]>) -> bool {
     protocol == Some(PROTOCOL)
+}
+
+/// No proxy has more to say before it lets us through.
+const MOST_HEAD_BYTES: usize = 16 << 10;
+
+/// The way through a proxy.
+#[derive(Debug, Clone)]
+pub(super) struct Tunnel {
+    pub(super) host: String,
+    pub(super) port: u16,
+    /// As the proxy wants them, and the password in them.
+    credentials: Option<[Secret; 2]>,
+}
+
+impl Tunnel {
+    /// # Errors
+    /// When the proxy itself wants to be spoken to over TLS.
+    pub(super) fn new(proxy: &Proxy) -> Result<Self, String> {
+        if proxy.protocol() != ProxyProtocol::Http {
+            return Err(
+                "gRPC cannot go through an https proxy; name an http one, or set proxy = \"off\"".to_owned()
+            );
+        }
+        let credentials = proxy.username().map(|user| {
+            let password = proxy.password().unwrap_or_default();
+            [basic_credentials(user, password), password.to_owned()].map(Secret::new)
+        });
+        // an IPv6 address comes in brackets, which only URLs need
+        let host = proxy.host().trim_start_matches('[').trim_end_matches(']').to_owned();
+        Ok(Self { host, port: proxy.port(), credentials })
+    }
+
+    /// What must not be shown, even if the proxy repeats it.
+    pub(super) fn secrets(&self) -> impl Iterator<Item = &Secret> {
+        self.credentials.iter().flatten()
+    }
+
+    /// Asks the proxy for a connection to the server.
+    ///
+    /// # Errors
+    /// When it cannot be asked, or says no.
+    pub(super) fn open(&self, wire: &mut (impl Read + Write), authority: &str) -> io::Result<()> {
+        let credentials = match &self.credentials {
+            Some([encoded, _]) => format!("proxy-authorization: Basic {}\r\n", encoded.expose()),
+            None => String::new(),
+        };
+        let request = format!("CONNECT {authority} HTTP/1.1\r\nhost: {authority}\r\n{credentials}\r\n");
+        wire.write_all(request.as_bytes())?;
+        let head = read_head(wire)?;
+        match head.split(' ').nth(1) {
+            Some(status) if status.starts_with('2') => Ok(()),
+            _ => {
+                let said: String = head.lines().next().unwrap_or_default().chars().take(100).collect();
+                Err(io::Error::other(format!("the proxy says {said:?}")))
+            }
+        }
+    }
+}
+
+/// Byte by byte: what follows the head is not the proxy's.
+fn read_head(wire: &mut impl Read) -> io::Result<String> {
+    let mut head = Vec::new();
+    let mut byte = [0];
+    while !head.ends_with(b"\r\n\r\n") {
+        if wire.read(&mut byte)? == 0 || head.len() == MOST_HEAD_BYTES {
+            return Err(io::Error::new(ErrorKind::InvalidData, "the proxy does not speak HTTP"));
+        }
+        head.push(byte[0]);
+    }
+    Ok(String::from_utf8_lossy(&head).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Cursor;
+
+    use super::*;
+
+    /// A proxy that has its answer ready.
+    struct Wire {
+        said: Vec<u8>,
+        answer: Cursor<Vec<u8>>,
+    }
+
+    impl Read for Wire {
+        fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+            self.answer.read(into)
+        }
+    }
+
+    impl Write for Wire {
+        fn write(&mut self, from: &[u8]) -> io::Result<usize> {
+            self.said.write(from)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn tunnel(proxy: &str) -> Result<Tunnel, String> {
+        Tunnel::new(&Proxy::new(proxy).expect(proxy))
+    }
+
+    /// What was said to the proxy, what became of it, and what was left unread.
+    fn open(proxy: &str, answer: &[u8]) -> (String, Result<(), String>, Vec<u8>) {
+        let mut wire = Wire { said: Vec::new(), answer: Cursor::new(answer.to_vec()) };
+        let tunnel = tunnel(proxy).expect(proxy);
+        let outcome = tunnel.open(&mut wire, "collector:4317").map_err(|error| error.to_string());
+        let mut rest = Vec::new();
+        wire.answer.read_to_end(&mut rest).expect("it is in memory");
+        (String::from_utf8(wire.said).expect("a request is text"), outcome, rest)
+    }
+
+    #[test]
+    fn a_proxy_is_asked_for_the_server_and_nothing_behind_its_answer_is_read() {
+        let (said, outcome, rest) =
+            open("http://proxy:3128", b"HTTP/1.1 200 Connected\r\nvia: x\r\n\r\nserver");
+        assert_eq!(said, "CONNECT collector:4317 HTTP/1.1\r\nhost: collector:4317\r\n\r\n");
+        assert_eq!((outcome, rest), (Ok(()), b"server".to_vec()));
+    }
+
+    #[test]
+    fn credentials_go_to_the_proxy_and_nowhere_else() {
+        let (said, outcome, _) = open("http://ali:open-sesame@proxy:3128", b"HTTP/1.0 204 \r\n\r\n");
+        assert!(said.contains("\r\nproxy-authorization: Basic YWxpOm9wZW4tc2VzYW1l\r\n"), "{said}");
+        assert_eq!(outcome, Ok(()));
+        let shown = format!("{:?}", tunnel("http://ali:open-sesame@proxy:3128"));
+        assert!(shown.contains("proxy") && !shown.contains("YWxp") && !shown.contains("sesame"), "{shown}");
+    }
+
+    #[test]
+    fn a_proxy_that_says_no_is_quoted() {
+        let (_, outcome, _) =
+            open("http://proxy:3128", b"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n");
+        assert_eq!(outcome, Err("the proxy says \"HTTP/1.1 407 Proxy Authentication Required\"".to_owned()));
+        let long = [b"HTTP/1.1 500 ", &[b'x'; 1_000][..], b"\r\n\r\n"].concat();
+        let (_, outcome, _) = open("http://proxy:3128", &long);
+        assert!(outcome.clone().is_err_and(|why| why.len() < 150), "{outcome:?}");
+    }
+
+    #[test]
+    fn what_is_no_answer_of_a_proxy_ends_soon() {
+        let endless = vec![b'x'; 64 << 10];
+        for answer in [&b""[..], b"HTTP/1.1 200", b"SSH-2.0-proxy\r\n", &endless] {
+            let (_, outcome, rest) = open("http://proxy:3128", answer);
+            assert_eq!(outcome, Err("the proxy does not speak HTTP".to_owned()));
+            assert!(answer.len() - rest.len() <= (16 << 10) + 1, "more than 16 KiB were read");
+        }
+    }
+
+    #[test]
+    fn an_https_proxy_is_refused_with_what_can_be_done() {
+        let why = tunnel("https://proxy:3128").err();
+        assert!(why.is_some_and(|why| why.contains("name an http one, or set proxy = \"off\"")));
+    }
+
+    #[test]
+    fn a_proxy_may_have_an_ipv6_address() {
+        let tunnel = tunnel("http://[::1]:3128").unwrap();
+        assert_eq!((tunnel.host.as_str(), tunnel.port), ("::1", 3128));
+    }
 }

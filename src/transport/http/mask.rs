@@ -7,9 +7,12 @@ use std::fmt;
 use std::iter;
 use std::sync::Arc;
 
-use super::forward::Forward;
+use ureq::Proxy;
+
+use crate::config::Secret;
 use crate::record::random;
-use crate::transport::conceal::Secrets;
+use crate::transport::base64::basic_credentials;
+use crate::transport::redact::Secrets;
 
 /// How all our requests begin.
 const METHOD: &[u8] = b"POST ";
@@ -30,7 +33,7 @@ pub(super) struct Mask {
     forward: Option<Arc<Forward>>,
 }
 
-/// A secret that stands in a line of the head: behind `before`, up to a space or the line's end.
+/// A secret in a line of the head: behind `before`, up to a space or the end of the line.
 #[derive(Clone)]
 struct Hidden {
     before: String,
@@ -67,7 +70,7 @@ impl Mask {
     }
 
     /// Notes what a server or a proxy must not make us show.
-    pub(super) fn conceal_from_now_on(&mut self, secrets: Secrets) {
+    pub(super) fn redact_from_now_on(&mut self, secrets: Secrets) {
         self.secrets = Arc::new(secrets);
     }
 
@@ -77,49 +80,49 @@ impl Mask {
     }
 
     /// A request's head as it is sent; `None` if this is none of a request that we make.
-    pub(super) fn lift(&self, head: &[u8]) -> Option<Vec<u8>> {
+    pub(super) fn unmask(&self, head: &[u8]) -> Option<Vec<u8>> {
         if !head.starts_with(METHOD) {
             return None;
         }
-        let mut lifted = Vec::with_capacity(head.len() + ROOM_TO_GROW);
-        // each is lifted once, in order: short values of one name may have the same stand-in
+        let mut unmasked = Vec::with_capacity(head.len() + ROOM_TO_GROW);
+        // each is unmasked once, in order: short values of one name may have the same stand-in
         let mut waiting: Vec<&Hidden> = self.hidden.iter().collect();
         for line in head.split_inclusive(|byte| *byte == b'\n') {
-            let is_first = lifted.is_empty();
+            let is_first = unmasked.is_empty();
             let (name, rest) = match waiting.iter().position(|hidden| hidden.is_in(line)) {
                 Some(index) => waiting.remove(index).split(line),
                 None if is_first => (METHOD, (&[][..], &line[METHOD.len()..])),
                 None => (&[][..], (&[][..], line)),
             };
             let forward = self.forward.as_ref().filter(|_| is_first);
-            lifted.extend_from_slice(name);
-            lifted.extend_from_slice(forward.map_or("", |forward| forward.origin()).as_bytes());
-            lifted.extend_from_slice(rest.0);
-            lifted.extend_from_slice(rest.1);
-            lifted.extend_from_slice(forward.map_or("", |forward| forward.line()).as_bytes());
+            unmasked.extend_from_slice(name);
+            unmasked.extend_from_slice(forward.map_or("", |forward| forward.origin()).as_bytes());
+            unmasked.extend_from_slice(rest.0);
+            unmasked.extend_from_slice(rest.1);
+            unmasked.extend_from_slice(forward.map_or("", |forward| forward.line()).as_bytes());
         }
-        Some(lifted)
+        Some(unmasked)
     }
 
     /// Overwrites the secrets in a line of an answer's head, and where a redirect leads in detail.
-    pub(super) fn blot_line(&self, line: &mut [u8]) {
-        self.secrets.blot(delicate(line));
+    pub(super) fn redact_line(&self, line: &mut [u8]) {
+        self.secrets.overwrite(delicate(line));
     }
 
     /// Overwrites the secrets in a piece of a body, which is what `text` has behind `start`. One may have begun before, and
     /// one that begins may end in the next.
-    pub(super) fn blot_body(&self, text: &[u8], start: usize, piece: &mut [u8]) {
-        self.secrets.blot_end(text, start, piece);
+    pub(super) fn redact_body(&self, text: &[u8], start: usize, piece: &mut [u8]) {
+        self.secrets.overwrite_end(text, start, piece);
     }
 
     /// Overwrites the secrets in what is not HTTP, which may be TLS: nothing but a secret may be taken for one.
-    pub(super) fn blot_foreign(&self, piece: &mut [u8]) {
-        self.secrets.blot(piece);
+    pub(super) fn redact_foreign(&self, piece: &mut [u8]) {
+        self.secrets.overwrite(piece);
     }
 
     /// The text without the secrets, which a server may have repeated.
-    pub(super) fn conceal(&self, text: String) -> String {
-        self.secrets.conceal(text)
+    pub(super) fn redact(&self, text: String) -> String {
+        self.secrets.redact(text)
     }
 }
 
@@ -130,7 +133,7 @@ impl Hidden {
         after.is_some_and(|after| after.is_empty() || after[0] == b'\r' || after[0] == b' ')
     }
 
-    /// The line with the value: what stands before it, and the value with what stands behind it.
+    /// The parts of the unmasked line: before the value, the value, and behind it.
     fn split<'a>(&'a self, line: &'a [u8]) -> (&'a [u8], (&'a [u8], &'a [u8])) {
         let behind = &line[self.before.len() + self.stand_in.len()..];
         (self.before.as_bytes(), (self.value.as_bytes(), behind))
@@ -146,7 +149,7 @@ fn delicate(line: &mut [u8]) -> &mut [u8] {
     }
     if is("location") {
         let value = &mut line[colon..];
-        blot_details(value);
+        overwrite_details(value);
         return value;
     }
     if is("content-type") {
@@ -159,7 +162,7 @@ fn delicate(line: &mut [u8]) -> &mut [u8] {
 }
 
 /// User info and query of a URL, where keys may be.
-fn blot_details(url: &mut [u8]) {
+fn overwrite_details(url: &mut [u8]) {
     let end = url.iter().rposition(|byte| !byte.is_ascii_whitespace()).map_or(0, |last| last + 1);
     let url = &mut url[..end];
     if let Some(query) = url.iter().position(|byte| matches!(byte, b'?' | b'#')) {
@@ -182,13 +185,62 @@ impl fmt::Debug for Mask {
     }
 }
 
+/// What a proxy needs to know beside the request itself.
+#[derive(Clone)]
+pub(super) struct Forward {
+    /// Scheme, host and port of the server.
+    origin: String,
+    /// A line of the head, if the proxy wants credentials.
+    credentials: Option<Secret>,
+}
+
+impl Forward {
+    /// By this proxy to the server of the URL.
+    pub(super) fn new(proxy: &Proxy, url: &str) -> Self {
+        let path = url.find("://").and_then(|at| Some(at + 3 + url[at + 3..].find(['/', '?'])?));
+        let credentials = (proxy.username().is_some() || proxy.password().is_some()).then(|| {
+            let (user, password) =
+                (proxy.username().unwrap_or_default(), proxy.password().unwrap_or_default());
+            Secret::new(format!("Proxy-Authorization: Basic {}\r\n", basic_credentials(user, password)))
+        });
+        Self { origin: url[..path.unwrap_or(url.len())].to_owned(), credentials }
+    }
+
+    /// Scheme and authority, which go before the path.
+    pub(super) fn origin(&self) -> &str {
+        &self.origin
+    }
+
+    /// The header line to add behind the first line; may be empty.
+    pub(super) fn line(&self) -> &str {
+        self.credentials.as_ref().map_or("", Secret::expose)
+    }
+}
+
+// by hand: the origin may be from a variable
+impl fmt::Debug for Forward {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Forward").finish_non_exhaustive()
+    }
+}
+
+/// What a proxy's credentials are made of, which it could repeat.
+pub(super) fn proxy_secrets(proxy: &Proxy) -> Vec<Secret> {
+    let user = proxy.username().unwrap_or_default();
+    let password = proxy.password().unwrap_or_default();
+    if password.is_empty() {
+        return Vec::new();
+    }
+    vec![Secret::new(password), Secret::new(basic_credentials(user, password))]
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn lifted(mask: &Mask, request: String) -> String {
-        let lifted = mask.lift(request.as_bytes()).unwrap_or(request.into_bytes());
-        String::from_utf8(lifted).unwrap()
+    fn unmasked(mask: &Mask, request: String) -> String {
+        let unmasked = mask.unmask(request.as_bytes()).unwrap_or(request.into_bytes());
+        String::from_utf8(unmasked).unwrap()
     }
 
     #[test]
@@ -198,7 +250,7 @@ mod tests {
         assert_eq!(masked.len(), "Bearer s3cret".len());
         let request = format!("POST / HTTP/1.1\r\nauthorization: {masked}\r\nx: {masked}\r\n\r\n");
         let expected = format!("POST / HTTP/1.1\r\nauthorization: Bearer s3cret\r\nx: {masked}\r\n\r\n");
-        assert_eq!(lifted(&mask, request), expected);
+        assert_eq!(unmasked(&mask, request), expected);
     }
 
     #[test]
@@ -212,7 +264,7 @@ mod tests {
             let seen = if target.contains('?') { mask.hide_target(target) } else { target.to_owned() };
             let request = format!("POST {seen} HTTP/1.1\r\nhost: collector:4318\r\n\r\n");
             let expected = format!("POST {url} HTTP/1.1\r\n{credentials}host: collector:4318\r\n\r\n");
-            assert_eq!(lifted(&mask, request), expected);
+            assert_eq!(unmasked(&mask, request), expected);
         }
     }
 
@@ -221,7 +273,7 @@ mod tests {
         let mut mask = Mask::default();
         let masked = mask.hide_header("a", "b");
         let body = format!("\r\na: {masked}\r\n");
-        assert_eq!(lifted(&mask, body.clone()), body);
+        assert_eq!(unmasked(&mask, body.clone()), body);
     }
 
     #[test]
@@ -230,7 +282,7 @@ mod tests {
         let masked = mask.hide_target("/v1/traces?key=s3cret");
         assert!(masked.starts_with('/') && !masked.contains('?'));
         let request = format!("POST {masked} HTTP/1.1\r\nhost: a\r\n\r\n");
-        assert_eq!(lifted(&mask, request), "POST /v1/traces?key=s3cret HTTP/1.1\r\nhost: a\r\n\r\n");
+        assert_eq!(unmasked(&mask, request), "POST /v1/traces?key=s3cret HTTP/1.1\r\nhost: a\r\n\r\n");
     }
 
     #[test]
@@ -238,20 +290,20 @@ mod tests {
         let mut mask = Mask::default();
         let lines: String =
             ["b", "a", "a", "b"].map(|value| format!("x: {}\r\n", mask.hide_header("x", value))).concat();
-        let once = lifted(&mask, format!("POST / HTTP/1.1\r\n{lines}\r\n"));
+        let once = unmasked(&mask, format!("POST / HTTP/1.1\r\n{lines}\r\n"));
         assert_eq!(once, "POST / HTTP/1.1\r\nx: b\r\nx: a\r\nx: a\r\nx: b\r\n\r\n");
         // behind a proxy there are two masks, one after the other
-        assert_eq!(lifted(&mask, once.clone()), once);
+        assert_eq!(unmasked(&mask, once.clone()), once);
     }
 
     #[test]
     fn an_answer_is_blotted_but_not_what_the_protocol_needs() {
         let mut mask = Mask::default();
-        mask.conceal_from_now_on(Secrets::new(["application/x-protobuf-transfer-encoding"]));
+        mask.redact_from_now_on(Secrets::new(["application/x-protobuf-transfer-encoding"]));
         let mut head = b"HTTP/1.1 400 x-protobuf\r\nContent-Type: application/x-protobuf\r\nTransfer-Encoding: chunked\r\n\
             Location: http://u:p@a/b?c=d\r\nX: x-protobuf\r\n\r\n"
             .to_vec();
-        head.split_inclusive_mut(|byte| *byte == b'\n').for_each(|line| mask.blot_line(line));
+        head.split_inclusive_mut(|byte| *byte == b'\n').for_each(|line| mask.redact_line(line));
         assert_eq!(
             String::from_utf8_lossy(&head),
             "HTTP/1.1 400 **********\r\nContent-Type: application/x-protobuf\r\nTransfer-Encoding: chunked\r\n\

@@ -1,46 +1,40 @@
-//! OTLP over HTTP/1.1, by ureq.
+//! OTLP over HTTP/1.1, through ureq.
+//!
+//! Layers of a connection, from the network up: `socket` (TCP with deadlines), `tls`, `masked_stream` (puts secrets into
+//! requests and takes them out of responses, because ureq logs both), ureq. `mask` knows the secrets, `response` judges.
 
-mod blotter;
-mod failure;
-mod forward;
-#[cfg(feature = "probe")]
-mod journal;
 mod mask;
-mod pieces;
-mod renamed;
+mod masked_stream;
+#[cfg(feature = "probe")]
+mod probe_request;
+mod response;
 mod socket;
-mod success;
+#[cfg(feature = "probe")]
+mod timeline;
 #[cfg(feature = "tls")]
 mod tls;
-#[cfg(feature = "probe")]
-mod trial;
-mod unmasked;
 
 use std::fmt;
-use std::io::Read;
+use std::io::{self, Read};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use ureq::http::{HeaderName, HeaderValue, Response, StatusCode, Uri, header};
 use ureq::{Agent, ProxyProtocol, SendBody};
 
-use self::forward::Forward;
-use self::mask::Mask;
-use self::pieces::Pieces;
-use self::renamed::Renamed;
+use self::mask::{Forward, Mask, proxy_secrets};
 #[cfg(feature = "probe")]
-pub(crate) use self::trial::{End, Failure, Reply, ReplyBody, Trial};
-use super::answer::{is_media_type, read_status};
-use super::breaker::Breaker;
-use super::conceal::Secrets;
+pub(crate) use self::probe_request::{ProbeBody, ProbeEnd, ProbeFailure, ProbeRequest, ProbeResponse};
+use self::socket::UriAlias;
 use super::gzip::compress;
-use super::http_status::Meaning;
 use super::lookup::Lookup;
+use super::redact::Secrets;
+use super::tcp::Breaker;
 #[cfg(feature = "tls")]
 use super::tls::Handshakes;
-use super::{Payload, Transport, Verdict, proxy, retry_after};
-use crate::config::{self, Compression, HttpSettings, Secret};
+use super::{Payload, Transport, Verdict, proxy};
+use crate::config::{self, Compression, ConnectionSettings, Secret};
 use crate::process::first_use;
 use crate::record::Signal;
 
@@ -115,7 +109,7 @@ impl HttpSpec {
     ///
     /// # Errors
     /// What is wrong, in words, without secrets.
-    pub(crate) fn new(settings: &HttpSettings) -> Result<Self, String> {
+    pub(crate) fn new(settings: &ConnectionSettings) -> Result<Self, String> {
         let mut mask = Mask::default();
         let urls = Signal::ALL.map(|signal| url(settings, signal, &mut mask));
         let real = settings.url(Signal::Traces);
@@ -160,11 +154,11 @@ impl HttpSpec {
             // with the port that an endpoint need not name
             mask.stand_in("host", HIDDEN, authority.as_str());
         }
-        let of_proxy = forwarded.as_ref().or(tunnelled.as_ref()).map(forward::secrets).unwrap_or_default();
+        let of_proxy = forwarded.as_ref().or(tunnelled.as_ref()).map(proxy_secrets).unwrap_or_default();
         let of_targets = urls.iter().flat_map(Url::secrets);
         let of_headers = settings.headers.iter().map(|(_, value)| value.expose());
         let all = of_proxy.iter().map(Secret::expose).chain(of_targets).chain(of_headers);
-        mask.conceal_from_now_on(Secrets::new(all.chain(settings.hidden_texts())));
+        mask.redact_from_now_on(Secrets::new(all.chain(settings.hidden_texts())));
         Ok(Self {
             config: config.build(),
             #[cfg(feature = "tls")]
@@ -182,9 +176,9 @@ impl HttpSpec {
     /// A transport of its own; no connection is made yet.
     pub(crate) fn open(&self) -> Http {
         let breaker = Arc::new(Breaker::default());
-        let agent = unmasked::agent(self, Arc::clone(&breaker));
+        let agent = masked_stream::agent(self, Arc::clone(&breaker));
         let compressed = Vec::new();
-        Http { plan: self.clone(), agent, compressed, is_interrupted: Arc::default(), breaker }
+        Http { spec: self.clone(), agent, compressed, is_interrupted: Arc::default(), breaker }
     }
 
     /// Whether it is the proxy that does not take a request, rather than the server.
@@ -193,20 +187,20 @@ impl HttpSpec {
     }
 
     /// The server's name where ureq sees another.
-    fn renamed(&self) -> Option<Renamed> {
+    fn alias(&self) -> Option<UriAlias> {
         let server = self.server.as_ref()?;
-        Some(Renamed { seen: HIDDEN.to_owned(), meant: server.clone() })
+        Some(UriAlias { seen: HIDDEN.to_owned(), actual: server.clone() })
     }
 
-    /// What TLS is spoken with if not with what ureq takes for the server.
+    /// The peer of the TLS connection, if it is not what ureq takes for the server.
     #[cfg(feature = "tls")]
-    fn tls_peer(&self) -> Option<Renamed> {
+    fn tls_peer(&self) -> Option<UriAlias> {
         match &self.forwarded {
             Some(proxy) if proxy.protocol() == ProxyProtocol::Https => {
                 let seen = self.urls[0].authority().to_owned();
-                Some(Renamed { seen, meant: proxy.uri().clone() })
+                Some(UriAlias { seen, actual: proxy.uri().clone() })
             }
-            _ => self.renamed(),
+            _ => self.alias(),
         }
     }
 
@@ -230,7 +224,7 @@ fn check_tls_to(proxy: &ureq::Proxy) -> Result<(), String> {
 }
 
 /// What a signal is posted to; a target that the user would not have shown is hidden from the log, too.
-fn url(settings: &HttpSettings, signal: Signal, mask: &mut Mask) -> Url {
+fn url(settings: &ConnectionSettings, signal: Signal, mask: &mut Mask) -> Url {
     let (url, shown) = (settings.url(signal), settings.shown_url(signal));
     let authority = url.find("://").map_or(0, |at| at + 3);
     let path = url[authority..].find('/').map_or(url.len(), |at| authority + at);
@@ -246,8 +240,8 @@ fn url(settings: &HttpSettings, signal: Signal, mask: &mut Mask) -> Url {
     Url { target: target.to_owned(), masked, shown }
 }
 
-/// Who sends, as ureq may see it.
-fn user_agent(settings: &HttpSettings, mask: &mut Mask) -> String {
+/// The user agent, as ureq may see it.
+fn user_agent(settings: &ConnectionSettings, mask: &mut Mask) -> String {
     let full = settings.full_user_agent();
     match &settings.user_agent {
         Some(product) if settings.hides_user_agent => {
@@ -259,7 +253,7 @@ fn user_agent(settings: &HttpSettings, mask: &mut Mask) -> String {
     }
 }
 
-fn headers(settings: &HttpSettings, mask: &mut Mask) -> Result<Vec<(HeaderName, HeaderValue)>, String> {
+fn headers(settings: &ConnectionSettings, mask: &mut Mask) -> Result<Vec<(HeaderName, HeaderValue)>, String> {
     settings.check_head()?;
     let mut headers = Vec::new();
     for (name, value) in &settings.headers {
@@ -275,7 +269,7 @@ fn headers(settings: &HttpSettings, mask: &mut Mask) -> Result<Vec<(HeaderName, 
 /// Posts batches over one kept-alive connection.
 #[derive(Debug)]
 pub(crate) struct Http {
-    plan: HttpSpec,
+    spec: HttpSpec,
     agent: Agent,
     compressed: Vec<u8>,
     is_interrupted: Arc<AtomicBool>,
@@ -283,19 +277,19 @@ pub(crate) struct Http {
 }
 
 impl Http {
-    /// One attempt, which may take so long.
+    /// One attempt, which ends within `left`.
     fn post(&mut self, payload: &Payload<'_>, left: Duration) -> Result<Response<ureq::Body>, ureq::Error> {
         // the first request of a process initialises a static of ureq, just before it asks the resolver
         let _first = first_use::begin();
-        let url = &self.plan.urls[payload.signal as usize];
+        let url = &self.spec.urls[payload.signal as usize];
         let request = self.agent.post(&url.masked).config().timeout_global(Some(left)).build();
         let request =
-            self.plan.headers.iter().fold(request, |request, (name, value)| request.header(name, value));
+            self.spec.headers.iter().fold(request, |request, (name, value)| request.header(name, value));
         let request = request.header(header::CONTENT_TYPE, PROTOBUF);
-        match self.plan.compression {
+        match self.spec.compression {
             Compression::None => request
                 .header(header::CONTENT_LENGTH, payload.len())
-                .send(SendBody::from_reader(&mut Pieces { rest: payload.body, read: 0 })),
+                .send(SendBody::from_reader(&mut BodyReader { rest: payload.body, read: 0 })),
             Compression::Gzip => {
                 compress(payload.body, &mut self.compressed);
                 request.header(header::CONTENT_ENCODING, "gzip").send(&self.compressed[..])
@@ -306,7 +300,7 @@ impl Http {
 
 impl Transport for Http {
     fn send(&mut self, payload: &Payload<'_>, deadline: Instant) -> Verdict {
-        let url = &self.plan.urls[payload.signal as usize];
+        let url = &self.spec.urls[payload.signal as usize];
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return Verdict::TryLater { after: None, reason: format!("post {}: no time left", url.shown) };
@@ -314,15 +308,15 @@ impl Transport for Http {
         self.breaker.begin();
         let answer = self.post(payload, left);
         let is_broken = self.breaker.is_broken() || self.is_interrupted.load(Ordering::Relaxed);
-        let url = &self.plan.urls[payload.signal as usize];
+        let url = &self.spec.urls[payload.signal as usize];
         let verdict = match answer {
-            Ok(answer) if self.plan.is_refused_by_proxy(&answer) => failure::by_proxy(&answer, &url.shown),
-            Ok(answer) => judge(answer, &url.shown),
-            // what breaks because it was broken off from here is not the server's doing
-            Err(_) if is_broken => failure::late(&url.shown),
-            Err(error) => failure::verdict(&error, &url.shown),
+            Ok(answer) if self.spec.is_refused_by_proxy(&answer) => response::by_proxy(&answer, &url.shown),
+            Ok(answer) => response::judge(answer, &url.shown),
+            // An error after this side ended the attempt is not the server's.
+            Err(_) if is_broken => response::late(&url.shown),
+            Err(error) => response::failure_verdict(&error, &url.shown),
         };
-        verdict.map_text(|text| self.plan.mask.conceal(text))
+        verdict.map_text(|text| self.spec.mask.redact(text))
     }
 
     fn interrupter(&self) -> Box<dyn Fn() + Send + Sync> {
@@ -339,74 +333,51 @@ impl Transport for Http {
     }
 }
 
-/// What an answer means.
-fn judge(mut answer: Response<ureq::Body>, url: &str) -> Verdict {
-    let status = answer.status();
-    if status.is_success() {
-        return success::judge(&mut answer, url);
-    }
-    if status.is_redirection() {
-        return Verdict::Refused { reason: redirected(&answer, url) };
-    }
-    let after = header_text(&answer, header::RETRY_AFTER);
-    let after = after.and_then(|after| retry_after::parse(after, SystemTime::now()));
-    let said = error_text(&mut answer);
-    let reason = match said.is_empty() {
-        true => format!("post {url}: {}", status_text(status)),
-        false => format!("post {url}: {}: {said}", status_text(status)),
-    };
-    let meaning = match status.as_u16() {
-        // the official collector's way of saying 413
-        400 if said.to_ascii_lowercase().contains("too large") => Meaning::TooLarge,
-        status => Meaning::of(status),
-    };
-    meaning.verdict(after, reason)
+/// Reads a body that lies in pieces as one: without a copy in between, straight into ureq's buffer.
+#[derive(Debug)]
+struct BodyReader<'a> {
+    rest: &'a [&'a [u8]],
+    /// What of the first piece is read already.
+    read: usize,
 }
 
-/// What an error's body says: a `google.rpc.Status`, or plain text.
-fn error_text(answer: &mut Response<ureq::Body>) -> String {
-    let content_type = success::content_type(answer);
-    let is_packed = success::is_packed(answer);
-    let mut body = Vec::new();
-    // what was read before an error may still say why
-    let _ = answer.body_mut().as_reader().take(ANSWER_BYTES).read_to_end(&mut body);
-    let body = success::unpacked(body, is_packed);
-    if is_media_type(&content_type, PROTOBUF) {
-        return read_status(&body).map(|status| status.message).unwrap_or_default();
-    }
-    let is_text = content_type.is_empty()
-        || is_media_type(&content_type, "text/plain")
-        || content_type.to_ascii_lowercase().contains("json");
-    if is_text { printable(&String::from_utf8_lossy(&body)) } else { String::new() }
-}
-
-fn redirected(answer: &Response<ureq::Body>, url: &str) -> String {
-    let status = status_text(answer.status());
-    match header_text(answer, header::LOCATION) {
-        Some(location) => {
-            // keys may be in its query
-            let location = printable(location.split(['?', '#']).next().unwrap_or_default());
-            format!(
-                "post {url}: {status} to {location}: redirects are not followed; set the endpoint to where it should go"
-            )
+impl Read for BodyReader<'_> {
+    /// Fills `into` as far as there is something: each call is one write to the connection.
+    fn read(&mut self, mut into: &mut [u8]) -> io::Result<usize> {
+        let room = into.len();
+        while let Some((first, rest)) = self.rest.split_first() {
+            let count = (first.len() - self.read).min(into.len());
+            let (now, later) = into.split_at_mut(count);
+            now.copy_from_slice(&first[self.read..self.read + count]);
+            into = later;
+            self.read += count;
+            if self.read < first.len() {
+                break;
+            }
+            (self.rest, self.read) = (rest, 0);
         }
-        None => format!("post {url}: {status}: redirects are not followed"),
+        Ok(room - into.len())
     }
 }
 
-fn status_text(status: StatusCode) -> String {
-    match status.canonical_reason() {
-        Some(reason) => format!("{} {reason}", status.as_u16()),
-        None => status.as_u16().to_string(),
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_are_read_as_one_whatever_the_buffers_are() {
+        let pieces: [&[u8]; 5] = [b"ab", b"", b"cdefg", b"h", b""];
+        for room in 1..10 {
+            let (mut body, mut into) = (BodyReader { rest: &pieces, read: 0 }, vec![0; room]);
+            let mut all = Vec::new();
+            loop {
+                match body.read(&mut into).unwrap() {
+                    0 => break,
+                    count => all.extend_from_slice(&into[..count]),
+                }
+                assert!(all.len() % room == 0 || all.len() == 8, "buffers are filled: {room}");
+            }
+            assert_eq!(all, b"abcdefgh");
+        }
     }
-}
-
-fn header_text(answer: &Response<ureq::Body>, name: HeaderName) -> Option<&str> {
-    answer.headers().get(name)?.to_str().ok()
-}
-
-/// One line of at most 200 characters, nothing in it that could move a cursor.
-fn printable(text: &str) -> String {
-    let line = text.trim().chars().map(|c| if c.is_control() { ' ' } else { c });
-    line.take(200).collect()
 }

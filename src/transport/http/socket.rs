@@ -20,11 +20,10 @@ use ureq::unversioned::transport::{
 };
 use ureq::{ProxyProtocol, Timeout};
 
-use super::renamed::{Knowing, Renamed};
 use crate::process::first_use;
-use crate::transport::breaker::Breaker;
-use crate::transport::dial::{connect, is_hang_up, time_left, tolerate};
 use crate::transport::lookup::Lookup;
+use crate::transport::tcp::Breaker;
+use crate::transport::tcp::{connect, is_hang_up, time_left, tolerate};
 
 /// A connection through a proxy.
 type Tunnel = Either<(), Box<dyn Transport>>;
@@ -32,10 +31,10 @@ type Tunnel = Either<(), Box<dyn Transport>>;
 /// Connections by way of a proxy or directly, before any TLS.
 pub(super) fn plain_connector(
     peer: impl Peer,
-    renamed: Option<Renamed>,
+    alias: Option<UriAlias>,
     breaker: Arc<Breaker>,
 ) -> impl Connector<(), Out = Either<Tunnel, Socket>> {
-    let proxy = Knowing { renamed, connector: ConnectProxyConnector::default() };
+    let proxy = WithAlias { alias, connector: ConnectProxyConnector::default() };
     ().chain(proxy).chain(SocketConnector { peer, breaker })
 }
 
@@ -200,4 +199,47 @@ pub(super) fn deadline(begun: Instant, timeout: NextTimeout) -> Option<Instant> 
 /// What is left of it for the next call of the system.
 pub(super) fn left(deadline: Option<Instant>, timeout: NextTimeout) -> Result<Option<Duration>, ureq::Error> {
     time_left(deadline).map_err(|_| ureq::Error::Timeout(timeout.reason))
+}
+
+/// Another name for a server: ureq knows, and logs, `seen`; the connection goes to `actual`.
+#[derive(Debug, Clone)]
+pub(super) struct UriAlias {
+    /// Host and port.
+    pub(super) seen: String,
+    pub(super) actual: Uri,
+}
+
+/// A connector that gets the actual name where ureq has an alias.
+#[derive(Debug)]
+pub(super) struct WithAlias<C> {
+    pub(super) alias: Option<UriAlias>,
+    pub(super) connector: C,
+}
+
+impl<In: Transport, C: Connector<In>> Connector<In> for WithAlias<C> {
+    type Out = C::Out;
+
+    fn connect(
+        &self,
+        details: &ConnectionDetails<'_>,
+        chained: Option<In>,
+    ) -> Result<Option<Self::Out>, ureq::Error> {
+        let is_alias = |alias: &&UriAlias| details.uri.authority().is_some_and(|name| *name == alias.seen);
+        let Some(UriAlias { actual, .. }) = self.alias.as_ref().filter(is_alias) else {
+            return self.connector.connect(details, chained);
+        };
+        let details = ConnectionDetails {
+            uri: actual,
+            addrs: details.addrs.clone(),
+            config: details.config,
+            request_level: details.request_level,
+            resolver: details.resolver,
+            now: details.now,
+            timeout: details.timeout,
+            current_time: details.current_time.clone(),
+            run_connector: details.run_connector.clone(),
+            register_shutdown: details.register_shutdown.clone(),
+        };
+        self.connector.connect(&details, chained)
+    }
 }

@@ -14,12 +14,12 @@ use ureq::unversioned::transport::{
 };
 
 use super::HttpSpec;
-use super::renamed::Knowing;
+use super::socket::WithAlias;
 use crate::transport::tls::{Handshakes, Secured};
 
 /// TLS with the server, or with a proxy that makes the requests itself.
-pub(super) fn connector(plan: &HttpSpec) -> Knowing<TlsConnector> {
-    Knowing { renamed: plan.tls_peer(), connector: TlsConnector(plan.tls.afresh()) }
+pub(super) fn connector(spec: &HttpSpec) -> WithAlias<TlsConnector> {
+    WithAlias { alias: spec.tls_peer(), connector: TlsConnector(spec.tls.afresh()) }
 }
 
 #[derive(Debug)]

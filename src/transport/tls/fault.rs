@@ -1,4 +1,4 @@
-//! What went wrong with TLS, in words: with the names and dates that help to mend it.
+//! What an error of TLS means, in words: with the names and dates that help to fix it.
 
 use std::error::Error as StdError;
 use std::io;
@@ -6,9 +6,9 @@ use std::io;
 use rustls::pki_types::UnixTime;
 use rustls::{AlertDescription, CertificateError, Error, InvalidMessage};
 
-use crate::transport::{TlsFault, TlsFaultKind};
+use super::{TlsFault, TlsFaultKind};
 
-/// So many names of a certificate are enough to see whose it is.
+/// How many names of a certificate are shown.
 const MOST_NAMES: usize = 5;
 /// More than connections are ever wrapped.
 const DEEPEST_CAUSE: usize = 8;

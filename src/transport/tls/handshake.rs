@@ -9,10 +9,10 @@ use rustls::pki_types::ServerName;
 use rustls::sign::CertifiedKey;
 use rustls::{AlertDescription, ClientConfig, ClientConnection, Error, SignatureScheme};
 
-use super::Certificates;
+use super::certificates::Certificates;
 use super::fault::is_for_want_of_certificate;
 use crate::config::TlsSettings;
-use crate::transport::dial::is_hang_up;
+use crate::transport::tcp::is_hang_up;
 
 /// Makes encrypted connections with one set of certificates, one after the other.
 #[derive(Debug, Clone)]
@@ -43,7 +43,7 @@ impl Handshakes {
         Self { config: Arc::new(config), no_certificate }
     }
 
-    /// Shakes hands, and verifies who is there.
+    /// Does the handshake, and verifies the server.
     pub(crate) fn connect<W: Read + Write>(
         &self,
         name: ServerName<'static>,

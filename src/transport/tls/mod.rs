@@ -1,96 +1,95 @@
-//! Certificates: whom the transports trust, and who they say they are. Verification is never off.
+//! TLS: whom the transports trust, how they connect, and what is wrong when they cannot. Verification is never off.
+//!
+//! `certificates` reads the user's settings, `handshake` connects, `session` and `peek` are connections for gRPC and for a
+//! probe, `fault` explains errors of rustls. Without the feature "tls", `absent` stands in for all of them.
 
+#[cfg(not(feature = "tls"))]
+mod absent;
+#[cfg(feature = "tls")]
+mod certificates;
+#[cfg(feature = "tls")]
 mod fault;
+#[cfg(feature = "tls")]
 mod handshake;
-#[cfg(feature = "probe")]
-mod look;
-#[cfg(feature = "grpc")]
+#[cfg(all(feature = "tls", feature = "probe"))]
+mod peek;
+#[cfg(all(feature = "tls", feature = "grpc"))]
 mod session;
 
-use std::sync::Arc;
-
-use rustls::crypto::ring;
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::{ClientConfig, Error, RootCertStore};
-
-pub(crate) use self::fault::{fault, fault_of};
-pub(super) use self::handshake::{Handshakes, Secured};
 #[cfg(feature = "probe")]
-pub(crate) use self::look::look;
-#[cfg(feature = "grpc")]
+use std::io;
+
+#[cfg(not(feature = "tls"))]
+pub(crate) use self::absent::*;
+#[cfg(feature = "tls")]
+pub(crate) use self::fault::{fault, fault_of};
+#[cfg(feature = "tls")]
+pub(super) use self::handshake::{Handshakes, Secured};
+#[cfg(all(feature = "tls", feature = "probe"))]
+pub(crate) use self::peek::peek;
+#[cfg(all(feature = "tls", feature = "grpc"))]
 pub(super) use self::session::{Connector, Session};
-use crate::config::TlsSettings;
+#[cfg(feature = "probe")]
+use super::deadline_stream::ReadWrite;
 
-/// What the user has chosen, checked.
-pub(super) struct Certificates {
-    /// Instead of the bundled roots.
-    pub(super) roots: Option<Vec<CertificateDer<'static>>>,
-    pub(super) client: Option<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>)>,
+/// Why there is no encrypted connection.
+#[cfg_attr(
+    not(all(feature = "probe", feature = "tls")),
+    allow(dead_code, reason = "only TLS has such faults, and only a probe has advice for each kind")
+)]
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct TlsFault {
+    pub(crate) kind: TlsFaultKind,
+    /// In words, with the names and dates that it is about.
+    pub(crate) what: String,
 }
 
-impl Certificates {
-    /// # Errors
-    /// What is wrong with the settings, in words.
-    pub(super) fn read(settings: &TlsSettings) -> Result<Self, String> {
-        let roots = settings.ca.as_ref().map(|pem| certificates(pem, "CA")).transpose()?;
-        let client = match &settings.client {
-            None => None,
-            Some((pem, key)) => {
-                let chain = certificates(pem, "client certificate")?;
-                let key = PrivateKeyDer::from_pem_slice(key.expose().as_bytes());
-                Some((chain, key.map_err(|_| "client key: not a private key in PEM".to_owned())?))
-            }
-        };
-        let certificates = Self { roots, client };
-        certificates.config()?;
-        Ok(certificates)
-    }
-
-    /// What rustls needs to know.
-    ///
-    /// # Errors
-    /// When it cannot make use of a certificate or a key.
-    pub(super) fn config(&self) -> Result<ClientConfig, String> {
-        let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-            .with_safe_default_protocol_versions()
-            .map_err(|error| format!("tls: {error}"))?
-            .with_root_certificates(self.trusted()?);
-        match &self.client {
-            None => Ok(config.with_no_client_auth()),
-            Some((chain, key)) => config
-                .with_client_auth_cert(chain.clone(), key.clone_key())
-                .map_err(|error| unusable_client(&error)),
-        }
-    }
-
-    /// Whom to trust.
-    pub(super) fn trusted(&self) -> Result<RootCertStore, String> {
-        let Some(roots) = &self.roots else {
-            return Ok(RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() });
-        };
-        let mut store = RootCertStore::empty();
-        for (index, root) in roots.iter().enumerate() {
-            let unreadable = |_| format!("CA: certificate {} in it cannot be read", index + 1);
-            store.add(root.clone()).map_err(unreadable)?;
-        }
-        Ok(store)
+impl TlsFault {
+    /// Faults of certificates or of the protocol are permanent; all others are retryable.
+    pub(super) fn is_passing(&self) -> bool {
+        self.kind == TlsFaultKind::Passing
     }
 }
 
-fn certificates(pem: &[u8], what: &str) -> Result<Vec<CertificateDer<'static>>, String> {
-    let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
-    match certificates {
-        Ok(certificates) if certificates.is_empty() => Err(format!("{what}: there is no certificate in it")),
-        Ok(certificates) => Ok(certificates),
-        Err(_) => Err(format!("{what}: not in PEM")),
-    }
+/// The kinds of TLS faults that can be mended in different ways.
+#[cfg_attr(
+    not(all(feature = "probe", feature = "tls")),
+    allow(dead_code, reason = "only TLS has such faults, and only a probe has advice for each kind")
+)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TlsFaultKind {
+    NotTls,
+    UnknownIssuer,
+    Expired,
+    NotValidYet,
+    WrongHost,
+    Authority,
+    ClientCertificateWanted,
+    ClientCertificateRefused,
+    NoHttp2,
+    /// Another fault of certificates or of what the two sides can do.
+    Other,
+    /// Neither: a later attempt may succeed.
+    Passing,
 }
 
-fn unusable_client(error: &Error) -> String {
-    match error {
-        Error::InconsistentKeys(_) => "client key: it does not belong to the client certificate".to_owned(),
-        Error::InvalidCertificate(_) => "client certificate: it cannot be read".to_owned(),
-        _ => "client key: it cannot be read".to_owned(),
+/// What a server sent in a TLS handshake that a probe made to look at it.
+#[cfg(feature = "probe")]
+pub(crate) struct TlsPeek {
+    /// In DER, as it was shown; nothing in it has been verified unless there is a stream.
+    pub(crate) certificate: Option<Vec<u8>>,
+    pub(crate) version: Option<&'static str>,
+    /// The protocol that the server chose, if it did.
+    pub(crate) protocol: Option<Vec<u8>>,
+    /// Whether the server asked for a client's certificate, and ended the handshake when it got none.
+    pub(crate) misses_client: bool,
+    /// An encrypted connection to a verified server, or why there is none.
+    pub(crate) stream: io::Result<Box<dyn ReadWrite>>,
+}
+
+#[cfg(feature = "probe")]
+impl TlsPeek {
+    pub(crate) fn none(error: io::Error) -> Self {
+        Self { certificate: None, version: None, protocol: None, misses_client: false, stream: Err(error) }
     }
 }

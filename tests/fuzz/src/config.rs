@@ -1,6 +1,6 @@
 //! What must hold for every configuration, whatever text it was read from.
 
-use standpipe::{Config, ConfigError, Finding, FindingSeverity};
+use standpipe::{Config, ConfigError, Diagnostic, DiagnosticSeverity};
 
 /// What no output may show. It is only ever put where secrets go.
 pub const SECRET: &str = "hunter2secret";
@@ -69,41 +69,41 @@ pub fn check(text: &str, frame: Frame, lines: Lines, read: impl Fn() -> Result<C
         assert!(told == said(&read()), "read twice, told differently: {told}");
     }
     assert!(!told.contains(SECRET), "shows a secret: {told}");
-    let findings = match &first {
-        Ok(config) => config.findings(),
-        Err(error) => error.findings(),
+    let diagnostics = match &first {
+        Ok(config) => config.diagnostics(),
+        Err(error) => error.diagnostics(),
     };
-    check_findings(findings, text, lines);
-    let has_error = findings.iter().any(|finding| finding.severity == FindingSeverity::Error);
+    check_diagnostics(diagnostics, text, lines);
+    let has_error = diagnostics.iter().any(|diagnostic| diagnostic.severity == DiagnosticSeverity::Error);
     assert_eq!(has_error, first.is_err(), "an error without an error, or the reverse");
     // without the broken exporters there may be something new to say
     check_usable(first.unwrap_or_else(ConfigError::into_usable), frame, has_error);
 }
 
 /// Every place is in the text, or right behind a line of it.
-fn check_findings(findings: &[Finding], text: &str, counted: Lines) {
+fn check_diagnostics(diagnostics: &[Diagnostic], text: &str, counted: Lines) {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let lines: Vec<&str> = match counted {
         Lines::Toml => text.split('\n').collect(),
         Lines::Yaml => {
             let unix = text.replace("\r\n", " \n");
-            return check_places(findings, &unix.split(['\n', '\r']).collect::<Vec<_>>());
+            return check_places(diagnostics, &unix.split(['\n', '\r']).collect::<Vec<_>>());
         }
         Lines::None => Vec::new(),
     };
-    check_places(findings, &lines);
+    check_places(diagnostics, &lines);
 }
 
-fn check_places(findings: &[Finding], lines: &[&str]) {
-    for finding in findings {
-        assert!(!finding.what.is_empty(), "says nothing: {finding:?}");
-        let Some(place) = &finding.location else { continue };
+fn check_places(diagnostics: &[Diagnostic], lines: &[&str]) {
+    for diagnostic in diagnostics {
+        assert!(!diagnostic.what.is_empty(), "says nothing: {diagnostic:?}");
+        let Some(place) = &diagnostic.location else { continue };
         let is_in_text = place
             .line
             .checked_sub(1)
             .and_then(|line| lines.get(line))
             .is_some_and(|line| (1..=line.chars().count() + 1).contains(&place.column));
-        assert!(is_in_text, "not in the text: {finding}");
+        assert!(is_in_text, "not in the text: {diagnostic}");
     }
 }
 
@@ -117,11 +117,11 @@ fn check_usable(config: Config, frame: Frame, may_tell_more: bool) {
         assert!(!has_lost_header, "would be started without its headers: {json}");
         assert!(!summary.signals.is_empty(), "sends nothing: {json}");
     }
-    let told = config.findings().len();
+    let told = config.diagnostics().len();
     match config.with_environment() {
         Ok(again) => {
-            let is_told = may_tell_more || again.findings().len() == told;
-            assert!(is_told, "told something new: {:?}", again.findings());
+            let is_told = may_tell_more || again.diagnostics().len() == told;
+            assert!(is_told, "told something new: {:?}", again.diagnostics());
         }
         Err(error) => panic!("what is usable is not: {error}"),
     }
@@ -133,12 +133,12 @@ fn said(outcome: &Result<Config, ConfigError>) -> String {
     let config = match outcome {
         Ok(config) => config.clone(),
         Err(error) => {
-            said += &format!("{error}\n{error:?}\n{:?}\n{}\n", error.findings(), error.is_unreadable());
+            said += &format!("{error}\n{error:?}\n{:?}\n{}\n", error.diagnostics(), error.is_unreadable());
             error.clone().into_usable()
         }
     };
     said +=
-        &format!("{config:?}\n{:?}\n{:?}\n{:?}\n", config.findings(), config.effective(), config.summaries());
+        &format!("{config:?}\n{:?}\n{:?}\n{:?}\n", config.diagnostics(), config.effective(), config.summaries());
     for exporter in config.exporters() {
         said += &format!("{exporter:?}\n{:?}\n{:?}\n", exporter.effective(), exporter.endpoints());
     }

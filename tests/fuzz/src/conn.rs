@@ -1,9 +1,9 @@
 //! What must hold for the client's side of every connection.
 
-use crate::http2::conn::{Answer, Conn, End, Message, Progress};
+use crate::http2::conn::{Response, Conn, End, Message, Progress};
 use crate::http2::frame::{HEAD_BYTES, Head, LEAST_MAX_FRAME, PREFACE, flag, kind};
 use crate::http2::hpack::{Field, encode};
-use crate::http2::inbox::Inbox;
+use crate::http2::peer::FrameBuffer;
 
 /// An answer's body, and the fields of its head and of its trailers.
 const MOST_OF_BODY: usize = 64 << 10;
@@ -36,7 +36,7 @@ pub fn check(input: &[u8]) {
     assert_eq!(whole.ends, split.ends, "what came in pieces has other ends");
     assert_eq!(whole.fault, split.fault, "what came in pieces has another fault");
     assert_eq!(whole.conn.is_open(), split.conn.is_open());
-    assert_eq!(whole.conn.is_forsaken(), split.conn.is_forsaken());
+    assert_eq!(whole.conn.goes_away_in_error(), split.conn.goes_away_in_error());
     assert_eq!(whole.said, split.said, "what came in pieces was answered differently");
 }
 
@@ -154,7 +154,7 @@ impl Run {
 }
 
 fn check_end(end: &End) {
-    let End::Answered(Answer { status, head, body, trailers }) = end else { return };
+    let End::Responded(Response { status, head, body, trailers }) = end else { return };
     assert!((200..600).contains(status), "a status of {status}");
     assert!(body.len() <= MOST_OF_BODY, "a body of {}", body.len());
     assert!(size(head) <= MOST_OF_FIELDS && size(trailers) <= MOST_OF_FIELDS, "too many fields");
@@ -181,7 +181,7 @@ struct Model {
 
 #[derive(Default)]
 struct Heard {
-    inbox: Inbox,
+    inbox: FrameBuffer,
     /// Since the output was written.
     waiting_bytes: usize,
     has_begun: bool,

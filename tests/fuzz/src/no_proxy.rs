@@ -6,7 +6,7 @@ use standpipe::{Config, Exporter, Telemetry};
 
 use crate::config::SECRET;
 
-/// More than a finding needs to say.
+/// More than a diagnostic needs to say.
 const LONGEST: usize = 500;
 
 /// An input is the value, with the secret where a key would be.
@@ -22,14 +22,14 @@ pub fn check(text: &str) {
     }
     let config = || Config::new().exporter(Exporter::http("http://collector.test:4318"));
     let config = config().with_environment().expect("a proxy is no mistake");
-    for finding in config.findings() {
-        let said = finding.to_string();
+    for diagnostic in config.diagnostics() {
+        let said = diagnostic.to_string();
         assert!(!said.contains(SECRET), "shows a secret: {said}");
         assert!(!said.contains(char::is_control), "control characters are shown: {said:?}");
         assert!(said.len() <= LONGEST, "{} bytes for one entry", said.len());
     }
-    let found = config.findings().len();
-    assert_eq!(config.clone().with_environment().expect("as before").findings().len(), found);
+    let found = config.diagnostics().len();
+    assert_eq!(config.clone().with_environment().expect("as before").diagnostics().len(), found);
     // asks whether the host is reached directly
     let telemetry = Telemetry::start(config).expect("it is in order");
     let lost = telemetry.shutdown(Duration::from_secs(1)).lost();

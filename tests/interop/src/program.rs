@@ -55,8 +55,8 @@ impl Program {
                     heard.push(problem.clone());
                 }
             });
-        if let Some(finding) = config.findings().first() {
-            return Err(finding.to_string().into());
+        if let Some(diagnostic) = config.diagnostics().first() {
+            return Err(diagnostic.to_string().into());
         }
         Ok(Self { telemetry: Telemetry::start(config)?, problems })
     }

@@ -17,7 +17,7 @@ pub(crate) const NAME: &str = "footprint";
 /// The same with builds from nothing, which take minutes.
 pub(crate) const COLD: &str = "--cold";
 
-/// By their names in the README.
+/// By their names in `benches/README.md`.
 const HELLO: &str = "hello";
 const MIGRATION: &str = "migration";
 

@@ -37,7 +37,7 @@ impl Contender {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Arrives {
     Everything,
-    /// Integers and truth values are what they are, but the kind is missing.
+    /// Integers and bools are what they are, but the kind is missing.
     WithoutKind,
     /// All attributes are text, and the kind is missing.
     TextWithoutKind,

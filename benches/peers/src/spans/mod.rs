@@ -32,7 +32,7 @@ pub(crate) const NAME: &str = "spans";
 const CONDUCT_TABLE: &str = "conduct";
 const HURRY_TABLE: &str = "tight loop";
 const VARIATIONS_TABLE: &str = "variations";
-/// By their names in the README.
+/// By their names in `benches/README.md`.
 pub(crate) const TABLES: [&str; 4] = [NAME, CONDUCT_TABLE, HURRY_TABLE, VARIATIONS_TABLE];
 
 /// The first is what the others are compared with.
@@ -55,7 +55,7 @@ const ALL_TASKS: &[Task] = &[Task::Send, Task::Hurry, Task::First, Task::Silence
 const ANY_ATTRIBUTES: &[u64] = &[0, 1, 5, 20];
 
 const NOTE: &str = "a root below a remote parent and 15 children, each with a name, a kind, two times, three strings of 11 to \
-                    23 bytes, an integer and a truth value; each contender has a process of its own, which is all that is \
+                    23 bytes, an integer and a bool; each contender has a process of its own, which is all that is \
                     counted; the collector only counts, and in a first short run looks at every span; a shutdown may take \
                     5 s where it can be told, and 15 s are never; a call is one child from its start to its end, with some \
                     25 ns for the clock that times it";

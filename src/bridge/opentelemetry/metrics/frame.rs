@@ -12,8 +12,8 @@ use opentelemetry_sdk::metrics::data::{
 use super::super::value::Shown;
 use crate::context::unix_nanos;
 use crate::record::{
-    AttributeSet, BucketsView, ExponentialPoint, FrameLimits, HistogramPoint, MetricHead, MetricParts,
-    MetricRecord, Number, Part, Period, Shape, Stretch,
+    AggregationTemporality, AttributeSet, BucketsView, ExponentialPoint, FrameLimits, HistogramPoint,
+    MetricHead, MetricParts, MetricRecord, Number, Part, Period, Shape,
 };
 
 /// Frames a metric and gives it in as many parts as the limits ask for. `record` is storage to reuse.
@@ -81,21 +81,24 @@ fn add_all<'a, T: Measured, G: FnMut(Part<'_>)>(
 fn shape<T>(data: &MetricData<T>) -> Shape {
     match data {
         MetricData::Gauge(_) => Shape::Gauge,
-        MetricData::Sum(sum) => {
-            Shape::Sum { monotonic: sum.is_monotonic(), stretch: stretch(sum.temporality()) }
+        MetricData::Sum(sum) => Shape::Sum {
+            monotonic: sum.is_monotonic(),
+            temporality: aggregation_temporality(sum.temporality()),
+        },
+        MetricData::Histogram(histogram) => {
+            Shape::Histogram { temporality: aggregation_temporality(histogram.temporality()) }
         }
-        MetricData::Histogram(histogram) => Shape::Histogram { stretch: stretch(histogram.temporality()) },
         MetricData::ExponentialHistogram(histogram) => {
-            Shape::ExponentialHistogram { stretch: stretch(histogram.temporality()) }
+            Shape::ExponentialHistogram { temporality: aggregation_temporality(histogram.temporality()) }
         }
     }
 }
 
 /// Of data that was added up, where it is one or the other.
-fn stretch(temporality: Temporality) -> Stretch {
+fn aggregation_temporality(temporality: Temporality) -> AggregationTemporality {
     match temporality {
-        Temporality::Delta => Stretch::SinceLast,
-        _ => Stretch::SinceStart,
+        Temporality::Delta => AggregationTemporality::Delta,
+        _ => AggregationTemporality::Cumulative,
     }
 }
 

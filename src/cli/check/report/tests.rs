@@ -21,7 +21,7 @@ fn table(rows: Vec<Row>) -> Table {
 fn examined(config: &Config) -> Examined {
     let exporters = config.exporters().iter().cloned().zip(config.summaries()).collect();
     let general = config.effective().into_iter().map(General::from).collect();
-    Examined { general, exporters, findings: config.findings().to_vec(), handed_in: String::new() }
+    Examined { general, exporters, diagnostics: config.diagnostics().to_vec(), handed_in: String::new() }
 }
 
 fn titles(config: &Config) -> Vec<String> {

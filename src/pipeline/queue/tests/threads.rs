@@ -18,7 +18,7 @@ fn with_callers(fixture: &Fixture, work: impl FnOnce(&dyn Fn() -> bool)) {
             let running = &running;
             scope.spawn(move || {
                 for number in 0..EACH {
-                    fixture.push(caller * EACH + number, 16 + (number % 50) as usize);
+                    fixture.enqueue(caller * EACH + number, 16 + (number % 50) as usize);
                 }
                 running.fetch_sub(1, Ordering::SeqCst);
             });
@@ -76,10 +76,10 @@ fn blocked_callers_lose_nothing_and_the_worker_misses_no_call() {
 #[test]
 fn a_wait_for_room_leaves_the_programs_park_token_alone() {
     let fixture = blocking(1, 1000);
-    fixture.push(0, 20);
+    fixture.enqueue(0, 20);
     thread::scope(|scope| {
         let caller = scope.spawn(|| {
-            fixture.push(1, 20);
+            fixture.enqueue(1, 20);
             let begun = Instant::now();
             thread::park_timeout(LONG);
             begun.elapsed()
@@ -141,7 +141,7 @@ fn the_level_never_counts_more_records_than_were_begun() {
                 scope.spawn(move || {
                     for number in 0..5 * EACH {
                         begun.fetch_add(1, Ordering::SeqCst);
-                        fixture.push(caller * 5 * EACH + number, 16 + (number % 50) as usize);
+                        fixture.enqueue(caller * 5 * EACH + number, 16 + (number % 50) as usize);
                     }
                 })
             })

@@ -1,21 +1,18 @@
 //! The client's side of a connection, without a socket: bytes in, bytes and the end of a call out.
 //!
-//! There is one call at a time. Whoever has the socket repeats: [`send`](Conn::send), write
+//! There is one call at a time. The owner of the socket repeats: [`send`](Conn::send), write
 //! [`output`](Conn::output), read, [`receive`](Conn::receive), until [`take_end`](Conn::take_end) gives something.
 
 mod call;
-mod peer;
 #[cfg(test)]
 mod tests;
 
 use self::call::Call;
-pub(crate) use self::call::{Answer, End, Message};
-use self::peer::Peer;
-use super::block::Block;
+pub(crate) use self::call::{End, Message, Response};
+use super::flow_control::{INITIAL_WINDOW, ReceiveWindow, Window};
 use super::frame::{self, Code, Fault, Frame, LARGEST_STREAM, PREFACE, Setting, Settings, kind};
 use super::hpack::{Decoder, List, Malformed, encode_size_update};
-use super::inbox::Inbox;
-use super::window::{Allowance, INITIAL_WINDOW, Window};
+use super::peer::{FrameBuffer, HeaderBlock, PeerSettings};
 
 const HEADER_TABLE_BYTES: usize = 4096;
 /// All fields of an answer's head or trailers, each with 32 bytes on top.
@@ -26,23 +23,23 @@ const MOST_NOISE: u32 = 10_000;
 const OUTPUT_BYTES: usize = 64 << 10;
 /// Servers give back what they took when half of the window is used up, or three quarters.
 const LEAST_ROOM: usize = INITIAL_WINDOW as usize / 8;
-/// So much of what a server says when it leaves is kept.
-const FAREWELL_BYTES: usize = 200;
+/// How much of the debug data of a GOAWAY is kept.
+const GO_AWAY_BYTES: usize = 200;
 
 /// A connection, from its preface to whatever ends it. Not to be printed: its output may hold secrets.
 pub(crate) struct Conn {
     out: Vec<u8>,
-    inbox: Inbox,
+    inbox: FrameBuffer,
     decoder: Decoder,
     /// A header block that has begun and not ended.
-    block: Option<Block>,
-    peer: Peer,
+    block: Option<HeaderBlock>,
+    peer: PeerSettings,
     /// What all streams together may still send.
     window: Window,
-    allowance: Allowance,
+    receive_window: ReceiveWindow,
     call: Option<Call>,
     next_stream: u32,
-    farewell: Option<Farewell>,
+    go_away: Option<GoAway>,
     is_broken: bool,
     noise: u32,
     /// The peer's table may be smaller than the one it expects of us: we say that ours is empty.
@@ -58,9 +55,9 @@ pub(crate) enum Progress {
     Waits,
 }
 
-/// The server takes no further calls on this connection.
+/// The server accepts no further calls on this connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Farewell {
+pub(crate) struct GoAway {
     pub(crate) code: Code,
     /// What it says of the reason.
     pub(crate) text: String,
@@ -84,15 +81,15 @@ impl Conn {
         frame::write_settings(&settings, &mut out);
         Self {
             out,
-            inbox: Inbox::default(),
+            inbox: FrameBuffer::default(),
             decoder: Decoder::new(HEADER_TABLE_BYTES, HEADER_LIST_BYTES),
             block: None,
-            peer: Peer::default(),
+            peer: PeerSettings::default(),
             window: Window::new(INITIAL_WINDOW),
-            allowance: Allowance::default(),
+            receive_window: ReceiveWindow::default(),
             call: None,
             next_stream: 1,
-            farewell: None,
+            go_away: None,
             is_broken: false,
             noise: 0,
             owes_size_update: true,
@@ -101,7 +98,7 @@ impl Conn {
 
     /// Whether a further call can ever be made.
     pub(crate) fn is_open(&self) -> bool {
-        !self.is_broken && self.farewell.is_none() && self.next_stream <= LARGEST_STREAM
+        !self.is_broken && self.go_away.is_none() && self.next_stream <= LARGEST_STREAM
     }
 
     /// Whether the server allows a call now. It may change its mind.
@@ -193,14 +190,14 @@ impl Conn {
         Some(end)
     }
 
-    /// Whether the server leaves because of an error, so that an answer may never come.
-    pub(crate) fn is_forsaken(&self) -> bool {
-        self.farewell.as_ref().is_some_and(|farewell| farewell.code != Code::NO_ERROR)
+    /// Whether the server goes away because of an error, so that a response may never come.
+    pub(crate) fn goes_away_in_error(&self) -> bool {
+        self.go_away.as_ref().is_some_and(|go_away| go_away.code != Code::NO_ERROR)
     }
 
-    /// What the server said when it left.
-    pub(crate) fn farewell(&self) -> Option<&Farewell> {
-        self.farewell.as_ref()
+    /// The GOAWAY of the server, if it sent one.
+    pub(crate) fn go_away(&self) -> Option<&GoAway> {
+        self.go_away.as_ref()
     }
 
     /// Whether anything of an answer has come.
@@ -208,7 +205,7 @@ impl Conn {
         self.call.as_ref().is_some_and(Call::has_answer_begun)
     }
 
-    fn take_in(&mut self, inbox: &mut Inbox) -> Result<(), Fault> {
+    fn take_in(&mut self, inbox: &mut FrameBuffer) -> Result<(), Fault> {
         if !self.peer.has_greeted {
             check_first_words(inbox.waiting())?;
         }
@@ -247,7 +244,7 @@ impl Conn {
             }
             Frame::Headers { stream, block, ends_stream, ends_block } => {
                 self.check_known(stream)?;
-                self.block = Some(Block::begin(stream, ends_stream, block));
+                self.block = Some(HeaderBlock::begin(stream, ends_stream, block));
                 if ends_block { self.end_block() } else { Ok(()) }
             }
             Frame::Continuation { stream, block, ends_block } => {
@@ -289,8 +286,8 @@ impl Conn {
 
     fn data(&mut self, stream: u32, content: &[u8], flow: usize, ends_stream: bool) -> Result<(), Fault> {
         self.check_known(stream)?;
-        // what nobody waits for any more counts, too
-        if let Some(increment) = self.allowance.receive(flow)? {
+        // Data of a call that has ended counts, too.
+        if let Some(increment) = self.receive_window.receive(flow)? {
             frame::write_window_update(0, increment, &mut self.out);
         }
         let Some(call) = self.call.as_mut().filter(|call| call.is_on(stream)) else { return Ok(()) };
@@ -302,7 +299,7 @@ impl Conn {
         Ok(())
     }
 
-    /// Decodes a block that is complete, for the table's sake even if nobody waits for it.
+    /// Decodes a block that is complete, also if its call has ended: the table depends on it.
     fn end_block(&mut self) -> Result<(), Fault> {
         let Some(block) = self.block.take() else { return Ok(()) };
         let list = self.decoder.decode(&block.bytes);
@@ -321,7 +318,7 @@ impl Conn {
         if is_interim { self.count_noise() } else { Ok(()) }
     }
 
-    /// Tells the server when a call has ended before it should.
+    /// Resets a call that has ended before its request or its response has.
     fn settle(&mut self) {
         let Some(call) = self.call.as_ref().filter(|call| call.end.is_some()) else { return };
         if let Some(code) = call.reset_owed() {
@@ -354,9 +351,9 @@ impl Conn {
     }
 
     fn leave(&mut self, last_stream: u32, code: Code, debug: &[u8]) {
-        let text = String::from_utf8_lossy(&debug[..debug.len().min(FAREWELL_BYTES)]).into_owned();
-        self.farewell = Some(Farewell { code, text });
-        // whoever has answered has looked at the request, whatever it says now
+        let text = String::from_utf8_lossy(&debug[..debug.len().min(GO_AWAY_BYTES)]).into_owned();
+        self.go_away = Some(GoAway { code, text });
+        // A server that has responded has processed the request, whatever it says now.
         if let Some(call) = self.call.as_mut().filter(|call| call.stream > last_stream && call.end.is_none())
         {
             call.finish(End::Unprocessed);

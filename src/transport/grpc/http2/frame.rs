@@ -84,9 +84,9 @@ impl fmt::Debug for Code {
 /// The peer broke a rule that the whole connection depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Fault {
-    /// What the peer is told.
+    /// The code for the peer.
     pub(crate) code: Code,
-    /// What people are told.
+    /// The reason, for messages.
     pub(crate) what: &'static str,
 }
 
@@ -324,7 +324,7 @@ impl Setting {
     }
 }
 
-/// The head of a frame whose payload of so many bytes is written next. Longer than 24 bits can say is nothing here.
+/// Writes the head of a frame; the caller writes the payload of `length` bytes next. All lengths here fit into 24 bits.
 pub(crate) fn write_head(kind: u8, flags: u8, stream: u32, length: usize, out: &mut Vec<u8>) {
     let [_, length @ ..] = (length as u32).to_be_bytes();
     out.extend_from_slice(&length);

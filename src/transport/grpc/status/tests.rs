@@ -1,6 +1,5 @@
 use proptest::prelude::*;
 
-use super::super::metadata::encode_base64;
 use super::*;
 
 const TARGET: &str = "http://localhost:4317";
@@ -12,14 +11,14 @@ fn fields(fields: &[(&str, &str)]) -> Vec<Field> {
 
 /// What an answer of nothing but trailers means.
 fn trailers(pairs: &[(&str, &str)]) -> Verdict {
-    judge(&Answer { status: 200, head: fields(pairs), ..Answer::default() }, TARGET)
+    judge(&Response { status: 200, head: fields(pairs), ..Response::default() }, TARGET)
 }
 
 /// What this body means behind a status of 0.
 fn success(body: &[u8]) -> Verdict {
     let head = fields(&[("content-type", "application/grpc")]);
     let trailers = fields(&[("grpc-status", "0")]);
-    judge(&Answer { status: 200, head, body: body.to_vec(), trailers }, TARGET)
+    judge(&Response { status: 200, head, body: body.to_vec(), trailers }, TARGET)
 }
 
 fn later(reason: &str) -> Verdict {
@@ -122,14 +121,14 @@ fn without_a_grpc_status_the_http_status_counts() {
         (302, refused("UNKNOWN: HTTP status 302 and no gRPC")),
         (500, refused("UNKNOWN: HTTP status 500 and no gRPC")),
     ] {
-        assert_eq!(judge(&Answer { status, ..Answer::default() }, TARGET), expected);
+        assert_eq!(judge(&Response { status, ..Response::default() }, TARGET), expected);
     }
 }
 
 #[test]
 fn what_speaks_instead_of_grpc_is_named_and_its_delay_kept() {
     let answer = |status, pairs: &[(&str, &str)]| {
-        judge(&Answer { status, head: fields(pairs), ..Answer::default() }, TARGET)
+        judge(&Response { status, head: fields(pairs), ..Response::default() }, TARGET)
     };
     let html = answer(503, &[("content-type", "text/html\u{7}"), ("retry-after", "7")]);
     let expected = "UNAVAILABLE: HTTP status 503 and text/html , no gRPC";
@@ -177,7 +176,7 @@ fn a_status_of_0_is_success_whatever_the_message_looks_like() {
 
 #[test]
 fn only_a_delay_makes_an_exhausted_resource_something_that_passes() {
-    let details = encode_base64(&details_with_delay());
+    let details = base64::encode(&details_with_delay());
     let delay = Some(Duration::from_millis(2_500));
     let with =
         |status, details: &str| trailers(&[("grpc-status", status), ("grpc-status-details-bin", details)]);
@@ -199,7 +198,7 @@ fn only_a_delay_makes_an_exhausted_resource_something_that_passes() {
 #[test]
 fn what_the_details_say_stands_in_for_a_message_that_is_missing() {
     // Status { message: "inner" }
-    let details = encode_base64(b"\x08\x03\x12\x05inner");
+    let details = base64::encode(b"\x08\x03\x12\x05inner");
     let only = trailers(&[("grpc-status", "3"), ("grpc-status-details-bin", &details)]);
     assert_eq!(only, refused("INVALID_ARGUMENT: inner"));
     let both =
@@ -243,6 +242,26 @@ proptest! {
         let names = ["grpc-status", "grpc-message", "grpc-status-details-bin", "content-type"];
         let field = |name: &str, value: &[u8]| Field { name: name.into(), value: value.to_vec() };
         let head = vec![field(names[choice], &value), field("grpc-status", b"8"), field("retry-after", &value)];
-        judge(&Answer { status, head, body, trailers: Vec::new() }, TARGET);
+        judge(&Response { status, head, body, trailers: Vec::new() }, TARGET);
     }
+}
+
+#[test]
+fn messages_are_decoded_as_far_as_they_are_encoded() {
+    for (value, text) in [
+        (&b"plain words"[..], "plain words"),
+        (b"100%25", "100%"),
+        (b"%C3%A4%c3%a4", "ää"),
+        (b"%", "%"),
+        (b"50%", "50%"),
+        (b"%4", "%4"),
+        (b"%zz%41", "%zzA"),
+        (b"%%41", "%A"),
+        (b"line%0Aend%1b[31m", "line end [31m"),
+        (b"raw \xff", "raw \u{fffd}"),
+        (b"%ff", "\u{fffd}"),
+    ] {
+        assert_eq!(decode_percent(value), text, "{value:?}");
+    }
+    assert_eq!(decode_percent("x".repeat(10_000).as_bytes()).len(), 512);
 }

@@ -1,13 +1,10 @@
-//! One request and its answer.
-
-#[cfg(test)]
-mod tests;
+//! One request and its response, on one stream.
 
 use std::iter;
 
+use super::super::flow_control::{ReceiveWindow, Window};
 use super::super::frame::{Code, Fault};
 use super::super::hpack::Field;
-use super::super::window::{Allowance, Window};
 
 /// What is kept of an answer's body; the rest is skipped.
 const ANSWER_BYTES: usize = 64 << 10;
@@ -46,9 +43,9 @@ impl<'a> Message<'a> {
     }
 }
 
-/// What a server said, all of it.
+/// A response: head, the beginning of the body, trailers.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Answer {
+pub(crate) struct Response {
     pub(crate) status: u16,
     pub(crate) head: Vec<Field>,
     /// The beginning of it.
@@ -60,7 +57,7 @@ pub(crate) struct Answer {
 /// How a call ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum End {
-    Answered(Answer),
+    Responded(Response),
     /// The server has not looked at the request and never will: it can be made again elsewhere.
     Unprocessed,
     Reset(Code),
@@ -78,11 +75,11 @@ pub(super) struct Call {
     pub(super) sent: usize,
     pub(super) is_sent: bool,
     pub(super) end: Option<End>,
-    allowance: Allowance,
-    answer: Option<Answer>,
+    receive_window: ReceiveWindow,
+    answer: Option<Response>,
     /// Of the body.
     length: u64,
-    /// The server considers the call over, so that it needs not be told.
+    /// The server considers the call over, so that no reset is needed.
     is_over_there: bool,
     broken_off: Option<Code>,
 }
@@ -95,7 +92,7 @@ impl Call {
             sent: 0,
             is_sent: false,
             end: None,
-            allowance: Allowance::default(),
+            receive_window: ReceiveWindow::default(),
             answer: None,
             length: 0,
             is_over_there: false,
@@ -103,7 +100,7 @@ impl Call {
         }
     }
 
-    /// Whether what comes on a stream is for this call. What comes after its end is for nobody.
+    /// Whether what comes on a stream is for this call. What comes after its end is ignored.
     pub(super) fn is_on(&self, stream: u32) -> bool {
         self.stream == stream && self.end.is_none()
     }
@@ -123,12 +120,12 @@ impl Call {
         self.finish(End::Malformed(what));
     }
 
-    /// What the server must be told at the end, if it does not know: a request may be unfinished, or an answer.
+    /// The code of the reset that the server must get at the end of a call whose request or response is unfinished.
     pub(super) fn reset_owed(&self) -> Option<Code> {
         match (self.broken_off, &self.end) {
             (Some(code), _) => Some(code),
             _ if self.is_over_there => None,
-            (None, Some(End::Answered(_))) if self.is_sent => None,
+            (None, Some(End::Responded(_))) if self.is_sent => None,
             _ => Some(Code::CANCEL),
         }
     }
@@ -140,7 +137,7 @@ impl Call {
         flow: usize,
         ends_stream: bool,
     ) -> Result<Option<u32>, Fault> {
-        let increment = self.allowance.receive(flow)?;
+        let increment = self.receive_window.receive(flow)?;
         let Some(answer) = &mut self.answer else {
             self.break_off(Code::PROTOCOL, "a body before its head");
             return Ok(None);
@@ -162,7 +159,7 @@ impl Call {
             None => match status_of(&fields) {
                 Some(100..200) if !ends_stream => return true,
                 Some(status @ 200..600) => {
-                    self.answer = Some(Answer { status, head: fields, ..Answer::default() });
+                    self.answer = Some(Response { status, head: fields, ..Response::default() });
                 }
                 _ => self.break_off(Code::PROTOCOL, "an answer without a status"),
             },
@@ -177,7 +174,7 @@ impl Call {
 
     fn complete(&mut self) {
         let answer = self.answer.take().unwrap_or_default();
-        self.finish(End::Answered(answer));
+        self.finish(End::Responded(answer));
     }
 }
 
@@ -188,5 +185,59 @@ fn status_of(fields: &[Field]) -> Option<u16> {
             Some([a, b, c].iter().fold(0, |status, digit| status * 10 + u16::from(digit - b'0')))
         }
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn copied(message: &Message<'_>, start: usize, length: usize) -> Vec<u8> {
+        let mut out = b"before".to_vec();
+        message.copy(start, length, &mut out);
+        out.split_off("before".len())
+    }
+
+    #[test]
+    fn the_prefix_says_how_long_the_rest_is_and_whether_it_is_compressed() {
+        assert_eq!(copied(&Message::new(&[], false), 0, 5), [0; 5]);
+        let body = vec![7; 0x01_02_03];
+        assert_eq!(copied(&Message::new(&[&body], true), 0, 6), [1, 0, 1, 2, 3, 7]);
+        assert_eq!(Message::new(&[&body], true).len(), 0x01_02_08);
+    }
+
+    #[test]
+    fn only_three_digits_are_a_status() {
+        let status = |value: &str| {
+            status_of(&[
+                Field { name: b"status".to_vec(), value: b"500".to_vec() },
+                Field { name: b":status".to_vec(), value: value.into() },
+            ])
+        };
+        assert_eq!((status("100"), status("200"), status("999")), (Some(100), Some(200), Some(999)));
+        for value in ["", "2", "20", "2000", "020", " 200", "+20", "2x0", "２００"] {
+            assert_eq!(status(value), None, "{value:?}");
+        }
+        assert_eq!(status_of(&[]), None);
+    }
+
+    proptest! {
+        #[test]
+        fn a_part_of_a_message_is_that_part_of_all_its_bytes(
+            body in prop::collection::vec(any::<u8>(), 0..50),
+            is_compressed: bool,
+            start: prop::sample::Index,
+            end: prop::sample::Index,
+        ) {
+            let pieces: Vec<_> = body.chunks(7).collect();
+            let message = Message::new(&pieces, is_compressed);
+            let whole = [&[u8::from(is_compressed)][..], &(body.len() as u32).to_be_bytes(), &body].concat();
+            prop_assert_eq!(message.len(), whole.len());
+            let (start, end) = (start.index(whole.len() + 1), end.index(whole.len() + 1));
+            let (start, end) = (start.min(end), start.max(end));
+            prop_assert_eq!(copied(&message, start, end - start), &whole[start..end]);
+        }
     }
 }

@@ -317,12 +317,12 @@ proptest! {
         let frames: Result<Vec<_>, _> =
             split(&out).into_iter().map(|(head, payload)| Frame::read(head, payload)).collect();
         let frames = frames.expect("we write what we can read");
-        let [reset, update, farewell, ping, Frame::Settings(settings), ack] = frames[..] else {
+        let [reset, update, go_away, ping, Frame::Settings(settings), ack] = frames[..] else {
             panic!("{frames:?}");
         };
         prop_assert_eq!(reset, Frame::Reset { stream, code: Code(code) });
         prop_assert_eq!(update, Frame::WindowUpdate { stream, increment: number });
-        prop_assert_eq!(farewell, Frame::GoAway { last_stream: number, code: Code(code), debug: &[] });
+        prop_assert_eq!(go_away, Frame::GoAway { last_stream: number, code: Code(code), debug: &[] });
         prop_assert_eq!((ping, ack), (Frame::PingAck, Frame::SettingsAck));
         let settings: Result<Vec<_>, _> = settings.each().collect();
         let written = vec![Setting::InitialWindowSize(number), Setting::MaxHeaderListSize(code)];

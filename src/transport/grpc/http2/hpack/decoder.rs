@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use super::primitives::{Text, take_integer};
 use super::table::{Entry, Table};
-use super::text::Text;
-use super::{Field, Malformed, OVERHEAD, integer};
+use super::{Field, Malformed, OVERHEAD};
 
 /// Decodes the header blocks of a connection. One for its whole life: each block builds on those before it.
 #[derive(Debug)]
@@ -42,7 +42,7 @@ impl Decoder {
                 0x80.. => self.indexed(&mut rest, &mut list)?,
                 0x40.. => self.indexing(&mut rest, &mut list)?,
                 0x20.. => return Err(Malformed("a table size update comes after a field")),
-                // not indexed this time, or never: the difference is for those who pass it on
+                // not indexed this time, or never: the difference only matters to intermediaries
                 0x00.. => list.add_literal(&self.literal(&mut rest, 4)?),
             }
         }
@@ -54,7 +54,7 @@ impl Decoder {
 
     fn size_updates(&mut self, rest: &mut &[u8]) -> Result<(), Malformed> {
         while let Some(0x20..=0x3f) = rest.first() {
-            let size = integer::take(rest, 5)?;
+            let size = take_integer(rest, 5)?;
             if size > self.table_limit {
                 return Err(Malformed("a table size update is above the limit"));
             }
@@ -65,7 +65,7 @@ impl Decoder {
 
     /// A field that is in one of the tables.
     fn indexed(&self, rest: &mut &[u8], list: &mut Listed) -> Result<(), Malformed> {
-        let (name, value) = self.table.field(integer::take(rest, 7)?)?;
+        let (name, value) = self.table.field(take_integer(rest, 7)?)?;
         if list.has_room(name.len() + value.len() + OVERHEAD) {
             list.fields.push(Field { name: name.to_vec(), value: value.to_vec() });
         }
@@ -84,7 +84,7 @@ impl Decoder {
 
     /// A field that is spelled out, but for its name perhaps.
     fn literal<'a>(&self, rest: &mut &'a [u8], prefix: u32) -> Result<Literal<'a>, Malformed> {
-        let name = match integer::take(rest, prefix)? {
+        let name = match take_integer(rest, prefix)? {
             0 => Name::Spelled(Text::take(rest)?),
             index => Name::Indexed(self.table.name(index)?),
         };

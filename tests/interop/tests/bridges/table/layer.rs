@@ -5,15 +5,15 @@ use super::Meant;
 pub(crate) const LAYER: &[Meant] = &[
     Meant {
         what: "the resource names standpipe",
-        why: "`telemetry.sdk.*` is for whoever looks for the fault: it has to name who made the record",
+        why: "`telemetry.sdk.*` identifies the library that made the record",
         cases: &[
             ("*: program: resource attribute telemetry.sdk.name", "\"opentelemetry\"", "\"standpipe\""),
             ("*: program: resource attribute telemetry.sdk.version", "\"*\"", "\"*\""),
         ],
     },
     Meant {
-        what: "the flags say that the trace id is random, and keep what a remote parent has set",
-        why: "level 2 of W3C's trace context has a flag for it, and asks to pass it on",
+        what: "the flags say that the trace id is random, and keep what a remote parent set",
+        why: "W3C Trace Context level 2 has a flag for it, and asks to propagate it",
         cases: &[
             ("*: *: flags", "0x101", "0x103"),
             ("*: link * flags", "0x101", "0x103"),
@@ -25,7 +25,7 @@ pub(crate) const LAYER: &[Meant] = &[
     },
     Meant {
         what: "unsigned and wide numbers are numbers",
-        why: "a `usize` as text cannot be summed or compared; only what is beyond the numbers of OTLP is text",
+        why: "a `usize` as text cannot be summed or compared; only numbers out of OTLP's range are text",
         cases: &[
             ("unsigned_numbers: span: attribute *", "\"*\"", "int *"),
             ("huge_numbers: span: attribute last", "\"9223372036854775807\"", "int 9223372036854775807"),
@@ -39,7 +39,7 @@ pub(crate) const LAYER: &[Meant] = &[
     },
     Meant {
         what: "bytes are bytes",
-        why: "OTLP has a kind of value for them",
+        why: "OTLP has a value type for them",
         cases: &[
             ("bytes: span: attribute bytes", "\"[61 00 ff]\"", "bytes 6100ff"),
             ("bytes: span: attribute none", "\"[]\"", "bytes "),
@@ -47,8 +47,8 @@ pub(crate) const LAYER: &[Meant] = &[
         ],
     },
     Meant {
-        what: "an event with more fields than there is room for keeps its place in the code",
-        why: "on spans it comes before the fields with both; whoever finds fields missing looks there first",
+        what: "an event with more fields than the limit keeps its source location",
+        why: "on spans the location precedes the fields in both; it is the first place to look when fields are missing",
         cases: &[
             ("too_many_fields_of_an_event: span: event 1 attribute code.*", "–", "*"),
             ("too_many_fields_of_an_event: span: event 1 attribute f123", "int 123", "–"),
@@ -57,8 +57,8 @@ pub(crate) const LAYER: &[Meant] = &[
         ],
     },
     Meant {
-        what: "a key is there once, with its last value",
-        why: "OTLP forbids a key twice, and what a receiver makes of it is anyone's guess",
+        what: "a key occurs once, with its last value",
+        why: "OTLP forbids duplicate keys, and receivers treat them differently",
         cases: &[
             ("recorded_twice: span: attribute twice", "int 1 and int 2", "int 2"),
             ("recorded_again_and_again: span: attribute progress", "int 0 and * and \"done\"", "\"done\""),
@@ -78,16 +78,16 @@ pub(crate) const LAYER: &[Meant] = &[
         ],
     },
     Meant {
-        what: "no attribute without a key",
-        why: "the specification asks for a key that is not empty; it is counted as dropped",
+        what: "no attribute has an empty key",
+        why: "the specification requires a non-empty key; the attribute is counted as dropped",
         cases: &[
             ("names_with_dots_and_quotes: span: attribute ", "int 3", "–"),
             ("names_with_dots_and_quotes: span: dropped attributes", "–", "1"),
         ],
     },
     Meant {
-        what: "`exception.stacktrace` is a text, and is not there without a cause",
-        why: "the conventions say that it is one text; the list of causes is in `<field>.chain`",
+        what: "`exception.stacktrace` is a string, and is absent without a cause",
+        why: "the conventions define one string; the list of causes is in `<field>.chain`",
         cases: &[
             ("an_error_without_a_cause: span: attribute exception.stacktrace", "[]", "–"),
             ("an_error_with_causes: span: attribute exception.stacktrace", "[\"*\", \"*\"]", "\"*\\n*\""),
@@ -99,15 +99,15 @@ pub(crate) const LAYER: &[Meant] = &[
         ],
     },
     Meant {
-        what: "an event with an `error` and no message is an exception, however the error is given",
-        why: "theirs is one for `%error` and `?error`, but not for the error itself, which says more",
+        what: "an event with an `error` and no message is an exception, in every form of the field",
+        why: "theirs is one for `%error` and `?error`, but not for the error value, which carries more",
         cases: &[
             ("with_an_error: span: event 1", "event *", "exception"),
             ("with_an_error: span: status", "error", "error \"no milk\""),
         ],
     },
     Meant {
-        what: "an event with an `error` and a message is none, wherever the message stands",
+        what: "an event with an `error` and a message is not an exception, in any order of fields",
         why: "theirs depends on which of the two fields comes first",
         cases: &[
             ("*: late message: status", "error \"no milk\"", "error"),
@@ -116,8 +116,8 @@ pub(crate) const LAYER: &[Meant] = &[
         ],
     },
     Meant {
-        what: "an `error` that is a text is told as it is, and a number is no error",
-        why: "theirs puts quotes around a text, and tells an unsigned number from a signed one",
+        what: "an `error` that is a string is kept as it is, and a number is no error",
+        why: "theirs quotes strings, and treats unsigned and signed numbers differently",
         cases: &[
             ("with_an_error_that_is_a_text: span: event 1 attribute exception.message", "\"\\\"*", "\"no *"),
             ("with_an_error_that_is_a_text: span: status", "error \"\\\"*", "error \"no *"),
@@ -129,12 +129,12 @@ pub(crate) const LAYER: &[Meant] = &[
     },
     Meant {
         what: "the last of several errors is the span's status",
-        why: "as the specification asks; with theirs it is the one whose text comes last in the alphabet",
+        why: "as the specification requires; theirs takes the one whose text sorts last",
         cases: &[("with_two_errors: displayed: status", "error \"no milk\"", "error \"another\"")],
     },
     Meant {
         what: "name and kind can be recorded at any time",
-        why: "a route is often known only when the request has been read; theirs ignores both once the span was entered",
+        why: "a route is often known only after the request was read; theirs ignores both once the span was entered",
         cases: &[
             ("a_name_recorded_after_entering: static: name", "static", "renamed"),
             ("a_name_recorded_after_a_child: static: name", "static", "renamed"),
@@ -142,8 +142,8 @@ pub(crate) const LAYER: &[Meant] = &[
         ],
     },
     Meant {
-        what: "code and description of a status go together in any order, and `ok` is final",
-        why: "as the specification asks; theirs keeps the field that comes last before the span is entered, and ranks \
+        what: "a status code and its description combine in any order, and `ok` is final",
+        why: "as the specification requires; theirs keeps the last field before the span is entered, and ranks \
               them after that",
         cases: &[
             ("a_description_with_a_code: ok: status", "error \"no milk\"", "ok"),
@@ -154,8 +154,8 @@ pub(crate) const LAYER: &[Meant] = &[
         ],
     },
     Meant {
-        what: "`otel.status_message` is understood, too",
-        why: "older versions of tracing-opentelemetry called the description so, and programs still do",
+        what: "`otel.status_message` is accepted as well",
+        why: "older versions of tracing-opentelemetry used this name for the description, and programs still do",
         cases: &[
             ("a_status_message: *: attribute otel.status_message", "\"no milk\"", "–"),
             ("a_status_message: alone: status", "unset", "error \"no milk\""),
@@ -164,15 +164,15 @@ pub(crate) const LAYER: &[Meant] = &[
         ],
     },
     Meant {
-        what: "fields of an event that begin with `log.` are kept",
-        why: "theirs takes them for those of the `log` crate, even on events that do not come from there",
+        what: "event fields that begin with `log.` are kept",
+        why: "theirs treats them as fields of the `log` crate, even on other events",
         cases: &[
             ("with_fields_that_mean_something_on_spans: span: event 3 attribute log.line", "–", "int 1"),
             ("with_fields_that_mean_something_on_spans: span: event 3 attribute log.target", "–", "\"mine\""),
         ],
     },
     Meant {
-        what: "events outside of spans are log records",
+        what: "events outside spans are log records",
         why: "theirs loses them",
         cases: &[
             ("traced_in_native: log record 1: there", "–", "\"in the native span only\" in native"),
@@ -189,9 +189,9 @@ pub(crate) const LAYER: &[Meant] = &[
         ],
     },
     Meant {
-        what: "unasked, the scope is the target, and busy and idle times are left out",
-        why: "scopes are what backends filter by, and two more clock readings for each entering are not for everybody; \
-              `scope` and `busy_and_idle` bring back both",
+        what: "by default, the scope is the target, and busy and idle times are left out",
+        why: "backends filter by scope, and each entry would cost two more clock readings; `scope` and \
+              `busy_and_idle` restore both",
         cases: &[
             ("untouched: outer: scope", "shop", "shop::basket"),
             ("untouched: outer: attribute target", "\"shop::basket\"", "–"),

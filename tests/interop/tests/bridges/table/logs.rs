@@ -5,25 +5,25 @@ use super::Meant;
 pub(crate) const LOGS: &[Meant] = &[
     Meant {
         what: "the flags say that the trace id is random",
-        why: "level 2 of W3C's trace context has a flag for it",
+        why: "W3C Trace Context level 2 has a flag for it",
         cases: &[("*: log record *: flags", "0x1", "0x3")],
     },
     Meant {
-        what: "a log record says when it was made",
-        why: "theirs says only when the SDK saw it; ours says both, and backends sort by the first",
+        what: "a log record has the time of the event",
+        why: "theirs has only the time of observation; ours has both, and backends sort by the first",
         cases: &[("*: log record *: time", "only that of observation", "its own")],
     },
     Meant {
-        what: "an event's name is one that somebody gave it",
-        why: "theirs sends `event src/main.rs:7` as name: a new name with each line that is moved",
+        what: "an event name is sent only if the program gave one",
+        why: "theirs sends `event src/main.rs:7`, a new name whenever a line moves",
         cases: &[
             ("*: log record *: event name", "event tests/*", "–"),
             ("logged_*: log record *: event name", "log event", "–"),
         ],
     },
     Meant {
-        what: "no log record without a body",
-        why: "most viewers show nothing but the body: without a message it is the error, or else the event's name",
+        what: "every log record has a body",
+        why: "most viewers show only the body: without a message it is the error, or else the event's name",
         cases: &[
             ("*: log record *: body", "nothing", "\"event tests/*\""),
             ("*: log record *: body", "nothing", "\"no *milk*\""),
@@ -37,7 +37,7 @@ pub(crate) const LOGS: &[Meant] = &[
     },
     Meant {
         what: "a log record belongs to the span that the program names",
-        why: "theirs gives it to the span that the thread is in, if any",
+        why: "theirs assigns it to the thread's current span, if any",
         cases: &[
             ("without_a_parent: log record 1: span", "span", "none"),
             ("with_an_explicit_parent_that_is_closed: log record 1: span", "outer", "none"),
@@ -52,8 +52,8 @@ pub(crate) const LOGS: &[Meant] = &[
         ],
     },
     Meant {
-        what: "errors are told as on events of spans",
-        why: "theirs drops the name of the field and the causes, and has two ways for `error` and `%error`",
+        what: "errors are written as on span events",
+        why: "theirs drops the field's name and the causes, and treats `error` and `%error` differently",
         cases: &[
             ("*: log record *: attribute error", "\"*", "–"),
             ("*: log record *: attribute error", "–", "\"no milk\""),
@@ -70,8 +70,8 @@ pub(crate) const LOGS: &[Meant] = &[
         ],
     },
     Meant {
-        what: "what comes from the `log` crate has its own target and place",
-        why: "theirs has the scope `log` for all of it, and the place under names of its own",
+        what: "records of the `log` crate keep their target and source location",
+        why: "theirs has the scope `log` for all of them, and the location under its own attribute names",
         cases: &[
             ("logged_*: log record *: scope", "log", "*"),
             ("logged_*: log record *: attribute log.*", "*", "–"),

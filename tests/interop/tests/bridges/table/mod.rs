@@ -60,11 +60,11 @@ fn fits(pattern: &str, text: &str) -> bool {
 }
 
 #[test]
-fn the_readme_tells_every_difference_and_why() {
-    const README: &str = include_str!("../../../../../README.md");
+fn the_guide_lists_every_difference_and_why() {
+    const GUIDE: &str = include_str!("../../../../../src/guide/migration.md");
     for Meant { what, why, .. } in [LAYER, LOGS, EXPORTERS].into_iter().flatten() {
         let row = format!("| {what} | {why} |");
-        assert!(README.contains(&row), "not in the README: {row}");
+        assert!(GUIDE.contains(&row), "not in the guide: {row}");
     }
 }
 

@@ -1,0 +1,411 @@
+//! What is an exporter? One destination, all that can be set about it, and who set it.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::error::{Diagnostic, DiagnosticSeverity, Fault};
+use super::kind::{SettingRow, SettingValue};
+use super::settings::{
+    BLOCK_TIMEOUT, CA_FILE, CLIENT_CERTIFICATE_FILE, CLIENT_KEY_FILE, ENDPOINT, HEADERS, LEVEL,
+    RETRY_FIRST_DELAY, RETRY_MAX_DELAY, SETTINGS, SIGNALS, TRANSPORT, USER_AGENT,
+};
+use super::summary::Few;
+use super::text::quoted;
+use super::{
+    BatchSettings, ConnectionSettings, Level, Location, PaceSettings, PeriodicReaderSettings, ProviderName,
+    QueueSettings, RetrySettings, Secret, Setting, SettingSource, Signals, Transport, endpoint, header,
+};
+use crate::record::{Severity, Signal};
+
+/// Where telemetry goes, and at what pace: a collector's address with its queue, batches, retries and secrets.
+///
+/// Start with [`Exporter::http`] or [`Exporter::console`]; every other method overrides one default. Nothing is checked
+/// here: `Telemetry::start` reports whatever is out of range, with the key that files use for the setting.
+///
+/// ```
+/// use std::time::Duration;
+/// use standpipe::{Exporter, WhenFull};
+///
+/// let exporter = Exporter::http("https://collector.example:4318")
+///     .header("Authorization", "Bearer hunter2")
+///     .when_full(WhenFull::DropNewest)
+///     .throttle(Duration::from_millis(200));
+/// assert!(!format!("{exporter:?}").contains("hunter2"));
+/// ```
+#[derive(Clone)]
+pub struct Exporter {
+    id: String,
+    /// What describes it in a file or in the environment; `None` for one made in code.
+    table: Option<Table>,
+    pub(super) provider: Option<ProviderName>,
+    pub(crate) queue: QueueSettings,
+    pub(crate) batch: BatchSettings,
+    pub(crate) pace: PaceSettings,
+    pub(crate) retry: RetrySettings,
+    pub(crate) connection: ConnectionSettings,
+    pub(crate) level: Level,
+    pub(crate) signals: Signals,
+    pub(crate) reader: PeriodicReaderSettings,
+    origins: Few<&'static SettingRow, Origin>,
+    /// Beside `http.headers`, one for each.
+    header_sources: Vec<SettingSource>,
+    /// What was asked for and cannot be done: it is not started without.
+    refused: Vec<(&'static SettingRow, SettingSource, Fault)>,
+}
+
+impl Exporter {
+    /// An exporter that posts all [signals](Self::signals) as protobuf over HTTP. The endpoint is a URL,
+    /// `host:port` or `host`.
+    ///
+    /// | given | posted to |
+    /// |---|---|
+    /// | `host`, `host:port` | `http://`, port 4318 if absent, path `/v1/traces`, `/v1/logs` or `/v1/metrics` |
+    /// | a URL without a path | its port, or that of its scheme; path as above |
+    /// | a URL with a path | exactly there, whatever the signal |
+    pub fn http(endpoint: impl Into<String>) -> Self {
+        Self::at(endpoint.into(), Transport::Http)
+    }
+
+    /// An exporter that sends all [signals](Self::signals) as protobuf over gRPC. The endpoint is a URL, `host:port` or
+    /// `host`; needs the `grpc` feature, which is on by default.
+    ///
+    /// | given | called at |
+    /// |---|---|
+    /// | `host`, `host:port` | without TLS, port 4317 if absent |
+    /// | `http://…`, `https://…` | without or with TLS; its port, or that of its scheme; a path means nothing |
+    ///
+    /// [Headers](Self::header) are sent as metadata; those that gRPC writes itself, like `te` and `grpc-timeout`, are an
+    /// error at start. All else is as over HTTP: queue, batches, deadlines, retries and the ledger.
+    ///
+    /// ```
+    /// use standpipe::{Compression, Config, Exporter, Telemetry};
+    ///
+    /// # let receiver = standpipe::receiver::Receiver::start()?;
+    /// # let endpoint = receiver.grpc_endpoint();
+    /// # /*
+    /// let endpoint = "localhost:4317";
+    /// # */
+    /// let exporter = Exporter::grpc(endpoint).compression(Compression::Gzip).header("x-tenant", "seven");
+    /// let telemetry = Telemetry::start(Config::new().service_name("shop").exporter(exporter))?;
+    /// telemetry.tracer("shop").span("checkout").set("order.id", 4711);
+    /// let ledger = telemetry.shutdown(std::time::Duration::from_secs(2));
+    /// assert_eq!(ledger.lost(), 0);
+    /// # assert_eq!(receiver.span_count(), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn grpc(endpoint: impl Into<String>) -> Self {
+        Self::at(endpoint.into(), Transport::Grpc)
+    }
+
+    /// An exporter that prints all [signals](Self::signals) on standard output, as OTLP JSON: each request is one line.
+    /// Needs the `console` feature; what is said about endpoints, connections and retries means nothing to it.
+    ///
+    /// Output that cannot be written, because its reader is gone, is counted as refused. A pipe that is not read holds
+    /// the exporter up, and with a full queue its callers, too, unless [`when_full`](Self::when_full) says otherwise;
+    /// a shutdown still ends in time.
+    ///
+    /// ```no_run
+    /// use standpipe::{Config, Exporter, Telemetry};
+    ///
+    /// let telemetry = Telemetry::start(Config::new().service_name("shop").exporter(Exporter::console()))?;
+    /// telemetry.tracer("shop").span("checkout").set("order.id", 4711);
+    /// // {"resourceSpans":[{"resource":{"attributes":[{"key":"service.name","value":{"stringValue":"shop"}},…
+    /// # Ok::<(), standpipe::ConfigError>(())
+    /// ```
+    pub fn console() -> Self {
+        let mut exporter = Self::new("console".to_owned(), None);
+        exporter.set_transport(Transport::Console);
+        exporter.set_in_code(&TRANSPORT)
+    }
+
+    fn at(endpoint: String, transport: Transport) -> Self {
+        let mut exporter = Self::new("otlp".to_owned(), None);
+        exporter.set_transport(transport);
+        exporter.set_endpoint(endpoint, None);
+        exporter.set_in_code(&TRANSPORT).set_in_code(&ENDPOINT)
+    }
+
+    fn new(id: String, table: Option<Table>) -> Self {
+        Self {
+            id,
+            table,
+            provider: None,
+            queue: QueueSettings::default(),
+            batch: BatchSettings::default(),
+            pace: PaceSettings::default(),
+            retry: RetrySettings::default(),
+            connection: ConnectionSettings::default(),
+            level: Level::default(),
+            signals: Signals::ALL,
+            reader: PeriodicReaderSettings::default(),
+            origins: Few::new(),
+            header_sources: Vec::new(),
+            refused: Vec::new(),
+        }
+    }
+
+    /// Names the exporter in problems and statistics; `otlp` or `console` unless set. No two exporters may share an id.
+    #[must_use]
+    pub fn id(mut self, id: impl Into<String>) -> Self {
+        self.id = id.into();
+        self
+    }
+
+    /// The id that [`Exporter::id`] or the file gave it.
+    pub fn name(&self) -> &str {
+        &self.id
+    }
+
+    /// The provider it belongs to; `None` unless a file or [`Application`](crate::Application) tells two apart.
+    pub fn provider(&self) -> Option<ProviderName> {
+        self.provider
+    }
+
+    /// Where each signal that is sent goes: the full URL that is posted to, or scheme, host and port for gRPC. A query,
+    /// where people put keys, is `***`. What is printed goes to `stdout`.
+    pub fn endpoints(&self) -> Vec<(Signal, String)> {
+        self.signals.iter().map(|signal| (signal, self.connection.shown_url(signal))).collect()
+    }
+
+    /// The name in problems and in the ledger, where the exporters of both providers stand together: the id, or
+    /// `application/<id>` on the application's provider.
+    pub fn label(&self) -> String {
+        match self.provider {
+            Some(ProviderName::Application) => format!("application/{}", self.id),
+            Some(ProviderName::Internal) | None => self.id.clone(),
+        }
+    }
+
+    /// Every setting that makes a difference to what is sent, with its value and where that came from, always in
+    /// the same order. Secrets are `***`; of headers the names are shown.
+    pub fn effective(&self) -> Vec<Setting> {
+        let rows = SETTINGS.iter().filter(|row| row.matters_to(self));
+        rows.map(|row| Setting::new(row.key, &self.shown(row), self.source(row))).collect()
+    }
+
+    fn shown(&self, row: &'static SettingRow) -> String {
+        let shown = self.origins.get(&row).and_then(|origin| origin.shown.clone());
+        shown.unwrap_or_else(|| row.kind.show(self))
+    }
+}
+
+/// As [`effective`](Exporter::effective): no secret is in it.
+impl fmt::Debug for Exporter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Exporter");
+        shown.field("id", &self.id);
+        for setting in self.effective() {
+            shown.field(setting.key, &format_args!("{}", setting.value));
+        }
+        shown.finish()
+    }
+}
+
+/// The builder's methods that do more than to keep a value; the others are below the rows of the settings.
+impl Exporter {
+    /// Chooses what is sent; all three signals unless set. None at all is an error at start.
+    ///
+    /// ```
+    /// use standpipe::{Exporter, Signal};
+    ///
+    /// let traces = Exporter::http("http://localhost:4318/v1/traces").signals([Signal::Traces]);
+    /// # let _ = traces;
+    /// ```
+    #[must_use]
+    pub fn signals(mut self, signals: impl IntoIterator<Item = Signal>) -> Self {
+        self.signals = Signals::of(&signals.into_iter().collect::<Vec<_>>());
+        self.set_in_code(&SIGNALS)
+    }
+
+    /// Sets the least severity of the log records that are sent, [`Severity::Info`] unless set; with `None` not one
+    /// is. Spans are not touched by it.
+    ///
+    /// ```
+    /// use standpipe::{Exporter, Severity};
+    ///
+    /// let exporter = Exporter::http("http://localhost:4318");
+    /// let loud = exporter.clone().level(Severity::Warn);
+    /// let silent = exporter.level(None);
+    /// # let _ = (loud, silent);
+    /// ```
+    #[must_use]
+    pub fn level(mut self, least: impl Into<Option<Severity>>) -> Self {
+        self.level = Level(least.into());
+        self.set_in_code(&LEVEL)
+    }
+
+    /// Adds a header to every request. Its value is never shown; a line break in it is an error at start.
+    #[must_use]
+    pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.add_header(&name.into(), &value.into(), SettingSource::Code);
+        self.set_in_code(&HEADERS)
+    }
+
+    /// Bounds how long a caller waits for room in the queue, after which the record is dropped and counted;
+    /// unbounded unless set. Means nothing with [`WhenFull::DropNewest`](crate::WhenFull::DropNewest).
+    #[must_use]
+    pub fn block_timeout(mut self, longest: Duration) -> Self {
+        self.queue.block_timeout = Some(longest);
+        self.set_in_code(&BLOCK_TIMEOUT)
+    }
+
+    /// Trusts the certificate authorities in this PEM text instead of the bundled ones.
+    #[must_use]
+    pub fn ca_pem(mut self, pem: impl Into<Vec<u8>>) -> Self {
+        self.connection.tls.ca = Some(pem.into());
+        self.set_in_code(&CA_FILE)
+    }
+
+    /// Presents a client certificate: a chain and its private key, both as PEM text. The key is never shown.
+    #[must_use]
+    pub fn client_pem(mut self, certificate: impl Into<Vec<u8>>, key: impl Into<String>) -> Self {
+        self.connection.tls.client_certificate = Some(certificate.into());
+        self.connection.tls.client_key = Some(Secret::new(key));
+        self.set_in_code(&CLIENT_CERTIFICATE_FILE).set_in_code(&CLIENT_KEY_FILE)
+    }
+
+    /// Sets the delay before the first retry and the longest one that doubling may reach; 250 ms and 30 s unless set.
+    #[must_use]
+    pub fn retry_delays(mut self, first: Duration, max: Duration) -> Self {
+        self.retry.first_delay = first;
+        self.retry.max_delay = max;
+        self.set_in_code(&RETRY_FIRST_DELAY).set_in_code(&RETRY_MAX_DELAY)
+    }
+
+    /// Puts a product of your own, like `shop/1.2`, in front of `standpipe/<version>` in the `User-Agent`.
+    #[must_use]
+    pub fn user_agent(mut self, product: impl Into<String>) -> Self {
+        self.connection.user_agent = Some(product.into());
+        self.connection.hides_user_agent = false;
+        self.set_in_code(&USER_AGENT)
+    }
+}
+
+/// A table of a file, or a group of environment variables.
+#[derive(Debug, Clone)]
+struct Table {
+    /// As diagnostics name it.
+    path: String,
+    location: Option<Location>,
+    /// Whether the file is one of Tracetest, which spells some keys in its own way.
+    is_of_tracetest: bool,
+}
+
+/// How a setting got its value.
+#[derive(Debug, Clone)]
+struct Origin {
+    source: SettingSource,
+    /// What to show instead of the value itself, such as the path it was read from.
+    shown: Option<String>,
+}
+
+/// What the readers of files and variables do with it.
+impl Exporter {
+    /// All defaults; readers of files start here. `path` is what diagnostics call the table.
+    pub(super) fn of_table(id: String, path: String, location: Location) -> Self {
+        Self::new(id, Some(Table { path, location: Some(location), is_of_tracetest: false }))
+    }
+
+    /// As [`of_table`](Self::of_table), for Tracetest's files, which spell some keys in their own way.
+    pub(super) fn of_tracetest(id: String, path: String, location: Location) -> Self {
+        Self::new(id, Some(Table { path, location: Some(location), is_of_tracetest: true }))
+    }
+
+    /// All defaults; for what environment variables describe.
+    pub(super) fn of_environment(id: String, path: String) -> Self {
+        Self::new(id, Some(Table { path, location: None, is_of_tracetest: false }))
+    }
+
+    /// Takes over what a file or a variable says.
+    pub(super) fn apply(&mut self, row: &'static SettingRow, value: SettingValue, source: SettingSource) {
+        let shown = row.kind.set(self, value, &source);
+        self.record(row, source, shown);
+    }
+
+    /// Remembers where a value came from, and what to show for it if not the value.
+    pub(super) fn record(&mut self, row: &'static SettingRow, source: SettingSource, shown: Option<String>) {
+        self.origins.insert(row, Origin { source, shown });
+    }
+
+    /// Keeps the exporter from being started: a setting was asked for, but cannot be used.
+    pub(super) fn refuse(&mut self, row: &'static SettingRow, source: SettingSource, fault: Fault) {
+        self.record(row, source.clone(), None);
+        self.refused.push((row, source, fault));
+    }
+
+    pub(super) fn refused(&self) -> &[(&'static SettingRow, SettingSource, Fault)] {
+        &self.refused
+    }
+
+    pub(super) fn source(&self, row: &'static SettingRow) -> SettingSource {
+        self.origins.get(&row).map_or(SettingSource::Default, |origin| origin.source.clone())
+    }
+
+    pub(super) fn is_set(&self, row: &'static SettingRow) -> bool {
+        self.source(row) != SettingSource::Default
+    }
+
+    pub(super) fn header_source(&self, index: usize) -> &SettingSource {
+        self.header_sources.get(index).unwrap_or(&SettingSource::Default)
+    }
+
+    /// What is wrong with a setting, at the place the value came from or else where the exporter is declared.
+    pub(super) fn diagnostic(
+        &self,
+        severity: DiagnosticSeverity,
+        row: &SettingRow,
+        source: &SettingSource,
+        fault: Fault,
+    ) -> Diagnostic {
+        let (location, key) = match source {
+            SettingSource::Environment(variable) => (None, variable.clone()),
+            _ => (
+                source.location().or(self.location()).cloned(),
+                format!("{}.{}", self.path(), self.spelt(row)),
+            ),
+        };
+        fault.found(severity, location, key)
+    }
+
+    fn spelt(&self, row: &SettingRow) -> String {
+        let is_of_tracetest = self.table.as_ref().is_some_and(|table| table.is_of_tracetest);
+        let in_tracetest = row.in_tracetest.as_ref().filter(|_| is_of_tracetest);
+        in_tracetest.map_or_else(|| row.key.to_owned(), |spelling| spelling.path.join("."))
+    }
+
+    /// The exporter in diagnostics: as its file or its program knows it.
+    pub(super) fn path(&self) -> String {
+        self.table
+            .as_ref()
+            .map_or_else(|| format!("exporter {}", quoted(&self.label())), |table| table.path.clone())
+    }
+
+    /// Where the exporter as a whole is described, if that is in a file.
+    pub(super) fn location(&self) -> Option<&Location> {
+        self.table.as_ref().and_then(|table| table.location.as_ref())
+    }
+
+    /// Chooses how requests travel; the default endpoint goes with it.
+    pub(super) fn set_transport(&mut self, transport: Transport) {
+        if !self.is_set(&ENDPOINT) {
+            self.set_endpoint(transport.default_endpoint().to_owned(), None);
+        }
+        self.connection.transport = transport;
+    }
+
+    /// `text` has its secrets put in; `written` is what the file says, if that is something else.
+    pub(super) fn set_endpoint(&mut self, text: String, written: Option<&str>) {
+        self.connection.shown_endpoint = endpoint::shown(written.unwrap_or(&text));
+        self.connection.endpoint = text;
+    }
+
+    pub(super) fn add_header(&mut self, name: &str, value: &str, source: SettingSource) {
+        self.connection.headers.push((header::trim(name).to_owned(), Secret::new(header::trim(value))));
+        self.header_sources.push(source);
+    }
+
+    pub(super) fn set_in_code(mut self, row: &'static SettingRow) -> Self {
+        self.record(row, SettingSource::Code, None);
+        self
+    }
+}

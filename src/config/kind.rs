@@ -1,0 +1,402 @@
+//! What is there to know of a setting, and how is a value of its kind read, kept, checked and shown?
+
+use std::ops::RangeInclusive;
+use std::path::Path;
+use std::time::Duration;
+
+use super::endpoint::{Endpoint, PathRule};
+use super::error::Fault;
+use super::header::shown_name;
+use super::node::Node;
+use super::read::expand::{self, Surroundings};
+use super::read::value::{self, Text, Unusable};
+use super::{Exporter, Secret, SettingSource, Transport, units};
+use crate::record::Signal;
+
+/// All that there is to know of one setting.
+pub(super) struct SettingRow {
+    /// As Stalwart's files spell it, and messages.
+    pub(super) key: &'static str,
+    pub(super) kind: Kind,
+    /// What to write, for messages about a value of the wrong kind.
+    pub(super) advice: &'static str,
+    /// What it means, in one sentence, for the tables of the documentation.
+    #[cfg(test)]
+    pub(super) doc: &'static str,
+    pub(super) variables: VariableNames,
+    /// Whether Stalwart's files can have it: in the tables of tracers or of metrics, as its signals say.
+    pub(super) is_in_tables: bool,
+    /// As Tracetest's files spell it, if they have it.
+    pub(super) in_tracetest: Option<TracetestSpelling>,
+    /// The signals that the setting makes a difference to.
+    pub(super) signals: &'static [Signal],
+    /// Whether it is of no use to what is printed.
+    pub(super) needs_connection: bool,
+    /// The setting that must be set with it.
+    pub(super) partner: Option<&'static SettingRow>,
+    /// A rule beyond the range of its kind; not asked of what is printed if the setting needs a connection.
+    pub(super) rule: fn(&Exporter) -> Result<(), Fault>,
+    /// What to remark on the word of a variable that is understood, but not done.
+    pub(super) remark: fn(&str) -> Option<Fault>,
+}
+
+/// OpenTelemetry's environment variables for a setting.
+pub(super) struct VariableNames {
+    /// What follows `OTEL_EXPORTER_OTLP_`, and the signal's name behind that in those of one signal.
+    pub(super) exporter: Option<&'static str>,
+    /// What follows `OTEL_BSP_` and `OTEL_BLRP_`.
+    pub(super) processor: Option<&'static str>,
+    /// The variable that is for metrics alone.
+    pub(super) metrics: Option<&'static str>,
+}
+
+/// How Tracetest's files have a setting.
+pub(super) struct TracetestSpelling {
+    pub(super) path: &'static [&'static str],
+    pub(super) advice: &'static str,
+}
+
+impl SettingRow {
+    /// What a row is that says nothing else.
+    pub(super) const PLAIN: Self = Self {
+        key: "",
+        kind: Kind::Signals,
+        advice: "",
+        #[cfg(test)]
+        doc: "",
+        variables: VariableNames { exporter: None, processor: None, metrics: None },
+        is_in_tables: true,
+        in_tracetest: None,
+        signals: &Signal::ALL,
+        needs_connection: false,
+        partner: None,
+        rule: |_| Ok(()),
+        remark: |_| None,
+    };
+
+    /// Whether the setting makes a difference to what an exporter sends.
+    pub(super) fn matters_to(&self, exporter: &Exporter) -> bool {
+        let is_sent = self.signals.iter().any(|&signal| exporter.signals.contain(signal));
+        is_sent && self.suits(exporter.connection.transport)
+    }
+
+    /// Whether it is of use to what travels like this.
+    pub(super) fn suits(&self, transport: Transport) -> bool {
+        !self.needs_connection || transport.connects()
+    }
+}
+
+/// No two rows have the same key.
+impl PartialEq for SettingRow {
+    fn eq(&self, other: &Self) -> bool {
+        self.key == other.key
+    }
+}
+
+impl VariableNames {
+    pub(super) const fn exporter(end: &'static str) -> Self {
+        Self { exporter: Some(end), processor: None, metrics: None }
+    }
+
+    pub(super) const fn processor(end: &'static str) -> Self {
+        Self { exporter: None, processor: Some(end), metrics: None }
+    }
+
+    pub(super) const fn metrics(name: &'static str) -> Self {
+        Self { exporter: None, processor: None, metrics: Some(name) }
+    }
+}
+
+/// Where a value is kept.
+pub(super) struct Field<O, T> {
+    pub(super) get: fn(&O) -> T,
+    pub(super) set: fn(&mut O, T),
+}
+
+/// The [`Field`] at a path below its owner.
+macro_rules! field {
+    ($($name:ident).+) => {
+        Field { get: |owner| owner.$($name).+, set: |owner, value| owner.$($name).+ = value }
+    };
+}
+pub(super) use field;
+
+/// What values a setting of an exporter has.
+pub(super) enum Kind {
+    Duration {
+        field: Field<Exporter, Duration>,
+        range: RangeInclusive<Duration>,
+    },
+    /// A duration, or none at all.
+    Limit {
+        field: Field<Exporter, Option<Duration>>,
+        range: RangeInclusive<Duration>,
+    },
+    Count {
+        field: Field<Exporter, usize>,
+        range: RangeInclusive<u64>,
+        /// What the largest of them is: "the most the queue can count".
+        most: &'static str,
+    },
+    /// A number of bytes.
+    Size {
+        field: Field<Exporter, usize>,
+        range: RangeInclusive<u64>,
+        /// As for a count.
+        most: &'static str,
+    },
+    /// One of some words, in any case.
+    Word {
+        names: fn() -> Vec<&'static str>,
+        get: fn(&Exporter) -> String,
+        /// Whether the word is known: others change nothing.
+        set: fn(&mut Exporter, &str) -> bool,
+        /// The words of its variables and what they mean; empty if they are the same.
+        variables: &'static [(&'static str, &'static str)],
+    },
+    Bool {
+        field: Field<Exporter, bool>,
+        /// The words of its variables.
+        variables: &'static [(&'static str, bool)],
+    },
+    /// A path in files and variables, PEM text in code.
+    File {
+        set: fn(&mut Exporter, Vec<u8>),
+        show: fn(&Exporter) -> String,
+    },
+    Text {
+        /// Also takes whether it holds something that must not be shown.
+        set: fn(&mut Exporter, String, bool),
+        show: fn(&Exporter) -> String,
+    },
+    Endpoint,
+    Headers,
+    Signals,
+}
+
+/// A [`Kind::Word`] whose words are the `NAMES` of a type.
+macro_rules! word {
+    ($type:ident, $($name:ident).+, $variables:expr) => {
+        Kind::Word {
+            names: || $type::NAMES.iter().map(|(name, _)| *name).collect(),
+            get: |exporter| exporter.$($name).+.name().into(),
+            set: |exporter, word| {
+                let meaning = parse(&$type::NAMES, word);
+                exporter.$($name).+ = meaning.unwrap_or(exporter.$($name).+);
+                meaning.is_some()
+            },
+            variables: $variables,
+        }
+    };
+}
+pub(super) use word;
+
+/// What a file or a variable says of one setting.
+#[derive(Clone, PartialEq)]
+pub(super) enum SettingValue {
+    Duration(Duration),
+    Count(usize),
+    Size(usize),
+    /// One that the kind knows.
+    Word(String),
+    Bool(bool),
+    File {
+        /// As it may be shown.
+        path: String,
+        /// `None` until [`SettingValue::load`]: some files can be read only once.
+        pem: Option<Vec<u8>>,
+    },
+    Text {
+        text: String,
+        is_secret: bool,
+    },
+    Endpoint {
+        text: String,
+        /// What to show, if secrets were put into the text.
+        written: Option<String>,
+        rule: PathRule,
+        /// Whether a gRPC endpoint without a scheme is one of https.
+        encrypt: bool,
+    },
+    Headers(Vec<(String, Secret)>),
+}
+
+impl SettingValue {
+    /// Reads the file that the value names, unless that is done.
+    pub(super) fn load(self) -> Result<Self, Fault> {
+        match self {
+            Self::File { path, pem: None } => {
+                let read = expand::read_bounded(Path::new(&path));
+                let pem = read.map_err(|cause| expand::unreadable(&path, &path, &cause))?;
+                Ok(Self::File { path, pem: Some(pem) })
+            }
+            value => Ok(value),
+        }
+    }
+}
+
+impl Kind {
+    /// What the node of a file says. Headers have a reader of their own: each has its place.
+    pub(super) fn read(
+        &self,
+        node: &Node,
+        surroundings: &Surroundings,
+        advice: &'static str,
+    ) -> Result<SettingValue, Unusable> {
+        Ok(match self {
+            Self::Duration { .. } | Self::Limit { .. } => {
+                SettingValue::Duration(value::duration(node, surroundings)?)
+            }
+            Self::Count { .. } => SettingValue::Count(value::count(node)?),
+            Self::Size { .. } => SettingValue::Size(value::bytes(node, surroundings)?),
+            Self::Word { names, .. } => {
+                SettingValue::Word(value::word(node, surroundings, advice, &names())?.to_owned())
+            }
+            Self::Bool { .. } => SettingValue::Bool(value::bool(node)?),
+            Self::File { .. } => {
+                let Text { written, text, .. } = value::text(node, surroundings)?;
+                let read = surroundings.read(&text);
+                let pem = read.map_err(|cause| expand::unreadable(written, &text, &cause))?;
+                SettingValue::File { path: written.to_owned(), pem: Some(pem) }
+            }
+            Self::Text { .. } => {
+                let Text { text, is_secret, .. } = value::text(node, surroundings)?;
+                SettingValue::Text { text, is_secret }
+            }
+            Self::Endpoint => {
+                let Text { written, text, is_secret } = value::text(node, surroundings)?;
+                let written = is_secret.then(|| written.to_owned());
+                SettingValue::Endpoint { text, written, rule: PathRule::default(), encrypt: false }
+            }
+            Self::Headers | Self::Signals => return Err(Unusable::WrongType),
+        })
+    }
+
+    /// Takes a value over that this kind has read; returns what to show instead of it, if it must not be shown itself.
+    pub(super) fn set(
+        &self,
+        exporter: &mut Exporter,
+        value: SettingValue,
+        source: &SettingSource,
+    ) -> Option<String> {
+        match (self, value) {
+            (Self::Duration { field, .. }, SettingValue::Duration(value)) => (field.set)(exporter, value),
+            (Self::Limit { field, .. }, SettingValue::Duration(value)) => (field.set)(exporter, Some(value)),
+            (Self::Count { field, .. }, SettingValue::Count(value)) => (field.set)(exporter, value),
+            (Self::Size { field, .. }, SettingValue::Size(value)) => (field.set)(exporter, value),
+            (Self::Word { set, .. }, SettingValue::Word(word)) => _ = set(exporter, &word),
+            (Self::Bool { field, .. }, SettingValue::Bool(value)) => (field.set)(exporter, value),
+            (Self::File { set, .. }, SettingValue::File { path, pem }) => {
+                set(exporter, pem.unwrap_or_default());
+                return Some(path);
+            }
+            (Self::Text { set, .. }, SettingValue::Text { text, is_secret }) => {
+                set(exporter, text, is_secret);
+                return is_secret.then(|| "***".to_owned());
+            }
+            (Self::Endpoint, SettingValue::Endpoint { text, written, rule, encrypt }) => {
+                let is_grpc = exporter.connection.transport == Transport::Grpc;
+                let text = if encrypt && is_grpc { encrypted(text) } else { text };
+                exporter.connection.path_rule = rule;
+                exporter.set_endpoint(text, written.as_deref());
+            }
+            (Self::Headers, SettingValue::Headers(headers)) => {
+                for (name, value) in headers {
+                    exporter.add_header(&name, value.expose(), source.clone());
+                }
+            }
+            _ => unreachable!("a value is set by the kind that has read it"),
+        }
+        None
+    }
+
+    /// The value that an exporter has, where two exporters can be compared by it.
+    pub(super) fn get(&self, exporter: &Exporter) -> Option<SettingValue> {
+        match self {
+            Self::Duration { field, .. } => Some(SettingValue::Duration((field.get)(exporter))),
+            Self::Limit { field, .. } => (field.get)(exporter).map(SettingValue::Duration),
+            Self::Count { field, .. } => Some(SettingValue::Count((field.get)(exporter))),
+            Self::Size { field, .. } => Some(SettingValue::Size((field.get)(exporter))),
+            Self::Word { get, .. } => Some(SettingValue::Word(get(exporter))),
+            Self::Bool { field, .. } => Some(SettingValue::Bool((field.get)(exporter))),
+            Self::File { .. } | Self::Text { .. } | Self::Endpoint | Self::Headers | Self::Signals => None,
+        }
+    }
+
+    /// The value that an exporter has, as a file would spell it. Secrets are `***`.
+    pub(super) fn show(&self, exporter: &Exporter) -> String {
+        match self {
+            Self::Duration { field, .. } => units::show_duration((field.get)(exporter)),
+            Self::Limit { field, .. } => {
+                (field.get)(exporter).map_or_else(|| "none".to_owned(), units::show_duration)
+            }
+            Self::Count { field, .. } => (field.get)(exporter).to_string(),
+            Self::Size { field, .. } => units::show_size((field.get)(exporter) as u64),
+            Self::Word { get, .. } => get(exporter),
+            Self::Bool { field, .. } => (field.get)(exporter).to_string(),
+            Self::File { show, .. } | Self::Text { show, .. } => show(exporter),
+            Self::Endpoint => exporter.connection.shown_endpoint.clone(),
+            Self::Headers if exporter.connection.headers.is_empty() => "none".to_owned(),
+            Self::Headers => {
+                let headers = exporter.connection.headers.iter();
+                let shown = headers.map(|(name, value)| format!("{}: {value}", shown_name(name)));
+                shown.collect::<Vec<_>>().join(", ")
+            }
+            Self::Signals => exporter.signals.iter().map(Signal::name).collect::<Vec<_>>().join(", "),
+        }
+    }
+
+    /// Whether the value that an exporter has is one of those that can be used.
+    pub(super) fn check(&self, exporter: &Exporter) -> Result<(), Fault> {
+        match self {
+            Self::Duration { field, range } => check_duration((field.get)(exporter), range),
+            Self::Limit { field, range } => {
+                (field.get)(exporter).map_or(Ok(()), |value| check_duration(value, range))
+            }
+            Self::Count { field, range, most } => {
+                check_number((field.get)(exporter), range, most, |count| count.to_string())
+            }
+            Self::Size { field, range, most } => {
+                check_number((field.get)(exporter), range, most, units::show_size)
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+fn check_duration(value: Duration, range: &RangeInclusive<Duration>) -> Result<(), Fault> {
+    let [least, most] = [range.start(), range.end()].map(|&end| units::show_duration(end));
+    if value < *range.start() {
+        let fix = format!("write {least} to {most}");
+        return Err(Fault::new(format!("{} is too short", units::show_duration(value)), fix));
+    }
+    if value > *range.end() {
+        let fix = format!("write at most {most}");
+        return Err(Fault::new(format!("{} is too long", units::show_duration(value)), fix));
+    }
+    Ok(())
+}
+
+fn check_number(
+    value: usize,
+    range: &RangeInclusive<u64>,
+    most: &str,
+    show: fn(u64) -> String,
+) -> Result<(), Fault> {
+    let value = value as u64;
+    if range.contains(&value) {
+        return Ok(());
+    }
+    let (least, largest) = (show(*range.start()), show(*range.end()));
+    let problem =
+        if value < *range.start() { "small".to_owned() } else { format!("large: {most} is {largest}") };
+    Err(Fault::new(format!("{} is too {problem}", show(value)), format!("write {least} to {largest}")))
+}
+
+/// `host` or `host:port` as one of https; what is neither stays as it is, for validation to refuse.
+fn encrypted(text: String) -> String {
+    match Endpoint::parse(&text, Transport::Grpc) {
+        Ok(endpoint) => endpoint.origin().replacen("http://", "https://", 1),
+        Err(_) => text,
+    }
+}

@@ -1,0 +1,190 @@
+//! What do all exporters of a provider share? The resource that it speaks for, and which of its traces are kept.
+
+use std::fmt;
+
+use super::summary::Few;
+use super::text::shown;
+use super::{Exporter, Setting, SettingSource};
+use crate::config::sampler::Sampler;
+use crate::record::{Resource, Value};
+
+pub(super) const SERVICE_NAME: &str = "service.name";
+
+/// The second provider of a program: telemetry of the application it runs, apart from its own.
+///
+/// It has its own resource, sampler, exporters and queues. Handed to
+/// [`Config::application`](crate::Config::application); files describe it as `server.telemetry.applicationExporter`.
+///
+/// ```
+/// use standpipe::{Application, Config, Exporter, Sampler};
+///
+/// let application = Application::new()
+///     .service_name("shop")
+///     .sampler(Sampler::trace_id_ratio(0.1))
+///     .exporter(Exporter::http("http://localhost:4318"));
+/// let config = Config::new().service_name("runner").application(application);
+/// # let _ = config;
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct Application {
+    pub(super) settings: ProviderSettings,
+    pub(super) exporters: Vec<Exporter>,
+}
+
+impl Application {
+    /// A provider that exports nothing yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets the resource attribute `service.name`.
+    #[must_use]
+    pub fn service_name(self, name: &str) -> Self {
+        self.resource(SERVICE_NAME, name)
+    }
+
+    /// Sets an attribute of the application, sent with every request; of a key set twice the last value counts.
+    #[must_use]
+    pub fn resource<'v>(mut self, key: &str, value: impl Into<Value<'v>>) -> Self {
+        self.settings.set_resource(key, value.into(), SettingSource::Code);
+        self
+    }
+
+    /// Sets which traces are recorded; by default those that the parent's process records, and all that begin here.
+    #[must_use]
+    pub fn sampler(mut self, sampler: Sampler) -> Self {
+        self.settings.set_sampler(sampler, None, SettingSource::Code);
+        self
+    }
+
+    /// Adds an exporter; ids need only differ within the provider.
+    #[must_use]
+    pub fn exporter(mut self, exporter: Exporter) -> Self {
+        self.exporters.push(exporter);
+        self
+    }
+}
+
+/// One of the ways out of a program that has two: see [`Exporter::provider`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ProviderName {
+    /// The program's own telemetry.
+    Internal,
+    /// That of the application it runs: [`Telemetry::application`](crate::Telemetry::application).
+    Application,
+}
+
+impl ProviderName {
+    /// `internal` or `application`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Internal => "internal",
+            Self::Application => "application",
+        }
+    }
+}
+
+/// The settings of a provider: what all of its exporters share.
+#[derive(Clone, Default)]
+pub(crate) struct ProviderSettings {
+    pub(crate) resource: Resource,
+    pub(crate) sampler: Sampler,
+    /// The share of traces in percent as it was given, if it was given so.
+    sampling: Option<f64>,
+    /// The name as the file spells it, if something that is not to be shown was put in.
+    written_name: Option<String>,
+    /// Who set each attribute of the resource.
+    resource_sources: Few<String, SettingSource>,
+    sampler_source: SettingSource,
+}
+
+impl ProviderSettings {
+    pub(super) fn set_resource(&mut self, key: &str, value: Value<'_>, source: SettingSource) {
+        self.resource.set(key, value);
+        self.resource_sources.insert(key.to_owned(), source);
+        if key == SERVICE_NAME {
+            self.written_name = None;
+        }
+    }
+
+    /// Sets an attribute that is not set yet.
+    pub(super) fn fill_resource(&mut self, key: &str, value: &str, source: SettingSource) {
+        if self.resource_sources.get(key).is_none() {
+            self.set_resource(key, Value::Str(value), source);
+        }
+    }
+
+    pub(super) fn set_service_name(&mut self, name: &str, source: SettingSource) {
+        self.set_resource(SERVICE_NAME, Value::Str(name), source);
+    }
+
+    /// The same for a name into which something was put that is not to be shown: `written` is.
+    pub(super) fn set_secret_service_name(&mut self, name: &str, written: &str, source: SettingSource) {
+        self.set_service_name(name, source);
+        self.written_name = Some(written.to_owned());
+    }
+
+    /// `sampling` is the share in percent, if that is how it was said.
+    pub(super) fn set_sampler(&mut self, sampler: Sampler, sampling: Option<f64>, source: SettingSource) {
+        self.sampler = sampler;
+        self.sampling = sampling;
+        self.sampler_source = source;
+    }
+
+    /// Who set the name of the service; the default if it is not set.
+    pub(super) fn service_name_source(&self) -> SettingSource {
+        self.resource_source(SERVICE_NAME)
+    }
+
+    fn resource_source(&self, key: &str) -> SettingSource {
+        self.resource_sources.get(key).cloned().unwrap_or_default()
+    }
+
+    pub(super) fn sampler_source(&self) -> &SettingSource {
+        &self.sampler_source
+    }
+
+    /// As it will be sent, or as it is written if something was put in.
+    pub(super) fn shown_service_name(&self) -> String {
+        if let Some(written) = &self.written_name {
+            return shown(written).into_owned();
+        }
+        let resource = self.resource.clone().with_defaults();
+        shown(resource.get_str(SERVICE_NAME).unwrap_or_default()).into_owned()
+    }
+
+    /// The share of traces that begin here and are kept, in percent.
+    pub(super) fn sampling(&self) -> f64 {
+        self.sampling.unwrap_or_else(|| self.sampler.percent())
+    }
+
+    /// Name, other attributes and sampler, under these keys. Attributes of different sources are apart.
+    pub(super) fn effective(&self, [name, resource, sampler]: [&'static str; 3]) -> Vec<Setting> {
+        let mut settings = vec![Setting::new(name, &self.shown_service_name(), self.service_name_source())];
+        let mut others: Vec<(SettingSource, Vec<String>)> = Vec::new();
+        for (key, value) in self.resource.shown().filter(|(key, _)| *key != SERVICE_NAME) {
+            let (source, attribute) =
+                (self.resource_source(key), format!("{}={}", shown(key), shown(&value)));
+            match others.iter_mut().find(|(known, _)| *known == source) {
+                Some((_, attributes)) => attributes.push(attribute),
+                None => others.push((source, vec![attribute])),
+            }
+        }
+        let of_source =
+            |(source, attributes): (_, Vec<String>)| Setting::new(resource, &attributes.join(", "), source);
+        settings.extend(others.into_iter().map(of_source));
+        settings.push(Setting::new(sampler, &self.sampler.to_string(), self.sampler_source.clone()));
+        settings
+    }
+}
+
+/// As [`effective`](ProviderSettings::effective): no secret is in it.
+impl fmt::Debug for ProviderSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("ProviderSettings");
+        for setting in self.effective(["service-name", "resource", "sampler"]) {
+            shown.field(setting.key, &format_args!("{}", setting.value));
+        }
+        shown.finish()
+    }
+}

@@ -1,0 +1,221 @@
+//! What do Stalwart's sections describe? `[tracer.<id>]` an exporter of spans and logs, `[metrics.open-telemetry]` one of
+//! metrics; sections that only look like these are reported.
+
+use super::report::Report;
+use super::section::{Entries, SectionReader, Switch};
+use crate::config::general::SELF_OBSERVATION;
+use crate::config::node::{Field, Node, Tree};
+use crate::config::section::{ENABLE, ENABLE_LOGS, ENABLE_SPANS, EXPORTERS, METRICS, SERVER, TYPE};
+use crate::config::settings::{LEVEL, SIGNALS, TRANSPORT};
+use crate::config::text::{dotted, quoted};
+use crate::config::{Exporter, Level, SettingSource, Signals, Transport, text};
+use crate::record::Signal;
+
+const TYPES: [&str; 2] = ["open-telemetry", "otel"];
+const TYPE_ADVICE: &str = "write type = \"open-telemetry\"";
+
+/// The exporter that a tracer describes; `None` if it is not to be started, whatever else is wrong with it.
+pub(super) fn read_tracer(mut reader: SectionReader<'_, '_>, tracer: &Node) -> Option<Exporter> {
+    let mut tracer = TracerSection { entries: reader.entries(tracer)?, reader };
+    tracer.refuse_twins();
+    if tracer.is_off() || !tracer.is_ours() || !tracer.has_transport() {
+        return None;
+    }
+    let mut exporter = tracer.reader.exporter(&tracer.entries);
+    tracer.choose_signals(&mut exporter).then_some(exporter)
+}
+
+struct TracerSection<'r, 'd, 't> {
+    reader: SectionReader<'r, 'd>,
+    entries: Entries<'t>,
+}
+
+impl TracerSection<'_, '_, '_> {
+    /// The parser saw two different keys where the file says the same thing twice.
+    fn refuse_twins(&mut self) {
+        for name in [ENABLE_LOGS, ENABLE_SPANS] {
+            let mut twins = self.entries.all(name);
+            if let (Some(first), Some(second)) = (twins.next(), twins.next()) {
+                self.reader.duplicate(first, second);
+            }
+        }
+    }
+
+    fn is_off(&mut self) -> bool {
+        let Some(enable) = self.entries.find(ENABLE) else {
+            return false;
+        };
+        let is_off = enable.node.value == Tree::Bool(false);
+        if is_off {
+            let path = self.reader.path(ENABLE);
+            self.reader.report.note(enable.value_at(), path, "not started: enable is false", "");
+        }
+        is_off
+    }
+
+    fn is_ours(&mut self) -> bool {
+        let path = self.reader.path(TYPE);
+        let Some(kind) = self.entries.find(TYPE) else {
+            if self.reader.is_broken() {
+                // it may stand in a line that could not be read
+                return true;
+            }
+            let at = self.reader.declared_at();
+            self.reader.report.warning(at, path, "not started: it has no type", TYPE_ADVICE);
+            return false;
+        };
+        let Some(text) = self.reader.text(kind, TYPE_ADVICE) else {
+            return false;
+        };
+        if TYPES.contains(&text.text.as_str()) {
+            return true;
+        }
+        let (at, report) = (kind.value_at(), &mut self.reader.report);
+        let what = format!("not started: {} is not a type of OpenTelemetry", quoted(text.written));
+        match text::did_you_mean(&text.text, &TYPES) {
+            Some(advice) => report.warning(at, path, what, advice),
+            None => report.note(at, path, what, ""),
+        }
+        false
+    }
+
+    fn has_transport(&mut self) -> bool {
+        match self.reader.transport(&self.entries) {
+            Switch::On => {}
+            // an error, but read on; it may also stand in a line that could not be read
+            Switch::Missing if self.reader.is_broken() => {}
+            Switch::Missing => self.reader.missing(TRANSPORT.key, "write transport = \"http\""),
+            Switch::Off(at) => {
+                let path = self.reader.path(TRANSPORT.key);
+                self.reader.report.note(at, path, "not started: its transport is disabled", "");
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Spans unless they are switched off, logs if they are switched on; `false` if nothing would ever be sent.
+    fn choose_signals(&mut self, exporter: &mut Exporter) -> bool {
+        self.reader.bool(&self.entries, ENABLE);
+        let spans = self.reader.bool(&self.entries, ENABLE_SPANS);
+        let logs = self.reader.bool(&self.entries, ENABLE_LOGS);
+
+        let mut chosen = Vec::new();
+        if spans.is_none_or(|(_, on)| on) {
+            chosen.push(Signal::Traces);
+        }
+        if logs.is_some_and(|(_, on)| on) && !self.is_silenced(exporter) {
+            chosen.push(Signal::Logs);
+        }
+        exporter.signals = Signals::of(&chosen);
+        if let Some((at, _)) = logs.or(spans) {
+            exporter.record(&SIGNALS, self.reader.source(at), None);
+        }
+        if let (true, Some((at, _))) = (chosen.is_empty(), spans) {
+            let path = self.reader.path(ENABLE_SPANS);
+            let what = "not started: neither spans nor logs would be sent";
+            self.reader.report.warning(at, path, what, "write true, or enable = false");
+        }
+        !chosen.is_empty()
+    }
+
+    /// Whether the level lets no log record pass, beside a switch that wants them sent.
+    fn is_silenced(&mut self, exporter: &Exporter) -> bool {
+        let Some(level) = self.entries.find(LEVEL.key).filter(|_| exporter.level == Level::DISABLE) else {
+            return false;
+        };
+        let path = self.reader.path(LEVEL.key);
+        let fix = "write a level, or enable.log-exporter = false";
+        self.reader.report.warning(level.value_at(), path, "no logs are sent", fix);
+        true
+    }
+}
+
+/// What the section of metrics describes.
+pub(super) struct Metrics {
+    pub(super) exporter: Exporter,
+    /// Whether the ledger is exported, and who says so.
+    pub(super) self_observation: Option<(bool, SettingSource)>,
+}
+
+/// Reads `[metrics.open-telemetry]`; `None` if nothing is to be started, whatever else is wrong with it.
+pub(super) fn read_metrics(mut reader: SectionReader<'_, '_>, metrics: &Node) -> Option<Metrics> {
+    let entries = reader.entries(metrics)?;
+    match reader.transport(&entries) {
+        Switch::On => {}
+        Switch::Off(_) => return None,
+        Switch::Missing => {
+            // an empty table says all that it should
+            if !entries.is_empty() {
+                let (at, path) = (reader.declared_at(), reader.path(TRANSPORT.key));
+                reader.report.note(
+                    at,
+                    path,
+                    "not started: it has no transport",
+                    "write transport = \"http\"",
+                );
+            }
+            return None;
+        }
+    }
+    let mut exporter = reader.exporter(&entries);
+    exporter.signals = Signals::of(&[Signal::Metrics]);
+    exporter.record(&SIGNALS, reader.source(reader.declared_at()), None);
+    let self_observation =
+        reader.bool(&entries, SELF_OBSERVATION.key).map(|(at, on)| (on, reader.source(at)));
+    Some(Metrics { exporter, self_observation })
+}
+
+/// Warns of every section that was probably meant to be read. Sections of others are left alone: only what has our
+/// keys in it is looked at.
+pub(super) fn warn_of_strays(root: &Node, report: &mut Report<'_>) {
+    for section in root.as_table().unwrap_or_default() {
+        let fields = section.node.as_table().unwrap_or_default();
+        match section.name.as_str() {
+            "tracer" | "telemetry" => {}
+            "metrics" => warn_of_metrics(fields, report),
+            "server" => warn_of_choice(fields, report),
+            name if fields.iter().any(|field| field.name == EXPORTERS[1]) => {
+                if text::nearest(name, &[EXPORTERS[0]]).is_some() {
+                    warn_of(report, section, &[name], EXPORTERS[0]);
+                }
+            }
+            name => {
+                for field in fields.iter().filter(|field| is_exporter(&field.node)) {
+                    let is_metrics = text::nearest(name, &[METRICS[0]]).is_some();
+                    let meant = if is_metrics { dotted(&METRICS) } else { dotted(&["tracer", &field.name]) };
+                    warn_of(report, field, &[name, &field.name], &format!("[{meant}]"));
+                }
+            }
+        }
+    }
+}
+
+fn warn_of_metrics(fields: &[Field], report: &mut Report<'_>) {
+    let is_ours = |field: &&Field| field.name == METRICS[1];
+    for field in fields.iter().filter(|field| !is_ours(field) && is_exporter(&field.node)) {
+        warn_of(report, field, &[METRICS[0], &field.name], &format!("[{}]", dotted(&METRICS)));
+    }
+}
+
+fn warn_of_choice(fields: &[Field], report: &mut Report<'_>) {
+    for field in fields.iter().filter(|field| field.name != SERVER[1]) {
+        let chooses = field.node.get("exporter").or(field.node.get("applicationExporter")).is_some();
+        if chooses && text::nearest(&field.name, &[SERVER[1]]).is_some() {
+            warn_of(report, field, &[SERVER[0], &field.name], &dotted(&SERVER));
+        }
+    }
+}
+
+/// Whether this looks like an exporter.
+fn is_exporter(node: &Node) -> bool {
+    let text = |name: &str| node.get(name).and_then(|field| field.node.as_text());
+    let is_transport = |word: &str| Transport::NAMES.iter().any(|(name, _)| *name == word);
+    text(TYPE).is_some_and(|kind| TYPES.contains(&kind))
+        || text(TRANSPORT.key).is_some_and(is_transport) && text(TYPE).is_none()
+}
+
+fn warn_of(report: &mut Report<'_>, field: &Field, path: &[&str], meant: &str) {
+    let path = dotted(path);
+    report.warning(field.at, path, "not read: no section has this name", format!("did you mean {meant}?"));
+}

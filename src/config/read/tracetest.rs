@@ -1,0 +1,349 @@
+//! What do the sections of Tracetest and Qualitytrace describe? `telemetry.exporters.<name>` an exporter and its provider;
+//! `server.telemetry` chooses among them.
+
+use std::time::Duration;
+
+use super::report::Report;
+use crate::config::error::Fault;
+use crate::config::kind::{Kind, SettingRow, SettingValue, TracetestSpelling};
+use crate::config::node::{Field, Node, Tree};
+use crate::config::read::expand::Surroundings;
+use crate::config::read::value::{self, Unusable};
+use crate::config::sampler::Sampler;
+use crate::config::section::{CHOICES, EXPORTERS, OF_PROVIDER, SAMPLING, SERVER, SERVICE_NAME, Section};
+use crate::config::settings::{SETTINGS, SIGNALS, TRANSPORT};
+use crate::config::text::{dotted, quoted, shown};
+use crate::config::{Exporter, ProviderName, ProviderSettings, SettingSource, Signals, Transport};
+use crate::record::Signal;
+
+/// The one type of exporter that all of these programs know.
+const COLLECTOR: &str = "collector";
+
+/// What such a file leaves open is its own default, not ours.
+const DEFAULT_INTERVAL: Duration = Duration::from_secs(10);
+
+/// What to do about something that is no table.
+const BELOW_IT: &str = "write its keys below it";
+
+/// A provider that is configured.
+pub(super) struct ChosenProvider {
+    /// Where it was chosen.
+    pub(super) at: usize,
+    pub(super) name: ProviderName,
+    pub(super) section: Section,
+    pub(super) settings: ProviderSettings,
+    pub(super) exporter: Exporter,
+}
+
+/// The providers that a document describes; what is wrong with exporters that are not chosen does not matter.
+pub(super) fn read(root: &Node, surroundings: &Surroundings, report: &mut Report<'_>) -> Vec<ChosenProvider> {
+    let mut reader = ProviderReader { surroundings, report };
+    let exporters = reader.exporters(root);
+    let choices = reader.choices(root);
+    reader.report_idle(exporters, &choices);
+    choices.iter().filter_map(|choice| reader.provider(choice, exporters)).collect()
+}
+
+struct ProviderReader<'r, 'd> {
+    surroundings: &'r Surroundings,
+    report: &'r mut Report<'d>,
+}
+
+/// That a provider uses the exporter of a name.
+struct Choice<'t> {
+    provider: ProviderName,
+    key: &'static str,
+    at: usize,
+    exporter: value::Text<'t>,
+}
+
+impl ProviderReader<'_, '_> {
+    fn exporters<'t>(&mut self, root: &'t Node) -> &'t [Field] {
+        let Some(telemetry) = self.table(root, &EXPORTERS[..1]) else {
+            return &[];
+        };
+        warn_of_unknown(self.report, telemetry, &EXPORTERS[..1], &EXPORTERS[1..]);
+        self.table(root, &EXPORTERS).unwrap_or_default()
+    }
+
+    fn choices<'t>(&mut self, root: &'t Node) -> Vec<Choice<'t>> {
+        let Some(fields) = self.table(root, &SERVER) else {
+            return Vec::new();
+        };
+        warn_of_unknown(self.report, fields, &SERVER, &CHOICES.map(|(key, _)| key));
+        let mut choices = Vec::new();
+        for (key, provider) in CHOICES {
+            let Some(field) = given(fields, key) else { continue };
+            match value::text(&field.node, self.surroundings) {
+                Ok(exporter) => choices.push(Choice { provider, key, at: field.node.at, exporter }),
+                Err(unusable) => {
+                    let path = dotted(&[&SERVER[..], &[key]].concat());
+                    let advice = "write the name of an exporter below telemetry.exporters";
+                    let fault = unusable.into_fault(&field.node, advice);
+                    self.report.lone_error(field.node.at, path, fault);
+                }
+            }
+        }
+        choices
+    }
+
+    fn provider(&mut self, choice: &Choice<'_>, exporters: &[Field]) -> Option<ChosenProvider> {
+        let field = self.chosen(choice, exporters)?;
+        let section = Section::Exporter(field.name.clone());
+        let reader = ExporterReader {
+            section: &section,
+            declared_at: field.at,
+            surroundings: self.surroundings,
+            report: self.report,
+        };
+        let (mut exporter, settings) = reader.read(&field.node)?;
+        exporter.provider = Some(choice.provider);
+        self.choose_signals(choice, &mut exporter);
+        Some(ChosenProvider { at: choice.at, name: choice.provider, section, settings, exporter })
+    }
+
+    /// The exporter of exactly this name, or else of this name in another case.
+    fn chosen<'t>(&mut self, choice: &Choice<'_>, exporters: &'t [Field]) -> Option<&'t Field> {
+        let wanted = &choice.exporter.text;
+        let exactly = exporters.iter().find(|field| field.name == *wanted);
+        let nearly = || exporters.iter().find(|field| is_alike(&field.name, wanted));
+        let found = exactly.or_else(nearly);
+        if found.is_none() {
+            let fix = match exporters.is_empty() {
+                true => "describe it below telemetry.exporters".to_owned(),
+                false => format!("write one of {}", listed(exporters)),
+            };
+            let what = format!("there is no exporter {}", quoted(choice.exporter.written));
+            let path = dotted(&[&SERVER[..], &[choice.key]].concat());
+            // the other provider has nothing to do with it
+            self.report.lone_error(choice.at, path, Fault::new(what, fix));
+        }
+        found
+    }
+
+    fn choose_signals(&mut self, choice: &Choice<'_>, exporter: &mut Exporter) {
+        exporter.signals = match choice.provider {
+            ProviderName::Internal => Signals::of(&[Signal::Traces, Signal::Metrics]),
+            ProviderName::Application => Signals::of(&[Signal::Traces]),
+        };
+        exporter.record(&SIGNALS, self.report.source(choice.at), None);
+    }
+
+    /// The table at a path below the root; what is null is as good as absent.
+    fn table<'t>(&mut self, root: &'t Node, path: &[&str]) -> Option<&'t [Field]> {
+        let mut node = root;
+        for (depth, name) in path.iter().enumerate() {
+            node = &given(node.as_table()?, name)?.node;
+            if node.as_table().is_none() {
+                // `server` may be anything: only what is below it is ours
+                if path[..=depth] != SERVER[..1] {
+                    let path = dotted(&path[..=depth]);
+                    self.report.wrong_type(Some(&Section::Server), path, node, BELOW_IT);
+                }
+                return None;
+            }
+        }
+        node.as_table()
+    }
+
+    /// Exporters that are described and never used: mostly the choice was forgotten.
+    fn report_idle(&mut self, exporters: &[Field], choices: &[Choice<'_>]) {
+        for field in exporters {
+            if choices.iter().any(|choice| is_alike(&field.name, &choice.exporter.text)) {
+                continue;
+            }
+            let path = dotted(&[&EXPORTERS[..], &[&field.name]].concat());
+            let what = "not started: server.telemetry does not choose it";
+            if choices.is_empty() {
+                let fix = format!("write {} as server.telemetry.exporter", shown(&field.name));
+                self.report.warning(field.at, path, what, fix);
+            } else {
+                self.report.note(field.at, path, what, "");
+            }
+        }
+    }
+}
+
+/// Reads one exporter that a provider has chosen.
+struct ExporterReader<'r, 'd> {
+    section: &'r Section,
+    declared_at: usize,
+    surroundings: &'r Surroundings,
+    report: &'r mut Report<'d>,
+}
+
+impl<'r> ExporterReader<'r, '_> {
+    /// The exporter, and what is its provider's; `None` if it is no table. What cannot be taken over is reported.
+    fn read(mut self, node: &Node) -> Option<(Exporter, ProviderSettings)> {
+        let path = dotted(&self.section.path());
+        let Some(fields) = node.as_table() else {
+            self.report.wrong_type(Some(self.section), path, node, BELOW_IT);
+            return None;
+        };
+        let declared = self.report.location(self.declared_at);
+        let mut exporter = Exporter::of_tracetest(self.section.exporter_id(), path, declared);
+        exporter.reader.interval = DEFAULT_INTERVAL;
+        exporter.set_transport(Transport::Grpc);
+        let provider = self.provider(fields);
+        self.transport(fields, &mut exporter);
+        for &row in SETTINGS.iter().filter(|row| **row != &TRANSPORT) {
+            self.setting(row, fields, &mut exporter);
+        }
+        self.warn_of_unknown(fields, &[]);
+        Some((exporter, provider))
+    }
+
+    fn provider(&mut self, fields: &[Field]) -> ProviderSettings {
+        let mut settings = ProviderSettings::default();
+        settings.set_sampler(Sampler::trace_id_ratio(1.0), Some(100.0), SettingSource::Default);
+        if let Some(field) = given(fields, SERVICE_NAME) {
+            match value::loose_text(&field.node, self.surroundings) {
+                Ok(name) if name.text.is_empty() => {}
+                Ok(value::Text { written, text, is_secret }) => {
+                    let source = self.report.source(field.node.at);
+                    match is_secret {
+                        true => settings.set_secret_service_name(&text, written, source),
+                        false => settings.set_service_name(&text, source),
+                    }
+                }
+                Err(unusable) => {
+                    self.refuse(&[SERVICE_NAME], &field.node, "write a name like shop", unusable);
+                }
+            }
+        }
+        if let Some(field) = given(fields, SAMPLING) {
+            match value::percent(&field.node, self.surroundings) {
+                Ok(percent) => {
+                    let percent = percent.clamp(0.0, 100.0);
+                    // the same division as in the programs that this is read for, so that both keep the same traces
+                    let sampler = Sampler::trace_id_ratio(percent / 100.0);
+                    settings.set_sampler(sampler, Some(percent), self.report.source(field.node.at));
+                }
+                Err(unusable) => self.refuse(&[SAMPLING], &field.node, value::PERCENT_ADVICE, unusable),
+            }
+        }
+        settings
+    }
+
+    /// `exporter.type`, without which nothing says what it is.
+    fn transport(&mut self, fields: &[Field], exporter: &mut Exporter) {
+        let Some(TracetestSpelling { path, advice }) = &TRANSPORT.in_tracetest else { return };
+        let Some(field) = self.field(fields, path) else {
+            let path = dotted(&self.below(path));
+            self.report.error(Some(self.section), self.declared_at, path, "missing", *advice);
+            return;
+        };
+        match value::text(&field.node, self.surroundings) {
+            Ok(text) if text.text == COLLECTOR => {
+                exporter.record(&TRANSPORT, self.report.source(field.node.at), None);
+            }
+            Ok(text) => {
+                let fault = text.fault(Fault::new("is not known", *advice));
+                self.refuse(path, &field.node, advice, fault.into());
+            }
+            Err(unusable) => self.refuse(path, &field.node, advice, unusable),
+        }
+    }
+
+    /// A setting that such files have under a name of their own.
+    fn setting(&mut self, row: &'static SettingRow, fields: &[Field], exporter: &mut Exporter) {
+        let Some(spelling) = &row.in_tracetest else { return };
+        let Some(field) = self.field(fields, spelling.path) else { return };
+        let value = match row.kind {
+            Kind::Duration { .. } => {
+                value::go_duration(&field.node, self.surroundings).map(SettingValue::Duration)
+            }
+            ref kind => kind.read(&field.node, self.surroundings, spelling.advice),
+        };
+        match value {
+            Ok(value) => exporter.apply(row, value, self.report.source(field.node.at)),
+            Err(unusable) => self.refuse(spelling.path, &field.node, spelling.advice, unusable),
+        }
+    }
+
+    /// The field at a path, if all before it are tables.
+    fn field<'t>(&mut self, fields: &'t [Field], path: &[&'static str]) -> Option<&'t Field> {
+        let (last, tables) = path.split_last()?;
+        let mut fields = fields;
+        for depth in 1..=tables.len() {
+            fields = self.table(fields, &tables[..depth])?;
+        }
+        given(fields, last)
+    }
+
+    /// Warns of every key below a path that leads to no setting.
+    fn warn_of_unknown(&mut self, fields: &[Field], path: &[&'static str]) {
+        let spellings = SETTINGS.iter().filter_map(|row| row.in_tracetest.as_ref());
+        let mut known: Vec<&'static str> = if path.is_empty() { OF_PROVIDER.to_vec() } else { Vec::new() };
+        let mut tables = Vec::new();
+        for rest in spellings.filter_map(|spelling| spelling.path.strip_prefix(path)) {
+            known.extend(rest.first());
+            match rest {
+                [table, _, ..] if !tables.contains(table) => tables.push(*table),
+                _ => {}
+            }
+        }
+        warn_of_unknown(self.report, fields, &self.below(path), &known);
+        for name in tables {
+            let path = [path, &[name]].concat();
+            if let Some(fields) = self.table(fields, &path) {
+                self.warn_of_unknown(fields, &path);
+            }
+        }
+    }
+
+    /// The table under the last of some keys.
+    fn table<'t>(&mut self, fields: &'t [Field], path: &[&'static str]) -> Option<&'t [Field]> {
+        let field = given(fields, path.last()?)?;
+        let inner = field.node.as_table();
+        if inner.is_none() {
+            let path = dotted(&self.below(path));
+            self.report.wrong_type(Some(self.section), path, &field.node, BELOW_IT);
+        }
+        inner
+    }
+
+    fn refuse(&mut self, path: &[&'static str], node: &Node, advice: &'static str, unusable: Unusable) {
+        self.report.refuse(self.section, dotted(&self.below(path)), node, advice, unusable);
+    }
+
+    /// A path of the document.
+    fn below(&self, path: &[&'r str]) -> Vec<&'r str> {
+        let section: &'r Section = self.section;
+        [&section.path()[..], path].concat()
+    }
+}
+
+fn warn_of_unknown(report: &mut Report<'_>, fields: &[Field], path: &[&str], known: &[&'static str]) {
+    for field in fields.iter().filter(|field| !known.contains(&field.name.as_str())) {
+        let key = dotted(&[path, &[&field.name]].concat());
+        report.unknown_key(field.at, key, &field.name, known);
+    }
+}
+
+/// The field of a name, unless it is null.
+fn given<'t>(fields: &'t [Field], name: &str) -> Option<&'t Field> {
+    fields.iter().find(|field| field.name == name && field.node.value != Tree::Null)
+}
+
+/// Whether two names differ only in their case.
+fn is_alike(one: &str, other: &str) -> bool {
+    one.chars().flat_map(char::to_lowercase).eq(other.chars().flat_map(char::to_lowercase))
+}
+
+/// The first names in the order of the alphabet, and how many more there are.
+fn listed(fields: &[Field]) -> String {
+    const MOST: usize = 20;
+    let mut shown: Vec<String> = Vec::new();
+    let mut last = None;
+    // one after the other: a sort for a message would be as much code as the rest of it
+    while let Some(next) = fields.iter().map(|field| &field.name).filter(|name| Some(*name) > last).min() {
+        if shown.len() == MOST {
+            shown.push(format!("{} more", fields.len() - MOST));
+            break;
+        }
+        shown.push(quoted(next));
+        last = Some(next);
+    }
+    shown.join(", ")
+}

@@ -1,0 +1,172 @@
+//! What in a configuration works, but was probably not meant?
+
+use std::time::Duration;
+
+use super::endpoint::{Endpoint, PathRule};
+use super::error::{Diagnostic, DiagnosticSeverity, Fault};
+use super::general::SELF_OBSERVATION;
+use super::kind::SettingRow;
+use super::settings::{CA_FILE, CLIENT_CERTIFICATE_FILE, ENDPOINT, INTERVAL};
+use super::text::listed;
+use super::{Config, Exporter, SettingSource, Transport, units};
+use crate::record::Signal;
+
+type Remark = (&'static SettingRow, Fault);
+
+/// All remarks on one exporter, by the key they are about.
+pub(super) fn on(exporter: &Exporter) -> Vec<(DiagnosticSeverity, &'static SettingRow, Fault)> {
+    if !exporter.connection.transport.connects() {
+        return Vec::new();
+    }
+    let mut warnings = Vec::new();
+    let mut notes = Vec::new();
+    if let Ok(endpoint) = &exporter.connection.parsed() {
+        warnings.extend(idle_certificates(exporter, endpoint));
+        warnings.extend(odd_path(exporter, endpoint));
+        warnings.extend(ignored_path(exporter, endpoint));
+        warnings.extend(ignored_query(exporter, endpoint));
+        notes.extend(port_of_another(exporter, endpoint));
+    }
+    notes.extend(short_interval(exporter));
+    let mut remarks = Vec::new();
+    for (severity, found) in [(DiagnosticSeverity::Warning, warnings), (DiagnosticSeverity::Note, notes)] {
+        remarks.extend(found.into_iter().map(|(key, fault)| (severity, key, fault)));
+    }
+    remarks
+}
+
+/// The ledger as metrics, which no exporter sends.
+pub(super) fn on_observation(config: &Config) -> Option<Diagnostic> {
+    let is_seen = config.exporters.iter().any(|exporter| exporter.signals.contain(Signal::Metrics));
+    let source = config.source(&SELF_OBSERVATION);
+    (config.self_observation && !is_seen && !config.exporters.is_empty()).then(|| {
+        let what = "has no effect: no exporter sends metrics";
+        Fault::new(what, "add one that does, like [metrics.open-telemetry]").found(
+            DiagnosticSeverity::Warning,
+            source.location().cloned(),
+            SELF_OBSERVATION.key,
+        )
+    })
+}
+
+/// Certificates that nothing will ever look at, because the endpoint is plain HTTP.
+fn idle_certificates(exporter: &Exporter, endpoint: &Endpoint) -> Option<Remark> {
+    let tls = &exporter.connection.tls;
+    let row = match (&tls.ca, tls.client()) {
+        (Some(_), _) => &CA_FILE,
+        (None, Some(_)) => &CLIENT_CERTIFICATE_FILE,
+        (None, None) => return None,
+    };
+    (!endpoint.tls)
+        .then(|| (row, Fault::new("has no effect: the endpoint is not https", "write https:// or remove it")))
+}
+
+/// A path is used as it is, so it is the same for every signal.
+fn shared_path(exporter: &Exporter, endpoint: &Endpoint) -> Option<Remark> {
+    let signals: Vec<&str> = exporter.signals.iter().map(Signal::name).collect();
+    let is_shared =
+        exporter.connection.transport == Transport::Http && exporter.connection.path_rule != PathRule::Base;
+    if !is_shared || signals.len() < 2 || !endpoint.has_path() {
+        return None;
+    }
+    let what = format!("{} are posted to the same path", listed(&signals, "and"));
+    let fix = match exporter.location() {
+        Some(_) => "leave the path out, or write one table for each",
+        None => "leave the path out, or make one exporter for each",
+    };
+    Some((&ENDPOINT, Fault::new(what, fix)))
+}
+
+/// A path that no collector has: one signal's behind another, or that of another signal.
+fn odd_path(exporter: &Exporter, endpoint: &Endpoint) -> Option<Remark> {
+    if exporter.connection.transport != Transport::Http {
+        return None;
+    }
+    let doubled = exporter.endpoints().into_iter().any(|(_, url)| {
+        let mut known = Signal::ALL.iter().flat_map(|signal| url.match_indices(signal.path()));
+        known.next().is_some() && known.next().is_some()
+    });
+    if doubled {
+        let fix = "leave the path out: that of each signal is added";
+        return Some((&ENDPOINT, Fault::new("the path names a signal twice", fix)));
+    }
+    let is_of = |signal: &Signal| endpoint.path().ends_with(signal.path());
+    let named = Signal::ALL.into_iter().find(is_of).filter(|signal| !exporter.signals.contain(*signal));
+    match named {
+        Some(named) if exporter.connection.path_rule != PathRule::Base => {
+            let sent = exporter.signals.iter().next()?;
+            let what = format!("{} are posted to the path of {}", sent.name(), named.name());
+            Some((&ENDPOINT, Fault::new(what, format!("leave the path out, or write {}", sent.path()))))
+        }
+        _ => shared_path(exporter, endpoint),
+    }
+}
+
+/// The two transports have ports next to each other, and it is easy to take one for the other.
+fn port_of_another(exporter: &Exporter, endpoint: &Endpoint) -> Option<Remark> {
+    let port = endpoint.port()?;
+    let (name, other) = match exporter.connection.transport {
+        Transport::Http => ("HTTP", Transport::Grpc),
+        Transport::Grpc => ("gRPC", Transport::Http),
+        Transport::Console => return None,
+    };
+    if port != other.default_port() {
+        return None;
+    }
+    let (usual, other) = (exporter.connection.transport.default_port(), other.name());
+    let what = format!("{port} is usually the port of {other}");
+    let fix = format!("for {name} it is usually {usual}; or choose {other} as the transport");
+    Some((&ENDPOINT, Fault::new(what, fix)))
+}
+
+/// gRPC has no use for a path.
+fn ignored_path(exporter: &Exporter, endpoint: &Endpoint) -> Option<Remark> {
+    if exporter.connection.transport != Transport::Grpc || !endpoint.has_path() {
+        return None;
+    }
+    // nothing that was put in is shown
+    let fix = match exporter.connection.shown_origin() {
+        Some(origin) => format!("write {origin:?}"),
+        None => "remove it".to_owned(),
+    };
+    Some((&ENDPOINT, Fault::new("the path is ignored: gRPC has none", fix)))
+}
+
+/// Nor for a query, in which people put keys.
+fn ignored_query(exporter: &Exporter, endpoint: &Endpoint) -> Option<Remark> {
+    let is_ignored = exporter.connection.transport == Transport::Grpc && endpoint.has_query();
+    let fault = || Fault::new("the query is ignored: gRPC has none", "send what it says as a header");
+    is_ignored.then(|| (&ENDPOINT, fault()))
+}
+
+/// A bare number is milliseconds, which is easily forgotten.
+fn short_interval(exporter: &Exporter) -> Option<Remark> {
+    let interval = exporter.reader.interval;
+    let is_written = !matches!(exporter.source(&INTERVAL), SettingSource::Default | SettingSource::Code);
+    let is_short = is_written && !interval.is_zero() && interval < Duration::from_millis(100);
+    if !is_short || !exporter.signals.contain(Signal::Metrics) {
+        return None;
+    }
+    let what = format!("metrics are pushed every {}", units::show_duration(interval));
+    Some((&INTERVAL, Fault::new(what, "a number without a unit is milliseconds")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn self_observation_that_nobody_would_see_is_told() {
+        let told = |signal| {
+            let exporter = Exporter::http("localhost").signals([signal]);
+            let config = Config::new().exporter(exporter).self_observation(true).validate();
+            config.expect("only a warning").diagnostics().iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        assert_eq!(told(Signal::Metrics), [""; 0]);
+        assert_eq!(
+            told(Signal::Traces),
+            ["warning: self-observation: has no effect: no exporter sends metrics; \
+                 add one that does, like [metrics.open-telemetry]"]
+        );
+    }
+}

@@ -1,0 +1,108 @@
+use super::*;
+use crate::config::kind::SettingValue;
+use crate::config::section::Section;
+use crate::config::{SettingSource, units};
+
+#[test]
+fn every_row_has_a_key_of_its_own_advice_and_a_sentence_of_documentation() {
+    for (index, row) in SETTINGS.iter().enumerate() {
+        assert!(SETTINGS[..index].iter().all(|other| other.key != row.key), "{} twice", row.key);
+        assert!(!row.advice.is_empty() && !row.doc.is_empty(), "{}", row.key);
+    }
+}
+
+/// What is set is what is shown and compared afterwards, and what files write is read back.
+#[test]
+fn every_row_sets_what_it_gets() {
+    let exporter = Exporter::http("localhost");
+    for row in SETTINGS {
+        let Some(value) = row.kind.get(&exporter) else { continue };
+        let mut other = exporter.clone();
+        other.apply(row, value.clone(), SettingSource::Code);
+        assert!(row.kind.get(&other) == Some(value), "{}", row.key);
+        assert_eq!(row.kind.show(&other), row.kind.show(&exporter), "{}", row.key);
+        assert_eq!(row.kind.check(&other), Ok(()), "the default of {} is out of its range", row.key);
+    }
+}
+
+/// Another value changes its own setting and no other, but for the endpoint, whose default goes with the transport.
+#[test]
+fn no_row_sets_what_is_of_another() {
+    let exporter = Exporter::http("localhost");
+    let shown = |exporter: &Exporter| SETTINGS.iter().map(|row| row.kind.show(exporter)).collect::<Vec<_>>();
+    for row in SETTINGS {
+        let value = match &row.kind {
+            Kind::Duration { .. } | Kind::Limit { .. } => SettingValue::Duration(Duration::from_secs(77)),
+            Kind::Count { .. } => SettingValue::Count(7_777),
+            Kind::Size { .. } => SettingValue::Size(7_777),
+            Kind::Word { names, .. } => SettingValue::Word(names().pop().unwrap().to_owned()),
+            Kind::Bool { .. } => SettingValue::Bool(true),
+            Kind::File { .. } => SettingValue::File { path: String::new(), pem: Some(b"x".to_vec()) },
+            Kind::Text { .. } => SettingValue::Text { text: "x".to_owned(), is_secret: false },
+            Kind::Headers => SettingValue::Headers(vec![("x".to_owned(), Secret::new("y"))]),
+            Kind::Endpoint | Kind::Signals => continue,
+        };
+        let mut other = exporter.clone();
+        other.apply(row, value, SettingSource::Code);
+        let (before, after) = (shown(&exporter), shown(&other));
+        let changed = (0..SETTINGS.len()).filter(|&index| before[index] != after[index]);
+        assert_eq!(changed.map(|index| SETTINGS[index].key).collect::<Vec<_>>(), [row.key]);
+    }
+}
+
+/// The table of the documentation, which `settings.md` is.
+fn table() -> String {
+    let mut table =
+        "| key | in | default | values | variables | meaning |\n|---|---|---|---|---|---|\n".to_owned();
+    let code = |words: &[String]| words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ");
+    let exporter = Exporter::http("localhost");
+    let tracer = Section::Tracer(String::new());
+    for row in SETTINGS.iter().filter(|row| row.is_in_tables) {
+        let (key, meaning) = (row.key, row.doc.trim());
+        let place = match (tracer.row(key), Section::Metrics.row(key)) {
+            (Some(_), Some(_)) => "both",
+            (Some(_), None) => "tracer",
+            (None, _) => "metrics",
+        };
+        let default = match &row.kind {
+            // a file must name it, and the endpoint goes with it
+            Kind::Word { .. } if row == &&TRANSPORT => "–".to_owned(),
+            Kind::Endpoint => {
+                code(&[Transport::Http, Transport::Grpc].map(|it| it.default_endpoint().to_owned()))
+            }
+            kind => code(&[kind.show(&exporter)]),
+        };
+        let values = match &row.kind {
+            Kind::Duration { range, .. } | Kind::Limit { range, .. } => {
+                format!("{} to {}", units::show_duration(*range.start()), units::show_duration(*range.end()))
+            }
+            Kind::Count { range, .. } => format!("{} to {}", range.start(), range.end()),
+            Kind::Size { range, .. } => {
+                format!("{} to {}", units::show_size(*range.start()), units::show_size(*range.end()))
+            }
+            Kind::Word { names, .. } => code(&names().into_iter().map(str::to_owned).collect::<Vec<_>>()),
+            Kind::Bool { .. } => code(&["true".to_owned(), "false".to_owned()]),
+            Kind::File { .. } => "path of a PEM file".to_owned(),
+            Kind::Text { .. } => "text".to_owned(),
+            Kind::Endpoint => "address".to_owned(),
+            Kind::Headers => "list, text or table".to_owned(),
+            Kind::Signals => String::new(),
+        };
+        let names = &row.variables;
+        let mut variables: Vec<String> =
+            names.exporter.iter().map(|end| format!("OTEL_EXPORTER_OTLP_{end}")).collect();
+        variables.extend(
+            names.processor.iter().flat_map(|end| ["BSP", "BLRP"].map(|of| format!("OTEL_{of}_{end}"))),
+        );
+        variables.extend(names.metrics.map(str::to_owned));
+        let variables = code(&variables);
+        table.push_str(&format!("| `{key}` | {place} | {default} | {values} | {variables} | {meaning} |\n"));
+    }
+    table
+}
+
+#[test]
+fn the_table_of_the_documentation_is_that_of_the_rows() {
+    let table = table();
+    assert!(include_str!("../settings.md") == table, "src/config/settings.md should be:\n\n{table}");
+}

@@ -1,0 +1,318 @@
+//! What texts become, where their mistakes are, and whom a mistake concerns.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::config::node::Mistake;
+use crate::config::node::{Field, Node, Tree};
+use crate::config::section::{Owner, Section};
+use crate::config::text::{encode, quote};
+
+/// Only what a value says, without places.
+fn shown(node: &Node) -> String {
+    let field = |field: &Field| format!("{}: {}", field.name, shown(&field.node));
+    match &node.value {
+        Tree::Null => "null".to_owned(),
+        Tree::Bool(value) => value.to_string(),
+        Tree::Integer(integer) => integer.value.to_string(),
+        Tree::Float { value, .. } => format!("{value:?}"),
+        Tree::Text(text) => format!("{text:?}"),
+        Tree::Date => "date".to_owned(),
+        Tree::List(nodes) => format!("[{}]", nodes.iter().map(shown).collect::<Vec<_>>().join(", ")),
+        Tree::Table(fields) => format!("{{{}}}", fields.iter().map(field).collect::<Vec<_>>().join(", ")),
+    }
+}
+
+#[track_caller]
+fn assert_reads(text: &str, expected: &str) {
+    let document = parse("f", text);
+    assert_eq!(document.mistakes, [], "{text}");
+    assert_eq!(shown(&document.root), expected, "{text}");
+}
+
+fn said(document: &Document<'_>) -> Vec<String> {
+    document.mistakes.iter().map(|mistake| mistake.diagnostic.to_string()).collect()
+}
+
+/// What is read beside mistakes, and the mistakes.
+#[track_caller]
+fn assert_mistakes(text: &str, read: &str, expected: &[&str]) {
+    let document = parse("f", text);
+    assert_eq!(said(&document), expected, "{text}");
+    assert_eq!(shown(&document.root), read, "{text}");
+}
+
+#[test]
+fn lines_and_columns_count_characters_from_one() {
+    let long = "ü".repeat(3_000);
+    let text = format!("a\nöb = 1\r\n\n{long}X\n");
+    let document = parse("f", &text);
+    let place = |wanted: &str| {
+        let location = document.places.location(text.find(wanted).expect(wanted));
+        (location.line, location.column)
+    };
+    for (wanted, expected) in
+        [("a", (1, 1)), ("b", (2, 2)), ("1", (2, 6)), ("\r", (2, 7)), ("ü", (4, 1)), ("X", (4, 3_001))]
+    {
+        assert_eq!(place(wanted), expected, "{wanted}");
+    }
+    assert_eq!(document.places.location(text.len()).line, 5);
+    assert_eq!(parse("f", "").places.location(0).to_string(), "f:1:1");
+    assert!(said(&parse("f", "\u{feff}= 1"))[0].starts_with("f:1:1: "), "a byte order mark is no column");
+}
+
+#[test]
+fn tables_values_and_their_places_become_a_tree_in_the_order_of_the_document() {
+    assert_reads(
+        "x.y = 0x1F\n[b.c]\nd = ['e', {f = 1.5, g.h = true}]\n[a]\nt = 1979-05-27\n[[l]]\nk = '''\nv'''\n[[l]]\n",
+        "{x: {y: 31}, b: {c: {d: [\"e\", {f: 1.5, g: {h: true}}]}}, a: {t: date}, l: [{k: \"v\"}, {}]}",
+    );
+    assert_reads(
+        &format!("a = -{0}\nb = {0}", "9".repeat(50)),
+        &format!("{{a: {}, b: {}}}", i128::MIN, i128::MAX),
+    );
+    let document = parse("f", "[tracer.a]\n  type = 'x'\n");
+    let tracer = &document.root.get("tracer").unwrap().node;
+    let kind = tracer.get("a").unwrap().node.get("type").unwrap();
+    let places = [tracer.get("a").unwrap().at, tracer.get("a").unwrap().node.at, kind.at, kind.node.at];
+    assert_eq!(
+        places.map(|at| document.places.location(at).to_string()),
+        ["f:1:9", "f:1:1", "f:2:3", "f:2:10"]
+    );
+}
+
+#[test]
+fn a_quoted_key_is_decoded_to_what_was_quoted() {
+    for text in ["", "otel", "a.b", "a\"b\\c", "line\nbreak\u{7f}\u{85}", "ü 🎈", "'"] {
+        for written in [quote(text), encode(text)] {
+            let line = format!("{written} = 1");
+            let document = parse("f", &line);
+            assert_eq!(document.root.as_table().unwrap()[0].name, text);
+        }
+    }
+}
+
+#[test]
+fn enable_has_a_name_of_its_own_wherever_a_tracer_may_have_it() {
+    for (text, expected) in [
+        ("[tracer.a]\nenable = true\nenable.x = 1", "{tracer: {a: {enable: true, enable.x: 1}}}"),
+        ("[tracer.a]\n\"enable\" . 'x' = 1", "{tracer: {a: {enable.x: 1}}}"),
+        ("[tracer.a]\n\"en\\u0061ble\".x = 1", "{tracer: {a: {enable.x: 1}}}"),
+        ("[tracer.a]\nenable.x.y = 1", "{tracer: {a: {enable.x: {y: 1}}}}"),
+        ("[tracer.a]\nenable = {x = 1}", "{tracer: {a: {enable.: {x: 1}}}}"),
+        ("[ tracer . a . enable ] # why\nx = 1", "{tracer: {a: {enable.: {x: 1}}}}"),
+        ("[tracer.a.enable.x]\ny = 1", "{tracer: {a: {enable.x: {y: 1}}}}"),
+        ("[tracer]\na.enable.x = 1", "{tracer: {a: {enable.x: 1}}}"),
+        ("tracer.a.enable.x = 1\ntracer.b.enable = {}", "{tracer: {a: {enable.x: 1}, b: {enable.: {}}}}"),
+        ("tracer = {a = {enable.x = 1}}", "{tracer: {a: {enable.x: 1}}}"),
+        (
+            "tracer.a = {enable = true, # enable.x = 1\n enable.x = 1, enable = {}}",
+            "{tracer: {a: {enable: true, enable.x: 1, enable.: {}}}}",
+        ),
+        ("[tracer.enable.enable]", "{tracer: {enable: {enable.: {}}}}"),
+        // and nowhere else
+        ("[tracer.a]\nx.enable.y = 1", "{tracer: {a: {x: {enable: {y: 1}}}}}"),
+        ("[tracer.a]\nx = [{enable.x = 1}]", "{tracer: {a: {x: [{enable: {x: 1}}]}}}"),
+        ("[tracer.a.headers]\nenable.x = 1", "{tracer: {a: {headers: {enable: {x: 1}}}}}"),
+        ("[tracer.enable]\nx = 1", "{tracer: {enable: {x: 1}}}"),
+        ("[tracer]\n\"a.enable\".x = 1", "{tracer: {a.enable: {x: 1}}}"),
+        ("[[tracer.a]]\nenable.x = 1", "{tracer: {a: [{enable: {x: 1}}]}}"),
+        ("[server]\ntracer.a.enable.x = 1", "{server: {tracer: {a: {enable: {x: 1}}}}}"),
+    ] {
+        assert_reads(text, expected);
+    }
+}
+
+#[test]
+fn a_line_that_is_no_statement_is_reported_and_all_others_are_read() {
+    for (line, expected) in [
+        ("a 1", "key without a value; write key = value"),
+        ("type: 'x'", "type: key without a value; write key = value"),
+        ("!", "not a key; "),
+        ("ü = 1", "not a key; "),
+        ("aü = 1", "not a key; "),
+        ("= 1", "not a key; "),
+        ("a. = 1", "not a key; "),
+        ("\"a = 1", "not a key; "),
+        ("]", "not a key; "),
+        ("{", "not a key; "),
+        ("a \"\"\"", "key without a value; "),
+        ("'''", "not a key; "),
+    ] {
+        let text = format!("before = 1\n{line}\nafter = 2");
+        let document = parse("f", &text);
+        let said = said(&document);
+        assert!(said.len() == 1 && said[0].starts_with(&format!("f:2:1: {expected}")), "{line}: {said:?}");
+        assert_eq!(shown(&document.root), "{before: 1, after: 2}", "{line}");
+    }
+}
+
+#[test]
+fn a_broken_header_takes_its_own_keys_along_and_no_others() {
+    for header in ["[a", "[a] b = 1", "[[a]", "[a]]", "[a.]", "[a] \"\"\"", "[a]\rx", "[a = 1"] {
+        let text = format!("{header}\nb = 2\nc\nd = !\n[e]\nf = 1");
+        let document = parse("f", &text);
+        let said = said(&document);
+        let expected = "malformed table header; write it like [tracer.otel], alone in its line";
+        assert!(said.len() == 1 && said[0].ends_with(expected), "{header}: {said:?}");
+        assert_eq!(shown(&document.root), "{e: {f: 1}}", "{header}");
+    }
+}
+
+#[test]
+fn a_broken_value_is_reported_at_its_place_and_keeps_its_key() {
+    assert_mistakes(
+        "[tracer.a]\nlevel = info\nlevel = 'x'\nlossy = tru\nx = {a = 1, a = 2}\n",
+        "{tracer: {a: {level: inf, lossy: true, x: {a: 1}}}}",
+        &[
+            "f:2:9: tracer.a.level: not a value; write \"trace\", \"debug\", \"info\", \"warn\", \"error\" or \"disable\"",
+            "f:3:1: tracer.a.level: duplicate key; it is already set in line 2; remove one of the two",
+            "f:4:9: tracer.a.lossy: not a value; write true or false, without quotes",
+            "f:5:13: tracer.a.x: duplicate key; it is already set in line 5; remove one of the two",
+        ],
+    );
+    assert_mistakes(
+        "a = ['x' 'y']\nb = 1979-13-01\nc = 1 2\nd = [\"x, 'y']\ne = 5\n",
+        "{a: [\"x\", \"y\"], b: date, c: \"1 2\", d: [\"\\u{1}x\", \"y\"], e: 5}",
+        &[
+            "f:1:10: a: missing comma between array elements; expected `,`",
+            "f:2:5: b: invalid date; expected month between 01 and 12",
+            "f:3:5: c: not a value; write text in \"quotes\", or true, false or a number",
+            "f:4:6: d: not a value; write text in \"quotes\", or true, false or a number",
+        ],
+    );
+    let document = parse("f", "a = !\nb = 1");
+    let is_spoilt = |name: &str| document.places.is_spoilt(document.root.get(name).unwrap().node.at);
+    assert_eq!((is_spoilt("a"), is_spoilt("b")), (true, false));
+}
+
+#[test]
+fn a_table_is_described_once() {
+    let twice = "duplicate key; it is already set in line 1; remove one of the two";
+    for (text, expected) in [
+        ("a = 1\na = 2", format!("f:2:1: a: {twice}")),
+        ("[a]\n[a]", format!("f:2:2: a: {twice}")),
+        ("[[a]]\n[a]", format!("f:2:2: a: {twice}")),
+        ("[a]\n[[a]]", format!("f:2:3: a: {twice}")),
+        ("a.b = 1\n[a]", format!("f:2:2: a: {twice}")),
+        (
+            "[a.b]\n[a]\nb.c = 1",
+            "f:3:1: a.b.c: duplicate key; it is already set in line 1; remove one of the two".into(),
+        ),
+        (
+            "a = 1\na.b = 2",
+            "f:2:1: a.b: a is an integer in line 1, which has no keys; remove one of the two".into(),
+        ),
+        (
+            "a = {}\n[a.b]",
+            "f:2:2: a.b: a is a table in line 1, which has no keys; remove one of the two".into(),
+        ),
+    ] {
+        assert_eq!(said(&parse("f", text)), [expected], "{text}");
+    }
+    assert_reads(
+        "[a.b.c]\n[a]\nd = 1\n[a.b]\n[[e]]\n[e.f]\n[[e]]\n[e.f]",
+        "{a: {d: 1, b: {c: {}}}, e: [{f: {}}, {f: {}}]}",
+    );
+}
+
+#[test]
+fn nesting_is_bounded_and_what_follows_is_read() {
+    for broken in [
+        format!("a = {}{}", "[".repeat(32), "]".repeat(32)),
+        format!("a = {}1{}", "{x = ".repeat(33), "}".repeat(33)),
+        format!("{}x = 1", "x.".repeat(32)),
+        format!("a = {{{}x = [[]]}}", "x.".repeat(30)),
+        format!("a = {{{}x = 1}}", "x.".repeat(40)),
+    ] {
+        let text = format!("{broken}\nb = 1");
+        let document = parse("f", &text);
+        assert_eq!(shown(&document.root), "{b: 1}", "{broken}");
+        let [mistake] = said(&document).try_into().expect("one");
+        let mistake: String = mistake;
+        assert!(mistake.ends_with("nested deeper than 32 levels; write it flatter"), "{mistake}");
+    }
+    let header = format!("[{}x]\nb = 1\n[c]", "x.".repeat(32));
+    assert_eq!(shown(&parse("f", &header).root), "{c: {}}");
+    let deepest = format!("a = {}{}", "[".repeat(31), "]".repeat(31));
+    assert!(parse("f", &deepest).mistakes.is_empty());
+}
+
+#[test]
+fn a_document_with_too_much_in_it_is_cut_off_and_this_concerns_all() {
+    let values = format!("[tracer.a]\nx = 1\ny = [{}]\nb = 1", "1,".repeat(20_000));
+    let lines: String = (0..20_001).map(|number| format!("k{number}=1\n")).collect();
+    let foreign = format!("a = 1\n{}", "b = 1\r".repeat(1_000));
+    for (text, place, what, kept) in [
+        (values, "f:3:1: tracer.a: ", "more than 20000 values, nothing is read from here on", 1),
+        (lines, "f:20001:1: ", "more than 20000 values, nothing is read from here on", 20_000),
+        (foreign, "f:2:6: ", "lines end in a carriage return alone, nothing is read from here on", 2),
+        ("!\n".repeat(1_000), "f:101:1: ", "too many mistakes, nothing is read from here on", 0),
+    ] {
+        let document = parse("f", &text);
+        let Mistake { owner, diagnostic } = document.mistakes.last().expect(what);
+        assert!(diagnostic.to_string().starts_with(&format!("{place}{what}")), "{diagnostic}");
+        assert_eq!(*owner, Owner::Unknown);
+        assert_eq!(document.root.as_table().map(<[_]>::len), Some(kept), "{what}");
+    }
+}
+
+#[test]
+fn a_mistake_concerns_the_section_it_stands_in() {
+    let tracer = |id: &str| Owner::Section(Section::Tracer(id.to_owned()));
+    let metrics = || Owner::Section(Section::Metrics);
+    for (text, owner) in [
+        ("[tracer.a]\n!", tracer("a")),
+        ("[tracer.\"a.b\"]\nx = 1\n!", tracer("a.b")),
+        ("[tracer.a.headers]\n!", tracer("a")),
+        ("[tracer.a.headers", tracer("a")),
+        ("[tracer.a]\n[tracer.b !\nx = 1", tracer("b")),
+        ("tracer.a.x = !", tracer("a")),
+        ("[tracer]\na.x = !", tracer("a")),
+        ("[metrics.'open-telemetry'.headers]\n!", metrics()),
+        ("[metrics.open-telemetry !", metrics()),
+        ("[metrics]\nopen-telemetry = !", metrics()),
+        ("metrics = {open-telemetry = {x = !", Owner::Unknown),
+        ("metrics = {open-telemetry = {x = !}}", metrics()),
+        ("[metrics !", metrics()),
+        ("[metrics]\nx !", Owner::Other),
+        ("[metrics.prometheus]\n!", Owner::Other),
+        ("[server]\nmetrics.open-telemetry.x = !", Owner::Other),
+        // what is never closed may have swallowed anything
+        ("[tracer.a]\nx = \"\"\"", Owner::Unknown),
+        ("[server]\nx = [!", Owner::Unknown),
+        ("[server]\nx = 1 '''\n", Owner::Unknown),
+        ("[server !\nx = [", Owner::Unknown),
+        ("[server]\nx = [\n[tracer.a]\ny 1\n]", Owner::Unknown),
+        // a quote that is not closed explains why a bracket is not
+        ("[tracer.a]\nx = [\"a]\n[tracer.b]\n", tracer("a")),
+        ("tracer = !", Owner::Unknown),
+        ("x !", Owner::Other),
+        ("!", Owner::Unknown),
+        ("[!", Owner::Unknown),
+        ("# \u{1}", Owner::Unknown),
+        ("[tracer.a]\n# \u{1}", tracer("a")),
+    ] {
+        let document = parse("f", text);
+        let last = document.mistakes.last().expect(text);
+        assert_eq!(last.owner, owner, "{text:?}: {:?}", said(&document));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// The `toml` crate reads the same events by itself.
+    #[test]
+    fn what_is_toml_has_no_mistake_and_what_is_not_has_one(
+        pieces in prop::collection::vec(prop::sample::select(vec![
+            "a", "b.c", "'d'", "\"e.#\"", " = ", "=", "1", "true", "'x#'", "\"y\\\"\"", "\"\"\"\nz = '\"\"\"",
+            "'''\"\n'''", "[", "]", "[[", "]]", "{", "}", ", ", "\n", "\n", "# '\n", "[f]\n", "g = 1\n",
+            "h.i = [\n1]\n", "j = {k = 1}\n",
+        ]), 0..12)
+    ) {
+        let text: String = pieces.concat();
+        let is_toml = toml::de::DeTable::parse(&text).is_ok();
+        prop_assert_eq!(parse("f", &text).mistakes.is_empty(), is_toml, "{}", text);
+    }
+}

@@ -1,0 +1,59 @@
+//! How is standpipe used, configured and operated? The manual, one chapter per question.
+//!
+//! | chapter | answers |
+//! |---|---|
+//! | [`signals`] | how do I write spans, log records and metrics, and sample traces? |
+//! | [`configuration`] | which settings are there, and what are their defaults? |
+//! | [`environment`] | which environment variables are read? |
+//! | [`bridges`] | how do I keep `tracing`, `log`, `metrics` or the OpenTelemetry API? |
+//! | [`migration`] | what changes when I move from tracing-opentelemetry or opentelemetry-otlp? |
+//! | [`grpc`] | how does OTLP over gRPC behave? |
+//! | [`operations`] | what happens when the queue is full, the collector is down, or the program ends? |
+//! | [`limits`] | how large can everything become? |
+//! | [`testing`] | how do I test my program's telemetry? |
+//! | [`growing`] | what comes when one machine is not enough? |
+//! | [`command`] | what does the `standpipe` command do? |
+
+pub mod bridges {
+    #![doc = include_str!("bridges.md")]
+}
+
+pub mod command {
+    #![doc = include_str!("command.md")]
+}
+
+pub mod configuration {
+    #![doc = include_str!("configuration.md")]
+}
+
+pub mod environment {
+    #![doc = include_str!("environment.md")]
+}
+
+pub mod growing {
+    #![doc = include_str!("growing.md")]
+}
+
+pub mod grpc {
+    #![doc = include_str!("grpc.md")]
+}
+
+pub mod limits {
+    #![doc = include_str!("limits.md")]
+}
+
+pub mod migration {
+    #![doc = include_str!("migration.md")]
+}
+
+pub mod operations {
+    #![doc = include_str!("operations.md")]
+}
+
+pub mod signals {
+    #![doc = include_str!("signals.md")]
+}
+
+pub mod testing {
+    #![doc = include_str!("testing.md")]
+}

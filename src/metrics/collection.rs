@@ -1,0 +1,234 @@
+//! A collection: an exporter's worker reads every instrument and frames its data points.
+
+use std::cell::Cell;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use super::aggregator::PointValue;
+use super::instrument::Instrument;
+use super::observable::{Callbacks, Observable, ObservedPoint};
+use super::registry::{Entry, Registry};
+use super::storage::PendingPoint;
+use crate::config::ProblemKind;
+use crate::config::Temporality;
+use crate::record::{
+    AttributeSet, FrameLimits, MetricHead, MetricParts, MetricRecord, Number, Part, Period, Scope, Shape,
+};
+
+/// One exporter's view of the instruments.
+#[derive(Debug, Clone)]
+pub(crate) struct Reader {
+    registry: Arc<Registry>,
+    /// Which of the registry's exporters it is.
+    exporter: usize,
+}
+
+/// What a collection gives, piece by piece.
+#[derive(Debug)]
+pub(crate) enum Collected<'a> {
+    /// A metric, or a part of one.
+    Frame { scope: &'a Arc<Scope>, bytes: &'a [u8], points: u64 },
+    /// Data points that no request can hold.
+    TooLarge { points: u64 },
+    /// Reported whenever it happens.
+    Problem(ProblemKind, String),
+    /// An instrument is used wrongly; reported once.
+    Misuse(String),
+}
+
+/// What the receiver of a collection did with a piece of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SinkStatus {
+    /// It took the piece.
+    Accepted,
+    /// It took the piece and wants no more.
+    AcceptedLast,
+    /// It had no room: what was read for the piece is put back, and the next collection has it.
+    Full,
+}
+
+type Sink<'s> = dyn FnMut(Collected<'_>) -> SinkStatus + 's;
+
+impl Reader {
+    pub(crate) fn new(registry: Arc<Registry>, exporter: usize) -> Self {
+        Self { registry, exporter }
+    }
+
+    /// Whether each collection covers the ones before: then an older snapshot that could not be delivered is worth nothing
+    /// any more.
+    pub(crate) fn is_cumulative(&self) -> bool {
+        self.temporality() == Temporality::Cumulative
+    }
+
+    /// Whether there is anything to collect.
+    pub(crate) fn has_instruments(&self) -> bool {
+        !self.registry.entries().is_empty()
+    }
+
+    /// The temporality that the exporter prefers.
+    pub(crate) fn temporality(&self) -> Temporality {
+        self.registry.shared.readers[self.exporter].temporality
+    }
+
+    /// Reads every instrument and gives its metrics to `sink`, while that accepts them. Once it `is_over`, callbacks are not
+    /// called any more: what they read may be gone.
+    pub(crate) fn collect(&self, limits: FrameLimits, is_over: &dyn Fn() -> bool, sink: &mut Sink<'_>) {
+        let mut record = MetricRecord::default();
+        for entry in self.registry.entries() {
+            let status = match &entry {
+                Entry::Synchronous(instrument) => self.measured(instrument, &mut record, limits, sink),
+                Entry::Observable(observable) => {
+                    let callbacks = if is_over() { Callbacks::Skip } else { Callbacks::Run };
+                    self.observed(observable, callbacks, &mut record, limits, sink)
+                }
+            };
+            if status != SinkStatus::Accepted {
+                return;
+            }
+        }
+        for what in self.registry.shared.take_misuses() {
+            sink(Collected::Misuse(what));
+        }
+    }
+
+    fn measured(
+        &self,
+        instrument: &Instrument,
+        record: &mut MetricRecord,
+        limits: FrameLimits,
+        sink: &mut Sink<'_>,
+    ) -> SinkStatus {
+        let reader = &self.registry.shared.readers[self.exporter];
+        let descriptor = &instrument.descriptor;
+        let temporality = descriptor.temporality(reader.temporality, false);
+        let shape = descriptor.shape(reader.histograms, temporality);
+        let progress = Progress::new();
+        let mut parts = framed(instrument.head(shape), &instrument.scope, record, limits, &progress, sink);
+        let storage = &instrument.storages()[self.exporter];
+        // points whose part is not accepted yet, in their order
+        let mut held = VecDeque::new();
+        storage.collect(self.registry.shared.now(), |next| {
+            let PendingPoint { series, period, value, .. } = &next;
+            parts.add(|record| write(record, shape, &series.attributes, *period, value));
+            held.push_back(next);
+            held.drain(..progress.newly_accepted()).for_each(PendingPoint::confirm);
+            progress.status() == SinkStatus::Accepted
+        });
+        parts.end();
+        held.drain(..progress.newly_accepted()).for_each(PendingPoint::confirm);
+        if progress.status() == SinkStatus::Accepted && storage.is_overflowing() {
+            let (name, limit) = (&descriptor.name, descriptor.limit);
+            let what =
+                format!("metric {name:?} has more than {limit} sets of attributes: the rest is put together");
+            return sink(Collected::Problem(ProblemKind::CardinalityLimit, what));
+        }
+        progress.status()
+    }
+
+    fn observed(
+        &self,
+        observable: &Observable,
+        callbacks: Callbacks,
+        record: &mut MetricRecord,
+        limits: FrameLimits,
+        sink: &mut Sink<'_>,
+    ) -> SinkStatus {
+        let reader = &self.registry.shared.readers[self.exporter];
+        let descriptor = &observable.descriptor;
+        let temporality = descriptor.temporality(reader.temporality, true);
+        let shape = descriptor.shape(reader.histograms, temporality);
+        let progress = Progress::new();
+        let outcome =
+            observable.collect(self.exporter, temporality, &self.registry.shared, callbacks, |pending| {
+                let mut parts =
+                    framed(descriptor.head(shape), &observable.scope, record, limits, &progress, sink);
+                for ObservedPoint { attributes, period, number } in pending {
+                    let value = PointValue::Number(*number);
+                    parts.add(|record| write(record, shape, attributes, *period, &value));
+                    if progress.status() != SinkStatus::Accepted {
+                        break;
+                    }
+                }
+                parts.end();
+                progress.newly_accepted()
+            });
+        if let (SinkStatus::Accepted, Err(message)) = (progress.status(), outcome) {
+            let what = format!("the callback of metric {:?} panicked: {message}", descriptor.name);
+            return sink(Collected::Problem(ProblemKind::CallbackPanicked, what));
+        }
+        progress.status()
+    }
+}
+
+/// How far the parts of one metric have come.
+struct Progress {
+    status: Cell<SinkStatus>,
+    /// Points in accepted parts, until [`newly_accepted`](Self::newly_accepted) takes them.
+    accepted: Cell<u64>,
+}
+
+impl Progress {
+    fn new() -> Self {
+        Self { status: Cell::new(SinkStatus::Accepted), accepted: Cell::new(0) }
+    }
+
+    fn status(&self) -> SinkStatus {
+        self.status.get()
+    }
+
+    fn note(&self, points: u64, status: SinkStatus) {
+        self.status.set(status);
+        if status != SinkStatus::Full {
+            self.accepted.set(self.accepted.get() + points);
+        }
+    }
+
+    /// The points that were accepted since the last call.
+    fn newly_accepted(&self) -> usize {
+        self.accepted.take() as usize
+    }
+}
+
+/// Frames a metric in parts and gives them to `sink`, one after the other, until it stops.
+fn framed<'a>(
+    head: MetricHead<'a>,
+    scope: &'a Arc<Scope>,
+    record: &'a mut MetricRecord,
+    limits: FrameLimits,
+    progress: &'a Progress,
+    sink: &'a mut Sink<'_>,
+) -> MetricParts<'a, impl FnMut(Part<'_>)> {
+    let forward = move |part: Part<'_>| {
+        if progress.status() != SinkStatus::Accepted {
+            return;
+        }
+        let (points, collected) = match part {
+            Part::Frame { bytes, points } => (points, Collected::Frame { scope, bytes, points }),
+            Part::TooLarge { points } => (points, Collected::TooLarge { points }),
+        };
+        progress.note(points, sink(collected));
+    };
+    MetricParts::begin(head, record, limits.beside(scope), forward)
+}
+
+/// False if the point does not fit beside what is there.
+fn write(
+    record: &mut MetricRecord,
+    shape: Shape,
+    attributes: &AttributeSet,
+    period: Period,
+    value: &PointValue,
+) -> bool {
+    // a gauge has a moment, not a period
+    let start = if matches!(shape, Shape::Gauge) { 0 } else { period.start };
+    let period = Period { start, ..period };
+    match value {
+        PointValue::Number(number) => record.number(attributes, period, *number),
+        PointValue::FloatSum(sum) => record.number(attributes, period, Number::Float(sum.value())),
+        PointValue::Explicit(histogram) => record.histogram(attributes, period, &histogram.point()),
+        PointValue::Exponential(histogram) => record.exponential(attributes, period, &histogram.point()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

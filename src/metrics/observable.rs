@@ -1,0 +1,245 @@
+//! Observable (asynchronous) instruments: a callback reports the values when they are collected.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::marker::PhantomData;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::instrument::{Descriptor, InstrumentKind};
+use super::measurement::Attributes;
+use super::measurement::{Measure, difference, is_negative, sum};
+use super::registry::MeterShared;
+use super::series::overflow;
+use crate::context;
+use crate::process::PerProcess;
+use crate::record::{AggregationTemporality, AttributeSet, Number, Period, Scope};
+
+/// Takes what a callback observes. Given to the callbacks of [`InstrumentBuilder::observe_gauge`] and its like.
+///
+/// [`InstrumentBuilder::observe_gauge`]: crate::InstrumentBuilder::observe_gauge
+#[derive(Debug)]
+pub struct Observer<'a, N> {
+    observations: &'a mut Observations,
+    measure: PhantomData<fn(N)>,
+}
+
+impl<N: Measure> Observer<'_, N> {
+    /// Reports a value; of two with the same attributes the last one counts. NaN, infinities and a counter below zero are
+    /// left out, and reported to [`Config::on_problem`](crate::Config::on_problem).
+    pub fn observe(&mut self, value: N, attributes: impl Attributes) {
+        match value.number() {
+            None => self.observations.refused = Some("NaN or infinite"),
+            Some(number) if self.observations.only_rises && is_negative(number) => {
+                self.observations.refused = Some("negative");
+            }
+            Some(number) => {
+                attributes
+                    .with(|pairs| self.observations.add(AttributeSet::new(pairs.iter().copied()), number));
+            }
+        }
+    }
+}
+
+/// What one call of a callback observed, in its order.
+#[derive(Debug)]
+pub(super) struct Observations {
+    values: Vec<(AttributeSet, Number)>,
+    by_set: HashMap<AttributeSet, usize>,
+    limit: usize,
+    /// Whether the values of different sets may be added.
+    adds_up: bool,
+    only_rises: bool,
+    rest: Option<Number>,
+    /// Why a value was left out.
+    refused: Option<&'static str>,
+}
+
+impl Observations {
+    fn add(&mut self, attributes: AttributeSet, number: Number) {
+        if let Some(&index) = self.by_set.get(&attributes) {
+            self.values[index].1 = number;
+        // one place is kept for the overflow
+        } else if self.values.len() + 1 < self.limit {
+            self.by_set.insert(attributes.clone(), self.values.len());
+            self.values.push((attributes, number));
+        } else {
+            self.rest = Some(match (self.rest, self.adds_up) {
+                (Some(rest), true) => sum(rest, number),
+                _ => number,
+            });
+        }
+    }
+
+    /// All values; those beyond the limit as one, the overflow.
+    fn into_values(self) -> impl Iterator<Item = (AttributeSet, Number)> {
+        self.values.into_iter().chain(self.rest.map(|rest| (overflow(), rest)))
+    }
+}
+
+/// Whether callbacks are called. After the end of the telemetry, what they read may be gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Callbacks {
+    Run,
+    Skip,
+}
+
+type Callback = Box<dyn Fn(&mut Observations) + Send + Sync>;
+
+/// An instrument with its callback.
+pub(super) struct Observable {
+    pub(super) descriptor: Descriptor,
+    pub(super) scope: Arc<Scope>,
+    callback: Callback,
+    /// One for each exporter of metrics.
+    state: PerProcess<Box<[Mutex<ExportState>]>>,
+}
+
+/// What one exporter was sent before, and what is to be sent to it.
+#[derive(Debug)]
+struct ExportState {
+    since: u64,
+    /// The last values, where differences are exported.
+    values: HashMap<AttributeSet, Number>,
+    /// Differences stay here until the exporter's queue has accepted them.
+    pending: Vec<ObservedPoint>,
+}
+
+/// What was observed under one set of attributes and is to be exported.
+#[derive(Debug, Clone)]
+pub(super) struct ObservedPoint {
+    pub(super) attributes: AttributeSet,
+    pub(super) period: Period,
+    pub(super) number: Number,
+}
+
+impl ExportState {
+    /// Adds the differences to the last values to what is pending, in at most `limit` sets of attributes.
+    fn add_differences(
+        &mut self,
+        observations: impl Iterator<Item = (AttributeSet, Number)>,
+        period: Period,
+        limit: usize,
+    ) {
+        let known = |(index, pending): (usize, &ObservedPoint)| (pending.attributes.clone(), index);
+        let mut known: HashMap<_, _> = self.pending.iter().enumerate().map(known).collect();
+        for (mut attributes, number) in observations {
+            let before = self.values.insert(attributes.clone(), number);
+            let change = difference(number, before);
+            // one place is kept for the overflow
+            if !known.contains_key(&attributes) && self.pending.len() + 1 >= limit {
+                attributes = overflow();
+            }
+            match known.get(&attributes) {
+                Some(&index) => self.pending[index].number = sum(self.pending[index].number, change),
+                None => {
+                    known.insert(attributes.clone(), self.pending.len());
+                    self.pending.push(ObservedPoint { attributes, period, number: change });
+                }
+            }
+        }
+        self.pending.iter_mut().for_each(|pending| pending.period.time = period.time);
+    }
+}
+
+impl Observable {
+    pub(super) fn new<N: Measure>(
+        descriptor: Descriptor,
+        scope: Arc<Scope>,
+        shared: &MeterShared,
+        callback: impl Fn(&mut Observer<'_, N>) + Send + Sync + 'static,
+    ) -> Self {
+        let callback: Callback =
+            Box::new(move |observations| callback(&mut Observer { observations, measure: PhantomData }));
+        Self { descriptor, scope, callback, state: PerProcess::new(new_states(shared)) }
+    }
+
+    /// Calls the callback, unless it is to be skipped, and gives `sink` the points that are pending for the exporter with
+    /// this number. `sink` returns how many it accepted, counted from the first; the others are exported next time.
+    ///
+    /// # Errors
+    /// What the callback panicked with; what it had observed before is exported all the same.
+    pub(super) fn collect(
+        &self,
+        exporter: usize,
+        temporality: AggregationTemporality,
+        shared: &MeterShared,
+        callbacks: Callbacks,
+        sink: impl FnOnce(&[ObservedPoint]) -> usize,
+    ) -> Result<(), String> {
+        let mut observations = Observations {
+            values: Vec::new(),
+            by_set: HashMap::new(),
+            limit: self.descriptor.limit,
+            adds_up: self.descriptor.kind != InstrumentKind::Gauge,
+            only_rises: self.descriptor.kind == InstrumentKind::Counter,
+            rest: None,
+            refused: None,
+        };
+        let outcome = match callbacks {
+            Callbacks::Run => {
+                catch_unwind(AssertUnwindSafe(|| context::in_program(|| (self.callback)(&mut observations))))
+            }
+            Callbacks::Skip => Ok(()),
+        };
+        if let Some(what) = observations.refused {
+            shared.report_misuse(self.descriptor.refusal(what));
+        }
+        let now = shared.now();
+        let state = &self.state.get_or_renew(|| new_states(shared))[exporter];
+        let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
+        let period = Period { start: state.since, time: now.max(state.since) };
+        let is_difference =
+            temporality == AggregationTemporality::Delta && self.descriptor.kind == InstrumentKind::Counter;
+        // what is not observed any more is forgotten; after a panic it may come again, so it is kept up to the limit
+        let is_complete = callbacks == Callbacks::Run && outcome.is_ok();
+        if is_difference && (is_complete || state.values.len() >= self.descriptor.limit) {
+            let rest = observations.rest.map(|_| overflow());
+            let is_observed = |attributes: &AttributeSet| {
+                observations.by_set.contains_key(attributes) || rest.as_ref() == Some(attributes)
+            };
+            state.values.retain(|attributes, _| is_observed(attributes));
+        }
+        if is_difference {
+            state.add_differences(observations.into_values(), period, self.descriptor.limit);
+            state.since = if callbacks == Callbacks::Run { period.time } else { state.since };
+        } else {
+            let pending = |(attributes, number)| ObservedPoint { attributes, period, number };
+            state.pending = observations.into_values().map(pending).collect();
+        }
+        let accepted = sink(&state.pending);
+        state.pending.drain(..accepted);
+        if !is_difference {
+            // the callback reports them again
+            state.pending = Vec::new();
+        }
+        outcome.map_err(|payload| {
+            let message = panic_message(payload.as_ref());
+            // what a panic carries may panic again when it is dropped
+            std::mem::forget(payload);
+            message
+        })
+    }
+}
+
+impl fmt::Debug for Observable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Observable").field("descriptor", &self.descriptor).finish_non_exhaustive()
+    }
+}
+
+fn new_states(shared: &MeterShared) -> Box<[Mutex<ExportState>]> {
+    let now = shared.now();
+    let nothing = || ExportState { since: now, values: HashMap::new(), pending: Vec::new() };
+    shared.readers.iter().map(|_| Mutex::new(nothing())).collect()
+}
+
+/// The message of a panic, if it has one.
+fn panic_message(payload: &(dyn std::any::Any + Send)) -> String {
+    let text = payload.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+    text.unwrap_or("without a message").to_owned()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,130 @@
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::*;
+use crate::config::PeriodicReaderSettings;
+use crate::metrics::instrument::{Metadata, NumberKind};
+use crate::record::Signal;
+
+/// A counter of at most `limit` series with this callback, and what it shares with others.
+fn counter(
+    limit: usize,
+    callback: impl Fn(&mut Observer<'_, u64>) + Send + Sync + 'static,
+) -> (Observable, MeterShared) {
+    let shared = MeterShared::new(vec![PeriodicReaderSettings::default()]);
+    let descriptor = Descriptor {
+        name: "steps".to_owned(),
+        metadata: Metadata { unit: String::new(), description: String::new() },
+        kind: InstrumentKind::Counter,
+        number_kind: NumberKind::Int,
+        buckets: None,
+        limit,
+    };
+    let scope = Arc::new(Scope::new(Signal::Metrics, "shop", ""));
+    (Observable::new(descriptor, scope, &shared, callback), shared)
+}
+
+/// What an exporter of deltas is given next, if there is room for `room` of it.
+fn told_with_room(room: usize, (observable, shared): &(Observable, MeterShared)) -> Vec<ObservedPoint> {
+    let mut exported = Vec::new();
+    let sink = |pending: &[ObservedPoint]| {
+        exported.extend(pending.iter().take(room).cloned());
+        exported.len()
+    };
+    // a panic is no matter here
+    let _ = observable.collect(0, AggregationTemporality::Delta, shared, Callbacks::Run, sink);
+    exported
+}
+
+/// What it is given if there is room for all.
+fn exported_next(counter: &(Observable, MeterShared)) -> Vec<(AttributeSet, Number)> {
+    told_with_room(usize::MAX, counter)
+        .into_iter()
+        .map(|pending| (pending.attributes, pending.number))
+        .collect()
+}
+
+fn set(walker: u64) -> AttributeSet {
+    AttributeSet::new([("walker", (walker as i64).into())])
+}
+
+#[test]
+fn deltas_of_what_is_beyond_the_limit_are_the_steps_between_two_pushes_too() {
+    let steps = Arc::new(AtomicU64::new(10));
+    let walked = Arc::clone(&steps);
+    let counter = counter(2, move |observer| {
+        for walker in 0..3 {
+            observer.observe(walked.load(Ordering::SeqCst), &[("walker", walker)]);
+        }
+    });
+    assert_eq!(exported_next(&counter), [(set(0), Number::Int(10)), (overflow(), Number::Int(20))]);
+    steps.store(11, Ordering::SeqCst);
+    assert_eq!(exported_next(&counter), [(set(0), Number::Int(1)), (overflow(), Number::Int(2))]);
+}
+
+#[test]
+fn a_callback_that_panics_every_time_does_not_make_memory_grow() {
+    let calls = AtomicU64::new(0);
+    let counter = counter(10, move |observer| {
+        let call = calls.fetch_add(1, Ordering::SeqCst) as i64;
+        (0..5).for_each(|number| observer.observe(1, &[("walker", 5 * call + number)]));
+        panic!("on purpose");
+    });
+    for _ in 0..20 {
+        assert_eq!(exported_next(&counter).len(), 5);
+    }
+    let remembered = counter.0.state.get().unwrap()[0].lock().unwrap().values.len();
+    assert!(remembered <= 20, "{remembered}");
+}
+
+#[test]
+fn a_step_beyond_the_largest_double_stays_finite() {
+    let (low, high) = (Number::Float(f64::MIN), Number::Float(f64::MAX));
+    assert_eq!(difference(high, Some(low)), high);
+}
+
+#[test]
+fn what_was_observed_once_and_found_no_room_is_told_though_it_is_not_observed_again() {
+    let calls = AtomicU64::new(0);
+    let counter = counter(10, move |observer| match calls.fetch_add(1, Ordering::SeqCst) {
+        0 => (0..2).for_each(|walker| observer.observe(10, &[("walker", walker)])),
+        1 => observer.observe(4, &[("walker", 1)]),
+        _ => {}
+    });
+    let first = told_with_room(0, &counter);
+    assert!(first.is_empty(), "{first:?}");
+    let second = told_with_room(1, &counter);
+    assert_eq!((&second[0].attributes, second[0].number), (&set(0), Number::Int(10)));
+    let third = told_with_room(9, &counter);
+    // started anew in between, so both count
+    assert_eq!((&third[0].attributes, third[0].number, third.len()), (&set(1), Number::Int(14), 1));
+    assert_eq!(third[0].period.start, second[0].period.start, "it says since when it counts");
+    assert!(third[0].period.time >= second[0].period.time);
+}
+
+#[test]
+fn what_waits_for_room_stays_within_the_limit() {
+    let calls = AtomicU64::new(0);
+    let counter = counter(4, move |observer| {
+        let call = calls.fetch_add(1, Ordering::SeqCst) as i64;
+        (0..3).for_each(|number| observer.observe(1, &[("walker", 3 * call + number)]));
+    });
+    for _ in 0..5 {
+        assert!(told_with_room(0, &counter).is_empty());
+    }
+    let exported = exported_next(&counter);
+    let ones = (0..3).map(|walker| (set(walker), Number::Int(1)));
+    assert_eq!(exported, ones.chain([(overflow(), Number::Int(15))]).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_callback_that_is_asked_no_more_has_its_last_word_told() {
+    let counter = counter(4, |observer| observer.observe(3, &[("walker", 0)]));
+    assert!(told_with_room(0, &counter).is_empty());
+    let mut exported = Vec::new();
+    let sink = |pending: &[ObservedPoint]| {
+        exported.extend(pending.iter().map(|pending| pending.number));
+        pending.len()
+    };
+    counter.0.collect(0, AggregationTemporality::Delta, &counter.1, Callbacks::Skip, sink).unwrap();
+    assert_eq!(exported, [Number::Int(3)]);
+}

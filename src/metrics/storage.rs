@@ -1,0 +1,253 @@
+//! What one exporter has still to send of one instrument: its series, by temporality.
+
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use super::aggregator::{AggregationKind, Aggregator, PointValue};
+use super::measurement::sealed::Pair;
+use super::series::Series;
+use super::table::{SeriesRequest, Table};
+use crate::record::{AggregationTemporality, AttributeSet, Period};
+
+/// The series of an instrument for one exporter, and their temporality.
+#[derive(Debug)]
+pub(super) struct MetricStorage {
+    series: SeriesTable,
+    /// Of the hashes of attributes.
+    seed: u64,
+    /// Where the next period begins: at the start of the instrument, or at the last collection.
+    since: Mutex<u64>,
+}
+
+#[derive(Debug)]
+enum SeriesTable {
+    /// Exported with every collection, from the start; found without a lock.
+    Cumulative(Table),
+    /// Exported once. Idle series are forgotten, which needs a moment without callers.
+    Delta(RwLock<Table>),
+}
+
+/// What a collection has read of a series. Of a series that is exported once it was taken, and is put back unless it is
+/// [confirmed](Self::confirm).
+#[derive(Debug)]
+pub(super) struct PendingPoint {
+    pub(super) series: Arc<Series>,
+    pub(super) period: Period,
+    pub(super) value: PointValue,
+    is_taken: bool,
+}
+
+impl PendingPoint {
+    /// Takes what is in a series, which is not forgotten meanwhile; `None` if there is nothing.
+    fn take(series: Arc<Series>, period: Period, table: &RwLock<Table>) -> Option<Self> {
+        // while the table is held, or the series could be forgotten between the two
+        let held = table.read().unwrap_or_else(PoisonError::into_inner);
+        series.bind();
+        drop(held);
+        let start = series.pending_since().unwrap_or(period.start);
+        series.set_pending_since(None);
+        match series.aggregator.take() {
+            Some(value) => Some(Self { series, period: Period { start, ..period }, value, is_taken: true }),
+            None => {
+                series.unbind();
+                None
+            }
+        }
+    }
+
+    /// Notes that what was read was accepted for export: it is exported exactly once.
+    pub(super) fn confirm(mut self) {
+        self.release();
+    }
+
+    fn release(&mut self) {
+        if std::mem::take(&mut self.is_taken) {
+            self.series.unbind();
+        }
+    }
+}
+
+impl Drop for PendingPoint {
+    fn drop(&mut self) {
+        if self.is_taken {
+            self.series.aggregator.put_back(&self.value);
+            self.series.set_pending_since(Some(self.period.start));
+        }
+        // last: an empty series that no handle is bound to may be forgotten
+        self.release();
+    }
+}
+
+impl MetricStorage {
+    pub(super) fn new(
+        aggregation: AggregationKind,
+        temporality: AggregationTemporality,
+        limit: usize,
+        seed: u64,
+        now: u64,
+    ) -> Self {
+        let table = Table::new(aggregation, limit, seed);
+        let series = match temporality {
+            AggregationTemporality::Cumulative => SeriesTable::Cumulative(table),
+            AggregationTemporality::Delta => SeriesTable::Delta(RwLock::new(table)),
+        };
+        Self { series, seed, since: Mutex::new(now) }
+    }
+
+    #[inline(always)]
+    pub(super) fn update(&self, pairs: &[Pair<'_>], bits: u64) {
+        match &self.series {
+            SeriesTable::Cumulative(table) => table.series(pairs).aggregator.update(bits),
+            SeriesTable::Delta(table) => update_held(table, pairs, bits, self.seed),
+        }
+    }
+
+    /// The aggregator of measurements without attributes, if it is there and needs no lock to be found.
+    #[inline]
+    pub(super) fn bare(&self) -> Option<&Aggregator> {
+        match &self.series {
+            SeriesTable::Cumulative(table) => table.find(&[]).map(|series| &series.aggregator),
+            SeriesTable::Delta(_) => None,
+        }
+    }
+
+    pub(super) fn update_set(&self, attributes: &AttributeSet, update: impl Fn(&Aggregator)) {
+        match &self.series {
+            SeriesTable::Cumulative(table) => update(&table.series_of(attributes.clone()).aggregator),
+            SeriesTable::Delta(table) => {
+                let series = bind_new(table, attributes.clone(), self.seed);
+                update(&series.aggregator);
+                series.unbind();
+            }
+        }
+    }
+
+    pub(super) fn bind(&self, pairs: &[Pair<'_>]) -> Arc<Series> {
+        match &self.series {
+            SeriesTable::Cumulative(table) => bound(table.series(pairs)),
+            SeriesTable::Delta(table) => bind_found(table, pairs)
+                .unwrap_or_else(|| bind_new(table, AttributeSet::new(pairs.iter().copied()), self.seed)),
+        }
+    }
+
+    /// Gives `sink` everything that is to be exported at `now`, series by series, while it returns true. What it does not
+    /// confirm, and what it has not seen, is left to the next collection.
+    pub(super) fn collect(&self, now: u64, mut sink: impl FnMut(PendingPoint) -> bool) {
+        let start = *self.since.lock().unwrap_or_else(PoisonError::into_inner);
+        // a clock that was set back must not make a period that ends before it begins
+        let period = Period { start, time: now.max(start) };
+        match &self.series {
+            SeriesTable::Cumulative(table) => {
+                let read = |series: Arc<Series>| {
+                    let value = series.aggregator.read()?;
+                    Some(PendingPoint { series, period, value, is_taken: false })
+                };
+                let _ = copy(|list| table.copy_into(list)).into_iter().filter_map(read).all(sink);
+            }
+            SeriesTable::Delta(table) => {
+                let held = || table.read().unwrap_or_else(PoisonError::into_inner);
+                let mut all = copy(|list| held().copy_into(list)).into_iter();
+                let take = |series| PendingPoint::take(series, period, table);
+                let _ = all.by_ref().filter_map(take).all(&mut sink);
+                for series in all {
+                    series.set_pending_since(series.pending_since().or(Some(period.start)));
+                }
+                *self.since.lock().unwrap_or_else(PoisonError::into_inner) = period.time;
+                renew(table);
+            }
+        }
+    }
+
+    pub(super) fn is_overflowing(&self) -> bool {
+        match &self.series {
+            SeriesTable::Cumulative(table) => table.is_overflowing(),
+            SeriesTable::Delta(table) => {
+                table.read().unwrap_or_else(PoisonError::into_inner).is_overflowing()
+            }
+        }
+    }
+}
+
+/// The table cannot be renewed while it is held.
+#[inline(never)]
+fn update_held(table: &RwLock<Table>, pairs: &[Pair<'_>], bits: u64, seed: u64) {
+    let held = table.read().unwrap_or_else(PoisonError::into_inner);
+    let series = match held.find(pairs) {
+        Some(series) if !series.aggregator.may_allocate() => return series.aggregator.update(bits),
+        Some(series) => {
+            let series = bound(series);
+            drop(held);
+            series
+        }
+        None => {
+            drop(held);
+            bind_new(table, AttributeSet::new(pairs.iter().copied()), seed)
+        }
+    };
+    series.aggregator.update(bits);
+    series.unbind();
+}
+
+/// The series of these attributes, if there is one; it is not forgotten as long as it is bound.
+fn bind_found(table: &RwLock<Table>, pairs: &[Pair<'_>]) -> Option<Arc<Series>> {
+    table.read().unwrap_or_else(PoisonError::into_inner).find(pairs).map(bound)
+}
+
+/// The same for attributes that are new, or were given in another order.
+#[cold]
+fn bind_new(table: &RwLock<Table>, attributes: AttributeSet, seed: u64) -> Arc<Series> {
+    make_room(table);
+    let mut request = SeriesRequest::new(attributes, seed);
+    loop {
+        let held = table.read().unwrap_or_else(PoisonError::into_inner);
+        let found = held.try_series(&mut request).map(bound);
+        drop(held);
+        match found {
+            Ok(series) => return series,
+            Err(missing) => request.make(missing),
+        }
+    }
+}
+
+fn bound(series: &Arc<Series>) -> Arc<Series> {
+    series.bind();
+    Arc::clone(series)
+}
+
+/// A list filled by `fill`, whose error is the capacity that it needs.
+fn copy(fill: impl Fn(&mut Vec<Arc<Series>>) -> Result<(), usize>) -> Vec<Arc<Series>> {
+    let mut list = Vec::new();
+    while let Err(count) = fill(&mut list) {
+        // some more may come meanwhile
+        list = Vec::with_capacity(count + count / 8 + 1);
+    }
+    list
+}
+
+/// Makes room for new sets of attributes, mostly before they run into the limit.
+fn renew(table: &RwLock<Table>) {
+    let held = table.read().unwrap_or_else(PoisonError::into_inner);
+    held.set_cleared(false);
+    if held.is_half_full() {
+        drop(held);
+        // dropped after the lock
+        let _forgotten = table.write().unwrap_or_else(PoisonError::into_inner).forget_idle();
+    }
+}
+
+/// The cardinality limit holds for each collection: series that were exported before and not used since make way.
+#[cold]
+fn make_room(table: &RwLock<Table>) {
+    if !table.read().unwrap_or_else(PoisonError::into_inner).is_crowded() {
+        return;
+    }
+    let mut held = table.write().unwrap_or_else(PoisonError::into_inner);
+    let forgotten = held.is_crowded().then(|| {
+        held.set_cleared(true);
+        held.forget_idle()
+    });
+    drop(held);
+    drop(forgotten);
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,374 @@
+//! The series of one instrument: one for each set of attributes, found without a lock.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use super::aggregator::AggregationKind;
+use super::measurement::sealed::Pair;
+use super::series::{Series, overflow};
+use crate::record::{AttributeSet, Pattern};
+
+/// A chain is this long when the table is as full as it may be.
+const LONGEST_CHAIN: usize = 8;
+const MOST_BUCKETS: usize = 1 << 16;
+
+/// A hash table that only grows: a lookup follows a chain of nodes that are never changed, so it needs no lock.
+///
+/// Nothing is allocated or freed while a lock is held: an allocator that measures would wait for itself.
+#[derive(Debug)]
+pub(super) struct Table {
+    aggregation: AggregationKind,
+    /// The most series there may be, the one for all the rest included.
+    limit: usize,
+    seed: u64,
+    /// The series without attributes, which most instruments have alone.
+    bare: OnceLock<Arc<Series>>,
+    /// Preallocated with the first series that has attributes.
+    buckets: OnceLock<Buckets>,
+    /// Takes what comes beyond the limit.
+    overflow: OnceLock<Arc<Series>>,
+    /// All series in the order they came. PendingPoint while one is added.
+    all: Mutex<Vec<Arc<Series>>>,
+    /// The idle ones were forgotten since the last collection: there is no more room to be made.
+    is_cleared: AtomicBool,
+}
+
+#[derive(Debug)]
+struct Buckets {
+    /// The keys of the first series, which most others have, too.
+    pattern: Arc<Pattern>,
+    /// A power of two.
+    slots: Box<[Slot]>,
+}
+
+impl Buckets {
+    fn new(pattern: Arc<Pattern>, limit: usize) -> Self {
+        let count = (limit / LONGEST_CHAIN).next_power_of_two().min(MOST_BUCKETS);
+        Self { pattern, slots: (0..count).map(|_| Slot::new()).collect() }
+    }
+
+    #[inline]
+    fn slot(&self, hash: u64) -> &Slot {
+        // the upper bits are mixed best
+        &self.slots[(hash >> 32) as usize & (self.slots.len() - 1)]
+    }
+
+    /// Puts a series where it will be found. No other may be put there meanwhile.
+    fn place(&self, node: Box<Node>) -> &Arc<Series> {
+        let mut slot = self.slot(node.series.hash);
+        while let Some(node) = slot.get() {
+            slot = &node.next;
+        }
+        &slot.get_or_init(|| node).series
+    }
+
+    /// The series with this hash.
+    fn chain(&self, hash: u64) -> impl Iterator<Item = &Arc<Series>> {
+        let nodes = std::iter::successors(self.slot(hash).get(), |node| node.next.get());
+        nodes.map(|node| &node.series).filter(move |series| series.hash == hash)
+    }
+
+    #[inline(always)]
+    fn find(&self, pairs: &[Pair<'_>]) -> Option<&Arc<Series>> {
+        let Some(hash) = self.pattern.hash(pairs) else { return self.find_unlike(pairs) };
+        let mut slot = self.slot(hash);
+        while let Some(Node { series, next }) = slot.get().map(|node| &**node) {
+            if series.hash == hash && series.is_patterned && series.attributes.has_values(pairs) {
+                return Some(series);
+            }
+            slot = next;
+        }
+        self.find_unlike(pairs)
+    }
+
+    /// The same for other keys, or for the same in another order.
+    #[inline(never)]
+    fn find_unlike(&self, pairs: &[Pair<'_>]) -> Option<&Arc<Series>> {
+        let hash = self.pattern.hash_of_any(pairs);
+        self.chain(hash).find(|series| series.attributes.equals(pairs))
+    }
+}
+
+type Slot = OnceLock<Box<Node>>;
+
+#[derive(Debug)]
+struct Node {
+    series: Arc<Series>,
+    next: Slot,
+}
+
+impl Table {
+    pub(super) fn new(aggregation: AggregationKind, limit: usize, seed: u64) -> Self {
+        Self {
+            aggregation,
+            limit: limit.max(1),
+            seed,
+            bare: OnceLock::new(),
+            buckets: OnceLock::new(),
+            overflow: OnceLock::new(),
+            all: Mutex::default(),
+            is_cleared: AtomicBool::new(false),
+        }
+    }
+
+    /// Takes the series out that nothing was measured under and no handle is bound to. To be dropped when no lock is held.
+    #[must_use]
+    pub(super) fn forget_idle(&mut self) -> Forgotten {
+        let all = self.all.get_mut().unwrap_or_else(PoisonError::into_inner);
+        for series in &*all {
+            // once for each: a handle may be dropped at any time
+            series.is_forgotten.store(series.is_idle(), Ordering::Relaxed);
+        }
+        let mut forgotten = Forgotten::default();
+        for (kept, gone) in
+            [(&mut self.bare, &mut forgotten.bare), (&mut self.overflow, &mut forgotten.overflow)]
+        {
+            if kept.get().is_some_and(|series| series.is_forgotten()) {
+                *gone = kept.take();
+            }
+        }
+        let slots = self.buckets.get_mut().into_iter().flat_map(|buckets| &mut buckets.slots);
+        slots.for_each(|slot| forgotten.unlink_from(slot));
+        // none of these is the last of its series
+        all.retain(|series| !series.is_forgotten());
+        forgotten
+    }
+
+    pub(super) fn is_half_full(&self) -> bool {
+        self.lock().len() > self.limit / 2
+    }
+
+    /// Whether a new series would find no place, but idle ones may stand in its way.
+    pub(super) fn is_crowded(&self) -> bool {
+        !self.is_cleared.load(Ordering::Relaxed) && self.is_full(&self.lock())
+    }
+
+    /// Notes whether there may be idle series again.
+    pub(super) fn set_cleared(&self, is_cleared: bool) {
+        self.is_cleared.store(is_cleared, Ordering::Relaxed);
+    }
+
+    /// The series of these attributes.
+    #[inline(always)]
+    pub(super) fn series(&self, pairs: &[Pair<'_>]) -> &Arc<Series> {
+        match self.find(pairs) {
+            Some(series) => series,
+            None => self.new_series(pairs),
+        }
+    }
+
+    #[cold]
+    fn new_series(&self, pairs: &[Pair<'_>]) -> &Arc<Series> {
+        self.series_of(AttributeSet::new(pairs.iter().copied()))
+    }
+
+    /// The slow way, once for each set: without duplicate keys and in order.
+    pub(super) fn series_of(&self, attributes: AttributeSet) -> &Arc<Series> {
+        let mut request = SeriesRequest::new(attributes, self.seed);
+        loop {
+            match self.try_series(&mut request) {
+                Ok(series) => return series,
+                Err(missing) => request.make(missing),
+            }
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn find(&self, pairs: &[Pair<'_>]) -> Option<&Arc<Series>> {
+        match pairs {
+            [] => self.bare.get(),
+            pairs => self.buckets.get()?.find(pairs),
+        }
+    }
+
+    /// The requested series; a new one is made of what was preallocated for it.
+    ///
+    /// # Errors
+    /// What must be allocated first, while no lock is held.
+    pub(super) fn try_series(&self, request: &mut SeriesRequest) -> Result<&Arc<Series>, Missing> {
+        let (attributes, preallocated) = (&request.attributes, &mut request.preallocated);
+        // the series without attributes needs none
+        let buckets = match (attributes.is_empty(), self.buckets.get()) {
+            (true, _) => None,
+            (false, Some(buckets)) => Some(buckets),
+            (false, None) => {
+                let missing = Missing::Buckets { limit: self.limit, seed: self.seed };
+                let buckets = preallocated.buckets.take().ok_or(missing)?;
+                // another thread may have been faster
+                preallocated.buckets = self.buckets.set(buckets).err();
+                self.buckets.get()
+            }
+        };
+        let mut all = self.lock();
+        // by another thread meanwhile, or given in another order
+        if let Some(series) = self.find_set(attributes, request.hash) {
+            return Ok(series);
+        }
+        if all.len() == all.capacity() {
+            match &mut preallocated.list {
+                Some(list) if list.capacity() > all.len() => {
+                    list.append(&mut all);
+                    std::mem::swap(list, &mut all);
+                }
+                _ => return Err(Missing::List { longer_than: all.len() }),
+            }
+        }
+        // requested by its attributes it is the same one: a child does so for a handle that was bound before the fork
+        if self.is_full(&all) || request.is_overflow {
+            if let Some(series) = self.overflow.get() {
+                return Ok(series);
+            }
+            let overflow = preallocated
+                .overflow
+                .take()
+                .ok_or_else(|| Missing::Overflow { aggregation: self.aggregation.clone() })?;
+            all.push(Arc::clone(&overflow));
+            return Ok(self.overflow.get_or_init(|| overflow));
+        }
+        let missing = || Missing::Series {
+            is_patterned: buckets.is_some_and(|buckets| buckets.pattern.is_of(attributes)),
+            aggregation: self.aggregation.clone(),
+        };
+        let series = preallocated.series.take().ok_or_else(missing)?;
+        all.push(Arc::clone(&series));
+        Ok(match (buckets, preallocated.node.take()) {
+            (Some(buckets), Some(node)) => buckets.place(node),
+            _ => self.bare.get_or_init(|| series),
+        })
+    }
+
+    fn is_full(&self, all: &[Arc<Series>]) -> bool {
+        // one place is kept for the rest
+        all.len() + usize::from(!self.is_overflowing()) >= self.limit
+    }
+
+    fn find_set(&self, attributes: &AttributeSet, hash: u64) -> Option<&Arc<Series>> {
+        match attributes.is_empty() {
+            true => self.bare.get(),
+            false => self.buckets.get()?.chain(hash).find(|series| series.attributes == *attributes),
+        }
+    }
+
+    /// Copies all series, in the order they came, into an empty list.
+    ///
+    /// # Errors
+    /// How many there are, if the list has no room for them.
+    pub(super) fn copy_into(&self, list: &mut Vec<Arc<Series>>) -> Result<(), usize> {
+        let all = self.lock();
+        if list.capacity() < all.len() {
+            return Err(all.len());
+        }
+        list.extend(all.iter().cloned());
+        Ok(())
+    }
+
+    /// Whether measurements had to be put together because there were too many sets of attributes.
+    pub(super) fn is_overflowing(&self) -> bool {
+        self.overflow.get().is_some()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Arc<Series>>> {
+        self.all.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Series that were taken out of their table.
+#[derive(Debug, Default)]
+pub(super) struct Forgotten {
+    bare: Option<Arc<Series>>,
+    overflow: Option<Arc<Series>>,
+    /// The others, each before the next.
+    nodes: Option<Box<Node>>,
+}
+
+impl Forgotten {
+    /// Moves those of a chain that are forgotten over here.
+    fn unlink_from(&mut self, mut slot: &mut Slot) {
+        while let Some(mut node) = slot.take() {
+            if node.series.is_forgotten() {
+                if let Some(next) = node.next.take() {
+                    let _ = slot.set(next);
+                }
+                if let Some(others) = self.nodes.take() {
+                    let _ = node.next.set(others);
+                }
+                self.nodes = Some(node);
+                continue;
+            }
+            let _ = slot.set(node);
+            match slot.get_mut() {
+                Some(node) => slot = &mut node.next,
+                None => return,
+            }
+        }
+    }
+}
+
+impl Drop for Forgotten {
+    fn drop(&mut self) {
+        // one after the other: a long chain would take too much stack
+        while let Some(mut node) = self.nodes.take() {
+            self.nodes = node.next.take();
+        }
+    }
+}
+
+/// A set of attributes whose series is requested, and what was preallocated for it. To be dropped while no lock is held.
+pub(super) struct SeriesRequest {
+    attributes: AttributeSet,
+    hash: u64,
+    /// Whether it is the overflow series.
+    is_overflow: bool,
+    preallocated: Preallocated,
+}
+
+/// The allocations that a new series needs, made before a lock is taken.
+#[derive(Default)]
+struct Preallocated {
+    series: Option<Arc<Series>>,
+    /// Where it will be found, unless it is the one without attributes.
+    node: Option<Box<Node>>,
+    overflow: Option<Arc<Series>>,
+    buckets: Option<Buckets>,
+    list: Option<Vec<Arc<Series>>>,
+}
+
+/// What must be allocated for a series before it can be added.
+pub(super) enum Missing {
+    Buckets { limit: usize, seed: u64 },
+    List { longer_than: usize },
+    Overflow { aggregation: AggregationKind },
+    Series { is_patterned: bool, aggregation: AggregationKind },
+}
+
+impl SeriesRequest {
+    pub(super) fn new(attributes: AttributeSet, seed: u64) -> Self {
+        let (hash, is_overflow) = (attributes.hash_of(seed), attributes == overflow());
+        Self { attributes, hash, is_overflow, preallocated: Preallocated::default() }
+    }
+
+    /// Makes what was missing.
+    pub(super) fn make(&mut self, missing: Missing) {
+        match missing {
+            Missing::Buckets { limit, seed } => {
+                let pattern = Arc::new(Pattern::of(&self.attributes, seed));
+                self.preallocated.buckets = Some(Buckets::new(pattern, limit));
+            }
+            Missing::List { longer_than } => {
+                self.preallocated.list = Some(Vec::with_capacity(2 * longer_than + 4));
+            }
+            Missing::Overflow { aggregation } => {
+                self.preallocated.overflow = Some(Series::new(overflow(), 0, false, &aggregation));
+            }
+            Missing::Series { is_patterned, aggregation } => {
+                let series = Series::new(self.attributes.clone(), self.hash, is_patterned, &aggregation);
+                self.preallocated.node = (!self.attributes.is_empty())
+                    .then(|| Box::new(Node { series: Arc::clone(&series), next: Slot::new() }));
+                self.preallocated.series = Some(series);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

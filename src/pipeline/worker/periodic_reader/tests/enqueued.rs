@@ -1,0 +1,93 @@
+//! Metrics that callers have enqueued, beside those that the worker collects.
+
+use super::*;
+use crate::record::{AggregationTemporality, AttributeSet, MetricHead, MetricRecord, Number, Period, Shape};
+
+/// A framed sum of a caller's own, with `points` points of the value 7.
+fn outside(points: i64) -> Vec<u8> {
+    let shape = Shape::Sum { monotonic: true, temporality: AggregationTemporality::Cumulative };
+    let mut record = MetricRecord::default();
+    record.begin(&MetricHead { name: "outside", description: "", unit: "", shape }, usize::MAX);
+    let period = Period { start: 1, time: 2 };
+    for number in 0..points {
+        let attributes = AttributeSet::new([("number", number.into())]);
+        assert!(record.number(&attributes, period, Number::Int(7)));
+    }
+    record.finish().to_vec()
+}
+
+fn sevens(count: usize) -> Vec<(String, i64)> {
+    vec![("outside".to_owned(), 7); count]
+}
+
+#[test]
+fn metrics_from_outside_are_tried_until_they_are_delivered_though_newer_ones_are_wanted() {
+    let world = World::with(Temporality::Cumulative, LONG, |spec| {
+        spec.pace.throttle = Duration::ZERO;
+        spec.retry.max_delay = Duration::from_millis(1);
+    });
+    let scope = Arc::new(Scope::new(Signal::Metrics, "outside", ""));
+    world.handle.enqueue(&scope, &outside(3), 3);
+    world.gate.next();
+    world.meter.counter("orders").add(1, ());
+    let flushed = world.handle.start_flush();
+    for _ in 0..5 {
+        assert_eq!(sums(&world.gate.answer(later())), sevens(3));
+    }
+    assert_eq!(world.accept(), sevens(3));
+    assert_eq!(world.accept(), orders(1));
+    flushed.recv_timeout(PATIENCE).unwrap();
+    let counts = world.counts();
+    assert_eq!((counts.superseded, counts.lost()), (0, 0), "{counts}");
+}
+
+#[test]
+fn metrics_from_outside_stay_when_a_snapshot_makes_way_for_a_newer_one() {
+    let world = World::with(Temporality::Cumulative, LONG, |spec| spec.queue.records = 8);
+    let (asked, was_asked) = crossbeam_channel::bounded(1);
+    let (go_on, may_go_on) = crossbeam_channel::bounded::<()>(1);
+    world.meter.counter("orders").add(1, ());
+    world.meter.build("slow").observe_counter(move |observer| {
+        let _ = asked.try_send(());
+        let _ = may_go_on.recv_timeout(PATIENCE);
+        observer.observe(1, &[("a", 1)]);
+        observer.observe(1, &[("a", 2)]);
+    });
+    let first = world.handle.start_flush();
+    was_asked.recv_timeout(PATIENCE).unwrap();
+    // with these the queue is full: they leave it while a part of the snapshot waits to be sent
+    let scope = Arc::new(Scope::new(Signal::Metrics, "outside", ""));
+    world.handle.enqueue(&scope, &outside(6), 6);
+    drop(go_on);
+    assert_eq!(sums(&world.gate.next()), orders(1));
+    let second = world.handle.start_flush();
+    world.gate.answer(later());
+    assert_eq!(world.accept(), sevens(6));
+    while first.try_recv().is_err() {
+        if world.gate.next_within(Duration::from_millis(5)).is_some() {
+            world.accept();
+        }
+    }
+    second.recv_timeout(PATIENCE).unwrap();
+    let counts = world.counts();
+    assert_eq!((counts.superseded, counts.lost(), counts.in_flight), (1, 0, 0), "{counts}");
+    assert_eq!((counts.accepted, counts.delivered), (10, 9), "{counts}");
+}
+
+#[test]
+fn halves_of_metrics_from_outside_are_not_replaced_either() {
+    let world = World::with(Temporality::Cumulative, LONG, |spec| {
+        spec.pace.throttle = Duration::ZERO;
+        spec.retry.max_delay = Duration::from_millis(1);
+    });
+    let scope = Arc::new(Scope::new(Signal::Metrics, "outside", ""));
+    world.handle.enqueue(&scope, &[outside(2), outside(2)].concat(), 4);
+    world.gate.answer(Verdict::TooLarge { reason: "too large".to_owned() });
+    let flushed = world.handle.start_flush();
+    assert_eq!(sums(&world.gate.answer(later())), sevens(2));
+    assert_eq!(world.accept(), sevens(2));
+    assert_eq!(world.accept(), sevens(2));
+    flushed.recv_timeout(PATIENCE).unwrap();
+    let counts = world.counts();
+    assert_eq!((counts.delivered, counts.superseded), (4, 0), "{counts}");
+}

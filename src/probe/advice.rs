@@ -1,0 +1,397 @@
+//! Pure: what the failure of a stage means, and what to do about it.
+
+use std::io::ErrorKind;
+
+use super::certificate::Certificate;
+use super::endpoint::EndpointUrl;
+use super::stages::Protocol;
+use crate::config::Transport;
+use crate::transport::{ProbeFailure, TlsFault, TlsFaultKind};
+
+/// What is wrong, and advice, which may be empty.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Problem {
+    pub(super) what: String,
+    pub(super) advice: String,
+}
+
+impl Problem {
+    pub(super) fn new(what: impl Into<String>, advice: impl Into<String>) -> Self {
+        Self { what: what.into(), advice: advice.into() }
+    }
+}
+
+/// Why no address was found for a host.
+pub(super) fn unresolved(who: &str, failure: &ProbeFailure) -> Problem {
+    match failure {
+        ProbeFailure::TimedOut => Problem::new(
+            format!("no name server answered in time for {who}"),
+            "is there a network? is the name right?",
+        ),
+        // the system's words for EAI_AGAIN
+        ProbeFailure::Io { text, .. } if text.contains("emporary failure") => Problem::new(
+            format!("no name server knows {who} at the moment"),
+            "is the name right? in a container, is it on the same network? is there a network at all?",
+        ),
+        _ => Problem::new(
+            format!("no address was found for {who}"),
+            "is the name right? in a container, is it on the same network?",
+        ),
+    }
+}
+
+/// The peer of a connection.
+pub(super) struct Target<'a> {
+    /// The addresses, as they may be shown.
+    pub(super) addresses: String,
+    /// Host and port of a proxy in between.
+    pub(super) proxy: Option<&'a str>,
+    pub(super) transport: Transport,
+}
+
+/// Why there is no connection.
+pub(super) fn unconnected(target: &Target<'_>, failure: &ProbeFailure) -> Problem {
+    let who = match target.proxy {
+        Some(proxy) => format!("the proxy {proxy}"),
+        None => target.addresses.clone(),
+    };
+    let around = "set proxy = \"off\" or NO_PROXY to go without it";
+    match failure {
+        ProbeFailure::Proxy(why) => Problem::new(
+            format!("{who} opens no way to the collector: {why}"),
+            format!("does it allow this host and port? {around}"),
+        ),
+        ProbeFailure::Io { kind: ErrorKind::ConnectionRefused, .. } => {
+            let advice = match (target.proxy, target.transport) {
+                (Some(_), _) => format!("is the proxy running? {around}"),
+                (None, Transport::Http | Transport::Console) => {
+                    "is a collector running? try: standpipe receive".to_owned()
+                }
+                (None, Transport::Grpc) => {
+                    "is a collector running, and does it take gRPC on this port, usually 4317? try: standpipe receive"
+                        .to_owned()
+                }
+            };
+            Problem::new(format!("connection refused by {who}"), advice)
+        }
+        ProbeFailure::TimedOut => Problem::new(
+            format!("no answer in time from {who}"),
+            "are host and port right? does a firewall stand between?",
+        ),
+        ProbeFailure::Io { kind: ErrorKind::NetworkUnreachable | ErrorKind::HostUnreachable, .. } => {
+            Problem::new(format!("there is no way to {who}"), "is the network up? is a VPN needed?")
+        }
+        ProbeFailure::Closed => Problem::new(format!("connection closed at once by {who}"), ""),
+        ProbeFailure::Io { text, .. } => Problem::new(format!("{who}: {text}"), ""),
+        ProbeFailure::Tls(fault) => Problem::new(format!("{who}: {}", fault.what), ""),
+        ProbeFailure::NotHttp => Problem::new(format!("{who} does not answer in HTTP"), "is it a proxy?"),
+    }
+}
+
+/// Why there is no encryption. The certificate names the issuer that is not trusted.
+pub(super) fn unsecured(
+    failure: &ProbeFailure,
+    url: &EndpointUrl,
+    has_ca: bool,
+    certificate: Option<&Certificate>,
+) -> Problem {
+    match failure {
+        ProbeFailure::Tls(fault) => faulty(fault, url, has_ca, certificate),
+        ProbeFailure::TimedOut => Problem::new(
+            "the server accepts the connection, but does not answer the TLS handshake in time",
+            "does this port speak TLS? if not, write http://",
+        ),
+        ProbeFailure::Closed => Problem::new(
+            "the server closed the connection in the TLS handshake",
+            "does this port speak TLS? if not, write http://",
+        ),
+        ProbeFailure::NotHttp | ProbeFailure::Proxy(_) => Problem::new("the TLS handshake failed", ""),
+        ProbeFailure::Io { text, .. } => Problem::new(format!("the TLS handshake failed: {text}"), ""),
+    }
+}
+
+fn faulty(fault: &TlsFault, url: &EndpointUrl, has_ca: bool, certificate: Option<&Certificate>) -> Problem {
+    let what = fault.what.clone();
+    match fault.kind {
+        TlsFaultKind::NotTls => Problem::new(what, "write http:// instead of https://"),
+        TlsFaultKind::UnknownIssuer => unknown_issuer(what, has_ca, certificate),
+        TlsFaultKind::Expired => Problem::new(what, "renew it; is this machine's clock right?"),
+        TlsFaultKind::NotValidYet => Problem::new(what, "is this machine's clock right?"),
+        TlsFaultKind::WrongHost => Problem::new(
+            // rustls names the host as it is used
+            what.replace(url.host.as_str(), &url.shown_host),
+            "write a name that it is valid for in the endpoint, or get a certificate for this host",
+        ),
+        TlsFaultKind::ClientCertificateWanted => no_client_certificate(),
+        TlsFaultKind::ClientCertificateRefused => {
+            Problem::new(what, "does the server trust the authority that issued it?")
+        }
+        TlsFaultKind::Authority => Problem::new(
+            what,
+            "make one for the server; a certificate signed by itself needs basicConstraints=CA:FALSE",
+        ),
+        TlsFaultKind::NoHttp2 => no_http2(),
+        TlsFaultKind::Other => Problem::new(what, ""),
+        TlsFaultKind::Passing => {
+            Problem::new(what, "it may pass: try again later, and look into the server's log")
+        }
+    }
+}
+
+fn unknown_issuer(what: String, has_ca: bool, certificate: Option<&Certificate>) -> Problem {
+    let Some(certificate) = certificate else {
+        return Problem::new(what, "set ca-file to the certificate of its issuer");
+    };
+    let issuer = &certificate.issuer;
+    let what = match certificate.is_self_signed() {
+        true => format!("{what}: it is signed by itself, \"{issuer}\""),
+        false => format!("{what}: \"{issuer}\""),
+    };
+    match has_ca {
+        true => Problem::new(what, format!("ca-file does not hold the certificate of \"{issuer}\"")),
+        false => Problem::new(what, format!("set ca-file to the certificate of \"{issuer}\"")),
+    }
+}
+
+/// The server wants a client certificate.
+pub(super) fn no_client_certificate() -> Problem {
+    Problem::new("client certificate required", "set client-certificate-file and client-key-file")
+}
+
+/// It began as TLS, but cannot be read.
+pub(super) fn broken_tls() -> Problem {
+    Problem::new("the server sends what is no valid TLS", "is there something between that alters it?")
+}
+
+/// TLS is fine, but gRPC cannot be spoken over it.
+pub(super) fn no_http2() -> Problem {
+    Problem::new(
+        "the server offers no HTTP/2 (ALPN h2), which gRPC needs",
+        "is it the HTTP port? that of gRPC is usually 4317",
+    )
+}
+
+/// Why an export got no response.
+pub(super) fn unanswered(failure: &ProbeFailure, protocol: Protocol, is_tls: bool) -> Problem {
+    match (protocol, failure) {
+        (Protocol::Http2, _) => Problem::new(
+            "this port speaks gRPC (HTTP/2)",
+            "write the collector's HTTP port, usually 4318, or choose grpc as the transport",
+        ),
+        (Protocol::Tls, _) => speaks_tls(),
+        (_, ProbeFailure::TimedOut) => Problem::new(
+            "nothing was answered in time",
+            "is it the port of a collector, usually 4318 for HTTP? is the collector overloaded?",
+        ),
+        (_, ProbeFailure::Closed) => Problem::new(
+            "the server closed the connection without an answer",
+            match is_tls {
+                true => "is it a gRPC port? that of HTTP is usually 4318",
+                false => "is it the port of a collector, usually 4318 for HTTP?",
+            },
+        ),
+        (_, ProbeFailure::NotHttp) => Problem::new(
+            "something answers, but not in HTTP",
+            "is it the port of a collector, usually 4318 for HTTP?",
+        ),
+        (_, ProbeFailure::Proxy(text) | ProbeFailure::Io { text, .. }) => {
+            Problem::new(format!("the request failed: {text}"), "")
+        }
+        (_, ProbeFailure::Tls(fault)) => Problem::new(fault.what.clone(), ""),
+    }
+}
+
+/// Why a call got no response, though there is a connection.
+pub(super) fn uncalled(failure: &ProbeFailure, url: &EndpointUrl, has_ca: bool) -> Problem {
+    match failure {
+        ProbeFailure::Tls(_) => unsecured(failure, url, has_ca, None),
+        ProbeFailure::TimedOut => Problem::new(
+            "nothing was answered in time",
+            "is it the gRPC port of a collector, usually 4317? is the collector overloaded?",
+        ),
+        ProbeFailure::Closed | ProbeFailure::NotHttp => Problem::new(
+            "the server closed the connection without an answer",
+            "is it the gRPC port of a collector, usually 4317?",
+        ),
+        ProbeFailure::Proxy(text) | ProbeFailure::Io { text, .. } => Problem::new(
+            format!("the call failed: {text}"),
+            "is it the gRPC port of a collector, usually 4317?",
+        ),
+    }
+}
+
+/// Why the peer did not respond in HTTP/2.
+pub(super) fn no_grpc(failure: &ProbeFailure, protocol: Protocol) -> Problem {
+    match (protocol, failure) {
+        (Protocol::Http1, _) => {
+            Problem::new("this port speaks HTTP/1", "is it the HTTP port? that of gRPC is usually 4317")
+        }
+        (Protocol::Tls, _) => speaks_tls(),
+        (Protocol::Unknown, _) => Problem::new(
+            "something answers, but not in HTTP/2",
+            "is it the gRPC port of a collector, usually 4317?",
+        ),
+        (_, ProbeFailure::TimedOut) => Problem::new(
+            "nothing was answered in time",
+            "is it the gRPC port of a collector, usually 4317? does it want TLS? then write https://",
+        ),
+        _ => Problem::new(
+            "the server closed the connection without an answer",
+            "is it the gRPC port of a collector, usually 4317? does it want TLS? then write https://",
+        ),
+    }
+}
+
+pub(super) fn speaks_tls() -> Problem {
+    Problem::new("this port speaks TLS", "write https:// instead of http://")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn io(kind: ErrorKind, text: &str) -> ProbeFailure {
+        ProbeFailure::Io { kind, text: text.to_owned() }
+    }
+
+    fn tls(kind: TlsFaultKind, what: &str) -> ProbeFailure {
+        ProbeFailure::Tls(TlsFault { kind, what: what.to_owned() })
+    }
+
+    fn line(problem: &Problem) -> String {
+        format!("{} | {}", problem.what, problem.advice)
+    }
+
+    #[test]
+    fn a_name_without_an_address_is_told_apart_from_a_silent_name_server() {
+        for (failure, expected) in [
+            (
+                io(ErrorKind::Other, "failed to lookup address information: Name or service not known"),
+                "no address was found for \"collector\" | is the name right? in a container, is it on the same network?",
+            ),
+            (
+                io(
+                    ErrorKind::Other,
+                    "failed to lookup address information: Temporary failure in name resolution",
+                ),
+                "no name server knows \"collector\" at the moment | is the name right? in a container, is it \
+             on the same network? is there a network at all?",
+            ),
+            (
+                ProbeFailure::TimedOut,
+                "no name server answered in time for \"collector\" | is there a network? is the name right?",
+            ),
+        ] {
+            assert_eq!(line(&unresolved("\"collector\"", &failure)), expected);
+        }
+    }
+
+    #[test]
+    fn each_way_not_to_connect_has_its_words() {
+        let direct =
+            Target { addresses: "127.0.0.1:4318".to_owned(), proxy: None, transport: Transport::Http };
+        let refused = io(ErrorKind::ConnectionRefused, "connection refused");
+        let unreachable = io(ErrorKind::NetworkUnreachable, "network is unreachable");
+        for (failure, expected) in [
+            (
+                &refused,
+                "connection refused by 127.0.0.1:4318 | is a collector running? try: standpipe receive",
+            ),
+            (
+                &ProbeFailure::TimedOut,
+                "no answer in time from 127.0.0.1:4318 | are host and port right? does a firewall stand between?",
+            ),
+            (&unreachable, "there is no way to 127.0.0.1:4318 | is the network up? is a VPN needed?"),
+        ] {
+            assert_eq!(line(&unconnected(&direct, failure)), expected);
+        }
+        let proxied = Target { proxy: Some("proxy:3128"), ..direct };
+        for (failure, expected) in [
+            (
+                &refused,
+                "connection refused by the proxy proxy:3128 | is the proxy running? set proxy = \"off\" or NO_PROXY to go \
+             without it",
+            ),
+            (
+                &ProbeFailure::Proxy("403 Forbidden".to_owned()),
+                "the proxy proxy:3128 opens no way to the collector: 403 Forbidden | does it allow this \
+             host and port? set proxy = \"off\" or NO_PROXY to go without it",
+            ),
+        ] {
+            assert_eq!(line(&unconnected(&proxied, failure)), expected);
+        }
+    }
+
+    #[test]
+    fn an_unknown_issuer_is_named_when_it_is_known_who_it_is() {
+        let url = "https://localhost:4318/v1/traces";
+        let url = EndpointUrl::parse(url, url).unwrap();
+        let failure = tls(TlsFaultKind::UnknownIssuer, "the server's certificate has an unknown issuer");
+        let certificate = |subject: &str| Certificate {
+            subject: subject.to_owned(),
+            issuer: "Test CA".to_owned(),
+            until: "2027-01-01".to_owned(),
+        };
+        for (certificate, has_ca, expected) in [
+            (
+                None,
+                false,
+                "the server's certificate has an unknown issuer | set ca-file to the certificate of its issuer",
+            ),
+            (
+                Some(certificate("collector.test")),
+                false,
+                "the server's certificate has an unknown issuer: \"Test CA\" | set ca-file to the certificate of \"Test CA\"",
+            ),
+            (
+                Some(certificate("collector.test")),
+                true,
+                "the server's certificate has an unknown issuer: \"Test CA\" | ca-file does not hold the certificate of \
+             \"Test CA\"",
+            ),
+            (
+                Some(certificate("Test CA")),
+                false,
+                "the server's certificate has an unknown issuer: it is signed by itself, \"Test CA\" | set ca-file to the \
+             certificate of \"Test CA\"",
+            ),
+        ] {
+            assert_eq!(line(&unsecured(&failure, &url, has_ca, certificate.as_ref())), expected);
+        }
+    }
+
+    #[test]
+    fn a_host_that_is_not_to_be_seen_is_not_named_by_its_certificate_fault() {
+        let url = EndpointUrl::parse("https://hidden.example/", "https://%{env:HOST}%/").unwrap();
+        let failure =
+            tls(TlsFaultKind::WrongHost, "the server's certificate is not valid for host hidden.example");
+        let problem = unsecured(&failure, &url, false, None);
+        assert_eq!(problem.what, "the server's certificate is not valid for host ***");
+    }
+
+    #[test]
+    fn who_speaks_something_else_is_told_what_to_write() {
+        let (grpc, https) = ("this port speaks gRPC (HTTP/2)", "this port speaks TLS");
+        for (protocol, failure, what) in [
+            (Protocol::Http2, ProbeFailure::NotHttp, grpc),
+            (Protocol::Http2, ProbeFailure::Closed, grpc),
+            (Protocol::Http2, ProbeFailure::TimedOut, grpc),
+            (Protocol::Tls, ProbeFailure::NotHttp, https),
+            (Protocol::Tls, ProbeFailure::Closed, https),
+            (Protocol::Nothing, ProbeFailure::TimedOut, "nothing was answered in time"),
+            (Protocol::Nothing, ProbeFailure::Closed, "the server closed the connection without an answer"),
+            (Protocol::Unknown, ProbeFailure::NotHttp, "something answers, but not in HTTP"),
+        ] {
+            assert_eq!(unanswered(&failure, protocol, false).what, what, "{protocol:?} {failure:?}");
+        }
+        for (protocol, failure, what) in [
+            (Protocol::Http1, ProbeFailure::Closed, "this port speaks HTTP/1"),
+            (Protocol::Tls, ProbeFailure::Closed, https),
+            (Protocol::Unknown, ProbeFailure::Closed, "something answers, but not in HTTP/2"),
+            (Protocol::Nothing, ProbeFailure::TimedOut, "nothing was answered in time"),
+            (Protocol::Nothing, ProbeFailure::Closed, "the server closed the connection without an answer"),
+        ] {
+            assert_eq!(no_grpc(&failure, protocol).what, what, "{protocol:?} {failure:?}");
+        }
+    }
+}

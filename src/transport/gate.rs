@@ -1,0 +1,129 @@
+//! A transport without a network, for tests: every send waits at a gate until the test decides its verdict.
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::{Payload, Transport, Verdict};
+
+/// How long a test waits for a send that must come.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The test's side; clones are the same gate, for one transport at a time.
+#[derive(Clone, Default)]
+pub(crate) struct Gate {
+    shared: Arc<Shared>,
+}
+
+/// A send that waits at the gate.
+#[derive(Debug, Clone)]
+pub(crate) struct Sent {
+    pub(crate) body: Vec<u8>,
+    pub(crate) deadline: Instant,
+}
+
+#[derive(Default)]
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    waiting: Option<Sent>,
+    fate: Option<Fate>,
+    interrupted: bool,
+    is_cut: bool,
+}
+
+enum Fate {
+    Verdict(Verdict),
+    Panic,
+}
+
+impl Gate {
+    pub(crate) fn open_transport(&self) -> Box<dyn Transport> {
+        Box::new(Memory { shared: Arc::clone(&self.shared) })
+    }
+
+    /// Waits for the next send; it stays at the gate.
+    pub(crate) fn next(&self) -> Sent {
+        self.next_within(PATIENCE).expect("nothing was sent")
+    }
+
+    /// The next send, if there is one by then; it stays at the gate.
+    pub(crate) fn next_within(&self, time: Duration) -> Option<Sent> {
+        let waited =
+            self.shared.changed.wait_timeout_while(self.shared.lock(), time, |state| state.waiting.is_none());
+        let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        state.waiting.clone()
+    }
+
+    /// Waits for the next send and lets it return this.
+    pub(crate) fn answer(&self, verdict: Verdict) -> Sent {
+        self.decide(Fate::Verdict(verdict))
+    }
+
+    /// Waits for the next send and lets it panic.
+    pub(crate) fn panic(&self) -> Sent {
+        self.decide(Fate::Panic)
+    }
+
+    fn decide(&self, fate: Fate) -> Sent {
+        let sent = self.next();
+        let mut state = self.shared.lock();
+        state.fate = Some(fate);
+        self.shared.changed.notify_all();
+        // not before it has gone: the next look must not find the same send
+        let waited = self.shared.changed.wait_timeout_while(state, PATIENCE, |state| state.fate.is_some());
+        drop(waited.unwrap_or_else(PoisonError::into_inner));
+        sent
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+struct Memory {
+    shared: Arc<Shared>,
+}
+
+impl Transport for Memory {
+    fn send(&mut self, payload: &Payload<'_>, deadline: Instant) -> Verdict {
+        let mut state = self.shared.lock();
+        state.is_cut = false;
+        state.waiting = Some(Sent { body: payload.body.concat(), deadline });
+        self.shared.changed.notify_all();
+        let left = deadline.saturating_duration_since(Instant::now());
+        let undecided = |state: &mut State| state.fate.is_none() && !state.interrupted && !state.is_cut;
+        let waited = self.shared.changed.wait_timeout_while(state, left, undecided);
+        let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        state.waiting = None;
+        let fate = state.fate.take();
+        drop(state);
+        self.shared.changed.notify_all();
+        match fate {
+            Some(Fate::Verdict(verdict)) => verdict,
+            Some(Fate::Panic) => panic!("on purpose"),
+            None => Verdict::TryLater { after: None, reason: "the gate stayed shut".to_owned() },
+        }
+    }
+
+    fn interrupter(&self) -> Box<dyn Fn() + Send + Sync> {
+        let shared = Arc::clone(&self.shared);
+        Box::new(move || {
+            shared.lock().interrupted = true;
+            shared.changed.notify_all();
+        })
+    }
+
+    fn cutter(&self) -> Box<dyn Fn() + Send + Sync> {
+        let shared = Arc::clone(&self.shared);
+        Box::new(move || {
+            shared.lock().is_cut = true;
+            shared.changed.notify_all();
+        })
+    }
+}

@@ -1,0 +1,166 @@
+//! Credit-based flow control: how much each side may still send.
+
+use super::frame::{Fault, LARGEST_STREAM};
+
+/// What every window is before anything is said.
+pub(crate) const INITIAL_WINDOW: u32 = 65_535;
+
+/// Bytes that one side may still send. A change of settings can make it negative.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Window(i64);
+
+impl Window {
+    pub(crate) fn new(bytes: u32) -> Self {
+        Self(i64::from(bytes))
+    }
+
+    pub(crate) fn available(self) -> usize {
+        usize::try_from(self.0).unwrap_or(0)
+    }
+
+    /// Takes `bytes` out of the window; an error if it has fewer.
+    pub(crate) fn spend(&mut self, bytes: usize) -> Result<(), Fault> {
+        if bytes > self.available() {
+            return Err(Fault::flow("more data than the window allows"));
+        }
+        self.0 -= bytes as i64;
+        Ok(())
+    }
+
+    /// Adds `bytes` to the window; negative if new settings shrink it.
+    pub(crate) fn shift(&mut self, bytes: i64) -> Result<(), Fault> {
+        self.0 += bytes;
+        match self.0 > i64::from(LARGEST_STREAM) {
+            true => Err(Fault::flow("a window that is too large")),
+            false => Ok(()),
+        }
+    }
+}
+
+/// What a peer may send us, and what of it is to be given back.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ReceiveWindow {
+    window: Window,
+    owed: u32,
+}
+
+impl Default for ReceiveWindow {
+    fn default() -> Self {
+        Self { window: Window::new(INITIAL_WINDOW), owed: 0 }
+    }
+}
+
+impl ReceiveWindow {
+    /// Counts what came, padding included; gives the increment for a window update when one is worth its bytes.
+    pub(crate) fn receive(&mut self, bytes: usize) -> Result<Option<u32>, Fault> {
+        self.window.spend(bytes)?;
+        self.owed += bytes as u32;
+        if self.owed < INITIAL_WINDOW / 2 {
+            return Ok(None);
+        }
+        let increment = std::mem::take(&mut self.owed);
+        self.window.shift(i64::from(increment))?;
+        Ok(Some(increment))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::frame::Code;
+    use super::*;
+
+    #[test]
+    fn a_window_is_spent_to_its_end_and_not_beyond() {
+        let mut window = Window::new(5);
+        assert_eq!(window.spend(3), Ok(()));
+        assert_eq!(window.available(), 2);
+        assert_eq!(window.spend(3).map_err(|fault| fault.code), Err(Code::FLOW_CONTROL));
+        assert_eq!(window.available(), 2, "what was not allowed was not taken");
+        assert_eq!((window.spend(2), window.spend(0), window.available()), (Ok(()), Ok(()), 0));
+    }
+
+    #[test]
+    fn a_window_can_be_negative_and_has_to_be_filled_up_first() {
+        let mut window = Window::new(10);
+        window.shift(-30).unwrap();
+        assert_eq!(window.available(), 0);
+        window.shift(20).unwrap();
+        assert_eq!(window.available(), 0, "that was the debt");
+        window.shift(1).unwrap();
+        assert_eq!(window.available(), 1);
+    }
+
+    #[test]
+    fn a_window_has_31_bits() {
+        let mut window = Window::new(LARGEST_STREAM - 1);
+        assert_eq!(window.shift(1), Ok(()));
+        assert_eq!(window.available(), LARGEST_STREAM as usize);
+        assert_eq!(window.shift(1).map_err(|fault| fault.code), Err(Code::FLOW_CONTROL));
+        // from as far below as settings can bring it
+        let mut window = Window::new(0);
+        window.shift(-i64::from(LARGEST_STREAM)).unwrap();
+        window.shift(i64::from(LARGEST_STREAM)).unwrap();
+        window.shift(i64::from(LARGEST_STREAM)).unwrap();
+        assert_eq!(window.available(), LARGEST_STREAM as usize);
+    }
+
+    #[test]
+    fn little_is_given_back_when_it_has_become_much() {
+        let mut receive_window = ReceiveWindow::default();
+        assert_eq!(receive_window.receive(32_766), Ok(None));
+        assert_eq!(receive_window.receive(0), Ok(None));
+        assert_eq!(receive_window.receive(1), Ok(Some(32_767)));
+        assert_eq!(receive_window.receive(65_535), Ok(Some(65_535)));
+    }
+
+    #[test]
+    fn more_than_was_allowed_is_a_fault() {
+        let mut receive_window = ReceiveWindow::default();
+        assert_eq!(receive_window.receive(65_536).map_err(|fault| fault.code), Err(Code::FLOW_CONTROL));
+        let mut receive_window = ReceiveWindow::default();
+        assert_eq!(receive_window.receive(32_766), Ok(None));
+        assert_eq!(receive_window.receive(32_770).map_err(|fault| fault.code), Err(Code::FLOW_CONTROL));
+    }
+
+    proptest! {
+        /// A leak of a single byte for each answer would stall a connection after some thousands.
+        #[test]
+        fn all_that_came_is_given_back_or_owed(pieces in prop::collection::vec(0usize..=16_384, 0..300)) {
+            let mut receive_window = ReceiveWindow::default();
+            let (mut received, mut given) = (0, 0);
+            for piece in pieces {
+                // Never a fault: a sender that waits for window updates always has room for a frame.
+                given += u64::from(receive_window.receive(piece).expect("there is room").unwrap_or(0));
+                received += piece as u64;
+                prop_assert_eq!(given + u64::from(receive_window.owed), received);
+                prop_assert_eq!(receive_window.window.available() as u64 + u64::from(receive_window.owed), 65_535);
+            }
+        }
+
+        #[test]
+        fn a_window_is_what_was_given_less_what_was_spent(
+            start in 0..=LARGEST_STREAM,
+            steps in prop::collection::vec((any::<bool>(), 0u32..1 << 20), 0..100),
+        ) {
+            let mut window = Window::new(start);
+            let mut model = i64::from(start);
+            for (spends, bytes) in steps {
+                match spends {
+                    true => {
+                        let is_spent = window.spend(bytes as usize).is_ok();
+                        prop_assert_eq!(is_spent, i64::from(bytes) <= model.max(0));
+                        model -= if is_spent { i64::from(bytes) } else { 0 };
+                    }
+                    false => {
+                        // a change of settings takes away what it likes
+                        model -= i64::from(bytes);
+                        prop_assert!(window.shift(-i64::from(bytes)).is_ok());
+                    }
+                }
+                prop_assert_eq!(window.available() as i64, model.max(0));
+            }
+        }
+    }
+}

@@ -1,0 +1,250 @@
+//! What follows from a response, or from its absence: the verdict on one attempt.
+
+use std::io::{ErrorKind, Read};
+use std::time::SystemTime;
+
+use ureq::http::{HeaderName, Response, StatusCode, header};
+
+use super::{ANSWER_BYTES, PROTOBUF};
+use crate::transport::gzip::decompress;
+use crate::transport::http_status::StatusClass;
+use crate::transport::response::{self, is_media_type, read_status};
+use crate::transport::{TlsFault, Verdict, lower_first, retry_after, tls};
+
+/// An answer longer than this is none.
+const LONGEST_ANSWER: u64 = 4 << 20;
+
+/// The verdict on a response.
+pub(super) fn judge(mut answer: Response<ureq::Body>, url: &str) -> Verdict {
+    let status = answer.status();
+    if status.is_success() {
+        return judge_success(&mut answer, url);
+    }
+    if status.is_redirection() {
+        return Verdict::Refused { reason: redirected(&answer, url) };
+    }
+    let after = header_text(&answer, header::RETRY_AFTER);
+    let after = after.and_then(|after| retry_after::parse(after, SystemTime::now()));
+    let said = error_text(&mut answer);
+    let reason = match said.is_empty() {
+        true => format!("post {url}: {}", status_text(status)),
+        false => format!("post {url}: {}: {said}", status_text(status)),
+    };
+    let class = match status.as_u16() {
+        // the official collector's way of saying 413
+        400 if said.to_ascii_lowercase().contains("too large") => StatusClass::TooLarge,
+        status => StatusClass::of(status),
+    };
+    class.verdict(after, reason)
+}
+
+/// What an error's body says: a `google.rpc.Status`, or plain text.
+fn error_text(answer: &mut Response<ureq::Body>) -> String {
+    let content_type = content_type(answer);
+    let is_packed = is_packed(answer);
+    let mut body = Vec::new();
+    // what was read before an error may still say why
+    let _ = answer.body_mut().as_reader().take(ANSWER_BYTES).read_to_end(&mut body);
+    let body = unpacked(body, is_packed);
+    if is_media_type(&content_type, PROTOBUF) {
+        return read_status(&body).map(|status| status.message).unwrap_or_default();
+    }
+    let is_text = content_type.is_empty()
+        || is_media_type(&content_type, "text/plain")
+        || content_type.to_ascii_lowercase().contains("json");
+    if is_text { printable(&String::from_utf8_lossy(&body)) } else { String::new() }
+}
+
+fn redirected(answer: &Response<ureq::Body>, url: &str) -> String {
+    let status = status_text(answer.status());
+    match header_text(answer, header::LOCATION) {
+        Some(location) => {
+            // keys may be in its query
+            let location = printable(location.split(['?', '#']).next().unwrap_or_default());
+            format!(
+                "post {url}: {status} to {location}: redirects are not followed; set the endpoint to where it should go"
+            )
+        }
+        None => format!("post {url}: {status}: redirects are not followed"),
+    }
+}
+
+pub(super) fn status_text(status: StatusCode) -> String {
+    match status.canonical_reason() {
+        Some(reason) => format!("{} {reason}", status.as_u16()),
+        None => status.as_u16().to_string(),
+    }
+}
+
+pub(super) fn header_text(answer: &Response<ureq::Body>, name: HeaderName) -> Option<&str> {
+    answer.headers().get(name)?.to_str().ok()
+}
+
+/// One line of at most 200 characters, nothing in it that could move a cursor.
+pub(super) fn printable(text: &str) -> String {
+    let line = text.trim().chars().map(|c| if c.is_control() { ' ' } else { c });
+    line.take(200).collect()
+}
+
+/// What a success says.
+#[derive(Debug)]
+pub(super) enum Success {
+    Read(response::Success),
+    TooLong,
+}
+
+/// In words.
+pub(super) fn too_long() -> String {
+    format!("the answer is longer than {} MiB", LONGEST_ANSWER >> 20)
+}
+
+/// The collector has the batch, whatever becomes of the rest of its answer; but it must have been a collector.
+fn judge_success(answer: &mut Response<ureq::Body>, url: &str) -> Verdict {
+    match read_success(answer) {
+        Success::Read(response::Success::Accepted) => Verdict::Accepted,
+        Success::Read(response::Success::Partly { rejected, message }) => {
+            Verdict::AcceptedPartly { rejected, message }
+        }
+        Success::Read(response::Success::Odd(what)) => {
+            Verdict::AcceptedPartly { rejected: 0, message: format!("post {url}: {what}") }
+        }
+        Success::Read(response::Success::Foreign) => {
+            let (status, kind) = (status_text(answer.status()), printable(&content_type(answer)));
+            let reason = format!(
+                "post {url}: {status}: the server answers, but not as a collector would: with {kind}; are host, port and path right?"
+            );
+            Verdict::Refused { reason }
+        }
+        Success::TooLong => Verdict::Refused { reason: format!("post {url}: {}", too_long()) },
+    }
+}
+
+/// Reads an answer to its end, so that the connection can be used again, but keeps little of it.
+pub(super) fn read_success(answer: &mut Response<ureq::Body>) -> Success {
+    let content_type = content_type(answer);
+    let is_packed = is_packed(answer);
+    let mut reader = answer.body_mut().as_reader();
+    let mut body = Vec::new();
+    let mut is_whole = (&mut reader).take(ANSWER_BYTES).read_to_end(&mut body).is_ok();
+    let mut skipped = body.len() as u64;
+    let mut scratch = [0; 4096];
+    while is_whole {
+        match reader.read(&mut scratch) {
+            Ok(0) => break,
+            Ok(count) => skipped += count as u64,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(_) => is_whole = false,
+        }
+        if skipped > LONGEST_ANSWER {
+            return Success::TooLong;
+        }
+    }
+    Success::Read(response::read_success(&content_type, &unpacked(body, is_packed), is_whole))
+}
+
+/// Whether the server compressed its answer, although that was not asked for.
+fn is_packed(answer: &Response<ureq::Body>) -> bool {
+    let encoding = answer.headers().get(header::CONTENT_ENCODING);
+    encoding.is_some_and(|encoding| encoding.as_bytes().eq_ignore_ascii_case(b"gzip"))
+}
+
+/// A body as the server meant it. One that cannot be unpacked, or holds more than is kept of an answer, stays as it is.
+fn unpacked(body: Vec<u8>, is_packed: bool) -> Vec<u8> {
+    let unpacked = is_packed.then(|| decompress(&body, ANSWER_BYTES as usize).ok()).flatten();
+    unpacked.unwrap_or(body)
+}
+
+/// Empty if there is none.
+pub(super) fn content_type(answer: &Response<ureq::Body>) -> String {
+    let value = answer.headers().get(header::CONTENT_TYPE);
+    // one that is no text is a type all the same
+    value.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned()).unwrap_or_default()
+}
+
+/// The time of an attempt is up.
+pub(super) fn late(url: &str) -> Verdict {
+    Verdict::TryLater { after: None, reason: format!("post {url}: no answer in time") }
+}
+
+/// The proxy wants other credentials. It is retryable, since they can be corrected at the proxy.
+pub(super) fn by_proxy(answer: &Response<ureq::Body>, url: &str) -> Verdict {
+    let reason = format!("post {url}: proxy: {}", status_text(answer.status()));
+    Verdict::TryLater { after: None, reason }
+}
+
+/// A problem of the network is retryable; one of certificates or of the protocol is not.
+pub(super) fn failure_verdict(error: &ureq::Error, url: &str) -> Verdict {
+    let later = |what: String| Verdict::TryLater { after: None, reason: format!("post {url}: {what}") };
+    let refused = |what: String| Verdict::Refused { reason: format!("post {url}: {what}") };
+    if let Some(fault) = tls_fault(error) {
+        let what = format!("tls: {}", printable(&fault.what));
+        return if fault.is_passing() { later(what) } else { refused(what) };
+    }
+    match error {
+        // the one time-out that is set is for the whole attempt
+        ureq::Error::Timeout(_) => late(url),
+        ureq::Error::Io(error) => later(lower_first(&printable(&error.to_string()))),
+        ureq::Error::HostNotFound => later("host not found".to_owned()),
+        ureq::Error::ConnectionFailed | ureq::Error::BodyStalled => later("connection failed".to_owned()),
+        ureq::Error::ConnectProxyFailed(why) => later(format!("proxy: {}", of_proxy(why))),
+        ureq::Error::LargeResponseHeader(..) => refused("the head of the answer is too long".to_owned()),
+        ureq::Error::Protocol(why) => {
+            let why = printable(&why.to_string());
+            refused(format!("the answer is not HTTP: {why}; OTLP over HTTP is usually at port 4318"))
+        }
+        other => refused(lower_first(&printable(&other.to_string()))),
+    }
+}
+
+/// Why a proxy opens no tunnel. ureq says `407/407` where a status has a name.
+pub(super) fn of_proxy(why: &str) -> String {
+    let status = why.strip_prefix("proxy server responded ").and_then(|status| status.split('/').next());
+    match status.and_then(|status| status.parse().ok()) {
+        Some(status) => status_text(status),
+        None => printable(why),
+    }
+}
+
+/// What an error says of TLS. ureq gives it as it is, within an error of a socket, or within one of its own in there.
+pub(super) fn tls_fault(error: &ureq::Error) -> Option<TlsFault> {
+    match error {
+        #[cfg(feature = "tls")]
+        ureq::Error::Rustls(error) => Some(tls::fault_of(error)),
+        ureq::Error::Io(error) => {
+            tls::fault(error).or_else(|| tls_fault(error.get_ref()?.downcast_ref::<ureq::Error>()?))
+        }
+        _ => None,
+    }
+}
+
+#[cfg(all(test, feature = "tls"))]
+mod tests {
+    use std::io;
+
+    use rustls::{AlertDescription, Error};
+
+    use super::*;
+
+    #[test]
+    fn an_error_of_tls_is_found_wherever_ureq_puts_it() {
+        let alert = || Error::AlertReceived(AlertDescription::InternalError);
+        let within = || ureq::Error::Io(io::Error::other(alert()));
+        for error in [
+            ureq::Error::Rustls(alert()),
+            within(),
+            ureq::Error::Io(io::Error::other(within())),
+            ureq::Error::Io(io::Error::other(ureq::Error::Rustls(alert()))),
+        ] {
+            let reason = "post http://a: tls: the server ended the handshake: InternalError".to_owned();
+            assert_eq!(
+                failure_verdict(&error, "http://a"),
+                Verdict::TryLater { after: None, reason },
+                "{error:?}"
+            );
+        }
+        let expired = Error::InvalidCertificate(rustls::CertificateError::Expired);
+        let reason = "post http://a: tls: the server's certificate has expired".to_owned();
+        assert_eq!(failure_verdict(&ureq::Error::Rustls(expired), "http://a"), Verdict::Refused { reason });
+        assert_eq!(tls_fault(&ureq::Error::HostNotFound), None);
+    }
+}

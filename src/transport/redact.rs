@@ -1,0 +1,245 @@
+//! Redaction: no message shows a secret that a server repeats, as it was sent or in another form (JSON, URL, base64, hex).
+
+use std::fmt::{self, Write};
+use std::ops::Range;
+
+use super::base64;
+
+/// Shorter words of a secret, such as `Basic` and `Bearer`, may be said. Of longer ones no part of this length is, wherever
+/// it stands.
+const PART: usize = 8;
+/// The shortest beginning of a longer word that is redacted at the end of a message, which may have been cut there.
+const CUT: usize = 3;
+const HIDDEN: &str = "***";
+
+/// What is looked for. Case makes no difference: a server may have changed it.
+#[derive(Clone, Default)]
+pub(super) struct Secrets {
+    /// All parts of all words, in order.
+    parts: Vec<[u8; PART]>,
+    /// Tokens as they are, and what they become in JSON, in URLs, in base64 and in hexadecimal digits.
+    wholes: Vec<Vec<u8>>,
+    /// Of what a message that was cut may hold the beginning.
+    beginnings: Vec<Vec<u8>>,
+}
+
+impl Secrets {
+    pub(super) fn new<'a>(secrets: impl IntoIterator<Item = &'a str>) -> Self {
+        let mut all = Self::default();
+        for secret in secrets {
+            if let Some(password) = base64::basic_password(secret) {
+                all.add(&password);
+            }
+            all.add(secret);
+        }
+        all.parts.sort_unstable();
+        all.parts.dedup();
+        all
+    }
+
+    fn add(&mut self, secret: &str) {
+        // a token, or a single value of a query or a cookie
+        let words = secret.split([' ', '\t', '/', '?', '&', ';', '=']);
+        for word in words.filter(|word| word.len() >= PART) {
+            forms(word).iter().for_each(|form| self.add_parts(form));
+        }
+        let tokens = secret.split_ascii_whitespace().filter(|token| token.len() >= PART);
+        for token in tokens {
+            self.wholes.extend(forms(token));
+            self.beginnings.push(token.to_ascii_lowercase().into_bytes());
+        }
+    }
+
+    /// The text without them.
+    pub(super) fn redact(&self, text: String) -> String {
+        let lower = text.to_ascii_lowercase();
+        let mut found = self.find(lower.as_bytes());
+        found.extend(self.find_cut(lower.as_bytes()));
+        found.sort_unstable_by_key(|range| range.start);
+        if found.is_empty() {
+            return text;
+        }
+        let mut redacted = String::with_capacity(text.len());
+        let mut end = 0;
+        for range in found {
+            let start = text.floor_boundary(range.start);
+            if start > end || redacted.is_empty() {
+                redacted.push_str(&text[end.min(start)..start]);
+                redacted.push_str(HIDDEN);
+            }
+            end = end.max(text.ceil_boundary(range.end));
+        }
+        redacted.push_str(&text[end..]);
+        redacted
+    }
+
+    /// Overwrites them, so that everything else stays in its place.
+    pub(super) fn overwrite(&self, bytes: &mut [u8]) {
+        if self.wholes.is_empty() {
+            return;
+        }
+        for range in self.find(&bytes.to_ascii_lowercase()) {
+            bytes[range].fill(b'*');
+        }
+    }
+
+    /// The same in `piece`, which is what `text` has behind `start`. What may be the beginning of one, at the end, is one.
+    pub(super) fn overwrite_end(&self, text: &[u8], start: usize, piece: &mut [u8]) {
+        if self.wholes.is_empty() {
+            return;
+        }
+        let lower = text.to_ascii_lowercase();
+        for range in self.find(&lower).into_iter().chain(self.find_cut(&lower)) {
+            if range.end > start {
+                piece[range.start.saturating_sub(start)..range.end - start].fill(b'*');
+            }
+        }
+    }
+
+    fn add_parts(&mut self, form: &[u8]) {
+        let begins_a_character = |part: &&[u8]| part[0] & 0b1100_0000 != 0b1000_0000;
+        let parts = form.windows(PART).filter(begins_a_character);
+        self.parts.extend(parts.filter_map(|part| <[u8; PART]>::try_from(part).ok()));
+    }
+
+    /// Where they are.
+    fn find(&self, lower: &[u8]) -> Vec<Range<usize>> {
+        let mut found: Vec<Range<usize>> = Vec::new();
+        for (at, part) in lower.windows(PART).enumerate() {
+            let is_known =
+                <[u8; PART]>::try_from(part).is_ok_and(|part| self.parts.binary_search(&part).is_ok());
+            match found.last_mut() {
+                _ if !is_known => {}
+                Some(last) if last.end >= at => last.end = at + PART,
+                _ => found.push(at..at + PART),
+            }
+        }
+        for whole in &self.wholes {
+            let places = lower.windows(whole.len()).enumerate().filter(|(_, window)| window == whole);
+            found.extend(places.map(|(at, _)| at..at + whole.len()));
+        }
+        found
+    }
+
+    /// A message that was cut to its length may end within a token.
+    fn find_cut(&self, lower: &[u8]) -> Option<Range<usize>> {
+        let cut = self
+            .beginnings
+            .iter()
+            .filter_map(|token| (CUT..token.len()).rev().find(|length| lower.ends_with(&token[..*length])));
+        cut.max().map(|length| lower.len() - length..lower.len())
+    }
+}
+
+impl fmt::Debug for Secrets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Secrets").finish_non_exhaustive()
+    }
+}
+
+/// Boundaries of characters beside a place in a text.
+trait Boundaries {
+    fn floor_boundary(&self, at: usize) -> usize;
+    fn ceil_boundary(&self, at: usize) -> usize;
+}
+
+impl Boundaries for str {
+    fn floor_boundary(&self, at: usize) -> usize {
+        (0..=at).rev().find(|at| self.is_char_boundary(*at)).unwrap_or(0)
+    }
+
+    fn ceil_boundary(&self, at: usize) -> usize {
+        (at..self.len()).find(|at| self.is_char_boundary(*at)).unwrap_or(self.len())
+    }
+}
+
+/// What a word may look like in an answer, in lower case.
+fn forms(word: &str) -> Vec<Vec<u8>> {
+    let mut percent = String::new();
+    let mut hexadecimal = String::new();
+    for byte in word.bytes() {
+        // writing to memory cannot fail
+        let _ = match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+                percent.write_char(byte.into())
+            }
+            _ => write!(percent, "%{byte:02x}"),
+        };
+        let _ = write!(hexadecimal, "{byte:02x}");
+    }
+    let json = word.replace('\\', "\\\\").replace('"', "\\\"");
+    let slashed = json.replace('/', "\\/");
+    let encoded = base64::encode(word.as_bytes());
+    let mut forms: Vec<Vec<u8>> =
+        [word, &percent, &hexadecimal, &json, &slashed, encoded.trim_end_matches('=')]
+            .map(|form| form.to_ascii_lowercase().into_bytes())
+            .into();
+    forms.sort_unstable();
+    forms.dedup();
+    forms
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn redacted(said: &str, secrets: &[&str]) -> String {
+        Secrets::new(secrets.iter().copied()).redact(said.to_owned())
+    }
+
+    #[test]
+    fn a_secret_that_a_server_repeats_is_concealed_whole_or_cut() {
+        let secrets = ["Bearer s3cret-and-long", "/v1/traces?key=of-the-kingdom", "schlüssel-für-ä"];
+        for (said, shown) in [
+            ("bad token s3cret-and-long.", "bad token ***."),
+            ("Bearer s3cret-and-long", "Bearer ***"),
+            ("who is s3cret-and", "who is ***"),
+            ("who is s3c", "who is ***"),
+            ("no such key: of-the-kingdom", "no such key: ***"),
+            ("wrong: schlüssel-f", "wrong: ***"),
+            ("nothing to hide", "nothing to hide"),
+            ("", ""),
+        ] {
+            assert_eq!(redacted(said, &secrets), shown);
+        }
+    }
+
+    #[test]
+    fn a_secret_in_another_form_is_concealed() {
+        let secrets = ["Bearer aB3/dE\"fG5+hI7jK", "ä-token-ö-ü"];
+        for (said, shown) in [
+            ("AB3/DE\"FG5+HI7JK", "***"),
+            (r#"{"token":"aB3\/dE\"fG5+hI7jK"}"#, r#"{"token":"***"}"#),
+            (r#"{"token":"aB3/dE\"fG5+hI7jK"}"#, r#"{"token":"***"}"#),
+            ("?t=aB3%2FdE%22fG5%2bhI7jK&u", "?t=***&u"),
+            ("hex 644522664735 2b", "hex *** 2b"),
+            ("base64 YUIzL2RFImZHNStoSTdqSw==", "base64 ***=="),
+            ("the middle, fG5+hI7j, of it", "the middle, ***, of it"),
+            ("ä-token-ö-ü!", "***!"),
+            ("Ä-TOKEN-ö-ü!", "Ä***!"),
+        ] {
+            assert_eq!(redacted(said, &secrets), shown, "{said}");
+        }
+    }
+
+    #[test]
+    fn a_password_is_concealed_that_a_server_has_read_from_basic_credentials() {
+        // of shop:open-sesame-4711
+        for scheme in ["Basic", "basic"] {
+            let secrets = [format!("{scheme} c2hvcDpvcGVuLXNlc2FtZS00NzEx")];
+            let said = "shop:open-sesame-4711 is unknown, and so is c2hvcDpvcGVuLXNlc2FtZS00NzEx";
+            assert_eq!(redacted(said, &[&secrets[0]]), "shop:*** is unknown, and so is ***");
+        }
+    }
+
+    #[test]
+    fn blotting_leaves_everything_else_in_its_place() {
+        let secrets = Secrets::new(["Bearer s3cret-and-long"]);
+        let mut bytes = b"\x0a\x12bad S3CRET-and-long!\xff".to_vec();
+        secrets.overwrite(&mut bytes);
+        assert_eq!(bytes, b"\x0a\x12bad ***************!\xff");
+        let mut bytes = b"short".to_vec();
+        Secrets::default().overwrite(&mut bytes);
+        assert_eq!(bytes, b"short");
+    }
+}

@@ -1,0 +1,171 @@
+//! Pure: what the body of a collector's response says. It reads bytes that anyone may have sent.
+
+// Kept as prost-build writes it, so that a test can compare it byte for byte.
+#[rustfmt::skip]
+#[allow(unreachable_pub)]
+mod generated;
+mod json;
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use prost::Message as _;
+
+use self::generated::{Delay, ExportAnswer, RetryInfo, RpcStatus};
+use self::json::Fault;
+
+/// Long enough for any honest explanation, short enough for a log line.
+const LONGEST_MESSAGE: usize = 512;
+
+/// Ten thousand years: protobuf allows no longer `Duration`.
+const LONGEST_DELAY_SECONDS: u64 = 315_576_000_000;
+
+/// What the body of a successful answer says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum ExportResponse {
+    Accepted,
+    /// `rejected` may be 0, then the message is a warning.
+    Partly {
+        rejected: u64,
+        message: String,
+    },
+    /// Not an export answer at all: cut short, or from something that is no collector.
+    Unreadable,
+}
+
+/// What the body of a failed answer says beside its status line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct StatusMessage {
+    /// One line, at most 512 characters.
+    pub(crate) message: String,
+    /// What the server asked for; a cap on it is the caller's.
+    pub(crate) retry_delay: Option<Duration>,
+}
+
+/// Reads the body of a successful answer, of any signal.
+pub(crate) fn read_partial_success(body: &[u8]) -> ExportResponse {
+    let Ok(answer) = ExportAnswer::decode(body) else {
+        return ExportResponse::Unreadable;
+    };
+    let partial = answer.partial_success.unwrap_or_default();
+    partly(u64::try_from(partial.rejected).unwrap_or(0), &partial.error_message)
+}
+
+fn partly(rejected: u64, message: &str) -> ExportResponse {
+    let message = printable(message);
+    // Present but empty is how some collectors say that all is well.
+    if rejected == 0 && message.is_empty() {
+        return ExportResponse::Accepted;
+    }
+    ExportResponse::Partly { rejected, message }
+}
+
+/// Reads the body of a failed answer; `None` if it is no status, or one that says nothing.
+pub(crate) fn read_status(body: &[u8]) -> Option<StatusMessage> {
+    let status = RpcStatus::decode(body).ok()?;
+    let message = printable(&status.message);
+    let retry_delay = retry_delay(&status);
+    // Text can pass for a message of unknown fields, which reads as an empty status.
+    if message.is_empty() && retry_delay.is_none() {
+        return None;
+    }
+    Some(StatusMessage { message, retry_delay })
+}
+
+fn retry_delay(status: &RpcStatus) -> Option<Duration> {
+    status
+        .details
+        .iter()
+        .filter(|detail| detail.type_url.ends_with("google.rpc.RetryInfo"))
+        .filter_map(|detail| RetryInfo::decode(detail.value.as_slice()).ok())
+        .find_map(|info| sensible(info.retry_delay?))
+}
+
+fn sensible(delay: Delay) -> Option<Duration> {
+    let seconds = u64::try_from(delay.seconds).ok()?;
+    let nanos = u32::try_from(delay.nanos).ok()?;
+    if seconds > LONGEST_DELAY_SECONDS || nanos >= 1_000_000_000 {
+        return None;
+    }
+    Some(Duration::new(seconds, nanos))
+}
+
+/// A stranger's text made fit for one line of a log: a terminal must not obey it.
+pub(super) fn printable(text: &str) -> String {
+    let mut line = String::with_capacity(text.len().min(LONGEST_MESSAGE));
+    line.extend(text.chars().take(LONGEST_MESSAGE).map(|c| if c.is_control() { ' ' } else { c }));
+    line
+}
+
+/// What a success says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Success {
+    Accepted,
+    /// `rejected` may be 0, then the message is a warning.
+    Partly {
+        rejected: u64,
+        message: String,
+    },
+    /// The collector has the batch, but something is wrong with its answer.
+    Odd(&'static str),
+    /// No collector answered.
+    Foreign,
+}
+
+/// Reads the body of a success, of any signal. If it is not whole, its end did not come.
+pub(crate) fn read_success(content_type: &str, body: &[u8], is_whole: bool) -> Success {
+    match Kind::of(content_type) {
+        Kind::Protobuf if is_whole => of_response(read_partial_success(body)),
+        Kind::Protobuf => Success::Odd(CUT_SHORT),
+        _ if is_whole && body.is_empty() => Success::Accepted,
+        Kind::Json => match json::read(body) {
+            Ok(partial) if is_whole => of_response(partly(partial.rejected, &partial.error_message)),
+            Ok(_) | Err(Fault::CutShort) => Success::Odd(CUT_SHORT),
+            Err(Fault::Foreign) => Success::Foreign,
+        },
+        // servers that do not say what they send let their library guess it; text can pass for unknown fields only
+        Kind::Other if is_whole && body.starts_with(PARTIAL_SUCCESS) => match read_partial_success(body) {
+            ExportResponse::Unreadable => Success::Foreign,
+            answer => of_response(answer),
+        },
+        Kind::Other => Success::Foreign,
+    }
+}
+
+const CUT_SHORT: &str = "the answer was cut short";
+const UNREADABLE: &str = "the answer cannot be read";
+/// What an answer in protobuf begins with if it is not empty: field 1, a message.
+const PARTIAL_SUCCESS: &[u8] = b"\x0a";
+
+fn of_response(answer: ExportResponse) -> Success {
+    match answer {
+        ExportResponse::Accepted => Success::Accepted,
+        ExportResponse::Partly { rejected, message } => Success::Partly { rejected, message },
+        ExportResponse::Unreadable => Success::Odd(UNREADABLE),
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// Also where the type is missing: protobuf was asked for.
+    Protobuf,
+    Json,
+    Other,
+}
+
+impl Kind {
+    fn of(content_type: &str) -> Self {
+        let is = |name: &str| is_media_type(content_type, name);
+        match () {
+            () if is("") || is("application/x-protobuf") || is("application/protobuf") => Self::Protobuf,
+            () if is("application/json") => Self::Json,
+            () => Self::Other,
+        }
+    }
+}
+
+/// Whether a content type is of this name, whatever its letters' case and its parameters.
+pub(crate) fn is_media_type(content_type: &str, name: &str) -> bool {
+    content_type.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case(name)
+}

@@ -1,0 +1,231 @@
+use super::generated::{Detail, PartialSuccess};
+use super::*;
+
+#[test]
+fn an_empty_answer_is_plain_success() {
+    assert_eq!(read_partial_success(b""), ExportResponse::Accepted);
+}
+
+#[test]
+fn an_empty_partial_success_is_plain_success() {
+    assert_eq!(read_partial_success(&[0x0a, 0x00]), ExportResponse::Accepted);
+}
+
+#[test]
+fn rejected_records_are_counted_with_the_reason() {
+    // Bytes by hand: partial_success { rejected: 300, error_message: "too old" }.
+    let body = b"\x0a\x0c\x08\xac\x02\x12\x07too old";
+    assert_eq!(read_partial_success(body), rejecting(300, "too old"));
+}
+
+#[test]
+fn rejected_records_need_no_reason() {
+    assert_eq!(read_partial_success(&partial_success(7, "")), rejecting(7, ""));
+}
+
+#[test]
+fn a_message_without_rejected_records_is_a_warning() {
+    assert_eq!(read_partial_success(&partial_success(0, "use v2")), rejecting(0, "use v2"));
+}
+
+#[test]
+fn a_negative_count_rejects_nothing() {
+    assert_eq!(read_partial_success(&partial_success(-3, "odd")), rejecting(0, "odd"));
+    assert_eq!(read_partial_success(&partial_success(i64::MIN, "")), ExportResponse::Accepted);
+}
+
+#[test]
+fn fields_of_a_later_protocol_are_passed_over() {
+    let mut body = partial_success(2, "x");
+    body.extend_from_slice(&[0x7a, 0x01, 0x00]);
+    assert_eq!(read_partial_success(&body), rejecting(2, "x"));
+}
+
+#[test]
+fn an_answer_cut_anywhere_inside_is_unreadable() {
+    let body = partial_success(300, "too old");
+    for end in 1..body.len() {
+        assert_eq!(read_partial_success(&body[..end]), ExportResponse::Unreadable, "cut at {end}");
+    }
+}
+
+#[test]
+fn a_web_page_is_neither_answer_nor_status() {
+    let page = b"<html><body>502 Bad Gateway</body></html>";
+    assert_eq!(read_partial_success(page), ExportResponse::Unreadable);
+    assert_eq!(read_status(page), None);
+    assert_eq!(read_status(br#"{"code":14,"message":"unavailable"}"#), None);
+}
+
+#[test]
+fn the_reason_of_a_partial_success_is_fit_for_a_log_line() {
+    let answer = read_partial_success(&partial_success(1, "a\r\nb\u{1b}[31m"));
+    assert_eq!(answer, rejecting(1, "a  b [31m"));
+}
+
+#[test]
+fn a_status_gives_its_message() {
+    // Bytes by hand: code 3, message "bad id".
+    let status = read_status(b"\x08\x03\x12\x06bad id").expect("a status");
+    assert_eq!(status, StatusMessage { message: "bad id".into(), retry_delay: None });
+}
+
+#[test]
+fn a_status_that_says_nothing_is_none() {
+    assert_eq!(read_status(b""), None);
+    assert_eq!(read_status(&[0x08, 0x0e]), None);
+    // "*" opens an unknown field, whose length is "\x02".
+    assert_eq!(read_status(b"*\x02hi"), None);
+}
+
+#[test]
+fn a_status_cut_short_is_none() {
+    let body = b"\x08\x03\x12\x06bad id";
+    for end in 3..body.len() {
+        assert_eq!(read_status(&body[..end]), None, "cut at {end}");
+    }
+}
+
+#[test]
+fn retry_info_is_found_among_other_details() {
+    let body = RpcStatus {
+        code: 14,
+        message: "busy".into(),
+        details: vec![
+            Detail {
+                type_url: "type.googleapis.com/google.rpc.DebugInfo".into(),
+                value: RetryInfo { retry_delay: Some(delay(99, 0)) }.encode_to_vec(),
+            },
+            retry_info(delay(2, 500_000_000)),
+        ],
+    }
+    .encode_to_vec();
+    let expected = StatusMessage { message: "busy".into(), retry_delay: Some(Duration::from_millis(2_500)) };
+    assert_eq!(read_status(&body), Some(expected));
+}
+
+#[test]
+fn retry_info_needs_no_message_and_may_ask_for_no_delay() {
+    assert_eq!(delay_read_from(delay(0, 0)), Some(Duration::ZERO));
+    assert_eq!(delay_read_from(delay(0, 1)), Some(Duration::from_nanos(1)));
+    let longest = i64::try_from(LONGEST_DELAY_SECONDS).expect("fits");
+    assert_eq!(delay_read_from(delay(longest, 0)), Some(Duration::from_secs(LONGEST_DELAY_SECONDS)));
+}
+
+#[test]
+fn negative_and_absurd_delays_are_ignored() {
+    let past_the_longest = i64::try_from(LONGEST_DELAY_SECONDS).expect("fits") + 1;
+    for odd in [
+        delay(-1, 0),
+        delay(0, -1),
+        delay(1, -1),
+        delay(i64::MIN, 0),
+        delay(i64::MAX, 0),
+        delay(past_the_longest, 0),
+        delay(1, 1_000_000_000),
+    ] {
+        assert_eq!(delay_read_from(odd), None, "{odd:?}");
+    }
+}
+
+#[test]
+fn a_broken_retry_info_does_not_hide_the_message_or_the_next_one() {
+    let broken = Detail { type_url: "google.rpc.RetryInfo".into(), value: vec![0x0a, 0x7f] };
+    let details = vec![broken, retry_info(delay(-1, 0)), retry_info(delay(4, 0))];
+    let body = RpcStatus { code: 0, message: "wait".into(), details }.encode_to_vec();
+    let status = read_status(&body).expect("a status");
+    assert_eq!(status, StatusMessage { message: "wait".into(), retry_delay: Some(Duration::from_secs(4)) });
+}
+
+#[test]
+fn a_long_message_is_cut_at_512_characters_not_bytes() {
+    let body = RpcStatus { message: "ä".repeat(600), ..RpcStatus::default() }.encode_to_vec();
+    assert_eq!(read_status(&body).expect("a status").message, "ä".repeat(512));
+}
+
+#[test]
+fn control_characters_in_a_message_are_replaced() {
+    let body = RpcStatus { message: "a\nb\0c\u{7f}\u{9b}d".into(), ..RpcStatus::default() }.encode_to_vec();
+    assert_eq!(read_status(&body).expect("a status").message, "a b c  d");
+}
+
+fn rejecting(rejected: u64, message: &str) -> ExportResponse {
+    ExportResponse::Partly { rejected, message: message.to_owned() }
+}
+
+fn partial_success(rejected: i64, message: &str) -> Vec<u8> {
+    let partial_success = Some(PartialSuccess { rejected, error_message: message.to_owned() });
+    ExportAnswer { partial_success }.encode_to_vec()
+}
+
+fn delay(seconds: i64, nanos: i32) -> Delay {
+    Delay { seconds, nanos }
+}
+
+fn retry_info(retry_delay: Delay) -> Detail {
+    Detail {
+        type_url: "type.googleapis.com/google.rpc.RetryInfo".into(),
+        value: RetryInfo { retry_delay: Some(retry_delay) }.encode_to_vec(),
+    }
+}
+
+/// The delay in a status that has nothing else to say; `None` if the status is then none at all.
+fn delay_read_from(asked: Delay) -> Option<Duration> {
+    let body = RpcStatus { code: 14, message: String::new(), details: vec![retry_info(asked)] };
+    read_status(&body.encode_to_vec())?.retry_delay
+}
+
+const PAGE: &[u8] = b"<!doctype html><title>Log in</title>";
+const OLD: &[u8] = b"\x0a\x07\x08\x02\x12\x03old";
+
+fn partly_old() -> Success {
+    Success::Partly { rejected: 2, message: "old".to_owned() }
+}
+
+#[test]
+fn a_body_is_judged_by_what_it_says_it_is() {
+    let json = br#"{"partialSuccess":{"rejectedSpans":2,"errorMessage":"old"}}"#;
+    for (content_type, body, expected) in [
+        ("", &b""[..], Success::Accepted),
+        ("", OLD, partly_old()),
+        ("", PAGE, Success::Odd(UNREADABLE)),
+        ("application/x-protobuf", OLD, partly_old()),
+        ("Application/X-Protobuf ; charset=utf-8", OLD, partly_old()),
+        ("application/protobuf", OLD, partly_old()),
+        ("application/x-protobuf", PAGE, Success::Odd(UNREADABLE)),
+        ("application/json", b"", Success::Accepted),
+        ("application/json", b"{ }", Success::Accepted),
+        ("application/json; charset=utf-8", json, partly_old()),
+        ("application/json", b"{\"partial", Success::Odd(CUT_SHORT)),
+        ("application/json", PAGE, Success::Foreign),
+        ("application/json", OLD, Success::Foreign),
+        ("text/html", b"", Success::Accepted),
+        ("text/html", PAGE, Success::Foreign),
+        ("text/plain", b"ok", Success::Foreign),
+        ("text/plain", b"hi", Success::Foreign),
+        ("text/plain", b"\n", Success::Foreign),
+        ("text/plain", b"{}", Success::Foreign),
+        ("application/octet-stream", OLD, partly_old()),
+        ("application/octet-stream", b"\x0a\x00", Success::Accepted),
+        ("application/octet-stream", PAGE, Success::Foreign),
+        (";", OLD, partly_old()),
+    ] {
+        assert_eq!(read_success(content_type, body, true), expected, "{content_type} {body:?}");
+    }
+}
+
+#[test]
+fn what_breaks_off_is_delivered_if_it_was_a_collectors() {
+    for (content_type, body, expected) in [
+        ("", &b""[..], Success::Odd(CUT_SHORT)),
+        ("application/x-protobuf", OLD, Success::Odd(CUT_SHORT)),
+        ("application/json", b"", Success::Odd(CUT_SHORT)),
+        ("application/json", b"{}", Success::Odd(CUT_SHORT)),
+        ("application/json", b"{\"partialSuccess\":", Success::Odd(CUT_SHORT)),
+        ("application/json", b"{\"error\":", Success::Foreign),
+        ("text/html", b"", Success::Foreign),
+        ("text/html", PAGE, Success::Foreign),
+    ] {
+        assert_eq!(read_success(content_type, body, false), expected, "{content_type} {body:?}");
+    }
+}

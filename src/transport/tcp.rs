@@ -1,0 +1,139 @@
+//! TCP connections that open in time, and that another thread can end.
+
+use std::io::{self, ErrorKind};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+/// Connects to the first address that accepts. The addresses not tried yet share the time that is left.
+///
+/// # Errors
+/// Why the last one did not; `TimedOut` when the time is up.
+pub(super) fn connect(addresses: &[SocketAddr], deadline: Option<Instant>) -> io::Result<TcpStream> {
+    let mut failure = ErrorKind::NotFound.into();
+    for (index, address) in addresses.iter().enumerate() {
+        let connected = match time_left(deadline)? {
+            Some(left) => TcpStream::connect_timeout(address, left / (addresses.len() - index) as u32),
+            None => TcpStream::connect(address),
+        };
+        match connected {
+            // one write is one piece: waiting to fill a packet would only delay its end
+            Ok(stream) => return stream.set_nodelay(true).map(|()| stream),
+            Err(error) => failure = error,
+        }
+    }
+    Err(failure)
+}
+
+/// Never zero, which sockets would take for no limit at all; `None` if there is no deadline.
+pub(super) fn time_left(deadline: Option<Instant>) -> io::Result<Option<Duration>> {
+    let Some(deadline) = deadline else { return Ok(None) };
+    match deadline.checked_duration_since(Instant::now()) {
+        Some(left) if !left.is_zero() => Ok(Some(left)),
+        _ => Err(ErrorKind::TimedOut.into()),
+    }
+}
+
+/// A time-out or a signal is no end by itself: only the deadline is.
+pub(super) fn tolerate(error: io::Error) -> io::Result<()> {
+    match error.kind() {
+        ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted => Ok(()),
+        _ => Err(error),
+    }
+}
+
+/// Whether the peer reads no more. It may have sent the reason before.
+pub(super) fn is_hang_up(error: &io::Error) -> bool {
+    // the last is how Windows may say it
+    matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset | ErrorKind::ConnectionAborted)
+}
+
+/// Ends what is under way on another thread: for good, or just this attempt.
+#[derive(Debug, Default)]
+pub(super) struct Breaker {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    is_tripped: bool,
+    is_cut: bool,
+    socket: Weak<TcpStream>,
+}
+
+impl Breaker {
+    /// An attempt begins: that the one before was cut is of no interest to it.
+    pub(super) fn begin(&self) {
+        self.lock().is_cut = false;
+    }
+
+    /// From now on this is the socket to break.
+    ///
+    /// # Errors
+    /// When it is too late.
+    pub(super) fn watch(&self, socket: &Arc<TcpStream>) -> io::Result<()> {
+        let mut state = self.lock();
+        state.socket = Arc::downgrade(socket);
+        if state.is_broken() { Err(ErrorKind::ConnectionAborted.into()) } else { Ok(()) }
+    }
+
+    /// Whether this attempt has come to its end.
+    pub(super) fn is_broken(&self) -> bool {
+        self.lock().is_broken()
+    }
+
+    /// Ends this attempt and all that would follow.
+    #[cfg(feature = "grpc")]
+    pub(super) fn trip(&self) {
+        let mut state = self.lock();
+        state.is_tripped = true;
+        state.shut_socket();
+    }
+
+    /// Ends this attempt.
+    pub(super) fn cut(&self) {
+        let mut state = self.lock();
+        state.is_cut = true;
+        state.shut_socket();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn is_broken(&self) -> bool {
+        self.is_tripped || self.is_cut
+    }
+
+    fn shut_socket(&self) {
+        if let Some(socket) = self.socket.upgrade() {
+            // an error means that it is broken already
+            let _ = socket.shutdown(Shutdown::Both);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    #[test]
+    fn an_attempt_that_was_cut_gets_no_other_connection_and_the_next_one_does() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
+        let address = listener.local_addr().expect("a bound listener has an address");
+        let connect = || Arc::new(TcpStream::connect(address).expect("someone listens"));
+        let breaker = Breaker::default();
+        breaker.begin();
+        breaker.watch(&connect()).expect("nothing is broken yet");
+        breaker.cut();
+        assert!(breaker.is_broken());
+        assert_eq!(breaker.watch(&connect()).unwrap_err().kind(), ErrorKind::ConnectionAborted);
+        breaker.begin();
+        assert!(!breaker.is_broken());
+        breaker.watch(&connect()).expect("another attempt");
+    }
+}

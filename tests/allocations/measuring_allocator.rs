@@ -1,0 +1,101 @@
+//! A program whose allocator measures: whatever a measurement allocates on its way, no lock that the next one needs is held
+//! meanwhile.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::Duration;
+
+use standpipe::receiver::Receiver;
+use standpipe::receiver::proto::metrics::v1::metric::Data;
+use standpipe::receiver::proto::metrics::v1::number_data_point::Value;
+use standpipe::{Counter, Histogram, Temporality};
+
+use crate::support::allocator::{Hook, set_hook};
+use crate::support::scene::{LONG, exporter, start};
+
+const THREADS: u64 = 4;
+const STEPS: u64 = 500;
+/// So few sets of attributes that idle ones must make way for new ones.
+const LIMIT: usize = 40;
+
+/// What the allocator measures with: the instruments of the program.
+struct Voice {
+    orders: Counter<u64>,
+    revenue: Counter<f64>,
+    time: Histogram<f64>,
+    calls: AtomicU64,
+}
+
+impl Voice {
+    fn measure(&self, number: u64) {
+        let attributes = &[("n", (number % 100) as i64)];
+        self.orders.add(1, attributes);
+        self.revenue.add(0.5, attributes);
+        // of all sizes, so that there are more and more buckets
+        self.time.record(1.1_f64.powi((number % 500) as i32), attributes);
+    }
+}
+
+#[test]
+fn an_allocator_that_measures_stops_no_measurement() {
+    for temporality in [Temporality::Cumulative, Temporality::Delta] {
+        let receiver = Receiver::start().unwrap();
+        let exporter = exporter(&receiver).temporality(temporality).interval(Duration::from_millis(2));
+        let telemetry = Arc::new(start(exporter));
+        let meter = telemetry.meter("shop");
+        let build = |name| meter.build(name).cardinality_limit(LIMIT);
+        // never freed: threads may end after the test
+        let voice: &'static Voice = Box::leak(Box::new(Voice {
+            orders: build("orders").counter(),
+            revenue: build("revenue").counter_f64(),
+            time: build("time").exponential().histogram(),
+            calls: AtomicU64::new(0),
+        }));
+        let hook: &'static Hook =
+            Box::leak(Box::new(|_, _| voice.measure(voice.calls.fetch_add(1, Ordering::SeqCst))));
+        let is_over = Arc::new(AtomicU64::new(0));
+        let over = Arc::clone(&is_over);
+        // the exporter's own thread has a voice while it collects what comes after this
+        meter.build("voice").observe_gauge(move |_| {
+            set_hook((over.load(Ordering::SeqCst) == 0).then_some(hook));
+        });
+        let (done, ended) = mpsc::channel();
+        for _ in 0..THREADS {
+            let done = done.clone();
+            thread::spawn(move || {
+                set_hook(Some(hook));
+                (0..STEPS).for_each(|step| voice.measure(step));
+                set_hook(None);
+                done.send(()).unwrap();
+            });
+        }
+        for _ in 0..THREADS {
+            assert_eq!(ended.recv_timeout(LONG), Ok(()), "a thread waits for itself: {temporality:?}");
+        }
+        is_over.store(1, Ordering::SeqCst);
+        let ledger = telemetry.shutdown(LONG);
+        assert_eq!(ledger.lost(), 0, "{ledger}");
+        let calls = voice.calls.load(Ordering::SeqCst);
+        assert!(calls > 0);
+        let arrived = orders_in(&receiver, temporality);
+        // those that the exporter's thread makes in its last push may come after their series was collected
+        let made = THREADS * STEPS + calls;
+        assert!(arrived >= THREADS * STEPS && arrived <= made, "{temporality:?}: {arrived} of {made}");
+    }
+}
+
+/// All orders that arrived; of a cumulative counter the newest snapshot of each series.
+fn orders_in(receiver: &Receiver, temporality: Temporality) -> u64 {
+    let mut newest = std::collections::BTreeMap::new();
+    let mut sum = 0;
+    for received in receiver.metrics().iter().filter(|received| received.metric.name == "orders") {
+        let Some(Data::Sum(orders)) = &received.metric.data else { panic!("{received:?}") };
+        for point in &orders.data_points {
+            let Some(Value::AsInt(value)) = point.value else { panic!("{point:?}") };
+            sum += value as u64;
+            newest.insert(format!("{:?}", point.attributes), value as u64);
+        }
+    }
+    if temporality == Temporality::Delta { sum } else { newest.values().sum() }
+}

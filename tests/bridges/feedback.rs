@@ -1,0 +1,251 @@
+//! Logs routed into the exporter make no record of the exporter's own making, whatever it is doing.
+//!
+//! Each test has a process of its own, whose logger turns every record of the `log` crate into a span or a log record, at
+//! the finest level. What it makes is counted where it arrives.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use opentelemetry::logs::{LogRecord as _, Logger as _, LoggerProvider as _};
+use opentelemetry_sdk::logs::{SdkLogger, SdkLoggerProvider};
+use standpipe::bridge::opentelemetry::LogExporter;
+use standpipe::receiver::{Answer, Receiver};
+use standpipe::{Config, Exporter, FlushOutcome, Logger, Severity, Telemetry, Tracer};
+
+use crate::support::process;
+use crate::support::tls::{TestCa, TlsFront};
+
+/// Longer than anything on loopback takes.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// An exporter without a throttle sends at once what it has; this is many times longer.
+const QUIET: Duration = Duration::from_millis(200);
+const ROUNDS: u64 = 5;
+
+/// Where log records go now.
+static ROUTE: Mutex<Option<Route>> = Mutex::new(None);
+
+/// What becomes of a record of the `log` crate.
+#[derive(Clone)]
+enum Route {
+    Spans(Tracer),
+    Logs(Logger),
+    /// By way of the OpenTelemetry SDK.
+    Sdk(SdkLogger),
+}
+/// Records that came from a thread of the exporter.
+static OWN: AtomicU64 = AtomicU64::new(0);
+
+struct IntoTelemetry;
+
+impl log::Log for IntoTelemetry {
+    fn enabled(&self, _: &log::Metadata<'_>) -> bool {
+        true
+    }
+
+    fn log(&self, record: &log::Record<'_>) {
+        match thread::current().name() {
+            Some(name) if name.starts_with("standpipe-") => _ = OWN.fetch_add(1, Ordering::SeqCst),
+            // the other end of TLS is in this process, too
+            None if record.target().starts_with("rustls") => return,
+            _ => {}
+        }
+        // no lock is held while the record is made: it may itself be logged about
+        let route = ROUTE.lock().expect("nobody panics with it").clone();
+        let text = record.args().to_string();
+        match route {
+            Some(Route::Spans(tracer)) => {
+                tracer.span("log record").set("target", record.target()).set("text", &text);
+            }
+            Some(Route::Logs(logger)) => logger.info(&text).set("target", record.target()).emit(),
+            Some(Route::Sdk(logger)) => {
+                let mut log = logger.create_log_record();
+                log.set_body(text.into());
+                logger.emit(log);
+            }
+            None => {}
+        }
+    }
+
+    fn flush(&self) {}
+}
+
+/// A program whose logs go into its own telemetry, until it is dropped.
+struct Program {
+    telemetry: Telemetry,
+}
+
+impl Program {
+    fn start(exporter: Exporter) -> Self {
+        Self::start_with(exporter, |telemetry| Route::Spans(telemetry.tracer("log")))
+    }
+
+    fn start_with(exporter: Exporter, route: impl FnOnce(&Telemetry) -> Route) -> Self {
+        log::set_logger(&IntoTelemetry).expect("the first logger");
+        log::set_max_level(log::LevelFilter::Trace);
+        let exporter = exporter
+            .throttle(Duration::ZERO)
+            .retry_delays(Duration::from_millis(1), Duration::from_millis(5));
+        // a hook that logs is the likeliest feedback of all
+        let config = Config::new().exporter(exporter).on_problem(|problem| log::warn!("{problem}"));
+        let telemetry = Telemetry::start(config).expect("a sound configuration");
+        *ROUTE.lock().expect("nobody panics with it") = Some(route(&telemetry));
+        Self { telemetry }
+    }
+
+    /// Logs once on this thread, and waits until that is settled.
+    fn log_once(&self) {
+        log::info!("a customer came in");
+        assert_eq!(self.telemetry.flush(PATIENCE), FlushOutcome::Complete);
+    }
+
+    /// The exporter was logged about, and yet there are only the records of the program.
+    #[track_caller]
+    fn assert_only(&self, records: u64) {
+        let total = self.telemetry.ledger().total();
+        // what the hook says is counted, and goes nowhere
+        let not_enqueued = total.not_enqueued;
+        assert_eq!((total.accepted, not_enqueued.total()), (records, not_enqueued.suppressed), "{total}");
+        assert!(OWN.load(Ordering::SeqCst) > 0, "exporting is not logged any more: this test proves nothing");
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        *ROUTE.lock().expect("nobody panics with it") = None;
+    }
+}
+
+#[test]
+fn after_one_record_of_the_program_the_exporter_falls_silent() {
+    if !process::is_alone("after_one_record_of_the_program_the_exporter_falls_silent") {
+        return;
+    }
+    let receiver = Receiver::start().unwrap();
+    let program = Program::start(Exporter::http(receiver.endpoint()));
+    for round in 1..=ROUNDS {
+        program.log_once();
+        assert!(!receiver.wait_for_requests(round + 1, QUIET), "round {round}: a request nobody asked for");
+        assert_eq!(receiver.span_count(), round);
+        program.assert_only(round);
+    }
+    let ledger = program.telemetry.shutdown(PATIENCE);
+    assert_eq!((ledger.total().delivered, ledger.lost()), (ROUNDS, 0), "{ledger}");
+}
+
+#[test]
+fn looking_up_a_name_and_tls_make_no_record_either() {
+    if !process::is_alone("looking_up_a_name_and_tls_make_no_record_either") {
+        return;
+    }
+    let (ca, receiver) = (TestCa::new(), Receiver::start().unwrap());
+    let front = TlsFront::start(&ca.leaf("localhost"), receiver.address());
+    let program = Program::start(Exporter::http(front.url()).ca_pem(ca.pem()));
+    for round in 1..=ROUNDS {
+        // a new connection each time
+        receiver.script([Answer::ok().header("connection", "close").then_close()]);
+        program.log_once();
+        program.assert_only(round);
+    }
+    assert!(!receiver.wait_for_requests(ROUNDS + 1, QUIET), "a request nobody asked for");
+}
+
+#[test]
+fn failures_retries_and_their_reports_make_no_record_either() {
+    if !process::is_alone("failures_retries_and_their_reports_make_no_record_either") {
+        return;
+    }
+    let receiver = Receiver::start().unwrap();
+    receiver.script([
+        Answer::status(503).retry_after("0"),
+        Answer::reset_after_request(),
+        Answer::ok(),
+        Answer::status(400).message("no"),
+        Answer::partial(1, "one was bad"),
+        Answer::redirect(308, "http://127.0.0.1:1/"),
+        Answer::garbage("nothing of HTTP"),
+    ]);
+    let program = Program::start(Exporter::http(receiver.endpoint()));
+    for round in 1..=ROUNDS {
+        program.log_once();
+        program.assert_only(round);
+    }
+    assert!(!receiver.wait_for_requests(8, QUIET), "a request nobody asked for");
+}
+
+#[test]
+fn a_shutdown_that_has_to_break_a_connection_makes_no_record_either() {
+    if !process::is_alone("a_shutdown_that_has_to_break_a_connection_makes_no_record_either") {
+        return;
+    }
+    let receiver = Receiver::start().unwrap();
+    receiver.always(Answer::hang());
+    let program = Program::start(Exporter::http(receiver.endpoint()));
+    log::info!("a customer came in");
+    assert!(receiver.wait_for_requests(1, PATIENCE));
+    let ledger = program.telemetry.shutdown(Duration::from_millis(50));
+    assert_eq!(ledger.total().dropped.shutdown, 1, "{ledger}");
+    program.assert_only(1);
+}
+
+#[test]
+fn the_end_of_an_exporter_makes_no_record_at_another() {
+    if !process::is_alone("the_end_of_an_exporter_makes_no_record_at_another") {
+        return;
+    }
+    let (receiver, other) = (Receiver::start().unwrap(), Receiver::start().unwrap());
+    let program = Program::start(Exporter::http(receiver.endpoint()));
+    let telemetry = Telemetry::start(Config::new().exporter(Exporter::http(other.endpoint()))).unwrap();
+    telemetry.tracer("shop").span("checkout").end();
+    assert_eq!(telemetry.flush(PATIENCE), FlushOutcome::Complete);
+    drop(telemetry);
+    program.log_once();
+    assert_eq!(receiver.span_count(), 1);
+    program.assert_only(1);
+}
+
+#[test]
+fn log_records_of_the_exporter_about_itself_never_come_back_in() {
+    if !process::is_alone("log_records_of_the_exporter_about_itself_never_come_back_in") {
+        return;
+    }
+    let receiver = Receiver::start().unwrap();
+    receiver.script([Answer::status(503).retry_after("0"), Answer::ok(), Answer::status(404), Answer::ok()]);
+    let exporter = Exporter::http(receiver.endpoint()).level(Severity::Trace);
+    let program = Program::start_with(exporter, |telemetry| Route::Logs(telemetry.logger("log")));
+    for round in 1..=ROUNDS {
+        program.log_once();
+        program.assert_only(round);
+    }
+    assert!(!receiver.wait_for_requests(ROUNDS + 2, QUIET), "a request nobody asked for");
+    let ledger = program.telemetry.shutdown(PATIENCE);
+    let logs = ledger.exporters[0].logs;
+    assert_eq!((logs.accepted, logs.delivered, logs.dropped.refused), (ROUNDS, ROUNDS - 1, 1), "{ledger}");
+}
+
+#[test]
+fn log_records_that_the_sdk_sends_from_a_thread_of_its_own_never_come_back_in_either() {
+    if !process::is_alone("log_records_that_the_sdk_sends_from_a_thread_of_its_own_never_come_back_in_either")
+    {
+        return;
+    }
+    let receiver = Receiver::start().unwrap();
+    let provider_of = |telemetry: &Telemetry| {
+        SdkLoggerProvider::builder().with_batch_exporter(LogExporter::new(telemetry)).build()
+    };
+    let mut provider = None;
+    let program =
+        Program::start_with(Exporter::http(receiver.endpoint()).level(Severity::Trace), |telemetry| {
+            Route::Sdk(provider.insert(provider_of(telemetry)).logger("log"))
+        });
+    let provider = provider.unwrap();
+    for round in 1..=ROUNDS {
+        log::info!("a customer came in");
+        provider.force_flush().unwrap();
+        assert_eq!(program.telemetry.flush(PATIENCE), FlushOutcome::Complete);
+        // what was logged about that would be in the hands of the SDK now
+        provider.force_flush().unwrap();
+        program.assert_only(round);
+    }
+}

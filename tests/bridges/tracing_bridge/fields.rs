@@ -1,0 +1,180 @@
+//! Fields of every kind, early and late, and those that are orders.
+
+use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
+use standpipe::{Config, SpanLimits};
+use tracing::field::{Empty, debug, display};
+use tracing::{Level, info_span, span};
+
+use super::stage::{run, run_config, run_with, told};
+
+#[test]
+fn fields_keep_their_kind() {
+    let arrived = run(|| {
+        info_span!(
+            "all",
+            truth = true,
+            int = -7i64,
+            small = 200u8,
+            unsigned = 7u64,
+            huge = u64::MAX,
+            wide = -7i128,
+            wider = u128::MAX,
+            bytes = &b"ab"[..],
+            float = 0.5,
+            nan = f64::NAN,
+            text = "words",
+            owned = String::from("owned"),
+            shown = %"shown",
+            debugged = ?Some("thing"),
+            none = Empty,
+            optional = Some(3),
+        );
+    });
+    let expected = [
+        "truth=true",
+        "int=-7",
+        "small=200",
+        "unsigned=7",
+        "huge=\"18446744073709551615\"",
+        "wide=-7",
+        "wider=\"340282366920938463463374607431768211455\"",
+        "bytes=BytesValue([97, 98])",
+        "float=0.5",
+        "nan=NaN",
+        "text=\"words\"",
+        "owned=\"owned\"",
+        "shown=\"shown\"",
+        "debugged=\"Some(\\\"thing\\\")\"",
+        "optional=3",
+    ];
+    assert_eq!(told(&arrived.span("all").span.attributes), expected);
+}
+
+#[test]
+fn fields_may_come_late_and_the_last_value_counts() {
+    let arrived = run(|| {
+        let span = info_span!("late", early = 1, late = Empty, twice = 1);
+        span.record("late", 2);
+        span.in_scope(|| {
+            span.record("twice", 2).record("late", debug("three")).record("unknown", 4);
+        });
+        span.record("twice", display("four"));
+    });
+    assert_eq!(
+        told(&arrived.span("late").span.attributes),
+        ["early=1", "late=\"\\\"three\\\"\"", "twice=\"four\""]
+    );
+}
+
+#[test]
+fn more_fields_than_the_limit_are_counted() {
+    let limits = SpanLimits::default().attributes(2);
+    let arrived = run_config(
+        Config::new().span_limits(limits),
+        |layer| layer,
+        |_| {
+            info_span!("many", a = 1, b = 2, c = 3, d = 4);
+        },
+    );
+    let span = &arrived.span("many").span;
+    assert_eq!((span.attributes.len(), span.dropped_attributes_count), (2, 2));
+}
+
+#[test]
+fn some_fields_are_orders_early_or_late() {
+    let arrived = run(|| {
+        info_span!(
+            "early",
+            otel.name = "GET /orders",
+            otel.kind = "SERVER",
+            otel.status_code = "OK",
+            kept = 1
+        );
+        let late = info_span!(
+            "late",
+            otel.name = Empty,
+            otel.kind = Empty,
+            otel.status_code = Empty,
+            otel.status_message = Empty,
+        );
+        late.in_scope(|| {
+            late.record("otel.name", "POST /orders");
+            late.record("otel.kind", display("Client"));
+            late.record("otel.status_message", "out of stock");
+            late.record("otel.status_code", "ERROR");
+        });
+    });
+    let early = &arrived.span("GET /orders").span;
+    assert_eq!((early.kind(), early.status.as_ref().unwrap().code), (SpanKind::Server, 1));
+    assert_eq!(told(&early.attributes), ["kept=1"]);
+    let late = &arrived.span("POST /orders").span;
+    let status = late.status.as_ref().unwrap();
+    assert_eq!((late.kind(), status.code, status.message.as_str()), (SpanKind::Client, 2, "out of stock"));
+    assert!(late.attributes.is_empty());
+}
+
+#[test]
+fn orders_that_mean_nothing_change_nothing() {
+    let arrived = run(|| {
+        info_span!(
+            "odd",
+            otel.kind = "captain",
+            otel.status_code = "maybe",
+            otel.other = "kept",
+            otel.name = 7
+        );
+        info_span!("ok", otel.status_code = "ok", otel.status_description = "not an error");
+    });
+    let odd = &arrived.span("odd").span;
+    assert_eq!((odd.kind(), odd.status.as_ref()), (SpanKind::Internal, None));
+    assert_eq!(told(&odd.attributes), ["otel.other=\"kept\"", "otel.name=7"]);
+    assert_eq!(arrived.span("ok").span.status.as_ref().unwrap().code, 1);
+}
+
+#[test]
+fn where_it_comes_from_and_its_level_are_told_on_request() {
+    let line = line!() + 4;
+    let arrived = run_with(
+        |layer| layer.location(true).threads(true).level(true),
+        || {
+            span!(Level::WARN, "told").in_scope(|| tracing::info!("event"));
+        },
+    );
+    let span = &arrived.span("told").span;
+    let attributes = told(&span.attributes).join(" ");
+    for expected in [
+        format!("code.file.path={:?}", file!()),
+        format!("code.module.name={:?}", module_path!()),
+        format!("code.line.number={line}"),
+        "thread.id=".to_owned(),
+        format!("thread.name={:?}", std::thread::current().name().unwrap()),
+        "level=\"WARN\"".to_owned(),
+    ] {
+        assert!(attributes.contains(&expected), "{expected} in {attributes}");
+    }
+    let event = told(&span.events[0].attributes).join(" ");
+    assert!(event.contains(&format!("code.line.number={line}")), "{event}");
+    assert!(!event.contains("thread."), "{event}");
+}
+
+#[test]
+fn busy_and_idle_time_add_up_to_the_whole() {
+    let arrived = run_with(
+        |layer| layer.busy_and_idle(true),
+        || {
+            let span = info_span!("timed");
+            span.in_scope(|| span.in_scope(|| {}));
+            span.in_scope(|| {});
+        },
+    );
+    let received = arrived.span("timed");
+    let value = |key: &str| match received.attribute(key) {
+        Some(opentelemetry_proto::tonic::common::v1::any_value::Value::IntValue(nanos)) => *nanos as u64,
+        other => panic!("{key}: {other:?}"),
+    };
+    let (busy, idle) = (value("busy_ns"), value("idle_ns"));
+    assert!(busy > 0 && idle > 0);
+    // other readings of the clock, a little before and after
+    let whole = received.span.end_time_unix_nano - received.span.start_time_unix_nano;
+    assert!(busy + idle <= whole + 5_000_000, "{busy} + {idle} > {whole}");
+}

@@ -1,0 +1,85 @@
+//! How collectors are asked, and what becomes of the exit code.
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::process::Stdio;
+use std::sync::{Arc, Barrier};
+use std::thread;
+use std::time::Duration;
+
+use super::{checked, run};
+use crate::support::command::{config, standpipe, stdout};
+
+/// Longer than anything here takes.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A collector that answers nobody until all of them have been asked; its address.
+fn gated(asked: &Arc<Barrier>) -> String {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+    let address = listener.local_addr().expect("its address");
+    let asked = Arc::clone(asked);
+    thread::spawn(move || {
+        for client in listener.incoming().take(8).flatten() {
+            asked.wait();
+            answer(client);
+        }
+    });
+    format!("http://{address}")
+}
+
+fn answer(mut client: TcpStream) {
+    client.set_read_timeout(Some(PATIENCE)).expect("a time");
+    let _ = client.read(&mut [0; 4096]);
+    let _ = client.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+}
+
+#[test]
+fn endpoints_are_asked_side_by_side() {
+    let asked = Arc::new(Barrier::new(3));
+    let endpoints: Vec<String> = (0..3).map(|_| gated(&asked)).collect();
+    let mut text = String::new();
+    for (number, endpoint) in endpoints.iter().enumerate() {
+        text += &format!("[tracer.t{number}]\ntype = 'otel'\ntransport = 'http'\nendpoint = '{endpoint}'\n");
+    }
+    let file = config("side_by_side.toml", &text);
+    let output = run(&["check", &file]);
+    let told = stdout(&output);
+    assert_eq!(output.status.code(), Some(0), "{told}");
+    let places: Vec<_> = endpoints.iter().map(|endpoint| told.find(&format!("asked {endpoint}"))).collect();
+    assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{places:?}: {told}");
+    let (code, found) = checked(&[&file]);
+    assert_eq!(code, Some(0), "{found}");
+}
+
+/// A reader that has left before anything was written.
+#[cfg(unix)]
+fn nobody() -> Stdio {
+    let (stdout, reader) = std::os::unix::net::UnixStream::pair().expect("two sockets");
+    drop(reader);
+    Stdio::from(std::os::fd::OwnedFd::from(stdout))
+}
+
+#[cfg(unix)]
+#[test]
+fn a_broken_pipe_keeps_the_exit_code() {
+    let tracer = "[tracer.a]\ntype = 'otel'\ntransport = 'http'\n";
+    let closed = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+    let address = closed.local_addr().expect("its address");
+    drop(closed);
+    let good = config("piped.toml", tracer);
+    let bad = config("piped_bad.toml", &format!("{tracer}timeout = '0s'\n"));
+    let unanswered = config("piped_unanswered.toml", &format!("{tracer}endpoint = 'http://{address}'\n"));
+    for (arguments, code) in [
+        (&["--offline", &good][..], 0),
+        (&["--offline", "--json", &good], 0),
+        (&["--offline", &bad], 1),
+        (&["--offline", "--json", &bad], 1),
+        (&[&unanswered], 1),
+        (&["--json", &unanswered], 1),
+        (&["--json", "no/such/file.toml"], 2),
+    ] {
+        let mut command = standpipe(&[&["check"], arguments].concat());
+        let output = command.stdout(nobody()).output().expect("it runs");
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}");
+    }
+}

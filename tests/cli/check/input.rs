@@ -1,0 +1,115 @@
+//! What can be checked, and what is said of what describes nothing.
+
+use std::fs;
+use std::io::Write;
+use std::process::{Output, Stdio};
+
+use serde_json::Value;
+use standpipe::{Config, DiagnosticSeverity};
+
+use super::{checked, run};
+use crate::support::command::{config, standpipe, stderr, stdout};
+
+#[test]
+fn garbage_is_an_error() {
+    for (name, text) in [
+        ("garbage.toml", "hello world\n"),
+        ("garbage.conf", "Lorem ipsum dolor sit amet,\nconsectetur = adipiscing [elit\n"),
+        ("garbage.json", "{\"tracer\": {\"otel\": {\"type\": \"otel\"}}}\n"),
+        ("garbage.html", "<!DOCTYPE html>\n<html><body class=\"x\">404</body></html>\n"),
+        ("garbage.yaml", "hello world\n"),
+        ("garbage.yml", "- a\n- {b\n"),
+    ] {
+        let file = config(name, text);
+        let output = run(&["check", &file]);
+        assert_eq!(output.status.code(), Some(1), "{name}: {}", stdout(&output));
+        let (code, found) = checked(&[&file]);
+        assert_eq!(code, Some(1), "{name}: {found}");
+        assert!(found["errors"].as_array().is_some_and(|errors| !errors.is_empty()), "{name}: {found}");
+        Config::from_file(&file).expect_err(name);
+    }
+    // a mistake of somebody else beside what is ours stays one that breaks nothing
+    let mixed = "[tracer.a]\ntype = 'otel'\ntransport = 'http'\n[postgres]\nhello world\n";
+    let (code, found) = checked(&["--offline", &config("mixed.toml", mixed)]);
+    assert_eq!(code, Some(0), "{found}");
+}
+
+#[test]
+fn a_file_that_describes_no_exporter_says_so() {
+    for (name, text) in [
+        ("nothing.toml", ""),
+        ("nothing.yaml", "# nothing\n"),
+        ("others.toml", "[postgres]\nport = 1\n"),
+        ("others.yaml", "postgres: {port: 1}\n"),
+    ] {
+        let file = config(name, text);
+        let read = Config::from_file(&file).expect(name);
+        let [diagnostic] = read.diagnostics() else { panic!("{name}: {:?}", read.diagnostics()) };
+        assert_eq!(diagnostic.severity, DiagnosticSeverity::Warning);
+        let told = diagnostic.to_string();
+        let expected = format!("warning: {file}:1:1: describes no exporter: ");
+        assert!(told.starts_with(&expected) && told.contains("standpipe init"), "{told}");
+        let (code, found) = checked(&["--offline", &file]);
+        assert_eq!(code, Some(0), "{found}");
+        assert_eq!(found["warnings"].as_array().map(Vec::len), Some(1), "{found}");
+    }
+    // what is switched off was described, and that it is off is said already
+    let off = "[tracer.a]\ntype = 'otel'\nenable = false\n";
+    let told: Vec<_> = Config::from_toml_str(off).expect("only a note").diagnostics().to_vec();
+    assert!(!told.iter().any(|diagnostic| diagnostic.what.contains("describes no exporter")), "{told:?}");
+}
+
+#[test]
+fn a_query_in_a_grpc_endpoint_is_a_diagnostic() {
+    let tracer = "[tracer.a]\ntype = 'otel'\ntransport = 'grpc'\n";
+    let text = format!("{tracer}endpoint = 'https://collector.example:4317?key=hunter2'\n");
+    let (code, found) = checked(&["--offline", &config("query.toml", &text)]);
+    assert_eq!(code, Some(0), "{found}");
+    let warning = found["warnings"][0].as_str().expect("a warning");
+    let expected =
+        ":4:12: tracer.a.endpoint: the query is ignored: gRPC has none; send what it says as a header";
+    assert!(warning.ends_with(expected), "{warning}");
+    assert!(!found.to_string().contains("hunter2"), "{found}");
+}
+
+/// `check` with these arguments, and this on its standard input.
+fn checked_stdin(arguments: &[&str], text: &str, directory: &str) -> Output {
+    let mut command = standpipe(&[&["check", "--offline"], arguments].concat());
+    command.current_dir(directory).env("COLUMNS", "200").env("OTEL_SERVICE_NAME", "shop");
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("the binary runs");
+    child.stdin.take().expect("piped").write_all(text.as_bytes()).expect("it reads");
+    child.wait_with_output().expect("it ends")
+}
+
+#[test]
+fn a_dash_reads_standard_input() {
+    let directory = format!("{}/dash", env!("CARGO_TARGET_TMPDIR"));
+    fs::create_dir_all(&directory).expect("the place is writable");
+    fs::write(format!("{directory}/token"), "hunter2").expect("the place is writable");
+    let toml = "[tracer.a]\ntype = 'otel'\ntransport = 'http'\nheaders = ['X-Token: %{file:token}%']\ntimeout = '0s'\n";
+    let yaml = "tracer:\n  a:\n    type: otel\n    transport: http\n    headers: ['X-Token: %{file:token}%']\n    timeout: 0s\n";
+    for (text, place, line) in
+        [(toml, "<stdin>:5:11", "5 | timeout = '0s'"), (yaml, "<stdin>:6:14", "6 |     timeout: 0s")]
+    {
+        let output = checked_stdin(&["-"], text, &directory);
+        let told = stdout(&output) + &stderr(&output);
+        assert_eq!(output.status.code(), Some(1), "{told}");
+        assert!(told.contains(&format!(" --> {place}\n")) && told.contains(line), "{told}");
+        let output = checked_stdin(&["--json", "-"], text, &directory);
+        let found: Value = serde_json::from_str(&stdout(&output)).expect("it is JSON");
+        let error = format!("{place}: tracer.a.timeout: 0s is too short; write 1ms to 365d");
+        assert_eq!(found["errors"][0], Value::from(error), "{found}");
+        // as for a file, the environment fills in what is left open
+        let good = text.replace("0s", "1s");
+        let output = checked_stdin(&["--json", "-"], &good, &directory);
+        let found: Value = serde_json::from_str(&stdout(&output)).expect("it is JSON");
+        assert_eq!(output.status.code(), Some(0), "{found}");
+        assert_eq!(found["exporters"][0]["service_name"], "shop", "{found}");
+    }
+    let output = checked_stdin(&["-"], &"#".repeat((1 << 20) + 1), &directory);
+    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+    assert_eq!(stderr(&output), "standpipe: <stdin>: larger than 1 MiB\n");
+    let help = stdout(&run(&["check", "--help"]));
+    assert!(help.contains("standard input"), "{help}");
+}

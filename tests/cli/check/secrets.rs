@@ -1,0 +1,189 @@
+//! What must not be printed, whatever it was taken for.
+
+use serde_json::Value;
+
+use crate::support::command::{config, finish, standpipe, stderr, stdout};
+
+/// The lines of a private key that is none.
+const KEY: [&str; 2] = [
+    "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj",
+    "MzEfYyjiWA4R4hunter2VjkGaqnVkhYfQq0Zz8oVbH6Sc5KxN3wPlDtAeB1uXo==",
+];
+
+fn pem(line_end: &str) -> String {
+    let [first, second] = KEY;
+    ["-----BEGIN PRIVATE KEY-----", first, second, "-----END PRIVATE KEY-----", ""].join(line_end)
+}
+
+/// Both forms of what `check` prints, with the environment that is given.
+fn said(arguments: &[&str], environment: &[(&str, &str)]) -> String {
+    let mut said = String::new();
+    for form in [&["check", "--offline"][..], &["check", "--offline", "--json"]] {
+        let mut command = standpipe(&[form, arguments].concat());
+        let output = finish(command.env("COLUMNS", "500").envs(environment.iter().copied()));
+        said += &(stdout(&output) + &stderr(&output));
+        if form.len() == 3 {
+            let found: Result<Value, _> = serde_json::from_str(&stdout(&output));
+            assert!(found.is_ok(), "{}", stdout(&output));
+        }
+    }
+    said
+}
+
+#[track_caller]
+fn assert_no_key(what: &str, said: &str) {
+    for line in KEY {
+        let leaked = (0..line.len() - 8).map(|at| &line[at..at + 8]).find(|piece| said.contains(piece));
+        assert_eq!(leaked, None, "{what}: {said}");
+    }
+}
+
+#[test]
+fn pem_text_where_a_path_is_expected_is_shown_nowhere() {
+    let (escaped, lines) = (pem("\\n"), pem("\n"));
+    let indented = pem("\n      ");
+    let bare = KEY.concat();
+    let keys = ["ca-file", "client-key-file", "endpoint", "headers", "cafile"];
+    for key in keys {
+        // what is set twice would be told as that
+        let rest = ["type = 'otel'", "transport = 'http'"];
+        let rest: Vec<&str> = rest.into_iter().filter(|line| !line.starts_with(key)).collect();
+        let toml = |value: &str| format!("[tracer.a]\n{}\n{key} = {value}\n", rest.join("\n"));
+        let yaml_key = key.replace('.', ":\n      ");
+        let yaml = |value: &str| {
+            let rest = rest.join("\n    ").replace(" =", ":");
+            format!("tracer:\n  a:\n    {rest}\n    {yaml_key}: {value}\n")
+        };
+        for (name, text) in [
+            ("pem.toml", toml(&format!("\"{escaped}\""))),
+            ("pem.toml", toml(&format!("\"\"\"{lines}\"\"\""))),
+            ("pem.toml", toml(&format!("\"\"\"\n{lines}\"\"\""))),
+            ("pem.toml", toml(&format!("'''{lines}'''"))),
+            ("pem.toml", toml(&format!("'{}'", lines.replace('\n', " ")))),
+            ("pem.toml", toml(&format!("'{bare}'"))),
+            ("pem.toml", toml(&lines)),
+            ("pem.toml", toml(&format!("\"{lines}\""))),
+            ("pem.toml", toml("'%{env:SHOP_KEY}%'")),
+            ("pem.toml", toml(&format!("'%{{env:{bare}}}%'"))),
+            ("pem.toml", toml(&format!("\"%{{file:{escaped}}}%\""))),
+            ("pem.yaml", yaml(&format!("\"{escaped}\""))),
+            ("pem.yaml", yaml(&format!("|\n      {indented}"))),
+            ("pem.yaml", yaml(&format!(">-\n      {indented}"))),
+            ("pem.yaml", yaml(&format!("'{indented}'"))),
+            ("pem.yaml", yaml(&indented)),
+            ("pem.yaml", yaml(&lines)),
+        ] {
+            let file = config(name, &text);
+            assert_no_key(&text, &said(&[&file], &[("SHOP_KEY", &lines)]));
+        }
+    }
+    let file = config(
+        "pem_path.toml",
+        "[tracer.a]\ntype = 'otel'\ntransport = 'http'\nca-file = '%{env:SHOP_KEY}%'\n",
+    );
+    let told = said(&[&file], &[("SHOP_KEY", &lines)]);
+    assert!(told.contains("PEM text where a path is expected"), "{told}");
+    assert!(told.contains("write it to a file and name that"), "{told}");
+}
+
+#[test]
+fn pem_text_in_a_variable_is_shown_nowhere() {
+    let (lines, bare) = (pem("\n"), KEY.concat());
+    for variable in [
+        "OTEL_EXPORTER_OTLP_CERTIFICATE",
+        "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE",
+        "OTEL_EXPORTER_OTLP_CLIENT_KEY",
+        "OTEL_EXPORTER_OTLP_ENDPOINT",
+        "OTEL_EXPORTER_OTLP_HEADERS",
+        "OTEL_EXPORTER_OTLP_PROTOCOL",
+        "OTEL_EXPORTER_OTLP_TIMEOUT",
+        "OTEL_EXPORTER_OTLP_COMPRESSION",
+        "OTEL_TRACES_EXPORTER",
+        "OTEL_TRACES_SAMPLER",
+        "OTEL_PROPAGATORS",
+        "OTEL_SERVICE_NAME",
+        "OTEL_RESOURCE_ATTRIBUTES",
+        "OTEL_BSP_MAX_QUEUE_SIZE",
+        "OTEL_SDK_DISABLED",
+        "NO_PROXY",
+        "HTTPS_PROXY",
+        "HTTP_PROXY",
+    ] {
+        for value in [lines.clone(), pem("\\n"), pem(" "), bare.clone(), format!("key={lines}")] {
+            let other = match variable {
+                "OTEL_EXPORTER_OTLP_CLIENT_KEY" => ("OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE", "a.pem"),
+                _ => ("OTEL_EXPORTER_OTLP_CLIENT_KEY", "a.pem"),
+            };
+            assert_no_key(variable, &said(&["--env"], &[other, (variable, &value)]));
+        }
+    }
+    let told = said(&["--env"], &[("OTEL_EXPORTER_OTLP_CERTIFICATE", &lines)]);
+    assert!(told.contains("PEM text where a path is expected"), "{told}");
+}
+
+#[test]
+fn a_file_that_is_a_private_key_is_shown_nowhere() {
+    for name in ["key.pem", "key.toml", "key.yaml"] {
+        let file = config(name, &pem("\n"));
+        assert_no_key(name, &said(&[&file], &[]));
+    }
+}
+
+#[test]
+fn a_bare_token_in_the_headers_variable_is_shown_nowhere() {
+    for token in [
+        "c2VjcmV0LXRva2VuLWh1bnRlcg==",
+        "c2VjcmV0LXRva2VuLWh1bnRlcjI=",
+        "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJodW50ZXIyIn0.dBjftJeZ4CVP=",
+        "glc_eyJvIjoiMTIzNDU2IiwibiI6Imh1bnRlciJ9=",
+        "0123456789abcdef0123456789abcdef=",
+        "550e8400-e29b-41d4-a716-446655440000=x",
+        "content-length,c2VjcmV0LXRva2VuLWh1bnRlcjI=",
+        "c2VjcmV0LXRva2VuLWh1bnRlcjI=%zz",
+        "c2VjcmV0LXRva2VuLWh1bnRlcjI=a%0Ab",
+    ] {
+        let longest = token.split(['=', ',', '.', '_']).max_by_key(|part| part.len()).expect("a part");
+        let told = said(&["--env"], &[("OTEL_EXPORTER_OTLP_HEADERS", token)]).to_ascii_lowercase();
+        assert!(!told.contains(&longest[..8].to_ascii_lowercase()), "{token}: {told}");
+    }
+    let told = said(&["--env"], &[("OTEL_EXPORTER_OTLP_HEADERS", "c2VjcmV0LXRva2VuLWh1bnRlcg==")]);
+    assert!(told.contains("header 1 is a value without a name; write it like name=value"), "{told}");
+    let told =
+        said(&["--env"], &[("OTEL_EXPORTER_OTLP_HEADERS", "X-Honeycomb-Team=hunter2,api_key=hunter2")]);
+    assert!(told.contains("X-Honeycomb-Team: ***, api_key: ***"), "{told}");
+}
+
+#[test]
+fn a_token_that_a_file_has_in_the_place_of_a_headers_name_is_shown_nowhere() {
+    let token = "c2VjcmV0LXRva2VuLWh1bnRlcjI";
+    let tracer = "[tracer.a]\ntype = 'otel'\ntransport = 'http'\n";
+    for headers in [
+        format!("headers = ['{token}: ']"),
+        format!("headers = ['{token}: x']"),
+        format!("headers = {{ {token} = '' }}"),
+        format!("headers.{token} = ''"),
+        format!("headers.{token} = 1"),
+        format!("headers = \"{token}: a\\nb\""),
+        format!("[tracer.a.headers]\n{token} = 'a\u{e4}'"),
+        format!("[tracer.a.headers]\n{token} = 1"),
+    ] {
+        let file = config("token_name.toml", &format!("{tracer}{headers}\n"));
+        let told = said(&[&file], &[]).to_ascii_lowercase();
+        assert!(!told.contains(&token[..8].to_ascii_lowercase()), "{headers}: {told}");
+    }
+}
+
+#[test]
+fn what_reorders_text_does_not_reach_the_terminal_in_any_form() {
+    let file = config(
+        "bidi.toml",
+        "[tracer.a]\ntype = 'otel'\ntransport = 'http\u{202e}'\n\"le\u{2066}vel\" = 1\nuser-agent = 'a\u{200b}'\n\
+         [tracer.b]\ntype = 'otel'\ntransport = 'http'\n",
+    );
+    let told = said(
+        &[&file],
+        &[("OTEL_SERVICE_NAME", "shop\u{202e}\u{9b}"), ("OTEL_RESOURCE_ATTRIBUTES", "a=b\u{202e}")],
+    );
+    let strange = |c: char| c.is_control() && c != '\n' || matches!(c, '\u{200b}'..='\u{206f}');
+    assert!(!told.contains(strange), "{told:?}");
+}

@@ -1,0 +1,430 @@
+//! The `standpipe` command as a user meets it: what it prints, where, and its exit code.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
+use std::time::Duration;
+
+use prost::Message;
+use standpipe::receiver::proto::collector::logs::v1::ExportLogsServiceRequest;
+use standpipe::receiver::proto::collector::metrics::v1::ExportMetricsServiceRequest;
+use standpipe::receiver::proto::logs::v1::{LogRecord, ResourceLogs, ScopeLogs};
+use standpipe::receiver::proto::metrics::v1::metric::Data;
+use standpipe::receiver::proto::metrics::v1::number_data_point::Value::AsInt;
+use standpipe::receiver::proto::metrics::v1::{
+    Gauge, Metric, NumberDataPoint, ResourceMetrics, ScopeMetrics,
+};
+use standpipe::{Config, Exporter, Proxy, Telemetry};
+
+use crate::support::command::{finish, run, standpipe, stderr, stdout};
+
+mod memory;
+mod receive;
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+#[test]
+fn the_demo_delivers_everything_and_says_so() {
+    delivers_everything(&["demo"], "one was answered 503 and came again");
+}
+
+#[test]
+fn the_demo_delivers_everything_over_grpc_as_well() {
+    delivers_everything(&["demo", "--grpc"], "one was answered UNAVAILABLE and came again");
+}
+
+#[track_caller]
+fn delivers_everything(arguments: &[&str], retried: &str) {
+    let output = run(arguments);
+    let text = stdout(&output);
+    assert!(text.contains(retried), "{text}");
+    assert_eq!(output.status.code(), Some(0), "{text}{}", stderr(&output));
+
+    let total = text.lines().find(|line| line.starts_with("total ")).expect("the ledger has a total");
+    let counts: Vec<u64> =
+        total.split_whitespace().skip(1).map(|word| word.parse().expect("a count")).collect();
+    let [accepted, delivered, superseded, lost, in_flight] = counts[..] else { panic!("{total}") };
+    assert!(accepted > 50, "{total}");
+    assert_eq!((delivered + superseded, lost, in_flight), (accepted, 0, 0), "{total}");
+    assert!(text.contains(&format!("✓ nothing lost: {accepted} accepted = {delivered} delivered")), "{text}");
+
+    let received = text.lines().find_map(|line| line.strip_prefix("✓ received: ")).expect("a count");
+    let words = received.replace(',', "");
+    let records: u64 = words.split_whitespace().filter_map(|word| word.parse::<u64>().ok()).sum();
+    assert_eq!(records, delivered, "{received}");
+    for what in ["26 spans, ", "8 log records, ", " data points"] {
+        assert!(received.contains(what), "{received}");
+    }
+}
+
+#[test]
+fn the_demo_shows_services_errors_events_and_links() {
+    let text = stdout(&run(&["demo"]));
+    assert_eq!(text.lines().filter(|line| line.starts_with("trace ")).count(), 3, "{text}");
+    for expected in [
+        "POST /checkout ",
+        "storefront",
+        "warehouse",
+        "payments",
+        "✗ card expired",
+        "◆ exception",
+        "◆ retry",
+        "↗ publish order.paid",
+    ] {
+        assert!(text.contains(expected), "no {expected:?} in\n{text}");
+    }
+}
+
+#[test]
+fn the_demo_continues_the_trace_it_was_started_in() {
+    let trace = "4bf92f3577b34da6a3ce929d0e0e4736";
+    let parent = |flags: &str| format!("00-{trace}-00f067aa0ba902b7-{flags}");
+    let output = finish(standpipe(&["demo"]).env("TRACEPARENT", parent("01")).env("TRACESTATE", "a=1"));
+    let text = stdout(&output);
+    assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(0), ""), "{text}");
+    assert!(text.contains(&format!("it continues the trace {trace}\n")), "{text}");
+    let traces: Vec<&str> = text.lines().filter(|line| line.starts_with("trace ")).collect();
+    assert_eq!(traces.len(), 1, "{text}");
+    assert!(text.contains("POST /checkout ") && text.contains("process order.paid "), "{text}");
+
+    let output = finish(standpipe(&["demo"]).env("TRACEPARENT", parent("00")));
+    assert_eq!(output.status.code(), Some(0), "{}", stdout(&output));
+    assert!(stdout(&output).contains("not recorded, so there are no spans\n"), "{}", stdout(&output));
+    assert!(stdout(&output).contains("✓ received: 0 spans"), "{}", stdout(&output));
+}
+
+#[test]
+fn the_demo_begins_its_own_traces_if_it_cannot_understand_its_caller() {
+    let output = finish(standpipe(&["demo"]).env("TRACEPARENT", "hello"));
+    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(stderr(&output), "standpipe: TRACEPARENT: too short; it is ignored\n");
+    assert_eq!(stdout(&output).lines().filter(|line| line.starts_with("trace ")).count(), 3);
+}
+
+#[test]
+fn the_demo_shows_logs_in_their_spans() {
+    let text = stdout(&run(&["demo"]));
+    let lines: Vec<&str> = text.lines().collect();
+    let line_with = |part: &str| {
+        let found = lines.iter().rposition(|line| line.contains(part));
+        found.unwrap_or_else(|| panic!("no {part:?} in\n{text}"))
+    };
+    let declined = line_with("ERROR  card declined  at ");
+    let exception = line_with("◆ exception  at ");
+    assert_eq!((declined, lines[declined].find("ERROR")), (exception + 1, lines[exception].find('◆')));
+    assert!(lines[declined].ends_with("reason=\"card expired\""), "{text}");
+    line_with("WARN   running low  at ");
+    line_with("INFO   order.paid  thank you  at ");
+    assert!(line_with("open for business") > line_with("logs outside of these spans"), "{text}");
+}
+
+#[test]
+fn the_demo_shows_a_table_of_metrics() {
+    let text = stdout(&run(&["demo"]));
+    let row = |parts: &[&str]| {
+        let found = text.lines().find(|line| parts.iter().all(|part| line.contains(part)));
+        found.unwrap_or_else(|| panic!("no row with {parts:?} in\n{text}")).to_owned()
+    };
+    let bars = |row: &str| row.chars().filter(|c| ('▁'..='█').contains(c)).count();
+    // the same at every speed of the machine, unlike what takes time
+    for parts in [["storefront", "revenue", "49.5"], ["warehouse", "stock.left", "8"]] {
+        assert!(bars(&row(&parts)) > 2, "{text}");
+    }
+    assert!(bars(&row(&["storefront", "checkout.time", "mean "])) > 6, "{text}");
+    for part in ["outcome=declined", "page=/tea", "up-down", "gauge", "exponential", "n=2, "] {
+        row(&[part]);
+    }
+}
+
+#[test]
+fn the_drawing_is_as_wide_as_the_terminal() {
+    for columns in ["60", "80", "140"] {
+        let output = finish(standpipe(&["demo"]).env("COLUMNS", columns));
+        let widest = stdout(&output).lines().map(|line| line.chars().count()).max();
+        assert_eq!(widest, columns.parse().ok(), "{}", stdout(&output));
+    }
+}
+
+#[test]
+fn colors_are_only_for_those_who_want_them() {
+    assert!(!stdout(&run(&["demo"])).contains('\x1b'), "standard output is no terminal");
+    assert!(stdout(&run(&["demo", "--color", "always"])).contains("\x1b["));
+    let refused = finish(standpipe(&["demo"]).env("NO_COLOR", "1"));
+    assert!(!stdout(&refused).contains('\x1b'));
+}
+
+#[test]
+fn a_locale_without_utf_8_gets_ascii() {
+    let output = finish(standpipe(&["demo"]).env("LC_ALL", "C"));
+    assert_eq!(output.status.code(), Some(0));
+    assert!(stdout(&output).is_ascii());
+    assert!(stdout(&run(&["demo", "--ascii"])).is_ascii());
+}
+
+#[test]
+fn receive_prints_what_is_sent_to_it() {
+    let mut listening = Listening::start();
+    send(&listening.endpoint, "POST /checkout");
+    let line = listening.line_with("POST /checkout");
+    assert!(line.contains("shop") && line.contains("internal") && line.contains("order.id=4711"), "{line}");
+}
+
+#[test]
+fn receive_lets_no_span_move_the_cursor() {
+    let mut listening = Listening::start();
+    send(&listening.endpoint, "\x1b[2J\r\nfake");
+    let line = listening.line_with("fake");
+    assert!(line.contains("\\u{1b}[2J\\r\\nfake"), "{line:?}");
+    assert!(!line.chars().any(char::is_control), "{line:?}");
+}
+
+#[test]
+fn receive_prints_logs_and_metrics_too() {
+    let mut listening = Listening::start();
+    let log = LogRecord { severity_number: 13, event_name: "card.declined".to_owned(), ..Default::default() };
+    let scope_logs = vec![ScopeLogs { log_records: vec![log; 3], ..Default::default() }];
+    let resource_logs = vec![ResourceLogs { scope_logs, ..Default::default() }];
+    post(&listening.endpoint, "/v1/logs", &ExportLogsServiceRequest { resource_logs }.encode_to_vec());
+    listening.line_with("3 log records");
+    let line = listening.line_with("card.declined");
+    assert!(line.contains("WARN"), "{line}");
+
+    let point = NumberDataPoint { value: Some(AsInt(4711)), ..Default::default() };
+    let data = Some(Data::Gauge(Gauge { data_points: vec![point; 2] }));
+    let metric =
+        Metric { name: "carts\x1b[2J".to_owned(), unit: "By".to_owned(), data, ..Default::default() };
+    let scope_metrics = vec![ScopeMetrics { metrics: vec![metric], ..Default::default() }];
+    let resource_metrics = vec![ResourceMetrics { scope_metrics, ..Default::default() }];
+    post(
+        &listening.endpoint,
+        "/v1/metrics",
+        &ExportMetricsServiceRequest { resource_metrics }.encode_to_vec(),
+    );
+    listening.line_with("2 data points in 1 metric ");
+    let line = listening.line_with("carts");
+    assert!(line.contains("gauge") && line.contains("4711 By"), "{line}");
+    assert!(!line.chars().any(char::is_control), "{line:?}");
+}
+
+#[test]
+fn receive_takes_grpc_too_and_says_what_came_over_it() {
+    let mut listening = Listening::start();
+    let log = LogRecord { event_name: "card.declined".to_owned(), ..Default::default() };
+    let scope_logs = vec![ScopeLogs { log_records: vec![log], ..Default::default() }];
+    let resource_logs = vec![ResourceLogs { scope_logs, ..Default::default() }];
+    let message = ExportLogsServiceRequest { resource_logs }.encode_to_vec();
+    post(&listening.endpoint, "/v1/logs", &message);
+    listening.line_with("1 log record over HTTP");
+    let answer = call(&listening.grpc_endpoint, &message);
+    assert!(answer.contains("grpc-status"), "{answer:?}");
+    listening.line_with("1 log record over gRPC");
+    listening.line_with("card.declined");
+}
+
+#[test]
+fn receive_says_which_port_is_taken() {
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = taken.local_addr().expect("its address").to_string();
+    for (arguments, protocol, option) in [
+        (["--address", &address, "--grpc-address", "127.0.0.1:0"], "HTTP", "--address"),
+        (["--address", "127.0.0.1:0", "--grpc-address", &address], "gRPC", "--grpc-address"),
+    ] {
+        let output = run(&[&["receive"], &arguments[..]].concat());
+        assert_eq!(output.status.code(), Some(1));
+        let expected = format!(
+            "standpipe: {address} ({protocol}): address already in use; is a collector running? \
+             try {option} 127.0.0.1:0\n"
+        );
+        assert_eq!(stderr(&output), expected);
+    }
+}
+
+#[test]
+fn receive_ends_quietly_when_nobody_reads_any_more() {
+    let mut listening = Listening::start();
+    listening.stop_reading();
+    // On a thread of its own: it may end before it has answered, and then the sender goes on trying.
+    let endpoint = listening.endpoint.clone();
+    thread::spawn(move || send(&endpoint, "unread"));
+    let complaints = listening.complaints.recv_timeout(PATIENCE).expect("it ends");
+    assert_eq!(complaints, "");
+    assert!(listening.process.wait().expect("it has ended").success());
+}
+
+#[test]
+fn other_commands_end_quietly_too_when_nobody_reads() {
+    for arguments in [&["demo"][..], &["--help"]] {
+        let mut command = standpipe(arguments);
+        let mut process =
+            command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary runs");
+        drop(process.stdout.take());
+        let output = process.wait_with_output().expect("it ends");
+        assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(0), ""), "{arguments:?}");
+    }
+}
+
+#[test]
+fn usage_mistakes_go_to_standard_error_with_code_2() {
+    let cases: [(&[&str], &str); 6] = [
+        (&["recieve"], "did you mean \"receive\"?"),
+        (&["demo", "--colour=never"], "did you mean \"--color\"?"),
+        (&["check"], "check needs a FILE or --env"),
+        (&["check", "a.toml", "--env"], "a FILE or --env, not both"),
+        (&["init", "stalwert"], "did you mean \"stalwart\"?"),
+        (&[], "no command given"),
+    ];
+    for (arguments, expected) in cases {
+        let output = run(arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert_eq!(stdout(&output), "", "{arguments:?}");
+        assert!(stderr(&output).contains(expected), "{}", stderr(&output));
+    }
+}
+
+#[test]
+fn help_and_version_go_to_standard_output() {
+    for arguments in [&["--help"][..], &["help", "receive"], &["check", "--help"], &["init", "-h"]] {
+        let output = run(arguments);
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}");
+        assert!(stdout(&output).contains("usage: standpipe"), "{}", stdout(&output));
+    }
+    assert_eq!(stdout(&run(&["--version"])), concat!("standpipe ", env!("CARGO_PKG_VERSION"), "\n"));
+}
+
+/// Sends one span through the library.
+fn send(endpoint: &str, name: &str) {
+    let exporter = Exporter::http(endpoint).proxy(Proxy::Off);
+    let config = Config::new().service_name("shop").exporter(exporter);
+    let telemetry = Telemetry::start(config).expect("the endpoint is right");
+    telemetry.tracer("tests").span(name).set("order.id", 4711);
+    telemetry.shutdown(PATIENCE);
+}
+
+/// Sends a body that the library has not made.
+fn post(endpoint: &str, path: &str, body: &[u8]) {
+    let authority = endpoint.strip_prefix("http://").expect("it is plain HTTP");
+    let mut socket = TcpStream::connect(authority).expect("someone listens");
+    let head = format!(
+        "POST {path} HTTP/1.1\r\nHost: {authority}\r\nContent-Type: application/x-protobuf\r\n\
+         Connection: close\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    );
+    socket.write_all(&[head.as_bytes(), body].concat()).expect("it is read");
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer).expect("it is answered");
+    assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+}
+
+/// Sends log records over gRPC, in frames written by hand, and returns what comes back.
+fn call(endpoint: &str, message: &[u8]) -> String {
+    let frame = |kind: u8, flags: u8, stream: u8, payload: &[u8]| {
+        let [_, length @ ..] = u32::try_from(payload.len()).expect("it is small").to_be_bytes();
+        [&length[..], &[kind, flags, 0, 0, 0, stream], payload].concat()
+    };
+    let mut block = Vec::new();
+    for (name, value) in [
+        (":method", "POST"),
+        (":scheme", "http"),
+        (":path", "/opentelemetry.proto.collector.logs.v1.LogsService/Export"),
+        ("content-type", "application/grpc"),
+    ] {
+        block.push(0);
+        for text in [name, value] {
+            block.push(u8::try_from(text.len()).expect("it is short"));
+            block.extend_from_slice(text.as_bytes());
+        }
+    }
+    let length = u32::try_from(message.len()).expect("it is small").to_be_bytes();
+    let message = [&[0], &length[..], message].concat();
+    let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+    let frames = [frame(4, 0, 0, &[]), frame(1, 4, 1, &block), frame(0, 1, 1, &message)].concat();
+
+    let address = endpoint.strip_prefix("http://").expect("a URL");
+    let mut socket = TcpStream::connect(address).expect("it listens");
+    socket.write_all(&[preface, &frames[..]].concat()).expect("it is read");
+    socket.shutdown(std::net::Shutdown::Write).expect("it is connected");
+    let mut answer = Vec::new();
+    socket.read_to_end(&mut answer).expect("it is answered");
+    String::from_utf8_lossy(&answer).into_owned()
+}
+
+/// Sends a signal.
+fn signal(process: &Child, name: &str) {
+    let kill = Command::new("kill").args([format!("-{name}"), process.id().to_string()]).status();
+    assert!(kill.expect("there is a kill").success());
+}
+
+/// `standpipe receive` on free ports, stopped at the end of the test.
+struct Listening {
+    process: Child,
+    endpoint: String,
+    grpc_endpoint: String,
+    lines: Option<Receiver<String>>,
+    /// All of standard error, once it has ended.
+    complaints: Receiver<String>,
+    unread: Option<BufReader<ChildStdout>>,
+}
+
+impl Listening {
+    /// The process alone, and what it prints.
+    fn spawn(options: &[&str]) -> (Child, BufReader<ChildStdout>) {
+        let mut command = standpipe(&[&["receive"], options].concat());
+        let mut process =
+            command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary runs");
+        let output = BufReader::new(process.stdout.take().expect("it is piped"));
+        (process, output)
+    }
+
+    fn start() -> Self {
+        let (mut process, mut unread) = Self::spawn(&["--address", "127.0.0.1:0"]);
+        let [endpoint, grpc_endpoint] = ["HTTP", "gRPC"].map(|protocol| {
+            let mut greeting = String::new();
+            unread.read_line(&mut greeting).expect("it greets");
+            assert!(greeting.contains(&format!("OTLP over {protocol}")), "{greeting}");
+            let endpoint = greeting.split_whitespace().find(|word| word.starts_with("http://"));
+            endpoint.expect("the greeting names the endpoint").to_owned()
+        });
+
+        let mut errors = process.stderr.take().expect("it is piped");
+        let (said, complaints) = mpsc::channel();
+        thread::spawn(move || {
+            let mut text = String::new();
+            let _ = errors.read_to_string(&mut text);
+            let _ = said.send(text);
+        });
+        Self { process, endpoint, grpc_endpoint, lines: None, complaints, unread: Some(unread) }
+    }
+
+    /// The first line from here on with `part` in it.
+    fn line_with(&mut self, part: &str) -> String {
+        if let Some(unread) = self.unread.take() {
+            let (read, lines) = mpsc::channel();
+            thread::spawn(move || unread.lines().map_while(Result::ok).try_for_each(|line| read.send(line)));
+            self.lines = Some(lines);
+        }
+        let lines = self.lines.as_ref().expect("it is being read");
+        loop {
+            let line = lines.recv_timeout(PATIENCE).expect("a line comes in time");
+            if line.contains(part) {
+                return line;
+            }
+        }
+    }
+
+    fn interrupt(&self, name: &str) {
+        signal(&self.process, name);
+    }
+
+    fn stop_reading(&mut self) {
+        self.unread = None;
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}

@@ -1,0 +1,10 @@
+//! What does the command print, and how does it end?
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod check;
+mod commands;
+mod console;
+mod init;
+#[path = "../support/mod.rs"]
+mod support;

@@ -1,0 +1,163 @@
+//! What became of a configuration, in lines that rows can be compared with.
+
+use std::collections::BTreeSet;
+use std::fmt::Display;
+
+use standpipe::{Config, ConfigError, DiagnosticSeverity, ExporterSummary, Setting};
+
+/// The value of everything in these tests that must not be seen.
+const SECRET: &str = "hunter2";
+
+/// | line | meaning |
+/// |---|---|
+/// | `exporters = a, b` | the ids of those that can be started, or `none` |
+/// | `timeout = 10s` | a setting of the only exporter; of several: `id/timeout = 10s`, or `route/…` |
+/// | `timeout from default` | where it came from |
+/// | `traces → http://…` | where a signal is sent |
+/// | `check sampling = 100` | what is said to programs, by its name there |
+/// | `service-name = shop` | a setting of all exporters |
+///
+/// Of what must not be there rows say `resource absent`.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    settings: BTreeSet<String>,
+    diagnostics: Vec<String>,
+}
+
+impl Outcome {
+    pub(crate) fn of(read: Result<Config, ConfigError>) -> Self {
+        let (config, diagnostics) = match read {
+            Ok(config) => {
+                let diagnostics = config.diagnostics().to_vec();
+                (config, diagnostics)
+            }
+            Err(error) => {
+                let diagnostics = error.diagnostics().to_vec();
+                (error.into_usable(), diagnostics)
+            }
+        };
+        let told = diagnostics.iter().map(|diagnostic| {
+            let weight = if diagnostic.severity == DiagnosticSeverity::Error { "error: " } else { "" };
+            format!("{weight}{diagnostic}").replace("<toml>:", "").replace("<yaml>:", "")
+        });
+        let outcome = Self { settings: settings_of(&config), diagnostics: told.collect() };
+        let everything = format!("{outcome:?} {config:?} {diagnostics:?}");
+        assert!(!everything.contains(SECRET), "a secret is seen: {everything}");
+        outcome
+    }
+
+    /// For rows of which each format has other places.
+    pub(crate) fn without_places(mut self) -> Self {
+        for diagnostic in &mut self.diagnostics {
+            if let Some((weight, (_, rest))) =
+                diagnostic.split_once(": ").and_then(|(weight, rest)| Some((weight, place_of(rest)?)))
+            {
+                *diagnostic = format!("{weight}: {rest}");
+            }
+        }
+        self
+    }
+
+    /// One line for each line of this, so that it can come from another process.
+    pub(crate) fn lines(&self) -> Vec<String> {
+        self.diagnostics.iter().chain(&self.settings).cloned().collect()
+    }
+
+    pub(crate) fn from_lines(lines: Vec<String>) -> Self {
+        let (diagnostics, settings) = lines.into_iter().partition(|line| is_diagnostic(line));
+        Self { diagnostics, settings: BTreeSet::from_iter::<Vec<String>>(settings) }
+    }
+
+    /// What is missing, and what should not be there.
+    pub(crate) fn compare(&self, expected: &[&str]) -> Result<(), String> {
+        let (diagnostics, settings): (Vec<&str>, Vec<&str>) =
+            expected.iter().partition(|line| is_diagnostic(line));
+        let mut settings: Vec<String> = settings.into_iter().map(str::to_owned).collect();
+        let says_who_starts = settings.iter().any(|line| line.starts_with("exporters = "));
+        if diagnostics.iter().any(|line| line.starts_with("error: ")) && !says_who_starts {
+            // whatever is wrong with an exporter, it does not start without it
+            settings.push("exporters = none".to_owned());
+        }
+        settings.retain(|line| match line.strip_suffix(" absent") {
+            Some(key) => self.settings.iter().any(|other| other.starts_with(&format!("{key} = "))),
+            None => !self.settings.contains(line),
+        });
+        if self.diagnostics == diagnostics && settings.is_empty() {
+            return Ok(());
+        }
+        let mut difference = String::new();
+        if self.diagnostics != diagnostics {
+            difference += &format!("expected {diagnostics:#?}\nfound    {:#?}\n", self.diagnostics);
+        }
+        for line in settings {
+            let key = line.split([' ', '=']).next().unwrap_or_default();
+            let found: Vec<&String> = self.settings.iter().filter(|other| other.contains(key)).collect();
+            difference += &format!("expected {line}\nfound    {found:#?}\n");
+        }
+        Err(difference)
+    }
+}
+
+fn is_diagnostic(line: &str) -> bool {
+    ["error: ", "warning: ", "note: "].iter().any(|weight| line.starts_with(weight))
+}
+
+/// Splits `line:column: rest`.
+fn place_of(text: &str) -> Option<(&str, &str)> {
+    let (place, rest) = text.split_once(": ")?;
+    let (line, column) = place.split_once(':')?;
+    (line.parse::<u32>().is_ok() && column.parse::<u32>().is_ok()).then_some((place, rest))
+}
+
+fn settings_of(config: &Config) -> BTreeSet<String> {
+    let mut lines = BTreeSet::new();
+    let ids: Vec<&str> = config.exporters().iter().map(|exporter| exporter.name()).collect();
+    lines.insert(format!("exporters = {}", if ids.is_empty() { "none".to_owned() } else { ids.join(", ") }));
+    for setting in config.effective() {
+        add(&mut lines, "", &setting);
+    }
+    for (exporter, summary) in config.exporters().iter().zip(config.summaries()) {
+        let prefix = match ids.len() {
+            1 => String::new(),
+            _ => format!("{}/", exporter.provider().map_or(exporter.name(), |route| route.name())),
+        };
+        for setting in exporter.effective() {
+            add(&mut lines, &prefix, &setting);
+        }
+        for (signal, url) in &summary.endpoints {
+            lines.insert(format!("{prefix}{signal} → {url}"));
+        }
+        lines.extend(
+            summary_of(&summary).into_iter().map(|(key, value)| format!("{prefix}check {key} = {value}")),
+        );
+    }
+    lines
+}
+
+fn add(lines: &mut BTreeSet<String>, prefix: &str, setting: &Setting) {
+    let Setting { key, value, source, .. } = setting;
+    lines.insert(format!("{prefix}{key} = {value}"));
+    lines.insert(format!("{prefix}{key} from {source}").replace("<toml>:", "").replace("<yaml>:", ""));
+}
+
+fn summary_of(summary: &ExporterSummary) -> [(&'static str, String); 13] {
+    [
+        ("id", summary.id.clone()),
+        ("signals", summary.signals.join(", ")),
+        ("transport", summary.transport.to_owned()),
+        ("tls", summary.tls.to_string()),
+        ("headers", summary.headers.join(", ")),
+        ("level", or_null(summary.level.as_ref())),
+        ("throttle_ms", or_null(summary.throttle_ms)),
+        ("lossy", summary.lossy.to_string()),
+        ("timeout_ms", summary.timeout_ms.to_string()),
+        ("interval_ms", or_null(summary.interval_ms)),
+        ("service_name", summary.service_name.clone()),
+        ("sampling", summary.sampling.to_string()),
+        ("route", or_null(summary.route)),
+    ]
+}
+
+fn or_null(value: Option<impl Display>) -> String {
+    value.map_or_else(|| "null".to_owned(), |value| value.to_string())
+}

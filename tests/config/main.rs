@@ -1,0 +1,16 @@
+//! What does a configuration mean, whatever it is written in, and what is said about one that is wrong?
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod acceptance;
+mod default_resource;
+mod environment;
+mod errors;
+mod headers;
+mod hints;
+mod hostile;
+mod keys;
+mod routes;
+mod signals;
+#[path = "../support/mod.rs"]
+mod support;

@@ -1,0 +1,49 @@
+//! Over gRPC everything is as over HTTP: what is sent arrives, what does not is accounted for, in time, and with a
+//! word about why.
+
+mod connections;
+#[cfg(unix)]
+mod fork;
+mod outcomes;
+mod proxies;
+mod requests;
+mod tls;
+mod wire;
+
+use std::time::Duration;
+
+use standpipe::receiver::Receiver;
+use standpipe::{Exporter, FlushOutcome, Ledger, Problem, ProblemKind, Proxy};
+
+use crate::support::scene::{LONG, Problems, emit};
+
+/// An exporter that hurries.
+fn exporter(receiver: &Receiver) -> Exporter {
+    exporter_to(&receiver.grpc_endpoint())
+}
+
+fn exporter_to(endpoint: &str) -> Exporter {
+    Exporter::grpc(endpoint)
+        .proxy(Proxy::Off)
+        .throttle(Duration::ZERO)
+        .retry_delays(Duration::from_millis(1), Duration::from_millis(20))
+}
+
+/// Exports one span, and waits for what becomes of it.
+fn export(exporter: Exporter) -> (Ledger, Vec<Problem>) {
+    let problems = Problems::default();
+    let telemetry = problems.start(exporter);
+    emit(&telemetry.tracer("shop"), 1);
+    assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
+    (telemetry.shutdown(LONG), problems.told())
+}
+
+/// The span was refused after one attempt, and the only problem says why.
+#[track_caller]
+fn assert_refused_at_once((ledger, problems): &(Ledger, Vec<Problem>), why: &str) {
+    assert_eq!((ledger.total().delivered, ledger.total().dropped.refused), (0, 1), "{why}: {ledger}");
+    assert_eq!(ledger.exporters[0].attempts, 1, "{why}: it was tried again");
+    let [problem] = &problems[..] else { panic!("{why}: one problem should be told: {problems:?}") };
+    assert_eq!(problem.kind, ProblemKind::Refused, "{problem}");
+    assert!(problem.message.contains(why), "it should say {why:?}: {problem}");
+}

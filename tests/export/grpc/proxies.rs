@@ -1,0 +1,112 @@
+//! The environment's proxies lead to the server, by a tunnel.
+//!
+//! Variables belong to a whole process, so each test exports from a child process with an environment of its own.
+
+use std::io::{self, BufRead, BufReader, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use standpipe::receiver::Receiver;
+use standpipe::{Exporter, Proxy};
+
+use super::export;
+use crate::support::scene::LONG;
+use crate::support::{process, tunnel};
+
+/// This test, started again.
+const CHILD: &str = "a_span_goes_the_way_that_the_environment_says";
+
+/// What the other tests run in a process of its own; here, it goes past all proxies.
+#[test]
+fn a_span_goes_the_way_that_the_environment_says() {
+    let Some(endpoint) = process::task() else {
+        let receiver = Receiver::start().unwrap();
+        let (ledger, _) = export(Exporter::grpc(receiver.grpc_endpoint()).proxy(Proxy::Off));
+        assert_eq!(ledger.total().delivered, 1, "{ledger}");
+        return;
+    };
+    let exporter = Exporter::grpc(endpoint)
+        .give_up_after(Duration::from_secs(1))
+        .retry_delays(Duration::from_millis(1), Duration::from_millis(20));
+    let (ledger, problems) = export(exporter);
+    process::report(format!("delivered {}", ledger.total().delivered));
+    problems.iter().for_each(process::report);
+}
+
+/// Exports one span through this proxy and gives what the child reported.
+fn export_through(proxy: &str) -> Vec<String> {
+    let variables = [
+        ("http_proxy", proxy),
+        ("HTTP_PROXY", proxy),
+        ("no_proxy", ""),
+        ("NO_PROXY", ""),
+        ("REQUEST_METHOD", ""),
+    ];
+    process::run_with(CHILD, "http://collector.invalid:4317", &variables)
+}
+
+/// A proxy that says `answer` to its first client and, if that is a yes, leads it to the server.
+fn proxy(answer: &'static str, server: SocketAddr) -> (SocketAddr, mpsc::Receiver<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
+    let address = listener.local_addr().expect("a bound listener has an address");
+    let (tell, heads) = mpsc::channel();
+    thread::spawn(move || {
+        for client in listener.incoming().flatten() {
+            let tell = tell.clone();
+            // an error ends the connection, and the client has to cope
+            thread::spawn(move || serve(client, answer, server, &tell));
+        }
+    });
+    (address, heads)
+}
+
+fn serve(
+    mut client: TcpStream,
+    answer: &str,
+    server: SocketAddr,
+    heads: &mpsc::Sender<String>,
+) -> io::Result<()> {
+    let mut reader = BufReader::new(client.try_clone()?);
+    let mut head = String::new();
+    while !head.ends_with("\r\n\r\n") && reader.read_line(&mut head)? > 0 {}
+    let _ = heads.send(head);
+    client.write_all(answer.as_bytes())?;
+    if !answer.contains(" 200 ") {
+        return Ok(());
+    }
+    tunnel::join(reader, server, b"")
+}
+
+#[test]
+fn a_proxy_leads_to_the_server_whose_name_it_resolves() {
+    let receiver = Receiver::start().unwrap();
+    let (proxy, heads) = proxy("HTTP/1.1 200 Connected\r\n\r\n", receiver.grpc_address());
+    assert_eq!(export_through(&format!("http://{proxy}")), ["delivered 1"]);
+    let head = heads.recv_timeout(LONG).unwrap();
+    assert_eq!(head, "CONNECT collector.invalid:4317 HTTP/1.1\r\nhost: collector.invalid:4317\r\n\r\n");
+    assert_eq!(receiver.span_count(), 1);
+    assert_eq!(receiver.requests()[0].header("host"), Some("collector.invalid:4317"));
+}
+
+#[test]
+fn credentials_are_for_the_proxy_alone() {
+    let receiver = Receiver::start().unwrap();
+    let (proxy, heads) = proxy("HTTP/1.1 200 Connected\r\n\r\n", receiver.grpc_address());
+    assert_eq!(export_through(&format!("http://ali:open-sesame@{proxy}")), ["delivered 1"]);
+    let head = heads.recv_timeout(LONG).unwrap();
+    assert!(head.contains("\r\nproxy-authorization: Basic YWxpOm9wZW4tc2VzYW1l\r\n"), "{head}");
+    assert_eq!(receiver.requests()[0].header("proxy-authorization"), None);
+}
+
+#[test]
+fn a_proxy_that_says_no_is_quoted_and_asked_again() {
+    let answer = "HTTP/1.1 407 Not YWxpOm9wZW4tc2VzYW1l, open-sesame\r\n\r\n";
+    let (proxy, heads) = proxy(answer, "127.0.0.1:9".parse().unwrap());
+    let reports = export_through(&format!("http://ali:open-sesame@{proxy}"));
+    assert_eq!(reports[0], "delivered 0");
+    assert!(reports[1].contains("proxy: the proxy says \"HTTP/1.1 407 Not ***, ***\""), "{reports:?}");
+    assert!(!reports.concat().contains("sesame") && !reports.concat().contains("YWxp"), "{reports:?}");
+    assert!(heads.try_iter().count() > 1, "it may change its mind");
+}

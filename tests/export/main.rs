@@ -1,0 +1,23 @@
+//! What becomes of a record on its way from the queue to the collector's answer?
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod answer_limit;
+mod delivery;
+mod grpc;
+mod http_format;
+mod ledger;
+mod limits;
+mod probe;
+mod producers;
+mod redirects;
+mod refusals;
+mod retry;
+mod routes;
+mod shutdown;
+#[path = "../support/mod.rs"]
+mod support;
+mod throttle;
+mod timeouts;
+mod tls;
+mod when_full;

@@ -1,0 +1,288 @@
+//! Many producers: every span is accounted for, nobody starves; and a producer that panics harms nobody but itself.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Barrier, OnceLock, mpsc};
+use std::thread;
+use std::time::Duration;
+
+use standpipe::receiver::{Answer, Receiver};
+use standpipe::{Config, Exporter, FlushOutcome, ProblemKind, Provider, Telemetry, Tracer, WhenFull};
+
+const PRODUCERS: usize = 64;
+const SPANS_EACH: u64 = 200;
+const ALL_SPANS: u64 = PRODUCERS as u64 * SPANS_EACH;
+/// How long a test waits for what must happen.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn start(exporter: Exporter) -> Telemetry {
+    Telemetry::start(Config::new().exporter(exporter)).unwrap()
+}
+
+/// Lets all producers emit at the same time, and calls `all_began` when they do; gives how far each had come when the
+/// first was done. Threads are not scoped: one that is stuck must fail the test, not hold it.
+fn produce(telemetry: &Telemetry, all_began: impl FnOnce()) -> Vec<u64> {
+    let progress: Arc<Vec<AtomicU64>> = Arc::new((0..PRODUCERS).map(|_| AtomicU64::new(0)).collect());
+    let begin = Arc::new(Barrier::new(PRODUCERS));
+    let (began, beginnings) = mpsc::channel();
+    let (done, ends) = mpsc::channel();
+    for number in 0..PRODUCERS {
+        let (began, done) = (began.clone(), done.clone());
+        let (begin, progress) = (Arc::clone(&begin), Arc::clone(&progress));
+        let tracer = telemetry.tracer("shop");
+        thread::spawn(move || {
+            begin.wait();
+            began.send(()).unwrap();
+            for _ in 0..SPANS_EACH {
+                tracer.span("checkout").end();
+                progress[number].fetch_add(1, Ordering::Relaxed);
+            }
+            let all: Vec<u64> = progress.iter().map(|count| count.load(Ordering::Relaxed)).collect();
+            done.send(all).unwrap();
+        });
+    }
+    (0..PRODUCERS).for_each(|_| beginnings.recv_timeout(PATIENCE).expect("every producer begins"));
+    all_began();
+    let mut ends =
+        (0..PRODUCERS).map(|_| ends.recv_timeout(PATIENCE).expect("every producer comes to its end"));
+    let first = ends.next().unwrap();
+    ends.for_each(drop);
+    first
+}
+
+#[test]
+fn of_64_producers_that_wait_for_room_every_span_arrives_and_nobody_starves() {
+    let receiver = Receiver::builder().keep_bytes(0).start().unwrap();
+    // room for one span of each producer: whoever is let in had to wait for it
+    let exporter = Exporter::http(receiver.endpoint()).queue_records(PRODUCERS).throttle(Duration::ZERO);
+    let telemetry = start(exporter);
+    // nobody gets far before everybody is there
+    receiver.pause();
+    let progress = produce(&telemetry, || {
+        assert!(receiver.wait_for_held(1, PATIENCE));
+        receiver.resume();
+    });
+    let slowest = *progress.iter().min().unwrap();
+    println!("when the first was done with {SPANS_EACH}, the slowest had {slowest}");
+    assert!(slowest >= SPANS_EACH / 10, "somebody starves: {progress:?}");
+    let ledger = telemetry.shutdown(PATIENCE);
+    let counts = ledger.total();
+    assert_eq!((counts.accepted, counts.delivered, counts.lost()), (ALL_SPANS, ALL_SPANS, 0), "{ledger}");
+    assert_eq!(receiver.span_count(), ALL_SPANS);
+}
+
+#[test]
+fn of_64_producers_that_do_not_wait_every_span_arrives_or_is_counted() {
+    let receiver = Receiver::builder().keep_bytes(0).start().unwrap();
+    let exporter = Exporter::http(receiver.endpoint()).queue_records(PRODUCERS).throttle(Duration::ZERO);
+    let telemetry = start(exporter.when_full(WhenFull::DropNewest));
+    produce(&telemetry, || ());
+    let ledger = telemetry.shutdown(PATIENCE);
+    let counts = ledger.total();
+    assert_eq!(counts.accepted + counts.not_enqueued.queue_full, ALL_SPANS, "{ledger}");
+    assert_eq!((counts.delivered, receiver.span_count()), (counts.accepted, counts.accepted), "{ledger}");
+    assert!(counts.not_enqueued.queue_full > 0, "the queue was never full: {ledger}");
+}
+
+#[test]
+fn the_ledger_adds_up_at_every_moment() {
+    let receiver = Receiver::builder().keep_bytes(0).start().unwrap();
+    let exporter = Exporter::http(receiver.endpoint()).queue_records(PRODUCERS).throttle(Duration::ZERO);
+    let telemetry = Arc::new(start(exporter));
+    let producers = thread::spawn({
+        let telemetry = Arc::clone(&telemetry);
+        move || produce(&telemetry, || ())
+    });
+    while !producers.is_finished() {
+        let before = receiver.span_count();
+        let counts = telemetry.ledger().total();
+        let settled = counts.delivered + counts.rejected + counts.dropped.total();
+        assert_eq!(counts.accepted, settled + counts.in_flight, "{counts}");
+        assert!(counts.delivered + PRODUCERS as u64 >= before, "{counts} but {before} had arrived");
+    }
+    producers.join().unwrap();
+    let ledger = telemetry.shutdown(PATIENCE);
+    assert_eq!(ledger.total().delivered, ALL_SPANS, "{ledger}");
+}
+
+fn panic_in_a_span(tracer: &Tracer, name: &str) {
+    let result = catch_unwind(AssertUnwindSafe(|| {
+        let mut span = tracer.span(name);
+        span.set("fate", "panic");
+        panic!("on purpose");
+    }));
+    assert!(result.is_err());
+}
+
+#[test]
+fn a_span_that_is_open_during_a_panic_arrives_and_is_no_longer_current() {
+    let receiver = Receiver::start().unwrap();
+    let telemetry = start(Exporter::http(receiver.endpoint()));
+    let tracer = telemetry.tracer("shop");
+    panic_in_a_span(&tracer, "panicked");
+    tracer.span("after").end();
+    let ledger = telemetry.shutdown(PATIENCE);
+    assert_eq!((ledger.total().delivered, ledger.lost()), (2, 0), "{ledger}");
+    let spans = receiver.spans();
+    let named = |name: &str| spans.iter().find(|received| received.span.name == name).unwrap();
+    assert!(named("panicked").attribute("fate").is_some());
+    assert!(named("after").span.parent_span_id.is_empty(), "the span of the panic is still current");
+}
+
+#[test]
+fn a_panic_on_a_thread_without_a_net_costs_only_that_thread() {
+    let receiver = Receiver::start().unwrap();
+    let telemetry = start(Exporter::http(receiver.endpoint()));
+    let tracer = telemetry.tracer("shop");
+    let panicking = tracer.clone();
+    let died = thread::spawn(move || {
+        let _outer = panicking.span("outer");
+        let _inner = panicking.span("inner");
+        panic!("on purpose");
+    });
+    assert!(died.join().is_err());
+    tracer.span("other thread").end();
+    let ledger = telemetry.shutdown(PATIENCE);
+    assert_eq!((ledger.total().delivered, receiver.span_count()), (3, 3), "{ledger}");
+}
+
+/// Emits while it is dropped.
+struct EmitsInDrop<'a>(&'a Tracer);
+
+impl Drop for EmitsInDrop<'_> {
+    fn drop(&mut self) {
+        self.0.span("while unwinding").set("depth", 1);
+    }
+}
+
+#[test]
+fn spans_can_be_made_while_unwinding() {
+    let receiver = Receiver::start().unwrap();
+    let telemetry = start(Exporter::http(receiver.endpoint()));
+    let tracer = telemetry.tracer("shop");
+    let result = catch_unwind(AssertUnwindSafe(|| {
+        let _emits = EmitsInDrop(&tracer);
+        let _span = tracer.span("panicked");
+        panic!("on purpose");
+    }));
+    assert!(result.is_err());
+    let ledger = telemetry.shutdown(PATIENCE);
+    assert_eq!((ledger.total().delivered, receiver.span_count()), (2, 2), "{ledger}");
+}
+
+#[test]
+fn a_panicking_thread_does_not_wait_for_room() {
+    let receiver = Receiver::start().unwrap();
+    receiver.pause();
+    let telemetry = start(Exporter::http(receiver.endpoint()).queue_records(1));
+    let tracer = telemetry.tracer("shop");
+    tracer.span("fills the queue").end();
+    assert!(receiver.wait_for_held(1, PATIENCE));
+    let (done, unwound) = mpsc::channel();
+    let panicking = thread::spawn({
+        let tracer = tracer.clone();
+        move || {
+            panic_in_a_span(&tracer, "finds it full");
+            done.send(()).unwrap();
+        }
+    });
+    unwound.recv_timeout(PATIENCE).expect("the panicking thread waits for room");
+    panicking.join().unwrap();
+    assert_eq!(telemetry.ledger().total().not_enqueued.queue_full, 1);
+    receiver.resume();
+    let ledger = telemetry.shutdown(PATIENCE);
+    assert_eq!((ledger.total().delivered, receiver.span_count()), (1, 1), "{ledger}");
+}
+
+#[test]
+fn a_panic_in_the_problem_hook_costs_neither_the_batch_nor_the_worker() {
+    let receiver = Receiver::start().unwrap();
+    receiver.script([Answer::status(503), Answer::partial(0, "a warning"), Answer::status(400)]);
+    let (told, problems) = mpsc::channel();
+    let config = Config::new().exporter(Exporter::http(receiver.endpoint())).on_problem(move |problem| {
+        let _ = told.send(problem.kind);
+        panic!("on purpose");
+    });
+    let telemetry = Telemetry::start(config).unwrap();
+    let tracer = telemetry.tracer("shop");
+    // retried and taken with a warning; refused; taken
+    for _ in 0..3 {
+        tracer.span("checkout").end();
+        assert_eq!(telemetry.flush(PATIENCE), FlushOutcome::Complete);
+    }
+    let ledger = telemetry.shutdown(PATIENCE);
+    let counts = ledger.total();
+    assert_eq!((counts.delivered, counts.dropped.refused), (2, 1), "{ledger}");
+    assert_eq!(counts.dropped.worker_panicked, 0, "{ledger}");
+    assert_eq!(receiver.span_count(), 2);
+    let told: Vec<ProblemKind> = problems.try_iter().collect();
+    assert_eq!(told, [ProblemKind::Unavailable, ProblemKind::PartialSuccess, ProblemKind::Refused]);
+}
+
+#[test]
+fn a_flush_in_the_problem_hook_does_not_wait_for_itself() {
+    let receiver = Receiver::start().unwrap();
+    receiver.script([Answer::status(400)]);
+    let provider: Arc<OnceLock<Provider>> = Arc::default();
+    let of_hook = Arc::clone(&provider);
+    let (told, flushes) = mpsc::channel();
+    let config = Config::new().exporter(Exporter::http(receiver.endpoint())).on_problem(move |_| {
+        let _ = told.send(of_hook.get().unwrap().flush(10 * PATIENCE));
+    });
+    let telemetry = Telemetry::start(config).unwrap();
+    provider.set(telemetry.as_ref().clone()).unwrap();
+    telemetry.tracer("shop").span("refused").end();
+    assert!(matches!(flushes.recv_timeout(PATIENCE), Ok(FlushOutcome::TimedOut { .. })));
+    assert_eq!(telemetry.flush(PATIENCE), FlushOutcome::Complete);
+}
+
+/// What a panic can carry that panics once more when it is dropped.
+struct Grenade;
+
+impl Drop for Grenade {
+    fn drop(&mut self) {
+        panic!("on purpose, again");
+    }
+}
+
+#[test]
+fn a_panic_in_the_problem_hook_that_panics_again_in_its_payload_does_not_kill_the_worker() {
+    let receiver = Receiver::start().unwrap();
+    receiver.script([Answer::status(503)]);
+    let hook = |_: &_| std::panic::panic_any(Grenade);
+    let config = Config::new().exporter(Exporter::http(receiver.endpoint())).on_problem(hook);
+    let telemetry = Telemetry::start(config).unwrap();
+    let tracer = telemetry.tracer("shop");
+    for _ in 0..2 {
+        tracer.span("checkout").end();
+        assert_eq!(telemetry.flush(PATIENCE), FlushOutcome::Complete);
+    }
+    let ledger = telemetry.shutdown(PATIENCE);
+    assert_eq!((ledger.total().delivered, receiver.span_count()), (2, 2), "{ledger}");
+}
+
+#[test]
+fn producers_may_outlive_the_telemetry() {
+    let receiver = Receiver::start().unwrap();
+    let telemetry = start(Exporter::http(receiver.endpoint()));
+    let tracer = telemetry.tracer("shop");
+    let (go, gone) = mpsc::channel::<()>();
+    let late = Arc::new(AtomicU64::new(0));
+    let producer = thread::spawn({
+        let late = Arc::clone(&late);
+        move || {
+            let open = tracer.span("open all the time");
+            // ends when the telemetry is gone
+            let _ = gone.recv_timeout(PATIENCE);
+            for _ in 0..SPANS_EACH {
+                tracer.span("late").end();
+                late.fetch_add(1, Ordering::Relaxed);
+            }
+            drop(open);
+        }
+    });
+    drop(telemetry);
+    drop(go);
+    producer.join().unwrap();
+    assert_eq!((late.load(Ordering::Relaxed), receiver.span_count()), (SPANS_EACH, 0));
+}

@@ -1,0 +1,286 @@
+//! What is tried again, when, and for how long.
+
+use std::time::{Duration, Instant};
+
+use standpipe::receiver::{Answer, Receiver};
+use standpipe::{Exporter, FlushOutcome, ProblemKind};
+
+use crate::support::scene::{A_WHILE, FOR_EVER, LONG, Problems, emit, exporter, gathering, open_at, start};
+
+mod signals;
+
+/// An exporter whose own back-off would never end: an attempt that follows soon has another reason.
+fn patient(receiver: &Receiver) -> Exporter {
+    exporter(receiver).retry_delays(FOR_EVER, FOR_EVER).give_up_after(FOR_EVER)
+}
+
+#[test]
+fn only_statuses_that_may_pass_are_retried() {
+    for (status, retried) in [
+        (429, true),
+        (502, true),
+        (503, true),
+        (504, true),
+        (301, false),
+        (307, false),
+        (400, false),
+        (401, false),
+        (403, false),
+        (404, false),
+        (405, false),
+        (408, false),
+        (413, false),
+        (415, false),
+        (422, false),
+        (500, false),
+        (501, false),
+        (505, false),
+        (507, false),
+        (599, false),
+    ] {
+        let receiver = Receiver::builder().first_answers([Answer::status(status)]).start().unwrap();
+        let telemetry = start(exporter(&receiver));
+        emit(&telemetry.tracer("shop"), 1);
+        assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete, "{status}");
+        let ledger = telemetry.shutdown(LONG);
+        let total = ledger.total();
+        let lost = total.dropped.refused + total.dropped.too_large;
+        let expected = if retried { (2, 1, 0) } else { (1, 0, 1) };
+        assert_eq!((receiver.request_count(), total.delivered, lost), expected, "{status}: {ledger}");
+        assert_eq!(
+            (receiver.span_count(), ledger.exporters[0].attempts),
+            (expected.1, expected.0),
+            "{status}"
+        );
+    }
+}
+
+#[test]
+fn a_batch_is_given_up_and_counted_when_its_time_is_up() {
+    let receiver = Receiver::start().unwrap();
+    receiver.always(Answer::status(503));
+    let problems = Problems::default();
+    let time = Duration::from_millis(300);
+    let telemetry = problems.start(exporter(&receiver).give_up_after(time));
+    let begun = Instant::now();
+    emit(&telemetry.tracer("shop"), 7);
+    assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
+    // it gives up when the next pause, of at most 20 ms, would end too late
+    assert!(begun.elapsed() >= time - Duration::from_millis(20), "{:?}", begun.elapsed());
+    let total = telemetry.ledger().total();
+    assert_eq!((total.dropped.gave_up, total.lost(), total.in_flight), (7, 7, 0));
+    assert!(receiver.request_count() > 5, "{}", receiver.request_count());
+    problems.wait_for(ProblemKind::GaveUp);
+
+    // and nothing stays behind that would hold up the next
+    receiver.behave();
+    emit(&telemetry.tracer("shop"), 1);
+    let ledger = telemetry.shutdown(LONG);
+    assert_eq!((ledger.total().delivered, ledger.lost()), (1, 7), "{ledger}");
+}
+
+#[test]
+fn pauses_grow_while_the_collector_stays_unavailable() {
+    let receiver = Receiver::start().unwrap();
+    receiver.always(Answer::status(503));
+    let first = Duration::from_millis(1);
+    let telemetry = start(exporter(&receiver).retry_delays(first, FOR_EVER).give_up_after(FOR_EVER));
+    emit(&telemetry.tracer("shop"), 1);
+    // 1 + 2 + … + 256 ms at most before the tenth
+    assert!(receiver.wait_for_requests(10, LONG));
+    // ten more are minutes, unless jitter has more luck than there is
+    assert!(!receiver.wait_for_requests(20, A_WHILE));
+    receiver.behave();
+    let ledger = telemetry.shutdown(LONG);
+    assert_eq!((ledger.total().delivered, ledger.lost()), (1, 0), "{ledger}");
+}
+
+#[test]
+fn programs_that_lost_the_same_collector_do_not_come_back_together() {
+    let receiver = Receiver::start().unwrap();
+    receiver.always(Answer::status(503));
+    let delay = Duration::from_millis(400);
+    let programs = [(); 8].map(|()| start(exporter(&receiver).retry_delays(delay, delay)));
+    programs.iter().for_each(|telemetry| emit(&telemetry.tracer("shop"), 1));
+    assert!(receiver.wait_for_requests(24, LONG));
+    let requests = receiver.requests();
+    let pauses: Vec<Duration> = (1..=8)
+        .flat_map(|connection| {
+            let times: Vec<Instant> =
+                requests.iter().filter(|r| r.connection == connection).map(|r| r.received_at).collect();
+            times.windows(2).map(|pair| pair[1] - pair[0]).collect::<Vec<_>>()
+        })
+        .collect();
+    let (shortest, longest) = (*pauses.iter().min().unwrap(), *pauses.iter().max().unwrap());
+    assert!(shortest < delay * 3 / 4 && longest - shortest > delay / 20, "{pauses:?}");
+    receiver.behave();
+    for telemetry in programs {
+        assert_eq!(telemetry.shutdown(LONG).lost(), 0);
+    }
+}
+
+#[test]
+fn retry_after_in_seconds_is_honoured_even_by_a_flush() {
+    let receiver = Receiver::start().unwrap();
+    receiver.script([Answer::status(503).retry_after("2")]);
+    let telemetry = start(gathering(&receiver));
+    emit(&telemetry.tracer("shop"), 3);
+    assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
+    let requests = receiver.requests();
+    assert_eq!(requests.len(), 2);
+    let pause = requests[1].received_at - requests[0].received_at;
+    assert!(pause >= Duration::from_secs(2), "{pause:?}");
+    let ledger = telemetry.shutdown(LONG);
+    assert_eq!((ledger.total().delivered, ledger.lost()), (3, 0), "{ledger}");
+}
+
+#[test]
+fn retry_after_a_date_that_has_passed_means_now() {
+    let receiver = Receiver::start().unwrap();
+    receiver.script([Answer::status(429).retry_after("Sun, 06 Nov 1994 08:49:37 GMT")]);
+    let telemetry = start(patient(&receiver));
+    emit(&telemetry.tracer("shop"), 3);
+    assert!(receiver.wait_for_spans(3, LONG));
+    let ledger = telemetry.shutdown(LONG);
+    assert_eq!((ledger.total().delivered, ledger.lost()), (3, 0), "{ledger}");
+}
+
+#[test]
+fn retry_after_nonsense_is_ignored_in_favour_of_the_back_off() {
+    for nonsense in ["-5", "abc", "", "2.5"] {
+        let receiver = Receiver::start().unwrap();
+        receiver.script([Answer::status(503).retry_after(nonsense)]);
+        let telemetry = start(patient(&receiver));
+        emit(&telemetry.tracer("shop"), 1);
+        assert!(receiver.wait_for_requests(1, LONG));
+        assert!(!receiver.wait_for_requests(2, A_WHILE), "{nonsense:?} was taken for now");
+        // a pause of its own is cut short by a flush, one that the server asked for is not
+        assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete, "{nonsense:?}");
+        let ledger = telemetry.shutdown(LONG);
+        assert_eq!((ledger.total().delivered, ledger.lost()), (1, 0), "{nonsense:?}: {ledger}");
+    }
+}
+
+#[test]
+fn retry_after_thousands_of_years_keeps_the_records() {
+    let receiver = Receiver::start().unwrap();
+    receiver.script([Answer::status(503).retry_after("1000000000000")]);
+    let telemetry = start(gathering(&receiver).batch_records(3));
+    emit(&telemetry.tracer("shop"), 3);
+    assert!(receiver.wait_for_requests(1, LONG));
+    assert_eq!(telemetry.flush(A_WHILE), FlushOutcome::TimedOut { left: 3 });
+    assert_eq!(receiver.request_count(), 1, "it did not wait");
+    // a shutdown is worth one more try
+    let ledger = telemetry.shutdown(LONG);
+    assert_eq!((ledger.total().delivered, ledger.lost()), (3, 0), "{ledger}");
+}
+
+#[test]
+fn retry_after_beyond_the_batchs_time_ends_with_one_last_attempt_and_holds_for_the_next_batch() {
+    let receiver = Receiver::start().unwrap();
+    receiver.always(Answer::status(503).retry_after("30"));
+    let time = Duration::from_secs(2);
+    let telemetry = start(gathering(&receiver).batch_records(3).give_up_after(time));
+    emit(&telemetry.tracer("shop"), 6);
+    assert!(receiver.wait_for_requests(2, LONG), "there was no last attempt");
+    assert!(!receiver.wait_for_requests(3, A_WHILE), "the next batch did not wait");
+    let requests = receiver.requests();
+    let pause = requests[1].received_at - requests[0].received_at;
+    // measured at the receiver, where the first may have been read late
+    assert!(pause >= time / 2, "{pause:?}");
+    receiver.behave();
+    let ledger = telemetry.shutdown(LONG);
+    assert_eq!((ledger.total().dropped.gave_up, ledger.total().delivered), (3, 3), "{ledger}");
+    assert_eq!(receiver.request_count(), 3);
+}
+
+#[test]
+fn a_server_that_asks_for_no_pause_is_not_hammered() {
+    for (answer, is_grpc) in [
+        (Answer::status(503).retry_after("0"), false),
+        (Answer::status(429).retry_after("Sun, 06 Nov 1994 08:49:37 GMT"), false),
+        (Answer::status(503).retry_delay(Duration::ZERO), true),
+    ] {
+        let receiver = Receiver::start().unwrap();
+        receiver.always(answer.clone());
+        let exporter = match is_grpc {
+            true => Exporter::grpc(receiver.grpc_endpoint()).throttle(Duration::ZERO),
+            false => exporter(&receiver),
+        };
+        let telemetry = start(exporter.retry_delays(FOR_EVER, FOR_EVER).give_up_after(FOR_EVER));
+        emit(&telemetry.tracer("shop"), 1);
+        assert!(receiver.wait_for_requests(2, LONG), "{answer:?}: it is honoured once");
+        assert!(!receiver.wait_for_requests(3, A_WHILE), "{answer:?}: it is honoured again and again");
+        receiver.behave();
+        let ledger = telemetry.shutdown(LONG);
+        assert_eq!((ledger.total().delivered, ledger.lost()), (1, 0), "{answer:?}: {ledger}");
+    }
+}
+
+#[test]
+fn a_connection_lost_without_an_answer_is_retried() {
+    for lost in [
+        Answer::reset(),
+        Answer::reset_after_request(),
+        Answer::close(),
+        // no status is an answer before its line is whole
+        Answer::garbage(""),
+        Answer::garbage("HTTP/1.1 2"),
+        Answer::garbage("HTTP/1.1 200 OK\r\nContent-Le"),
+    ] {
+        let receiver = Receiver::builder().first_answers([lost.clone()]).start().unwrap();
+        let telemetry = start(gathering(&receiver));
+        emit(&telemetry.tracer("shop"), 5);
+        assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete, "{lost:?}");
+        let ledger = telemetry.shutdown(LONG);
+        assert_eq!((ledger.total().delivered, ledger.lost()), (5, 0), "{lost:?}: {ledger}");
+        assert_eq!((receiver.span_count(), ledger.exporters[0].attempts), (5, 2), "{lost:?}");
+    }
+}
+
+#[test]
+fn a_reset_in_the_middle_of_a_large_request_is_retried() {
+    let receiver = Receiver::builder().first_answers([Answer::reset(), Answer::reset()]).start().unwrap();
+    let telemetry = start(exporter(&receiver));
+    // more than the socket's buffers hold: the exporter is still writing when it happens
+    let tracer = telemetry.tracer("shop");
+    for _ in 0..3 {
+        tracer.span("large").set("text", "x".repeat(1 << 20).as_str());
+    }
+    let ledger = telemetry.shutdown(LONG);
+    assert_eq!((ledger.total().delivered, ledger.lost()), (3, 0), "{ledger}");
+    assert_eq!(receiver.span_count(), 3);
+}
+
+#[test]
+fn an_answer_cut_short_after_its_200_counts_as_delivered_with_a_warning() {
+    let receiver = Receiver::builder().first_answers([Answer::ok().cut_short()]).start().unwrap();
+    let problems = Problems::default();
+    let telemetry = problems.start(gathering(&receiver));
+    emit(&telemetry.tracer("shop"), 5);
+    assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
+    let problem = problems.wait_for(ProblemKind::PartialSuccess);
+    assert!(problem.message.contains("cut short"), "{problem}");
+    let ledger = telemetry.shutdown(LONG);
+    assert_eq!((ledger.total().delivered, ledger.lost()), (5, 0), "{ledger}");
+    assert_eq!((receiver.span_count(), receiver.request_count()), (5, 1));
+}
+
+#[test]
+fn a_connection_closed_while_idle_costs_no_failed_attempt() {
+    let before = Receiver::start().unwrap();
+    let problems = Problems::default();
+    let telemetry = problems.start(exporter(&before));
+    let tracer = telemetry.tracer("shop");
+    emit(&tracer, 1);
+    assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
+    // the collector is restarted, and the exporter still has the old connection
+    before.stop_listening();
+    let after = open_at(before.address());
+    emit(&tracer, 1);
+    assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
+    let ledger = telemetry.shutdown(LONG);
+    assert_eq!((before.span_count(), after.span_count()), (1, 1));
+    assert_eq!((ledger.exporters[0].attempts, ledger.lost()), (2, 0), "{ledger}");
+    assert_eq!(problems.told(), []);
+}

@@ -1,0 +1,426 @@
+//! Shutdown returns within its budget plus 50 ms whatever the network does, and tells the truth about what was left.
+
+use std::net::TcpListener;
+use std::sync::{Arc, Mutex, OnceLock, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use standpipe::receiver::{Answer, Receiver};
+use standpipe::{Config, Exporter, Ledger, Telemetry};
+
+use crate::support::stubborn::{SlowReader, Unanswered};
+use crate::support::tls::{TestCa, TlsFront};
+
+const BUDGET: Duration = Duration::from_millis(300);
+const PROMISED: Duration = Duration::from_millis(50);
+/// What a busy machine may add before a thread gets its turn.
+const NOISE: Duration = Duration::from_millis(150);
+/// How long a test waits for what must happen.
+const PATIENCE: Duration = Duration::from_secs(10);
+const SPANS: u64 = 100;
+
+fn start(exporters: impl IntoIterator<Item = Exporter>) -> Telemetry {
+    let config = exporters.into_iter().fold(Config::new(), Config::exporter);
+    Telemetry::start(config).unwrap()
+}
+
+fn emit(telemetry: &Telemetry, spans: u64) {
+    let tracer = telemetry.tracer("shop");
+    (0..spans).for_each(|_| tracer.span("checkout").end());
+}
+
+/// Waits until every exporter has begun to send.
+fn wait_for_attempts(telemetry: &Telemetry) {
+    let deadline = Instant::now() + PATIENCE;
+    while telemetry.ledger().exporters.iter().any(|exporter| exporter.attempts == 0) {
+        assert!(Instant::now() < deadline, "no attempt was made");
+        thread::yield_now();
+    }
+}
+
+/// Shuts down and holds the promise on time.
+fn shutdown_in_time(telemetry: &Telemetry, budget: Duration) -> Ledger {
+    let start = Instant::now();
+    let ledger = telemetry.shutdown(budget);
+    let took = start.elapsed();
+    println!("{took:?} for a budget of {budget:?}: {ledger}");
+    assert!(took <= budget + PROMISED + NOISE, "{took:?} for a budget of {budget:?}");
+    ledger
+}
+
+/// Nothing gets through this exporter: shutdown is in time and counts all spans as lost to it.
+fn loses_all_in_time(exporter: Exporter) {
+    let telemetry = start([exporter]);
+    emit(&telemetry, SPANS);
+    wait_for_attempts(&telemetry);
+    let counts = shutdown_in_time(&telemetry, BUDGET).total();
+    assert_eq!((counts.accepted, counts.dropped.shutdown), (SPANS, SPANS), "{counts}");
+    assert_eq!((counts.delivered, counts.in_flight), (0, 0), "{counts}");
+    // the books are closed: whatever the worker still does cannot change them
+    assert_eq!(telemetry.ledger().total(), counts);
+}
+
+fn receiver_that(answer: Answer) -> Receiver {
+    let receiver = Receiver::start().unwrap();
+    receiver.always(answer);
+    receiver
+}
+
+/// As above, and the server is not blamed for what was broken off from here.
+fn is_told_to_be_late(exporter: Exporter) {
+    let (tell, told) = mpsc::channel();
+    let config = Config::new().exporter(exporter).on_problem(move |problem| {
+        let _ = tell.send(problem.message.clone());
+    });
+    let telemetry = Telemetry::start(config).unwrap();
+    emit(&telemetry, SPANS);
+    wait_for_attempts(&telemetry);
+    let counts = shutdown_in_time(&telemetry, BUDGET).total();
+    assert_eq!((counts.accepted, counts.dropped.shutdown), (SPANS, SPANS), "{counts}");
+    let told = told.recv_timeout(PATIENCE).unwrap();
+    assert!(told.ends_with(": no answer in time"), "{told}");
+}
+
+/// An address where nobody listens.
+fn deserted() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    format!("http://{}", listener.local_addr().unwrap())
+}
+
+#[test]
+fn a_collector_that_is_down_costs_no_more_than_the_budget() {
+    loses_all_in_time(Exporter::http(deserted()));
+}
+
+#[test]
+fn a_collector_that_hangs_costs_no_more_than_the_budget_though_its_attempt_has_ten_seconds() {
+    let receiver = receiver_that(Answer::hang());
+    loses_all_in_time(Exporter::http(receiver.endpoint()).timeout(Duration::from_secs(10)));
+}
+
+#[test]
+fn a_collector_that_never_reads_costs_no_more_than_the_budget() {
+    let receiver = receiver_that(Answer::never_read());
+    loses_all_in_time(Exporter::http(receiver.endpoint()));
+}
+
+#[test]
+fn a_collector_that_reads_a_sip_at_a_time_costs_no_more_than_the_budget() {
+    let reader = SlowReader::start(16, Duration::from_millis(10));
+    loses_all_in_time(Exporter::http(reader.url()));
+}
+
+#[test]
+fn a_collector_whose_answer_trickles_in_costs_no_more_than_the_budget() {
+    let receiver = receiver_that(Answer::status(503).slow_headers(Duration::from_millis(50)));
+    loses_all_in_time(Exporter::http(receiver.endpoint()));
+}
+
+#[test]
+fn a_connection_that_never_comes_about_costs_no_more_than_the_budget() {
+    let unanswered = Unanswered::start();
+    loses_all_in_time(Exporter::http(unanswered.url()));
+}
+
+#[test]
+fn a_tls_handshake_that_stalls_costs_no_more_than_the_budget() {
+    let front = TlsFront::stalling();
+    loses_all_in_time(Exporter::http(front.url()));
+}
+
+#[test]
+fn a_collector_that_hangs_behind_tls_costs_no_more_than_the_budget() {
+    let ca = TestCa::new();
+    let receiver = receiver_that(Answer::hang());
+    let front = TlsFront::start(&ca.leaf("localhost"), receiver.address());
+    loses_all_in_time(Exporter::http(front.url()).ca_pem(ca.pem()));
+}
+
+#[test]
+fn a_collector_that_hangs_is_said_to_be_late_not_to_have_hung_up() {
+    let receiver = receiver_that(Answer::hang());
+    is_told_to_be_late(Exporter::http(receiver.endpoint()));
+    is_told_to_be_late(Exporter::grpc(receiver.grpc_endpoint()));
+}
+
+#[test]
+fn a_collector_that_never_reads_is_said_to_be_late_over_grpc() {
+    let reader = SlowReader::start(16, Duration::from_millis(10));
+    is_told_to_be_late(Exporter::grpc(reader.url()));
+}
+
+#[test]
+fn a_tls_handshake_that_stalls_is_said_to_be_late() {
+    let front = TlsFront::stalling();
+    is_told_to_be_late(Exporter::http(front.url()));
+    is_told_to_be_late(Exporter::grpc(front.url()));
+}
+
+#[test]
+fn a_collector_that_hangs_behind_tls_is_said_to_be_late_over_grpc() {
+    let ca = TestCa::new();
+    let receiver = receiver_that(Answer::hang());
+    let front = TlsFront::offering("h2", &ca.leaf("localhost"), receiver.grpc_address());
+    is_told_to_be_late(Exporter::grpc(front.url()).ca_pem(ca.pem()));
+}
+
+#[test]
+fn a_collector_that_asks_for_patience_costs_no_more_than_the_budget() {
+    let receiver = receiver_that(Answer::status(503).retry_after("60"));
+    loses_all_in_time(Exporter::http(receiver.endpoint()));
+}
+
+#[test]
+fn two_seconds_are_two_seconds() {
+    let receiver = receiver_that(Answer::hang());
+    let telemetry = start([Exporter::http(receiver.endpoint())]);
+    emit(&telemetry, SPANS);
+    wait_for_attempts(&telemetry);
+    let ledger = shutdown_in_time(&telemetry, Duration::from_secs(2));
+    assert_eq!(ledger.total().dropped.shutdown, SPANS, "{ledger}");
+}
+
+#[test]
+fn no_budget_at_all_is_kept_too() {
+    let receiver = receiver_that(Answer::hang());
+    let telemetry = start([Exporter::http(receiver.endpoint())]);
+    emit(&telemetry, SPANS);
+    let ledger = shutdown_in_time(&telemetry, Duration::ZERO);
+    let counts = ledger.total();
+    assert_eq!(counts.accepted, counts.delivered + counts.dropped.shutdown, "{ledger}");
+}
+
+#[test]
+fn a_slow_collector_gets_what_fits_into_the_budget_and_the_rest_is_counted() {
+    let receiver = receiver_that(Answer::ok().delay(Duration::from_millis(100)));
+    let telemetry = start([Exporter::http(receiver.endpoint()).batch_records(10)]);
+    emit(&telemetry, SPANS);
+    let counts = shutdown_in_time(&telemetry, 2 * BUDGET).total();
+    assert_eq!(counts.accepted, SPANS);
+    assert_eq!(counts.delivered + counts.dropped.shutdown, SPANS, "{counts}");
+    assert!(counts.delivered > 0 && counts.dropped.shutdown > 0, "{counts}");
+    // the receiver may still count the one batch whose answer came too late
+    receiver.stop_listening();
+    let surplus = receiver.span_count() - counts.delivered;
+    assert!(surplus <= 10, "{surplus} spans arrived that the ledger calls lost");
+}
+
+#[test]
+fn what_is_queued_goes_out_without_waiting_for_throttle_or_linger() {
+    let receiver = Receiver::start().unwrap();
+    let minute = Duration::from_secs(60);
+    let telemetry = start([Exporter::http(receiver.endpoint()).throttle(minute).linger(minute)]);
+    emit(&telemetry, SPANS);
+    let start = Instant::now();
+    let ledger = telemetry.shutdown(PATIENCE);
+    assert!(start.elapsed() < PATIENCE / 2, "{:?}", start.elapsed());
+    assert_eq!(
+        (ledger.total().delivered, ledger.lost(), receiver.span_count()),
+        (SPANS, 0, SPANS),
+        "{ledger}"
+    );
+}
+
+/// Of some spans that are emitted just before the shutdown.
+#[track_caller]
+fn everything_arrives(telemetry: Telemetry, receiver: &Receiver) {
+    emit(&telemetry, SPANS);
+    let ledger = telemetry.shutdown(PATIENCE);
+    assert_eq!(
+        (ledger.total().delivered, ledger.lost(), receiver.span_count()),
+        (SPANS, 0, SPANS),
+        "{ledger}"
+    );
+}
+
+#[test]
+fn a_collector_that_comes_back_within_the_budget_gets_everything() {
+    let receiver = Receiver::start().unwrap();
+    receiver.script([Answer::status(503), Answer::status(503)]);
+    let telemetry = start([Exporter::http(receiver.endpoint())]);
+    everything_arrives(telemetry, &receiver);
+}
+
+#[test]
+fn a_shutdown_uses_its_budget_though_the_time_of_a_batch_is_up() {
+    let receiver = Receiver::start().unwrap();
+    receiver.script([Answer::status(503), Answer::status(503)]);
+    let moment = Duration::from_millis(1);
+    let exporter = Exporter::http(receiver.endpoint()).give_up_after(moment);
+    // the first attempt is made in the shutdown
+    let telemetry = start([exporter.linger(Duration::from_secs(60))]);
+    everything_arrives(telemetry, &receiver);
+}
+
+#[test]
+fn exporters_share_one_budget() {
+    let hanging = receiver_that(Answer::hang());
+    let healthy = Receiver::start().unwrap();
+    // each of them can only be left, not interrupted: were it waited for in turn, it would show
+    let unanswered: Vec<_> = (0..8).map(|_| Unanswered::start()).collect();
+    let mut exporters = vec![
+        Exporter::http(hanging.endpoint()).id("hanging"),
+        Exporter::http(healthy.endpoint()).id("healthy"),
+    ];
+    let numbered = unanswered.iter().enumerate();
+    exporters
+        .extend(numbered.map(|(index, peer)| Exporter::http(peer.url()).id(format!("unanswered {index}"))));
+    let telemetry = start(exporters);
+    emit(&telemetry, SPANS);
+    wait_for_attempts(&telemetry);
+    let ledger = shutdown_in_time(&telemetry, BUDGET);
+    for exporter in &ledger.exporters {
+        let counts = exporter.traces;
+        let delivered = if exporter.name == "healthy" { SPANS } else { 0 };
+        assert_eq!((counts.accepted, counts.delivered), (SPANS, delivered), "{ledger}");
+        assert_eq!(counts.dropped.shutdown, SPANS - delivered, "{ledger}");
+    }
+    assert_eq!(healthy.span_count(), SPANS);
+}
+
+#[test]
+fn a_drop_without_shutdown_sends_what_there_is() {
+    let receiver = Receiver::start().unwrap();
+    let telemetry = start([Exporter::http(receiver.endpoint()).throttle(Duration::from_secs(60))]);
+    emit(&telemetry, SPANS);
+    drop(telemetry);
+    assert_eq!(receiver.span_count(), SPANS);
+}
+
+#[test]
+fn a_drop_without_shutdown_takes_no_longer_than_two_seconds() {
+    let receiver = receiver_that(Answer::hang());
+    let telemetry = start([Exporter::http(receiver.endpoint())]);
+    emit(&telemetry, SPANS);
+    wait_for_attempts(&telemetry);
+    let start = Instant::now();
+    drop(telemetry);
+    let took = start.elapsed();
+    println!("{took:?}");
+    assert!(took <= Duration::from_secs(2) + PROMISED + NOISE, "{took:?}");
+}
+
+#[test]
+fn a_second_shutdown_returns_the_same_ledger_at_once_and_so_does_a_drop() {
+    // the worker is stuck in a connect, which nothing can interrupt
+    let unanswered = Unanswered::start();
+    let telemetry = start([Exporter::http(unanswered.url())]);
+    emit(&telemetry, SPANS);
+    wait_for_attempts(&telemetry);
+    let first = shutdown_in_time(&telemetry, BUDGET);
+    let start = Instant::now();
+    assert_eq!(telemetry.shutdown(Duration::from_secs(60)), first);
+    drop(telemetry);
+    assert!(start.elapsed() < BUDGET, "{:?}", start.elapsed());
+}
+
+#[test]
+fn callers_that_wait_for_room_go_on_at_shutdown_and_their_spans_are_counted() {
+    const CALLERS: u64 = 4;
+    let receiver = receiver_that(Answer::hang());
+    let telemetry = start([Exporter::http(receiver.endpoint()).queue_records(1)]);
+    emit(&telemetry, 1);
+    wait_for_attempts(&telemetry);
+    let (done, callers_done) = mpsc::channel();
+    for _ in 0..CALLERS {
+        let (tracer, done) = (telemetry.tracer("shop"), done.clone());
+        thread::spawn(move || {
+            tracer.span("blocked").end();
+            let _ = done.send(());
+        });
+    }
+    // nobody gets in while the queue is full
+    assert!(callers_done.recv_timeout(Duration::from_millis(100)).is_err());
+    shutdown_in_time(&telemetry, BUDGET);
+    for _ in 0..CALLERS {
+        callers_done.recv_timeout(PATIENCE).expect("a caller is still blocked");
+    }
+    let counts = telemetry.ledger().total();
+    assert_eq!((counts.accepted, counts.dropped.shutdown), (1, 1), "{counts}");
+    assert_eq!(counts.not_enqueued.after_shutdown, CALLERS, "{counts}");
+}
+
+#[test]
+fn spans_after_shutdown_are_turned_away_and_counted() {
+    let receiver = Receiver::start().unwrap();
+    let telemetry = start([Exporter::http(receiver.endpoint())]);
+    emit(&telemetry, 1);
+    assert_eq!(telemetry.shutdown(PATIENCE).total().delivered, 1);
+    emit(&telemetry, SPANS);
+    let counts = telemetry.ledger().total();
+    assert_eq!((counts.accepted, counts.not_enqueued.after_shutdown), (1, SPANS), "{counts}");
+}
+
+/// A program whose first request fails once the receiver goes on, and what its hook does then: the hook runs on the
+/// exporter's own thread.
+fn start_with_hook(receiver: &Receiver, hook: impl Fn() + Send + Sync + 'static) -> Telemetry {
+    receiver.script([Answer::status(503)]);
+    receiver.pause();
+    let exporter = Exporter::http(receiver.endpoint()).batch_records(10);
+    Telemetry::start(Config::new().exporter(exporter).on_problem(move |_| hook())).unwrap()
+}
+
+#[test]
+fn a_shutdown_on_the_exporters_own_thread_lets_the_worker_finish() {
+    let receiver = Receiver::start().unwrap();
+    let program = Arc::new(OnceLock::<Telemetry>::new());
+    let (tell, told) = mpsc::channel();
+    let of_hook = Arc::clone(&program);
+    let telemetry = start_with_hook(&receiver, move || {
+        let begun = Instant::now();
+        of_hook.get().unwrap().shutdown(PATIENCE);
+        let _ = tell.send(begun.elapsed());
+    });
+    let telemetry = program.get_or_init(|| telemetry);
+    emit(telemetry, SPANS);
+    receiver.resume();
+    let took = told.recv_timeout(3 * PATIENCE).unwrap();
+    assert!(took < PATIENCE, "it waited for itself: {took:?}");
+    let counts = telemetry.shutdown(PATIENCE).total();
+    assert_eq!((counts.delivered, counts.in_flight, receiver.span_count()), (SPANS, 0, SPANS), "{counts}");
+    emit(telemetry, 1);
+    assert_eq!(telemetry.ledger().total().not_enqueued.after_shutdown, 1);
+}
+
+#[test]
+fn a_shutdown_in_a_callback_lets_the_worker_finish() {
+    let receiver = Receiver::start().unwrap();
+    let program = Arc::new(OnceLock::<Telemetry>::new());
+    let telemetry = start([Exporter::http(receiver.endpoint()).linger(Duration::from_secs(60))]);
+    let of_callback = Arc::clone(&program);
+    telemetry.meter("shop").build("stock").observe_gauge(move |observer| {
+        of_callback.get().unwrap().shutdown(PATIENCE);
+        observer.observe(7.0, ());
+    });
+    let telemetry = program.get_or_init(|| telemetry);
+    emit(telemetry, SPANS);
+    // it collects the metrics, too
+    let _ = telemetry.flush(3 * PATIENCE);
+    let counts = telemetry.shutdown(PATIENCE).total();
+    assert_eq!((receiver.span_count(), counts.in_flight, counts.lost()), (SPANS, 0, 0), "{counts}");
+    assert!(receiver.point_count() > 0);
+}
+
+#[test]
+fn the_last_telemetry_dropped_on_an_exporters_thread_waits_for_nothing() {
+    let receiver = Receiver::start().unwrap();
+    let program = Arc::new(Mutex::new(None::<Telemetry>));
+    let (tell, told) = mpsc::channel();
+    let of_hook = Arc::clone(&program);
+    let telemetry = start_with_hook(&receiver, move || {
+        let begun = Instant::now();
+        let last = of_hook.lock().unwrap().take();
+        if last.is_some() {
+            drop(last);
+            let _ = tell.send(begun.elapsed());
+        }
+    });
+    let tracer = telemetry.tracer("shop");
+    *program.lock().unwrap() = Some(telemetry);
+    (0..SPANS).for_each(|_| tracer.span("checkout").end());
+    drop(tracer);
+    receiver.resume();
+    let took = told.recv_timeout(PATIENCE).unwrap();
+    assert!(took < Duration::from_secs(2), "it waited for itself: {took:?}");
+    assert!(receiver.wait_for_spans(SPANS, PATIENCE), "{} arrived", receiver.span_count());
+}

@@ -1,0 +1,139 @@
+//! An attempt ends at its time-out plus 100 ms, whatever the collector does or leaves undone.
+
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use standpipe::receiver::{Answer, Receiver};
+use standpipe::{Config, Exporter, ExporterLedger, Problem, ProblemKind, Telemetry};
+
+use crate::support::stubborn::{SlowReader, Unanswered};
+use crate::support::tls::{TestCa, TlsFront};
+
+const TIMEOUT: Duration = Duration::from_millis(400);
+const PROMISED: Duration = Duration::from_millis(100);
+/// What a busy machine may add before a thread gets its turn.
+const NOISE: Duration = Duration::from_millis(150);
+/// How long a test waits for what must happen.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// More than the sockets between two ends of loopback can hold.
+const LARGE: usize = 12 << 20;
+
+/// The first attempt to send a span with an attribute of so many bytes ends in time with a problem, and not before.
+fn ends_in_time(exporter: Exporter, attribute_bytes: usize) -> (Problem, ExporterLedger) {
+    let (told, problems) = mpsc::channel();
+    let exporter = exporter
+        .timeout(TIMEOUT)
+        // no second attempt: its time is up with the first
+        .give_up_after(TIMEOUT)
+        .queue_bytes(2 * LARGE)
+        .batch_bytes(2 * LARGE);
+    let config = Config::new().exporter(exporter).on_problem(move |problem| {
+        let _ = told.send((problem.clone(), Instant::now()));
+    });
+    let telemetry = Telemetry::start(config).unwrap();
+    let filling = "x".repeat(attribute_bytes);
+    let mut span = telemetry.tracer("shop").span("checkout");
+    span.set("filling", &filling);
+    let ended = Instant::now();
+    span.end();
+    // a large record takes its time on the way to the worker
+    let began = wait_for_attempt(&telemetry, ended + PATIENCE);
+    let (problem, end) = problems.recv_timeout(PATIENCE).expect("the attempt never ended");
+    let took = end - began;
+    println!("{took:?} for a time-out of {TIMEOUT:?}: {problem}");
+    // sockets count in milliseconds
+    assert!(end - ended >= TIMEOUT - Duration::from_millis(10), "too early: {:?}: {problem}", end - ended);
+    assert!(took <= TIMEOUT + PROMISED + NOISE, "too late: {took:?}: {problem}");
+    let ledger = telemetry.shutdown(Duration::from_secs(1)).exporters.remove(0);
+    assert_eq!(ledger.attempts, 1, "{ledger:?}");
+    (problem, ledger)
+}
+
+/// When the first attempt was seen to be under way.
+fn wait_for_attempt(telemetry: &Telemetry, deadline: Instant) -> Instant {
+    while telemetry.ledger().exporters[0].attempts == 0 {
+        assert!(Instant::now() < deadline, "the attempt never began");
+        thread::yield_now();
+    }
+    Instant::now()
+}
+
+fn is_given_up_in_time(exporter: Exporter, attribute_bytes: usize) {
+    let (problem, ledger) = ends_in_time(exporter, attribute_bytes);
+    assert_eq!(problem.kind, ProblemKind::Unavailable, "{problem}");
+    assert_eq!((ledger.traces.accepted, ledger.traces.dropped.gave_up), (1, 1), "{ledger:?}");
+}
+
+fn receiver_that(answer: Answer) -> Receiver {
+    let receiver = Receiver::start().unwrap();
+    receiver.always(answer);
+    receiver
+}
+
+#[test]
+fn a_collector_that_hangs_is_left_in_time() {
+    let receiver = receiver_that(Answer::hang());
+    is_given_up_in_time(Exporter::http(receiver.endpoint()), 0);
+}
+
+#[test]
+fn a_connection_that_never_comes_about_is_left_in_time() {
+    let unanswered = Unanswered::start();
+    is_given_up_in_time(Exporter::http(unanswered.url()), 0);
+}
+
+#[test]
+fn headers_one_byte_at_a_time_do_not_stretch_the_time_out() {
+    let receiver = receiver_that(Answer::ok().slow_headers(Duration::from_millis(50)));
+    is_given_up_in_time(Exporter::http(receiver.endpoint()), 0);
+}
+
+#[test]
+fn an_error_body_one_byte_at_a_time_does_not_stretch_the_time_out() {
+    let body = [b'x'; 100];
+    let receiver = receiver_that(Answer::status(503).body(body).slow_body(Duration::from_millis(50)));
+    is_given_up_in_time(Exporter::http(receiver.endpoint()), 0);
+}
+
+#[test]
+fn a_success_whose_body_comes_too_slowly_is_delivered_with_a_warning_in_time() {
+    let receiver = receiver_that(Answer::ok().slow_body(Duration::from_millis(50)));
+    let (problem, ledger) = ends_in_time(Exporter::http(receiver.endpoint()), 0);
+    assert_eq!(problem.kind, ProblemKind::PartialSuccess, "{problem}");
+    assert_eq!((ledger.traces.delivered, receiver.span_count()), (1, 1), "{ledger:?}");
+}
+
+#[test]
+fn a_collector_that_accepts_and_never_reads_is_left_in_time() {
+    let receiver = receiver_that(Answer::never_read());
+    is_given_up_in_time(Exporter::http(receiver.endpoint()), LARGE);
+}
+
+#[test]
+fn a_collector_that_reads_a_sip_at_a_time_is_left_in_time() {
+    let reader = SlowReader::start(64 << 10, Duration::from_millis(20));
+    is_given_up_in_time(Exporter::http(reader.url()), LARGE);
+}
+
+#[test]
+fn a_tls_handshake_that_stalls_is_left_in_time() {
+    let front = TlsFront::stalling();
+    is_given_up_in_time(Exporter::http(front.url()), 0);
+}
+
+#[test]
+fn a_collector_that_hangs_behind_tls_is_left_in_time() {
+    let ca = TestCa::new();
+    let receiver = receiver_that(Answer::hang());
+    let front = TlsFront::start(&ca.leaf("localhost"), receiver.address());
+    is_given_up_in_time(Exporter::http(front.url()).ca_pem(ca.pem()), 0);
+}
+
+#[test]
+fn a_collector_that_never_reads_behind_tls_is_left_in_time() {
+    let ca = TestCa::new();
+    let receiver = receiver_that(Answer::never_read());
+    let front = TlsFront::start(&ca.leaf("localhost"), receiver.address());
+    is_given_up_in_time(Exporter::http(front.url()).ca_pem(ca.pem()), LARGE);
+}

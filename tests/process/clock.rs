@@ -1,0 +1,210 @@
+//! The wall clock may jump: only what is told as a time is taken from it, and nothing waits by it. And a process that was
+//! stopped for a while goes on as if nothing had happened.
+
+#![cfg(target_os = "linux")]
+
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::mpsc;
+use std::time::{Duration, Instant, SystemTime};
+
+use standpipe::receiver::proto::trace::v1::Span;
+use standpipe::receiver::{Answer, Receiver};
+use standpipe::{Config, Exporter, FlushOutcome, Telemetry};
+
+use crate::support::process;
+
+const DAY: Duration = Duration::from_secs(24 * 3600);
+/// How long a test waits for what must happen.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// By how many seconds this process's wall clock is wrong.
+static WRONG_BY: AtomicI64 = AtomicI64::new(0);
+
+/// The system's clock as this program sees it: the linker finds this one before the C library's.
+#[unsafe(no_mangle)]
+#[allow(unsafe_code)]
+extern "C" fn clock_gettime(clock: libc::clockid_t, time: *mut libc::timespec) -> libc::c_int {
+    // SAFETY: the arguments are the caller's own, and the kernel checks them.
+    let result = unsafe { libc::syscall(libc::SYS_clock_gettime, clock, time) };
+    if result == 0 && clock == libc::CLOCK_REALTIME {
+        // SAFETY: the kernel has just written there.
+        unsafe { (*time).tv_sec += WRONG_BY.load(Ordering::SeqCst) };
+    }
+    result as libc::c_int
+}
+
+/// Sets this process's wall clock a day back. Tests that do so have a process of their own.
+fn jump_back_a_day() {
+    let before = SystemTime::now();
+    WRONG_BY.store(-(DAY.as_secs() as i64), Ordering::SeqCst);
+    let jump = before.duration_since(SystemTime::now()).expect("the wall clock did not go back");
+    assert!(jump > DAY - Duration::from_secs(60), "the wall clock went back by {jump:?} only");
+}
+
+fn start(exporter: Exporter) -> Telemetry {
+    Telemetry::start(Config::new().exporter(exporter)).unwrap()
+}
+
+fn received(receiver: &Receiver, name: &str) -> Span {
+    let found = receiver.spans().into_iter().find(|received| received.span.name == name);
+    Span::clone(&found.unwrap_or_else(|| panic!("{name} did not arrive")).span)
+}
+
+fn nanos(time: SystemTime) -> u64 {
+    time.duration_since(SystemTime::UNIX_EPOCH).unwrap().as_nanos() as u64
+}
+
+#[test]
+fn a_wall_clock_that_jumps_back_a_day_delays_nothing() {
+    let Some(endpoint) = process::task() else {
+        let receiver = Receiver::start().unwrap();
+        // so that a retry, too, has to wait while the clock is wrong
+        receiver.script([Answer::ok(), Answer::status(503), Answer::status(503).retry_after("1")]);
+        let took = process::run("a_wall_clock_that_jumps_back_a_day_delays_nothing", &receiver.endpoint());
+        println!("{took:?}");
+        return assert_eq!(receiver.span_count(), 3);
+    };
+    let telemetry = start(Exporter::http(endpoint).throttle(Duration::from_millis(200)));
+    let tracer = telemetry.tracer("shop");
+    tracer.span("before").end();
+    assert_eq!(telemetry.flush(PATIENCE), FlushOutcome::Complete);
+    let open = tracer.span("across");
+    jump_back_a_day();
+    let start = Instant::now();
+    drop(open);
+    tracer.span("after").end();
+    // throttle, back-off and Retry-After are waited for without a flush
+    let counts = loop {
+        let counts = telemetry.ledger().total();
+        if counts.delivered == 3 || start.elapsed() > PATIENCE {
+            break counts;
+        }
+        wait(Duration::from_millis(1));
+    };
+    assert_eq!(counts.delivered, 3, "{counts}");
+    let took = start.elapsed();
+    assert!(took >= Duration::from_secs(1), "Retry-After was not honoured: {took:?}");
+    assert!(took < Duration::from_secs(5), "waited for {took:?}");
+    assert_eq!(telemetry.shutdown(PATIENCE).lost(), 0);
+    process::report(format!("{took:?}"));
+}
+
+#[test]
+fn a_span_open_while_the_wall_clock_jumps_back_has_its_true_duration() {
+    let Some(endpoint) = process::task() else {
+        let receiver = Receiver::start().unwrap();
+        let name = "a_span_open_while_the_wall_clock_jumps_back_has_its_true_duration";
+        process::run(name, &receiver.endpoint());
+        let (parent, child) = (received(&receiver, "across"), received(&receiver, "child"));
+        let duration = Duration::from_nanos(parent.end_time_unix_nano - parent.start_time_unix_nano);
+        assert!(duration >= Duration::from_millis(50) && duration < PATIENCE, "{duration:?}");
+        let [event] = &parent.events[..] else { panic!("{parent:?}") };
+        // a trace is told by one clock: what happens within a span is within its times
+        let within = parent.start_time_unix_nano..=parent.end_time_unix_nano;
+        for time in [event.time_unix_nano, child.start_time_unix_nano, child.end_time_unix_nano] {
+            assert!(within.contains(&time), "{time} is not within {within:?}");
+        }
+        // and a new trace by the clock as it is then
+        let later = received(&receiver, "later");
+        assert!(later.start_time_unix_nano < parent.start_time_unix_nano);
+        return;
+    };
+    let telemetry = start(Exporter::http(endpoint));
+    let tracer = telemetry.tracer("shop");
+    let mut across = tracer.span("across");
+    jump_back_a_day();
+    wait(Duration::from_millis(50));
+    across.event("jumped").set("by", "a day");
+    tracer.span("child").end();
+    across.end();
+    tracer.span("later").end();
+    assert_eq!(telemetry.shutdown(PATIENCE).total().delivered, 3);
+}
+
+#[test]
+fn an_end_before_the_start_counts_as_the_start() {
+    let receiver = Receiver::start().unwrap();
+    let telemetry = start(Exporter::http(receiver.endpoint()));
+    let tracer = telemetry.tracer("shop");
+    let noon = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
+    tracer.build("backwards").start_time(noon).start().end_at(noon - DAY);
+    tracer.build("forwards").start_time(noon - DAY).start().end_at(noon);
+    assert_eq!(telemetry.shutdown(PATIENCE).total().delivered, 2);
+    let backwards = received(&receiver, "backwards");
+    assert_eq!((backwards.start_time_unix_nano, backwards.end_time_unix_nano), (nanos(noon), nanos(noon)));
+    let forwards = received(&receiver, "forwards");
+    assert_eq!(
+        (forwards.start_time_unix_nano, forwards.end_time_unix_nano),
+        (nanos(noon - DAY), nanos(noon))
+    );
+}
+
+#[test]
+fn a_start_in_the_future_never_ends_before_it() {
+    let receiver = Receiver::start().unwrap();
+    let telemetry = start(Exporter::http(receiver.endpoint()));
+    let tomorrow = SystemTime::now() + DAY;
+    telemetry.tracer("shop").build("tomorrow").start_time(tomorrow).start().end();
+    assert_eq!(telemetry.shutdown(PATIENCE).total().delivered, 1);
+    let span = received(&receiver, "tomorrow");
+    assert_eq!((span.start_time_unix_nano, span.end_time_unix_nano), (nanos(tomorrow), nanos(tomorrow)));
+}
+
+#[test]
+fn times_before_1970_and_beyond_the_format_are_pinned_to_its_ends() {
+    let receiver = Receiver::start().unwrap();
+    let telemetry = start(Exporter::http(receiver.endpoint()));
+    let tracer = telemetry.tracer("shop");
+    let ancient = SystemTime::UNIX_EPOCH - DAY;
+    let remote = SystemTime::UNIX_EPOCH + Duration::from_secs(1 << 40);
+    tracer.build("ancient").start_time(ancient).start().end_at(ancient);
+    tracer.build("remote").start_time(remote).start().end_at(remote);
+    assert_eq!(telemetry.shutdown(PATIENCE).total().delivered, 2);
+    assert_eq!(received(&receiver, "ancient").end_time_unix_nano, 0);
+    assert_eq!(received(&receiver, "remote").start_time_unix_nano, u64::MAX);
+}
+
+#[test]
+#[allow(unsafe_code)]
+fn a_process_that_was_stopped_sends_on_without_a_failed_attempt() {
+    const STOPPED: Duration = Duration::from_secs(2);
+    let name = "a_process_that_was_stopped_sends_on_without_a_failed_attempt";
+    let Some(endpoint) = process::task() else {
+        // the connection goes stale while the process is stopped
+        let receiver = Receiver::builder().read_timeout(STOPPED / 4).start().unwrap();
+        let mut child = process::Child::start(name, &receiver.endpoint());
+        assert_eq!(child.next_report(), "sent");
+        let pid = child.id() as libc::pid_t;
+        // SAFETY: the child is ours and not reaped yet, so the number is its own.
+        assert_eq!(unsafe { libc::kill(pid, libc::SIGSTOP) }, 0);
+        wait(STOPPED);
+        // SAFETY: as above.
+        assert_eq!(unsafe { libc::kill(pid, libc::SIGCONT) }, 0);
+        assert_eq!(child.finish(), ["2 delivered in 2 attempts, 0 problems"]);
+        assert_eq!((receiver.span_count(), receiver.connection_count()), (2, 2));
+        return;
+    };
+    let (told, problems) = mpsc::channel();
+    let config = Config::new().exporter(Exporter::http(endpoint)).on_problem(move |problem| {
+        let _ = told.send(problem.clone());
+    });
+    let telemetry = Telemetry::start(config).unwrap();
+    let tracer = telemetry.tracer("shop");
+    tracer.span("before").end();
+    assert_eq!(telemetry.flush(PATIENCE), FlushOutcome::Complete);
+    process::report("sent");
+    // the stop falls into this time of rest
+    wait(STOPPED + STOPPED / 10);
+    tracer.span("after").end();
+    assert_eq!(telemetry.flush(PATIENCE), FlushOutcome::Complete);
+    let ledger = telemetry.shutdown(PATIENCE).exporters.remove(0);
+    let (delivered, attempts) = (ledger.traces.delivered, ledger.attempts);
+    let problems = problems.try_iter().count();
+    process::report(format!("{delivered} delivered in {attempts} attempts, {problems} problems"));
+}
+
+/// Lets time pass; for what is about the passing of time itself.
+fn wait(time: Duration) {
+    let (_never, nothing) = mpsc::channel::<()>();
+    assert!(nothing.recv_timeout(time).is_err());
+}

@@ -1,0 +1,17 @@
+//! How does the library behave in its process: forks, threads, clocks, memory, variables, the log?
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod clock;
+mod fork;
+mod memory;
+mod proxy;
+mod secrets;
+#[path = "../support/mod.rs"]
+mod support;
+#[cfg(unix)]
+mod system;
+mod threads;
+
+#[global_allocator]
+static ALLOCATOR: support::allocator::HookedAllocator = support::allocator::HookedAllocator;

@@ -1,0 +1,184 @@
+//! Memory stays within its bounds, whatever comes back from the collector and whatever goes in.
+//!
+//! Each measurement has a process of its own, so that no other test is in the reading; the receiver stays here, in the
+//! parent, so that its memory is not either.
+
+use std::time::Duration;
+
+use standpipe::receiver::{Answer, Receiver};
+use standpipe::{Config, Counts, Exporter, FlushOutcome, Telemetry, WhenFull};
+
+use crate::support::{memory, process};
+
+const MIB: u64 = 1 << 20;
+const QUEUE_BYTES: u64 = 16 * MIB;
+/// Of a mebibyte each, several times what the queue may hold.
+const LARGE_RECORDS: u64 = 64;
+/// How long a test waits for what must happen.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Runs `work` and gives what it returned and by how much memory rose while it ran, at the most.
+fn rise_during<T>(work: impl FnOnce() -> T) -> (T, u64) {
+    assert!(memory::forget_peak(), "the kernel cannot forget a peak");
+    let before = memory::resident().expect("the kernel says what is held");
+    let result = work();
+    let peak = memory::resident_peak().expect("the kernel says what was held");
+    (result, peak.saturating_sub(before))
+}
+
+/// The child's part of a hostile answer: one export to warm up, then the one that is answered so.
+fn export_twice(endpoint: &str) {
+    let telemetry = Telemetry::start(Config::new().exporter(Exporter::http(endpoint))).unwrap();
+    let export = || {
+        telemetry.tracer("shop").span("checkout").end();
+        telemetry.flush(PATIENCE)
+    };
+    assert_eq!(export(), FlushOutcome::Complete);
+    let (flushed, rise) = rise_during(export);
+    assert_eq!(flushed, FlushOutcome::Complete);
+    let ledger = telemetry.shutdown(PATIENCE);
+    process::report(rise);
+    process::report(ledger.exporters[0].attempts);
+}
+
+/// An answer, however large, costs less than a mebibyte and is not asked for again.
+fn costs_no_memory(name: &str, answer: Answer) {
+    if let Some(endpoint) = process::task() {
+        return export_twice(&endpoint);
+    }
+    if !cfg!(target_os = "linux") {
+        return println!("SKIPPED: only Linux says how much memory a process holds");
+    }
+    let receiver = Receiver::start().unwrap();
+    receiver.script([Answer::ok()]);
+    receiver.always(answer);
+    let reports = process::run(name, &receiver.endpoint());
+    let [rise, attempts] = &reports[..] else { panic!("{reports:?}") };
+    let rise: u64 = rise.parse().unwrap();
+    println!("memory rose by {} KiB", rise / 1024);
+    assert!(rise <= MIB, "memory rose by {rise} bytes");
+    assert_eq!((attempts.as_str(), receiver.request_count()), ("2", 2));
+}
+
+#[test]
+fn an_answer_of_a_gigabyte_costs_no_memory() {
+    costs_no_memory("an_answer_of_a_gigabyte_costs_no_memory", Answer::oversized(1 << 30));
+}
+
+#[test]
+fn headers_of_200_megabytes_cost_no_memory() {
+    costs_no_memory("headers_of_200_megabytes_cost_no_memory", Answer::oversized_headers(200_000_000));
+}
+
+#[test]
+fn an_error_of_16_megabytes_costs_no_memory() {
+    let error = Answer::status(400).body(vec![b'x'; 16 << 20]).header("content-type", "text/plain");
+    costs_no_memory("an_error_of_16_megabytes_costs_no_memory", error);
+}
+
+#[test]
+fn a_gzip_bomb_as_answer_costs_no_memory() {
+    costs_no_memory("a_gzip_bomb_as_answer_costs_no_memory", Answer::gzip_bomb(1 << 30));
+}
+
+/// The child's part: emits large records as fast as it can and reports the rise of memory and the counts.
+fn emit_large(exporter: Exporter, records: u64, attribute_bytes: usize, budget: Duration) {
+    let telemetry = Telemetry::start(Config::new().exporter(exporter)).unwrap();
+    let tracer = telemetry.tracer("shop");
+    tracer.span("warm up").end();
+    assert_eq!(telemetry.flush(PATIENCE), FlushOutcome::Complete);
+    let value = vec![0x5a_u8; attribute_bytes];
+    let (ledger, rise) = rise_during(|| {
+        for _ in 0..records {
+            tracer.span("large").set("value", &value[..]);
+        }
+        telemetry.shutdown(budget)
+    });
+    let Counts { delivered, dropped, not_enqueued, .. } = ledger.total();
+    process::report(rise);
+    process::report(delivered - 1);
+    process::report(dropped.shutdown);
+    process::report(not_enqueued.queue_full);
+    process::report(not_enqueued.too_large);
+}
+
+/// Runs the child against this receiver, holds the bound on memory, and gives delivered, lost to the shutdown,
+/// not enqueued from the full queue and not enqueued for their size.
+fn stays_within_the_queues_bytes(name: &str, receiver: &Receiver) -> [u64; 4] {
+    let reports = process::run(name, &receiver.endpoint());
+    let numbers: Vec<u64> = reports.iter().map(|report| report.parse().unwrap()).collect();
+    let numbers: [u64; 5] = numbers.try_into().expect("five reports");
+    let [rise, counts @ ..] = numbers;
+    println!("memory rose by {} KiB for a queue of {} KiB: {counts:?}", rise / 1024, QUEUE_BYTES / 1024);
+    let most = QUEUE_BYTES + QUEUE_BYTES / 5;
+    assert!(rise <= most, "memory rose by {} KiB, {} are the bound", rise / 1024, most / 1024);
+    counts
+}
+
+#[test]
+fn a_flood_of_10_megabyte_attributes_is_not_enqueued_and_costs_no_memory() {
+    if let Some(endpoint) = process::task() {
+        return emit_large(Exporter::http(endpoint), 200, 10 << 20, PATIENCE);
+    }
+    let receiver = Receiver::builder().keep_bytes(0).start().unwrap();
+    let name = "a_flood_of_10_megabyte_attributes_is_not_enqueued_and_costs_no_memory";
+    assert_eq!(stays_within_the_queues_bytes(name, &receiver), [0, 0, 0, 200]);
+}
+
+#[test]
+fn a_flood_of_1_megabyte_attributes_is_delivered_within_the_queues_bytes() {
+    if let Some(endpoint) = process::task() {
+        return emit_large(Exporter::http(endpoint), LARGE_RECORDS, 1 << 20, PATIENCE);
+    }
+    let receiver = Receiver::builder().keep_bytes(0).start().unwrap();
+    let name = "a_flood_of_1_megabyte_attributes_is_delivered_within_the_queues_bytes";
+    assert_eq!(stays_within_the_queues_bytes(name, &receiver), [LARGE_RECORDS, 0, 0, 0]);
+    assert_eq!(receiver.span_count(), LARGE_RECORDS + 1);
+}
+
+#[test]
+fn requests_larger_than_the_queue_do_not_double_its_bytes() {
+    if let Some(endpoint) = process::task() {
+        return emit_large(Exporter::http(endpoint).batch_bytes(64 << 20), LARGE_RECORDS, 1 << 20, PATIENCE);
+    }
+    let receiver = Receiver::builder().keep_bytes(0).start().unwrap();
+    let name = "requests_larger_than_the_queue_do_not_double_its_bytes";
+    assert_eq!(stays_within_the_queues_bytes(name, &receiver), [LARGE_RECORDS, 0, 0, 0]);
+    assert_eq!(receiver.span_count(), LARGE_RECORDS + 1);
+}
+
+#[test]
+fn a_flood_at_a_collector_that_hangs_stays_within_the_queues_bytes() {
+    if let Some(endpoint) = process::task() {
+        let exporter = Exporter::http(endpoint).when_full(WhenFull::DropNewest);
+        return emit_large(exporter, LARGE_RECORDS, 1 << 20, Duration::from_millis(300));
+    }
+    let receiver = Receiver::builder().keep_bytes(0).first_answers([Answer::ok()]).start().unwrap();
+    receiver.always(Answer::hang());
+    let name = "a_flood_at_a_collector_that_hangs_stays_within_the_queues_bytes";
+    let [delivered, lost, not_enqueued, too_large] = stays_within_the_queues_bytes(name, &receiver);
+    assert_eq!((delivered, too_large), (0, 0));
+    assert_eq!(lost + not_enqueued, LARGE_RECORDS);
+    // sixteen records of a mebibyte and a little do not fit into sixteen mebibytes
+    assert_eq!(lost, 15);
+}
+
+#[test]
+fn the_largest_queue_is_not_allocated_before_it_is_needed() {
+    if let Some(endpoint) = process::task() {
+        let start = |exporter| Telemetry::start(Config::new().exporter(exporter)).unwrap();
+        // the kernel loads the program's own pages at their first use
+        drop(start(Exporter::http(&endpoint)));
+        let largest = Exporter::http(endpoint).queue_records((1 << 24) - 1).queue_bytes(1 << 32);
+        let (telemetry, rise) = rise_during(|| start(largest));
+        telemetry.tracer("shop").span("checkout").end();
+        assert_eq!(telemetry.shutdown(PATIENCE).total().delivered, 1);
+        return process::report(rise);
+    }
+    let receiver = Receiver::start().unwrap();
+    let name = "the_largest_queue_is_not_allocated_before_it_is_needed";
+    let reports = process::run(name, &receiver.endpoint());
+    let rise: u64 = reports[0].parse().unwrap();
+    println!("memory rose by {} KiB", rise / 1024);
+    assert!(rise <= 16 * MIB, "memory rose by {rise} bytes");
+}

@@ -1,0 +1,607 @@
+//! The environment's proxies are used as it says, never for an attacker, and not at all if the program says so.
+//!
+//! Variables belong to a whole process, so each test exports from a child process with an environment of its own.
+
+use std::io::{self, BufRead, BufReader, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use std::{env, thread};
+
+use standpipe::probe::probe;
+use standpipe::receiver::Receiver;
+use standpipe::{Config, Exporter, Proxy, Signal, Telemetry};
+
+use crate::support::tls::{TestCa, TlsFront};
+use crate::support::{process, tunnel};
+
+/// Longer than anything on loopback takes.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// More than any test here needs.
+const MOST_CONNECTIONS: usize = 16;
+/// What a child is told.
+const ENDPOINT: &str = "STANDPIPE_TEST_ENDPOINT";
+const CA: &str = "STANDPIPE_TEST_CA";
+const SWITCHED_OFF: &str = "STANDPIPE_TEST_PROXY_OFF";
+const GIVES_UP_SOON: &str = "STANDPIPE_TEST_GIVES_UP_SOON";
+const ONLY_ASKS: &str = "STANDPIPE_TEST_ONLY_ASKS";
+const SPANS: &str = "STANDPIPE_TEST_SPANS";
+const FROM_VARIABLE: &str = "STANDPIPE_TEST_FROM_VARIABLE";
+const OVER_GRPC: &str = "STANDPIPE_TEST_OVER_GRPC";
+/// What this process' own environment may say must not matter.
+const VARIABLES: [&str; 9] = [
+    "HTTP_PROXY",
+    "http_proxy",
+    "HTTPS_PROXY",
+    "https_proxy",
+    "ALL_PROXY",
+    "all_proxy",
+    "NO_PROXY",
+    "no_proxy",
+    "REQUEST_METHOD",
+];
+
+/// What the other tests run in a process of its own; here, it exports past all proxies to a receiver of its own.
+#[test]
+fn a_span_is_exported_as_the_environment_says() {
+    let Ok(endpoint) = env::var(ENDPOINT) else {
+        let receiver = Receiver::start().unwrap();
+        assert!(export(Exporter::http(receiver.endpoint()).proxy(Proxy::Off)).starts_with("delivered"));
+        return;
+    };
+    log::set_logger(&PrintedLog).unwrap();
+    log::set_max_level(log::LevelFilter::Trace);
+    let is_over_grpc = env::var(OVER_GRPC).is_ok();
+    let mut exporter = if is_over_grpc { Exporter::grpc(endpoint) } else { Exporter::http(endpoint) };
+    let (_, url) = exporter.endpoints().remove(0);
+    let file = format!("[tracer.otel]\ntype = 'otel'\ntransport = 'http'\nendpoint = '{url}'\n");
+    if let Ok(config) = Config::from_toml_str(&file) {
+        config.diagnostics().iter().for_each(|diagnostic| println!("diagnostic: {diagnostic}"));
+    }
+    if env::var(FROM_VARIABLE).is_ok() {
+        let file = file.replace(&url, &format!("%{{env:{ENDPOINT}}}%"));
+        exporter = Config::from_toml_str(&file).expect("a sound tracer").exporters()[0].clone();
+    }
+    if let Ok(pem) = env::var(CA) {
+        exporter = exporter.ca_pem(pem);
+    }
+    match env::var(SWITCHED_OFF).as_deref() {
+        Ok("in a file") => exporter = switched_off_in_a_file(exporter),
+        Ok(_) => exporter = exporter.proxy(Proxy::Off),
+        Err(_) => {}
+    }
+    if env::var(GIVES_UP_SOON).is_ok() {
+        exporter = exporter.give_up_after(Duration::from_millis(100));
+    }
+    if env::var(ONLY_ASKS).is_ok() {
+        let report = probe(&exporter.signals([Signal::Traces]), PATIENCE);
+        println!("outcome: {}", report.to_string().trim_end().replace('\n', " / "));
+        return;
+    }
+    println!("outcome: {}", export(exporter));
+}
+
+/// The same exporter as a file describes it that wants no proxies.
+fn switched_off_in_a_file(exporter: Exporter) -> Exporter {
+    let (_, url) = exporter.endpoints().remove(0);
+    let tracer =
+        format!("[tracer.otel]\ntype = 'otel'\ntransport = 'http'\nendpoint = '{url}'\nproxy = 'off'\n");
+    let config = Config::from_toml_str(&tracer).expect("a sound tracer");
+    config.exporters()[0].clone()
+}
+
+/// Exports one span and says what became of it.
+fn export(exporter: Exporter) -> String {
+    let exporter = exporter
+        .header("x-tenant", "seven")
+        .retry_delays(Duration::from_millis(1), Duration::from_millis(20));
+    let config = Config::new().exporter(exporter).on_problem(|problem| println!("problem: {problem}"));
+    println!("config: {config:?}");
+    let telemetry = match Telemetry::start(config) {
+        Ok(telemetry) => telemetry,
+        Err(error) => return format!("not started: {error}"),
+    };
+    println!("telemetry: {telemetry:?}");
+    let spans: u64 = env::var(SPANS).map_or(1, |spans| spans.parse().expect("a number"));
+    for _ in 0..spans {
+        telemetry.tracer("shop").span("checkout").end();
+        let _ = telemetry.flush(PATIENCE);
+    }
+    let ledger = telemetry.shutdown(PATIENCE);
+    if ledger.total().delivered == spans { "delivered".to_owned() } else { ledger.to_string() }
+}
+
+/// So that the parent can search it.
+struct PrintedLog;
+
+impl log::Log for PrintedLog {
+    fn enabled(&self, _: &log::Metadata<'_>) -> bool {
+        true
+    }
+
+    fn log(&self, record: &log::Record<'_>) {
+        println!("log: {}", record.args());
+    }
+
+    fn flush(&self) {}
+}
+
+/// Exports from a child process; gives the outcome and all that the child printed.
+fn export_in_child(endpoint: &str, environment: &[(&str, &str)]) -> (String, String) {
+    let mut child = process::command("a_span_is_exported_as_the_environment_says", "export");
+    for name in VARIABLES {
+        child.env_remove(name);
+    }
+    child.env(ENDPOINT, endpoint).envs(environment.iter().copied());
+    let output = child.output().expect("a test can be run again");
+    let printed =
+        format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{printed}");
+    let outcome = printed.split_once("outcome: ").and_then(|(_, rest)| rest.lines().next());
+    (outcome.unwrap_or_else(|| panic!("no outcome: {printed}")).to_owned(), printed)
+}
+
+/// An HTTP proxy that leads every tunnel and every request to one server, whatever its client asked for, and notes what
+/// it asked.
+struct TinyProxy {
+    address: SocketAddr,
+    /// The heads of all requests.
+    heads: Arc<Mutex<Vec<String>>>,
+}
+
+impl TinyProxy {
+    /// Ends with the process.
+    fn start(server: SocketAddr) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
+        let address = listener.local_addr().expect("a bound listener has an address");
+        let heads = Arc::new(Mutex::new(Vec::new()));
+        thread::spawn({
+            let heads = Arc::clone(&heads);
+            move || {
+                for client in listener.incoming().take(MOST_CONNECTIONS).flatten() {
+                    let heads = Arc::clone(&heads);
+                    // an error ends the connection, and the client has to cope
+                    thread::spawn(move || serve(client, server, &heads));
+                }
+            }
+        });
+        Self { address, heads }
+    }
+
+    fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    fn heads(&self) -> Vec<String> {
+        self.heads.lock().expect("nobody panics with it").clone()
+    }
+}
+
+fn serve(mut client: TcpStream, server: SocketAddr, heads: &Mutex<Vec<String>>) -> io::Result<()> {
+    let mut reader = BufReader::new(client.try_clone()?);
+    let mut head = String::new();
+    while !head.ends_with("\r\n\r\n") && head.len() < 16 << 10 {
+        if reader.read_line(&mut head)? == 0 {
+            return Ok(());
+        }
+    }
+    heads.lock().expect("nobody panics with it").push(head.clone());
+    if head.starts_with("CONNECT ") {
+        client.write_all(b"HTTP/1.1 200 Connected\r\n\r\n")?;
+        return tunnel::join(reader, server, b"");
+    }
+    if !head.starts_with("POST http://") {
+        return client.write_all(b"HTTP/1.1 405 Method Not Allowed\r\ncontent-length: 0\r\n\r\n");
+    }
+    // as of a proxy, what is for itself is not sent on
+    let sent_on: String =
+        head.split_inclusive('\n').filter(|line| !line.to_ascii_lowercase().starts_with("proxy-")).collect();
+    tunnel::join(reader, server, sent_on.as_bytes())
+}
+
+/// A receiver and a proxy that leads to it.
+fn receiver_behind_proxy() -> (Receiver, TinyProxy) {
+    let receiver = Receiver::start().expect("loopback has a free port");
+    let proxy = TinyProxy::start(receiver.address());
+    (receiver, proxy)
+}
+
+#[test]
+fn http_proxy_is_obeyed_and_resolves_the_name() {
+    for name in ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"] {
+        let (receiver, proxy) = receiver_behind_proxy();
+        let (outcome, printed) = export_in_child("http://collector.invalid:4318", &[(name, &proxy.url())]);
+        assert_eq!(outcome, "delivered", "{name}: {printed}");
+        let heads = proxy.heads();
+        assert_eq!(heads.len(), 1, "{name}: {heads:?}");
+        assert_eq!(receiver.span_count(), 1, "{name}");
+        assert_eq!(receiver.requests()[0].header("x-tenant"), Some("seven"), "{name}");
+    }
+}
+
+/// Usual proxies open no tunnel to other ports than 443.
+#[test]
+fn plain_http_is_posted_to_the_proxy_in_absolute_form() {
+    for (endpoint, line, host) in [
+        (
+            "http://collector.test:4318",
+            "POST http://collector.test:4318/v1/traces HTTP/1.1",
+            "collector.test:4318",
+        ),
+        ("http://collector.test", "POST http://collector.test/v1/traces HTTP/1.1", "collector.test"),
+        (
+            "http://collector.test:4318/otlp?key=s3cret-of-the-query",
+            "POST http://collector.test:4318/otlp?key=s3cret-of-the-query HTTP/1.1",
+            "collector.test:4318",
+        ),
+    ] {
+        let (receiver, proxy) = receiver_behind_proxy();
+        let url = format!("http://shop:hunter2@{}", proxy.address);
+        let (outcome, printed) = export_in_child(endpoint, &[("HTTP_PROXY", &url)]);
+        assert!(outcome == "delivered" || endpoint.contains("otlp"), "{outcome}: {printed}");
+        let heads = proxy.heads();
+        let lines: Vec<&str> = heads[0].lines().collect();
+        assert_eq!(lines[0], line, "{printed}");
+        assert!(lines.contains(&"Proxy-Authorization: Basic c2hvcDpodW50ZXIy"), "{lines:?}");
+        let hosts: Vec<_> =
+            lines.iter().filter(|line| line.to_ascii_lowercase().starts_with("host:")).collect();
+        assert!(hosts.len() == 1 && hosts[0].ends_with(&format!(" {host}")), "{hosts:?}");
+        let seen = &receiver.requests()[0];
+        assert_eq!(seen.header("x-tenant"), Some("seven"));
+        assert!(!printed.contains("s3cret") && !printed.contains("hunter2"), "{printed}");
+    }
+}
+
+#[test]
+fn a_proxy_over_tls_is_given_plain_http_in_absolute_form() {
+    let (ca, receiver) = (TestCa::new(), Receiver::start().unwrap());
+    let proxy = TinyProxy::start(receiver.address());
+    let front = TlsFront::start(&ca.leaf("localhost"), proxy.address);
+    let environment = [("HTTP_PROXY", front.url()), (CA, ca.pem())];
+    let environment = environment.each_ref().map(|(name, value)| (*name, value.as_str()));
+    let (outcome, printed) = export_in_child("http://collector.test:4318", &environment);
+    assert_eq!(outcome, "delivered", "{printed}");
+    assert!(
+        proxy.heads()[0].starts_with("POST http://collector.test:4318/v1/traces "),
+        "{:?}",
+        proxy.heads()
+    );
+}
+
+/// Every request on a kept connection is in the form that the proxy needs, and nothing in a body is changed.
+#[test]
+fn a_connection_to_the_proxy_is_kept() {
+    let (receiver, proxy) = receiver_behind_proxy();
+    let environment = [("HTTP_PROXY", proxy.url()), (SPANS, "3".to_owned())];
+    let environment = environment.each_ref().map(|(name, value)| (*name, value.as_str()));
+    let (outcome, printed) = export_in_child("http://collector.test:4318", &environment);
+    assert_eq!(outcome, "delivered", "{printed}");
+    let requests = receiver.requests();
+    let seen: Vec<_> = requests.iter().map(|request| (request.connection, request.path.as_str())).collect();
+    assert_eq!(seen, [(1, "http://collector.test:4318/v1/traces"); 3]);
+    assert_eq!(receiver.span_count(), 3);
+    assert!(receiver.spans().iter().all(|span| span.span.name == "checkout"));
+}
+
+#[test]
+fn a_proxy_that_does_not_know_the_program_is_asked_again_later() {
+    let receiver = Receiver::start().unwrap();
+    receiver.script([standpipe::receiver::Answer::status(407)]);
+    let proxy = TinyProxy::start(receiver.address());
+    let (outcome, printed) = export_in_child("http://collector.test:4318", &[("HTTP_PROXY", &proxy.url())]);
+    assert_eq!(outcome, "delivered", "{printed}");
+    assert!(printed.contains("proxy: 407 Proxy Authentication Required"), "{printed}");
+
+    receiver.script([standpipe::receiver::Answer::status(407)]);
+    let environment = [(ONLY_ASKS, "yes"), ("HTTP_PROXY", &proxy.url())];
+    let (outcome, printed) = export_in_child("http://collector.test:4318", &environment);
+    assert!(outcome.contains("failed") && outcome.contains("407 Proxy Authentication Required"), "{printed}");
+}
+
+#[test]
+fn a_proxy_that_opens_no_tunnel_is_quoted_with_the_name_of_its_status() {
+    // to which `CONNECT` is a request for a path that it does not have
+    let proxy = Receiver::start().unwrap();
+    let environment = [(ONLY_ASKS, "yes"), ("HTTPS_PROXY", &proxy.endpoint())];
+    let (outcome, printed) = export_in_child("https://collector.test", &environment);
+    assert!(outcome.contains("404 Not Found") && !outcome.contains("404/404"), "{printed}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn hosts_that_no_proxy_names_are_reached_directly() {
+    for no_proxy in ["10.0.0.0/8 collector.test", "a.example:80,collector.test:{port}", "x, .test"] {
+        let (receiver, proxy) = receiver_behind_proxy();
+        let port = receiver.address().port().to_string();
+        let no_proxy = no_proxy.replace("{port}", &port);
+        let environment = [("HTTP_PROXY", proxy.url()), ("NO_PROXY", no_proxy.clone())];
+        let environment = environment.each_ref().map(|(name, value)| (*name, value.as_str()));
+        let (outcome, printed) = export_in_child(&format!("http://collector.test:{port}"), &environment);
+        assert_eq!(outcome, "delivered", "{no_proxy}: {printed}");
+        assert_eq!(proxy.heads(), [""; 0], "{no_proxy}: the proxy was asked");
+        assert_eq!(receiver.span_count(), 1, "{no_proxy}");
+    }
+}
+
+#[test]
+fn loopback_is_reached_directly_whatever_the_proxy() {
+    for host in ["127.0.0.1", "localhost"] {
+        let (receiver, proxy) = receiver_behind_proxy();
+        let endpoint = format!("http://{host}:{}", receiver.address().port());
+        let (outcome, printed) = export_in_child(&endpoint, &[("ALL_PROXY", &proxy.url())]);
+        assert_eq!(outcome, "delivered", "{host}: {printed}");
+        assert_eq!(proxy.heads(), [""; 0], "{host}: the proxy was asked");
+        assert_eq!(receiver.span_count(), 1, "{host}");
+    }
+}
+
+#[test]
+fn an_entry_of_no_proxy_that_means_nothing_is_found() {
+    let (_receiver, proxy) = receiver_behind_proxy();
+    let environment = [("HTTP_PROXY", proxy.url()), ("NO_PROXY", "10.0.0.0/33,user:hunter2@a".to_owned())];
+    let environment = environment.each_ref().map(|(name, value)| (*name, value.as_str()));
+    let (outcome, printed) = export_in_child("http://collector.test:4318", &environment);
+    assert_eq!(outcome, "delivered", "{printed}");
+    assert!(
+        printed.contains("diagnostic: warning: NO_PROXY: entry 1, \"10.0.0.0/33\", means no host"),
+        "{printed}"
+    );
+    assert!(printed.contains("diagnostic: warning: NO_PROXY: entry 2 means no host"), "{printed}");
+    assert!(!printed.contains("hunter2"), "{printed}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn http_proxy_is_ignored_where_a_request_can_set_it() {
+    for method in ["GET", "POST", ""] {
+        let (receiver, attacker) = receiver_behind_proxy();
+        let environment = [("HTTP_PROXY", attacker.url()), ("REQUEST_METHOD", method.to_owned())];
+        let environment = environment.each_ref().map(|(name, value)| (*name, value.as_str()));
+        let endpoint = format!("http://collector.test:{}", receiver.address().port());
+        let (outcome, printed) = export_in_child(&endpoint, &environment);
+        assert_eq!(outcome, "delivered", "{method:?}: {printed}");
+        assert_eq!(attacker.heads(), [""; 0], "{method:?}: the attacker was asked");
+        assert_eq!(receiver.span_count(), 1);
+    }
+}
+
+/// A request's header can only become a variable in capitals.
+#[test]
+fn the_variable_in_small_letters_is_obeyed_even_there() {
+    let (_receiver, proxy) = receiver_behind_proxy();
+    let environment = [("http_proxy", proxy.url()), ("REQUEST_METHOD", "GET".to_owned())];
+    let environment = environment.each_ref().map(|(name, value)| (*name, value.as_str()));
+    let (outcome, printed) = export_in_child("http://collector.invalid:4318", &environment);
+    assert_eq!(outcome, "delivered", "{printed}");
+    assert_eq!(proxy.heads().len(), 1);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn proxies_that_are_switched_off_are_not_used() {
+    for place in ["in code", "in a file"] {
+        let (receiver, proxy) = receiver_behind_proxy();
+        let url = proxy.url();
+        let mut environment: Vec<(&str, &str)> =
+            VARIABLES[..6].iter().map(|name| (*name, url.as_str())).collect();
+        environment.push((SWITCHED_OFF, place));
+        let endpoint = format!("http://collector.test:{}", receiver.address().port());
+        let (outcome, printed) = export_in_child(&endpoint, &environment);
+        assert_eq!(outcome, "delivered", "{place}: {printed}");
+        assert_eq!(proxy.heads(), [""; 0], "{place}");
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn no_proxy_is_respected() {
+    for (name, exceptions) in
+        [("NO_PROXY", "collector.test"), ("no_proxy", "elsewhere.invalid, collector.test"), ("NO_PROXY", "*")]
+    {
+        let (receiver, proxy) = receiver_behind_proxy();
+        let endpoint = format!("http://collector.test:{}", receiver.address().port());
+        let (outcome, printed) =
+            export_in_child(&endpoint, &[("HTTP_PROXY", &proxy.url()), (name, exceptions)]);
+        assert_eq!(outcome, "delivered", "{exceptions}: {printed}");
+        assert_eq!(proxy.heads(), [""; 0], "{exceptions}: the proxy was asked");
+        assert_eq!(receiver.span_count(), 1);
+    }
+}
+
+#[test]
+fn hosts_that_no_proxy_does_not_name_go_through_the_proxy() {
+    let (receiver, proxy) = receiver_behind_proxy();
+    let environment = [("HTTP_PROXY", proxy.url()), ("NO_PROXY", "elsewhere.invalid,192.0.2.11".to_owned())];
+    let environment = environment.each_ref().map(|(name, value)| (*name, value.as_str()));
+    let (outcome, printed) = export_in_child("http://192.0.2.1:4318", &environment);
+    assert_eq!(outcome, "delivered", "{printed}");
+    assert!(proxy.heads()[0].starts_with("POST http://192.0.2.1:4318/"), "{:?}", proxy.heads());
+    assert_eq!(receiver.span_count(), 1);
+}
+
+#[test]
+fn https_goes_through_its_own_proxy_and_is_verified_from_end_to_end() {
+    let (ca, receiver) = (TestCa::new(), Receiver::start().unwrap());
+    let front = TlsFront::start(&ca.leaf("collector.invalid"), receiver.address());
+    let (plain, secure) = (TinyProxy::start(receiver.address()), TinyProxy::start(front.address()));
+    let environment = [("HTTP_PROXY", plain.url()), ("HTTPS_PROXY", secure.url()), (CA, ca.pem())];
+    let environment = environment.each_ref().map(|(name, value)| (*name, value.as_str()));
+    let (outcome, printed) = export_in_child("https://collector.invalid", &environment);
+    assert_eq!(outcome, "delivered", "{printed}");
+    assert_eq!(plain.heads(), [""; 0]);
+    assert!(secure.heads()[0].starts_with("CONNECT collector.invalid:443 "), "{:?}", secure.heads());
+
+    let impostor = TlsFront::start(&ca.leaf("elsewhere.invalid"), receiver.address());
+    let misled = TinyProxy::start(impostor.address());
+    let (outcome, printed) =
+        export_in_child("https://collector.invalid", &[("HTTPS_PROXY", &misled.url()), (CA, &ca.pem())]);
+    assert!(outcome.contains("refused"), "{outcome}: {printed}");
+    assert!(printed.contains("not valid for host collector.invalid"), "{printed}");
+}
+
+/// The client library under it does not learn its name, but certificates and proxies must.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_server_whose_name_is_not_to_be_shown_is_reached_by_it() {
+    let (ca, receiver) = (TestCa::new(), Receiver::start().unwrap());
+    let front = TlsFront::start(&ca.leaf("hidden.test"), receiver.address());
+    let (secure, plain) = (TinyProxy::start(front.address()), TinyProxy::start(receiver.address()));
+    let (pem, secure_url, plain_url) = (ca.pem(), secure.url(), plain.url());
+    let common = [(FROM_VARIABLE, "yes"), (CA, pem.as_str())];
+    for (endpoint, proxy) in [
+        (format!("https://hidden.test:{}", front.address().port()), None),
+        ("https://hidden.test:4318".to_owned(), Some(("HTTPS_PROXY", secure_url.as_str()))),
+        ("http://hidden.test:4318".to_owned(), Some(("HTTP_PROXY", plain_url.as_str()))),
+        ("hidden.test".to_owned(), Some(("HTTP_PROXY", plain_url.as_str()))),
+    ] {
+        let environment: Vec<_> = common.into_iter().chain(proxy).collect();
+        let (outcome, printed) = export_in_child(&endpoint, &environment);
+        assert_eq!(outcome, "delivered", "{endpoint}: {printed}");
+        let of_ureq = printed.lines().filter(|line| line.contains("http://") || line.contains("https://"));
+        assert!(of_ureq.clone().any(|line| line.contains("//***/")), "{printed}");
+        assert_eq!(of_ureq.filter(|line| line.contains("hidden.test")).count(), 0, "{printed}");
+    }
+    assert!(secure.heads()[0].starts_with("CONNECT hidden.test:4318 "), "{:?}", secure.heads());
+    for head in plain.heads() {
+        assert!(head.starts_with("POST http://hidden.test:4318/v1/traces "), "{head}");
+        assert!(head.contains("\r\nhost: hidden.test:4318\r\n"), "{head}");
+    }
+    assert_eq!((plain.heads().len(), receiver.span_count()), (2, 4));
+}
+
+#[test]
+fn a_proxys_password_reaches_the_proxy_and_is_shown_nowhere() {
+    const PASSWORD: &str = "Wq7ZkR4vXt9N";
+    const ENCODED: &str = "c2hvcDpXcTdaa1I0dlh0OU4=";
+    let (_receiver, proxy) = receiver_behind_proxy();
+    let url = format!("http://shop:{PASSWORD}@{}", proxy.address);
+    let (outcome, printed) = export_in_child("http://collector.invalid:4318", &[("HTTP_PROXY", &url)]);
+    assert_eq!(outcome, "delivered", "{printed}");
+    assert!(
+        proxy.heads()[0].contains(&format!("Proxy-Authorization: Basic {ENCODED}\r\n")),
+        "{:?}",
+        proxy.heads()
+    );
+    assert!(printed.contains("log: "), "the child does not log any more");
+    for secret in [PASSWORD, &ENCODED[8..20]] {
+        assert!(!printed.contains(secret), "{printed}");
+    }
+}
+
+#[test]
+fn a_proxy_that_is_down_is_not_bypassed() {
+    let receiver = Receiver::start().unwrap();
+    let environment = [("HTTP_PROXY", "http://127.0.0.1:1"), (GIVES_UP_SOON, "1")];
+    let endpoint = format!("http://collector.test:{}", receiver.address().port());
+    let (outcome, printed) = export_in_child(&endpoint, &environment);
+    assert!(outcome.contains("0 delivered"), "{outcome}: {printed}");
+    assert_eq!(receiver.connection_count(), 0);
+}
+
+#[test]
+fn a_proxy_that_cannot_be_used_is_an_error_at_start_and_is_not_bypassed() {
+    let receiver = Receiver::start().unwrap();
+    for address in ["socks5://shop:hunter2@127.0.0.1:1080", "http://", "gopher://hunter2@127.0.0.1"] {
+        let endpoint = format!("http://collector.test:{}", receiver.address().port());
+        let (outcome, printed) = export_in_child(&endpoint, &[("ALL_PROXY", address)]);
+        assert!(outcome.starts_with("not started") && outcome.contains("ALL_PROXY"), "{printed}");
+        assert!(!printed.contains("hunter2"), "{printed}");
+    }
+    assert_eq!(receiver.connection_count(), 0);
+}
+
+#[test]
+fn a_probe_goes_by_way_of_the_proxy_and_says_so() {
+    let (receiver, proxy) = receiver_behind_proxy();
+    let environment = [(ONLY_ASKS, "yes"), ("HTTP_PROXY", &proxy.url())];
+    let (outcome, printed) = export_in_child("http://collector.invalid:4318", &environment);
+    let at = "exporter otlp: http://collector.invalid:4318/v1/traces: ";
+    let address = proxy.address;
+    assert_eq!(
+        outcome,
+        format!(
+            "{at}resolve: proxy {address} / {at}connect: by way of the proxy {address} / {at}export: 200 OK"
+        ),
+        "{printed}"
+    );
+    assert_eq!((receiver.request_count(), receiver.span_count()), (1, 0));
+}
+
+#[test]
+fn a_probe_over_grpc_goes_by_way_of_the_proxy_and_calls_through_it() {
+    let receiver = Receiver::start().unwrap();
+    let proxy = TinyProxy::start(receiver.grpc_address());
+    let environment = [(ONLY_ASKS, "yes"), (OVER_GRPC, "yes"), ("HTTP_PROXY", &proxy.url())];
+    let (outcome, printed) = export_in_child("http://collector.invalid:4317", &environment);
+    let at = "exporter otlp: http://collector.invalid:4317: ";
+    let address = proxy.address;
+    assert_eq!(
+        outcome,
+        format!("{at}resolve: proxy {address} / {at}connect: by way of the proxy {address} / {at}export: OK"),
+        "{printed}"
+    );
+    assert_eq!((receiver.request_count(), receiver.span_count()), (1, 0));
+
+    let misled = TinyProxy::start(receiver.address());
+    let environment = [(ONLY_ASKS, "yes"), (OVER_GRPC, "yes"), ("HTTP_PROXY", &misled.url())];
+    let (outcome, printed) = export_in_child("http://collector.invalid:4317", &environment);
+    assert!(outcome.contains("export: failed: the call failed: ") && outcome.contains("HTTP/1"), "{printed}");
+}
+
+#[test]
+fn a_probe_over_grpc_goes_through_a_proxy_to_tls() {
+    let (ca, receiver) = (TestCa::new(), Receiver::start().unwrap());
+    let front = TlsFront::offering("h2", &ca.leaf("collector.test"), receiver.grpc_address());
+    let proxy = TinyProxy::start(front.address());
+    let environment =
+        [(ONLY_ASKS, "yes"), (OVER_GRPC, "yes"), ("HTTPS_PROXY", &proxy.url()), (CA, &ca.pem())];
+    let (outcome, printed) = export_in_child("https://collector.test", &environment);
+    let expected =
+        "tls: certificate verified by ca-file / exporter otlp: https://collector.test:443: export: OK";
+    assert!(outcome.ends_with(expected), "{printed}");
+    let unconcerned = TlsFront::start(&ca.leaf("collector.test"), receiver.grpc_address());
+    let proxy = TinyProxy::start(unconcerned.address());
+    let environment =
+        [(ONLY_ASKS, "yes"), (OVER_GRPC, "yes"), ("HTTPS_PROXY", &proxy.url()), (CA, &ca.pem())];
+    let (outcome, printed) = export_in_child("https://collector.test", &environment);
+    assert!(outcome.contains("export: failed: the server offers no HTTP/2"), "{printed}");
+}
+
+#[test]
+fn a_probe_goes_through_a_proxy_to_tls_and_sees_what_is_wrong_behind_it() {
+    let (ca, receiver) = (TestCa::new(), Receiver::start().unwrap());
+    let front = TlsFront::start(&ca.leaf("collector.test"), receiver.address());
+    let proxy = TinyProxy::start(front.address());
+    let environment = [(ONLY_ASKS, "yes"), ("HTTPS_PROXY", &proxy.url()), (CA, &ca.pem())];
+    let (outcome, printed) = export_in_child("https://collector.test", &environment);
+    assert!(
+        outcome.ends_with(
+            "tls: certificate verified by ca-file / exporter otlp: \
+        https://collector.test/v1/traces: export: 200 OK"
+        ),
+        "{printed}"
+    );
+    let (outcome, printed) = export_in_child("https://elsewhere.test", &environment);
+    let why =
+        "tls: failed: the server's certificate is not valid for host elsewhere.test, only for collector.test";
+    assert!(outcome.contains(why), "{printed}");
+}
+
+#[test]
+fn a_probe_tells_of_a_proxy_that_is_not_there_or_not_willing_without_its_password() {
+    let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let unwilling = Receiver::start().unwrap();
+    for (address, why) in [
+        (gone, format!("connect: failed: connection refused by the proxy {gone}; is the proxy running?")),
+        (
+            unwilling.address(),
+            format!("connect: failed: the proxy {} opens no way to the collector: ", unwilling.address()),
+        ),
+    ] {
+        let url = format!("http://shop:hunter2-the-second@{address}");
+        let environment = [(ONLY_ASKS, "yes"), ("ALL_PROXY", url.as_str())];
+        let (outcome, printed) = export_in_child("https://collector.invalid:4318", &environment);
+        assert!(outcome.contains(&why), "{printed}");
+        assert!(!outcome.contains("hunter2"), "{printed}");
+    }
+}

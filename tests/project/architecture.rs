@@ -1,0 +1,540 @@
+//! The layering: which module may import which other module, and which crate from outside. The tests below hold the
+//! source to this table. Test modules are exempt.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{fmt, fs};
+
+use source::{NamedPath, Source};
+
+#[path = "architecture/source.rs"]
+mod source;
+
+/// Read it from the top: a module imports only modules above it, and itself.
+///
+/// A module is `src/name.rs` or the folder `src/name/`. A name with a star is a part of a module with a row of its own.
+/// `module::Item` allows that one item.
+#[rustfmt::skip]
+const LAYERS: &[Row] = &[
+    // forks, state of one process, the start of threads
+    row("process",         &[],                                               &[]),
+    // the OTLP wire format
+    row("record",          &["process"],                                      &["prost", "opentelemetry_proto"]),
+    // this thread's current span, suppressed instrumentation, the clock, W3C propagation
+    row("context",         &["record"],                                       &[]),
+    row("context/suppression*", &["context"],                                             &["opentelemetry"]),
+    // what can be set: plain data and its readers
+    row("config",          &["record"],                                       &["serde", "toml", "toml_parser"]),
+    row("config/yaml*", &["config"],                                               &["granit_parser"]),
+    // instruments, and what they remember until the worker collects it
+    row("metrics",         &["process", "record", "context", "config"],       &[]),
+    // pure: many measurements as one data point
+    row("metrics/aggregation*", &["record"],                                  &[]),
+    // one attempt leads to one verdict
+    row("transport",       &["process", "record", "config"],                  &["prost"]),
+    row("transport/console*", &["record", "config", "transport"],                          &["prost"]),
+    row("transport/gzip*", &["transport"],                                               &["flate2"]),
+    row("transport/tls*", &["config", "transport"],                                       &["rustls", "webpki_roots"]),
+    row("transport/proxy*", &["config", "transport"],                                      &["ureq"]),
+    row("transport/http*", &["process", "record", "config", "transport"],                  &["ureq"]),
+    row("transport/http/tls*", &["transport"],                                           &["rustls", "ureq"]),
+    row("transport/grpc*", &["record", "config", "transport"],                             &[]),
+    row("transport/grpc/target*", &["record", "config", "transport"],                                &["ureq"]),
+    // pure: HTTP/2 without a socket
+    row("transport/grpc/http2*", &[],                                         &[]),
+    // one exporter from queue to verdict, and the fan-out over exporters
+    row("pipeline",        &["process", "record", "context", "config", "metrics", "transport"], &["crossbeam_channel", "serde"]),
+    // pure: what to send, when, and what follows from a verdict
+    row("pipeline/batch*", &["record", "config"],                             &["prost"]),
+    row("pipeline/throttle*", &["config"],                                    &[]),
+    row("pipeline/retry*", &["config", "transport::Verdict"],                 &[]),
+    // spans and log records, at the call site
+    row("trace",           &["process", "record", "context", "config", "pipeline"], &[]),
+    row("logs",            &["process", "record", "context", "pipeline"],     &[]),
+    // start, flush, shutdown; providers
+    row("telemetry",       &["process", "record", "context", "config", "metrics", "transport", "pipeline", "trace", "logs"], &[]),
+    // telemetry of other crates' programs: one outside crate each
+    row("bridge",          &[],                                               &[]),
+    row("bridge/append_map*", &["process"],                                   &[]),
+    row("bridge/tracing*", &["process", "record", "context", "trace", "logs", "telemetry::provider", "bridge"], &["tracing", "tracing_subscriber"]),
+    row("bridge/log*", &["process", "record", "context", "logs", "telemetry::provider", "bridge"], &["log"]),
+    row("bridge/metrics*", &["process", "record", "metrics", "telemetry::provider", "bridge"], &["metrics"]),
+    row("bridge/opentelemetry*", &["process", "record", "context", "config", "pipeline", "telemetry::provider", "bridge"], &["opentelemetry", "opentelemetry_sdk"]),
+    // asks a collector, stage by stage, whether it can be reached
+    row("probe",           &["process", "record", "config", "transport"],     &[]),
+    // the embedded OTLP server
+    row("receiver",        &["process", "record", "transport::grpc::http2", "transport::base64"], &["opentelemetry_proto", "prost", "flate2", "parking_lot"]),
+    row("receiver/json*", &["record", "transport::base64", "receiver"],          &["opentelemetry_proto", "prost", "serde", "serde_json"]),
+    // the manual: Markdown in rustdoc, no code
+    row("guide",           &[],                                               &[]),
+    // the command: the library is an outside crate to it
+    row("cli",             &[],                                               &["standpipe", "lexopt", "serde", "serde_json"]),
+    row("main",            &["cli"],                                          &["standpipe", "lexopt", "opentelemetry_proto"]),
+];
+
+/// What may lie beside `src`, dotfiles aside.
+const TOP_LEVEL: [&str; 10] = [
+    "Cargo.toml",
+    "Cargo.lock",
+    "src",
+    "proto",
+    "tests",
+    "benches",
+    "README.md",
+    "CHANGELOG.md",
+    "LICENSE-MIT",
+    "LICENSE-APACHE",
+];
+
+const LONGEST_FILE: usize = 500;
+
+#[test]
+fn every_module_imports_only_what_the_table_allows() {
+    let layering = Layering::of_this_crate();
+    let files = source_files();
+    assert!(!files.is_empty(), "no source file was found");
+    let violations: Vec<_> = files.iter().flat_map(|(path, text)| layering.violations(path, text)).collect();
+    assert!(violations.is_empty(), "\n{}", lines(&violations));
+}
+
+#[test]
+fn the_table_only_looks_up() {
+    for (index, row) in LAYERS.iter().enumerate() {
+        for import in row.imports {
+            let module = import.split("::").next().unwrap_or_default();
+            let above = LAYERS[..index].iter().any(|earlier| earlier.name == module);
+            assert!(above, "{row}: {module} has no row above it");
+        }
+    }
+}
+
+#[test]
+fn no_file_is_longer_than_it_should_be() {
+    let long: Vec<_> = source_files()
+        .into_iter()
+        // The tests of a module are one file, however long.
+        .filter(|(path, _)| !is_test(path))
+        .map(|(path, text)| (path, Source::read(&text).length))
+        .filter(|(_, length)| *length > LONGEST_FILE)
+        .map(|(path, length)| {
+            format!("src/{path}: {length} lines without tests, {LONGEST_FILE} are the limit")
+        })
+        .collect();
+    assert!(long.is_empty(), "\n{}", lines(&long));
+}
+
+#[test]
+fn every_thread_is_started_in_one_place() {
+    let starts_a_thread = |path: &NamedPath| {
+        let names = path.segments.iter().map(String::as_str).collect::<Vec<_>>();
+        names.windows(2).any(|pair| matches!(pair, ["thread", "spawn" | "Builder"]))
+    };
+    let elsewhere: Vec<_> = source_files()
+        .into_iter()
+        .filter(|(path, _)| {
+            // the command's own threads are not the library's: a program's handlers never meet them
+            let is_exempt = path == "process/spawn.rs" || path.starts_with("cli/");
+            !is_exempt && !is_test(path)
+        })
+        .flat_map(|(path, text)| {
+            let starts: Vec<_> = Source::read(&text).paths().into_iter().filter(starts_a_thread).collect();
+            starts
+                .into_iter()
+                .map(move |start| format!("src/{path}:{}: use crate::process::spawn", start.line))
+        })
+        .collect();
+    assert!(elsewhere.is_empty(), "\n{}", lines(&elsewhere));
+}
+
+#[test]
+fn the_crate_root_has_no_logic() {
+    let text = fs::read_to_string(root().join("src/lib.rs")).expect("the crate has a lib.rs");
+    let logic = Source::read(&text).first_logic();
+    assert_eq!(logic, None, "src/lib.rs:{}: neither mod nor use", logic.unwrap_or_default());
+}
+
+#[test]
+fn the_top_level_holds_only_what_it_may() {
+    let strange: Vec<_> = top_level()
+        .into_iter()
+        .filter(|name| !name.starts_with('.') && !TOP_LEVEL.contains(&name.as_str()))
+        .collect();
+    assert!(
+        strange.is_empty(),
+        "at the top level, where only {TOP_LEVEL:?} and dotfiles may be: {strange:?}"
+    );
+}
+
+#[derive(Debug)]
+struct Row {
+    name: &'static str,
+    imports: &'static [&'static str],
+    outside: &'static [&'static str],
+}
+
+const fn row(name: &'static str, imports: &'static [&'static str], outside: &'static [&'static str]) -> Row {
+    Row { name, imports, outside }
+}
+
+impl Row {
+    fn holds(&self, file: &str) -> bool {
+        match self.name.strip_suffix('*') {
+            Some(start) => file.starts_with(start),
+            None => file.strip_prefix(self.name).is_some_and(|rest| rest == ".rs" || rest.starts_with('/')),
+        }
+    }
+
+    fn allows(&self, import: &Import) -> bool {
+        match import {
+            Import::Outside(name) => self.outside.contains(&name.as_str()),
+            Import::Inside(path) => {
+                let own = self.name.trim_end_matches('*').replace('/', "::");
+                starts_with(path, &own) || self.imports.iter().any(|allowed| starts_with(path, allowed))
+            }
+        }
+    }
+}
+
+impl fmt::Display for Row {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let or_none = |names: &[&str]| if names.is_empty() { "–".to_owned() } else { names.join(", ") };
+        write!(f, "| {} | {} | {} |", self.name, or_none(self.imports), or_none(self.outside))
+    }
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Import {
+    /// A path from the root of the crate; empty for the root itself.
+    Inside(Vec<String>),
+    /// A crate of `Cargo.toml`, or this crate's library.
+    Outside(String),
+}
+
+struct Layering {
+    /// What `lib.rs` re-exports: the name at the root and the path it stands for.
+    exports: Vec<(String, Vec<String>)>,
+    crates: Vec<String>,
+}
+
+impl Layering {
+    fn of_this_crate() -> Self {
+        let read = |name: &str| fs::read_to_string(root().join(name)).expect("a crate has it");
+        Self::new(&read("src/lib.rs"), &read("Cargo.toml"))
+    }
+
+    fn new(lib: &str, manifest: &str) -> Self {
+        let exports = Source::read(lib)
+            .paths()
+            .into_iter()
+            .filter_map(|path| Some((path.segments.last()?.clone(), path.segments)))
+            .collect();
+        let mut crates = dependencies(manifest);
+        crates.push("standpipe".to_owned());
+        Self { exports, crates }
+    }
+
+    /// What is wrong with the imports of `file`, a path below `src`, one line each.
+    fn violations(&self, file: &str, text: &str) -> Vec<String> {
+        if file == "lib.rs" || is_test(file) {
+            return Vec::new();
+        }
+        // The most particular row is the one with the longest name.
+        let Some(row) = LAYERS.iter().filter(|row| row.holds(file)).max_by_key(|row| row.name.len()) else {
+            return vec![format!("src/{file}:1: this module has no row in the table")];
+        };
+        let source = Source::read(text);
+        let modules = source.modules();
+        let paths = source.paths();
+        let brought_in: Vec<_> = paths.iter().filter_map(NamedPath::brings_in).collect();
+        paths
+            .iter()
+            // what a name stands for that was brought in is judged where that was done
+            .filter(|path| !path.segments.first().is_some_and(|first| brought_in.contains(&first.as_str())))
+            .filter_map(|path| Some((path, self.resolve(path, file, &modules)?)))
+            .filter(|(_, import)| !row.allows(import))
+            .map(|(path, import)| {
+                let imported = match import {
+                    Import::Outside(name) => format!("the crate {name}"),
+                    Import::Inside(path) => format!("crate::{}", path.join("::")),
+                };
+                let written = path.segments.join("::");
+                format!(
+                    "src/{file}:{}: {} imports {imported} (as {written}); its row: {row}",
+                    path.line, row.name
+                )
+            })
+            .collect()
+    }
+
+    /// What a path stands for; `None` if it is neither of this crate nor of a dependency.
+    fn resolve(&self, path: &NamedPath, file: &str, modules: &[&str]) -> Option<Import> {
+        let mut here = module_of(file);
+        here.extend(path.within.iter().cloned());
+        let segments = path.segments.as_slice();
+        let (first, rest) = segments.split_first()?;
+        let absolute = match first.as_str() {
+            "crate" => self.through_the_crate_root(rest),
+            "self" => [here.as_slice(), rest].concat(),
+            "super" => {
+                let ups = segments.iter().take_while(|segment| *segment == "super").count();
+                here.truncate(here.len().saturating_sub(ups));
+                here.extend_from_slice(&segments[ups..]);
+                self.through_the_crate_root(&here)
+            }
+            name if modules.contains(&name) => [here.as_slice(), segments].concat(),
+            name if self.crates.iter().any(|known| known == name) => {
+                return Some(Import::Outside(name.to_owned()));
+            }
+            _ => return None,
+        };
+        Some(Import::Inside(absolute))
+    }
+
+    /// `crate::Config` is `crate::config::Config`, if that is what `lib.rs` makes of it.
+    fn through_the_crate_root(&self, path: &[String]) -> Vec<String> {
+        let Some((first, rest)) = path.split_first() else {
+            return Vec::new();
+        };
+        match self.exports.iter().find(|(name, _)| name == first) {
+            Some((_, target)) => [target.as_slice(), rest].concat(),
+            None => path.to_vec(),
+        }
+    }
+}
+
+fn starts_with(path: &[String], allowed: &str) -> bool {
+    let mut segments = path.iter();
+    allowed.split("::").all(|segment| segments.next().is_some_and(|found| found == segment))
+}
+
+/// `record/span.rs` is the module `record::span`; the roots are the crate itself.
+fn module_of(file: &str) -> Vec<String> {
+    let module = file.trim_end_matches(".rs").trim_end_matches("/mod");
+    if matches!(module, "lib" | "main") {
+        return Vec::new();
+    }
+    module.split('/').map(str::to_owned).collect()
+}
+
+/// Whether a file below `src` holds the tests of a module.
+fn is_test(file: &str) -> bool {
+    file.split('/').any(|part| matches!(part, "tests" | "tests.rs"))
+}
+
+/// The names of all dependencies in a manifest, as they are written in code.
+fn dependencies(manifest: &str) -> Vec<String> {
+    let mut names = Vec::new();
+    let mut listed = false;
+    for line in manifest.lines().map(str::trim) {
+        if let Some(section) = line.strip_prefix('[') {
+            listed = section.trim_end_matches(']').ends_with("dependencies");
+        } else if listed && !line.starts_with('#') {
+            let name = line.split(['=', '.', ' ']).next().unwrap_or_default();
+            if !name.is_empty() {
+                names.push(name.replace('-', "_"));
+            }
+        }
+    }
+    names
+}
+
+/// Every Rust file below `src`: its path from there, with forward slashes, and its text.
+fn source_files() -> Vec<(String, String)> {
+    let src = root().join("src");
+    let mut files = Vec::new();
+    let mut folders = vec![src.clone()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).expect("a folder of the source tree can be listed") {
+            let path = entry.expect("an entry of the source tree can be read").path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                let name =
+                    path.strip_prefix(&src).expect("it lies below src").to_string_lossy().replace('\\', "/");
+                files.push((name, fs::read_to_string(&path).expect("a source file is text")));
+            }
+        }
+    }
+    files.sort();
+    files
+}
+
+/// What is committed at the top level; in a tree without git, what lies there.
+fn top_level() -> Vec<String> {
+    let listed = Command::new("git").arg("ls-files").current_dir(root()).output();
+    let committed =
+        listed.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
+    let mut names: Vec<_> =
+        committed.lines().filter_map(|path| path.split('/').next()).map(str::to_owned).collect();
+    if names.is_empty() {
+        names = fs::read_dir(root())
+            .expect("the top level can be listed")
+            .map(|entry| entry.expect("its entries can be read").file_name().to_string_lossy().into_owned())
+            .filter(|name| name != "target")
+            .collect();
+    }
+    names.sort();
+    names.dedup();
+    names
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).to_owned()
+}
+
+fn lines(items: &[String]) -> String {
+    items.join("\n")
+}
+
+/// The checks above can fail: each is shown a made-up file that breaks its rule.
+mod the_checker {
+    use super::*;
+
+    const LIB: &str = "mod config; mod telemetry; pub use config::Config; pub use telemetry::Telemetry;";
+    const MANIFEST: &str = "[package]\nname = \"x\"\n[dependencies]\nureq = \"3\"\nprost.workspace = true\n\
+                            [dev-dependencies]\nlog = \"0.4\"\ncrossbeam-channel = \"0.5\"\n[lints.rust]\nserde = 1";
+
+    fn violations(file: &str, text: &str) -> Vec<String> {
+        Layering::new(LIB, MANIFEST).violations(file, text)
+    }
+
+    /// The snippet breaks the table exactly once, on this line.
+    fn assert_caught(file: &str, line: usize, text: &str) {
+        let found = violations(file, text);
+        assert_eq!(found.len(), 1, "{text}: {found:?}");
+        assert!(found[0].starts_with(&format!("src/{file}:{line}: ")), "{text}: {found:?}");
+    }
+
+    fn assert_allowed(file: &str, text: &str) {
+        assert_eq!(violations(file, text), Vec::<String>::new(), "{text}");
+    }
+
+    #[test]
+    fn says_file_line_module_import_and_row() {
+        let found =
+            violations("pipeline/throttle.rs", "use crate::config::Throttle;\nuse super::queue::Queue;\n");
+        let expected = "src/pipeline/throttle.rs:2: pipeline/throttle* imports crate::pipeline::queue::Queue \
+                        (as super::queue::Queue); its row: | pipeline/throttle* | config | – |";
+        assert_eq!(found, [expected]);
+    }
+
+    #[test]
+    fn catches_an_upward_import_however_it_is_written() {
+        assert_caught("metrics.rs", 1, "use crate::telemetry::Telemetry;");
+        assert_caught("metrics.rs", 2, "\nuse crate::{config::Queue, pipeline};");
+        assert_caught("metrics.rs", 3, "use crate::{\n    config::{A, B},\n    pipeline::{self as w},\n};");
+        assert_caught("metrics.rs", 1, "fn f(worker: &crate::pipeline::Worker) {}");
+        assert_caught("metrics.rs", 1, "pub(crate) use super::pipeline::Worker as Helper;");
+        assert_caught("record/span.rs", 1, "use super::super::context::Current;");
+        assert_caught("record/mod.rs", 1, "mod deep { fn f() { super::super::config::count() } }");
+        assert_caught("config/mod.rs", 1, "macro_rules! m { () => { $crate::pipeline::go() } }");
+    }
+
+    #[test]
+    fn catches_an_upward_import_through_the_crate_root() {
+        assert_caught("metrics.rs", 1, "use crate::Telemetry;");
+        assert_caught("metrics.rs", 1, "use super::Telemetry;");
+        assert_caught("metrics.rs", 1, "use crate::*;");
+        assert_caught("metrics.rs", 1, "use standpipe::Config;");
+        assert_allowed("metrics.rs", "use crate::Config;");
+    }
+
+    #[test]
+    fn allows_a_module_itself_and_the_modules_of_its_row() {
+        assert_allowed("record/span.rs", "use super::buffer::Buffer; use crate::record::id; use self::x::y;");
+        assert_allowed(
+            "pipeline/worker/mod.rs",
+            "use crate::{transport, pipeline::queue::Queue, config}; use std::time::Instant;",
+        );
+        assert_allowed("main.rs", "mod cli; use cli::run; use standpipe::Config;");
+        assert_allowed(
+            "cli/send.rs",
+            "use super::arguments; use crate::cli::exit; use standpipe::Telemetry;",
+        );
+    }
+
+    #[test]
+    fn allows_one_item_where_the_row_names_one() {
+        assert_allowed("pipeline/retry.rs", "use crate::transport::Verdict;");
+        assert_allowed("pipeline/retry.rs", "fn f() { crate::transport::Verdict::Accepted; }");
+        assert_caught("pipeline/retry.rs", 1, "use crate::transport::{Transport, Verdict};");
+        assert_caught("pipeline/retry.rs", 1, "use crate::transport;");
+        assert_caught("pipeline/retry.rs", 1, "use crate::transport::*;");
+    }
+
+    #[test]
+    fn catches_an_outside_crate_in_the_wrong_module_or_file() {
+        assert_allowed("transport/http.rs", "use ureq::Agent;");
+        assert_allowed("transport/http_tls.rs", "use ureq::Agent;");
+        assert_allowed("transport/http/agent.rs", "use ureq::Agent;");
+        assert_caught("transport/gate.rs", 1, "use ureq::Agent;");
+        assert_caught("transport/mod.rs", 2, "\nfn f() -> ::ureq::Error {}");
+        assert_caught("pipeline/batch.rs", 1, "use crossbeam_channel;");
+        assert_caught("cli/mod.rs", 1, "use crate::record::Signal;");
+    }
+
+    #[test]
+    fn takes_a_module_or_a_method_for_no_crate() {
+        assert_allowed("record/mod.rs", "mod log; use log::LogRecord; fn f() { log::LogRecord::new() }");
+        assert_allowed("record/mod.rs", "fn f(x: X) { x.log::<u8>() }");
+        assert_allowed(
+            "record/span.rs",
+            "use super::log::{self, LogRecord}; fn f() { log::LogRecord::new() }",
+        );
+        assert_caught("record/mod.rs", 1, "use log::Record;");
+        assert_caught("record/span.rs", 1, "use super::log::LogRecord; fn f() { log::Record::new() }");
+    }
+
+    #[test]
+    fn passes_over_comments_literals_and_test_modules() {
+        assert_allowed(
+            "pipeline/batch.rs",
+            "// crate::pipeline::worker::Worker\n/* use /* ureq::x */ ureq::y; */\n/// [`crate::pipeline::worker`]\n",
+        );
+        assert_allowed(
+            "pipeline/batch.rs",
+            r###"const A: &str = "use \" crate::pipeline::worker;"; const B: &str = r#"" ureq::x"#;"###,
+        );
+        assert_allowed(
+            "pipeline/batch.rs",
+            "#[cfg(test)]\nmod tests { use crate::pipeline::worker::Worker; mod m { use ureq::A; } }",
+        );
+        assert_allowed("pipeline/batch/tests.rs", "use crate::pipeline::worker::Worker;");
+        assert_caught(
+            "pipeline/batch.rs",
+            4,
+            "const C: char = '\"';\nfn f<'a>(x: &'a str) {}\n\nuse ureq::Agent; // \"",
+        );
+        assert_caught(
+            "pipeline/batch.rs",
+            2,
+            "#[cfg(test)] mod tests { }\nuse crate::pipeline::worker::Worker;",
+        );
+        assert_caught("pipeline/batch.rs", 1, "#[cfg(test)] use crate::pipeline::worker::Worker;");
+    }
+
+    #[test]
+    fn knows_no_module_without_a_row() {
+        assert_caught("helpers.rs", 1, "");
+        assert_caught("recorder.rs", 1, "");
+    }
+
+    #[test]
+    fn counts_lines_without_test_modules() {
+        assert_eq!(Source::read("a\n\n// b\n#[cfg(test)]\nmod tests {\n    x\n}\n").length, 3);
+        assert_eq!(
+            Source::read("a\n#[cfg(all(test, unix))]\n#[path = \"t.rs\"]\npub(crate) mod t;\nb\n").length,
+            2
+        );
+    }
+
+    #[test]
+    fn tells_logic_from_mod_and_use() {
+        let root = "//! Docs.\n#![deny(missing_docs)]\n\n#[cfg(feature = \"x\")]\npub mod a;\npub(crate) use a::{B, c::D};\n";
+        assert_eq!(Source::read(root).first_logic(), None);
+        assert_eq!(Source::read(&format!("{root}pub fn f() {{}}\n")).first_logic(), Some(7));
+        assert_eq!(Source::read(&format!("{root}mod m {{}}\n")).first_logic(), None);
+        assert_eq!(Source::read(&format!("{root}mod m {{ fn f() {{}} }}\n")).first_logic(), Some(7));
+        assert_eq!(Source::read(&format!("{root}#[test]\nconst X: u8 = 1;\n")).first_logic(), Some(8));
+    }
+}

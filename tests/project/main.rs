@@ -1,0 +1,12 @@
+//! Does the project keep its own rules: layering, generated code, the README, the tools of tests and benchmarks?
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod architecture;
+mod bench_figures;
+mod bench_support;
+mod generated;
+mod readme;
+#[path = "../support/mod.rs"]
+mod support;
+mod support_tls;

@@ -1,0 +1,191 @@
+//! What the README, the guide and the READMEs of benches and interop say of defaults, limits and figures is so.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+use std::{env, fs};
+
+use standpipe::{Config, LogLimits, SpanLimits};
+
+const README: &str = include_str!("../../README.md");
+const CONFIGURATION: &str = include_str!("../../src/guide/configuration.md");
+const ENVIRONMENT: &str = include_str!("../../src/guide/environment.md");
+const LIMITS: &str = include_str!("../../src/guide/limits.md");
+const BENCHES: &str = include_str!("../../benches/README.md");
+const PICTURE: &str = include_str!("../../benches/waterfall.svg");
+
+/// The part between two texts, each of which `text` has once.
+fn part(text: &'static str, from: &str, to: &str) -> &'static str {
+    let (_, rest) = text.split_once(from).expect(from);
+    rest.split_once(to).expect(to).0
+}
+
+fn tracers() -> &'static str {
+    part(CONFIGURATION, "# Tracers", "# Metrics")
+}
+
+/// The code blocks of a language, such as `toml`.
+fn blocks(text: &'static str, language: &str) -> Vec<&'static str> {
+    let fence = format!("```{language}\n");
+    text.split(&fence).skip(1).map(|rest| rest.split_once("\n```").expect("the block ends").0).collect()
+}
+
+/// The rows of all settings that a file can have, up to their defaults.
+fn rows(file: &str, transport: &str) -> Vec<(&'static str, String)> {
+    let config = Config::from_toml_str(file).expect(file);
+    let settings = config.exporters()[0].effective();
+    // which signals are sent is decided by the table
+    let settings = settings.into_iter().filter(|setting| setting.key != "signals");
+    let row = |key: &str, default: &str| format!("| `{key}` | {default} | ");
+    let rows = settings.map(|setting| match setting.key {
+        "transport" => (setting.key, row(setting.key, transport)),
+        key => (key, row(key, &format!("`{}`", setting.value))),
+    });
+    rows.collect()
+}
+
+#[test]
+fn the_readme_is_short() {
+    assert!(README.len() <= 15_000, "{} bytes", README.len());
+}
+
+#[test]
+fn the_table_of_tracers_has_every_setting_with_its_default() {
+    let file = "[tracer.otel]\ntype = 'otel'\ntransport = 'http'\nenable.log-exporter = true\n";
+    for (_, row) in rows(file, "–") {
+        assert!(tracers().contains(&row), "the guide has no row {row:?}");
+    }
+}
+
+#[test]
+fn the_table_of_metrics_has_every_setting_with_its_default_or_refers_to_that_of_tracers() {
+    let metrics = part(CONFIGURATION, "# Metrics", "And as above:");
+    let as_above = part(CONFIGURATION, "And as above:", "# Values");
+    for (key, row) in rows("[metrics.open-telemetry]\ntransport = 'http'\n", "`disable`") {
+        let is_above = as_above.contains(&format!("`{key}`")) && tracers().contains(&row);
+        assert!(is_above || metrics.contains(&row), "the guide has no row {row:?}");
+    }
+    let general = Config::new().effective();
+    for setting in general.iter().filter(|setting| setting.key == "self-observation") {
+        let row = format!("| `{}` | `{}` | ", setting.key, setting.value);
+        assert!(metrics.contains(&row), "the guide has no row {row:?}");
+    }
+}
+
+#[test]
+fn the_examples_of_configurations_are_read_without_a_finding() {
+    // the blocks name a secret of the environment
+    let token = |text: &str| text.replace("%{env:OTLP_TOKEN}%", "secret");
+    for text in [README, CONFIGURATION] {
+        let files = blocks(text, "toml").into_iter().filter(|block| !block.contains("[dependencies]"));
+        let toml = files.map(|file| (file, Config::from_toml_str(&token(file))));
+        let yaml = blocks(text, "yaml").into_iter().map(|file| (file, Config::from_yaml_str(file)));
+        let mut read = 0;
+        for (file, config) in toml.chain(yaml) {
+            let config = config.unwrap_or_else(|error| panic!("{file}\n{error}"));
+            assert!(config.diagnostics().is_empty(), "{file}\n{:?}", config.diagnostics());
+            assert!(!config.exporters().is_empty(), "{file}");
+            read += 1;
+        }
+        assert!(read >= 2, "{read} examples");
+    }
+}
+
+#[test]
+fn the_examples_of_environment_variables_are_read_without_a_finding() {
+    for text in [README, ENVIRONMENT] {
+        let lines = blocks(text, "sh").into_iter().flat_map(str::lines);
+        let exports = lines.filter_map(|line| line.strip_prefix("export ")?.split_once('='));
+        let variables = exports.map(|(name, value)| (name, value.split(' ').next().unwrap_or_default()));
+        let variables: Vec<(&str, &str)> = variables.collect();
+        assert_eq!(variables.len(), 3);
+        let config = Config::from_variables(variables).expect("they are right");
+        assert!(config.diagnostics().is_empty(), "{:?}", config.diagnostics());
+    }
+}
+
+#[test]
+fn the_limits_are_those_of_the_defaults() {
+    let limits = SpanLimits::default();
+    let span = format!(
+        "| span | {} attributes, events and links, {} attributes each",
+        limits.attributes, limits.event_attributes
+    );
+    assert!(LIMITS.contains(&span), "the guide does not say {span:?}");
+    assert_eq!([limits.events, limits.links, limits.link_attributes], [limits.attributes; 3]);
+    let log = format!("| log record | {} attributes", LogLimits::default().attributes);
+    assert!(LIMITS.contains(&log), "the guide does not say {log:?}");
+}
+
+#[test]
+fn every_place_for_figures_has_been_filled_by_its_benchmark() {
+    let places: Vec<&str> = BENCHES.split("<!-- figures: ").skip(1).collect();
+    assert!(places.len() >= 10, "there are {} places", places.len());
+    for place in places {
+        let (name, rest) = place.split_once(" -->").expect(place);
+        let (figures, _) = rest.split_once("<!-- end of figures -->").expect(name);
+        assert!(figures.contains("|---|") && figures.contains("rustc 1."), "{name} is empty");
+    }
+}
+
+#[test]
+fn the_sizes_of_features_are_those_of_the_programs_that_were_measured() {
+    let hello = part(BENCHES, "<!-- figures: hello -->", "<!-- end of figures -->");
+    let cells = |line: &'static str| line.trim_matches('|').split('|').map(str::trim).collect::<Vec<_>>();
+    let rows: BTreeMap<&str, Vec<&str>> =
+        hello.lines().filter(|line| line.starts_with('|')).map(cells).map(|row| (row[0], row)).collect();
+    let kib = |program: &str| -> i64 { rows[program][3].replace(',', "").parse().expect(program) };
+    let alone = "standpipe without features";
+    let features = part(README, "## Features", "## Performance");
+    let mut measured = 0;
+    for row in features.lines().filter(|line| line.starts_with("| `")).map(cells) {
+        let feature = row[0].trim_matches('`');
+        let (program, base) = match feature {
+            "yaml" => ("standpipe, yaml, set up by a file".to_owned(), "standpipe, set up by a TOML file"),
+            _ => (format!("standpipe, {feature}"), alone),
+        };
+        if rows.contains_key(program.as_str()) {
+            let size: i64 = row[4].replace(['+', ' ', ','], "").parse().expect(feature);
+            assert_eq!(size, kib(&program) - kib(base), "{feature}");
+            measured += 1;
+        }
+    }
+    assert_eq!(measured, 9);
+    assert!(features.contains(&format!("| {} | {} |", rows[alone][1], rows[alone][3])));
+}
+
+/// The names of the spans in a picture of the demo, in alphabetical order; trace ids are bold as well.
+fn span_names(svg: &str) -> Vec<&str> {
+    let bold =
+        svg.lines().filter(|line| line.starts_with("<text class=\"bold\"") || line.contains("c167 bold\" x"));
+    let texts = bold.map(|line| line.split_once('>').expect(line).1.trim_end_matches("</text>"));
+    let is_id = |text: &str| text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let mut names: Vec<&str> = texts.filter(|text| !is_id(text) && !text.ends_with(" errors")).collect();
+    names.sort_unstable();
+    names
+}
+
+#[test]
+fn the_picture_shows_every_span_that_the_demo_draws_today() {
+    assert!(README.contains("](benches/waterfall.svg)") && README.contains("--svg benches/waterfall.svg"));
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("waterfall.svg");
+    let mut demo = Command::new(env!("CARGO_BIN_EXE_standpipe"));
+    let output = demo.args(["demo", "--svg"]).arg(&file).env_remove("TRACEPARENT").output().expect("it runs");
+    assert!(output.status.success(), "{output:?}");
+    let drawn = fs::read_to_string(&file).expect("the picture is written");
+    assert_eq!(span_names(&drawn), span_names(PICTURE));
+    assert_eq!(span_names(PICTURE).len(), 26);
+}
+
+#[test]
+fn every_link_to_a_file_leads_to_one() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    for file in ["README.md", "benches/README.md", "tests/interop/README.md"] {
+        let text = fs::read_to_string(root.join(file)).expect(file);
+        let folder = root.join(file).parent().expect("it is in a folder").to_owned();
+        let links = text.split("](").skip(1).filter_map(|rest| Some(rest.split_once(')')?.0));
+        for link in links.filter(|link| !link.starts_with('#') && !link.contains("://")) {
+            assert!(folder.join(link).exists(), "{file}: {link}");
+        }
+    }
+}

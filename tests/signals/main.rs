@@ -1,0 +1,12 @@
+//! What arrives of spans, log records and metrics, however they were made?
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod detached;
+mod hostile_values;
+mod logs;
+mod metrics;
+mod propagation;
+mod sampling;
+#[path = "../support/mod.rs"]
+mod support;
