@@ -95,13 +95,18 @@ impl Source {
                 continue;
             }
             at = end_of_visibility(&self.tokens, at);
-            if [self.text(at), self.text(at + 2), self.text(at + 3)] == ["mod", "{", "}"] {
-                // an empty module only carries documentation
-                at += 4;
+            if self.text(at) == "}" {
+                at += 1;
                 continue;
             }
-            let is_door = self.text(at) == "use" || (self.text(at) == "mod" && self.text(at + 2) == ";");
-            if !is_door {
+            if [self.text(at), self.text(at + 2)] == ["mod", "{"] {
+                // such a module carries documentation or re-exports
+                at += 3;
+                continue;
+            }
+            let is_mod_or_use =
+                self.text(at) == "use" || (self.text(at) == "mod" && self.text(at + 2) == ";");
+            if !is_mod_or_use {
                 return Some(line);
             }
             while at < self.tokens.len() && self.text(at) != ";" {
