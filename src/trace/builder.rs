@@ -6,7 +6,7 @@ use std::time::SystemTime;
 
 use super::open::OpenSpan;
 use super::{DetachedSpan, Span, Tracer};
-use crate::context::{self, Clock, Frame, SpanContext, Stack, unix_nanos};
+use crate::context::{self, Clock, Entered, Frame, SpanContext, Stack, unix_nanos};
 use crate::record::{SpanHead, SpanKind, SpanRef};
 
 /// A span before its start. Got from [`Tracer::build`].
@@ -93,20 +93,35 @@ impl<'a> SpanBuilder<'a> {
         }
     }
 
+    /// Starts the span below one that is recorded, from now on; `None` if it is another.
+    #[inline(always)]
+    pub(super) fn start_below_recorded(&self, stack: &mut Stack) -> Option<(Box<OpenSpan>, Entered)> {
+        let (mut open, span, clock) = self.open_below_recorded(stack.top()?)?;
+        open.context = SpanContext::of(span, None);
+        Some((open, stack.push(SpanContext::of(span, None), Some(clock))))
+    }
+
     #[inline(never)]
-    fn start_any(self) -> Span {
+    pub(super) fn start_any(self) -> Span {
         context::with_stack(|stack| self.start_on(stack))
     }
 
     /// Starts the span on this thread's stack; that is `None` while the thread ends.
-    #[inline(always)]
-    pub(super) fn start_on(&self, stack: Option<&mut Stack>) -> Span {
-        let started = self.begin(stack.as_deref().and_then(Stack::top), false);
+    fn start_on(&self, stack: Option<&mut Stack>) -> Span {
+        let Started { context, can_enter, mut open, clock } =
+            self.begin_any(stack.as_deref().and_then(Stack::top), false);
         let entered = match stack {
-            Some(stack) if started.can_enter => Some(stack.push(started.context.clone(), started.clock)),
+            Some(stack) if can_enter => Some(stack.push(context.clone(), clock)),
             _ => None,
         };
-        Span { open: started.open, entered, context: started.context, not_send: PhantomData }
+        let unrecorded = match &mut open {
+            Some(open) => {
+                open.context = context;
+                None
+            }
+            None => Some(context),
+        };
+        Span { open, entered, unrecorded, not_send: PhantomData }
     }
 
     /// Starts a span that belongs to no thread: it can be moved, kept in a structure, and ended anywhere. It becomes
@@ -118,31 +133,29 @@ impl<'a> SpanBuilder<'a> {
 
     #[inline(never)]
     fn start_detached(&self, current: Option<&Frame>) -> DetachedSpan {
-        DetachedSpan::new(&self.tracer.shared, self.begin(current, true))
-    }
-
-    #[inline(always)]
-    fn begin(&self, current: Option<&Frame>, is_detached: bool) -> Started {
-        match self.begin_below_recorded(current) {
-            Some(started) => started,
+        let started = match current.and_then(|frame| self.open_below_recorded(frame)) {
+            Some((open, span, clock)) => {
+                let context = SpanContext::of(span, None);
+                Started { context, can_enter: true, open: Some(open), clock: Some(clock) }
+            }
             // as a copy, so that the builder itself need not be in memory
-            None => self.clone().begin_any(current, is_detached),
-        }
+            None => self.clone().begin_any(current, true),
+        };
+        DetachedSpan::new(&self.tracer.shared, started)
     }
 
     /// The fast path: a span below one that is recorded, from now on. `None` for any other.
     #[inline(always)]
-    fn begin_below_recorded(&self, current: Option<&Frame>) -> Option<Started> {
+    fn open_below_recorded(&self, current: &Frame) -> Option<(Box<OpenSpan>, SpanRef, Clock)> {
         let Self { tracer, parent: Parent::Current, start: None, .. } = self else { return None };
-        let Frame { context: parent, clock: Some(clock), .. } = current? else { return None };
+        let Frame { context: parent, clock: Some(clock), .. } = current else { return None };
         let is_usual = parent.is_sampled() && parent.state.is_none();
         if !is_usual || !tracer.shared.policy.keeps_below_sampled || context::may_be_suppressed() {
             return None;
         }
         let span = parent.child_ref(true);
         let (open, clock) = self.open(span, Some(parent), Some(*clock));
-        let context = SpanContext::of(span, None);
-        Some(Started { context, can_enter: true, open: Some(open), clock: Some(clock) })
+        Some((open, span, clock))
     }
 
     #[inline(never)]

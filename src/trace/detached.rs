@@ -10,7 +10,7 @@ use super::{EventBuilder, LinkBuilder, TracerShared};
 use crate::context::{ContextGuard, SpanContext, unix_nanos};
 #[cfg(feature = "tracing")]
 use crate::pipeline::ledger::NotEnqueuedReason;
-use crate::record::{IntoValue, NewParent, SpanId, SpanKind, SpanRef, Status, TraceId};
+use crate::record::{IntoValue, NewParent, SpanKind, Status};
 
 /// A span that belongs to no thread: it can be moved, kept in a structure, and ended anywhere. Dropping it ends and
 /// sends it. From [`SpanBuilder::detached`](crate::SpanBuilder::detached).
@@ -39,8 +39,8 @@ pub struct DetachedSpan {
 const UNTIL_ITS_END: &str = "a span has its storage until its end";
 
 /// What a detached span has beside its record. It lies in the same storage: these spans are moved about much.
+#[derive(Default)]
 pub(super) struct DetachedState {
-    context: SpanContext,
     /// Whether it may become current: not without an exporter, unless it carries the context of a parent.
     can_enter: bool,
     /// Whether its context has been read, so that its parent and its sampling stay as they are.
@@ -49,17 +49,10 @@ pub(super) struct DetachedState {
     ended: Option<u64>,
 }
 
-impl Default for DetachedState {
-    fn default() -> Self {
-        let unset = SpanRef { trace_id: TraceId([0; 16]), span_id: SpanId([0; 8]), trace_flags: 0 };
-        Self::new(SpanContext::of(unset, None), false)
-    }
-}
-
 impl DetachedState {
     #[inline]
-    fn new(context: SpanContext, can_enter: bool) -> Self {
-        Self { context, can_enter, is_settled: false, ended: None }
+    fn new(can_enter: bool) -> Self {
+        Self { can_enter, is_settled: false, ended: None }
     }
 }
 
@@ -68,7 +61,8 @@ impl DetachedSpan {
     pub(super) fn new(shared: &Arc<TracerShared>, started: Started) -> Self {
         let is_recording = started.open.is_some();
         let mut storage = started.open.unwrap_or_else(|| OpenSpan::unrecorded(shared));
-        storage.detached = DetachedState::new(started.context, started.can_enter);
+        storage.context = started.context;
+        storage.detached = DetachedState::new(started.can_enter);
         Self { storage: Some(storage), is_recording }
     }
 
@@ -85,7 +79,7 @@ impl DetachedSpan {
         }
         let mut context = storage.shared.policy.context(Some(parent));
         if is_recording {
-            context.span_id = storage.detached.context.span_id;
+            context.span_id = storage.context.span_id;
             storage.record.set_parent(&NewParent {
                 trace_id: parent.trace_id,
                 span_id: parent.span_id,
@@ -94,7 +88,8 @@ impl DetachedSpan {
                 trace_state: parent.tracestate(),
             });
         }
-        storage.detached = DetachedState::new(context, true);
+        storage.context = context;
+        storage.detached = DetachedState::new(true);
         true
     }
 
@@ -102,7 +97,7 @@ impl DetachedSpan {
     #[inline]
     pub fn context(&mut self) -> &SpanContext {
         self.settle();
-        &self.storage().detached.context
+        &self.storage().context
     }
 
     /// Makes it this thread's current span until the guard is dropped. It may be entered often, and on several threads
@@ -114,7 +109,7 @@ impl DetachedSpan {
         if !storage.detached.can_enter {
             return ContextGuard::none();
         }
-        ContextGuard::enter(&storage.detached.context, self.is_recording.then_some(storage.clock))
+        ContextGuard::enter(&storage.context, self.is_recording.then_some(storage.clock))
     }
 
     #[inline]
@@ -124,7 +119,7 @@ impl DetachedSpan {
             return;
         }
         storage.detached.is_settled = true;
-        if !storage.detached.context.is_sampled() {
+        if !storage.context.is_sampled() {
             self.is_recording = false;
             // it may stay open for long, and what was set will not be sent
             self.storage_mut().shed_large_record();
@@ -201,9 +196,7 @@ impl DetachedSpan {
         if self.storage.is_some() {
             self.settle();
         }
-        let Some(mut storage) = self.storage.take() else { return };
-        // storage is kept for the next span, but nothing of this one
-        storage.detached.context.state = None;
+        let Some(storage) = self.storage.take() else { return };
         if self.is_recording {
             let end = end.or(storage.detached.ended);
             storage.finish(end);
@@ -224,8 +217,6 @@ impl Drop for DetachedSpan {
 
 impl fmt::Debug for DetachedSpan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DetachedSpan")
-            .field("context", &self.storage().detached.context)
-            .finish_non_exhaustive()
+        f.debug_struct("DetachedSpan").field("context", &self.storage().context).finish_non_exhaustive()
     }
 }

@@ -16,6 +16,7 @@ mod span;
 mod sub_message;
 
 use std::fmt;
+use std::marker::PhantomData;
 use std::sync::Arc;
 
 pub use builder::SpanBuilder;
@@ -95,7 +96,14 @@ impl Tracer {
     /// memory.
     #[inline(never)]
     fn start_child(&self, name: &str, kind: SpanKind) -> Span {
-        context::with_stack(|stack| self.build(name).kind(kind).start_on(stack))
+        let builder = self.build(name).kind(kind);
+        // two words come out of the fast path: a whole span would be copied
+        match context::with_stack(|stack| builder.start_below_recorded(stack?)) {
+            Some((open, entered)) => {
+                Span { open: Some(open), entered: Some(entered), unrecorded: None, not_send: PhantomData }
+            }
+            None => builder.start_any(),
+        }
     }
 }
 

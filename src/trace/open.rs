@@ -4,16 +4,17 @@ use std::sync::Arc;
 
 use super::TracerShared;
 use super::detached::DetachedState;
-use crate::context::Clock;
+use crate::context::{Clock, SpanContext};
 use crate::pipeline::ledger::NotEnqueuedReason;
 use crate::process;
 use crate::record::Pool;
-use crate::record::{SpanHead, SpanRecord};
+use crate::record::{SpanHead, SpanId, SpanRecord, SpanRef, TraceId};
 
 /// A span's record, and the tracer that sends it. Reused on its thread with the reference to the tracer: starting a span
 /// of the same tracer again touches no reference count.
 pub(super) struct OpenSpan {
     pub(super) record: SpanRecord,
+    pub(super) context: SpanContext,
     pub(super) clock: Clock,
     pub(super) shared: Arc<TracerShared>,
     generation: u32,
@@ -54,7 +55,9 @@ impl OpenSpan {
     fn for_tracer(used: Option<Box<Self>>, shared: &Arc<TracerShared>, clock: Clock) -> Box<Self> {
         let mut open = used.unwrap_or_else(|| {
             let (record, detached) = (SpanRecord::default(), DetachedState::default());
-            Box::new(Self { record, clock, shared: Arc::clone(shared), generation: 0, detached })
+            let unset = SpanRef { trace_id: TraceId([0; 16]), span_id: SpanId([0; 8]), trace_flags: 0 };
+            let context = SpanContext::of(unset, None);
+            Box::new(Self { record, context, clock, shared: Arc::clone(shared), generation: 0, detached })
         });
         open.shared = Arc::clone(shared);
         open.record.limit(&shared.limits, shared.largest.unwrap_or_default());
@@ -85,7 +88,8 @@ impl OpenSpan {
 
     /// Keeps the storage for the next span; the record is forgotten.
     #[inline(always)]
-    pub(super) fn keep(self: Box<Self>) {
+    pub(super) fn keep(mut self: Box<Self>) {
+        self.context.state = None;
         let bytes = self.record.capacity();
         Pool::keep(&POOL, self, bytes);
     }

@@ -28,10 +28,11 @@ use crate::record::{IntoValue, SpanKind, Status};
 /// ```
 #[must_use = "a span ends when it is dropped: give it a name"]
 pub struct Span {
-    /// `None` where nothing is recorded; the context is carried all the same.
+    /// `None` where nothing is recorded.
     pub(super) open: Option<Box<OpenSpan>>,
     pub(super) entered: Option<Entered>,
-    pub(super) context: SpanContext,
+    /// Of a span that is not recorded; another one has it in `open`.
+    pub(super) unrecorded: Option<SpanContext>,
     /// It is on this thread's stack of spans.
     pub(super) not_send: PhantomData<*const ()>,
 }
@@ -59,7 +60,11 @@ impl Span {
     /// it to others what they record.
     #[inline]
     pub fn context(&self) -> &SpanContext {
-        &self.context
+        match (&self.open, &self.unrecorded) {
+            (Some(open), _) => &open.context,
+            (None, Some(context)) => context,
+            (None, None) => unreachable!("a span that is not recorded has a context of its own"),
+        }
     }
 
     /// Ends the span at a time of its own; one before its start counts as its start.

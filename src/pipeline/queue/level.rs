@@ -4,16 +4,42 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use crossbeam_channel::Sender;
 
-/// Records in the upper 24 bits and bytes in the lower 40: both limits are kept by one atomic step.
-const BYTES_BITS: u32 = 40;
-const BYTES_MASK: u64 = (1 << BYTES_BITS) - 1;
+/// A number of records and a number of bytes in one word, so that one atomic step covers both.
+///
+/// Above each number is a guard bit, which is clear. Set for a subtraction, it absorbs the borrow of a number that falls
+/// below zero: one subtraction and one test compare both numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Pair(u64);
 
-/// The most that the two halves can hold; configuration is checked against it.
-pub(crate) const MOST_RECORDS: usize = (1 << (64 - BYTES_BITS)) - 1;
+/// The most that the two numbers can hold; configuration is checked against it.
+pub(crate) const MOST_RECORDS: usize = (1 << 24) - 1;
+const MOST_BYTES: usize = (1 << 38) - 1;
+
+impl Pair {
+    const RECORDS_SHIFT: u32 = 39;
+    const GUARDS: u64 = 1 << 63 | 1 << 38;
+
+    #[inline]
+    fn new(records: usize, bytes: usize) -> Self {
+        Self((records as u64) << Self::RECORDS_SHIFT | bytes as u64)
+    }
+
+    fn split(self) -> (usize, usize) {
+        ((self.0 >> Self::RECORDS_SHIFT) as usize, self.0 as usize & MOST_BYTES)
+    }
+
+    /// The difference of both numbers, or `None` if one would fall below zero.
+    #[inline]
+    fn checked_sub(self, other: Self) -> Option<Self> {
+        let difference = (self.0 | Self::GUARDS).wrapping_sub(other.0);
+        (difference & Self::GUARDS == Self::GUARDS).then_some(Self(difference ^ Self::GUARDS))
+    }
+}
 
 #[derive(Debug)]
 pub(super) struct Level {
-    now: AtomicU64,
+    /// The [`Pair`] that may still be reserved.
+    left: AtomicU64,
     records: usize,
     bytes: usize,
     largest: Largest,
@@ -26,19 +52,21 @@ struct Largest {
     bytes: AtomicUsize,
 }
 
-/// The level just after a record has reserved its room.
+/// What is left just after a record has reserved its room.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Reservation {
-    records: usize,
-    bytes: usize,
+    left: Pair,
 }
 
 impl Level {
-    pub(super) fn new(records: usize, bytes: usize) -> Self {
-        let (records, bytes) = (records.min(MOST_RECORDS), bytes.min(BYTES_MASK as usize));
-        let largest =
-            Largest { records: AtomicUsize::new((records / 8).max(1)), bytes: AtomicUsize::new(bytes / 8) };
-        Self { now: AtomicU64::new(0), records, bytes, largest }
+    /// An empty queue; no record will be larger than `largest_record`.
+    pub(super) fn new(records: usize, bytes: usize, largest_record: usize) -> Self {
+        let (records, bytes) = (records.min(MOST_RECORDS), bytes.min(MOST_BYTES));
+        let largest = Largest {
+            records: AtomicUsize::new((records / 8).max(1)),
+            bytes: AtomicUsize::new((bytes / 8).min(largest_record)),
+        };
+        Self { left: AtomicU64::new(Pair::new(records, bytes).0), records, bytes, largest }
     }
 
     pub(super) fn capacity(&self) -> (usize, usize) {
@@ -46,14 +74,15 @@ impl Level {
     }
 
     pub(super) fn read(&self) -> (usize, usize) {
-        unpack(self.now.load(Ordering::SeqCst))
+        let (records, bytes) = Pair(self.left.load(Ordering::SeqCst)).split();
+        (self.records - records, self.bytes - bytes)
     }
 
-    /// Whether a frame is too small for [`note_size`](Self::note_size) to note it.
+    /// Whether one record is too small for [`note_size`](Self::note_size) to note it; then it is also small enough to be
+    /// sent.
     #[inline]
-    pub(super) fn is_usual(&self, records: usize, bytes: usize) -> bool {
-        let Largest { records: most_records, bytes: most_bytes } = &self.largest;
-        records <= most_records.load(Ordering::Relaxed) && bytes <= most_bytes.load(Ordering::Relaxed)
+    pub(super) fn is_usual(&self, bytes: usize) -> bool {
+        bytes <= self.largest.bytes.load(Ordering::Relaxed)
     }
 
     /// Notes the size of a frame that is to be enqueued; true if that lowers the level that is pressing.
@@ -85,43 +114,34 @@ impl Level {
         now.0.saturating_add(records) <= self.records && now.1.saturating_add(bytes) <= self.bytes
     }
 
-    /// Reserves room for `more` records of `by` bytes in total, or returns `None` if the queue is full.
+    /// Reserves room for `records` of `bytes` in total, or returns `None` if the queue is full.
     #[inline]
-    pub(super) fn reserve(&self, more: usize, by: usize) -> Option<Reservation> {
+    pub(super) fn reserve(&self, records: usize, bytes: usize) -> Option<Reservation> {
+        debug_assert!(records <= MOST_RECORDS && bytes <= MOST_BYTES, "the caller checks it");
+        let needed = Pair::new(records, bytes);
         // sequentially consistent, too: a waiter that still sees no room is certain to be woken for it
-        let mut now = self.now.load(Ordering::SeqCst);
+        let mut now = self.left.load(Ordering::SeqCst);
         loop {
-            let (records, bytes) = unpack(now);
-            let (records, bytes) = (records + more, bytes + by);
-            if records > self.records || bytes > self.bytes {
-                return None;
-            }
+            let left = Pair(now).checked_sub(needed)?;
             // sequentially consistent with the worker's threshold: one of the two sees the other
-            match self.now.compare_exchange_weak(
-                now,
-                pack(records, bytes),
-                Ordering::SeqCst,
-                Ordering::SeqCst,
-            ) {
-                Ok(_) => return Some(Reservation { records, bytes }),
+            match self.left.compare_exchange_weak(now, left.0, Ordering::SeqCst, Ordering::SeqCst) {
+                Ok(_) => return Some(Reservation { left }),
                 Err(changed) => now = changed,
             }
         }
     }
 
     pub(super) fn release(&self, records: usize, bytes: usize) {
-        self.now.fetch_sub(pack(records, bytes), Ordering::SeqCst);
+        self.left.fetch_add(Pair::new(records, bytes).0, Ordering::SeqCst);
     }
-}
 
-#[inline]
-fn pack(records: usize, bytes: usize) -> u64 {
-    (records as u64) << BYTES_BITS | bytes as u64
-}
-
-#[inline]
-fn unpack(level: u64) -> (usize, usize) {
-    ((level >> BYTES_BITS) as usize, (level & BYTES_MASK) as usize)
+    /// What must be left at least for this level not to be reached.
+    fn least_left(&self, wake_at: WakeAt) -> Pair {
+        Pair::new(
+            (self.records + 1).saturating_sub(wake_at.records.max(1)),
+            (self.bytes + 1).saturating_sub(wake_at.bytes.max(1)),
+        )
+    }
 }
 
 /// The level at which the worker wants to be woken: as many records or as many bytes.
@@ -145,41 +165,36 @@ impl WakeAt {
 /// Wakes the worker once when the level reaches the threshold that it has set.
 #[derive(Debug)]
 pub(super) struct WakeThreshold {
-    /// The largest number while it is not armed, whatever the bytes are.
-    records: AtomicUsize,
-    bytes: AtomicUsize,
+    /// The [`Pair`] that must be left at least, with [`ARMED`]; zero while the worker is awake.
+    least_left: AtomicU64,
     sender: Sender<()>,
 }
 
+/// A guard bit, which no pair has set.
+const ARMED: u64 = 1 << 63;
+
 impl WakeThreshold {
     pub(super) fn new(sender: Sender<()>) -> Self {
-        Self { records: AtomicUsize::new(usize::MAX), bytes: AtomicUsize::new(usize::MAX), sender }
+        Self { least_left: AtomicU64::new(0), sender }
     }
 
-    pub(super) fn set(&self, threshold: WakeAt) {
-        self.bytes.store(threshold.bytes, Ordering::SeqCst);
-        // last: with it the threshold is armed
-        self.records.store(threshold.records, Ordering::SeqCst);
+    pub(super) fn set(&self, wake_at: WakeAt, level: &Level) {
+        let least_left = if wake_at == WakeAt::NEVER { 0 } else { level.least_left(wake_at).0 | ARMED };
+        self.least_left.store(least_left, Ordering::SeqCst);
     }
 
     #[inline]
-    pub(super) fn check(&self, level: Reservation) {
-        let is_there = |(records, bytes)| level.records >= records || level.bytes >= bytes;
-        if self.read().is_some_and(is_there) {
+    pub(super) fn check(&self, reservation: Reservation) {
+        let least_left = Pair(self.least_left.load(Ordering::SeqCst) & !ARMED);
+        if reservation.left.checked_sub(least_left).is_none() {
             self.wake();
         }
-    }
-
-    /// The threshold, if it is armed.
-    fn read(&self) -> Option<(usize, usize)> {
-        let records = self.records.load(Ordering::SeqCst);
-        (records != usize::MAX).then(|| (records, self.bytes.load(Ordering::SeqCst)))
     }
 
     /// Wakes the worker whatever the level is, unless it was woken already.
     #[cold]
     pub(super) fn wake(&self) {
-        if self.records.swap(usize::MAX, Ordering::SeqCst) != usize::MAX {
+        if self.least_left.swap(0, Ordering::SeqCst) != 0 {
             self.send_wake();
         }
     }
@@ -207,13 +222,18 @@ mod tests {
         (WakeThreshold::new(sender), wake_ups)
     }
 
+    fn level(records: usize, bytes: usize) -> Level {
+        Level::new(records, bytes, bytes)
+    }
+
+    /// That by which a queue of 1,000 records and 1,000 bytes came to this level.
     fn reservation(records: usize, bytes: usize) -> Reservation {
-        Reservation { records, bytes }
+        Reservation { left: Pair::new(1000 - records, 1000 - bytes) }
     }
 
     #[test]
     fn both_limits_are_kept_to_the_record_and_to_the_byte() {
-        let level = Level::new(3, 100);
+        let level = level(3, 100);
         assert!(
             level.reserve(1, 40).is_some()
                 && level.reserve(1, 61).is_none()
@@ -230,9 +250,9 @@ mod tests {
 
     #[test]
     fn the_largest_level_does_not_overflow() {
-        let level = Level::new(usize::MAX, usize::MAX);
+        let level = level(usize::MAX, usize::MAX);
         let (records, bytes) = level.capacity();
-        assert_eq!((records, bytes), (MOST_RECORDS, (1 << 40) - 1));
+        assert_eq!((records, bytes), (MOST_RECORDS, (1 << 38) - 1));
         assert!(level.reserve(1, bytes).is_some() && level.reserve(1, 1).is_none());
         assert_eq!(level.read(), (1, bytes));
         level.release(1, bytes);
@@ -241,14 +261,15 @@ mod tests {
 
     #[test]
     fn threads_never_raise_the_level_above_its_limits() {
-        let level = Level::new(3, 100);
+        let level = level(3, 100);
         thread::scope(|scope| {
             for bytes in [10, 30, 50, 100] {
                 let level = &level;
                 scope.spawn(move || {
                     for _ in 0..20_000 {
                         if let Some(reservation) = level.reserve(1, bytes) {
-                            assert!(reservation.records <= 3 && reservation.bytes <= 100, "{reservation:?}");
+                            let (records_left, bytes_left) = reservation.left.split();
+                            assert!(records_left < 3 && bytes_left <= 100, "{reservation:?}");
                             level.release(1, bytes);
                         }
                     }
@@ -264,14 +285,14 @@ mod tests {
             [[reservation(4, 99), reservation(5, 0)], [reservation(4, 99), reservation(1, 100)]]
         {
             let (wake_threshold, wake_ups) = wake_threshold();
-            wake_threshold.set(WakeAt { records: 5, bytes: 100 });
+            wake_threshold.set(WakeAt { records: 5, bytes: 100 }, &level(1000, 1000));
             wake_threshold.check(below_and_at[0]);
             assert_eq!(wake_ups.len(), 0, "{below_and_at:?}");
             wake_threshold.check(below_and_at[1]);
             wake_threshold.check(below_and_at[1]);
             wake_threshold.wake();
             assert_eq!(wake_ups.len(), 1, "{below_and_at:?}");
-            wake_threshold.set(WakeAt::ANYTHING);
+            wake_threshold.set(WakeAt::ANYTHING, &level(1000, 1000));
             wake_threshold.check(reservation(1, 1));
             assert_eq!(wake_ups.len(), 2, "armed again, it wakes again");
         }
@@ -281,21 +302,33 @@ mod tests {
     fn an_awake_worker_is_not_woken() {
         let (wake_threshold, wake_ups) = wake_threshold();
         wake_threshold.wake();
-        wake_threshold.set(WakeAt::NEVER);
+        wake_threshold.set(WakeAt::NEVER, &level(1000, 1000));
         wake_threshold.wake();
         wake_threshold.check(reservation(1000, 1000));
         assert_eq!(wake_ups.len(), 0);
     }
 
     #[test]
-    fn a_caller_that_wakes_while_a_threshold_is_set_does_not_take_half_of_it_away() {
+    fn a_threshold_beyond_the_queue_is_never_reached_but_can_be_cut_short() {
         let (wake_threshold, wake_ups) = wake_threshold();
-        // the worker has set one half
-        wake_threshold.bytes.store(100, Ordering::SeqCst);
+        wake_threshold.set(WakeAt { records: 1001, bytes: usize::MAX }, &level(1000, 1000));
+        wake_threshold.check(reservation(1000, 1000));
+        assert_eq!(wake_ups.len(), 0);
         wake_threshold.wake();
-        wake_threshold.records.store(5, Ordering::SeqCst);
-        wake_threshold.check(reservation(1, 100));
         assert_eq!(wake_ups.len(), 1);
+    }
+
+    #[test]
+    fn a_pair_is_subtracted_number_by_number() {
+        let pairs =
+            [(0, 0), (0, 1), (1, 0), (1, 1), (7, MOST_BYTES), (MOST_RECORDS, 0), (MOST_RECORDS, MOST_BYTES)];
+        for (records, bytes) in pairs {
+            for (fewer, less) in pairs {
+                let expected = records.checked_sub(fewer).zip(bytes.checked_sub(less));
+                let difference = Pair::new(records, bytes).checked_sub(Pair::new(fewer, less));
+                assert_eq!(difference.map(Pair::split), expected, "{records}, {bytes} - {fewer}, {less}");
+            }
+        }
     }
 
     #[test]
@@ -316,7 +349,7 @@ mod tests {
             }
             let mut counts = Vec::new();
             for _ in 0..200 {
-                wake_threshold.set(WakeAt::ANYTHING);
+                wake_threshold.set(WakeAt::ANYTHING, &level(1000, 1000));
                 start.wait();
                 end.wait();
                 counts.push(wake_ups.try_iter().count());

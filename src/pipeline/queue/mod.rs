@@ -72,7 +72,7 @@ impl Queue {
         // two chunks in a row hold more than one chunk's bytes, or the second would not have been begun
         let most_chunks = 2 * (settings.bytes / Chunk::BYTES + shards.count()) + 2;
         Self {
-            level: Level::new(settings.records, settings.bytes),
+            level: Level::new(settings.records, settings.bytes, largest_record),
             wake_threshold: WakeThreshold::new(wake),
             backpressure: Backpressure::new(settings.when_full, settings.block_timeout),
             shards,
@@ -129,8 +129,8 @@ impl Queue {
             // checked under the lock: the worker's last look comes after the closing, so it sees this record
             let is_simple = !self.is_closed()
                 && !self.backpressure.has_waiters()
-                && bytes <= self.largest_record
-                && self.level.is_usual(records, bytes);
+                && records == 1
+                && self.level.is_usual(bytes);
             if is_simple { self.level.reserve(records, bytes) } else { None }
         });
         drop(open);
@@ -240,7 +240,8 @@ impl Queue {
 
     /// Accepts metrics that the worker has collected and keeps itself, if there is room: it cannot wait for itself.
     pub(crate) fn admit(&self, records: usize, bytes: usize) -> bool {
-        let has_room = self.level.reserve(records, bytes).is_some();
+        let fits = records <= self.most_records() && bytes <= self.level.capacity().1;
+        let has_room = fits && self.level.reserve(records, bytes).is_some();
         if has_room {
             self.admitted.fetch_add(records as u64, Ordering::SeqCst);
         }
@@ -272,7 +273,7 @@ impl Queue {
     /// Sets the level at which the worker is woken; true if it is reached already, or a wait would end in a stall or a
     /// loss.
     pub(crate) fn wake_at(&self, wake_at: WakeAt) -> bool {
-        self.wake_threshold.set(wake_at);
+        self.wake_threshold.set(wake_at, &self.level);
         let level = self.level();
         // a record that found no room before the threshold was set has woken nothing, but its size was noted
         wake_at.is_reached(level) || self.is_pressing(level)
@@ -280,7 +281,7 @@ impl Queue {
 
     /// Sets no level: the worker is awake.
     pub(crate) fn stay_awake(&self) {
-        self.wake_threshold.set(WakeAt::NEVER);
+        self.wake_threshold.set(WakeAt::NEVER, &self.level);
     }
 
     /// Whether a wait at this level would end in a stall or a loss.
