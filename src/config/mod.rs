@@ -1,5 +1,5 @@
 //! What can be set, and where? In code, in a file of TOML or YAML, or in environment variables. Plain data; nothing is
-//! started here. Each setting of an exporter is one row of [`settings`], which readers, validation and messages go through.
+//! started here. Each setting of an exporter is one row of `settings`, which readers, validation and messages go through.
 //!
 //! ```text
 //! code ───────────────────────→ Exporter ─→ Config ─→ validate ─→ Telemetry::start

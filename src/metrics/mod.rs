@@ -10,11 +10,11 @@
 //! A measurement does not cross the queue: it is aggregated where it is made, and the worker of each exporter collects
 //! once per interval.
 //!
-//! - [`builder`] and [`handles`]: the public instruments; [`measurement`]: what they accept.
-//! - [`registry`] finds an instrument by its name; [`instrument`] holds its descriptor and its storages.
-//! - [`storage`]: the series for one exporter, by temporality; [`table`] finds the [`series`] of a set of attributes.
-//! - [`aggregator`]: the state of a series, shared by threads; [`aggregation`]: the arithmetic.
-//! - [`observable`]: instruments with a callback; [`collection`]: the pass over all of them.
+//! - `builder` and `handles`: the public instruments; `measurement`: what they accept.
+//! - `registry` finds an instrument by its name; `instrument` holds its descriptor and its storages.
+//! - `storage`: the series for one exporter, by temporality; `table` finds the `series` of a set of attributes.
+//! - `aggregator`: the state of a series, shared by threads; `aggregation`: the arithmetic.
+//! - `observable`: instruments with a callback; `collection`: the pass over all of them.
 
 mod aggregation;
 mod aggregator;

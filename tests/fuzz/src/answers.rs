@@ -3,8 +3,8 @@
 use std::sync::{LazyLock, Mutex};
 use std::time::Duration;
 
-use standpipe::receiver::{Answer, Receiver};
 use standpipe::config::Proxy;
+use standpipe::receiver::{Answer, Receiver};
 use standpipe::{Compression, Config, Exporter, FlushOutcome, Signal, Telemetry};
 
 /// Far more than an attempt on loopback takes.

@@ -138,8 +138,12 @@ fn said(outcome: &Result<Config, ConfigError>) -> String {
             error.clone().into_usable()
         }
     };
-    said +=
-        &format!("{config:?}\n{:?}\n{:?}\n{:?}\n", config.diagnostics(), config.effective(), config.summaries());
+    said += &format!(
+        "{config:?}\n{:?}\n{:?}\n{:?}\n",
+        config.diagnostics(),
+        config.effective(),
+        config.summaries()
+    );
     for exporter in config.exporters() {
         said += &format!("{exporter:?}\n{:?}\n{:?}\n", exporter.effective(), exporter.endpoints());
     }

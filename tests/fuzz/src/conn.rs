@@ -1,6 +1,6 @@
 //! What must hold for the client's side of every connection.
 
-use crate::http2::conn::{Response, Conn, End, Message, Progress};
+use crate::http2::conn::{Conn, End, Message, Progress, Response};
 use crate::http2::frame::{HEAD_BYTES, Head, LEAST_MAX_FRAME, PREFACE, flag, kind};
 use crate::http2::hpack::{Field, encode};
 use crate::http2::peer::FrameBuffer;

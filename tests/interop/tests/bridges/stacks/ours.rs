@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use standpipe::bridge::tracing::{Events, SpanExt, TracingLayer};
-use standpipe::receiver::Receiver;
 use standpipe::config::Proxy;
+use standpipe::receiver::Receiver;
 use standpipe::{Config, Exporter, Severity, SpanContext, Telemetry};
 use tracing::Span;
 use tracing_subscriber::Layer;
