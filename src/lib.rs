@@ -75,6 +75,8 @@
 //! | `receiver` | no | the module `receiver`: an OTLP receiver to test against |
 //! | `cli` | no | the `standpipe` command |
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 pub mod bridge;
 pub mod config;
 mod context;

@@ -27,7 +27,17 @@ impl<K, V: Clone> ScopeCache<K, V> {
         is_it: impl Fn(&K) -> bool,
         make: impl FnOnce() -> (K, V),
     ) -> Cow<'_, V> {
-        let hash = self.hasher.hash_one(key);
+        self.get_or_make_hashed(self.hasher.hash_one(key), is_it, make)
+    }
+
+    /// The same for a key that is its own hash, such as an address.
+    #[inline]
+    pub(super) fn get_or_make_hashed(
+        &self,
+        hash: u64,
+        is_it: impl Fn(&K) -> bool,
+        make: impl FnOnce() -> (K, V),
+    ) -> Cow<'_, V> {
         match self.entries.find(hash, |(known, _)| is_it(known)) {
             Some((_, value)) => Cow::Borrowed(value),
             None => self.remember(hash, is_it, make()),

@@ -237,7 +237,8 @@ fn value_len(value: &Value<'_>, longest: Longest) -> usize {
     }
 }
 
-#[inline]
+// always: a call for each value costs as much as what it writes
+#[inline(always)]
 fn write_value(value: &Value<'_>, longest: Longest, out: &mut Writer<'_>) {
     match value {
         Value::Str(text) => out.field(tag::STRING, cut(text, longest).as_bytes()),

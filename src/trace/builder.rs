@@ -195,7 +195,10 @@ impl<'a> SpanBuilder<'a> {
         parent: Option<&SpanContext>,
         clock: Option<Clock>,
     ) -> (Box<OpenSpan>, Clock) {
-        let (clock, now) = clock.map_or_else(Clock::start, Clock::go_on);
+        let (clock, now) = match clock {
+            Some(clock) => clock.go_on(),
+            None => Clock::start(),
+        };
         let head = SpanHead {
             trace_id: span.trace_id,
             span_id: span.span_id,

@@ -75,14 +75,9 @@ impl Span {
     /// Ends the span now, as dropping it does.
     pub fn end(self) {}
 
-    #[inline(always)]
+    #[inline]
     fn finish(&mut self, end: Option<u64>) {
-        if let Some(entered) = self.entered.take() {
-            entered.leave();
-        }
-        if let Some(open) = self.open.take() {
-            open.finish(end);
-        }
+        end_span(self.open.take(), self.entered.take(), end);
     }
 
     #[inline]
@@ -92,9 +87,20 @@ impl Span {
 }
 
 impl Drop for Span {
-    #[inline(never)]
+    #[inline]
     fn drop(&mut self) {
         self.finish(None);
+    }
+}
+
+/// Its arguments are passed in registers, and nothing is left to be dropped behind it.
+#[inline(never)]
+fn end_span(open: Option<Box<OpenSpan>>, entered: Option<Entered>, end: Option<u64>) {
+    if let Some(entered) = entered {
+        entered.leave();
+    }
+    if let Some(open) = open {
+        open.finish(end);
     }
 }
 

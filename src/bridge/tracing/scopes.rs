@@ -52,7 +52,7 @@ impl Scopes {
         }
         let address = std::ptr::from_ref(metadata).addr();
         let make = || (address, self.of_target(metadata.target()).into_owned());
-        self.by_call_site.get_or_make(address, |known| *known == address, make)
+        self.by_call_site.get_or_make_hashed(address as u64, |known| *known == address, make)
     }
 
     /// The scope of a target.
