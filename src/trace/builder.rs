@@ -101,8 +101,32 @@ impl<'a> SpanBuilder<'a> {
         Some((open, stack.push(SpanContext::of(span, None), Some(clock))))
     }
 
+    /// Starts the span below one that is not sampled, where the sampler follows the parent; `None` if it is another.
+    #[inline(always)]
+    pub(super) fn start_below_unsampled(&self, stack: &mut Stack) -> Option<(SpanRef, Entered)> {
+        let (parent, policy) = (&stack.top()?.context, &self.tracer.shared.policy);
+        let is_usual = !parent.is_sampled() && parent.state.is_none() && !policy.is_idle;
+        if !is_usual || policy.sampler.keeps(parent.trace_id, Some(false)) {
+            return None;
+        }
+        let (span, clock) = (parent.child_ref(false), stack.top()?.clock);
+        Some((span, stack.push(SpanContext::of(span, None), clock)))
+    }
+
+    /// Starts a child of this thread's current span that is not below a recorded one.
     #[inline(never)]
-    pub(super) fn start_any(self) -> Span {
+    pub(super) fn start_unrecorded(self) -> Span {
+        match context::with_stack(|stack| self.start_below_unsampled(stack?)) {
+            Some((span, entered)) => {
+                let unrecorded = Some(SpanContext::of(span, None));
+                Span { open: None, entered: Some(entered), unrecorded, not_send: PhantomData }
+            }
+            None => self.start_any(),
+        }
+    }
+
+    #[inline(never)]
+    fn start_any(self) -> Span {
         context::with_stack(|stack| self.start_on(stack))
     }
 
