@@ -11,13 +11,13 @@ pub(super) const MOST_SCOPES: usize = 1024;
 
 /// A bounded cache that forgets nothing.
 #[derive(Debug)]
-pub(super) struct ScopeCache<K, V> {
+pub(super) struct ScopeCache<K, V, const MOST: usize = MOST_SCOPES> {
     entries: AppendMap<(K, V)>,
     count: AtomicUsize,
     hasher: RandomState,
 }
 
-impl<K, V: Clone> ScopeCache<K, V> {
+impl<K, V: Clone, const MOST: usize> ScopeCache<K, V, MOST> {
     /// The value of `key`; `is_it` tells the key from others with its hash. A key that is not known gets what `make`
     /// returns, which is remembered if there is room.
     #[inline]
@@ -46,7 +46,7 @@ impl<K, V: Clone> ScopeCache<K, V> {
 
     #[cold]
     fn remember(&self, hash: u64, is_it: impl Fn(&K) -> bool, made: (K, V)) -> Cow<'_, V> {
-        if self.count.fetch_add(1, Ordering::Relaxed) >= MOST_SCOPES {
+        if self.count.fetch_add(1, Ordering::Relaxed) >= MOST {
             self.count.fetch_sub(1, Ordering::Relaxed);
             return Cow::Owned(made.1);
         }
@@ -54,7 +54,7 @@ impl<K, V: Clone> ScopeCache<K, V> {
     }
 }
 
-impl<K, V> Default for ScopeCache<K, V> {
+impl<K, V, const MOST: usize> Default for ScopeCache<K, V, MOST> {
     fn default() -> Self {
         Self { entries: AppendMap::default(), count: AtomicUsize::new(0), hasher: RandomState::new() }
     }

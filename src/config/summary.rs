@@ -15,7 +15,7 @@ use crate::record::Signal;
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum SettingSource {
-    /// Nobody set it.
+    /// It was not set.
     #[default]
     Default,
     /// An environment variable of this name set it.

@@ -113,9 +113,10 @@ impl<'a> SpanBuilder<'a> {
         Some((span, stack.push(SpanContext::of(span, None), clock)))
     }
 
-    /// Starts a child of this thread's current span that is not below a recorded one.
+    /// Starts a span for which [`start_below_recorded`](Self::start_below_recorded) is not the way: mostly one below an
+    /// unsampled span.
     #[inline(never)]
-    pub(super) fn start_unrecorded(self) -> Span {
+    pub(super) fn start_other(self) -> Span {
         match context::with_stack(|stack| self.start_below_unsampled(stack?)) {
             Some((span, entered)) => {
                 let unrecorded = Some(SpanContext::of(span, None));

@@ -102,7 +102,7 @@ impl Tracer {
             Some((open, entered)) => {
                 Span { open: Some(open), entered: Some(entered), unrecorded: None, not_send: PhantomData }
             }
-            None => builder.start_unrecorded(),
+            None => builder.start_other(),
         }
     }
 }

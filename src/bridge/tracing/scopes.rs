@@ -9,12 +9,15 @@ use crate::logs::Logger;
 use crate::telemetry::provider::Provider;
 use crate::trace::Tracer;
 
+/// Call sites are part of the program, so there are only as many as it has; large programs have thousands.
+const MOST_CALL_SITES: usize = 1 << 16;
+
 /// Where the records of a layer go.
 pub(super) struct Scopes {
     provider: Provider,
     fixed: Option<Scope>,
     /// By the address of its metadata: a call site is found without a look at its target.
-    by_call_site: ScopeCache<usize, Scope>,
+    by_call_site: ScopeCache<usize, Scope, MOST_CALL_SITES>,
     /// For targets that are values of fields, as in records of the `log` crate.
     by_target: ScopeCache<Box<str>, Scope>,
 }

@@ -307,8 +307,8 @@ mod answers {
         ] {
             let mut conn = calling();
             conn.receive(&script.0).unwrap();
-            assert_eq!(resets(&written(&mut conn)), [(1, vec![0, 0, 0, 1])], "the server is told");
-            // what is said to that is for nobody
+            assert_eq!(resets(&written(&mut conn)), [(1, vec![0, 0, 0, 1])], "the stream is reset");
+            // what the server still sends on it is ignored
             conn.receive(
                 &Script::default().data(0, 1, b"x").headers(flag::END_STREAM, 1, &[(":status", "200")]).0,
             )
@@ -833,7 +833,7 @@ mod sending {
             assert_eq!(conn.send(&message), Progress::Waits);
             let frames = written(&mut conn);
             assert_eq!(sent_on(&frames, 1), (vec![], false));
-            assert_eq!(resets(&frames), told, "the server is told unless it knows");
+            assert_eq!(resets(&frames), told, "the stream is reset unless the server ended it");
             assert!(conn.take_end().is_some());
         }
     }

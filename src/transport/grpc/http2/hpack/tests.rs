@@ -961,7 +961,7 @@ mod malformed {
         }
     }
 
-    /// Where a block is cut off between two fields, nobody can tell.
+    /// A block that is cut off between two fields cannot be told from a shorter one.
     #[test]
     fn a_block_is_malformed_or_shorter_wherever_it_is_cut_off() {
         let block = hex(
