@@ -34,8 +34,10 @@ pub(super) struct SettingRow {
     pub(super) needs_connection: bool,
     /// The setting that must be set with it.
     pub(super) partner: Option<&'static SettingRow>,
-    /// A rule beyond the range of its kind; not asked of what is printed if the setting needs a connection.
+    /// A rule beyond the range of its kind.
     pub(super) rule: fn(&Exporter) -> Result<(), Fault>,
+    /// The same, but not asked of what is printed.
+    pub(super) connection_rule: fn(&Exporter) -> Result<(), Fault>,
     /// What to remark on the word of a variable that is understood, but not done.
     pub(super) remark: fn(&str) -> Option<Fault>,
 }
@@ -71,18 +73,14 @@ impl SettingRow {
         needs_connection: false,
         partner: None,
         rule: |_| Ok(()),
+        connection_rule: |_| Ok(()),
         remark: |_| None,
     };
 
     /// Whether the setting makes a difference to what an exporter sends.
     pub(super) fn matters_to(&self, exporter: &Exporter) -> bool {
         let is_sent = self.signals.iter().any(|&signal| exporter.signals.contain(signal));
-        is_sent && self.suits(exporter.connection.transport)
-    }
-
-    /// Whether it is of use to what travels like this.
-    pub(super) fn suits(&self, transport: Transport) -> bool {
-        !self.needs_connection || transport.connects()
+        is_sent && (!self.needs_connection || exporter.connection.transport.connects())
     }
 }
 

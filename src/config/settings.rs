@@ -65,7 +65,7 @@ rows! {
             advice: "write an address like localhost:4317",
         }),
         needs_connection: true,
-        rule: rules::endpoint,
+        connection_rule: rules::endpoint,
     }
     /// a list of `"Name: value"`, one such string, or a table; values are never shown
     HEADERS {
@@ -74,7 +74,7 @@ rows! {
         advice: "write a list like [\"Name: value\"], one such string, or a table",
         variables: VariableNames::exporter("HEADERS"),
         needs_connection: true,
-        rule: rules::head,
+        connection_rule: rules::head,
     }
     /// what is sent
     SIGNALS {
@@ -242,7 +242,7 @@ rows! {
         advice: "write \"none\" or \"gzip\"",
         variables: VariableNames::exporter("COMPRESSION"),
         needs_connection: true,
-        rule: rules::compression,
+        connection_rule: rules::compression,
     }
     /// `env`: `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY` are obeyed; loopback is always reached
     /// directly
@@ -265,7 +265,7 @@ rows! {
         advice: "write the path of a PEM file",
         variables: VariableNames::exporter("CERTIFICATE"),
         needs_connection: true,
-        rule: |exporter| rules::pem(exporter.connection.tls.ca.as_deref(), "CERTIFICATE"),
+        connection_rule: |exporter| rules::pem(exporter.connection.tls.ca.as_deref(), "CERTIFICATE"),
     }
     /// certificate to present, PEM, with its key below
     CLIENT_CERTIFICATE_FILE {
@@ -281,7 +281,7 @@ rows! {
         variables: VariableNames::exporter("CLIENT_CERTIFICATE"),
         needs_connection: true,
         partner: Some(&CLIENT_KEY_FILE),
-        rule: |exporter| {
+        connection_rule: |exporter| {
             let client = exporter.connection.tls.client();
             rules::pem(client.map(|(certificate, _)| certificate), "CERTIFICATE")
         },
@@ -304,7 +304,7 @@ rows! {
         variables: VariableNames::exporter("CLIENT_KEY"),
         needs_connection: true,
         partner: Some(&CLIENT_CERTIFICATE_FILE),
-        rule: |exporter| {
+        connection_rule: |exporter| {
             let client = exporter.connection.tls.client();
             rules::pem(client.map(|(_, key)| key.expose().as_bytes()), "PRIVATE KEY")
         },
@@ -325,7 +325,7 @@ rows! {
         },
         advice: "write a product like \"shop/1.2\"",
         needs_connection: true,
-        rule: rules::user_agent,
+        connection_rule: rules::user_agent,
     }
 }
 

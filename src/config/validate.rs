@@ -76,9 +76,11 @@ fn check(exporter: &Exporter, found: &mut Vec<Diagnostic>) {
     let mut report = |severity, row, fault| {
         found.push(exporter.diagnostic(severity, row, &exporter.source(row), fault));
     };
+    let connects = exporter.connection.transport.connects();
     for &row in SETTINGS {
-        let rule = if row.suits(exporter.connection.transport) { (row.rule)(exporter) } else { Ok(()) };
-        if let Err(fault) = rule.and_then(|()| row.kind.check(exporter)) {
+        let of_connection = if connects { (row.connection_rule)(exporter) } else { Ok(()) };
+        let ruled = of_connection.and_then(|()| (row.rule)(exporter));
+        if let Err(fault) = ruled.and_then(|()| row.kind.check(exporter)) {
             report(DiagnosticSeverity::Error, row, fault);
         }
     }
@@ -86,7 +88,6 @@ fn check(exporter: &Exporter, found: &mut Vec<Diagnostic>) {
         report(severity, row, fault);
     }
     found.extend(SETTINGS.iter().filter_map(|row| check_partner(exporter, row)));
-    let connects = exporter.connection.transport.connects();
     for (index, (name, value)) in exporter.connection.headers.iter().enumerate().filter(|_| connects) {
         let checked = header::check(index + 1, name, value.expose());
         if let Err(fault) = checked.and_then(|()| check_metadata(exporter.connection.transport, name)) {

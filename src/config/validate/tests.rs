@@ -72,6 +72,19 @@ fn durations_that_no_clock_can_add_are_refused() {
 }
 
 #[test]
+fn retry_delays_in_the_wrong_order_are_refused_whatever_the_transport() {
+    let [first, max] = [2, 1].map(Duration::from_secs);
+    for (exporter, name) in [(exporter(), "otlp"), (Exporter::console(), "console")] {
+        assert_eq!(
+            refused(exporter.retry_delays(first, max)),
+            format!(
+                "exporter \"{name}\".retry-max-delay: 1s is shorter than retry-first-delay, 2s; write 2s or more"
+            )
+        );
+    }
+}
+
+#[test]
 fn an_exporter_that_sends_no_signal_is_refused() {
     assert_eq!(
         refused(exporter().signals([])),
